@@ -1,0 +1,22 @@
+//! What is true and what to do next.
+//!
+//! This crate holds every decision of Everhook and does no I/O of its own: the outside is reached through [`ports`], time and
+//! randomness included. Read it in the order of the modules below, which is also the order in which they may use each other.
+
+pub mod ids;
+pub mod time;
+
+pub mod model;
+pub mod policy;
+
+pub mod lifecycle;
+pub mod signing;
+
+pub mod ports;
+
+pub mod catalog;
+
+pub mod flow;
+pub mod manage;
+
+pub mod engine;

@@ -1,0 +1,190 @@
+//! Attempts: one request of a delivery whose outcome was recorded.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::time::Timestamp;
+
+/// One request of a delivery, as it is recorded and shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// 1-based; unique in its delivery.
+    pub number: u32,
+    /// How it ended.
+    pub status: AttemptStatus,
+    /// Why it failed; `None` on success.
+    pub failure_category: Option<FailureCategory>,
+    /// What was wrong, in words; `None` on success.
+    pub error: Option<String>,
+    /// The answer, if one came.
+    pub response: Option<Response>,
+    /// How long the request took, from its start to the end of the answer.
+    pub duration: Duration,
+    /// How long each part of it took.
+    pub phases: PhaseTimes,
+    /// When its turn came.
+    pub scheduled_at: Timestamp,
+    /// When it was taken from its lane.
+    pub picked_at: Timestamp,
+    /// When the request was begun.
+    pub executed_at: Timestamp,
+    /// When it will be tried again.
+    pub next_retry_at: Option<Timestamp>,
+    /// The node that made the request.
+    pub node: String,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttemptStatus {
+    /// A 2xx in time.
+    Success,
+    /// It will be tried again.
+    Failed,
+    /// The last one.
+    Exhausted,
+}
+
+impl AttemptStatus {
+    const ALL: [Self; 3] = [Self::Success, Self::Failed, Self::Exhausted];
+
+    /// Its name on every wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Failed => "failed",
+            Self::Exhausted => "exhausted",
+        }
+    }
+
+    /// Reads its name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == name)
+    }
+}
+
+/// What kind of failure it was: decides the shortest wait before the next attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FailureCategory {
+    /// No complete answer in time, or `408`.
+    Timeout,
+    /// `5xx`.
+    ServerError,
+    /// `4xx` that has no category of its own.
+    ClientError,
+    /// The connection was refused, reset, or spoke no HTTP.
+    Network,
+    /// The host's name could not be resolved.
+    Dns,
+    /// The TLS handshake failed.
+    Tls,
+    /// `429`.
+    RateLimit,
+    /// `413`.
+    PayloadTooLarge,
+    /// `3xx`: redirects are not followed.
+    Redirect,
+    /// The host's address is one that requests must not go to.
+    BlockedAddress,
+}
+
+impl FailureCategory {
+    /// All categories.
+    pub const ALL: [Self; 10] = [
+        Self::Timeout,
+        Self::ServerError,
+        Self::ClientError,
+        Self::Network,
+        Self::Dns,
+        Self::Tls,
+        Self::RateLimit,
+        Self::PayloadTooLarge,
+        Self::Redirect,
+        Self::BlockedAddress,
+    ];
+
+    /// Its name on every wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::ServerError => "server_error",
+            Self::ClientError => "client_error",
+            Self::Network => "network",
+            Self::Dns => "dns",
+            Self::Tls => "tls",
+            Self::RateLimit => "rate_limit",
+            Self::PayloadTooLarge => "payload_too_large",
+            Self::Redirect => "redirect",
+            Self::BlockedAddress => "blocked_address",
+        }
+    }
+
+    /// Reads its name; `ssl` is understood for `tls`.
+    pub fn parse(name: &str) -> Option<Self> {
+        let name = if name == "ssl" { "tls" } else { name };
+        Self::ALL.into_iter().find(|category| category.as_str() == name)
+    }
+}
+
+/// What became of one request. An endpoint's refusal is data here, never an error of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// What came of it.
+    pub sent: Sent,
+    /// How long it took, from its start to the end of the answer.
+    pub duration: Duration,
+    /// How long each part of it took.
+    pub phases: PhaseTimes,
+}
+
+/// What came of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// An answer, complete within the deadline (or cut at the bound on its size).
+    Answered(Response),
+    /// No complete answer: the category is one of `timeout`, `network`, `dns`, `tls`, `blocked_address`.
+    Failed {
+        /// What kind of failure.
+        category: FailureCategory,
+        /// What was wrong, in words.
+        error: String,
+        /// The head of the answer, if it came before the failure.
+        response: Option<Response>,
+    },
+}
+
+/// What an endpoint answered, bounded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// The HTTP status.
+    pub status: u16,
+    /// The headers, at most 64 of them and 8 KiB in all.
+    pub headers: Vec<(String, Bytes)>,
+    /// The first 1 KiB of the body.
+    pub body_sample: Bytes,
+    /// When the endpoint asked to be tried again.
+    pub retry_after: Option<RetryAfter>,
+}
+
+/// What a `Retry-After` header asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryAfter {
+    /// After this long.
+    Delay(Duration),
+    /// Not before this instant.
+    At(Timestamp),
+}
+
+/// How long each part of a request took; `None` for parts that did not happen (a reused connection has no DNS part).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PhaseTimes {
+    /// Resolving the host's name.
+    pub dns: Option<Duration>,
+    /// Opening the connection.
+    pub connect: Option<Duration>,
+    /// The TLS handshake.
+    pub tls: Option<Duration>,
+    /// From the request's first byte to the answer's.
+    pub first_byte: Option<Duration>,
+}

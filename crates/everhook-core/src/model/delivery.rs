@@ -1,0 +1,166 @@
+//! Deliveries: one event for one endpoint, the unit that is retried.
+
+use std::sync::Arc;
+
+use crate::{
+    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId, ScheduleVersion},
+    model::{Event, EventType, FailureCategory, Priority},
+    time::Timestamp,
+};
+
+/// One event for one endpoint, as history shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Its identity.
+    pub id: DeliveryId,
+    /// The tenant that owns it.
+    pub organization: OrganizationId,
+    /// The application the event was published to.
+    pub application: ApplicationId,
+    /// What is delivered.
+    pub event: EventId,
+    /// The event's type.
+    pub event_type: EventType,
+    /// Where to.
+    pub endpoint: EndpointId,
+    /// The event's priority, or the one chosen when it was retried by hand.
+    pub priority: Priority,
+    /// The schedule version it was made with.
+    pub retry_schedule: ScheduleVersion,
+    /// Where it stands.
+    pub stage: Stage,
+    /// How many attempts were recorded.
+    pub attempts: u32,
+    /// Why the last attempt failed; `None` before the first failure and after success.
+    pub failure_category: Option<FailureCategory>,
+    /// The last attempt's error, in words.
+    pub last_error: Option<String>,
+    /// The delivery that this one does again.
+    pub replay_of: Option<DeliveryId>,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// Where a delivery stands. Only `lifecycle.rs` turns one stage into another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// To be attempted at `due_at`, or as soon after as its lane flows.
+    Waiting {
+        /// When its turn comes.
+        due_at: Timestamp,
+    },
+    /// The endpoint answered 2xx.
+    Delivered {
+        /// When that was recorded.
+        at: Timestamp,
+    },
+    /// It gave up; a dead letter tells of it.
+    Dead {
+        /// When.
+        at: Timestamp,
+        /// Why.
+        cause: DeathCause,
+    },
+    /// Its endpoint was disabled or deleted first.
+    Cancelled {
+        /// When.
+        at: Timestamp,
+        /// Why.
+        cause: CancelCause,
+    },
+}
+
+/// Why a delivery gave up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeathCause {
+    /// The schedule has no further attempt.
+    RetriesExhausted,
+    /// The answer's status is one that the schedule gives up on.
+    GivenUp,
+    /// The endpoint answered `410 Gone`.
+    Gone,
+    /// The TLS handshake failed three times.
+    TlsFailed,
+}
+
+impl DeathCause {
+    const ALL: [Self; 4] = [Self::RetriesExhausted, Self::GivenUp, Self::Gone, Self::TlsFailed];
+
+    /// Its name on every wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::RetriesExhausted => "retries_exhausted",
+            Self::GivenUp => "given_up",
+            Self::Gone => "gone",
+            Self::TlsFailed => "tls_failed",
+        }
+    }
+
+    /// Reads its name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|cause| cause.as_str() == name)
+    }
+}
+
+/// Why a delivery was cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CancelCause {
+    /// Its endpoint was disabled.
+    EndpointDisabled,
+    /// Its endpoint was deleted.
+    EndpointDeleted,
+}
+
+impl CancelCause {
+    /// Its name on every wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::EndpointDisabled => "endpoint_disabled",
+            Self::EndpointDeleted => "endpoint_deleted",
+        }
+    }
+
+    /// Reads its name.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::EndpointDisabled, Self::EndpointDeleted].into_iter().find(|cause| cause.as_str() == name)
+    }
+}
+
+/// A waiting delivery, as a lane keeps it: no more than is needed to take its turn.
+#[derive(Clone, Debug)]
+pub struct Due {
+    /// Which delivery.
+    pub delivery: DeliveryId,
+    /// Which event it carries.
+    pub event: EventId,
+    /// The event itself, where it is at hand; read from the store at sending otherwise.
+    pub loaded: Option<Arc<Event>>,
+    /// The schedule version it was made with.
+    pub retry_schedule: ScheduleVersion,
+    /// How many attempts were recorded.
+    pub attempts: u32,
+    /// When its turn came.
+    pub due_at: Timestamp,
+    /// The delivery that this one does again.
+    pub replay_of: Option<DeliveryId>,
+}
+
+/// A delivery whose turn has come: exactly one owner is about to attempt it, or is attempting it.
+#[derive(Clone, Debug)]
+pub struct InFlight {
+    /// What is attempted.
+    pub due: Due,
+    /// Which lane it came from.
+    pub endpoint: EndpointId,
+    /// Whose lane that is.
+    pub application: ApplicationId,
+    /// When it was taken from the lane.
+    pub picked_at: Timestamp,
+}
+
+impl InFlight {
+    /// The number of this attempt, from 1. A request whose outcome was never recorded repeats its number.
+    pub const fn attempt_number(&self) -> u32 {
+        self.due.attempts + 1
+    }
+}

@@ -1,0 +1,128 @@
+//! Events: what happened, once.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use crate::{
+    ids::{ApplicationId, EventId, is_name_byte},
+    time::Timestamp,
+};
+
+/// Something that happened, as its publisher told it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Its identity, and the `webhook-id` of every request about it.
+    pub id: EventId,
+    /// The application it was published to.
+    pub application: ApplicationId,
+    /// What kind of thing happened.
+    pub event_type: EventType,
+    /// The publisher's JSON value, byte for byte.
+    pub data: Bytes,
+    /// When it happened, by the publisher's word; when it was accepted, if it said nothing.
+    pub timestamp: Timestamp,
+    /// What makes publishing it twice the same as once. The event's id where the publisher gave none.
+    pub idempotency_key: String,
+    /// The part of the publisher's platform that it came from.
+    pub source: Option<String>,
+    /// How it shares an organization's capacity with other events.
+    pub priority: Priority,
+    /// Rises in each application, in the order of acceptance. Given at commit.
+    pub sequence_number: i64,
+    /// The publisher's trace, continued by every request about this event.
+    pub traceparent: Option<String>,
+    /// When it was accepted.
+    pub created_at: Timestamp,
+}
+
+/// How events share an organization's capacity: of 21 deliveries under pressure, 16 are high, 4 normal, 1 low.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Priority {
+    /// 16 shares.
+    High,
+    /// 4 shares.
+    #[default]
+    Normal,
+    /// 1 share: slow under pressure, never starved.
+    Low,
+}
+
+impl Priority {
+    /// All priorities, from the most to the least urgent.
+    pub const ALL: [Self; 3] = [Self::High, Self::Normal, Self::Low];
+
+    /// Its name on every wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::High => "high",
+            Self::Normal => "normal",
+            Self::Low => "low",
+        }
+    }
+
+    /// Reads its name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|priority| priority.as_str() == name)
+    }
+}
+
+/// The longest event type name that is taken.
+pub const EVENT_TYPE_CHARS_MAX: usize = 128;
+
+/// The name of a kind of event: `^[A-Za-z0-9_.:-]{1,128}$`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventType(String);
+
+impl EventType {
+    /// Checks the spelling.
+    pub fn parse(name: &str) -> Option<Self> {
+        let spelled = (1..=EVENT_TYPE_CHARS_MAX).contains(&name.len()) && name.bytes().all(is_name_byte);
+        spelled.then(|| Self(name.to_owned()))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for EventType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Which events an endpoint wants: one type, a family of types, or all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventTypePattern {
+    /// `*`: every type.
+    Any,
+    /// `order.*`: every type that begins with `order.`.
+    Family(String),
+    /// `user.created`: that type alone.
+    Exact(EventType),
+}
+
+impl EventTypePattern {
+    /// Reads a pattern. A star may stand alone or after a final dot, nowhere else.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text == "*" {
+            return Some(Self::Any);
+        }
+        if let Some(family) = text.strip_suffix(".*") {
+            return EventType::parse(family).map(|_| Self::Family(format!("{family}.")));
+        }
+        EventType::parse(text).map(Self::Exact)
+    }
+}
+
+impl fmt::Display for EventTypePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("*"),
+            Self::Family(prefix) => write!(f, "{prefix}*"),
+            Self::Exact(event_type) => event_type.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The nouns of the product. Plain values: no serde, no SQL, no clock. Each wire and each store owns its own spelling.
+
+mod api_key;
+mod attempt;
+mod dead_letter;
+mod delivery;
+mod endpoint;
+mod event;
+mod page;
+mod retry_schedule;
+mod secret;
+mod tenancy;
+
+pub use api_key::{ApiKey, ApiKeyHash, Scope, Scopes};
+pub use attempt::{Attempt, AttemptStatus, FailureCategory, PhaseTimes, Report, Response, RetryAfter, Sent};
+pub use dead_letter::{DeadLetter, DeadLetterStatus};
+pub use delivery::{CancelCause, DeathCause, Delivery, Due, InFlight, Stage};
+pub use endpoint::{DisabledReason, Endpoint, EndpointState, PayloadStyle, SignatureStyle, Target};
+pub use event::{Event, EventType, EventTypePattern, Priority};
+pub use page::{Cursor, Page, PageRequest};
+pub use retry_schedule::{Backoff, Jitter, RetrySchedule, ScheduleName, Strategy};
+pub use secret::{InvalidSecret, SealedSecret, SealedSecrets, Secret, SigningKey};
+pub use tenancy::{Application, ApplicationKind, Organization};

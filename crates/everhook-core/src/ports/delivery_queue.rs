@@ -1,0 +1,192 @@
+//! Where deliveries wait and are settled: steps 2 and 4 of the line.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use uuid::Uuid;
+
+use crate::{
+    ids::{ApplicationId, DeliveryId, EndpointId, OrganizationId, ScheduleVersion},
+    model::{Attempt, CancelCause, DeadLetter, DeadLetterStatus, DisabledReason, Due, EventType, Priority, Stage},
+    ports::StoreError,
+    time::Timestamp,
+};
+
+/// The durable queue behind every lane. Claiming writes nothing: the lane's one owner remembers what it is attempting.
+#[async_trait]
+pub trait DeliveryQueue: Send + Sync {
+    /// The queues that have anything waiting, each with the instant at which its first delivery is due.
+    ///
+    /// Costs one index look-up a queue, however many deliveries wait.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the store cannot be read.
+    async fn lanes(&self) -> Result<Vec<LaneHead>, StoreError>;
+
+    /// Reads the deliveries of one queue that are due, oldest first. A read: it claims nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the store cannot be read.
+    async fn due(&self, request: DueRequest) -> Result<DueRead, StoreError>;
+
+    /// Records attempts and moves their deliveries on, in one atomic write for all of them.
+    ///
+    /// Everything that follows from a settlement is part of the write: the dead letter, its resolution, the endpoint's disabling, the alerts.
+    /// The answers are in the order of `settlements`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: nothing was written, as far as is known; settling again is safe.
+    async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settled>, StoreError>;
+
+    /// Cancels some of the deliveries that wait for an endpoint, oldest first, and says how many; fewer than the limit means that none are left.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: nothing was written, as far as is known.
+    async fn cancel_waiting(&self, request: CancelWaiting) -> Result<u32, StoreError>;
+
+    /// Brings a dead letter back: makes a new delivery of its event, with fresh attempts.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: nothing was written, as far as is known.
+    async fn recall(&self, recall: Recall) -> Result<Recalled, StoreError>;
+
+    /// The alerts that were recorded by settlements and not yet told, oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the store cannot be read.
+    async fn pending_alerts(&self, limit: u32) -> Result<Vec<Alert>, StoreError>;
+
+    /// Forgets alerts that were told.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: they will be told again, under the same idempotency key.
+    async fn alerts_told(&self, ids: Vec<AlertId>) -> Result<(), StoreError>;
+}
+
+/// A queue that has something waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneHead {
+    /// Whose lane it is.
+    pub organization: OrganizationId,
+    /// The application of the endpoint.
+    pub application: ApplicationId,
+    /// Which lane.
+    pub endpoint: EndpointId,
+    /// Which of the lane's queues.
+    pub priority: Priority,
+    /// When its first delivery is due.
+    pub next_due_at: Timestamp,
+}
+
+/// Which deliveries to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DueRequest {
+    /// Of this lane.
+    pub endpoint: EndpointId,
+    /// Of this of its queues.
+    pub priority: Priority,
+    /// Due at this instant or before.
+    pub due_by: Timestamp,
+    /// At most this many.
+    pub limit: u32,
+    /// With their events, until these add up to so many bytes of data; the rest without.
+    pub event_bytes_max: usize,
+}
+
+/// The deliveries that were read.
+#[derive(Clone, Debug)]
+pub struct DueRead {
+    /// Those that are due, oldest first.
+    pub rows: Vec<Due>,
+    /// When the first one that is not among them is due: in the past if the limit cut the list.
+    pub next_due_at: Option<Timestamp>,
+}
+
+/// What came of one attempt, ready to be written.
+#[derive(Clone, Debug)]
+pub struct Settlement {
+    /// Which delivery.
+    pub delivery: DeliveryId,
+    /// Where it went.
+    pub endpoint: EndpointId,
+    /// The attempt. Its number fences: it is recorded only if it is the delivery's next.
+    pub attempt: Attempt,
+    /// Where the delivery stands now.
+    pub stage: Stage,
+    /// The endpoint's URL, for the dead letter.
+    pub url: String,
+    /// Disables the endpoint for this reason.
+    pub disables: Option<DisabledReason>,
+    /// What the organization is told.
+    pub alerts: Vec<Alert>,
+}
+
+/// What became of a settlement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// It is durable.
+    Recorded,
+    /// The delivery had moved on (cancelled, or the attempt was recorded before); nothing was written for it.
+    Stale,
+}
+
+/// Names an alert.
+pub type AlertId = Uuid;
+
+/// Something that the organization is told, as an event of its `operational` application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alert {
+    /// Its identity, and the idempotency key of the event that tells it.
+    pub id: AlertId,
+    /// Who is told.
+    pub organization: OrganizationId,
+    /// What kind of event tells it.
+    pub event_type: EventType,
+    /// The event's data: JSON.
+    pub data: Bytes,
+}
+
+/// Which deliveries to cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CancelWaiting {
+    /// Those that wait for this endpoint.
+    pub endpoint: EndpointId,
+    /// Why.
+    pub cause: CancelCause,
+    /// When.
+    pub at: Timestamp,
+    /// At most this many.
+    pub limit: u32,
+}
+
+/// A dead letter to bring back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recall {
+    /// The tenant that asks.
+    pub organization: OrganizationId,
+    /// Which dead letter.
+    pub dead_letter: DeliveryId,
+    /// The new delivery's id.
+    pub delivery: DeliveryId,
+    /// The schedule version it keeps.
+    pub retry_schedule: ScheduleVersion,
+    /// When: it is due at once.
+    pub at: Timestamp,
+}
+
+/// What became of a recall.
+#[derive(Clone, Debug)]
+pub enum Recalled {
+    /// A new delivery waits; the dead letter is `retrying`.
+    Requeued {
+        /// The dead letter as it stands now.
+        dead_letter: DeadLetter,
+        /// The new delivery.
+        due: Due,
+        /// The event's priority.
+        priority: Priority,
+    },
+    /// There is no such dead letter in this organization.
+    NotFound,
+    /// It is not `dead`, so there is nothing to bring back.
+    NotDead(DeadLetterStatus),
+}

@@ -1,0 +1,124 @@
+//! Who owns what: organizations, applications, endpoints, keys and schedules.
+//!
+//! Every look-up on behalf of a user takes the organization, so that scoping cannot be forgotten.
+
+use async_trait::async_trait;
+
+use crate::{
+    ids::{ApiKeyId, ApplicationId, EndpointId, OrganizationId, Ref, ScheduleVersion},
+    model::{ApiKey, ApiKeyHash, Application, ApplicationKind, Endpoint, EventType, Organization, Page, PageRequest, RetrySchedule},
+    ports::StoreError,
+    time::Timestamp,
+};
+
+/// The configuration of the server. Every method fails with [`StoreError::Unavailable`] if the store cannot be reached, and then changed nothing.
+#[async_trait]
+pub trait Directory: Send + Sync {
+    /// Makes an organization with its two built-in applications.
+    async fn create_organization(&self, new: NewOrganization) -> Result<Created, StoreError>;
+    /// Finds an organization. Not scoped: only admins may ask.
+    async fn organization(&self, of: &Ref<OrganizationId>) -> Result<Option<Organization>, StoreError>;
+    /// Lists organizations. Not scoped: only admins may ask.
+    async fn organizations(&self, page: PageRequest) -> Result<Page<Organization>, StoreError>;
+    /// Replaces an organization's name and uid.
+    async fn update_organization(&self, organization: Organization) -> Result<Updated, StoreError>;
+
+    /// Makes an application.
+    async fn create_application(&self, application: Application) -> Result<Created, StoreError>;
+    /// Finds an application of an organization.
+    async fn application(&self, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<Option<Application>, StoreError>;
+    /// Finds one of an organization's built-in applications.
+    async fn built_in_application(&self, organization: OrganizationId, kind: ApplicationKind) -> Result<Option<Application>, StoreError>;
+    /// Lists an organization's applications.
+    async fn applications(&self, organization: OrganizationId, page: PageRequest) -> Result<Page<Application>, StoreError>;
+    /// Replaces an application's name and uid.
+    async fn update_application(&self, application: Application) -> Result<Updated, StoreError>;
+    /// Reads an application with all its endpoints and the version of that configuration, as one snapshot. For the catalog.
+    async fn application_row(&self, id: ApplicationId) -> Result<Option<ApplicationRow>, StoreError>;
+
+    /// Makes an endpoint, and a new version of its application's configuration.
+    async fn create_endpoint(&self, endpoint: Endpoint) -> Result<Created, StoreError>;
+    /// Finds an endpoint of an organization; a deleted one only by its id.
+    async fn endpoint(&self, organization: OrganizationId, of: &Ref<EndpointId>) -> Result<Option<Endpoint>, StoreError>;
+    /// Lists an organization's endpoints that are not deleted.
+    async fn endpoints(
+        &self,
+        organization: OrganizationId,
+        filter: EndpointFilter,
+        page: PageRequest,
+    ) -> Result<Page<Endpoint>, StoreError>;
+    /// Replaces an endpoint, and makes a new version of its application's configuration, if nobody changed it since `read_at`
+    /// (its `updated_at` when it was read).
+    async fn update_endpoint(&self, endpoint: Endpoint, read_at: Timestamp) -> Result<Updated, StoreError>;
+
+    /// Finds or makes the version of a schedule that is equal to this one.
+    async fn schedule_version(&self, schedule: &RetrySchedule) -> Result<ScheduleVersion, StoreError>;
+    /// Reads a schedule version.
+    async fn schedule(&self, version: ScheduleVersion) -> Result<Option<RetrySchedule>, StoreError>;
+
+    /// Keeps an API key's record under the hash of its text. The same hash again replaces nothing and is `UidTaken`.
+    async fn create_api_key(&self, key: ApiKey, hash: ApiKeyHash) -> Result<Created, StoreError>;
+    /// Finds the record of a key that somebody showed. Not scoped: the key itself says whose it is.
+    async fn api_key(&self, hash: &ApiKeyHash) -> Result<Option<ApiKey>, StoreError>;
+    /// Lists an organization's keys.
+    async fn api_keys(&self, organization: OrganizationId, page: PageRequest) -> Result<Page<ApiKey>, StoreError>;
+    /// Revokes a key of an organization; says whether there was one.
+    async fn revoke_api_key(&self, organization: OrganizationId, id: ApiKeyId) -> Result<bool, StoreError>;
+}
+
+/// An organization to be made, with the applications that it is born with.
+#[derive(Clone, Debug)]
+pub struct NewOrganization {
+    /// The organization.
+    pub organization: Organization,
+    /// Its application named `default`.
+    pub default: Application,
+    /// Its application named `operational`.
+    pub operational: Application,
+}
+
+/// What became of a creation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// It is durable.
+    Created,
+    /// Its uid is taken.
+    UidTaken,
+    /// Its name is taken, where names are unique.
+    NameTaken,
+}
+
+/// What became of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Updated {
+    /// It is durable.
+    Updated,
+    /// Its uid is taken.
+    UidTaken,
+    /// Its name is taken, where names are unique.
+    NameTaken,
+    /// Somebody changed or removed it meanwhile: read it again.
+    Changed,
+}
+
+/// An application and its endpoints, at one version of their configuration.
+#[derive(Clone, Debug)]
+pub struct ApplicationRow {
+    /// The application.
+    pub application: Application,
+    /// Rises with every change to the application or one of its endpoints.
+    pub config_version: i64,
+    /// All its endpoints, the disabled included, the deleted not.
+    pub endpoints: Vec<Endpoint>,
+}
+
+/// Which endpoints to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EndpointFilter {
+    /// Those of this application.
+    pub application: Option<ApplicationId>,
+    /// Those that are enabled, or that are not.
+    pub enabled: Option<bool>,
+    /// Those that get events of this type.
+    pub event_type: Option<EventType>,
+}

@@ -1,0 +1,148 @@
+//! What happened: reads for people, and the one change that only concerns history (discarding).
+
+use async_trait::async_trait;
+
+use crate::{
+    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
+    model::{Attempt, DeadLetter, DeadLetterStatus, Delivery, Event, EventType, FailureCategory, Page, PageRequest},
+    ports::StoreError,
+    time::Timestamp,
+};
+
+/// Events, deliveries, attempts and dead letters of one organization. Every method fails with [`StoreError::Unavailable`] if the store cannot be reached.
+#[async_trait]
+pub trait History: Send + Sync {
+    /// Lists events, newest first, without their data.
+    async fn events(&self, organization: OrganizationId, filter: EventFilter, page: PageRequest) -> Result<Page<EventSummary>, StoreError>;
+    /// One event with its data.
+    async fn event(&self, organization: OrganizationId, id: EventId) -> Result<Option<(EventSummary, Event)>, StoreError>;
+
+    /// Lists deliveries, newest first.
+    async fn deliveries(
+        &self,
+        organization: OrganizationId,
+        filter: DeliveryFilter,
+        page: PageRequest,
+    ) -> Result<Page<Delivery>, StoreError>;
+    /// One delivery with its attempts, oldest first.
+    async fn delivery(&self, organization: OrganizationId, id: DeliveryId) -> Result<Option<(Delivery, Vec<Attempt>)>, StoreError>;
+
+    /// Lists dead letters, newest first.
+    async fn dead_letters(
+        &self,
+        organization: OrganizationId,
+        filter: DeadLetterFilter,
+        page: PageRequest,
+    ) -> Result<Page<DeadLetter>, StoreError>;
+    /// One dead letter.
+    async fn dead_letter(&self, organization: OrganizationId, id: DeliveryId) -> Result<Option<DeadLetter>, StoreError>;
+    /// Throws a dead letter away. It stays in history as `discarded`.
+    async fn discard(&self, organization: OrganizationId, id: DeliveryId) -> Result<Discarded, StoreError>;
+}
+
+/// An event as lists show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventSummary {
+    /// Its identity.
+    pub id: EventId,
+    /// The application it was published to.
+    pub application: ApplicationId,
+    /// Its type.
+    pub event_type: EventType,
+    /// Its priority.
+    pub priority: crate::model::Priority,
+    /// When it happened.
+    pub timestamp: Timestamp,
+    /// Its idempotency key.
+    pub idempotency_key: String,
+    /// Where it came from.
+    pub source: Option<String>,
+    /// Its place in the application.
+    pub sequence_number: i64,
+    /// How many deliveries it made when it was published.
+    pub deliveries: u32,
+    /// When it was accepted.
+    pub created_at: Timestamp,
+}
+
+/// A span of time, `from` included, `to` not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeRange {
+    /// Not before.
+    pub from: Option<Timestamp>,
+    /// Before.
+    pub to: Option<Timestamp>,
+}
+
+/// Which events to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventFilter {
+    /// Of this application.
+    pub application: Option<ApplicationId>,
+    /// Of this type.
+    pub event_type: Option<EventType>,
+    /// Accepted in this span.
+    pub accepted: TimeRange,
+}
+
+/// Which deliveries to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeliveryFilter {
+    /// Of this application.
+    pub application: Option<ApplicationId>,
+    /// For this endpoint.
+    pub endpoint: Option<EndpointId>,
+    /// Of this event.
+    pub event: Option<EventId>,
+    /// Of this type.
+    pub event_type: Option<EventType>,
+    /// In this state.
+    pub status: Option<DeliveryStatus>,
+    /// Whose last attempt failed so.
+    pub category: Option<FailureCategory>,
+    /// Made in this span.
+    pub made: TimeRange,
+}
+
+/// The states that a list of deliveries can be narrowed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeliveryStatus {
+    /// Waiting for its first or a further attempt.
+    Waiting,
+    /// Waiting after at least one failed attempt.
+    WaitingAfterFailure,
+    /// Delivered.
+    Delivered,
+    /// Dead.
+    Dead,
+    /// Cancelled.
+    Cancelled,
+}
+
+/// Which dead letters to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeadLetterFilter {
+    /// Of this application.
+    pub application: Option<ApplicationId>,
+    /// For this endpoint.
+    pub endpoint: Option<EndpointId>,
+    /// Of this type.
+    pub event_type: Option<EventType>,
+    /// That stand so.
+    pub status: Option<DeadLetterStatus>,
+    /// Whose last attempt failed so.
+    pub category: Option<FailureCategory>,
+    /// That first died in this span.
+    pub died: TimeRange,
+}
+
+/// What became of a discard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Discarded {
+    /// It is `discarded`.
+    Discarded,
+    /// There is no such dead letter in this organization.
+    NotFound,
+    /// It is being retried, resolved or discarded already.
+    NotDead(DeadLetterStatus),
+}

@@ -1,0 +1,50 @@
+//! What the core needs from the outside: one small trait a file, named by its part in the line.
+//!
+//! A port's answer is an enum that names every outcome; `Err` means that *we* failed. One port call is atomic.
+
+mod clock;
+mod delivery_queue;
+mod directory;
+mod entropy;
+mod event_store;
+mod history;
+mod store_error;
+mod transport;
+mod vault;
+mod wake_up;
+
+use std::sync::Arc;
+
+pub use clock::Clock;
+pub use delivery_queue::{
+    Alert, AlertId, CancelWaiting, DeliveryQueue, DueRead, DueRequest, LaneHead, Recall, Recalled, Settled, Settlement,
+};
+pub use directory::{ApplicationRow, Created, Directory, EndpointFilter, NewOrganization, Updated};
+pub use entropy::Entropy;
+pub use event_store::{EventStore, KeyOrigin, NewDelivery, NewEvent, Recorded};
+pub use history::{DeadLetterFilter, DeliveryFilter, DeliveryStatus, Discarded, EventFilter, EventSummary, History, TimeRange};
+pub use store_error::StoreError;
+pub use transport::{OutgoingHeader, OutgoingRequest, Transport};
+pub use vault::{Vault, VaultError};
+pub use wake_up::{Committed, WakeUp};
+
+/// Everything outside, as one value. Built in two places only: the binary's wiring and the testbed's world.
+#[derive(Clone)]
+pub struct Ports {
+    /// Where events are recorded.
+    pub events: Arc<dyn EventStore>,
+    /// Where deliveries wait and are settled.
+    pub deliveries: Arc<dyn DeliveryQueue>,
+    /// Who owns what.
+    pub directory: Arc<dyn Directory>,
+    /// What happened.
+    pub history: Arc<dyn History>,
+    /// How requests go out.
+    pub transport: Arc<dyn Transport>,
+    /// How secrets are kept.
+    pub vault: Arc<dyn Vault>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub entropy: Arc<dyn Entropy>,
+}
