@@ -1,1 +1,11 @@
-//! Written next.
+//! Decisions, each a pure function of facts: no clock, no randomness, no I/O.
+
+pub mod address;
+pub mod headers;
+pub mod matching;
+pub mod presets;
+pub mod retry;
+pub mod retry_after;
+pub mod target;
+pub mod timeout;
+pub mod verdict;
