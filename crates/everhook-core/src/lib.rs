@@ -9,6 +9,7 @@ pub mod time;
 pub mod model;
 pub mod policy;
 
+pub mod envelope;
 pub mod lifecycle;
 pub mod signing;
 

@@ -1,1 +1,130 @@
-//! Written next.
+//! The life of a delivery. This is the only code that turns one stage into another.
+//!
+//! ```text
+//!            ┌────────── failed, and the schedule goes on ──────────┐
+//!            ▼                                                      │
+//!   made ─► Waiting ─────────────── attempted ─────────────────────┤
+//!            │                                                      ├─► Delivered   a 2xx in time
+//!            │                                                      ├─► Dead        out of attempts, or given up at once
+//!            └── its endpoint was disabled or deleted ──────────────┴─► Cancelled
+//! ```
+//!
+//! Dead and cancelled are ends for the delivery, not for its event: bringing one back makes a new delivery.
+
+use crate::{
+    model::{AttemptStatus, CancelCause, EndpointState, RetrySchedule, Stage},
+    policy::{
+        retry::{self, Retry},
+        verdict::Verdict,
+    },
+    time::Timestamp,
+};
+
+/// What holds when an attempt is settled.
+#[derive(Clone, Copy, Debug)]
+pub struct Circumstances<'a> {
+    /// The schedule version that the delivery was made with.
+    pub schedule: &'a RetrySchedule,
+    /// Which attempt it was, from 1.
+    pub attempt_number: u32,
+    /// Whether the endpoint still gets events.
+    pub endpoint: EndpointState,
+    /// The present.
+    pub now: Timestamp,
+    /// A random number from 0 to 1, for jitter.
+    pub unit: f64,
+}
+
+/// A delivery begins as waiting, due at once.
+pub const fn begin(now: Timestamp) -> Stage {
+    Stage::Waiting { due_at: now }
+}
+
+/// Where a delivery stands after an attempt.
+pub fn settle(verdict: &Verdict, circumstances: &Circumstances<'_>) -> Stage {
+    let at = circumstances.now;
+    match verdict {
+        Verdict::Accepted => Stage::Delivered { at },
+        Verdict::Refused { refusal, .. } => Stage::Dead { at, cause: *refusal },
+        Verdict::TryLater { failure, retry_after } => {
+            if let Some(cause) = cancellation(circumstances.endpoint) {
+                return Stage::Cancelled { at, cause };
+            }
+            let retry = Retry {
+                attempt_number: circumstances.attempt_number,
+                category: failure.category,
+                retry_after: *retry_after,
+                now: at,
+                unit: circumstances.unit,
+            };
+            match retry::next_due(circumstances.schedule, retry) {
+                Some(due_at) => Stage::Waiting { due_at },
+                None => Stage::Dead { at, cause: crate::model::DeathCause::RetriesExhausted },
+            }
+        }
+    }
+}
+
+/// Why the deliveries that wait for an endpoint in this state are cancelled; `None` if they are not.
+pub const fn cancellation(endpoint: EndpointState) -> Option<CancelCause> {
+    match endpoint {
+        EndpointState::Enabled => None,
+        EndpointState::Disabled { .. } => Some(CancelCause::EndpointDisabled),
+        EndpointState::Deleted { .. } => Some(CancelCause::EndpointDeleted),
+    }
+}
+
+/// How the attempt that led to a stage is shown.
+pub const fn attempt_status(after: Stage) -> AttemptStatus {
+    match after {
+        Stage::Delivered { .. } => AttemptStatus::Success,
+        Stage::Waiting { .. } => AttemptStatus::Failed,
+        Stage::Dead { .. } | Stage::Cancelled { .. } => AttemptStatus::Exhausted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        model::{DeathCause, DisabledReason, FailureCategory},
+        policy::{presets, verdict::Failure},
+    };
+
+    const NOW: Timestamp = Timestamp::from_secs(1_000_000);
+
+    fn try_later() -> Verdict {
+        let failure = Failure { category: FailureCategory::ServerError, error: "the endpoint answered 503".to_owned() };
+        Verdict::TryLater { failure, retry_after: None }
+    }
+
+    fn refused(refusal: DeathCause) -> Verdict {
+        let failure = Failure { category: FailureCategory::ClientError, error: "the endpoint answered 410".to_owned() };
+        Verdict::Refused { refusal, failure }
+    }
+
+    #[test]
+    fn every_verdict_leads_to_one_stage() {
+        let at = NOW;
+        let disabled = EndpointState::Disabled { at: NOW, reason: DisabledReason::ByOwner };
+        let deleted = EndpointState::Deleted { at: NOW };
+        let five_seconds_later = NOW + std::time::Duration::from_secs(5);
+        // verdict, attempt, endpoint → stage
+        let table = [
+            (Verdict::Accepted, 1, EndpointState::Enabled, Stage::Delivered { at }),
+            (Verdict::Accepted, 8, EndpointState::Enabled, Stage::Delivered { at }),
+            (Verdict::Accepted, 1, disabled, Stage::Delivered { at }),
+            (try_later(), 1, EndpointState::Enabled, Stage::Waiting { due_at: five_seconds_later }),
+            (try_later(), 8, EndpointState::Enabled, Stage::Dead { at, cause: DeathCause::RetriesExhausted }),
+            (try_later(), 1, disabled, Stage::Cancelled { at, cause: CancelCause::EndpointDisabled }),
+            (try_later(), 8, deleted, Stage::Cancelled { at, cause: CancelCause::EndpointDeleted }),
+            (refused(DeathCause::Gone), 1, EndpointState::Enabled, Stage::Dead { at, cause: DeathCause::Gone }),
+            (refused(DeathCause::GivenUp), 1, disabled, Stage::Dead { at, cause: DeathCause::GivenUp }),
+        ];
+        let schedule = presets::standard();
+        for (verdict, attempt_number, endpoint, expected) in table {
+            let circumstances = Circumstances { schedule: &schedule, attempt_number, endpoint, now: NOW, unit: 0.5 };
+            assert_eq!(settle(&verdict, &circumstances), expected, "{verdict:?}, attempt {attempt_number}, {endpoint:?}");
+        }
+    }
+}

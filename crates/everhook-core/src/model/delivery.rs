@@ -152,6 +152,8 @@ pub struct InFlight {
     pub due: Due,
     /// Which lane it came from.
     pub endpoint: EndpointId,
+    /// Which of the lane's queues it came from.
+    pub priority: Priority,
     /// Whose lane that is.
     pub application: ApplicationId,
     /// When it was taken from the lane.

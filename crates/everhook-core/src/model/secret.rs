@@ -98,6 +98,9 @@ impl SigningKey {
         if let Some(encoded) = text.strip_prefix(ED25519_PREFIX) {
             return parse_ed25519(encoded);
         }
+        if text.starts_with(PUBLIC_PREFIX) {
+            return Err(InvalidSecret("a public key (`whpk_`) verifies but cannot sign: give the `whsk_` key"));
+        }
         if let Some(encoded) = text.strip_prefix(HMAC_PREFIX) {
             let bytes = BASE64_STANDARD.decode(encoded).map_err(|_| InvalidSecret("what follows `whsec_` must be base64"))?;
             return match bytes.len() {

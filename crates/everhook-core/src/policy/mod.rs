@@ -3,6 +3,7 @@
 pub mod address;
 pub mod headers;
 pub mod matching;
+pub mod outage;
 pub mod presets;
 pub mod retry;
 pub mod retry_after;

@@ -1,1 +1,241 @@
-//! Written next.
+//! Which URLs an endpoint may have. Called when an endpoint is registered or changed.
+//!
+//! This is the polite refusal, with a reason for the owner. It is not the guard: names are vetted by their address, on each connect.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use url::{Host, Url};
+
+use crate::{
+    model::Target,
+    policy::address::{AddressRules, BlockedAddress},
+};
+
+/// The longest URL, in characters as its owner wrote it: what every receiver and proxy on the way can be trusted to take.
+pub const URL_CHARS_MAX: usize = 2_048;
+
+/// Names that never lead to a public server: they are answered by the machine or the network that asks.
+const LOCAL_SUFFIXES: [&str; 5] = ["localdomain", "local", "internal", "home.arpa", "lan"];
+
+/// What the operator allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetRules {
+    /// Whether `http` is allowed beside `https`.
+    pub allow_http: bool,
+    /// Which addresses requests may go to.
+    pub addresses: AddressRules,
+}
+
+/// Why a URL was refused, in words for its owner.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TargetFault {
+    /// It does not parse; the words are the parser's.
+    #[error("is not a URL: {0}")]
+    NotAUrl(url::ParseError),
+    /// It has blanks or control characters, which a parser would drop without a word.
+    #[error("must not contain blanks or control characters")]
+    Blank,
+    /// It is longer than [`URL_CHARS_MAX`].
+    #[error("must be at most {URL_CHARS_MAX} characters long, and has {0}")]
+    TooLong(usize),
+    /// It is plain `http`, which must be allowed first.
+    #[error("must begin with `https://`; plain http is off on this server (`--allow-http` turns it on)")]
+    PlainHttp,
+    /// It is neither `http` nor `https`.
+    #[error("must begin with `https://`, not `{0}:`")]
+    Scheme(String),
+    /// It has a user name or password.
+    #[error("must not contain a user name or password; put credentials into a custom header")]
+    Userinfo,
+    /// It has no host.
+    #[error("must name a host")]
+    NoHost,
+    /// Port 0 cannot be connected to.
+    #[error("must not use port 0")]
+    PortZero,
+    /// It names an address that requests must not go to.
+    #[error("must lead to a public address: {0}")]
+    Blocked(BlockedAddress),
+    /// It names a host that exists only inside some network.
+    #[error("must lead to a public address: `{0}` is a name of a local network")]
+    LocalName(String),
+}
+
+/// Reads a URL and says whether an endpoint may have it.
+///
+/// The parser turns every spelling of an IPv4 address (decimal, octal, hexadecimal, shortened) into the address, so that none slips by.
+///
+/// # Errors
+/// [`TargetFault`] says what would be right.
+pub fn check(url: &str, rules: &TargetRules) -> Result<Target, TargetFault> {
+    let chars = url.chars().count();
+    if chars > URL_CHARS_MAX {
+        return Err(TargetFault::TooLong(chars));
+    }
+    if url.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return Err(TargetFault::Blank);
+    }
+    let parsed = Url::parse(url).map_err(TargetFault::NotAUrl)?;
+    check_scheme(&parsed, rules)?;
+    if !parsed.username().is_empty() || parsed.password().is_some() {
+        return Err(TargetFault::Userinfo);
+    }
+    if parsed.port() == Some(0) {
+        return Err(TargetFault::PortZero);
+    }
+    check_host(parsed.host().ok_or(TargetFault::NoHost)?, &rules.addresses)?;
+    Ok(Target { written: url.to_owned(), url: parsed })
+}
+
+/// First of all: under any other scheme the parser does not understand the host as an address.
+fn check_scheme(url: &Url, rules: &TargetRules) -> Result<(), TargetFault> {
+    match url.scheme() {
+        "https" => Ok(()),
+        "http" if rules.allow_http => Ok(()),
+        "http" => Err(TargetFault::PlainHttp),
+        other => Err(TargetFault::Scheme(other.to_owned())),
+    }
+}
+
+fn check_host(host: Host<&str>, addresses: &AddressRules) -> Result<(), TargetFault> {
+    match host {
+        Host::Ipv4(address) => addresses.vet(address.into()).map_err(TargetFault::Blocked),
+        Host::Ipv6(address) => addresses.vet(address.into()).map_err(TargetFault::Blocked),
+        Host::Domain(name) => check_name(name, addresses),
+    }
+}
+
+fn check_name(written: &str, addresses: &AddressRules) -> Result<(), TargetFault> {
+    let name = written.trim_end_matches('.');
+    if name.is_empty() {
+        return Err(TargetFault::NoHost);
+    }
+    if is_within(name, "localhost") {
+        let loopback = addresses.vet(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        return loopback.or_else(|blocked| addresses.vet(IpAddr::V6(Ipv6Addr::LOCALHOST)).map_err(|_| TargetFault::Blocked(blocked)));
+    }
+    // Where private networks are open, such names are in daily use, and the connect decides.
+    let is_local = !name.contains('.') || LOCAL_SUFFIXES.iter().any(|suffix| is_within(name, suffix));
+    if is_local && addresses.is_public_only() {
+        return Err(TargetFault::LocalName(written.to_owned()));
+    }
+    Ok(())
+}
+
+/// Whether `name` is `zone` or ends in `.zone`. The parser has made both lower case.
+fn is_within(name: &str, zone: &str) -> bool {
+    name.strip_suffix(zone).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strict() -> TargetRules {
+        TargetRules { allow_http: false, addresses: AddressRules::public_only() }
+    }
+
+    fn fault(url: &str, rules: &TargetRules) -> String {
+        check(url, rules).expect_err(url).to_string()
+    }
+
+    #[test]
+    fn ordinary_urls_are_accepted_and_kept_as_written() {
+        let accepted = [
+            "https://example.com",
+            "https://example.com/hooks?a=b&c=%20#part",
+            "HTTPS://Example.COM:8443/Path",
+            "https://example.com./",
+            "https://bücher.example/",
+            "https://8.8.8.8/",
+            "https://[2606:4700::1111]:444/x",
+            "https://localhost.example.com/",
+            "https://notinternal.example/",
+        ];
+        for url in accepted {
+            let target = check(url, &strict()).unwrap_or_else(|fault| panic!("{url}: {fault}"));
+            assert_eq!(target.written, url);
+        }
+    }
+
+    #[test]
+    fn a_url_that_cannot_be_requested_is_refused_with_what_would_be_right() {
+        let cases = [
+            ("", "is not a URL: relative URL without a base"),
+            ("example.com/hook", "is not a URL: relative URL without a base"),
+            ("https://", "is not a URL: empty host"),
+            ("https://./", "must name a host"),
+            ("https://example.com:99999/", "is not a URL: invalid port number"),
+            ("https://example.com:0/", "must not use port 0"),
+            ("https://exa mple.com/", "must not contain blanks or control characters"),
+            (" https://example.com/", "must not contain blanks or control characters"),
+            ("https://example.com/\r\nX: y", "must not contain blanks or control characters"),
+            ("ftp://example.com/", "must begin with `https://`, not `ftp:`"),
+            ("file:///etc/passwd", "must begin with `https://`, not `file:`"),
+            ("gopher://127.0.0.1/", "must begin with `https://`, not `gopher:`"),
+            ("javascript:alert(1)", "must begin with `https://`, not `javascript:`"),
+            ("http://example.com/", "must begin with `https://`; plain http is off on this server (`--allow-http` turns it on)"),
+            ("https://user@example.com/", "must not contain a user name or password; put credentials into a custom header"),
+            ("https://:secret@example.com/", "must not contain a user name or password; put credentials into a custom header"),
+        ];
+        for (url, words) in cases {
+            assert_eq!(fault(url, &strict()), words, "{url:?}");
+        }
+        let long = format!("https://example.com/{}", "a".repeat(URL_CHARS_MAX - 20));
+        assert!(check(&long, &strict()).is_ok(), "exactly the limit");
+        assert_eq!(fault(&format!("{long}b"), &strict()), "must be at most 2048 characters long, and has 2049");
+    }
+
+    #[test]
+    fn no_spelling_of_a_special_address_slips_by() {
+        let cases = [
+            ("https://127.0.0.1/", "127.0.0.1 is a loopback address"),
+            ("https://127.1/", "127.0.0.1 is a loopback address"),
+            ("https://2130706433/", "127.0.0.1 is a loopback address"),
+            ("https://0x7f000001/", "127.0.0.1 is a loopback address"),
+            ("https://0x7f.0.0.0x1/", "127.0.0.1 is a loopback address"),
+            ("https://017700000001/", "127.0.0.1 is a loopback address"),
+            ("https://0177.0.0.01/", "127.0.0.1 is a loopback address"),
+            ("https://127.0.0.1./", "127.0.0.1 is a loopback address"),
+            ("https://127.0.0.1:8443/", "127.0.0.1 is a loopback address"),
+            ("https://%31%32%37.0.0.1/", "127.0.0.1 is a loopback address"),
+            ("https://①②⑦.0.0.1/", "127.0.0.1 is a loopback address"),
+            ("https:127.0.0.1", "127.0.0.1 is a loopback address"),
+            ("https:\\\\127.0.0.1\\", "127.0.0.1 is a loopback address"),
+            ("https://0/", "0.0.0.0 is an address of \"this network\""),
+            ("https://10.0.0.1/", "10.0.0.1 is a private address"),
+            ("https://192.168.0.1/", "192.168.0.1 is a private address"),
+            ("https://169.254.169.254/latest/meta-data", "169.254.169.254 is a cloud metadata address"),
+            ("https://2852039166/", "169.254.169.254 is a cloud metadata address"),
+            ("https://[::1]/", "::1 is a loopback address"),
+            ("https://[::]/", ":: is the unspecified address"),
+            ("https://[::ffff:127.0.0.1]/", "::ffff:127.0.0.1 stands for 127.0.0.1, which is a loopback address"),
+            ("https://[::ffff:7f00:1]/", "::ffff:127.0.0.1 stands for 127.0.0.1, which is a loopback address"),
+            ("https://[64:ff9b::7f00:1]/", "64:ff9b::7f00:1 is a NAT64 address"),
+            ("https://localhost/", "127.0.0.1 is a loopback address"),
+            ("https://LOCALHOST/", "127.0.0.1 is a loopback address"),
+            ("https://localhost./", "127.0.0.1 is a loopback address"),
+            ("https://a.b.localhost/", "127.0.0.1 is a loopback address"),
+            ("https://a.localhost../", "127.0.0.1 is a loopback address"),
+            ("https://metadata.google.internal/", "`metadata.google.internal` is a name of a local network"),
+            ("https://metadata.google.internal./", "`metadata.google.internal.` is a name of a local network"),
+            ("https://metadata/", "`metadata` is a name of a local network"),
+            ("https://printer.local/", "`printer.local` is a name of a local network"),
+        ];
+        for (url, words) in cases {
+            assert_eq!(fault(url, &strict()), format!("must lead to a public address: {words}"), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_the_operator_opened_is_accepted() {
+        let development = TargetRules { allow_http: true, addresses: AddressRules::allowing_private() };
+        for url in ["http://localhost:9000/", "http://127.0.0.1/", "http://receiver/", "https://db.internal/", "http://[::1]/"] {
+            assert!(check(url, &development).is_ok(), "{url}");
+        }
+        let one_network = TargetRules { allow_http: true, addresses: AddressRules::allowing(vec!["10.0.0.0/8".parse().unwrap()]) };
+        assert!(check("http://10.1.2.3/", &one_network).is_ok());
+        assert!(check("http://receiver.internal/", &one_network).is_ok(), "the connect decides");
+        assert_eq!(fault("http://localhost/", &one_network), "must lead to a public address: 127.0.0.1 is a loopback address");
+    }
+}

@@ -1,5 +1,7 @@
 //! Where deliveries wait and are settled: steps 2 and 4 of the line.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use uuid::Uuid;
@@ -24,6 +26,8 @@ pub trait DeliveryQueue: Send + Sync {
 
     /// Reads the deliveries of one queue that are due, oldest first. A read: it claims nothing.
     ///
+    /// A delivery whose event is missing or damaged comes without it, so that it costs none of the others.
+    ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the store cannot be read.
     async fn due(&self, request: DueRequest) -> Result<DueRead, StoreError>;
@@ -31,11 +35,11 @@ pub trait DeliveryQueue: Send + Sync {
     /// Records attempts and moves their deliveries on, in one atomic write for all of them.
     ///
     /// Everything that follows from a settlement is part of the write: the dead letter, its resolution, the endpoint's disabling, the alerts.
-    /// The answers are in the order of `settlements`.
+    /// The answers are in the order of `settlements`, which are shared because a write that failed is tried again with the same ones.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]: nothing was written, as far as is known; settling again is safe.
-    async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settled>, StoreError>;
+    async fn settle(&self, settlements: Arc<Vec<Settlement>>) -> Result<Vec<Settled>, StoreError>;
 
     /// Cancels some of the deliveries that wait for an endpoint, oldest first, and says how many; fewer than the limit means that none are left.
     ///
@@ -73,6 +77,8 @@ pub struct LaneHead {
     pub endpoint: EndpointId,
     /// Which of the lane's queues.
     pub priority: Priority,
+    /// The delivery that is due first.
+    pub delivery: DeliveryId,
     /// When its first delivery is due.
     pub next_due_at: Timestamp,
 }
@@ -108,15 +114,17 @@ pub struct Settlement {
     pub delivery: DeliveryId,
     /// Where it went.
     pub endpoint: EndpointId,
+    /// The dead letter that the delivery brings back, if it does.
+    pub replay_of: Option<DeliveryId>,
     /// The attempt. Its number fences: it is recorded only if it is the delivery's next.
     pub attempt: Attempt,
     /// Where the delivery stands now.
     pub stage: Stage,
-    /// The endpoint's URL, for the dead letter.
+    /// The URL that the request went to, for the dead letter.
     pub url: String,
-    /// Disables the endpoint for this reason.
+    /// Disables the endpoint for this reason, if it is enabled and still has this URL: what an old address answers says nothing of a new one.
     pub disables: Option<DisabledReason>,
-    /// What the organization is told.
+    /// What the organization is told. An [`Alert::ENDPOINT_DISABLED`] only if this settlement is what disabled the endpoint.
     pub alerts: Vec<Alert>,
 }
 
@@ -145,11 +153,18 @@ pub struct Alert {
     pub data: Bytes,
 }
 
+impl Alert {
+    /// The type of the event that tells of an endpoint's disabling.
+    pub const ENDPOINT_DISABLED: &str = "endpoint.disabled";
+}
+
 /// Which deliveries to cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CancelWaiting {
     /// Those that wait for this endpoint.
     pub endpoint: EndpointId,
+    /// Of those, the ones made at this instant or before: what an endpoint gets after it was enabled again stays.
+    pub made_until: Timestamp,
     /// Why.
     pub cause: CancelCause,
     /// When.

@@ -14,18 +14,20 @@ use crate::{
 pub trait EventStore: Send + Sync {
     /// Records each event together with its deliveries, or finds the one that has its idempotency key already.
     ///
-    /// The answers are in the order of `events`, and each event stands alone. When this returns, what was accepted is on disk. Sequence
-    /// numbers rise in the order given. An event with more deliveries than one commit should hold is completed in steps that survive a
-    /// crash; the answer comes after the last.
+    /// There is one answer for each event, in the order of `events`, and each stands alone. When this returns, what was accepted is on disk.
+    /// Sequence numbers rise in the order given. An event with more deliveries than one commit should hold is completed in steps that survive
+    /// a crash; the answer comes after the last.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`]: none of them was recorded, as far as is known; the idempotency key makes trying again safe.
-    async fn record(&self, events: Vec<NewEvent>) -> Result<Vec<Recorded>, StoreError>;
+    /// [`StoreError::Unavailable`] for an event: it was not recorded, as far as is known; its idempotency key makes trying again safe. A batch
+    /// may take several commits: those before the one that failed stand, and nothing after it was tried.
+    async fn record(&self, events: Vec<NewEvent>) -> Vec<Result<Recorded, StoreError>>;
 
     /// Reads one event, for sending. `None` if there is none.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] if the store cannot be read.
+    /// [`StoreError::Unavailable`] if the store cannot be read; [`StoreError::Corrupt`] if what it holds of this event cannot be understood,
+    /// which trying again does not heal.
     async fn event(&self, id: EventId) -> Result<Option<Event>, StoreError>;
 }
 
