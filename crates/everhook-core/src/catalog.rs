@@ -1,1 +1,183 @@
-//! Written next.
+//! What every event would otherwise look up again: applications with their endpoints, opened keys and matches, kept until they change.
+//!
+//! Used by the steps of the line. The store stays the judge: a publish carries the version of the configuration it was matched with, and is
+//! matched again if that is no longer the newest.
+
+use std::sync::{
+    Arc, PoisonError, RwLock,
+    atomic::{AtomicU64, Ordering},
+};
+
+use bytes::Bytes;
+use rustc_hash::FxHashMap;
+
+use crate::{
+    ids::{ApplicationId, EndpointId, ScheduleVersion},
+    model::{Application, ApplicationKind, Endpoint, EndpointState, EventType, RetrySchedule, SealedSecret, SigningKey, Target},
+    policy::matching,
+    ports::{ApplicationRow, Directory, OutgoingHeader, StoreError, Vault},
+    signing::Keys,
+};
+
+/// How many applications are kept. Past it all are dropped and read again: rare, and simpler than an order of use.
+const APPLICATIONS_MAX: usize = 10_000;
+
+/// How many event types of one application have their matches kept. Publishers choose type names, so it must be bounded.
+const MATCHED_TYPES_MAX: usize = 1_000;
+
+/// A cache of the directory, shaped for sending.
+pub struct Catalog {
+    directory: Arc<dyn Directory>,
+    vault: Arc<dyn Vault>,
+    applications: RwLock<FxHashMap<ApplicationId, Arc<ApplicationView>>>,
+    schedules: RwLock<FxHashMap<ScheduleVersion, Arc<RetrySchedule>>>,
+    /// Counts the changes, so that a read that began before one is not kept after it.
+    changes: AtomicU64,
+}
+
+impl Catalog {
+    /// An empty catalog over the directory.
+    pub fn new(directory: Arc<dyn Directory>, vault: Arc<dyn Vault>) -> Self {
+        Self { directory, vault, applications: RwLock::default(), schedules: RwLock::default(), changes: AtomicU64::new(0) }
+    }
+
+    /// An application as it stands; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`StoreError`] if it had to be read and could not be.
+    pub async fn application(&self, id: ApplicationId) -> Result<Option<Arc<ApplicationView>>, StoreError> {
+        if let Some(view) = self.applications.read().unwrap_or_else(PoisonError::into_inner).get(&id) {
+            return Ok(Some(view.clone()));
+        }
+        let changes_before = self.changes.load(Ordering::Acquire);
+        let Some(row) = self.directory.application_row(id).await? else { return Ok(None) };
+        let view = Arc::new(ApplicationView::new(row, &*self.vault)?);
+        let mut applications = self.applications.write().unwrap_or_else(PoisonError::into_inner);
+        if self.changes.load(Ordering::Acquire) == changes_before {
+            if applications.len() >= APPLICATIONS_MAX {
+                applications.clear();
+            }
+            applications.insert(id, view.clone());
+        }
+        Ok(Some(view))
+    }
+
+    /// Drops what is known of an application. Called after every change to it or to one of its endpoints.
+    pub fn forget(&self, id: ApplicationId) {
+        let mut applications = self.applications.write().unwrap_or_else(PoisonError::into_inner);
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        applications.remove(&id);
+    }
+
+    /// A schedule version. Versions never change, so that what was read once holds for ever.
+    ///
+    /// # Errors
+    /// [`StoreError`] if it had to be read and could not be, or is missing.
+    pub async fn schedule(&self, version: ScheduleVersion) -> Result<Arc<RetrySchedule>, StoreError> {
+        if let Some(schedule) = self.schedules.read().unwrap_or_else(PoisonError::into_inner).get(&version) {
+            return Ok(schedule.clone());
+        }
+        let found = self.directory.schedule(version).await?;
+        let schedule = Arc::new(found.ok_or_else(|| StoreError::corrupt(format!("retry schedule version {} is missing", version.0)))?);
+        self.schedules.write().unwrap_or_else(PoisonError::into_inner).insert(version, schedule.clone());
+        Ok(schedule)
+    }
+}
+
+/// One application at one version of its configuration.
+pub struct ApplicationView {
+    /// The application.
+    pub application: Application,
+    /// The version that a publish must name.
+    pub config_version: i64,
+    destinations: FxHashMap<EndpointId, Arc<Destination>>,
+    matches: RwLock<FxHashMap<EventType, Arc<[Arc<Destination>]>>>,
+}
+
+impl ApplicationView {
+    fn new(row: ApplicationRow, vault: &dyn Vault) -> Result<Self, StoreError> {
+        let kind = row.application.kind;
+        let prepare = |endpoint: Endpoint| Ok((endpoint.id, Arc::new(Destination::new(endpoint, kind, vault)?)));
+        let destinations = row.endpoints.into_iter().map(prepare);
+        Ok(Self {
+            application: row.application,
+            config_version: row.config_version,
+            destinations: destinations.collect::<Result<_, StoreError>>()?,
+            matches: RwLock::default(),
+        })
+    }
+
+    /// One of its endpoints, ready to be sent to. `None` once it is deleted.
+    pub fn destination(&self, id: EndpointId) -> Option<&Arc<Destination>> {
+        self.destinations.get(&id)
+    }
+
+    /// One of its endpoints, if it gets events now.
+    pub fn enabled(&self, id: EndpointId) -> Option<&Arc<Destination>> {
+        self.destinations.get(&id).filter(|destination| destination.endpoint.state == EndpointState::Enabled)
+    }
+
+    /// The enabled endpoints that want events of this type, in the order of their making.
+    pub fn matching(&self, event_type: &EventType) -> Arc<[Arc<Destination>]> {
+        if let Some(known) = self.matches.read().unwrap_or_else(PoisonError::into_inner).get(event_type) {
+            return known.clone();
+        }
+        let wants = |destination: &&Arc<Destination>| {
+            destination.endpoint.state == EndpointState::Enabled && matching::wants(&destination.endpoint.event_types, event_type)
+        };
+        let mut found: Vec<_> = self.destinations.values().filter(wants).cloned().collect();
+        found.sort_by_key(|destination| destination.endpoint.id);
+        let found: Arc<[_]> = found.into();
+        let mut matches = self.matches.write().unwrap_or_else(PoisonError::into_inner);
+        if matches.len() >= MATCHED_TYPES_MAX {
+            matches.clear();
+        }
+        matches.insert(event_type.clone(), found.clone());
+        found
+    }
+}
+
+/// An endpoint with everything that sending to it needs, prepared once.
+pub struct Destination {
+    /// The endpoint.
+    pub endpoint: Endpoint,
+    /// Its URL, shared with each request.
+    pub target: Arc<Target>,
+    /// Its secrets, opened.
+    pub keys: Keys,
+    /// Its own headers, lower case.
+    pub headers: Vec<(OutgoingHeader, Bytes)>,
+    /// Its id as text, for `X-Webhook-ID`.
+    pub id_text: Bytes,
+    /// Whether it gets Everhook's own events: its deliveries raise none themselves.
+    pub operational: bool,
+}
+
+impl Destination {
+    /// Prepares an endpoint for sending.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] if its secret does not open.
+    pub fn new(endpoint: Endpoint, of: ApplicationKind, vault: &dyn Vault) -> Result<Self, StoreError> {
+        let open = |sealed: &SealedSecret| open_key(&endpoint, sealed, vault);
+        let keys = Keys {
+            current: open(&endpoint.secrets.current)?,
+            previous: match &endpoint.secrets.previous {
+                Some((sealed, until)) => Some((open(sealed)?, *until)),
+                None => None,
+            },
+        };
+        let lower_case = |(name, value): &(String, String)| (name.to_ascii_lowercase().into(), Bytes::from(value.clone()));
+        let headers = endpoint.headers.iter().map(lower_case).collect();
+        let id_text = Bytes::from(endpoint.id.to_string());
+        let operational = of == ApplicationKind::Operational;
+        Ok(Self { target: Arc::new(endpoint.target.clone()), keys, headers, id_text, operational, endpoint })
+    }
+}
+
+/// Opens one of an endpoint's secrets.
+pub(crate) fn open_key(endpoint: &Endpoint, sealed: &SealedSecret, vault: &dyn Vault) -> Result<SigningKey, StoreError> {
+    let plain = vault.open(endpoint.id.as_uuid(), sealed).map_err(StoreError::corrupt)?;
+    let text = String::from_utf8(plain).map_err(StoreError::corrupt)?;
+    SigningKey::parse(&text).map_err(StoreError::corrupt)
+}

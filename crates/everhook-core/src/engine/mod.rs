@@ -1,1 +1,27 @@
-//! Written next.
+//! The owner of the lanes: gives every delivery its turn, sends, and sees to it that every outcome is written.
+//!
+//! ```text
+//!   hints ─►┌────────┐ next ┌─────────┐ landed ┌─────────┐ written
+//!   looks ─►│ Board  ├─────►│ flights ├───────►│ settler ├────┐
+//!           └────▲───┘      └─────────┘        └─────────┘    │
+//!                └────────────────────────────────────────────┘
+//! ```
+//!
+//! [`board`] is pure: what waits in memory and whose turn it is. [`owner`] moves it: it takes hints, starts flights, reads backlogs. [`settler`]
+//! writes outcomes, many at once, and keeps them until they are written. One supervised task runs them; if it panics, everything in memory is
+//! dropped and read again from the store, which alone says what is true.
+
+mod board;
+mod errand;
+mod flight;
+mod hints;
+mod lane;
+mod owner;
+mod settler;
+mod shelf;
+mod supervisor;
+mod sweep;
+mod turns;
+
+pub use hints::{Hints, hints};
+pub use supervisor::{Engine, EngineSettings, EngineStatus};

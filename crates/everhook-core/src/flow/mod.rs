@@ -1,1 +1,41 @@
-//! Written next.
+//! The line: publish → claim → attempt → settle, one step a file, and what follows when it ends badly.
+//!
+//! Read it as an event would: [`publish`] records it, [`claim`] gives it its turn, [`attempt`] sends it, [`settle`] decides what became of it.
+//! [`alert`] tells the organization about an end that a person should know of, and [`recall`] brings a dead letter back.
+
+pub mod alert;
+pub mod attempt;
+pub mod claim;
+pub mod publish;
+pub mod recall;
+pub mod request;
+pub mod settle;
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    catalog::Catalog,
+    ports::{Ports, WakeUp},
+};
+
+/// What every step of the line works with.
+pub struct Line {
+    /// The outside.
+    pub ports: Ports,
+    /// What is known of applications and endpoints.
+    pub catalog: Arc<Catalog>,
+    /// Who owns the lanes.
+    pub wake_up: Arc<dyn WakeUp>,
+    /// How this process calls itself in attempts.
+    pub node: String,
+    /// How long an idempotency key is remembered.
+    pub idempotency_window: Duration,
+}
+
+impl Line {
+    /// A line over these ports.
+    pub fn new(ports: Ports, wake_up: Arc<dyn WakeUp>, node: String, idempotency_window: Duration) -> Self {
+        let catalog = Arc::new(Catalog::new(ports.directory.clone(), ports.vault.clone()));
+        Self { ports, catalog, wake_up, node, idempotency_window }
+    }
+}

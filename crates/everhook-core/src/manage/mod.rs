@@ -1,1 +1,181 @@
-//! Written next.
+//! The control plane: what people may change, one file a resource. Called by the API and by wiring; never on the way of an event.
+//!
+//! Each use case takes what was asked for as plain values, checks every rule of the domain, and reports all faults at once. After a change the
+//! catalog forgets the application and the owner of the lanes is told, so that the next event already meets it.
+
+pub mod api_keys;
+pub mod applications;
+pub mod endpoints;
+pub mod organizations;
+
+use std::fmt;
+
+use crate::{ids::Uid, ports::StoreError};
+
+/// The longest name of anything, in characters.
+const NAME_CHARS_MAX: usize = 256;
+
+/// What one field of a request should have been.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The field, as the user spells it.
+    pub field: String,
+    /// What would be right, as the rest of a sentence that begins with the field.
+    pub reason: String,
+}
+
+impl Fault {
+    /// A fault of `field`.
+    pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { field: field.into(), reason: reason.into() }
+    }
+}
+
+/// A kind of thing that can be missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Noun {
+    /// The tenant.
+    Organization,
+    /// An integration of it.
+    Application,
+    /// A URL that gets events.
+    Endpoint,
+    /// An API key.
+    ApiKey,
+}
+
+impl fmt::Display for Noun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Organization => "organization",
+            Self::Application => "application",
+            Self::Endpoint => "endpoint",
+            Self::ApiKey => "API key",
+        })
+    }
+}
+
+/// Why a change was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// Some fields are not acceptable; all of them are listed.
+    #[error("some fields are not acceptable")]
+    Invalid(Vec<Fault>),
+    /// There is no such thing in this organization.
+    #[error("there is no such {0}")]
+    NotFound(Noun),
+    /// What is there stands against it; the words say what.
+    #[error("{0}")]
+    Conflict(String),
+    /// The caller's key may not do this; the words say what may.
+    #[error("{0}")]
+    Forbidden(String),
+    /// The store failed; nothing was changed, as far as is known.
+    #[error("the change could not be stored")]
+    Store(#[from] StoreError),
+}
+
+impl Refusal {
+    fn taken(field: &str, value: &str) -> Self {
+        Self::Conflict(format!("the {field} `{value}` is taken"))
+    }
+}
+
+/// What a request wants of one field: absent is not the same as null.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Change<T> {
+    /// The field is absent: it stays as it is.
+    #[default]
+    Keep,
+    /// The field is null: it goes back to its default.
+    Clear,
+    /// The field is given.
+    Set(T),
+}
+
+impl<T> Change<T> {
+    /// Reads the value that is given; what it says wrong is added to the faults, under the field's name.
+    fn check<U>(self, field: &str, faults: &mut Vec<Fault>, read: impl FnOnce(T) -> Result<U, String>) -> Change<U> {
+        match self {
+            Self::Keep => Change::Keep,
+            Self::Clear => Change::Clear,
+            Self::Set(value) => match read(value) {
+                Ok(value) => Change::Set(value),
+                Err(reason) => {
+                    faults.push(Fault::new(field, reason));
+                    Change::Keep
+                }
+            },
+        }
+    }
+
+    /// Changes a field that has a default.
+    fn apply(self, field: &mut T, default: T) {
+        match self {
+            Self::Keep => {}
+            Self::Clear => *field = default,
+            Self::Set(value) => *field = value,
+        }
+    }
+
+    /// Changes a field that may be empty.
+    fn apply_to_option(self, field: &mut Option<T>) {
+        match self {
+            Self::Keep => {}
+            Self::Clear => *field = None,
+            Self::Set(value) => *field = Some(value),
+        }
+    }
+}
+
+/// Text that is shown to people: not blank, bounded, no control characters.
+fn check_name(name: String) -> Result<String, String> {
+    if name.trim().is_empty() {
+        return Err("must not be blank".to_owned());
+    }
+    check_text(name, NAME_CHARS_MAX)
+}
+
+/// Text that is shown to people: bounded, and without control characters but line breaks and tabs.
+fn check_text(text: String, chars_max: usize) -> Result<String, String> {
+    let chars = text.chars().count();
+    if chars > chars_max {
+        return Err(format!("must be at most {chars_max} characters long, and has {chars}"));
+    }
+    if text.chars().any(|char| char.is_control() && !matches!(char, '\n' | '\r' | '\t')) {
+        return Err("must not contain control characters".to_owned());
+    }
+    Ok(text)
+}
+
+fn check_uid(uid: String) -> Result<Uid, String> {
+    Uid::parse(&uid).ok_or_else(|| "must be 1 to 128 of the characters A-Z a-z 0-9 _ . : - and not a UUID".to_owned())
+}
+
+fn refuse_faults(faults: Vec<Fault>) -> Result<(), Refusal> {
+    if faults.is_empty() { Ok(()) } else { Err(Refusal::Invalid(faults)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_not_blank_not_endless_and_has_no_control_characters() {
+        for good in ["a", "Größe 你好", "  padded ", &"x".repeat(256)] {
+            assert!(check_name(good.to_owned()).is_ok(), "{good}");
+        }
+        for bad in ["", "   ", "nul\0", "bell\u{7}", &"x".repeat(257)] {
+            assert!(check_name(bad.to_owned()).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn absent_keeps_null_clears_and_a_value_sets() {
+        for (change, expected) in [(Change::Keep, Some(1)), (Change::Clear, None), (Change::Set(2), Some(2))] {
+            let mut field = Some(1);
+            change.apply_to_option(&mut field);
+            assert_eq!(field, expected);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! One delivery in the air: attempted, and its outcome decided. Runs as a task of its own, so that endpoints do not wait for each other.
+
+use std::{panic::AssertUnwindSafe, sync::Arc};
+
+use futures_util::FutureExt;
+
+use crate::{
+    flow::{
+        Line,
+        attempt::{Attempted, attempt, equip},
+        settle::{Ended, panic_report, settle},
+    },
+    model::InFlight,
+    ports::{Settlement, StoreError},
+};
+
+/// What came of a flight.
+pub(super) enum Landing {
+    /// An attempt was made: this is to be written.
+    Settle(Settlement),
+    /// The endpoint gets no events any more: what waits for it is to be cancelled.
+    Closed,
+    /// No request was made, because the store could not be read: the delivery still waits.
+    NotMade,
+}
+
+/// Attempts a delivery and decides its outcome. Never panics, whatever the attempt does.
+pub(super) async fn fly(line: Arc<Line>, flight: InFlight) -> (InFlight, Landing) {
+    let landing = match AssertUnwindSafe(make(&line, &flight)).catch_unwind().await {
+        Ok(made) => made,
+        Err(_) => {
+            tracing::error!(delivery.id = %flight.due.delivery, "an attempt panicked; it is recorded as failed");
+            AssertUnwindSafe(bury(&line, &flight)).catch_unwind().await.unwrap_or(Ok(Landing::NotMade))
+        }
+    };
+    let landing = landing.unwrap_or_else(|error| {
+        tracing::warn!(error = &error as &dyn std::error::Error, delivery.id = %flight.due.delivery, "an attempt is delayed");
+        Landing::NotMade
+    });
+    (flight, landing)
+}
+
+async fn make(line: &Line, flight: &InFlight) -> Result<Landing, StoreError> {
+    match attempt(line, flight).await? {
+        Attempted::Closed => Ok(Landing::Closed),
+        Attempted::Sent { with, report, executed_at } => {
+            let settlement = settle(line, &Ended { flight, with: &with, executed_at }, report);
+            tracing::debug!(
+                delivery.id = %flight.due.delivery,
+                endpoint.id = %flight.endpoint,
+                attempt = settlement.attempt.number,
+                status = settlement.attempt.status.as_str(),
+                duration_ms = u64::try_from(settlement.attempt.duration.as_millis()).unwrap_or(u64::MAX),
+                error = settlement.attempt.error.as_deref(),
+                "attempt {} ended: {}", settlement.attempt.number, settlement.attempt.status.as_str(),
+            );
+            Ok(Landing::Settle(settlement))
+        }
+    }
+}
+
+async fn bury(line: &Line, flight: &InFlight) -> Result<Landing, StoreError> {
+    let Some(with) = equip(line, flight).await? else { return Ok(Landing::Closed) };
+    let ended = Ended { flight, with: &with, executed_at: flight.picked_at };
+    Ok(Landing::Settle(settle(line, &ended, panic_report())))
+}

@@ -1,0 +1,74 @@
+//! Hints to the engine, in process: a channel that never blocks a publisher.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use tokio::sync::mpsc;
+
+use crate::{
+    ids::{ApplicationId, EndpointId},
+    ports::{Committed, WakeUp},
+};
+
+/// What the engine is told.
+pub(super) enum Hint {
+    /// These deliveries are durable and waiting.
+    Committed(Vec<Committed>),
+    /// This endpoint was changed.
+    Changed(ApplicationId, EndpointId),
+    /// Alerts wait to be told.
+    AlertsPending,
+}
+
+/// How many hints may wait with their events.
+const WAITING_WITH_EVENTS_MAX: usize = 1_000;
+
+/// The engine's end of the channel.
+pub struct Hints {
+    pub(super) receiver: mpsc::UnboundedReceiver<Hint>,
+    /// How many hints wait: the engine counts down what it takes.
+    pub(super) waiting: Arc<AtomicUsize>,
+}
+
+/// Makes the channel: what publishers hold, and what the engine is started with.
+///
+/// It never blocks a publisher, whose event is durable already. While the engine lags, events are left behind and only ids pass: what the channel
+/// holds is then small, and is gone as soon as the engine, which does little more than take it in, has a moment.
+pub fn hints() -> (Arc<dyn WakeUp>, Hints) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let waiting = Arc::new(AtomicUsize::new(0));
+    (Arc::new(Channel { sender, waiting: waiting.clone() }), Hints { receiver, waiting })
+}
+
+struct Channel {
+    sender: mpsc::UnboundedSender<Hint>,
+    /// How many hints wait.
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Channel {
+    /// A hint to an engine that has stopped is dropped: the store keeps what it was about.
+    fn send(&self, hint: Hint) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let _ = self.sender.send(hint);
+    }
+}
+
+impl WakeUp for Channel {
+    fn committed(&self, mut deliveries: Vec<Committed>) {
+        if self.waiting.load(Ordering::Relaxed) > WAITING_WITH_EVENTS_MAX {
+            deliveries.iter_mut().for_each(|committed| committed.due.loaded = None);
+        }
+        self.send(Hint::Committed(deliveries));
+    }
+
+    fn changed(&self, application: ApplicationId, endpoint: EndpointId) {
+        self.send(Hint::Changed(application, endpoint));
+    }
+
+    fn alerts_pending(&self) {
+        self.send(Hint::AlertsPending);
+    }
+}

@@ -1,0 +1,352 @@
+//! The one task that owns the lanes: it takes hints, starts flights, hands outcomes to the settler, and sends errands.
+//!
+//! Everything it knows is in its memory and may be lost at any moment; the store has it all.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
+
+use super::{
+    board::Board,
+    errand::{self, Done, Errand, Standing},
+    flight::{self, Landing},
+    hints::{Hint, Hints},
+    settler::{Outcome, Unwritten, Written},
+    supervisor::{EngineSettings, EngineStatus},
+};
+use crate::{
+    flow::Line,
+    ids::{ApplicationId, EndpointId},
+    model::{CancelCause, InFlight},
+    time::Timestamp,
+};
+
+/// How often the store is looked at for deliveries whose hint was lost.
+const SURVEY_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long the owner waits before it tries again what the store refused.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// How many backlogs are read at once. Each may bring as many bytes of events as there is room for, so that they must be few.
+const LOOKS_MAX: usize = 4;
+
+/// How many hints are taken in before flights are started.
+const HINT_BATCH: usize = 256;
+
+/// What the owner is connected to.
+pub(super) struct Connections<'a> {
+    pub(super) hints: &'a mut Hints,
+    pub(super) outcomes: mpsc::UnboundedSender<Outcome>,
+    pub(super) written: mpsc::UnboundedReceiver<Vec<Written>>,
+    pub(super) unwritten: Arc<Unwritten>,
+    pub(super) stop: watch::Receiver<Option<Timestamp>>,
+    pub(super) status: watch::Sender<EngineStatus>,
+}
+
+/// Why an owner's life is over.
+pub(super) enum Ended {
+    /// It was told to stop.
+    Stopped,
+    /// Nobody writes outcomes any more: start again from the store.
+    SettlerGone,
+}
+
+/// The owner of every lane of this process.
+pub(super) struct Owner<'a> {
+    line: Arc<Line>,
+    board: Board,
+    with: Connections<'a>,
+    flights: JoinSet<(InFlight, Landing)>,
+    errands: JoinSet<Done>,
+    /// What to do at a later time, beside what the board's alarms say.
+    survey_at: Timestamp,
+    alerts_at: Option<Timestamp>,
+    telling_alerts: bool,
+    /// Whether the first survey is over: before it, everything in the store is news.
+    has_surveyed: bool,
+    looks_under_way: usize,
+}
+
+impl<'a> Owner<'a> {
+    pub(super) fn new(line: Arc<Line>, settings: EngineSettings, with: Connections<'a>) -> Self {
+        let now = line.ports.clock.now();
+        Self {
+            line,
+            board: Board::new(settings.concurrency),
+            with,
+            flights: JoinSet::new(),
+            errands: JoinSet::new(),
+            survey_at: now,
+            alerts_at: Some(now),
+            telling_alerts: false,
+            has_surveyed: false,
+            looks_under_way: 0,
+        }
+    }
+
+    /// Runs until told to stop. Returns with nothing in flight; outcomes may still be on their way through the settler.
+    pub(super) async fn run(mut self) -> Ended {
+        let mut alarm = Alarm::default();
+        let mut hints = Vec::with_capacity(HINT_BATCH);
+        loop {
+            let now = self.line.ports.clock.now();
+            self.keep_time(now);
+            self.start_flights(now);
+            self.start_looks();
+            self.report();
+            alarm.set(&self.line, self.wake_at());
+            let stop_at = *self.with.stop.borrow_and_update();
+            if stop_at.is_some() {
+                self.wind_down(stop_at.unwrap_or(now)).await;
+                return Ended::Stopped;
+            }
+            tokio::select! {
+                biased;
+                _ = self.with.stop.changed() => {}
+                Some(landed) = self.flights.join_next(), if !self.flights.is_empty() => self.land(landed.ok()),
+                written = self.with.written.recv() => match written {
+                    Some(written) => self.release(written),
+                    // It ends only by a panic while we live.
+                    None => return Ended::SettlerGone,
+                },
+                taken = self.with.hints.receiver.recv_many(&mut hints, HINT_BATCH) => {
+                    if taken == 0 {
+                        // Every publisher is gone, and so is every hint: only time and flights are left to wait for.
+                        self.wind_down(now).await;
+                        return Ended::Stopped;
+                    }
+                }
+                Some(done) = self.errands.join_next(), if !self.errands.is_empty() => self.finish(done.ok()),
+                () = alarm.rung() => {}
+            }
+            self.drain(&mut hints);
+        }
+    }
+
+    /// Takes in whatever else is ready, so that one round serves many deliveries.
+    fn drain(&mut self, hints: &mut Vec<Hint>) {
+        while hints.len() < HINT_BATCH
+            && let Ok(hint) = self.with.hints.receiver.try_recv()
+        {
+            hints.push(hint);
+        }
+        self.with.hints.waiting.fetch_sub(hints.len(), Ordering::Relaxed);
+        hints.drain(..).for_each(|hint| self.heed(hint));
+        while let Some(landed) = self.flights.try_join_next() {
+            self.land(landed.ok());
+        }
+        while let Ok(written) = self.with.written.try_recv() {
+            self.release(written);
+        }
+        while let Some(done) = self.errands.try_join_next() {
+            self.finish(done.ok());
+        }
+    }
+
+    fn keep_time(&mut self, now: Timestamp) {
+        self.board.ring(now);
+        if self.survey_at <= now {
+            self.survey_at = Timestamp::FAR_FUTURE;
+            self.board.prune(now);
+            self.send(Errand::Survey);
+        }
+        if self.alerts_at.is_some_and(|at| at <= now) && !self.telling_alerts {
+            self.alerts_at = None;
+            self.telling_alerts = true;
+            self.send(Errand::TellAlerts);
+        }
+    }
+
+    fn wake_at(&self) -> Timestamp {
+        let alerts_at = self.alerts_at.filter(|_| !self.telling_alerts);
+        let alarms = [self.board.wake_at(), alerts_at, Some(self.survey_at)];
+        alarms.into_iter().flatten().min().unwrap_or(Timestamp::FAR_FUTURE)
+    }
+
+    fn start_flights(&mut self, now: Timestamp) {
+        if self.with.unwritten.is_stalled(now) {
+            return;
+        }
+        while let Some(flight) = self.board.next(now) {
+            self.flights.spawn(flight::fly(self.line.clone(), flight));
+        }
+    }
+
+    fn start_looks(&mut self) {
+        while self.looks_under_way < LOOKS_MAX
+            && let Some(look) = self.board.next_look()
+        {
+            self.looks_under_way += 1;
+            self.send(Errand::Look(look));
+        }
+    }
+
+    fn send(&mut self, errand: Errand) {
+        self.errands.spawn(errand::run(self.line.clone(), errand));
+    }
+
+    fn heed(&mut self, hint: Hint) {
+        let now = self.line.ports.clock.now();
+        match hint {
+            Hint::Committed(deliveries) => deliveries.into_iter().for_each(|committed| self.board.offer(committed, now)),
+            Hint::Changed(application, endpoint) => self.send(Errand::Inspect(application, endpoint)),
+            Hint::AlertsPending => self.alerts_at = Some(now),
+        }
+    }
+
+    /// A flight is over: its slot is free, and its outcome goes to the settler. `None` is a flight that was aborted while winding down.
+    fn land(&mut self, landed: Option<(InFlight, Landing)>) {
+        let Some((flight, landing)) = landed else { return };
+        let now = self.line.ports.clock.now();
+        self.board.landed(flight.endpoint, now.since(flight.picked_at), now);
+        let queue = (flight.endpoint, flight.priority);
+        match landing {
+            Landing::Settle(settlement) => {
+                if settlement.disables.is_some() {
+                    // It said that it is gone: nothing more is sent while that is being written.
+                    self.board.close(flight.endpoint);
+                }
+                self.with.unwritten.add();
+                let outcome = Outcome { queue, application: flight.application, settlement, landed_at: now };
+                // The settler outlives the owner, so that the channel is open.
+                let _ = self.with.outcomes.send(outcome);
+            }
+            Landing::NotMade => self.board.release(queue, flight.due.delivery, Some(now + RETRY_DELAY), now),
+            Landing::Closed => {
+                self.board.release(queue, flight.due.delivery, Some(now + RETRY_DELAY), now);
+                self.send(Errand::Inspect(flight.application, flight.endpoint));
+            }
+        }
+    }
+
+    /// Outcomes are durable: their deliveries leave memory.
+    fn release(&mut self, written: Vec<Written>) {
+        let now = self.line.ports.clock.now();
+        for Written { queue, application, delivery, next_due_at, disabled, alerts } in written {
+            self.board.release(queue, delivery, next_due_at, now);
+            if disabled {
+                self.line.catalog.forget(application);
+            }
+            if disabled || self.board.is_closed_and_clear(queue.0) {
+                self.send(Errand::Inspect(application, queue.0));
+            }
+            if alerts {
+                self.alerts_at = Some(now);
+            }
+        }
+    }
+
+    fn finish(&mut self, done: Option<Done>) {
+        let Some(done) = done else { return };
+        let now = self.line.ports.clock.now();
+        match done {
+            Done::Looked(queue, read) => {
+                self.looks_under_way -= 1;
+                let stranded = self.board.looked(queue, read.ok_or(now + RETRY_DELAY), now);
+                if stranded > 0 && self.has_surveyed {
+                    tracing::warn!(stranded, endpoint.id = %queue.0, "deliveries were due and in no lane; a survey found them");
+                }
+            }
+            Done::Surveyed(None) => self.survey_at = now + RETRY_DELAY,
+            Done::Surveyed(Some(heads)) => {
+                for (head, standing) in heads {
+                    match standing {
+                        Standing::Closed(cause, made_until) => self.close(head.endpoint, cause, made_until),
+                        Standing::Open(facts) => {
+                            self.board.adjust(head.endpoint, facts, now);
+                            self.board.heed(&head, facts, now);
+                        }
+                    }
+                }
+                self.has_surveyed = true;
+                self.survey_at = now + SURVEY_INTERVAL;
+            }
+            Done::Inspected(application, endpoint, standing) => self.inspected(application, endpoint, standing, now),
+            Done::Swept => {}
+            Done::AlertsTold(told) => {
+                self.telling_alerts = false;
+                if !told {
+                    self.alerts_at = Some(now + RETRY_DELAY);
+                }
+            }
+        }
+    }
+
+    fn inspected(&mut self, application: ApplicationId, endpoint: EndpointId, standing: Option<Standing>, now: Timestamp) {
+        match standing {
+            Some(Standing::Open(facts)) => self.board.adjust(endpoint, facts, now),
+            Some(Standing::Closed(cause, made_until)) => self.close(endpoint, cause, made_until),
+            None => {
+                // The survey finds what waits for a closed endpoint; a changed limit is seen when the endpoint changes again.
+                self.survey_at = self.survey_at.min(now + RETRY_DELAY);
+                self.line.catalog.forget(application);
+            }
+        }
+    }
+
+    /// What is in flight may end first: its outcome is written as it came. The last one to be written brings us here again.
+    fn close(&mut self, endpoint: EndpointId, cause: CancelCause, made_until: Timestamp) {
+        if self.board.close(endpoint) {
+            self.send(Errand::Sweep(endpoint, cause, made_until));
+        }
+    }
+
+    /// Starts nothing new, lets what is in flight land until `deadline`, and aborts the rest: it still waits in the store.
+    async fn wind_down(mut self, deadline: Timestamp) {
+        self.errands.abort_all();
+        let clock = self.line.ports.clock.clone();
+        let mut time_is_up = clock.sleep_until(deadline);
+        while !self.flights.is_empty() {
+            tokio::select! {
+                landed = self.flights.join_next() => self.land(landed.and_then(Result::ok)),
+                () = &mut time_is_up => {
+                    tracing::warn!(in_flight = self.flights.len(), "requests still under way are handed back: they will be made again");
+                    self.flights.abort_all();
+                    break;
+                }
+            }
+        }
+        self.report();
+    }
+
+    fn report(&self) {
+        let (in_flight, unwritten) = (self.board.in_flight(), self.with.unwritten.count());
+        self.with.status.send_if_modified(|status| {
+            let changed = (status.in_flight, status.unwritten) != (in_flight, unwritten);
+            (status.in_flight, status.unwritten) = (in_flight, unwritten);
+            changed
+        });
+    }
+}
+
+/// The next instant at which something is to be done. Set anew only when it changes, because most rounds do not change it.
+#[derive(Default)]
+struct Alarm {
+    at: Option<Timestamp>,
+    sleep: Option<BoxFuture<'static, ()>>,
+}
+
+impl Alarm {
+    fn set(&mut self, line: &Arc<Line>, at: Timestamp) {
+        if self.at == Some(at) && self.sleep.is_some() {
+            return;
+        }
+        let clock = line.ports.clock.clone();
+        self.at = Some(at);
+        self.sleep = Some(Box::pin(async move { clock.sleep_until(at).await }));
+    }
+
+    async fn rung(&mut self) {
+        if let Some(sleep) = &mut self.sleep {
+            sleep.await;
+        }
+        self.sleep = None;
+    }
+}

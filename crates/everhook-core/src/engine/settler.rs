@@ -1,0 +1,211 @@
+//! Writes outcomes, many at once, and keeps them until they are written.
+//!
+//! It runs beside the owner, so that a slow disk does not hold up requests at once. But an outcome that stays unwritten for more than a second
+//! stops new requests: else a store that cannot be written to would have the same events sent again after every restart.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::mpsc;
+
+use super::board::QueueKey;
+use crate::{
+    flow::Line,
+    ids::{ApplicationId, DeliveryId},
+    model::Stage,
+    ports::{Settled, Settlement, StoreError},
+    time::Timestamp,
+};
+
+/// How many outcomes one write holds. Large enough that a commit's fixed cost vanishes, small enough to stay a few milliseconds.
+const SETTLE_BATCH: usize = 512;
+
+/// How long the settler lets outcomes gather before it writes them. Nobody waits for them: slots are free when the answer is there. Fewer, larger
+/// writes leave more of the disk to publishers, and only this much more is sent again after a crash.
+const GATHER_FOR: Duration = Duration::from_millis(5);
+
+/// How many outcomes may be unwritten before no new request is started.
+const UNWRITTEN_MAX: usize = 10_000;
+
+/// How long an outcome may be unwritten before no new request is started.
+const UNWRITTEN_FOR_MAX: Duration = Duration::from_secs(1);
+
+/// How long the settler waits before it tries a failed write again.
+const RETRY_DELAY: Duration = Duration::from_millis(200);
+
+/// An outcome on its way into the store.
+pub(super) struct Outcome {
+    pub(super) queue: QueueKey,
+    pub(super) application: ApplicationId,
+    pub(super) settlement: Settlement,
+    pub(super) landed_at: Timestamp,
+}
+
+/// An outcome that is in the store.
+pub(super) struct Written {
+    pub(super) queue: QueueKey,
+    pub(super) application: ApplicationId,
+    pub(super) delivery: DeliveryId,
+    /// When it is due again, if it is.
+    pub(super) next_due_at: Option<Timestamp>,
+    /// Whether its endpoint was disabled with it.
+    pub(super) disabled: bool,
+    /// Whether alerts were recorded with it.
+    pub(super) alerts: bool,
+}
+
+/// How much is unwritten, for the owner to look at before each request.
+#[derive(Default)]
+pub(super) struct Unwritten {
+    count: AtomicUsize,
+    /// When the oldest of the outcomes being written landed, in microseconds; 0 if none is.
+    oldest_at: AtomicI64,
+}
+
+impl Unwritten {
+    pub(super) fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn add(&self) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether new requests must wait until outcomes are written.
+    pub(super) fn is_stalled(&self, now: Timestamp) -> bool {
+        let oldest_at = self.oldest_at.load(Ordering::Relaxed);
+        let too_long = oldest_at != 0 && now.since(Timestamp::from_micros(oldest_at)) > UNWRITTEN_FOR_MAX;
+        too_long || self.count() > UNWRITTEN_MAX
+    }
+}
+
+/// Writes what comes in until the channel closes, then returns. Every outcome that it was given is written by then.
+pub(super) async fn run(
+    line: Arc<Line>,
+    unwritten: Arc<Unwritten>,
+    mut outcomes: mpsc::UnboundedReceiver<Outcome>,
+    written: mpsc::UnboundedSender<Vec<Written>>,
+) {
+    let mut batch = Vec::with_capacity(SETTLE_BATCH);
+    while outcomes.recv_many(&mut batch, SETTLE_BATCH).await > 0 {
+        gather(&line, &mut outcomes, &mut batch).await;
+        let oldest_at = batch.first().map_or(0, |outcome| outcome.landed_at.as_micros());
+        unwritten.oldest_at.store(oldest_at, Ordering::Relaxed);
+        let done = write(&line, std::mem::take(&mut batch)).await;
+        unwritten.oldest_at.store(0, Ordering::Relaxed);
+        unwritten.count.fetch_sub(done.len(), Ordering::Relaxed);
+        // An owner that is gone has nothing left to release.
+        let _ = written.send(done);
+    }
+}
+
+/// Waits a little for more outcomes, unless there are enough or no more can come.
+async fn gather(line: &Line, outcomes: &mut mpsc::UnboundedReceiver<Outcome>, batch: &mut Vec<Outcome>) {
+    let mut time_is_up = line.ports.clock.sleep_until(line.ports.clock.now() + GATHER_FOR);
+    while batch.len() < SETTLE_BATCH {
+        let room = SETTLE_BATCH - batch.len();
+        tokio::select! {
+            received = outcomes.recv_many(batch, room) => if received == 0 { return },
+            () = &mut time_is_up => return,
+        }
+    }
+}
+
+/// Writes a batch, however long it takes. If something in it is refused for good, each outcome is written alone, so that one costs only itself.
+async fn write(line: &Line, batch: Vec<Outcome>) -> Vec<Written> {
+    let (kept, settlements): (Vec<Kept>, Vec<Settlement>) = batch.into_iter().map(Outcome::split).unzip();
+    let settlements = Arc::new(settlements);
+    let settled = match write_together(line, &settlements).await {
+        Ok(settled) => settled,
+        Err(_) => write_one_by_one(line, &settlements).await,
+    };
+    kept.into_iter().zip(settlements.iter()).zip(settled).map(|((kept, settlement), settled)| kept.written(settlement, settled)).collect()
+}
+
+/// Tries until the store answers.
+///
+/// # Errors
+/// Only if the store says that trying again is no use.
+async fn write_together(line: &Line, settlements: &Arc<Vec<Settlement>>) -> Result<Vec<Settled>, StoreError> {
+    let mut failures = 0_u32;
+    loop {
+        match line.ports.deliveries.settle(settlements.clone()).await {
+            Ok(settled) => {
+                if failures > 0 {
+                    tracing::info!(outcomes = settlements.len(), "outcomes are written again after {failures} failed tries");
+                }
+                return Ok(settled);
+            }
+            Err(error @ StoreError::Unavailable(_)) => {
+                complain(&error, settlements.len(), failures);
+                failures += 1;
+                let retry_at = line.ports.clock.now() + RETRY_DELAY;
+                line.ports.clock.sleep_until(retry_at).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// What is refused alone, too, counts as stale: it leaves memory, and its delivery is looked for again.
+async fn write_one_by_one(line: &Line, settlements: &[Settlement]) -> Vec<Settled> {
+    let mut settled = Vec::with_capacity(settlements.len());
+    for settlement in settlements {
+        let alone = Arc::new(vec![settlement.clone()]);
+        settled.push(match write_together(line, &alone).await {
+            Ok(one) => one.first().copied().unwrap_or(Settled::Stale),
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::error!(error, delivery.id = %settlement.delivery, "an outcome cannot be written: its delivery will be attempted again");
+                Settled::Stale
+            }
+        });
+    }
+    settled
+}
+
+/// Says so once, then now and then: a disk that is full for an hour should not fill the log as well.
+fn complain(error: &StoreError, outcomes: usize, failures: u32) {
+    if failures.is_multiple_of(50) {
+        let error = error as &dyn std::error::Error;
+        tracing::error!(error, outcomes, "outcomes cannot be written; they are kept, and nothing new is sent meanwhile");
+    }
+}
+
+/// What the owner needs to know again once an outcome is written.
+struct Kept {
+    queue: QueueKey,
+    application: ApplicationId,
+}
+
+impl Outcome {
+    fn split(self) -> (Kept, Settlement) {
+        (Kept { queue: self.queue, application: self.application }, self.settlement)
+    }
+}
+
+impl Kept {
+    /// A stale settlement was written before, by a try whose answer was lost, or its delivery was cancelled meanwhile. The owner then does as if it
+    /// were written now: looking for a delivery that is not there costs a read, not looking for one that is would strand it.
+    fn written(self, settlement: &Settlement, settled: Settled) -> Written {
+        if settled == Settled::Stale {
+            tracing::debug!(delivery.id = %settlement.delivery, "an outcome was recorded before, or came too late");
+        }
+        Written {
+            queue: self.queue,
+            application: self.application,
+            delivery: settlement.delivery,
+            next_due_at: match settlement.stage {
+                Stage::Waiting { due_at } => Some(due_at),
+                _ => None,
+            },
+            disabled: settlement.disables.is_some(),
+            alerts: !settlement.alerts.is_empty(),
+        }
+    }
+}

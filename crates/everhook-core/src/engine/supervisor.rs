@@ -1,0 +1,157 @@
+//! Starting, stopping and restarting the engine.
+//!
+//! If the owner panics, its requests are aborted, the outcomes it had are written, and a new owner reads everything from the store: nothing is
+//! stranded in a memory that nobody looks at.
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::FutureExt;
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinHandle,
+};
+
+use super::{
+    hints::Hints,
+    owner::{Connections, Ended, Owner},
+    settler::{self, Unwritten},
+};
+use crate::{flow::Line, time::Timestamp};
+
+/// How long a panicked engine waits before it starts again.
+const RESTART_DELAY: Duration = Duration::from_millis(200);
+
+/// How long a stop waits for outcomes to be written, at the least.
+const SETTLE_GRACE: Duration = Duration::from_secs(5);
+
+/// How the engine runs.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineSettings {
+    /// How many requests may be under way at once, over all endpoints.
+    pub concurrency: usize,
+}
+
+/// What the engine is doing, for readiness and for tests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineStatus {
+    /// Requests under way.
+    pub in_flight: usize,
+    /// Outcomes that are not yet written.
+    pub unwritten: usize,
+    /// How often the engine panicked and was restarted.
+    pub restarts: u64,
+}
+
+/// A running engine. Dropping it without [`Engine::stop`] aborts it, as a crash would.
+pub struct Engine {
+    clock: Arc<dyn crate::ports::Clock>,
+    stop: watch::Sender<Option<Timestamp>>,
+    status: watch::Receiver<EngineStatus>,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Engine {
+    /// Starts the engine on the current runtime.
+    pub fn start(line: Arc<Line>, hints: Hints, settings: EngineSettings) -> Self {
+        let (stop, stopped) = watch::channel(None);
+        let (report, status) = watch::channel(EngineStatus::default());
+        let clock = line.ports.clock.clone();
+        let task = tokio::spawn(supervise(line, hints, settings, stopped, report));
+        Self { clock, stop, status, task: Some(task) }
+    }
+
+    /// What it is doing now.
+    pub fn status(&self) -> EngineStatus {
+        *self.status.borrow()
+    }
+
+    /// Stops: starts nothing new, lets what is in flight end within `grace`, aborts the rest (it still waits in the store), and writes every outcome.
+    pub async fn stop(mut self, grace: Duration) {
+        // A stopped engine has no receiver; then there is nothing to tell.
+        let _ = self.stop.send(Some(self.clock.now() + grace));
+        if let Some(task) = self.task.take()
+            && let Err(error) = task.await
+        {
+            tracing::error!(error = &error as &dyn std::error::Error, "the engine did not stop cleanly");
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
+async fn supervise(
+    line: Arc<Line>,
+    mut hints: Hints,
+    settings: EngineSettings,
+    stop: watch::Receiver<Option<Timestamp>>,
+    status: watch::Sender<EngineStatus>,
+) {
+    loop {
+        let ended = run_once(line.clone(), &mut hints, settings, stop.clone(), status.clone()).await;
+        if matches!(ended, Ended::Stopped) {
+            return;
+        }
+        status.send_modify(|status| status.restarts += 1);
+        tracing::error!(restarts = status.borrow().restarts, "the engine panicked; it starts again from the store");
+        line.ports.clock.sleep_until(line.ports.clock.now() + RESTART_DELAY).await;
+    }
+}
+
+/// One life of the engine. The settler ends when the owner's end of the channel is gone, after it has written what it was given.
+async fn run_once(
+    line: Arc<Line>,
+    hints: &mut Hints,
+    settings: EngineSettings,
+    stop: watch::Receiver<Option<Timestamp>>,
+    status: watch::Sender<EngineStatus>,
+) -> Ended {
+    let (outcomes, to_settle) = mpsc::unbounded_channel();
+    let (settled, written) = mpsc::unbounded_channel();
+    let unwritten = Arc::new(Unwritten::default());
+    let settler = AbortOnDrop(tokio::spawn(settler::run(line.clone(), unwritten.clone(), to_settle, settled)));
+    let with = Connections { hints, outcomes, written, unwritten, stop: stop.clone(), status };
+    let ended = AssertUnwindSafe(Owner::new(line.clone(), settings, with).run()).catch_unwind().await;
+    let stop_at = *stop.borrow();
+    write_the_rest(&line, settler, stop_at).await;
+    ended.unwrap_or(Ended::SettlerGone)
+}
+
+/// Waits for the settler. A stop does not wait for a store that cannot be written to: what is unwritten is sent again by the next start.
+async fn write_the_rest(line: &Line, settler: AbortOnDrop, stop_at: Option<Timestamp>) {
+    let clock = &line.ports.clock;
+    let patience = async {
+        match stop_at {
+            Some(stop_at) => clock.sleep_until(stop_at.max(clock.now() + SETTLE_GRACE)).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        settled = settler.join() => {
+            if let Err(error) = settled {
+                tracing::error!(error = &error as &dyn std::error::Error, "the settler did not end well");
+            }
+        }
+        () = patience => tracing::error!("outcomes could not be written before the stop; their requests will be made again"),
+    }
+}
+
+/// A task that ends with the future that waits for it.
+struct AbortOnDrop(JoinHandle<()>);
+
+impl AbortOnDrop {
+    async fn join(mut self) -> Result<(), tokio::task::JoinError> {
+        (&mut self.0).await
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,27 @@
+//! Cancels what waits for an endpoint that was disabled or deleted, in small steps that let other writes pass.
+
+use std::time::Duration;
+
+use crate::{flow::Line, ids::EndpointId, model::CancelCause, ports::CancelWaiting, time::Timestamp};
+
+/// How many deliveries one step cancels.
+const SWEEP_BATCH: u32 = 500;
+
+/// How long a sweep waits after a failed step.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// Cancels everything that was made for the endpoint until `made_until` and still waits.
+pub(super) async fn sweep(line: &Line, endpoint: EndpointId, cause: CancelCause, made_until: Timestamp) {
+    loop {
+        let at = line.ports.clock.now();
+        let step = CancelWaiting { endpoint, made_until, cause, at, limit: SWEEP_BATCH };
+        match line.ports.deliveries.cancel_waiting(step).await {
+            Ok(cancelled) if cancelled < SWEEP_BATCH => return,
+            Ok(_) => tokio::task::yield_now().await,
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, endpoint.id = %endpoint, "a sweep of cancelled deliveries is delayed");
+                line.ports.clock.sleep_until(at + RETRY_DELAY).await;
+            }
+        }
+    }
+}

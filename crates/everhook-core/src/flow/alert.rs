@@ -1,0 +1,156 @@
+//! Step 5: an end that a person should know of becomes an event of the organization's `operational` application, and goes back to step 1.
+//!
+//! The alert is recorded in the write that settles, and told afterwards: a crash in between tells it later, never twice, because its id is the
+//! idempotency key of the event that tells it.
+
+use bytes::Bytes;
+use serde_json::json;
+
+use crate::{
+    flow::{
+        Line,
+        attempt::Equipment,
+        publish::{Publication, PublishError, publish},
+    },
+    model::{ApplicationKind, DeathCause, EventType, InFlight, Priority, Stage},
+    ports::{Alert, AlertId, StoreError},
+    time::Timestamp,
+};
+
+/// How many alerts are told in one go.
+const ALERT_BATCH: u32 = 100;
+
+/// What the organization is told about a settlement: nothing unless the delivery died. Operational deliveries raise none themselves, or an
+/// endpoint for alerts that is down would feed on its own failures.
+pub fn after(line: &Line, flight: &InFlight, with: &Equipment, stage: Stage, now: Timestamp) -> Vec<Alert> {
+    let Stage::Dead { cause, .. } = stage else { return Vec::new() };
+    if with.destination.operational {
+        return Vec::new();
+    }
+    let mut alerts = vec![exhausted(line, flight, with, cause, now)];
+    if cause == DeathCause::Gone {
+        alerts.push(disabled(line, with, now));
+    }
+    alerts
+}
+
+fn exhausted(line: &Line, flight: &InFlight, with: &Equipment, cause: DeathCause, now: Timestamp) -> Alert {
+    let endpoint = &with.destination.endpoint;
+    let data = json!({
+        "organization_id": endpoint.organization.to_string(),
+        "application_id": endpoint.application.to_string(),
+        "endpoint_id": endpoint.id.to_string(),
+        "subscription_id": endpoint.id.to_string(),
+        "endpoint_url": endpoint.target.written,
+        "message_id": flight.due.event.to_string(),
+        "delivery_id": flight.due.delivery.to_string(),
+        "attempts": flight.attempt_number(),
+        "reason": cause.as_str(),
+    });
+    new_alert(line, with, "message.attempt.exhausted", &data, now)
+}
+
+fn disabled(line: &Line, with: &Equipment, now: Timestamp) -> Alert {
+    let endpoint = &with.destination.endpoint;
+    let data = json!({
+        "organization_id": endpoint.organization.to_string(),
+        "application_id": endpoint.application.to_string(),
+        "endpoint_id": endpoint.id.to_string(),
+        "subscription_id": endpoint.id.to_string(),
+        "endpoint_url": endpoint.target.written,
+        "disabled_at": now.to_string(),
+        "reason": "gone",
+    });
+    new_alert(line, with, Alert::ENDPOINT_DISABLED, &data, now)
+}
+
+fn new_alert(line: &Line, with: &Equipment, event_type: &str, data: &serde_json::Value, now: Timestamp) -> Alert {
+    Alert {
+        id: line.ports.entropy.uuid(now),
+        organization: with.destination.endpoint.organization,
+        event_type: EventType::parse(event_type).expect("our own event types are well-formed"),
+        data: Bytes::from(data.to_string()),
+    }
+}
+
+/// Tells every alert that waits.
+///
+/// # Errors
+/// [`StoreError`] if the store cannot be reached; what was not told yet still waits.
+pub async fn tell_pending(line: &Line) -> Result<(), StoreError> {
+    loop {
+        let pending = line.ports.deliveries.pending_alerts(ALERT_BATCH).await?;
+        if pending.is_empty() {
+            return Ok(());
+        }
+        let Telling { over, failure } = tell(line, pending).await;
+        if !over.is_empty() {
+            line.ports.deliveries.alerts_told(over).await?;
+        }
+        // Going on would read the same alerts again at once.
+        if let Some(error) = failure {
+            return Err(error);
+        }
+    }
+}
+
+/// What came of telling some alerts.
+#[derive(Default)]
+struct Telling {
+    /// Those that need not be told again: they were told, or nobody can be.
+    over: Vec<AlertId>,
+    /// Why others still wait, if any do.
+    failure: Option<StoreError>,
+}
+
+async fn tell(line: &Line, pending: Vec<Alert>) -> Telling {
+    let mut telling = Telling::default();
+    let mut ids = Vec::with_capacity(pending.len());
+    let mut publications = Vec::with_capacity(pending.len());
+    for alert in pending {
+        let id = alert.id;
+        match publication(line, alert).await {
+            Ok(Some(publication)) => {
+                ids.push(id);
+                publications.push(publication);
+            }
+            Ok(None) => telling.note(id, Err(PublishError::NoSuchApplication)),
+            Err(error) => telling.note(id, Err(error.into())),
+        }
+    }
+    let answers = publish(line, publications).await;
+    ids.into_iter().zip(answers).for_each(|(id, answer)| telling.note(id, answer.map(|_| ())));
+    telling
+}
+
+impl Telling {
+    fn note(&mut self, id: AlertId, answer: Result<(), PublishError>) {
+        match answer {
+            Ok(()) => self.over.push(id),
+            Err(error @ PublishError::NoSuchApplication) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "the alert {id} can be told to nobody and is dropped");
+                self.over.push(id);
+            }
+            Err(PublishError::Store(error)) => {
+                self.failure.get_or_insert(error);
+            }
+        }
+    }
+}
+
+async fn publication(line: &Line, alert: Alert) -> Result<Option<Publication>, StoreError> {
+    let directory = &line.ports.directory;
+    let operational = directory.built_in_application(alert.organization, ApplicationKind::Operational).await?;
+    Ok(operational.map(|application| Publication {
+        organization: alert.organization,
+        application: application.id,
+        event_type: alert.event_type,
+        data: alert.data,
+        idempotency_key: Some(alert.id.to_string()),
+        source: Some("everhook".to_owned()),
+        priority: Priority::Normal,
+        timestamp: None,
+        traceparent: None,
+        only: None,
+    }))
+}

@@ -1,0 +1,117 @@
+//! Step 3: the request is sent. No transaction is open here, and nothing is written.
+//!
+//! The endpoint is looked at again just before the request, because it may have been disabled while the delivery waited for its turn.
+
+use std::sync::Arc;
+
+use crate::{
+    catalog::Destination,
+    flow::{
+        Line,
+        request::{self, Outgoing},
+    },
+    lifecycle,
+    model::{Event, FailureCategory, InFlight, PhaseTimes, Report, RetrySchedule, Sent},
+    policy::timeout,
+    ports::StoreError,
+    time::Timestamp,
+};
+
+/// What came of a flight's turn.
+pub enum Attempted {
+    /// A request was made.
+    Sent {
+        /// What it was made with; settling needs it again.
+        with: Equipment,
+        /// What came of it.
+        report: Report,
+        /// When it was begun.
+        executed_at: Timestamp,
+    },
+    /// The endpoint was disabled or deleted since: no request was made.
+    Closed,
+}
+
+/// What an attempt needs beside the event.
+#[derive(Clone)]
+pub struct Equipment {
+    /// Where to.
+    pub destination: Arc<Destination>,
+    /// The schedule version of the delivery's making.
+    pub schedule: Arc<RetrySchedule>,
+}
+
+/// Sends one delivery.
+///
+/// # Errors
+/// [`StoreError`] if the event or the endpoint could not be read: no request was made, and the delivery still waits.
+#[tracing::instrument(name = "attempt", level = "debug", skip_all, fields(delivery.id = %flight.due.delivery, endpoint.id = %flight.endpoint))]
+pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreError> {
+    let Some(with) = equip(line, flight).await? else { return Ok(Attempted::Closed) };
+    let Some(event) = load(line, flight).await? else {
+        let report = missing_event();
+        return Ok(Attempted::Sent { with, report, executed_at: line.ports.clock.now() });
+    };
+    if lifecycle::cancellation(with.destination.endpoint.state).is_some() {
+        return Ok(Attempted::Closed);
+    }
+    let executed_at = line.ports.clock.now();
+    let outgoing = request::build(&Outgoing {
+        flight,
+        event: &event,
+        destination: &with.destination,
+        at: executed_at,
+        span: span(line, executed_at),
+        timeout: attempt_timeout(flight, &with),
+    });
+    drop(event);
+    let report = line.ports.transport.send(outgoing).await;
+    Ok(Attempted::Sent { with, report, executed_at })
+}
+
+/// The endpoint as it stands now, and the schedule as it stood; `None` if the endpoint is gone.
+pub async fn equip(line: &Line, flight: &InFlight) -> Result<Option<Equipment>, StoreError> {
+    let view = line.catalog.application(flight.application).await?;
+    let Some(destination) = view.and_then(|view| view.destination(flight.endpoint).cloned()) else { return Ok(None) };
+    let schedule = line.catalog.schedule(flight.due.retry_schedule).await?;
+    Ok(Some(Equipment { destination, schedule }))
+}
+
+/// The event, or `None` if the store does not hold it whole: trying again would not heal that, and would hold up everything behind it.
+async fn load(line: &Line, flight: &InFlight) -> Result<Option<Arc<Event>>, StoreError> {
+    if let Some(event) = &flight.due.loaded {
+        return Ok(Some(event.clone()));
+    }
+    let id = flight.due.event;
+    match line.ports.events.event(id).await {
+        Ok(Some(event)) => Ok(Some(Arc::new(event))),
+        Ok(None) => {
+            tracing::error!(event.id = %id, "the event {id} is missing from the store: its delivery counts as failed");
+            Ok(None)
+        }
+        Err(error @ StoreError::Corrupt(_)) => {
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(error, event.id = %id, "the event {id} is damaged in the store: its delivery counts as failed");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn attempt_timeout(flight: &InFlight, with: &Equipment) -> std::time::Duration {
+    let endpoint = &with.destination.endpoint;
+    timeout::attempt_timeout(endpoint.timeout, with.schedule.timeout, endpoint.timeout_growth_factor, flight.attempt_number())
+}
+
+fn span(line: &Line, now: Timestamp) -> [u8; 8] {
+    let uuid = line.ports.entropy.uuid(now);
+    let (_, random) = uuid.as_u64_pair();
+    random.to_be_bytes()
+}
+
+/// An event that a delivery names and the store does not hold is a fault of ours. It is recorded as a failure, so that it is seen and ends.
+fn missing_event() -> Report {
+    let error = "Everhook no longer holds the data of this event".to_owned();
+    let sent = Sent::Failed { category: FailureCategory::Network, error, response: None };
+    Report { sent, duration: std::time::Duration::ZERO, phases: PhaseTimes::default() }
+}

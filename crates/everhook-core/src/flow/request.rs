@@ -1,0 +1,119 @@
+//! The request that goes out: body, headers and signatures. Pure, and built anew for each attempt: signatures carry the time of sending.
+
+use std::{borrow::Cow, time::Duration};
+
+use bytes::Bytes;
+
+use crate::{
+    catalog::Destination,
+    envelope,
+    model::{Event, InFlight},
+    ports::{OutgoingHeader, OutgoingRequest},
+    signing::{self, Signable},
+    time::Timestamp,
+};
+
+/// How every request names its sender.
+const USER_AGENT: &str = concat!("Everhook/", env!("CARGO_PKG_VERSION"));
+
+/// How many headers of ours a request has, at most; so that the list is allocated once.
+const HEADERS_OF_OURS: usize = 15;
+
+/// What an attempt is made of.
+pub struct Outgoing<'a> {
+    /// Which delivery, and which attempt of it.
+    pub flight: &'a InFlight,
+    /// What is sent.
+    pub event: &'a Event,
+    /// Where to.
+    pub destination: &'a Destination,
+    /// When it is sent and signed.
+    pub at: Timestamp,
+    /// Eight random bytes that name this request in its trace.
+    pub span: [u8; 8],
+    /// How long it may take.
+    pub timeout: Duration,
+}
+
+/// Builds the request, signed and complete.
+pub fn build(outgoing: &Outgoing<'_>) -> OutgoingRequest {
+    let Outgoing { flight, event, destination, at, span, timeout } = *outgoing;
+    let endpoint = &destination.endpoint;
+    let body = envelope::body(event, endpoint.payload_style);
+    let signable = Signable { event: event.id, at, body: &body, style: endpoint.signature_style };
+    let signatures = signing::sign(&destination.keys, &signable);
+
+    let mut headers = Vec::with_capacity(HEADERS_OF_OURS + destination.headers.len());
+    let mut add = |name: &'static str, value: Bytes| headers.push((Cow::Borrowed(name), value));
+    add("content-type", Bytes::from_static(b"application/json"));
+    add("user-agent", Bytes::from_static(USER_AGENT.as_bytes()));
+    add("webhook-id", event.id.to_string().into());
+    add("webhook-timestamp", at.as_secs().to_string().into());
+    add("webhook-signature", signatures.webhook_signature.into());
+    add("x-webhook-id", destination.id_text.clone());
+    add("x-webhook-event", Bytes::copy_from_slice(event.event_type.as_str().as_bytes()));
+    add("x-webhook-delivery", flight.due.delivery.to_string().into());
+    add("x-webhook-attempt", flight.attempt_number().to_string().into());
+    add("x-webhook-timestamp", at.floor_to_second().to_string().into());
+    add("x-webhook-signature", signatures.x_webhook_signature.into());
+    if let Some(next) = signatures.x_webhook_signature_next {
+        add("x-webhook-signature-next", next.into());
+    }
+    add("x-idempotency-key", Bytes::copy_from_slice(event.idempotency_key.as_bytes()));
+    add("traceparent", traceparent(event, span).into());
+    if let Some(original) = flight.due.replay_of {
+        add("x-webhook-replay", original.to_string().into());
+    }
+    headers.extend(destination.headers.iter().cloned());
+    OutgoingRequest { target: destination.target.clone(), headers, body, timeout }
+}
+
+/// Names this request in the publisher's trace, or in a new one that the event's retries share.
+fn traceparent(event: &Event, span: [u8; 8]) -> String {
+    let span = u64::from_be_bytes(span).max(1);
+    match event.traceparent.as_deref().and_then(trace_and_flags) {
+        Some((trace, flags)) => format!("00-{trace}-{span:016x}-{flags}"),
+        None => format!("00-{:032x}-{span:016x}-01", event.id.as_uuid().as_u128()),
+    }
+}
+
+/// Takes a `traceparent` apart; `None` if it is not one, which restarts the trace as the W3C asks.
+pub fn trace_and_flags(traceparent: &str) -> Option<(&str, &str)> {
+    let is_hex = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let mut parts = traceparent.split('-');
+    let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let lengths = (version.len(), trace.len(), span.len(), flags.len()) == (2, 32, 16, 2);
+    let hex = [version, trace, span, flags].into_iter().all(is_hex);
+    let zero = |text: &str| text.bytes().all(|byte| byte == b'0');
+    (lengths && hex && version != "ff" && !zero(trace) && !zero(span)).then_some((trace, flags))
+}
+
+/// A header's value, for tests and tools that look into a request.
+pub fn header<'a>(headers: &'a [(OutgoingHeader, Bytes)], name: &str) -> Option<&'a str> {
+    let (_, value) = headers.iter().find(|(known, _)| known == name)?;
+    std::str::from_utf8(value).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_well_formed_traceparent_is_continued() {
+        let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+        let good = format!("00-{trace}-00f067aa0ba902b7-01");
+        assert_eq!(trace_and_flags(&good), Some((trace, "01")));
+        for bad in [
+            "",
+            "00",
+            "00-4bf9-00f067aa0ba902b7-01",
+            &format!("00-{}-00f067aa0ba902b7-01", trace.to_uppercase()),
+            &format!("ff-{trace}-00f067aa0ba902b7-01"),
+            &format!("00-{trace}-0000000000000000-01"),
+            &format!("00-{}-00f067aa0ba902b7-01", "0".repeat(32)),
+            &format!("00-{trace}-00f067aa0ba902b7-é"),
+        ] {
+            assert_eq!(trace_and_flags(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Step 4: what an attempt means for its delivery, as one value that is written in one atomic write.
+//!
+//! Pure but for the clock and the dice it is handed. The engine gathers settlements and writes many at once.
+
+use std::time::Duration;
+
+use crate::{
+    flow::{Line, alert, attempt::Equipment},
+    lifecycle::{self, Circumstances},
+    model::{Attempt, DeathCause, DisabledReason, FailureCategory, InFlight, PhaseTimes, Report, Response, Sent, Stage},
+    policy::verdict::{self, Failure, Verdict},
+    ports::Settlement,
+    time::Timestamp,
+};
+
+/// An attempt whose request has ended.
+pub struct Ended<'a> {
+    /// Which delivery, and which attempt of it.
+    pub flight: &'a InFlight,
+    /// What it was made with.
+    pub with: &'a Equipment,
+    /// When the request was begun.
+    pub executed_at: Timestamp,
+}
+
+/// Decides what an attempt means.
+pub fn settle(line: &Line, ended: &Ended<'_>, report: Report) -> Settlement {
+    let Ended { flight, with, executed_at } = *ended;
+    let endpoint = &with.destination.endpoint;
+    let now = line.ports.clock.now();
+    let verdict = verdict::judge(&report.sent, &with.schedule, flight.attempt_number());
+    let stage = lifecycle::settle(
+        &verdict,
+        &Circumstances {
+            schedule: &with.schedule,
+            attempt_number: flight.attempt_number(),
+            endpoint: endpoint.state,
+            now,
+            unit: line.ports.entropy.unit(),
+        },
+    );
+    let disables = matches!(stage, Stage::Dead { cause: DeathCause::Gone, .. }).then_some(DisabledReason::Gone);
+    Settlement {
+        delivery: flight.due.delivery,
+        endpoint: flight.endpoint,
+        replay_of: flight.due.replay_of,
+        attempt: record(line, flight, executed_at, verdict, stage, report),
+        stage,
+        url: endpoint.target.written.clone(),
+        disables,
+        alerts: alert::after(line, flight, with, stage, now),
+    }
+}
+
+/// A panic of ours is a failed attempt, so that an event that trips us up cannot circle for ever.
+pub fn panic_report() -> Report {
+    let error = "Everhook failed while making this request".to_owned();
+    let sent = Sent::Failed { category: FailureCategory::Network, error, response: None };
+    Report { sent, duration: Duration::ZERO, phases: PhaseTimes::default() }
+}
+
+fn record(line: &Line, flight: &InFlight, executed_at: Timestamp, verdict: Verdict, stage: Stage, report: Report) -> Attempt {
+    let failure = match verdict {
+        Verdict::Accepted => None,
+        Verdict::Refused { failure, .. } | Verdict::TryLater { failure, .. } => Some(failure),
+    };
+    let (failure_category, error) = match failure {
+        None => (None, None),
+        Some(Failure { category, error }) => (Some(category), Some(error)),
+    };
+    Attempt {
+        number: flight.attempt_number(),
+        status: lifecycle::attempt_status(stage),
+        failure_category,
+        error,
+        response: response(report.sent),
+        duration: report.duration,
+        phases: report.phases,
+        scheduled_at: flight.due.due_at,
+        picked_at: flight.picked_at,
+        executed_at,
+        next_retry_at: match stage {
+            Stage::Waiting { due_at } => Some(due_at),
+            _ => None,
+        },
+        node: line.node.clone(),
+    }
+}
+
+fn response(sent: Sent) -> Option<Response> {
+    match sent {
+        Sent::Answered(response) => Some(response),
+        Sent::Failed { response, .. } => response,
+    }
+}

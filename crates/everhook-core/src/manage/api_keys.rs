@@ -1,0 +1,207 @@
+//! API keys. The text is made here, shown once, and kept only as a hash.
+
+use aws_lc_rs::digest;
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+
+use super::{Fault, Noun, Refusal, check_name, refuse_faults};
+use crate::{
+    flow::Line,
+    ids::{ApiKeyId, OrganizationId},
+    model::{ApiKey, ApiKeyHash, Cursor, PageRequest, Scope, Scopes, Secret},
+    ports::{Created, StoreError},
+    time::Timestamp,
+};
+
+/// What every key begins with, so that a leaked one is recognized.
+pub const PREFIX: &str = "eh_";
+
+/// How many keys are looked at in one read.
+const KEYS_PAGE: u32 = 250;
+
+/// A key that somebody wants.
+#[derive(Clone, Debug, Default)]
+pub struct NewApiKey {
+    /// Shown to people.
+    pub name: Option<String>,
+    /// The names of its scopes.
+    pub scopes: Vec<String>,
+    /// From when on it is refused.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Makes a key. Only an admin may grant `admin`.
+///
+/// # Errors
+/// [`Refusal::Invalid`] lists what is not acceptable.
+pub async fn create(
+    line: &Line,
+    organization: OrganizationId,
+    granted_by: Scopes,
+    new: NewApiKey,
+) -> Result<(ApiKey, Secret<String>), Refusal> {
+    let now = line.ports.clock.now();
+    let (name, scopes) = check(&new, granted_by, now)?;
+    let id = ApiKeyId::from_uuid(line.ports.entropy.uuid(now));
+    let key = ApiKey { id, organization, name, scopes, created_at: now, expires_at: new.expires_at };
+    let text = make_text(line);
+    match line.ports.directory.create_api_key(key.clone(), hash(text.expose())).await? {
+        Created::Created => Ok((key, text)),
+        Created::UidTaken | Created::NameTaken => Err(Refusal::Conflict("the same key exists already: try again".to_owned())),
+    }
+}
+
+/// Revokes a key: it is refused from now on. Only an admin may revoke an `admin` key, which is the server's and not the organization's.
+///
+/// # Errors
+/// [`Refusal::NotFound`] if the organization has no such key; [`Refusal::Forbidden`] if it may do more than the one who revokes it.
+pub async fn revoke(line: &Line, organization: OrganizationId, revoked_by: Scopes, id: ApiKeyId) -> Result<(), Refusal> {
+    if !revoked_by.allow(Scope::Admin) {
+        // The scopes of a key never change, so that what is read here still holds when it is revoked.
+        let is_admin = |key: &ApiKey| key.id == id && key.scopes.allow(Scope::Admin);
+        if has_key(line, organization, is_admin).await? {
+            return Err(Refusal::Forbidden("an `admin` key can be revoked by an admin key only".to_owned()));
+        }
+    }
+    let revoked = line.ports.directory.revoke_api_key(organization, id).await?;
+    if revoked { Ok(()) } else { Err(Refusal::NotFound(Noun::ApiKey)) }
+}
+
+/// Sees to it that this very key is an admin key of the server; false if it is in use as a key that may do less.
+///
+/// # Errors
+/// [`StoreError`] if the store cannot be reached.
+pub async fn ensure_admin(line: &Line, organization: OrganizationId, text: &Secret<String>) -> Result<bool, StoreError> {
+    let hash = hash(text.expose());
+    if let Some(known) = line.ports.directory.api_key(&hash).await? {
+        return Ok(is_good_admin(&known, line.ports.clock.now()));
+    }
+    match line.ports.directory.create_api_key(admin_record(line, organization, "set by the operator"), hash).await? {
+        Created::Created => Ok(true),
+        Created::UidTaken | Created::NameTaken => Err(StoreError::Conflict),
+    }
+}
+
+/// Makes an admin key if the server has none that is good; `None` if it has.
+///
+/// # Errors
+/// [`StoreError`] if the store cannot be reached.
+pub async fn first_admin(line: &Line, organization: OrganizationId) -> Result<Option<Secret<String>>, StoreError> {
+    let now = line.ports.clock.now();
+    if has_key(line, organization, |key| is_good_admin(key, now)).await? {
+        return Ok(None);
+    }
+    let text = make_text(line);
+    match line.ports.directory.create_api_key(admin_record(line, organization, "first admin key"), hash(text.expose())).await? {
+        Created::Created => Ok(Some(text)),
+        Created::UidTaken | Created::NameTaken => Err(StoreError::Conflict),
+    }
+}
+
+/// The hash under which a key is kept.
+pub fn hash(text: &str) -> ApiKeyHash {
+    let digest = digest::digest(&digest::SHA256, text.as_bytes());
+    ApiKeyHash(digest.as_ref().try_into().expect("SHA-256 is 32 bytes long"))
+}
+
+/// Whether a text that the operator chose may be an admin key: `eh_` and 20 to 100 of `[A-Za-z0-9_-]`.
+pub fn is_well_formed(text: &str) -> bool {
+    text.strip_prefix(PREFIX).is_some_and(|rest| {
+        (20..=100).contains(&rest.len()) && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+    })
+}
+
+fn check(new: &NewApiKey, granted_by: Scopes, now: Timestamp) -> Result<(String, Scopes), Refusal> {
+    let mut faults = Vec::new();
+    let name = match new.name.clone().map(check_name) {
+        None => Err("is required".to_owned()),
+        Some(checked) => checked,
+    };
+    let name = name.unwrap_or_else(|reason| {
+        faults.push(Fault::new("name", reason));
+        String::new()
+    });
+    if new.scopes.is_empty() {
+        faults.push(Fault::new("scopes", "must name at least one of publish, read, manage, admin"));
+    }
+    let mut scopes = Vec::new();
+    for scope in &new.scopes {
+        match Scope::parse(scope) {
+            None => faults.push(Fault::new("scopes", format!("`{}` is not one of publish, read, manage, admin", scope.escape_debug()))),
+            Some(Scope::Admin) if !granted_by.allow(Scope::Admin) => {
+                faults.push(Fault::new("scopes", "`admin` can be granted by an admin key only"));
+            }
+            Some(scope) => scopes.push(scope),
+        }
+    }
+    if new.expires_at.is_some_and(|at| at <= now) {
+        faults.push(Fault::new("expires_at", "must lie in the future"));
+    }
+    refuse_faults(faults)?;
+    Ok((name, scopes.into_iter().collect()))
+}
+
+fn make_text(line: &Line) -> Secret<String> {
+    Secret::new(format!("{PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(line.ports.entropy.secret_bytes())))
+}
+
+fn admin_record(line: &Line, organization: OrganizationId, name: &str) -> ApiKey {
+    let now = line.ports.clock.now();
+    ApiKey {
+        id: ApiKeyId::from_uuid(line.ports.entropy.uuid(now)),
+        organization,
+        name: name.to_owned(),
+        scopes: [Scope::Admin].into_iter().collect(),
+        created_at: now,
+        expires_at: None,
+    }
+}
+
+fn is_good_admin(key: &ApiKey, now: Timestamp) -> bool {
+    key.scopes.allow(Scope::Admin) && key.expires_at.is_none_or(|at| at > now)
+}
+
+async fn has_key(line: &Line, organization: OrganizationId, is_meant: impl Fn(&ApiKey) -> bool) -> Result<bool, StoreError> {
+    let mut cursor = Cursor::Newest;
+    loop {
+        let page = line.ports.directory.api_keys(organization, PageRequest { limit: KEYS_PAGE, cursor }).await?;
+        if page.rows.iter().any(&is_meant) {
+            return Ok(true);
+        }
+        // Every page ends at an older key than the one before, so that this ends with the list.
+        match page.next {
+            Some(next) => cursor = next,
+            None => return Ok(false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_secs(1_000);
+
+    #[test]
+    fn an_operators_key_is_eh_and_20_to_100_plain_characters() {
+        let good = |rest: &str| is_well_formed(&format!("eh_{rest}"));
+        assert!(good(&"a".repeat(20)) && good(&"Z9_-".repeat(25)));
+        assert!(!good(&"a".repeat(19)) && !good(&"a".repeat(101)) && !good(&format!("{}!", "a".repeat(30))));
+        assert!(!is_well_formed(&"a".repeat(40)));
+    }
+
+    #[test]
+    fn everything_wrong_with_a_new_key_is_said_at_once() {
+        let manage = [Scope::Manage].into_iter().collect();
+        let new = NewApiKey { name: None, scopes: vec!["admin".into(), "root".into()], expires_at: Some(NOW) };
+        let Err(Refusal::Invalid(faults)) = check(&new, manage, NOW) else { panic!("it was taken") };
+        let fields: Vec<&str> = faults.iter().map(|fault| fault.field.as_str()).collect();
+        assert_eq!(fields, ["name", "scopes", "scopes", "expires_at"]);
+    }
+
+    #[test]
+    fn only_an_admin_grants_admin() {
+        let new = NewApiKey { name: Some("ci".into()), scopes: vec!["admin".into()], expires_at: None };
+        assert!(check(&new, [Scope::Admin].into_iter().collect(), NOW).is_ok());
+        assert!(check(&new, [Scope::Manage].into_iter().collect(), NOW).is_err());
+    }
+}

@@ -1,0 +1,95 @@
+//! Applications: integrations inside an organization.
+
+use super::{Change, Fault, Noun, Refusal, check_name, check_uid, refuse_faults};
+use crate::{
+    flow::Line,
+    ids::{ApplicationId, OrganizationId, Ref, Uid},
+    model::{Application, ApplicationKind},
+    ports::{Created, StoreError, Updated},
+};
+
+/// What is asked of an application.
+#[derive(Clone, Debug, Default)]
+pub struct ApplicationChange {
+    /// Shown to people, unique in the organization; needed at creation.
+    pub name: Change<String>,
+    /// Stands for the id in paths.
+    pub uid: Change<String>,
+}
+
+/// Makes an application.
+///
+/// # Errors
+/// [`Refusal`] says what is wrong or taken.
+pub async fn create(line: &Line, organization: OrganizationId, asked: ApplicationChange) -> Result<Application, Refusal> {
+    let now = line.ports.clock.now();
+    let mut application = Application {
+        id: ApplicationId::from_uuid(line.ports.entropy.uuid(now)),
+        organization,
+        uid: None,
+        name: String::new(),
+        kind: ApplicationKind::Custom,
+        created_at: now,
+    };
+    apply(asked, &mut application)?;
+    match line.ports.directory.create_application(application.clone()).await? {
+        Created::Created => Ok(application),
+        Created::UidTaken => Err(uid_taken(&application)),
+        Created::NameTaken => Err(Refusal::taken("name", &application.name)),
+    }
+}
+
+/// Changes an application's name or uid. A built-in application keeps its name.
+///
+/// # Errors
+/// [`Refusal`] says what is wrong, missing or taken.
+pub async fn change(
+    line: &Line,
+    organization: OrganizationId,
+    of: &Ref<ApplicationId>,
+    asked: ApplicationChange,
+) -> Result<Application, Refusal> {
+    let found = line.ports.directory.application(organization, of).await?;
+    let mut application = found.ok_or(Refusal::NotFound(Noun::Application))?;
+    let renamed = matches!(&asked.name, Change::Set(name) if *name != application.name);
+    if renamed && application.kind != ApplicationKind::Custom {
+        return Err(Refusal::Conflict(format!("the application `{}` is built in and keeps its name", application.name)));
+    }
+    apply(asked, &mut application)?;
+    match line.ports.directory.update_application(application.clone()).await? {
+        Updated::Updated => {
+            line.catalog.forget(application.id);
+            Ok(application)
+        }
+        Updated::UidTaken => Err(uid_taken(&application)),
+        Updated::NameTaken => Err(Refusal::taken("name", &application.name)),
+        Updated::Changed => Err(Refusal::NotFound(Noun::Application)),
+    }
+}
+
+/// Finds an application by what a user calls it: its id or its uid. A text that can be neither names none.
+///
+/// # Errors
+/// [`StoreError`] if the store cannot be reached.
+pub async fn find_named(line: &Line, organization: OrganizationId, name: &str) -> Result<Option<Application>, StoreError> {
+    match Ref::parse(name) {
+        Some(of) => line.ports.directory.application(organization, &of).await,
+        None => Ok(None),
+    }
+}
+
+fn apply(asked: ApplicationChange, application: &mut Application) -> Result<(), Refusal> {
+    let mut faults = Vec::new();
+    match asked.name {
+        Change::Keep if application.name.is_empty() => faults.push(Fault::new("name", "is required")),
+        Change::Clear => faults.push(Fault::new("name", "must not be null")),
+        _ => {}
+    }
+    asked.name.check("name", &mut faults, check_name).apply(&mut application.name, String::new());
+    asked.uid.check("uid", &mut faults, check_uid).apply_to_option(&mut application.uid);
+    refuse_faults(faults)
+}
+
+fn uid_taken(application: &Application) -> Refusal {
+    Refusal::taken("uid", application.uid.as_ref().map_or("", Uid::as_str))
+}

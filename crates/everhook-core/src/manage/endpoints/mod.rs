@@ -1,0 +1,226 @@
+//! Endpoints: made, changed, deleted; their secrets rotated; and tried out with a sample event.
+//!
+//! A change is based on the row as it was read, and is made again on the newer row if somebody else was faster.
+
+mod secret;
+mod settings;
+mod trial;
+
+use url::Url;
+
+pub use secret::{Revealed, Rotation, key_kind, reveal, rotate_secret};
+pub use settings::EndpointChange;
+pub use trial::{TEST_EVENT_TYPE, TrialError, test};
+
+use self::settings::Checked;
+use super::{Change, Fault, Noun, Refusal, applications, refuse_faults};
+use crate::{
+    flow::Line,
+    ids::{ApplicationId, EndpointId, OrganizationId, Ref, ScheduleVersion, Uid},
+    model::{
+        ApplicationKind, DisabledReason, Endpoint, EndpointState, PayloadStyle, RetrySchedule, SealedSecrets, Secret, SignatureStyle,
+        Target,
+    },
+    policy::{presets, target::TargetRules},
+    ports::{Created, StoreError, Updated},
+    signing,
+    time::Timestamp,
+};
+
+/// How often a change is made again because somebody else was faster. Each round needs another change in the same millisecond.
+const CHANGE_ROUNDS_MAX: u32 = 10;
+
+/// How many requests an endpoint takes at once, unless it says otherwise.
+const CONCURRENCY_DEFAULT: u32 = 5;
+
+/// An endpoint that somebody wants.
+#[derive(Clone, Debug, Default)]
+pub struct NewEndpoint {
+    /// The application whose events it gets; the organization's default one if absent.
+    pub application: Option<String>,
+    /// Its secret; made if absent.
+    pub secret: Option<Secret<String>>,
+    /// What kind of secret to make: `hmac` or `ed25519`.
+    pub signature_key: Option<String>,
+    /// Everything that can also be changed later.
+    pub settings: EndpointChange,
+}
+
+/// Makes an endpoint. Its secret is returned beside it, to be shown this once.
+///
+/// # Errors
+/// [`Refusal`] lists what is wrong, or says what is taken.
+pub async fn create(
+    line: &Line,
+    rules: &TargetRules,
+    organization: OrganizationId,
+    new: NewEndpoint,
+) -> Result<(Endpoint, Secret<String>), Refusal> {
+    let mut faults = Vec::new();
+    for (field, given) in [("url", new.settings.url != Change::Keep), ("event_types", new.settings.event_types != Change::Keep)] {
+        if !given {
+            faults.push(Fault::new(field, "is required"));
+        }
+    }
+    let checked = Checked::read(new.settings, rules, &mut faults);
+    let key = secret::choose(line, new.secret.as_ref(), new.signature_key.as_deref(), &mut faults);
+    let application = find_application(line, organization, new.application, &mut faults).await?;
+    let (Some(key), Some(application), true) = (key, application, faults.is_empty()) else { return Err(Refusal::Invalid(faults)) };
+
+    let now = line.ports.clock.now();
+    let id = EndpointId::from_uuid(line.ports.entropy.uuid(now));
+    let secrets = SealedSecrets { current: line.ports.vault.seal(id.as_uuid(), key.text().expose().as_bytes()), previous: None };
+    let mut endpoint = blank(id, organization, application, secrets, now);
+    endpoint.retry_schedule = find_schedule(line, checked.retry.clone()).await?;
+    checked.apply(&mut endpoint, now);
+    if !signing::style_fits(endpoint.signature_style, &key) {
+        return Err(Refusal::Invalid(vec![style_misfit()]));
+    }
+    match line.ports.directory.create_endpoint(endpoint.clone()).await? {
+        Created::Created => {}
+        Created::UidTaken | Created::NameTaken => return Err(uid_taken(&endpoint)),
+    }
+    tell(line, &endpoint);
+    Ok((endpoint, key.text().clone()))
+}
+
+/// Changes the fields that are given of an endpoint that was [found](find), and leaves the others.
+///
+/// # Errors
+/// [`Refusal`] lists what is wrong, or says what is taken, or that the endpoint was deleted meanwhile.
+pub async fn change(line: &Line, rules: &TargetRules, found: Endpoint, asked: EndpointChange) -> Result<Endpoint, Refusal> {
+    let mut faults = Vec::new();
+    let checked = Checked::read(asked, rules, &mut faults);
+    refuse_faults(faults)?;
+    let schedule = match checked.retry.clone() {
+        Change::Keep => None,
+        retry => Some(find_schedule(line, retry).await?),
+    };
+    update(line, found, |endpoint, now| {
+        checked.clone().apply(endpoint, now);
+        if let Some(version) = schedule {
+            endpoint.retry_schedule = version;
+        }
+        let key = secret::open_current(line, endpoint)?;
+        if signing::style_fits(endpoint.signature_style, &key) { Ok(()) } else { Err(Refusal::Invalid(vec![style_misfit()])) }
+    })
+    .await
+}
+
+/// Deletes an endpoint: nothing more is sent to it, and what waits is cancelled. The row stays for history.
+///
+/// # Errors
+/// [`Refusal::NotFound`] if the organization has no such endpoint.
+pub async fn delete(line: &Line, organization: OrganizationId, of: &Ref<EndpointId>) -> Result<(), Refusal> {
+    let deleted = update(line, find(line, organization, of).await?, |endpoint, now| {
+        endpoint.state = EndpointState::Deleted { at: now };
+        Ok(())
+    });
+    deleted.await.map(|_| ())
+}
+
+/// Finds an endpoint that is not deleted.
+///
+/// # Errors
+/// [`Refusal::NotFound`] if the organization has none of this name.
+pub async fn find(line: &Line, organization: OrganizationId, of: &Ref<EndpointId>) -> Result<Endpoint, Refusal> {
+    let found = line.ports.directory.endpoint(organization, of).await?;
+    let found = found.filter(|endpoint| !matches!(endpoint.state, EndpointState::Deleted { .. }));
+    found.ok_or(Refusal::NotFound(Noun::Endpoint))
+}
+
+/// Changes an endpoint as it was found and writes it back. If somebody else was faster, it is read again and the change made on the newer row.
+async fn update(
+    line: &Line,
+    mut endpoint: Endpoint,
+    mut edit: impl FnMut(&mut Endpoint, Timestamp) -> Result<(), Refusal>,
+) -> Result<Endpoint, Refusal> {
+    for _ in 0..CHANGE_ROUNDS_MAX {
+        let read_at = endpoint.updated_at;
+        // Two changes within one tick of the clock must still differ, or the second would not see the first.
+        let now = line.ports.clock.now().max(Timestamp::from_micros(read_at.as_micros() + 1));
+        edit(&mut endpoint, now)?;
+        endpoint.updated_at = now;
+        match line.ports.directory.update_endpoint(endpoint.clone(), read_at).await? {
+            Updated::Updated => {
+                tell(line, &endpoint);
+                return Ok(endpoint);
+            }
+            Updated::UidTaken | Updated::NameTaken => return Err(uid_taken(&endpoint)),
+            Updated::Changed => endpoint = find(line, endpoint.organization, &Ref::Id(endpoint.id)).await?,
+        }
+    }
+    Err(Refusal::Conflict("the endpoint is being changed by others: try again".to_owned()))
+}
+
+fn blank(id: EndpointId, organization: OrganizationId, application: ApplicationId, secrets: SealedSecrets, now: Timestamp) -> Endpoint {
+    let url = Url::parse("https://unset.invalid/").expect("a constant URL parses");
+    Endpoint {
+        id,
+        organization,
+        application,
+        uid: None,
+        name: None,
+        description: None,
+        target: Target { written: url.to_string(), url },
+        event_types: Vec::new(),
+        secrets,
+        signature_style: SignatureStyle::default(),
+        payload_style: PayloadStyle::default(),
+        headers: Vec::new(),
+        metadata: None,
+        retry_schedule: ScheduleVersion(0),
+        timeout: None,
+        timeout_growth_factor: 1.0,
+        max_concurrency: CONCURRENCY_DEFAULT,
+        state: EndpointState::Enabled,
+        created_at: now,
+        updated_at: now,
+    }
+}
+
+async fn find_application(
+    line: &Line,
+    organization: OrganizationId,
+    named: Option<String>,
+    faults: &mut Vec<Fault>,
+) -> Result<Option<ApplicationId>, StoreError> {
+    let found = match named {
+        None => line.ports.directory.built_in_application(organization, ApplicationKind::Default).await?,
+        Some(name) => applications::find_named(line, organization, &name).await?,
+    };
+    if found.is_none() {
+        faults.push(Fault::new("application_id", "names no application of this organization"));
+    }
+    Ok(found.map(|application| application.id))
+}
+
+async fn find_schedule(line: &Line, retry: Change<RetrySchedule>) -> Result<ScheduleVersion, StoreError> {
+    let schedule = match retry {
+        Change::Set(schedule) => schedule,
+        Change::Keep | Change::Clear => presets::standard(),
+    };
+    line.ports.directory.schedule_version(&schedule).await
+}
+
+fn tell(line: &Line, endpoint: &Endpoint) {
+    line.catalog.forget(endpoint.application);
+    line.wake_up.changed(endpoint.application, endpoint.id);
+}
+
+fn style_misfit() -> Fault {
+    Fault::new("signature_style", "`sha256` and `hex` need an HMAC secret; with an ed25519 key use `timestamped`")
+}
+
+fn uid_taken(endpoint: &Endpoint) -> Refusal {
+    Refusal::taken("uid", endpoint.uid.as_ref().map_or("", Uid::as_str))
+}
+
+/// Enables or disables; an endpoint that is disabled already keeps the reason and the instant.
+fn switch(state: &mut EndpointState, enabled: bool, now: Timestamp) {
+    match (*state, enabled) {
+        (EndpointState::Disabled { .. }, true) => *state = EndpointState::Enabled,
+        (EndpointState::Enabled, false) => *state = EndpointState::Disabled { at: now, reason: DisabledReason::ByOwner },
+        _ => {}
+    }
+}

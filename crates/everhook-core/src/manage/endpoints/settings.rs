@@ -1,0 +1,268 @@
+//! What can be said about an endpoint, and the rules for each of its fields. Pure.
+
+use std::time::Duration;
+
+use super::super::{Change, Fault, check_name, check_text, check_uid};
+use crate::{
+    ids::Uid,
+    model::{Endpoint, EventTypePattern, PayloadStyle, RetrySchedule, SignatureStyle, Target},
+    policy::{
+        headers::check_custom_headers,
+        presets::{self, RetryConfig},
+        target::{self, TargetRules},
+    },
+    time::Timestamp,
+};
+
+/// How many patterns an endpoint may have: more is a `*` or a family in disguise.
+const EVENT_TYPES_MAX: usize = 200;
+/// The longest description, in characters.
+const DESCRIPTION_CHARS_MAX: usize = 4_096;
+/// The largest metadata, in bytes.
+const METADATA_BYTES_MAX: usize = 16 * 1024;
+/// How long one attempt may be allowed to take.
+const TIMEOUT_MIN: Duration = Duration::from_millis(100);
+const TIMEOUT_MAX: Duration = Duration::from_secs(60);
+/// How far `max_concurrency` may be set.
+const CONCURRENCY_MAX: u64 = 1_000;
+
+/// What is asked of an endpoint, as written.
+#[derive(Clone, Debug, Default)]
+pub struct EndpointChange {
+    /// Where requests go.
+    pub url: Change<String>,
+    /// Patterns of the events it gets.
+    pub event_types: Change<Vec<String>>,
+    /// Shown to people.
+    pub name: Change<String>,
+    /// Stands for the id in paths.
+    pub uid: Change<String>,
+    /// Shown to people.
+    pub description: Change<String>,
+    /// Added to every request.
+    pub headers: Change<Vec<(String, String)>>,
+    /// A JSON object, as written.
+    pub metadata: Change<String>,
+    /// When failed deliveries are tried again: a schedule by name.
+    pub retry_schedule: Change<String>,
+    /// The same, as the `backoff` preset with numbers of one's own.
+    pub retry_config: Change<RetryConfig>,
+    /// How long one attempt may take.
+    pub timeout: Change<Duration>,
+    /// How much longer each further one may take.
+    pub timeout_growth_factor: Change<f64>,
+    /// How many requests may be under way at once.
+    pub max_concurrency: Change<u64>,
+    /// How `X-Webhook-Signature` is written.
+    pub signature_style: Change<String>,
+    /// What the body is.
+    pub payload_style: Change<String>,
+    /// Whether it gets events.
+    pub enabled: Change<bool>,
+}
+
+/// The same, checked.
+#[derive(Clone, Debug)]
+pub(super) struct Checked {
+    target: Change<Target>,
+    event_types: Change<Vec<EventTypePattern>>,
+    name: Change<String>,
+    uid: Change<Uid>,
+    description: Change<String>,
+    headers: Change<Vec<(String, String)>>,
+    metadata: Change<String>,
+    pub(super) retry: Change<RetrySchedule>,
+    timeout: Change<Duration>,
+    timeout_growth_factor: Change<f64>,
+    max_concurrency: Change<u32>,
+    signature_style: Change<SignatureStyle>,
+    payload_style: Change<PayloadStyle>,
+    enabled: Change<bool>,
+}
+
+impl Checked {
+    /// Checks every field and adds what is wrong to the faults.
+    pub(super) fn read(asked: EndpointChange, rules: &TargetRules, faults: &mut Vec<Fault>) -> Self {
+        let has_no_default = [
+            ("url", asked.url == Change::Clear),
+            ("event_types", asked.event_types == Change::Clear),
+            ("enabled", asked.enabled == Change::Clear),
+        ];
+        faults.extend(has_no_default.into_iter().filter(|(_, cleared)| *cleared).map(|(field, _)| Fault::new(field, "must not be null")));
+        Self {
+            target: asked.url.check("url", faults, |url| target::check(&url, rules).map_err(|fault| fault.to_string())),
+            event_types: asked.event_types.check("event_types", faults, |patterns| read_patterns(&patterns)),
+            name: asked.name.check("name", faults, check_name),
+            uid: asked.uid.check("uid", faults, check_uid),
+            description: asked.description.check("description", faults, |text| check_text(text, DESCRIPTION_CHARS_MAX)),
+            headers: asked.headers.check("headers", faults, read_headers),
+            metadata: asked.metadata.check("metadata", faults, read_metadata),
+            retry: read_retry(asked.retry_schedule, asked.retry_config, faults),
+            timeout: asked.timeout.check("timeout_ms", faults, read_timeout),
+            timeout_growth_factor: asked.timeout_growth_factor.check("timeout_growth_factor", faults, read_growth),
+            max_concurrency: asked.max_concurrency.check("max_concurrency", faults, read_concurrency),
+            signature_style: asked.signature_style.check("signature_style", faults, |name| {
+                SignatureStyle::parse(&name).ok_or_else(|| "must be `timestamped`, `sha256` or `hex`".to_owned())
+            }),
+            payload_style: asked
+                .payload_style
+                .check("payload_style", faults, |name| PayloadStyle::parse(&name).ok_or_else(|| "must be `envelope` or `raw`".to_owned())),
+            enabled: asked.enabled,
+        }
+    }
+
+    /// Changes the endpoint. The retry schedule is the caller's to change: its version is found in the store.
+    pub(super) fn apply(self, endpoint: &mut Endpoint, now: Timestamp) {
+        if let Change::Set(target) = self.target {
+            endpoint.target = target;
+        }
+        if let Change::Set(patterns) = self.event_types {
+            endpoint.event_types = patterns;
+        }
+        self.name.apply_to_option(&mut endpoint.name);
+        self.uid.apply_to_option(&mut endpoint.uid);
+        self.description.apply_to_option(&mut endpoint.description);
+        self.headers.apply(&mut endpoint.headers, Vec::new());
+        self.metadata.apply_to_option(&mut endpoint.metadata);
+        self.timeout.apply_to_option(&mut endpoint.timeout);
+        self.timeout_growth_factor.apply(&mut endpoint.timeout_growth_factor, 1.0);
+        self.max_concurrency.apply(&mut endpoint.max_concurrency, super::CONCURRENCY_DEFAULT);
+        self.signature_style.apply(&mut endpoint.signature_style, SignatureStyle::default());
+        self.payload_style.apply(&mut endpoint.payload_style, PayloadStyle::default());
+        if let Change::Set(enabled) = self.enabled {
+            super::switch(&mut endpoint.state, enabled, now);
+        }
+    }
+}
+
+fn read_patterns(patterns: &[String]) -> Result<Vec<EventTypePattern>, String> {
+    if patterns.is_empty() || patterns.len() > EVENT_TYPES_MAX {
+        return Err(format!("must name 1 to {EVENT_TYPES_MAX} event types; `*` stands for all"));
+    }
+    let read = |pattern: &String| {
+        EventTypePattern::parse(pattern).ok_or_else(|| {
+            format!("`{}` is not an event type (1 to 128 of A-Z a-z 0-9 _ . : -), a family (`order.*`) or `*`", pattern.escape_debug())
+        })
+    };
+    patterns.iter().map(read).collect()
+}
+
+fn read_headers(headers: Vec<(String, String)>) -> Result<Vec<(String, String)>, String> {
+    match check_custom_headers(&headers) {
+        Ok(()) => Ok(headers),
+        Err(fault) => Err(format!("`{}` {}", fault.name.escape_debug(), fault.reason)),
+    }
+}
+
+fn read_metadata(metadata: String) -> Result<String, String> {
+    if metadata.len() > METADATA_BYTES_MAX {
+        return Err(format!("must be at most {METADATA_BYTES_MAX} bytes, and has {}", metadata.len()));
+    }
+    if metadata.starts_with('{') { Ok(metadata) } else { Err("must be a JSON object".to_owned()) }
+}
+
+fn read_retry(schedule: Change<String>, config: Change<RetryConfig>, faults: &mut Vec<Fault>) -> Change<RetrySchedule> {
+    match (schedule, config) {
+        (Change::Set(_), Change::Set(_)) => {
+            faults.push(Fault::new("retry_config", "cannot be given beside `retry_schedule`: choose one"));
+            Change::Keep
+        }
+        (Change::Set(name), _) => Change::Set(name).check("retry_schedule", faults, |name| {
+            presets::preset(&name).ok_or_else(|| format!("must be one of {}", presets::NAMES.join(", ")))
+        }),
+        (_, Change::Set(config)) => match presets::from_retry_config(&config) {
+            Ok(schedule) => Change::Set(schedule),
+            Err(fault) => {
+                faults.push(Fault::new(format!("retry_config.{}", fault.field), format!("must be {}", fault.expected)));
+                Change::Keep
+            }
+        },
+        (Change::Keep, Change::Keep) => Change::Keep,
+        (Change::Clear, _) | (_, Change::Clear) => Change::Clear,
+    }
+}
+
+fn read_timeout(timeout: Duration) -> Result<Duration, String> {
+    if (TIMEOUT_MIN..=TIMEOUT_MAX).contains(&timeout) { Ok(timeout) } else { Err("must be 100 to 60000".to_owned()) }
+}
+
+fn read_growth(factor: f64) -> Result<f64, String> {
+    if (1.0..=10.0).contains(&factor) { Ok(factor) } else { Err("must be 1 to 10".to_owned()) }
+}
+
+fn read_concurrency(requests: u64) -> Result<u32, String> {
+    match u32::try_from(requests) {
+        Ok(n) if (1..=CONCURRENCY_MAX).contains(&requests) => Ok(n),
+        _ => Err(format!("must be 1 to {CONCURRENCY_MAX}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::address::AddressRules;
+
+    fn faults(asked: EndpointChange) -> Vec<String> {
+        let rules = TargetRules { allow_http: false, addresses: AddressRules::public_only() };
+        let mut faults = Vec::new();
+        Checked::read(asked, &rules, &mut faults);
+        faults.into_iter().map(|fault| fault.field).collect()
+    }
+
+    #[test]
+    fn every_field_has_its_rule() {
+        let set = |text: &str| Change::Set(text.to_owned());
+        let types = |list: &[&str]| Change::Set(list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        let nothing = EndpointChange::default;
+        let ms = |n| Change::Set(Duration::from_millis(n));
+        let config = |attempts| Change::Set(RetryConfig { max_attempts: Some(attempts), ..RetryConfig::default() });
+        let header = |name: &str| Change::Set(vec![(name.to_owned(), "1".to_owned())]);
+        #[rustfmt::skip]
+        let table: Vec<(EndpointChange, &[&str])> = vec![
+            (nothing(), &[]),
+            (EndpointChange { url: set("https://example.com/hook"), ..nothing() }, &[]),
+            (EndpointChange { url: set("http://example.com/hook"), ..nothing() }, &["url"]),
+            (EndpointChange { url: Change::Clear, ..nothing() }, &["url"]),
+            (EndpointChange { event_types: types(&["user.created", "order.*", "*"]), ..nothing() }, &[]),
+            (EndpointChange { event_types: types(&[]), ..nothing() }, &["event_types"]),
+            (EndpointChange { event_types: types(&["or*er"]), ..nothing() }, &["event_types"]),
+            (EndpointChange { event_types: Change::Clear, ..nothing() }, &["event_types"]),
+            (EndpointChange { name: set("nul\0"), ..nothing() }, &["name"]),
+            (EndpointChange { uid: set("a b"), ..nothing() }, &["uid"]),
+            (EndpointChange { description: set(&"x".repeat(4_097)), ..nothing() }, &["description"]),
+            (EndpointChange { headers: header("x-team"), ..nothing() }, &[]),
+            (EndpointChange { headers: header("content-length"), ..nothing() }, &["headers"]),
+            (EndpointChange { metadata: set("{}"), ..nothing() }, &[]),
+            (EndpointChange { metadata: set("[]"), ..nothing() }, &["metadata"]),
+            (EndpointChange { retry_schedule: set("patient"), ..nothing() }, &[]),
+            (EndpointChange { retry_schedule: set("never"), ..nothing() }, &["retry_schedule"]),
+            (EndpointChange { retry_config: config(5), ..nothing() }, &[]),
+            (EndpointChange { retry_config: config(0), ..nothing() }, &["retry_config.max_attempts"]),
+            (EndpointChange { retry_schedule: set("patient"), retry_config: config(5), ..nothing() }, &["retry_config"]),
+            (EndpointChange { enabled: Change::Clear, ..nothing() }, &["enabled"]),
+            (EndpointChange { timeout: ms(100), ..nothing() }, &[]),
+            (EndpointChange { timeout: ms(60_001), ..nothing() }, &["timeout_ms"]),
+            (EndpointChange { timeout_growth_factor: Change::Set(0.9), ..nothing() }, &["timeout_growth_factor"]),
+            (EndpointChange { timeout_growth_factor: Change::Set(f64::NAN), ..nothing() }, &["timeout_growth_factor"]),
+            (EndpointChange { max_concurrency: Change::Set(1_000), ..nothing() }, &[]),
+            (EndpointChange { max_concurrency: Change::Set(0), ..nothing() }, &["max_concurrency"]),
+            (EndpointChange { max_concurrency: Change::Set(u64::MAX), ..nothing() }, &["max_concurrency"]),
+            (EndpointChange { signature_style: set("md5"), ..nothing() }, &["signature_style"]),
+            (EndpointChange { payload_style: set("xml"), ..nothing() }, &["payload_style"]),
+        ];
+        for (asked, expected) in table {
+            assert_eq!(faults(asked.clone()), expected, "{asked:?}");
+        }
+    }
+
+    #[test]
+    fn all_faults_are_found_at_once() {
+        let asked = EndpointChange {
+            url: Change::Set("ftp://example.com".into()),
+            event_types: Change::Set(vec![]),
+            max_concurrency: Change::Set(0),
+            ..EndpointChange::default()
+        };
+        assert_eq!(faults(asked), ["url", "event_types", "max_concurrency"]);
+    }
+}

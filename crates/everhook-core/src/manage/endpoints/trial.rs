@@ -1,0 +1,54 @@
+//! Trying an endpoint out: a sample event that goes to it alone.
+
+use bytes::Bytes;
+
+use super::find;
+use crate::{
+    flow::{
+        Line,
+        publish::{Publication, PublishError, Published, publish},
+    },
+    ids::{EndpointId, OrganizationId, Ref},
+    manage::Refusal,
+    model::{EndpointState, EventType, Priority},
+};
+
+/// The type of the sample event.
+pub const TEST_EVENT_TYPE: &str = "endpoint.test";
+
+/// Why an endpoint could not be tried out.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    /// It is missing or disabled.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The sample event could not be published.
+    #[error("the sample event could not be published")]
+    Publish(#[from] PublishError),
+}
+
+/// Publishes a sample event to this endpoint alone, whatever event types it wants.
+///
+/// # Errors
+/// [`TrialError`] says why nothing was published.
+pub async fn test(line: &Line, organization: OrganizationId, of: &Ref<EndpointId>) -> Result<Published, TrialError> {
+    let endpoint = find(line, organization, of).await?;
+    if endpoint.state != EndpointState::Enabled {
+        return Err(Refusal::Conflict("the endpoint is disabled: enable it first".to_owned()).into());
+    }
+    let data = serde_json::json!({ "message": "This is a test event from Everhook.", "endpoint_id": endpoint.id.to_string() });
+    let sample = Publication {
+        organization,
+        application: endpoint.application,
+        event_type: EventType::parse(TEST_EVENT_TYPE).expect("our own event types are well-formed"),
+        data: Bytes::from(data.to_string()),
+        idempotency_key: None,
+        source: Some("everhook".to_owned()),
+        priority: Priority::Normal,
+        timestamp: None,
+        traceparent: None,
+        only: Some(endpoint.id),
+    };
+    let mut answers = publish(line, vec![sample]).await;
+    Ok(answers.pop().expect("one publication has one answer")?)
+}
