@@ -1,1 +1,193 @@
-//! Written next.
+//! The machine's clock and randomness, behind the core's ports. Used by the binary's wiring; tests and simulations bring their own.
+
+use std::{
+    sync::atomic::{AtomicI64, AtomicU64, Ordering},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use async_trait::async_trait;
+use everhook_core::{
+    ports::{Clock, Entropy},
+    time::Timestamp,
+};
+use uuid::Uuid;
+
+/// The longest single sleep. Sleeping is measured by the monotonic clock, so a wall clock that was set forward is noticed this late.
+const SLEEP_STEP_MAX: Duration = Duration::from_secs(5);
+
+/// The machine's wall clock, held still while it is set back.
+#[derive(Debug)]
+pub struct SystemClock {
+    latest_micros: AtomicI64,
+}
+
+impl SystemClock {
+    /// A clock that starts at the machine's present time.
+    pub const fn new() -> Self {
+        Self { latest_micros: AtomicI64::new(i64::MIN) }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let micros = i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX);
+        Timestamp::from_micros(self.latest_micros.fetch_max(micros, Ordering::Relaxed).max(micros))
+    }
+
+    async fn sleep_until(&self, at: Timestamp) {
+        loop {
+            let remaining = at.since(self.now());
+            if remaining.is_zero() {
+                return;
+            }
+            tokio::time::sleep(remaining.min(SLEEP_STEP_MAX)).await;
+        }
+    }
+}
+
+/// Ids, secrets and jitter. Secrets come from the system's generator; ids and jitter from a fast one that it seeded, because nobody gains
+/// by guessing them and an id is made for every event and delivery.
+#[derive(Debug)]
+pub struct SystemEntropy {
+    /// The time part of the last id: milliseconds in the upper bits, [`FRACTION_BITS`] of the millisecond below.
+    latest_id_time: AtomicU64,
+    /// The state of a SplitMix64 generator. It advances by addition, so that threads need no lock.
+    splitmix: AtomicU64,
+}
+
+/// The 12 bits beside the milliseconds in a UUIDv7 (`rand_a`) hold the fraction of the millisecond, as RFC 9562 §6.2 method 3 has it.
+const FRACTION_BITS: u32 = 12;
+
+impl SystemEntropy {
+    /// Seeds itself from the system's generator.
+    pub fn new() -> Self {
+        let mut seed = [0; 8];
+        fill_random(&mut seed);
+        Self { latest_id_time: AtomicU64::new(0), splitmix: AtomicU64::new(u64::from_ne_bytes(seed)) }
+    }
+
+    /// The time part of the next id: that of `now`, or one above the last if the clock did not move on.
+    fn next_id_time(&self, now: Timestamp) -> u64 {
+        let micros = u64::try_from(now.as_micros()).unwrap_or(0);
+        let fraction = ((micros % 1_000) << FRACTION_BITS) / 1_000;
+        let wanted = ((micros / 1_000) << FRACTION_BITS) | fraction;
+        let mut latest = self.latest_id_time.load(Ordering::Relaxed);
+        loop {
+            let next = wanted.max(latest + 1);
+            match self.latest_id_time.compare_exchange_weak(latest, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return next,
+                Err(raced) => latest = raced,
+            }
+        }
+    }
+
+    fn next_u64(&self) -> u64 {
+        const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut z = self.splitmix.fetch_add(GAMMA, Ordering::Relaxed).wrapping_add(GAMMA);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+impl Default for SystemEntropy {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Entropy for SystemEntropy {
+    fn uuid(&self, now: Timestamp) -> Uuid {
+        const VERSION: u128 = 7 << 76;
+        const VARIANT: u128 = 0b10 << 62;
+        let time = self.next_id_time(now);
+        let millis = u128::from(time >> FRACTION_BITS) << 80;
+        let fraction = u128::from(time & ((1 << FRACTION_BITS) - 1)) << 64;
+        let random = u128::from(self.next_u64() >> 2);
+        Uuid::from_u128(millis | VERSION | fraction | VARIANT | random)
+    }
+
+    fn secret_bytes(&self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        fill_random(&mut bytes);
+        bytes
+    }
+
+    fn unit(&self) -> f64 {
+        // 53 bits are what an f64 holds exactly.
+        (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+fn fill_random(bytes: &mut [u8]) {
+    aws_lc_rs::rand::fill(bytes).expect("the operating system's random generator does not fail once the machine has started");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_always_rise_even_when_the_clock_stands_still_or_goes_back() {
+        let entropy = SystemEntropy::new();
+        let noon = Timestamp::from_micros(1_800_000_000_000_700);
+        let mut last = Uuid::nil();
+        for step in 0..10_000 {
+            let now = if step % 3 == 0 { noon - Duration::from_secs(1) } else { noon };
+            let id = entropy.uuid(now);
+            assert!(id > last, "{id} after {last}");
+            last = id;
+        }
+    }
+
+    #[test]
+    fn ids_made_by_many_threads_are_unique_and_rise_in_each() {
+        let entropy = SystemEntropy::new();
+        let now = Timestamp::from_secs(1_800_000_000);
+        let made: Vec<Vec<Uuid>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| (0..5_000).map(|_| entropy.uuid(now)).collect::<Vec<_>>())).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(made.iter().all(|ids| ids.is_sorted()));
+        let mut times: Vec<u128> = made.concat().iter().map(|id| id.as_u128() >> 64).collect();
+        times.sort_unstable();
+        times.dedup();
+        assert_eq!(times.len(), 20_000, "the time part alone tells them apart");
+    }
+
+    #[test]
+    fn an_id_is_a_version_7_uuid_of_its_instant() {
+        let id = SystemEntropy::new().uuid(Timestamp::from_micros(1_649_367_553_123_999));
+        assert_eq!((id.get_version_num(), id.get_variant()), (7, uuid::Variant::RFC4122));
+        assert_eq!(id.get_timestamp().map(|at| at.to_unix()), Some((1_649_367_553, 123_000_000)));
+    }
+
+    #[test]
+    fn jitter_lies_between_zero_and_one_and_is_spread() {
+        let entropy = SystemEntropy::new();
+        let units: Vec<f64> = (0..10_000).map(|_| entropy.unit()).collect();
+        assert!(units.iter().all(|unit| (0.0..1.0).contains(unit)));
+        let mean = units.iter().sum::<f64>() / 10_000.0;
+        assert!((0.45..0.55).contains(&mean), "the mean is {mean}");
+        assert_ne!(entropy.secret_bytes(), entropy.secret_bytes());
+    }
+
+    #[tokio::test]
+    async fn the_clock_never_goes_back_and_sleeps_until_the_instant_given() {
+        let clock = SystemClock::new();
+        let start = clock.now();
+        clock.sleep_until(start + Duration::from_millis(20)).await;
+        assert!(clock.now() >= start + Duration::from_millis(20));
+        clock.sleep_until(start).await;
+        clock.latest_micros.store(i64::MAX - 1, Ordering::Relaxed);
+        assert_eq!(clock.now(), Timestamp::from_micros(i64::MAX - 1), "as if the machine's clock had been set back");
+    }
+}

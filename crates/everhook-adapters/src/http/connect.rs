@@ -1,0 +1,182 @@
+//! Opens connections: resolve, vet, connect, secure. Called when the pool has no connection to the origin.
+//!
+//! The guard against request forgery is here: the very address that is connected to was vetted a moment before, on every connect.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use everhook_core::{model::Target, policy::address::AddressRules};
+use http_body_util::Full;
+use hyper::{
+    client::conn::http1::{self, SendRequest},
+    rt::{Read, Write},
+};
+use hyper_util::rt::TokioIo;
+use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs, pki_types::ServerName};
+use tokio::{net::TcpStream, task::AbortHandle, time::timeout};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use super::{
+    HttpSettings, HttpSetupError,
+    exchange::{Progress, Stage},
+    failure::Failure,
+    resolver::{Resolve, ResolveError},
+};
+
+/// The largest head of an answer: what common servers and proxies allow themselves.
+///
+/// Hyper refuses more than 100 headers by itself. Setting that bound here as well would cost an allocation for each answer.
+pub(super) const ANSWER_HEAD_BYTES_MAX: usize = 32 * 1024;
+
+/// How many of a name's addresses are tried, within one connect timeout.
+const ADDRESSES_TRIED_MAX: usize = 4;
+
+/// The body of a request: one piece, known in full.
+pub(super) type Body = Full<Bytes>;
+
+/// An open connection. Dropping it closes the socket at once, whatever the other side is doing.
+pub(super) struct Connection {
+    pub(super) sender: SendRequest<Body>,
+    task: AbortHandle,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// What is needed to open connections.
+pub(super) struct Connector {
+    rules: AddressRules,
+    connect_timeout: Duration,
+    resolver: Arc<dyn Resolve>,
+    tls: TlsConnector,
+    http: http1::Builder,
+}
+
+impl Connector {
+    pub(super) fn new(settings: HttpSettings, resolver: Arc<dyn Resolve>) -> Result<Self, HttpSetupError> {
+        let mut http = http1::Builder::new();
+        http.max_buf_size(ANSWER_HEAD_BYTES_MAX);
+        let tls = tls_config(settings.extra_roots)?;
+        Ok(Self {
+            rules: settings.rules,
+            connect_timeout: settings.connect_timeout,
+            resolver,
+            tls: TlsConnector::from(Arc::new(tls)),
+            http,
+        })
+    }
+
+    /// Opens a connection to the target's origin, noting how long each part took.
+    pub(super) async fn open(&self, target: &Target, progress: &mut Progress) -> Result<Connection, Failure> {
+        let addresses = self.allowed_addresses(target, progress).await?;
+        let port = target.url.port_or_known_default().ok_or_else(Failure::no_host)?;
+        let stream = self.connect(&addresses, port, progress).await?;
+        match target.url.scheme() {
+            "https" => self.speak(self.secure(stream, target, progress).await?).await,
+            _ => self.speak(stream).await,
+        }
+    }
+
+    /// The addresses that requests may go to, of those that the target has now.
+    ///
+    /// One allowed address is enough: only allowed ones are connected to, and a network that translates addresses adds special ones to
+    /// every name.
+    async fn allowed_addresses(&self, target: &Target, progress: &mut Progress) -> Result<Vec<IpAddr>, Failure> {
+        let mut addresses = match target.literal_address() {
+            Some(address) => vec![address],
+            None => self.resolve(target.url.host_str().ok_or_else(Failure::no_host)?, progress).await?,
+        };
+        let mut blocked = None;
+        addresses.retain(|&address| self.rules.vet(address).map_err(|reason| blocked.get_or_insert(reason).to_owned()).is_ok());
+        addresses.truncate(ADDRESSES_TRIED_MAX);
+        match blocked {
+            Some(reason) if addresses.is_empty() => Err(Failure::blocked(reason)),
+            _ => Ok(addresses),
+        }
+    }
+
+    async fn resolve(&self, host: &str, progress: &mut Progress) -> Result<Vec<IpAddr>, Failure> {
+        progress.stage = Stage::Resolving;
+        let started = Instant::now();
+        let found = timeout(self.connect_timeout, self.resolver.resolve(host)).await;
+        progress.phases.dns = Some(started.elapsed());
+        match found.unwrap_or(Err(ResolveError::TimedOut)) {
+            Ok(addresses) if addresses.is_empty() => Err(Failure::unresolved(host, &ResolveError::NoAddress)),
+            Ok(addresses) => Ok(addresses),
+            Err(error) => Err(Failure::unresolved(host, &error)),
+        }
+    }
+
+    /// Tries the addresses in turn, each with an equal share of the time that is left.
+    async fn connect(&self, addresses: &[IpAddr], port: u16, progress: &mut Progress) -> Result<TcpStream, Failure> {
+        progress.stage = Stage::Connecting;
+        let started = Instant::now();
+        let mut last_failure = Failure::no_host();
+        for (tried, &address) in addresses.iter().enumerate() {
+            let address = SocketAddr::new(address, port);
+            let left = self.connect_timeout.saturating_sub(started.elapsed());
+            let share = left / u32::try_from(addresses.len() - tried).unwrap_or(1);
+            let outcome = timeout(share, TcpStream::connect(address)).await;
+            progress.phases.connect = Some(started.elapsed());
+            match outcome {
+                Ok(Ok(stream)) => {
+                    // A request is written at once and then waited for: nothing is gained by holding back its last packet.
+                    stream.set_nodelay(true).map_err(|error| Failure::unreachable(address, &error))?;
+                    return Ok(stream);
+                }
+                Ok(Err(error)) => last_failure = Failure::unreachable(address, &error),
+                Err(_) => last_failure = Failure::connect_timeout(address, started.elapsed()),
+            }
+        }
+        Err(last_failure)
+    }
+
+    async fn secure(&self, stream: TcpStream, target: &Target, progress: &mut Progress) -> Result<TlsStream<TcpStream>, Failure> {
+        progress.stage = Stage::Securing;
+        let started = Instant::now();
+        let secured = self.tls.connect(server_name(target)?, stream).await;
+        progress.phases.tls = Some(started.elapsed());
+        secured.map_err(|error| Failure::handshake(&error))
+    }
+
+    /// Starts HTTP on the stream. Its task ends with the connection; what it meets is told to the request under way.
+    pub(super) async fn speak<Io>(&self, stream: Io) -> Result<Connection, Failure>
+    where
+        TokioIo<Io>: Read + Write + Unpin + Send + 'static,
+    {
+        let (sender, connection) = self.http.handshake(TokioIo::new(stream)).await.map_err(|error| Failure::exchange(&error))?;
+        let task = tokio::spawn(connection).abort_handle();
+        Ok(Connection { sender, task })
+    }
+}
+
+fn tls_config(extra_roots: Vec<rustls::pki_types::CertificateDer<'static>>) -> Result<ClientConfig, HttpSetupError> {
+    let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    for root in extra_roots {
+        roots.add(root).map_err(HttpSetupError::Root)?;
+    }
+    // The provider is passed, not installed: another crate that brings a second one must not make this panic.
+    let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(HttpSetupError::Tls)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+/// The name that the certificate must be for: the host without the dot that may end it.
+fn server_name(target: &Target) -> Result<ServerName<'static>, Failure> {
+    if let Some(address) = target.literal_address() {
+        return Ok(ServerName::from(address));
+    }
+    let host = target.url.host_str().unwrap_or_default().trim_end_matches('.').to_owned();
+    ServerName::try_from(host).map_err(|_| Failure::no_host())
+}

@@ -1,0 +1,181 @@
+//! Says what went wrong with a request: a category for the retry policy and a sentence for the endpoint's owner.
+//!
+//! The sentences tell what the other side did and, where there is a usual cause, what to look at. They never contain the request.
+
+use std::{error::Error as _, io, net::SocketAddr, time::Duration};
+
+use everhook_core::{model::FailureCategory, policy::address::BlockedAddress};
+use rustls::{AlertDescription, CertificateError, Error as TlsError, PeerIncompatible};
+
+use super::{connect::ANSWER_HEAD_BYTES_MAX, exchange::Stage, resolver::ResolveError};
+
+/// Why there is no complete answer.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) category: FailureCategory,
+    pub(super) error: String,
+}
+
+impl Failure {
+    fn new(category: FailureCategory, error: impl Into<String>) -> Self {
+        Self { category, error: error.into() }
+    }
+
+    /// The address is one that requests must not go to.
+    pub(super) fn blocked(reason: BlockedAddress) -> Self {
+        Self::new(FailureCategory::BlockedAddress, format!("not connected: {reason}"))
+    }
+
+    /// The name has no address, as far as is known.
+    pub(super) fn unresolved(host: &str, error: &ResolveError) -> Self {
+        Self::new(FailureCategory::Dns, format!("{host}: {error}"))
+    }
+
+    /// The connection was not opened.
+    pub(super) fn unreachable(address: SocketAddr, error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::ConnectionRefused => Self::new(FailureCategory::Network, format!("{address} refused the connection")),
+            io::ErrorKind::TimedOut => Self::new(FailureCategory::Timeout, format!("{address} did not accept the connection in time")),
+            _ => Self::new(FailureCategory::Network, format!("no connection to {address}: {error}")),
+        }
+    }
+
+    /// Nobody answered the connect.
+    pub(super) fn connect_timeout(address: SocketAddr, after: Duration) -> Self {
+        Self::new(FailureCategory::Timeout, format!("{address} did not accept the connection within {}", in_words(after)))
+    }
+
+    /// The TLS handshake failed.
+    pub(super) fn handshake(error: &io::Error) -> Self {
+        match tls_error(error) {
+            Some(tls) => Self::new(FailureCategory::Tls, format!("the TLS handshake failed: {}", tls_words(tls))),
+            None if is_closed(error) => Self::new(
+                FailureCategory::Tls,
+                "the TLS handshake failed: the server closed the connection; it may offer only TLS versions older than 1.2, which are not used",
+            ),
+            None => Self::new(FailureCategory::Tls, format!("the TLS handshake failed: {error}")),
+        }
+    }
+
+    /// Something failed after the connection was opened.
+    pub(super) fn exchange(error: &hyper::Error) -> Self {
+        if let Some(tls) = io_cause(error).and_then(tls_error) {
+            return Self::new(FailureCategory::Tls, format!("the TLS connection failed: {}", tls_words(tls)));
+        }
+        Self::new(FailureCategory::Network, exchange_words(error))
+    }
+
+    /// The time was up.
+    pub(super) fn deadline(stage: Stage, timeout: Duration) -> Self {
+        let (category, what) = match stage {
+            Stage::Resolving => (FailureCategory::Dns, "the host name was not resolved"),
+            Stage::Connecting => (FailureCategory::Timeout, "the connection was not accepted"),
+            Stage::Securing => (FailureCategory::Timeout, "the TLS handshake did not finish"),
+            Stage::Waiting => (FailureCategory::Timeout, "no answer came"),
+            Stage::Reading => (FailureCategory::Timeout, "the answer was not complete"),
+        };
+        Self::new(category, format!("{what} within {}", in_words(timeout)))
+    }
+
+    /// The connection ended before the request was written.
+    pub(super) fn no_answer() -> Self {
+        Self::new(FailureCategory::Network, "the connection was closed before the request was sent")
+    }
+
+    /// The URL has no host that could be connected to. Registration refuses such URLs.
+    pub(super) fn no_host() -> Self {
+        Self::new(FailureCategory::Dns, "the URL names no host that can be connected to")
+    }
+
+    /// A part of the request cannot be written as HTTP. Registration refuses such parts.
+    pub(super) fn unsendable(part: &str) -> Self {
+        Self::new(FailureCategory::Network, format!("not sent: {part} cannot be written as HTTP"))
+    }
+}
+
+/// Whether a TLS connection ended without the farewell that tells an end from an attack.
+pub(super) fn is_end_without_notice(error: &hyper::Error) -> bool {
+    io_cause(error).is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof)
+}
+
+fn exchange_words(error: &hyper::Error) -> String {
+    if error.is_parse_too_large() {
+        let limit = ANSWER_HEAD_BYTES_MAX / 1024;
+        return format!("the head of the answer is larger than {limit} KiB or has more than 100 headers");
+    }
+    if error.is_parse() {
+        return "the answer is not HTTP/1.1".to_owned();
+    }
+    if error.is_incomplete_message() {
+        return "the connection was closed before the answer was complete".to_owned();
+    }
+    match io_cause(error) {
+        Some(io) if io.kind() == io::ErrorKind::ConnectionReset => "the connection was reset before the answer was complete".to_owned(),
+        Some(io) if is_closed(io) => "the connection was closed before the answer was complete".to_owned(),
+        Some(io) => format!("the connection failed: {io}"),
+        None => match error.source() {
+            Some(cause) => format!("the exchange failed: {error}: {cause}"),
+            None => format!("the exchange failed: {error}"),
+        },
+    }
+}
+
+fn tls_words(error: &TlsError) -> String {
+    match error {
+        TlsError::InvalidCertificate(fault) => certificate_words(fault),
+        TlsError::PeerIncompatible(PeerIncompatible::ServerDoesNotSupportTls12Or13)
+        | TlsError::AlertReceived(AlertDescription::ProtocolVersion) => {
+            "the server offers only TLS versions older than 1.2, which are not used".to_owned()
+        }
+        TlsError::PeerIncompatible(_)
+        | TlsError::AlertReceived(AlertDescription::HandshakeFailure | AlertDescription::InsufficientSecurity) => {
+            format!("the server and this client have no secure method in common; the server may offer only outdated ones ({error})")
+        }
+        TlsError::AlertReceived(AlertDescription::NoApplicationProtocol) => "the server does not speak HTTP/1.1".to_owned(),
+        TlsError::AlertReceived(AlertDescription::UnrecognisedName) => "the server does not know this host name".to_owned(),
+        TlsError::AlertReceived(AlertDescription::CertificateRequired) => "the server asks for a client certificate".to_owned(),
+        TlsError::InvalidMessage(_) => "the server's answer is not TLS; it may speak plain http on this port".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn certificate_words(fault: &CertificateError) -> String {
+    match fault {
+        CertificateError::UnknownIssuer => {
+            "the server's certificate was not issued by a trusted authority (it may be self-signed, or an intermediate certificate is missing)"
+                .to_owned()
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "the server's certificate has expired".to_owned(),
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => "the server's certificate is not valid yet".to_owned(),
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "the server's certificate is for another host name".to_owned()
+        }
+        CertificateError::Revoked => "the server's certificate was revoked".to_owned(),
+        other => format!("the server's certificate is not valid: {other}"),
+    }
+}
+
+fn io_cause(error: &hyper::Error) -> Option<&io::Error> {
+    error.source()?.downcast_ref()
+}
+
+fn tls_error(error: &io::Error) -> Option<&TlsError> {
+    error.get_ref()?.downcast_ref()
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+}
+
+/// A length of time as people write it: `300 ms`, `15 s`, `7.5 s`.
+fn in_words(length: Duration) -> String {
+    if length < Duration::from_secs(1) {
+        return format!("{} ms", length.as_millis());
+    }
+    let tenths = length.as_millis() / 100;
+    match tenths % 10 {
+        0 => format!("{} s", tenths / 10),
+        rest => format!("{}.{rest} s", tenths / 10),
+    }
+}
