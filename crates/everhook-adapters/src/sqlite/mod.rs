@@ -1,1 +1,214 @@
-//! Written next.
+//! The embedded store: one SQLite file behind the ports `EventStore`, `DeliveryQueue`, `Directory` and `History`.
+//!
+//! Read it in this order:
+//! * `writer`, `group_commit`, `job`, `transaction`: everything that waits is written in one transaction and answered after its commit.
+//! * `readers`, `turn`: reads have connections of their own, and those of `history` have others than those that deliveries wait for.
+//! * `event_store`, `fan_out`, `delivery_queue`, `settling`, `directory`, `history`: the ports. One port call is one transaction.
+//! * `rows`, `spelling`, `page`, `schedule_json`, `payload`, `response_headers`: how values are written and read back.
+//! * `queries`, `migrations`: all SQL, one statement a file.
+//!
+//! Nothing here decides what happens to a delivery; stages come in as values.
+
+mod connect;
+mod delivery_queue;
+mod directory;
+mod event_store;
+mod fan_out;
+mod fault;
+mod folder;
+mod group_commit;
+mod history;
+mod job;
+mod migrate;
+mod page;
+mod payload;
+mod readers;
+mod response_headers;
+mod rows;
+mod schedule_json;
+mod settling;
+mod spelling;
+mod transaction;
+mod turn;
+mod writer;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
+};
+
+use everhook_core::{ports::StoreError, time::Timestamp};
+use rusqlite::{Connection, params};
+use tokio::sync::watch;
+
+use self::{fault::Outcome, folder::Folder, group_commit::GroupCommit, readers::Readers, transaction::Tx, writer::Writer};
+
+const FORGET_KEYS: &str = include_str!("queries/forget_idempotency_keys.sql");
+
+/// Where the store is, and how it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SqliteSettings {
+    /// The data folder. Made if it is not there; held by one process at a time.
+    pub data: PathBuf,
+    /// Who writes.
+    pub mode: WriterMode,
+}
+
+/// Who writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriterMode {
+    /// A thread that gathers the writes of all tasks into one commit. Reads have threads too.
+    Thread,
+    /// The calling task, at once, reads included: for a simulation in one thread, where the same seed must give the same run.
+    Inline,
+}
+
+/// Why the store could not be opened, in words for the one who starts the server.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The folder cannot be made or written to.
+    #[error("the data folder {} cannot be used", path.display())]
+    Folder {
+        /// Which folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another process has it.
+    #[error("the data folder {} is in use by another everhook process", path.display())]
+    InUse {
+        /// Which folder.
+        path: PathBuf,
+    },
+    /// The file is from the future.
+    #[error("this file was written by a newer Everhook (schema {found}, this binary knows {known}): use that version or newer")]
+    TooNew {
+        /// The file's version.
+        found: i64,
+        /// The newest version that this binary knows.
+        known: i64,
+    },
+    /// The file's schema was made by other statements than those that this binary knows under the same number.
+    #[error(
+        "the file's schema {version} is not the one that this binary knows by that number: it was made by a build that was never released"
+    )]
+    ChangedMigration {
+        /// Which migration differs.
+        version: i64,
+    },
+    /// The file cannot be read or brought up to date.
+    #[error("the database file cannot be opened")]
+    Database(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The system gives no more threads.
+    #[error("a thread of the store could not be started")]
+    Thread(#[source] io::Error),
+}
+
+impl From<rusqlite::Error> for OpenError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Database(error.into())
+    }
+}
+
+/// The embedded store. Dropping it finishes what waits and gives the folder free.
+pub struct SqliteStore {
+    // Dropped in this order: readers end, then the writer empties its queue and the log.
+    readers: Option<ReaderPools>,
+    writer: Arc<Writer>,
+    broken: watch::Receiver<bool>,
+}
+
+impl SqliteStore {
+    /// Takes the folder, brings the file up to date and completes what a crash left half made. Blocks for a few milliseconds.
+    ///
+    /// # Errors
+    /// [`OpenError`] says what to do.
+    pub fn open(settings: SqliteSettings) -> Result<Self, OpenError> {
+        let folder = Folder::take(&settings.data)?;
+        let connection = connect::writer(&folder.database())?;
+        migrate::migrate(&connection, system_time())?;
+        fan_out::resume_all(&connection).map_err(|fault| OpenError::Database(fault.to_store_error().into()))?;
+        let (breaks, broken) = watch::channel(false);
+        let readers = match settings.mode {
+            WriterMode::Thread => Some(ReaderPools::new(&folder.database())),
+            WriterMode::Inline => None,
+        };
+        let writer = Arc::new(Writer::start(folder, GroupCommit::new(connection, breaks), settings.mode)?);
+        Ok(Self { readers, writer, broken })
+    }
+
+    /// Returns once the disk has failed to keep what was written. From then on every write is refused: end the process, a restart recovers.
+    pub async fn broken(&self) {
+        let mut broken = self.broken.clone();
+        // An error means that the writer is gone, which happens only when the store is dropped: nothing is broken then.
+        if broken.wait_for(|broken| *broken).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Forgets at most `limit` idempotency keys that were given before the instant, oldest first, and says how many. Fewer than the limit
+    /// means that none are left.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: nothing was forgotten, as far as is known.
+    pub async fn forget_keys(&self, before: Timestamp, limit: u32) -> Result<u32, StoreError> {
+        let forget = move |tx: &mut Tx<'_>| {
+            let forgotten = tx.prepare(FORGET_KEYS)?.execute(params![before.as_micros(), limit])?;
+            Ok(u32::try_from(forgotten).unwrap_or(u32::MAX))
+        };
+        self.write(limit as usize, forget).await
+    }
+
+    /// Runs `work` in a transaction; see [`Writer::write`].
+    async fn write<T, F>(&self, rows: usize, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Tx<'_>) -> Outcome<T> + Send + 'static,
+    {
+        self.writer.write(rows, work).await
+    }
+
+    /// Runs `work` on a connection that sees everything committed so far. For the quick reads that deliveries wait for.
+    async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Outcome<T> + Send + 'static,
+    {
+        match &self.readers {
+            Some(readers) => readers.line.read(work).await,
+            None => self.writer.read_inline(work).map_err(|fault| fault.to_store_error()),
+        }
+    }
+
+    /// The same for a look at what happened, which may scan many rows: no delivery waits behind it.
+    async fn read_history<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Outcome<T> + Send + 'static,
+    {
+        match &self.readers {
+            Some(readers) => readers.history.read(work).await,
+            None => self.writer.read_inline(work).map_err(|fault| fault.to_store_error()),
+        }
+    }
+}
+
+/// Who reads, where reads have threads.
+struct ReaderPools {
+    line: Readers,
+    history: Readers,
+}
+
+impl ReaderPools {
+    fn new(database: &Path) -> Self {
+        Self { line: Readers::new("sqlite-line", database), history: Readers::new("sqlite-history", database) }
+    }
+}
+
+/// When a migration was applied, for people who look into the file.
+fn system_time() -> Timestamp {
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp::EPOCH + since_epoch
+}

@@ -1,0 +1,226 @@
+//! Where deliveries wait: the port `DeliveryQueue`. What a settlement writes is in `settling`.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use everhook_core::{
+    ids::DeliveryId,
+    model::{DeadLetterStatus, Due, Priority},
+    ports::{
+        Alert, AlertId, CancelWaiting, DeliveryQueue, DueRead, DueRequest, LaneHead, NewDelivery, Recall, Recalled, Settled, Settlement,
+        StoreError,
+    },
+};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{
+    SqliteStore,
+    event_store::read_event,
+    fan_out::{self, Replay},
+    fault::Outcome,
+    history::read_dead_letter,
+    rows::{Columns, Key},
+    settling,
+    spelling::{priority_number, read_priority},
+    transaction::Tx,
+};
+
+const NEXT_LANE: &str = include_str!("queries/next_lane.sql");
+const DUE_DELIVERIES: &str = include_str!("queries/due_deliveries.sql");
+const WAITING_FOR_ENDPOINT: &str = include_str!("queries/waiting_for_endpoint.sql");
+const CANCEL_DELIVERY: &str = include_str!("queries/cancel_delivery.sql");
+const EVENT_PRIORITY: &str = include_str!("queries/event_priority.sql");
+const REQUEUE_DEAD_LETTER: &str = include_str!("queries/requeue_dead_letter.sql");
+const PENDING_ALERTS: &str = include_str!("queries/pending_alerts.sql");
+const FORGET_ALERT: &str = include_str!("queries/forget_alert.sql");
+
+#[async_trait]
+impl DeliveryQueue for SqliteStore {
+    async fn lanes(&self) -> Result<Vec<LaneHead>, StoreError> {
+        self.read(lanes).await
+    }
+
+    async fn due(&self, request: DueRequest) -> Result<DueRead, StoreError> {
+        self.read(move |connection| due(connection, request)).await
+    }
+
+    async fn settle(&self, settlements: Arc<Vec<Settlement>>) -> Result<Vec<Settled>, StoreError> {
+        // An attempt and a delivery each.
+        let rows = settlements.len() * 2;
+        self.write(rows, move |tx| settlements.iter().map(|settlement| settling::settle(tx, settlement)).collect()).await
+    }
+
+    async fn cancel_waiting(&self, request: CancelWaiting) -> Result<u32, StoreError> {
+        self.write(request.limit as usize, move |tx| cancel_waiting(tx, request)).await
+    }
+
+    async fn recall(&self, recall: Recall) -> Result<Recalled, StoreError> {
+        self.write(2, move |tx| self::recall(tx, recall)).await
+    }
+
+    async fn pending_alerts(&self, limit: u32) -> Result<Vec<Alert>, StoreError> {
+        self.read(move |connection| {
+            let mut statement = connection.prepare_cached(PENDING_ALERTS)?;
+            let alerts = statement.query_map([limit], alert_of_row)?.collect::<Result<_, _>>()?;
+            Ok(alerts)
+        })
+        .await
+    }
+
+    async fn alerts_told(&self, ids: Vec<AlertId>) -> Result<(), StoreError> {
+        self.write(ids.len(), move |tx| {
+            let mut forget = tx.prepare(FORGET_ALERT)?;
+            for id in &ids {
+                forget.execute([id.key()])?;
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// Steps from queue to queue, one look-up each, in one snapshot.
+fn lanes(connection: &Connection) -> Outcome<Vec<LaneHead>> {
+    let snapshot = connection.unchecked_transaction()?;
+    let mut next = snapshot.prepare_cached(NEXT_LANE)?;
+    let mut lanes = Vec::new();
+    // Before every queue: no id is smaller, no priority is negative.
+    let mut after = ([0; 16], -1);
+    while let Some(lane) = next.query_row(params![after.0, after.1], lane_of_row).optional()? {
+        after = (*lane.endpoint.key(), priority_number(lane.priority));
+        lanes.push(lane);
+    }
+    Ok(lanes)
+}
+
+fn lane_of_row(row: &Row<'_>) -> rusqlite::Result<LaneHead> {
+    Ok(LaneHead {
+        organization: row.id("organization_id")?,
+        application: row.id("application_id")?,
+        endpoint: row.id("endpoint_id")?,
+        priority: row.spelled("priority", read_priority)?,
+        delivery: row.id("id")?,
+        next_due_at: row.instant("due_at")?,
+    })
+}
+
+fn due(connection: &Connection, request: DueRequest) -> Outcome<DueRead> {
+    let snapshot = connection.unchecked_transaction()?;
+    let mut statement = snapshot.prepare_cached(DUE_DELIVERIES)?;
+    // One more than asked for, to know when the next one is due.
+    let parameters = params![request.endpoint.key(), priority_number(request.priority), i64::from(request.limit) + 1];
+    let mut found = statement.query(parameters)?;
+    let mut read = DueRead { rows: Vec::new(), next_due_at: None };
+    while let Some(row) = found.next()? {
+        let due = due_of_row(row)?;
+        if due.due_at > request.due_by || read.rows.len() == request.limit as usize {
+            read.next_due_at = Some(due.due_at);
+            break;
+        }
+        read.rows.push(due);
+    }
+    load_events(&snapshot, &mut read.rows, request.event_bytes_max)?;
+    Ok(read)
+}
+
+fn due_of_row(row: &Row<'_>) -> rusqlite::Result<Due> {
+    Ok(Due {
+        delivery: row.id("id")?,
+        event: row.id("event_id")?,
+        loaded: None,
+        retry_schedule: everhook_core::ids::ScheduleVersion(row.get("retry_schedule")?),
+        attempts: row.get("attempts")?,
+        due_at: row.instant("due_at")?,
+        replay_of: row.id_opt("replay_of")?,
+    })
+}
+
+/// Reads events until the next one would pass the budget; that one is read in vain. A delivery whose event is missing or damaged is left without:
+/// its attempt asks for it again, says what is wrong with it and fails alone.
+fn load_events(connection: &Connection, rows: &mut [Due], bytes_max: usize) -> Outcome<()> {
+    let mut bytes_left = bytes_max;
+    for due in rows {
+        if bytes_left == 0 {
+            break;
+        }
+        let event = match read_event(connection, due.event) {
+            Ok(Some(event)) => event,
+            Ok(None) => continue,
+            Err(fault) if fault.is_damage() => continue,
+            Err(fault) => return Err(fault),
+        };
+        let Some(left) = bytes_left.checked_sub(event.data.len()) else { break };
+        bytes_left = left;
+        due.loaded = Some(Arc::new(event));
+    }
+    Ok(())
+}
+
+/// A delivery that is to be cancelled.
+struct Waiting {
+    id: DeliveryId,
+    replay_of: Option<DeliveryId>,
+    attempts: u32,
+}
+
+fn cancel_waiting(tx: &Tx<'_>, request: CancelWaiting) -> Outcome<u32> {
+    let waiting = waiting_for(tx, &request)?;
+    let mut cancel = tx.prepare(CANCEL_DELIVERY)?;
+    for delivery in &waiting {
+        cancel.execute(params![delivery.id.key(), request.at.as_micros(), request.cause.as_str()])?;
+        if let Some(dead_letter) = delivery.replay_of {
+            settling::end_retry(tx, dead_letter, delivery.id, DeadLetterStatus::Dead, delivery.attempts)?;
+        }
+    }
+    Ok(u32::try_from(waiting.len()).unwrap_or(u32::MAX))
+}
+
+fn waiting_for(tx: &Tx<'_>, request: &CancelWaiting) -> Outcome<Vec<Waiting>> {
+    let mut statement = tx.prepare(WAITING_FOR_ENDPOINT)?;
+    let waiting = |row: &Row<'_>| Ok(Waiting { id: row.id("id")?, replay_of: row.id_opt("replay_of")?, attempts: row.get("attempts")? });
+    let parameters = params![request.endpoint.key(), request.limit, request.made_until.as_micros()];
+    Ok(statement.query_map(parameters, waiting)?.collect::<Result<_, _>>()?)
+}
+
+fn recall(tx: &Tx<'_>, recall: Recall) -> Outcome<Recalled> {
+    let Some(mut dead_letter) = read_dead_letter(tx.connection(), recall.organization, recall.dead_letter)? else {
+        return Ok(Recalled::NotFound);
+    };
+    if dead_letter.status != DeadLetterStatus::Dead {
+        return Ok(Recalled::NotDead(dead_letter.status));
+    }
+    let priority = event_priority(tx, &dead_letter.event)?;
+    let delivery = NewDelivery { id: recall.delivery, endpoint: dead_letter.endpoint, retry_schedule: recall.retry_schedule };
+    fan_out::make_replay(tx, dead_letter.event, &delivery, Replay { of: dead_letter.id, priority, at: recall.at })?;
+    tx.prepare(REQUEUE_DEAD_LETTER)?.execute(params![dead_letter.id.key(), recall.delivery.key(), recall.at.as_micros()])?;
+    dead_letter.status = DeadLetterStatus::Retrying;
+    dead_letter.last_delivery = recall.delivery;
+    dead_letter.requeued_at = Some(recall.at);
+    let due = replay_due(&recall, dead_letter.event, dead_letter.id);
+    Ok(Recalled::Requeued { dead_letter, due, priority })
+}
+
+fn event_priority(tx: &Tx<'_>, event: &impl Key) -> Outcome<Priority> {
+    Ok(tx.prepare(EVENT_PRIORITY)?.query_row([event.key()], |row| row.spelled("priority", read_priority))?)
+}
+
+fn replay_due(recall: &Recall, event: everhook_core::ids::EventId, replay_of: DeliveryId) -> Due {
+    Due {
+        delivery: recall.delivery,
+        event,
+        loaded: None,
+        retry_schedule: recall.retry_schedule,
+        attempts: 0,
+        due_at: recall.at,
+        replay_of: Some(replay_of),
+    }
+}
+
+fn alert_of_row(row: &Row<'_>) -> rusqlite::Result<Alert> {
+    Ok(Alert {
+        id: row.id("id")?,
+        organization: row.id("organization_id")?,
+        event_type: row.event_type("event_type")?,
+        data: row.get::<_, Vec<u8>>("data")?.into(),
+    })
+}

@@ -1,0 +1,60 @@
+//! API keys, kept by the hash of their text.
+
+use everhook_core::{
+    ids::{ApiKeyId, OrganizationId},
+    model::{ApiKey, ApiKeyHash, Page, PageRequest, Scopes},
+    ports::Created,
+    time::Timestamp,
+};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::super::{
+    fault::Outcome,
+    page::{Between, List, rows_wanted},
+    rows::{Columns, Key},
+    transaction::Tx,
+};
+
+const INSERT: &str = include_str!("../queries/insert_api_key.sql");
+const BY_HASH: &str = include_str!("../queries/api_key_by_hash.sql");
+const LIST: List = List { older: include_str!("../queries/api_keys_older.sql"), newer: include_str!("../queries/api_keys_newer.sql") };
+const DELETE: &str = include_str!("../queries/delete_api_key.sql");
+
+pub(super) fn create(tx: &Tx<'_>, key: &ApiKey, hash: &ApiKeyHash) -> Outcome<Created> {
+    let inserted = tx.prepare(INSERT)?.execute(params![
+        hash.0,
+        key.id.key(),
+        key.organization.key(),
+        key.name,
+        key.scopes.bits(),
+        key.created_at.as_micros(),
+        key.expires_at.map(Timestamp::as_micros)
+    ])?;
+    Ok(if inserted == 0 { Created::UidTaken } else { Created::Created })
+}
+
+pub(super) fn find(connection: &Connection, hash: &ApiKeyHash) -> Outcome<Option<ApiKey>> {
+    Ok(connection.prepare_cached(BY_HASH)?.query_row([hash.0], of_row).optional()?)
+}
+
+pub(super) fn list(connection: &Connection, organization: OrganizationId, page: PageRequest) -> Outcome<Page<ApiKey>> {
+    let between = Between::of(page);
+    let parameters = params![organization.key(), between.after, between.before, rows_wanted(page)];
+    let rows = LIST.read(connection, page, parameters, of_row)?;
+    Ok(Page::from_read(rows, page, |key| *key.id.as_uuid()))
+}
+
+pub(super) fn revoke(tx: &Tx<'_>, organization: OrganizationId, id: ApiKeyId) -> Outcome<bool> {
+    Ok(tx.prepare(DELETE)?.execute(params![organization.key(), id.key()])? > 0)
+}
+
+fn of_row(row: &Row<'_>) -> rusqlite::Result<ApiKey> {
+    Ok(ApiKey {
+        id: row.id("id")?,
+        organization: row.id("organization_id")?,
+        name: row.get("name")?,
+        scopes: Scopes::from_bits(row.get("scopes")?),
+        created_at: row.instant("created_at")?,
+        expires_at: row.instant_opt("expires_at")?,
+    })
+}

@@ -1,0 +1,129 @@
+//! Applications.
+
+use everhook_core::{
+    ids::{ApplicationId, OrganizationId, Ref, Uid},
+    model::{Application, ApplicationKind, Page, PageRequest},
+    ports::{ApplicationRow, Created, Updated},
+};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{
+    super::{
+        fault::Outcome,
+        page::{Between, List, rows_wanted},
+        rows::{Columns, Key},
+        spelling::{kind_name, read_kind},
+        transaction::Tx,
+    },
+    endpoints,
+};
+
+const INSERT: &str = include_str!("../queries/insert_application.sql");
+const BY_ID: &str = include_str!("../queries/application_by_id.sql");
+const BY_UID: &str = include_str!("../queries/application_by_uid.sql");
+const BY_NAME: &str = include_str!("../queries/application_by_name.sql");
+const OF_KIND: &str = include_str!("../queries/application_of_kind.sql");
+const WITH_VERSION: &str = include_str!("../queries/application_with_version.sql");
+const LIST: List =
+    List { older: include_str!("../queries/applications_older.sql"), newer: include_str!("../queries/applications_newer.sql") };
+const UPDATE: &str = include_str!("../queries/update_application.sql");
+
+/// What another application of the organization has already.
+enum Taken {
+    Uid,
+    Name,
+}
+
+pub(super) fn create(tx: &Tx<'_>, application: &Application) -> Outcome<Created> {
+    match taken(tx, application)? {
+        Some(Taken::Uid) => Ok(Created::UidTaken),
+        Some(Taken::Name) => Ok(Created::NameTaken),
+        None => insert(tx, application).map(|()| Created::Created),
+    }
+}
+
+pub(super) fn insert(tx: &Tx<'_>, application: &Application) -> Outcome<()> {
+    tx.prepare(INSERT)?.execute(params![
+        application.id.key(),
+        application.organization.key(),
+        application.uid.as_ref().map(Uid::as_str),
+        application.name,
+        kind_name(application.kind),
+        application.created_at.as_micros()
+    ])?;
+    Ok(())
+}
+
+pub(super) fn find(connection: &Connection, organization: OrganizationId, of: &Ref<ApplicationId>) -> Outcome<Option<Application>> {
+    let found = match of {
+        Ref::Id(id) => connection.prepare_cached(BY_ID)?.query_row(params![organization.key(), id.key()], of_row),
+        Ref::Uid(uid) => connection.prepare_cached(BY_UID)?.query_row(params![organization.key(), uid.as_str()], of_row),
+    };
+    Ok(found.optional()?)
+}
+
+pub(super) fn find_built_in(connection: &Connection, organization: OrganizationId, kind: ApplicationKind) -> Outcome<Option<Application>> {
+    let mut statement = connection.prepare_cached(OF_KIND)?;
+    Ok(statement.query_row(params![organization.key(), kind_name(kind)], of_row).optional()?)
+}
+
+pub(super) fn list(connection: &Connection, organization: OrganizationId, page: PageRequest) -> Outcome<Page<Application>> {
+    let between = Between::of(page);
+    let parameters = params![organization.key(), between.after, between.before, rows_wanted(page)];
+    let rows = LIST.read(connection, page, parameters, of_row)?;
+    Ok(Page::from_read(rows, page, |application| *application.id.as_uuid()))
+}
+
+pub(super) fn update(tx: &mut Tx<'_>, application: &Application) -> Outcome<Updated> {
+    match taken(tx, application)? {
+        Some(Taken::Uid) => return Ok(Updated::UidTaken),
+        Some(Taken::Name) => return Ok(Updated::NameTaken),
+        None => {}
+    }
+    let changed = tx.prepare(UPDATE)?.execute(params![
+        application.organization.key(),
+        application.id.key(),
+        application.uid.as_ref().map(Uid::as_str),
+        application.name
+    ])?;
+    if changed == 0 {
+        return Ok(Updated::Changed);
+    }
+    tx.bump_config(application.id)?;
+    Ok(Updated::Updated)
+}
+
+/// Reads the application and its endpoints in one snapshot, so that the version is that of exactly these endpoints.
+pub(super) fn read_row(connection: &Connection, id: ApplicationId) -> Outcome<Option<ApplicationRow>> {
+    let snapshot = connection.unchecked_transaction()?;
+    let mut statement = snapshot.prepare_cached(WITH_VERSION)?;
+    let found = statement.query_row([id.key()], |row| Ok((of_row(row)?, row.get("config_version")?))).optional()?;
+    let Some((application, config_version)) = found else { return Ok(None) };
+    let endpoints = endpoints::of_application(&snapshot, id)?;
+    Ok(Some(ApplicationRow { application, config_version, endpoints }))
+}
+
+/// Asked inside the write, so that the answer still holds at its end.
+fn taken(tx: &Tx<'_>, application: &Application) -> Outcome<Option<Taken>> {
+    let connection = tx.connection();
+    let is_other = |holder: Option<Application>| holder.is_some_and(|holder| holder.id != application.id);
+    if let Some(uid) = &application.uid
+        && is_other(find(connection, application.organization, &Ref::Uid(uid.clone()))?)
+    {
+        return Ok(Some(Taken::Uid));
+    }
+    let mut by_name = tx.prepare(BY_NAME)?;
+    let holder = by_name.query_row(params![application.organization.key(), application.name], of_row).optional()?;
+    Ok(is_other(holder).then_some(Taken::Name))
+}
+
+fn of_row(row: &Row<'_>) -> rusqlite::Result<Application> {
+    Ok(Application {
+        id: row.id("id")?,
+        organization: row.id("organization_id")?,
+        uid: row.uid_opt("uid")?,
+        name: row.get("name")?,
+        kind: row.spelled("kind", read_kind)?,
+        created_at: row.instant("created_at")?,
+    })
+}

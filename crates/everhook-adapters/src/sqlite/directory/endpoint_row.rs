@@ -1,0 +1,138 @@
+//! An endpoint, as its columns hold it.
+
+use everhook_core::{
+    ids::{ScheduleVersion, Uid},
+    model::{DisabledReason, Endpoint, EndpointState, EventTypePattern, PayloadStyle, SealedSecret, SealedSecrets, SignatureStyle, Target},
+    time::Timestamp,
+};
+use rusqlite::{Row, Statement, ToSql};
+use url::Url;
+
+use super::super::{
+    fault::Outcome,
+    rows::{Columns, Key, micros, unreadable},
+};
+
+/// How many columns an endpoint has; the statements that insert and update one number them alike.
+pub(super) const COLUMNS: usize = 25;
+
+/// Binds an endpoint's columns, in the order of `insert_endpoint.sql`.
+pub(super) fn bind(statement: &mut Statement<'_>, endpoint: &Endpoint) -> Outcome<()> {
+    let state = StateColumns::of(endpoint.state);
+    let previous = endpoint.secrets.previous.as_ref();
+    let columns: [&dyn ToSql; COLUMNS] = [
+        endpoint.id.key(),
+        endpoint.organization.key(),
+        endpoint.application.key(),
+        &endpoint.uid.as_ref().map(Uid::as_str),
+        &endpoint.name,
+        &endpoint.description,
+        &endpoint.target.written,
+        &write_event_types(&endpoint.event_types),
+        &endpoint.secrets.current.0,
+        &previous.map(|(secret, _)| &secret.0),
+        &previous.map(|(_, until)| until.as_micros()),
+        &endpoint.signature_style.as_str(),
+        &endpoint.payload_style.as_str(),
+        &write_headers(&endpoint.headers),
+        &endpoint.metadata,
+        &endpoint.retry_schedule.0,
+        &endpoint.timeout.map(micros),
+        &endpoint.timeout_growth_factor,
+        &endpoint.max_concurrency,
+        &state.state,
+        &state.disabled_at,
+        &state.disabled_reason,
+        &state.deleted_at,
+        &endpoint.created_at.as_micros(),
+        &endpoint.updated_at.as_micros(),
+    ];
+    for (number, column) in (1..).zip(columns) {
+        statement.raw_bind_parameter(number, column)?;
+    }
+    Ok(())
+}
+
+/// Reads an endpoint by the names of its columns.
+pub(super) fn of_row(row: &Row<'_>) -> rusqlite::Result<Endpoint> {
+    Ok(Endpoint {
+        id: row.id("id")?,
+        organization: row.id("organization_id")?,
+        application: row.id("application_id")?,
+        uid: row.uid_opt("uid")?,
+        name: row.get("name")?,
+        description: row.get("description")?,
+        target: row.spelled("url", read_target)?,
+        event_types: row.spelled("event_types", read_event_types)?,
+        secrets: read_secrets(row)?,
+        signature_style: row.spelled("signature_style", |name: String| SignatureStyle::parse(&name))?,
+        payload_style: row.spelled("payload_style", |name: String| PayloadStyle::parse(&name))?,
+        headers: row.spelled("headers", |json: String| serde_json::from_str(&json).ok())?,
+        metadata: row.get("metadata")?,
+        retry_schedule: ScheduleVersion(row.get("retry_schedule")?),
+        timeout: row.duration_opt("timeout")?,
+        timeout_growth_factor: row.get("timeout_growth_factor")?,
+        max_concurrency: row.get("max_concurrency")?,
+        state: read_state(row)?,
+        created_at: row.instant("created_at")?,
+        updated_at: row.instant("updated_at")?,
+    })
+}
+
+/// Whether an endpoint gets events, as the columns that hold it.
+struct StateColumns {
+    state: &'static str,
+    disabled_at: Option<i64>,
+    disabled_reason: Option<&'static str>,
+    deleted_at: Option<i64>,
+}
+
+impl StateColumns {
+    fn of(state: EndpointState) -> Self {
+        let enabled = Self { state: "enabled", disabled_at: None, disabled_reason: None, deleted_at: None };
+        match state {
+            EndpointState::Enabled => enabled,
+            EndpointState::Disabled { at, reason } => {
+                Self { state: "disabled", disabled_at: Some(at.as_micros()), disabled_reason: Some(reason.as_str()), ..enabled }
+            }
+            EndpointState::Deleted { at } => Self { state: "deleted", deleted_at: Some(at.as_micros()), ..enabled },
+        }
+    }
+}
+
+fn read_state(row: &Row<'_>) -> rusqlite::Result<EndpointState> {
+    match row.get::<_, String>("state")?.as_str() {
+        "enabled" => Ok(EndpointState::Enabled),
+        "disabled" => Ok(EndpointState::Disabled {
+            at: row.instant("disabled_at")?,
+            reason: row.spelled("disabled_reason", |name: String| DisabledReason::parse(&name))?,
+        }),
+        "deleted" => Ok(EndpointState::Deleted { at: row.instant("deleted_at")? }),
+        _ => Err(unreadable("state")),
+    }
+}
+
+fn read_secrets(row: &Row<'_>) -> rusqlite::Result<SealedSecrets> {
+    let previous: Option<Vec<u8>> = row.get("previous_secret")?;
+    let until: Option<Timestamp> = row.instant_opt("previous_secret_until")?;
+    Ok(SealedSecrets { current: SealedSecret(row.get("secret")?), previous: previous.map(SealedSecret).zip(until) })
+}
+
+fn read_target(written: String) -> Option<Target> {
+    let url = Url::parse(&written).ok()?;
+    Some(Target { written, url })
+}
+
+fn write_event_types(patterns: &[EventTypePattern]) -> String {
+    let patterns: Vec<_> = patterns.iter().map(ToString::to_string).collect();
+    serde_json::to_string(&patterns).expect("a list of strings is JSON")
+}
+
+fn read_event_types(json: String) -> Option<Vec<EventTypePattern>> {
+    let patterns: Vec<String> = serde_json::from_str(&json).ok()?;
+    patterns.iter().map(|pattern| EventTypePattern::parse(pattern)).collect()
+}
+
+fn write_headers(headers: &[(String, String)]) -> String {
+    serde_json::to_string(headers).expect("a list of pairs of strings is JSON")
+}

@@ -1,0 +1,93 @@
+//! Endpoints. How one is spelled in columns is in `endpoint_row`.
+
+use everhook_core::{
+    ids::{ApplicationId, EndpointId, OrganizationId, Ref},
+    model::{Endpoint, EndpointState, EventType, Page, PageRequest},
+    ports::{Created, EndpointFilter, Updated},
+    time::Timestamp,
+};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{
+    super::{
+        fault::Outcome,
+        page::{Between, List, rows_wanted},
+        rows::Key,
+        transaction::Tx,
+    },
+    endpoint_row::{self, of_row},
+};
+
+const INSERT: &str = include_str!("../queries/insert_endpoint.sql");
+const UPDATE: &str = include_str!("../queries/update_endpoint.sql");
+const BY_ID: &str = include_str!("../queries/endpoint_by_id.sql");
+const BY_UID: &str = include_str!("../queries/endpoint_by_uid.sql");
+const OF_APPLICATION: &str = include_str!("../queries/endpoints_of_application.sql");
+const LIST: List = List { older: include_str!("../queries/endpoints_older.sql"), newer: include_str!("../queries/endpoints_newer.sql") };
+
+pub(super) fn create(tx: &mut Tx<'_>, endpoint: &Endpoint) -> Outcome<Created> {
+    if uid_is_taken(tx, endpoint)? {
+        return Ok(Created::UidTaken);
+    }
+    let mut insert = tx.prepare(INSERT)?;
+    endpoint_row::bind(&mut insert, endpoint)?;
+    insert.raw_execute()?;
+    tx.bump_config(endpoint.application)?;
+    Ok(Created::Created)
+}
+
+pub(super) fn find(connection: &Connection, organization: OrganizationId, of: &Ref<EndpointId>) -> Outcome<Option<Endpoint>> {
+    let found = match of {
+        Ref::Id(id) => connection.prepare_cached(BY_ID)?.query_row(params![organization.key(), id.key()], of_row),
+        Ref::Uid(uid) => connection.prepare_cached(BY_UID)?.query_row(params![organization.key(), uid.as_str()], of_row),
+    };
+    Ok(found.optional()?)
+}
+
+pub(super) fn list(
+    connection: &Connection,
+    organization: OrganizationId,
+    filter: &EndpointFilter,
+    page: PageRequest,
+) -> Outcome<Page<Endpoint>> {
+    let between = Between::of(page);
+    let parameters = params![
+        organization.key(),
+        between.after,
+        between.before,
+        rows_wanted(page),
+        filter.application.as_ref().map(ApplicationId::key),
+        filter.enabled,
+        filter.event_type.as_ref().map(EventType::as_str)
+    ];
+    let rows = LIST.read(connection, page, parameters, of_row)?;
+    Ok(Page::from_read(rows, page, |endpoint| *endpoint.id.as_uuid()))
+}
+
+pub(super) fn of_application(connection: &Connection, application: ApplicationId) -> Outcome<Vec<Endpoint>> {
+    let mut statement = connection.prepare_cached(OF_APPLICATION)?;
+    Ok(statement.query_map([application.key()], of_row)?.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn update(tx: &mut Tx<'_>, endpoint: &Endpoint, read_at: Timestamp) -> Outcome<Updated> {
+    if uid_is_taken(tx, endpoint)? {
+        return Ok(Updated::UidTaken);
+    }
+    let mut update = tx.prepare(UPDATE)?;
+    endpoint_row::bind(&mut update, endpoint)?;
+    update.raw_bind_parameter(endpoint_row::COLUMNS + 1, read_at.as_micros())?;
+    if update.raw_execute()? == 0 {
+        return Ok(Updated::Changed);
+    }
+    tx.bump_config(endpoint.application)?;
+    Ok(Updated::Updated)
+}
+
+/// Asked inside the write, so that the answer still holds at its end. A deleted endpoint holds no uid and contends for none.
+fn uid_is_taken(tx: &Tx<'_>, endpoint: &Endpoint) -> Outcome<bool> {
+    let (Some(uid), EndpointState::Enabled | EndpointState::Disabled { .. }) = (&endpoint.uid, endpoint.state) else {
+        return Ok(false);
+    };
+    let holder = find(tx.connection(), endpoint.organization, &Ref::Uid(uid.clone()))?;
+    Ok(holder.is_some_and(|holder| holder.id != endpoint.id))
+}

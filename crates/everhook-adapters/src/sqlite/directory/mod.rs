@@ -1,0 +1,115 @@
+//! Who owns what: the port `Directory`, one file a resource.
+
+mod api_keys;
+mod applications;
+mod endpoint_row;
+mod endpoints;
+mod organizations;
+mod schedules;
+
+use async_trait::async_trait;
+use everhook_core::{
+    ids::{ApiKeyId, ApplicationId, EndpointId, OrganizationId, Ref, ScheduleVersion},
+    model::{ApiKey, ApiKeyHash, Application, ApplicationKind, Endpoint, Organization, Page, PageRequest, RetrySchedule},
+    ports::{ApplicationRow, Created, Directory, EndpointFilter, NewOrganization, StoreError, Updated},
+    time::Timestamp,
+};
+
+use super::{SqliteStore, schedule_json};
+
+#[async_trait]
+impl Directory for SqliteStore {
+    async fn create_organization(&self, new: NewOrganization) -> Result<Created, StoreError> {
+        self.write(3, move |tx| organizations::create(tx, &new)).await
+    }
+
+    async fn organization(&self, of: &Ref<OrganizationId>) -> Result<Option<Organization>, StoreError> {
+        let of = of.clone();
+        self.read(move |connection| organizations::find(connection, &of)).await
+    }
+
+    async fn organizations(&self, page: PageRequest) -> Result<Page<Organization>, StoreError> {
+        self.read(move |connection| organizations::list(connection, page)).await
+    }
+
+    async fn update_organization(&self, organization: Organization) -> Result<Updated, StoreError> {
+        self.write(1, move |tx| organizations::update(tx, &organization)).await
+    }
+
+    async fn create_application(&self, application: Application) -> Result<Created, StoreError> {
+        self.write(1, move |tx| applications::create(tx, &application)).await
+    }
+
+    async fn application(&self, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<Option<Application>, StoreError> {
+        let of = of.clone();
+        self.read(move |connection| applications::find(connection, organization, &of)).await
+    }
+
+    async fn built_in_application(&self, organization: OrganizationId, kind: ApplicationKind) -> Result<Option<Application>, StoreError> {
+        self.read(move |connection| applications::find_built_in(connection, organization, kind)).await
+    }
+
+    async fn applications(&self, organization: OrganizationId, page: PageRequest) -> Result<Page<Application>, StoreError> {
+        self.read(move |connection| applications::list(connection, organization, page)).await
+    }
+
+    async fn update_application(&self, application: Application) -> Result<Updated, StoreError> {
+        self.write(1, move |tx| applications::update(tx, &application)).await
+    }
+
+    async fn application_row(&self, id: ApplicationId) -> Result<Option<ApplicationRow>, StoreError> {
+        self.read(move |connection| applications::read_row(connection, id)).await
+    }
+
+    async fn create_endpoint(&self, endpoint: Endpoint) -> Result<Created, StoreError> {
+        self.write(2, move |tx| endpoints::create(tx, &endpoint)).await
+    }
+
+    async fn endpoint(&self, organization: OrganizationId, of: &Ref<EndpointId>) -> Result<Option<Endpoint>, StoreError> {
+        let of = of.clone();
+        self.read(move |connection| endpoints::find(connection, organization, &of)).await
+    }
+
+    async fn endpoints(
+        &self,
+        organization: OrganizationId,
+        filter: EndpointFilter,
+        page: PageRequest,
+    ) -> Result<Page<Endpoint>, StoreError> {
+        self.read(move |connection| endpoints::list(connection, organization, &filter, page)).await
+    }
+
+    async fn update_endpoint(&self, endpoint: Endpoint, read_at: Timestamp) -> Result<Updated, StoreError> {
+        self.write(2, move |tx| endpoints::update(tx, &endpoint, read_at)).await
+    }
+
+    async fn schedule_version(&self, schedule: &RetrySchedule) -> Result<ScheduleVersion, StoreError> {
+        let definition = schedule_json::write(schedule);
+        let asked = definition.clone();
+        if let Some(version) = self.read(move |connection| schedules::find_version(connection, &asked)).await? {
+            return Ok(version);
+        }
+        self.write(1, move |tx| schedules::ensure_version(tx, &definition)).await
+    }
+
+    async fn schedule(&self, version: ScheduleVersion) -> Result<Option<RetrySchedule>, StoreError> {
+        self.read(move |connection| schedules::find(connection, version)).await
+    }
+
+    async fn create_api_key(&self, key: ApiKey, hash: ApiKeyHash) -> Result<Created, StoreError> {
+        self.write(1, move |tx| api_keys::create(tx, &key, &hash)).await
+    }
+
+    async fn api_key(&self, hash: &ApiKeyHash) -> Result<Option<ApiKey>, StoreError> {
+        let hash = *hash;
+        self.read(move |connection| api_keys::find(connection, &hash)).await
+    }
+
+    async fn api_keys(&self, organization: OrganizationId, page: PageRequest) -> Result<Page<ApiKey>, StoreError> {
+        self.read(move |connection| api_keys::list(connection, organization, page)).await
+    }
+
+    async fn revoke_api_key(&self, organization: OrganizationId, id: ApiKeyId) -> Result<bool, StoreError> {
+        self.write(1, move |tx| api_keys::revoke(tx, organization, id)).await
+    }
+}

@@ -1,0 +1,77 @@
+//! Organizations.
+
+use everhook_core::{
+    ids::{OrganizationId, Ref, Uid},
+    model::{Organization, Page, PageRequest},
+    ports::{Created, NewOrganization, Updated},
+};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{
+    super::{
+        fault::Outcome,
+        page::{Between, List, rows_wanted},
+        rows::{Columns, Key},
+        transaction::Tx,
+    },
+    applications,
+};
+
+const INSERT: &str = include_str!("../queries/insert_organization.sql");
+const BY_ID: &str = include_str!("../queries/organization_by_id.sql");
+const BY_UID: &str = include_str!("../queries/organization_by_uid.sql");
+const LIST: List =
+    List { older: include_str!("../queries/organizations_older.sql"), newer: include_str!("../queries/organizations_newer.sql") };
+const UPDATE: &str = include_str!("../queries/update_organization.sql");
+
+pub(super) fn create(tx: &Tx<'_>, new: &NewOrganization) -> Outcome<Created> {
+    let organization = &new.organization;
+    if uid_is_taken(tx, organization)? {
+        return Ok(Created::UidTaken);
+    }
+    tx.prepare(INSERT)?.execute(params![
+        organization.id.key(),
+        organization.uid.as_ref().map(Uid::as_str),
+        organization.name,
+        organization.created_at.as_micros()
+    ])?;
+    applications::insert(tx, &new.default)?;
+    applications::insert(tx, &new.operational)?;
+    Ok(Created::Created)
+}
+
+pub(super) fn find(connection: &Connection, of: &Ref<OrganizationId>) -> Outcome<Option<Organization>> {
+    let found = match of {
+        Ref::Id(id) => connection.prepare_cached(BY_ID)?.query_row([id.key()], of_row),
+        Ref::Uid(uid) => connection.prepare_cached(BY_UID)?.query_row([uid.as_str()], of_row),
+    };
+    Ok(found.optional()?)
+}
+
+pub(super) fn list(connection: &Connection, page: PageRequest) -> Outcome<Page<Organization>> {
+    let between = Between::of(page);
+    let rows = LIST.read(connection, page, params![between.after, between.before, rows_wanted(page)], of_row)?;
+    Ok(Page::from_read(rows, page, |organization| *organization.id.as_uuid()))
+}
+
+pub(super) fn update(tx: &Tx<'_>, organization: &Organization) -> Outcome<Updated> {
+    if uid_is_taken(tx, organization)? {
+        return Ok(Updated::UidTaken);
+    }
+    let parameters = params![organization.id.key(), organization.uid.as_ref().map(Uid::as_str), organization.name];
+    match tx.prepare(UPDATE)?.execute(parameters)? {
+        0 => Ok(Updated::Changed),
+        _ => Ok(Updated::Updated),
+    }
+}
+
+/// Whether another organization has this one's uid. Asked inside the write, so that the answer still holds at its end.
+fn uid_is_taken(tx: &Tx<'_>, organization: &Organization) -> Outcome<bool> {
+    let Some(uid) = &organization.uid else { return Ok(false) };
+    let holder = find(tx.connection(), &Ref::Uid(uid.clone()))?;
+    Ok(holder.is_some_and(|holder| holder.id != organization.id))
+}
+
+fn of_row(row: &Row<'_>) -> rusqlite::Result<Organization> {
+    Ok(Organization { id: row.id("id")?, uid: row.uid_opt("uid")?, name: row.get("name")?, created_at: row.instant("created_at")? })
+}

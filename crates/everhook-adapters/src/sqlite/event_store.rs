@@ -1,0 +1,239 @@
+//! Records events with their deliveries: the port `EventStore`.
+
+use std::error::Error as _;
+
+use async_trait::async_trait;
+use everhook_core::{
+    ids::{DeliveryId, EventId},
+    model::Event,
+    ports::{EventStore, KeyOrigin, NewEvent, Recorded, StoreError},
+    time::Timestamp,
+};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use uuid::Uuid;
+
+use super::{
+    SqliteStore,
+    fan_out::{self, Origin},
+    fault::{Fault, Outcome},
+    payload,
+    rows::{Columns, Key},
+    spelling::{priority_number, read_priority},
+    transaction::Tx,
+    writer::GROUP_ROWS_MAX,
+};
+
+const ORIGINAL_OF_GIVEN_KEY: &str = include_str!("queries/original_of_given_key.sql");
+const ORIGINAL_OF_MADE_KEY: &str = include_str!("queries/original_of_made_key.sql");
+const KEEP_KEY: &str = include_str!("queries/keep_idempotency_key.sql");
+const INSERT_EVENT: &str = include_str!("queries/insert_event.sql");
+const INSERT_PAYLOAD: &str = include_str!("queries/insert_payload.sql");
+const EVENT_FOR_SENDING: &str = include_str!("queries/event_for_sending.sql");
+
+/// So many bytes of data count as one row when commits are bounded: 2,000 rows are then 16 MiB at most.
+const BYTES_A_ROW: usize = 8 * 1024;
+
+#[async_trait]
+impl EventStore for SqliteStore {
+    /// A batch that is too large for one commit is recorded in several, in order, until one fails.
+    async fn record(&self, events: Vec<NewEvent>) -> Vec<Result<Recorded, StoreError>> {
+        let mut answers = Vec::with_capacity(events.len());
+        let mut commits = split(events).into_iter();
+        for commit in commits.by_ref() {
+            let count = commit.len();
+            match self.record_in_one_commit(commit).await {
+                Ok(recorded) => answers.extend(recorded.into_iter().map(Ok)),
+                Err(error) => {
+                    let cause = describe(&error);
+                    answers.extend((0..count).map(|_| Err(StoreError::unavailable(cause.clone()))));
+                    break;
+                }
+            }
+        }
+        let untried = commits.map(|commit| commit.len()).sum();
+        answers.extend((0..untried).map(|_| Err(StoreError::unavailable("an event before it in the batch could not be recorded"))));
+        answers
+    }
+
+    async fn event(&self, id: EventId) -> Result<Option<Event>, StoreError> {
+        self.read(move |connection| read_event(connection, id)).await
+    }
+}
+
+impl SqliteStore {
+    async fn record_in_one_commit(&self, events: Vec<NewEvent>) -> Result<Vec<Recorded>, StoreError> {
+        let rows = events.iter().map(rows_of).sum();
+        // Compressed here, on the publisher's task: the writer's time is everybody's.
+        let ready: Vec<_> = events.into_iter().map(Ready::new).collect();
+        let recorded = self.write(rows, move |tx| ready.iter().map(|ready| record(tx, ready)).collect::<Outcome<Vec<_>>>()).await?;
+        let mut answers = Vec::with_capacity(recorded.len());
+        for (answer, unfinished) in recorded {
+            // Only an event that has the commit to itself is ever unfinished, so that failing here is no other event's failure.
+            if let Some(event) = unfinished {
+                fan_out::finish(&self.writer, event).await?;
+            }
+            answers.push(answer);
+        }
+        Ok(answers)
+    }
+}
+
+/// What failed and why, so that each event of a commit can be told.
+fn describe(error: &StoreError) -> String {
+    error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
+}
+
+/// Reads one event with its data.
+pub(super) fn read_event(connection: &Connection, id: EventId) -> Outcome<Option<Event>> {
+    Ok(connection.prepare_cached(EVENT_FOR_SENDING)?.query_row([id.key()], event_of_row).optional()?)
+}
+
+/// Reads the idempotency key; ours is the event's id, and is not kept twice.
+pub(super) fn read_idempotency_key(row: &Row<'_>) -> rusqlite::Result<String> {
+    match row.get("idempotency_key")? {
+        Some(given) => Ok(given),
+        None => Ok(row.id::<EventId>("id")?.to_string()),
+    }
+}
+
+pub(super) fn event_of_row(row: &Row<'_>) -> rusqlite::Result<Event> {
+    Ok(Event {
+        id: row.id("id")?,
+        application: row.id("application_id")?,
+        event_type: row.event_type("event_type")?,
+        data: payload::read_data(row)?,
+        timestamp: row.instant("timestamp")?,
+        idempotency_key: read_idempotency_key(row)?,
+        source: row.get("source")?,
+        priority: row.spelled("priority", read_priority)?,
+        sequence_number: row.get("sequence_number")?,
+        traceparent: row.get("traceparent")?,
+        created_at: row.instant("created_at")?,
+    })
+}
+
+/// An event whose data has the form in which it is kept.
+struct Ready {
+    new: NewEvent,
+    compressed: Option<Vec<u8>>,
+}
+
+impl Ready {
+    fn new(new: NewEvent) -> Self {
+        let compressed = payload::compress(&new.event.data);
+        Self { new, compressed }
+    }
+}
+
+/// Cuts a batch where a commit would become too large.
+fn split(events: Vec<NewEvent>) -> Vec<Vec<NewEvent>> {
+    let mut commits: Vec<Vec<NewEvent>> = vec![Vec::new()];
+    let mut rows = 0;
+    for event in events {
+        let more = rows_of(&event);
+        if rows + more > GROUP_ROWS_MAX && rows > 0 {
+            commits.push(Vec::new());
+            rows = 0;
+        }
+        rows += more;
+        commits.last_mut().expect("there is always a last commit").push(event);
+    }
+    commits
+}
+
+/// About how many rows the first commit of an event writes: the event, its data, its key, its deliveries.
+fn rows_of(new: &NewEvent) -> usize {
+    3 + new.event.data.len() / BYTES_A_ROW + new.deliveries.len().min(GROUP_ROWS_MAX)
+}
+
+/// Records one event. The second value names it if deliveries are left for further commits.
+fn record(tx: &mut Tx<'_>, ready: &Ready) -> Outcome<(Recorded, Option<EventId>)> {
+    let new = &ready.new;
+    if let Some(original) = original(tx, new)? {
+        return Ok((original, None));
+    }
+    let Some(counters) = tx.counters(new.event.application)? else { return Ok((Recorded::ConfigChanged, None)) };
+    if counters.config_version != new.config_version {
+        return Ok((Recorded::ConfigChanged, None));
+    }
+    let sequence_number = counters.next_sequence;
+    counters.next_sequence += 1;
+    if !insert_event(tx, new, sequence_number)? {
+        return Ok((recorded_before(tx, new)?, None));
+    }
+    insert_payload(tx, ready)?;
+    if let KeyOrigin::Given { .. } = new.key {
+        let event = &new.event;
+        tx.prepare(KEEP_KEY)?.execute(params![
+            event.application.key(),
+            event.idempotency_key,
+            event.id.key(),
+            event.created_at.as_micros()
+        ])?;
+    }
+    let unfinished = fan_out::begin(tx, Origin::of(&new.event), &new.deliveries)?;
+    Ok((Recorded::Accepted { sequence_number }, unfinished.then_some(new.event.id)))
+}
+
+/// The event that has this one's key already. A key that we made is an event's id, and can be given by whoever was told that id.
+fn original(tx: &Tx<'_>, new: &NewEvent) -> Outcome<Option<Recorded>> {
+    let KeyOrigin::Given { valid_since } = new.key else { return Ok(None) };
+    let event = &new.event;
+    let mut by_key = tx.prepare(ORIGINAL_OF_GIVEN_KEY)?;
+    let found =
+        by_key.query_row(params![event.application.key(), event.idempotency_key, valid_since.as_micros()], duplicate_of_row).optional()?;
+    match (found, Uuid::try_parse(&event.idempotency_key)) {
+        (None, Ok(id)) if id.to_string() == event.idempotency_key => made_key(tx, new, id, valid_since),
+        (found, _) => Ok(found),
+    }
+}
+
+fn made_key(tx: &Tx<'_>, new: &NewEvent, id: Uuid, valid_since: Timestamp) -> Outcome<Option<Recorded>> {
+    let mut by_id = tx.prepare(ORIGINAL_OF_MADE_KEY)?;
+    let parameters = params![new.event.application.key(), id.key(), valid_since.as_micros()];
+    Ok(by_id.query_row(parameters, duplicate_of_row).optional()?)
+}
+
+/// An event that is recorded under this id already: the caller tries again after an unknown outcome.
+fn recorded_before(tx: &Tx<'_>, new: &NewEvent) -> Outcome<Recorded> {
+    made_key(tx, new, *new.event.id.as_uuid(), Timestamp::from_micros(i64::MIN))?
+        .ok_or_else(|| Fault::Impossible(format!("the id {} was given to two events", new.event.id)))
+}
+
+fn duplicate_of_row(row: &Row<'_>) -> rusqlite::Result<Recorded> {
+    Ok(Recorded::Duplicate { event: row.id("id")?, deliveries: row.get("deliveries")?, sequence_number: row.get("sequence_number")? })
+}
+
+/// Says whether there was none of this id.
+fn insert_event(tx: &Tx<'_>, new: &NewEvent, sequence_number: i64) -> Outcome<bool> {
+    let event = &new.event;
+    let ids = || new.deliveries.iter().map(|delivery| delivery.id);
+    let made_key = event.idempotency_key == event.id.to_string();
+    let inserted = tx.prepare(INSERT_EVENT)?.execute(params![
+        event.id.key(),
+        new.organization.key(),
+        event.application.key(),
+        event.event_type.as_str(),
+        event.timestamp.as_micros(),
+        (!made_key).then_some(&event.idempotency_key),
+        event.source,
+        priority_number(event.priority),
+        sequence_number,
+        event.traceparent,
+        i64::try_from(new.deliveries.len()).unwrap_or(i64::MAX),
+        ids().min().as_ref().map(DeliveryId::key),
+        ids().max().as_ref().map(DeliveryId::key),
+        event.created_at.as_micros(),
+    ])?;
+    Ok(inserted == 1)
+}
+
+fn insert_payload(tx: &Tx<'_>, ready: &Ready) -> Outcome<()> {
+    let mut insert = tx.prepare(INSERT_PAYLOAD)?;
+    let id = ready.new.event.id;
+    match &ready.compressed {
+        Some(compressed) => insert.execute(params![id.key(), payload::ZSTD, compressed])?,
+        None => insert.execute(params![id.key(), payload::PLAIN, &*ready.new.event.data])?,
+    };
+    Ok(())
+}

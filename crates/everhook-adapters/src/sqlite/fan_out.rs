@@ -1,0 +1,183 @@
+//! Makes the deliveries of an event, in as many commits as it takes.
+//!
+//! The first commit makes the first deliveries and keeps a list of the rest; each further commit makes one stretch and takes it off the list. A
+//! crash in between leaves the list, and the next opening completes it before anything else is done.
+
+use std::{sync::Arc, time::Duration};
+
+use everhook_core::{
+    ids::{DeliveryId, EndpointId, EventId, ScheduleVersion},
+    model::{Event, Priority},
+    ports::{NewDelivery, StoreError},
+    time::Timestamp,
+};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+
+use super::{
+    fault::{Fault, Outcome},
+    rows::{Columns, Key},
+    spelling::{priority_number, read_priority},
+    transaction::Tx,
+    writer::{GROUP_ROWS_MAX, Writer},
+};
+
+const INSERT_DELIVERY: &str = include_str!("queries/insert_delivery.sql");
+const KEEP_STEP: &str = include_str!("queries/keep_fanout_step.sql");
+const NEXT_STEP: &str = include_str!("queries/next_fanout_step.sql");
+const FORGET_STEP: &str = include_str!("queries/forget_fanout_step.sql");
+
+/// How long a publisher waits for all deliveries of a large event. The rest is made all the same.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long to wait after a commit failed, for example on a full disk.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// The bytes of one delivery in the list: its id, its endpoint's, its schedule version.
+const ENTRY_BYTES: usize = 16 + 16 + 8;
+
+/// What a delivery takes from its event.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    event: EventId,
+    priority: Priority,
+    /// When the deliveries are made, which is also when they are due.
+    at: Timestamp,
+}
+
+impl Origin {
+    pub(super) fn of(event: &Event) -> Self {
+        Self { event: event.id, priority: event.priority, at: event.created_at }
+    }
+}
+
+/// Makes the first deliveries of an event and keeps the rest for later commits; says whether there is a rest.
+pub(super) fn begin(tx: &Tx<'_>, origin: Origin, deliveries: &[NewDelivery]) -> Outcome<bool> {
+    let (first, rest) = deliveries.split_at(deliveries.len().min(GROUP_ROWS_MAX));
+    make(tx.connection(), origin, first)?;
+    for (step, stretch) in (0_i64..).zip(rest.chunks(GROUP_ROWS_MAX)) {
+        let entries: Vec<u8> = stretch.iter().flat_map(entry).collect();
+        tx.prepare(KEEP_STEP)?.execute(params![origin.event.key(), step, entries])?;
+    }
+    Ok(!rest.is_empty())
+}
+
+/// Makes the rest of an event's deliveries and returns after the last commit.
+///
+/// # Errors
+/// [`StoreError::Unavailable`] if that takes too long; it goes on in the background.
+pub(super) async fn finish(writer: &Arc<Writer>, event: EventId) -> Result<(), StoreError> {
+    if writer.is_inline() {
+        while step_of(writer, event).await? {}
+        return Ok(());
+    }
+    // On a task of its own, so that a publisher who goes away leaves nothing half made, and without keeping the store open.
+    let weak = Arc::downgrade(writer);
+    let finishing = tokio::spawn(async move {
+        while let Some(writer) = weak.upgrade() {
+            let outcome = step_of(&writer, event).await;
+            drop(writer);
+            match outcome {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    tracing::warn!(event.id = %event, error = %error, "deliveries of event {event} are still to be made: {error}");
+                    tokio::time::sleep(RETRY_DELAY).await;
+                }
+            }
+        }
+    });
+    let finished = tokio::time::timeout(FINISH_TIMEOUT, finishing).await;
+    finished.map_err(StoreError::unavailable)?.map_err(StoreError::unavailable)
+}
+
+/// Completes what a crash left over.
+pub(super) fn resume_all(connection: &Connection) -> Outcome<()> {
+    loop {
+        let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+        let made = step(connection, None)?;
+        transaction.commit()?;
+        if !made {
+            return Ok(());
+        }
+    }
+}
+
+/// Makes one delivery that waits.
+pub(super) fn make_replay(tx: &Tx<'_>, event: EventId, delivery: &NewDelivery, replay: Replay) -> Outcome<()> {
+    tx.prepare(INSERT_DELIVERY)?.execute(params![
+        delivery.id.key(),
+        event.key(),
+        delivery.endpoint.key(),
+        priority_number(replay.priority),
+        delivery.retry_schedule.0,
+        replay.at.as_micros(),
+        replay.of.key(),
+    ])?;
+    Ok(())
+}
+
+/// What a delivery that brings a dead letter back has beside the others.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Replay {
+    pub(super) of: DeliveryId,
+    pub(super) priority: Priority,
+    pub(super) at: Timestamp,
+}
+
+async fn step_of(writer: &Writer, event: EventId) -> Result<bool, StoreError> {
+    writer.write(GROUP_ROWS_MAX, move |tx| step(tx.connection(), Some(event))).await
+}
+
+/// Makes the next stretch of deliveries; says whether there was one.
+fn step(connection: &Connection, event: Option<EventId>) -> Outcome<bool> {
+    let mut next = connection.prepare_cached(NEXT_STEP)?;
+    let found = next.query_row([event.as_ref().map(EventId::key)], step_of_row).optional()?;
+    let Some((origin, number, entries)) = found else { return Ok(false) };
+    let deliveries = read_entries(&entries)?;
+    make(connection, origin, &deliveries)?;
+    connection.prepare_cached(FORGET_STEP)?.execute(params![origin.event.key(), number])?;
+    Ok(true)
+}
+
+fn step_of_row(row: &Row<'_>) -> rusqlite::Result<(Origin, i64, Vec<u8>)> {
+    let origin = Origin { event: row.id("event_id")?, priority: row.spelled("priority", read_priority)?, at: row.instant("created_at")? };
+    Ok((origin, row.get("step")?, row.get("deliveries")?))
+}
+
+fn make(connection: &Connection, origin: Origin, deliveries: &[NewDelivery]) -> Outcome<()> {
+    let mut insert = connection.prepare_cached(INSERT_DELIVERY)?;
+    for delivery in deliveries {
+        insert.execute(params![
+            delivery.id.key(),
+            origin.event.key(),
+            delivery.endpoint.key(),
+            priority_number(origin.priority),
+            delivery.retry_schedule.0,
+            origin.at.as_micros(),
+            None::<i64>,
+        ])?;
+    }
+    Ok(())
+}
+
+fn entry(delivery: &NewDelivery) -> impl Iterator<Item = u8> {
+    let version = delivery.retry_schedule.0.to_le_bytes();
+    (*delivery.id.key()).into_iter().chain(*delivery.endpoint.key()).chain(version)
+}
+
+fn read_entries(entries: &[u8]) -> Outcome<Vec<NewDelivery>> {
+    let (whole, rest) = entries.as_chunks::<ENTRY_BYTES>();
+    if !rest.is_empty() {
+        return Err(Fault::Impossible("a list of deliveries to be made was cut".to_owned()));
+    }
+    Ok(whole.iter().map(read_entry).collect())
+}
+
+fn read_entry(entry: &[u8; ENTRY_BYTES]) -> NewDelivery {
+    let (id, rest) = entry.split_first_chunk::<16>().expect("an entry is 40 bytes");
+    let (endpoint, rest) = rest.split_first_chunk::<16>().expect("an entry is 40 bytes");
+    let version = rest.first_chunk::<8>().expect("an entry is 40 bytes");
+    NewDelivery {
+        id: DeliveryId::from_key(*id),
+        endpoint: EndpointId::from_key(*endpoint),
+        retry_schedule: ScheduleVersion(i64::from_le_bytes(*version)),
+    }
+}

@@ -1,0 +1,157 @@
+//! Many jobs, one commit: the flush to disk is what costs, so everything that waits shares one.
+//!
+//! Called by the writer alone. Nobody is answered before the commit is durable, and a job that fails never takes another down with it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+use tokio::sync::watch;
+
+use super::{
+    fault::{Fault, Outcome},
+    job::Job,
+    transaction::Tx,
+};
+
+/// The writing connection, and whether it can still be trusted.
+pub(super) struct GroupCommit {
+    connection: Connection,
+    broken: watch::Sender<bool>,
+}
+
+impl GroupCommit {
+    pub(super) fn new(connection: Connection, broken: watch::Sender<bool>) -> Self {
+        Self { connection, broken }
+    }
+
+    /// The connection, for reads where there are no readers of their own.
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Runs all jobs in one transaction and answers them. If that fails, each is redone in a transaction of its own, so that only the culprit
+    /// hears of it.
+    pub(super) fn commit(&mut self, mut jobs: Vec<Box<dyn Job>>) {
+        match self.run_together(&mut jobs) {
+            Ok(()) => jobs.into_iter().for_each(|job| job.answer()),
+            Err(fault) if jobs.len() == 1 || *self.broken.borrow() => jobs.into_iter().for_each(|job| job.refuse(&fault)),
+            Err(_) => jobs.into_iter().for_each(|job| self.commit(vec![job])),
+        }
+    }
+
+    /// Moves the log into the file, so that the next start finds nothing to recover. Failing only makes that start slower.
+    pub(super) fn close(self) {
+        let emptied = self.connection.pragma(None, "wal_checkpoint", "TRUNCATE", |_| Ok(()));
+        if let Err(error) = emptied {
+            tracing::debug!(error = %error, "the log could not be emptied at closing: {error}");
+        }
+    }
+
+    fn run_together(&mut self, jobs: &mut [Box<dyn Job>]) -> Outcome<()> {
+        if *self.broken.borrow() {
+            return Err(broken());
+        }
+        let outcome = run_in_transaction(&self.connection, jobs);
+        if let Err(fault) = &outcome
+            && fault.is_fatal()
+        {
+            tracing::error!(error = ?fault, "the disk failed to keep what was written: the store stops, restart to recover");
+            self.broken.send_replace(true);
+        }
+        outcome
+    }
+}
+
+fn run_in_transaction(connection: &Connection, jobs: &mut [Box<dyn Job>]) -> Outcome<()> {
+    // Dropped on any way out but the last line, which rolls back.
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let mut tx = Tx::new(connection);
+    for job in jobs {
+        // Nothing that a panic leaves half done survives: the transaction is rolled back and the job's memory is not used again.
+        catch_unwind(AssertUnwindSafe(|| job.run(&mut tx))).unwrap_or(Err(Fault::Panicked))?;
+    }
+    tx.finish()?;
+    transaction.commit()?;
+    Ok(())
+}
+
+/// What everybody hears once the disk has failed.
+fn broken() -> Fault {
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR);
+    Fault::Sqlite(rusqlite::Error::SqliteFailure(code, Some("the disk failed earlier: restart to recover".to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use everhook_core::ports::StoreError;
+    use rusqlite::ffi;
+    use tokio::sync::oneshot::Receiver;
+
+    use super::{super::job::Call, *};
+
+    /// What a job of these tests does after it has written a row.
+    #[derive(Clone, Copy)]
+    enum Then {
+        Succeeds,
+        Fails(i32),
+        Panics,
+    }
+
+    struct Commits {
+        commits: GroupCommit,
+        broken: watch::Receiver<bool>,
+    }
+
+    impl Commits {
+        fn new() -> Self {
+            let connection = Connection::open_in_memory().expect("memory");
+            connection.execute_batch("CREATE TABLE rows (number INTEGER)").expect("a table");
+            let (breaks, broken) = watch::channel(false);
+            Self { commits: GroupCommit::new(connection, breaks), broken }
+        }
+
+        /// Commits the jobs together; says which of them were answered well.
+        fn commit(&mut self, jobs: &[Then]) -> Vec<bool> {
+            let (jobs, answers): (Vec<_>, Vec<_>) = (0..).zip(jobs).map(|(number, then)| job(number, *then)).unzip();
+            self.commits.commit(jobs);
+            answers.into_iter().map(|mut answer| answer.try_recv().expect("every job is answered").is_ok()).collect()
+        }
+
+        fn rows(&self) -> Vec<i64> {
+            let mut statement = self.commits.connection.prepare("SELECT number FROM rows ORDER BY number").expect("a statement");
+            let rows = statement.query_map([], |row| row.get(0)).expect("rows");
+            rows.collect::<Result<_, _>>().expect("numbers")
+        }
+    }
+
+    fn job(number: i64, then: Then) -> (Box<dyn Job>, Receiver<Result<(), StoreError>>) {
+        let (call, answer) = Call::new(move |tx: &mut Tx<'_>| {
+            tx.prepare("INSERT INTO rows VALUES (?1)")?.execute([number])?;
+            match then {
+                Then::Succeeds => Ok(()),
+                Then::Fails(code) => Err(Fault::Sqlite(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None))),
+                Then::Panics => panic!("a defect"),
+            }
+        });
+        (Box::new(call), answer)
+    }
+
+    #[test]
+    fn a_job_that_fails_or_panics_alone_hears_of_it() {
+        for culprit in [Then::Fails(ffi::SQLITE_FULL), Then::Panics] {
+            let mut commits = Commits::new();
+            assert_eq!(commits.commit(&[Then::Succeeds, culprit, Then::Succeeds]), [true, false, true]);
+            assert_eq!(commits.rows(), [0, 2]);
+            assert_eq!(commits.commit(&[Then::Succeeds]), [true], "the writer goes on");
+        }
+    }
+
+    #[test]
+    fn a_flush_that_fails_breaks_the_store_for_good() {
+        let mut commits = Commits::new();
+        assert_eq!(commits.commit(&[Then::Succeeds, Then::Fails(ffi::SQLITE_IOERR_FSYNC)]), [false, false]);
+        assert!(*commits.broken.borrow());
+        assert_eq!(commits.commit(&[Then::Succeeds]), [false]);
+        assert_eq!(commits.rows(), [0_i64; 0]);
+    }
+}

@@ -1,0 +1,144 @@
+//! Deliveries, as history shows them.
+
+use everhook_core::{
+    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId, ScheduleVersion},
+    model::{Attempt, Delivery, EventType, FailureCategory, Page, PageRequest},
+    ports::{DeliveryFilter, DeliveryStatus},
+};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{
+    super::{
+        fault::Outcome,
+        page::{Between, List, bounds, is_backward, rows_wanted},
+        rows::{Columns, Key},
+        spelling::{CANCELLED, DEAD, DELIVERED, WAITING, read_category, read_priority, read_stage},
+    },
+    attempts,
+};
+
+const OF_ENDPOINT: List = List {
+    older: include_str!("../queries/deliveries_of_endpoint_older.sql"),
+    newer: include_str!("../queries/deliveries_of_endpoint_newer.sql"),
+};
+const OF_EVENT: List = List {
+    older: include_str!("../queries/deliveries_of_event_older.sql"),
+    newer: include_str!("../queries/deliveries_of_event_newer.sql"),
+};
+const ENDPOINTS: &str = include_str!("../queries/endpoints_with_deliveries.sql");
+const BY_ID: &str = include_str!("../queries/delivery_by_id.sql");
+
+pub(super) fn list(
+    connection: &Connection,
+    organization: OrganizationId,
+    filter: &DeliveryFilter,
+    page: PageRequest,
+) -> Outcome<Page<Delivery>> {
+    let snapshot = connection.unchecked_transaction()?;
+    let search = Search { connection: &snapshot, organization, filter, page };
+    let between = Between::of(page).within(filter.made);
+    let rows = match (filter.event, filter.endpoint) {
+        (Some(_), endpoint) => search.read(OF_EVENT, endpoint, between)?,
+        (None, Some(endpoint)) => search.read(OF_ENDPOINT, Some(endpoint), between)?,
+        (None, None) => search.read_every_endpoint(between)?,
+    };
+    Ok(Page::from_read(rows, page, |delivery| *delivery.id.as_uuid()))
+}
+
+pub(super) fn find(connection: &Connection, organization: OrganizationId, id: DeliveryId) -> Outcome<Option<(Delivery, Vec<Attempt>)>> {
+    let snapshot = connection.unchecked_transaction()?;
+    let mut statement = snapshot.prepare_cached(BY_ID)?;
+    let Some(delivery) = statement.query_row(params![organization.key(), id.key()], of_row).optional()? else { return Ok(None) };
+    let attempts = attempts::of_delivery(&snapshot, id)?;
+    Ok(Some((delivery, attempts)))
+}
+
+/// One page of one list, with all that narrows it.
+struct Search<'s> {
+    connection: &'s Connection,
+    organization: OrganizationId,
+    filter: &'s DeliveryFilter,
+    page: PageRequest,
+}
+
+impl Search<'_> {
+    fn read(&self, list: List, endpoint: Option<EndpointId>, between: Between) -> Outcome<Vec<Delivery>> {
+        let filter = self.filter;
+        let (stage, attempts_min) = stage_filter(filter.status);
+        let (from, to) = bounds(filter.made);
+        let parameters = params![
+            self.organization.key(),
+            between.after,
+            between.before,
+            rows_wanted(self.page),
+            filter.application.as_ref().map(ApplicationId::key),
+            endpoint.as_ref().map(EndpointId::key),
+            filter.event.as_ref().map(EventId::key),
+            filter.event_type.as_ref().map(EventType::as_str),
+            stage,
+            attempts_min,
+            filter.category.map(FailureCategory::as_str),
+            from,
+            to
+        ];
+        list.read(self.connection, self.page, parameters, of_row)
+    }
+
+    /// Merges the lists of the organization's endpoints. Once a page is full, an endpoint only adds what belongs before the page's last row, so
+    /// that most of them cost one look-up.
+    fn read_every_endpoint(&self, mut between: Between) -> Outcome<Vec<Delivery>> {
+        let wanted = usize::try_from(rows_wanted(self.page)).unwrap_or(usize::MAX);
+        let mut merged: Vec<Delivery> = Vec::new();
+        for endpoint in self.endpoints()? {
+            let mut more = self.read(OF_ENDPOINT, Some(endpoint), between)?;
+            merged.append(&mut more);
+            merged.sort_unstable_by_key(|delivery| delivery.id);
+            if !is_backward(self.page) {
+                merged.reverse();
+            }
+            merged.truncate(wanted);
+            if let Some(last) = merged.last().filter(|_| merged.len() == wanted) {
+                let bound = if is_backward(self.page) { &mut between.before } else { &mut between.after };
+                *bound = *last.id.key();
+            }
+        }
+        Ok(merged)
+    }
+
+    fn endpoints(&self) -> Outcome<Vec<EndpointId>> {
+        let mut statement = self.connection.prepare_cached(ENDPOINTS)?;
+        let parameters = params![self.organization.key(), self.filter.application.as_ref().map(ApplicationId::key)];
+        Ok(statement.query_map(parameters, |row| row.id("id"))?.collect::<Result<_, _>>()?)
+    }
+}
+
+/// A status as the stage and the fewest attempts that it means.
+fn stage_filter(status: Option<DeliveryStatus>) -> (Option<i64>, u32) {
+    match status {
+        None => (None, 0),
+        Some(DeliveryStatus::Waiting) => (Some(WAITING), 0),
+        Some(DeliveryStatus::WaitingAfterFailure) => (Some(WAITING), 1),
+        Some(DeliveryStatus::Delivered) => (Some(DELIVERED), 0),
+        Some(DeliveryStatus::Dead) => (Some(DEAD), 0),
+        Some(DeliveryStatus::Cancelled) => (Some(CANCELLED), 0),
+    }
+}
+
+fn of_row(row: &Row<'_>) -> rusqlite::Result<Delivery> {
+    Ok(Delivery {
+        id: row.id("id")?,
+        organization: row.id("organization_id")?,
+        application: row.id("application_id")?,
+        event: row.id("event_id")?,
+        event_type: row.event_type("event_type")?,
+        endpoint: row.id("endpoint_id")?,
+        priority: row.spelled("priority", read_priority)?,
+        retry_schedule: ScheduleVersion(row.get("retry_schedule")?),
+        stage: read_stage(row)?,
+        attempts: row.get("attempts")?,
+        failure_category: row.spelled_opt("failure_category", read_category)?,
+        last_error: row.get("last_error")?,
+        replay_of: row.id_opt("replay_of")?,
+        created_at: row.instant("created_at")?,
+    })
+}

@@ -1,0 +1,62 @@
+//! Events, as history shows them.
+
+use everhook_core::{
+    ids::{ApplicationId, EventId, OrganizationId},
+    model::{Event, EventType, Page, PageRequest},
+    ports::{EventFilter, EventSummary},
+};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::super::{
+    event_store::{event_of_row, read_idempotency_key},
+    fault::Outcome,
+    page::{Between, List, bounds, rows_wanted},
+    rows::{Columns, Key},
+    spelling::read_priority,
+};
+
+const LIST: List = List { older: include_str!("../queries/events_older.sql"), newer: include_str!("../queries/events_newer.sql") };
+const BY_ID: &str = include_str!("../queries/event_by_id.sql");
+
+pub(super) fn list(
+    connection: &Connection,
+    organization: OrganizationId,
+    filter: &EventFilter,
+    page: PageRequest,
+) -> Outcome<Page<EventSummary>> {
+    let between = Between::of(page).within(filter.accepted);
+    let (from, to) = bounds(filter.accepted);
+    let parameters = params![
+        organization.key(),
+        between.after,
+        between.before,
+        rows_wanted(page),
+        filter.application.as_ref().map(ApplicationId::key),
+        filter.event_type.as_ref().map(EventType::as_str),
+        from,
+        to
+    ];
+    let rows = LIST.read(connection, page, parameters, summary_of_row)?;
+    Ok(Page::from_read(rows, page, |event| *event.id.as_uuid()))
+}
+
+pub(super) fn find(connection: &Connection, organization: OrganizationId, id: EventId) -> Outcome<Option<(EventSummary, Event)>> {
+    let mut statement = connection.prepare_cached(BY_ID)?;
+    let whole = |row: &Row<'_>| Ok((summary_of_row(row)?, event_of_row(row)?));
+    Ok(statement.query_row(params![organization.key(), id.key()], whole).optional()?)
+}
+
+fn summary_of_row(row: &Row<'_>) -> rusqlite::Result<EventSummary> {
+    Ok(EventSummary {
+        id: row.id("id")?,
+        application: row.id("application_id")?,
+        event_type: row.event_type("event_type")?,
+        priority: row.spelled("priority", read_priority)?,
+        timestamp: row.instant("timestamp")?,
+        idempotency_key: read_idempotency_key(row)?,
+        source: row.get("source")?,
+        sequence_number: row.get("sequence_number")?,
+        deliveries: row.get("deliveries")?,
+        created_at: row.instant("created_at")?,
+    })
+}

@@ -1,0 +1,7 @@
+-- Which deliveries of a queue come first?
+-- Index: waiting_by_lane. Lock: none, a snapshot.
+SELECT id, event_id, retry_schedule, attempts, due_at, replay_of
+FROM deliveries INDEXED BY waiting_by_lane
+WHERE stage = 0 AND endpoint_id = ?1 AND priority = ?2
+ORDER BY due_at, id
+LIMIT ?3;

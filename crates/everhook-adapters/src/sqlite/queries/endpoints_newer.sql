@@ -1,0 +1,16 @@
+-- Which endpoints does an organization have between two ids, by application, state and the events that they get, oldest first?
+-- Index: endpoints_by_organization. Lock: none, a snapshot.
+SELECT id, organization_id, application_id, uid, name, description, url, event_types, secret, previous_secret, previous_secret_until,
+    signature_style, payload_style, headers, metadata, retry_schedule, timeout, timeout_growth_factor, max_concurrency, state,
+    disabled_at, disabled_reason, deleted_at, created_at, updated_at
+FROM endpoints
+WHERE organization_id = ?1 AND id > ?2 AND id < ?3 AND state <> 'deleted'
+    AND (?5 IS NULL OR application_id = ?5)
+    AND (?6 IS NULL OR (state = 'enabled') = ?6)
+    -- A pattern is a type, `*`, or a prefix that ends in `.*`.
+    AND (?7 IS NULL OR EXISTS (
+        SELECT 1 FROM json_each(event_types)
+        WHERE value IN ('*', ?7) OR (value LIKE '%.*' AND substr(?7, 1, length(value) - 1) = substr(value, 1, length(value) - 1))
+    ))
+ORDER BY id ASC
+LIMIT ?4;

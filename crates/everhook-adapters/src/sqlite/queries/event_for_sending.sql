@@ -1,0 +1,6 @@
+-- What does an event say?
+-- Index: the primary keys. Lock: none, a snapshot.
+SELECT e.id, e.application_id, e.event_type, e.timestamp, e.idempotency_key, e.source, e.priority, e.sequence_number, e.traceparent,
+    e.created_at, p.encoding, p.body
+FROM events e JOIN payloads p ON p.event_id = e.id
+WHERE e.id = ?1;

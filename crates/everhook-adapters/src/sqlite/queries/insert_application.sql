@@ -1,0 +1,3 @@
+-- Makes an application.
+-- Index: the primary key. Lock: the write lock.
+INSERT INTO applications (id, organization_id, uid, name, kind, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6);

@@ -1,0 +1,3 @@
+-- Makes an organization.
+-- Index: the primary key. Lock: the write lock.
+INSERT INTO organizations (id, uid, name, created_at) VALUES (?1, ?2, ?3, ?4);

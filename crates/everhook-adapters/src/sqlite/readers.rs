@@ -1,0 +1,210 @@
+//! The connections that read: a few threads that share one queue.
+//!
+//! A thread starts, and opens its connection, when a read finds all others busy, which keeps the start short and an idle server small. A read
+//! sees everything that was committed before it began. What may be slow has readers of its own, so that it never waits in front of a lane.
+
+use std::{
+    collections::VecDeque,
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use everhook_core::ports::StoreError;
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::{connect, fault::Outcome, turn::Turn};
+
+/// How many reads of one queue run at once. Busy readers slow the writer down, so they are few.
+const READERS: usize = 2;
+/// The most reads that wait.
+const WAITING_READS_MAX: usize = 1_024;
+/// How long a read may wait for its turn: whoever asked has lost patience by then.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a read may run. A longer one would keep the log from being moved into the file, and so make it grow.
+const RUN_TIMEOUT: Duration = Duration::from_secs(5);
+
+type Read = Box<dyn FnOnce(Result<&Connection, &rusqlite::Error>) + Send>;
+
+/// The readers of one queue, as their callers see them. Dropping it joins their threads after what waits.
+pub(super) struct Readers {
+    name: &'static str,
+    run_timeout: Duration,
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+struct Shared {
+    database: PathBuf,
+    queue: Mutex<Queue>,
+    arrival: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Read>,
+    /// How many threads wait for a read.
+    idle: usize,
+    is_closed: bool,
+}
+
+impl Readers {
+    /// Readers of the file, none of them started. `name` is what their threads are called.
+    pub(super) fn new(name: &'static str, database: &Path) -> Self {
+        let shared = Shared { database: database.to_owned(), queue: Mutex::default(), arrival: Condvar::new() };
+        Self { name, run_timeout: RUN_TIMEOUT, shared: Arc::new(shared), threads: Mutex::default() }
+    }
+
+    /// Runs `work` on a reader and returns its answer, or gives up when it ran for [`RUN_TIMEOUT`]. A caller that goes away ends it too.
+    pub(super) async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Outcome<T> + Send + 'static,
+    {
+        let (caller, answer) = oneshot::channel();
+        let wanted = Wanted(Arc::default());
+        self.enqueue(prepare(work, caller, Arc::clone(&wanted.0)))?;
+        let answer = self.wait(&wanted.0, answer).await?;
+        answer.unwrap_or_else(|_| Err(StoreError::unavailable("a defect stopped the read")))
+    }
+
+    /// Waits for an answer as long as its read has time. Time in the queue is not the read's own.
+    async fn wait<T>(&self, turn: &Turn, mut answer: oneshot::Receiver<T>) -> Result<Result<T, oneshot::error::RecvError>, StoreError> {
+        let asked_at = Instant::now();
+        let mut look_at = asked_at + self.run_timeout;
+        loop {
+            if let Ok(answer) = tokio::time::timeout_at(look_at.into(), &mut answer).await {
+                return Ok(answer);
+            }
+            let now = Instant::now();
+            look_at = match turn.begun_at() {
+                Some(begun_at) => begun_at + self.run_timeout,
+                None if now >= asked_at + WAIT_TIMEOUT => {
+                    return Err(StoreError::unavailable("the store is overloaded: reads wait too long"));
+                }
+                None => now + self.run_timeout,
+            };
+            if look_at <= now {
+                return Err(StoreError::unavailable("the read took too long"));
+            }
+        }
+    }
+
+    fn enqueue(&self, read: Read) -> Result<(), StoreError> {
+        let mut queue = self.shared.queue();
+        if queue.waiting.len() >= WAITING_READS_MAX {
+            return Err(StoreError::unavailable("the store is overloaded: too many reads wait"));
+        }
+        queue.waiting.push_back(read);
+        let is_short = queue.waiting.len() > queue.idle;
+        drop(queue);
+        self.shared.arrival.notify_one();
+        if is_short { self.start_another() } else { Ok(()) }
+    }
+
+    /// Starts one more thread if there may be one. Fails only if there is none at all.
+    fn start_another(&self) -> Result<(), StoreError> {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        if threads.len() >= READERS {
+            return Ok(());
+        }
+        match start_thread(format!("{}-{}", self.name, threads.len()), Arc::clone(&self.shared)) {
+            Ok(thread) => threads.push(thread),
+            Err(error) if threads.is_empty() => return Err(StoreError::unavailable(error)),
+            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "one more reader of the store could not be started"),
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        self.shared.queue().is_closed = true;
+        self.shared.arrival.notify_all();
+        for thread in self.threads.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a reader of the store ended by a panic");
+            }
+        }
+    }
+}
+
+/// A caller that waits. When it no longer does, its read ends.
+struct Wanted(Arc<Turn>);
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        self.0.give_up();
+    }
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next read, once there is one; `None` when the queue is closed and empty.
+    fn next(&self) -> Option<Read> {
+        let mut queue = self.queue();
+        loop {
+            if let Some(read) = queue.waiting.pop_front() {
+                return Some(read);
+            }
+            if queue.is_closed {
+                return None;
+            }
+            queue.idle += 1;
+            queue = self.arrival.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue.idle -= 1;
+        }
+    }
+}
+
+fn prepare<T, F>(work: F, caller: oneshot::Sender<Result<T, StoreError>>, turn: Arc<Turn>) -> Read
+where
+    T: Send + 'static,
+    F: FnOnce(&Connection) -> Outcome<T> + Send + 'static,
+{
+    Box::new(move |connection| {
+        let answer = match connection {
+            Ok(connection) => {
+                // A caller that gave up while its read waited needs no answer.
+                let Some(running) = turn.begin(connection.get_interrupt_handle()) else { return };
+                let outcome = work(connection);
+                drop(running);
+                outcome.map_err(|fault| fault.to_store_error())
+            }
+            Err(error) => Err(StoreError::unavailable(error.to_string())),
+        };
+        let _ = caller.send(answer);
+    })
+}
+
+fn start_thread(name: String, shared: Arc<Shared>) -> io::Result<JoinHandle<()>> {
+    let serve = move || {
+        let mut connection = None;
+        while let Some(read) = shared.next() {
+            serve(read, &mut connection, &shared.database);
+        }
+    };
+    std::thread::Builder::new().name(name).spawn(serve)
+}
+
+fn serve(read: Read, connection: &mut Option<Connection>, database: &Path) {
+    let opened = match connection.take() {
+        Some(open) => Ok(open),
+        None => connect::reader(database),
+    };
+    // A read that panics answers by dropping its caller's channel; the reader goes on, on the same connection: reads leave nothing behind.
+    if catch_unwind(AssertUnwindSafe(|| read(opened.as_ref()))).is_err() {
+        tracing::error!("a read of the store panicked");
+    }
+    *connection = opened.ok();
+}
+
+#[cfg(test)]
+mod tests;

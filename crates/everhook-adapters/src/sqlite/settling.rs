@@ -1,0 +1,157 @@
+//! What one settlement writes: the attempt, the delivery's next stage, and everything that follows from it.
+
+use everhook_core::{
+    ids::DeliveryId,
+    model::{Attempt, DeadLetterStatus, DeathCause, DisabledReason, FailureCategory, RetryAfter, Stage},
+    ports::{Alert, Settled, Settlement},
+    time::Timestamp,
+};
+use rusqlite::{OptionalExtension, params};
+
+use super::{
+    fault::{Fault, Outcome},
+    response_headers,
+    rows::{Columns, Key, micros},
+    spelling::{attempt_status_number, stage_columns},
+    transaction::Tx,
+};
+
+const SETTLE_DELIVERY: &str = include_str!("queries/settle_delivery.sql");
+const INSERT_ATTEMPT: &str = include_str!("queries/insert_attempt.sql");
+const BURY_DELIVERY: &str = include_str!("queries/bury_delivery.sql");
+const END_RETRY: &str = include_str!("queries/end_retry_of_dead_letter.sql");
+const DISABLE_ENDPOINT: &str = include_str!("queries/disable_endpoint.sql");
+const INSERT_ALERT: &str = include_str!("queries/insert_alert.sql");
+
+/// Writes one settlement, or nothing if the delivery had moved on.
+pub(super) fn settle(tx: &mut Tx<'_>, settlement: &Settlement) -> Outcome<Settled> {
+    if !move_on(tx, settlement)? {
+        return Ok(Settled::Stale);
+    }
+    insert_attempt(tx, settlement.delivery, &settlement.attempt)?;
+    match (settlement.stage, settlement.replay_of) {
+        (Stage::Dead { at, cause }, _) => bury(tx, settlement, Death { at, cause })?,
+        (Stage::Delivered { .. }, Some(dead_letter)) => {
+            end_retry(tx, dead_letter, settlement.delivery, DeadLetterStatus::Resolved, settlement.attempt.number)?;
+        }
+        (Stage::Cancelled { .. }, Some(dead_letter)) => {
+            end_retry(tx, dead_letter, settlement.delivery, DeadLetterStatus::Dead, settlement.attempt.number)?;
+        }
+        (Stage::Waiting { .. } | Stage::Delivered { .. } | Stage::Cancelled { .. }, _) => {}
+    }
+    let has_disabled = match settlement.disables {
+        Some(reason) => disable(tx, settlement, reason)?,
+        None => false,
+    };
+    let is_true = |alert: &&Alert| has_disabled || alert.event_type.as_str() != Alert::ENDPOINT_DISABLED;
+    settlement.alerts.iter().filter(is_true).try_for_each(|alert| keep_alert(tx, alert))?;
+    Ok(Settled::Recorded)
+}
+
+/// Notes on a dead letter that the delivery which brought it back has ended, after so many attempts.
+pub(super) fn end_retry(
+    tx: &Tx<'_>,
+    dead_letter: DeliveryId,
+    delivery: DeliveryId,
+    status: DeadLetterStatus,
+    attempts: u32,
+) -> Outcome<()> {
+    tx.prepare(END_RETRY)?.execute(params![dead_letter.key(), delivery.key(), status.as_str(), attempts])?;
+    Ok(())
+}
+
+/// Says whether the delivery waited for this attempt as its next.
+fn move_on(tx: &Tx<'_>, settlement: &Settlement) -> Outcome<bool> {
+    let stage = stage_columns(settlement.stage);
+    let moved = tx.prepare(SETTLE_DELIVERY)?.execute(params![
+        settlement.delivery.key(),
+        settlement.attempt.number,
+        stage.stage,
+        stage.due_at,
+        stage.ended_at,
+        stage.cause,
+        settlement.attempt.failure_category.map(FailureCategory::as_str),
+    ])?;
+    Ok(moved > 0)
+}
+
+fn insert_attempt(tx: &Tx<'_>, delivery: DeliveryId, attempt: &Attempt) -> Outcome<()> {
+    let response = attempt.response.as_ref();
+    let retry_after = response.and_then(|response| response.retry_after);
+    let (delay, at) = match retry_after {
+        None => (None, None),
+        Some(RetryAfter::Delay(delay)) => (Some(micros(delay)), None),
+        Some(RetryAfter::At(at)) => (None, Some(at.as_micros())),
+    };
+    tx.prepare(INSERT_ATTEMPT)?.execute(params![
+        delivery.key(),
+        attempt.number,
+        attempt_status_number(attempt.status),
+        attempt.failure_category.map(FailureCategory::as_str),
+        attempt.error,
+        response.map(|response| response.status),
+        response.map(|response| response_headers::pack(&response.headers)),
+        response.map(|response| &*response.body_sample),
+        delay,
+        at,
+        micros(attempt.duration),
+        attempt.phases.dns.map(micros),
+        attempt.phases.connect.map(micros),
+        attempt.phases.tls.map(micros),
+        attempt.phases.first_byte.map(micros),
+        attempt.scheduled_at.as_micros(),
+        attempt.picked_at.as_micros(),
+        attempt.executed_at.as_micros(),
+        attempt.next_retry_at.map(Timestamp::as_micros),
+        attempt.node,
+    ])?;
+    Ok(())
+}
+
+/// When and why a delivery died.
+struct Death {
+    at: Timestamp,
+    cause: DeathCause,
+}
+
+fn bury(tx: &Tx<'_>, settlement: &Settlement, death: Death) -> Outcome<()> {
+    let attempt = &settlement.attempt;
+    let category =
+        attempt.failure_category.ok_or_else(|| Fault::Impossible(format!("the delivery {} died of a success", settlement.delivery)))?;
+    let buried = tx.prepare(BURY_DELIVERY)?.execute(params![
+        settlement.delivery.key(),
+        settlement.url,
+        death.cause.as_str(),
+        category.as_str(),
+        attempt.error.as_deref().unwrap_or_default(),
+        attempt.number,
+        death.at.as_micros(),
+    ])?;
+    if buried == 0 {
+        return Err(Fault::Impossible(format!("the delivery {} died without its endpoint", settlement.delivery)));
+    }
+    Ok(())
+}
+
+/// Says whether it was enabled, and still at the URL that was asked.
+fn disable(tx: &mut Tx<'_>, settlement: &Settlement, reason: DisabledReason) -> Outcome<bool> {
+    let parameters = params![settlement.endpoint.key(), recorded_at(settlement).as_micros(), reason.as_str(), settlement.url];
+    let application = tx.prepare(DISABLE_ENDPOINT)?.query_row(parameters, |row| row.id("application_id")).optional()?;
+    let Some(application) = application else { return Ok(false) };
+    tx.bump_config(application)?;
+    Ok(true)
+}
+
+/// The instant of the settlement. Only a delivery that waits on has none of its own: its attempt's end is closest.
+fn recorded_at(settlement: &Settlement) -> Timestamp {
+    match settlement.stage {
+        Stage::Delivered { at } | Stage::Dead { at, .. } | Stage::Cancelled { at, .. } => at,
+        Stage::Waiting { .. } => settlement.attempt.executed_at + settlement.attempt.duration,
+    }
+}
+
+fn keep_alert(tx: &Tx<'_>, alert: &Alert) -> Outcome<()> {
+    let parameters = params![alert.id.key(), alert.organization.key(), alert.event_type.as_str(), &*alert.data];
+    tx.prepare(INSERT_ALERT)?.execute(parameters)?;
+    Ok(())
+}

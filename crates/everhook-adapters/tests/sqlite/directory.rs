@@ -1,0 +1,286 @@
+//! Organizations, applications, endpoints, schedules and keys.
+
+use std::time::Duration;
+
+use everhook_core::{
+    ids::{ApiKeyId, ApplicationId, EndpointId, OrganizationId, Ref, ScheduleVersion, Uid},
+    model::{
+        ApiKey, ApiKeyHash, ApplicationKind, Backoff, Cursor, DisabledReason, Endpoint, EndpointState, EventTypePattern, Jitter, Page,
+        PageRequest, PayloadStyle, RetrySchedule, ScheduleName, Scope, SealedSecret, SealedSecrets, SignatureStyle, Strategy, Target,
+    },
+    ports::{Created, Directory, EndpointFilter, Updated},
+};
+
+use crate::given::{Given, NOW, after, application, endpoint, event_type, id, organization};
+
+const ALL: PageRequest = PageRequest { limit: 100, cursor: Cursor::Newest };
+
+fn uid(text: &str) -> Option<Uid> {
+    Some(Uid::parse(text).unwrap())
+}
+
+#[tokio::test]
+async fn an_organization_is_found_by_id_and_uid_with_its_built_in_applications() {
+    let given = Given::new().await;
+    let mut new = organization();
+    new.organization.uid = uid("acme");
+    assert_eq!(given.store.create_organization(new.clone()).await.unwrap(), Created::Created);
+    for of in [Ref::Id(new.organization.id), Ref::Uid(Uid::parse("acme").unwrap())] {
+        assert_eq!(given.store.organization(&of).await.unwrap().as_ref(), Some(&new.organization));
+    }
+    for (kind, expected) in [(ApplicationKind::Default, new.default), (ApplicationKind::Operational, new.operational)] {
+        assert_eq!(given.store.built_in_application(new.organization.id, kind).await.unwrap(), Some(expected));
+    }
+    assert_eq!(given.store.organization(&Ref::Id(OrganizationId::from_uuid(id()))).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn an_organizations_uid_is_its_own() {
+    let given = Given::new().await;
+    let (mut first, mut second) = (organization(), organization());
+    first.organization.uid = uid("acme");
+    given.store.create_organization(first.clone()).await.unwrap();
+    given.store.create_organization(second.clone()).await.unwrap();
+    let third = {
+        let mut third = organization();
+        third.organization.uid = uid("acme");
+        third
+    };
+    assert_eq!(given.store.create_organization(third).await.unwrap(), Created::UidTaken);
+    second.organization.uid = uid("acme");
+    assert_eq!(given.store.update_organization(second.organization.clone()).await.unwrap(), Updated::UidTaken);
+    first.organization.name = "Acme Inc".to_owned();
+    assert_eq!(given.store.update_organization(first.organization.clone()).await.unwrap(), Updated::Updated);
+    let found = given.store.organization(&Ref::Id(first.organization.id)).await.unwrap();
+    assert_eq!(found, Some(first.organization));
+    let unknown = organization().organization;
+    assert_eq!(given.store.update_organization(unknown).await.unwrap(), Updated::Changed);
+}
+
+#[tokio::test]
+async fn an_applications_uid_and_name_are_its_own_within_its_organization() {
+    let given = Given::new().await;
+    let mut first = application(given.organization);
+    (first.uid, first.name) = (uid("shop"), "Shop".to_owned());
+    assert_eq!(given.store.create_application(first.clone()).await.unwrap(), Created::Created);
+    for of in [Ref::Id(first.id), Ref::Uid(Uid::parse("shop").unwrap())] {
+        assert_eq!(given.store.application(given.organization, &of).await.unwrap().as_ref(), Some(&first));
+        assert_eq!(given.store.application(OrganizationId::from_uuid(id()), &of).await.unwrap(), None);
+    }
+    let mut second = application(given.organization);
+    given.store.create_application(second.clone()).await.unwrap();
+    second.uid = uid("shop");
+    assert_eq!(given.store.update_application(second.clone()).await.unwrap(), Updated::UidTaken);
+    (second.uid, second.name) = (None, "Shop".to_owned());
+    assert_eq!(given.store.update_application(second.clone()).await.unwrap(), Updated::NameTaken);
+    second.id = ApplicationId::from_uuid(id());
+    assert_eq!(given.store.create_application(second.clone()).await.unwrap(), Created::NameTaken);
+    (second.uid, second.name) = (uid("shop"), "Other".to_owned());
+    assert_eq!(given.store.create_application(second.clone()).await.unwrap(), Created::UidTaken);
+    let elsewhere = organization();
+    given.store.create_organization(elsewhere.clone()).await.unwrap();
+    second.organization = elsewhere.organization.id;
+    assert_eq!(given.store.create_application(second).await.unwrap(), Created::Created);
+}
+
+/// An endpoint with something in every field.
+fn full_endpoint(given: &Given) -> Endpoint {
+    let written = "https://Shop.example:8443/a b?c=ü".to_owned();
+    let pattern = |text| EventTypePattern::parse(text).unwrap();
+    Endpoint {
+        uid: uid("shop-1"),
+        name: Some("Shop".to_owned()),
+        description: Some("the \"shop\"".to_owned()),
+        target: Target { url: written.parse().unwrap(), written },
+        event_types: vec![pattern("user.created"), pattern("order.*")],
+        secrets: SealedSecrets { current: SealedSecret(vec![0, 255, 1]), previous: Some((SealedSecret(vec![9]), after(86_400))) },
+        signature_style: SignatureStyle::Sha256,
+        payload_style: PayloadStyle::Raw,
+        headers: vec![("X-Key".to_owned(), "a\"b".to_owned()), ("X-Key".to_owned(), "ü".to_owned())],
+        metadata: Some("{\"a\" : 1.0}".to_owned()),
+        retry_schedule: ScheduleVersion(3),
+        timeout: Some(Duration::from_millis(1_500)),
+        timeout_growth_factor: 1.1,
+        max_concurrency: 17,
+        state: EndpointState::Disabled { at: after(3), reason: DisabledReason::ByOwner },
+        updated_at: after(3),
+        ..endpoint(given.organization, given.application)
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_is_read_back_whole() {
+    let given = Given::new().await;
+    let endpoint = full_endpoint(&given);
+    assert_eq!(given.store.create_endpoint(endpoint.clone()).await.unwrap(), Created::Created);
+    let given = given.reopened();
+    for of in [Ref::Id(endpoint.id), Ref::Uid(Uid::parse("shop-1").unwrap())] {
+        assert_eq!(given.store.endpoint(given.organization, &of).await.unwrap().as_ref(), Some(&endpoint));
+        assert_eq!(given.store.endpoint(OrganizationId::from_uuid(id()), &of).await.unwrap(), None);
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_is_replaced_unless_somebody_changed_it_meanwhile() {
+    let given = Given::new().await;
+    let endpoint = Endpoint { id: given.endpoint, updated_at: after(9), ..full_endpoint(&given) };
+    let version = given.config_version().await;
+    assert_eq!(given.store.update_endpoint(endpoint.clone(), after(1)).await.unwrap(), Updated::Changed);
+    assert_eq!(given.config_version().await, version);
+    assert_eq!(given.store.update_endpoint(endpoint.clone(), NOW).await.unwrap(), Updated::Updated);
+    assert_eq!(given.config_version().await, version + 1);
+    let found = given.store.endpoint(given.organization, &Ref::Id(given.endpoint)).await.unwrap();
+    assert_eq!(found, Some(endpoint));
+}
+
+#[tokio::test]
+async fn an_endpoints_uid_is_its_own_until_it_is_deleted() {
+    let given = Given::new().await;
+    let first = full_endpoint(&given);
+    given.store.create_endpoint(first.clone()).await.unwrap();
+    let second = Endpoint { id: EndpointId::from_uuid(id()), ..first.clone() };
+    assert_eq!(given.store.create_endpoint(second.clone()).await.unwrap(), Created::UidTaken);
+    let rival = Endpoint { id: given.endpoint, ..first.clone() };
+    assert_eq!(given.store.update_endpoint(rival, NOW).await.unwrap(), Updated::UidTaken);
+    let deleted = Endpoint { state: EndpointState::Deleted { at: after(4) }, updated_at: after(4), ..first.clone() };
+    assert_eq!(given.store.update_endpoint(deleted.clone(), first.updated_at).await.unwrap(), Updated::Updated);
+    assert_eq!(given.store.create_endpoint(second.clone()).await.unwrap(), Created::Created);
+    let by_uid = given.store.endpoint(given.organization, &Ref::Uid(Uid::parse("shop-1").unwrap())).await.unwrap();
+    assert_eq!(by_uid, Some(second));
+    let by_id = given.store.endpoint(given.organization, &Ref::Id(deleted.id)).await.unwrap();
+    assert_eq!(by_id.as_ref(), Some(&deleted));
+    assert_eq!(given.store.update_endpoint(deleted, after(4)).await.unwrap(), Updated::Changed, "a deleted endpoint stays as it is");
+}
+
+#[tokio::test]
+async fn an_application_row_holds_its_endpoints_but_the_deleted() {
+    let given = Given::new().await;
+    let kept = given.store.endpoint(given.organization, &Ref::Id(given.endpoint)).await.unwrap().unwrap();
+    let disabled = full_endpoint(&given);
+    let mut deleted = endpoint(given.organization, given.application);
+    deleted.state = EndpointState::Deleted { at: NOW };
+    given.store.create_endpoint(disabled.clone()).await.unwrap();
+    given.store.create_endpoint(deleted).await.unwrap();
+    let row = given.store.application_row(given.application).await.unwrap().unwrap();
+    assert_eq!(row.application.id, given.application);
+    assert_eq!(row.endpoints, [kept, disabled]);
+    assert!(given.store.application_row(ApplicationId::from_uuid(id())).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn every_change_to_an_application_makes_a_new_version_of_its_configuration() {
+    let given = Given::new().await;
+    let version = given.config_version().await;
+    given.another_endpoint().await;
+    assert_eq!(given.config_version().await, version + 1);
+    let mut application = given.store.application_row(given.application).await.unwrap().unwrap().application;
+    application.name = "renamed".to_owned();
+    given.store.update_application(application).await.unwrap();
+    assert_eq!(given.config_version().await, version + 2);
+}
+
+#[tokio::test]
+async fn endpoints_are_listed_by_application_state_and_the_events_that_they_get() {
+    let given = Given::new().await;
+    let other = application(given.organization);
+    given.store.create_application(other.clone()).await.unwrap();
+    let full = full_endpoint(&given);
+    let elsewhere = endpoint(given.organization, other.id);
+    let mut deleted = endpoint(given.organization, given.application);
+    deleted.state = EndpointState::Deleted { at: NOW };
+    for endpoint in [&full, &elsewhere, &deleted] {
+        given.store.create_endpoint(endpoint.clone()).await.unwrap();
+    }
+    let any = EndpointFilter::default;
+    let getting = |name| EndpointFilter { event_type: Some(event_type(name)), ..any() };
+    let (plain, full, elsewhere) = (given.endpoint, full.id, elsewhere.id);
+    let cases = [
+        (any(), vec![elsewhere, full, plain]),
+        (EndpointFilter { application: Some(other.id), ..any() }, vec![elsewhere]),
+        (EndpointFilter { enabled: Some(true), ..any() }, vec![elsewhere, plain]),
+        (EndpointFilter { enabled: Some(false), ..any() }, vec![full]),
+        (getting("user.created"), vec![elsewhere, full, plain]),
+        (getting("user.created.late"), vec![elsewhere, plain]),
+        (getting("order.paid.late"), vec![elsewhere, full, plain]),
+        (getting("order"), vec![elsewhere, plain]),
+        (getting("orders.paid"), vec![elsewhere, plain]),
+        (getting("Order.paid"), vec![elsewhere, plain]),
+    ];
+    for (filter, expected) in cases {
+        let page = given.store.endpoints(given.organization, filter.clone(), ALL).await.unwrap();
+        let found: Vec<_> = page.rows.iter().map(|endpoint| endpoint.id).collect();
+        assert_eq!(found, expected, "{filter:?}");
+    }
+    let stranger = given.store.endpoints(OrganizationId::from_uuid(id()), any(), ALL).await.unwrap();
+    assert_eq!(stranger.rows, []);
+}
+
+#[tokio::test]
+async fn lists_are_walked_in_both_directions() {
+    let given = Given::new().await;
+    for _ in 0..3 {
+        given.store.create_application(application(given.organization)).await.unwrap();
+        given.store.create_organization(organization()).await.unwrap();
+        given.another_endpoint().await;
+    }
+    let ids = |page: Page<_>| page.map(|application: everhook_core::model::Application| *application.id.as_uuid());
+    let list = async |cursor| ids(given.store.applications(given.organization, PageRequest { limit: 2, cursor }).await.unwrap());
+    let all = ids(given.store.applications(given.organization, ALL).await.unwrap()).rows;
+    let first = list(Cursor::Newest).await;
+    let second = list(first.next.unwrap()).await;
+    let third = list(second.next.unwrap()).await;
+    assert_eq!([&first.rows[..], &second.rows[..], &third.rows[..]].concat(), all);
+    assert_eq!((first.prev, third.next), (None, None));
+    assert_eq!(list(third.prev.unwrap()).await, second);
+    assert_eq!(list(second.prev.unwrap()).await.rows, first.rows);
+    let organizations = given.store.organizations(PageRequest { limit: 3, cursor: Cursor::Newest }).await.unwrap();
+    assert_eq!((organizations.rows.len(), organizations.next.is_some()), (3, true));
+    let rest = given.store.organizations(PageRequest { limit: 3, cursor: organizations.next.unwrap() }).await.unwrap();
+    assert_eq!((rest.rows.len(), rest.next), (1, None));
+}
+
+#[tokio::test]
+async fn equal_schedules_share_a_version_and_versions_are_read_back() {
+    let given = Given::new().await;
+    let growing = Backoff::Growing { base: Duration::from_secs(1), multiplier: 1.7, max: Duration::from_secs(300) };
+    let first = RetrySchedule {
+        name: ScheduleName("mine".to_owned()),
+        strategy: Strategy::Exponential(growing),
+        max_attempts: 5,
+        jitter: Jitter::Share(0.25),
+        give_up_on: vec![410],
+        timeout: None,
+    };
+    let second = RetrySchedule { max_attempts: 6, ..first.clone() };
+    let version = given.store.schedule_version(&first).await.unwrap();
+    let other = given.store.schedule_version(&second).await.unwrap();
+    assert_ne!(version, other);
+    let given = given.reopened();
+    assert_eq!(given.store.schedule_version(&first).await.unwrap(), version);
+    assert_eq!(given.store.schedule(version).await.unwrap(), Some(first));
+    assert_eq!(given.store.schedule(other).await.unwrap(), Some(second));
+    assert_eq!(given.store.schedule(ScheduleVersion(99)).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_key_is_found_by_its_hash_until_it_is_revoked() {
+    let given = Given::new().await;
+    let key = ApiKey {
+        id: ApiKeyId::from_uuid(id()),
+        organization: given.organization,
+        name: "ci".to_owned(),
+        scopes: [Scope::Publish, Scope::Read].into_iter().collect(),
+        created_at: NOW,
+        expires_at: Some(after(60)),
+    };
+    let hash = ApiKeyHash([7; 32]);
+    assert_eq!(given.store.create_api_key(key.clone(), hash).await.unwrap(), Created::Created);
+    let again = ApiKey { id: ApiKeyId::from_uuid(id()), name: "other".to_owned(), ..key.clone() };
+    assert_eq!(given.store.create_api_key(again, hash).await.unwrap(), Created::UidTaken);
+    assert_eq!(given.store.api_key(&hash).await.unwrap().as_ref(), Some(&key));
+    assert_eq!(given.store.api_keys(given.organization, ALL).await.unwrap().rows, std::slice::from_ref(&key));
+    assert!(!given.store.revoke_api_key(OrganizationId::from_uuid(id()), key.id).await.unwrap());
+    assert!(given.store.revoke_api_key(given.organization, key.id).await.unwrap());
+    assert!(!given.store.revoke_api_key(given.organization, key.id).await.unwrap());
+    assert_eq!(given.store.api_key(&hash).await.unwrap(), None);
+}

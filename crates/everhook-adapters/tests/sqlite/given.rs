@@ -1,0 +1,216 @@
+//! What the tests begin with: a store in a folder of its own, and rows whose every field is set.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use everhook_adapters::sqlite::{SqliteSettings, SqliteStore, WriterMode};
+use everhook_core::{
+    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId, ScheduleVersion},
+    model::{
+        Application, ApplicationKind, Attempt, AttemptStatus, Endpoint, EndpointState, Event, EventType, EventTypePattern, FailureCategory,
+        Organization, PayloadStyle, PhaseTimes, Priority, SealedSecret, SealedSecrets, SignatureStyle, Stage, Target,
+    },
+    ports::{Created, Directory, EventStore, KeyOrigin, NewDelivery, NewEvent, NewOrganization, Recorded, Settlement},
+    time::Timestamp,
+};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+/// The tests' present: every id is made at it or after.
+pub const NOW: Timestamp = Timestamp::from_secs(1_700_000_000);
+
+/// An instant so many seconds after [`NOW`].
+pub fn after(secs: u64) -> Timestamp {
+    NOW + Duration::from_secs(secs)
+}
+
+static IDS: AtomicU64 = AtomicU64::new(0);
+
+/// A new id. Later ones are greater, and each is a millisecond later than the one before.
+pub fn id() -> Uuid {
+    let number = IDS.fetch_add(1, Ordering::Relaxed);
+    Uuid::from_u128((u128::from(1_700_000_000_000 + number) << 80) | (0x7 << 76) | (0x2 << 62))
+}
+
+/// A store with one organization, its built-in applications, and one endpoint.
+pub struct Given {
+    pub store: SqliteStore,
+    pub organization: OrganizationId,
+    pub application: ApplicationId,
+    pub endpoint: EndpointId,
+    pub folder: TempDir,
+}
+
+/// Opens the store of a folder, with its writer on a thread.
+pub fn open(folder: &TempDir) -> SqliteStore {
+    SqliteStore::open(SqliteSettings { data: folder.path().to_owned(), mode: WriterMode::Thread }).unwrap()
+}
+
+impl Given {
+    pub async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(&folder);
+        let new = organization();
+        let (organization, application) = (new.organization.id, new.default.id);
+        assert_eq!(store.create_organization(new).await.unwrap(), Created::Created);
+        let endpoint = endpoint(organization, application);
+        let id = endpoint.id;
+        assert_eq!(store.create_endpoint(endpoint).await.unwrap(), Created::Created);
+        Self { store, organization, application, endpoint: id, folder }
+    }
+
+    /// Closes the store and opens it again.
+    pub fn reopened(self) -> Self {
+        let Self { store, folder, .. } = self;
+        drop(store);
+        Self { store: open(&folder), folder, ..self }
+    }
+
+    /// One more endpoint.
+    pub async fn another_endpoint(&self) -> EndpointId {
+        let endpoint = endpoint(self.organization, self.application);
+        let id = endpoint.id;
+        assert_eq!(self.store.create_endpoint(endpoint).await.unwrap(), Created::Created);
+        id
+    }
+
+    pub async fn config_version(&self) -> i64 {
+        self.store.application_row(self.application).await.unwrap().unwrap().config_version
+    }
+
+    /// An event for these endpoints, not yet recorded.
+    pub async fn event(&self, endpoints: &[EndpointId]) -> NewEvent {
+        let id = EventId::from_uuid(self::id());
+        let event = Event {
+            id,
+            application: self.application,
+            event_type: event_type("user.created"),
+            data: Bytes::from_static(br#"{"id": 1}"#),
+            timestamp: NOW,
+            idempotency_key: id.to_string(),
+            source: None,
+            priority: Priority::Normal,
+            sequence_number: 0,
+            traceparent: None,
+            created_at: NOW,
+        };
+        let delivery = |endpoint| NewDelivery { id: DeliveryId::from_uuid(self::id()), endpoint, retry_schedule: ScheduleVersion(7) };
+        let deliveries = endpoints.iter().copied().map(delivery).collect();
+        NewEvent { organization: self.organization, event, key: KeyOrigin::Made, config_version: self.config_version().await, deliveries }
+    }
+
+    /// Records an event for the one endpoint and returns it with its delivery.
+    pub async fn published(&self) -> (EventId, DeliveryId) {
+        let new = self.event(&[self.endpoint]).await;
+        let ids = (new.event.id, new.deliveries[0].id);
+        self.record(new).await;
+        ids
+    }
+
+    /// Records an event that must be accepted, and returns its sequence number.
+    pub async fn record(&self, new: NewEvent) -> i64 {
+        match self.record_all(vec![new]).await[..] {
+            [Recorded::Accepted { sequence_number }] => sequence_number,
+            ref other => panic!("the event was not accepted: {other:?}"),
+        }
+    }
+
+    /// Records events that the store must answer.
+    pub async fn record_all(&self, events: Vec<NewEvent>) -> Vec<Recorded> {
+        self.store.record(events).await.into_iter().map(Result::unwrap).collect()
+    }
+
+    /// Does to the file what no store would do.
+    pub fn tamper(&self, sql: &str) {
+        let connection = rusqlite::Connection::open(self.folder.path().join("everhook.db")).unwrap();
+        connection.execute_batch(sql).unwrap();
+    }
+}
+
+pub fn event_type(name: &str) -> EventType {
+    EventType::parse(name).unwrap()
+}
+
+pub fn organization() -> NewOrganization {
+    let id = OrganizationId::from_uuid(self::id());
+    let organization = Organization { id, uid: None, name: "Acme".to_owned(), created_at: NOW };
+    let application = |kind, name: &str| Application { kind, name: name.to_owned(), ..application(id) };
+    NewOrganization {
+        organization,
+        default: application(ApplicationKind::Default, "default"),
+        operational: application(ApplicationKind::Operational, "operational"),
+    }
+}
+
+pub fn application(organization: OrganizationId) -> Application {
+    let id = ApplicationId::from_uuid(self::id());
+    Application { id, organization, uid: None, name: id.to_string(), kind: ApplicationKind::Custom, created_at: NOW }
+}
+
+pub fn endpoint(organization: OrganizationId, application: ApplicationId) -> Endpoint {
+    let written = "https://shop.example/hooks".to_owned();
+    Endpoint {
+        id: EndpointId::from_uuid(id()),
+        organization,
+        application,
+        uid: None,
+        name: None,
+        description: None,
+        target: Target { url: written.parse().unwrap(), written },
+        event_types: vec![EventTypePattern::Any],
+        secrets: SealedSecrets { current: SealedSecret(vec![1, 2, 3]), previous: None },
+        signature_style: SignatureStyle::Timestamped,
+        payload_style: PayloadStyle::Envelope,
+        headers: Vec::new(),
+        metadata: None,
+        retry_schedule: ScheduleVersion(7),
+        timeout: None,
+        timeout_growth_factor: 1.0,
+        max_concurrency: 5,
+        state: EndpointState::Enabled,
+        created_at: NOW,
+        updated_at: NOW,
+    }
+}
+
+/// An attempt that succeeded.
+pub fn success(number: u32) -> Attempt {
+    Attempt {
+        number,
+        status: AttemptStatus::Success,
+        failure_category: None,
+        error: None,
+        response: None,
+        duration: Duration::from_millis(12),
+        phases: PhaseTimes::default(),
+        scheduled_at: NOW,
+        picked_at: NOW,
+        executed_at: NOW,
+        next_retry_at: None,
+        node: "node-1".to_owned(),
+    }
+}
+
+/// An attempt that failed.
+pub fn failure(number: u32) -> Attempt {
+    Attempt {
+        status: AttemptStatus::Failed,
+        failure_category: Some(FailureCategory::ServerError),
+        error: Some(format!("attempt {number} was answered 503")),
+        ..success(number)
+    }
+}
+
+/// What moves a delivery on after an attempt.
+pub fn settlement(delivery: DeliveryId, endpoint: EndpointId, attempt: Attempt, stage: Stage) -> Settlement {
+    let url = "https://shop.example/hooks".to_owned();
+    Settlement { delivery, endpoint, replay_of: None, attempt, stage, url, disables: None, alerts: Vec::new() }
+}
+
+/// The same, of a delivery that brings a dead letter back.
+pub fn replay_of(dead_letter: DeliveryId, settlement: Settlement) -> Settlement {
+    Settlement { replay_of: Some(dead_letter), ..settlement }
+}

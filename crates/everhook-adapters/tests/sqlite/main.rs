@@ -1,0 +1,11 @@
+//! The embedded store, through its ports.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod given;
+
+mod delivery_queue;
+mod directory;
+mod event_store;
+mod history;
+mod opening;
