@@ -1,1 +1,10 @@
-//! Placeholder.
+//! The product, as a library so that tests can run it in their own process. Read in this order: what it is told (`config`), how it is put
+//! together (`wiring`), how requests come in (`server`, `api`), what people type (`cli`).
+
+pub mod api;
+pub mod cli;
+pub mod config;
+pub mod sealing;
+pub mod server;
+pub mod telemetry;
+pub mod wiring;

@@ -1,0 +1,124 @@
+//! API keys: made (and shown once), listed without their text, revoked.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use everhook_core::{
+    ids::ApiKeyId,
+    manage::{
+        Fault,
+        api_keys::{self, NewApiKey},
+    },
+    model::{ApiKey, Scope},
+    time::Timestamp,
+};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{
+    Api,
+    access::{MayManage, MayRead},
+    body::JsonBody,
+    error::{ApiError, ChangeProblems, ReadProblems},
+    page::{List, PageQuery},
+    to_the_end,
+    wire::{Identified, NoParams, Params, json},
+};
+
+/// An API key's record.
+#[derive(Serialize, ToSchema)]
+pub struct ApiKeyOut {
+    #[schema(format = "uuid")]
+    id: String,
+    /// The key itself: shown at creation, and never again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    name: String,
+    scopes: Vec<&'static str>,
+    #[schema(format = DateTime)]
+    created_at: String,
+    #[schema(format = DateTime)]
+    expires_at: Option<String>,
+}
+
+impl From<ApiKey> for ApiKeyOut {
+    fn from(key: ApiKey) -> Self {
+        Self {
+            id: key.id.to_string(),
+            key: None,
+            name: key.name,
+            scopes: key.scopes.iter().map(Scope::as_str).collect(),
+            created_at: key.created_at.to_string(),
+            expires_at: key.expires_at.map(|at| at.to_string()),
+        }
+    }
+}
+
+/// A key to make.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApiKeyIn {
+    /// Shown to people.
+    #[schema(value_type = String, required = true)]
+    name: Option<String>,
+    /// Some of `publish`, `read`, `manage`, `admin`.
+    #[schema(value_type = Vec<String>, required = true)]
+    scopes: Option<Vec<String>>,
+    /// From when on it is refused, RFC 3339; never if absent.
+    #[schema(format = DateTime)]
+    expires_at: Option<String>,
+}
+
+/// Makes a key of the organization. The key is shown in this answer only.
+#[utoipa::path(
+    post, path = "/v1/api-keys", tag = "api keys", operation_id = "create_api_key", request_body = ApiKeyIn,
+    security(("api_key" = ["manage"])),
+    responses((status = 201, description = "Made", body = ApiKeyOut), ChangeProblems),
+)]
+pub async fn create(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    JsonBody(asked): JsonBody<ApiKeyIn>,
+) -> Result<Response, ApiError> {
+    let expires_at = match asked.expires_at.as_deref().map(Timestamp::parse_rfc3339) {
+        Some(None) => return Err(ApiError::invalid(vec![Fault::new("expires_at", "must be RFC 3339, as in 2026-01-31T12:00:00Z")])),
+        Some(at) => at,
+        None => None,
+    };
+    let new = NewApiKey { name: asked.name, scopes: asked.scopes.unwrap_or_default(), expires_at };
+    let make = async move { api_keys::create(&api.line, caller.organization, caller.scopes, new).await };
+    let (key, text) = to_the_end(make).await??;
+    Ok(json(StatusCode::CREATED, &ApiKeyOut { key: Some(text.expose().clone()), ..ApiKeyOut::from(key) }))
+}
+
+/// Lists the organization's keys, newest first, without their text.
+#[utoipa::path(
+    get, path = "/v1/api-keys", tag = "api keys", operation_id = "list_api_keys", params(PageQuery), security(("api_key" = ["read"])),
+    responses((status = 200, description = "A page of keys", body = List<ApiKeyOut>), ReadProblems),
+)]
+pub async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(query): Params<PageQuery>) -> Result<Response, ApiError> {
+    let page = query.read()?.fetch(|page| api.line.ports.directory.api_keys(caller.organization, page)).await?;
+    Ok(json(StatusCode::OK, &List::from(page.map(ApiKeyOut::from))))
+}
+
+/// Revokes a key: it is refused from the next request on. Only an admin key may revoke an admin key.
+#[utoipa::path(
+    delete, path = "/v1/api-keys/{id}", tag = "api keys", operation_id = "revoke_api_key",
+    params(("id" = String, Path, description = "The key's id")), security(("api_key" = ["manage"])),
+    responses((status = 204, description = "Revoked"), ChangeProblems),
+)]
+pub async fn revoke(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    Identified(id): Identified<ApiKeyId>,
+) -> Result<StatusCode, ApiError> {
+    let revoke = async move {
+        api_keys::revoke(&api.line, caller.organization, caller.scopes, id).await?;
+        api.keys.forget(id);
+        Ok::<_, ApiError>(StatusCode::NO_CONTENT)
+    };
+    to_the_end(revoke).await?
+}

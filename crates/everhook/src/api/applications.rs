@@ -1,0 +1,134 @@
+//! Applications: integrations inside an organization.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use everhook_core::{
+    ids::ApplicationId,
+    manage::applications::{self, ApplicationChange},
+    model::{Application, ApplicationKind},
+};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{
+    Api,
+    access::{MayManage, MayRead},
+    body::JsonBody,
+    error::{ApiError, ChangeProblems, ReadProblems},
+    page::{List, PageQuery},
+    to_the_end,
+    wire::{Field, Named, NoParams, Params, json},
+};
+
+/// One integration inside an organization.
+#[derive(Serialize, ToSchema)]
+pub struct ApplicationOut {
+    #[schema(format = "uuid")]
+    id: String,
+    uid: Option<String>,
+    name: String,
+    /// `default` is meant where a request names none; `operational` carries Everhook's own events; yours are `custom`.
+    kind: &'static str,
+    #[schema(format = DateTime)]
+    created_at: String,
+}
+
+impl From<Application> for ApplicationOut {
+    fn from(application: Application) -> Self {
+        Self {
+            id: application.id.to_string(),
+            uid: application.uid.map(|uid| uid.to_string()),
+            name: application.name,
+            kind: match application.kind {
+                ApplicationKind::Default => "default",
+                ApplicationKind::Operational => "operational",
+                ApplicationKind::Custom => "custom",
+            },
+            created_at: application.created_at.to_string(),
+        }
+    }
+}
+
+/// What an application should be; a change needs only the fields that change.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApplicationIn {
+    /// Shown to people, unique in the organization; needed at creation.
+    #[serde(default)]
+    #[schema(value_type = String, required = false)]
+    name: Field<String>,
+    /// Stands for the id in paths.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    uid: Field<String>,
+}
+
+impl From<ApplicationIn> for ApplicationChange {
+    fn from(asked: ApplicationIn) -> Self {
+        Self { name: asked.name.0, uid: asked.uid.0 }
+    }
+}
+
+/// Makes an application.
+#[utoipa::path(
+    post, path = "/v1/applications", tag = "applications", operation_id = "create_application", request_body = ApplicationIn,
+    security(("api_key" = ["manage"])),
+    responses((status = 201, description = "Made", body = ApplicationOut), ChangeProblems),
+)]
+pub async fn create(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    JsonBody(asked): JsonBody<ApplicationIn>,
+) -> Result<Response, ApiError> {
+    let made = to_the_end(async move { applications::create(&api.line, caller.organization, asked.into()).await }).await??;
+    Ok(json(StatusCode::CREATED, &ApplicationOut::from(made)))
+}
+
+/// Lists the organization's applications, newest first.
+#[utoipa::path(
+    get, path = "/v1/applications", tag = "applications", operation_id = "list_applications", params(PageQuery),
+    security(("api_key" = ["read"])),
+    responses((status = 200, description = "A page of applications", body = List<ApplicationOut>), ReadProblems),
+)]
+pub async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(query): Params<PageQuery>) -> Result<Response, ApiError> {
+    let page = query.read()?.fetch(|page| api.line.ports.directory.applications(caller.organization, page)).await?;
+    Ok(json(StatusCode::OK, &List::from(page.map(ApplicationOut::from))))
+}
+
+/// One application.
+#[utoipa::path(
+    get, path = "/v1/applications/{id}", tag = "applications", operation_id = "get_application",
+    params(("id" = String, Path, description = "The application's id or uid")), security(("api_key" = ["read"])),
+    responses((status = 200, description = "The application", body = ApplicationOut), ReadProblems),
+)]
+pub async fn get(
+    State(api): State<Arc<Api>>,
+    MayRead(caller): MayRead,
+    _query: NoParams,
+    Named(of): Named<ApplicationId>,
+) -> Result<Response, ApiError> {
+    let found = api.line.ports.directory.application(caller.organization, &of).await?;
+    let application = found.ok_or_else(|| ApiError::not_found("application"))?;
+    Ok(json(StatusCode::OK, &ApplicationOut::from(application)))
+}
+
+/// Changes the fields that are sent.
+#[utoipa::path(
+    put, path = "/v1/applications/{id}", tag = "applications", operation_id = "change_application", request_body = ApplicationIn,
+    params(("id" = String, Path, description = "The application's id or uid")), security(("api_key" = ["manage"])),
+    responses((status = 200, description = "Changed", body = ApplicationOut), ChangeProblems),
+)]
+pub async fn change(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    Named(of): Named<ApplicationId>,
+    JsonBody(asked): JsonBody<ApplicationIn>,
+) -> Result<Response, ApiError> {
+    let change = async move { applications::change(&api.line, caller.organization, &of, asked.into()).await };
+    let changed = to_the_end(change).await??;
+    Ok(json(StatusCode::OK, &ApplicationOut::from(changed)))
+}

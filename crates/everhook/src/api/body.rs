@@ -1,0 +1,209 @@
+//! Bodies: read within a bound and a time, then as a JSON object. Counted while they arrive, so that a chunked body cannot cheat.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    body::{Body, HttpBody},
+    extract::{FromRequest, Request},
+};
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, StatusCode, header};
+use http_body_util::BodyExt;
+use serde::{Deserialize, de::DeserializeOwned};
+
+use super::{Api, error::ApiError};
+
+/// How long a body may take to arrive: long enough for a slow line, short enough that holding connections open is no attack.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The largest body of the control plane: an endpoint with all its headers and metadata is well below.
+const CONTROL_BODY_BYTES_MAX: usize = 256 * 1024;
+
+/// How deep JSON may nest: what every parser downstream can be trusted to take.
+const DEPTH_MAX: usize = 128;
+
+/// A body that must be there: a JSON object with known fields only.
+pub struct JsonBody<T>(pub T);
+
+/// A body that may be left out, which means an empty object.
+pub struct OptionalJsonBody<T>(pub T);
+
+/// An object without fields, for routes that take none: what would be ignored is refused.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoFields {}
+
+impl<T: DeserializeOwned> FromRequest<Arc<Api>> for JsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &Arc<Api>) -> Result<Self, ApiError> {
+        let bytes = read_json(request, CONTROL_BODY_BYTES_MAX).await?;
+        parse_object(&bytes).map(Self)
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<Arc<Api>> for OptionalJsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &Arc<Api>) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        let bytes = read(body, CONTROL_BODY_BYTES_MAX).await?;
+        if bytes.is_empty() {
+            return parse_object(b"{}").map(Self);
+        }
+        check_content_type(&parts.headers)?;
+        parse_object(&bytes).map(Self)
+    }
+}
+
+/// Reads a body that says it is JSON.
+pub async fn read_json(request: Request, bytes_max: usize) -> Result<Bytes, ApiError> {
+    check_content_type(request.headers())?;
+    read(request.into_body(), bytes_max).await
+}
+
+/// Reads a JSON object. Arrays are refused, which derived readers would take for the fields in order.
+pub fn parse_object<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, ApiError> {
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    let parsed = serde_json::from_slice(bytes);
+    match parsed {
+        Ok(_) if first != Some(&b'{') => Err(ApiError::bad_request("the body must be a JSON object")),
+        Ok(value) => Ok(value),
+        Err(error) if error.is_data() && first != Some(&b'{') => Err(ApiError::bad_request("the body must be a JSON object")),
+        Err(error) if error.is_data() => Err(ApiError::bad_request(format!("the body cannot be read: {error}"))),
+        Err(error) => Err(ApiError::bad_request(format!("the body is not JSON: {error}"))),
+    }
+}
+
+/// Refuses JSON that nests too deeply. Values that are kept as they came are skipped by the parser without counting.
+pub fn check_depth(json: &str) -> Result<(), ApiError> {
+    let opening = json.bytes().filter(|byte| matches!(byte, b'{' | b'[')).count();
+    if opening <= DEPTH_MAX || depth(json) <= DEPTH_MAX {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!("the JSON nests deeper than {DEPTH_MAX} levels")))
+}
+
+fn depth(json: &str) -> usize {
+    let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+fn check_content_type(headers: &HeaderMap) -> Result<(), ApiError> {
+    let said = headers.get(header::CONTENT_TYPE).map(|value| value.as_bytes());
+    if said == Some(b"application/json") {
+        return Ok(());
+    }
+    let text = said.and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default();
+    let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json")) {
+        return Ok(());
+    }
+    Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send `Content-Type: application/json`"))
+}
+
+async fn read(body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
+    if let Some(size) = body.size_hint().exact()
+        && size > bytes_max as u64
+    {
+        return Err(ApiError::too_large(format!("the body may have at most {bytes_max} bytes, and has {size}")));
+    }
+    match tokio::time::timeout(BODY_TIMEOUT, collect(body, bytes_max)).await {
+        Ok(read) => read,
+        Err(_) => Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")),
+    }
+}
+
+/// Most bodies come in one piece, which is handed on without copying.
+async fn collect(mut body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
+    let mut first = Bytes::new();
+    let mut all: Option<BytesMut> = None;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| ApiError::bad_request("the body broke off before its end"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if first.len() + all.as_ref().map_or(0, BytesMut::len) + data.len() > bytes_max {
+            return Err(ApiError::too_large(format!("the body may have at most {bytes_max} bytes, and has more")));
+        }
+        match &mut all {
+            Some(all) => all.extend_from_slice(&data),
+            None if first.is_empty() => first = data,
+            None => {
+                let mut joined = BytesMut::from(&*std::mem::take(&mut first));
+                joined.extend_from_slice(&data);
+                all = Some(joined);
+            }
+        }
+    }
+    Ok(all.map_or(first, BytesMut::freeze))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depth_is_counted_outside_of_strings_only() {
+        let nested = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
+        assert!(check_depth(&nested(128)).is_ok());
+        assert!(check_depth(&nested(129)).is_err());
+        assert!(check_depth(&format!("{:?}", "[".repeat(1_000))).is_ok());
+        assert!(check_depth(&format!("[{}1]", "[],".repeat(1_000))).is_ok());
+        assert!(check_depth(&format!(r#"["\"{}"]"#, "{".repeat(1_000))).is_ok());
+    }
+
+    #[test]
+    fn only_json_content_types_are_read() {
+        let table = [
+            ("application/json", true),
+            ("Application/JSON; charset=utf-8", true),
+            ("application/cloudevents+json", true),
+            ("text/json", false),
+            ("application/x-www-form-urlencoded", false),
+            ("", false),
+        ];
+        for (value, taken) in table {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CONTENT_TYPE, value.parse().unwrap());
+            assert_eq!(check_content_type(&headers).is_ok(), taken, "{value}");
+        }
+        assert!(check_content_type(&HeaderMap::new()).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_body_is_counted_while_it_arrives() {
+        let chunks = |sizes: &[usize]| {
+            let chunks: Vec<_> = sizes.iter().map(|size| Ok::<_, std::io::Error>(Bytes::from(vec![b'x'; *size]))).collect();
+            Body::from_stream(futures_util::stream::iter(chunks))
+        };
+        assert_eq!(read(chunks(&[5, 5]), 10).await.unwrap().len(), 10);
+        assert_eq!(read(chunks(&[10]), 10).await.unwrap().len(), 10);
+        assert!(read(chunks(&[5, 6]), 10).await.is_err());
+        assert!(read(Body::from(vec![b'x'; 11]), 10).await.is_err());
+        assert!(read(chunks(&[]), 10).await.unwrap().is_empty());
+    }
+
+    #[test]
+    fn an_array_is_not_an_object() {
+        #[derive(serde::Deserialize)]
+        struct One {
+            _a: u8,
+        }
+        for bad in ["[1]", "1", "null", "", " ", "{", "{\"_a\":1", "{\"_a\":1}x", "{\"_a\":1,\"_a\":1}"] {
+            assert!(parse_object::<One>(bad.as_bytes()).is_err(), "{bad}");
+        }
+        assert!(parse_object::<One>(b" {\"_a\":1} ").is_ok());
+    }
+}

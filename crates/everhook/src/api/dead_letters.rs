@@ -1,0 +1,247 @@
+//! Dead letters: what gave up, to be looked at, brought back or thrown away.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use everhook_core::{
+    flow::recall::recall,
+    ids::{DeliveryId, EndpointId, Ref},
+    model::{DeadLetter, DeadLetterStatus},
+    ports::{DeadLetterFilter, Discarded, TimeRange},
+};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::{
+    Api,
+    access::{MayManage, MayRead},
+    body::{NoFields, OptionalJsonBody},
+    deliveries::read_category,
+    error::{ApiError, ChangeProblems, ReadProblems},
+    events::read_event_type,
+    page::{List, PageWish},
+    to_the_end,
+    wire::{Identified, NoParams, Params, json, read, read_time},
+};
+
+/// An event that could not be delivered to an endpoint.
+#[derive(Serialize, ToSchema)]
+pub struct DeadLetterOut {
+    /// The first dead delivery's id.
+    #[schema(format = "uuid")]
+    id: String,
+    /// What gave up: `endpoint`.
+    kind: &'static str,
+    /// `dead`, `retrying`, `resolved` or `discarded`.
+    status: &'static str,
+    /// The newest delivery of this event to this endpoint.
+    #[schema(format = "uuid")]
+    delivery_id: String,
+    #[schema(format = "uuid")]
+    event_id: String,
+    event_type: String,
+    #[schema(format = "uuid")]
+    endpoint_id: String,
+    #[schema(format = "uuid")]
+    application_id: String,
+    /// Why it gave up: `retries_exhausted`, `given_up`, `gone` or `tls_failed`.
+    reason: &'static str,
+    failure_category: &'static str,
+    /// Whether trying again can help without a change at the endpoint.
+    recoverable: bool,
+    last_error: String,
+    /// How many attempts were recorded, over all its deliveries.
+    attempts: u32,
+    /// How many of its deliveries died.
+    failures: u32,
+    url: String,
+    #[schema(format = DateTime)]
+    first_failure_at: String,
+    #[schema(format = DateTime)]
+    last_failure_at: String,
+    #[schema(format = DateTime)]
+    requeued_at: Option<String>,
+}
+
+impl From<DeadLetter> for DeadLetterOut {
+    fn from(letter: DeadLetter) -> Self {
+        Self {
+            id: letter.id.to_string(),
+            kind: "endpoint",
+            status: letter.status.as_str(),
+            delivery_id: letter.last_delivery.to_string(),
+            event_id: letter.event.to_string(),
+            event_type: letter.event_type.as_str().to_owned(),
+            endpoint_id: letter.endpoint.to_string(),
+            application_id: letter.application.to_string(),
+            reason: letter.cause.as_str(),
+            failure_category: letter.failure_category.as_str(),
+            recoverable: letter.recoverable(),
+            attempts: letter.attempts,
+            failures: letter.failures,
+            first_failure_at: letter.first_failure_at.to_string(),
+            last_failure_at: letter.last_failure_at.to_string(),
+            requeued_at: letter.requeued_at.map(|at| at.to_string()),
+            last_error: letter.last_error,
+            url: letter.url,
+        }
+    }
+}
+
+/// Which dead letters to list.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct DeadLetterQuery {
+    /// Of this application, by id or uid.
+    application_id: Option<String>,
+    /// For this endpoint, by id.
+    #[serde(alias = "webhook_id")]
+    endpoint_id: Option<String>,
+    /// Of this type.
+    event_type: Option<String>,
+    /// `dead` (if absent), `retrying`, `resolved` or `discarded`; `any` for all.
+    status: Option<String>,
+    /// Whose last attempt failed so.
+    category: Option<String>,
+    /// That first died at this time or later: RFC 3339 or a date.
+    from: Option<String>,
+    /// That first died before this time: RFC 3339 or a date.
+    to: Option<String>,
+    /// How many rows: 1 to 250, 50 if absent.
+    #[param(value_type = Option<u32>)]
+    limit: Option<String>,
+    /// Where the page stands: from `next_cursor` or `prev_cursor`.
+    cursor: Option<String>,
+    /// How many rows to skip from the newest: 0 to 10,000, not beside `cursor`, which is faster.
+    #[param(value_type = Option<u32>)]
+    offset: Option<String>,
+}
+
+/// Lists dead letters, newest first: those that are `dead`, unless another status is asked for.
+#[utoipa::path(
+    get, path = "/v1/dlq", tag = "dead letters", operation_id = "list_dead_letters", params(DeadLetterQuery), security(("api_key" = ["read"])),
+    responses((status = 200, description = "A page of dead letters", body = List<DeadLetterOut>), ReadProblems),
+)]
+pub async fn list(
+    State(api): State<Arc<Api>>,
+    MayRead(caller): MayRead,
+    Params(query): Params<DeadLetterQuery>,
+) -> Result<Response, ApiError> {
+    let mut faults = Vec::new();
+    let page = PageWish::read(query.limit.as_deref(), query.cursor.as_deref(), query.offset.as_deref(), &mut faults);
+    let endpoint = read(query.endpoint_id.as_deref(), "endpoint_id", &mut faults, read_endpoint);
+    let event_type = read(query.event_type.as_deref(), "event_type", &mut faults, read_event_type);
+    let status = read(query.status.as_deref().or(Some("dead")), "status", &mut faults, read_status).flatten();
+    let category = read(query.category.as_deref(), "category", &mut faults, read_category);
+    let from = read(query.from.as_deref(), "from", &mut faults, read_time);
+    let to = read(query.to.as_deref(), "to", &mut faults, read_time);
+    if !faults.is_empty() {
+        return Err(ApiError::bad_query(faults));
+    }
+    let application = api.filter_application(caller.organization, query.application_id.as_deref()).await?;
+    let endpoint = match endpoint {
+        Some(of) => Some(api.find_endpoint(caller.organization, &of).await?),
+        None => None,
+    };
+    let filter = DeadLetterFilter { application, endpoint, event_type, status, category, died: TimeRange { from, to } };
+    let page = page.fetch(|page| api.line.ports.history.dead_letters(caller.organization, filter.clone(), page)).await?;
+    Ok(json(StatusCode::OK, &List::from(page.map(DeadLetterOut::from))))
+}
+
+/// One dead letter.
+#[utoipa::path(
+    get, path = "/v1/dlq/{id}", tag = "dead letters", operation_id = "get_dead_letter", params(("id" = String, Path, description = "The dead letter's id")),
+    security(("api_key" = ["read"])),
+    responses((status = 200, description = "The dead letter", body = DeadLetterOut), ReadProblems),
+)]
+pub async fn get(
+    State(api): State<Arc<Api>>,
+    MayRead(caller): MayRead,
+    _query: NoParams,
+    Identified(id): Identified<DeliveryId>,
+) -> Result<Response, ApiError> {
+    let found = api.line.ports.history.dead_letter(caller.organization, id).await?;
+    let letter = found.ok_or_else(|| ApiError::not_found("dead letter"))?;
+    Ok(json(StatusCode::OK, &DeadLetterOut::from(letter)))
+}
+
+/// A dead letter that is being retried.
+#[derive(Serialize, ToSchema)]
+pub struct RetryReceipt {
+    /// The new delivery.
+    #[schema(format = "uuid")]
+    delivery_id: String,
+    dead_letter: DeadLetterOut,
+}
+
+/// Brings a dead letter back: a new delivery with fresh attempts, the endpoint's present URL, secret and schedule.
+#[utoipa::path(
+    post, path = "/v1/dlq/{id}/retry", tag = "dead letters", operation_id = "retry_dead_letter", params(("id" = String, Path, description = "The dead letter's id")),
+    security(("api_key" = ["manage"])),
+    responses((status = 202, description = "It is being retried", body = RetryReceipt), ChangeProblems),
+)]
+pub async fn retry(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    Identified(id): Identified<DeliveryId>,
+    _body: OptionalJsonBody<NoFields>,
+) -> Result<Response, ApiError> {
+    let (letter, delivery) = to_the_end(async move { recall(&api.line, caller.organization, id).await }).await??;
+    Ok(json(StatusCode::ACCEPTED, &RetryReceipt { delivery_id: delivery.to_string(), dead_letter: letter.into() }))
+}
+
+/// Says that a dead letter is being retried.
+#[derive(Serialize, ToSchema)]
+pub struct Requeued {
+    requeued: bool,
+}
+
+/// As `POST /v1/dlq/{id}/retry`, under the name and with the answer that some platforms expect.
+#[utoipa::path(
+    post, path = "/api/v1/admin/dlq/{id}/retry", tag = "dead letters", operation_id = "requeue_dead_letter", params(("id" = String, Path, description = "The dead letter's id")),
+    security(("api_key" = ["manage"])),
+    responses((status = 202, description = "It is being retried", body = Requeued), ChangeProblems),
+)]
+pub async fn requeue(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    Identified(id): Identified<DeliveryId>,
+    _body: OptionalJsonBody<NoFields>,
+) -> Result<Response, ApiError> {
+    to_the_end(async move { recall(&api.line, caller.organization, id).await }).await??;
+    Ok(json(StatusCode::ACCEPTED, &Requeued { requeued: true }))
+}
+
+/// Throws a dead letter away. It stays in history as `discarded`.
+#[utoipa::path(
+    delete, path = "/v1/dlq/{id}", tag = "dead letters", operation_id = "discard_dead_letter", params(("id" = String, Path, description = "The dead letter's id")),
+    security(("api_key" = ["manage"])),
+    responses((status = 204, description = "Discarded"), ChangeProblems),
+)]
+pub async fn discard(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    Identified(id): Identified<DeliveryId>,
+) -> Result<StatusCode, ApiError> {
+    match api.line.ports.history.discard(caller.organization, id).await? {
+        Discarded::Discarded => Ok(StatusCode::NO_CONTENT),
+        Discarded::NotFound => Err(ApiError::not_found("dead letter")),
+        Discarded::NotDead(status) => Err(ApiError::new(StatusCode::CONFLICT, format!("the dead letter is {}, not dead", status.as_str()))),
+    }
+}
+
+fn read_endpoint(text: &str) -> Result<Ref<EndpointId>, String> {
+    Ref::parse(text).ok_or_else(|| "must be an endpoint's id or uid".to_owned())
+}
+
+fn read_status(text: &str) -> Result<Option<DeadLetterStatus>, String> {
+    if text == "any" {
+        return Ok(None);
+    }
+    DeadLetterStatus::parse(text).map(Some).ok_or_else(|| "must be one of dead, retrying, resolved, discarded, any".to_owned())
+}

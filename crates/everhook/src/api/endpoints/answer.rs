@@ -1,0 +1,170 @@
+//! An endpoint as clients see it.
+
+use std::time::Duration;
+
+use everhook_core::{
+    manage::endpoints::{Revealed, key_kind},
+    model::{Backoff, Endpoint, EndpointState, RetrySchedule, Scope, Scopes, SigningKey, Strategy},
+    policy::presets,
+};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::super::{Api, error::ApiError};
+
+/// Stands for a value that the caller may not see.
+const HIDDEN: &str = "***";
+
+/// A URL that gets events.
+#[derive(Serialize, ToSchema)]
+pub struct EndpointOut {
+    #[schema(format = "uuid")]
+    id: String,
+    #[schema(format = "uuid")]
+    application_id: String,
+    uid: Option<String>,
+    name: Option<String>,
+    description: Option<String>,
+    url: String,
+    event_types: Vec<String>,
+    /// Shown at creation; later by `GET …/secret`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+    /// Added to every request. Names are shown to all; values, which may be credentials, to keys that may manage, and as `***` to others.
+    #[serde(serialize_with = "as_object")]
+    #[schema(value_type = std::collections::BTreeMap<String, String>)]
+    headers: Vec<(String, String)>,
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Box<RawValue>>,
+    /// The name of its retry schedule; null if it has numbers of its own.
+    retry_schedule: Option<String>,
+    retry_config: Option<RetryConfigOut>,
+    timeout_ms: Option<u64>,
+    timeout_growth_factor: f64,
+    max_concurrency: u32,
+    signature_style: &'static str,
+    /// `hmac` or `ed25519`.
+    signature_key: &'static str,
+    payload_style: &'static str,
+    enabled: bool,
+    /// Who disabled it: `by_owner`, or `gone` after a `410 Gone`.
+    disabled_reason: Option<&'static str>,
+    #[schema(format = DateTime)]
+    disabled_at: Option<String>,
+    #[schema(format = DateTime)]
+    created_at: String,
+    #[schema(format = DateTime)]
+    updated_at: String,
+}
+
+/// A retry schedule with numbers of its own.
+#[derive(Serialize, ToSchema)]
+pub struct RetryConfigOut {
+    max_attempts: u32,
+    base_delay_ms: u64,
+    max_delay_ms: u64,
+    backoff_multiplier: f64,
+    timeout_ms: Option<u64>,
+}
+
+/// What signs an endpoint's requests.
+#[derive(Serialize, ToSchema)]
+pub struct SecretOut {
+    /// Signs from now on.
+    secret: String,
+    /// What a receiver needs to verify, if that is not the secret itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    public_key: Option<String>,
+    /// Signs beside it while a rotation's grace lasts.
+    previous: Option<PreviousSecretOut>,
+}
+
+/// The secret that was replaced.
+#[derive(Serialize, ToSchema)]
+pub struct PreviousSecretOut {
+    secret: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    public_key: Option<String>,
+    /// When it stops to sign.
+    #[schema(format = DateTime)]
+    expires_at: String,
+}
+
+impl EndpointOut {
+    /// Renders an endpoint for a caller with these scopes, without its secret.
+    pub async fn new(api: &Api, endpoint: Endpoint, scopes: Scopes) -> Result<Self, ApiError> {
+        let schedule = api.line.catalog.schedule(endpoint.retry_schedule).await?;
+        let is_preset = presets::NAMES.contains(&schedule.name.0.as_str());
+        let (disabled_at, disabled_reason) = match endpoint.state {
+            EndpointState::Enabled => (None, None),
+            EndpointState::Disabled { at, reason } => (Some(at.to_string()), Some(reason.as_str())),
+            EndpointState::Deleted { at } => (Some(at.to_string()), None),
+        };
+        Ok(Self {
+            signature_key: key_kind(&api.line, &endpoint)?,
+            id: endpoint.id.to_string(),
+            application_id: endpoint.application.to_string(),
+            uid: endpoint.uid.map(|uid| uid.to_string()),
+            name: endpoint.name,
+            description: endpoint.description,
+            url: endpoint.target.written,
+            event_types: endpoint.event_types.iter().map(ToString::to_string).collect(),
+            secret: None,
+            headers: if scopes.allow(Scope::Manage) { endpoint.headers } else { without_values(endpoint.headers) },
+            metadata: endpoint.metadata.and_then(|text| RawValue::from_string(text).ok()),
+            retry_schedule: is_preset.then(|| schedule.name.0.clone()),
+            retry_config: if is_preset { None } else { retry_config(&schedule) },
+            timeout_ms: endpoint.timeout.map(millis),
+            timeout_growth_factor: endpoint.timeout_growth_factor,
+            max_concurrency: endpoint.max_concurrency,
+            signature_style: endpoint.signature_style.as_str(),
+            payload_style: endpoint.payload_style.as_str(),
+            enabled: endpoint.state == EndpointState::Enabled,
+            disabled_reason,
+            disabled_at,
+            created_at: endpoint.created_at.to_string(),
+            updated_at: endpoint.updated_at.to_string(),
+        })
+    }
+}
+
+impl From<Revealed> for SecretOut {
+    fn from(revealed: Revealed) -> Self {
+        let text = |key: &SigningKey| key.text().expose().clone();
+        Self {
+            secret: text(&revealed.current),
+            public_key: revealed.current.public_text(),
+            previous: revealed.previous.map(|(key, until)| PreviousSecretOut {
+                secret: text(&key),
+                public_key: key.public_text(),
+                expires_at: until.to_string(),
+            }),
+        }
+    }
+}
+
+fn retry_config(schedule: &RetrySchedule) -> Option<RetryConfigOut> {
+    match &schedule.strategy {
+        Strategy::Exponential(Backoff::Growing { base, multiplier, max }) => Some(RetryConfigOut {
+            max_attempts: schedule.max_attempts,
+            base_delay_ms: millis(*base),
+            max_delay_ms: millis(*max),
+            backoff_multiplier: *multiplier,
+            timeout_ms: schedule.timeout.map(millis),
+        }),
+        _ => None,
+    }
+}
+
+fn without_values(headers: Vec<(String, String)>) -> Vec<(String, String)> {
+    headers.into_iter().map(|(name, _)| (name, HIDDEN.to_owned())).collect()
+}
+
+fn as_object<S: Serializer>(headers: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(headers.iter().map(|(name, value)| (name, value)))
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,216 @@
+//! Endpoints, also under `/v1/webhooks` and `/v1/subscriptions`.
+
+mod answer;
+mod request;
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use everhook_core::{ids::EndpointId, manage::endpoints, model::Page, ports::EndpointFilter};
+use http::StatusCode;
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use self::{
+    answer::{EndpointOut, SecretOut},
+    request::{EndpointIn, RotationIn},
+};
+use super::{
+    Api,
+    access::{MayManage, MayRead},
+    body::{JsonBody, NoFields, OptionalJsonBody},
+    deliveries,
+    error::{ApiError, ChangeProblems, ReadProblems},
+    events::read_event_type,
+    page::{List, PageWish},
+    publish::Receipt,
+    to_the_end,
+    wire::{Named, NoParams, Params, json, read},
+};
+
+/// The routes, without what stands before them.
+pub fn routes() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::default()
+        .routes(routes!(create, list))
+        .routes(routes!(get, change, delete))
+        .routes(routes!(deliveries::list_endpoint_deliveries))
+        .routes(routes!(reveal))
+        .routes(routes!(rotate))
+        .routes(routes!(test))
+}
+
+/// Which endpoints to list.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct EndpointQuery {
+    /// Of this application, by id or uid.
+    application_id: Option<String>,
+    /// Those that are enabled (`true`), or that are not (`false`). `active` is understood too.
+    #[serde(alias = "active", alias = "is_enabled")]
+    #[param(value_type = Option<bool>)]
+    enabled: Option<String>,
+    /// That get events of this type.
+    event_type: Option<String>,
+    /// How many rows: 1 to 250, 50 if absent.
+    #[param(value_type = Option<u32>)]
+    limit: Option<String>,
+    /// Where the page stands: from `next_cursor` or `prev_cursor`.
+    cursor: Option<String>,
+    /// How many rows to skip from the newest: 0 to 10,000, not beside `cursor`, which is faster.
+    #[param(value_type = Option<u32>)]
+    offset: Option<String>,
+}
+
+/// Makes an endpoint. Its secret is in the answer.
+#[utoipa::path(
+    post, path = "", tag = "endpoints", operation_id = "create_endpoint", request_body = EndpointIn, security(("api_key" = ["manage"])),
+    responses((status = 201, description = "Made", body = EndpointOut), ChangeProblems),
+)]
+async fn create(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    JsonBody(asked): JsonBody<EndpointIn>,
+) -> Result<Response, ApiError> {
+    let new = asked.into_new()?;
+    let make = async move {
+        let (endpoint, secret) = endpoints::create(&api.line, &api.targets, caller.organization, new).await?;
+        let mut out = EndpointOut::new(&api, endpoint, caller.scopes).await?;
+        out.secret = Some(secret.expose().clone());
+        Ok::<_, ApiError>(out)
+    };
+    Ok(json(StatusCode::CREATED, &to_the_end(make).await??))
+}
+
+/// Lists the organization's endpoints, newest first. The values of custom headers are shown to keys that may manage; others see `***`.
+#[utoipa::path(
+    get, path = "", tag = "endpoints", operation_id = "list_endpoints", params(EndpointQuery), security(("api_key" = ["read"])),
+    responses((status = 200, description = "A page of endpoints", body = List<EndpointOut>), ReadProblems),
+)]
+async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(query): Params<EndpointQuery>) -> Result<Response, ApiError> {
+    let mut faults = Vec::new();
+    let page = PageWish::read(query.limit.as_deref(), query.cursor.as_deref(), query.offset.as_deref(), &mut faults);
+    let enabled =
+        read(query.enabled.as_deref(), "enabled", &mut faults, |text| text.parse::<bool>().map_err(|_| "must be true or false".to_owned()));
+    let event_type = read(query.event_type.as_deref(), "event_type", &mut faults, read_event_type);
+    if !faults.is_empty() {
+        return Err(ApiError::bad_query(faults));
+    }
+    let application = api.filter_application(caller.organization, query.application_id.as_deref()).await?;
+    let filter = EndpointFilter { application, enabled, event_type };
+    let found = page.fetch(|page| api.line.ports.directory.endpoints(caller.organization, filter.clone(), page)).await?;
+    let Page { rows, next, prev } = found;
+    let mut out = Vec::with_capacity(rows.len());
+    for endpoint in rows {
+        out.push(EndpointOut::new(&api, endpoint, caller.scopes).await?);
+    }
+    Ok(json(StatusCode::OK, &List::from(Page { rows: out, next, prev })))
+}
+
+/// One endpoint. The values of its custom headers are shown to keys that may manage; others see `***`.
+#[utoipa::path(
+    get, path = "/{id}", tag = "endpoints", operation_id = "get_endpoint",
+    params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["read"])),
+    responses((status = 200, description = "The endpoint", body = EndpointOut), ReadProblems),
+)]
+async fn get(
+    State(api): State<Arc<Api>>,
+    MayRead(caller): MayRead,
+    _query: NoParams,
+    Named(of): Named<EndpointId>,
+) -> Result<Response, ApiError> {
+    let endpoint = endpoints::find(&api.line, caller.organization, &of).await?;
+    Ok(json(StatusCode::OK, &EndpointOut::new(&api, endpoint, caller.scopes).await?))
+}
+
+/// Changes the fields that are sent.
+#[utoipa::path(
+    put, path = "/{id}", tag = "endpoints", operation_id = "change_endpoint", request_body = EndpointIn,
+    params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["manage"])),
+    responses((status = 200, description = "Changed", body = EndpointOut), ChangeProblems),
+)]
+async fn change(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    Named(of): Named<EndpointId>,
+    JsonBody(asked): JsonBody<EndpointIn>,
+) -> Result<Response, ApiError> {
+    // Whether it exists comes first: a stranger's id is not found, whatever else is wrong with the request.
+    let found = endpoints::find(&api.line, caller.organization, &of).await?;
+    let asked = asked.into_change()?;
+    let change = async move {
+        let endpoint = endpoints::change(&api.line, &api.targets, found, asked).await?;
+        EndpointOut::new(&api, endpoint, caller.scopes).await
+    };
+    Ok(json(StatusCode::OK, &to_the_end(change).await??))
+}
+
+/// Deletes an endpoint. What waits for it is cancelled; its history stays.
+#[utoipa::path(
+    delete, path = "/{id}", tag = "endpoints", operation_id = "delete_endpoint",
+    params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["manage"])),
+    responses((status = 204, description = "Deleted"), ChangeProblems),
+)]
+async fn delete(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    Named(of): Named<EndpointId>,
+) -> Result<StatusCode, ApiError> {
+    to_the_end(async move { endpoints::delete(&api.line, caller.organization, &of).await }).await??;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Shows what signs an endpoint's requests.
+#[utoipa::path(
+    get, path = "/{id}/secret", tag = "endpoints", operation_id = "get_endpoint_secret",
+    params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["manage"])),
+    responses((status = 200, description = "The secret", body = SecretOut), ReadProblems),
+)]
+async fn reveal(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    Named(of): Named<EndpointId>,
+) -> Result<Response, ApiError> {
+    let revealed = endpoints::reveal(&api.line, caller.organization, &of).await?;
+    Ok(json(StatusCode::OK, &SecretOut::from(revealed)))
+}
+
+/// Replaces the secret. Both sign until the grace ends; meanwhile it cannot be rotated again.
+#[utoipa::path(
+    post, path = "/{id}/secret/rotate", tag = "endpoints", operation_id = "rotate_endpoint_secret", request_body = Option<RotationIn>,
+    params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["manage"])),
+    responses((status = 200, description = "Rotated", body = SecretOut), ChangeProblems),
+)]
+async fn rotate(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    Named(of): Named<EndpointId>,
+    OptionalJsonBody(asked): OptionalJsonBody<RotationIn>,
+) -> Result<Response, ApiError> {
+    let rotation = asked.into_rotation()?;
+    let rotate = async move { endpoints::rotate_secret(&api.line, caller.organization, &of, rotation).await };
+    Ok(json(StatusCode::OK, &SecretOut::from(to_the_end(rotate).await??)))
+}
+
+/// Sends a sample event of the type `endpoint.test` to this endpoint alone.
+#[utoipa::path(
+    post, path = "/{id}/test", tag = "endpoints", operation_id = "test_endpoint",
+    params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["manage"])),
+    responses((status = 202, description = "Published", body = Receipt), ChangeProblems),
+)]
+async fn test(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    Named(of): Named<EndpointId>,
+    _body: OptionalJsonBody<NoFields>,
+) -> Result<Response, ApiError> {
+    let published = to_the_end(async move { endpoints::test(&api.line, caller.organization, &of).await }).await??;
+    Ok(json(StatusCode::ACCEPTED, &Receipt::from(published)))
+}

@@ -1,0 +1,289 @@
+//! An endpoint as clients write it. The spellings of other platforms are understood; ours are used in answers.
+
+use std::{fmt, time::Duration};
+
+use everhook_core::{
+    manage::{
+        Change, Fault,
+        endpoints::{EndpointChange, NewEndpoint, Rotation},
+    },
+    model::Secret,
+    policy::presets::RetryConfig,
+};
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::super::{
+    body::check_depth,
+    error::ApiError,
+    wire::{Field, Object},
+};
+
+/// How long the old secret signs beside the new one, if nothing is said: a day.
+const GRACE_SECONDS_DEFAULT: i64 = 86_400;
+
+/// What an endpoint should be. A change needs only the fields that change; null brings a field back to its default.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EndpointIn {
+    /// Where events go; needed at creation.
+    #[serde(default)]
+    #[schema(value_type = String, required = false, example = "https://example.com/webhooks")]
+    url: Field<String>,
+    /// Which events it gets: types, families (`order.*`) or `*`; needed at creation. `events` is understood too.
+    #[serde(default, alias = "events")]
+    #[schema(value_type = Vec<String>, required = false, example = json!(["order.*"]))]
+    event_types: Field<Vec<String>>,
+    /// Shown to people.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    name: Field<String>,
+    /// Stands for the id in paths.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    uid: Field<String>,
+    /// Shown to people.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    description: Field<String>,
+    /// The application whose events it gets, by id or uid; the default one if absent. At creation only.
+    #[serde(default)]
+    application_id: Option<String>,
+    /// What signs its requests; made if absent. At creation only: later it is rotated.
+    #[serde(default)]
+    secret: Option<String>,
+    /// What kind of secret is made: `hmac` (if absent) or `ed25519`. At creation only.
+    #[serde(default)]
+    signature_key: Option<String>,
+    /// Added to every request.
+    #[serde(default)]
+    #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]
+    headers: Field<Headers>,
+    /// Your own data about it: an object, kept byte for byte.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    metadata: Field<Box<RawValue>>,
+    /// When failed deliveries are tried again: the name of a retry schedule.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, example = "standard")]
+    retry_schedule: Field<String>,
+    /// The same, as the preset `backoff` with numbers of your own.
+    #[serde(default)]
+    #[schema(value_type = Option<RetryConfigIn>)]
+    retry_config: Field<Object<RetryConfigIn>>,
+    /// How long one attempt may take: 100 to 60,000; 15,000 if neither this nor the schedule says.
+    #[serde(default)]
+    #[schema(value_type = Option<u32>, minimum = 100, maximum = 60_000)]
+    timeout_ms: Field<i64>,
+    /// The factor by which each further attempt may take longer: 1 to 10.
+    #[serde(default)]
+    #[schema(value_type = Option<f64>, minimum = 1, maximum = 10)]
+    timeout_growth_factor: Field<f64>,
+    /// How many requests may be under way at once: 1 to 1,000; 5 if absent.
+    #[serde(default)]
+    #[schema(value_type = Option<u32>, minimum = 1, maximum = 1_000)]
+    max_concurrency: Field<i64>,
+    /// How `X-Webhook-Signature` is written: `timestamped` (if absent), `sha256` or `hex`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    signature_style: Field<String>,
+    /// What the body is: `envelope` (if absent) or `raw`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    payload_style: Field<String>,
+    /// Whether it gets events. `active` and `is_enabled` are understood too.
+    #[serde(default, alias = "active", alias = "is_enabled")]
+    #[schema(value_type = bool, required = false)]
+    enabled: Field<bool>,
+}
+
+/// The preset `backoff` with numbers of your own.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RetryConfigIn {
+    /// 1 to 100, the first included.
+    max_attempts: Option<i64>,
+    /// The first delay: 1 s to 1 week.
+    base_delay_ms: Option<i64>,
+    /// The longest delay: 1 s to 1 week.
+    max_delay_ms: Option<i64>,
+    /// The factor from one delay to the next: 1 to 10.
+    backoff_multiplier: Option<f64>,
+    /// How long one attempt may take, where the endpoint does not say: 100 to 60,000.
+    timeout_ms: Option<i64>,
+    /// As the endpoint's own field, which wins.
+    timeout_growth_factor: Option<f64>,
+}
+
+/// A wish to replace an endpoint's secret.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RotationIn {
+    /// How long the old secret signs beside the new one: 0 to 2,592,000; 86,400 if absent.
+    #[serde(default)]
+    #[schema(value_type = Option<u32>, minimum = 0, maximum = 2_592_000)]
+    grace_seconds: Option<i64>,
+    /// The new secret; made if absent.
+    #[serde(default)]
+    secret: Option<String>,
+}
+
+impl EndpointIn {
+    /// As a wish for a new endpoint.
+    pub fn into_new(mut self) -> Result<NewEndpoint, ApiError> {
+        let application = self.application_id.take();
+        let secret = self.secret.take().map(Secret::new);
+        let signature_key = self.signature_key.take();
+        Ok(NewEndpoint { application, secret, signature_key, settings: self.into_settings()? })
+    }
+
+    /// As a wish to change one. What can be said at creation only is refused, not ignored.
+    pub fn into_change(self) -> Result<EndpointChange, ApiError> {
+        let fixed = [
+            ("application_id", self.application_id.is_some(), "cannot be changed"),
+            ("secret", self.secret.is_some(), "is changed by `POST …/secret/rotate`"),
+            ("signature_key", self.signature_key.is_some(), "is changed by rotating to a secret of the other kind"),
+        ];
+        let faults: Vec<Fault> =
+            fixed.into_iter().filter(|(_, given, _)| *given).map(|(field, _, reason)| Fault::new(field, reason)).collect();
+        if faults.is_empty() { self.into_settings() } else { Err(ApiError::invalid(faults)) }
+    }
+
+    fn into_settings(self) -> Result<EndpointChange, ApiError> {
+        if let Change::Set(metadata) = &self.metadata.0 {
+            check_depth(metadata.get())?;
+        }
+        let nested_growth = match &self.retry_config.0 {
+            Change::Set(Object(config)) => config.timeout_growth_factor.map_or(Change::Keep, Change::Set),
+            _ => Change::Keep,
+        };
+        Ok(EndpointChange {
+            url: self.url.0,
+            event_types: self.event_types.0,
+            name: self.name.0,
+            uid: self.uid.0,
+            description: self.description.0,
+            headers: self.headers.map(|headers| headers.0),
+            metadata: self.metadata.map(|metadata| metadata.get().to_owned()),
+            retry_schedule: self.retry_schedule.0,
+            retry_config: self.retry_config.map(|Object(config)| config.into()),
+            timeout: self.timeout_ms.map(millis),
+            timeout_growth_factor: match self.timeout_growth_factor.0 {
+                Change::Keep => nested_growth,
+                own => own,
+            },
+            max_concurrency: self.max_concurrency.map(|n| u64::try_from(n).unwrap_or(0)),
+            signature_style: self.signature_style.0,
+            payload_style: self.payload_style.0,
+            enabled: self.enabled.0,
+        })
+    }
+}
+
+impl From<RetryConfigIn> for RetryConfig {
+    fn from(config: RetryConfigIn) -> Self {
+        Self {
+            max_attempts: config.max_attempts.map(|n| u32::try_from(n.max(0)).unwrap_or(u32::MAX)),
+            base_delay: config.base_delay_ms.map(millis),
+            max_delay: config.max_delay_ms.map(millis),
+            backoff_multiplier: config.backoff_multiplier,
+            timeout: config.timeout_ms.map(millis),
+        }
+    }
+}
+
+impl RotationIn {
+    /// As the use case takes it.
+    pub fn into_rotation(self) -> Result<Rotation, ApiError> {
+        let Ok(seconds) = u64::try_from(self.grace_seconds.unwrap_or(GRACE_SECONDS_DEFAULT)) else {
+            return Err(ApiError::invalid(vec![Fault::new("grace_seconds", "must not be negative")]));
+        };
+        Ok(Rotation { grace: Duration::from_secs(seconds), secret: self.secret.map(Secret::new) })
+    }
+}
+
+/// A negative number becomes none at all, which every rule about a length of time refuses.
+fn millis(n: i64) -> Duration {
+    Duration::from_millis(u64::try_from(n).unwrap_or(0))
+}
+
+/// Headers as an object of texts, in the order in which they were written.
+struct Headers(Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Headers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(HeadersVisitor)
+    }
+}
+
+struct HeadersVisitor;
+
+impl<'de> Visitor<'de> for HeadersVisitor {
+    type Value = Headers;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of header names and values")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Headers, M::Error> {
+        let mut headers = Vec::new();
+        while let Some(header) = map.next_entry()? {
+            headers.push(header);
+        }
+        Ok(Headers(headers))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::super::body::parse_object, *};
+
+    fn settings(json: &str) -> EndpointChange {
+        parse_object::<EndpointIn>(json.as_bytes()).ok().unwrap().into_new().ok().unwrap().settings
+    }
+
+    #[test]
+    fn the_spellings_of_other_platforms_are_understood() {
+        let asked = settings(r#"{"events":["a"],"is_enabled":false,"retry_config":{"max_attempts":3,"timeout_growth_factor":2.0}}"#);
+        assert_eq!(asked.event_types, Change::Set(vec!["a".to_owned()]));
+        assert_eq!(asked.enabled, Change::Set(false));
+        assert_eq!(asked.timeout_growth_factor, Change::Set(2.0));
+        assert_eq!(settings(r#"{"active":true}"#).enabled, Change::Set(true));
+    }
+
+    #[test]
+    fn absent_is_not_null() {
+        assert_eq!(settings("{}").name, Change::Keep);
+        assert_eq!(settings(r#"{"name":null}"#).name, Change::Clear);
+        assert_eq!(settings(r#"{"metadata":null}"#).metadata, Change::Clear);
+        assert_eq!(settings(r#"{"metadata":{"a": 1.0}}"#).metadata, Change::Set(r#"{"a": 1.0}"#.to_owned()));
+    }
+
+    #[test]
+    fn what_is_not_known_or_has_the_wrong_type_is_refused() {
+        for bad in [
+            r#"{"labels":{}}"#,
+            r#"{"url":1}"#,
+            r#"{"events":[],"event_types":[]}"#,
+            r#"{"retry_config":[1]}"#,
+            r#"{"retry_config":{"retries":1}}"#,
+            r#"{"headers":[["a","b"]]}"#,
+            r#"{"headers":{"a":1}}"#,
+            r#"{"max_concurrency":1.5}"#,
+            r#"{"enabled":"yes"}"#,
+        ] {
+            assert!(parse_object::<EndpointIn>(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_belongs_to_creation_is_not_changed() {
+        for fixed in [r#"{"secret":"s"}"#, r#"{"application_id":"a"}"#, r#"{"signature_key":"hmac"}"#] {
+            assert!(parse_object::<EndpointIn>(fixed.as_bytes()).ok().unwrap().into_change().is_err(), "{fixed}");
+        }
+    }
+}

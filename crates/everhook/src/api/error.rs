@@ -1,0 +1,245 @@
+//! Errors as clients see them: RFC 9457 problem JSON. Every error of the core becomes one here, by an explicit conversion.
+//!
+//! A problem says what to change, never what our code looks like: no stack trace, no library's error, no secret.
+
+use std::{collections::BTreeMap, error::Error};
+
+use axum::{
+    body::Body,
+    response::{IntoResponse, Response},
+};
+use everhook_core::{
+    flow::{publish::PublishError, recall::RecallError},
+    manage::{Fault, Refusal, endpoints::TrialError},
+    ports::StoreError,
+};
+use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
+use utoipa::{
+    IntoResponses, ToSchema,
+    openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder},
+};
+
+/// What is named in every problem's `type`, before its code.
+const TYPE_PREFIX: &str = "urn:everhook:problem:";
+
+/// How long a client should wait before it tries again, in seconds: overload and restarts pass quickly.
+const RETRY_AFTER_SECONDS: u32 = 1;
+
+/// An error on its way to the client.
+#[derive(Clone, Debug)]
+pub struct ApiError {
+    status: StatusCode,
+    detail: String,
+    errors: Vec<Fault>,
+}
+
+/// What went wrong (RFC 9457).
+#[derive(Serialize, ToSchema)]
+pub struct Problem {
+    /// Names the kind of problem.
+    #[serde(rename = "type")]
+    #[schema(example = "urn:everhook:problem:unprocessable-entity")]
+    kind: String,
+    /// The kind of problem, in words.
+    title: &'static str,
+    /// The HTTP status.
+    #[schema(example = 422)]
+    status: u16,
+    /// What was wrong with this request.
+    detail: String,
+    /// Every field that was not acceptable.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    errors: Vec<FieldProblem>,
+}
+
+/// What is wrong with one field.
+#[derive(Serialize, ToSchema)]
+struct FieldProblem {
+    /// The field.
+    #[schema(example = "url")]
+    field: String,
+    /// What would be right.
+    #[schema(example = "must begin with `https://`")]
+    reason: String,
+}
+
+impl ApiError {
+    /// Any status with words of its own.
+    pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self { status, detail: detail.into(), errors: Vec::new() }
+    }
+
+    /// 400: the request is not what this route reads.
+    pub fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, detail)
+    }
+
+    /// 400: some query parameters cannot be read.
+    pub fn bad_query(errors: Vec<Fault>) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, detail: "some query parameters are not acceptable".to_owned(), errors }
+    }
+
+    /// 404: there is nothing by this name, or it is somebody else's.
+    pub fn not_found(noun: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, format!("there is no such {noun}"))
+    }
+
+    /// 413, naming what is allowed and what came.
+    pub fn too_large(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
+    }
+
+    /// 422: well-formed, not acceptable; every fault is listed.
+    pub fn invalid(errors: Vec<Fault>) -> Self {
+        Self { status: StatusCode::UNPROCESSABLE_ENTITY, detail: "some fields are not acceptable".to_owned(), errors }
+    }
+
+    /// 500, for a fault of ours; the log has the cause.
+    pub fn internal() -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "Everhook failed to answer; its log says why")
+    }
+
+    /// The body, also for one item of a batch.
+    pub fn into_problem(self) -> Problem {
+        let title = self.status.canonical_reason().unwrap_or("Error");
+        let code = title.to_ascii_lowercase().replace(' ', "-");
+        let field = |fault: Fault| FieldProblem { field: fault.field, reason: fault.reason };
+        Problem {
+            kind: format!("{TYPE_PREFIX}{code}"),
+            title,
+            status: self.status.as_u16(),
+            detail: self.detail,
+            errors: self.errors.into_iter().map(field).collect(),
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let status = self.status;
+        let body = serde_json::to_vec(&self.into_problem()).expect("a problem is texts and numbers");
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        match status {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));
+            }
+            StatusCode::UNAUTHORIZED => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable(_) | StoreError::Conflict => {
+                tracing::warn!(error = &error as &dyn Error, "a request was refused because the store did not take it");
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "the store is not available: try again")
+            }
+            StoreError::Corrupt(_) => {
+                tracing::error!(error = &error as &dyn Error, "the store holds something that cannot be true");
+                Self::internal()
+            }
+        }
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Invalid(faults) => Self::invalid(faults),
+            Refusal::NotFound(noun) => Self::not_found(&noun.to_string()),
+            Refusal::Forbidden(words) => Self::new(StatusCode::FORBIDDEN, words),
+            Refusal::Conflict(words) => Self::new(StatusCode::CONFLICT, words),
+            Refusal::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<PublishError> for ApiError {
+    fn from(error: PublishError) -> Self {
+        match error {
+            PublishError::NoSuchApplication => {
+                Self::invalid(vec![Fault::new("application_id", "names no application of this organization")])
+            }
+            PublishError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<TrialError> for ApiError {
+    fn from(error: TrialError) -> Self {
+        match error {
+            TrialError::Refused(refusal) => refusal.into(),
+            TrialError::Publish(error) => error.into(),
+        }
+    }
+}
+
+impl From<RecallError> for ApiError {
+    fn from(error: RecallError) -> Self {
+        match error {
+            RecallError::NotFound => Self::not_found("dead letter"),
+            RecallError::NotDead(_) | RecallError::EndpointClosed => Self::new(StatusCode::CONFLICT, error.to_string()),
+            RecallError::Store(error) => error.into(),
+        }
+    }
+}
+
+/// The problems of routes that read, for the OpenAPI document.
+pub struct ReadProblems;
+
+/// The problems of routes that change something.
+pub struct ChangeProblems;
+
+/// The problems of routes that publish.
+pub struct PublishProblems;
+
+impl IntoResponses for ReadProblems {
+    fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
+        problem_responses(&[400, 401, 403, 404, 503])
+    }
+}
+
+impl IntoResponses for ChangeProblems {
+    fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
+        problem_responses(&[400, 401, 403, 404, 408, 409, 413, 415, 422, 503])
+    }
+}
+
+impl IntoResponses for PublishProblems {
+    fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
+        problem_responses(&[400, 401, 403, 404, 408, 413, 415, 422, 503])
+    }
+}
+
+fn problem_responses(statuses: &[u16]) -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
+    let response = |status: &u16| {
+        let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+        let response = ResponseBuilder::new().description(describe(*status)).content("application/problem+json", content).build();
+        (status.to_string(), RefOr::T(response))
+    };
+    statuses.iter().map(response).collect()
+}
+
+fn describe(status: u16) -> &'static str {
+    match status {
+        400 => "Not JSON, a wrong JSON type, an unknown or repeated field, or a query that cannot be read",
+        401 => "No API key, or one that is not good",
+        403 => "The key has not the scope that this needs",
+        404 => "There is no such thing in this organization",
+        408 => "The body did not arrive in time",
+        409 => "What is there stands against it",
+        413 => "Too large; the detail names the limit",
+        415 => "The content type is not application/json",
+        422 => "Well-formed, but not acceptable; all faults are listed",
+        _ => "The store is not available: try again after the time in Retry-After",
+    }
+}

@@ -1,0 +1,179 @@
+//! The HTTP API: one file a resource. A handler parses, runs one use case and renders; it decides nothing.
+//!
+//! `access` says who asks, `body`, `wire` and `page` read requests, `error` writes problems. Routes and the OpenAPI document come from the same place.
+
+mod access;
+mod api_keys;
+mod applications;
+mod body;
+mod dead_letters;
+mod deliveries;
+mod docs;
+mod endpoints;
+mod error;
+mod events;
+mod organizations;
+mod page;
+mod publish;
+mod schedules;
+mod status;
+mod to_the_end;
+mod wire;
+
+use self::to_the_end::to_the_end;
+use std::sync::{
+    Arc, PoisonError, RwLock,
+    atomic::{AtomicBool, Ordering},
+};
+
+use axum::Router;
+use everhook_core::{
+    flow::Line,
+    ids::{ApplicationId, EndpointId, OrganizationId, Ref},
+    manage,
+    model::ApplicationKind,
+    policy::target::TargetRules,
+    ports::StoreError,
+};
+use http::{Method, StatusCode, Uri};
+use rustc_hash::FxHashMap;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use self::{access::KeyCache, error::ApiError};
+
+/// How many organizations' default applications are remembered. Past it all are dropped and read again.
+const DEFAULT_APPLICATIONS_MAX: usize = 10_000;
+
+/// What the handlers work with.
+pub struct Api {
+    line: Arc<Line>,
+    targets: TargetRules,
+    default_organization: OrganizationId,
+    payload_bytes_max: usize,
+    batch_bytes_max: usize,
+    keys: KeyCache,
+    default_applications: RwLock<FxHashMap<OrganizationId, ApplicationId>>,
+    /// The store failed for good.
+    broken: AtomicBool,
+    /// The last publish could not be written.
+    publishing_fails: AtomicBool,
+}
+
+/// What the API is made of.
+pub struct ApiSettings {
+    /// Which URLs endpoints may have.
+    pub targets: TargetRules,
+    /// Where admins act unless they name another organization.
+    pub default_organization: OrganizationId,
+    /// The largest `data` of an event, in bytes.
+    pub payload_bytes_max: usize,
+    /// The largest body of a batch, in bytes.
+    pub batch_bytes_max: usize,
+}
+
+impl Api {
+    /// The API over a line.
+    pub fn new(line: Arc<Line>, settings: ApiSettings) -> Self {
+        let ApiSettings { targets, default_organization, payload_bytes_max, batch_bytes_max } = settings;
+        let (keys, default_applications) = (KeyCache::default(), RwLock::default());
+        let (broken, publishing_fails) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self {
+            line,
+            targets,
+            default_organization,
+            payload_bytes_max,
+            batch_bytes_max,
+            keys,
+            default_applications,
+            broken,
+            publishing_fails,
+        }
+    }
+
+    /// Remembers that the store is broken for good: the server is no longer ready.
+    pub fn set_broken(&self) {
+        self.broken.store(true, Ordering::Relaxed);
+    }
+
+    /// Remembers whether the last publish could be written.
+    fn set_publishing(&self, works: bool) {
+        // Read first: on the hot path it hardly ever changes, and a write would take the line of memory from the other threads.
+        if self.publishing_fails.load(Ordering::Relaxed) == works {
+            self.publishing_fails.store(!works, Ordering::Relaxed);
+        }
+    }
+
+    fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
+    }
+
+    /// The application that is meant where none is named. It never changes, so that it is read once.
+    async fn default_application(&self, organization: OrganizationId) -> Result<Option<ApplicationId>, StoreError> {
+        if let Some(id) = self.default_applications.read().unwrap_or_else(PoisonError::into_inner).get(&organization) {
+            return Ok(Some(*id));
+        }
+        let found = self.line.ports.directory.built_in_application(organization, ApplicationKind::Default).await?;
+        let Some(application) = found else { return Ok(None) };
+        let mut known = self.default_applications.write().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= DEFAULT_APPLICATIONS_MAX {
+            known.clear();
+        }
+        known.insert(organization, application.id);
+        Ok(Some(application.id))
+    }
+
+    /// The application that a list is narrowed to.
+    async fn filter_application(&self, organization: OrganizationId, named: Option<&str>) -> Result<Option<ApplicationId>, ApiError> {
+        let Some(name) = named else { return Ok(None) };
+        let found = manage::applications::find_named(&self.line, organization, name).await?;
+        found.map(|application| Some(application.id)).ok_or_else(|| ApiError::not_found("application"))
+    }
+
+    /// The endpoint whose history is asked for; a deleted one too, by its id.
+    async fn find_endpoint(&self, organization: OrganizationId, of: &Ref<EndpointId>) -> Result<EndpointId, ApiError> {
+        let found = self.line.ports.directory.endpoint(organization, of).await?;
+        found.map(|endpoint| endpoint.id).ok_or_else(|| ApiError::not_found("endpoint"))
+    }
+}
+
+/// Every route of the server.
+pub fn router(api: Arc<Api>) -> Router {
+    let (router, document) = documented().split_for_parts();
+    router.merge(docs::routes(document)).fallback(no_such_route).method_not_allowed_fallback(no_such_method).with_state(api)
+}
+
+/// The routes that the OpenAPI document describes.
+fn documented() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::with_openapi(docs::base())
+        .routes(routes!(publish::publish_event, events::list))
+        .routes(routes!(publish::publish_batch))
+        .routes(routes!(events::get))
+        .routes(routes!(events::list_deliveries))
+        .routes(routes!(deliveries::list))
+        .routes(routes!(deliveries::get))
+        .routes(routes!(dead_letters::list))
+        .routes(routes!(dead_letters::get, dead_letters::discard))
+        .routes(routes!(dead_letters::retry))
+        .routes(routes!(dead_letters::requeue))
+        .nest("/v1/endpoints", endpoints::routes())
+        .nest("/v1/webhooks", docs::under_another_name(endpoints::routes(), "webhook"))
+        .nest("/v1/subscriptions", docs::under_another_name(endpoints::routes(), "subscription"))
+        .routes(routes!(schedules::list))
+        .routes(routes!(schedules::get))
+        .routes(routes!(applications::create, applications::list))
+        .routes(routes!(applications::get, applications::change))
+        .routes(routes!(api_keys::create, api_keys::list))
+        .routes(routes!(api_keys::revoke))
+        .routes(routes!(organizations::create, organizations::list))
+        .routes(routes!(organizations::get, organizations::change))
+        .routes(routes!(status::healthz))
+        .routes(routes!(status::readyz))
+}
+
+async fn no_such_route(uri: Uri) -> ApiError {
+    ApiError::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", uri.path()))
+}
+
+async fn no_such_method(method: Method, uri: Uri) -> ApiError {
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, format!("{} does not take {method}; the header Allow says what it takes", uri.path()))
+}

@@ -1,0 +1,213 @@
+//! Lists a page at a time: which page a request wants, how it is read, and how it is written. Used by every route that lists.
+//!
+//! Stores know cursors only. An offset is walked here, page by page, so that no store needs a second way to read a list.
+
+use everhook_core::{
+    manage::Fault,
+    model::{Cursor, Page, PageRequest},
+    ports::StoreError,
+};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
+
+use super::{error::ApiError, wire::read};
+
+/// How many rows a page has, if nothing is said, and at most.
+const LIMIT_DEFAULT: u32 = 50;
+const LIMIT_MAX: u32 = 250;
+
+/// How far an offset may reach. The rows before it are read and dropped, so that it bounds the work of a request; cursors go on from there.
+const OFFSET_MAX: u32 = 10_000;
+
+/// One page of a list, newest first.
+#[derive(Serialize, ToSchema)]
+pub struct List<T> {
+    /// The rows.
+    pub data: Vec<T>,
+    /// Send it as `cursor` to get older rows.
+    pub next_cursor: Option<String>,
+    /// Send it as `cursor` to get newer rows.
+    pub prev_cursor: Option<String>,
+}
+
+impl<T> From<Page<T>> for List<T> {
+    fn from(page: Page<T>) -> Self {
+        Self { data: page.rows, next_cursor: page.next.map(write_cursor), prev_cursor: page.prev.map(write_cursor) }
+    }
+}
+
+/// Which page to list.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct PageQuery {
+    /// How many rows: 1 to 250, 50 if absent.
+    #[param(value_type = Option<u32>)]
+    limit: Option<String>,
+    /// Where the page stands: from `next_cursor` or `prev_cursor`.
+    cursor: Option<String>,
+    /// How many rows to skip from the newest: 0 to 10,000, not beside `cursor`, which is faster.
+    #[param(value_type = Option<u32>)]
+    offset: Option<String>,
+}
+
+impl PageQuery {
+    /// Reads all parameters.
+    pub fn read(&self) -> Result<PageWish, ApiError> {
+        let mut faults = Vec::new();
+        let wish = PageWish::read(self.limit.as_deref(), self.cursor.as_deref(), self.offset.as_deref(), &mut faults);
+        if faults.is_empty() { Ok(wish) } else { Err(ApiError::bad_query(faults)) }
+    }
+}
+
+/// The page that a request wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageWish {
+    request: PageRequest,
+    /// How many rows to skip from where the request stands.
+    offset: u32,
+}
+
+impl PageWish {
+    /// Reads `limit`, `cursor` and `offset`; what is wrong with them is added to the faults.
+    pub fn read(limit: Option<&str>, cursor: Option<&str>, offset: Option<&str>, faults: &mut Vec<Fault>) -> Self {
+        let limit = read(limit, "limit", faults, |text| match text.parse() {
+            Ok(limit) if (1..=LIMIT_MAX).contains(&limit) => Ok(limit),
+            _ => Err(format!("must be 1 to {LIMIT_MAX}")),
+        });
+        let offset = read(offset, "offset", faults, |text| match text.parse() {
+            Ok(_) if cursor.is_some() => Err("cannot be given beside `cursor`: choose one".to_owned()),
+            Ok(offset) if offset <= OFFSET_MAX => Ok(offset),
+            _ => Err(format!("must be 0 to {OFFSET_MAX}")),
+        });
+        let cursor = read(cursor, "cursor", faults, |text| read_cursor(text).ok_or_else(|| "is not one that a list returned".to_owned()));
+        let request = PageRequest { limit: limit.unwrap_or(LIMIT_DEFAULT), cursor: cursor.unwrap_or_default() };
+        Self { request, offset: offset.unwrap_or_default() }
+    }
+
+    /// Reads the page from a list. What lies before the offset is read too, and dropped.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the list could not be read.
+    pub async fn fetch<T, F>(self, mut list: impl FnMut(PageRequest) -> F) -> Result<Page<T>, StoreError>
+    where
+        F: Future<Output = Result<Page<T>, StoreError>>,
+    {
+        let PageRequest { limit, mut cursor } = self.request;
+        let mut left = self.offset;
+        while left > 0 {
+            let step = left.min(LIMIT_MAX);
+            // A page that the list goes on after is full, so that the whole step was skipped.
+            match list(PageRequest { limit: step, cursor }).await?.next {
+                Some(next) => cursor = next,
+                None => return Ok(Page { rows: Vec::new(), next: None, prev: None }),
+            }
+            left -= step;
+        }
+        list(PageRequest { limit, cursor }).await
+    }
+}
+
+fn write_cursor(cursor: Cursor) -> String {
+    match cursor {
+        Cursor::Newest => String::new(),
+        Cursor::OlderThan(id) => format!("o{}", id.simple()),
+        Cursor::NewerThan(id) => format!("n{}", id.simple()),
+    }
+}
+
+fn read_cursor(text: &str) -> Option<Cursor> {
+    let id = |rest: &str| Uuid::try_parse(rest).ok();
+    match text.split_at_checked(1)? {
+        ("o", rest) => id(rest).map(Cursor::OlderThan),
+        ("n", rest) => id(rest).map(Cursor::NewerThan),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CURSOR: &str = "o01920000000070008000000000000001";
+
+    #[test]
+    fn a_cursor_is_read_as_it_was_written() {
+        let id = Uuid::from_u128(0x0192_0000_0000_7000_8000_0000_0000_0001);
+        for cursor in [Cursor::OlderThan(id), Cursor::NewerThan(id)] {
+            assert_eq!(read_cursor(&write_cursor(cursor)), Some(cursor));
+        }
+        for bad in ["", "o", "x0192", "é", "o-1"] {
+            assert_eq!(read_cursor(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_limit_is_1_to_250() {
+        for (text, limit) in
+            [(None, Some(50)), (Some("1"), Some(1)), (Some("250"), Some(250)), (Some("0"), None), (Some("251"), None), (Some("ten"), None)]
+        {
+            let mut faults = Vec::new();
+            let wish = PageWish::read(text, None, None, &mut faults);
+            assert_eq!(faults.is_empty().then_some(wish.request.limit), limit, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_offset_is_0_to_10000_and_never_beside_a_cursor() {
+        let table = [
+            (None, None, Some(0)),
+            (Some(CURSOR), None, Some(0)),
+            (None, Some("0"), Some(0)),
+            (None, Some("10000"), Some(10_000)),
+            (None, Some("10001"), None),
+            (None, Some("-1"), None),
+            (None, Some("ten"), None),
+            (Some(CURSOR), Some("0"), None),
+            (Some(CURSOR), Some("1"), None),
+        ];
+        for (cursor, offset, expected) in table {
+            let mut faults = Vec::new();
+            let wish = PageWish::read(None, cursor, offset, &mut faults);
+            assert_eq!(faults.is_empty().then_some(wish.offset), expected, "{cursor:?} {offset:?}");
+            assert!(faults.iter().all(|fault| fault.field == "offset"));
+        }
+    }
+
+    #[tokio::test]
+    async fn an_offset_skips_as_many_rows_and_cursors_go_on_from_there() {
+        // (offset, the newest row of the page, how often the list was read), over the rows 599 to 0.
+        let table = [
+            (0, Some(599), 1),
+            (1, Some(598), 2),
+            (250, Some(349), 2),
+            (251, Some(348), 3),
+            (599, Some(0), 4),
+            (600, None, 3),
+            (10_000, None, 3),
+        ];
+        for (offset, newest, reads_expected) in table {
+            let mut reads = 0;
+            let wish = PageWish { request: PageRequest { limit: 2, cursor: Cursor::Newest }, offset };
+            let list = |page: PageRequest| {
+                reads += 1;
+                std::future::ready(Ok(six_hundred_rows(page)))
+            };
+            let page = wish.fetch(list).await.unwrap();
+            assert_eq!((page.rows.first().copied(), reads), (newest, reads_expected), "{offset}");
+            let oldest = page.rows.last().copied();
+            let next = oldest.filter(|row| *row > 0).map(|row| Cursor::OlderThan(Uuid::from_u128(row)));
+            assert_eq!(page.next, next, "{offset}");
+        }
+    }
+
+    fn six_hundred_rows(page: PageRequest) -> Page<u128> {
+        let end = match page.cursor {
+            Cursor::OlderThan(id) => id.as_u128(),
+            _ => 600,
+        };
+        let rows = (0..end).rev().take(page.limit as usize + 1).collect();
+        Page::from_read(rows, page, |row| Uuid::from_u128(*row))
+    }
+}

@@ -1,0 +1,237 @@
+//! One event as a publisher writes it: read without copying, checked, and made ready for the line.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use everhook_core::{
+    flow::{publish::Publication, request::trace_and_flags},
+    ids::{ApplicationId, OrganizationId},
+    manage::{Fault, applications},
+    model::{EventType, Priority},
+    ports::StoreError,
+    time::Timestamp,
+};
+use http::HeaderMap;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::super::{Api, body::check_depth, error::ApiError};
+
+/// The longest idempotency key and source, in characters.
+const KEY_CHARS_MAX: usize = 256;
+const SOURCE_CHARS_MAX: usize = 256;
+
+/// An event to publish.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewEvent<'a> {
+    /// What kind of thing happened: 1 to 128 of A-Z a-z 0-9 _ . : - (`event_type` is understood too).
+    #[serde(borrow, default, rename = "type", alias = "event_type")]
+    #[schema(value_type = String, required = true, example = "order.paid")]
+    event_type: Option<Text<'a>>,
+    /// Any JSON value, kept byte for byte.
+    #[serde(borrow, default, deserialize_with = "present")]
+    #[schema(value_type = Object, required = true)]
+    data: Option<&'a RawValue>,
+    /// The application it is for, by id or uid; the organization's default one if absent.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    application_id: Option<Text<'a>>,
+    /// Makes publishing it twice the same as once: 1 to 256 printable ASCII characters.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    idempotency_key: Option<Text<'a>>,
+    /// The part of your platform that it came from.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    source: Option<Text<'a>>,
+    /// `high`, `normal` or `low`.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>, example = "normal")]
+    priority: Option<Text<'a>>,
+    /// When it happened, RFC 3339; now if absent.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    timestamp: Option<Text<'a>>,
+}
+
+/// Text that is borrowed from the body where it has no escapes.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// Null is a value here, not an absence.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// What holds for every event of a request.
+pub(super) struct Context<'a> {
+    api: &'a Api,
+    organization: OrganizationId,
+    /// The `Idempotency-Key` header, as it came.
+    pub(super) key: Option<String>,
+    traceparent: Option<String>,
+}
+
+impl<'a> Context<'a> {
+    /// Reads the headers that are about all of them.
+    pub(super) fn new(api: &'a Api, organization: OrganizationId, headers: &HeaderMap) -> Result<Self, ApiError> {
+        let key = match headers.get("idempotency-key").map(|value| value.to_str()) {
+            None => None,
+            Some(Ok(key)) => Some(key.to_owned()),
+            Some(Err(_)) => return Err(ApiError::bad_request("the header Idempotency-Key must be printable ASCII")),
+        };
+        // A traceparent that is none starts a new trace, as the W3C asks.
+        let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok()).filter(|text| trace_and_flags(text).is_some());
+        Ok(Self { api, organization, key, traceparent: traceparent.map(str::to_owned) })
+    }
+
+    /// Checks an event; every fault is found, not only the first.
+    pub(super) async fn read(&self, event: NewEvent<'_>) -> Result<Publication, ApiError> {
+        let mut faults = Vec::new();
+        let event_type = check_type(event.event_type, &mut faults);
+        let data = self.check_data(event.data, &mut faults)?;
+        let key = event.idempotency_key.map(|text| text.0.into_owned()).or_else(|| self.key.clone());
+        let idempotency_key = check(key, "idempotency_key", &mut faults, check_key);
+        let source = check(event.source, "source", &mut faults, check_source);
+        let priority = check(event.priority, "priority", &mut faults, check_priority);
+        let timestamp = check(event.timestamp, "timestamp", &mut faults, check_timestamp);
+        let application = self.find_application(event.application_id, &mut faults).await?;
+        match (event_type, data, application) {
+            (Some(event_type), Some(data), Some(application)) if faults.is_empty() => Ok(Publication {
+                organization: self.organization,
+                application,
+                event_type,
+                data,
+                idempotency_key,
+                source,
+                priority: priority.unwrap_or_default(),
+                timestamp,
+                traceparent: self.traceparent.clone(),
+                only: None,
+            }),
+            _ => Err(ApiError::invalid(faults)),
+        }
+    }
+
+    /// The data is copied out of the body, so that what waits for its turn holds its own bytes and not a connection's buffer.
+    fn check_data(&self, data: Option<&RawValue>, faults: &mut Vec<Fault>) -> Result<Option<Bytes>, ApiError> {
+        let Some(data) = data.map(RawValue::get) else {
+            faults.push(Fault::new("data", "is required"));
+            return Ok(None);
+        };
+        let max = self.api.payload_bytes_max;
+        if data.len() > max {
+            return Err(ApiError::too_large(format!("`data` may have at most {max} bytes, and has {}", data.len())));
+        }
+        check_depth(data)?;
+        Ok(Some(Bytes::copy_from_slice(data.as_bytes())))
+    }
+
+    async fn find_application(&self, named: Option<Text<'_>>, faults: &mut Vec<Fault>) -> Result<Option<ApplicationId>, StoreError> {
+        let Some(Text(name)) = named else { return self.api.default_application(self.organization).await };
+        let found = match name.parse() {
+            // Whether it is this organization's is checked where the event is matched.
+            Ok(id) => Some(id),
+            Err(_) => applications::find_named(&self.api.line, self.organization, &name).await?.map(|found| found.id),
+        };
+        if found.is_none() {
+            faults.push(Fault::new("application_id", "names no application of this organization"));
+        }
+        Ok(found)
+    }
+}
+
+impl From<Text<'_>> for String {
+    fn from(text: Text<'_>) -> Self {
+        text.0.into_owned()
+    }
+}
+
+fn check<T>(
+    given: Option<impl Into<String>>,
+    field: &str,
+    faults: &mut Vec<Fault>,
+    read: impl FnOnce(String) -> Result<T, String>,
+) -> Option<T> {
+    match read(given?.into()) {
+        Ok(value) => Some(value),
+        Err(reason) => {
+            faults.push(Fault::new(field, reason));
+            None
+        }
+    }
+}
+
+fn check_type(given: Option<Text<'_>>, faults: &mut Vec<Fault>) -> Option<EventType> {
+    let parsed = given.as_ref().map(|text| EventType::parse(&text.0));
+    match parsed {
+        Some(Some(event_type)) => return Some(event_type),
+        Some(None) => faults.push(Fault::new("type", "must be 1 to 128 of the characters A-Z a-z 0-9 _ . : -")),
+        None => faults.push(Fault::new("type", "is required")),
+    }
+    None
+}
+
+fn check_key(key: String) -> Result<String, String> {
+    let printable = key.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    if printable && (1..=KEY_CHARS_MAX).contains(&key.len()) {
+        Ok(key)
+    } else {
+        Err(format!("must be 1 to {KEY_CHARS_MAX} printable ASCII characters"))
+    }
+}
+
+fn check_source(source: String) -> Result<String, String> {
+    if source.chars().count() > SOURCE_CHARS_MAX || source.chars().any(char::is_control) {
+        return Err(format!("must be at most {SOURCE_CHARS_MAX} characters, none of them a control character"));
+    }
+    Ok(source)
+}
+
+fn check_priority(name: String) -> Result<Priority, String> {
+    Priority::parse(&name).ok_or_else(|| "must be `high`, `normal` or `low`".to_owned())
+}
+
+fn check_timestamp(text: String) -> Result<Timestamp, String> {
+    Timestamp::parse_rfc3339(&text).ok_or_else(|| "must be RFC 3339, as in 2026-01-31T12:00:00Z".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::super::body::parse_object, *};
+
+    fn data(json: &str) -> Option<String> {
+        parse_object::<NewEvent<'_>>(json.as_bytes()).ok()?.data.map(|data| data.get().to_owned())
+    }
+
+    #[test]
+    fn data_is_kept_byte_for_byte() {
+        for kept in [r#"{"a":1,"a":2}"#, "1e999", "0.10", "123456789012345678901234567890", r#""\u00e9\u0000""#, "null", "[ 1 , 2 ]"] {
+            assert_eq!(data(&format!(r#"{{"type":"t","data": {kept} }}"#)).as_deref(), Some(kept));
+        }
+    }
+
+    #[test]
+    fn a_field_is_known_and_given_once() {
+        for bad in
+            [r#"{"type":"t","data":1,"labels":{}}"#, r#"{"type":"t","event_type":"t","data":1}"#, r#"{"data":1,"data":2}"#, r#"{"type":1}"#]
+        {
+            assert!(parse_object::<NewEvent<'_>>(bad.as_bytes()).is_err(), "{bad}");
+        }
+        let aliased: NewEvent<'_> = parse_object(br#"{"event_type":"a.b","data":1}"#).unwrap();
+        assert_eq!(aliased.event_type.unwrap().0, "a.b");
+    }
+
+    #[test]
+    fn an_idempotency_key_is_1_to_256_printable_ascii_characters() {
+        for good in ["a", "order 42/é".trim_end_matches('é'), &"k".repeat(256)] {
+            assert!(check_key(good.to_owned()).is_ok(), "{good}");
+        }
+        for bad in ["", "é", "a\nb", "nul\0", &"k".repeat(257)] {
+            assert!(check_key(bad.to_owned()).is_err(), "{bad:?}");
+        }
+    }
+}

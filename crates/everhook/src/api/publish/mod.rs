@@ -1,0 +1,186 @@
+//! Publishing: `POST /v1/events` and its batch. The hot path: one parse, one copy of the data, one write.
+
+mod event;
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Request, State},
+    response::Response,
+};
+use everhook_core::{
+    flow::publish::{Publication, PublishError, Published, publish},
+    manage::Fault,
+    ports::StoreError,
+};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use self::event::{Context, NewEvent};
+use super::{
+    Api,
+    access::MayPublish,
+    body::{parse_object, read_json},
+    error::{ApiError, Problem, PublishProblems},
+    to_the_end,
+    wire::{NoParams, json},
+};
+
+/// What a body may have beside its `data`: the other fields, and room to breathe.
+const BESIDE_DATA_BYTES: usize = 64 * 1024;
+/// How many events one batch may have.
+const BATCH_EVENTS_MAX: usize = 1_000;
+/// Several events to publish.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Batch<'a> {
+    /// 1 to 1,000 events; each is taken or refused alone.
+    #[serde(borrow, default)]
+    #[schema(value_type = Vec<NewEvent>, required = true)]
+    events: Option<Vec<&'a RawValue>>,
+}
+
+/// What became of an event.
+#[derive(Serialize, ToSchema)]
+pub struct Receipt {
+    /// The event; the original's id if this was a duplicate.
+    #[schema(format = "uuid")]
+    id: String,
+    /// How many deliveries it made.
+    deliveries: u32,
+    /// Whether its idempotency key had been used before.
+    duplicate: bool,
+    /// Its place in the application.
+    sequence_number: i64,
+}
+
+/// What became of one event of a batch.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum BatchItem {
+    /// It was published.
+    Published(Receipt),
+    /// It was not.
+    Refused {
+        /// Why.
+        error: Problem,
+    },
+}
+
+/// What became of the events of a batch, in their order.
+#[derive(Serialize, ToSchema)]
+pub struct BatchReceipt {
+    data: Vec<BatchItem>,
+}
+
+impl From<Published> for Receipt {
+    fn from(published: Published) -> Self {
+        let Published { event, deliveries, duplicate, sequence_number } = published;
+        Self { id: event.to_string(), deliveries, duplicate, sequence_number }
+    }
+}
+
+/// Publishes an event to every endpoint that wants it. Answered once it is on disk.
+#[utoipa::path(
+    post, path = "/v1/events", tag = "events", request_body = NewEvent, security(("api_key" = ["publish"])),
+    params(
+        ("Idempotency-Key" = Option<String>, Header, description = "As the field `idempotency_key`, which wins"),
+        ("traceparent" = Option<String>, Header, description = "Your trace (W3C), continued by every request about this event"),
+    ),
+    responses(
+        (status = 202, description = "Published", body = Receipt),
+        (status = 200, description = "Published before under the same idempotency key: the original's receipt", body = Receipt),
+        PublishProblems,
+    ),
+)]
+pub async fn publish_event(
+    State(api): State<Arc<Api>>,
+    MayPublish(caller): MayPublish,
+    _query: NoParams,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let context = Context::new(&api, caller.organization, request.headers())?;
+    let body = read_json(request, api.payload_bytes_max + BESIDE_DATA_BYTES).await?;
+    let publication = context.read(parse_object(&body)?).await?;
+    let published = run(&api, vec![publication]).await?.pop().expect("one publication has one answer")?;
+    let status = if published.duplicate { StatusCode::OK } else { StatusCode::ACCEPTED };
+    Ok(json(status, &Receipt::from(published)))
+}
+
+/// Publishes up to 1,000 events in one request. Each is taken or refused alone; the answers are in their order.
+#[utoipa::path(
+    post, path = "/v1/events/batch", tag = "events", request_body = Batch, security(("api_key" = ["publish"])),
+    params(("traceparent" = Option<String>, Header, description = "Your trace (W3C), continued by every request about these events")),
+    responses((status = 202, description = "What became of each", body = BatchReceipt), PublishProblems),
+)]
+pub async fn publish_batch(
+    State(api): State<Arc<Api>>,
+    MayPublish(caller): MayPublish,
+    _query: NoParams,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let context = Context::new(&api, caller.organization, request.headers())?;
+    if context.key.is_some() {
+        return Err(ApiError::bad_request("one Idempotency-Key cannot stand for a batch: give each event its own `idempotency_key`"));
+    }
+    let body = read_json(request, api.batch_bytes_max).await?;
+    let batch: Batch<'_> = parse_object(&body)?;
+    let events = batch.events.unwrap_or_default();
+    if events.is_empty() || events.len() > BATCH_EVENTS_MAX {
+        let reason = format!("must have 1 to {BATCH_EVENTS_MAX} events, and has {}", events.len());
+        return Err(ApiError::invalid(vec![Fault::new("events", reason)]));
+    }
+    let data = publish_each(&api, &context, &events).await?;
+    Ok(json(StatusCode::ACCEPTED, &BatchReceipt { data }))
+}
+
+async fn publish_each(api: &Arc<Api>, context: &Context<'_>, events: &[&RawValue]) -> Result<Vec<BatchItem>, ApiError> {
+    let mut refused: Vec<Option<ApiError>> = Vec::with_capacity(events.len());
+    let mut publications = Vec::with_capacity(events.len());
+    for event in events {
+        let read = match parse_object(event.get().as_bytes()) {
+            Ok(event) => context.read(event).await,
+            Err(error) => Err(error),
+        };
+        match read {
+            Ok(publication) => {
+                publications.push(publication);
+                refused.push(None);
+            }
+            Err(error) => refused.push(Some(error)),
+        }
+    }
+    let mut answers = run(api, publications).await?.into_iter();
+    let mut unavailable = None;
+    let item = |refused: Option<ApiError>| {
+        let answer = match refused {
+            Some(error) => Err(error),
+            None => answers.next().expect("every publication has an answer").map_err(|error| refusal(error, &mut unavailable)),
+        };
+        match answer {
+            Ok(published) => BatchItem::Published(published.into()),
+            Err(error) => BatchItem::Refused { error: error.into_problem() },
+        }
+    };
+    Ok(refused.into_iter().map(item).collect())
+}
+
+/// Why one event of a batch was refused. A store that fails at many of them says the same of each, and is logged once.
+fn refusal(error: PublishError, unavailable: &mut Option<ApiError>) -> ApiError {
+    match error {
+        PublishError::Store(error @ StoreError::Unavailable(_)) => unavailable.get_or_insert_with(|| error.into()).clone(),
+        other => other.into(),
+    }
+}
+
+async fn run(api: &Api, publications: Vec<Publication>) -> Result<Vec<Result<Published, PublishError>>, ApiError> {
+    if publications.is_empty() {
+        return Ok(Vec::new());
+    }
+    let line = api.line.clone();
+    let answers = to_the_end(async move { publish(&line, publications).await }).await?;
+    api.set_publishing(!answers.iter().any(|answer| matches!(answer, Err(PublishError::Store(_)))));
+    Ok(answers)
+}

@@ -1,0 +1,161 @@
+//! The spelling that all resources share: absent and null fields, times, paths and queries.
+
+use std::{fmt, marker::PhantomData, str::FromStr, sync::Arc};
+
+use axum::{
+    extract::{FromRequestParts, Path, Query},
+    response::{IntoResponse, Response},
+};
+use everhook_core::{
+    ids::Ref,
+    manage::{Change, Fault},
+    time::Timestamp,
+};
+use http::{HeaderValue, StatusCode, header, request::Parts};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{DeserializeOwned, MapAccess, Visitor, value::MapAccessDeserializer},
+};
+
+use super::{Api, error::ApiError};
+
+/// Answers with a status and a JSON body.
+pub fn json(status: StatusCode, value: &impl Serialize) -> Response {
+    let body = serde_json::to_vec(value).expect("answers are plain values");
+    (status, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
+}
+
+/// Reads a query parameter; what is wrong with it is added to the faults.
+pub fn read<T>(text: Option<&str>, field: &str, faults: &mut Vec<Fault>, parse: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+    match parse(text?) {
+        Ok(value) => Some(value),
+        Err(reason) => {
+            faults.push(Fault::new(field, reason));
+            None
+        }
+    }
+}
+
+/// Reads a time: RFC 3339, or a date, which means its first instant in UTC.
+pub fn read_time(text: &str) -> Result<Timestamp, String> {
+    let midnight = || Timestamp::parse_rfc3339(&format!("{text}T00:00:00Z"));
+    Timestamp::parse_rfc3339(text)
+        .or_else(midnight)
+        .ok_or_else(|| "must be RFC 3339 (`2026-01-31T12:00:00Z`) or a date (`2026-01-31`)".to_owned())
+}
+
+/// The name of a row in a path: its id or its uid. What cannot be a name is not found.
+pub struct Named<Id>(pub Ref<Id>);
+
+impl<Id: FromStr> FromRequestParts<Arc<Api>> for Named<Id> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, ApiError> {
+        let segment = Path::<String>::from_request_parts(parts, api).await;
+        segment.ok().and_then(|segment| Ref::parse(&segment)).map(Self).ok_or_else(|| ApiError::not_found("thing by this name"))
+    }
+}
+
+/// The id of a row in a path, for rows that have no uid.
+pub struct Identified<Id>(pub Id);
+
+impl<Id: FromStr> FromRequestParts<Arc<Api>> for Identified<Id> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, ApiError> {
+        let segment = Path::<String>::from_request_parts(parts, api).await;
+        segment.ok().and_then(|segment| segment.parse().ok()).map(Self).ok_or_else(|| ApiError::not_found("thing by this id"))
+    }
+}
+
+/// Query parameters, all known and each at most once.
+pub struct Params<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequestParts<Arc<Api>> for Params<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Api>) -> Result<Self, ApiError> {
+        match Query::try_from_uri(&parts.uri) {
+            Ok(Query(params)) => Ok(Self(params)),
+            Err(rejection) => Err(ApiError::bad_request(rejection.body_text())),
+        }
+    }
+}
+
+/// No query parameters at all: what would be ignored is refused.
+pub struct NoParams;
+
+impl FromRequestParts<Arc<Api>> for NoParams {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Api>) -> Result<Self, ApiError> {
+        match parts.uri.query() {
+            None | Some("") => Ok(Self),
+            Some(_) => Err(ApiError::bad_request("this route takes no query parameters")),
+        }
+    }
+}
+
+/// A field of a change: absent keeps, null clears, a value sets.
+pub struct Field<T>(pub Change<T>);
+
+impl<T> Default for Field<T> {
+    fn default() -> Self {
+        Self(Change::Keep)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Field<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Option::deserialize(deserializer)?;
+        Ok(Self(value.map_or(Change::Clear, Change::Set)))
+    }
+}
+
+impl<T> Field<T> {
+    /// The same field of another type.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Change<U> {
+        match self.0 {
+            Change::Keep => Change::Keep,
+            Change::Clear => Change::Clear,
+            Change::Set(value) => Change::Set(f(value)),
+        }
+    }
+}
+
+/// A nested object. Arrays are refused, which derived readers would take for the fields in order.
+pub struct Object<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor(PhantomData)).map(Self)
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<T, M::Error> {
+        T::deserialize(MapAccessDeserializer::new(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_rfc_3339_or_a_date() {
+        assert_eq!(read_time("2026-01-31"), read_time("2026-01-31T00:00:00Z"));
+        assert!(read_time("2026-01-31T01:00:00+01:00").is_ok());
+        for bad in ["", "2026", "yesterday", "2026-02-30"] {
+            assert!(read_time(bad).is_err(), "{bad}");
+        }
+    }
+}

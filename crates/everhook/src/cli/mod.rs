@@ -1,0 +1,62 @@
+//! The command line: one file a command.
+
+pub mod bench;
+pub mod client;
+pub mod config;
+pub mod demo;
+pub mod publish;
+pub mod scratch;
+pub mod serve;
+pub mod simulate;
+pub mod stop_signal;
+pub mod verify;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::ServeArgs;
+
+/// Webhooks that arrive: publish an event once, and every subscribed endpoint gets it.
+#[derive(Debug, Parser)]
+#[command(name = "everhook", version, about)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the server
+    Serve(ServeArgs),
+    /// Run a server with sample endpoints and events, and watch what happens
+    Demo(demo::DemoArgs),
+    /// Publish one event
+    Publish(publish::PublishArgs),
+    /// Check the signature of a received request
+    Verify(verify::VerifyArgs),
+    /// Measure this machine, and check that nothing is lost or doubled
+    Bench(bench::BenchArgs),
+    /// Receive the deliveries of a bench
+    #[command(hide = true)]
+    BenchSink(bench::sink::BenchSinkArgs),
+    /// Show what a retry schedule makes of an outage, before there is one
+    Simulate(simulate::SimulateArgs),
+    /// Print the configuration that is in force, and where each value came from
+    Config(config::ConfigArgs),
+}
+
+/// Runs the command that was given.
+///
+/// # Errors
+/// Says what went wrong, for the person at the terminal.
+pub async fn run(cli: Cli) -> anyhow::Result<()> {
+    match cli.command {
+        Command::Serve(args) => serve::run(&args).await,
+        Command::Demo(args) => demo::run(args).await,
+        Command::Publish(args) => publish::run(args).await,
+        Command::Verify(args) => verify::run(args),
+        Command::Bench(args) => bench::run(args).await,
+        Command::BenchSink(args) => bench::sink::run(args).await,
+        Command::Simulate(args) => simulate::run(args),
+        Command::Config(args) => config::run(&args),
+    }
+}

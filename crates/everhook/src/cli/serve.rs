@@ -1,0 +1,28 @@
+//! `everhook serve`: runs the server until it is told to stop, or its store breaks.
+
+use super::stop_signal::StopSignal;
+use crate::{config::ServeArgs, telemetry, wiring};
+
+/// Runs the server.
+///
+/// # Errors
+/// Says why it could not start, or that its store broke.
+pub async fn run(args: &ServeArgs) -> anyhow::Result<()> {
+    let config = args.load()?.config;
+    telemetry::start(config.log_format);
+    let mut stop = StopSignal::listen()?;
+    let running = wiring::start(&config).await?;
+    anstream::println!("Everhook listens on http://{}", running.address);
+    if let Some(key) = &running.admin_key {
+        anstream::println!("Admin key, shown only now: {key}");
+    }
+    tokio::select! {
+        () = stop.received() => {}
+        () = running.broken() => {
+            anyhow::bail!("the store failed to keep what was written and takes nothing more: see the log, then start again");
+        }
+    }
+    tracing::info!("stopping: requests under way may end");
+    running.stop().await;
+    Ok(())
+}

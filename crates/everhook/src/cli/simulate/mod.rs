@@ -1,0 +1,122 @@
+//! `everhook simulate`: a retry schedule against an outage, before there is one.
+//!
+//! For the person who chooses a schedule. It needs no server. What happens is computed by `policy::outage` with the policy that deliveries
+//! get; here it is only asked for and shown.
+
+mod svg;
+mod text_plot;
+mod units;
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::Context as _;
+use everhook_core::{
+    model::RetrySchedule,
+    policy::{
+        outage::{Aftermath, Outage, simulate},
+        presets,
+    },
+};
+use serde_json::json;
+
+use units::EventRate;
+
+/// Show what a retry schedule makes of an outage: attempts, delays, losses, and the load when the endpoint is back.
+#[derive(Debug, clap::Args)]
+pub struct SimulateArgs {
+    /// The preset to try: standard, backoff, relay, job, ingest, notify or patient.
+    #[arg(long, default_value = "standard", value_name = "PRESET", value_parser = parse_schedule)]
+    schedule: RetrySchedule,
+    /// How long the endpoint is down (`90s`, `3h`, `2d`; at most 30 days).
+    #[arg(long, value_name = "DURATION", value_parser = units::parse_duration)]
+    down: Duration,
+    /// How many events are published (`20/s`, `600/m`, `1000/h`).
+    #[arg(long, default_value = "1/s", value_name = "RATE", value_parser = units::parse_rate)]
+    rate: EventRate,
+    /// Another number gives other jitter; the same number gives the same again.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    jitter_seed: u64,
+    /// Print JSON instead of text.
+    #[arg(long)]
+    json: bool,
+    /// Also write the plot to this file.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+/// What was asked and what came of it: all that the plots show.
+struct Story {
+    schedule: RetrySchedule,
+    down_for: Duration,
+    rate: EventRate,
+    aftermath: Aftermath,
+}
+
+/// Simulates the outage and prints what came of it.
+///
+/// # Errors
+/// When the SVG cannot be written; the rest was printed.
+pub fn run(args: SimulateArgs) -> anyhow::Result<()> {
+    let outage = Outage { schedule: &args.schedule, down_for: args.down, events_per_second: args.rate.per_second() };
+    let aftermath = simulate(&outage, units_from(args.jitter_seed));
+    let story = Story { schedule: args.schedule, down_for: args.down, rate: args.rate, aftermath };
+    if args.json {
+        anstream::println!("{:#}", as_json(&story));
+    } else {
+        anstream::print!("{}", text_plot::draw(&story));
+    }
+    if let Some(file) = args.svg {
+        std::fs::write(&file, svg::draw(&story)).with_context(|| format!("could not write {}", file.display()))?;
+    }
+    Ok(())
+}
+
+fn parse_schedule(name: &str) -> Result<RetrySchedule, String> {
+    presets::preset(name).ok_or_else(|| format!("there is no preset of this name; there are {}", presets::NAMES.join(", ")))
+}
+
+/// Numbers from 0 to 1 (SplitMix64): the same for the same seed, on every machine.
+fn units_from(seed: u64) -> impl FnMut() -> f64 {
+    let mut state = seed;
+    move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        // 53 bits are what an `f64` holds exactly.
+        (mixed >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// Lengths of time are in seconds, to the millisecond.
+fn as_json(story: &Story) -> serde_json::Value {
+    let secs = |length: Duration| length.as_millis() as f64 / 1_000.0;
+    let aftermath = &story.aftermath;
+    json!({
+        "schedule": story.schedule.name.0,
+        "max_attempts": story.schedule.max_attempts,
+        "down_seconds": secs(story.down_for),
+        "events_per_second": story.rate.per_second(),
+        "first_event": aftermath.first_event.iter().map(|attempt| json!({
+            "at_seconds": secs(attempt.at),
+            "delivered": attempt.succeeds,
+        })).collect::<Vec<_>>(),
+        "events": aftermath.events,
+        "events_followed": aftermath.followed,
+        "delivered": aftermath.delivered,
+        "dead": aftermath.dead,
+        "attempts_in_vain": aftermath.attempts_in_vain,
+        "late_seconds": aftermath.lateness.map(|late| json!({ "p50": secs(late.p50), "p95": secs(late.p95), "max": secs(late.max) })),
+        "peak_per_second_after_recovery": aftermath.peak_per_second,
+        "recovery": { "slice_seconds": secs(aftermath.recovery_slice), "requests": aftermath.recovery },
+        "load": {
+            "slice_seconds": secs(aftermath.slice),
+            "in_vain": aftermath.load.iter().map(|slice| slice.in_vain).collect::<Vec<_>>(),
+            "delivered": aftermath.load.iter().map(|slice| slice.delivered).collect::<Vec<_>>(),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! What was written becomes what is true. Every fault is found, not only the first.
+
+use std::{net::SocketAddr, ops::RangeInclusive, path::PathBuf, time::Duration};
+
+use everhook_adapters::vault;
+use everhook_core::{
+    manage::api_keys,
+    model::Secret,
+    policy::{address::AddressRules, target::TargetRules},
+};
+use ipnet::IpNet;
+
+use super::{Config, LogFormat, SealKey, raw::Setting, units};
+
+/// How many requests may be under way at once: each holds a socket, and a process has some tens of thousands.
+const CONCURRENCY: RangeInclusive<usize> = 1..=20_000;
+/// How large `data` may be allowed to be: it is held in memory, several times over.
+const PAYLOAD_BYTES: RangeInclusive<usize> = 1..=16 << 20;
+/// How large a batch may be allowed to be.
+const BATCH_BYTES: RangeInclusive<usize> = 1..=256 << 20;
+/// How long idempotency keys may be remembered: each is a row.
+const IDEMPOTENCY: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(30 * 86_400);
+
+/// The file that holds the sealing key unless another is named.
+const SEAL_KEY_FILE: &str = "seal.key";
+
+/// Checks every setting; `None` if one that is needed could not be read, and then its fault is among the others.
+pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Config> {
+    let mut reader = Reader { settings, faults };
+    let listen = reader.needed("listen", parse_listen);
+    let data = reader.needed("data", parse_path);
+    let admin_key = reader.optional("admin_key", parse_admin_key);
+    let seal_key = reader.optional("seal_key", parse_seal_key);
+    let seal_key_file = reader.optional("seal_key_file", parse_path);
+    let allow_http = reader.needed("allow_http", parse_bool);
+    let networks = reader.needed("allow_private_networks", parse_networks);
+    let concurrency = reader.needed("concurrency", |text| in_range(text.parse().map_err(|_| "must be a number".to_owned())?, CONCURRENCY));
+    let payload_bytes_max = reader.needed("payload_max", |text| in_range(units::parse_size(text)?, PAYLOAD_BYTES));
+    let batch_bytes_max = reader.needed("batch_max", |text| in_range(units::parse_size(text)?, BATCH_BYTES));
+    let idempotency_window = reader.needed("idempotency_window", |text| in_range(units::parse_duration(text)?, IDEMPOTENCY));
+    let log_format = reader.needed("log_format", parse_log_format);
+    if seal_key.is_some() && seal_key_file.is_some() {
+        reader.faults.push("seal_key and seal_key_file: give one of them, not both".to_owned());
+    }
+    let data = data?;
+    let addresses = networks?;
+    Some(Config {
+        listen: listen?,
+        seal_key: match seal_key {
+            Some(key) => SealKey::Given(key),
+            None => SealKey::File(seal_key_file.unwrap_or_else(|| data.join(SEAL_KEY_FILE))),
+        },
+        data,
+        admin_key,
+        targets: TargetRules { allow_http: allow_http? || !addresses.is_public_only(), addresses },
+        concurrency: concurrency?,
+        payload_bytes_max: payload_bytes_max?,
+        batch_bytes_max: batch_bytes_max?,
+        idempotency_window: idempotency_window?,
+        log_format: log_format?,
+    })
+}
+
+/// Reads settings one by one and remembers what was wrong with each.
+struct Reader<'a> {
+    settings: &'a [Setting],
+    faults: &'a mut Vec<String>,
+}
+
+impl Reader<'_> {
+    fn optional<T>(&mut self, name: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+        let setting = self.settings.iter().find(|setting| setting.name == name)?;
+        match parse(setting.text.as_deref()?) {
+            Ok(value) => Some(value),
+            Err(reason) => {
+                let value = setting.shown().unwrap_or_default().escape_debug();
+                self.faults.push(format!("{name} = `{value}` ({}): {reason}", setting.source()));
+                None
+            }
+        }
+    }
+
+    /// As `optional`, for settings that always have a value because they have a default.
+    fn needed<T>(&mut self, name: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+        self.optional(name, parse)
+    }
+}
+
+fn in_range<T: PartialOrd + std::fmt::Debug>(value: T, range: RangeInclusive<T>) -> Result<T, String> {
+    if range.contains(&value) { Ok(value) } else { Err(format!("must be {:?} to {:?}", range.start(), range.end())) }
+}
+
+fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+    // `localhost` is understood without a resolver, which could be slow or wrong at start.
+    let numeric = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => text.to_owned(),
+    };
+    numeric.parse().map_err(|_| "must be an address and a port, as in 127.0.0.1:8080 or [::]:8080".to_owned())
+}
+
+fn parse_path(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() || text.contains('\0') { Err("must be a path".to_owned()) } else { Ok(PathBuf::from(text)) }
+}
+
+fn parse_admin_key(text: &str) -> Result<Secret<String>, String> {
+    if api_keys::is_well_formed(text) {
+        Ok(Secret::new(text.to_owned()))
+    } else {
+        Err("must be `eh_` and 20 to 100 of the characters A-Z a-z 0-9 _ -".to_owned())
+    }
+}
+
+fn parse_seal_key(text: &str) -> Result<Secret<[u8; 32]>, String> {
+    vault::parse_key(text).map(Secret::new).map_err(|error| error.to_string())
+}
+
+fn parse_bool(text: &str) -> Result<bool, String> {
+    match text {
+        "true" | "1" => Ok(true),
+        "false" | "0" => Ok(false),
+        _ => Err("must be true or false".to_owned()),
+    }
+}
+
+fn parse_networks(text: &str) -> Result<AddressRules, String> {
+    match parse_bool(text) {
+        Ok(true) => return Ok(AddressRules::allowing_private()),
+        Ok(false) => return Ok(AddressRules::public_only()),
+        Err(_) => {}
+    }
+    let parse = |block: &str| block.trim().parse::<IpNet>().map_err(|_| format!("`{}` is not a CIDR block", block.trim().escape_debug()));
+    let blocks: Result<Vec<IpNet>, String> = text.split(',').map(parse).collect();
+    blocks.map(AddressRules::allowing).map_err(|reason| format!("must be true, false or a list of CIDR blocks: {reason}"))
+}
+
+fn parse_log_format(text: &str) -> Result<LogFormat, String> {
+    match text {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        _ => Err("must be text or json".to_owned()),
+    }
+}

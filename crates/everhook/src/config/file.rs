@@ -1,0 +1,72 @@
+//! The settings file: TOML, one key a setting, no sections.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+};
+
+use super::raw::KNOWN;
+
+/// The file that is read if none is named.
+const DEFAULT_PATH: &str = "everhook.toml";
+
+/// What a file says.
+#[derive(Default)]
+pub(super) struct FileSettings {
+    /// Which file.
+    pub path: PathBuf,
+    /// Its values, as the texts that flags and variables would have.
+    pub values: BTreeMap<String, String>,
+}
+
+/// Reads the file that is named by flag or variable, or the default one if it exists.
+pub(super) fn read(flag: Option<&Path>, variable: Option<&String>, faults: &mut Vec<String>) -> FileSettings {
+    let named = flag.or(variable.map(Path::new));
+    let path = named.unwrap_or(Path::new(DEFAULT_PATH));
+    match std::fs::read_to_string(path) {
+        Ok(text) => FileSettings { path: path.to_owned(), values: parse(path, &text, faults) },
+        Err(error) if error.kind() == io::ErrorKind::NotFound && named.is_none() => FileSettings::default(),
+        Err(error) => {
+            faults.push(format!("{}: cannot be read: {error}", path.display()));
+            FileSettings::default()
+        }
+    }
+}
+
+fn parse(path: &Path, text: &str, faults: &mut Vec<String>) -> BTreeMap<String, String> {
+    let table: toml::Table = match text.parse() {
+        Ok(table) => table,
+        Err(error) => {
+            faults.push(format!("{}: is not TOML: {}", path.display(), error.to_string().trim_end()));
+            return BTreeMap::new();
+        }
+    };
+    let mut values = BTreeMap::new();
+    for (name, value) in table {
+        if !KNOWN.iter().any(|known| known.name == name) {
+            faults.push(format!("{}: {name}: there is no such setting", path.display()));
+            continue;
+        }
+        match text_of(&value) {
+            Some(text) => {
+                values.insert(name, text);
+            }
+            None => faults.push(format!("{}: {name}: must be a text, a number, true, false or a list of texts", path.display())),
+        }
+    }
+    values
+}
+
+fn text_of(value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text.clone()),
+        toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Boolean(boolean) => Some(boolean.to_string()),
+        toml::Value::Array(list) => {
+            let texts: Option<Vec<&str>> = list.iter().map(toml::Value::as_str).collect();
+            texts.map(|texts| texts.join(","))
+        }
+        _ => None,
+    }
+}

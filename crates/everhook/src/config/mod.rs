@@ -1,0 +1,155 @@
+//! Configuration: what was written (flags, environment, file, defaults) becomes what is true, once, with every fault reported at once.
+//!
+//! `raw` gathers texts and where they came from; `check` reads them. The rest of the program sees only [`Config`].
+
+mod check;
+mod file;
+mod raw;
+#[cfg(test)]
+mod tests;
+mod units;
+
+use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::Args;
+use everhook_core::{model::Secret, policy::target::TargetRules};
+
+pub use raw::{Origin, Setting};
+
+/// The flags that `serve` and `demo` take. Each is also an environment variable (`EVERHOOK_…`) and a key of the file.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ServeArgs {
+    /// Read settings from this file [default: everhook.toml, if there is one]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Take requests at this address [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub listen: Option<String>,
+    /// Keep everything in this folder [default: ./everhook-data]
+    #[arg(long, value_name = "FOLDER")]
+    pub data: Option<String>,
+    /// Make this key an admin key at each start, instead of printing one at the first
+    #[arg(long, value_name = "KEY")]
+    pub admin_key: Option<String>,
+    /// Seal secrets with this key: base64 of 32 bytes
+    #[arg(long, value_name = "KEY")]
+    pub seal_key: Option<String>,
+    /// Seal secrets with the key in this file [default: seal.key in the data folder, made at first start]
+    #[arg(long, value_name = "FILE")]
+    pub seal_key_file: Option<String>,
+    /// Allow endpoints with plain http
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub allow_http: Option<String>,
+    /// Allow endpoints in private networks, or in these: `true` or a list of CIDR blocks. Implies --allow-http
+    #[arg(long, value_name = "NETWORKS", num_args = 0..=1, default_missing_value = "true")]
+    pub allow_private_networks: Option<String>,
+    /// Send at most this many requests at once [default: 512]
+    #[arg(long, value_name = "N")]
+    pub concurrency: Option<String>,
+    /// Take events with at most this much data [default: 256KiB]
+    #[arg(long, value_name = "SIZE")]
+    pub payload_max: Option<String>,
+    /// Take batches of at most this size [default: 16MiB]
+    #[arg(long, value_name = "SIZE")]
+    pub batch_max: Option<String>,
+    /// Remember idempotency keys for this long [default: 24h]
+    #[arg(long, value_name = "DURATION")]
+    pub idempotency_window: Option<String>,
+    /// Write the log as `text` or `json` [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    pub log_format: Option<String>,
+}
+
+/// What is in force. Trusted from here on.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where requests are taken. Port 0 lets the system choose.
+    pub listen: SocketAddr,
+    /// The folder that holds the store.
+    pub data: PathBuf,
+    /// A key that is ensured at each start; one is made and printed at the first start if absent.
+    pub admin_key: Option<Secret<String>>,
+    /// What seals secrets.
+    pub seal_key: SealKey,
+    /// Which URLs endpoints may have.
+    pub targets: TargetRules,
+    /// How many requests may be under way at once.
+    pub concurrency: usize,
+    /// The largest `data` of an event, in bytes.
+    pub payload_bytes_max: usize,
+    /// The largest body of a batch, in bytes.
+    pub batch_bytes_max: usize,
+    /// How long an idempotency key is remembered.
+    pub idempotency_window: Duration,
+    /// How the log is written.
+    pub log_format: LogFormat,
+}
+
+/// Where the sealing key comes from.
+#[derive(Clone, Debug)]
+pub enum SealKey {
+    /// It was given.
+    Given(Secret<[u8; 32]>),
+    /// It is in this file, and made there if the file is missing.
+    File(PathBuf),
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// A configuration with the settings it was read from.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// What is in force.
+    pub config: Config,
+    /// Each setting as it was written, and where.
+    pub settings: Vec<Setting>,
+}
+
+/// Everything that is wrong with the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigFaults(pub Vec<String>);
+
+impl fmt::Display for ConfigFaults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the configuration is not right:")?;
+        self.0.iter().try_for_each(|fault| write!(f, "\n  - {fault}"))
+    }
+}
+
+impl std::error::Error for ConfigFaults {}
+
+impl ServeArgs {
+    /// Reads the configuration that these flags, the environment and the file make together.
+    ///
+    /// # Errors
+    /// [`ConfigFaults`] lists everything that is wrong.
+    pub fn load(&self) -> Result<Loaded, ConfigFaults> {
+        self.load_from(std::env::vars_os())
+    }
+
+    /// As [`ServeArgs::load`], with an environment of the caller's making.
+    ///
+    /// # Errors
+    /// [`ConfigFaults`] lists everything that is wrong.
+    pub fn load_from(
+        &self,
+        environment: impl IntoIterator<Item = (std::ffi::OsString, std::ffi::OsString)>,
+    ) -> Result<Loaded, ConfigFaults> {
+        let mut faults = Vec::new();
+        let environment = raw::environment(environment, &mut faults);
+        let file = file::read(self.config.as_deref(), environment.get("config"), &mut faults);
+        let settings = raw::gather(self, &environment, &file);
+        let config = check::check(&settings, &mut faults);
+        match config {
+            Some(config) if faults.is_empty() => Ok(Loaded { config, settings }),
+            _ => Err(ConfigFaults(faults)),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Settings as they were written: a text each, and where it came from. Flags win over the environment, that over the file, that over defaults.
+
+use std::{collections::BTreeMap, ffi::OsString, fmt, path::PathBuf};
+
+use super::{ServeArgs, file::FileSettings};
+
+/// What every environment variable of ours begins with.
+const ENV_PREFIX: &str = "EVERHOOK_";
+
+/// Variables that are ours but no settings of the server: the command line's, the log's, and the file's own name.
+const OTHER_VARIABLES: [&str; 4] = ["url", "key", "log", "config"];
+
+/// A setting that exists.
+pub(super) struct Known {
+    /// Its name in the file; the flag and the variable follow from it.
+    pub name: &'static str,
+    /// What holds where nothing is written.
+    pub default: Option<&'static str>,
+    /// Whether it must never be shown.
+    pub secret: bool,
+}
+
+const fn setting(name: &'static str, default: Option<&'static str>) -> Known {
+    Known { name, default, secret: false }
+}
+
+const fn secret(name: &'static str) -> Known {
+    Known { name, default: None, secret: true }
+}
+
+/// Every setting, in the order in which `everhook config` prints them.
+pub(super) const KNOWN: [Known; 12] = [
+    setting("listen", Some("127.0.0.1:8080")),
+    setting("data", Some("./everhook-data")),
+    secret("admin_key"),
+    secret("seal_key"),
+    setting("seal_key_file", None),
+    setting("allow_http", Some("false")),
+    setting("allow_private_networks", Some("false")),
+    setting("concurrency", Some("512")),
+    setting("payload_max", Some("256KiB")),
+    setting("batch_max", Some("16MiB")),
+    setting("idempotency_window", Some("24h")),
+    setting("log_format", Some("text")),
+];
+
+/// Where a value was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// On the command line.
+    Flag,
+    /// In the environment.
+    Environment,
+    /// In this file.
+    File(PathBuf),
+    /// Nowhere.
+    Default,
+}
+
+/// One setting as it was written. A secret's text is kept for checking and never printed.
+#[derive(Clone)]
+pub struct Setting {
+    /// Its name.
+    pub name: &'static str,
+    /// The text; `None` if it is not set and has no default.
+    pub(super) text: Option<String>,
+    /// Where it came from.
+    pub origin: Origin,
+    secret: bool,
+}
+
+impl Setting {
+    /// The value as it may be shown: secrets as `***`.
+    pub fn shown(&self) -> Option<&str> {
+        if self.secret { self.text.as_ref().map(|_| "***") } else { self.text.as_deref() }
+    }
+
+    /// Where the value came from, as its author would look for it: `--listen`, `EVERHOOK_LISTEN`, a file's name, `default`.
+    pub fn source(&self) -> String {
+        match &self.origin {
+            Origin::Flag => format!("--{}", self.name.replace('_', "-")),
+            Origin::Environment => format!("{ENV_PREFIX}{}", self.name.to_uppercase()),
+            Origin::File(path) => path.display().to_string(),
+            Origin::Default => "default".to_owned(),
+        }
+    }
+}
+
+impl fmt::Debug for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {:?} ({})", self.name, self.shown(), self.source())
+    }
+}
+
+/// Our environment variables, by the names of their settings. Unknown ones are faults: a misspelled limit must not go unnoticed.
+pub(super) fn environment(variables: impl IntoIterator<Item = (OsString, OsString)>, faults: &mut Vec<String>) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for (variable, value) in variables {
+        let Some(variable) = variable.to_str() else { continue };
+        let Some(name) = variable.strip_prefix(ENV_PREFIX).map(str::to_lowercase) else { continue };
+        let known = KNOWN.iter().any(|known| known.name == name) || OTHER_VARIABLES.contains(&name.as_str());
+        match value.into_string() {
+            _ if !known => faults.push(format!("{variable}: there is no such setting")),
+            Err(_) => faults.push(format!("{variable}: must be UTF-8")),
+            Ok(value) => {
+                found.insert(name, value);
+            }
+        }
+    }
+    found
+}
+
+/// Finds for each setting the place that wins.
+pub(super) fn gather(args: &ServeArgs, environment: &BTreeMap<String, String>, file: &FileSettings) -> Vec<Setting> {
+    let find = |known: &Known| {
+        let flag = flag(args, known.name).map(|text| (text.to_owned(), Origin::Flag));
+        let variable = || environment.get(known.name).map(|text| (text.clone(), Origin::Environment));
+        let written = || file.values.get(known.name).map(|text| (text.clone(), Origin::File(file.path.clone())));
+        let default = || known.default.map(|text| (text.to_owned(), Origin::Default));
+        let (text, origin) = match flag.or_else(variable).or_else(written).or_else(default) {
+            Some((text, origin)) => (Some(text), origin),
+            None => (None, Origin::Default),
+        };
+        Setting { name: known.name, text, origin, secret: known.secret }
+    };
+    KNOWN.iter().map(find).collect()
+}
+
+fn flag<'a>(args: &'a ServeArgs, name: &str) -> Option<&'a str> {
+    let flag = match name {
+        "listen" => &args.listen,
+        "data" => &args.data,
+        "admin_key" => &args.admin_key,
+        "seal_key" => &args.seal_key,
+        "seal_key_file" => &args.seal_key_file,
+        "allow_http" => &args.allow_http,
+        "allow_private_networks" => &args.allow_private_networks,
+        "concurrency" => &args.concurrency,
+        "payload_max" => &args.payload_max,
+        "batch_max" => &args.batch_max,
+        "idempotency_window" => &args.idempotency_window,
+        "log_format" => &args.log_format,
+        _ => &None,
+    };
+    flag.as_deref()
+}

@@ -1,0 +1,75 @@
+use super::*;
+
+fn environment(variables: &[(&str, &str)]) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+    variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
+}
+
+fn file(text: &str) -> (tempfile::TempDir, ServeArgs) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("everhook.toml");
+    std::fs::write(&path, text).unwrap();
+    (folder, ServeArgs { config: Some(path), ..ServeArgs::default() })
+}
+
+fn source_of(loaded: &Loaded, name: &str) -> Origin {
+    loaded.settings.iter().find(|setting| setting.name == name).unwrap().origin.clone()
+}
+
+#[test]
+fn the_defaults_are_safe() {
+    let config = ServeArgs::default().load_from([]).unwrap().config;
+    assert_eq!(config.listen, "127.0.0.1:8080".parse().unwrap());
+    assert!(!config.targets.allow_http && config.targets.addresses.is_public_only());
+    assert_eq!((config.payload_bytes_max, config.batch_bytes_max), (256 << 10, 16 << 20));
+    assert_eq!(config.idempotency_window, Duration::from_secs(86_400));
+    assert!(matches!(config.seal_key, SealKey::File(path) if path.ends_with("everhook-data/seal.key")));
+}
+
+#[test]
+fn flags_win_over_the_environment_and_that_over_the_file() {
+    let (_folder, mut args) = file("listen = \"127.0.0.1:1\"\nconcurrency = 7\npayload_max = \"1KiB\"\n");
+    args.listen = Some("127.0.0.1:3".to_owned());
+    let loaded = args.load_from(environment(&[("EVERHOOK_LISTEN", "127.0.0.1:2"), ("EVERHOOK_CONCURRENCY", "8")])).unwrap();
+    assert_eq!((loaded.config.listen.port(), loaded.config.concurrency, loaded.config.payload_bytes_max), (3, 8, 1_024));
+    assert_eq!(source_of(&loaded, "listen"), Origin::Flag);
+    assert_eq!(source_of(&loaded, "concurrency"), Origin::Environment);
+    assert!(matches!(source_of(&loaded, "payload_max"), Origin::File(_)));
+    assert_eq!(source_of(&loaded, "data"), Origin::Default);
+}
+
+#[test]
+fn every_fault_is_reported_at_once() {
+    let (_folder, args) = file("listne = \"x\"\nallow_http = \"perhaps\"\n");
+    let faults = args.load_from(environment(&[("EVERHOOK_CONCURENCY", "8"), ("EVERHOOK_ADMIN_KEY", "hunter2")])).unwrap_err();
+    let text = faults.to_string();
+    assert_eq!(faults.0.len(), 4, "{text}");
+    for part in ["listne: there is no such setting", "EVERHOOK_CONCURENCY", "allow_http = `perhaps`", "admin_key = `***`"] {
+        assert!(text.contains(part), "{part} is missing in {text}");
+    }
+    assert!(!text.contains("hunter2"));
+}
+
+#[test]
+fn variables_of_the_command_line_are_no_settings_and_no_faults() {
+    let variables =
+        environment(&[("EVERHOOK_URL", "http://localhost"), ("EVERHOOK_KEY", "eh_x"), ("EVERHOOK_LOG", "debug"), ("HOME", "/")]);
+    assert!(ServeArgs::default().load_from(variables).is_ok());
+}
+
+#[test]
+fn private_networks_are_opened_by_true_or_by_a_list_and_bring_http_with_them() {
+    let load = |value: &str| ServeArgs { allow_private_networks: Some(value.to_owned()), ..ServeArgs::default() }.load_from([]);
+    let allowed = |value: &str, address: &str| load(value).unwrap().config.targets.addresses.vet(address.parse().unwrap()).is_ok();
+    assert!(allowed("true", "127.0.0.1") && allowed("10.0.0.0/8, fd00::/8", "10.1.2.3"));
+    assert!(!allowed("10.0.0.0/8", "127.0.0.1"));
+    assert!(load("10.0.0.0/8").unwrap().config.targets.allow_http);
+    assert!(load("ten").is_err());
+}
+
+#[test]
+fn a_secret_is_never_shown() {
+    let key = format!("eh_{}", "s".repeat(30));
+    let loaded = ServeArgs { admin_key: Some(key), ..ServeArgs::default() }.load_from([]).unwrap();
+    assert!(!format!("{loaded:?}").contains("sss"));
+    assert_eq!(loaded.settings.iter().find(|setting| setting.name == "admin_key").unwrap().shown(), Some("***"));
+}

@@ -1,0 +1,55 @@
+//! Lengths of time and sizes, as people write them: `90s`, `24h`, `256KiB`.
+
+use std::time::Duration;
+
+/// Reads a duration. A unit is needed, because a bare number is read differently by everyone.
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
+    const UNITS: [(&str, u64); 6] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000), ("w", 604_800_000)];
+    let wrong = || "must be a number with a unit: ms, s, m, h, d or w (`90s`, `24h`)".to_owned();
+    let (number, unit) = split(text).ok_or_else(wrong)?;
+    let (_, millis) = UNITS.into_iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+    number.checked_mul(millis).map(Duration::from_millis).ok_or_else(|| "is too long".to_owned())
+}
+
+/// Reads a size in bytes; a bare number is bytes.
+pub(super) fn parse_size(text: &str) -> Result<usize, String> {
+    const UNITS: [(&str, u64); 8] =
+        [("", 1), ("B", 1), ("KB", 1_000), ("KiB", 1 << 10), ("MB", 1_000_000), ("MiB", 1 << 20), ("GB", 1_000_000_000), ("GiB", 1 << 30)];
+    let wrong = || "must be a number with a unit: B, KB, KiB, MB, MiB, GB or GiB (`256KiB`)".to_owned();
+    let (number, unit) = split(text).ok_or_else(wrong)?;
+    let (_, bytes) = UNITS.into_iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+    number.checked_mul(bytes).and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(|| "is too large".to_owned())
+}
+
+fn split(text: &str) -> Option<(u64, &str)> {
+    let text = text.trim();
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    Some((text[..digits].parse().ok()?, text[digits..].trim_start()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_need_a_unit() {
+        let table =
+            [("90s", Some(90_000)), ("24h", Some(86_400_000)), ("5 d", Some(432_000_000)), ("250ms", Some(250)), ("1w", Some(604_800_000))];
+        for (text, millis) in table {
+            assert_eq!(parse_duration(text).ok().map(|duration| duration.as_millis()), millis, "{text}");
+        }
+        for bad in ["", "90", "s", "-1s", "1.5h", "1 year", "99999999999999999999s", "18446744073709551615w"] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_bytes_unless_they_say_otherwise() {
+        for (text, bytes) in [("1000", 1_000), ("256KiB", 262_144), ("16 MiB", 16_777_216), ("1MB", 1_000_000), ("0", 0)] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for bad in ["", "KiB", "1kib", "-1", "1.5MiB", "99999999999GiB"] {
+            assert!(parse_size(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Which key secrets are sealed with, and that it stays the same one.
+//!
+//! Beside the database lies the id of the key that its secrets are sealed with. A server that is given another key, or whose key file is gone, refuses
+//! to start: it would come up, and fail at every secret that it has to open.
+
+use std::{fs, io::ErrorKind, path::Path};
+
+use anyhow::{Context as _, bail};
+use everhook_adapters::vault::AesVault;
+
+use crate::config::{Config, SealKey};
+
+/// The file in the data folder that holds the key's id.
+const ID_FILE: &str = "seal.id";
+
+/// Opens the vault, and makes its key at the first start. The data folder must be locked.
+///
+/// # Errors
+/// Says which key is missing or wrong, and what to do.
+pub fn open_vault(config: &Config) -> anyhow::Result<AesVault> {
+    let id_path = config.data.join(ID_FILE);
+    let known = read_id(&id_path)?;
+    let vault = match &config.seal_key {
+        SealKey::Given(key) => AesVault::from_key(*key.expose()),
+        SealKey::File(path) => {
+            if let Some(id) = &known
+                && !path.exists()
+            {
+                bail!(
+                    "the secrets in {} are sealed with key {id}, and {} is gone: restore it from a backup",
+                    config.data.display(),
+                    path.display()
+                );
+            }
+            AesVault::load_or_create(path)?
+        }
+    };
+    let id = hex(vault.key_id());
+    match known {
+        Some(known) if known != id => {
+            bail!(
+                "the secrets in {} are sealed with key {known}, and this is key {id}: give the key they were sealed with",
+                config.data.display()
+            )
+        }
+        Some(_) => {}
+        None => fs::write(&id_path, format!("{id}\n")).with_context(|| format!("{} cannot be written", id_path.display()))?,
+    }
+    Ok(vault)
+}
+
+fn read_id(path: &Path) -> anyhow::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
+    }
+}
+
+fn hex(id: [u8; 4]) -> String {
+    format!("{:08x}", u32::from_be_bytes(id))
+}

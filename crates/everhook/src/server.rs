@@ -1,0 +1,113 @@
+//! Drives connections: takes them, bounds them, and lets them end when the server stops.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// How many connections are served at once. More wait in the system's queue; each costs some tens of kilobytes.
+const CONNECTIONS_MAX: usize = 10_000;
+
+/// How long the head of a request may take to arrive, idle time before it included: it bounds slow and forgotten clients alike.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The largest head of a request, and the most headers in it.
+const HEAD_BYTES_MAX: usize = 32 * 1024;
+const HEADERS_MAX: usize = 100;
+
+/// The largest buffer of a connection: a payload of the usual kind in one piece.
+const BUFFER_BYTES_MAX: usize = 128 * 1024;
+
+/// How long to wait after the system refused a connection (no more descriptors, as a rule) before taking the next.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A server that takes requests until it is stopped.
+pub struct Server {
+    stopping: CancellationToken,
+    connections: TaskTracker,
+}
+
+impl Server {
+    /// Starts to take connections.
+    pub fn start(listener: TcpListener, router: Router) -> Self {
+        let server = Self { stopping: CancellationToken::new(), connections: TaskTracker::new() };
+        let accepting = accept(listener, router, server.stopping.clone(), server.connections.clone());
+        server.connections.spawn(accepting);
+        server
+    }
+
+    /// Takes no more connections, closes those that are idle, and waits for requests under way to end, as long as `grace`.
+    pub async fn stop(&self, grace: Duration) {
+        self.stopping.cancel();
+        self.connections.close();
+        if tokio::time::timeout(grace, self.connections.wait()).await.is_err() {
+            tracing::warn!(connections = self.connections.len(), "some requests did not end in time and are dropped");
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, router: Router, stopping: CancellationToken, connections: TaskTracker) {
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let builder = builder();
+    loop {
+        let taken = tokio::select! {
+            biased;
+            () = stopping.cancelled() => return,
+            taken = take(&listener, &slots) => taken,
+        };
+        match taken {
+            Ok((stream, slot)) => {
+                let serving = serve(builder.clone(), stream, router.clone(), stopping.clone(), slot);
+                connections.spawn(serving);
+            }
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "a connection could not be taken");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn take(listener: &TcpListener, slots: &Arc<Semaphore>) -> std::io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    let slot = slots.clone().acquire_owned().await.expect("the slots are never closed");
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, slot))
+}
+
+fn builder() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_headers(HEADERS_MAX)
+        .max_header_size(HEAD_BYTES_MAX)
+        .max_buf_size(BUFFER_BYTES_MAX);
+    builder
+}
+
+/// Serves one connection. The slot is held until it ends.
+async fn serve(builder: http1::Builder, stream: TcpStream, router: Router, stopping: CancellationToken, slot: OwnedSemaphorePermit) {
+    // Answers are small and complete: waiting to fill a packet would only delay them.
+    let _ = stream.set_nodelay(true);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stopping.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(error = &error as &dyn std::error::Error, "a connection ended early");
+    }
+    drop(slot);
+}

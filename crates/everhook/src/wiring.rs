@@ -1,0 +1,151 @@
+//! Puts the parts together, the only place of the binary that knows all of them, and takes them apart in the right order.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use everhook_adapters::{
+    http::{HttpSettings, HttpTransport},
+    sqlite::{SqliteSettings, SqliteStore, WriterMode},
+    system::{SystemClock, SystemEntropy},
+};
+use everhook_core::{
+    engine::{self, Engine, EngineSettings},
+    flow::Line,
+    ids::OrganizationId,
+    manage::{api_keys, organizations},
+    model::Secret,
+    ports::Ports,
+};
+use tokio::{net::TcpListener, task::JoinHandle};
+
+use crate::{
+    api::{self, Api, ApiSettings},
+    config::Config,
+    sealing,
+    server::Server,
+};
+
+/// How long requests under way, in and out, may take to end when the server stops.
+const STOP_GRACE: Duration = Duration::from_secs(30);
+
+/// How often idempotency keys that are too old are forgotten, and how many in one go.
+const FORGET_EVERY: Duration = Duration::from_secs(60);
+const FORGET_BATCH: u32 = 1_000;
+
+/// A server that runs.
+pub struct Running {
+    /// Where it takes requests.
+    pub address: SocketAddr,
+    /// The admin key, if one was made at this start: this is the only time it can be shown.
+    pub admin_key: Option<String>,
+    /// The line that it publishes to.
+    pub line: Arc<Line>,
+    server: Server,
+    engine: Engine,
+    store: Arc<SqliteStore>,
+    watch: JoinHandle<()>,
+    forgetting: JoinHandle<()>,
+}
+
+/// Starts a server.
+///
+/// # Errors
+/// Says what is in the way: the address, the data folder, the sealing key.
+pub async fn start(config: &Config) -> anyhow::Result<Running> {
+    let listener = TcpListener::bind(config.listen).await.with_context(|| format!("cannot listen on {}", config.listen))?;
+    let address = listener.local_addr().context("the listening address cannot be read")?;
+    let store = open_store(config)?;
+    let (wake_up, hints) = engine::hints();
+    let line = Arc::new(Line::new(ports(config, &store)?, wake_up, node(address), config.idempotency_window));
+    let (organization, admin_key) = first_steps(config, &line).await.context("the store could not be prepared")?;
+
+    let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: config.concurrency });
+    let settings = ApiSettings {
+        targets: config.targets.clone(),
+        default_organization: organization,
+        payload_bytes_max: config.payload_bytes_max,
+        batch_bytes_max: config.batch_bytes_max,
+    };
+    let api = Arc::new(Api::new(line.clone(), settings));
+    let server = Server::start(listener, api::router(api.clone()));
+    let watch = tokio::spawn(watch(store.clone(), api));
+    let forgetting = tokio::spawn(forget_old_keys(store.clone(), line.clone()));
+    Ok(Running { address, admin_key, line, server, engine, store, watch, forgetting })
+}
+
+impl Running {
+    /// Stops: takes no more requests, lets those under way end, hands back the rest. At once when idle.
+    pub async fn stop(self) {
+        tokio::join!(self.server.stop(STOP_GRACE), self.engine.stop(STOP_GRACE));
+        // Both hold the store, which gives its folder free when the last one lets go.
+        for task in [self.forgetting, self.watch] {
+            task.abort();
+            let _ = task.await;
+        }
+    }
+
+    /// Returns once the store has failed for good: stop the process, a restart recovers.
+    pub async fn broken(&self) {
+        self.store.broken().await;
+    }
+}
+
+fn open_store(config: &Config) -> anyhow::Result<Arc<SqliteStore>> {
+    let settings = SqliteSettings { data: config.data.clone(), mode: WriterMode::Thread };
+    Ok(Arc::new(SqliteStore::open(settings)?))
+}
+
+/// The vault comes after the store: opening that has locked the folder in which the key may be made.
+fn ports(config: &Config, store: &Arc<SqliteStore>) -> anyhow::Result<Ports> {
+    Ok(Ports {
+        events: store.clone(),
+        deliveries: store.clone(),
+        directory: store.clone(),
+        history: store.clone(),
+        transport: Arc::new(HttpTransport::new(HttpSettings::new(config.targets.addresses.clone()))?),
+        vault: Arc::new(sealing::open_vault(config)?),
+        clock: Arc::new(SystemClock::new()),
+        entropy: Arc::new(SystemEntropy::new()),
+    })
+}
+
+/// Sees to it that there is an organization, and a key to begin with.
+async fn first_steps(config: &Config, line: &Line) -> anyhow::Result<(OrganizationId, Option<String>)> {
+    let organization = organizations::ensure_default(line).await?.id;
+    let made = match &config.admin_key {
+        Some(key) if api_keys::ensure_admin(line, organization, key).await? => None,
+        Some(_) => anyhow::bail!("the admin key that was set is in use as a key that may do less, or has expired: set another"),
+        None => api_keys::first_admin(line, organization).await?,
+    };
+    Ok((organization, made.as_ref().map(Secret::expose).cloned()))
+}
+
+/// How this process calls itself in attempts: the machine's name where it is known, and the port.
+fn node(address: SocketAddr) -> String {
+    let name = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
+    let name = if name.trim().is_empty() { "everhook" } else { name.trim() };
+    format!("{name}:{}", address.port())
+}
+
+async fn watch(store: Arc<SqliteStore>, api: Arc<Api>) {
+    store.broken().await;
+    api.set_broken();
+}
+
+/// Forgets idempotency keys that are past their window, in small steps between which events are written.
+async fn forget_old_keys(store: Arc<SqliteStore>, line: Arc<Line>) {
+    loop {
+        tokio::time::sleep(FORGET_EVERY).await;
+        let before = line.ports.clock.now() - line.idempotency_window;
+        loop {
+            match store.forget_keys(before, FORGET_BATCH).await {
+                Ok(forgotten) if forgotten < FORGET_BATCH => break,
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "old idempotency keys could not be forgotten");
+                    break;
+                }
+            }
+        }
+    }
+}
