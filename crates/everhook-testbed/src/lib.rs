@@ -1,1 +1,30 @@
-//! Placeholder.
+//! A world to test in: the real core on the real embedded store, with simulated time, a scripted network and seeded dice.
+//!
+//! Five days pass in milliseconds, and the same seed gives the same run. Nothing of the product depends on this crate.
+
+pub mod clock;
+pub mod dice;
+pub mod faults;
+pub mod network;
+pub mod node;
+pub mod world;
+
+pub use network::Answer;
+pub use world::World;
+
+use std::time::Duration;
+
+/// Seconds, for tables of delays.
+pub const fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// Minutes, for tables of delays.
+pub const fn mins(n: u64) -> Duration {
+    Duration::from_secs(60 * n)
+}
+
+/// Hours, for tables of delays.
+pub const fn hours(n: u64) -> Duration {
+    Duration::from_secs(3_600 * n)
+}

@@ -1,0 +1,173 @@
+//! Stores that fail on demand: the n-th call fails, before it did anything, half-way or after it did everything; or an event is damaged.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicI64, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use everhook_core::{
+    ids::EventId,
+    model::Event,
+    ports::{
+        Alert, AlertId, CancelWaiting, DeliveryQueue, DueRead, DueRequest, EventStore, LaneHead, NewEvent, Recall, Recalled, Recorded,
+        Settled, Settlement, StoreError,
+    },
+};
+
+/// When a store fails, and how.
+#[derive(Default)]
+pub struct Faults {
+    /// How many calls still pass. Below zero: the fault has struck, or none is planned.
+    passing: AtomicI64,
+    kind: AtomicI64,
+    damaged: Mutex<BTreeSet<EventId>>,
+}
+
+/// How a call fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing was done, and the caller is told that it failed.
+    Before,
+    /// The first half of a batch of events was recorded, and the rest was not. Any other call fails before it does anything.
+    Midway,
+    /// Everything was done, and the caller is told that it failed all the same: an answer lost on its way.
+    After,
+}
+
+impl Faults {
+    /// No fault is planned.
+    pub fn none() -> Arc<Self> {
+        let faults = Self::default();
+        faults.passing.store(-1, Ordering::Relaxed);
+        Arc::new(faults)
+    }
+
+    /// Lets `passing` calls pass, and the next one fail.
+    pub fn plan(&self, passing: u32, kind: Kind) {
+        self.kind.store(kind as i64, Ordering::Relaxed);
+        self.passing.store(i64::from(passing), Ordering::Relaxed);
+    }
+
+    /// From now on, what the store holds of this event cannot be understood.
+    pub fn damage(&self, event: EventId) {
+        self.damaged.lock().expect("no test panicked here").insert(event);
+    }
+
+    /// Whether the planned fault has struck.
+    pub fn has_struck(&self) -> bool {
+        self.passing.load(Ordering::Relaxed) < 0
+    }
+
+    fn is_damaged(&self, event: EventId) -> bool {
+        self.damaged.lock().expect("no test panicked here").contains(&event)
+    }
+
+    fn strikes(&self) -> Option<Kind> {
+        let passing = self.passing.load(Ordering::Relaxed);
+        if passing < 0 {
+            return None;
+        }
+        self.passing.store(passing - 1, Ordering::Relaxed);
+        let planned = self.kind.load(Ordering::Relaxed);
+        let kind = [Kind::Before, Kind::Midway, Kind::After].into_iter().find(|kind| *kind as i64 == planned);
+        kind.filter(|_| passing == 0)
+    }
+}
+
+/// A store whose calls pass through [`Faults`].
+pub struct Faulty<S> {
+    store: Arc<S>,
+    faults: Arc<Faults>,
+}
+
+impl<S> Faulty<S> {
+    /// The store, with faults.
+    pub fn new(store: Arc<S>, faults: Arc<Faults>) -> Self {
+        Self { store, faults }
+    }
+}
+
+fn injected() -> StoreError {
+    StoreError::unavailable("injected fault")
+}
+
+/// Calls the store unless the fault strikes before; hides the answer if it strikes after.
+macro_rules! through {
+    ($self:ident, $call:expr) => {
+        match $self.faults.strikes() {
+            Some(Kind::Before | Kind::Midway) => Err(injected()),
+            Some(Kind::After) => {
+                $call.await?;
+                Err(injected())
+            }
+            None => $call.await,
+        }
+    };
+}
+
+#[async_trait]
+impl<S: EventStore> EventStore for Faulty<S> {
+    async fn record(&self, mut events: Vec<NewEvent>) -> Vec<Result<Recorded, StoreError>> {
+        let count = events.len();
+        let mut answers = match self.faults.strikes() {
+            None => return self.store.record(events).await,
+            Some(Kind::Before) => Vec::new(),
+            Some(Kind::Midway) => {
+                events.truncate(count / 2);
+                self.store.record(events).await
+            }
+            Some(Kind::After) => {
+                self.store.record(events).await;
+                Vec::new()
+            }
+        };
+        answers.resize_with(count, || Err(injected()));
+        answers
+    }
+
+    async fn event(&self, id: EventId) -> Result<Option<Event>, StoreError> {
+        if self.faults.is_damaged(id) {
+            return Err(StoreError::corrupt("injected damage"));
+        }
+        through!(self, self.store.event(id))
+    }
+}
+
+#[async_trait]
+impl<S: DeliveryQueue> DeliveryQueue for Faulty<S> {
+    async fn lanes(&self) -> Result<Vec<LaneHead>, StoreError> {
+        through!(self, self.store.lanes())
+    }
+
+    async fn due(&self, request: DueRequest) -> Result<DueRead, StoreError> {
+        let mut read = through!(self, self.store.due(request))?;
+        for due in &mut read.rows {
+            due.loaded = due.loaded.take().filter(|event| !self.faults.is_damaged(event.id));
+        }
+        Ok(read)
+    }
+
+    async fn settle(&self, settlements: Arc<Vec<Settlement>>) -> Result<Vec<Settled>, StoreError> {
+        through!(self, self.store.settle(settlements))
+    }
+
+    async fn cancel_waiting(&self, request: CancelWaiting) -> Result<u32, StoreError> {
+        through!(self, self.store.cancel_waiting(request))
+    }
+
+    async fn recall(&self, recall: Recall) -> Result<Recalled, StoreError> {
+        through!(self, self.store.recall(recall))
+    }
+
+    async fn pending_alerts(&self, limit: u32) -> Result<Vec<Alert>, StoreError> {
+        through!(self, self.store.pending_alerts(limit))
+    }
+
+    async fn alerts_told(&self, ids: Vec<AlertId>) -> Result<(), StoreError> {
+        through!(self, self.store.alerts_told(ids))
+    }
+}

@@ -1,0 +1,127 @@
+//! The real binary as a child process, on one data folder and one port for all its lives: for tests of what only a process can show.
+
+use std::{
+    fs::OpenOptions,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use everhook::cli::client::{Connection, Server};
+use http::Method;
+use tempfile::TempDir;
+
+/// The admin key of every node.
+pub const ADMIN_KEY: &str = "eh_the_key_of_a_test_node";
+/// A start on a folder that a kill left behind takes milliseconds; this machine may be busy.
+const READY_TIMEOUT: Duration = Duration::from_secs(20);
+const LOOK_INTERVAL: Duration = Duration::from_millis(3);
+
+/// A server that can be killed and started again.
+pub struct Node {
+    folder: TempDir,
+    listen: String,
+    server: Arc<Server>,
+    child: Option<Child>,
+}
+
+impl Node {
+    /// Chooses a folder of its own inside `parent`, which should be on a real disk, and a free port. Nothing runs yet.
+    pub fn new(parent: &Path) -> Self {
+        let folder = tempfile::tempdir_in(parent).expect("a folder for the data");
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port();
+        let listen = format!("127.0.0.1:{port}");
+        let url = format!("http://{listen}").parse().expect("a URL");
+        let server = Server::new(&url, Some(ADMIN_KEY)).expect("an address");
+        Self { folder, listen, server, child: None }
+    }
+
+    /// Its address, as the commands take it.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.listen)
+    }
+
+    /// How to reach it, while it is up.
+    pub fn server(&self) -> Arc<Server> {
+        self.server.clone()
+    }
+
+    /// Starts the binary; does not wait for it.
+    pub fn start(&mut self) {
+        let log = OpenOptions::new().create(true).append(true).open(self.log()).expect("a log file");
+        let mut command = command();
+        command
+            .args(["serve", "--listen", &self.listen, "--allow-private-networks=127.0.0.0/8", "--data"])
+            .arg(self.folder.path().join("data"));
+        command.env("EVERHOOK_ADMIN_KEY", ADMIN_KEY).current_dir(self.folder.path());
+        command.stdin(Stdio::null()).stdout(log.try_clone().expect("a second handle")).stderr(log);
+        self.child = Some(command.spawn().expect("the server starts"));
+    }
+
+    /// Kills it with SIGKILL and waits until it is gone.
+    pub fn kill(&mut self) {
+        let mut child = self.child.take().expect("it was started");
+        if let Some(status) = child.try_wait().expect("its state") {
+            panic!("the server ended by itself ({status}):\n{}", self.log_end());
+        }
+        child.kill().expect("it can be killed");
+        child.wait().expect("it is gone");
+    }
+
+    /// Waits until it takes events, and says since when.
+    pub async fn wait_until_ready(&self) -> Instant {
+        let ready_at = self.ready_before(Instant::now() + READY_TIMEOUT).await;
+        ready_at.unwrap_or_else(|| panic!("the server was not ready within {READY_TIMEOUT:?}:\n{}", self.log_end()))
+    }
+
+    /// The instant at which it took events; `None` if the deadline came first.
+    pub async fn ready_before(&self, deadline: Instant) -> Option<Instant> {
+        let mut connection = Connection::new(self.server());
+        while Instant::now() < deadline {
+            if connection.send(Method::GET, "/readyz", "").await.is_ok_and(|answer| answer.status.is_success()) {
+                return Some(Instant::now());
+            }
+            tokio::time::sleep(LOOK_INTERVAL).await;
+        }
+        None
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("server.log")
+    }
+
+    fn log_end(&self) -> String {
+        let log = std::fs::read_to_string(self.log()).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// The binary with none of the caller's settings: the test says all there is.
+pub fn command() -> Command {
+    let mut command = Command::new(binary());
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("EVERHOOK_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// The binary beside this test's own: `target/<profile>/everhook`.
+fn binary() -> PathBuf {
+    let test = std::env::current_exe().expect("this test's path");
+    let profile = test.parent().and_then(|deps| deps.parent()).expect("target/<profile>/deps/<test>");
+    let binary = profile.join(format!("everhook{}", std::env::consts::EXE_SUFFIX));
+    assert!(binary.exists(), "{} is missing: build it first (cargo build -p everhook, or run scripts/test)", binary.display());
+    binary
+}

@@ -1,0 +1,217 @@
+//! The world of a scenario: given an endpoint, when time passes, then this arrived.
+
+mod build;
+mod look;
+
+use std::{sync::Arc, time::Duration};
+
+use everhook_adapters::{
+    sqlite::{SqliteSettings, SqliteStore, WriterMode},
+    vault::AesVault,
+};
+use everhook_core::{
+    engine::{self, Engine, EngineSettings, EngineStatus},
+    flow::Line,
+    ids::{ApplicationId, OrganizationId},
+    model::{Application, ApplicationKind, Organization},
+    ports::{Clock, Directory, Entropy, NewOrganization, Ports},
+    time::Timestamp,
+};
+use tempfile::TempDir;
+
+pub use build::{EndpointBuilder, EventBuilder, Receiver};
+
+use crate::{
+    clock::SimClock,
+    dice::Dice,
+    faults::{Faults, Faulty},
+    network::ScriptedNetwork,
+};
+
+/// How many times in a row every task may run without anything changing before the world counts as still.
+const STILL_ROUNDS: u32 = 64;
+
+/// The instant at which every world begins.
+pub const BEGINNING: Timestamp = Timestamp::from_secs(1_800_000_000);
+
+/// The real core on the real embedded store; time, network and dice are the test's.
+///
+/// It needs a runtime with one thread, so that a run can be repeated.
+pub struct World {
+    /// The time.
+    pub clock: Arc<SimClock>,
+    /// The dice.
+    pub dice: Arc<Dice>,
+    /// The other side.
+    pub network: Arc<ScriptedNetwork>,
+    /// What goes wrong in the store.
+    pub faults: Arc<Faults>,
+    /// The organization of the scenario.
+    pub organization: OrganizationId,
+    /// Its application `default`.
+    pub application: ApplicationId,
+    /// Its application `operational`.
+    pub operational: ApplicationId,
+    running: Option<Running>,
+    folder: TempDir,
+    endpoints_made: u32,
+}
+
+struct Running {
+    line: Arc<Line>,
+    engine: Engine,
+}
+
+impl World {
+    /// A world with one organization and a running engine.
+    pub async fn new() -> Self {
+        Self::seeded(1).await
+    }
+
+    /// The same, with other dice.
+    pub async fn seeded(seed: u64) -> Self {
+        let clock = Arc::new(SimClock::at(BEGINNING));
+        let dice = Arc::new(Dice::new(seed));
+        let mut world = Self {
+            network: Arc::new(ScriptedNetwork::new(clock.clone())),
+            faults: Faults::none(),
+            organization: OrganizationId::from_uuid(dice.uuid(BEGINNING)),
+            application: ApplicationId::from_uuid(dice.uuid(BEGINNING)),
+            operational: ApplicationId::from_uuid(dice.uuid(BEGINNING)),
+            running: None,
+            folder: folder(),
+            endpoints_made: 0,
+            clock,
+            dice,
+        };
+        world.start();
+        world.found_organization().await;
+        world
+    }
+
+    /// The line that runs now.
+    pub fn line(&self) -> &Arc<Line> {
+        &self.running.as_ref().expect("the world is running").line
+    }
+
+    /// What the engine is doing.
+    pub fn status(&self) -> EngineStatus {
+        self.running.as_ref().expect("the world is running").engine.status()
+    }
+
+    /// Lets time pass. Everything that is due in it happens, in order.
+    pub async fn pass(&mut self, span: Duration) {
+        let end = self.clock.now() + span;
+        loop {
+            self.settle_down().await;
+            match self.clock.next_wake().filter(|at| *at <= end) {
+                Some(at) => self.clock.move_to(at),
+                None => break,
+            }
+        }
+        self.clock.move_to(end);
+        self.settle_down().await;
+    }
+
+    /// Lets everything happen that needs no time to pass.
+    pub async fn settle_down(&self) {
+        let mut before = self.pulse();
+        let mut still = 0;
+        while still < STILL_ROUNDS {
+            tokio::task::yield_now().await;
+            let now = self.pulse();
+            still = if now == before { still + 1 } else { 0 };
+            before = now;
+        }
+    }
+
+    /// Kills the process: everything in memory is gone, requests under way are cut. Then starts it again on the same files.
+    pub async fn crash(&mut self) {
+        self.running = None;
+        // Aborted tasks are dropped when they are next looked at; only then is the data folder free.
+        for _ in 0..STILL_ROUNDS {
+            tokio::task::yield_now().await;
+        }
+        self.start();
+    }
+
+    /// Stops the engine as an operator would, while time goes on.
+    pub async fn stop_within(&mut self, grace: Duration) {
+        let running = self.running.take().expect("the world is running");
+        let stopped = tokio::spawn(running.engine.stop(grace));
+        while !stopped.is_finished() {
+            for _ in 0..STILL_ROUNDS {
+                tokio::task::yield_now().await;
+            }
+            if let Some(at) = self.clock.next_wake() {
+                self.clock.move_to(at);
+            }
+        }
+    }
+
+    /// Starts it again on the same files.
+    pub fn start_again(&mut self) {
+        self.start();
+    }
+
+    /// Ends the scenario: an idle engine stops at once.
+    pub async fn end(mut self) {
+        let before = self.clock.now();
+        self.stop_within(Duration::from_secs(30)).await;
+        assert_eq!(self.clock.now(), before, "an idle engine took its time to stop");
+    }
+
+    fn start(&mut self) {
+        let settings = SqliteSettings { data: self.folder.path().to_owned(), mode: WriterMode::Inline };
+        let store = Arc::new(SqliteStore::open(settings).expect("the store opens"));
+        let faulty = Arc::new(Faulty::new(store.clone(), self.faults.clone()));
+        let ports = Ports {
+            events: faulty.clone(),
+            deliveries: faulty,
+            directory: store.clone(),
+            history: store,
+            transport: self.network.clone(),
+            vault: Arc::new(AesVault::from_key([7; 32])),
+            clock: self.clock.clone(),
+            entropy: self.dice.clone(),
+        };
+        let (wake_up, hints) = engine::hints();
+        let line = Arc::new(Line::new(ports, wake_up, "world".to_owned(), Duration::from_secs(24 * 3_600)));
+        let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: 64 });
+        self.running = Some(Running { line, engine });
+    }
+
+    async fn found_organization(&self) {
+        let application = |id, name: &str, kind| Application {
+            id,
+            organization: self.organization,
+            uid: None,
+            name: name.to_owned(),
+            kind,
+            created_at: BEGINNING,
+        };
+        let new = NewOrganization {
+            organization: Organization { id: self.organization, uid: None, name: "Acme".to_owned(), created_at: BEGINNING },
+            default: application(self.application, "default", ApplicationKind::Default),
+            operational: application(self.operational, "operational", ApplicationKind::Operational),
+        };
+        self.directory().create_organization(new).await.expect("the organization is made");
+    }
+
+    fn directory(&self) -> &Arc<dyn Directory> {
+        &self.line().ports.directory
+    }
+
+    /// Changes whenever anything happens.
+    fn pulse(&self) -> (usize, Option<Timestamp>, EngineStatus) {
+        (self.network.arrival_count(), self.clock.next_wake(), self.status())
+    }
+}
+
+/// In memory where the system has such a place: a simulated crash keeps the files whatever they lie on, and flushing to a disk would be most of
+/// the time. Crashes of the real machine are the business of other tests.
+fn folder() -> TempDir {
+    let in_memory = std::path::Path::new("/dev/shm");
+    let made = if in_memory.is_dir() { tempfile::tempdir_in(in_memory) } else { tempfile::tempdir() };
+    made.expect("a temporary folder")
+}

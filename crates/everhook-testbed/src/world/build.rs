@@ -1,0 +1,224 @@
+//! Given: endpoints and events.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use everhook_core::{
+    flow::publish::{Publication, PublishError, Published, publish},
+    ids::{ApplicationId, EndpointId, ScheduleVersion},
+    model::{
+        Endpoint, EndpointState, EventType, EventTypePattern, Jitter, PayloadStyle, Priority, RetrySchedule, ScheduleName, SealedSecrets,
+        SignatureStyle, SigningKey, Strategy, Target,
+    },
+    policy::presets,
+    ports::{Clock, Entropy, Updated},
+};
+
+use super::World;
+use crate::network::Answer;
+
+/// An endpoint of the scenario.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receiver {
+    /// Its id.
+    pub id: EndpointId,
+    /// Its application.
+    pub application: ApplicationId,
+    /// Its URL.
+    pub url: String,
+}
+
+/// Makes an endpoint: only what matters to the scenario is said.
+pub struct EndpointBuilder<'a> {
+    world: &'a mut World,
+    application: ApplicationId,
+    event_types: Vec<EventTypePattern>,
+    schedule: RetrySchedule,
+    first: Vec<Answer>,
+    then: Answer,
+    max_concurrency: u32,
+}
+
+impl World {
+    /// An endpoint that gets every event, answers 200, and retries by the standard schedule without jitter.
+    pub fn endpoint(&mut self) -> EndpointBuilder<'_> {
+        let application = self.application;
+        EndpointBuilder {
+            world: self,
+            application,
+            event_types: vec![EventTypePattern::Any],
+            schedule: RetrySchedule { jitter: Jitter::Share(0.0), ..presets::standard() },
+            first: Vec::new(),
+            then: Answer::Status(200),
+            max_concurrency: 5,
+        }
+    }
+
+    /// An event of this type.
+    pub fn event(&self, event_type: &str) -> EventBuilder {
+        let event_type = EventType::parse(event_type).expect("a well-formed type");
+        EventBuilder {
+            line: self.line().clone(),
+            publication: Publication {
+                organization: self.organization,
+                application: self.application,
+                event_type,
+                data: Bytes::from_static(b"{\"n\":1}"),
+                idempotency_key: None,
+                source: None,
+                priority: Priority::Normal,
+                timestamp: None,
+                traceparent: None,
+                only: None,
+            },
+        }
+    }
+
+    /// Changes an endpoint's state, as its owner would.
+    pub async fn set_state(&self, receiver: &Receiver, state: EndpointState) {
+        let line = self.line();
+        let found = line.ports.directory.endpoint(self.organization, &everhook_core::ids::Ref::Id(receiver.id)).await;
+        let endpoint = found.expect("the store answers").expect("the endpoint exists");
+        let read_at = endpoint.updated_at;
+        let changed = Endpoint { state, updated_at: self.clock.now() + Duration::from_micros(1), ..endpoint };
+        let updated = line.ports.directory.update_endpoint(changed, read_at).await.expect("the store answers");
+        assert_eq!(updated, Updated::Updated);
+        line.catalog.forget(receiver.application);
+        line.wake_up.changed(receiver.application, receiver.id);
+    }
+}
+
+impl EndpointBuilder<'_> {
+    /// Answers with this status for ever.
+    pub fn answering(mut self, status: u16) -> Self {
+        self.then = Answer::Status(status);
+        self
+    }
+
+    /// Answers with these in turn, then 200.
+    pub fn answering_in_turn(mut self, answers: impl IntoIterator<Item = Answer>) -> Self {
+        self.first = answers.into_iter().collect();
+        self
+    }
+
+    /// Answers so for ever.
+    pub fn always(mut self, answer: Answer) -> Self {
+        self.then = answer;
+        self
+    }
+
+    /// Retries after these delays, without jitter; then it gives up.
+    pub fn retrying_after(mut self, delays: impl IntoIterator<Item = Duration>) -> Self {
+        let delays: Vec<Duration> = delays.into_iter().collect();
+        self.schedule = RetrySchedule {
+            name: ScheduleName("scenario".to_owned()),
+            max_attempts: u32::try_from(delays.len() + 1).expect("few delays"),
+            strategy: Strategy::Custom(delays),
+            jitter: Jitter::Share(0.0),
+            give_up_on: vec![410],
+            timeout: None,
+        };
+        self
+    }
+
+    /// Gets only events that match.
+    pub fn wanting(mut self, pattern: &str) -> Self {
+        self.event_types = vec![EventTypePattern::parse(pattern).expect("a well-formed pattern")];
+        self
+    }
+
+    /// Belongs to this application instead of `default`.
+    pub fn of(mut self, application: ApplicationId) -> Self {
+        self.application = application;
+        self
+    }
+
+    /// Takes this many requests at once.
+    pub fn taking_at_once(mut self, max_concurrency: u32) -> Self {
+        self.max_concurrency = max_concurrency;
+        self
+    }
+
+    /// Makes it.
+    pub async fn create(self) -> Receiver {
+        let Self { world, application, event_types, schedule, first, then, max_concurrency } = self;
+        world.endpoints_made += 1;
+        let url = format!("https://receiver-{}.example/hook", world.endpoints_made);
+        world.network.script(&url, first, then);
+        let now = world.clock.now();
+        let id = EndpointId::from_uuid(world.dice.uuid(now));
+        let directory = world.directory();
+        let retry_schedule: ScheduleVersion = directory.schedule_version(&schedule).await.expect("the store answers");
+        let key = SigningKey::hmac_from_random(world.dice.secret_bytes());
+        let current = world.line().ports.vault.seal(id.as_uuid(), key.text().expose().as_bytes());
+        let endpoint = Endpoint {
+            id,
+            organization: world.organization,
+            application,
+            uid: None,
+            name: None,
+            description: None,
+            target: Target { written: url.clone(), url: url.parse().expect("a URL") },
+            event_types,
+            secrets: SealedSecrets { current, previous: None },
+            signature_style: SignatureStyle::Timestamped,
+            payload_style: PayloadStyle::Envelope,
+            headers: Vec::new(),
+            metadata: None,
+            retry_schedule,
+            timeout: None,
+            timeout_growth_factor: 1.0,
+            max_concurrency,
+            state: EndpointState::Enabled,
+            created_at: now,
+            updated_at: now,
+        };
+        directory.create_endpoint(endpoint).await.expect("the store answers");
+        world.line().catalog.forget(application);
+        Receiver { id, application, url }
+    }
+}
+
+/// Makes an event: only what matters to the scenario is said.
+pub struct EventBuilder {
+    line: Arc<everhook_core::flow::Line>,
+    publication: Publication,
+}
+
+impl EventBuilder {
+    /// With this idempotency key.
+    pub fn keyed(mut self, key: &str) -> Self {
+        self.publication.idempotency_key = Some(key.to_owned());
+        self
+    }
+
+    /// With this priority.
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.publication.priority = priority;
+        self
+    }
+
+    /// With this data.
+    pub fn data(mut self, json: &str) -> Self {
+        self.publication.data = Bytes::copy_from_slice(json.as_bytes());
+        self
+    }
+
+    /// Publishes it, and expects it to be accepted.
+    pub async fn publish(self) -> Published {
+        self.try_publish().await.expect("the event is accepted")
+    }
+
+    /// Publishes it.
+    ///
+    /// # Errors
+    /// What the publisher is told.
+    pub async fn try_publish(self) -> Result<Published, PublishError> {
+        publish(&self.line, vec![self.publication]).await.pop().expect("one event, one answer")
+    }
+
+    /// What would be published, for a batch.
+    pub fn publication(self) -> Publication {
+        self.publication
+    }
+}

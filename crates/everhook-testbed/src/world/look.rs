@@ -1,0 +1,98 @@
+//! Then: what arrived, and how things stand.
+
+use std::time::Duration;
+
+use everhook_core::{
+    ids::EventId,
+    model::{DeadLetter, Delivery, PageRequest, Stage},
+    ports::{DeadLetterFilter, DeliveryFilter},
+};
+
+use super::{BEGINNING, Receiver, World};
+use crate::network::Arrival;
+
+/// More rows than any scenario makes.
+const ALL_ROWS: PageRequest = PageRequest { limit: 100_000, cursor: everhook_core::model::Cursor::Newest };
+
+impl World {
+    /// When requests arrived at an endpoint, since the beginning.
+    pub fn arrivals_at(&self, receiver: &Receiver) -> Vec<Duration> {
+        self.arrivals_of(receiver).iter().map(|arrival| arrival.at.since(BEGINNING)).collect()
+    }
+
+    /// The requests that arrived at an endpoint.
+    pub fn arrivals_of(&self, receiver: &Receiver) -> Vec<Arrival> {
+        self.network.arrivals().into_iter().filter(|arrival| arrival.url == receiver.url).collect()
+    }
+
+    /// Every delivery, oldest first.
+    pub async fn deliveries(&self) -> Vec<Delivery> {
+        self.deliveries_where(DeliveryFilter::default()).await
+    }
+
+    /// The deliveries of one event, oldest first.
+    pub async fn deliveries_of(&self, event: EventId) -> Vec<Delivery> {
+        self.deliveries_where(DeliveryFilter { event: Some(event), ..DeliveryFilter::default() }).await
+    }
+
+    async fn deliveries_where(&self, filter: DeliveryFilter) -> Vec<Delivery> {
+        let page = self.line().ports.history.deliveries(self.organization, filter, ALL_ROWS).await;
+        let mut rows = page.expect("the store answers").rows;
+        rows.reverse();
+        rows
+    }
+
+    /// How an event's deliveries stand, in words, oldest first.
+    pub async fn stages(&self, event: EventId) -> Vec<String> {
+        self.deliveries_of(event).await.iter().map(in_words).collect()
+    }
+
+    /// Every dead letter, oldest first.
+    pub async fn dead_letters(&self) -> Vec<DeadLetter> {
+        let page = self.line().ports.history.dead_letters(self.organization, DeadLetterFilter::default(), ALL_ROWS).await;
+        let mut rows = page.expect("the store answers").rows;
+        rows.reverse();
+        rows
+    }
+
+    /// The promise: everything accepted has ended, what counts as delivered was answered with a 2xx, and no attempt was recorded twice or past
+    /// its schedule. Scenarios that are over call this.
+    pub async fn assert_promises(&self, accepted: &[EventId]) {
+        let arrivals = self.network.arrivals();
+        for event in accepted {
+            let deliveries = self.deliveries_of(*event).await;
+            assert!(!deliveries.is_empty(), "event {event} was accepted and has no delivery");
+            for delivery in deliveries {
+                let id = delivery.id.to_string();
+                let answered_well =
+                    |arrival: &&Arrival| arrival.delivery == id && matches!(arrival.answer, crate::Answer::Status(200..=299));
+                let successes = arrivals.iter().filter(answered_well).count();
+                match delivery.stage {
+                    Stage::Waiting { due_at } => panic!("delivery {id} still waits for {due_at}"),
+                    Stage::Delivered { .. } => assert!(successes > 0, "delivery {id} counts as delivered and never was"),
+                    Stage::Dead { .. } | Stage::Cancelled { .. } => {}
+                }
+                let (_, attempts) = self.delivery(delivery.id).await;
+                let numbers: Vec<u32> = attempts.iter().map(|attempt| attempt.number).collect();
+                let expected: Vec<u32> = (1..=delivery.attempts).collect();
+                assert_eq!(numbers, expected, "attempts of delivery {id}");
+            }
+        }
+        assert_eq!((self.status().in_flight, self.status().unwritten), (0, 0), "something is left over");
+    }
+
+    /// One delivery with its attempts.
+    pub async fn delivery(&self, id: everhook_core::ids::DeliveryId) -> (Delivery, Vec<everhook_core::model::Attempt>) {
+        let found = self.line().ports.history.delivery(self.organization, id).await;
+        found.expect("the store answers").expect("the delivery exists")
+    }
+}
+
+fn in_words(delivery: &Delivery) -> String {
+    match delivery.stage {
+        Stage::Waiting { .. } => "waiting".to_owned(),
+        Stage::Delivered { .. } => "delivered".to_owned(),
+        Stage::Dead { cause, .. } => format!("dead: {}", cause.as_str()),
+        Stage::Cancelled { cause, .. } => format!("cancelled: {}", cause.as_str()),
+    }
+}

@@ -1,0 +1,173 @@
+//! A server for one test, and the smallest client that can talk to it.
+
+use bytes::Bytes;
+use everhook::{
+    config::ServeArgs,
+    wiring::{self, Running},
+};
+use everhook_core::flow::Line;
+use http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Body;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A server with an empty store.
+pub struct Server {
+    running: Running,
+    /// A key that may do everything.
+    pub admin: String,
+    _folder: Option<TempDir>,
+}
+
+/// What the server answered.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Answer {
+    /// The body as JSON; null if it has none.
+    pub fn json(&self) -> Value {
+        if self.body.is_empty() { Value::Null } else { serde_json::from_slice(&self.body).expect("the answer is JSON") }
+    }
+
+    /// The body as JSON, after checking the status.
+    pub fn expect(&self, status: u16) -> Value {
+        assert_eq!(self.status.as_u16(), status, "{}", String::from_utf8_lossy(&self.body));
+        self.json()
+    }
+
+    /// The fields that a problem complains about, after checking that it is one.
+    pub fn faults(&self, status: u16) -> Vec<String> {
+        let problem = self.problem(status);
+        let errors = problem["errors"].as_array().cloned().unwrap_or_default();
+        errors.iter().map(|error| error["field"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// The problem, after checking that it is a complete one.
+    pub fn problem(&self, status: u16) -> Value {
+        let problem = self.expect(status);
+        assert_eq!(self.headers["content-type"], "application/problem+json");
+        assert_eq!(problem["status"], status);
+        for field in ["type", "title", "detail"] {
+            assert!(problem[field].as_str().is_some_and(|text| !text.is_empty()), "{field} is missing in {problem}");
+        }
+        problem
+    }
+}
+
+impl Server {
+    /// Starts a server on a port of the system's choice.
+    pub async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let args = ServeArgs {
+            listen: Some("127.0.0.1:0".to_owned()),
+            data: Some(folder.path().join("data").display().to_string()),
+            allow_private_networks: Some("true".to_owned()),
+            ..ServeArgs::default()
+        };
+        Self { _folder: Some(folder), ..Self::start_with(&args).await }
+    }
+
+    /// Starts a server as told.
+    pub async fn start_with(args: &ServeArgs) -> Self {
+        let running = wiring::start(&args.load_from([]).unwrap().config).await.unwrap();
+        let made = running.admin_key.clone();
+        let admin = made.or(args.admin_key.clone()).expect("the first start makes an admin key");
+        Self { running, admin, _folder: None }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> std::net::SocketAddr {
+        self.running.address
+    }
+
+    /// What it runs on, for what no request can bring about.
+    pub fn line(&self) -> &Line {
+        &self.running.line
+    }
+
+    /// A request with any body, over a connection of its own.
+    pub async fn send<B>(&self, request: Request<B>) -> Answer
+    where
+        B: Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let stream = tokio::net::TcpStream::connect(self.address()).await.unwrap();
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+        let driving = tokio::spawn(connection);
+        let response = sender.send_request(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        drop(sender);
+        driving.abort();
+        Answer { status: parts.status, headers: parts.headers, body }
+    }
+
+    /// A request with a key and a JSON text.
+    pub async fn call(&self, method: Method, path: &str, key: &str, body: impl Into<Bytes>) -> Answer {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "test")
+            .header("content-type", "application/json")
+            .header("authorization", format!("Bearer {key}"))
+            .body(Full::new(body.into()))
+            .unwrap();
+        self.send(request).await
+    }
+
+    /// GET as admin.
+    pub async fn get(&self, path: &str) -> Answer {
+        self.call(Method::GET, path, &self.admin, "").await
+    }
+
+    /// POST as admin.
+    pub async fn post(&self, path: &str, body: Value) -> Answer {
+        self.call(Method::POST, path, &self.admin, body.to_string()).await
+    }
+
+    /// PUT as admin.
+    pub async fn put(&self, path: &str, body: Value) -> Answer {
+        self.call(Method::PUT, path, &self.admin, body.to_string()).await
+    }
+
+    /// DELETE as admin.
+    pub async fn delete(&self, path: &str) -> Answer {
+        self.call(Method::DELETE, path, &self.admin, "").await
+    }
+
+    /// Makes an endpoint that nobody listens at, with these fields beside.
+    pub async fn endpoint(&self, fields: Value) -> Value {
+        let mut body = json!({ "url": "http://127.0.0.1:9/hook", "event_types": ["*"] });
+        body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        self.post("/v1/endpoints", body).await.expect(201)
+    }
+
+    /// Makes an organization and returns a key of it with these scopes.
+    pub async fn stranger(&self, scopes: &[&str]) -> String {
+        let organization = self.post("/v1/organizations", json!({ "name": "stranger" })).await.expect(201);
+        let request = Request::post("/v1/api-keys")
+            .header("host", "test")
+            .header("content-type", "application/json")
+            .header("authorization", format!("Bearer {}", self.admin))
+            .header("x-organization", organization["id"].as_str().unwrap())
+            .body(Full::new(Bytes::from(json!({ "name": "k", "scopes": scopes }).to_string())))
+            .unwrap();
+        self.send(request).await.expect(201)["key"].as_str().unwrap().to_owned()
+    }
+
+    /// Makes a key of the default organization.
+    pub async fn key(&self, scopes: &[&str]) -> String {
+        self.post("/v1/api-keys", json!({ "name": "k", "scopes": scopes })).await.expect(201)["key"].as_str().unwrap().to_owned()
+    }
+
+    /// Ends it, so that the folder can go.
+    pub async fn stop(self) {
+        self.running.stop().await;
+    }
+}

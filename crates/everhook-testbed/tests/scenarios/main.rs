@@ -1,0 +1,8 @@
+//! Scenarios on a simulated clock and network, with the real core and the real embedded store.
+
+mod crashes;
+mod endpoints;
+mod every_fault;
+mod lanes;
+mod publishing;
+mod retries;

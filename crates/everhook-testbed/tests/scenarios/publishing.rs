@@ -1,0 +1,92 @@
+//! Publishing: matching, idempotency, sequence.
+
+use everhook_core::{
+    flow::publish::{Publication, PublishError, Published, publish},
+    ids::ApplicationId,
+};
+use everhook_testbed::{World, faults::Kind, hours, secs};
+
+#[tokio::test]
+async fn an_event_reaches_every_endpoint_that_wants_it() {
+    let mut world = World::new().await;
+    let everything = world.endpoint().create().await;
+    let orders = world.endpoint().wanting("order.*").create().await;
+    let refunds = world.endpoint().wanting("order.refunded").create().await;
+    let event = world.event("order.paid").publish().await;
+    world.pass(secs(1)).await;
+    assert_eq!(event.deliveries, 2);
+    let arrived = [&everything, &orders, &refunds].map(|receiver| world.arrivals_of(receiver).len());
+    assert_eq!(arrived, [1, 1, 0]);
+}
+
+#[tokio::test]
+async fn the_same_key_is_the_same_event_for_a_day() {
+    let mut world = World::new().await;
+    let endpoint = world.endpoint().create().await;
+    let first = world.event("order.paid").keyed("k-1").publish().await;
+    let again = world.event("order.paid").keyed("k-1").data("{\"other\":true}").publish().await;
+    assert_eq!(again, Published { duplicate: true, ..first });
+    world.pass(hours(25)).await;
+    let later = world.event("order.paid").keyed("k-1").publish().await;
+    assert!(!later.duplicate && later.event != first.event);
+    world.pass(secs(1)).await;
+    assert_eq!(world.arrivals_of(&endpoint).len(), 2);
+}
+
+#[tokio::test]
+async fn a_key_that_we_made_is_as_good_as_one_that_was_given() {
+    let mut world = World::new().await;
+    world.endpoint().create().await;
+    let first = world.event("order.paid").publish().await;
+    let again = world.event("order.paid").keyed(&first.event.to_string()).publish().await;
+    assert_eq!(again, Published { duplicate: true, ..first });
+}
+
+#[tokio::test]
+async fn an_endpoint_made_between_two_events_gets_the_second() {
+    let mut world = World::new().await;
+    world.endpoint().create().await;
+    assert_eq!(world.event("order.paid").publish().await.deliveries, 1);
+    world.endpoint().create().await;
+    assert_eq!(world.event("order.paid").publish().await.deliveries, 2);
+}
+
+#[tokio::test]
+async fn what_was_recorded_of_a_batch_is_accepted_and_sent_though_the_rest_failed() {
+    // Given a store that fails in the middle of a batch.
+    let mut world = World::new().await;
+    let endpoint = world.endpoint().create().await;
+    let batch: Vec<_> = (0..4).map(|n| world.event("order.paid").keyed(&format!("order-{n}")).publication()).collect();
+    world.faults.plan(0, Kind::Midway);
+    // When it is published.
+    let answers = publish(world.line(), batch.clone()).await;
+    world.settle_down().await;
+    // Then the first half is accepted and sent at once, and the publisher is told to bring the rest again.
+    assert!(matches!(answers[..], [Ok(_), Ok(_), Err(PublishError::Store(_)), Err(PublishError::Store(_))]), "{answers:?}");
+    assert_eq!(world.arrivals_at(&endpoint), [secs(0); 2]);
+    // When the whole batch comes again, each event has been published once.
+    let again: Vec<_> = publish(world.line(), batch).await.into_iter().map(|answer| answer.expect("accepted").duplicate).collect();
+    assert_eq!(again, [true, true, false, false]);
+    world.pass(secs(1)).await;
+    assert_eq!(world.arrivals_of(&endpoint).len(), 4);
+}
+
+#[tokio::test]
+async fn an_event_for_no_application_takes_none_of_its_batch_down() {
+    let world = World::new().await;
+    let good = world.event("order.paid").publication();
+    let stray = Publication { application: ApplicationId::from_uuid(*world.organization.as_uuid()), ..good.clone() };
+    let answers = publish(world.line(), vec![good.clone(), stray, good]).await;
+    assert!(matches!(answers[..], [Ok(_), Err(PublishError::NoSuchApplication), Ok(_)]), "{answers:?}");
+}
+
+#[tokio::test]
+async fn sequence_numbers_rise() {
+    let world = World::new().await;
+    let mut last = 0;
+    for _ in 0..10 {
+        let number = world.event("order.paid").publish().await.sequence_number;
+        assert!(number > last, "{number} after {last}");
+        last = number;
+    }
+}
