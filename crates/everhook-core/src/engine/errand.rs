@@ -92,7 +92,8 @@ async fn survey(line: &Line) -> Result<Vec<(LaneHead, Standing)>, StoreError> {
             Ok(standing) => surveyed.push((head, standing)),
             // One application that cannot be read must not keep the others from being looked at.
             Err(error) => {
-                tracing::error!(error = &error as &dyn std::error::Error, endpoint.id = %head.endpoint, "an endpoint cannot be read; its deliveries wait");
+                let error = &error as &dyn std::error::Error;
+                tracing::error!(error, endpoint.id = %head.endpoint, "an endpoint cannot be read; its deliveries wait");
             }
         }
     }

@@ -103,8 +103,8 @@ impl<'a> Owner<'a> {
             self.report();
             alarm.set(&self.line, self.wake_at());
             let stop_at = *self.with.stop.borrow_and_update();
-            if stop_at.is_some() {
-                self.wind_down(stop_at.unwrap_or(now)).await;
+            if let Some(stop_at) = stop_at {
+                self.wind_down(stop_at).await;
                 return Ended::Stopped;
             }
             tokio::select! {
