@@ -135,7 +135,7 @@ impl Board {
         let (endpoint, priority) = self.turns.next(|endpoint, priority| {
             let Some(lane) = lanes.get_mut(&endpoint) else { return false };
             let has_slot = lane.pace == Pace::Quick || !is_crowded || (lane.in_flight == 0 && not_quick < half);
-            let may_start = lane.may_start(priority);
+            let may_start = lane.may_start(priority, now);
             if may_start && !has_slot {
                 passed_over.push_back((endpoint, priority));
             }
@@ -168,6 +168,21 @@ impl Board {
             self.review((endpoint, priority), now);
         }
         self.relist(now);
+    }
+
+    /// The endpoint asked for a pause until the instant given, or answered well, which ends one.
+    pub(super) fn hold(&mut self, endpoint: EndpointId, until: Option<Timestamp>, now: Timestamp) {
+        let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
+        if lane.held_until == until {
+            return;
+        }
+        lane.held_until = until;
+        for priority in Priority::ALL {
+            if let Some(until) = until {
+                self.alarms.insert((until, endpoint, priority));
+            }
+            self.review((endpoint, priority), now);
+        }
     }
 
     /// A delivery's outcome is written, or it was handed back without one. `next_due_at` says when it is due again, if it is.
@@ -274,7 +289,7 @@ impl Board {
     /// After anything happened to a queue: lists it if it may start, asks for a read if it needs one, or sets an alarm for when it will.
     fn review(&mut self, (endpoint, priority): QueueKey, now: Timestamp) {
         let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
-        if lane.may_start(priority) && !lane.queue(priority).listed {
+        if lane.may_start(priority, now) && !lane.queue(priority).listed {
             lane.queue(priority).listed = true;
             self.turns.list(lane.organization, endpoint, priority);
         }

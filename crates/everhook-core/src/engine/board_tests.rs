@@ -213,6 +213,27 @@ fn a_closed_lane_starts_nothing_and_an_opened_one_starts_again() {
 }
 
 #[test]
+fn a_lane_that_was_asked_to_wait_waits_until_then_or_until_a_success() {
+    let until = NOW + Duration::from_secs(60);
+    for lifted_early in [false, true] {
+        let mut board = Board::new(10);
+        (1..=3).for_each(|n| board.offer(committed(n), NOW));
+        assert_eq!(take_all(&mut board), [1, 2]);
+        board.hold(LANE, Some(until), NOW);
+        land_and_release(&mut board, 1);
+        assert_eq!(take_all(&mut board), []);
+        assert_eq!(board.wake_at(), Some(until));
+        if lifted_early {
+            board.hold(LANE, None, NOW);
+            assert_eq!(take_all(&mut board), [3]);
+        } else {
+            board.ring(until);
+            assert_eq!(board.next(until).map(|flight| flight.due.delivery), Some(due(3).delivery));
+        }
+    }
+}
+
+#[test]
 fn a_survey_finds_what_no_hint_told_and_only_that() {
     let mut board = Board::new(10);
     board.heed(&head(NOW), facts(), NOW);

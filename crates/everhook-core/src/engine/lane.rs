@@ -43,6 +43,8 @@ pub(super) struct Lane {
     pub(super) in_flight: u32,
     /// How quickly it answers.
     pub(super) pace: Pace,
+    /// The endpoint asked to be left alone until then.
+    pub(super) held_until: Option<Timestamp>,
     /// The endpoint is disabled or deleted: nothing starts, and what waits is being cancelled.
     pub(super) closed: bool,
     pub(super) queues: [Queue; 3],
@@ -83,6 +85,7 @@ impl Lane {
             max_concurrency,
             in_flight: 0,
             pace: Pace::Unknown,
+            held_until: None,
             closed: false,
             queues: Default::default(),
             known: FxHashSet::default(),
@@ -118,9 +121,10 @@ impl Lane {
         self.queue(priority).window.push_back(due);
     }
 
-    /// A queue may start a flight if it has something, a slot is free, and the endpoint gets events.
-    pub(super) fn may_start(&self, priority: Priority) -> bool {
-        !self.closed && self.in_flight < self.max_concurrency && !self.queues[priority as usize].window.is_empty()
+    /// A queue may start a flight if it has something, a slot is free, and the endpoint gets events and did not ask to wait.
+    pub(super) fn may_start(&self, priority: Priority, now: Timestamp) -> bool {
+        let flows = !self.closed && self.held_until.is_none_or(|until| until <= now);
+        flows && self.in_flight < self.max_concurrency && !self.queues[priority as usize].window.is_empty()
     }
 
     /// Takes the next delivery. It stays known until its outcome is written.

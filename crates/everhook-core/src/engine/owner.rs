@@ -24,7 +24,8 @@ use super::{
 use crate::{
     flow::Line,
     ids::{ApplicationId, EndpointId},
-    model::{CancelCause, InFlight},
+    model::{Attempt, AttemptStatus, CancelCause, InFlight},
+    policy::retry_after,
     time::Timestamp,
 };
 
@@ -209,6 +210,7 @@ impl<'a> Owner<'a> {
         let queue = (flight.endpoint, flight.priority);
         match landing {
             Landing::Settle(settlement) => {
+                self.heed_answer(&flight, &settlement.attempt, now);
                 if settlement.disables.is_some() {
                     // It said that it is gone: nothing more is sent while that is being written.
                     self.board.close(flight.endpoint);
@@ -223,6 +225,14 @@ impl<'a> Owner<'a> {
                 self.board.release(queue, flight.due.delivery, Some(now + RETRY_DELAY), now);
                 self.send(Errand::Inspect(flight.application, flight.endpoint));
             }
+        }
+    }
+
+    /// A `Retry-After` holds the whole lane, so that its other deliveries do not spend their attempts on it; a success lets it flow again.
+    fn heed_answer(&mut self, flight: &InFlight, attempt: &Attempt, now: Timestamp) {
+        let asked = attempt.response.as_ref().and_then(|response| retry_after::holds_until(response, now));
+        if asked.is_some() || attempt.status == AttemptStatus::Success {
+            self.board.hold(flight.endpoint, asked, now);
         }
     }
 

@@ -7,10 +7,16 @@ use jiff::{
     tz::TimeZone,
 };
 
-use crate::{model::RetryAfter, time::Timestamp};
+use crate::{
+    model::{Response, RetryAfter},
+    time::Timestamp,
+};
 
 /// The longest wait that an endpoint may ask for: a wrong date must not park a delivery for years.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The longest that one answer may hold a whole endpoint: its other deliveries did not ask to wait for a day.
+pub const HOLD_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// The two obsolete spellings of a date that RFC 9110 asks every recipient to read.
 const RFC_850: &str = "%A, %d-%b-%y %H:%M:%S GMT";
@@ -34,6 +40,16 @@ pub fn wait(asked: RetryAfter, now: Timestamp) -> Duration {
         RetryAfter::At(instant) => instant.since(now),
     };
     wanted.min(RETRY_AFTER_MAX)
+}
+
+/// What an answer asked for, if its status is one for which that counts.
+pub fn asked(response: &Response) -> Option<RetryAfter> {
+    response.retry_after.filter(|_| matches!(response.status, 429 | 503))
+}
+
+/// Until when an answer holds every delivery of its endpoint, not only its own. The next 2xx lifts it.
+pub fn holds_until(response: &Response, now: Timestamp) -> Option<Timestamp> {
+    asked(response).map(|asked| now + wait(asked, now).min(HOLD_MAX))
 }
 
 fn parse_date(value: &str) -> Option<jiff::Timestamp> {

@@ -2,7 +2,10 @@
 //!
 //! It judges one request and knows no history but the attempt's number; whether attempts are left is for `retry.rs` to say.
 
-use crate::model::{DeathCause, FailureCategory, Response, RetryAfter, RetrySchedule, Sent};
+use crate::{
+    model::{DeathCause, FailureCategory, Response, RetryAfter, RetrySchedule, Sent},
+    policy::retry_after,
+};
 
 /// How many attempts a failing TLS handshake gets in all: certificates do not mend themselves.
 const TLS_ATTEMPTS_MAX: u32 = 3;
@@ -58,8 +61,7 @@ fn judge_answer(response: &Response, schedule: &RetrySchedule) -> Verdict {
     match response.status {
         410 => Verdict::Refused { refusal: DeathCause::Gone, failure },
         status if schedule.give_up_on.contains(&status) => Verdict::Refused { refusal: DeathCause::GivenUp, failure },
-        429 | 503 => Verdict::TryLater { failure, retry_after: response.retry_after },
-        _ => Verdict::TryLater { failure, retry_after: None },
+        _ => Verdict::TryLater { failure, retry_after: retry_after::asked(response) },
     }
 }
 

@@ -107,6 +107,20 @@ async fn a_retry_after_header_moves_the_next_attempt() {
 }
 
 #[tokio::test]
+async fn a_retry_after_header_holds_the_other_deliveries_of_the_endpoint_too() {
+    // Given an endpoint that takes one request at a time and asks for a pause of a minute, then of an hour.
+    let mut world = World::new().await;
+    let answers = [Answer::RetryAfter(429, secs(60)), Answer::RetryAfter(429, hours(1))];
+    let endpoint = world.endpoint().answering_in_turn(answers).taking_at_once(1).create().await;
+    for _ in 0..3 {
+        world.event("order.paid").publish().await;
+    }
+    world.pass(hours(2)).await;
+    // Then the others wait as long, but never longer than five minutes; the one that was asked waits its hour.
+    assert_eq!(world.arrivals_at(&endpoint), [secs(0), secs(60), secs(360), secs(360), secs(3_660)]);
+}
+
+#[tokio::test]
 async fn a_panic_of_ours_is_a_failed_attempt_and_the_engine_goes_on() {
     let mut world = World::new().await;
     let poisonous = world.endpoint().always(Answer::Panics).retrying_after([secs(5)]).wanting("poison").create().await;
