@@ -79,7 +79,8 @@ impl AesVault {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let mut key = [0; KEY_BYTES];
                 fill_random(&mut key);
-                write_key_file(path, &key).map_err(|error| VaultSetupError::Unwritable(path.to_owned(), error))?;
+                write_whole(path, &format!("{}\n", BASE64_STANDARD.encode(key)))
+                    .map_err(|error| VaultSetupError::Unwritable(path.to_owned(), error))?;
                 Ok(Self::from_key(key))
             }
             Err(error) => Err(VaultSetupError::Unreadable(path.to_owned(), error)),
@@ -138,8 +139,11 @@ fn read_key_file(path: &Path) -> io::Result<String> {
     fs::read_to_string(path)
 }
 
-/// Writes beside the place, then renames: whenever the machine stops, the file is whole or not there.
-fn write_key_file(path: &Path, key: &[u8; KEY_BYTES]) -> io::Result<()> {
+/// Makes a file for its owner alone. Writes beside the place, then renames: whenever the machine stops, the file is whole or not there.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(".new");
     match fs::remove_file(&unfinished) {
@@ -152,8 +156,7 @@ fn write_key_file(path: &Path, key: &[u8; KEY_BYTES]) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(&unfinished)?;
-    file.write_all(BASE64_STANDARD.encode(key).as_bytes())?;
-    file.write_all(b"\n")?;
+    file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(&unfinished, path)?;
     sync_folder_of(path)

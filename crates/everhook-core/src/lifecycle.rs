@@ -35,11 +35,6 @@ pub struct Circumstances<'a> {
     pub unit: f64,
 }
 
-/// A delivery begins as waiting, due at once.
-pub const fn begin(now: Timestamp) -> Stage {
-    Stage::Waiting { due_at: now }
-}
-
 /// Where a delivery stands after an attempt.
 pub fn settle(verdict: &Verdict, circumstances: &Circumstances<'_>) -> Stage {
     let at = circumstances.now;

@@ -6,7 +6,7 @@
 use std::{fs, io::ErrorKind, path::Path};
 
 use anyhow::{Context as _, bail};
-use everhook_adapters::vault::AesVault;
+use everhook_adapters::vault::{AesVault, write_whole};
 
 use crate::config::{Config, SealKey};
 
@@ -44,7 +44,7 @@ pub fn open_vault(config: &Config) -> anyhow::Result<AesVault> {
             )
         }
         Some(_) => {}
-        None => fs::write(&id_path, format!("{id}\n")).with_context(|| format!("{} cannot be written", id_path.display()))?,
+        None => write_whole(&id_path, &format!("{id}\n")).with_context(|| format!("{} cannot be written", id_path.display()))?,
     }
     Ok(vault)
 }

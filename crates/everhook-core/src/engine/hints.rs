@@ -18,8 +18,6 @@ pub(super) enum Hint {
     Committed(Vec<Committed>),
     /// This endpoint was changed.
     Changed(ApplicationId, EndpointId),
-    /// Alerts wait to be told.
-    AlertsPending,
 }
 
 /// How many hints may wait with their events.
@@ -66,9 +64,5 @@ impl WakeUp for Channel {
 
     fn changed(&self, application: ApplicationId, endpoint: EndpointId) {
         self.send(Hint::Changed(application, endpoint));
-    }
-
-    fn alerts_pending(&self) {
-        self.send(Hint::AlertsPending);
     }
 }

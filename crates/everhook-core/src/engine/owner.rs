@@ -198,7 +198,6 @@ impl<'a> Owner<'a> {
         match hint {
             Hint::Committed(deliveries) => deliveries.into_iter().for_each(|committed| self.board.offer(committed, now)),
             Hint::Changed(application, endpoint) => self.send(Errand::Inspect(application, endpoint)),
-            Hint::AlertsPending => self.alerts_at = Some(now),
         }
     }
 

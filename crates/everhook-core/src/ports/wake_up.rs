@@ -29,7 +29,4 @@ pub trait WakeUp: Send + Sync {
 
     /// This endpoint was changed: its limits, or whether it gets events at all.
     fn changed(&self, application: ApplicationId, endpoint: EndpointId);
-
-    /// Alerts were recorded and wait to be told.
-    fn alerts_pending(&self);
 }

@@ -67,3 +67,32 @@ async fn what_was_accepted_is_there_after_a_restart() {
     assert_eq!(event["data"], json!({ "n": 1.0 }));
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_start_without_the_key_that_secrets_are_sealed_with_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    start(&args(folder.path())).await.unwrap().stop().await;
+    let (key, kept) = (folder.path().join("seal.key"), folder.path().join("kept"));
+    // Another key is named by its id; a missing one by its file, and none is made in its place.
+    let other = ServeArgs { seal_key: Some("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=".to_owned()), ..args(folder.path()) };
+    let error = format!("{:#}", start(&other).await.err().unwrap());
+    assert!(error.contains("give the key they were sealed with"), "{error}");
+    std::fs::rename(&key, &kept).unwrap();
+    let error = format!("{:#}", start(&args(folder.path())).await.err().unwrap());
+    assert!(error.contains("seal.key is gone"), "{error}");
+    assert!(!key.exists());
+    // With the old key back, it starts.
+    std::fs::rename(&kept, &key).unwrap();
+    start(&args(folder.path())).await.unwrap().stop().await;
+}
+
+#[tokio::test]
+async fn a_first_start_that_was_killed_between_its_files_is_completed_by_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    start(&args(folder.path())).await.unwrap().stop().await;
+    // The key was made and its id was not, or only the file beside it.
+    std::fs::rename(folder.path().join("seal.id"), folder.path().join("seal.id.new")).unwrap();
+    std::fs::write(folder.path().join("seal.id.new"), "").unwrap();
+    start(&args(folder.path())).await.unwrap().stop().await;
+    assert_eq!(std::fs::read_to_string(folder.path().join("seal.id")).unwrap().trim().len(), 8);
+}
