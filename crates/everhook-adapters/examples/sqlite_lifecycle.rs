@@ -1,6 +1,6 @@
 //! Measures what a delivery's life costs the embedded store: event and delivery recorded, attempt and outcome settled.
 //!
-//! `cargo run --release -p everhook-adapters --example sqlite_lifecycle -- [folder]`
+//! `cargo run --release -p everhook-adapters --example sqlite_lifecycle -- [folder [one|ten|batch|thousand]]`
 
 #![allow(clippy::print_stdout)]
 
@@ -23,34 +23,47 @@ use everhook_core::{
 };
 use uuid::Uuid;
 
-/// How many outcomes are settled in one call, at most.
-const SETTLE_BATCH: usize = 256;
 /// A payload of about the usual size.
 const DATA_BYTES: usize = 1_000;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// One thing to measure.
+/// One thing to measure: commits like those of a busy server, the same in every run, so that two builds can be compared.
 #[derive(Clone, Copy)]
 struct Load {
-    events: usize,
-    fan_out: usize,
+    name: &'static str,
     endpoints: usize,
-    /// How many publish at once: the more there are, the more share a commit.
-    publishers: usize,
+    /// How many deliveries an event has.
+    fan_out: usize,
+    /// How many events are published.
+    events: usize,
+    /// How many calls publish at once: the writer takes them together.
+    calls: usize,
+    /// How many events one call holds.
+    batch: usize,
+    /// After how many commits the gathered outcomes are settled, together with that commit's events.
+    settle_every: usize,
 }
 
-#[tokio::main]
+/// What `everhook bench` does, as the store sees it.
+const LOADS: [Load; 4] = [
+    Load { name: "one", endpoints: 1, fan_out: 1, events: 40_000, calls: 12, batch: 1, settle_every: 7 },
+    Load { name: "ten", endpoints: 10, fan_out: 10, events: 10_000, calls: 12, batch: 1, settle_every: 2 },
+    Load { name: "batch", endpoints: 1, fan_out: 1, events: 40_000, calls: 1, batch: 500, settle_every: 1 },
+    Load { name: "thousand", endpoints: 1_000, fan_out: 1, events: 20_000, calls: 12, batch: 1, settle_every: 7 },
+];
+
+/// How many outcomes the engine hands over in one call, at most.
+const SETTLE_BATCH: usize = 512;
+
+// One thread, so that the calls of a group reach the writer one right after the other.
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failure> {
-    let folder = std::env::args().nth(1).map_or_else(|| std::env::temp_dir().join("everhook-lifecycle"), PathBuf::from);
-    for publishers in [32, 256] {
-        for load in [
-            Load { events: 40_000, fan_out: 1, endpoints: 1, publishers },
-            Load { events: 10_000, fan_out: 10, endpoints: 10, publishers },
-            Load { events: 20_000, fan_out: 1, endpoints: 1_000, publishers },
-        ] {
-            measure(&folder, load).await?;
-        }
+    let mut arguments = std::env::args().skip(1);
+    let folder = arguments.next().map_or_else(|| std::env::temp_dir().join("everhook-lifecycle"), PathBuf::from);
+    let only: Vec<String> = arguments.collect();
+    for load in LOADS.iter().filter(|load| only.is_empty() || only.iter().any(|name| name == load.name)) {
+        measure(&folder, *load).await?;
     }
     Ok(())
 }
@@ -60,40 +73,67 @@ async fn measure(folder: &std::path::Path, load: Load) -> Result<(), Failure> {
         std::fs::remove_dir_all(folder)?;
     }
     let store = Arc::new(SqliteStore::open(SqliteSettings { data: folder.to_owned(), mode: WriterMode::Thread })?);
-    let place = Arc::new(prepare(&store, load.endpoints).await?);
-    let (made, outcomes) = tokio::sync::mpsc::channel(4_096);
+    let place = prepare(&store, load.endpoints).await?;
+    let (busy_before, written_before) = (writer_busy(), bytes_written());
     let begun = Instant::now();
-    let settler = tokio::spawn(settle_all(Arc::clone(&store), outcomes));
-    let mut publishers = Vec::new();
-    for publisher in 0..load.publishers {
-        publishers.push(tokio::spawn(publish(Arc::clone(&store), Arc::clone(&place), load, publisher, made.clone())));
-    }
-    drop(made);
-    let mut waits = Vec::new();
-    for publisher in publishers {
-        waits.extend(publisher.await??);
-    }
-    let deliveries = settler.await??;
+    let deliveries = live(&store, &place, load).await?;
     let whole = begun.elapsed();
-    let busy = writer_busy();
+    let busy = writer_busy() - busy_before;
+    let written = bytes_written() - written_before;
     drop(store);
-    waits.sort_unstable();
-    let megabytes = std::fs::metadata(folder.join("everhook.db"))?.len() / 1_000_000;
+    let bytes = std::fs::metadata(folder.join("everhook.db"))?.len();
     println!(
-        "{:>3} publishers, {:>6} events × {:>2} over {:>4} endpoints: {:>5.1} µs a delivery ({:.1} µs of the writer's processor), {:>6.0} \
-         deliveries/s; accepted p50 {:.2} ms, p99 {:.2} ms; {megabytes} MB",
-        load.publishers,
-        load.events,
-        load.fan_out,
-        load.endpoints,
-        whole.as_secs_f64() * 1e6 / deliveries as f64,
+        "{:>8}: a delivery took {:>5.2} µs of the writer's processor, {:>5} bytes written (log and file), {:>4} bytes kept; {:>6.0} deliveries/s",
+        load.name,
         busy.as_secs_f64() * 1e6 / deliveries as f64,
+        written / deliveries,
+        bytes / deliveries,
         deliveries as f64 / whole.as_secs_f64(),
-        waits[waits.len() / 2].as_secs_f64() * 1e3,
-        waits[waits.len() * 99 / 100].as_secs_f64() * 1e3,
     );
     Ok(())
 }
+
+/// Publishes in groups, and settles what the group before has made. Says how many deliveries lived.
+async fn live(store: &Arc<SqliteStore>, place: &Place, load: Load) -> Result<u64, Failure> {
+    let mut made = Vec::new();
+    let mut deliveries = 0;
+    let groups = load.events / (load.calls * load.batch);
+    for group in 1..=groups {
+        let mut writes = tokio::task::JoinSet::new();
+        if group % load.settle_every == 0 || group == groups {
+            settle(store, std::mem::take(&mut made), &mut writes);
+        }
+        for call in 0..load.calls {
+            let first = (group * load.calls + call) * load.batch;
+            let events: Vec<_> = (first..first + load.batch).map(|number| event(place, number, load.fan_out)).collect();
+            made.extend(events.iter().flat_map(|new| new.deliveries.iter().map(|delivery| (delivery.id, delivery.endpoint))));
+            let store = Arc::clone(store);
+            writes.spawn(async move { store.record(events).await.into_iter().try_for_each(|recorded| recorded.map(drop)) });
+        }
+        deliveries += load.calls * load.batch * load.fan_out;
+        while let Some(written) = writes.join_next().await {
+            written??;
+        }
+    }
+    Ok(deliveries as u64)
+}
+
+/// Settles deliveries, not quite in the order in which they were made: answers overtake each other.
+fn settle(
+    store: &Arc<SqliteStore>,
+    mut made: Vec<(DeliveryId, EndpointId)>,
+    writes: &mut tokio::task::JoinSet<Result<(), everhook_core::ports::StoreError>>,
+) {
+    made.chunks_mut(OVERTAKING).for_each(<[_]>::reverse);
+    for outcomes in made.chunks(SETTLE_BATCH) {
+        let settlements = Arc::new(outcomes.iter().map(|(delivery, endpoint)| settlement(*delivery, *endpoint)).collect());
+        let store = Arc::clone(store);
+        writes.spawn(async move { store.settle(settlements).await.map(drop) });
+    }
+}
+
+/// How far answers overtake each other.
+const OVERTAKING: usize = 5;
 
 /// How long the writer's thread has kept a processor busy; zero where the system does not tell.
 fn writer_busy() -> Duration {
@@ -105,49 +145,18 @@ fn writer_busy() -> Duration {
     Duration::from_nanos(tasks.filter(is_writer).filter_map(spent).sum())
 }
 
+/// How many bytes this process has written; zero where the system does not tell.
+fn bytes_written() -> u64 {
+    let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    io.lines().find_map(|line| line.strip_prefix("wchar: ")?.parse().ok()).unwrap_or(0)
+}
+
 /// Where events are published to.
 struct Place {
     organization: OrganizationId,
     application: ApplicationId,
     endpoints: Vec<EndpointId>,
     config_version: i64,
-}
-
-async fn publish(
-    store: Arc<SqliteStore>,
-    place: Arc<Place>,
-    load: Load,
-    publisher: usize,
-    made: tokio::sync::mpsc::Sender<(DeliveryId, EndpointId)>,
-) -> Result<Vec<Duration>, Failure> {
-    let mut waits = Vec::new();
-    for number in (publisher..load.events).step_by(load.publishers) {
-        let new = event(&place, number, load.fan_out);
-        let deliveries = new.deliveries.clone();
-        let begun = Instant::now();
-        for recorded in store.record(vec![new]).await {
-            recorded?;
-        }
-        waits.push(begun.elapsed());
-        for delivery in deliveries {
-            made.send((delivery.id, delivery.endpoint)).await?;
-        }
-    }
-    Ok(waits)
-}
-
-async fn settle_all(
-    store: Arc<SqliteStore>,
-    mut outcomes: tokio::sync::mpsc::Receiver<(DeliveryId, EndpointId)>,
-) -> Result<usize, Failure> {
-    let mut settled = 0;
-    let mut batch = Vec::new();
-    while outcomes.recv_many(&mut batch, SETTLE_BATCH).await > 0 {
-        settled += batch.len();
-        let settlements = batch.drain(..).map(|(delivery, endpoint)| settlement(delivery, endpoint)).collect();
-        store.settle(Arc::new(settlements)).await?;
-    }
-    Ok(settled)
 }
 
 fn id() -> Uuid {
@@ -178,6 +187,7 @@ fn event(place: &Place, number: usize, fan_out: usize) -> NewEvent {
         id: DeliveryId::from_uuid(self::id()),
         endpoint: place.endpoints[(number * fan_out + step) % place.endpoints.len()],
         retry_schedule: ScheduleVersion(1),
+        placement: everhook_core::model::Placement::default(),
     };
     NewEvent {
         organization: place.organization,
@@ -210,11 +220,13 @@ fn settlement(delivery: DeliveryId, endpoint: EndpointId) -> Settlement {
         executed_at: at,
         next_retry_at: None,
         node: "node-1".to_owned(),
+        breaker: everhook_core::model::BreakerState::Closed,
     };
     Settlement {
         delivery,
         endpoint,
         replay_of: None,
+        ordered: false,
         attempt,
         stage: Stage::Delivered { at },
         url: String::new(),
@@ -270,6 +282,11 @@ fn endpoint(organization: OrganizationId, application: ApplicationId) -> Result<
         timeout: None,
         timeout_growth_factor: 1.0,
         max_concurrency: 5,
+        ordering: everhook_core::model::Ordering::default(),
+        rate_limit: None,
+        breaker: everhook_core::model::BreakerConfig::window(),
+        drain: None,
+        paused_at: None,
         state: EndpointState::Enabled,
         created_at: now(),
         updated_at: now(),

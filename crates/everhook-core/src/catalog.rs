@@ -13,7 +13,10 @@ use rustc_hash::FxHashMap;
 
 use crate::{
     ids::{ApplicationId, EndpointId, ScheduleVersion},
-    model::{Application, ApplicationKind, Endpoint, EndpointState, EventType, RetrySchedule, SealedSecret, SigningKey, Target},
+    model::{
+        Application, ApplicationKind, Endpoint, EndpointState, EventType, LanePolicy, OrganizationLimits, RetrySchedule, SealedSecret,
+        SigningKey, Target,
+    },
     policy::matching,
     ports::{ApplicationRow, Directory, OutgoingHeader, StoreError, Vault},
     signing::Keys,
@@ -96,8 +99,8 @@ pub struct ApplicationView {
 
 impl ApplicationView {
     fn new(row: ApplicationRow, vault: &dyn Vault) -> Result<Self, StoreError> {
-        let kind = row.application.kind;
-        let prepare = |endpoint: Endpoint| Ok((endpoint.id, Arc::new(Destination::new(endpoint, kind, vault)?)));
+        let of = Belonging { kind: row.application.kind, config_version: row.config_version, limits: row.limits };
+        let prepare = |endpoint: Endpoint| Ok((endpoint.id, Arc::new(Destination::new(endpoint, of, vault)?)));
         let destinations = row.endpoints.into_iter().map(prepare);
         Ok(Self {
             application: row.application,
@@ -145,6 +148,8 @@ pub struct Destination {
     pub target: Arc<Target>,
     /// Its secrets, opened.
     pub keys: Keys,
+    /// What its lane goes by.
+    pub lane: Arc<LanePolicy>,
     /// Its own headers, lower case.
     pub headers: Vec<(OutgoingHeader, Bytes)>,
     /// Its id as text, for `X-Webhook-ID`.
@@ -153,12 +158,23 @@ pub struct Destination {
     pub operational: bool,
 }
 
+/// The application that an endpoint belongs to, as far as sending must know it.
+#[derive(Clone, Copy, Debug)]
+pub struct Belonging {
+    /// What it is for.
+    pub kind: ApplicationKind,
+    /// The version of its configuration that the endpoint was read from.
+    pub config_version: i64,
+    /// What its organization may use.
+    pub limits: OrganizationLimits,
+}
+
 impl Destination {
     /// Prepares an endpoint for sending.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] if its secret does not open.
-    pub fn new(endpoint: Endpoint, of: ApplicationKind, vault: &dyn Vault) -> Result<Self, StoreError> {
+    pub fn new(endpoint: Endpoint, of: Belonging, vault: &dyn Vault) -> Result<Self, StoreError> {
         let open = |sealed: &SealedSecret| open_key(&endpoint, sealed, vault);
         let keys = Keys {
             current: open(&endpoint.secrets.current)?,
@@ -170,8 +186,25 @@ impl Destination {
         let lower_case = |(name, value): &(String, String)| (name.to_ascii_lowercase().into(), Bytes::from(value.clone()));
         let headers = endpoint.headers.iter().map(lower_case).collect();
         let id_text = Bytes::from(endpoint.id.to_string());
-        let operational = of == ApplicationKind::Operational;
-        Ok(Self { target: Arc::new(endpoint.target.clone()), keys, headers, id_text, operational, endpoint })
+        let operational = of.kind == ApplicationKind::Operational;
+        let lane = Arc::new(lane_policy(&endpoint, of));
+        Ok(Self { target: Arc::new(endpoint.target.clone()), keys, lane, headers, id_text, operational, endpoint })
+    }
+}
+
+fn lane_policy(endpoint: &Endpoint, of: Belonging) -> LanePolicy {
+    LanePolicy {
+        endpoint: endpoint.id,
+        application: endpoint.application,
+        organization: endpoint.organization,
+        config_version: of.config_version,
+        max_concurrency: endpoint.max_concurrency,
+        operational: of.kind == ApplicationKind::Operational,
+        limits: of.limits,
+        rate_limit: endpoint.rate_limit,
+        drain: endpoint.drain,
+        breaker: endpoint.breaker,
+        paused: endpoint.paused_at.is_some(),
     }
 }
 

@@ -4,9 +4,10 @@
 //!            ┌────────── failed, and the schedule goes on ──────────┐
 //!            ▼                                                      │
 //!   made ─► Waiting ─────────────── attempted ─────────────────────┤
-//!            │                                                      ├─► Delivered   a 2xx in time
-//!            │                                                      ├─► Dead        out of attempts, or given up at once
-//!            └── its endpoint was disabled or deleted ──────────────┴─► Cancelled
+//!    │       ▲   │                                                  ├─► Delivered   a 2xx in time
+//!    │       │ the one before it ended                              ├─► Dead        out of attempts, or given up at once
+//!    └────► Held │                                                  │
+//!            └───┴─ its endpoint was disabled or deleted ───────────┴─► Cancelled
 //! ```
 //!
 //! Dead and cancelled are ends for the delivery, not for its event: bringing one back makes a new delivery.
@@ -33,6 +34,16 @@ pub struct Circumstances<'a> {
     pub now: Timestamp,
     /// A random number from 0 to 1, for jitter.
     pub unit: f64,
+}
+
+/// Where a new delivery stands. `is_behind` says whether one of its order is open before it.
+pub const fn made(is_behind: bool, at: Timestamp) -> Stage {
+    if is_behind { Stage::Held } else { Stage::Waiting { due_at: at } }
+}
+
+/// Where a held delivery stands once nothing is before it.
+pub const fn freed(at: Timestamp) -> Stage {
+    Stage::Waiting { due_at: at }
 }
 
 /// Where a delivery stands after an attempt.
@@ -73,7 +84,7 @@ pub const fn cancellation(endpoint: EndpointState) -> Option<CancelCause> {
 pub const fn attempt_status(after: Stage) -> AttemptStatus {
     match after {
         Stage::Delivered { .. } => AttemptStatus::Success,
-        Stage::Waiting { .. } => AttemptStatus::Failed,
+        Stage::Waiting { .. } | Stage::Held => AttemptStatus::Failed,
         Stage::Dead { .. } | Stage::Cancelled { .. } => AttemptStatus::Exhausted,
     }
 }

@@ -10,12 +10,13 @@ use std::{
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::EventId,
+    ids::{EndpointId, EventId},
     model::Event,
     ports::{
-        Alert, AlertId, CancelWaiting, DeliveryQueue, DueRead, DueRequest, EventStore, LaneHead, NewEvent, Recall, Recalled, Recorded,
-        Settled, Settlement, StoreError,
+        Alert, AlertId, BreakerChange, BreakerKept, BreakerRow, BreakerStore, CancelWaiting, DeliveryQueue, DueRead, DueRequest,
+        EventStore, FreedHeads, LaneHead, NewEvent, OpenPeriod, Recall, Recalled, Recorded, Settled, Settlement, StoreError,
     },
+    time::Timestamp,
 };
 
 /// When a store fails, and how.
@@ -155,6 +156,10 @@ impl<S: DeliveryQueue> DeliveryQueue for Faulty<S> {
         through!(self, self.store.settle(settlements))
     }
 
+    async fn free_heads(&self, at: Timestamp) -> Result<FreedHeads, StoreError> {
+        through!(self, self.store.free_heads(at))
+    }
+
     async fn cancel_waiting(&self, request: CancelWaiting) -> Result<u32, StoreError> {
         through!(self, self.store.cancel_waiting(request))
     }
@@ -169,5 +174,24 @@ impl<S: DeliveryQueue> DeliveryQueue for Faulty<S> {
 
     async fn alerts_told(&self, ids: Vec<AlertId>) -> Result<(), StoreError> {
         through!(self, self.store.alerts_told(ids))
+    }
+}
+
+#[async_trait]
+impl<S: BreakerStore> BreakerStore for Faulty<S> {
+    async fn breakers(&self) -> Result<Vec<BreakerRow>, StoreError> {
+        through!(self, self.store.breakers())
+    }
+
+    async fn breaker(&self, endpoint: EndpointId) -> Result<Option<BreakerRow>, StoreError> {
+        through!(self, self.store.breaker(endpoint))
+    }
+
+    async fn keep(&self, changes: Vec<BreakerChange>) -> Result<Vec<BreakerKept>, StoreError> {
+        through!(self, self.store.keep(changes))
+    }
+
+    async fn open_periods(&self, endpoint: EndpointId, since: Timestamp, limit: u32) -> Result<Vec<OpenPeriod>, StoreError> {
+        through!(self, self.store.open_periods(endpoint, since, limit))
     }
 }

@@ -10,7 +10,7 @@ pub mod node;
 pub mod world;
 
 pub use network::Answer;
-pub use world::World;
+pub use world::{Receiver, World};
 
 use std::time::Duration;
 

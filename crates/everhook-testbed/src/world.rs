@@ -167,7 +167,8 @@ impl World {
         let faulty = Arc::new(Faulty::new(store.clone(), self.faults.clone()));
         let ports = Ports {
             events: faulty.clone(),
-            deliveries: faulty,
+            deliveries: faulty.clone(),
+            breakers: faulty,
             directory: store.clone(),
             history: store,
             transport: self.network.clone(),

@@ -100,6 +100,7 @@ fn ports(config: &Config, store: &Arc<SqliteStore>) -> anyhow::Result<Ports> {
     Ok(Ports {
         events: store.clone(),
         deliveries: store.clone(),
+        breakers: store.clone(),
         directory: store.clone(),
         history: store.clone(),
         transport: Arc::new(HttpTransport::new(HttpSettings::new(config.targets.addresses.clone()))?),

@@ -7,9 +7,10 @@ use everhook_core::{
     ids::DeliveryId,
     model::{DeadLetterStatus, Due, Priority},
     ports::{
-        Alert, AlertId, CancelWaiting, DeliveryQueue, DueRead, DueRequest, LaneHead, NewDelivery, Recall, Recalled, Settled, Settlement,
-        StoreError,
+        Alert, AlertId, CancelWaiting, DeliveryQueue, DueRead, DueRequest, FreedHeads, LaneHead, NewDelivery, Recall, Recalled, Settled,
+        Settlement, StoreError,
     },
+    time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -19,6 +20,7 @@ use super::{
     fan_out::{self, Replay},
     fault::Outcome,
     history::read_dead_letter,
+    ordering,
     rows::{Columns, Key},
     settling,
     spelling::{priority_number, read_priority},
@@ -28,6 +30,7 @@ use super::{
 const NEXT_LANE: &str = include_str!("queries/next_lane.sql");
 const DUE_DELIVERIES: &str = include_str!("queries/due_deliveries.sql");
 const WAITING_FOR_ENDPOINT: &str = include_str!("queries/waiting_for_endpoint.sql");
+const HELD_FOR_ENDPOINT: &str = include_str!("queries/held_for_endpoint.sql");
 const CANCEL_DELIVERY: &str = include_str!("queries/cancel_delivery.sql");
 const EVENT_PRIORITY: &str = include_str!("queries/event_priority.sql");
 const REQUEUE_DEAD_LETTER: &str = include_str!("queries/requeue_dead_letter.sql");
@@ -48,6 +51,14 @@ impl DeliveryQueue for SqliteStore {
         // An attempt and a delivery each.
         let rows = settlements.len() * 2;
         self.write(rows, move |tx| settlements.iter().map(|settlement| settling::settle(tx, settlement)).collect()).await
+    }
+
+    async fn free_heads(&self, at: Timestamp) -> Result<FreedHeads, StoreError> {
+        let stranded = self.read(ordering::stranded).await?;
+        if stranded.is_empty() {
+            return Ok(FreedHeads::default());
+        }
+        self.write(stranded.len(), move |tx| ordering::free_stranded(tx, &stranded, at)).await
     }
 
     async fn cancel_waiting(&self, request: CancelWaiting) -> Result<u32, StoreError> {
@@ -84,24 +95,25 @@ fn lanes(connection: &Connection) -> Outcome<Vec<LaneHead>> {
     let snapshot = connection.unchecked_transaction()?;
     let mut next = snapshot.prepare_cached(NEXT_LANE)?;
     let mut lanes = Vec::new();
-    // Before every queue: no id is smaller, no priority is negative.
-    let mut after = ([0; 16], -1);
-    while let Some(lane) = next.query_row(params![after.0, after.1], lane_of_row).optional()? {
-        after = (*lane.endpoint.key(), priority_number(lane.priority));
+    // Before every queue: lanes count from one, no priority is negative.
+    let mut after = (0, -1);
+    while let Some((number, lane)) = next.query_row(params![after.0, after.1], lane_of_row).optional()? {
+        after = (number, priority_number(lane.priority));
         lanes.push(lane);
     }
     Ok(lanes)
 }
 
-fn lane_of_row(row: &Row<'_>) -> rusqlite::Result<LaneHead> {
-    Ok(LaneHead {
+fn lane_of_row(row: &Row<'_>) -> rusqlite::Result<(i64, LaneHead)> {
+    let head = LaneHead {
         organization: row.id("organization_id")?,
         application: row.id("application_id")?,
         endpoint: row.id("endpoint_id")?,
         priority: row.spelled("priority", read_priority)?,
         delivery: row.id("id")?,
         next_due_at: row.instant("due_at")?,
-    })
+    };
+    Ok((row.get("lane")?, head))
 }
 
 fn due(connection: &Connection, request: DueRequest) -> Outcome<DueRead> {
@@ -132,6 +144,7 @@ fn due_of_row(row: &Row<'_>) -> rusqlite::Result<Due> {
         attempts: row.get("attempts")?,
         due_at: row.instant("due_at")?,
         replay_of: row.id_opt("replay_of")?,
+        ordered: row.get("ordered")?,
     })
 }
 
@@ -164,7 +177,11 @@ struct Waiting {
 }
 
 fn cancel_waiting(tx: &Tx<'_>, request: CancelWaiting) -> Outcome<u32> {
-    let waiting = waiting_for(tx, &request)?;
+    let mut waiting = open_for(tx, WAITING_FOR_ENDPOINT, &request, request.limit)?;
+    let room = request.limit.saturating_sub(u32::try_from(waiting.len()).unwrap_or(u32::MAX));
+    if room > 0 {
+        waiting.extend(open_for(tx, HELD_FOR_ENDPOINT, &request, room)?);
+    }
     let mut cancel = tx.prepare(CANCEL_DELIVERY)?;
     for delivery in &waiting {
         cancel.execute(params![delivery.id.key(), request.at.as_micros(), request.cause.as_str()])?;
@@ -175,28 +192,40 @@ fn cancel_waiting(tx: &Tx<'_>, request: CancelWaiting) -> Outcome<u32> {
     Ok(u32::try_from(waiting.len()).unwrap_or(u32::MAX))
 }
 
-fn waiting_for(tx: &Tx<'_>, request: &CancelWaiting) -> Outcome<Vec<Waiting>> {
-    let mut statement = tx.prepare(WAITING_FOR_ENDPOINT)?;
+fn open_for(tx: &Tx<'_>, sql: &'static str, request: &CancelWaiting, limit: u32) -> Outcome<Vec<Waiting>> {
+    let mut statement = tx.prepare(sql)?;
     let waiting = |row: &Row<'_>| Ok(Waiting { id: row.id("id")?, replay_of: row.id_opt("replay_of")?, attempts: row.get("attempts")? });
-    let parameters = params![request.endpoint.key(), request.limit, request.made_until.as_micros()];
+    let parameters = params![request.endpoint.key(), limit, request.made_until.as_micros()];
     Ok(statement.query_map(parameters, waiting)?.collect::<Result<_, _>>()?)
 }
 
-fn recall(tx: &Tx<'_>, recall: Recall) -> Outcome<Recalled> {
+fn recall(tx: &mut Tx<'_>, recall: Recall) -> Outcome<Recalled> {
     let Some(mut dead_letter) = read_dead_letter(tx.connection(), recall.organization, recall.dead_letter)? else {
         return Ok(Recalled::NotFound);
     };
     if dead_letter.status != DeadLetterStatus::Dead {
         return Ok(Recalled::NotDead(dead_letter.status));
     }
+    let Some(counters) = tx.counters(dead_letter.application)?.filter(|counters| counters.config_version == recall.config_version) else {
+        return Ok(Recalled::ConfigChanged);
+    };
+    // It joins at the tail: behind every event that was published until now.
+    let position = counters.next_sequence;
+    counters.next_sequence += 1;
     let priority = event_priority(tx, &dead_letter.event)?;
-    let delivery = NewDelivery { id: recall.delivery, endpoint: dead_letter.endpoint, retry_schedule: recall.retry_schedule };
-    fan_out::make_replay(tx, dead_letter.event, &delivery, Replay { of: dead_letter.id, priority, at: recall.at })?;
+    let delivery = NewDelivery {
+        id: recall.delivery,
+        endpoint: dead_letter.endpoint,
+        retry_schedule: recall.retry_schedule,
+        placement: recall.placement,
+    };
+    let replay = Replay { of: dead_letter.id, event_type: &dead_letter.event_type, priority, at: recall.at, position };
+    let is_held = fan_out::make_replay(tx, dead_letter.event, &delivery, &replay)?;
     tx.prepare(REQUEUE_DEAD_LETTER)?.execute(params![dead_letter.id.key(), recall.delivery.key(), recall.at.as_micros()])?;
     dead_letter.status = DeadLetterStatus::Retrying;
     dead_letter.last_delivery = recall.delivery;
     dead_letter.requeued_at = Some(recall.at);
-    let due = replay_due(&recall, dead_letter.event, dead_letter.id);
+    let due = (!is_held).then(|| replay_due(&recall, dead_letter.event, dead_letter.id));
     Ok(Recalled::Requeued { dead_letter, due, priority })
 }
 
@@ -213,6 +242,7 @@ fn replay_due(recall: &Recall, event: everhook_core::ids::EventId, replay_of: De
         attempts: 0,
         due_at: recall.at,
         replay_of: Some(replay_of),
+        ordered: ordering::is_ordered(recall.placement),
     }
 }
 

@@ -13,8 +13,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use super::{
-    SqliteStore,
-    fan_out::{self, Origin},
+    SqliteStore, fan_out,
     fault::{Fault, Outcome},
     payload,
     rows::{Columns, Key},
@@ -28,6 +27,7 @@ const ORIGINAL_OF_MADE_KEY: &str = include_str!("queries/original_of_made_key.sq
 const KEEP_KEY: &str = include_str!("queries/keep_idempotency_key.sql");
 const INSERT_EVENT: &str = include_str!("queries/insert_event.sql");
 const INSERT_PAYLOAD: &str = include_str!("queries/insert_payload.sql");
+const FORGET_PAYLOAD: &str = include_str!("queries/forget_payload.sql");
 const EVENT_FOR_SENDING: &str = include_str!("queries/event_for_sending.sql");
 
 /// So many bytes of data count as one row when commits are bounded: 2,000 rows are then 16 MiB at most.
@@ -158,10 +158,11 @@ fn record(tx: &mut Tx<'_>, ready: &Ready) -> Outcome<(Recorded, Option<EventId>)
     }
     let sequence_number = counters.next_sequence;
     counters.next_sequence += 1;
-    if !insert_event(tx, new, sequence_number)? {
+    let payload = insert_payload(tx, ready)?;
+    if !insert_event(tx, new, sequence_number, payload)? {
+        tx.prepare(FORGET_PAYLOAD)?.execute([payload])?;
         return Ok((recorded_before(tx, new)?, None));
     }
-    insert_payload(tx, ready)?;
     if let KeyOrigin::Given { .. } = new.key {
         let event = &new.event;
         tx.prepare(KEEP_KEY)?.execute(params![
@@ -171,8 +172,8 @@ fn record(tx: &mut Tx<'_>, ready: &Ready) -> Outcome<(Recorded, Option<EventId>)
             event.created_at.as_micros()
         ])?;
     }
-    let unfinished = fan_out::begin(tx, Origin::of(&new.event), &new.deliveries)?;
-    Ok((Recorded::Accepted { sequence_number }, unfinished.then_some(new.event.id)))
+    let begun = fan_out::begin(tx, &new.event, sequence_number, &new.deliveries)?;
+    Ok((Recorded::Accepted { sequence_number, held: begun.held }, begun.is_unfinished.then_some(new.event.id)))
 }
 
 /// The event that has this one's key already. A key that we made is an event's id, and can be given by whoever was told that id.
@@ -205,11 +206,11 @@ fn duplicate_of_row(row: &Row<'_>) -> rusqlite::Result<Recorded> {
 }
 
 /// Says whether there was none of this id.
-fn insert_event(tx: &Tx<'_>, new: &NewEvent, sequence_number: i64) -> Outcome<bool> {
+fn insert_event(tx: &mut Tx<'_>, new: &NewEvent, sequence_number: i64, payload: i64) -> Outcome<bool> {
     let event = &new.event;
     let ids = || new.deliveries.iter().map(|delivery| delivery.id);
     let made_key = event.idempotency_key == event.id.to_string();
-    let inserted = tx.prepare(INSERT_EVENT)?.execute(params![
+    let inserted = tx.hot(INSERT_EVENT)?.execute(params![
         event.id.key(),
         new.organization.key(),
         event.application.key(),
@@ -224,16 +225,18 @@ fn insert_event(tx: &Tx<'_>, new: &NewEvent, sequence_number: i64) -> Outcome<bo
         ids().min().as_ref().map(DeliveryId::key),
         ids().max().as_ref().map(DeliveryId::key),
         event.created_at.as_micros(),
+        payload,
     ])?;
     Ok(inserted == 1)
 }
 
-fn insert_payload(tx: &Tx<'_>, ready: &Ready) -> Outcome<()> {
-    let mut insert = tx.prepare(INSERT_PAYLOAD)?;
+/// Says under which number it is kept.
+fn insert_payload(tx: &mut Tx<'_>, ready: &Ready) -> Outcome<i64> {
     let id = ready.new.event.id;
-    match &ready.compressed {
-        Some(compressed) => insert.execute(params![id.key(), payload::ZSTD, compressed])?,
-        None => insert.execute(params![id.key(), payload::PLAIN, &*ready.new.event.data])?,
+    let insert = tx.hot(INSERT_PAYLOAD)?;
+    let number = match &ready.compressed {
+        Some(compressed) => insert.insert(params![id.key(), payload::ZSTD, compressed])?,
+        None => insert.insert(params![id.key(), payload::PLAIN, &*ready.new.event.data])?,
     };
-    Ok(())
+    Ok(number)
 }

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use everhook_core::{
     ids::{DeliveryId, EndpointId, EventId, ScheduleVersion},
-    model::{Event, Priority},
+    model::{Event, EventType, Placement, Priority},
     ports::{NewDelivery, StoreError},
     time::Timestamp,
 };
@@ -15,6 +15,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehav
 
 use super::{
     fault::{Fault, Outcome},
+    ordering::{self, Ordered},
     rows::{Columns, Key},
     spelling::{priority_number, read_priority},
     transaction::Tx,
@@ -35,7 +36,7 @@ const ENTRY_BYTES: usize = 16 + 16 + 8;
 
 /// What a delivery takes from its event.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Origin {
+struct Origin {
     event: EventId,
     priority: Priority,
     /// When the deliveries are made, which is also when they are due.
@@ -43,15 +44,51 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    pub(super) fn of(event: &Event) -> Self {
+    fn of(event: &Event) -> Self {
         Self { event: event.id, priority: event.priority, at: event.created_at }
     }
 }
 
-/// Makes the first deliveries of an event and keeps the rest for later commits; says whether there is a rest.
-pub(super) fn begin(tx: &Tx<'_>, origin: Origin, deliveries: &[NewDelivery]) -> Outcome<bool> {
+/// What the first commit of an event made of its deliveries.
+#[derive(Default)]
+pub(super) struct Begun {
+    /// Whether there is a rest, for later commits.
+    pub(super) is_unfinished: bool,
+    /// Those that are held behind others.
+    pub(super) held: Vec<DeliveryId>,
+}
+
+/// Makes the first deliveries of an event and keeps the rest for later commits.
+///
+/// Those that have an order are all made now: their event's number is their position, and a later event must not get theirs first.
+pub(super) fn begin(tx: &mut Tx<'_>, event: &Event, sequence_number: i64, deliveries: &[NewDelivery]) -> Outcome<Begun> {
+    let origin = Origin::of(event);
+    if !deliveries.iter().any(|delivery| ordering::is_ordered(delivery.placement)) {
+        return Ok(Begun { is_unfinished: begin_unordered(tx, origin, deliveries)?, held: Vec::new() });
+    }
+    let (ordered, unordered): (Vec<_>, Vec<_>) = deliveries.iter().partition(|delivery| ordering::is_ordered(delivery.placement));
+    let mut begun = Begun { is_unfinished: begin_unordered(tx, origin, &unordered)?, held: Vec::new() };
+    for delivery in ordered {
+        let new = Ordered {
+            event: event.id,
+            event_type: &event.event_type,
+            delivery: &delivery,
+            priority: event.priority,
+            replay_of: None,
+            at: origin.at,
+            position: sequence_number,
+        };
+        if ordering::place(tx, &new)? {
+            begun.held.push(delivery.id);
+        }
+    }
+    Ok(begun)
+}
+
+/// Says whether there is a rest.
+fn begin_unordered(tx: &mut Tx<'_>, origin: Origin, deliveries: &[NewDelivery]) -> Outcome<bool> {
     let (first, rest) = deliveries.split_at(deliveries.len().min(GROUP_ROWS_MAX));
-    make(tx.connection(), origin, first)?;
+    make(tx, origin, first)?;
     for (step, stretch) in (0_i64..).zip(rest.chunks(GROUP_ROWS_MAX)) {
         let entries: Vec<u8> = stretch.iter().flat_map(entry).collect();
         tx.prepare(KEEP_STEP)?.execute(params![origin.event.key(), step, entries])?;
@@ -92,7 +129,7 @@ pub(super) async fn finish(writer: &Arc<Writer>, event: EventId) -> Result<(), S
 pub(super) fn resume_all(connection: &Connection) -> Outcome<()> {
     loop {
         let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-        let made = step(connection, None)?;
+        let made = step(&mut Tx::new(connection), None)?;
         transaction.commit()?;
         if !made {
             return Ok(());
@@ -100,40 +137,48 @@ pub(super) fn resume_all(connection: &Connection) -> Outcome<()> {
     }
 }
 
-/// Makes one delivery that waits.
-pub(super) fn make_replay(tx: &Tx<'_>, event: EventId, delivery: &NewDelivery, replay: Replay) -> Outcome<()> {
+/// Makes one delivery that does another again, and says whether it is held.
+pub(super) fn make_replay(tx: &mut Tx<'_>, event: EventId, delivery: &NewDelivery, replay: &Replay<'_>) -> Outcome<bool> {
+    if ordering::is_ordered(delivery.placement) {
+        let Replay { of, event_type, priority, at, position } = *replay;
+        return ordering::place(tx, &Ordered { event, event_type, delivery, priority, replay_of: Some(of), at, position });
+    }
+    let lane = tx.lane_of(delivery.endpoint)?;
     tx.prepare(INSERT_DELIVERY)?.execute(params![
         delivery.id.key(),
         event.key(),
-        delivery.endpoint.key(),
+        lane,
         priority_number(replay.priority),
         delivery.retry_schedule.0,
         replay.at.as_micros(),
         replay.of.key(),
     ])?;
-    Ok(())
+    Ok(false)
 }
 
 /// What a delivery that brings a dead letter back has beside the others.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Replay {
+pub(super) struct Replay<'a> {
     pub(super) of: DeliveryId,
+    pub(super) event_type: &'a EventType,
     pub(super) priority: Priority,
     pub(super) at: Timestamp,
+    /// Its place, should it have an order.
+    pub(super) position: i64,
 }
 
 async fn step_of(writer: &Writer, event: EventId) -> Result<bool, StoreError> {
-    writer.write(GROUP_ROWS_MAX, move |tx| step(tx.connection(), Some(event))).await
+    writer.write(GROUP_ROWS_MAX, move |tx| step(tx, Some(event))).await
 }
 
 /// Makes the next stretch of deliveries; says whether there was one.
-fn step(connection: &Connection, event: Option<EventId>) -> Outcome<bool> {
-    let mut next = connection.prepare_cached(NEXT_STEP)?;
+fn step(tx: &mut Tx<'_>, event: Option<EventId>) -> Outcome<bool> {
+    let mut next = tx.prepare(NEXT_STEP)?;
     let found = next.query_row([event.as_ref().map(EventId::key)], step_of_row).optional()?;
     let Some((origin, number, entries)) = found else { return Ok(false) };
     let deliveries = read_entries(&entries)?;
-    make(connection, origin, &deliveries)?;
-    connection.prepare_cached(FORGET_STEP)?.execute(params![origin.event.key(), number])?;
+    make(tx, origin, &deliveries)?;
+    tx.prepare(FORGET_STEP)?.execute(params![origin.event.key(), number])?;
     Ok(true)
 }
 
@@ -142,13 +187,13 @@ fn step_of_row(row: &Row<'_>) -> rusqlite::Result<(Origin, i64, Vec<u8>)> {
     Ok((origin, row.get("step")?, row.get("deliveries")?))
 }
 
-fn make(connection: &Connection, origin: Origin, deliveries: &[NewDelivery]) -> Outcome<()> {
-    let mut insert = connection.prepare_cached(INSERT_DELIVERY)?;
+fn make(tx: &mut Tx<'_>, origin: Origin, deliveries: &[NewDelivery]) -> Outcome<()> {
     for delivery in deliveries {
-        insert.execute(params![
+        let lane = tx.lane_of(delivery.endpoint)?;
+        tx.hot(INSERT_DELIVERY)?.execute(params![
             delivery.id.key(),
             origin.event.key(),
-            delivery.endpoint.key(),
+            lane,
             priority_number(origin.priority),
             delivery.retry_schedule.0,
             origin.at.as_micros(),
@@ -179,5 +224,7 @@ fn read_entry(entry: &[u8; ENTRY_BYTES]) -> NewDelivery {
         id: DeliveryId::from_key(*id),
         endpoint: EndpointId::from_key(*endpoint),
         retry_schedule: ScheduleVersion(i64::from_le_bytes(*version)),
+        // Those that have an order are never left for later.
+        placement: Placement::default(),
     }
 }

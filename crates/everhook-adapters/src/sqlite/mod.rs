@@ -1,14 +1,16 @@
-//! The embedded store: one SQLite file behind the ports `EventStore`, `DeliveryQueue`, `Directory` and `History`.
+//! The embedded store: one SQLite file behind the ports `EventStore`, `DeliveryQueue`, `BreakerStore`, `Directory` and `History`.
 //!
 //! Read it in this order:
 //! * `writer`, `group_commit`, `job`, `transaction`: everything that waits is written in one transaction and answered after its commit.
 //! * `readers`, `turn`: reads have connections of their own, and those of `history` have others than those that deliveries wait for.
-//! * `event_store`, `fan_out`, `delivery_queue`, `settling`, `directory`, `history`: the ports. One port call is one transaction.
-//! * `rows`, `spelling`, `page`, `schedule_json`, `payload`, `response_headers`: how values are written and read back.
+//! * `event_store`, `fan_out`, `delivery_queue`, `settling`, `ordering`, `breakers`, `directory`, `history`: the ports. One port call is one transaction.
+//! * `rows`, `spelling`, `page`, `schedule_json`, `breaker_json`, `payload`, `response_headers`: how values are written and read back.
 //! * `queries`, `migrations`: all SQL, one statement a file.
 //!
 //! Nothing here decides what happens to a delivery; stages come in as values.
 
+mod breaker_json;
+mod breakers;
 mod connect;
 mod delivery_queue;
 mod directory;
@@ -20,6 +22,7 @@ mod group_commit;
 mod history;
 mod job;
 mod migrate;
+mod ordering;
 mod page;
 mod payload;
 mod readers;

@@ -3,16 +3,16 @@
 use everhook_core::{
     ids::DeliveryId,
     model::{Attempt, DeadLetterStatus, DeathCause, DisabledReason, FailureCategory, RetryAfter, Stage},
-    ports::{Alert, Settled, Settlement},
+    ports::{Alert, Freed, Settled, Settlement},
     time::Timestamp,
 };
 use rusqlite::{OptionalExtension, params};
 
 use super::{
     fault::{Fault, Outcome},
-    response_headers,
+    ordering, response_headers,
     rows::{Columns, Key, micros},
-    spelling::{attempt_status_number, stage_columns},
+    spelling::{attempt_status_number, breaker_number, stage_columns},
     transaction::Tx,
 };
 
@@ -37,15 +37,25 @@ pub(super) fn settle(tx: &mut Tx<'_>, settlement: &Settlement) -> Outcome<Settle
         (Stage::Cancelled { .. }, Some(dead_letter)) => {
             end_retry(tx, dead_letter, settlement.delivery, DeadLetterStatus::Dead, settlement.attempt.number)?;
         }
-        (Stage::Waiting { .. } | Stage::Delivered { .. } | Stage::Cancelled { .. }, _) => {}
+        (Stage::Waiting { .. } | Stage::Held | Stage::Delivered { .. } | Stage::Cancelled { .. }, _) => {}
     }
+    let freed = free_next(tx, settlement)?;
     let has_disabled = match settlement.disables {
         Some(reason) => disable(tx, settlement, reason)?,
         None => false,
     };
     let is_true = |alert: &&Alert| has_disabled || alert.event_type.as_str() != Alert::ENDPOINT_DISABLED;
     settlement.alerts.iter().filter(is_true).try_for_each(|alert| keep_alert(tx, alert))?;
-    Ok(Settled::Recorded)
+    Ok(Settled::Recorded { freed })
+}
+
+/// What was held behind a delivery waits once it has ended.
+fn free_next(tx: &Tx<'_>, settlement: &Settlement) -> Outcome<Option<Box<Freed>>> {
+    let has_ended = !matches!(settlement.stage, Stage::Waiting { .. } | Stage::Held);
+    if !settlement.ordered || !has_ended {
+        return Ok(None);
+    }
+    Ok(ordering::free_next(tx, settlement.delivery, recorded_at(settlement))?.map(Box::new))
 }
 
 /// Notes on a dead letter that the delivery which brought it back has ended, after so many attempts.
@@ -61,9 +71,9 @@ pub(super) fn end_retry(
 }
 
 /// Says whether the delivery waited for this attempt as its next.
-fn move_on(tx: &Tx<'_>, settlement: &Settlement) -> Outcome<bool> {
+fn move_on(tx: &mut Tx<'_>, settlement: &Settlement) -> Outcome<bool> {
     let stage = stage_columns(settlement.stage);
-    let moved = tx.prepare(SETTLE_DELIVERY)?.execute(params![
+    let moved = tx.hot(SETTLE_DELIVERY)?.execute(params![
         settlement.delivery.key(),
         settlement.attempt.number,
         stage.stage,
@@ -75,7 +85,7 @@ fn move_on(tx: &Tx<'_>, settlement: &Settlement) -> Outcome<bool> {
     Ok(moved > 0)
 }
 
-fn insert_attempt(tx: &Tx<'_>, delivery: DeliveryId, attempt: &Attempt) -> Outcome<()> {
+fn insert_attempt(tx: &mut Tx<'_>, delivery: DeliveryId, attempt: &Attempt) -> Outcome<()> {
     let response = attempt.response.as_ref();
     let retry_after = response.and_then(|response| response.retry_after);
     let (delay, at) = match retry_after {
@@ -83,7 +93,9 @@ fn insert_attempt(tx: &Tx<'_>, delivery: DeliveryId, attempt: &Attempt) -> Outco
         Some(RetryAfter::Delay(delay)) => (Some(micros(delay)), None),
         Some(RetryAfter::At(at)) => (None, Some(at.as_micros())),
     };
-    tx.prepare(INSERT_ATTEMPT)?.execute(params![
+    let node = tx.number_of_node(&attempt.node)?;
+    let after = |at: Timestamp| at.as_micros() - attempt.scheduled_at.as_micros();
+    tx.hot(INSERT_ATTEMPT)?.execute(params![
         delivery.key(),
         attempt.number,
         attempt_status_number(attempt.status),
@@ -100,10 +112,11 @@ fn insert_attempt(tx: &Tx<'_>, delivery: DeliveryId, attempt: &Attempt) -> Outco
         attempt.phases.tls.map(micros),
         attempt.phases.first_byte.map(micros),
         attempt.scheduled_at.as_micros(),
-        attempt.picked_at.as_micros(),
-        attempt.executed_at.as_micros(),
+        after(attempt.picked_at),
+        after(attempt.executed_at),
         attempt.next_retry_at.map(Timestamp::as_micros),
-        attempt.node,
+        node,
+        breaker_number(attempt.breaker),
     ])?;
     Ok(())
 }
@@ -146,11 +159,12 @@ fn disable(tx: &mut Tx<'_>, settlement: &Settlement, reason: DisabledReason) -> 
 fn recorded_at(settlement: &Settlement) -> Timestamp {
     match settlement.stage {
         Stage::Delivered { at } | Stage::Dead { at, .. } | Stage::Cancelled { at, .. } => at,
-        Stage::Waiting { .. } => settlement.attempt.executed_at + settlement.attempt.duration,
+        Stage::Waiting { .. } | Stage::Held => settlement.attempt.executed_at + settlement.attempt.duration,
     }
 }
 
-fn keep_alert(tx: &Tx<'_>, alert: &Alert) -> Outcome<()> {
+/// Keeps what an organization is to be told.
+pub(super) fn keep_alert(tx: &Tx<'_>, alert: &Alert) -> Outcome<()> {
     let parameters = params![alert.id.key(), alert.organization.key(), alert.event_type.as_str(), &*alert.data];
     tx.prepare(INSERT_ALERT)?.execute(parameters)?;
     Ok(())

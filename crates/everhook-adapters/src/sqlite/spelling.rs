@@ -1,7 +1,7 @@
 //! How the model's enums are spelled in columns. Small numbers where every delivery pays for them, words elsewhere.
 
 use everhook_core::{
-    model::{ApplicationKind, AttemptStatus, CancelCause, DeathCause, FailureCategory, Priority, Stage},
+    model::{ApplicationKind, AttemptStatus, BreakerState, CancelCause, DeathCause, FailureCategory, Priority, Stage},
     time::Timestamp,
 };
 use rusqlite::Row;
@@ -13,6 +13,7 @@ pub(super) const WAITING: i64 = 0;
 pub(super) const DELIVERED: i64 = 1;
 pub(super) const DEAD: i64 = 2;
 pub(super) const CANCELLED: i64 = 3;
+pub(super) const HELD: i64 = 4;
 
 /// A stage as the columns that hold it.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +29,7 @@ pub(super) fn stage_columns(stage: Stage) -> StageColumns {
     let ended = |stage, at: Timestamp, cause| StageColumns { stage, due_at: None, ended_at: Some(at.as_micros()), cause };
     match stage {
         Stage::Waiting { due_at } => StageColumns { stage: WAITING, due_at: Some(due_at.as_micros()), ended_at: None, cause: None },
+        Stage::Held => StageColumns { stage: HELD, due_at: None, ended_at: None, cause: None },
         Stage::Delivered { at } => ended(DELIVERED, at, None),
         Stage::Dead { at, cause } => ended(DEAD, at, Some(cause.as_str())),
         Stage::Cancelled { at, cause } => ended(CANCELLED, at, Some(cause.as_str())),
@@ -38,6 +40,7 @@ pub(super) fn stage_columns(stage: Stage) -> StageColumns {
 pub(super) fn read_stage(row: &Row<'_>) -> rusqlite::Result<Stage> {
     match row.get("stage")? {
         WAITING => Ok(Stage::Waiting { due_at: row.instant("due_at")? }),
+        HELD => Ok(Stage::Held),
         DELIVERED => Ok(Stage::Delivered { at: row.instant("ended_at")? }),
         DEAD => Ok(Stage::Dead { at: row.instant("ended_at")?, cause: row.spelled("cause", |cause: String| DeathCause::parse(&cause))? }),
         CANCELLED => {
@@ -76,6 +79,25 @@ pub(super) const fn read_attempt_status(number: i64) -> Option<AttemptStatus> {
         0 => Some(AttemptStatus::Success),
         1 => Some(AttemptStatus::Failed),
         2 => Some(AttemptStatus::Exhausted),
+        _ => None,
+    }
+}
+
+/// Spells how a breaker stood.
+pub(super) const fn breaker_number(state: BreakerState) -> i64 {
+    match state {
+        BreakerState::Closed => 0,
+        BreakerState::HalfOpen => 1,
+        BreakerState::Open => 2,
+    }
+}
+
+/// Reads how a breaker stood.
+pub(super) const fn read_breaker(number: i64) -> Option<BreakerState> {
+    match number {
+        0 => Some(BreakerState::Closed),
+        1 => Some(BreakerState::HalfOpen),
+        2 => Some(BreakerState::Open),
         _ => None,
     }
 }

@@ -1,18 +1,29 @@
 //! One physical transaction, as the jobs inside it see it.
 
-use everhook_core::ids::ApplicationId;
+use everhook_core::ids::{ApplicationId, EndpointId};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use rustc_hash::FxHashMap;
 
-use super::{fault::Outcome, rows::Key};
+use super::{
+    fault::{Fault, Outcome},
+    rows::Key,
+};
 
 const READ_COUNTERS: &str = include_str!("queries/application_counters.sql");
 const WRITE_COUNTERS: &str = include_str!("queries/keep_application_counters.sql");
+const LANE_OF_ENDPOINT: &str = include_str!("queries/lane_of_endpoint.sql");
+const NODE_BY_NAME: &str = include_str!("queries/node_by_name.sql");
+const INSERT_NODE: &str = include_str!("queries/insert_node.sql");
 
 /// An open transaction. What it remembers lives no longer than it does, so that nothing is left over from one that was rolled back.
 pub(super) struct Tx<'c> {
     connection: &'c Connection,
     counters: FxHashMap<ApplicationId, Counters>,
+    lanes: FxHashMap<EndpointId, i64>,
+    /// The node of the last attempt. All attempts of one process have the same.
+    node: Option<(String, i64)>,
+    /// The statements of [`Self::hot`]: a handful, so that looking through them is quicker than hashing their text.
+    hot: Vec<(&'static str, CachedStatement<'c>)>,
 }
 
 /// The two numbers of an application that many jobs of one transaction read and raise. They are written back once, at the end.
@@ -24,12 +35,49 @@ pub(super) struct Counters {
 
 impl<'c> Tx<'c> {
     pub(super) fn new(connection: &'c Connection) -> Self {
-        Self { connection, counters: FxHashMap::default() }
+        Self { connection, counters: FxHashMap::default(), lanes: FxHashMap::default(), node: None, hot: Vec::new() }
     }
 
     /// A statement, prepared once for the life of the connection.
     pub(super) fn prepare(&self, sql: &'static str) -> Outcome<CachedStatement<'c>> {
         Ok(self.connection.prepare_cached(sql)?)
+    }
+
+    /// The same for the statements that run for every event or delivery: kept at hand until the transaction ends.
+    pub(super) fn hot(&mut self, sql: &'static str) -> Outcome<&mut CachedStatement<'c>> {
+        let place = match self.hot.iter().position(|(known, _)| std::ptr::eq(*known, sql)) {
+            Some(place) => place,
+            None => {
+                self.hot.push((sql, self.connection.prepare_cached(sql)?));
+                self.hot.len() - 1
+            }
+        };
+        Ok(&mut self.hot[place].1)
+    }
+
+    /// The number by which deliveries name an endpoint.
+    pub(super) fn lane_of(&mut self, endpoint: EndpointId) -> Outcome<i64> {
+        if let Some(lane) = self.lanes.get(&endpoint) {
+            return Ok(*lane);
+        }
+        let lane = self.hot(LANE_OF_ENDPOINT)?.query_row([endpoint.key()], |row| row.get(0)).optional()?;
+        let lane = lane.ok_or_else(|| Fault::Impossible(format!("a delivery was made for the endpoint {endpoint}, which is not there")))?;
+        self.lanes.insert(endpoint, lane);
+        Ok(lane)
+    }
+
+    /// The number by which attempts name a node, given to it now if it has none.
+    pub(super) fn number_of_node(&mut self, name: &str) -> Outcome<i64> {
+        if let Some((_, number)) = self.node.as_ref().filter(|(known, _)| known == name) {
+            return Ok(*number);
+        }
+        let known = self.prepare(NODE_BY_NAME)?.query_row([name], |row| row.get(0)).optional()?;
+        let number = match known {
+            Some(number) => number,
+            None => self.prepare(INSERT_NODE)?.insert([name])?,
+        };
+        self.node = Some((name.to_owned(), number));
+        Ok(number)
     }
 
     /// The connection, for reads that are also used outside of writes.

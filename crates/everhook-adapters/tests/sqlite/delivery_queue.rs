@@ -5,7 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use everhook_core::{
     ids::{DeliveryId, EndpointId, OrganizationId, Ref, ScheduleVersion},
-    model::{CancelCause, DeadLetter, DeadLetterStatus, DeathCause, DisabledReason, EndpointState, FailureCategory, Priority, Stage},
+    model::{
+        CancelCause, DeadLetter, DeadLetterStatus, DeathCause, DisabledReason, EndpointState, FailureCategory, Placement, Priority, Stage,
+    },
     ports::{
         Alert, CancelWaiting, DeliveryQueue, Directory, DueRead, DueRequest, EventStore, History, LaneHead, Recall, Recalled, Settled,
         Settlement, StoreError,
@@ -25,16 +27,38 @@ fn dead(at: Timestamp) -> Stage {
     Stage::Dead { at, cause: DeathCause::RetriesExhausted }
 }
 
+/// What became of a settlement, as far as a test compares it.
+#[derive(Debug, PartialEq, Eq)]
+enum Told {
+    Recorded,
+    Freed(DeliveryId),
+    Stale,
+}
+
+impl From<Settled> for Told {
+    fn from(settled: Settled) -> Self {
+        match settled {
+            Settled::Recorded { freed: None } => Self::Recorded,
+            Settled::Recorded { freed: Some(freed) } => Self::Freed(freed.due.delivery),
+            Settled::Stale => Self::Stale,
+        }
+    }
+}
+
 impl Given {
-    async fn settle_one(&self, settlement: Settlement) -> Settled {
-        self.store.settle(Arc::new(vec![settlement])).await.unwrap()[0]
+    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Told> {
+        self.store.settle(Arc::new(settlements)).await.unwrap().into_iter().map(Told::from).collect()
     }
 
-    async fn due(&self, endpoint: EndpointId, due_by: Timestamp, limit: u32, event_bytes_max: usize) -> DueRead {
+    async fn settle_one(&self, settlement: Settlement) -> Told {
+        self.settle(vec![settlement]).await.remove(0)
+    }
+
+    pub async fn due(&self, endpoint: EndpointId, due_by: Timestamp, limit: u32, event_bytes_max: usize) -> DueRead {
         self.store.due(DueRequest { endpoint, priority: Priority::Normal, due_by, limit, event_bytes_max }).await.unwrap()
     }
 
-    async fn stage(&self, delivery: DeliveryId) -> Stage {
+    pub async fn stage(&self, delivery: DeliveryId) -> Stage {
         self.store.delivery(self.organization, delivery).await.unwrap().unwrap().0.stage
     }
 
@@ -45,14 +69,17 @@ impl Given {
     /// A delivery that died at its first attempt.
     async fn died(&self) -> DeliveryId {
         let (_, delivery) = self.published().await;
-        assert_eq!(self.settle_one(settlement(delivery, self.endpoint, failure(1), dead(NOW))).await, Settled::Recorded);
+        assert_eq!(self.settle_one(settlement(delivery, self.endpoint, failure(1), dead(NOW))).await, Told::Recorded);
         delivery
     }
 
     async fn recall(&self, dead_letter: DeliveryId) -> Recalled {
         let delivery = DeliveryId::from_uuid(id());
         let retry_schedule = ScheduleVersion(9);
-        let recall = Recall { organization: self.organization, dead_letter, delivery, retry_schedule, at: after(60) };
+        let config_version = self.config_version().await;
+        let placement = Placement::default();
+        let recall =
+            Recall { organization: self.organization, dead_letter, delivery, retry_schedule, placement, config_version, at: after(60) };
         self.store.recall(recall).await.unwrap()
     }
 
@@ -60,7 +87,7 @@ impl Given {
     async fn recalled(&self) -> (DeliveryId, DeliveryId) {
         let dead_letter = self.died().await;
         match self.recall(dead_letter).await {
-            Recalled::Requeued { due, .. } => (dead_letter, due.delivery),
+            Recalled::Requeued { due, .. } => (dead_letter, due.unwrap().delivery),
             other => panic!("the dead letter did not come back: {other:?}"),
         }
     }
@@ -167,7 +194,7 @@ async fn a_missing_or_damaged_event_costs_only_its_own_delivery() {
         // and it can fail and die beside the other.
         let batch =
             vec![settlement(broken, given.endpoint, failure(1), dead(NOW)), settlement(whole, given.endpoint, success(1), DELIVERED)];
-        assert_eq!(given.store.settle(Arc::new(batch)).await.unwrap(), [Settled::Recorded, Settled::Recorded], "{damage}");
+        assert_eq!(given.settle(batch).await, [Told::Recorded, Told::Recorded], "{damage}");
         assert_eq!(given.dead_letter(broken).await.event, event);
         assert_eq!(given.store.lanes().await.unwrap(), []);
     }
@@ -177,7 +204,7 @@ async fn a_missing_or_damaged_event_costs_only_its_own_delivery() {
 async fn a_settled_delivery_no_longer_waits() {
     let given = Given::new().await;
     let (_, delivery) = given.published().await;
-    assert_eq!(given.settle_one(settlement(delivery, given.endpoint, success(1), DELIVERED)).await, Settled::Recorded);
+    assert_eq!(given.settle_one(settlement(delivery, given.endpoint, success(1), DELIVERED)).await, Told::Recorded);
     assert_eq!(given.stage(delivery).await, DELIVERED);
     assert_eq!(given.store.lanes().await.unwrap(), []);
 }
@@ -201,8 +228,8 @@ async fn an_attempt_is_recorded_only_if_it_is_the_deliverys_next() {
     let done = settlement(delivery, given.endpoint, success(2), DELIVERED);
     let unknown = settlement(DeliveryId::from_uuid(id()), given.endpoint, success(1), DELIVERED);
     let batch = vec![retry.clone(), retry, skipped, done.clone(), done, unknown];
-    let answers = given.store.settle(Arc::new(batch)).await.unwrap();
-    use Settled::{Recorded, Stale};
+    let answers = given.settle(batch).await;
+    use Told::{Recorded, Stale};
     assert_eq!(answers, [Recorded, Stale, Stale, Recorded, Stale, Stale]);
     let (_, attempts) = given.store.delivery(given.organization, delivery).await.unwrap().unwrap();
     assert_eq!(attempts, [failure(1), success(2)]);
@@ -217,7 +244,7 @@ async fn nothing_follows_from_a_stale_settlement() {
     late.disables = Some(DisabledReason::Gone);
     late.alerts = vec![alert(given.organization)];
     let version = given.config_version().await;
-    assert_eq!(given.settle_one(late).await, Settled::Stale);
+    assert_eq!(given.settle_one(late).await, Told::Stale);
     assert_eq!(given.store.dead_letter(given.organization, delivery).await.unwrap(), None);
     assert_eq!(given.store.pending_alerts(10).await.unwrap(), []);
     assert_eq!(given.config_version().await, version);
@@ -256,6 +283,7 @@ async fn a_dead_letter_that_is_recalled_waits_again_with_fresh_attempts() {
     let given = Given::new().await;
     let dead_letter = given.died().await;
     let Recalled::Requeued { dead_letter: told, due, priority } = given.recall(dead_letter).await else { panic!("it is dead") };
+    let due = due.expect("it waits");
     assert_eq!(told, given.dead_letter(dead_letter).await);
     assert_eq!((told.status, told.requeued_at, told.last_delivery), (DeadLetterStatus::Retrying, Some(after(60)), due.delivery));
     assert_eq!((priority, due.attempts, due.due_at, due.replay_of), (Priority::Normal, 0, after(60), Some(dead_letter)));
@@ -355,7 +383,7 @@ async fn an_endpoint_that_has_moved_is_not_disabled_by_what_its_old_address_answ
         let alerts = vec![Alert { id: id(), ..exhausted.clone() }, Alert { id: id(), ..disabled.clone() }];
         let settlement = settlement(delivery, given.endpoint, failure(1), gone);
         let settlement = Settlement { url: url.to_owned(), disables: Some(DisabledReason::Gone), alerts, ..settlement };
-        assert_eq!(given.settle_one(settlement).await, Settled::Recorded);
+        assert_eq!(given.settle_one(settlement).await, Told::Recorded);
         let endpoint = given.store.endpoint(given.organization, &Ref::Id(given.endpoint)).await.unwrap().unwrap();
         assert_eq!(endpoint.state != EndpointState::Enabled, disables, "{url}");
         // Nobody is told of what did not happen.

@@ -8,7 +8,7 @@ use everhook_core::{
         ApiKey, ApiKeyHash, ApplicationKind, Backoff, Cursor, DisabledReason, Endpoint, EndpointState, EventTypePattern, Jitter, Page,
         PageRequest, PayloadStyle, RetrySchedule, ScheduleName, Scope, SealedSecret, SealedSecrets, SignatureStyle, Strategy, Target,
     },
-    ports::{Created, Directory, EndpointFilter, Updated},
+    ports::{Created, Directory, EndpointFilter, EndpointUpdated, Updated},
 };
 
 use crate::given::{Given, NOW, after, application, endpoint, event_type, id, organization};
@@ -102,6 +102,11 @@ fn full_endpoint(given: &Given) -> Endpoint {
         timeout: Some(Duration::from_millis(1_500)),
         timeout_growth_factor: 1.1,
         max_concurrency: 17,
+        ordering: everhook_core::model::Ordering::default(),
+        rate_limit: None,
+        breaker: everhook_core::model::BreakerConfig::window(),
+        drain: None,
+        paused_at: None,
         state: EndpointState::Disabled { at: after(3), reason: DisabledReason::ByOwner },
         updated_at: after(3),
         ..endpoint(given.organization, given.application)
@@ -125,9 +130,9 @@ async fn an_endpoint_is_replaced_unless_somebody_changed_it_meanwhile() {
     let given = Given::new().await;
     let endpoint = Endpoint { id: given.endpoint, updated_at: after(9), ..full_endpoint(&given) };
     let version = given.config_version().await;
-    assert_eq!(given.store.update_endpoint(endpoint.clone(), after(1)).await.unwrap(), Updated::Changed);
+    assert_eq!(given.store.update_endpoint(endpoint.clone(), after(1)).await.unwrap(), EndpointUpdated::Changed);
     assert_eq!(given.config_version().await, version);
-    assert_eq!(given.store.update_endpoint(endpoint.clone(), NOW).await.unwrap(), Updated::Updated);
+    assert_eq!(given.store.update_endpoint(endpoint.clone(), NOW).await.unwrap(), EndpointUpdated::Updated);
     assert_eq!(given.config_version().await, version + 1);
     let found = given.store.endpoint(given.organization, &Ref::Id(given.endpoint)).await.unwrap();
     assert_eq!(found, Some(endpoint));
@@ -141,15 +146,19 @@ async fn an_endpoints_uid_is_its_own_until_it_is_deleted() {
     let second = Endpoint { id: EndpointId::from_uuid(id()), ..first.clone() };
     assert_eq!(given.store.create_endpoint(second.clone()).await.unwrap(), Created::UidTaken);
     let rival = Endpoint { id: given.endpoint, ..first.clone() };
-    assert_eq!(given.store.update_endpoint(rival, NOW).await.unwrap(), Updated::UidTaken);
+    assert_eq!(given.store.update_endpoint(rival, NOW).await.unwrap(), EndpointUpdated::UidTaken);
     let deleted = Endpoint { state: EndpointState::Deleted { at: after(4) }, updated_at: after(4), ..first.clone() };
-    assert_eq!(given.store.update_endpoint(deleted.clone(), first.updated_at).await.unwrap(), Updated::Updated);
+    assert_eq!(given.store.update_endpoint(deleted.clone(), first.updated_at).await.unwrap(), EndpointUpdated::Updated);
     assert_eq!(given.store.create_endpoint(second.clone()).await.unwrap(), Created::Created);
     let by_uid = given.store.endpoint(given.organization, &Ref::Uid(Uid::parse("shop-1").unwrap())).await.unwrap();
     assert_eq!(by_uid, Some(second));
     let by_id = given.store.endpoint(given.organization, &Ref::Id(deleted.id)).await.unwrap();
     assert_eq!(by_id.as_ref(), Some(&deleted));
-    assert_eq!(given.store.update_endpoint(deleted, after(4)).await.unwrap(), Updated::Changed, "a deleted endpoint stays as it is");
+    assert_eq!(
+        given.store.update_endpoint(deleted, after(4)).await.unwrap(),
+        EndpointUpdated::Changed,
+        "a deleted endpoint stays as it is"
+    );
 }
 
 #[tokio::test]

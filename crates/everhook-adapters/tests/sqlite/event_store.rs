@@ -51,7 +51,7 @@ async fn sequence_numbers_rise_in_the_order_of_the_batch_and_over_a_reopening() 
         batch.push(given.event(&[]).await);
     }
     let answers = given.record_all(batch).await;
-    assert_eq!(answers, [1, 2, 3].map(|sequence_number| Recorded::Accepted { sequence_number }));
+    assert_eq!(answers, [1, 2, 3].map(|sequence_number| Recorded::Accepted { sequence_number, held: Vec::new() }));
     let given = given.reopened();
     let next = given.event(&[]).await;
     assert_eq!(given.record(next).await, 4);
@@ -77,7 +77,7 @@ async fn the_same_key_twice_in_one_batch_makes_one_event() {
     let (original, twin) = (first.event.id, second.event.id);
     let answers = given.record_all(vec![first, second]).await;
     let duplicate = Recorded::Duplicate { event: original, deliveries: 0, sequence_number: 1 };
-    assert_eq!(answers, [Recorded::Accepted { sequence_number: 1 }, duplicate]);
+    assert_eq!(answers, [Recorded::Accepted { sequence_number: 1, held: Vec::new() }, duplicate]);
     assert_eq!(EventStore::event(&given.store, twin).await.unwrap(), None);
 }
 
@@ -136,7 +136,7 @@ async fn nothing_is_written_for_an_event_that_was_matched_with_an_older_configur
     let fresh = given.event(&[]).await;
     let id = stale.event.id;
     let answers = given.record_all(vec![stale, fresh]).await;
-    assert_eq!(answers, [Recorded::ConfigChanged, Recorded::Accepted { sequence_number: 1 }]);
+    assert_eq!(answers, [Recorded::ConfigChanged, Recorded::Accepted { sequence_number: 1, held: Vec::new() }]);
     assert_eq!(EventStore::event(&given.store, id).await.unwrap(), None);
 }
 
@@ -210,7 +210,7 @@ async fn a_batch_that_fails_midway_keeps_what_was_recorded_before() {
     let answers = given.store.record(vec![first, beside, culprit, third]).await;
     // Then the first stands, and the rest is told to come again.
     assert_eq!(answers.len(), 4);
-    assert!(matches!(answers[0], Ok(Recorded::Accepted { sequence_number: 2 })), "{answers:?}");
+    assert!(matches!(answers[0], Ok(Recorded::Accepted { sequence_number: 2, .. })), "{answers:?}");
     assert!(answers[1..].iter().all(|answer| matches!(answer, Err(StoreError::Unavailable(_)))), "{answers:?}");
     for (id, is_recorded) in ids.into_iter().zip([true, false, false]) {
         assert_eq!(EventStore::event(&given.store, id).await.unwrap().is_some(), is_recorded);

@@ -11,7 +11,7 @@ use everhook_core::{
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId, ScheduleVersion},
     model::{
         Application, ApplicationKind, Attempt, AttemptStatus, Endpoint, EndpointState, Event, EventType, EventTypePattern, FailureCategory,
-        Organization, PayloadStyle, PhaseTimes, Priority, SealedSecret, SealedSecrets, SignatureStyle, Stage, Target,
+        Organization, PayloadStyle, PhaseTimes, Placement, Priority, SealedSecret, SealedSecrets, SignatureStyle, Stage, Target,
     },
     ports::{Created, Directory, EventStore, KeyOrigin, NewDelivery, NewEvent, NewOrganization, Recorded, Settlement},
     time::Timestamp,
@@ -97,7 +97,12 @@ impl Given {
             traceparent: None,
             created_at: NOW,
         };
-        let delivery = |endpoint| NewDelivery { id: DeliveryId::from_uuid(self::id()), endpoint, retry_schedule: ScheduleVersion(7) };
+        let delivery = |endpoint| NewDelivery {
+            id: DeliveryId::from_uuid(self::id()),
+            endpoint,
+            retry_schedule: ScheduleVersion(7),
+            placement: Placement::default(),
+        };
         let deliveries = endpoints.iter().copied().map(delivery).collect();
         NewEvent { organization: self.organization, event, key: KeyOrigin::Made, config_version: self.config_version().await, deliveries }
     }
@@ -113,7 +118,7 @@ impl Given {
     /// Records an event that must be accepted, and returns its sequence number.
     pub async fn record(&self, new: NewEvent) -> i64 {
         match self.record_all(vec![new]).await[..] {
-            [Recorded::Accepted { sequence_number }] => sequence_number,
+            [Recorded::Accepted { sequence_number, .. }] => sequence_number,
             ref other => panic!("the event was not accepted: {other:?}"),
         }
     }
@@ -170,6 +175,11 @@ pub fn endpoint(organization: OrganizationId, application: ApplicationId) -> End
         timeout: None,
         timeout_growth_factor: 1.0,
         max_concurrency: 5,
+        ordering: everhook_core::model::Ordering::default(),
+        rate_limit: None,
+        breaker: everhook_core::model::BreakerConfig::window(),
+        drain: None,
+        paused_at: None,
         state: EndpointState::Enabled,
         created_at: NOW,
         updated_at: NOW,
@@ -191,6 +201,7 @@ pub fn success(number: u32) -> Attempt {
         executed_at: NOW,
         next_retry_at: None,
         node: "node-1".to_owned(),
+        breaker: everhook_core::model::BreakerState::Closed,
     }
 }
 
@@ -207,7 +218,7 @@ pub fn failure(number: u32) -> Attempt {
 /// What moves a delivery on after an attempt.
 pub fn settlement(delivery: DeliveryId, endpoint: EndpointId, attempt: Attempt, stage: Stage) -> Settlement {
     let url = "https://shop.example/hooks".to_owned();
-    Settlement { delivery, endpoint, replay_of: None, attempt, stage, url, disables: None, alerts: Vec::new() }
+    Settlement { delivery, endpoint, replay_of: None, ordered: false, attempt, stage, url, disables: None, alerts: Vec::new() }
 }
 
 /// The same, of a delivery that brings a dead letter back.

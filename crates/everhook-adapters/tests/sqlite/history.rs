@@ -117,6 +117,7 @@ async fn a_delivery_is_shown_with_its_attempts_as_they_were() {
         executed_at: after(3),
         next_retry_at: Some(after(60)),
         node: "node-7".to_owned(),
+        breaker: everhook_core::model::BreakerState::Closed,
     };
     let dated = Response { retry_after: Some(RetryAfter::At(after(90))), ..response };
     let second = Attempt { number: 2, response: Some(dated), ..full.clone() };
@@ -264,6 +265,8 @@ async fn the_deliveries_of_an_event_include_its_replays() {
         dead_letter: delivery,
         delivery: replay,
         retry_schedule: everhook_core::ids::ScheduleVersion(7),
+        placement: everhook_core::model::Placement::default(),
+        config_version: given.config_version().await,
         at: NOW,
     };
     given.store.recall(recall).await.unwrap();

@@ -4,8 +4,10 @@
 
 mod given;
 
+mod breakers;
 mod delivery_queue;
 mod directory;
 mod event_store;
 mod history;
 mod opening;
+mod ordering;

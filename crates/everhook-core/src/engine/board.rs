@@ -2,21 +2,26 @@
 
 use std::{
     collections::{BTreeSet, VecDeque},
+    sync::Arc,
     time::Duration,
 };
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
+    breakers::Breakers,
+    gate::Flow,
     lane::{Backlog, Lane, Pace, WINDOW_MAX, WINDOW_MAX_WHEN_CROWDED},
+    organizations::{Organizations, Party},
     shelf::Shelf,
     turns::Turns,
 };
 use crate::{
     flow::claim::Look,
-    ids::{ApplicationId, DeliveryId, EndpointId, OrganizationId},
-    model::{InFlight, Priority},
-    ports::{Committed, DueRead, LaneHead},
+    ids::{ApplicationId, DeliveryId, EndpointId},
+    model::{InFlight, LanePolicy, Priority},
+    policy::breaker::{CallOutcome, Pass},
+    ports::{Committed, DueRead, LaneHead, LaneReport},
     time::Timestamp,
 };
 
@@ -29,14 +34,6 @@ const RELIST_MAX: usize = 16;
 /// How late a hint may come after its delivery is in the store. A publisher sends it as soon as it hears of the commit.
 const HINT_DELAY_MAX: Duration = Duration::from_secs(10);
 
-/// What the board must know of an endpoint to run its lane.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LaneFacts {
-    pub(super) organization: OrganizationId,
-    pub(super) application: ApplicationId,
-    pub(super) max_concurrency: u32,
-}
-
 /// Names one queue of one lane.
 pub(super) type QueueKey = (EndpointId, Priority);
 
@@ -44,8 +41,15 @@ pub(super) type QueueKey = (EndpointId, Priority);
 pub(super) struct Board {
     lanes: FxHashMap<EndpointId, Lane>,
     turns: Turns,
-    /// When a backlog's first delivery comes due. Entries may be stale: the lane is asked again when one rings.
+    organizations: Organizations,
+    /// What is kept of breakers, of lanes in memory and of others.
+    pub(super) breakers: Breakers,
+    /// When a backlog's first delivery comes due, or a gate opens. Entries may be stale: the lane is asked again when one rings.
     alarms: BTreeSet<(Timestamp, EndpointId, Priority)>,
+    /// When an organization may start something again.
+    organization_alarms: BTreeSet<(Timestamp, Party)>,
+    /// Endpoints that have sent what gathered during a pause.
+    drained: Vec<(ApplicationId, EndpointId)>,
     /// Queues whose backlog should be read, in the order in which they asked.
     looks: VecDeque<QueueKey>,
     /// New deliveries that a read found before their hint came, with the instant of their making. The hint is then no news, even if the
@@ -71,7 +75,11 @@ impl Board {
         Self {
             lanes: FxHashMap::default(),
             turns: Turns::default(),
+            organizations: Organizations::default(),
+            breakers: Breakers::default(),
             alarms: BTreeSet::new(),
+            organization_alarms: BTreeSet::new(),
+            drained: Vec::new(),
             looks: VecDeque::new(),
             unannounced: FxHashMap::default(),
             suspects: FxHashSet::default(),
@@ -89,9 +97,27 @@ impl Board {
         self.in_flight
     }
 
-    /// When something in the store comes due next.
+    /// When something comes due or may flow next.
     pub(super) fn wake_at(&self) -> Option<Timestamp> {
-        self.alarms.first().map(|(at, ..)| *at)
+        let lanes = self.alarms.first().map(|(at, ..)| *at);
+        let organizations = self.organization_alarms.first().map(|(at, _)| *at);
+        lanes.into_iter().chain(organizations).min()
+    }
+
+    /// The next endpoint that has sent what gathered during a pause: its rate is no longer held down.
+    pub(super) fn next_drained(&mut self) -> Option<(ApplicationId, EndpointId)> {
+        self.drained.pop()
+    }
+
+    /// How a lane stands; `None` if nothing of it is in memory.
+    pub(super) fn report(&self, endpoint: EndpointId, now: Timestamp) -> Option<LaneReport> {
+        let lane = self.lanes.get(&endpoint)?;
+        Some(LaneReport { breaker: lane.gate.breaker().facts(now), in_flight: lane.in_flight, held_until: lane.gate.held_until(now) })
+    }
+
+    /// A lane, to be looked at.
+    pub(super) fn lane(&self, endpoint: EndpointId) -> Option<&Lane> {
+        self.lanes.get(&endpoint)
     }
 
     /// The next read that should begin.
@@ -103,13 +129,14 @@ impl Board {
 
     /// A delivery was made durable: it takes its place in its lane.
     pub(super) fn offer(&mut self, committed: Committed, now: Timestamp) {
-        let Committed { organization, application, endpoint, priority, max_concurrency, mut due } = committed;
+        let Committed { lane: policy, priority, mut due } = committed;
+        let endpoint = policy.endpoint;
         if self.unannounced.remove(&due.delivery).is_some() {
             return;
         }
         let is_late = now.since(due.due_at) >= HINT_DELAY_MAX;
         let window_max = if self.waiting < WAITING_CROWD { WINDOW_MAX } else { WINDOW_MAX_WHEN_CROWDED };
-        let lane = self.lanes.entry(endpoint).or_insert_with(|| Lane::new(organization, application, max_concurrency));
+        let lane = open(&mut self.lanes, &mut self.organizations, &self.breakers, &policy, now);
         if is_late {
             // It may have been found, sent and forgotten by now: only the store knows.
             lane.queue(priority).backlog.extend(due.due_at);
@@ -125,14 +152,30 @@ impl Board {
     ///
     /// Once half of the slots are taken, a lane that is not known to be quick holds one at most, and all such lanes together half: however many
     /// endpoints hang, those that answer have the other half.
-    pub(super) fn next(&mut self, now: Timestamp) -> Option<InFlight> {
-        if self.in_flight >= self.slots {
-            return None;
+    pub(super) fn next(&mut self, now: Timestamp) -> Option<(InFlight, Pass)> {
+        while self.in_flight < self.slots {
+            let (endpoint, priority) = self.next_turn(now)?;
+            if let Some(started) = self.start((endpoint, priority), now) {
+                return Some(started);
+            }
         }
+        None
+    }
+
+    /// Whose turn it is, of those that may start.
+    fn next_turn(&mut self, now: Timestamp) -> Option<QueueKey> {
         let half = self.slots.div_ceil(2);
         let (is_crowded, not_quick) = (self.in_flight >= half, self.not_quick);
         let (lanes, passed_over) = (&mut self.lanes, &mut self.passed_over);
-        let (endpoint, priority) = self.turns.next(|endpoint, priority| {
+        let (organizations, organization_alarms) = (&self.organizations, &mut self.organization_alarms);
+        let is_open = |party: Party| {
+            let is_open = organizations.may_start(party, now);
+            if let Some(from) = organizations.flows_from(party, now).filter(|_| !is_open) {
+                organization_alarms.insert((from, party));
+            }
+            is_open
+        };
+        self.turns.next(is_open, |endpoint, priority| {
             let Some(lane) = lanes.get_mut(&endpoint) else { return false };
             let has_slot = lane.pace == Pace::Quick || !is_crowded || (lane.in_flight == 0 && not_quick < half);
             let may_start = lane.may_start(priority, now);
@@ -142,46 +185,46 @@ impl Board {
             // One that was passed over counts as listed: it comes back by itself.
             lane.queue(priority).listed = may_start;
             may_start && has_slot
-        })?;
+        })
+    }
+
+    /// Takes the next delivery of a queue. `None` if the breaker wants another event than its first as a probe.
+    fn start(&mut self, (endpoint, priority): QueueKey, now: Timestamp) -> Option<(InFlight, Pass)> {
         let lane = self.lanes.get_mut(&endpoint)?;
         lane.queue(priority).listed = false;
-        let due = lane.take(priority)?;
-        let application = lane.application;
+        let (due, pass) = lane.take(priority, now)?;
+        let application = lane.policy.application;
+        self.organizations.start(lane.party(), now);
         self.in_flight += 1;
         self.not_quick += usize::from(lane.pace != Pace::Quick);
         self.waiting -= 1;
         self.shelf.take(&due);
         self.review((endpoint, priority), now);
-        Some(InFlight { due, endpoint, priority, application, picked_at: now })
+        Some((InFlight { due, endpoint, priority, application, picked_at: now, breaker: pass.state() }, pass))
     }
 
     /// A request ended: its slot is free. Its delivery stays known until [`Board::release`].
-    pub(super) fn landed(&mut self, endpoint: EndpointId, took: Duration, now: Timestamp) {
+    pub(super) fn landed(&mut self, endpoint: EndpointId, landed: Landed, now: Timestamp) {
         self.in_flight -= 1;
-        if let Some(lane) = self.lanes.get_mut(&endpoint) {
-            let was_quick = lane.pace == Pace::Quick;
-            self.not_quick -= if was_quick { 0 } else { lane.in_flight as usize };
-            lane.land(took);
-            self.not_quick += if lane.pace == Pace::Quick { 0 } else { lane.in_flight as usize };
+        let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
+        let was_quick = lane.pace == Pace::Quick;
+        self.not_quick -= if was_quick { 0 } else { lane.in_flight as usize };
+        let transition = lane.land(landed, now).or_else(|| lane.decide(now));
+        if let Some(transition) = transition {
+            self.breakers.changed(lane.policy.application, endpoint, lane.gate.breaker().keep(), transition);
         }
-        for priority in Priority::ALL {
-            self.review((endpoint, priority), now);
-        }
+        self.not_quick += if lane.pace == Pace::Quick { 0 } else { lane.in_flight as usize };
+        let party = lane.party();
+        self.organizations.land(party);
+        self.turns.resume(party);
+        self.review_lane(endpoint, now);
         self.relist(now);
     }
 
     /// The endpoint asked for a pause until the instant given, or answered well, which ends one.
     pub(super) fn hold(&mut self, endpoint: EndpointId, until: Option<Timestamp>, now: Timestamp) {
-        let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
-        if lane.held_until == until {
-            return;
-        }
-        lane.held_until = until;
-        for priority in Priority::ALL {
-            if let Some(until) = until {
-                self.alarms.insert((until, endpoint, priority));
-            }
-            self.review((endpoint, priority), now);
+        if self.lanes.get_mut(&endpoint).is_some_and(|lane| lane.gate.hold(until)) {
+            self.review_lane(endpoint, now);
         }
     }
 
@@ -221,10 +264,10 @@ impl Board {
         stranded
     }
 
-    /// The store shows something waiting in this queue. If the lane has no reason to know of it, it looks.
-    pub(super) fn heed(&mut self, head: &LaneHead, facts: LaneFacts, now: Timestamp) {
-        let lane =
-            self.lanes.entry(head.endpoint).or_insert_with(|| Lane::new(facts.organization, facts.application, facts.max_concurrency));
+    /// The store shows something waiting in this queue. If the lane has no reason to know of it, it looks. One that was `freed` just now is not
+    /// suspected to have been stranded.
+    pub(super) fn heed(&mut self, head: &LaneHead, policy: &Arc<LanePolicy>, freed: bool, now: Timestamp) {
+        let lane = open(&mut self.lanes, &mut self.organizations, &self.breakers, policy, now);
         let knows = lane.knows(head.delivery);
         let queue = lane.queue(head.priority);
         let is_news = match queue.backlog {
@@ -234,22 +277,30 @@ impl Board {
         };
         if is_news {
             queue.backlog.extend(head.next_due_at);
-            self.suspects.insert(head.delivery);
+            if !freed {
+                self.suspects.insert(head.delivery);
+            }
         }
         self.review((head.endpoint, head.priority), now);
     }
 
-    /// The endpoint's limits changed, or it gets events again.
-    pub(super) fn adjust(&mut self, endpoint: EndpointId, facts: LaneFacts, now: Timestamp) {
+    /// The endpoint was changed, or it gets events again.
+    pub(super) fn adjust(&mut self, policy: &Arc<LanePolicy>, now: Timestamp) {
+        let endpoint = policy.endpoint;
+        self.organizations.adopt(policy.organization, &policy.limits, now);
         if let Some(lane) = self.lanes.get_mut(&endpoint) {
-            lane.max_concurrency = facts.max_concurrency;
+            if let Some(transition) = lane.adopt(policy, now) {
+                self.breakers.changed(policy.application, endpoint, lane.gate.breaker().keep(), transition);
+            }
             if lane.closed {
                 lane.reopen(now);
             }
+            if let Some(kept) = self.breakers.take_news(endpoint) {
+                lane.gate.restore(&kept, policy, now);
+            }
+            self.turns.resume(lane.party());
         }
-        for priority in Priority::ALL {
-            self.review((endpoint, priority), now);
-        }
+        self.review_lane(endpoint, now);
     }
 
     /// The endpoint was disabled or deleted: nothing starts for it any more. Says whether nothing of it is in flight or unwritten either, so
@@ -269,10 +320,12 @@ impl Board {
         self.lanes.get(&endpoint).is_some_and(|lane| lane.closed && lane.is_clear())
     }
 
-    /// Forgets which deliveries were found before their hint came, once none can come any more, and who was suspected. Called before a survey.
+    /// Forgets which deliveries were found before their hint came, once none can come any more, who was suspected, and lanes that have nothing left
+    /// to remember. Called before a survey.
     pub(super) fn prune(&mut self, now: Timestamp) {
         self.suspects.clear();
         self.unannounced.retain(|_, made_at| now.since(*made_at) < HINT_DELAY_MAX);
+        self.lanes.retain(|_, lane| !lane.is_forgettable(now));
     }
 
     /// Rings the alarms that are due.
@@ -284,6 +337,19 @@ impl Board {
             self.alarms.pop_first();
             self.review((endpoint, priority), now);
         }
+        while let Some(&(at, party)) = self.organization_alarms.first() {
+            if at > now {
+                break;
+            }
+            self.organization_alarms.pop_first();
+            self.turns.resume(party);
+        }
+    }
+
+    fn review_lane(&mut self, endpoint: EndpointId, now: Timestamp) {
+        for priority in Priority::ALL {
+            self.review((endpoint, priority), now);
+        }
     }
 
     /// After anything happened to a queue: lists it if it may start, asks for a read if it needs one, or sets an alarm for when it will.
@@ -291,7 +357,20 @@ impl Board {
         let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
         if lane.may_start(priority, now) && !lane.queue(priority).listed {
             lane.queue(priority).listed = true;
-            self.turns.list(lane.organization, endpoint, priority);
+            self.turns.list(lane.party(), endpoint, priority);
+        }
+        match lane.gate.flow(now) {
+            Flow::Open => {}
+            Flow::Paced(from) => _ = self.alarms.insert((from, endpoint, priority)),
+            Flow::Shut(until) => {
+                if let Some(until) = until {
+                    self.alarms.insert((until, endpoint, priority));
+                }
+                for due in lane.give_back() {
+                    self.waiting -= 1;
+                    self.shelf.take(&due);
+                }
+            }
         }
         if lane.wants_look(priority, now) {
             lane.begin_look(priority);
@@ -301,7 +380,11 @@ impl Board {
         {
             self.alarms.insert((first, endpoint, priority));
         }
-        if lane.is_idle() && !lane.closed {
+        if lane.gate.drains() && lane.is_drained(now) {
+            lane.gate.end_drain();
+            self.drained.push((lane.policy.application, endpoint));
+        }
+        if lane.is_forgettable(now) {
             self.lanes.remove(&endpoint);
         }
     }
@@ -331,6 +414,34 @@ impl Board {
     }
 }
 
+/// The lane of an endpoint, made if it is not there. One that is there learns of a newer policy by [`Board::adjust`].
+fn open<'a>(
+    lanes: &'a mut FxHashMap<EndpointId, Lane>,
+    organizations: &mut Organizations,
+    breakers: &Breakers,
+    policy: &Arc<LanePolicy>,
+    now: Timestamp,
+) -> &'a mut Lane {
+    lanes.entry(policy.endpoint).or_insert_with(|| {
+        organizations.adopt(policy.organization, &policy.limits, now);
+        Lane::new(policy.clone(), breakers.kept(policy.endpoint), now)
+    })
+}
+
+/// How a request ended, as far as its lane must know.
+pub(super) struct Landed {
+    /// What let it start.
+    pub(super) pass: Pass,
+    /// What it says about the endpoint; `None` if no request was made.
+    pub(super) outcome: Option<CallOutcome>,
+    /// How long it took.
+    pub(super) took: Duration,
+}
+
 #[cfg(test)]
 #[path = "board_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "board_flow_tests.rs"]
+mod flow_tests;

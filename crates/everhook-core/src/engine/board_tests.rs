@@ -8,15 +8,16 @@ use uuid::Uuid;
 use super::*;
 use crate::{
     engine::{lane::WINDOW_LOW, shelf::EVENT_BYTES_MAX},
-    ids::{EventId, ScheduleVersion},
-    model::{Due, Event, EventType},
+    ids::{EventId, OrganizationId, ScheduleVersion},
+    model::{BreakerConfig, Due, Event, EventType, OrganizationLimits},
+    policy::breaker::{Admission, Breaker},
 };
 
-const NOW: Timestamp = Timestamp::from_secs(1_000);
-const LANE: EndpointId = EndpointId::from_uuid(Uuid::from_u128(1));
-const KEY: QueueKey = (LANE, Priority::Normal);
+pub(super) const NOW: Timestamp = Timestamp::from_secs(1_000);
+pub(super) const LANE: EndpointId = EndpointId::from_uuid(Uuid::from_u128(1));
+pub(super) const KEY: QueueKey = (LANE, Priority::Normal);
 
-fn due(n: u128) -> Due {
+pub(super) fn due(n: u128) -> Due {
     Due {
         delivery: DeliveryId::from_uuid(Uuid::from_u128(n)),
         event: EventId::from_uuid(Uuid::from_u128(n)),
@@ -25,46 +26,63 @@ fn due(n: u128) -> Due {
         attempts: 0,
         due_at: NOW,
         replay_of: None,
+        ordered: false,
     }
 }
 
-fn committed(n: u128) -> Committed {
-    Committed {
-        organization: OrganizationId::from_uuid(Uuid::from_u128(1)),
-        application: ApplicationId::from_uuid(Uuid::from_u128(1)),
+pub(super) fn policy() -> LanePolicy {
+    LanePolicy {
         endpoint: LANE,
-        priority: Priority::Normal,
+        application: ApplicationId::from_uuid(Uuid::from_u128(1)),
+        organization: OrganizationId::from_uuid(Uuid::from_u128(1)),
+        config_version: 1,
+        operational: false,
+        limits: OrganizationLimits::default(),
         max_concurrency: 2,
-        due: due(n),
+        rate_limit: None,
+        drain: None,
+        breaker: BreakerConfig::window(),
+        paused: false,
     }
 }
 
-fn facts() -> LaneFacts {
-    let Committed { organization, application, max_concurrency, .. } = committed(1);
-    LaneFacts { organization, application, max_concurrency }
+pub(super) fn policy_now() -> Arc<LanePolicy> {
+    Arc::new(policy())
+}
+
+pub(super) fn committed(n: u128) -> Committed {
+    Committed { lane: Arc::new(policy()), priority: Priority::Normal, due: due(n) }
 }
 
 fn head(next_due_at: Timestamp) -> LaneHead {
-    let LaneFacts { organization, application, .. } = facts();
+    let LanePolicy { organization, application, .. } = policy();
     LaneHead { organization, application, endpoint: LANE, priority: Priority::Normal, delivery: due(1).delivery, next_due_at }
 }
 
-fn read(rows: impl IntoIterator<Item = u128>, next_due_at: Option<Timestamp>) -> Result<DueRead, Timestamp> {
+pub(super) fn read(rows: impl IntoIterator<Item = u128>, next_due_at: Option<Timestamp>) -> Result<DueRead, Timestamp> {
     Ok(DueRead { rows: rows.into_iter().map(due).collect(), next_due_at })
 }
 
 /// How many reads begin now.
-fn begin_looks(board: &mut Board) -> usize {
+pub(super) fn begin_looks(board: &mut Board) -> usize {
     std::iter::from_fn(|| board.next_look()).count()
 }
 
 /// Takes everything that may start now.
-fn take_all(board: &mut Board) -> Vec<u128> {
-    std::iter::from_fn(|| board.next(NOW)).map(|flight| flight.due.delivery.as_uuid().as_u128()).collect()
+pub(super) fn take_all(board: &mut Board) -> Vec<u128> {
+    std::iter::from_fn(|| board.next(NOW)).map(|(flight, _)| flight.due.delivery.as_uuid().as_u128()).collect()
+}
+
+/// A request of this lane ended well after so long.
+fn land(board: &mut Board, endpoint: EndpointId, took: Duration) {
+    let Admission::Flows(pass) = Breaker::new(BreakerConfig::window(), NOW).begin(NOW, due(1).event) else {
+        panic!("a new breaker is closed")
+    };
+    board.landed(endpoint, Landed { pass, outcome: Some(CallOutcome::Success), took }, NOW);
 }
 
 fn land_and_release(board: &mut Board, n: u128) {
-    board.landed(LANE, Duration::ZERO, NOW);
+    land(board, LANE, Duration::ZERO);
     board.release(KEY, due(n).delivery, None, NOW);
 }
 
@@ -73,7 +91,7 @@ fn a_committed_delivery_starts_at_once_and_no_more_than_the_lane_takes() {
     let mut board = Board::new(10);
     (1..=3).for_each(|n| board.offer(committed(n), NOW));
     assert_eq!(take_all(&mut board), [1, 2]);
-    board.landed(LANE, Duration::ZERO, NOW);
+    land(&mut board, LANE, Duration::ZERO);
     assert_eq!(take_all(&mut board), [3]);
 }
 
@@ -82,14 +100,14 @@ fn no_more_start_than_the_process_has_slots() {
     let mut board = Board::new(1);
     (1..=3).for_each(|n| board.offer(committed(n), NOW));
     assert_eq!(take_all(&mut board), [1]);
-    board.landed(LANE, Duration::ZERO, NOW);
+    land(&mut board, LANE, Duration::ZERO);
     assert_eq!(take_all(&mut board), [2]);
 }
 
 #[test]
 fn what_comes_while_older_work_waits_in_the_store_is_not_put_before_it() {
     let mut board = Board::new(10);
-    board.heed(&head(NOW), facts(), NOW);
+    board.heed(&head(NOW), &policy_now(), false, NOW);
     board.offer(committed(9), NOW);
     assert_eq!(take_all(&mut board), []);
     assert_eq!(begin_looks(&mut board), 1);
@@ -121,7 +139,7 @@ fn a_read_does_not_bring_back_what_is_in_flight_or_settled_meanwhile() {
 #[test]
 fn a_hint_that_comes_after_a_read_found_its_delivery_is_no_news() {
     let mut board = Board::new(10);
-    board.heed(&head(NOW), facts(), NOW);
+    board.heed(&head(NOW), &policy_now(), false, NOW);
     begin_looks(&mut board);
     board.looked(KEY, read([1, 2, 3], None), NOW);
     assert_eq!(take_all(&mut board), [1, 2]);
@@ -157,7 +175,10 @@ fn a_full_window_leaves_the_rest_in_the_store_and_reads_it_when_it_runs_low() {
         }
     }
     assert_eq!(taken, (1..=all).collect::<Vec<_>>());
-    assert!(board.lanes.is_empty(), "an idle lane is dropped");
+    board.prune(NOW + Duration::from_secs(1));
+    assert_eq!(board.lanes.len(), 1, "its breaker still counts");
+    board.prune(NOW + Duration::from_secs(120));
+    assert!(board.lanes.is_empty(), "a lane that has nothing to remember is dropped");
 }
 
 #[test]
@@ -165,7 +186,7 @@ fn a_retry_is_looked_for_when_it_is_due_and_not_before() {
     let mut board = Board::new(10);
     board.offer(committed(1), NOW);
     take_all(&mut board);
-    board.landed(LANE, Duration::ZERO, NOW);
+    land(&mut board, LANE, Duration::ZERO);
     let due_at = NOW + Duration::from_secs(5);
     board.release(KEY, due(1).delivery, Some(due_at), NOW);
     assert_eq!(board.wake_at(), Some(due_at));
@@ -178,7 +199,7 @@ fn a_retry_is_looked_for_when_it_is_due_and_not_before() {
 #[test]
 fn new_work_does_not_wait_for_a_retry_that_is_not_due() {
     let mut board = Board::new(10);
-    board.heed(&head(NOW + Duration::from_secs(60)), facts(), NOW);
+    board.heed(&head(NOW + Duration::from_secs(60)), &policy_now(), false, NOW);
     board.offer(committed(2), NOW);
     assert_eq!(take_all(&mut board), [2]);
 }
@@ -186,7 +207,7 @@ fn new_work_does_not_wait_for_a_retry_that_is_not_due() {
 #[test]
 fn a_failed_read_is_tried_again_later() {
     let mut board = Board::new(10);
-    board.heed(&head(NOW), facts(), NOW);
+    board.heed(&head(NOW), &policy_now(), false, NOW);
     assert_eq!(begin_looks(&mut board), 1);
     let retry_at = NOW + Duration::from_secs(1);
     board.looked(KEY, Err(retry_at), NOW);
@@ -206,7 +227,7 @@ fn a_closed_lane_starts_nothing_and_an_opened_one_starts_again() {
     land_and_release(&mut board, 2);
     assert!(board.is_closed_and_clear(LANE));
     assert_eq!(take_all(&mut board), []);
-    board.adjust(LANE, facts(), NOW);
+    board.adjust(&policy_now(), NOW);
     assert_eq!(begin_looks(&mut board), 3, "what it gave back may still wait in the store");
     board.looked(KEY, read([3], None), NOW);
     assert_eq!(take_all(&mut board), [3]);
@@ -223,32 +244,36 @@ fn a_lane_that_was_asked_to_wait_waits_until_then_or_until_a_success() {
         land_and_release(&mut board, 1);
         assert_eq!(take_all(&mut board), []);
         assert_eq!(board.wake_at(), Some(until));
+        assert_eq!(begin_looks(&mut board), 0, "nothing is read for a lane that does not flow");
+        let flows_at = if lifted_early { NOW } else { until };
         if lifted_early {
             board.hold(LANE, None, NOW);
-            assert_eq!(take_all(&mut board), [3]);
         } else {
             board.ring(until);
-            assert_eq!(board.next(until).map(|flight| flight.due.delivery), Some(due(3).delivery));
         }
+        // What waited was left to the store meanwhile.
+        assert_eq!(begin_looks(&mut board), 1);
+        board.looked(KEY, read([2, 3], None), flows_at);
+        assert_eq!(board.next(flows_at).map(|(flight, _)| flight.due.delivery), Some(due(3).delivery));
     }
 }
 
 #[test]
 fn a_survey_finds_what_no_hint_told_and_only_that() {
     let mut board = Board::new(10);
-    board.heed(&head(NOW), facts(), NOW);
+    board.heed(&head(NOW), &policy_now(), false, NOW);
     assert_eq!(begin_looks(&mut board), 1, "nothing was known of it");
-    board.heed(&head(NOW), facts(), NOW);
+    board.heed(&head(NOW), &policy_now(), false, NOW);
     assert_eq!(begin_looks(&mut board), 0, "it is being read");
     assert_eq!(board.looked(KEY, read([1], None), NOW), 1, "it was stranded");
-    board.heed(&head(NOW), facts(), NOW);
+    board.heed(&head(NOW), &policy_now(), false, NOW);
     take_all(&mut board);
-    board.heed(&head(NOW), facts(), NOW);
+    board.heed(&head(NOW), &policy_now(), false, NOW);
     assert_eq!(begin_looks(&mut board), 0, "it is known, in the window and in flight");
     land_and_release(&mut board, 1);
     board.prune(NOW);
     // The survey had seen it before it was settled: the look finds nothing, and nothing was stranded.
-    board.heed(&head(NOW), facts(), NOW);
+    board.heed(&head(NOW), &policy_now(), false, NOW);
     assert_eq!(begin_looks(&mut board), 1);
     assert_eq!(board.looked(KEY, read([], None), NOW), 0);
 }
@@ -259,7 +284,7 @@ fn a_survey_finds_a_lost_one_also_in_a_busy_lane() {
     board.offer(committed(7), NOW);
     board.offer(committed(8), NOW);
     take_all(&mut board);
-    board.heed(&head(NOW), facts(), NOW);
+    board.heed(&head(NOW), &policy_now(), false, NOW);
     assert_eq!(begin_looks(&mut board), 1);
     assert_eq!(board.looked(KEY, read([1, 7, 8], None), NOW), 1);
     land_and_release(&mut board, 7);
@@ -272,9 +297,9 @@ fn a_retry_that_comes_due_while_another_queue_is_read_is_not_passed_over() {
     board.offer(committed(1), NOW);
     take_all(&mut board);
     // A slow read of the high queue is under way while the normal delivery fails, waits, and comes due.
-    board.heed(&LaneHead { priority: Priority::High, delivery: due(5).delivery, ..head(NOW) }, facts(), NOW);
+    board.heed(&LaneHead { priority: Priority::High, delivery: due(5).delivery, ..head(NOW) }, &policy_now(), false, NOW);
     assert_eq!(begin_looks(&mut board), 1);
-    board.landed(LANE, Duration::ZERO, NOW);
+    land(&mut board, LANE, Duration::ZERO);
     board.release(KEY, due(1).delivery, Some(NOW), NOW);
     assert_eq!(begin_looks(&mut board), 1);
     board.looked((LANE, Priority::High), read([], None), NOW);
@@ -294,28 +319,31 @@ fn a_hint_that_is_very_late_only_means_a_look() {
 #[test]
 fn however_many_endpoints_hang_those_that_answer_have_half_of_the_slots() {
     let mut board = Board::new(20);
-    let lane = |n: u128, delivery: u128| Committed { endpoint: EndpointId::from_uuid(Uuid::from_u128(n)), ..committed(delivery) };
+    let lane = |n: u128, delivery: u128| Committed {
+        lane: Arc::new(LanePolicy { endpoint: EndpointId::from_uuid(Uuid::from_u128(n)), ..policy() }),
+        ..committed(delivery)
+    };
     // Fifty endpoints that will hang, each with two deliveries, and one that is known to answer quickly.
     board.offer(lane(1, 1), NOW);
     assert_eq!(take_all(&mut board), [1]);
     (2..=51).for_each(|n| (0..2).for_each(|k| board.offer(lane(n, 10 * n + k), NOW)));
     board.offer(lane(1, 2), NOW);
-    board.landed(LANE, Duration::from_millis(1), NOW);
+    land(&mut board, LANE, Duration::from_millis(1));
     let hanging = take_all(&mut board).into_iter().filter(|n| *n > 10).count();
     assert_eq!(hanging, 10);
     // Its further deliveries start at once, as many as it takes.
     board.offer(lane(1, 3), NOW);
-    board.landed(LANE, Duration::from_millis(1), NOW);
+    land(&mut board, LANE, Duration::from_millis(1));
     assert_eq!(take_all(&mut board), [3]);
     // When one that hung lands, another of them has its chance.
-    board.landed(EndpointId::from_uuid(Uuid::from_u128(2)), Duration::from_secs(15), NOW);
+    land(&mut board, EndpointId::from_uuid(Uuid::from_u128(2)), Duration::from_secs(15));
     assert_eq!(take_all(&mut board).len(), 1);
 }
 
 fn event_of_a_mebibyte(n: u128) -> Arc<Event> {
     Arc::new(Event {
         id: due(n).event,
-        application: facts().application,
+        application: policy().application,
         event_type: EventType::parse("order.paid").expect("well-formed"),
         data: Bytes::from(vec![b'1'; 1024 * 1024]),
         timestamp: NOW,
@@ -338,7 +366,7 @@ fn events_are_kept_in_memory_only_while_there_is_room() {
     }
     assert_eq!((board.waiting, board.shelf.room()), (100, 0));
     let mut loaded = 0;
-    while let Some(flight) = board.next(NOW) {
+    while let Some((flight, _)) = board.next(NOW) {
         loaded += usize::from(flight.due.loaded.is_some());
         let n = flight.due.delivery.as_uuid().as_u128();
         land_and_release(&mut board, n);
@@ -352,12 +380,12 @@ fn an_event_that_waits_in_many_lanes_is_kept_once() {
     let event = event_of_a_mebibyte(1);
     for n in 1..=10 {
         let mut with_event = committed(n);
-        with_event.endpoint = EndpointId::from_uuid(Uuid::from_u128(n));
+        with_event.lane = Arc::new(LanePolicy { endpoint: EndpointId::from_uuid(Uuid::from_u128(n)), ..policy() });
         with_event.due.event = event.id;
         with_event.due.loaded = Some(event.clone());
         board.offer(with_event, NOW);
     }
     assert_eq!(board.shelf.room(), EVENT_BYTES_MAX - 1024 * 1024);
-    assert!(std::iter::from_fn(|| board.next(NOW)).all(|flight| flight.due.loaded.is_some()));
+    assert!(std::iter::from_fn(|| board.next(NOW)).all(|(flight, _)| flight.due.loaded.is_some()));
     assert_eq!(board.shelf.room(), EVENT_BYTES_MAX);
 }

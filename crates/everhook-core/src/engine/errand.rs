@@ -4,24 +4,23 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use futures_util::FutureExt;
 
-use super::{
-    board::{LaneFacts, QueueKey},
-    sweep::sweep,
-};
+use rustc_hash::FxHashSet;
+
+use super::{board::QueueKey, sweep::sweep};
 use crate::{
     flow::{
         Line, alert,
         claim::{Look, claim},
     },
-    ids::{ApplicationId, EndpointId},
+    ids::{ApplicationId, DeliveryId, EndpointId},
     lifecycle,
-    model::CancelCause,
-    ports::{DueRead, LaneHead, StoreError},
+    model::{CancelCause, LanePolicy},
+    ports::{BreakerChange, BreakerKept, BreakerRow, DueRead, LaneHead, StoreError},
     time::Timestamp,
 };
 
 /// Something to be done.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) enum Errand {
     /// Read what is due in one queue.
     Look(Look),
@@ -31,6 +30,10 @@ pub(super) enum Errand {
     Inspect(ApplicationId, EndpointId),
     /// Cancel what waits for an endpoint that gets no events any more.
     Sweep(EndpointId, CancelCause, Timestamp),
+    /// Keep how breakers stand.
+    KeepBreakers(Vec<BreakerChange>),
+    /// Note that an endpoint has sent what gathered during its pause.
+    EndDrain(ApplicationId, EndpointId),
     /// Tell the alerts that wait.
     TellAlerts,
 }
@@ -38,24 +41,40 @@ pub(super) enum Errand {
 /// What came of it. A failure of the store or a panic is an answer too: the owner decides when to try again.
 pub(super) enum Done {
     Looked(QueueKey, Option<DueRead>),
-    Surveyed(Option<Vec<(LaneHead, Standing)>>),
-    Inspected(ApplicationId, EndpointId, Option<Standing>),
+    Surveyed(Option<Survey>),
+    Inspected(ApplicationId, EndpointId, Option<Inspection>),
     Swept,
+    BreakersKept(Vec<BreakerChange>, Option<Vec<BreakerKept>>),
+    DrainEnded,
     AlertsTold(bool),
 }
 
+/// Everything that waits.
+pub(super) struct Survey {
+    pub(super) heads: Vec<(LaneHead, Standing)>,
+    /// Those that were held behind nothing and were freed just now.
+    pub(super) freed: FxHashSet<DeliveryId>,
+}
+
+/// What there is to know of an endpoint.
+pub(super) struct Inspection {
+    pub(super) standing: Standing,
+    /// What the store keeps of its breaker.
+    pub(super) breaker: Option<BreakerRow>,
+}
+
 /// How an endpoint stands.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) enum Standing {
     /// It gets events.
-    Open(LaneFacts),
+    Open(Arc<LanePolicy>),
     /// It does not; what was made until the instant is cancelled.
     Closed(CancelCause, Timestamp),
 }
 
 /// Runs an errand. Never panics.
 pub(super) async fn run(line: Arc<Line>, errand: Errand) -> Done {
-    match AssertUnwindSafe(attend(&line, errand)).catch_unwind().await {
+    match AssertUnwindSafe(attend(&line, errand.clone())).catch_unwind().await {
         Ok(Ok(done)) => done,
         Ok(Err(error)) => {
             tracing::warn!(error = &error as &dyn std::error::Error, "{} is delayed", errand.name());
@@ -72,10 +91,23 @@ async fn attend(line: &Line, errand: Errand) -> Result<Done, StoreError> {
     Ok(match errand {
         Errand::Look(look) => Done::Looked((look.endpoint, look.priority), Some(claim(line, look).await?)),
         Errand::Survey => Done::Surveyed(Some(survey(line).await?)),
-        Errand::Inspect(application, endpoint) => Done::Inspected(application, endpoint, Some(inspect(line, application, endpoint).await?)),
+        Errand::Inspect(application, endpoint) => {
+            let breaker = line.ports.breakers.breaker(endpoint).await?;
+            let standing = inspect(line, application, endpoint).await?;
+            Done::Inspected(application, endpoint, Some(Inspection { standing, breaker }))
+        }
         Errand::Sweep(endpoint, cause, made_until) => {
             sweep(line, endpoint, cause, made_until).await;
             Done::Swept
+        }
+        Errand::KeepBreakers(changes) => {
+            let kept = keep_breakers(line, changes.clone()).await?;
+            Done::BreakersKept(changes, Some(kept))
+        }
+        Errand::EndDrain(application, endpoint) => {
+            line.ports.directory.end_drain(endpoint).await?;
+            line.catalog.forget(application);
+            Done::DrainEnded
         }
         Errand::TellAlerts => {
             alert::tell_pending(line).await?;
@@ -84,7 +116,10 @@ async fn attend(line: &Line, errand: Errand) -> Result<Done, StoreError> {
     })
 }
 
-async fn survey(line: &Line) -> Result<Vec<(LaneHead, Standing)>, StoreError> {
+/// Looks for what should wait and does not, then for everything that waits.
+async fn survey(line: &Line) -> Result<Survey, StoreError> {
+    let freed = line.ports.deliveries.free_heads(line.ports.clock.now()).await?;
+    freed.applications.into_iter().for_each(|application| line.catalog.forget(application));
     let heads = line.ports.deliveries.lanes().await?;
     let mut surveyed = Vec::with_capacity(heads.len());
     for head in heads {
@@ -97,7 +132,17 @@ async fn survey(line: &Line) -> Result<Vec<(LaneHead, Standing)>, StoreError> {
             }
         }
     }
-    Ok(surveyed)
+    Ok(Survey { heads: surveyed, freed: freed.deliveries.into_iter().collect() })
+}
+
+/// Writes how breakers stand, with what their owners are told.
+async fn keep_breakers(line: &Line, mut changes: Vec<BreakerChange>) -> Result<Vec<BreakerKept>, StoreError> {
+    for change in &mut changes {
+        if let Some(transition) = change.transition {
+            change.alerts = alert::of_breaker(line, change.application, change.endpoint, transition).await?;
+        }
+    }
+    line.ports.breakers.keep(changes).await
 }
 
 /// What waits for a closed endpoint and was made until now is cancelled. The time is taken before the look: whatever is made for an endpoint that
@@ -109,24 +154,21 @@ async fn inspect(line: &Line, application: ApplicationId, endpoint: EndpointId) 
         // A deleted endpoint is no longer part of its application.
         return Ok(Standing::Closed(CancelCause::EndpointDeleted, now));
     };
-    let endpoint = &destination.endpoint;
-    Ok(match lifecycle::cancellation(endpoint.state) {
+    Ok(match lifecycle::cancellation(destination.endpoint.state) {
         Some(cause) => Standing::Closed(cause, now),
-        None => Standing::Open(LaneFacts {
-            organization: endpoint.organization,
-            application: endpoint.application,
-            max_concurrency: endpoint.max_concurrency,
-        }),
+        None => Standing::Open(destination.lane.clone()),
     })
 }
 
 impl Errand {
-    fn name(self) -> &'static str {
+    fn name(&self) -> &'static str {
         match self {
             Self::Look(_) => "reading a backlog",
             Self::Survey => "looking for waiting deliveries",
             Self::Inspect(..) => "looking at a changed endpoint",
             Self::Sweep(..) => "cancelling deliveries",
+            Self::KeepBreakers(_) => "keeping how breakers stand",
+            Self::EndDrain(..) => "ending a drain",
             Self::TellAlerts => "telling alerts",
         }
     }
@@ -137,6 +179,8 @@ impl Errand {
             Self::Survey => Done::Surveyed(None),
             Self::Inspect(application, endpoint) => Done::Inspected(application, endpoint, None),
             Self::Sweep(..) => Done::Swept,
+            Self::KeepBreakers(changes) => Done::BreakersKept(changes, None),
+            Self::EndDrain(..) => Done::DrainEnded,
             Self::TellAlerts => Done::AlertsTold(false),
         }
     }

@@ -18,8 +18,8 @@ use crate::{
 pub(super) enum Landing {
     /// An attempt was made: this is to be written.
     Settle(Settlement),
-    /// The endpoint gets no events any more: what waits for it is to be cancelled.
-    Closed,
+    /// The endpoint gets no events now: it was disabled, deleted or paused.
+    Withheld,
     /// No request was made, because the store could not be read: the delivery still waits.
     NotMade,
 }
@@ -42,7 +42,7 @@ pub(super) async fn fly(line: Arc<Line>, flight: InFlight) -> (InFlight, Landing
 
 async fn make(line: &Line, flight: &InFlight) -> Result<Landing, StoreError> {
     match attempt(line, flight).await? {
-        Attempted::Closed => Ok(Landing::Closed),
+        Attempted::Withheld => Ok(Landing::Withheld),
         Attempted::Sent { with, report, executed_at } => {
             let settlement = settle(line, &Ended { flight, with: &with, executed_at }, report);
             tracing::debug!(
@@ -60,7 +60,7 @@ async fn make(line: &Line, flight: &InFlight) -> Result<Landing, StoreError> {
 }
 
 async fn bury(line: &Line, flight: &InFlight) -> Result<Landing, StoreError> {
-    let Some(with) = equip(line, flight).await? else { return Ok(Landing::Closed) };
+    let Some(with) = equip(line, flight).await? else { return Ok(Landing::Withheld) };
     let ended = Ended { flight, with: &with, executed_at: flight.picked_at };
     Ok(Landing::Settle(settle(line, &ended, panic_report())))
 }

@@ -5,11 +5,12 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use tokio::sync::mpsc;
+use async_trait::async_trait;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     ids::{ApplicationId, EndpointId},
-    ports::{Committed, WakeUp},
+    ports::{Committed, LaneReport, Lanes, WakeUp},
 };
 
 /// What the engine is told.
@@ -18,6 +19,8 @@ pub(super) enum Hint {
     Committed(Vec<Committed>),
     /// This endpoint was changed.
     Changed(ApplicationId, EndpointId),
+    /// Somebody wants to know how this lane stands.
+    Report(EndpointId, oneshot::Sender<Option<LaneReport>>),
 }
 
 /// How many hints may wait with their events.
@@ -34,19 +37,20 @@ pub struct Hints {
 ///
 /// It never blocks a publisher, whose event is durable already. While the engine lags, events are left behind and only ids pass: what the channel
 /// holds is then small, and is gone as soon as the engine, which does little more than take it in, has a moment.
-pub fn hints() -> (Arc<dyn WakeUp>, Hints) {
+pub fn hints() -> (Arc<HintSender>, Hints) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let waiting = Arc::new(AtomicUsize::new(0));
-    (Arc::new(Channel { sender, waiting: waiting.clone() }), Hints { receiver, waiting })
+    (Arc::new(HintSender { sender, waiting: waiting.clone() }), Hints { receiver, waiting })
 }
 
-struct Channel {
+/// What publishers hold.
+pub struct HintSender {
     sender: mpsc::UnboundedSender<Hint>,
     /// How many hints wait.
     waiting: Arc<AtomicUsize>,
 }
 
-impl Channel {
+impl HintSender {
     /// A hint to an engine that has stopped is dropped: the store keeps what it was about.
     fn send(&self, hint: Hint) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
@@ -54,7 +58,7 @@ impl Channel {
     }
 }
 
-impl WakeUp for Channel {
+impl WakeUp for HintSender {
     fn committed(&self, mut deliveries: Vec<Committed>) {
         if self.waiting.load(Ordering::Relaxed) > WAITING_WITH_EVENTS_MAX {
             deliveries.iter_mut().for_each(|committed| committed.due.loaded = None);
@@ -64,5 +68,15 @@ impl WakeUp for Channel {
 
     fn changed(&self, application: ApplicationId, endpoint: EndpointId) {
         self.send(Hint::Changed(application, endpoint));
+    }
+}
+
+#[async_trait]
+impl Lanes for HintSender {
+    async fn report(&self, endpoint: EndpointId) -> Option<LaneReport> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Hint::Report(endpoint, answer));
+        // An engine that has stopped answers nobody.
+        answered.await.ok().flatten()
     }
 }

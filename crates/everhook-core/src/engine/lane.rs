@@ -1,12 +1,18 @@
 //! One endpoint's lane: what of its waiting deliveries is in memory, and what is still in the store. Pure.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use rustc_hash::FxHashSet;
 
+use super::{
+    board::Landed,
+    gate::{Flow, Gate},
+    organizations::Party,
+};
 use crate::{
-    ids::{ApplicationId, DeliveryId, OrganizationId},
-    model::{Due, Priority},
+    ids::DeliveryId,
+    model::{Due, KeptBreaker, LanePolicy, Priority},
+    policy::breaker::{Pass, Transition},
     time::Timestamp,
 };
 
@@ -35,16 +41,14 @@ pub(super) enum Pace {
 
 /// The deliveries of one endpoint.
 pub(super) struct Lane {
-    pub(super) organization: OrganizationId,
-    pub(super) application: ApplicationId,
-    /// How many requests the endpoint takes at once.
-    pub(super) max_concurrency: u32,
+    /// What it goes by.
+    pub(super) policy: Arc<LanePolicy>,
+    /// Whether requests may start.
+    pub(super) gate: Gate,
     /// How many are under way.
     pub(super) in_flight: u32,
     /// How quickly it answers.
     pub(super) pace: Pace,
-    /// The endpoint asked to be left alone until then.
-    pub(super) held_until: Option<Timestamp>,
     /// The endpoint is disabled or deleted: nothing starts, and what waits is being cancelled.
     pub(super) closed: bool,
     pub(super) queues: [Queue; 3],
@@ -78,37 +82,51 @@ pub(super) enum Backlog {
 }
 
 impl Lane {
-    pub(super) fn new(organization: OrganizationId, application: ApplicationId, max_concurrency: u32) -> Self {
+    /// An empty lane, whose breaker was kept as given, if it was.
+    pub(super) fn new(policy: Arc<LanePolicy>, kept: Option<&KeptBreaker>, now: Timestamp) -> Self {
         Self {
-            organization,
-            application,
-            max_concurrency,
+            gate: Gate::new(&policy, kept, now),
+            policy,
             in_flight: 0,
             pace: Pace::Unknown,
-            held_until: None,
             closed: false,
             queues: Default::default(),
             known: FxHashSet::default(),
         }
     }
 
+    /// Whose turn it takes.
+    pub(super) fn party(&self) -> Party {
+        Party { organization: self.policy.organization, exempt: self.policy.operational }
+    }
+
+    /// Goes by this policy from now on, unless it knows a newer one. Says what its breaker did, if it did something.
+    pub(super) fn adopt(&mut self, policy: &Arc<LanePolicy>, now: Timestamp) -> Option<Transition> {
+        if policy.config_version <= self.policy.config_version {
+            return None;
+        }
+        self.policy = policy.clone();
+        self.gate.adopt(policy, now)
+    }
+
     pub(super) fn queue(&mut self, priority: Priority) -> &mut Queue {
         &mut self.queues[priority as usize]
     }
 
-    /// Whether a delivery that was just made durable goes into the window. It does unless it is known, something older must go first, or
-    /// there is no room; then it is found when the backlog is read.
+    /// Whether a delivery that was just made durable goes into the window. It does unless it is known, something older must go first, nothing
+    /// flows for a while, or there is no room; then it is found when the backlog is read.
     pub(super) fn accepts(&mut self, priority: Priority, due: &Due, window_max: usize, now: Timestamp) -> bool {
         if self.known.contains(&due.delivery) {
             return false;
         }
+        let is_shut = self.closed || matches!(self.gate.flow(now), Flow::Shut(_));
         let queue = &mut self.queues[priority as usize];
         let older_in_store = match queue.backlog {
             Backlog::Empty => false,
             Backlog::From(first) => first <= now,
             Backlog::Reading { .. } => true,
         };
-        let accepts = !self.closed && !older_in_store && queue.window.len() < window_max;
+        let accepts = !is_shut && !older_in_store && queue.window.len() < window_max;
         if !accepts {
             queue.backlog.extend(due.due_at);
         }
@@ -121,23 +139,36 @@ impl Lane {
         self.queue(priority).window.push_back(due);
     }
 
-    /// A queue may start a flight if it has something, a slot is free, and the endpoint gets events and did not ask to wait.
+    /// A queue may start a flight if it has something, a slot is free, and the endpoint gets events now.
     pub(super) fn may_start(&self, priority: Priority, now: Timestamp) -> bool {
-        let flows = !self.closed && self.held_until.is_none_or(|until| until <= now);
-        flows && self.in_flight < self.max_concurrency && !self.queues[priority as usize].window.is_empty()
+        let has_work = !self.closed && !self.queues[priority as usize].window.is_empty();
+        let max = self.policy.max_concurrency;
+        has_work && self.in_flight < max && self.gate.flow(now) == Flow::Open && self.in_flight < self.gate.concurrency(max)
     }
 
     /// Takes the next delivery. It stays known until its outcome is written.
-    pub(super) fn take(&mut self, priority: Priority) -> Option<Due> {
-        let due = self.queues[priority as usize].window.pop_front()?;
+    pub(super) fn take(&mut self, priority: Priority, now: Timestamp) -> Option<(Due, Pass)> {
+        let window = &mut self.queues[priority as usize].window;
+        let pass = self.gate.begin(window.front()?.event, now)?;
+        let due = window.pop_front()?;
         self.in_flight += 1;
-        Some(due)
+        Some((due, pass))
     }
 
-    /// A request ended after so long.
-    pub(super) fn land(&mut self, took: Duration) {
+    /// A request ended. Says what its breaker did, if it did something.
+    pub(super) fn land(&mut self, landed: Landed, now: Timestamp) -> Option<Transition> {
         self.in_flight -= 1;
-        self.pace = if took > SLOW_FROM { Pace::Slow } else { Pace::Quick };
+        let Some(outcome) = landed.outcome else {
+            self.gate.unmade(landed.pass, now);
+            return None;
+        };
+        self.pace = if landed.took > SLOW_FROM { Pace::Slow } else { Pace::Quick };
+        self.gate.end(landed.pass, outcome, now)
+    }
+
+    /// A breaker that is being tried out decides if nothing more is there to try it with.
+    pub(super) fn decide(&mut self, now: Timestamp) -> Option<Transition> {
+        if self.has_nothing_due(now) { self.gate.nothing_waits(now) } else { None }
     }
 
     /// A delivery left memory: its outcome is written, or it was handed back. `next_due_at` says when it is due again, if it is.
@@ -157,7 +188,7 @@ impl Lane {
     pub(super) fn wants_look(&self, priority: Priority, now: Timestamp) -> bool {
         let queue = &self.queues[priority as usize];
         let is_due = matches!(queue.backlog, Backlog::From(first) if first <= now);
-        is_due && !self.closed && queue.window.len() <= WINDOW_LOW
+        is_due && !self.closed && queue.window.len() <= WINDOW_LOW && !matches!(self.gate.flow(now), Flow::Shut(_))
     }
 
     /// A read is asked for.
@@ -186,18 +217,27 @@ impl Lane {
         }
     }
 
-    /// The endpoint was disabled or deleted: what waits in memory is given back, to be cancelled in the store.
-    pub(super) fn close(&mut self) -> Vec<Due> {
-        self.closed = true;
+    /// Nothing flows for a while: what waits in memory is left to the store.
+    pub(super) fn give_back(&mut self) -> Vec<Due> {
         let mut given_back = Vec::new();
         for queue in &mut self.queues {
-            given_back.extend(queue.window.drain(..));
-            if !queue.is_read() {
-                queue.backlog = Backlog::Empty;
+            if let Some(first) = queue.window.iter().map(|due| due.due_at).min() {
+                queue.backlog.extend(first);
             }
+            given_back.extend(queue.window.drain(..));
         }
         for due in &given_back {
             self.known.remove(&due.delivery);
+        }
+        given_back
+    }
+
+    /// The endpoint was disabled or deleted: what waits is cancelled in the store.
+    pub(super) fn close(&mut self) -> Vec<Due> {
+        self.closed = true;
+        let given_back = self.give_back();
+        for queue in self.queues.iter_mut().filter(|queue| !queue.is_read()) {
+            queue.backlog = Backlog::Empty;
         }
         given_back
     }
@@ -216,6 +256,29 @@ impl Lane {
     /// Whether nothing of this lane is in memory and nothing of it is known to be in the store.
     pub(super) fn is_idle(&self) -> bool {
         self.known.is_empty() && self.queues.iter().all(|queue| queue.backlog == Backlog::Empty)
+    }
+
+    /// Whether nothing is lost if the lane is forgotten.
+    pub(super) fn is_forgettable(&self, now: Timestamp) -> bool {
+        self.is_idle() && !self.closed && self.gate.is_pristine(now)
+    }
+
+    /// Whether nothing is due, and no outcome is unwritten that could free what is held behind it.
+    pub(super) fn is_drained(&self, now: Timestamp) -> bool {
+        self.known.is_empty() && self.has_nothing_due(now)
+    }
+
+    /// Whether nothing is under way and nothing is due.
+    pub(super) fn has_nothing_due(&self, now: Timestamp) -> bool {
+        let has_nothing_due = |queue: &Queue| {
+            queue.window.is_empty()
+                && match queue.backlog {
+                    Backlog::Empty => true,
+                    Backlog::From(first) => first > now,
+                    Backlog::Reading { .. } => false,
+                }
+        };
+        self.in_flight == 0 && self.queues.iter().all(has_nothing_due)
     }
 
     /// Whether nothing of this lane is in memory, nor on its way there.

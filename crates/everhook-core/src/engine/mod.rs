@@ -12,10 +12,13 @@
 //! dropped and read again from the store, which alone says what is true.
 
 mod board;
+mod breakers;
 mod errand;
 mod flight;
+mod gate;
 mod hints;
 mod lane;
+mod organizations;
 mod owner;
 mod settler;
 mod shelf;

@@ -1,6 +1,8 @@
 //! The one task that owns the lanes: it takes hints, starts flights, hands outcomes to the settler, and sends errands.
 //!
-//! Everything it knows is in its memory and may be lost at any moment; the store has it all.
+//! Everything it knows is in its memory and may be lost at any moment; the store has it all. What errands bring home is heeded in [`returns`].
+
+mod returns;
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -14,8 +16,8 @@ use tokio::{
 };
 
 use super::{
-    board::Board,
-    errand::{self, Done, Errand, Standing},
+    board::{Board, Landed},
+    errand::{self, Done, Errand},
     flight::{self, Landing},
     hints::{Hint, Hints},
     settler::{Outcome, Unwritten, Written},
@@ -23,9 +25,12 @@ use super::{
 };
 use crate::{
     flow::Line,
-    ids::{ApplicationId, EndpointId},
-    model::{Attempt, AttemptStatus, CancelCause, InFlight},
-    policy::retry_after,
+    model::{Attempt, AttemptStatus, FailureCategory, InFlight},
+    policy::{
+        breaker::{CallOutcome, Pass},
+        retry_after,
+    },
+    ports::Committed,
     time::Timestamp,
 };
 
@@ -64,12 +69,14 @@ pub(super) struct Owner<'a> {
     line: Arc<Line>,
     board: Board,
     with: Connections<'a>,
-    flights: JoinSet<(InFlight, Landing)>,
+    flights: JoinSet<(InFlight, Pass, Landing)>,
     errands: JoinSet<Done>,
     /// What to do at a later time, beside what the board's alarms say.
     survey_at: Timestamp,
     alerts_at: Option<Timestamp>,
     telling_alerts: bool,
+    keeping_breakers: bool,
+    keep_breakers_at: Timestamp,
     /// Whether the first survey is over: before it, everything in the store is news.
     has_surveyed: bool,
     looks_under_way: usize,
@@ -87,6 +94,8 @@ impl<'a> Owner<'a> {
             survey_at: now,
             alerts_at: Some(now),
             telling_alerts: false,
+            keeping_breakers: false,
+            keep_breakers_at: now,
             has_surveyed: false,
             looks_under_way: 0,
         }
@@ -94,6 +103,9 @@ impl<'a> Owner<'a> {
 
     /// Runs until told to stop. Returns with nothing in flight; outcomes may still be on their way through the settler.
     pub(super) async fn run(mut self) -> Ended {
+        if !self.remember_breakers().await {
+            return Ended::Stopped;
+        }
         let mut alarm = Alarm::default();
         let mut hints = Vec::with_capacity(HINT_BATCH);
         loop {
@@ -101,6 +113,7 @@ impl<'a> Owner<'a> {
             self.keep_time(now);
             self.start_flights(now);
             self.start_looks();
+            self.start_chores(now);
             self.report();
             alarm.set(&self.line, self.wake_at());
             let stop_at = *self.with.stop.borrow_and_update();
@@ -167,7 +180,8 @@ impl<'a> Owner<'a> {
 
     fn wake_at(&self) -> Timestamp {
         let alerts_at = self.alerts_at.filter(|_| !self.telling_alerts);
-        let alarms = [self.board.wake_at(), alerts_at, Some(self.survey_at)];
+        let breakers_at = (self.board.breakers.has_unwritten() && !self.keeping_breakers).then_some(self.keep_breakers_at);
+        let alarms = [self.board.wake_at(), alerts_at, breakers_at, Some(self.survey_at)];
         alarms.into_iter().flatten().min().unwrap_or(Timestamp::FAR_FUTURE)
     }
 
@@ -175,8 +189,12 @@ impl<'a> Owner<'a> {
         if self.with.unwritten.is_stalled(now) {
             return;
         }
-        while let Some(flight) = self.board.next(now) {
-            self.flights.spawn(flight::fly(self.line.clone(), flight));
+        while let Some((flight, pass)) = self.board.next(now) {
+            let fly = flight::fly(self.line.clone(), flight);
+            self.flights.spawn(async move {
+                let (flight, landing) = fly.await;
+                (flight, pass, landing)
+            });
         }
     }
 
@@ -189,6 +207,18 @@ impl<'a> Owner<'a> {
         }
     }
 
+    /// Has written down what the lanes decided.
+    fn start_chores(&mut self, now: Timestamp) {
+        if self.board.breakers.has_unwritten() && !self.keeping_breakers && self.keep_breakers_at <= now {
+            self.keeping_breakers = true;
+            let changes = self.board.breakers.take_unwritten();
+            self.send(Errand::KeepBreakers(changes));
+        }
+        while let Some((application, endpoint)) = self.board.next_drained() {
+            self.send(Errand::EndDrain(application, endpoint));
+        }
+    }
+
     fn send(&mut self, errand: Errand) {
         self.errands.spawn(errand::run(self.line.clone(), errand));
     }
@@ -198,14 +228,17 @@ impl<'a> Owner<'a> {
         match hint {
             Hint::Committed(deliveries) => deliveries.into_iter().for_each(|committed| self.board.offer(committed, now)),
             Hint::Changed(application, endpoint) => self.send(Errand::Inspect(application, endpoint)),
+            // Whoever asked may have gone away.
+            Hint::Report(endpoint, answer) => _ = answer.send(self.board.report(endpoint, now)),
         }
     }
 
     /// A flight is over: its slot is free, and its outcome goes to the settler. `None` is a flight that was aborted while winding down.
-    fn land(&mut self, landed: Option<(InFlight, Landing)>) {
-        let Some((flight, landing)) = landed else { return };
+    fn land(&mut self, landed: Option<(InFlight, Pass, Landing)>) {
+        let Some((flight, pass, landing)) = landed else { return };
         let now = self.line.ports.clock.now();
-        self.board.landed(flight.endpoint, now.since(flight.picked_at), now);
+        let landed = Landed { pass, outcome: outcome(&landing), took: now.since(flight.picked_at) };
+        self.board.landed(flight.endpoint, landed, now);
         let queue = (flight.endpoint, flight.priority);
         match landing {
             Landing::Settle(settlement) => {
@@ -220,7 +253,7 @@ impl<'a> Owner<'a> {
                 let _ = self.with.outcomes.send(outcome);
             }
             Landing::NotMade => self.board.release(queue, flight.due.delivery, Some(now + RETRY_DELAY), now),
-            Landing::Closed => {
+            Landing::Withheld => {
                 self.board.release(queue, flight.due.delivery, Some(now + RETRY_DELAY), now);
                 self.send(Errand::Inspect(flight.application, flight.endpoint));
             }
@@ -238,7 +271,12 @@ impl<'a> Owner<'a> {
     /// Outcomes are durable: their deliveries leave memory.
     fn release(&mut self, written: Vec<Written>) {
         let now = self.line.ports.clock.now();
-        for Written { queue, application, delivery, next_due_at, disabled, alerts } in written {
+        for Written { queue, application, delivery, next_due_at, freed, disabled, alerts } in written {
+            let lane = self.board.lane(queue.0).map(|lane| lane.policy.clone());
+            // What was freed comes first: a lane that seems to have nothing left would take its leave.
+            if let (Some(freed), Some(lane)) = (freed, lane) {
+                self.board.offer(Committed { lane, priority: freed.priority, due: freed.due }, now);
+            }
             self.board.release(queue, delivery, next_due_at, now);
             if disabled {
                 self.line.catalog.forget(application);
@@ -249,61 +287,6 @@ impl<'a> Owner<'a> {
             if alerts {
                 self.alerts_at = Some(now);
             }
-        }
-    }
-
-    fn finish(&mut self, done: Option<Done>) {
-        let Some(done) = done else { return };
-        let now = self.line.ports.clock.now();
-        match done {
-            Done::Looked(queue, read) => {
-                self.looks_under_way -= 1;
-                let stranded = self.board.looked(queue, read.ok_or(now + RETRY_DELAY), now);
-                if stranded > 0 && self.has_surveyed {
-                    tracing::warn!(stranded, endpoint.id = %queue.0, "deliveries were due and in no lane; a survey found them");
-                }
-            }
-            Done::Surveyed(None) => self.survey_at = now + RETRY_DELAY,
-            Done::Surveyed(Some(heads)) => {
-                for (head, standing) in heads {
-                    match standing {
-                        Standing::Closed(cause, made_until) => self.close(head.endpoint, cause, made_until),
-                        Standing::Open(facts) => {
-                            self.board.adjust(head.endpoint, facts, now);
-                            self.board.heed(&head, facts, now);
-                        }
-                    }
-                }
-                self.has_surveyed = true;
-                self.survey_at = now + SURVEY_INTERVAL;
-            }
-            Done::Inspected(application, endpoint, standing) => self.inspected(application, endpoint, standing, now),
-            Done::Swept => {}
-            Done::AlertsTold(told) => {
-                self.telling_alerts = false;
-                if !told {
-                    self.alerts_at = Some(now + RETRY_DELAY);
-                }
-            }
-        }
-    }
-
-    fn inspected(&mut self, application: ApplicationId, endpoint: EndpointId, standing: Option<Standing>, now: Timestamp) {
-        match standing {
-            Some(Standing::Open(facts)) => self.board.adjust(endpoint, facts, now),
-            Some(Standing::Closed(cause, made_until)) => self.close(endpoint, cause, made_until),
-            None => {
-                // The survey finds what waits for a closed endpoint; a changed limit is seen when the endpoint changes again.
-                self.survey_at = self.survey_at.min(now + RETRY_DELAY);
-                self.line.catalog.forget(application);
-            }
-        }
-    }
-
-    /// What is in flight may end first: its outcome is written as it came. The last one to be written brings us here again.
-    fn close(&mut self, endpoint: EndpointId, cause: CancelCause, made_until: Timestamp) {
-        if self.board.close(endpoint) {
-            self.send(Errand::Sweep(endpoint, cause, made_until));
         }
     }
 
@@ -333,6 +316,16 @@ impl<'a> Owner<'a> {
             changed
         });
     }
+}
+
+/// What a flight says about its endpoint. All failures count but the one that only asks for patience.
+fn outcome(landing: &Landing) -> Option<CallOutcome> {
+    let Landing::Settle(settlement) = landing else { return None };
+    Some(match settlement.attempt.failure_category {
+        None => CallOutcome::Success,
+        Some(FailureCategory::RateLimit) => CallOutcome::Ignored,
+        Some(_) => CallOutcome::Failure,
+    })
 }
 
 /// The next instant at which something is to be done. Set anew only when it changes, because most rounds do not change it.

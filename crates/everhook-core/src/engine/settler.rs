@@ -18,7 +18,7 @@ use crate::{
     flow::Line,
     ids::{ApplicationId, DeliveryId},
     model::Stage,
-    ports::{Settled, Settlement, StoreError},
+    ports::{Freed, Settled, Settlement, StoreError},
     time::Timestamp,
 };
 
@@ -53,6 +53,8 @@ pub(super) struct Written {
     pub(super) delivery: DeliveryId,
     /// When it is due again, if it is.
     pub(super) next_due_at: Option<Timestamp>,
+    /// What was held behind it and waits now.
+    pub(super) freed: Option<Box<Freed>>,
     /// Whether its endpoint was disabled with it.
     pub(super) disabled: bool,
     /// Whether alerts were recorded with it.
@@ -106,11 +108,19 @@ pub(super) async fn run(
 
 /// Waits a little for more outcomes, unless there are enough or no more can come.
 async fn gather(line: &Line, outcomes: &mut mpsc::UnboundedReceiver<Outcome>, batch: &mut Vec<Outcome>) {
+    // Somebody else's delivery is held behind an ordered one: it is written at once.
+    if batch.iter().any(|outcome| outcome.settlement.ordered) {
+        return;
+    }
     let mut time_is_up = line.ports.clock.sleep_until(line.ports.clock.now() + GATHER_FOR);
     while batch.len() < SETTLE_BATCH {
         let room = SETTLE_BATCH - batch.len();
         tokio::select! {
-            received = outcomes.recv_many(batch, room) => if received == 0 { return },
+            received = outcomes.recv_many(batch, room) => {
+                if received == 0 || batch.iter().rev().take(received).any(|outcome| outcome.settlement.ordered) {
+                    return;
+                }
+            }
             () = &mut time_is_up => return,
         }
     }
@@ -158,7 +168,7 @@ async fn write_one_by_one(line: &Line, settlements: &[Settlement]) -> Vec<Settle
     for settlement in settlements {
         let alone = Arc::new(vec![settlement.clone()]);
         settled.push(match write_together(line, &alone).await {
-            Ok(one) => one.first().copied().unwrap_or(Settled::Stale),
+            Ok(one) => one.into_iter().next().unwrap_or(Settled::Stale),
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
                 tracing::error!(error, delivery.id = %settlement.delivery, "an outcome cannot be written: its delivery will be attempted again");
@@ -193,9 +203,13 @@ impl Kept {
     /// A stale settlement was written before, by a try whose answer was lost, or its delivery was cancelled meanwhile. The owner then does as if it
     /// were written now: looking for a delivery that is not there costs a read, not looking for one that is would strand it.
     fn written(self, settlement: &Settlement, settled: Settled) -> Written {
-        if settled == Settled::Stale {
-            tracing::debug!(delivery.id = %settlement.delivery, "an outcome was recorded before, or came too late");
-        }
+        let freed = match settled {
+            Settled::Recorded { freed } => freed,
+            Settled::Stale => {
+                tracing::debug!(delivery.id = %settlement.delivery, "an outcome was recorded before, or came too late");
+                None
+            }
+        };
         Written {
             queue: self.queue,
             application: self.application,
@@ -204,6 +218,7 @@ impl Kept {
                 Stage::Waiting { due_at } => Some(due_at),
                 _ => None,
             },
+            freed,
             disabled: settlement.disables.is_some(),
             alerts: !settlement.alerts.is_empty(),
         }

@@ -4,10 +4,8 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
-use crate::{
-    ids::{EndpointId, OrganizationId},
-    model::Priority,
-};
+use super::organizations::Party;
+use crate::{ids::EndpointId, model::Priority};
 
 /// What one turn costs a queue of high, normal and low priority: under pressure 16 high, 4 normal and 1 low turn cost the same.
 const COSTS: [u64; 3] = [1, 4, 16];
@@ -20,8 +18,8 @@ const RINGS_MAX: usize = 10_000;
 /// A queue is listed at most once: its lane remembers that it is.
 #[derive(Default)]
 pub(super) struct Turns {
-    order: VecDeque<OrganizationId>,
-    rings: FxHashMap<OrganizationId, Ring>,
+    order: VecDeque<Party>,
+    rings: FxHashMap<Party, Ring>,
 }
 
 /// The queues of one organization.
@@ -32,31 +30,40 @@ struct Ring {
     paid: [u64; 3],
     /// What the last turn's priority had paid before it. One that had no work begins here: nobody saves turns up.
     level: u64,
-    /// Whether the organization stands in the order.
+    /// Whether the organization stands in the order. One that may start nothing does not, although it has lanes.
     stands: bool,
 }
 
 impl Turns {
     /// Lists a queue behind the others of its organization.
-    pub(super) fn list(&mut self, organization: OrganizationId, endpoint: EndpointId, priority: Priority) {
+    pub(super) fn list(&mut self, party: Party, endpoint: EndpointId, priority: Priority) {
         if self.rings.len() >= RINGS_MAX {
-            self.rings.retain(|_, ring| ring.stands);
+            self.rings.retain(|_, ring| ring.has_lanes());
         }
-        let ring = self.rings.entry(organization).or_default();
+        let ring = self.rings.entry(party).or_default();
         ring.list(endpoint, priority);
         if !std::mem::replace(&mut ring.stands, true) {
-            self.order.push_back(organization);
+            self.order.push_back(party);
         }
     }
 
-    /// Takes the queue whose turn it is off the list. Those that `may_start` refuses are taken off too, and pay nothing for it.
-    pub(super) fn next(&mut self, mut may_start: impl FnMut(EndpointId, Priority) -> bool) -> Option<(EndpointId, Priority)> {
-        while let Some(organization) = self.order.pop_front() {
-            let Some(ring) = self.rings.get_mut(&organization) else { continue };
+    /// Takes the queue whose turn it is off the list. Those that `may_start` refuses are taken off too, and pay nothing for it. An organization that
+    /// `is_open` refuses keeps its lists and leaves the order until [`Turns::resume`].
+    pub(super) fn next(
+        &mut self,
+        mut is_open: impl FnMut(Party) -> bool,
+        mut may_start: impl FnMut(EndpointId, Priority) -> bool,
+    ) -> Option<(EndpointId, Priority)> {
+        while let Some(party) = self.order.pop_front() {
+            let Some(ring) = self.rings.get_mut(&party) else { continue };
+            if !is_open(party) {
+                ring.stands = false;
+                continue;
+            }
             let turn = ring.next(&mut may_start);
-            ring.stands = ring.lanes.iter().any(|lanes| !lanes.is_empty());
+            ring.stands = ring.has_lanes();
             if ring.stands {
-                self.order.push_back(organization);
+                self.order.push_back(party);
             }
             if turn.is_some() {
                 return turn;
@@ -64,9 +71,21 @@ impl Turns {
         }
         None
     }
+
+    /// An organization that could start nothing may be able to now.
+    pub(super) fn resume(&mut self, party: Party) {
+        let Some(ring) = self.rings.get_mut(&party) else { return };
+        if ring.has_lanes() && !std::mem::replace(&mut ring.stands, true) {
+            self.order.push_back(party);
+        }
+    }
 }
 
 impl Ring {
+    fn has_lanes(&self) -> bool {
+        self.lanes.iter().any(|lanes| !lanes.is_empty())
+    }
+
     fn list(&mut self, endpoint: EndpointId, priority: Priority) {
         let class = priority as usize;
         if self.lanes[class].is_empty() {
@@ -96,9 +115,10 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::ids::OrganizationId;
 
-    fn organization(n: u128) -> OrganizationId {
-        OrganizationId::from_uuid(Uuid::from_u128(n))
+    fn organization(n: u128) -> Party {
+        Party { organization: OrganizationId::from_uuid(Uuid::from_u128(n)), exempt: false }
     }
 
     fn endpoint(n: u128) -> EndpointId {
@@ -106,9 +126,9 @@ mod tests {
     }
 
     /// Takes `count` turns; every queue that had one is listed again, as if it had work without end.
-    fn take(turns: &mut Turns, count: usize, organization_of: impl Fn(EndpointId) -> OrganizationId) -> Vec<(EndpointId, Priority)> {
+    fn take(turns: &mut Turns, count: usize, organization_of: impl Fn(EndpointId) -> Party) -> Vec<(EndpointId, Priority)> {
         let take_one = |_| {
-            let (endpoint, priority) = turns.next(|_, _| true).expect("there is always work");
+            let (endpoint, priority) = turns.next(|_| true, |_, _| true).expect("there is always work");
             turns.list(organization_of(endpoint), endpoint, priority);
             (endpoint, priority)
         };
@@ -144,8 +164,8 @@ mod tests {
             // One lane with one slot: while a high delivery is under way its low ones may not start.
             turns.list(organization(1), endpoint(1), Priority::High);
             turns.list(organization(1), endpoint(1), Priority::Low);
-            low += usize::from(turns.next(|_, _| true).expect("work").1 == Priority::Low);
-            assert_eq!(turns.next(|_, _| false), None);
+            low += usize::from(turns.next(|_| true, |_, _| true).expect("work").1 == Priority::Low);
+            assert_eq!(turns.next(|_| true, |_, _| false), None);
         }
         assert_eq!(low, 10, "one of 17");
     }
@@ -170,5 +190,17 @@ mod tests {
         }
         let lanes: Vec<_> = take(&mut turns, 6, |_| organization(1)).into_iter().map(|(lane, _)| lane).collect();
         assert_eq!(lanes, [1, 2, 3, 1, 2, 3].map(endpoint));
+    }
+
+    #[test]
+    fn an_organization_that_may_start_nothing_is_passed_over_until_it_may() {
+        let mut turns = Turns::default();
+        turns.list(organization(1), endpoint(1), Priority::Normal);
+        turns.list(organization(2), endpoint(2), Priority::Normal);
+        let only_second = |party| party == organization(2);
+        assert_eq!(turns.next(only_second, |_, _| true), Some((endpoint(2), Priority::Normal)));
+        assert_eq!(turns.next(|_| true, |_, _| true), None, "it has left the order");
+        turns.resume(organization(1));
+        assert_eq!(turns.next(|_| true, |_, _| true), Some((endpoint(1), Priority::Normal)));
     }
 }

@@ -12,7 +12,9 @@ use crate::{
         attempt::Equipment,
         publish::{Publication, PublishError, publish},
     },
-    model::{ApplicationKind, DeathCause, EventType, InFlight, Priority, Stage},
+    ids::{ApplicationId, EndpointId},
+    model::{ApplicationKind, DeathCause, Endpoint, EventType, InFlight, Priority, Stage},
+    policy::breaker::Transition,
     ports::{Alert, AlertId, StoreError},
     time::Timestamp,
 };
@@ -36,38 +38,62 @@ pub fn after(line: &Line, flight: &InFlight, with: &Equipment, stage: Stage, now
 
 fn exhausted(line: &Line, flight: &InFlight, with: &Equipment, cause: DeathCause, now: Timestamp) -> Alert {
     let endpoint = &with.destination.endpoint;
-    let data = json!({
-        "organization_id": endpoint.organization.to_string(),
-        "application_id": endpoint.application.to_string(),
-        "endpoint_id": endpoint.id.to_string(),
-        "subscription_id": endpoint.id.to_string(),
-        "endpoint_url": endpoint.target.written,
-        "message_id": flight.due.event.to_string(),
-        "delivery_id": flight.due.delivery.to_string(),
-        "attempts": flight.attempt_number(),
-        "reason": cause.as_str(),
-    });
-    new_alert(line, with, "message.attempt.exhausted", &data, now)
+    let mut data = about(endpoint);
+    data["message_id"] = json!(flight.due.event.to_string());
+    data["delivery_id"] = json!(flight.due.delivery.to_string());
+    data["attempts"] = json!(flight.attempt_number());
+    data["reason"] = json!(cause.as_str());
+    new_alert(line, endpoint, "message.attempt.exhausted", &data, now)
 }
 
 fn disabled(line: &Line, with: &Equipment, now: Timestamp) -> Alert {
     let endpoint = &with.destination.endpoint;
-    let data = json!({
+    let mut data = about(endpoint);
+    data["disabled_at"] = json!(now.to_string());
+    data["reason"] = json!("gone");
+    new_alert(line, endpoint, Alert::ENDPOINT_DISABLED, &data, now)
+}
+
+/// What the organization is told about a breaker: that it opened, and that it closed again.
+///
+/// # Errors
+/// [`StoreError`] if the endpoint cannot be read.
+pub async fn of_breaker(
+    line: &Line,
+    application: ApplicationId,
+    endpoint: EndpointId,
+    transition: Transition,
+) -> Result<Vec<Alert>, StoreError> {
+    let (event_type, at_field) = match transition {
+        _ if transition.opens() => ("circuit.opened", "opened_at"),
+        _ if transition.closes() => ("circuit.closed", "closed_at"),
+        _ => return Ok(Vec::new()),
+    };
+    let view = line.catalog.application(application).await?;
+    let destination = view.as_ref().and_then(|view| view.destination(endpoint));
+    // A deleted endpoint's breaker is nobody's concern.
+    let Some(destination) = destination.filter(|destination| !destination.operational) else { return Ok(Vec::new()) };
+    let mut data = about(&destination.endpoint);
+    data["reason"] = json!(transition.cause.as_str());
+    data[at_field] = json!(transition.at.to_string());
+    Ok(vec![new_alert(line, &destination.endpoint, event_type, &data, transition.at)])
+}
+
+/// What every alert about an endpoint says.
+fn about(endpoint: &Endpoint) -> serde_json::Value {
+    json!({
         "organization_id": endpoint.organization.to_string(),
         "application_id": endpoint.application.to_string(),
         "endpoint_id": endpoint.id.to_string(),
         "subscription_id": endpoint.id.to_string(),
         "endpoint_url": endpoint.target.written,
-        "disabled_at": now.to_string(),
-        "reason": "gone",
-    });
-    new_alert(line, with, Alert::ENDPOINT_DISABLED, &data, now)
+    })
 }
 
-fn new_alert(line: &Line, with: &Equipment, event_type: &str, data: &serde_json::Value, now: Timestamp) -> Alert {
+fn new_alert(line: &Line, endpoint: &Endpoint, event_type: &str, data: &serde_json::Value, now: Timestamp) -> Alert {
     Alert {
         id: line.ports.entropy.uuid(now),
-        organization: with.destination.endpoint.organization,
+        organization: endpoint.organization,
         event_type: EventType::parse(event_type).expect("our own event types are well-formed"),
         data: Bytes::from(data.to_string()),
     }

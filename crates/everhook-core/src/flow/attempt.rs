@@ -1,6 +1,6 @@
 //! Step 3: the request is sent. No transaction is open here, and nothing is written.
 //!
-//! The endpoint is looked at again just before the request, because it may have been disabled while the delivery waited for its turn.
+//! The endpoint is looked at again just before the request, because it may have been disabled or paused while the delivery waited for its turn.
 
 use std::sync::Arc;
 
@@ -28,8 +28,8 @@ pub enum Attempted {
         /// When it was begun.
         executed_at: Timestamp,
     },
-    /// The endpoint was disabled or deleted since: no request was made.
-    Closed,
+    /// The endpoint was disabled, deleted or paused since: no request was made.
+    Withheld,
 }
 
 /// What an attempt needs beside the event.
@@ -47,13 +47,14 @@ pub struct Equipment {
 /// [`StoreError`] if the event or the endpoint could not be read: no request was made, and the delivery still waits.
 #[tracing::instrument(name = "attempt", level = "debug", skip_all, fields(delivery.id = %flight.due.delivery, endpoint.id = %flight.endpoint))]
 pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreError> {
-    let Some(with) = equip(line, flight).await? else { return Ok(Attempted::Closed) };
+    let Some(with) = equip(line, flight).await? else { return Ok(Attempted::Withheld) };
     let Some(event) = load(line, flight).await? else {
         let report = missing_event();
         return Ok(Attempted::Sent { with, report, executed_at: line.ports.clock.now() });
     };
-    if lifecycle::cancellation(with.destination.endpoint.state).is_some() {
-        return Ok(Attempted::Closed);
+    let endpoint = &with.destination.endpoint;
+    if lifecycle::cancellation(endpoint.state).is_some() || endpoint.paused_at.is_some() {
+        return Ok(Attempted::Withheld);
     }
     let executed_at = line.ports.clock.now();
     let outgoing = request::build(&Outgoing {

@@ -15,7 +15,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     catalog::Catalog,
-    ports::{Ports, WakeUp},
+    ports::{Lanes, Ports, WakeUp},
 };
 
 /// What every step of the line works with.
@@ -26,6 +26,8 @@ pub struct Line {
     pub catalog: Arc<Catalog>,
     /// Who owns the lanes.
     pub wake_up: Arc<dyn WakeUp>,
+    /// How they stand.
+    pub lanes: Arc<dyn Lanes>,
     /// How this process calls itself in attempts.
     pub node: String,
     /// How long an idempotency key is remembered.
@@ -34,8 +36,8 @@ pub struct Line {
 
 impl Line {
     /// A line over these ports.
-    pub fn new(ports: Ports, wake_up: Arc<dyn WakeUp>, node: String, idempotency_window: Duration) -> Self {
+    pub fn new<O: WakeUp + Lanes + 'static>(ports: Ports, owner: Arc<O>, node: String, idempotency_window: Duration) -> Self {
         let catalog = Arc::new(Catalog::new(ports.directory.clone(), ports.vault.clone()));
-        Self { ports, catalog, wake_up, node, idempotency_window }
+        Self { ports, catalog, wake_up: owner.clone(), lanes: owner, node, idempotency_window }
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     catalog::{ApplicationView, Destination},
     flow::Line,
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
-    model::{Due, Event, EventType, Priority},
+    model::{Due, Event, EventType, OrderingMode, Placement, Priority},
     ports::{Committed, KeyOrigin, NewDelivery, NewEvent, Recorded, StoreError},
     time::Timestamp,
 };
@@ -107,9 +107,9 @@ async fn publish_round(line: &Line, open: Vec<(usize, Publication)>, answers: &m
             Ok(Recorded::Duplicate { event, deliveries, sequence_number }) => {
                 answers[draft.index] = Some(Ok(Published { event, deliveries, duplicate: true, sequence_number }));
             }
-            Ok(Recorded::Accepted { sequence_number }) => {
+            Ok(Recorded::Accepted { sequence_number, held }) => {
                 answers[draft.index] = Some(Ok(draft.published(sequence_number)));
-                draft.hand_over(sequence_number, &mut committed);
+                draft.hand_over(sequence_number, &held, &mut committed);
             }
             Err(error) => answers[draft.index] = Some(Err(error.into())),
         }
@@ -160,6 +160,7 @@ impl Draft {
             id: DeliveryId::from_uuid(line.ports.entropy.uuid(now)),
             endpoint: destination.endpoint.id,
             retry_schedule: destination.endpoint.retry_schedule,
+            placement: Placement::of(destination.endpoint.ordering),
         };
         let deliveries = matches.iter().map(new_delivery).collect();
         let event = Event {
@@ -197,17 +198,14 @@ impl Draft {
         Published { event: self.event.id, deliveries, duplicate: false, sequence_number }
     }
 
-    /// The durable deliveries go straight into their lanes, so that the first attempt waits for no poll.
-    fn hand_over(self, sequence_number: i64, committed: &mut Vec<Committed>) {
+    /// The durable deliveries go straight into their lanes, so that the first attempt waits for no poll. Those that are held come when they are freed.
+    fn hand_over(self, sequence_number: i64, held: &[DeliveryId], committed: &mut Vec<Committed>) {
         let (priority, due_at) = (self.event.priority, self.event.created_at);
         let event = Arc::new(Event { sequence_number, ..self.event });
-        let pairs = self.deliveries.into_iter().zip(self.matches.iter());
+        let pairs = self.deliveries.into_iter().zip(self.matches.iter()).filter(|(delivery, _)| !held.contains(&delivery.id));
         committed.extend(pairs.map(|(delivery, destination)| Committed {
-            organization: self.publication.organization,
-            application: self.publication.application,
-            endpoint: delivery.endpoint,
+            lane: destination.lane.clone(),
             priority,
-            max_concurrency: destination.endpoint.max_concurrency,
             due: Due {
                 delivery: delivery.id,
                 event: event.id,
@@ -216,6 +214,7 @@ impl Draft {
                 attempts: 0,
                 due_at,
                 replay_of: None,
+                ordered: delivery.placement.mode != OrderingMode::None,
             },
         }));
     }

@@ -4,7 +4,7 @@ use crate::{
     flow::Line,
     ids::{DeliveryId, OrganizationId},
     lifecycle,
-    model::{DeadLetter, DeadLetterStatus},
+    model::{DeadLetter, DeadLetterStatus, Placement},
     ports::{Committed, Recall, Recalled, StoreError},
 };
 
@@ -25,6 +25,9 @@ pub enum RecallError {
     Store(#[from] StoreError),
 }
 
+/// How often a recall is made again because the configuration changed under it, as a publish is.
+const ROUNDS_MAX: u32 = 20;
+
 /// Makes a new delivery for a dead letter. Returns the dead letter as it stands now, and the new delivery's id.
 ///
 /// # Errors
@@ -34,27 +37,43 @@ pub async fn recall(line: &Line, organization: OrganizationId, id: DeliveryId) -
     if found.status != DeadLetterStatus::Dead {
         return Err(RecallError::NotDead(found.status));
     }
-    let view = line.catalog.application(found.application).await?;
-    let destination = view.and_then(|view| view.destination(found.endpoint).cloned()).ok_or(RecallError::EndpointClosed)?;
-    if lifecycle::cancellation(destination.endpoint.state).is_some() {
+    for _ in 0..ROUNDS_MAX {
+        if let Some(recalled) = recall_once(line, &found).await? {
+            return Ok(recalled);
+        }
+        line.catalog.forget(found.application);
+    }
+    Err(RecallError::Store(StoreError::Conflict))
+}
+
+/// `None` if the configuration changed meanwhile.
+async fn recall_once(line: &Line, found: &DeadLetter) -> Result<Option<(DeadLetter, DeliveryId)>, RecallError> {
+    let view = line.catalog.application(found.application).await?.ok_or(RecallError::EndpointClosed)?;
+    let destination = view.destination(found.endpoint).ok_or(RecallError::EndpointClosed)?;
+    let endpoint = &destination.endpoint;
+    if lifecycle::cancellation(endpoint.state).is_some() {
         return Err(RecallError::EndpointClosed);
     }
     let now = line.ports.clock.now();
     let delivery = DeliveryId::from_uuid(line.ports.entropy.uuid(now));
-    let recall = Recall { organization, dead_letter: id, delivery, retry_schedule: destination.endpoint.retry_schedule, at: now };
+    let recall = Recall {
+        organization: found.organization,
+        dead_letter: found.id,
+        delivery,
+        retry_schedule: endpoint.retry_schedule,
+        placement: Placement::of(endpoint.ordering),
+        config_version: view.config_version,
+        at: now,
+    };
     match line.ports.deliveries.recall(recall).await? {
+        Recalled::ConfigChanged => Ok(None),
         Recalled::NotFound => Err(RecallError::NotFound),
         Recalled::NotDead(status) => Err(RecallError::NotDead(status)),
         Recalled::Requeued { dead_letter, due, priority } => {
-            line.wake_up.committed(vec![Committed {
-                organization,
-                application: dead_letter.application,
-                endpoint: dead_letter.endpoint,
-                priority,
-                max_concurrency: destination.endpoint.max_concurrency,
-                due,
-            }]);
-            Ok((dead_letter, delivery))
+            if let Some(due) = due {
+                line.wake_up.committed(vec![Committed { lane: destination.lane.clone(), priority, due }]);
+            }
+            Ok(Some((dead_letter, delivery)))
         }
     }
 }

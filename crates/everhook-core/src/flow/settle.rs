@@ -44,6 +44,7 @@ pub fn settle(line: &Line, ended: &Ended<'_>, report: Report) -> Settlement {
         delivery: flight.due.delivery,
         endpoint: flight.endpoint,
         replay_of: flight.due.replay_of,
+        ordered: flight.due.ordered,
         attempt: record(line, flight, executed_at, verdict, stage, report),
         stage,
         url: endpoint.target.written.clone(),
@@ -84,6 +85,7 @@ fn record(line: &Line, flight: &InFlight, executed_at: Timestamp, verdict: Verdi
             _ => None,
         },
         node: line.node.clone(),
+        breaker: flight.breaker,
     }
 }
 

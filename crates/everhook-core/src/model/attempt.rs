@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::time::Timestamp;
+use crate::{model::BreakerState, time::Timestamp};
 
 /// One request of a delivery, as it is recorded and shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub struct Attempt {
     pub next_retry_at: Option<Timestamp>,
     /// The node that made the request.
     pub node: String,
+    /// How the endpoint's breaker stood when its turn came.
+    pub breaker: BreakerState,
 }
 
 /// How an attempt ended.

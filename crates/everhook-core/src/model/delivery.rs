@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId, ScheduleVersion},
-    model::{Event, EventType, FailureCategory, Priority},
+    model::{BreakerState, Event, EventType, FailureCategory, Priority},
     time::Timestamp,
 };
 
@@ -49,6 +49,8 @@ pub enum Stage {
         /// When its turn comes.
         due_at: Timestamp,
     },
+    /// Behind another delivery in an ordered lane: it waits from the moment at which that one has ended.
+    Held,
     /// The endpoint answered 2xx.
     Delivered {
         /// When that was recorded.
@@ -143,6 +145,8 @@ pub struct Due {
     pub due_at: Timestamp,
     /// The delivery that this one does again.
     pub replay_of: Option<DeliveryId>,
+    /// Whether another may be held behind it.
+    pub ordered: bool,
 }
 
 /// A delivery whose turn has come: exactly one owner is about to attempt it, or is attempting it.
@@ -158,6 +162,8 @@ pub struct InFlight {
     pub application: ApplicationId,
     /// When it was taken from the lane.
     pub picked_at: Timestamp,
+    /// How the endpoint's breaker stood then.
+    pub breaker: BreakerState,
 }
 
 impl InFlight {

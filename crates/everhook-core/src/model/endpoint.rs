@@ -6,7 +6,7 @@ use url::Url;
 
 use crate::{
     ids::{ApplicationId, EndpointId, OrganizationId, ScheduleVersion, Uid},
-    model::{EventTypePattern, SealedSecrets},
+    model::{BreakerConfig, EventTypePattern, Ordering, RateLimit, SealedSecrets},
     time::Timestamp,
 };
 
@@ -47,6 +47,16 @@ pub struct Endpoint {
     pub timeout_growth_factor: f64,
     /// How many requests may be under way at once.
     pub max_concurrency: u32,
+    /// Which of its deliveries go one after the other.
+    pub ordering: Ordering,
+    /// How many requests may start in a time.
+    pub rate_limit: Option<RateLimit>,
+    /// When it is left alone because it fails.
+    pub breaker: BreakerConfig,
+    /// How fast what gathered during a pause is sent; `None` once that is done.
+    pub drain: Option<RateLimit>,
+    /// Since when nothing is sent to it, though its deliveries are made; `None` if it is not paused.
+    pub paused_at: Option<Timestamp>,
     /// Whether it gets events now.
     pub state: EndpointState,
     /// When it was made.

@@ -2,22 +2,32 @@
 
 mod api_key;
 mod attempt;
+mod breaker;
 mod dead_letter;
 mod delivery;
 mod endpoint;
 mod event;
+mod lane_policy;
+mod limits;
+mod ordering;
 mod page;
+mod rate_limit;
 mod retry_schedule;
 mod secret;
 mod tenancy;
 
 pub use api_key::{ApiKey, ApiKeyHash, Scope, Scopes};
 pub use attempt::{Attempt, AttemptStatus, FailureCategory, PhaseTimes, Report, Response, RetryAfter, Sent};
+pub use breaker::{BreakerConfig, BreakerFault, BreakerState, KeptBreaker, KeptStage, TripRule};
 pub use dead_letter::{DeadLetter, DeadLetterStatus};
 pub use delivery::{CancelCause, DeathCause, Delivery, Due, InFlight, Stage};
 pub use endpoint::{DisabledReason, Endpoint, EndpointState, PayloadStyle, SignatureStyle, Target};
 pub use event::{Event, EventType, EventTypePattern, Priority};
+pub use lane_policy::LanePolicy;
+pub use limits::OrganizationLimits;
+pub use ordering::{Ordering, OrderingMode, Placement};
 pub use page::{Cursor, Page, PageRequest};
+pub use rate_limit::{Period, RateLimit};
 pub use retry_schedule::{Backoff, Jitter, RetrySchedule, ScheduleName, Strategy};
 pub use secret::{InvalidSecret, SealedSecret, SealedSecrets, Secret, SigningKey};
 pub use tenancy::{Application, ApplicationKind, Organization};

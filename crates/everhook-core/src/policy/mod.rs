@@ -1,6 +1,8 @@
 //! Decisions, each a pure function of facts: no clock, no randomness, no I/O.
 
 pub mod address;
+pub mod breaker;
+pub mod bucket;
 pub mod headers;
 pub mod matching;
 pub mod outage;

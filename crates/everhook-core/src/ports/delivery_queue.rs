@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{
     ids::{ApplicationId, DeliveryId, EndpointId, OrganizationId, ScheduleVersion},
-    model::{Attempt, CancelCause, DeadLetter, DeadLetterStatus, DisabledReason, Due, EventType, Priority, Stage},
+    model::{Attempt, CancelCause, DeadLetter, DeadLetterStatus, DisabledReason, Due, EventType, Placement, Priority, Stage},
     ports::StoreError,
     time::Timestamp,
 };
@@ -34,14 +34,22 @@ pub trait DeliveryQueue: Send + Sync {
 
     /// Records attempts and moves their deliveries on, in one atomic write for all of them.
     ///
-    /// Everything that follows from a settlement is part of the write: the dead letter, its resolution, the endpoint's disabling, the alerts.
+    /// Everything that follows from a settlement is part of the write: the dead letter, its resolution, the endpoint's disabling, the alerts, and
+    /// the next delivery of its order, which waits from then on.
     /// The answers are in the order of `settlements`, which are shared because a write that failed is tried again with the same ones.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]: nothing was written, as far as is known; settling again is safe.
     async fn settle(&self, settlements: Arc<Vec<Settlement>>) -> Result<Vec<Settled>, StoreError>;
 
-    /// Cancels some of the deliveries that wait for an endpoint, oldest first, and says how many; fewer than the limit means that none are left.
+    /// Frees deliveries that are held behind nothing: their predecessors were cancelled, or the barrier that they waited behind has no open
+    /// delivery before it. Settling frees all others, so that most calls find nothing and write nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: nothing was written, as far as is known.
+    async fn free_heads(&self, at: Timestamp) -> Result<FreedHeads, StoreError>;
+
+    /// Cancels some of the deliveries that wait or are held for an endpoint, oldest first, and says how many; fewer than the limit means that none are left.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]: nothing was written, as far as is known.
@@ -116,6 +124,8 @@ pub struct Settlement {
     pub endpoint: EndpointId,
     /// The dead letter that the delivery brings back, if it does.
     pub replay_of: Option<DeliveryId>,
+    /// Whether another may be held behind it: if it ends, that one is freed.
+    pub ordered: bool,
     /// The attempt. Its number fences: it is recorded only if it is the delivery's next.
     pub attempt: Attempt,
     /// Where the delivery stands now.
@@ -129,12 +139,33 @@ pub struct Settlement {
 }
 
 /// What became of a settlement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Settled {
     /// It is durable.
-    Recorded,
+    Recorded {
+        /// The delivery that was held behind it and waits now.
+        freed: Option<Box<Freed>>,
+    },
     /// The delivery had moved on (cancelled, or the attempt was recorded before); nothing was written for it.
     Stale,
+}
+
+/// A delivery that was held and waits now.
+#[derive(Clone, Debug)]
+pub struct Freed {
+    /// Which of its lane's queues it waits in.
+    pub priority: Priority,
+    /// The delivery.
+    pub due: Due,
+}
+
+/// What was freed because nothing was before it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FreedHeads {
+    /// The deliveries. They wait, due at once.
+    pub deliveries: Vec<DeliveryId>,
+    /// The applications in which an endpoint's barrier was lifted: their configuration has changed.
+    pub applications: Vec<ApplicationId>,
 }
 
 /// Names an alert.
@@ -184,22 +215,28 @@ pub struct Recall {
     pub delivery: DeliveryId,
     /// The schedule version it keeps.
     pub retry_schedule: ScheduleVersion,
-    /// When: it is due at once.
+    /// Where it stands in its endpoint's order: at the tail.
+    pub placement: Placement,
+    /// The version of the application's configuration that the placement was read from.
+    pub config_version: i64,
+    /// When: it is due at once, unless it is held.
     pub at: Timestamp,
 }
 
 /// What became of a recall.
 #[derive(Clone, Debug)]
 pub enum Recalled {
-    /// A new delivery waits; the dead letter is `retrying`.
+    /// A new delivery waits or is held; the dead letter is `retrying`.
     Requeued {
         /// The dead letter as it stands now.
         dead_letter: DeadLetter,
-        /// The new delivery.
-        due: Due,
+        /// The new delivery, if it waits.
+        due: Option<Due>,
         /// The event's priority.
         priority: Priority,
     },
+    /// The application's configuration has changed: read it again. Nothing was written.
+    ConfigChanged,
     /// There is no such dead letter in this organization.
     NotFound,
     /// It is not `dead`, so there is nothing to bring back.

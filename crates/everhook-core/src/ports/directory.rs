@@ -6,7 +6,10 @@ use async_trait::async_trait;
 
 use crate::{
     ids::{ApiKeyId, ApplicationId, EndpointId, OrganizationId, Ref, ScheduleVersion},
-    model::{ApiKey, ApiKeyHash, Application, ApplicationKind, Endpoint, EventType, Organization, Page, PageRequest, RetrySchedule},
+    model::{
+        ApiKey, ApiKeyHash, Application, ApplicationKind, Endpoint, EventType, Organization, OrganizationLimits, Page, PageRequest,
+        RetrySchedule,
+    },
     ports::StoreError,
     time::Timestamp,
 };
@@ -49,7 +52,9 @@ pub trait Directory: Send + Sync {
     ) -> Result<Page<Endpoint>, StoreError>;
     /// Replaces an endpoint, and makes a new version of its application's configuration, if nobody changed it since `read_at`
     /// (its `updated_at` when it was read).
-    async fn update_endpoint(&self, endpoint: Endpoint, read_at: Timestamp) -> Result<Updated, StoreError>;
+    async fn update_endpoint(&self, endpoint: Endpoint, read_at: Timestamp) -> Result<EndpointUpdated, StoreError>;
+    /// Notes that an endpoint has sent what gathered during its pause: its rate is no longer held down.
+    async fn end_drain(&self, endpoint: EndpointId) -> Result<(), StoreError>;
 
     /// Finds or makes the version of a schedule that is equal to this one.
     async fn schedule_version(&self, schedule: &RetrySchedule) -> Result<ScheduleVersion, StoreError>;
@@ -101,6 +106,19 @@ pub enum Updated {
     Changed,
 }
 
+/// What became of a change to an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndpointUpdated {
+    /// It is durable.
+    Updated,
+    /// Its uid is taken.
+    UidTaken,
+    /// Somebody changed or removed it meanwhile: read it again.
+    Changed,
+    /// Its ordering was changed before, and deliveries of the mode before that are still open: it cannot be changed again yet.
+    OrderSettles,
+}
+
 /// An application and its endpoints, at one version of their configuration.
 #[derive(Clone, Debug)]
 pub struct ApplicationRow {
@@ -108,6 +126,8 @@ pub struct ApplicationRow {
     pub application: Application,
     /// Rises with every change to the application or one of its endpoints.
     pub config_version: i64,
+    /// What its organization may use.
+    pub limits: OrganizationLimits,
     /// All its endpoints, the disabled included, the deleted not.
     pub endpoints: Vec<Endpoint>,
 }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use crate::{
     ids::{DeliveryId, EndpointId, EventId, OrganizationId, ScheduleVersion},
-    model::Event,
+    model::{Event, Placement},
     ports::StoreError,
     time::Timestamp,
 };
@@ -42,7 +42,7 @@ pub struct NewEvent {
     pub key: KeyOrigin,
     /// The version of the application's configuration that its endpoints were matched with.
     pub config_version: i64,
-    /// One for each endpoint that matched. All wait, due at once.
+    /// One for each endpoint that matched. All wait, due at once, but those that are held behind another.
     pub deliveries: Vec<NewDelivery>,
 }
 
@@ -67,15 +67,19 @@ pub struct NewDelivery {
     pub endpoint: EndpointId,
     /// The schedule version it keeps.
     pub retry_schedule: ScheduleVersion,
+    /// Where it stands in its endpoint's order.
+    pub placement: Placement,
 }
 
 /// What became of one event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recorded {
     /// It is durable, and so are its deliveries.
     Accepted {
         /// Its place in the application.
         sequence_number: i64,
+        /// Those of its deliveries that do not wait yet, because another of their order is open.
+        held: Vec<DeliveryId>,
     },
     /// Its key was used before; this is the original.
     Duplicate {

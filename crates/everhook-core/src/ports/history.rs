@@ -109,6 +109,10 @@ pub struct DeliveryFilter {
 pub enum DeliveryStatus {
     /// Waiting for its first or a further attempt.
     Waiting,
+    /// Held behind another in an ordered lane.
+    Held,
+    /// Waiting or held.
+    Pending,
     /// Waiting after at least one failed attempt.
     WaitingAfterFailure,
     /// Delivered.

@@ -2,12 +2,14 @@
 //!
 //! A port's answer is an enum that names every outcome; `Err` means that *we* failed. One port call is atomic.
 
+mod breaker_store;
 mod clock;
 mod delivery_queue;
 mod directory;
 mod entropy;
 mod event_store;
 mod history;
+mod lanes;
 mod store_error;
 mod transport;
 mod vault;
@@ -15,14 +17,16 @@ mod wake_up;
 
 use std::sync::Arc;
 
+pub use breaker_store::{BreakerChange, BreakerKept, BreakerRow, BreakerStore, OpenPeriod};
 pub use clock::Clock;
 pub use delivery_queue::{
-    Alert, AlertId, CancelWaiting, DeliveryQueue, DueRead, DueRequest, LaneHead, Recall, Recalled, Settled, Settlement,
+    Alert, AlertId, CancelWaiting, DeliveryQueue, DueRead, DueRequest, Freed, FreedHeads, LaneHead, Recall, Recalled, Settled, Settlement,
 };
-pub use directory::{ApplicationRow, Created, Directory, EndpointFilter, NewOrganization, Updated};
+pub use directory::{ApplicationRow, Created, Directory, EndpointFilter, EndpointUpdated, NewOrganization, Updated};
 pub use entropy::Entropy;
 pub use event_store::{EventStore, KeyOrigin, NewDelivery, NewEvent, Recorded};
 pub use history::{DeadLetterFilter, DeliveryFilter, DeliveryStatus, Discarded, EventFilter, EventSummary, History, TimeRange};
+pub use lanes::{LaneReport, Lanes};
 pub use store_error::StoreError;
 pub use transport::{OutgoingHeader, OutgoingRequest, Transport};
 pub use vault::{Vault, VaultError};
@@ -35,6 +39,8 @@ pub struct Ports {
     pub events: Arc<dyn EventStore>,
     /// Where deliveries wait and are settled.
     pub deliveries: Arc<dyn DeliveryQueue>,
+    /// How breakers stand.
+    pub breakers: Arc<dyn BreakerStore>,
     /// Who owns what.
     pub directory: Arc<dyn Directory>,
     /// What happened.

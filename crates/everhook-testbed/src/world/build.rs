@@ -7,11 +7,11 @@ use everhook_core::{
     flow::publish::{Publication, PublishError, Published, publish},
     ids::{ApplicationId, EndpointId, ScheduleVersion},
     model::{
-        Endpoint, EndpointState, EventType, EventTypePattern, Jitter, PayloadStyle, Priority, RetrySchedule, ScheduleName, SealedSecrets,
-        SignatureStyle, SigningKey, Strategy, Target,
+        BreakerConfig, Endpoint, EndpointState, EventType, EventTypePattern, Jitter, Ordering, OrderingMode, PayloadStyle, Priority,
+        RateLimit, RetrySchedule, ScheduleName, SealedSecrets, SignatureStyle, SigningKey, Strategy, Target,
     },
     policy::presets,
-    ports::{Clock, Entropy, Updated},
+    ports::{Clock, EndpointUpdated, Entropy},
 };
 
 use super::World;
@@ -37,6 +37,9 @@ pub struct EndpointBuilder<'a> {
     first: Vec<Answer>,
     then: Answer,
     max_concurrency: u32,
+    ordering: OrderingMode,
+    rate_limit: Option<RateLimit>,
+    breaker: BreakerConfig,
 }
 
 impl World {
@@ -51,6 +54,9 @@ impl World {
             first: Vec::new(),
             then: Answer::Status(200),
             max_concurrency: 5,
+            ordering: OrderingMode::None,
+            rate_limit: None,
+            breaker: BreakerConfig::window(),
         }
     }
 
@@ -76,13 +82,19 @@ impl World {
 
     /// Changes an endpoint's state, as its owner would.
     pub async fn set_state(&self, receiver: &Receiver, state: EndpointState) {
+        self.change(receiver, |endpoint| endpoint.state = state).await;
+    }
+
+    /// Changes an endpoint, as its owner would.
+    pub async fn change(&self, receiver: &Receiver, edit: impl FnOnce(&mut Endpoint)) {
         let line = self.line();
         let found = line.ports.directory.endpoint(self.organization, &everhook_core::ids::Ref::Id(receiver.id)).await;
-        let endpoint = found.expect("the store answers").expect("the endpoint exists");
+        let mut endpoint = found.expect("the store answers").expect("the endpoint exists");
         let read_at = endpoint.updated_at;
-        let changed = Endpoint { state, updated_at: self.clock.now() + Duration::from_micros(1), ..endpoint };
-        let updated = line.ports.directory.update_endpoint(changed, read_at).await.expect("the store answers");
-        assert_eq!(updated, Updated::Updated);
+        edit(&mut endpoint);
+        endpoint.updated_at = (self.clock.now() + Duration::from_micros(1)).max(read_at + Duration::from_micros(1));
+        let updated = line.ports.directory.update_endpoint(endpoint, read_at).await.expect("the store answers");
+        assert_eq!(updated, EndpointUpdated::Updated);
         line.catalog.forget(receiver.application);
         line.wake_up.changed(receiver.application, receiver.id);
     }
@@ -139,9 +151,27 @@ impl EndpointBuilder<'_> {
         self
     }
 
+    /// Keeps this order.
+    pub fn in_order(mut self, mode: OrderingMode) -> Self {
+        self.ordering = mode;
+        self
+    }
+
+    /// Gets no more than this.
+    pub fn limited_to(mut self, rate_limit: RateLimit) -> Self {
+        self.rate_limit = Some(rate_limit);
+        self
+    }
+
+    /// Is never left alone because it fails.
+    pub fn without_breaker(mut self) -> Self {
+        self.breaker.enabled = false;
+        self
+    }
+
     /// Makes it.
     pub async fn create(self) -> Receiver {
-        let Self { world, application, event_types, schedule, first, then, max_concurrency } = self;
+        let Self { world, application, event_types, schedule, first, then, max_concurrency, ordering, rate_limit, breaker } = self;
         world.endpoints_made += 1;
         let url = format!("https://receiver-{}.example/hook", world.endpoints_made);
         world.network.script(&url, first, then);
@@ -169,6 +199,11 @@ impl EndpointBuilder<'_> {
             timeout: None,
             timeout_growth_factor: 1.0,
             max_concurrency,
+            ordering: Ordering { mode: ordering, barrier: None },
+            rate_limit,
+            breaker,
+            drain: None,
+            paused_at: None,
             state: EndpointState::Enabled,
             created_at: now,
             updated_at: now,

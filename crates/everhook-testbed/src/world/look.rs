@@ -5,7 +5,7 @@ use std::time::Duration;
 use everhook_core::{
     ids::EventId,
     model::{DeadLetter, Delivery, PageRequest, Stage},
-    ports::{DeadLetterFilter, DeliveryFilter},
+    ports::{DeadLetterFilter, DeliveryFilter, EventFilter},
 };
 
 use super::{BEGINNING, Receiver, World};
@@ -55,6 +55,13 @@ impl World {
         rows
     }
 
+    /// The types of the operational events that were told, oldest first.
+    pub async fn operational_types(&self) -> Vec<String> {
+        let filter = EventFilter { application: Some(self.operational), ..EventFilter::default() };
+        let page = self.line().ports.history.events(self.organization, filter, ALL_ROWS).await;
+        page.expect("the store answers").rows.iter().rev().map(|event| event.event_type.to_string()).collect()
+    }
+
     /// The promise: everything accepted has ended, what counts as delivered was answered with a 2xx, and no attempt was recorded twice or past
     /// its schedule. Scenarios that are over call this.
     pub async fn assert_promises(&self, accepted: &[EventId]) {
@@ -69,6 +76,7 @@ impl World {
                 let successes = arrivals.iter().filter(answered_well).count();
                 match delivery.stage {
                     Stage::Waiting { due_at } => panic!("delivery {id} still waits for {due_at}"),
+                    Stage::Held => panic!("delivery {id} is still held"),
                     Stage::Delivered { .. } => assert!(successes > 0, "delivery {id} counts as delivered and never was"),
                     Stage::Dead { .. } | Stage::Cancelled { .. } => {}
                 }
@@ -91,6 +99,7 @@ impl World {
 fn in_words(delivery: &Delivery) -> String {
     match delivery.stage {
         Stage::Waiting { .. } => "waiting".to_owned(),
+        Stage::Held => "held".to_owned(),
         Stage::Delivered { .. } => "delivered".to_owned(),
         Stage::Dead { cause, .. } => format!("dead: {}", cause.as_str()),
         Stage::Cancelled { cause, .. } => format!("cancelled: {}", cause.as_str()),

@@ -3,6 +3,8 @@
 mod crashes;
 mod endpoints;
 mod every_fault;
+mod flow;
 mod lanes;
+mod order;
 mod publishing;
 mod retries;

@@ -89,6 +89,7 @@ impl DeliveryOut {
         let schedule = api.line.catalog.schedule(delivery.retry_schedule).await?;
         let (status, next_attempt_at, ended_at) = match delivery.stage {
             Stage::Waiting { due_at } => ("waiting", Some(due_at), None),
+            Stage::Held => ("held", None, None),
             Stage::Delivered { at } => ("delivered", None, Some(at)),
             Stage::Dead { at, .. } => ("dead", None, Some(at)),
             Stage::Cancelled { at, .. } => ("cancelled", None, Some(at)),
@@ -266,7 +267,9 @@ pub fn read_category(text: &str) -> Result<FailureCategory, String> {
 /// Our words for statuses, and those that users know from elsewhere.
 fn read_status(text: &str) -> Result<DeliveryStatus, String> {
     match text {
-        "waiting" | "pending" => Ok(DeliveryStatus::Waiting),
+        "waiting" => Ok(DeliveryStatus::Waiting),
+        "held" => Ok(DeliveryStatus::Held),
+        "pending" => Ok(DeliveryStatus::Pending),
         "failed" => Ok(DeliveryStatus::WaitingAfterFailure),
         "delivered" | "success" | "completed" => Ok(DeliveryStatus::Delivered),
         "dead" | "exhausted" | "dead_letter" => Ok(DeliveryStatus::Dead),

@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{ApplicationId, OrganizationId, Ref, Uid},
-    model::{Application, ApplicationKind, Page, PageRequest},
+    model::{Application, ApplicationKind, OrganizationLimits, Page, PageRequest},
     ports::{ApplicationRow, Created, Updated},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -100,7 +100,7 @@ pub(super) fn read_row(connection: &Connection, id: ApplicationId) -> Outcome<Op
     let found = statement.query_row([id.key()], |row| Ok((of_row(row)?, row.get("config_version")?))).optional()?;
     let Some((application, config_version)) = found else { return Ok(None) };
     let endpoints = endpoints::of_application(&snapshot, id)?;
-    Ok(Some(ApplicationRow { application, config_version, endpoints }))
+    Ok(Some(ApplicationRow { application, config_version, limits: OrganizationLimits::default(), endpoints }))
 }
 
 /// Asked inside the write, so that the answer still holds at its end.

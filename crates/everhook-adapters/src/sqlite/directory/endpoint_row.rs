@@ -1,20 +1,26 @@
 //! An endpoint, as its columns hold it.
 
+use std::num::NonZeroU32;
+
 use everhook_core::{
     ids::{ScheduleVersion, Uid},
-    model::{DisabledReason, Endpoint, EndpointState, EventTypePattern, PayloadStyle, SealedSecret, SealedSecrets, SignatureStyle, Target},
+    model::{
+        DisabledReason, Endpoint, EndpointState, EventTypePattern, Ordering, OrderingMode, PayloadStyle, RateLimit, SealedSecret,
+        SealedSecrets, SignatureStyle, Target,
+    },
     time::Timestamp,
 };
 use rusqlite::{Row, Statement, ToSql};
 use url::Url;
 
 use super::super::{
+    breaker_json,
     fault::Outcome,
     rows::{Columns, Key, micros, unreadable},
 };
 
 /// How many columns an endpoint has; the statements that insert and update one number them alike.
-pub(super) const COLUMNS: usize = 25;
+pub(super) const COLUMNS: usize = 31;
 
 /// Binds an endpoint's columns, in the order of `insert_endpoint.sql`.
 pub(super) fn bind(statement: &mut Statement<'_>, endpoint: &Endpoint) -> Outcome<()> {
@@ -46,6 +52,12 @@ pub(super) fn bind(statement: &mut Statement<'_>, endpoint: &Endpoint) -> Outcom
         &state.deleted_at,
         &endpoint.created_at.as_micros(),
         &endpoint.updated_at.as_micros(),
+        &endpoint.ordering.mode.as_str(),
+        &endpoint.rate_limit.map(|limit| limit.requests.get()),
+        &endpoint.rate_limit.map(|limit| limit.burst.get()),
+        &breaker_json::write(&endpoint.breaker),
+        &endpoint.paused_at.map(Timestamp::as_micros),
+        &endpoint.drain.map(|limit| limit.requests.get()),
     ];
     for (number, column) in (1..).zip(columns) {
         statement.raw_bind_parameter(number, column)?;
@@ -73,6 +85,14 @@ pub(super) fn of_row(row: &Row<'_>) -> rusqlite::Result<Endpoint> {
         timeout: row.duration_opt("timeout")?,
         timeout_growth_factor: row.get("timeout_growth_factor")?,
         max_concurrency: row.get("max_concurrency")?,
+        ordering: Ordering {
+            mode: row.spelled("ordering", |name: String| OrderingMode::parse(&name))?,
+            barrier: row.get("order_barrier")?,
+        },
+        rate_limit: read_rate_limit(row)?,
+        breaker: row.spelled("circuit_breaker", |json: String| breaker_json::read(&json))?,
+        drain: row.spelled_opt("drain_per_second", NonZeroU32::new)?.map(|requests| RateLimit::per_second(requests, None)),
+        paused_at: row.instant_opt("paused_at")?,
         state: read_state(row)?,
         created_at: row.instant("created_at")?,
         updated_at: row.instant("updated_at")?,
@@ -110,6 +130,12 @@ fn read_state(row: &Row<'_>) -> rusqlite::Result<EndpointState> {
         "deleted" => Ok(EndpointState::Deleted { at: row.instant("deleted_at")? }),
         _ => Err(unreadable("state")),
     }
+}
+
+fn read_rate_limit(row: &Row<'_>) -> rusqlite::Result<Option<RateLimit>> {
+    let requests = row.spelled_opt("rate_limit_per_minute", NonZeroU32::new)?;
+    let burst = row.spelled_opt("rate_limit_burst", NonZeroU32::new)?;
+    Ok(requests.map(|requests| RateLimit::per_minute(requests, burst)))
 }
 
 fn read_secrets(row: &Row<'_>) -> rusqlite::Result<SealedSecrets> {

@@ -3,7 +3,7 @@
 use everhook_core::{
     ids::{ApplicationId, EndpointId, OrganizationId, Ref},
     model::{Endpoint, EndpointState, EventType, Page, PageRequest},
-    ports::{Created, EndpointFilter, Updated},
+    ports::{Created, EndpointFilter, EndpointUpdated},
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, params};
@@ -11,8 +11,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{
     super::{
         fault::Outcome,
+        ordering,
         page::{Between, List, rows_wanted},
-        rows::Key,
+        rows::{Columns, Key},
         transaction::Tx,
     },
     endpoint_row::{self, of_row},
@@ -20,6 +21,7 @@ use super::{
 
 const INSERT: &str = include_str!("../queries/insert_endpoint.sql");
 const UPDATE: &str = include_str!("../queries/update_endpoint.sql");
+const END_DRAIN: &str = include_str!("../queries/end_drain.sql");
 const BY_ID: &str = include_str!("../queries/endpoint_by_id.sql");
 const BY_UID: &str = include_str!("../queries/endpoint_by_uid.sql");
 const OF_APPLICATION: &str = include_str!("../queries/endpoints_of_application.sql");
@@ -69,18 +71,29 @@ pub(super) fn of_application(connection: &Connection, application: ApplicationId
     Ok(statement.query_map([application.key()], of_row)?.collect::<Result<_, _>>()?)
 }
 
-pub(super) fn update(tx: &mut Tx<'_>, endpoint: &Endpoint, read_at: Timestamp) -> Outcome<Updated> {
+pub(super) fn update(tx: &mut Tx<'_>, endpoint: &Endpoint, read_at: Timestamp) -> Outcome<EndpointUpdated> {
     if uid_is_taken(tx, endpoint)? {
-        return Ok(Updated::UidTaken);
+        return Ok(EndpointUpdated::UidTaken);
+    }
+    if !ordering::change_mode(tx, endpoint)? {
+        return Ok(EndpointUpdated::OrderSettles);
     }
     let mut update = tx.prepare(UPDATE)?;
     endpoint_row::bind(&mut update, endpoint)?;
     update.raw_bind_parameter(endpoint_row::COLUMNS + 1, read_at.as_micros())?;
     if update.raw_execute()? == 0 {
-        return Ok(Updated::Changed);
+        return Ok(EndpointUpdated::Changed);
     }
     tx.bump_config(endpoint.application)?;
-    Ok(Updated::Updated)
+    Ok(EndpointUpdated::Updated)
+}
+
+pub(super) fn end_drain(tx: &mut Tx<'_>, endpoint: EndpointId) -> Outcome<()> {
+    let application = tx.prepare(END_DRAIN)?.query_row([endpoint.key()], |row| row.id("application_id")).optional()?;
+    match application {
+        Some(application) => tx.bump_config(application),
+        None => Ok(()),
+    }
 }
 
 /// Asked inside the write, so that the answer still holds at its end. A deleted endpoint holds no uid and contends for none.

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::{ApiKeyId, ApplicationId, EndpointId, OrganizationId, Ref, ScheduleVersion},
     model::{ApiKey, ApiKeyHash, Application, ApplicationKind, Endpoint, Organization, Page, PageRequest, RetrySchedule},
-    ports::{ApplicationRow, Created, Directory, EndpointFilter, NewOrganization, StoreError, Updated},
+    ports::{ApplicationRow, Created, Directory, EndpointFilter, EndpointUpdated, NewOrganization, StoreError, Updated},
     time::Timestamp,
 };
 
@@ -79,8 +79,12 @@ impl Directory for SqliteStore {
         self.read(move |connection| endpoints::list(connection, organization, &filter, page)).await
     }
 
-    async fn update_endpoint(&self, endpoint: Endpoint, read_at: Timestamp) -> Result<Updated, StoreError> {
+    async fn update_endpoint(&self, endpoint: Endpoint, read_at: Timestamp) -> Result<EndpointUpdated, StoreError> {
         self.write(2, move |tx| endpoints::update(tx, &endpoint, read_at)).await
+    }
+
+    async fn end_drain(&self, endpoint: EndpointId) -> Result<(), StoreError> {
+        self.write(2, move |tx| endpoints::end_drain(tx, endpoint)).await
     }
 
     async fn schedule_version(&self, schedule: &RetrySchedule) -> Result<ScheduleVersion, StoreError> {

@@ -10,7 +10,7 @@ use super::super::{
     fault::Outcome,
     response_headers,
     rows::{Columns, Key, duration},
-    spelling::{read_attempt_status, read_category},
+    spelling::{read_attempt_status, read_breaker, read_category},
 };
 
 const OF_DELIVERY: &str = include_str!("../queries/attempts_of_delivery.sql");
@@ -39,6 +39,7 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<Attempt> {
         executed_at: row.instant("executed_at")?,
         next_retry_at: row.instant_opt("next_retry_at")?,
         node: row.get("node")?,
+        breaker: row.spelled("breaker", read_breaker)?,
     })
 }
 

@@ -12,7 +12,7 @@ use super::{
         fault::Outcome,
         page::{Between, List, bounds, is_backward, rows_wanted},
         rows::{Columns, Key},
-        spelling::{CANCELLED, DEAD, DELIVERED, WAITING, read_category, read_priority, read_stage},
+        spelling::{CANCELLED, DEAD, DELIVERED, HELD, WAITING, read_category, read_priority, read_stage},
     },
     attempts,
 };
@@ -64,7 +64,7 @@ struct Search<'s> {
 impl Search<'_> {
     fn read(&self, list: List, endpoint: Option<EndpointId>, between: Between) -> Outcome<Vec<Delivery>> {
         let filter = self.filter;
-        let (stage, attempts_min) = stage_filter(filter.status);
+        let (stage, or_stage, attempts_min) = stage_filter(filter.status);
         let (from, to) = bounds(filter.made);
         let parameters = params![
             self.organization.key(),
@@ -79,7 +79,8 @@ impl Search<'_> {
             attempts_min,
             filter.category.map(FailureCategory::as_str),
             from,
-            to
+            to,
+            or_stage
         ];
         list.read(self.connection, self.page, parameters, of_row)
     }
@@ -112,15 +113,18 @@ impl Search<'_> {
     }
 }
 
-/// A status as the stage and the fewest attempts that it means.
-fn stage_filter(status: Option<DeliveryStatus>) -> (Option<i64>, u32) {
+/// A status as the one or two stages and the fewest attempts that it means.
+fn stage_filter(status: Option<DeliveryStatus>) -> (Option<i64>, Option<i64>, u32) {
+    let one = |stage| (Some(stage), Some(stage), 0);
     match status {
-        None => (None, 0),
-        Some(DeliveryStatus::Waiting) => (Some(WAITING), 0),
-        Some(DeliveryStatus::WaitingAfterFailure) => (Some(WAITING), 1),
-        Some(DeliveryStatus::Delivered) => (Some(DELIVERED), 0),
-        Some(DeliveryStatus::Dead) => (Some(DEAD), 0),
-        Some(DeliveryStatus::Cancelled) => (Some(CANCELLED), 0),
+        None => (None, None, 0),
+        Some(DeliveryStatus::Pending) => (Some(WAITING), Some(HELD), 0),
+        Some(DeliveryStatus::Held) => one(HELD),
+        Some(DeliveryStatus::Waiting) => one(WAITING),
+        Some(DeliveryStatus::WaitingAfterFailure) => (Some(WAITING), Some(WAITING), 1),
+        Some(DeliveryStatus::Delivered) => one(DELIVERED),
+        Some(DeliveryStatus::Dead) => one(DEAD),
+        Some(DeliveryStatus::Cancelled) => one(CANCELLED),
     }
 }
 

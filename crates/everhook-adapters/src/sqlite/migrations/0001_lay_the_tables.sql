@@ -65,17 +65,32 @@ CREATE TABLE endpoints (
     timeout INTEGER,
     timeout_growth_factor REAL NOT NULL,
     max_concurrency INTEGER NOT NULL,
+    ordering TEXT NOT NULL CHECK (ordering IN ('none', 'per_event_type', 'strict')),
+    rate_limit_per_minute INTEGER,
+    rate_limit_burst INTEGER,
+    -- JSON.
+    circuit_breaker TEXT NOT NULL,
+    paused_at INTEGER,
+    -- How fast what gathered during a pause is sent.
+    drain_per_second INTEGER,
     state TEXT NOT NULL CHECK (state IN ('enabled', 'disabled', 'deleted')),
     disabled_at INTEGER,
     disabled_reason TEXT CHECK (disabled_reason IN ('by_owner', 'gone')),
     deleted_at INTEGER,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
+    -- What deliveries name it by: one or two bytes in a row and its two index entries, where the id would take sixteen. Never given again.
+    lane INTEGER NOT NULL,
+    -- Deliveries of this position or a later one wait until those made before the ordering was changed have ended.
+    order_barrier INTEGER,
+    CHECK ((rate_limit_per_minute IS NULL) = (rate_limit_burst IS NULL)),
     CHECK ((previous_secret IS NULL) = (previous_secret_until IS NULL)),
     CHECK ((state = 'disabled') = (disabled_at IS NOT NULL) AND (state = 'disabled') = (disabled_reason IS NOT NULL)),
     CHECK ((state = 'deleted') = (deleted_at IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 
+CREATE UNIQUE INDEX endpoints_by_lane ON endpoints (lane);
+CREATE INDEX endpoints_with_barrier ON endpoints (lane) WHERE order_barrier IS NOT NULL;
 CREATE INDEX endpoints_by_organization ON endpoints (organization_id, id);
 CREATE INDEX endpoints_by_application ON endpoints (application_id, id);
 -- A deleted endpoint's name can be given again.
@@ -110,17 +125,23 @@ CREATE TABLE events (
     first_delivery_id BLOB,
     last_delivery_id BLOB,
     created_at INTEGER NOT NULL,
+    -- Where its data is.
+    payload INTEGER NOT NULL,
     CHECK ((deliveries = 0) = (first_delivery_id IS NULL) AND (deliveries = 0) = (last_delivery_id IS NULL))
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX events_by_organization ON events (organization_id, id);
 
+-- The one hot table with a rowid: its leaves hold rows up to a whole page, and a new row is appended without rearranging its neighbors. In a
+-- table without, a row of more than a quarter of a page goes to pages of its own.
 CREATE TABLE payloads (
-    event_id BLOB PRIMARY KEY,
+    number INTEGER PRIMARY KEY,
+    -- Whose it is. Compared by every read: the number of a payload that was deleted may be given again.
+    event_id BLOB NOT NULL,
     -- 0: as published. 1: compressed with zstd.
     encoding INTEGER NOT NULL CHECK (encoding IN (0, 1)),
     body BLOB NOT NULL
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 -- Only keys that a publisher gave: ours are the events' own ids.
 CREATE TABLE idempotency_keys (
@@ -136,10 +157,10 @@ CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
 CREATE TABLE deliveries (
     id BLOB PRIMARY KEY CHECK (length(id) = 16),
     event_id BLOB NOT NULL,
-    endpoint_id BLOB NOT NULL,
+    lane INTEGER NOT NULL,
     priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 2),
     retry_schedule INTEGER NOT NULL,
-    -- 0 waiting, 1 delivered, 2 dead, 3 cancelled.
+    -- 0 waiting, 1 delivered, 2 dead, 3 cancelled, 4 held.
     stage INTEGER NOT NULL,
     due_at INTEGER,
     ended_at INTEGER,
@@ -149,17 +170,24 @@ CREATE TABLE deliveries (
     -- The dead letter that this delivery brings back.
     replay_of BLOB,
     created_at INTEGER NOT NULL,
+    -- Of those with one key that are open, the one with the lowest position waits and the others are held. Most deliveries have none.
+    order_key TEXT,
+    order_position INTEGER,
+    CHECK ((order_key IS NULL) = (order_position IS NULL)),
     CHECK (CASE stage
         WHEN 0 THEN due_at IS NOT NULL AND ended_at IS NULL AND cause IS NULL
         WHEN 1 THEN due_at IS NULL AND ended_at IS NOT NULL AND cause IS NULL AND attempts > 0
         WHEN 2 THEN due_at IS NULL AND ended_at IS NOT NULL AND attempts > 0
             AND cause IN ('retries_exhausted', 'given_up', 'gone', 'tls_failed')
         WHEN 3 THEN due_at IS NULL AND ended_at IS NOT NULL AND cause IN ('endpoint_disabled', 'endpoint_deleted')
+        WHEN 4 THEN due_at IS NULL AND ended_at IS NULL AND cause IS NULL AND attempts = 0 AND order_key IS NOT NULL
         ELSE 0 END)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX waiting_by_lane ON deliveries (endpoint_id, priority, due_at, id) WHERE stage = 0;
-CREATE INDEX deliveries_by_endpoint ON deliveries (endpoint_id, id);
+CREATE INDEX waiting_by_lane ON deliveries (lane, priority, due_at, id) WHERE stage = 0;
+CREATE INDEX deliveries_by_lane ON deliveries (lane, id);
+-- Only those that have an order pay for it, and only while they are open.
+CREATE INDEX open_in_order ON deliveries (lane, order_key, order_position) WHERE order_position IS NOT NULL AND stage IN (0, 4);
 CREATE INDEX replays_by_event ON deliveries (event_id, id) WHERE replay_of IS NOT NULL;
 
 -- Deliveries of a large event that are still to be made: one row a commit, deleted by it.
@@ -170,6 +198,12 @@ CREATE TABLE unfinished_fanouts (
     deliveries BLOB NOT NULL,
     PRIMARY KEY (event_id, step)
 ) STRICT, WITHOUT ROWID;
+
+-- Who made attempts. One row a node, so that an attempt names it in a byte.
+CREATE TABLE nodes (
+    number INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE
+) STRICT;
 
 CREATE TABLE attempts (
     delivery_id BLOB NOT NULL,
@@ -189,10 +223,13 @@ CREATE TABLE attempts (
     tls INTEGER,
     first_byte INTEGER,
     scheduled_at INTEGER NOT NULL,
-    picked_at INTEGER NOT NULL,
-    executed_at INTEGER NOT NULL,
+    -- How long after `scheduled_at`: most are short, and a short length takes half the bytes of an instant.
+    picked_after INTEGER NOT NULL,
+    executed_after INTEGER NOT NULL,
     next_retry_at INTEGER,
-    node TEXT NOT NULL,
+    node INTEGER NOT NULL,
+    -- How the endpoint's breaker stood: 0 closed, 1 half-open, 2 open.
+    breaker INTEGER NOT NULL CHECK (breaker BETWEEN 0 AND 2),
     PRIMARY KEY (delivery_id, number),
     CHECK ((status = 0) = (failure_category IS NULL)),
     CHECK ((response_status IS NULL) = (response_headers IS NULL) AND (response_status IS NULL) = (response_body_sample IS NULL))
@@ -228,4 +265,24 @@ CREATE TABLE pending_alerts (
     organization_id BLOB NOT NULL,
     event_type TEXT NOT NULL,
     data BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- How breakers stand that were ever other than closed.
+CREATE TABLE circuit_breakers (
+    endpoint_id BLOB PRIMARY KEY CHECK (length(endpoint_id) = 16),
+    -- Rises by one with each change: whoever knows an older one does not write.
+    revision INTEGER NOT NULL,
+    stage TEXT NOT NULL CHECK (stage IN ('closed', 'forced_closed', 'open', 'forced_open', 'half_open')),
+    until INTEGER,
+    since INTEGER NOT NULL,
+    failed_recoveries INTEGER NOT NULL,
+    CHECK (CASE stage WHEN 'open' THEN until IS NOT NULL WHEN 'forced_open' THEN 1 WHEN 'forced_closed' THEN 1 ELSE until IS NULL END)
+) STRICT, WITHOUT ROWID;
+
+-- The times in which a breaker let nothing through but probes.
+CREATE TABLE open_periods (
+    endpoint_id BLOB NOT NULL,
+    opened_at INTEGER NOT NULL,
+    closed_at INTEGER,
+    PRIMARY KEY (endpoint_id, opened_at)
 ) STRICT, WITHOUT ROWID;

@@ -1,7 +1,8 @@
 -- Which endpoints does an organization have between two ids, by application, state and the events that they get, newest first?
 -- Index: endpoints_by_organization. Lock: none, a snapshot.
 SELECT id, organization_id, application_id, uid, name, description, url, event_types, secret, previous_secret, previous_secret_until,
-    signature_style, payload_style, headers, metadata, retry_schedule, timeout, timeout_growth_factor, max_concurrency, state,
+    signature_style, payload_style, headers, metadata, retry_schedule, timeout, timeout_growth_factor, max_concurrency, ordering, order_barrier, rate_limit_per_minute, rate_limit_burst, circuit_breaker, paused_at, drain_per_second,
+    state,
     disabled_at, disabled_reason, deleted_at, created_at, updated_at
 FROM endpoints
 WHERE organization_id = ?1 AND id > ?2 AND id < ?3 AND state <> 'deleted'

@@ -2,5 +2,5 @@
 -- Index: the primary keys. Lock: none, a snapshot.
 SELECT e.id, e.application_id, e.event_type, e.timestamp, e.idempotency_key, e.source, e.priority, e.sequence_number, e.traceparent,
     e.deliveries, e.created_at, p.encoding, p.body
-FROM events e JOIN payloads p ON p.event_id = e.id
+FROM events e JOIN payloads p ON p.number = e.payload AND p.event_id = e.id
 WHERE e.organization_id = ?1 AND e.id = ?2;

@@ -18,11 +18,11 @@ use crate::{
     flow::Line,
     ids::{ApplicationId, EndpointId, OrganizationId, Ref, ScheduleVersion, Uid},
     model::{
-        ApplicationKind, DisabledReason, Endpoint, EndpointState, PayloadStyle, RetrySchedule, SealedSecrets, Secret, SignatureStyle,
-        Target,
+        ApplicationKind, BreakerConfig, DisabledReason, Endpoint, EndpointState, Ordering, PayloadStyle, RetrySchedule, SealedSecrets,
+        Secret, SignatureStyle, Target,
     },
     policy::{presets, target::TargetRules},
-    ports::{Created, StoreError, Updated},
+    ports::{Created, EndpointUpdated, StoreError},
     signing,
     time::Timestamp,
 };
@@ -142,12 +142,16 @@ async fn update(
         edit(&mut endpoint, now)?;
         endpoint.updated_at = now;
         match line.ports.directory.update_endpoint(endpoint.clone(), read_at).await? {
-            Updated::Updated => {
+            EndpointUpdated::Updated => {
                 tell(line, &endpoint);
                 return Ok(endpoint);
             }
-            Updated::UidTaken | Updated::NameTaken => return Err(uid_taken(&endpoint)),
-            Updated::Changed => endpoint = find(line, endpoint.organization, &Ref::Id(endpoint.id)).await?,
+            EndpointUpdated::UidTaken => return Err(uid_taken(&endpoint)),
+            EndpointUpdated::OrderSettles => {
+                let why = "`ordering` was changed before, and deliveries made until then are still open: try again when they have ended";
+                return Err(Refusal::Conflict(why.to_owned()));
+            }
+            EndpointUpdated::Changed => endpoint = find(line, endpoint.organization, &Ref::Id(endpoint.id)).await?,
         }
     }
     Err(Refusal::Conflict("the endpoint is being changed by others: try again".to_owned()))
@@ -173,6 +177,11 @@ fn blank(id: EndpointId, organization: OrganizationId, application: ApplicationI
         timeout: None,
         timeout_growth_factor: 1.0,
         max_concurrency: CONCURRENCY_DEFAULT,
+        ordering: Ordering::default(),
+        rate_limit: None,
+        breaker: BreakerConfig::window(),
+        drain: None,
+        paused_at: None,
         state: EndpointState::Enabled,
         created_at: now,
         updated_at: now,

@@ -1,0 +1,225 @@
+//! Deliveries that go one after the other: placed when they are made, freed when the one before them has ended.
+//!
+//! Of the open deliveries of one key, the one with the lowest position waits; the others are held. A barrier holds all that were made since the
+//! endpoint's ordering was changed, until what was open then has ended.
+
+use everhook_core::{
+    ids::{DeliveryId, EndpointId, EventId, ScheduleVersion},
+    lifecycle,
+    model::{Due, EventType, OrderingMode, Placement, Priority},
+    ports::{Freed, FreedHeads, NewDelivery},
+    time::Timestamp,
+};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{
+    fault::Outcome,
+    rows::{Columns, Key},
+    spelling::{HELD, priority_number, read_priority, stage_columns},
+    transaction::Tx,
+};
+
+const ORDER_OF_ENDPOINT: &str = include_str!("queries/order_of_endpoint.sql");
+const RAISE_BARRIER: &str = include_str!("queries/raise_barrier.sql");
+const LIFT_BARRIER: &str = include_str!("queries/lift_barrier.sql");
+const LANES_WITH_BARRIER: &str = include_str!("queries/lanes_with_barrier.sql");
+const OPEN_IN_LANE: &str = include_str!("queries/open_in_lane.sql");
+const OPEN_OF_KEY: &str = include_str!("queries/open_of_key.sql");
+const INSERT: &str = include_str!("queries/insert_ordered_delivery.sql");
+const ORDER_OF_DELIVERY: &str = include_str!("queries/order_of_delivery.sql");
+const FIRST_OF_KEY: &str = include_str!("queries/first_of_key.sql");
+const FREE: &str = include_str!("queries/free_delivery.sql");
+const NEXT_KEY: &str = include_str!("queries/next_key_in_order.sql");
+
+/// How many keys and barriers one look frees. The rest is found by the next.
+pub(super) const FREED_MAX: usize = 1_000;
+
+/// A delivery that has an order, about to be made.
+pub(super) struct Ordered<'a> {
+    pub(super) event: EventId,
+    pub(super) event_type: &'a EventType,
+    pub(super) delivery: &'a NewDelivery,
+    pub(super) priority: Priority,
+    pub(super) replay_of: Option<DeliveryId>,
+    pub(super) at: Timestamp,
+    /// Its place among all deliveries of the application.
+    pub(super) position: i64,
+}
+
+/// Whether a delivery has an order, or waits behind a barrier.
+pub(super) fn is_ordered(placement: Placement) -> bool {
+    placement.mode != OrderingMode::None || placement.behind_barrier
+}
+
+/// Makes a delivery that has an order, and says whether it is held.
+pub(super) fn place(tx: &mut Tx<'_>, new: &Ordered<'_>) -> Outcome<bool> {
+    let delivery = new.delivery;
+    let lane = tx.lane_of(delivery.endpoint)?;
+    let key = delivery.placement.key(new.event_type, delivery.id);
+    let is_behind = delivery.placement.behind_barrier || tx.prepare(OPEN_OF_KEY)?.query_row(params![lane, key], |row| row.get(0))?;
+    let stage = stage_columns(lifecycle::made(is_behind, new.at));
+    tx.prepare(INSERT)?.execute(params![
+        delivery.id.key(),
+        new.event.key(),
+        lane,
+        priority_number(new.priority),
+        delivery.retry_schedule.0,
+        stage.stage,
+        stage.due_at,
+        new.replay_of.as_ref().map(DeliveryId::key),
+        new.at.as_micros(),
+        key,
+        new.position,
+    ])?;
+    Ok(is_behind)
+}
+
+/// Frees what was held behind a delivery that has ended.
+pub(super) fn free_next(tx: &Tx<'_>, ended: DeliveryId, at: Timestamp) -> Outcome<Option<Freed>> {
+    let key = |row: &Row<'_>| Ok(OrderKey { lane: row.get("lane")?, key: row.get("order_key")? });
+    let found = tx.prepare(ORDER_OF_DELIVERY)?.query_row([ended.key()], key).optional()?;
+    match found {
+        Some(key) => free_first(tx, &key, at),
+        None => Ok(None),
+    }
+}
+
+/// The ordering of an endpoint is about to become `mode`. Says whether it may: not while an earlier change still settles.
+pub(super) fn change_mode(tx: &mut Tx<'_>, endpoint: &everhook_core::model::Endpoint) -> Outcome<bool> {
+    let read = |row: &Row<'_>| {
+        let mode = row.spelled("ordering", |name: String| OrderingMode::parse(&name))?;
+        Ok((mode, row.get::<_, Option<i64>>("order_barrier")?, row.get::<_, i64>("lane")?))
+    };
+    let found = tx.prepare(ORDER_OF_ENDPOINT)?.query_row([endpoint.id.key()], read).optional()?;
+    let Some((mode, barrier, lane)) = found else { return Ok(true) };
+    if mode == endpoint.ordering.mode {
+        return Ok(true);
+    }
+    if barrier.is_some() {
+        return Ok(false);
+    }
+    if tx.prepare(OPEN_IN_LANE)?.query_row([lane], |row| row.get(0))? {
+        let next_position = tx.counters(endpoint.application)?.map_or(i64::MAX, |counters| counters.next_sequence);
+        raise_barrier(tx, endpoint.id, next_position)?;
+    }
+    Ok(true)
+}
+
+fn raise_barrier(tx: &Tx<'_>, endpoint: EndpointId, position: i64) -> Outcome<()> {
+    tx.prepare(RAISE_BARRIER)?.execute(params![endpoint.key(), position])?;
+    Ok(())
+}
+
+/// Deliveries whose turn in the order has come and which are held all the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stranded {
+    /// Lanes whose barrier has nothing open before it.
+    lanes: Vec<i64>,
+    keys: Vec<OrderKey>,
+}
+
+impl Stranded {
+    pub(super) fn is_empty(&self) -> bool {
+        self.lanes.is_empty() && self.keys.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.lanes.len() + self.keys.len()
+    }
+}
+
+/// Names the deliveries that go one after the other.
+#[derive(Clone, Debug)]
+struct OrderKey {
+    lane: i64,
+    key: String,
+}
+
+/// Steps from key to key, one look-up each, in one snapshot.
+pub(super) fn stranded(connection: &Connection) -> Outcome<Stranded> {
+    let snapshot = connection.unchecked_transaction()?;
+    let mut stranded = Stranded { lanes: lanes_to_lift(&snapshot)?, keys: Vec::new() };
+    let mut next = snapshot.prepare_cached(NEXT_KEY)?;
+    // Before every key: lanes count from one.
+    let mut after = OrderKey { lane: 0, key: String::new() };
+    while stranded.keys.len() < FREED_MAX
+        && let Some((key, is_held)) = next.query_row(params![after.lane, after.key], head_of_row).optional()?
+    {
+        after = key.clone();
+        let is_stranded = match is_held {
+            Held::Not => false,
+            Held::First => true,
+            Held::BehindBarrier => stranded.lanes.contains(&key.lane),
+        };
+        if is_stranded {
+            stranded.keys.push(key);
+        }
+    }
+    Ok(stranded)
+}
+
+/// Lifts barriers and frees what is held behind nothing. Looks again at each, inside the write.
+pub(super) fn free_stranded(tx: &mut Tx<'_>, stranded: &Stranded, at: Timestamp) -> Outcome<FreedHeads> {
+    let mut freed = FreedHeads::default();
+    let liftable = lanes_to_lift(tx.connection())?;
+    for lane in stranded.lanes.iter().filter(|lane| liftable.contains(lane)) {
+        let application = tx.prepare(LIFT_BARRIER)?.query_row([lane], |row| row.id("application_id")).optional()?;
+        if let Some(application) = application {
+            tx.bump_config(application)?;
+            freed.applications.push(application);
+        }
+    }
+    for key in &stranded.keys {
+        freed.deliveries.extend(free_first(tx, key, at)?.map(|freed| freed.due.delivery));
+    }
+    Ok(freed)
+}
+
+fn lanes_to_lift(connection: &Connection) -> Outcome<Vec<i64>> {
+    let mut statement = connection.prepare_cached(LANES_WITH_BARRIER)?;
+    let most = i64::try_from(FREED_MAX).unwrap_or(i64::MAX);
+    Ok(statement.query_map([most], |row| row.get(0))?.collect::<Result<_, _>>()?)
+}
+
+/// How the first open delivery of a key stands.
+enum Held {
+    Not,
+    First,
+    BehindBarrier,
+}
+
+fn head_of_row(row: &Row<'_>) -> rusqlite::Result<(OrderKey, Held)> {
+    let held = match (row.get::<_, i64>("stage")? == HELD, row.get("behind_barrier")?) {
+        (false, _) => Held::Not,
+        (true, false) => Held::First,
+        (true, true) => Held::BehindBarrier,
+    };
+    Ok((OrderKey { lane: row.get("lane")?, key: row.get("order_key")? }, held))
+}
+
+/// Frees the first of a key, if it is held and no barrier is before it.
+fn free_first(tx: &Tx<'_>, key: &OrderKey, at: Timestamp) -> Outcome<Option<Freed>> {
+    let read = |row: &Row<'_>| {
+        let is_held = row.get::<_, i64>("stage")? == HELD && !row.get::<_, bool>("behind_barrier")?;
+        Ok((is_held, freed_of_row(row, at)?))
+    };
+    let first = tx.prepare(FIRST_OF_KEY)?.query_row(params![key.lane, key.key], read).optional()?;
+    let Some((true, freed)) = first else { return Ok(None) };
+    let due_at = stage_columns(lifecycle::freed(at)).due_at;
+    tx.prepare(FREE)?.execute(params![freed.due.delivery.key(), due_at])?;
+    Ok(Some(freed))
+}
+
+fn freed_of_row(row: &Row<'_>, at: Timestamp) -> rusqlite::Result<Freed> {
+    let due = Due {
+        delivery: row.id("id")?,
+        event: row.id("event_id")?,
+        loaded: None,
+        retry_schedule: ScheduleVersion(row.get("retry_schedule")?),
+        attempts: row.get("attempts")?,
+        due_at: at,
+        replay_of: row.id_opt("replay_of")?,
+        ordered: true,
+    };
+    Ok(Freed { priority: row.spelled("priority", read_priority)?, due })
+}

@@ -1,0 +1,73 @@
+//! How breakers stand outlives the process, and nobody overwrites what they have not seen.
+
+use everhook_core::{
+    model::{BreakerConfig, BreakerState, KeptBreaker, KeptStage},
+    policy::breaker::{Breaker, Transition},
+    ports::{Alert, BreakerChange, BreakerKept, BreakerRow, BreakerStore, DeliveryQueue, OpenPeriod},
+};
+
+use crate::given::{Given, NOW, after, event_type, id};
+
+fn change(given: &Given, revision: i64, kept: KeptBreaker, transition: Option<Transition>) -> BreakerChange {
+    BreakerChange { application: given.application, endpoint: given.endpoint, revision, kept, transition, alerts: Vec::new() }
+}
+
+fn kept(stage: KeptStage) -> KeptBreaker {
+    KeptBreaker { stage, since: NOW, failed_recoveries: 3 }
+}
+
+#[tokio::test]
+async fn every_stage_is_read_back_after_a_restart() {
+    let until = Some(after(60));
+    let stages = [
+        KeptStage::Open { until: after(30) },
+        KeptStage::HalfOpen,
+        KeptStage::ForcedOpen { until },
+        KeptStage::ForcedOpen { until: None },
+        KeptStage::ForcedClosed { until },
+        KeptStage::ForcedClosed { until: None },
+        KeptStage::Closed,
+    ];
+    let mut given = Given::new().await;
+    assert_eq!(given.store.breaker(given.endpoint).await.unwrap(), None);
+    for (revision, stage) in (1..).zip(stages) {
+        let answers = given.store.keep(vec![change(&given, revision, kept(stage), None)]).await.unwrap();
+        assert_eq!(answers, [BreakerKept::Kept]);
+        given = given.reopened();
+        let row = BreakerRow { endpoint: given.endpoint, revision, kept: kept(stage) };
+        assert_eq!(given.store.breakers().await.unwrap(), [row]);
+        assert_eq!(given.store.breaker(given.endpoint).await.unwrap(), Some(row));
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_knows_an_older_revision_is_refused_and_told_what_stands() {
+    let given = Given::new().await;
+    let open = kept(KeptStage::Open { until: after(30) });
+    given.store.keep(vec![change(&given, 1, open, None)]).await.unwrap();
+    let stands = BreakerRow { endpoint: given.endpoint, revision: 1, kept: open };
+    let late = change(&given, 1, kept(KeptStage::Closed), None);
+    assert_eq!(given.store.keep(vec![late]).await.unwrap(), [BreakerKept::Outdated(stands)]);
+    let unknown = change(&given, 9, kept(KeptStage::Closed), None);
+    assert_eq!(given.store.keep(vec![unknown]).await.unwrap(), [BreakerKept::Outdated(stands)]);
+}
+
+#[tokio::test]
+async fn an_opening_begins_a_period_that_the_closing_ends_and_both_are_told() {
+    let given = Given::new().await;
+    let mut breaker = Breaker::new(BreakerConfig::window(), NOW);
+    let opened = breaker.force_open(None, after(10));
+    let alert = |named: &str| Alert { id: id(), organization: given.organization, event_type: event_type(named), data: b"{}"[..].into() };
+    let mut opening = change(&given, 1, breaker.keep(), Some(opened));
+    opening.alerts.push(alert("circuit.opened"));
+    given.store.keep(vec![opening]).await.unwrap();
+    let open = OpenPeriod { opened_at: after(10), closed_at: None };
+    assert_eq!(given.store.open_periods(given.endpoint, NOW, 10).await.unwrap(), [open]);
+    let closed = breaker.reset(after(70));
+    assert_eq!((closed.from, closed.to), (BreakerState::Open, BreakerState::Closed));
+    given.store.keep(vec![change(&given, 2, breaker.keep(), Some(closed))]).await.unwrap();
+    let whole = OpenPeriod { closed_at: Some(after(70)), ..open };
+    assert_eq!(given.store.open_periods(given.endpoint, NOW, 10).await.unwrap(), [whole]);
+    assert_eq!(given.store.open_periods(given.endpoint, after(71), 10).await.unwrap(), [], "it was over by then");
+    assert_eq!(given.store.pending_alerts(10).await.unwrap().len(), 1);
+}

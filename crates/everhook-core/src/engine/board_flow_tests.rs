@@ -1,0 +1,219 @@
+//! What holds a lane up: its breaker, its rate, its pause, its organization. And that nothing else is held up with it.
+
+use std::num::NonZeroU32;
+
+use super::{tests::*, *};
+use crate::{
+    ids::OrganizationId,
+    model::{BreakerConfig, BreakerState, Due, OrganizationLimits, RateLimit},
+    policy::breaker::{Breaker, Pass},
+};
+
+fn few(n: u32) -> NonZeroU32 {
+    NonZeroU32::new(n).expect("not zero")
+}
+
+fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn lane(n: u128) -> EndpointId {
+    EndpointId::from_uuid(uuid::Uuid::from_u128(n))
+}
+
+fn offer_to(board: &mut Board, policy: &LanePolicy, deliveries: impl IntoIterator<Item = u128>, now: Timestamp) {
+    let policy = Arc::new(policy.clone());
+    let committed = |n| Committed { lane: policy.clone(), priority: Priority::Normal, due: Due { due_at: now, ..due(n) } };
+    deliveries.into_iter().for_each(|n| board.offer(committed(n), now));
+}
+
+/// Takes everything that may start, with the pass of each.
+fn start_all(board: &mut Board, now: Timestamp) -> Vec<(u128, Pass)> {
+    std::iter::from_fn(|| board.next(now)).map(|(flight, pass)| (flight.due.delivery.as_uuid().as_u128(), pass)).collect()
+}
+
+fn end_each(board: &mut Board, started: Vec<(u128, Pass)>, outcome: CallOutcome, now: Timestamp) {
+    for (n, pass) in started {
+        board.landed(LANE, Landed { pass, outcome: Some(outcome), took: Duration::ZERO }, now);
+        board.release(KEY, due(n).delivery, None, now);
+    }
+}
+
+/// A board whose one lane failed until its breaker opened.
+fn tripped() -> Board {
+    let mut board = Board::new(100);
+    for n in 0..20 {
+        offer_to(&mut board, &policy(), [n], NOW);
+        let started = start_all(&mut board, NOW);
+        assert_eq!(started.len(), 1);
+        end_each(&mut board, started, CallOutcome::Failure, NOW);
+    }
+    board
+}
+
+#[test]
+fn an_endpoint_that_fails_is_left_alone_and_then_tried_with_few() {
+    let mut board = tripped();
+    assert_eq!(board.breakers.take_unwritten().len(), 1, "the opening is to be written");
+    let many = LanePolicy { max_concurrency: 100, ..policy() };
+    offer_to(&mut board, &many, 100..200, NOW);
+    assert!(start_all(&mut board, NOW).is_empty());
+    assert_eq!(begin_looks(&mut board), 0, "a backlog that does not flow is not read");
+    let until = NOW + secs(30);
+    assert_eq!(board.wake_at(), Some(until));
+    board.ring(until);
+    assert_eq!(begin_looks(&mut board), 1);
+    board.adjust(&Arc::new(LanePolicy { config_version: 2, ..many }), until);
+    board.looked(KEY, read(100..200, None), until);
+    let probes = start_all(&mut board, until);
+    assert_eq!(probes.len(), 5);
+    assert!(probes.iter().all(|(_, pass)| pass.state() == BreakerState::HalfOpen));
+    end_each(&mut board, probes, CallOutcome::Success, until);
+    assert_eq!(board.breakers.take_unwritten().len(), 1, "the closing is to be written");
+    // What was given back to the store while it was tried is read again, and sent one at a time at first.
+    assert_eq!(begin_looks(&mut board), 1);
+    board.looked(KEY, read(105..200, None), until);
+    let mut rounds = Vec::new();
+    for _ in 0..4 {
+        let round = start_all(&mut board, until);
+        rounds.push(round.len());
+        end_each(&mut board, round, CallOutcome::Success, until);
+    }
+    assert_eq!(rounds, [1, 2, 4, 8]);
+}
+
+#[test]
+fn few_probes_decide_if_no_more_wait() {
+    let mut board = tripped();
+    let until = NOW + secs(30);
+    offer_to(&mut board, &policy(), [50], until);
+    let started = start_all(&mut board, until);
+    assert_eq!(started.len(), 1);
+    end_each(&mut board, started, CallOutcome::Success, until);
+    assert_eq!(board.report(LANE, until).expect("a lane").breaker.state, BreakerState::Closed);
+}
+
+#[test]
+fn what_a_person_decided_about_a_breaker_holds() {
+    let mut board = tripped();
+    let closed = Breaker::new(BreakerConfig::window(), NOW).keep();
+    board.breakers.learn(crate::ports::BreakerRow { endpoint: LANE, revision: 7, kept: closed });
+    board.adjust(&policy_now(), NOW);
+    assert_eq!(board.report(LANE, NOW).expect("a lane").breaker.state, BreakerState::Closed);
+    // An older row is no news.
+    let mut open = Breaker::new(BreakerConfig::window(), NOW);
+    let _ = open.force_open(None, NOW);
+    board.breakers.learn(crate::ports::BreakerRow { endpoint: LANE, revision: 6, kept: open.keep() });
+    board.adjust(&policy_now(), NOW);
+    assert_eq!(board.report(LANE, NOW).expect("a lane").breaker.state, BreakerState::Closed);
+}
+
+#[test]
+fn a_breaker_that_was_kept_open_is_open_when_the_lane_comes_back() {
+    let mut board = Board::new(10);
+    let mut open = Breaker::new(BreakerConfig::window(), NOW);
+    let _ = open.force_open(None, NOW);
+    board.breakers.learn(crate::ports::BreakerRow { endpoint: LANE, revision: 1, kept: open.keep() });
+    offer_to(&mut board, &policy(), [1], NOW);
+    assert!(start_all(&mut board, NOW).is_empty());
+}
+
+#[test]
+fn no_more_start_than_the_rate_allows_and_all_start_in_the_end() {
+    let mut board = Board::new(100);
+    let limited = LanePolicy { rate_limit: Some(RateLimit::per_minute(few(60), Some(few(2)))), max_concurrency: 100, ..policy() };
+    offer_to(&mut board, &limited, 0..10, NOW);
+    assert_eq!(start_all(&mut board, NOW).len(), 2, "the burst");
+    let mut now = NOW;
+    for _ in 0..8 {
+        assert_eq!(board.wake_at(), Some(now + secs(1)));
+        now = now + secs(1);
+        board.ring(now);
+        assert_eq!(start_all(&mut board, now).len(), 1);
+    }
+}
+
+#[test]
+fn a_request_that_was_not_made_gives_its_token_back() {
+    let mut board = Board::new(100);
+    let limited = LanePolicy { rate_limit: Some(RateLimit::per_minute(few(1), Some(few(1)))), ..policy() };
+    offer_to(&mut board, &limited, 0..2, NOW);
+    let (_, pass) = start_all(&mut board, NOW).remove(0);
+    board.landed(LANE, Landed { pass, outcome: None, took: Duration::ZERO }, NOW);
+    assert_eq!(start_all(&mut board, NOW).len(), 1);
+}
+
+#[test]
+fn a_paused_lane_starts_nothing_and_keeps_nothing_in_memory() {
+    let mut board = Board::new(10);
+    offer_to(&mut board, &policy(), 0..10, NOW);
+    let started = start_all(&mut board, NOW);
+    assert_eq!(started.len(), 2, "in flight when the pause comes");
+    board.adjust(&Arc::new(LanePolicy { paused: true, config_version: 2, ..policy() }), NOW);
+    assert_eq!(board.waiting, 0);
+    end_each(&mut board, started, CallOutcome::Success, NOW);
+    assert!(start_all(&mut board, NOW).is_empty());
+    assert_eq!(begin_looks(&mut board), 0);
+    board.adjust(&Arc::new(LanePolicy { config_version: 3, ..policy() }), NOW);
+    assert_eq!(begin_looks(&mut board), 1);
+    board.looked(KEY, read(2..10, None), NOW);
+    assert_eq!(start_all(&mut board, NOW).len(), 2);
+}
+
+#[test]
+fn what_gathered_during_a_pause_is_sent_at_the_chosen_rate_until_it_is_gone() {
+    let mut board = Board::new(10);
+    let draining = LanePolicy { drain: Some(RateLimit::per_second(few(1), Some(few(1)))), max_concurrency: 10, ..policy() };
+    offer_to(&mut board, &draining, 0..2, NOW);
+    let first = start_all(&mut board, NOW);
+    assert_eq!(first.len(), 1);
+    end_each(&mut board, first, CallOutcome::Success, NOW);
+    assert_eq!(board.next_drained(), None);
+    let later = NOW + secs(1);
+    board.ring(later);
+    let second = start_all(&mut board, later);
+    end_each(&mut board, second, CallOutcome::Success, later);
+    assert_eq!(board.next_drained(), Some((draining.application, LANE)));
+    offer_to(&mut board, &draining, 10..15, later);
+    assert_eq!(start_all(&mut board, later).len(), 5, "the lane flows freely again");
+}
+
+#[test]
+fn the_lanes_of_an_organization_share_its_limits_and_others_do_not_wait_for_them() {
+    let limits = [
+        OrganizationLimits { concurrency: Some(few(3)), ..OrganizationLimits::default() },
+        OrganizationLimits { deliveries_per_minute: Some(few(300)), ..OrganizationLimits::default() },
+    ];
+    for limits in limits {
+        let mut board = Board::new(100);
+        let limited = |n| LanePolicy { endpoint: lane(n), limits, max_concurrency: 100, ..policy() };
+        let other = OrganizationId::from_uuid(uuid::Uuid::from_u128(2));
+        offer_to(&mut board, &limited(10), 0..10, NOW);
+        offer_to(&mut board, &limited(11), 10..20, NOW);
+        offer_to(&mut board, &LanePolicy { organization: other, endpoint: lane(12), max_concurrency: 100, ..policy() }, 20..30, NOW);
+        offer_to(&mut board, &LanePolicy { operational: true, ..limited(13) }, 30..40, NOW);
+        let started = start_all(&mut board, NOW);
+        let of = |range: std::ops::Range<u128>| started.iter().filter(|(n, _)| range.contains(n)).count();
+        assert_eq!((of(0..20), of(20..30), of(30..40)), (3, 10, 10), "{limits:?}");
+    }
+}
+
+#[test]
+fn an_organization_goes_on_when_one_of_its_requests_ends_or_its_time_comes() {
+    let mut board = Board::new(100);
+    let limits = OrganizationLimits { concurrency: Some(few(1)), deliveries_per_minute: Some(few(60)), ..OrganizationLimits::default() };
+    offer_to(&mut board, &LanePolicy { limits, ..policy() }, 0..3, NOW);
+    let first = start_all(&mut board, NOW);
+    assert_eq!(first.len(), 1);
+    end_each(&mut board, first, CallOutcome::Success, NOW);
+    assert!(start_all(&mut board, NOW).is_empty(), "its minute is not over");
+    let later = board.wake_at().expect("an alarm");
+    board.ring(later);
+    let second = start_all(&mut board, later);
+    assert_eq!(second.len(), 1);
+    let latest = later + secs(10);
+    board.ring(latest);
+    assert!(start_all(&mut board, latest).is_empty(), "one is under way");
+    end_each(&mut board, second, CallOutcome::Success, latest);
+    assert_eq!(start_all(&mut board, latest).len(), 1);
+}

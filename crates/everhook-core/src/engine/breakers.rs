@@ -1,0 +1,84 @@
+//! What the store keeps of breakers, and what it does not keep yet. Pure.
+//!
+//! The owner of a lane decides about its breaker, and a person may overrule it through the store. Each writes only over the revision that it knows: if
+//! somebody else was faster, the store's is taken.
+
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
+
+use crate::{
+    ids::{ApplicationId, EndpointId},
+    model::KeptBreaker,
+    policy::breaker::Transition,
+    ports::{BreakerChange, BreakerRow},
+};
+
+/// How many changes one write holds.
+const CHANGES_MAX: usize = 500;
+
+/// The breakers that were ever other than closed.
+#[derive(Default)]
+pub(super) struct Breakers {
+    rows: FxHashMap<EndpointId, Row>,
+    /// What is to be written, oldest first.
+    unwritten: VecDeque<BreakerChange>,
+}
+
+struct Row {
+    revision: i64,
+    kept: KeptBreaker,
+    /// Whether somebody else decided it, and the lane does not know yet.
+    is_news: bool,
+}
+
+impl Breakers {
+    /// How an endpoint's breaker stood when its lane was last in memory.
+    pub(super) fn kept(&self, endpoint: EndpointId) -> Option<&KeptBreaker> {
+        self.rows.get(&endpoint).map(|row| &row.kept)
+    }
+
+    /// The store shows this.
+    pub(super) fn learn(&mut self, row: BreakerRow) {
+        let is_news = self.rows.get(&row.endpoint).is_none_or(|known| known.revision < row.revision);
+        if is_news {
+            self.rows.insert(row.endpoint, Row { revision: row.revision, kept: row.kept, is_news });
+        }
+    }
+
+    /// What somebody else decided about an endpoint's breaker, once.
+    pub(super) fn take_news(&mut self, endpoint: EndpointId) -> Option<KeptBreaker> {
+        let row = self.rows.get_mut(&endpoint)?;
+        std::mem::take(&mut row.is_news).then_some(row.kept)
+    }
+
+    /// The lane's breaker changed: this is to be written.
+    pub(super) fn changed(&mut self, application: ApplicationId, endpoint: EndpointId, kept: KeptBreaker, transition: Transition) {
+        let known = self.rows.get(&endpoint).map_or(0, |row| row.revision);
+        self.rows.insert(endpoint, Row { revision: known + 1, kept, is_news: false });
+        let transition = Some(transition);
+        self.unwritten.push_back(BreakerChange { application, endpoint, revision: known + 1, kept, transition, alerts: Vec::new() });
+    }
+
+    /// Takes what is to be written.
+    pub(super) fn take_unwritten(&mut self) -> Vec<BreakerChange> {
+        let count = self.unwritten.len().min(CHANGES_MAX);
+        self.unwritten.drain(..count).collect()
+    }
+
+    /// Whether anything is to be written.
+    pub(super) fn has_unwritten(&self) -> bool {
+        !self.unwritten.is_empty()
+    }
+
+    /// A write failed: it is to be done again, before what came after it.
+    pub(super) fn put_back(&mut self, changes: Vec<BreakerChange>) {
+        changes.into_iter().rev().for_each(|change| self.unwritten.push_front(change));
+    }
+
+    /// Somebody else's decision stands: what follows from ours is not written.
+    pub(super) fn overruled(&mut self, row: BreakerRow) {
+        self.unwritten.retain(|change| change.endpoint != row.endpoint);
+        self.rows.insert(row.endpoint, Row { revision: row.revision, kept: row.kept, is_news: true });
+    }
+}

@@ -1,0 +1,154 @@
+//! Whether a lane lets a request start now: its breaker, its buckets, its pause, and what the endpoint asked for. Pure.
+//!
+//! Each keeps its own "until"; what the lane does follows from the latest of them.
+
+use crate::{
+    ids::EventId,
+    model::{KeptBreaker, LanePolicy},
+    policy::{
+        breaker::{Admission, Breaker, CallOutcome, Pass, Transition},
+        bucket::Bucket,
+    },
+    time::Timestamp,
+};
+
+/// What lets requests through, or does not.
+pub(super) struct Gate {
+    breaker: Breaker,
+    /// The endpoint's own limit.
+    bucket: Option<Bucket>,
+    /// The rate at which what gathered during a pause is sent.
+    drain: Option<Bucket>,
+    paused: bool,
+    /// The endpoint asked to be left alone until then.
+    held_until: Option<Timestamp>,
+}
+
+/// Whether something may start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flow {
+    /// Now.
+    Open,
+    /// A little later: the rate is used up until then.
+    Paced(Timestamp),
+    /// Not for a while: until the instant, or until somebody changes it.
+    Shut(Option<Timestamp>),
+}
+
+impl Gate {
+    /// A gate for an endpoint whose breaker was kept as given, if it was.
+    pub(super) fn new(policy: &LanePolicy, kept: Option<&KeptBreaker>, now: Timestamp) -> Self {
+        let breaker = match kept {
+            Some(kept) => Breaker::restore(*kept, policy.breaker, now),
+            None => Breaker::new(policy.breaker, now),
+        };
+        Self {
+            breaker,
+            bucket: policy.rate_limit.map(|limit| Bucket::new(limit, now)),
+            drain: policy.drain.map(|limit| Bucket::new(limit, now)),
+            paused: policy.paused,
+            held_until: None,
+        }
+    }
+
+    /// The endpoint was changed. Says what its breaker did, if it did something.
+    pub(super) fn adopt(&mut self, policy: &LanePolicy, now: Timestamp) -> Option<Transition> {
+        self.paused = policy.paused;
+        for (bucket, limit) in [(&mut self.bucket, policy.rate_limit), (&mut self.drain, policy.drain)] {
+            match (bucket.as_mut(), limit) {
+                (Some(bucket), Some(limit)) => bucket.change(limit, now),
+                (_, limit) => *bucket = limit.map(|limit| Bucket::new(limit, now)),
+            }
+        }
+        self.breaker.reconfigure(policy.breaker, now)
+    }
+
+    /// Somebody else decided about the breaker.
+    pub(super) fn restore(&mut self, kept: &KeptBreaker, policy: &LanePolicy, now: Timestamp) {
+        self.breaker = Breaker::restore(*kept, policy.breaker, now);
+        self.held_until = None;
+    }
+
+    /// The breaker, to be looked at.
+    pub(super) fn breaker(&self) -> &Breaker {
+        &self.breaker
+    }
+
+    /// Whether something may start.
+    pub(super) fn flow(&self, now: Timestamp) -> Flow {
+        if self.paused {
+            return Flow::Shut(None);
+        }
+        if let Some(until) = self.held_until(now) {
+            return Flow::Shut(Some(until));
+        }
+        if !self.breaker.may_begin(now) {
+            return Flow::Shut(self.breaker.flows_from(now));
+        }
+        let buckets = [&self.bucket, &self.drain].into_iter().flatten();
+        match buckets.map(|bucket| bucket.flows_from(now)).max() {
+            Some(from) if from > now => Flow::Paced(from),
+            _ => Flow::Open,
+        }
+    }
+
+    /// A request of this event starts. The caller saw that the gate is open.
+    pub(super) fn begin(&mut self, event: EventId, now: Timestamp) -> Option<Pass> {
+        let Admission::Flows(pass) = self.breaker.begin(now, event) else { return None };
+        for bucket in [&mut self.bucket, &mut self.drain].into_iter().flatten() {
+            // The gate was seen open, so that there is a token.
+            let _ = bucket.try_take(now);
+        }
+        Some(pass)
+    }
+
+    /// A request ended.
+    pub(super) fn end(&mut self, pass: Pass, outcome: CallOutcome, now: Timestamp) -> Option<Transition> {
+        self.breaker.end(pass, outcome, now)
+    }
+
+    /// A request that was begun was not made.
+    pub(super) fn unmade(&mut self, pass: Pass, now: Timestamp) {
+        self.breaker.end(pass, CallOutcome::Ignored, now);
+        for bucket in [&mut self.bucket, &mut self.drain].into_iter().flatten() {
+            bucket.give_back();
+        }
+    }
+
+    /// Nothing more is under way or due: a breaker that is being tried out decides on what there was.
+    pub(super) fn nothing_waits(&mut self, now: Timestamp) -> Option<Transition> {
+        self.breaker.nothing_more_waits(now)
+    }
+
+    /// How many requests may be under way at once, of the endpoint's own limit: fewer while a breaker that has just closed lets it recover.
+    pub(super) fn concurrency(&self, max: u32) -> u32 {
+        self.breaker.concurrency_limit().map_or(max, |limit| limit.min(max))
+    }
+
+    /// The endpoint asked to be left alone until the instant, or answered well, which ends that. Says whether it changed.
+    pub(super) fn hold(&mut self, until: Option<Timestamp>) -> bool {
+        std::mem::replace(&mut self.held_until, until) != until
+    }
+
+    /// Until when the endpoint asked to be left alone.
+    pub(super) fn held_until(&self, now: Timestamp) -> Option<Timestamp> {
+        self.held_until.filter(|until| *until > now)
+    }
+
+    /// Whether what gathered during a pause is being sent.
+    pub(super) fn drains(&self) -> bool {
+        self.drain.is_some()
+    }
+
+    /// What gathered during a pause was sent.
+    pub(super) fn end_drain(&mut self) {
+        self.drain = None;
+    }
+
+    /// Whether a new gate would do the same: nothing is lost if it is forgotten.
+    pub(super) fn is_pristine(&self, now: Timestamp) -> bool {
+        let is_full = |bucket: &Option<Bucket>| bucket.as_ref().is_none_or(|bucket| bucket.is_full(now));
+        let is_held = self.held_until(now).is_some();
+        self.breaker.is_pristine(now) && is_full(&self.bucket) && is_full(&self.drain) && !is_held
+    }
+}

@@ -1,0 +1,91 @@
+//! What all lanes of an organization share: how many requests may be under way, and how many may start a minute. Pure.
+
+use std::num::NonZeroU32;
+
+use rustc_hash::FxHashMap;
+
+use crate::{
+    ids::OrganizationId,
+    model::{OrganizationLimits, RateLimit},
+    policy::bucket::Bucket,
+    time::Timestamp,
+};
+
+/// How many organizations without anything under way are remembered. Past it they are forgotten, and with them a bucket that was not yet full.
+const IDLE_MAX: usize = 10_000;
+
+/// Whose turn a queue takes. Everhook's own events to an organization are not counted against its limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Party {
+    pub(super) organization: OrganizationId,
+    pub(super) exempt: bool,
+}
+
+/// The organizations that have something under way, or a limit.
+#[derive(Default)]
+pub(super) struct Organizations {
+    gates: FxHashMap<OrganizationId, Gate>,
+}
+
+#[derive(Default)]
+struct Gate {
+    in_flight: u32,
+    concurrency: Option<NonZeroU32>,
+    bucket: Option<Bucket>,
+}
+
+impl Organizations {
+    /// Goes by these limits from now on.
+    pub(super) fn adopt(&mut self, organization: OrganizationId, limits: &OrganizationLimits, now: Timestamp) {
+        if limits.concurrency.is_none() && limits.deliveries_per_minute.is_none() && !self.gates.contains_key(&organization) {
+            return;
+        }
+        if self.gates.len() >= IDLE_MAX {
+            self.gates.retain(|_, gate| gate.in_flight > 0 || gate.bucket.as_ref().is_some_and(|bucket| !bucket.is_full(now)));
+        }
+        let gate = self.gates.entry(organization).or_default();
+        gate.concurrency = limits.concurrency;
+        match (gate.bucket.as_mut(), limits.deliveries_per_minute.map(|n| RateLimit::per_minute(n, None))) {
+            (Some(bucket), Some(limit)) => bucket.change(limit, now),
+            (_, limit) => gate.bucket = limit.map(|limit| Bucket::new(limit, now)),
+        }
+    }
+
+    /// Whether a request may start.
+    pub(super) fn may_start(&self, party: Party, now: Timestamp) -> bool {
+        let Some(gate) = self.gates.get(&party.organization).filter(|_| !party.exempt) else { return true };
+        let has_room = gate.concurrency.is_none_or(|most| gate.in_flight < most.get());
+        has_room && gate.bucket.as_ref().is_none_or(|bucket| bucket.flows_from(now) <= now)
+    }
+
+    /// When its bucket has a token again, if that is what it waits for.
+    pub(super) fn flows_from(&self, party: Party, now: Timestamp) -> Option<Timestamp> {
+        let bucket = self.gates.get(&party.organization)?.bucket.as_ref()?;
+        Some(bucket.flows_from(now)).filter(|from| *from > now)
+    }
+
+    /// A request starts. The caller saw that it may.
+    pub(super) fn start(&mut self, party: Party, now: Timestamp) {
+        if party.exempt {
+            return;
+        }
+        let gate = self.gates.entry(party.organization).or_default();
+        gate.in_flight += 1;
+        if let Some(bucket) = &mut gate.bucket {
+            // It was seen to have a token.
+            let _ = bucket.try_take(now);
+        }
+    }
+
+    /// A request ended.
+    pub(super) fn land(&mut self, party: Party) {
+        if party.exempt {
+            return;
+        }
+        let Some(gate) = self.gates.get_mut(&party.organization) else { return };
+        gate.in_flight -= 1;
+        if gate.in_flight == 0 && gate.concurrency.is_none() && gate.bucket.is_none() {
+            self.gates.remove(&party.organization);
+        }
+    }
+}

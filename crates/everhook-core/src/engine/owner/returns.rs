@@ -1,0 +1,116 @@
+//! What the owner does with what its errands bring home.
+
+use super::{
+    super::errand::{Done, Errand, Inspection, Standing, Survey},
+    Owner, RETRY_DELAY, SURVEY_INTERVAL,
+};
+use crate::{
+    ids::{ApplicationId, EndpointId},
+    model::CancelCause,
+    ports::{BreakerChange, BreakerKept},
+    time::Timestamp,
+};
+
+impl Owner<'_> {
+    pub(super) fn finish(&mut self, done: Option<Done>) {
+        let Some(done) = done else { return };
+        let now = self.line.ports.clock.now();
+        match done {
+            Done::Looked(queue, read) => {
+                self.looks_under_way -= 1;
+                let stranded = self.board.looked(queue, read.ok_or(now + RETRY_DELAY), now);
+                if stranded > 0 && self.has_surveyed {
+                    tracing::warn!(stranded, endpoint.id = %queue.0, "deliveries were due and in no lane; a survey found them");
+                }
+            }
+            Done::Surveyed(None) => self.survey_at = now + RETRY_DELAY,
+            Done::Surveyed(Some(survey)) => self.surveyed(survey, now),
+            Done::Inspected(application, endpoint, inspection) => self.inspected(application, endpoint, inspection, now),
+            Done::Swept | Done::DrainEnded => {}
+            Done::BreakersKept(changes, kept) => self.kept(changes, kept, now),
+            Done::AlertsTold(told) => {
+                self.telling_alerts = false;
+                if !told {
+                    self.alerts_at = Some(now + RETRY_DELAY);
+                }
+            }
+        }
+    }
+
+    /// Reads how breakers stood before this process began: until then nothing is sent. Says whether to go on; a stop ends the wait.
+    pub(super) async fn remember_breakers(&mut self) -> bool {
+        let clock = self.line.ports.clock.clone();
+        loop {
+            let error = match self.line.ports.breakers.breakers().await {
+                Ok(rows) => {
+                    rows.into_iter().for_each(|row| self.board.breakers.learn(row));
+                    return true;
+                }
+                Err(error) => error,
+            };
+            tracing::warn!(error = &error as &dyn std::error::Error, "nothing is sent yet: breakers cannot be read");
+            let retry_at = clock.now() + RETRY_DELAY;
+            tokio::select! {
+                () = clock.sleep_until(retry_at) => {}
+                _ = self.with.stop.changed() => {}
+            }
+            if self.with.stop.borrow().is_some() {
+                return false;
+            }
+        }
+    }
+
+    fn surveyed(&mut self, survey: Survey, now: Timestamp) {
+        for (head, standing) in survey.heads {
+            match standing {
+                Standing::Closed(cause, made_until) => self.close(head.endpoint, cause, made_until),
+                Standing::Open(policy) => {
+                    self.board.adjust(&policy, now);
+                    self.board.heed(&head, &policy, survey.freed.contains(&head.delivery), now);
+                }
+            }
+        }
+        self.has_surveyed = true;
+        self.survey_at = now + SURVEY_INTERVAL;
+    }
+
+    fn inspected(&mut self, application: ApplicationId, endpoint: EndpointId, inspection: Option<Inspection>, now: Timestamp) {
+        let Some(Inspection { standing, breaker }) = inspection else {
+            // The survey finds what waits for a closed endpoint; a changed limit is seen when the endpoint changes again.
+            self.survey_at = self.survey_at.min(now + RETRY_DELAY);
+            self.line.catalog.forget(application);
+            return;
+        };
+        if let Some(row) = breaker {
+            self.board.breakers.learn(row);
+        }
+        match standing {
+            Standing::Open(policy) => self.board.adjust(&policy, now),
+            Standing::Closed(cause, made_until) => self.close(endpoint, cause, made_until),
+        }
+    }
+
+    /// What is in flight may end first: its outcome is written as it came. The last one to be written brings us here again.
+    fn close(&mut self, endpoint: EndpointId, cause: CancelCause, made_until: Timestamp) {
+        if self.board.close(endpoint) {
+            self.send(Errand::Sweep(endpoint, cause, made_until));
+        }
+    }
+
+    /// How breakers stand is written, or will be tried again; where a person was faster, their word holds.
+    fn kept(&mut self, changes: Vec<BreakerChange>, kept: Option<Vec<BreakerKept>>, now: Timestamp) {
+        self.keeping_breakers = false;
+        let Some(kept) = kept else {
+            self.board.breakers.put_back(changes);
+            self.keep_breakers_at = now + RETRY_DELAY;
+            return;
+        };
+        self.alerts_at = Some(now);
+        for (change, kept) in changes.into_iter().zip(kept) {
+            if let BreakerKept::Outdated(row) = kept {
+                self.board.breakers.overruled(row);
+                self.send(Errand::Inspect(change.application, change.endpoint));
+            }
+        }
+    }
+}

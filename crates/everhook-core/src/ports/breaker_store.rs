@@ -1,0 +1,87 @@
+//! Where the state of breakers outlives the process.
+
+use async_trait::async_trait;
+
+use crate::{
+    ids::{ApplicationId, EndpointId},
+    model::KeptBreaker,
+    policy::breaker::Transition,
+    ports::{Alert, StoreError},
+    time::Timestamp,
+};
+
+/// Keeps how each breaker stands: written on each transition, read when a lane's owner starts.
+#[async_trait]
+pub trait BreakerStore: Send + Sync {
+    /// Every breaker that was ever other than closed.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the store cannot be read.
+    async fn breakers(&self) -> Result<Vec<BreakerRow>, StoreError>;
+
+    /// One endpoint's; `None` if it never was other than closed.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the store cannot be read.
+    async fn breaker(&self, endpoint: EndpointId) -> Result<Option<BreakerRow>, StoreError>;
+
+    /// Keeps changes, in order, in one atomic write. Each stands alone: one that is outdated is not written, and the others are.
+    ///
+    /// A transition into the open state begins a period, and one into the closed state ends it: history shows which deliveries waited for it.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: nothing was written, as far as is known; a change that was written after all is then found outdated.
+    async fn keep(&self, changes: Vec<BreakerChange>) -> Result<Vec<BreakerKept>, StoreError>;
+
+    /// The periods since `since` in which an endpoint's breaker was not closed, oldest first, at most `limit`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the store cannot be read.
+    async fn open_periods(&self, endpoint: EndpointId, since: Timestamp, limit: u32) -> Result<Vec<OpenPeriod>, StoreError>;
+}
+
+/// How a breaker stands, as the store has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BreakerRow {
+    /// Whose.
+    pub endpoint: EndpointId,
+    /// Rises by one with each change.
+    pub revision: i64,
+    /// How it stands.
+    pub kept: KeptBreaker,
+}
+
+/// A change to be kept.
+#[derive(Clone, Debug)]
+pub struct BreakerChange {
+    /// The application of the endpoint.
+    pub application: ApplicationId,
+    /// Whose breaker.
+    pub endpoint: EndpointId,
+    /// The revision that it makes: one more than the one it was decided on.
+    pub revision: i64,
+    /// How the breaker stands now.
+    pub kept: KeptBreaker,
+    /// What happened; `None` if only numbers changed.
+    pub transition: Option<Transition>,
+    /// What the organization is told.
+    pub alerts: Vec<Alert>,
+}
+
+/// What became of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BreakerKept {
+    /// It is durable.
+    Kept,
+    /// Somebody else changed it first: this is what stands.
+    Outdated(BreakerRow),
+}
+
+/// A time in which a breaker let nothing through but probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenPeriod {
+    /// Since when.
+    pub opened_at: Timestamp,
+    /// Until when; `None` if it still does.
+    pub closed_at: Option<Timestamp>,
+}
