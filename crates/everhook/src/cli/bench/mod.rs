@@ -6,6 +6,7 @@
 mod children;
 mod load;
 mod marker;
+mod neighbours;
 mod procs;
 mod report;
 mod scenarios;
@@ -46,6 +47,9 @@ pub struct BenchArgs {
     /// `max_concurrency` of the endpoints; the server's default if not given.
     #[arg(long, value_name = "N")]
     max_concurrency: Option<u32>,
+    /// Measure instead what endpoints that hang or fail cost the others: 80 of 100 endpoints, with 20 good and with 20 bad neighbours.
+    #[arg(long, conflicts_with = "scenario")]
+    neighbours: bool,
     /// Fewer events: a first impression in seconds.
     #[arg(long)]
     quick: bool,
@@ -98,7 +102,8 @@ async fn run_scenarios(args: &BenchArgs) -> anyhow::Result<()> {
 }
 
 fn chosen(args: &BenchArgs) -> impl Iterator<Item = &'static Scenario> {
-    SCENARIOS.iter().filter(|scenario| args.scenario.is_empty() || args.scenario.iter().any(|name| name == scenario.name))
+    let all: &[Scenario] = if args.neighbours { &neighbours::SCENARIOS } else { &SCENARIOS };
+    all.iter().filter(|scenario| args.scenario.is_empty() || args.scenario.iter().any(|name| name == scenario.name))
 }
 
 /// Text for people; silent where a program reads.
@@ -158,9 +163,12 @@ fn conclude(args: &BenchArgs, place: &Place, limit: &Outcome, lines: &[Line]) ->
             "version": env!("CARGO_PKG_VERSION"), "cores": cores(), "file_system": place.file_system(),
             "connections": args.connections, "data_bytes": args.size,
             "limit_per_second": limit.delivered_per_second, "limit_ms": limit.end_to_end_ms.to_json(), "scenarios": scenarios,
+            "bad_neighbours": neighbours::compare(lines).filter(|_| args.neighbours)
+                .map(|(delivered, p99)| json!({"delivered_ratio": delivered, "p99_ratio": p99})),
         });
         anstream::println!("{whole}");
     }
+    say(args, &neighbours::compare_text(if args.neighbours { lines } else { &[] }));
     if !faults.is_empty() {
         bail!("deliveries are missing, doubled or not accepted:\n{}", faults.join("\n"));
     }

@@ -16,6 +16,7 @@ use super::{
     children::SinkProcess,
     load::{self, Door, Load, Published},
     marker::now_ns,
+    neighbours::Neighbours,
     procs,
     report::{Outcome, Percentiles, Proof},
 };
@@ -45,15 +46,20 @@ pub struct Scenario {
     pub batch: u64,
     /// Events a second, or as fast as answered.
     pub rate: Option<f64>,
+    /// Endpoints that get every event too, and are not measured.
+    pub neighbours: Neighbours,
 }
 
 /// All scenarios, in the order they are run.
 pub const SCENARIOS: [Scenario; 4] = [
-    Scenario { name: "one", title: "1 endpoint", endpoints: 1, events: 50_000, events_quick: 10_000, batch: 1, rate: None },
-    Scenario { name: "fan-out", title: "10 endpoints", endpoints: 10, events: 10_000, events_quick: 2_000, batch: 1, rate: None },
-    Scenario { name: "batch", title: "batches of 500", endpoints: 1, events: 50_000, events_quick: 10_000, batch: 500, rate: None },
-    Scenario { name: "low-load", title: "50 events/s", endpoints: 1, events: 1_000, events_quick: 150, batch: 1, rate: Some(50.0) },
+    Scenario { name: "one", title: "1 endpoint", events: 50_000, events_quick: 10_000, ..ALONE },
+    Scenario { name: "fan-out", title: "10 endpoints", endpoints: 10, events: 10_000, events_quick: 2_000, ..ALONE },
+    Scenario { name: "batch", title: "batches of 500", events: 50_000, events_quick: 10_000, batch: 500, ..ALONE },
+    Scenario { name: "low-load", title: "50 events/s", events: 1_000, events_quick: 150, rate: Some(50.0), ..ALONE },
 ];
+
+const ALONE: Scenario =
+    Scenario { name: "", title: "", endpoints: 1, events: 0, events_quick: 0, batch: 1, rate: None, neighbours: Neighbours::None };
 
 /// What every scenario of a bench has in common.
 pub struct Bench<'a> {
@@ -92,7 +98,7 @@ impl Bench<'_> {
     pub async fn run(&self, scenario: &Scenario, events: u64, subject: &Subject<'_>, bar: &ProgressBar) -> anyhow::Result<Outcome> {
         let event_type = format!("bench.{}", now_ns());
         let mut connection = Connection::new(subject.server.clone());
-        let endpoints = self.create_endpoints(&mut connection, scenario.endpoints, &event_type).await?;
+        let endpoints = self.create_endpoints(&mut connection, scenario, &event_type).await?;
         let door = match scenario.batch {
             1 => Door::Single { event_type },
             batch => Door::Batch { event_type, batch },
@@ -104,11 +110,12 @@ impl Bench<'_> {
         outcome
     }
 
-    async fn create_endpoints(&self, connection: &mut Connection, count: u32, event_type: &str) -> anyhow::Result<Vec<String>> {
+    async fn create_endpoints(&self, connection: &mut Connection, scenario: &Scenario, event_type: &str) -> anyhow::Result<Vec<String>> {
         let mut ids = Vec::new();
-        for number in 0..count {
+        let measured = (0..scenario.endpoints).map(|number| format!("e/{number}"));
+        for path in measured.chain(scenario.neighbours.paths()) {
             let mut endpoint =
-                json!({"url": format!("{}e/{number}", self.sink.url), "event_types": [event_type], "name": format!("bench {number}")});
+                json!({"url": format!("{}{path}", self.sink.url), "event_types": [event_type], "name": format!("bench {path}")});
             if let Some(max_concurrency) = self.max_concurrency {
                 endpoint["max_concurrency"] = json!(max_concurrency);
             }

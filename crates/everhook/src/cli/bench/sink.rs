@@ -1,6 +1,7 @@
 //! The receiving end of `bench`, in a process of its own so that its CPU time is not counted as the server's or the publishers'.
 //!
-//! Answers every `POST /e/<endpoint>` with 200 at once and keeps what arrived. The bench reads the result through `/control/…`:
+//! Answers every `POST /e/<endpoint>` with 200 at once and keeps what arrived; `/well/…` with 200 too, `/fail/…` with 500 and `/hang/…` never, and
+//! forgets what they got. The bench reads the result through `/control/…`:
 //! - `POST /control/expect?run=R&events=N&endpoints=E` forgets everything and expects run R;
 //! - `GET /control/counts` answers counters, with `?latency` also percentiles;
 //! - `GET /control/arrivals` answers one byte per (endpoint, event): how often it arrived.
@@ -83,8 +84,16 @@ impl Sink {
         if let Some(what) = path.strip_prefix("/control/") {
             return Ok(self.control(what, request.uri().query().unwrap_or_default()));
         }
+        let neighbour = ["/well/", "/fail/", "/hang/"].into_iter().find(|kind| path.starts_with(kind));
         let endpoint = path.rsplit('/').next().and_then(|number| number.parse().ok());
         let body = request.into_body().collect().await?.to_bytes();
+        match neighbour {
+            None => {}
+            Some("/well/") => return Ok(respond(StatusCode::OK, Bytes::from_static(b"ok"))),
+            Some("/fail/") => return Ok(respond(StatusCode::INTERNAL_SERVER_ERROR, Bytes::from_static(b"no"))),
+            // Until the sender gives up and closes the connection.
+            Some(_) => std::future::pending().await,
+        }
         let arrived_ns = now_ns();
         let marker = Marker::find(&body);
         self.record().arrived(endpoint, marker, arrived_ns);
