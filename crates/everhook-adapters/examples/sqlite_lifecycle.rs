@@ -246,7 +246,13 @@ async fn prepare(store: &SqliteStore, endpoints: usize) -> Result<Place, Failure
         created_at: now(),
     };
     let new = NewOrganization {
-        organization: Organization { id: organization, uid: None, name: "Acme".to_owned(), created_at: now() },
+        organization: Organization {
+            id: organization,
+            uid: None,
+            name: "Acme".to_owned(),
+            limits: everhook_core::model::OrganizationLimits::default(),
+            created_at: now(),
+        },
         default: application(ApplicationKind::Default, "default"),
         operational: application(ApplicationKind::Operational, "operational"),
     };

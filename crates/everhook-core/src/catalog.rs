@@ -12,7 +12,7 @@ use bytes::Bytes;
 use rustc_hash::FxHashMap;
 
 use crate::{
-    ids::{ApplicationId, EndpointId, ScheduleVersion},
+    ids::{ApplicationId, EndpointId, OrganizationId, ScheduleVersion},
     model::{
         Application, ApplicationKind, Endpoint, EndpointState, EventType, LanePolicy, OrganizationLimits, RetrySchedule, SealedSecret,
         SigningKey, Target,
@@ -72,6 +72,13 @@ impl Catalog {
         applications.remove(&id);
     }
 
+    /// Drops what is known of all applications of an organization. Called after a change to the organization.
+    pub fn forget_organization(&self, id: OrganizationId) {
+        let mut applications = self.applications.write().unwrap_or_else(PoisonError::into_inner);
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        applications.retain(|_, view| view.application.organization != id);
+    }
+
     /// A schedule version. Versions never change, so that what was read once holds for ever.
     ///
     /// # Errors
@@ -93,6 +100,8 @@ pub struct ApplicationView {
     pub application: Application,
     /// The version that a publish must name.
     pub config_version: i64,
+    /// What its organization may use.
+    pub limits: OrganizationLimits,
     destinations: FxHashMap<EndpointId, Arc<Destination>>,
     matches: RwLock<FxHashMap<EventType, Arc<[Arc<Destination>]>>>,
 }
@@ -105,6 +114,7 @@ impl ApplicationView {
         Ok(Self {
             application: row.application,
             config_version: row.config_version,
+            limits: row.limits,
             destinations: destinations.collect::<Result<_, StoreError>>()?,
             matches: RwLock::default(),
         })

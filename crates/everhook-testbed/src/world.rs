@@ -192,7 +192,13 @@ impl World {
             created_at: BEGINNING,
         };
         let new = NewOrganization {
-            organization: Organization { id: self.organization, uid: None, name: "Acme".to_owned(), created_at: BEGINNING },
+            organization: Organization {
+                id: self.organization,
+                uid: None,
+                name: "Acme".to_owned(),
+                limits: everhook_core::model::OrganizationLimits::default(),
+                created_at: BEGINNING,
+            },
             default: application(self.application, "default", ApplicationKind::Default),
             operational: application(self.operational, "operational", ApplicationKind::Operational),
         };

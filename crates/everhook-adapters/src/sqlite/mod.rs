@@ -4,7 +4,7 @@
 //! * `writer`, `group_commit`, `job`, `transaction`: everything that waits is written in one transaction and answered after its commit.
 //! * `readers`, `turn`: reads have connections of their own, and those of `history` have others than those that deliveries wait for.
 //! * `event_store`, `fan_out`, `delivery_queue`, `settling`, `ordering`, `breakers`, `directory`, `history`: the ports. One port call is one transaction.
-//! * `rows`, `spelling`, `page`, `schedule_json`, `breaker_json`, `payload`, `response_headers`: how values are written and read back.
+//! * `rows`, `spelling`, `page`, `schedule_json`, `breaker_json`, `limits_json`, `payload`, `response_headers`: how values are written and read back.
 //! * `queries`, `migrations`: all SQL, one statement a file.
 //!
 //! Nothing here decides what happens to a delivery; stages come in as values.
@@ -21,6 +21,7 @@ mod folder;
 mod group_commit;
 mod history;
 mod job;
+mod limits_json;
 mod migrate;
 mod ordering;
 mod page;

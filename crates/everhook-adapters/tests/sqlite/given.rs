@@ -141,7 +141,13 @@ pub fn event_type(name: &str) -> EventType {
 
 pub fn organization() -> NewOrganization {
     let id = OrganizationId::from_uuid(self::id());
-    let organization = Organization { id, uid: None, name: "Acme".to_owned(), created_at: NOW };
+    let organization = Organization {
+        id,
+        uid: None,
+        name: "Acme".to_owned(),
+        limits: everhook_core::model::OrganizationLimits::default(),
+        created_at: NOW,
+    };
     let application = |kind, name: &str| Application { kind, name: name.to_owned(), ..application(id) };
     NewOrganization {
         organization,

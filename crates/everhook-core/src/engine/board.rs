@@ -136,6 +136,9 @@ impl Board {
         }
         let is_late = now.since(due.due_at) >= HINT_DELAY_MAX;
         let window_max = if self.waiting < WAITING_CROWD { WINDOW_MAX } else { WINDOW_MAX_WHEN_CROWDED };
+        if self.lanes.get(&endpoint).is_some_and(|lane| lane.policy.config_version < policy.config_version) {
+            self.adjust(&policy, now);
+        }
         let lane = open(&mut self.lanes, &mut self.organizations, &self.breakers, &policy, now);
         if is_late {
             // It may have been found, sent and forgotten by now: only the store knows.

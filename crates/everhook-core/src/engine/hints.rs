@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    ids::{ApplicationId, EndpointId},
+    ids::{ApplicationId, EndpointId, OrganizationId},
     ports::{Committed, LaneReport, Lanes, WakeUp},
 };
 
@@ -19,6 +19,8 @@ pub(super) enum Hint {
     Committed(Vec<Committed>),
     /// This endpoint was changed.
     Changed(ApplicationId, EndpointId),
+    /// The limits of an organization were changed: all lanes are looked at.
+    Survey,
     /// Somebody wants to know how this lane stands.
     Report(EndpointId, oneshot::Sender<Option<LaneReport>>),
 }
@@ -68,6 +70,10 @@ impl WakeUp for HintSender {
 
     fn changed(&self, application: ApplicationId, endpoint: EndpointId) {
         self.send(Hint::Changed(application, endpoint));
+    }
+
+    fn organization_changed(&self, _organization: OrganizationId) {
+        self.send(Hint::Survey);
     }
 }
 

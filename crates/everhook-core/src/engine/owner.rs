@@ -73,6 +73,8 @@ pub(super) struct Owner<'a> {
     errands: JoinSet<Done>,
     /// What to do at a later time, beside what the board's alarms say.
     survey_at: Timestamp,
+    /// Whether another survey follows the one that is under way at once.
+    survey_again: bool,
     alerts_at: Option<Timestamp>,
     telling_alerts: bool,
     keeping_breakers: bool,
@@ -92,6 +94,7 @@ impl<'a> Owner<'a> {
             flights: JoinSet::new(),
             errands: JoinSet::new(),
             survey_at: now,
+            survey_again: false,
             alerts_at: Some(now),
             telling_alerts: false,
             keeping_breakers: false,
@@ -228,6 +231,9 @@ impl<'a> Owner<'a> {
         match hint {
             Hint::Committed(deliveries) => deliveries.into_iter().for_each(|committed| self.board.offer(committed, now)),
             Hint::Changed(application, endpoint) => self.send(Errand::Inspect(application, endpoint)),
+            // One that is under way may have read what was before.
+            Hint::Survey if self.survey_at == Timestamp::FAR_FUTURE => self.survey_again = true,
+            Hint::Survey => self.survey_at = now,
             // Whoever asked may have gone away.
             Hint::Report(endpoint, answer) => _ = answer.send(self.board.report(endpoint, now)),
         }

@@ -157,6 +157,8 @@ impl Telling {
                 tracing::error!(error = &error as &dyn std::error::Error, "the alert {id} can be told to nobody and is dropped");
                 self.over.push(id);
             }
+            // Operational events are exempt from limits.
+            Err(PublishError::TooMany { .. }) => {}
             Err(PublishError::Store(error)) => {
                 self.failure.get_or_insert(error);
             }

@@ -7,12 +7,14 @@ pub mod alert;
 pub mod attempt;
 pub mod claim;
 pub mod publish;
+pub mod rates;
 pub mod recall;
 pub mod request;
 pub mod settle;
 
 use std::{sync::Arc, time::Duration};
 
+use self::rates::Rates;
 use crate::{
     catalog::Catalog,
     ports::{Lanes, Ports, WakeUp},
@@ -28,6 +30,8 @@ pub struct Line {
     pub wake_up: Arc<dyn WakeUp>,
     /// How they stand.
     pub lanes: Arc<dyn Lanes>,
+    /// How many events each organization may publish.
+    pub publish_rates: Rates,
     /// How this process calls itself in attempts.
     pub node: String,
     /// How long an idempotency key is remembered.
@@ -38,6 +42,6 @@ impl Line {
     /// A line over these ports.
     pub fn new<O: WakeUp + Lanes + 'static>(ports: Ports, owner: Arc<O>, node: String, idempotency_window: Duration) -> Self {
         let catalog = Arc::new(Catalog::new(ports.directory.clone(), ports.vault.clone()));
-        Self { ports, catalog, wake_up: owner.clone(), lanes: owner, node, idempotency_window }
+        Self { ports, catalog, wake_up: owner.clone(), lanes: owner, publish_rates: Rates::default(), node, idempotency_window }
     }
 }

@@ -3,7 +3,7 @@
 //! Called by the API and by `alert`. It returns only when everything is on disk, and it must run to its end once the write has begun: callers
 //! that may be dropped half-way spawn it, or the lanes would learn of the deliveries only by their periodic look.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
@@ -11,7 +11,7 @@ use crate::{
     catalog::{ApplicationView, Destination},
     flow::Line,
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
-    model::{Due, Event, EventType, OrderingMode, Placement, Priority},
+    model::{ApplicationKind, Due, Event, EventType, OrderingMode, Placement, Priority, RateLimit},
     ports::{Committed, KeyOrigin, NewDelivery, NewEvent, Recorded, StoreError},
     time::Timestamp,
 };
@@ -64,6 +64,12 @@ pub enum PublishError {
     /// The application does not exist in this organization.
     #[error("there is no such application in this organization")]
     NoSuchApplication,
+    /// The organization publishes more than it may.
+    #[error("the organization has published as many events as it may for now")]
+    TooMany {
+        /// How long until it may publish again.
+        retry_after: Duration,
+    },
     /// It was not recorded, as far as is known; its idempotency key makes trying again safe.
     #[error("the event could not be stored")]
     Store(#[from] StoreError),
@@ -125,7 +131,13 @@ async fn draft_each(line: &Line, open: Vec<(usize, Publication)>, answers: &mut 
     let mut drafts = Vec::with_capacity(open.len());
     for (index, publication) in open {
         match find_application(line, &publication).await {
-            Ok(Some(view)) => drafts.push(Draft::new(line, index, publication, &view)),
+            Ok(Some(view)) => match admit(line, &view) {
+                Ok(()) => drafts.push(Draft::new(line, index, publication, &view)),
+                Err(until) => {
+                    let retry_after = until.since(line.ports.clock.now());
+                    answers[index] = Some(Err(PublishError::TooMany { retry_after }));
+                }
+            },
             Ok(None) => answers[index] = Some(Err(PublishError::NoSuchApplication)),
             Err(error) => answers[index] = Some(Err(error.into())),
         }
@@ -136,6 +148,18 @@ async fn draft_each(line: &Line, open: Vec<(usize, Publication)>, answers: &mut 
 async fn find_application(line: &Line, publication: &Publication) -> Result<Option<Arc<ApplicationView>>, StoreError> {
     let view = line.catalog.application(publication.application).await?;
     Ok(view.filter(|view| view.application.organization == publication.organization))
+}
+
+/// Takes the event's token, if the organization has a limit. Everhook's own events about it are exempt.
+///
+/// # Errors
+/// When there is one again.
+fn admit(line: &Line, view: &ApplicationView) -> Result<(), Timestamp> {
+    let limit = view.limits.events_per_minute.filter(|_| view.application.kind != ApplicationKind::Operational);
+    match limit {
+        None => Ok(()),
+        Some(limit) => line.publish_rates.take(view.application.organization, RateLimit::per_minute(limit, None), line.ports.clock.now()),
+    }
 }
 
 /// An event that has its ids and its matches, on its way into the store.

@@ -2,6 +2,7 @@
 
 use crate::{
     ids::{ApplicationId, OrganizationId, Uid},
+    model::OrganizationLimits,
     time::Timestamp,
 };
 
@@ -14,6 +15,8 @@ pub struct Organization {
     pub uid: Option<Uid>,
     /// Shown to people.
     pub name: String,
+    /// What it may use.
+    pub limits: OrganizationLimits,
     /// When it was made.
     pub created_at: Timestamp,
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    ids::{ApplicationId, EndpointId},
+    ids::{ApplicationId, EndpointId, OrganizationId},
     model::{Due, LanePolicy, Priority},
 };
 
@@ -25,4 +25,7 @@ pub trait WakeUp: Send + Sync {
 
     /// This endpoint was changed: its limits, its pause, its breaker, or whether it gets events at all.
     fn changed(&self, application: ApplicationId, endpoint: EndpointId);
+
+    /// What this organization may use was changed.
+    fn organization_changed(&self, organization: OrganizationId);
 }

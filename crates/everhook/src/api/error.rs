@@ -2,7 +2,7 @@
 //!
 //! A problem says what to change, never what our code looks like: no stack trace, no library's error, no secret.
 
-use std::{collections::BTreeMap, error::Error};
+use std::{collections::BTreeMap, error::Error, time::Duration};
 
 use axum::{
     body::Body,
@@ -32,6 +32,8 @@ pub struct ApiError {
     status: StatusCode,
     detail: String,
     errors: Vec<Fault>,
+    /// When it is worth trying again, where that is known.
+    retry_after: Option<Duration>,
 }
 
 /// What went wrong (RFC 9457).
@@ -67,7 +69,7 @@ struct FieldProblem {
 impl ApiError {
     /// Any status with words of its own.
     pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { status, detail: detail.into(), errors: Vec::new() }
+        Self { status, detail: detail.into(), errors: Vec::new(), retry_after: None }
     }
 
     /// 400: the request is not what this route reads.
@@ -77,7 +79,7 @@ impl ApiError {
 
     /// 400: some query parameters cannot be read.
     pub fn bad_query(errors: Vec<Fault>) -> Self {
-        Self { status: StatusCode::BAD_REQUEST, detail: "some query parameters are not acceptable".to_owned(), errors }
+        Self { errors, ..Self::bad_request("some query parameters are not acceptable") }
     }
 
     /// 404: there is nothing by this name, or it is somebody else's.
@@ -92,7 +94,12 @@ impl ApiError {
 
     /// 422: well-formed, not acceptable; every fault is listed.
     pub fn invalid(errors: Vec<Fault>) -> Self {
-        Self { status: StatusCode::UNPROCESSABLE_ENTITY, detail: "some fields are not acceptable".to_owned(), errors }
+        Self { errors, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "some fields are not acceptable") }
+    }
+
+    /// 429: a limit is used up for so long.
+    pub fn too_many(detail: impl Into<String>, retry_after: Duration) -> Self {
+        Self { retry_after: Some(retry_after), ..Self::new(StatusCode::TOO_MANY_REQUESTS, detail) }
     }
 
     /// 500, for a fault of ours; the log has the cause.
@@ -118,6 +125,8 @@ impl ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = self.status;
+        // Whole seconds, and late rather than early.
+        let seconds = self.retry_after.map_or(RETRY_AFTER_SECONDS, |wait| u32::try_from(wait.as_secs() + 1).unwrap_or(u32::MAX));
         let body = serde_json::to_vec(&self.into_problem()).expect("a problem is texts and numbers");
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = status;
@@ -125,7 +134,7 @@ impl IntoResponse for ApiError {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         match status {
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
-                headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));
+                headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
             }
             StatusCode::UNAUTHORIZED => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -169,6 +178,10 @@ impl From<PublishError> for ApiError {
             PublishError::NoSuchApplication => {
                 Self::invalid(vec![Fault::new("application_id", "names no application of this organization")])
             }
+            PublishError::TooMany { retry_after } => Self::too_many(
+                "the organization has published as many events as its limit `events_per_minute` allows: try again later",
+                retry_after,
+            ),
             PublishError::Store(error) => error.into(),
         }
     }
@@ -216,7 +229,7 @@ impl IntoResponses for ChangeProblems {
 
 impl IntoResponses for PublishProblems {
     fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
-        problem_responses(&[400, 401, 403, 404, 408, 413, 415, 422, 503])
+        problem_responses(&[400, 401, 403, 404, 408, 413, 415, 422, 429, 503])
     }
 }
 
@@ -240,6 +253,7 @@ fn describe(status: u16) -> &'static str {
         413 => "Too large; the detail names the limit",
         415 => "The content type is not application/json",
         422 => "Well-formed, but not acceptable; all faults are listed",
+        429 => "A limit of the organization is used up: try again after the time in Retry-After",
         _ => "The store is not available: try again after the time in Retry-After",
     }
 }

@@ -1,12 +1,12 @@
 //! Organizations: for admins.
 
-use std::sync::Arc;
+use std::{num::NonZeroU32, sync::Arc};
 
 use axum::{extract::State, response::Response};
 use everhook_core::{
     ids::OrganizationId,
-    manage::organizations::{self, OrganizationChange},
-    model::Organization,
+    manage::organizations::{self, LimitsChange, OrganizationChange},
+    model::{Organization, OrganizationLimits},
 };
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use super::{
     error::{ApiError, ChangeProblems, ReadProblems},
     page::{List, PageQuery},
     to_the_end,
-    wire::{Field, Named, NoParams, Params, json},
+    wire::{Field, Named, NoParams, Object, Params, json},
 };
 
 /// A tenant.
@@ -29,8 +29,34 @@ pub struct OrganizationOut {
     id: String,
     uid: Option<String>,
     name: String,
+    limits: LimitsOut,
     #[schema(format = DateTime)]
     created_at: String,
+}
+
+/// What an organization may use, over all its applications. One that is null does not hold.
+#[derive(Serialize, ToSchema)]
+pub struct LimitsOut {
+    deliveries_per_minute: Option<u32>,
+    events_per_minute: Option<u32>,
+    concurrency: Option<u32>,
+    endpoints: Option<u32>,
+    applications: Option<u32>,
+    manual_retries_per_minute: Option<u32>,
+}
+
+impl From<OrganizationLimits> for LimitsOut {
+    fn from(limits: OrganizationLimits) -> Self {
+        let number = |limit: Option<NonZeroU32>| limit.map(NonZeroU32::get);
+        Self {
+            deliveries_per_minute: number(limits.deliveries_per_minute),
+            events_per_minute: number(limits.events_per_minute),
+            concurrency: number(limits.concurrency),
+            endpoints: number(limits.endpoints),
+            applications: number(limits.applications),
+            manual_retries_per_minute: number(limits.manual_retries_per_minute),
+        }
+    }
 }
 
 impl From<Organization> for OrganizationOut {
@@ -39,6 +65,7 @@ impl From<Organization> for OrganizationOut {
             id: organization.id.to_string(),
             uid: organization.uid.map(|uid| uid.to_string()),
             name: organization.name,
+            limits: organization.limits.into(),
             created_at: organization.created_at.to_string(),
         }
     }
@@ -56,11 +83,61 @@ pub struct OrganizationIn {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     uid: Field<String>,
+    /// What it may use. Only the members that are sent change; null ends a limit.
+    #[serde(default)]
+    #[schema(value_type = LimitsIn, required = false)]
+    limits: Option<Object<LimitsIn>>,
+}
+
+/// What an organization may use, over all its applications: each 1 to 1,000,000,000, or null for no limit.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LimitsIn {
+    /// Requests to endpoints that may start a minute; what is over it waits.
+    #[serde(default)]
+    #[schema(value_type = Option<u32>)]
+    deliveries_per_minute: Field<i64>,
+    /// Events that may be published a minute; what is over it is answered 429.
+    #[serde(default)]
+    #[schema(value_type = Option<u32>)]
+    events_per_minute: Field<i64>,
+    /// Requests to endpoints that may be under way at once.
+    #[serde(default)]
+    #[schema(value_type = Option<u32>)]
+    concurrency: Field<i64>,
+    /// Endpoints that it may have.
+    #[serde(default)]
+    #[schema(value_type = Option<u32>)]
+    endpoints: Field<i64>,
+    /// Applications that it may have, beside `default` and `operational`.
+    #[serde(default)]
+    #[schema(value_type = Option<u32>)]
+    applications: Field<i64>,
+    /// Deliveries that may be retried by hand a minute: 60 if nothing is set.
+    #[serde(default)]
+    #[schema(value_type = Option<u32>)]
+    manual_retries_per_minute: Field<i64>,
+}
+
+impl From<LimitsIn> for LimitsChange {
+    fn from(asked: LimitsIn) -> Self {
+        // A negative number is refused as zero is.
+        let number = |n: Field<i64>| n.map(|n| u64::try_from(n).unwrap_or(0));
+        Self {
+            deliveries_per_minute: number(asked.deliveries_per_minute),
+            events_per_minute: number(asked.events_per_minute),
+            concurrency: number(asked.concurrency),
+            endpoints: number(asked.endpoints),
+            applications: number(asked.applications),
+            manual_retries_per_minute: number(asked.manual_retries_per_minute),
+        }
+    }
 }
 
 impl From<OrganizationIn> for OrganizationChange {
     fn from(asked: OrganizationIn) -> Self {
-        Self { name: asked.name.0, uid: asked.uid.0 }
+        let limits = asked.limits.map(|Object(limits)| limits.into()).unwrap_or_default();
+        Self { name: asked.name.0, uid: asked.uid.0, limits }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{ApplicationId, OrganizationId, Ref, Uid},
-    model::{Application, ApplicationKind, OrganizationLimits, Page, PageRequest},
+    model::{Application, ApplicationKind, Page, PageRequest},
     ports::{ApplicationRow, Created, Updated},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -10,6 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{
     super::{
         fault::Outcome,
+        limits_json,
         page::{Between, List, rows_wanted},
         rows::{Columns, Key},
         spelling::{kind_name, read_kind},
@@ -97,10 +98,12 @@ pub(super) fn update(tx: &mut Tx<'_>, application: &Application) -> Outcome<Upda
 pub(super) fn read_row(connection: &Connection, id: ApplicationId) -> Outcome<Option<ApplicationRow>> {
     let snapshot = connection.unchecked_transaction()?;
     let mut statement = snapshot.prepare_cached(WITH_VERSION)?;
-    let found = statement.query_row([id.key()], |row| Ok((of_row(row)?, row.get("config_version")?))).optional()?;
-    let Some((application, config_version)) = found else { return Ok(None) };
+    let found = statement
+        .query_row([id.key()], |row| Ok((of_row(row)?, row.get("config_version")?, row.spelled("limits", limits_json::read)?)))
+        .optional()?;
+    let Some((application, config_version, limits)) = found else { return Ok(None) };
     let endpoints = endpoints::of_application(&snapshot, id)?;
-    Ok(Some(ApplicationRow { application, config_version, limits: OrganizationLimits::default(), endpoints }))
+    Ok(Some(ApplicationRow { application, config_version, limits, endpoints }))
 }
 
 /// Asked inside the write, so that the answer still holds at its end.

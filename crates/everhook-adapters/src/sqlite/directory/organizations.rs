@@ -1,7 +1,7 @@
 //! Organizations.
 
 use everhook_core::{
-    ids::{OrganizationId, Ref, Uid},
+    ids::{ApplicationId, OrganizationId, Ref, Uid},
     model::{Organization, Page, PageRequest},
     ports::{Created, NewOrganization, Updated},
 };
@@ -10,6 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{
     super::{
         fault::Outcome,
+        limits_json,
         page::{Between, List, rows_wanted},
         rows::{Columns, Key},
         transaction::Tx,
@@ -22,6 +23,7 @@ const BY_ID: &str = include_str!("../queries/organization_by_id.sql");
 const BY_UID: &str = include_str!("../queries/organization_by_uid.sql");
 const LIST: List =
     List { older: include_str!("../queries/organizations_older.sql"), newer: include_str!("../queries/organizations_newer.sql") };
+const APPLICATIONS: &str = include_str!("../queries/applications_of_organization.sql");
 const UPDATE: &str = include_str!("../queries/update_organization.sql");
 
 pub(super) fn create(tx: &Tx<'_>, new: &NewOrganization) -> Outcome<Created> {
@@ -33,7 +35,8 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewOrganization) -> Outcome<Created> {
         organization.id.key(),
         organization.uid.as_ref().map(Uid::as_str),
         organization.name,
-        organization.created_at.as_micros()
+        organization.created_at.as_micros(),
+        limits_json::write(&organization.limits)
     ])?;
     applications::insert(tx, &new.default)?;
     applications::insert(tx, &new.operational)?;
@@ -54,15 +57,20 @@ pub(super) fn list(connection: &Connection, page: PageRequest) -> Outcome<Page<O
     Ok(Page::from_read(rows, page, |organization| *organization.id.as_uuid()))
 }
 
-pub(super) fn update(tx: &Tx<'_>, organization: &Organization) -> Outcome<Updated> {
+/// Every application gets a new version: its endpoints go by the organization's limits.
+pub(super) fn update(tx: &mut Tx<'_>, organization: &Organization) -> Outcome<Updated> {
     if uid_is_taken(tx, organization)? {
         return Ok(Updated::UidTaken);
     }
-    let parameters = params![organization.id.key(), organization.uid.as_ref().map(Uid::as_str), organization.name];
-    match tx.prepare(UPDATE)?.execute(parameters)? {
-        0 => Ok(Updated::Changed),
-        _ => Ok(Updated::Updated),
+    let limits = limits_json::write(&organization.limits);
+    let parameters = params![organization.id.key(), organization.uid.as_ref().map(Uid::as_str), organization.name, limits];
+    if tx.prepare(UPDATE)?.execute(parameters)? == 0 {
+        return Ok(Updated::Changed);
     }
+    let applications: Vec<ApplicationId> =
+        tx.prepare(APPLICATIONS)?.query_map([organization.id.key()], |row| row.id("id"))?.collect::<Result<_, _>>()?;
+    applications.into_iter().try_for_each(|application| tx.bump_config(application))?;
+    Ok(Updated::Updated)
 }
 
 /// Whether another organization has this one's uid. Asked inside the write, so that the answer still holds at its end.
@@ -73,5 +81,11 @@ fn uid_is_taken(tx: &Tx<'_>, organization: &Organization) -> Outcome<bool> {
 }
 
 fn of_row(row: &Row<'_>) -> rusqlite::Result<Organization> {
-    Ok(Organization { id: row.id("id")?, uid: row.uid_opt("uid")?, name: row.get("name")?, created_at: row.instant("created_at")? })
+    Ok(Organization {
+        id: row.id("id")?,
+        uid: row.uid_opt("uid")?,
+        name: row.get("name")?,
+        limits: row.spelled("limits", limits_json::read)?,
+        created_at: row.instant("created_at")?,
+    })
 }

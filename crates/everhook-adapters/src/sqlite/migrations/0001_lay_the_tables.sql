@@ -18,7 +18,9 @@ CREATE TABLE organizations (
     id BLOB PRIMARY KEY CHECK (length(id) = 16),
     uid TEXT UNIQUE,
     name TEXT NOT NULL,
-    created_at INTEGER NOT NULL
+    created_at INTEGER NOT NULL,
+    -- JSON: the limits that hold.
+    limits TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE applications (

@@ -1,3 +1,5 @@
--- Which application has this id, and where does its configuration stand?
--- Index: the primary key. Lock: none, a snapshot.
-SELECT id, organization_id, uid, name, kind, created_at, config_version FROM applications WHERE id = ?1;
+-- Which application has this id, and where does its configuration stand, and what may its organization use?
+-- Index: the primary keys. Lock: none, a snapshot.
+SELECT a.id, a.organization_id, a.uid, a.name, a.kind, a.created_at, a.config_version, o.limits
+FROM applications a JOIN organizations o ON o.id = a.organization_id
+WHERE a.id = ?1;

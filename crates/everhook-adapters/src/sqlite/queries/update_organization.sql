@@ -1,3 +1,3 @@
--- Replaces an organization's name and uid.
+-- Replaces an organization's name, uid and limits.
 -- Index: the primary key. Lock: the write lock.
-UPDATE organizations SET uid = ?2, name = ?3 WHERE id = ?1;
+UPDATE organizations SET uid = ?2, name = ?3, limits = ?4 WHERE id = ?1;

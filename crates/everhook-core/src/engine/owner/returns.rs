@@ -71,7 +71,7 @@ impl Owner<'_> {
             }
         }
         self.has_surveyed = true;
-        self.survey_at = now + SURVEY_INTERVAL;
+        self.survey_at = if std::mem::take(&mut self.survey_again) { now } else { now + SURVEY_INTERVAL };
     }
 
     fn inspected(&mut self, application: ApplicationId, endpoint: EndpointId, inspection: Option<Inspection>, now: Timestamp) {
