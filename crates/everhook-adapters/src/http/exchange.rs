@@ -2,7 +2,7 @@
 //!
 //! The transport runs it under the request's deadline; whatever is known when that strikes is in [`Progress`].
 
-use std::{sync::Arc, time::Instant};
+use std::{borrow::Cow, sync::Arc, time::Instant};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use everhook_core::{
@@ -187,8 +187,12 @@ fn compose(request: &OutgoingRequest) -> Result<Request<Body>, Failure> {
     Ok(message)
 }
 
+/// Ours are static, lower case and checked, as the port promises: they are shared instead of copied.
 fn header_name(name: &OutgoingHeader) -> Option<HeaderName> {
-    HeaderName::from_bytes(name.as_bytes()).ok()
+    match name {
+        Cow::Borrowed(ours) => Some(HeaderName::from_static(ours)),
+        Cow::Owned(theirs) => HeaderName::from_bytes(theirs.as_bytes()).ok(),
+    }
 }
 
 /// What is kept of an answer's head.

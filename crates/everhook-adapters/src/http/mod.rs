@@ -11,6 +11,7 @@ mod pool;
 mod resolver;
 
 use std::{
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -106,8 +107,12 @@ impl Transport for HttpTransport {
         let started = Instant::now();
         // It lives outside of the exchange, so that a deadline which cuts the exchange short leaves what was known by then.
         let mut progress = Progress::default();
-        let exchange = exchange::run(&self.connector, &self.pool, &request, &mut progress);
-        let sent = match tokio::time::timeout(request.timeout, exchange).await {
+        let ended = {
+            // Pinned first, because it is large: the deadline would copy it twice.
+            let exchange = pin!(exchange::run(&self.connector, &self.pool, &request, &mut progress));
+            tokio::time::timeout(request.timeout, exchange).await
+        };
+        let sent = match ended {
             Ok(Ok(())) => progress.answered(),
             Ok(Err(failure)) => progress.failed(failure),
             Err(_) => {

@@ -16,8 +16,8 @@ use crate::{
 
 /// What came of a flight.
 pub(super) enum Landing {
-    /// An attempt was made: this is to be written.
-    Settle(Settlement),
+    /// An attempt was made: this is to be written. Boxed, because it passes through many hands before the store's.
+    Settle(Box<Settlement>),
     /// The endpoint gets no events now: it was disabled, deleted or paused.
     Withheld,
     /// No request was made, because the store could not be read: the delivery still waits.
@@ -54,7 +54,7 @@ async fn make(line: &Line, flight: &InFlight) -> Result<Landing, StoreError> {
                 error = settlement.attempt.error.as_deref(),
                 "attempt {} ended: {}", settlement.attempt.number, settlement.attempt.status.as_str(),
             );
-            Ok(Landing::Settle(settlement))
+            Ok(Landing::Settle(Box::new(settlement)))
         }
     }
 }
@@ -62,5 +62,5 @@ async fn make(line: &Line, flight: &InFlight) -> Result<Landing, StoreError> {
 async fn bury(line: &Line, flight: &InFlight) -> Result<Landing, StoreError> {
     let Some(with) = equip(line, flight).await? else { return Ok(Landing::Withheld) };
     let ended = Ended { flight, with: &with, executed_at: flight.picked_at };
-    Ok(Landing::Settle(settle(line, &ended, panic_report())))
+    Ok(Landing::Settle(Box::new(settle(line, &ended, panic_report()))))
 }

@@ -42,7 +42,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(200);
 pub(super) struct Outcome {
     pub(super) queue: QueueKey,
     pub(super) application: ApplicationId,
-    pub(super) settlement: Settlement,
+    pub(super) settlement: Box<Settlement>,
     pub(super) landed_at: Timestamp,
 }
 
@@ -195,7 +195,7 @@ struct Kept {
 
 impl Outcome {
     fn split(self) -> (Kept, Settlement) {
-        (Kept { queue: self.queue, application: self.application }, self.settlement)
+        (Kept { queue: self.queue, application: self.application }, *self.settlement)
     }
 }
 

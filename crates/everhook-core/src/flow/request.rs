@@ -1,8 +1,13 @@
 //! The request that goes out: body, headers and signatures. Pure, and built anew for each attempt: signatures carry the time of sending.
 
-use std::{borrow::Cow, time::Duration};
+use std::{
+    borrow::Cow,
+    fmt::{self, Write as _},
+    time::Duration,
+};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use uuid::Uuid;
 
 use crate::{
     catalog::Destination,
@@ -43,37 +48,64 @@ pub fn build(outgoing: &Outgoing<'_>) -> OutgoingRequest {
     let signable = Signable { event: event.id, at, body: &body, style: endpoint.signature_style };
     let signatures = signing::sign(&destination.keys, &signable);
 
+    let mut values = Values::new();
     let mut headers = Vec::with_capacity(HEADERS_OF_OURS + destination.headers.len());
     let mut add = |name: &'static str, value: Bytes| headers.push((Cow::Borrowed(name), value));
     add("content-type", Bytes::from_static(b"application/json"));
     add("user-agent", Bytes::from_static(USER_AGENT.as_bytes()));
-    add("webhook-id", event.id.to_string().into());
-    add("webhook-timestamp", at.as_secs().to_string().into());
+    add("webhook-id", values.uuid(event.id.as_uuid()));
+    add("webhook-timestamp", values.text(at.as_secs()));
     add("webhook-signature", signatures.webhook_signature.into());
     add("x-webhook-id", destination.id_text.clone());
-    add("x-webhook-event", Bytes::copy_from_slice(event.event_type.as_str().as_bytes()));
-    add("x-webhook-delivery", flight.due.delivery.to_string().into());
-    add("x-webhook-attempt", flight.attempt_number().to_string().into());
-    add("x-webhook-timestamp", at.floor_to_second().to_string().into());
+    add("x-webhook-event", values.bytes(event.event_type.as_str().as_bytes()));
+    add("x-webhook-delivery", values.uuid(flight.due.delivery.as_uuid()));
+    add("x-webhook-attempt", values.text(flight.attempt_number()));
+    add("x-webhook-timestamp", values.text(at.floor_to_second()));
     add("x-webhook-signature", signatures.x_webhook_signature.into());
     if let Some(next) = signatures.x_webhook_signature_next {
         add("x-webhook-signature-next", next.into());
     }
-    add("x-idempotency-key", Bytes::copy_from_slice(event.idempotency_key.as_bytes()));
-    add("traceparent", traceparent(event, span).into());
+    add("x-idempotency-key", values.bytes(event.idempotency_key.as_bytes()));
+    add("traceparent", values.traceparent(event, span));
     if let Some(original) = flight.due.replay_of {
-        add("x-webhook-replay", original.to_string().into());
+        add("x-webhook-replay", values.uuid(original.as_uuid()));
     }
     headers.extend(destination.headers.iter().cloned());
     OutgoingRequest { target: destination.target.clone(), headers, body, timeout }
 }
 
-/// Names this request in the publisher's trace, or in a new one that the event's retries share.
-fn traceparent(event: &Event, span: [u8; 8]) -> String {
-    let span = u64::from_be_bytes(span).max(1);
-    match event.traceparent.as_deref().and_then(trace_and_flags) {
-        Some((trace, flags)) => format!("00-{trace}-{span:016x}-{flags}"),
-        None => format!("00-{:032x}-{span:016x}-01", event.id.as_uuid().as_u128()),
+/// Room for the values that are written for one request, unless its key or type is uncommonly long.
+const VALUE_BYTES: usize = 384;
+
+/// Writes the values of headers one after another into one piece of memory, which they share.
+struct Values(BytesMut);
+
+impl Values {
+    fn new() -> Self {
+        Self(BytesMut::with_capacity(VALUE_BYTES))
+    }
+
+    fn bytes(&mut self, value: &[u8]) -> Bytes {
+        self.0.extend_from_slice(value);
+        self.0.split().freeze()
+    }
+
+    fn text(&mut self, value: impl fmt::Display) -> Bytes {
+        write!(self.0, "{value}").expect("memory takes every byte");
+        self.0.split().freeze()
+    }
+
+    fn uuid(&mut self, value: &Uuid) -> Bytes {
+        self.bytes(value.hyphenated().encode_lower(&mut Uuid::encode_buffer()).as_bytes())
+    }
+
+    /// Names this request in the publisher's trace, or in a new one that the event's retries share.
+    fn traceparent(&mut self, event: &Event, span: [u8; 8]) -> Bytes {
+        let span = u64::from_be_bytes(span).max(1);
+        match event.traceparent.as_deref().and_then(trace_and_flags) {
+            Some((trace, flags)) => self.text(format_args!("00-{trace}-{span:016x}-{flags}")),
+            None => self.text(format_args!("00-{}-{span:016x}-01", event.id.as_uuid().simple())),
+        }
     }
 }
 
