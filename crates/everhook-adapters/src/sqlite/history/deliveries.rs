@@ -146,3 +146,35 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<Delivery> {
         created_at: row.instant("created_at")?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use everhook_core::time::Timestamp;
+
+    use super::{super::super::migrate::migrate, *};
+
+    #[test]
+    fn no_list_walks_more_than_the_stretch_of_its_own_index() {
+        let connection = Connection::open_in_memory().expect("memory");
+        migrate(&connection, Timestamp::EPOCH).expect("the tables");
+        let begins = [
+            (OF_ENDPOINT, "SEARCH d USING INDEX deliveries_by_lane (lane=? AND id>? AND id<?)"),
+            (OF_EVENT, "SEARCH o USING PRIMARY KEY (id>? AND id<?)"),
+        ];
+        for (list, begin) in begins {
+            for sql in [list.older, list.newer] {
+                let plan = plan(&connection, sql);
+                assert!(plan.iter().any(|step| step == begin), "{plan:#?}");
+                let walks =
+                    plan.iter().filter(|step| step.contains("SCAN ") || step.contains("deliveries_by_lane") && *step != begin).count();
+                assert_eq!(walks, 0, "{plan:#?}");
+            }
+        }
+    }
+
+    fn plan(connection: &Connection, sql: &str) -> Vec<String> {
+        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect("a statement");
+        let steps = statement.raw_query().mapped(|row| row.get("detail")).collect::<Result<_, _>>();
+        steps.expect("a plan")
+    }
+}

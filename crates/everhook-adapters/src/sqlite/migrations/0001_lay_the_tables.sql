@@ -4,15 +4,14 @@
 -- are microseconds. `WITHOUT ROWID` wherever the key is an id: one tree instead of two. No foreign keys: the writer is the only one who
 -- writes, and a look-up per row and reference is what the hot path cannot afford.
 --
--- Indexes on the hot path (a delivery's life is one insert into `deliveries`, one update of it, one insert into `attempts`). What was measured is
--- the writer's processor time on a busy machine, one run each, so that differences below 2 µs are not certain:
+-- A commit logs whole pages, so that what a delivery's life touches is kept small: one insert into `deliveries`, one update of it, one insert into
+-- `attempts`. Its endpoint and its node are numbers there, not names (see decision 0013). The indexes on that path:
 -- * `waiting_by_lane` is partial: a row costs an entry while it waits, and history costs nothing.
--- * `deliveries_by_endpoint` is what lists walk. It costs about 1.5 of 12 µs at ten endpoints, and 4 to 6 of 24 to 30 µs at a thousand, where each
---   entry lands on another page. A list of a whole organization walks it once for each endpoint, so that there is no index by organization.
+-- * `deliveries_by_lane` is what lists walk. A list of a whole organization walks it once for each endpoint, so that there is no index by
+--   organization.
 -- * There is no index by event. An event keeps the first and the last id of the deliveries that were made with it, and a list by event walks
---   that stretch of the primary key; replays come later and have a partial index, which only they pay for.
---   The cost of an index instead was not told apart from noise (from 1.4 µs less to 4.3 µs more): what is saved for certain is its space.
--- * `events_by_organization` was not told apart from noise either.
+--   that stretch of the primary key; replays come later and have a partial index, which only they pay for. What that saves for certain is space.
+-- * `events_by_organization` costs too little to be told apart from noise.
 
 CREATE TABLE organizations (
     id BLOB PRIMARY KEY CHECK (length(id) = 16),

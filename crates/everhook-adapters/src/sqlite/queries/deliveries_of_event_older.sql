@@ -1,15 +1,16 @@
 -- Which deliveries of an event are there between two ids, by the other filters, newest first?
--- Index: the primary key for those that were made with the event, replays_by_event for the others. Lock: none, a snapshot.
+-- Index: the primary key for those that were made with the event, replays_by_event for the others, endpoints_by_lane. Lock: none, a snapshot.
+-- `CROSS` keeps the order of the joins: otherwise SQLite begins with the organization's endpoints and walks all that they ever got.
 SELECT d.id, p.organization_id, p.application_id, d.event_id, e.event_type, p.id AS endpoint_id, d.priority, d.retry_schedule, d.stage, d.due_at,
     d.ended_at, d.cause, d.attempts, d.failure_category, a.error AS last_error, d.replay_of, d.created_at
 FROM (
-        SELECT o.id FROM events v JOIN deliveries o ON o.id BETWEEN v.first_delivery_id AND v.last_delivery_id
+        SELECT o.id FROM events v CROSS JOIN deliveries o ON o.id BETWEEN v.first_delivery_id AND v.last_delivery_id
         WHERE v.id = ?7 AND o.event_id = ?7 AND o.replay_of IS NULL
         UNION ALL
         SELECT id FROM deliveries INDEXED BY replays_by_event WHERE event_id = ?7 AND replay_of IS NOT NULL
     ) found
-    JOIN deliveries d ON d.id = found.id
-    JOIN endpoints p ON p.lane = d.lane
+    CROSS JOIN deliveries d ON d.id = found.id
+    CROSS JOIN endpoints p ON p.lane = d.lane
     JOIN events e ON e.id = d.event_id
     LEFT JOIN attempts a ON a.delivery_id = d.id AND a.number = d.attempts
 WHERE p.organization_id = ?1 AND d.id > ?2 AND d.id < ?3
