@@ -11,10 +11,10 @@ use std::{
 use async_trait::async_trait;
 use everhook_core::{
     ids::{EndpointId, EventId},
-    model::Event,
+    model::{EndpointStanding, Event, Figures, Tally},
     ports::{
         Alert, AlertId, BreakerChange, BreakerKept, BreakerRow, BreakerStore, CancelWaiting, DeliveryQueue, DueRead, DueRequest,
-        EventStore, FreedHeads, LaneHead, NewEvent, OpenPeriod, Recall, Recalled, Recorded, Settled, Settlement, StoreError,
+        EventStore, FreedHeads, LaneHead, NewEvent, OpenPeriod, Recall, Recalled, Recorded, Settled, Settlement, Statistics, StoreError,
     },
     time::Timestamp,
 };
@@ -193,5 +193,24 @@ impl<S: BreakerStore> BreakerStore for Faulty<S> {
 
     async fn open_periods(&self, endpoint: EndpointId, since: Timestamp, limit: u32) -> Result<Vec<OpenPeriod>, StoreError> {
         through!(self, self.store.open_periods(endpoint, since, limit))
+    }
+}
+
+#[async_trait]
+impl<S: Statistics> Statistics for Faulty<S> {
+    async fn add(&self, tallies: Vec<Tally>) -> Result<(), StoreError> {
+        through!(self, self.store.add(tallies))
+    }
+
+    async fn figures(&self, endpoint: EndpointId, from: Timestamp, to: Timestamp) -> Result<Figures, StoreError> {
+        through!(self, self.store.figures(endpoint, from, to))
+    }
+
+    async fn standings(&self, endpoints: Vec<EndpointId>) -> Result<Vec<EndpointStanding>, StoreError> {
+        through!(self, self.store.standings(endpoints))
+    }
+
+    async fn forget_failures(&self, endpoint: EndpointId) -> Result<(), StoreError> {
+        through!(self, self.store.forget_failures(endpoint))
     }
 }

@@ -168,9 +168,10 @@ impl World {
         let ports = Ports {
             events: faulty.clone(),
             deliveries: faulty.clone(),
-            breakers: faulty,
+            breakers: faulty.clone(),
             directory: store.clone(),
             history: store,
+            statistics: faulty,
             transport: self.network.clone(),
             vault: Arc::new(AesVault::from_key([7; 32])),
             clock: self.clock.clone(),

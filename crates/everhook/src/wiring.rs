@@ -103,6 +103,7 @@ fn ports(config: &Config, store: &Arc<SqliteStore>) -> anyhow::Result<Ports> {
         breakers: store.clone(),
         directory: store.clone(),
         history: store.clone(),
+        statistics: store.clone(),
         transport: Arc::new(HttpTransport::new(HttpSettings::new(config.targets.addresses.clone()))?),
         vault: Arc::new(sealing::open_vault(config)?),
         clock: Arc::new(SystemClock::new()),

@@ -12,7 +12,10 @@ struct Migration {
 }
 
 /// Every step, oldest first.
-const MIGRATIONS: [Migration; 1] = [Migration { version: 1, sql: include_str!("migrations/0001_lay_the_tables.sql") }];
+const MIGRATIONS: [Migration; 2] = [
+    Migration { version: 1, sql: include_str!("migrations/0001_lay_the_tables.sql") },
+    Migration { version: 4, sql: include_str!("migrations/0004_statistics.sql") },
+];
 
 const MAKE_LEDGER: &str = include_str!("queries/make_migration_ledger.sql");
 const NEWEST: &str = include_str!("queries/newest_migration.sql");

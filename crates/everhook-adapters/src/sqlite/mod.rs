@@ -1,9 +1,11 @@
-//! The embedded store: one SQLite file behind the ports `EventStore`, `DeliveryQueue`, `BreakerStore`, `Directory` and `History`.
+//! The embedded store: one SQLite file behind the ports `EventStore`, `DeliveryQueue`, `BreakerStore`, `Directory`, `History` and
+//! `Statistics`.
 //!
 //! Read it in this order:
 //! * `writer`, `group_commit`, `job`, `transaction`: everything that waits is written in one transaction and answered after its commit.
 //! * `readers`, `turn`: reads have connections of their own, and those of `history` have others than those that deliveries wait for.
-//! * `event_store`, `fan_out`, `delivery_queue`, `settling`, `ordering`, `breakers`, `directory`, `history`: the ports. One port call is one transaction.
+//! * `event_store`, `fan_out`, `delivery_queue`, `settling`, `ordering`, `breakers`, `directory`, `history`, `statistics`: the
+//!   ports. One port call is one transaction.
 //! * `rows`, `spelling`, `page`, `schedule_json`, `breaker_json`, `limits_json`, `payload`, `response_headers`: how values are written and read back.
 //! * `queries`, `migrations`: all SQL, one statement a file.
 //!
@@ -32,6 +34,7 @@ mod rows;
 mod schedule_json;
 mod settling;
 mod spelling;
+mod statistics;
 mod transaction;
 mod turn;
 mod writer;

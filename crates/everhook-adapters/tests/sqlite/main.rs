@@ -11,3 +11,4 @@ mod event_store;
 mod history;
 mod opening;
 mod ordering;
+mod statistics;

@@ -38,12 +38,13 @@ impl Breakers {
         self.rows.get(&endpoint).map(|row| &row.kept)
     }
 
-    /// The store shows this.
-    pub(super) fn learn(&mut self, row: BreakerRow) {
+    /// The store shows this. Says whether it is news.
+    pub(super) fn learn(&mut self, row: BreakerRow) -> bool {
         let is_news = self.rows.get(&row.endpoint).is_none_or(|known| known.revision < row.revision);
         if is_news {
             self.rows.insert(row.endpoint, Row { revision: row.revision, kept: row.kept, is_news });
         }
+        is_news
     }
 
     /// What somebody else decided about an endpoint's breaker, once.

@@ -14,10 +14,13 @@ use crate::{
     },
     ids::{ApplicationId, DeliveryId, EndpointId},
     lifecycle,
-    model::{CancelCause, LanePolicy},
+    model::{CancelCause, LanePolicy, Tally},
     ports::{BreakerChange, BreakerKept, BreakerRow, DueRead, LaneHead, StoreError},
     time::Timestamp,
 };
+
+/// How many tallies one write adds: a few milliseconds of it, between which events are written.
+const TALLIES_PER_WRITE: usize = 500;
 
 /// Something to be done.
 #[derive(Clone)]
@@ -34,6 +37,8 @@ pub(super) enum Errand {
     KeepBreakers(Vec<BreakerChange>),
     /// Note that an endpoint has sent what gathered during its pause.
     EndDrain(ApplicationId, EndpointId),
+    /// Add up what happened at endpoints.
+    AddTallies(Arc<Vec<Tally>>),
     /// Tell the alerts that wait.
     TellAlerts,
 }
@@ -46,6 +51,8 @@ pub(super) enum Done {
     Swept,
     BreakersKept(Vec<BreakerChange>, Option<Vec<BreakerKept>>),
     DrainEnded,
+    /// So many of the first are added.
+    TalliesAdded(Arc<Vec<Tally>>, usize),
     AlertsTold(bool),
 }
 
@@ -109,6 +116,10 @@ async fn attend(line: &Line, errand: Errand) -> Result<Done, StoreError> {
             line.catalog.forget(application);
             Done::DrainEnded
         }
+        Errand::AddTallies(tallies) => {
+            let added = add_tallies(line, &tallies).await;
+            Done::TalliesAdded(tallies, added)
+        }
         Errand::TellAlerts => {
             alert::tell_pending(line).await?;
             Done::AlertsTold(true)
@@ -145,6 +156,19 @@ async fn keep_breakers(line: &Line, mut changes: Vec<BreakerChange>) -> Result<V
     line.ports.breakers.keep(changes).await
 }
 
+/// Adds tallies to what is kept, and says how many of the first it could.
+pub(super) async fn add_tallies(line: &Line, tallies: &[Tally]) -> usize {
+    let mut added = 0;
+    for some in tallies.chunks(TALLIES_PER_WRITE) {
+        if let Err(error) = line.ports.statistics.add(some.to_vec()).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "figures of endpoints are delayed");
+            break;
+        }
+        added += some.len();
+    }
+    added
+}
+
 /// What waits for a closed endpoint and was made until now is cancelled. The time is taken before the look: whatever is made for an endpoint that
 /// is open again is made after it.
 async fn inspect(line: &Line, application: ApplicationId, endpoint: EndpointId) -> Result<Standing, StoreError> {
@@ -169,6 +193,7 @@ impl Errand {
             Self::Sweep(..) => "cancelling deliveries",
             Self::KeepBreakers(_) => "keeping how breakers stand",
             Self::EndDrain(..) => "ending a drain",
+            Self::AddTallies(_) => "adding up figures",
             Self::TellAlerts => "telling alerts",
         }
     }
@@ -181,6 +206,11 @@ impl Errand {
             Self::Sweep(..) => Done::Swept,
             Self::KeepBreakers(changes) => Done::BreakersKept(changes, None),
             Self::EndDrain(..) => Done::DrainEnded,
+            // What was added before a panic is not known: counting twice is worse than losing a second of figures.
+            Self::AddTallies(tallies) => {
+                let all = tallies.len();
+                Done::TalliesAdded(tallies, all)
+            }
             Self::TellAlerts => Done::AlertsTold(false),
         }
     }

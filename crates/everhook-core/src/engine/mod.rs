@@ -24,6 +24,7 @@ mod settler;
 mod shelf;
 mod supervisor;
 mod sweep;
+mod tallies;
 mod turns;
 
 pub use hints::{Hints, hints};

@@ -1,7 +1,9 @@
 //! The one task that owns the lanes: it takes hints, starts flights, hands outcomes to the settler, and sends errands.
 //!
-//! Everything it knows is in its memory and may be lost at any moment; the store has it all. What errands bring home is heeded in [`returns`].
+//! Everything it knows is in its memory and may be lost at any moment; the store has it all. What errands bring home is heeded in [`returns`], and
+//! attempts are counted in [`figures`].
 
+mod figures;
 mod returns;
 
 use std::{
@@ -22,6 +24,7 @@ use super::{
     hints::{Hint, Hints},
     settler::{Outcome, Unwritten, Written},
     supervisor::{EngineSettings, EngineStatus},
+    tallies::Tallies,
 };
 use crate::{
     flow::Line,
@@ -79,6 +82,10 @@ pub(super) struct Owner<'a> {
     telling_alerts: bool,
     keeping_breakers: bool,
     keep_breakers_at: Timestamp,
+    /// What happened at endpoints and is not added up yet.
+    tallies: Tallies,
+    adding_tallies: bool,
+    add_tallies_at: Timestamp,
     /// Whether the first survey is over: before it, everything in the store is news.
     has_surveyed: bool,
     looks_under_way: usize,
@@ -99,6 +106,9 @@ impl<'a> Owner<'a> {
             telling_alerts: false,
             keeping_breakers: false,
             keep_breakers_at: now,
+            tallies: Tallies::default(),
+            adding_tallies: false,
+            add_tallies_at: now,
             has_surveyed: false,
             looks_under_way: 0,
         }
@@ -184,7 +194,7 @@ impl<'a> Owner<'a> {
     fn wake_at(&self) -> Timestamp {
         let alerts_at = self.alerts_at.filter(|_| !self.telling_alerts);
         let breakers_at = (self.board.breakers.has_unwritten() && !self.keeping_breakers).then_some(self.keep_breakers_at);
-        let alarms = [self.board.wake_at(), alerts_at, breakers_at, Some(self.survey_at)];
+        let alarms = [self.board.wake_at(), alerts_at, breakers_at, self.adding_at(), Some(self.survey_at)];
         alarms.into_iter().flatten().min().unwrap_or(Timestamp::FAR_FUTURE)
     }
 
@@ -217,6 +227,7 @@ impl<'a> Owner<'a> {
             let changes = self.board.breakers.take_unwritten();
             self.send(Errand::KeepBreakers(changes));
         }
+        self.start_adding(now);
         while let Some((application, endpoint)) = self.board.next_drained() {
             self.send(Errand::EndDrain(application, endpoint));
         }
@@ -249,6 +260,7 @@ impl<'a> Owner<'a> {
         match landing {
             Landing::Settle(settlement) => {
                 self.heed_answer(&flight, &settlement.attempt, now);
+                self.tally(flight.endpoint, &settlement.attempt, now);
                 if settlement.disables.is_some() {
                     // It said that it is gone: nothing more is sent while that is being written.
                     self.board.close(flight.endpoint);
@@ -298,7 +310,6 @@ impl<'a> Owner<'a> {
 
     /// Starts nothing new, lets what is in flight land until `deadline`, and aborts the rest: it still waits in the store.
     async fn wind_down(mut self, deadline: Timestamp) {
-        self.errands.abort_all();
         let clock = self.line.ports.clock.clone();
         let mut time_is_up = clock.sleep_until(deadline);
         while !self.flights.is_empty() {
@@ -312,6 +323,7 @@ impl<'a> Owner<'a> {
             }
         }
         self.report();
+        self.add_the_rest().await;
     }
 
     fn report(&self) {

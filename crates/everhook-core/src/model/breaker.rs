@@ -181,6 +181,15 @@ pub enum KeptStage {
     HalfOpen,
 }
 
+/// A time in which a breaker let nothing through but probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenPeriod {
+    /// Since when.
+    pub opened_at: Timestamp,
+    /// Until when; `None` if it still does.
+    pub closed_at: Option<Timestamp>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,7 @@
 //! Decisions, each a pure function of facts: no clock, no randomness, no I/O.
 
 pub mod address;
+pub mod blocked;
 pub mod breaker;
 pub mod bucket;
 pub mod headers;

@@ -10,6 +10,8 @@ use crate::{
     time::Timestamp,
 };
 
+pub use crate::model::OpenPeriod;
+
 /// Keeps how each breaker stands: written on each transition, read when a lane's owner starts.
 #[async_trait]
 pub trait BreakerStore: Send + Sync {
@@ -75,13 +77,4 @@ pub enum BreakerKept {
     Kept,
     /// Somebody else changed it first: this is what stands.
     Outdated(BreakerRow),
-}
-
-/// A time in which a breaker let nothing through but probes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpenPeriod {
-    /// Since when.
-    pub opened_at: Timestamp,
-    /// Until when; `None` if it still does.
-    pub closed_at: Option<Timestamp>,
 }

@@ -10,6 +10,7 @@ mod entropy;
 mod event_store;
 mod history;
 mod lanes;
+mod statistics;
 mod store_error;
 mod transport;
 mod vault;
@@ -27,6 +28,7 @@ pub use entropy::Entropy;
 pub use event_store::{EventStore, KeyOrigin, NewDelivery, NewEvent, Recorded};
 pub use history::{DeadLetterFilter, DeliveryFilter, DeliveryStatus, Discarded, EventFilter, EventSummary, History, TimeRange};
 pub use lanes::{LaneReport, Lanes};
+pub use statistics::Statistics;
 pub use store_error::StoreError;
 pub use transport::{OutgoingHeader, OutgoingRequest, Transport};
 pub use vault::{Vault, VaultError};
@@ -45,6 +47,8 @@ pub struct Ports {
     pub directory: Arc<dyn Directory>,
     /// What happened.
     pub history: Arc<dyn History>,
+    /// What happened, in numbers.
+    pub statistics: Arc<dyn Statistics>,
     /// How requests go out.
     pub transport: Arc<dyn Transport>,
     /// How secrets are kept.

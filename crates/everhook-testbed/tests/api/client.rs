@@ -136,6 +136,11 @@ impl Server {
         self.call(Method::PUT, path, &self.admin, body.to_string()).await
     }
 
+    /// PATCH as admin.
+    pub async fn patch(&self, path: &str, body: Value) -> Answer {
+        self.call(Method::PATCH, path, &self.admin, body.to_string()).await
+    }
+
     /// DELETE as admin.
     pub async fn delete(&self, path: &str) -> Answer {
         self.call(Method::DELETE, path, &self.admin, "").await

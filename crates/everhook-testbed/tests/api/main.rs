@@ -6,6 +6,8 @@ mod access;
 mod client;
 mod endpoints;
 mod events;
+mod flow;
+mod health;
 mod openapi;
 mod problems;
 mod start;

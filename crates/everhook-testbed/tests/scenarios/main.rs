@@ -4,6 +4,7 @@ mod crashes;
 mod endpoints;
 mod every_fault;
 mod flow;
+mod health;
 mod lanes;
 mod order;
 mod publishing;

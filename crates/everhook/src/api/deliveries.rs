@@ -1,12 +1,12 @@
 //! Deliveries and their attempts, looked back at.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
-use bytes::Bytes;
 use everhook_core::{
     ids::{DeliveryId, EndpointId, OrganizationId},
-    model::{Attempt, Delivery, FailureCategory, Page, Stage},
+    model::{Delivery, FailureCategory, Page, Stage},
+    policy::blocked::blocked,
     ports::{DeliveryFilter, DeliveryStatus, StoreError, TimeRange},
 };
 use http::StatusCode;
@@ -16,11 +16,15 @@ use utoipa::{IntoParams, ToSchema};
 use super::{
     Api,
     access::MayRead,
+    attempts::{AttemptOut, with_notes},
     error::{ApiError, ReadProblems},
     events::read_event_type,
     page::{List, PageWish},
     wire::{Identified, Named, NoParams, Params, json, read, read_time},
 };
+
+/// How many times that a breaker was open are looked at for one delivery. A schedule lasts days, and a breaker that opens more often flaps.
+const OPEN_PERIODS_MAX: u32 = 200;
 
 /// One event for one endpoint.
 #[derive(Serialize, ToSchema)]
@@ -34,7 +38,7 @@ pub struct DeliveryOut {
     endpoint_id: String,
     #[schema(format = "uuid")]
     application_id: String,
-    /// `waiting`, `delivered`, `dead` or `cancelled`.
+    /// `waiting`, `held`, `delivered`, `dead` or `cancelled`.
     status: &'static str,
     priority: &'static str,
     attempt_count: u32,
@@ -50,38 +54,9 @@ pub struct DeliveryOut {
     created_at: String,
     #[schema(format = DateTime)]
     ended_at: Option<String>,
-    /// Every attempt, oldest first; lists leave them out.
+    /// Every attempt, oldest first, and a note for each time that the circuit breaker kept one from being made; lists leave them out.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempts: Option<Vec<AttemptOut>>,
-}
-
-/// One request of a delivery.
-#[derive(Serialize, ToSchema)]
-pub struct AttemptOut {
-    attempt_number: u32,
-    /// `success`, `failed`, or `exhausted` for the last one.
-    status: &'static str,
-    http_status_code: Option<u16>,
-    failure_category: Option<&'static str>,
-    error_message: Option<String>,
-    duration_ms: u64,
-    dns_ms: Option<u64>,
-    connect_ms: Option<u64>,
-    tls_ms: Option<u64>,
-    first_byte_ms: Option<u64>,
-    /// The answer's headers; those that came several times joined by a comma.
-    response_headers: Option<BTreeMap<String, String>>,
-    /// The beginning of the answer's body.
-    response_body_sample: Option<String>,
-    #[schema(format = DateTime)]
-    scheduled_at: String,
-    #[schema(format = DateTime)]
-    picked_at: String,
-    #[schema(format = DateTime)]
-    executed_at: String,
-    #[schema(format = DateTime)]
-    next_retry_at: Option<String>,
-    node: String,
 }
 
 impl DeliveryOut {
@@ -113,44 +88,6 @@ impl DeliveryOut {
             attempts: None,
         })
     }
-}
-
-impl From<Attempt> for AttemptOut {
-    fn from(attempt: Attempt) -> Self {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let millis = |duration: Duration| u64::try_from(duration.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX);
-        Self {
-            attempt_number: attempt.number,
-            status: attempt.status.as_str(),
-            http_status_code: attempt.response.as_ref().map(|response| response.status),
-            failure_category: attempt.failure_category.map(FailureCategory::as_str),
-            error_message: attempt.error,
-            duration_ms: millis(attempt.duration),
-            dns_ms: attempt.phases.dns.map(millis),
-            connect_ms: attempt.phases.connect.map(millis),
-            tls_ms: attempt.phases.tls.map(millis),
-            first_byte_ms: attempt.phases.first_byte.map(millis),
-            response_headers: attempt.response.as_ref().map(|response| join_headers(&response.headers)),
-            response_body_sample: attempt.response.as_ref().map(|response| text(&response.body_sample)),
-            scheduled_at: attempt.scheduled_at.to_string(),
-            picked_at: attempt.picked_at.to_string(),
-            executed_at: attempt.executed_at.to_string(),
-            next_retry_at: attempt.next_retry_at.map(|at| at.to_string()),
-            node: attempt.node,
-        }
-    }
-}
-
-fn join_headers(headers: &[(String, Bytes)]) -> BTreeMap<String, String> {
-    let mut joined = BTreeMap::<String, String>::new();
-    for (name, value) in headers {
-        let all = joined.entry(name.clone()).or_default();
-        if !all.is_empty() {
-            all.push_str(", ");
-        }
-        all.push_str(&String::from_utf8_lossy(value));
-    }
-    joined
 }
 
 /// Which deliveries to list.
@@ -211,7 +148,7 @@ pub async fn list_endpoint_deliveries(
     list_page(&api, caller.organization, query, DeliveryFilter { endpoint: Some(endpoint), ..DeliveryFilter::default() }).await
 }
 
-/// One delivery with its attempts.
+/// One delivery with its attempts. A note with the status `circuit_blocked` tells that the circuit breaker kept an attempt waiting; it is not counted.
 #[utoipa::path(
     get, path = "/v1/deliveries/{id}", tag = "deliveries", operation_id = "get_delivery", params(("id" = String, Path, description = "The delivery's id")),
     security(("api_key" = ["read"])),
@@ -225,8 +162,10 @@ pub async fn get(
 ) -> Result<Response, ApiError> {
     let found = api.line.ports.history.delivery(caller.organization, id).await?;
     let (delivery, attempts) = found.ok_or_else(|| ApiError::not_found("delivery"))?;
-    let attempts = attempts.into_iter().map(AttemptOut::from).collect();
-    let out = DeliveryOut { attempts: Some(attempts), ..DeliveryOut::new(&api, delivery).await? };
+    let breakers = &api.line.ports.breakers;
+    let periods = breakers.open_periods(delivery.endpoint, delivery.created_at, OPEN_PERIODS_MAX).await?;
+    let notes = blocked(&delivery, &attempts, &periods, api.line.ports.clock.now());
+    let out = DeliveryOut { attempts: Some(with_notes(attempts, notes)), ..DeliveryOut::new(&api, delivery).await? };
     Ok(json(StatusCode::OK, &out))
 }
 

@@ -64,7 +64,7 @@ pub fn routes(document: Document) -> Router<Arc<Api>> {
 /// Names the operations of a second mount differently: an operation's id must be unique in the document.
 pub fn under_another_name(mut router: OpenApiRouter<Arc<Api>>, name: &str) -> OpenApiRouter<Arc<Api>> {
     for item in router.get_openapi_mut().paths.paths.values_mut() {
-        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete];
+        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete];
         operations.into_iter().flatten().for_each(|operation| rename(operation, name));
     }
     router

@@ -5,6 +5,7 @@
 mod access;
 mod api_keys;
 mod applications;
+mod attempts;
 mod body;
 mod dead_letters;
 mod deliveries;

@@ -28,6 +28,10 @@ impl Owner<'_> {
             Done::Inspected(application, endpoint, inspection) => self.inspected(application, endpoint, inspection, now),
             Done::Swept | Done::DrainEnded => {}
             Done::BreakersKept(changes, kept) => self.kept(changes, kept, now),
+            Done::TalliesAdded(tallies, added) => {
+                self.adding_tallies = false;
+                self.tallies.put_back(&tallies[added..]);
+            }
             Done::AlertsTold(told) => {
                 self.telling_alerts = false;
                 if !told {
@@ -43,7 +47,7 @@ impl Owner<'_> {
         loop {
             let error = match self.line.ports.breakers.breakers().await {
                 Ok(rows) => {
-                    rows.into_iter().for_each(|row| self.board.breakers.learn(row));
+                    rows.into_iter().for_each(|row| _ = self.board.breakers.learn(row));
                     return true;
                 }
                 Err(error) => error,
@@ -81,8 +85,9 @@ impl Owner<'_> {
             self.line.catalog.forget(application);
             return;
         };
-        if let Some(row) = breaker {
-            self.board.breakers.learn(row);
+        // Whoever changed a breaker by hand left an alert with it.
+        if breaker.is_some_and(|row| self.board.breakers.learn(row)) {
+            self.alerts_at = Some(now);
         }
         match standing {
             Standing::Open(policy) => self.board.adjust(&policy, now),

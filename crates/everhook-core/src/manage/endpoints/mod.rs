@@ -1,13 +1,22 @@
-//! Endpoints: made, changed, deleted; their secrets rotated; and tried out with a sample event.
+//! Endpoints: made, changed, deleted; paused and resumed; their secrets rotated, their breakers overruled, their health looked at; and tried out
+//! with a sample event.
 //!
 //! A change is based on the row as it was read, and is made again on the newer row if somebody else was faster.
 
+mod breaker;
+mod flow;
+mod health;
+mod pause;
 mod secret;
 mod settings;
 mod trial;
 
 use url::Url;
 
+pub use breaker::{BreakerOrder, command_breaker};
+pub use flow::{BreakerWish, RateWish, rule_name};
+pub use health::{Health, HealthStatus, health, standing};
+pub use pause::{pause, resume};
 pub use secret::{Revealed, Rotation, key_kind, reveal, rotate_secret};
 pub use settings::EndpointChange;
 pub use trial::{TEST_EVENT_TYPE, TrialError, test};
@@ -62,7 +71,7 @@ pub async fn create(
             faults.push(Fault::new(field, "is required"));
         }
     }
-    let checked = Checked::read(new.settings, rules, &mut faults);
+    let checked = Checked::read(new.settings, BreakerConfig::window(), rules, &mut faults);
     let key = secret::choose(line, new.secret.as_ref(), new.signature_key.as_deref(), &mut faults);
     let application = find_application(line, organization, new.application, &mut faults).await?;
     let (Some(key), Some(application), true) = (key, application, faults.is_empty()) else { return Err(Refusal::Invalid(faults)) };
@@ -72,7 +81,7 @@ pub async fn create(
     let secrets = SealedSecrets { current: line.ports.vault.seal(id.as_uuid(), key.text().expose().as_bytes()), previous: None };
     let mut endpoint = blank(id, organization, application, secrets, now);
     endpoint.retry_schedule = find_schedule(line, checked.retry.clone()).await?;
-    checked.apply(&mut endpoint, now);
+    checked.apply(&mut endpoint, now)?;
     if !signing::style_fits(endpoint.signature_style, &key) {
         return Err(Refusal::Invalid(vec![style_misfit()]));
     }
@@ -90,14 +99,18 @@ pub async fn create(
 /// [`Refusal`] lists what is wrong, or says what is taken, or that the endpoint was deleted meanwhile.
 pub async fn change(line: &Line, rules: &TargetRules, found: Endpoint, asked: EndpointChange) -> Result<Endpoint, Refusal> {
     let mut faults = Vec::new();
-    let checked = Checked::read(asked, rules, &mut faults);
+    let checked = Checked::read(asked, found.breaker, rules, &mut faults);
     refuse_faults(faults)?;
+    if checked.enables(&found) {
+        // Before it is enabled: if that fails, nothing was sent meanwhile, and asking again does both again.
+        breaker::begin_anew(line, &found).await?;
+    }
     let schedule = match checked.retry.clone() {
         Change::Keep => None,
         retry => Some(find_schedule(line, retry).await?),
     };
     update(line, found, |endpoint, now| {
-        checked.clone().apply(endpoint, now);
+        checked.clone().apply(endpoint, now)?;
         if let Some(version) = schedule {
             endpoint.retry_schedule = version;
         }

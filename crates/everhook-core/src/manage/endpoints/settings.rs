@@ -2,10 +2,16 @@
 
 use std::time::Duration;
 
-use super::super::{Change, Fault, check_name, check_text, check_uid};
+use super::{
+    super::{Change, Fault, Refusal, check_name, check_text, check_uid},
+    flow::{BreakerWish, RateWish, read_ordering},
+};
 use crate::{
     ids::Uid,
-    model::{Endpoint, EventTypePattern, PayloadStyle, RetrySchedule, SignatureStyle, Target},
+    model::{
+        BreakerConfig, Endpoint, EndpointState, EventTypePattern, OrderingMode, PayloadStyle, RateLimit, RetrySchedule, SignatureStyle,
+        Target,
+    },
     policy::{
         headers::check_custom_headers,
         presets::{self, RetryConfig},
@@ -53,6 +59,12 @@ pub struct EndpointChange {
     pub timeout_growth_factor: Change<f64>,
     /// How many requests may be under way at once.
     pub max_concurrency: Change<u64>,
+    /// How many requests may start in a time.
+    pub rate_limit: Change<RateWish>,
+    /// When it is left alone because it fails.
+    pub circuit_breaker: Change<BreakerWish>,
+    /// Which of its deliveries go one after the other.
+    pub ordering: Change<String>,
     /// How `X-Webhook-Signature` is written.
     pub signature_style: Change<String>,
     /// What the body is.
@@ -75,14 +87,17 @@ pub(super) struct Checked {
     timeout: Change<Duration>,
     timeout_growth_factor: Change<f64>,
     max_concurrency: Change<u32>,
+    rate_limit: Change<RateLimit>,
+    circuit_breaker: Change<BreakerWish>,
+    ordering: Change<OrderingMode>,
     signature_style: Change<SignatureStyle>,
     payload_style: Change<PayloadStyle>,
     enabled: Change<bool>,
 }
 
 impl Checked {
-    /// Checks every field and adds what is wrong to the faults.
-    pub(super) fn read(asked: EndpointChange, rules: &TargetRules, faults: &mut Vec<Fault>) -> Self {
+    /// Checks every field and adds what is wrong to the faults. What a breaker may become depends on what it is.
+    pub(super) fn read(asked: EndpointChange, breaker: BreakerConfig, rules: &TargetRules, faults: &mut Vec<Fault>) -> Self {
         let has_no_default = [
             ("url", asked.url == Change::Clear),
             ("event_types", asked.event_types == Change::Clear),
@@ -101,6 +116,9 @@ impl Checked {
             timeout: asked.timeout.check("timeout_ms", faults, read_timeout),
             timeout_growth_factor: asked.timeout_growth_factor.check("timeout_growth_factor", faults, read_growth),
             max_concurrency: asked.max_concurrency.check("max_concurrency", faults, read_concurrency),
+            rate_limit: read_rate_limit(asked.rate_limit, faults),
+            circuit_breaker: read_breaker(asked.circuit_breaker, breaker, faults),
+            ordering: asked.ordering.check("ordering", faults, |name| read_ordering(&name)),
             signature_style: asked.signature_style.check("signature_style", faults, |name| {
                 SignatureStyle::parse(&name).ok_or_else(|| "must be `timestamped`, `sha256` or `hex`".to_owned())
             }),
@@ -112,7 +130,10 @@ impl Checked {
     }
 
     /// Changes the endpoint. The retry schedule is the caller's to change: its version is found in the store.
-    pub(super) fn apply(self, endpoint: &mut Endpoint, now: Timestamp) {
+    ///
+    /// # Errors
+    /// [`Refusal::Invalid`] if the breaker was changed meanwhile, so that what is asked of it no longer fits.
+    pub(super) fn apply(self, endpoint: &mut Endpoint, now: Timestamp) -> Result<(), Refusal> {
         if let Change::Set(target) = self.target {
             endpoint.target = target;
         }
@@ -129,9 +150,22 @@ impl Checked {
         self.max_concurrency.apply(&mut endpoint.max_concurrency, super::CONCURRENCY_DEFAULT);
         self.signature_style.apply(&mut endpoint.signature_style, SignatureStyle::default());
         self.payload_style.apply(&mut endpoint.payload_style, PayloadStyle::default());
+        self.rate_limit.apply_to_option(&mut endpoint.rate_limit);
+        self.ordering.apply(&mut endpoint.ordering.mode, OrderingMode::default());
+        match self.circuit_breaker {
+            Change::Keep => {}
+            Change::Clear => endpoint.breaker = BreakerConfig::window(),
+            Change::Set(wish) => endpoint.breaker = wish.on(endpoint.breaker).map_err(Refusal::Invalid)?,
+        }
         if let Change::Set(enabled) = self.enabled {
             super::switch(&mut endpoint.state, enabled, now);
         }
+        Ok(())
+    }
+
+    /// Whether a disabled endpoint is to get events again.
+    pub(super) fn enables(&self, endpoint: &Endpoint) -> bool {
+        self.enabled == Change::Set(true) && matches!(endpoint.state, EndpointState::Disabled { .. })
     }
 }
 
@@ -190,6 +224,24 @@ fn read_growth(factor: f64) -> Result<f64, String> {
     if (1.0..=10.0).contains(&factor) { Ok(factor) } else { Err("must be 1 to 10".to_owned()) }
 }
 
+fn read_rate_limit(asked: Change<RateWish>, faults: &mut Vec<Fault>) -> Change<RateLimit> {
+    match asked {
+        Change::Keep => Change::Keep,
+        Change::Clear => Change::Clear,
+        Change::Set(wish) => wish.check(faults).map_or(Change::Keep, Change::Set),
+    }
+}
+
+/// The wish is kept as it is, to be applied to the endpoint as it stands when it is written.
+fn read_breaker(asked: Change<BreakerWish>, current: BreakerConfig, faults: &mut Vec<Fault>) -> Change<BreakerWish> {
+    if let Change::Set(wish) = &asked
+        && let Err(wrong) = wish.on(current)
+    {
+        faults.extend(wrong);
+    }
+    asked
+}
+
 fn read_concurrency(requests: u64) -> Result<u32, String> {
     match u32::try_from(requests) {
         Ok(n) if (1..=CONCURRENCY_MAX).contains(&requests) => Ok(n),
@@ -205,7 +257,7 @@ mod tests {
     fn faults(asked: EndpointChange) -> Vec<String> {
         let rules = TargetRules { allow_http: false, addresses: AddressRules::public_only() };
         let mut faults = Vec::new();
-        Checked::read(asked, &rules, &mut faults);
+        Checked::read(asked, BreakerConfig::window(), &rules, &mut faults);
         faults.into_iter().map(|fault| fault.field).collect()
     }
 
@@ -247,6 +299,12 @@ mod tests {
             (EndpointChange { max_concurrency: Change::Set(1_000), ..nothing() }, &[]),
             (EndpointChange { max_concurrency: Change::Set(0), ..nothing() }, &["max_concurrency"]),
             (EndpointChange { max_concurrency: Change::Set(u64::MAX), ..nothing() }, &["max_concurrency"]),
+            (EndpointChange { rate_limit: Change::Set(RateWish { requests_per_minute: Some(60), burst: None }), ..nothing() }, &[]),
+            (EndpointChange { rate_limit: Change::Set(RateWish::default()), ..nothing() }, &["rate_limit.requests_per_minute"]),
+            (EndpointChange { circuit_breaker: Change::Set(BreakerWish { minimum_throughput: Some(0), ..BreakerWish::default() }), ..nothing() },
+             &["circuit_breaker.minimum_throughput"]),
+            (EndpointChange { ordering: set("per_event_type"), ..nothing() }, &[]),
+            (EndpointChange { ordering: set("fifo"), ..nothing() }, &["ordering"]),
             (EndpointChange { signature_style: set("md5"), ..nothing() }, &["signature_style"]),
             (EndpointChange { payload_style: set("xml"), ..nothing() }, &["payload_style"]),
         ];

@@ -3,15 +3,18 @@
 use std::time::Duration;
 
 use everhook_core::{
-    manage::endpoints::{Revealed, key_kind},
-    model::{Backoff, Endpoint, EndpointState, RetrySchedule, Scope, Scopes, SigningKey, Strategy},
+    manage::endpoints::{Revealed, key_kind, standing},
+    model::{Backoff, Endpoint, EndpointStanding, EndpointState, RetrySchedule, Scope, Scopes, SigningKey, Strategy},
     policy::presets,
 };
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::super::{Api, error::ApiError};
+use super::{
+    super::{Api, error::ApiError},
+    flow::{BreakerOut, RateLimitOut},
+};
 
 /// Stands for a value that the caller may not see.
 const HIDDEN: &str = "***";
@@ -43,6 +46,11 @@ pub struct EndpointOut {
     timeout_ms: Option<u64>,
     timeout_growth_factor: f64,
     max_concurrency: u32,
+    /// Null if there is no limit.
+    rate_limit: Option<RateLimitOut>,
+    circuit_breaker: BreakerOut,
+    /// Which deliveries go one after the other: `none`, `per_event_type` or `strict`.
+    ordering: &'static str,
     signature_style: &'static str,
     /// `hmac` or `ed25519`.
     signature_key: &'static str,
@@ -52,6 +60,13 @@ pub struct EndpointOut {
     disabled_reason: Option<&'static str>,
     #[schema(format = DateTime)]
     disabled_at: Option<String>,
+    /// Whether nothing is sent to it for now, though its deliveries are made.
+    paused: bool,
+    #[schema(format = DateTime)]
+    paused_at: Option<String>,
+    /// When an attempt last succeeded, as far as it was added up: that takes a second.
+    #[schema(format = DateTime)]
+    last_success_at: Option<String>,
     #[schema(format = DateTime)]
     created_at: String,
     #[schema(format = DateTime)]
@@ -94,6 +109,22 @@ pub struct PreviousSecretOut {
 impl EndpointOut {
     /// Renders an endpoint for a caller with these scopes, without its secret.
     pub async fn new(api: &Api, endpoint: Endpoint, scopes: Scopes) -> Result<Self, ApiError> {
+        let standing = standing(&api.line, endpoint.id).await?;
+        Self::render(api, endpoint, &standing, scopes).await
+    }
+
+    /// The same for many.
+    pub async fn all(api: &Api, endpoints: Vec<Endpoint>, scopes: Scopes) -> Result<Vec<Self>, ApiError> {
+        let ids = endpoints.iter().map(|endpoint| endpoint.id).collect();
+        let standings = api.line.ports.statistics.standings(ids).await?;
+        let mut out = Vec::with_capacity(endpoints.len());
+        for (endpoint, standing) in endpoints.into_iter().zip(&standings) {
+            out.push(Self::render(api, endpoint, standing, scopes).await?);
+        }
+        Ok(out)
+    }
+
+    async fn render(api: &Api, endpoint: Endpoint, standing: &EndpointStanding, scopes: Scopes) -> Result<Self, ApiError> {
         let schedule = api.line.catalog.schedule(endpoint.retry_schedule).await?;
         let is_preset = presets::NAMES.contains(&schedule.name.0.as_str());
         let (disabled_at, disabled_reason) = match endpoint.state {
@@ -118,11 +149,17 @@ impl EndpointOut {
             timeout_ms: endpoint.timeout.map(millis),
             timeout_growth_factor: endpoint.timeout_growth_factor,
             max_concurrency: endpoint.max_concurrency,
+            rate_limit: endpoint.rate_limit.map(RateLimitOut::from),
+            circuit_breaker: endpoint.breaker.into(),
+            ordering: endpoint.ordering.mode.as_str(),
             signature_style: endpoint.signature_style.as_str(),
             payload_style: endpoint.payload_style.as_str(),
             enabled: endpoint.state == EndpointState::Enabled,
             disabled_reason,
             disabled_at,
+            paused: endpoint.paused_at.is_some(),
+            paused_at: endpoint.paused_at.map(|at| at.to_string()),
+            last_success_at: standing.last_success_at.map(|at| at.to_string()),
             created_at: endpoint.created_at.to_string(),
             updated_at: endpoint.updated_at.to_string(),
         })
@@ -165,6 +202,6 @@ fn as_object<S: Serializer>(headers: &[(String, String)], serializer: S) -> Resu
     serializer.collect_map(headers.iter().map(|(name, value)| (name, value)))
 }
 
-fn millis(duration: Duration) -> u64 {
+pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,6 +1,9 @@
 //! Endpoints, also under `/v1/webhooks` and `/v1/subscriptions`.
 
 mod answer;
+mod control;
+mod flow;
+mod health;
 mod request;
 
 use std::sync::Arc;
@@ -38,6 +41,11 @@ pub fn routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(reveal))
         .routes(routes!(rotate))
         .routes(routes!(test))
+        .routes(routes!(control::pause))
+        .routes(routes!(control::resume))
+        .routes(routes!(control::command_breaker))
+        .routes(routes!(health::health))
+        .routes(routes!(health::stats))
 }
 
 /// Which endpoints to list.
@@ -102,10 +110,7 @@ async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(quer
     let filter = EndpointFilter { application, enabled, event_type };
     let found = page.fetch(|page| api.line.ports.directory.endpoints(caller.organization, filter.clone(), page)).await?;
     let Page { rows, next, prev } = found;
-    let mut out = Vec::with_capacity(rows.len());
-    for endpoint in rows {
-        out.push(EndpointOut::new(&api, endpoint, caller.scopes).await?);
-    }
+    let out = EndpointOut::all(&api, rows, caller.scopes).await?;
     Ok(json(StatusCode::OK, &List::from(Page { rows: out, next, prev })))
 }
 

@@ -17,10 +17,13 @@ use serde::{
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::super::{
-    body::check_depth,
-    error::ApiError,
-    wire::{Field, Object},
+use super::{
+    super::{
+        body::check_depth,
+        error::ApiError,
+        wire::{Field, Object},
+    },
+    flow::{BreakerIn, RateLimitIn},
 };
 
 /// How long the old secret signs beside the new one, if nothing is said: a day.
@@ -87,6 +90,18 @@ pub struct EndpointIn {
     #[serde(default)]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 1_000)]
     max_concurrency: Field<i64>,
+    /// How many requests may start in a time; more wait. No limit if absent.
+    #[serde(default)]
+    #[schema(value_type = Option<RateLimitIn>)]
+    rate_limit: Field<Object<RateLimitIn>>,
+    /// When it is left alone because it fails. Members that are absent stay as they are. `circuit_breaker_config` is understood too.
+    #[serde(default, alias = "circuit_breaker_config")]
+    #[schema(value_type = Option<BreakerIn>)]
+    circuit_breaker: Field<Object<BreakerIn>>,
+    /// Which deliveries go one after the other: `none` (if absent), `per_event_type` or `strict`. `ordering_guarantee` is understood too.
+    #[serde(default, alias = "ordering_guarantee")]
+    #[schema(value_type = Option<String>)]
+    ordering: Field<String>,
     /// How `X-Webhook-Signature` is written: `timestamped` (if absent), `sha256` or `hex`.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
@@ -177,6 +192,9 @@ impl EndpointIn {
                 own => own,
             },
             max_concurrency: self.max_concurrency.map(|n| u64::try_from(n).unwrap_or(0)),
+            rate_limit: self.rate_limit.map(|Object(limit)| limit.into()),
+            circuit_breaker: self.circuit_breaker.map(|Object(breaker)| breaker.into()),
+            ordering: self.ordering.0,
             signature_style: self.signature_style.0,
             payload_style: self.payload_style.0,
             enabled: self.enabled.0,
@@ -207,7 +225,7 @@ impl RotationIn {
 }
 
 /// A negative number becomes none at all, which every rule about a length of time refuses.
-fn millis(n: i64) -> Duration {
+pub(super) fn millis(n: i64) -> Duration {
     Duration::from_millis(u64::try_from(n).unwrap_or(0))
 }
 
@@ -253,6 +271,11 @@ mod tests {
         assert_eq!(asked.enabled, Change::Set(false));
         assert_eq!(asked.timeout_growth_factor, Change::Set(2.0));
         assert_eq!(settings(r#"{"active":true}"#).enabled, Change::Set(true));
+        assert_eq!(settings(r#"{"ordering_guarantee":"strict"}"#).ordering, Change::Set("strict".to_owned()));
+        let Change::Set(breaker) = settings(r#"{"circuit_breaker_config":{"enabled":false}}"#).circuit_breaker else {
+            panic!("it is given")
+        };
+        assert_eq!(breaker.enabled, Some(false));
     }
 
     #[test]
@@ -273,6 +296,11 @@ mod tests {
             r#"{"retry_config":{"retries":1}}"#,
             r#"{"headers":[["a","b"]]}"#,
             r#"{"headers":{"a":1}}"#,
+            r#"{"rate_limit":60}"#,
+            r#"{"rate_limit":{"requests_per_second":1}}"#,
+            r#"{"circuit_breaker":{"threshold":1}}"#,
+            r#"{"circuit_breaker":{},"circuit_breaker_config":{}}"#,
+            r#"{"paused":true}"#,
             r#"{"max_concurrency":1.5}"#,
             r#"{"enabled":"yes"}"#,
         ] {

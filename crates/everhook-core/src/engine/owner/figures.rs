@@ -1,0 +1,65 @@
+//! How the owner has figures added up: counted with each attempt, written once a second and before a stop. No delivery waits for it.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    super::errand::{self, Done, Errand},
+    Owner,
+};
+use crate::{ids::EndpointId, model::Attempt, time::Timestamp};
+
+/// How often what happened at endpoints is added up in the store. A crash loses this much of the figures, and nothing of the deliveries.
+const ADD_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a stop waits for figures: they are worth no more.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+
+impl Owner<'_> {
+    /// Counts an attempt.
+    pub(super) fn tally(&mut self, endpoint: EndpointId, attempt: &Attempt, now: Timestamp) {
+        if self.tallies.is_empty() && !self.adding_tallies {
+            self.add_tallies_at = now + ADD_INTERVAL;
+        }
+        self.tallies.add(endpoint, attempt, now);
+    }
+
+    /// When what was counted is to be added up, if something was.
+    pub(super) fn adding_at(&self) -> Option<Timestamp> {
+        (!self.tallies.is_empty() && !self.adding_tallies).then_some(self.add_tallies_at)
+    }
+
+    /// Has added up what was counted, if it is time.
+    pub(super) fn start_adding(&mut self, now: Timestamp) {
+        let is_time = self.adding_at().is_some_and(|at| at <= now || self.tallies.are_many());
+        if is_time {
+            self.adding_tallies = true;
+            self.add_tallies_at = now + ADD_INTERVAL;
+            let tallies = self.tallies.take();
+            self.send(Errand::AddTallies(Arc::new(tallies)));
+        }
+    }
+
+    /// Before a stop: adds up what is left, unless the store takes too long.
+    pub(super) async fn add_the_rest(mut self) {
+        let clock = self.line.ports.clock.clone();
+        tokio::select! {
+            biased;
+            () = self.add_last_tallies() => {}
+            () = clock.sleep_until(clock.now() + STOP_GRACE) => {
+                tracing::warn!("the figures of the last second could not be written before the stop");
+            }
+        }
+    }
+
+    /// Waits for what is being added, and adds the rest. Other errands end with the owner.
+    async fn add_last_tallies(&mut self) {
+        while self.adding_tallies
+            && let Some(done) = self.errands.join_next().await
+        {
+            if let Ok(done @ Done::TalliesAdded(..)) = done {
+                self.finish(Some(done));
+            }
+        }
+        errand::add_tallies(&self.line, &self.tallies.take()).await;
+    }
+}

@@ -1,0 +1,105 @@
+//! How an endpoint does: its status, its breaker, and its figures.
+
+use std::time::Duration;
+
+use super::{breaker::restored, find};
+use crate::{
+    flow::Line,
+    ids::{EndpointId, OrganizationId, Ref},
+    manage::Refusal,
+    model::{BreakerState, Endpoint, EndpointStanding, EndpointState, Figures},
+    policy::breaker::BreakerFacts,
+    time::Timestamp,
+};
+
+/// How far back the figures of an endpoint's health go.
+const FIGURES_FOR: Duration = Duration::from_secs(24 * 3_600);
+
+/// From how many failures in a row on an endpoint counts as failing. One or two happen to any.
+const FAILING_FROM: u32 = 3;
+
+/// How an endpoint does.
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// In one word.
+    pub status: HealthStatus,
+    /// Since its last success.
+    pub standing: EndpointStanding,
+    /// Where its breaker stands.
+    pub breaker: BreakerFacts,
+    /// What happened in the last 24 hours.
+    pub figures: Figures,
+    /// How many requests are under way.
+    pub in_flight: u32,
+    /// Until when it asked to be left alone.
+    pub held_until: Option<Timestamp>,
+}
+
+/// How an endpoint does, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HealthStatus {
+    /// It gets events, and takes them.
+    Healthy,
+    /// Its breaker is not closed, or its last three attempts failed.
+    Failing,
+    /// Nothing is sent to it, and its deliveries wait.
+    Paused,
+    /// It gets no events.
+    Disabled,
+}
+
+impl HealthStatus {
+    /// Its name on every wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Failing => "failing",
+            Self::Paused => "paused",
+            Self::Disabled => "disabled",
+        }
+    }
+}
+
+/// Says how an endpoint does.
+///
+/// # Errors
+/// [`Refusal::NotFound`] if the organization has no such endpoint.
+pub async fn health(line: &Line, organization: OrganizationId, of: &Ref<EndpointId>) -> Result<Health, Refusal> {
+    let endpoint = find(line, organization, of).await?;
+    let now = line.ports.clock.now();
+    let standing = standing(line, endpoint.id).await?;
+    // What ended in this very instant counts too.
+    let end = now + Duration::from_micros(1);
+    let figures = line.ports.statistics.figures(endpoint.id, now - FIGURES_FOR, end).await?;
+    let (breaker, in_flight, held_until) = match line.lanes.report(endpoint.id).await {
+        Some(lane) => (lane.breaker, lane.in_flight, lane.held_until),
+        None => {
+            let row = line.ports.breakers.breaker(endpoint.id).await?;
+            (restored(&endpoint, row.as_ref(), now).facts(now), 0, None)
+        }
+    };
+    let status = status(&endpoint, &standing, breaker.state);
+    Ok(Health { status, standing, breaker, figures, in_flight, held_until })
+}
+
+/// How an endpoint does since its last success.
+///
+/// # Errors
+/// [`Refusal::Store`] if the store cannot be read.
+pub async fn standing(line: &Line, endpoint: EndpointId) -> Result<EndpointStanding, Refusal> {
+    let found = line.ports.statistics.standings(vec![endpoint]).await?;
+    Ok(found.into_iter().next().unwrap_or_default())
+}
+
+/// What a person decided comes before what requests show.
+fn status(endpoint: &Endpoint, standing: &EndpointStanding, breaker: BreakerState) -> HealthStatus {
+    if endpoint.state != EndpointState::Enabled {
+        HealthStatus::Disabled
+    } else if endpoint.paused_at.is_some() {
+        HealthStatus::Paused
+    } else if breaker != BreakerState::Closed || standing.consecutive_failures >= FAILING_FROM {
+        HealthStatus::Failing
+    } else {
+        HealthStatus::Healthy
+    }
+}

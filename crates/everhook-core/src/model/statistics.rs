@@ -1,0 +1,178 @@
+//! What happened at an endpoint, in numbers: by the minute, over a time, and since its last success.
+//!
+//! The engine counts while it runs, a store adds up what it is given, and health shows it. Plain values: what they mean is decided elsewhere.
+
+use std::{ops::Index, time::Duration};
+
+use crate::{
+    ids::EndpointId,
+    model::{Attempt, AttemptStatus, FailureCategory, Histogram},
+    time::Timestamp,
+};
+
+const MINUTE_MICROS: i64 = 60_000_000;
+
+/// The attempts of a time, counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Those that were answered well.
+    pub successes: u64,
+    /// The others, by why.
+    pub failures: FailureCounts,
+    /// How long all of them took together.
+    pub duration_sum: Duration,
+    /// How long each of them took, roughly.
+    pub durations: Histogram,
+    /// When the last one succeeded.
+    pub last_success_at: Option<Timestamp>,
+    /// When the last one failed.
+    pub last_failure_at: Option<Timestamp>,
+}
+
+impl Figures {
+    /// Counts an attempt that ended at the instant given.
+    pub fn add(&mut self, attempt: &Attempt, at: Timestamp) {
+        match attempt.failure_category {
+            None => {
+                self.successes += 1;
+                self.last_success_at = Some(at);
+            }
+            Some(category) => {
+                self.failures.add(category, 1);
+                self.last_failure_at = Some(at);
+            }
+        }
+        self.duration_sum = self.duration_sum.saturating_add(attempt.duration);
+        self.durations.add(attempt.duration);
+    }
+
+    /// Counts everything that the other ones have.
+    pub fn merge(&mut self, other: &Self) {
+        self.successes += other.successes;
+        FailureCategory::ALL.into_iter().for_each(|category| self.failures.add(category, other.failures[category]));
+        self.duration_sum = self.duration_sum.saturating_add(other.duration_sum);
+        self.durations.merge(&other.durations);
+        self.last_success_at = self.last_success_at.max(other.last_success_at);
+        self.last_failure_at = self.last_failure_at.max(other.last_failure_at);
+    }
+
+    /// All attempts.
+    pub fn total(&self) -> u64 {
+        self.successes + self.failures.total()
+    }
+
+    /// The share that succeeded, from 0 to 100; `None` if there were none.
+    pub fn success_rate(&self) -> Option<f64> {
+        let total = self.total();
+        (total > 0).then(|| self.successes as f64 * 100.0 / total as f64)
+    }
+
+    /// How long an attempt took on average; `None` if there were none.
+    pub fn mean_duration(&self) -> Option<Duration> {
+        let total = self.total();
+        (total > 0).then(|| self.duration_sum.div_f64(total as f64))
+    }
+}
+
+/// Failures by category.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FailureCounts([u64; FailureCategory::ALL.len()]);
+
+impl FailureCounts {
+    /// Counts so many of one category.
+    pub fn add(&mut self, category: FailureCategory, count: u64) {
+        self.0[category as usize] += count;
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// The categories that occurred, with their counts.
+    pub fn occurred(&self) -> impl Iterator<Item = (FailureCategory, u64)> {
+        FailureCategory::ALL.into_iter().zip(self.0).filter(|(_, count)| *count > 0)
+    }
+}
+
+impl Index<FailureCategory> for FailureCounts {
+    type Output = u64;
+
+    fn index(&self, category: FailureCategory) -> &u64 {
+        &self.0[category as usize]
+    }
+}
+
+/// What happened at one endpoint in a part of one minute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tally {
+    /// Where.
+    pub endpoint: EndpointId,
+    /// The first instant of the minute.
+    pub minute: Timestamp,
+    /// What.
+    pub figures: Figures,
+    /// Failures since the last success in it; all, if there was none.
+    pub failures_in_a_row: u32,
+    /// When the first of those was.
+    pub first_failure_at: Option<Timestamp>,
+}
+
+impl Tally {
+    /// Nothing yet.
+    pub fn new(endpoint: EndpointId, minute: Timestamp) -> Self {
+        Self { endpoint, minute, figures: Figures::default(), failures_in_a_row: 0, first_failure_at: None }
+    }
+
+    /// Counts an attempt that ended at the instant given, after all those counted before.
+    pub fn add(&mut self, attempt: &Attempt, at: Timestamp) {
+        self.figures.add(attempt, at);
+        if attempt.status == AttemptStatus::Success {
+            (self.failures_in_a_row, self.first_failure_at) = (0, None);
+        } else {
+            self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
+            self.first_failure_at.get_or_insert(at);
+        }
+    }
+}
+
+/// The first instant of the minute that holds the given one.
+pub const fn minute_of(at: Timestamp) -> Timestamp {
+    let micros = at.as_micros();
+    Timestamp::from_micros(micros - micros.rem_euclid(MINUTE_MICROS))
+}
+
+/// How an endpoint does since its last success.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EndpointStanding {
+    /// Attempts that failed since; 0 if the last one succeeded.
+    pub consecutive_failures: u32,
+    /// When the first of those was.
+    pub first_failure_at: Option<Timestamp>,
+    /// When an attempt last failed, whatever came after.
+    pub last_failure_at: Option<Timestamp>,
+    /// When an attempt last succeeded.
+    pub last_success_at: Option<Timestamp>,
+}
+
+impl EndpointStanding {
+    /// Takes in what happened next.
+    pub fn add(&mut self, tally: &Tally) {
+        if tally.figures.last_success_at.is_some() {
+            (self.consecutive_failures, self.first_failure_at) = (0, None);
+        }
+        self.consecutive_failures = self.consecutive_failures.saturating_add(tally.failures_in_a_row);
+        self.first_failure_at = self.first_failure_at.or(tally.first_failure_at);
+        self.last_failure_at = self.last_failure_at.max(tally.figures.last_failure_at);
+        self.last_success_at = self.last_success_at.max(tally.figures.last_success_at);
+    }
+
+    /// Begins anew: what failed until now no longer counts.
+    pub fn forget_failures(&mut self) {
+        (self.consecutive_failures, self.first_failure_at) = (0, None);
+    }
+}
+
+#[cfg(test)]
+#[path = "statistics_tests.rs"]
+mod tests;

@@ -1,0 +1,102 @@
+use uuid::Uuid;
+
+use super::*;
+use crate::model::{BreakerState, PhaseTimes};
+
+fn at(secs: i64) -> Timestamp {
+    Timestamp::from_secs(secs)
+}
+
+fn attempt(failure_category: Option<FailureCategory>, millis: u64) -> Attempt {
+    Attempt {
+        number: 1,
+        status: if failure_category.is_none() { AttemptStatus::Success } else { AttemptStatus::Failed },
+        failure_category,
+        error: None,
+        response: None,
+        duration: Duration::from_millis(millis),
+        phases: PhaseTimes::default(),
+        scheduled_at: at(0),
+        picked_at: at(0),
+        executed_at: at(0),
+        next_retry_at: None,
+        node: "node".to_owned(),
+        breaker: BreakerState::Closed,
+    }
+}
+
+/// Attempts in a line, one a second from `from` on: `+` succeeds, `-` fails.
+fn tally(from: i64, line: &str) -> Tally {
+    let mut tally = Tally::new(EndpointId::from_uuid(Uuid::nil()), minute_of(at(from)));
+    for (second, outcome) in (from..).zip(line.chars()) {
+        let category = (outcome == '-').then_some(FailureCategory::ServerError);
+        tally.add(&attempt(category, 10), at(second));
+    }
+    tally
+}
+
+#[test]
+fn failures_in_a_row_are_those_since_the_last_success() {
+    #[rustfmt::skip]
+    let table: [(&[&str], u32, Option<i64>); 9] = [
+        (&[""],             0, None),
+        (&["+"],            0, None),
+        (&["---"],          3, Some(0)),
+        (&["--+"],          0, None),
+        (&["-+--"],         2, Some(2)),
+        (&["--", "--"],     4, Some(0)),
+        (&["--", "+-"],     1, Some(61)),
+        (&["--", "-+"],     0, None),
+        (&["-+-", "", "-"], 2, Some(2)),
+    ];
+    for (minutes, failures, first) in table {
+        let mut standing = EndpointStanding::default();
+        for (minute, line) in (0..).zip(minutes) {
+            standing.add(&tally(minute * 60, line));
+        }
+        assert_eq!((standing.consecutive_failures, standing.first_failure_at), (failures, first.map(at)), "{minutes:?}");
+    }
+}
+
+#[test]
+fn the_last_of_each_kind_is_remembered_whatever_came_after() {
+    let mut standing = EndpointStanding::default();
+    standing.add(&tally(0, "+-"));
+    standing.add(&tally(60, "++"));
+    assert_eq!((standing.last_failure_at, standing.last_success_at), (Some(at(1)), Some(at(61))));
+}
+
+#[test]
+fn an_endpoint_that_was_enabled_again_begins_anew() {
+    let mut standing = EndpointStanding::default();
+    standing.add(&tally(0, "---"));
+    standing.forget_failures();
+    standing.add(&tally(60, "-"));
+    assert_eq!((standing.consecutive_failures, standing.first_failure_at), (1, Some(at(60))));
+}
+
+#[test]
+fn minutes_add_up_to_a_day() {
+    let mut figures = tally(0, "++-").figures;
+    let mut other = tally(60, "-+").figures;
+    other.add(&attempt(Some(FailureCategory::Timeout), 130), at(70));
+    figures.merge(&other);
+    assert_eq!((figures.total(), figures.successes, figures.failures.total()), (6, 3, 3));
+    assert_eq!((figures.success_rate(), figures.mean_duration()), (Some(50.0), Some(Duration::from_millis(30))));
+    let occurred: Vec<_> = figures.failures.occurred().collect();
+    assert_eq!(occurred, [(FailureCategory::Timeout, 1), (FailureCategory::ServerError, 2)]);
+    assert_eq!((figures.last_success_at, figures.last_failure_at), (Some(at(61)), Some(at(70))));
+}
+
+#[test]
+fn nothing_has_neither_rate_nor_mean() {
+    let figures = Figures::default();
+    assert_eq!((figures.total(), figures.success_rate(), figures.mean_duration()), (0, None, None));
+}
+
+#[test]
+fn a_minute_begins_at_its_first_instant() {
+    assert_eq!(minute_of(at(119)), at(60));
+    assert_eq!(minute_of(at(120)), at(120));
+    assert_eq!(minute_of(Timestamp::from_micros(-1)), at(-60));
+}

@@ -1,0 +1,39 @@
+//! Where the figures of endpoints are kept.
+
+use async_trait::async_trait;
+
+use crate::{
+    ids::EndpointId,
+    model::{EndpointStanding, Figures, Tally},
+    ports::StoreError,
+    time::Timestamp,
+};
+
+/// Adds up what happened at endpoints, by the minute. Figures are for people and for alerts: no delivery depends on them.
+#[async_trait]
+pub trait Statistics: Send + Sync {
+    /// Adds tallies to what is kept, in order, in one atomic write. Those of one endpoint come in the order in which they happened.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: nothing was added, as far as is known. Adding again may then count twice.
+    async fn add(&self, tallies: Vec<Tally>) -> Result<(), StoreError>;
+
+    /// What happened at an endpoint from `from` until before `to`, in whole minutes: those that are only touched count too. It costs as much as
+    /// there are minutes with attempts in it, however many attempts they had.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the store cannot be read.
+    async fn figures(&self, endpoint: EndpointId, from: Timestamp, to: Timestamp) -> Result<Figures, StoreError>;
+
+    /// How endpoints do since their last success, in the order in which they are named. One that was never attempted has nothing to show.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the store cannot be read.
+    async fn standings(&self, endpoints: Vec<EndpointId>) -> Result<Vec<EndpointStanding>, StoreError>;
+
+    /// Lets an endpoint's failures in a row begin anew, because it was enabled again.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: nothing was changed, as far as is known.
+    async fn forget_failures(&self, endpoint: EndpointId) -> Result<(), StoreError>;
+}

@@ -1,0 +1,134 @@
+//! An endpoint in a person's hand: paused, resumed, its breaker overruled.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use everhook_core::{
+    ids::EndpointId,
+    manage::{
+        Fault,
+        endpoints::{self, BreakerOrder},
+    },
+};
+use http::StatusCode;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::{
+    super::{
+        Api,
+        access::MayManage,
+        body::{JsonBody, NoFields, OptionalJsonBody},
+        error::{ApiError, ChangeProblems},
+        to_the_end,
+        wire::{Named, NoParams, Object, json},
+    },
+    answer::EndpointOut,
+    health::BreakerStateOut,
+};
+
+/// How an endpoint goes on.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResumeIn {
+    /// How fast what gathered is sent; as fast as its other limits allow if absent.
+    #[serde(default)]
+    #[schema(value_type = Option<DrainIn>)]
+    rate_limit: Option<Object<DrainIn>>,
+}
+
+/// How fast what gathered is sent.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DrainIn {
+    /// 1 to 10,000; needed.
+    #[schema(value_type = u32, minimum = 1, maximum = 10_000)]
+    requests_per_second: Option<i64>,
+}
+
+/// What a circuit breaker should do.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BreakerOrderIn {
+    /// `reset` (close it, and forget all counts and holds), `force_open` or `force_close` (closed, whatever fails).
+    #[schema(required = true, value_type = String)]
+    #[serde(default)]
+    action: Option<String>,
+    /// For how long it is forced: 1 to 2,592,000; until it is reset if absent.
+    #[schema(value_type = Option<u32>, minimum = 1, maximum = 2_592_000)]
+    #[serde(default)]
+    duration_seconds: Option<i64>,
+}
+
+/// Sends nothing more until it is resumed. Deliveries are made and wait; what is under way ends. One that is paused stays so.
+#[utoipa::path(
+    post, path = "/{id}/pause", tag = "endpoints", operation_id = "pause_endpoint",
+    params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["manage"])),
+    responses((status = 200, description = "Paused", body = EndpointOut), ChangeProblems),
+)]
+pub async fn pause(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    Named(of): Named<EndpointId>,
+    _body: OptionalJsonBody<NoFields>,
+) -> Result<Response, ApiError> {
+    let pause = async move {
+        let endpoint = endpoints::pause(&api.line, caller.organization, &of).await?;
+        EndpointOut::new(&api, endpoint, caller.scopes).await
+    };
+    Ok(json(StatusCode::OK, &to_the_end(pause).await??))
+}
+
+/// Goes on. What gathered is sent at once, or at the rate given until it is done.
+#[utoipa::path(
+    post, path = "/{id}/resume", tag = "endpoints", operation_id = "resume_endpoint", request_body = Option<ResumeIn>,
+    params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["manage"])),
+    responses((status = 200, description = "Resumed", body = EndpointOut), ChangeProblems),
+)]
+pub async fn resume(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    Named(of): Named<EndpointId>,
+    OptionalJsonBody(asked): OptionalJsonBody<ResumeIn>,
+) -> Result<Response, ApiError> {
+    // Whether it exists comes first: a stranger's id is not found, whatever else is wrong with the request.
+    endpoints::find(&api.line, caller.organization, &of).await?;
+    let rate = asked.into_rate()?;
+    let resume = async move {
+        let endpoint = endpoints::resume(&api.line, caller.organization, &of, rate).await?;
+        EndpointOut::new(&api, endpoint, caller.scopes).await
+    };
+    Ok(json(StatusCode::OK, &to_the_end(resume).await??))
+}
+
+/// Resets an endpoint's circuit breaker, or forces it open or closed, and shows where it stands then.
+#[utoipa::path(
+    patch, path = "/{id}/circuit-breaker", tag = "endpoints", operation_id = "command_endpoint_breaker", request_body = BreakerOrderIn,
+    params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["manage"])),
+    responses((status = 200, description = "Where the breaker stands", body = BreakerStateOut), ChangeProblems),
+)]
+pub async fn command_breaker(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    Named(of): Named<EndpointId>,
+    JsonBody(asked): JsonBody<BreakerOrderIn>,
+) -> Result<Response, ApiError> {
+    // An action that is absent is none of those that there are.
+    let order = BreakerOrder { action: asked.action.unwrap_or_default(), duration_seconds: asked.duration_seconds };
+    let command = async move { endpoints::command_breaker(&api.line, caller.organization, &of, order).await };
+    Ok(json(StatusCode::OK, &BreakerStateOut::from(to_the_end(command).await??)))
+}
+
+impl ResumeIn {
+    /// The requests a second that are asked for.
+    fn into_rate(self) -> Result<Option<i64>, ApiError> {
+        let Some(Object(drain)) = self.rate_limit else { return Ok(None) };
+        match drain.requests_per_second {
+            None => Err(ApiError::invalid(vec![Fault::new("rate_limit.requests_per_second", "is required")])),
+            given => Ok(given),
+        }
+    }
+}

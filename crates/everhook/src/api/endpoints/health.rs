@@ -1,0 +1,300 @@
+//! How an endpoint does, as clients see it.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use axum::{extract::State, response::Response};
+use everhook_core::{
+    ids::EndpointId,
+    manage::{
+        Fault,
+        endpoints::{self, Health},
+    },
+    model::{FailureCategory, Figures},
+    policy::breaker::BreakerFacts,
+    time::Timestamp,
+};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::super::{
+    Api,
+    access::MayRead,
+    error::{ApiError, ReadProblems},
+    wire::{Named, NoParams, Params, json, read, read_time},
+};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+
+/// The longest time that figures are added up over: its 45,000 minutes are read in a fraction of a second.
+const RANGE_MAX: Duration = Duration::from_secs(31 * 24 * 3_600);
+
+/// How an endpoint does.
+#[derive(Serialize, ToSchema)]
+pub struct HealthOut {
+    /// `healthy`, `failing` (its breaker is not closed, or its last three attempts failed), `paused` or `disabled`.
+    status: &'static str,
+    /// Always null in this version: endpoints are not disabled for failing yet.
+    #[schema(format = DateTime)]
+    failing_since: Option<String>,
+    /// The first failure since the last success.
+    #[schema(format = DateTime)]
+    first_failure_at: Option<String>,
+    /// Attempts that failed since the last success.
+    consecutive_failures: u32,
+    #[schema(format = DateTime)]
+    last_success_at: Option<String>,
+    #[schema(format = DateTime)]
+    last_failure_at: Option<String>,
+    /// How many requests are under way.
+    in_flight: u32,
+    /// Until when the endpoint asked to be left alone, by `Retry-After`.
+    #[schema(format = DateTime)]
+    held_until: Option<String>,
+    circuit_breaker: BreakerStateOut,
+    /// Of the last 24 hours.
+    stats: StatsOut,
+    /// Failures of the last 24 hours by category; those that did not occur are left out.
+    error_distribution: BTreeMap<&'static str, u64>,
+}
+
+/// Where a circuit breaker stands.
+#[derive(Serialize, ToSchema)]
+pub struct BreakerStateOut {
+    /// `closed`, `open` or `half_open`.
+    state: &'static str,
+    /// While it is not closed, the counts that opened it are shown.
+    failure_count_in_window: u32,
+    success_count_in_window: u32,
+    total_calls_in_window: u32,
+    /// From 0 to 100.
+    error_percentage: f64,
+    /// The first call that counts.
+    #[schema(format = DateTime)]
+    window_start: Option<String>,
+    /// Since when it is in its state.
+    #[schema(format = DateTime)]
+    state_transition_at: String,
+    /// When it lets probes through, if it is open and not for good.
+    #[schema(format = DateTime)]
+    next_half_open_at: Option<String>,
+    /// Probes since it is half-open.
+    half_open_attempts: u32,
+    half_open_successes: u32,
+    /// Recoveries that failed since it was last closed.
+    consecutive_half_open_failures: u32,
+    /// Whether somebody forced it open or closed, and that is not over.
+    forced: bool,
+    /// When being forced open ends; null if it is not, or until it is reset.
+    #[schema(format = DateTime)]
+    force_open_until: Option<String>,
+    /// When being forced closed ends; null if it is not, or until it is reset.
+    #[schema(format = DateTime)]
+    force_close_until: Option<String>,
+    /// Always false: this version keeps breakers in its own store.
+    redis_fallback_mode: bool,
+}
+
+/// Attempts of a time, in numbers.
+#[derive(Serialize, ToSchema)]
+pub struct StatsOut {
+    /// All attempts.
+    total: u64,
+    success: u64,
+    /// All that did not succeed, timeouts included.
+    failure: u64,
+    timeout: u64,
+    /// The mean duration in milliseconds; null if there were no attempts.
+    avg: Option<f64>,
+    /// The median duration in milliseconds, read from counts by length: it can be off by a few percent.
+    p50: Option<f64>,
+    p95: Option<f64>,
+    p99: Option<f64>,
+    /// From 0 to 100; null if there were no attempts.
+    success_rate: Option<f64>,
+    #[schema(format = DateTime)]
+    last_success: Option<String>,
+    #[schema(format = DateTime)]
+    last_failure: Option<String>,
+}
+
+/// Which time to add up.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct StatsQuery {
+    /// The last hour, day or week: `1h`, `24h` (if nothing is said) or `7d`.
+    window: Option<String>,
+    /// From the minute that holds this time on: RFC 3339 or a date. Not beside `window`.
+    from: Option<String>,
+    /// Until this time, at most 31 days later; now if absent.
+    to: Option<String>,
+}
+
+/// How an endpoint does. Figures take a second to be added up.
+#[utoipa::path(
+    get, path = "/{id}/health", tag = "endpoints", operation_id = "get_endpoint_health",
+    params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["read"])),
+    responses((status = 200, description = "Its health", body = HealthOut), ReadProblems),
+)]
+pub async fn health(
+    State(api): State<Arc<Api>>,
+    MayRead(caller): MayRead,
+    _query: NoParams,
+    Named(of): Named<EndpointId>,
+) -> Result<Response, ApiError> {
+    let health = endpoints::health(&api.line, caller.organization, &of).await?;
+    Ok(json(StatusCode::OK, &HealthOut::from(health)))
+}
+
+/// An endpoint's attempts in numbers, by the minute; a deleted one's too, by its id. Figures take a second to be added up.
+#[utoipa::path(
+    get, path = "/{id}/stats", tag = "endpoints", operation_id = "get_endpoint_stats",
+    params(("id" = String, Path, description = "The endpoint's id or uid"), StatsQuery), security(("api_key" = ["read"])),
+    responses((status = 200, description = "Its figures", body = StatsOut), ReadProblems),
+)]
+pub async fn stats(
+    State(api): State<Arc<Api>>,
+    MayRead(caller): MayRead,
+    Named(of): Named<EndpointId>,
+    Params(query): Params<StatsQuery>,
+) -> Result<Response, ApiError> {
+    let endpoint = api.find_endpoint(caller.organization, &of).await?;
+    let (from, to) = query.range(api.line.ports.clock.now())?;
+    let figures = api.line.ports.statistics.figures(endpoint, from, to).await?;
+    Ok(json(StatusCode::OK, &StatsOut::from(&figures)))
+}
+
+impl StatsQuery {
+    fn range(&self, now: Timestamp) -> Result<(Timestamp, Timestamp), ApiError> {
+        let mut faults = Vec::new();
+        let length = read(self.window.as_deref(), "window", &mut faults, |text| match text {
+            _ if self.from.is_some() || self.to.is_some() => Err("cannot be given beside `from` and `to`: choose one".to_owned()),
+            "1h" => Ok(HOUR),
+            "24h" => Ok(DAY),
+            "7d" => Ok(7 * DAY),
+            _ => Err("must be 1h, 24h or 7d".to_owned()),
+        });
+        let from = read(self.from.as_deref(), "from", &mut faults, read_time);
+        let to = read(self.to.as_deref(), "to", &mut faults, read_time);
+        let end = to.unwrap_or(now);
+        if to.is_some() && self.from.is_none() {
+            faults.push(Fault::new("from", "is required beside `to`"));
+        }
+        if from.is_some_and(|from| from >= end) {
+            faults.push(Fault::new("to", "must be later than `from`"));
+        }
+        if from.is_some_and(|from| end.since(from) > RANGE_MAX) {
+            faults.push(Fault::new("to", "must be at most 31 days later than `from`"));
+        }
+        let from = from.unwrap_or_else(|| end - length.unwrap_or(DAY));
+        if faults.is_empty() { Ok((from, end)) } else { Err(ApiError::bad_query(faults)) }
+    }
+}
+
+impl From<Health> for HealthOut {
+    fn from(health: Health) -> Self {
+        let standing = &health.standing;
+        Self {
+            status: health.status.as_str(),
+            failing_since: None,
+            first_failure_at: text(standing.first_failure_at),
+            consecutive_failures: standing.consecutive_failures,
+            last_success_at: text(standing.last_success_at),
+            last_failure_at: text(standing.last_failure_at),
+            in_flight: health.in_flight,
+            held_until: text(health.held_until),
+            circuit_breaker: health.breaker.into(),
+            stats: StatsOut::from(&health.figures),
+            error_distribution: health.figures.failures.occurred().map(|(category, count)| (category.as_str(), count)).collect(),
+        }
+    }
+}
+
+impl From<BreakerFacts> for BreakerStateOut {
+    fn from(facts: BreakerFacts) -> Self {
+        Self {
+            state: facts.state.as_str(),
+            failure_count_in_window: facts.failure_count_in_window,
+            success_count_in_window: facts.success_count_in_window,
+            total_calls_in_window: facts.total_calls_in_window,
+            error_percentage: rounded(facts.error_percentage),
+            window_start: text(facts.window_start),
+            state_transition_at: facts.state_transition_at.to_string(),
+            next_half_open_at: text(facts.next_half_open_at),
+            half_open_attempts: facts.half_open_attempts,
+            half_open_successes: facts.half_open_successes,
+            consecutive_half_open_failures: facts.consecutive_half_open_failures,
+            forced: facts.is_forced,
+            force_open_until: text(facts.force_open_until),
+            force_close_until: text(facts.force_close_until),
+            redis_fallback_mode: false,
+        }
+    }
+}
+
+impl From<&Figures> for StatsOut {
+    fn from(figures: &Figures) -> Self {
+        let quantile = |share| figures.durations.quantile(share).map(millis);
+        Self {
+            total: figures.total(),
+            success: figures.successes,
+            failure: figures.failures.total(),
+            timeout: figures.failures[FailureCategory::Timeout],
+            avg: figures.mean_duration().map(millis),
+            p50: quantile(0.5),
+            p95: quantile(0.95),
+            p99: quantile(0.99),
+            success_rate: figures.success_rate().map(rounded),
+            last_success: text(figures.last_success_at),
+            last_failure: text(figures.last_failure_at),
+        }
+    }
+}
+
+fn text(at: Option<Timestamp>) -> Option<String> {
+    at.map(|at| at.to_string())
+}
+
+fn millis(length: Duration) -> f64 {
+    rounded(length.as_secs_f64() * 1_000.0)
+}
+
+/// Two digits after the point are more than anybody reads.
+fn rounded(n: f64) -> f64 {
+    (n * 100.0).round() / 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_a_window_or_two_ends() {
+        let now = Timestamp::parse_rfc3339("2026-11-15T12:00:00Z").unwrap();
+        let query = |window: Option<&str>, from: Option<&str>, to: Option<&str>| StatsQuery {
+            window: window.map(str::to_owned),
+            from: from.map(str::to_owned),
+            to: to.map(str::to_owned),
+        };
+        let table = [
+            (query(None, None, None), Some("2026-11-14T12:00:00Z 2026-11-15T12:00:00Z")),
+            (query(Some("1h"), None, None), Some("2026-11-15T11:00:00Z 2026-11-15T12:00:00Z")),
+            (query(Some("24h"), None, None), Some("2026-11-14T12:00:00Z 2026-11-15T12:00:00Z")),
+            (query(Some("7d"), None, None), Some("2026-11-08T12:00:00Z 2026-11-15T12:00:00Z")),
+            (query(Some("2h"), None, None), None),
+            (query(None, Some("2026-11-15"), None), Some("2026-11-15T00:00:00Z 2026-11-15T12:00:00Z")),
+            (query(None, Some("2026-11-01"), Some("2026-11-02")), Some("2026-11-01T00:00:00Z 2026-11-02T00:00:00Z")),
+            (query(None, None, Some("2026-11-02")), None),
+            (query(None, Some("2026-11-02"), Some("2026-11-02")), None),
+            (query(None, Some("2026-09-01"), Some("2026-10-03")), None),
+            (query(Some("1h"), Some("2026-11-15"), None), None),
+            (query(None, Some("today"), None), None),
+        ];
+        for (query, expected) in table {
+            let range = query.range(now).ok().map(|(from, to)| format!("{from} {to}"));
+            assert_eq!(range.as_deref(), expected, "{:?} {:?} {:?}", query.window, query.from, query.to);
+        }
+    }
+}
