@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -43,6 +44,14 @@ impl SimClock {
             // A sleeper that gave up does not mind.
             let _ = entry.remove().send(());
         }
+    }
+
+    /// Sets the time back. Only while no process runs: within one, time never goes backwards.
+    pub fn set_back(&self, by: Duration) {
+        let mut state = self.state();
+        state.sleepers.retain(|_, sleeper| !sleeper.is_closed());
+        assert!(state.sleepers.is_empty(), "somebody sleeps while the clock is set back");
+        state.now = state.now - by;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

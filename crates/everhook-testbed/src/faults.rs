@@ -53,6 +53,11 @@ impl Faults {
         self.passing.store(i64::from(passing), Ordering::Relaxed);
     }
 
+    /// Nothing is planned any more.
+    pub fn forget(&self) {
+        self.passing.store(-1, Ordering::Relaxed);
+    }
+
     /// From now on, what the store holds of this event cannot be understood.
     pub fn damage(&self, event: EventId) {
         self.damaged.lock().expect("no test panicked here").insert(event);

@@ -6,7 +6,7 @@ mod look;
 use std::{sync::Arc, time::Duration};
 
 use everhook_adapters::{
-    sqlite::{SqliteSettings, SqliteStore, WriterMode},
+    sqlite::{OpenError, SqliteSettings, SqliteStore, WriterMode},
     vault::AesVault,
 };
 use everhook_core::{
@@ -14,7 +14,7 @@ use everhook_core::{
     flow::Line,
     ids::{ApplicationId, OrganizationId},
     model::{Application, ApplicationKind, Organization},
-    ports::{Clock, Directory, Entropy, NewOrganization, Ports},
+    ports::{Clock, Directory, Entropy, NewOrganization, Ports, Transport},
     time::Timestamp,
 };
 use tempfile::TempDir;
@@ -52,9 +52,29 @@ pub struct World {
     pub application: ApplicationId,
     /// Its application `operational`.
     pub operational: ApplicationId,
+    transport: Arc<dyn Transport>,
     running: Option<Running>,
     folder: TempDir,
     endpoints_made: u32,
+}
+
+/// What a world stands on, for those who bring their own.
+pub struct Ground {
+    /// What the dice begin with.
+    pub seed: u64,
+    /// The time.
+    pub clock: Arc<SimClock>,
+    /// Where the store is.
+    pub folder: TempDir,
+    /// How requests go out, instead of over the scripted network.
+    pub transport: Option<Arc<dyn Transport>>,
+}
+
+impl Ground {
+    /// A clock at the [`BEGINNING`], an empty folder, and the scripted network.
+    pub fn new(seed: u64) -> Self {
+        Self { seed, clock: Arc::new(SimClock::at(BEGINNING)), folder: folder(), transport: None }
+    }
 }
 
 struct Running {
@@ -70,21 +90,28 @@ impl World {
 
     /// The same, with other dice.
     pub async fn seeded(seed: u64) -> Self {
-        let clock = Arc::new(SimClock::at(BEGINNING));
+        Self::on(Ground::new(seed)).await
+    }
+
+    /// The same, on this ground.
+    pub async fn on(ground: Ground) -> Self {
+        let Ground { seed, clock, folder, transport } = ground;
         let dice = Arc::new(Dice::new(seed));
+        let network = Arc::new(ScriptedNetwork::new(clock.clone()));
         let mut world = Self {
-            network: Arc::new(ScriptedNetwork::new(clock.clone())),
+            transport: transport.unwrap_or_else(|| network.clone()),
+            network,
             faults: Faults::none(),
             organization: OrganizationId::from_uuid(dice.uuid(BEGINNING)),
             application: ApplicationId::from_uuid(dice.uuid(BEGINNING)),
             operational: ApplicationId::from_uuid(dice.uuid(BEGINNING)),
             running: None,
-            folder: folder(),
+            folder,
             endpoints_made: 0,
             clock,
             dice,
         };
-        world.start();
+        world.start_again();
         world.found_organization().await;
         world
     }
@@ -127,23 +154,35 @@ impl World {
 
     /// Kills the process: everything in memory is gone, requests under way are cut. Then starts it again on the same files.
     pub async fn crash(&mut self) {
+        self.kill().await;
+        self.start_again();
+    }
+
+    /// Kills the process, and leaves it dead.
+    pub async fn kill(&mut self) {
         self.running = None;
         // Aborted tasks are dropped when they are next looked at; only then is the data folder free.
         for _ in 0..STILL_ROUNDS {
             tokio::task::yield_now().await;
         }
-        self.start();
     }
 
     /// Stops the engine as an operator would, while time goes on.
     pub async fn stop_within(&mut self, grace: Duration) {
+        self.stop_unless(grace, || false).await;
+    }
+
+    /// The same, but the process dies in it as soon as `dies` says so.
+    pub async fn stop_unless(&mut self, grace: Duration, dies: impl Fn() -> bool) {
         let running = self.running.take().expect("the world is running");
         let stopped = tokio::spawn(running.engine.stop(grace));
         while !stopped.is_finished() {
             for _ in 0..STILL_ROUNDS {
                 tokio::task::yield_now().await;
             }
-            if let Some(at) = self.clock.next_wake() {
+            if dies() {
+                stopped.abort();
+            } else if let Some(at) = self.clock.next_wake() {
                 self.clock.move_to(at);
             }
         }
@@ -151,7 +190,7 @@ impl World {
 
     /// Starts it again on the same files.
     pub fn start_again(&mut self) {
-        self.start();
+        self.try_start().expect("the store opens");
     }
 
     /// Ends the scenario: an idle engine stops at once.
@@ -161,9 +200,13 @@ impl World {
         assert_eq!(self.clock.now(), before, "an idle engine took its time to stop");
     }
 
-    fn start(&mut self) {
+    /// Starts it again on files that may have suffered.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the store does not open; nothing runs then.
+    pub fn try_start(&mut self) -> Result<(), OpenError> {
         let settings = SqliteSettings { data: self.folder.path().to_owned(), mode: WriterMode::Inline };
-        let store = Arc::new(SqliteStore::open(settings).expect("the store opens"));
+        let store = Arc::new(SqliteStore::open(settings)?);
         let faulty = Arc::new(Faulty::new(store.clone(), self.faults.clone()));
         let ports = Ports {
             events: faulty.clone(),
@@ -172,7 +215,7 @@ impl World {
             directory: store.clone(),
             history: store,
             statistics: faulty,
-            transport: self.network.clone(),
+            transport: self.transport.clone(),
             vault: Arc::new(AesVault::from_key([7; 32])),
             clock: self.clock.clone(),
             entropy: self.dice.clone(),
@@ -181,6 +224,7 @@ impl World {
         let line = Arc::new(Line::new(ports, wake_up, "world".to_owned(), Duration::from_secs(24 * 3_600)));
         let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: 64 });
         self.running = Some(Running { line, engine });
+        Ok(())
     }
 
     async fn found_organization(&self) {

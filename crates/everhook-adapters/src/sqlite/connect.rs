@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use rusqlite::{Connection, OpenFlags, config::DbConfig};
+use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 
 /// 4 KiB pages. Each commit logs whole pages, and most of them for a few rows: in a sketch of the tables, 8 KiB
 /// logged two fifths more with ten endpoints. Payloads, which are too large for small pages, are in a table with a rowid, whose leaves they fill.
@@ -33,7 +33,18 @@ pub(super) fn writer(database: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "journal_size_limit", LOG_BYTES_MAX)?;
     connection.pragma_update(None, "cache_size", WRITER_CACHE)?;
     common(&connection)?;
+    secure(&connection)?;
     Ok(connection)
+}
+
+/// Flushes what the log holds before anybody builds on it. A process that was killed between writing a commit and flushing it leaves one that the next
+/// process reads as if it were safe, and that a power cut would still take back. Moving the log into the file flushes it first, so that a disk
+/// that is too full for the move does no harm.
+fn secure(connection: &Connection) -> rusqlite::Result<()> {
+    match connection.pragma(None, "wal_checkpoint", "PASSIVE", |_| Ok(())) {
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull) => Ok(()),
+        other => other,
+    }
 }
 
 /// Opens a connection that only reads.

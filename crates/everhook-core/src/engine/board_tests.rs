@@ -259,6 +259,18 @@ fn a_lane_that_was_asked_to_wait_waits_until_then_or_until_a_success() {
 }
 
 #[test]
+fn a_lane_that_was_asked_to_wait_waits_also_if_nothing_of_it_is_left() {
+    let mut board = Board::new(10);
+    board.offer(committed(1), NOW);
+    assert_eq!(take_all(&mut board), [1]);
+    land(&mut board, LANE, Duration::ZERO);
+    board.hold(LANE, Some(NOW + Duration::from_secs(60)), NOW);
+    board.release(KEY, due(1).delivery, None, NOW);
+    board.offer(committed(2), NOW);
+    assert_eq!(take_all(&mut board), [0_u128; 0]);
+}
+
+#[test]
 fn a_survey_finds_what_no_hint_told_and_only_that() {
     let mut board = Board::new(10);
     board.heed(&head(NOW), &policy_now(), false, NOW);

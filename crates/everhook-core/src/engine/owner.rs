@@ -314,6 +314,8 @@ impl<'a> Owner<'a> {
         let mut time_is_up = clock.sleep_until(deadline);
         while !self.flights.is_empty() {
             tokio::select! {
+                // In order, not by chance: a seed must give the same run again.
+                biased;
                 landed = self.flights.join_next() => self.land(landed.and_then(Result::ok)),
                 () = &mut time_is_up => {
                     tracing::warn!(in_flight = self.flights.len(), "requests still under way are handed back: they will be made again");

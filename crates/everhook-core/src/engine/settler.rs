@@ -116,6 +116,8 @@ async fn gather(line: &Line, outcomes: &mut mpsc::UnboundedReceiver<Outcome>, ba
     while batch.len() < SETTLE_BATCH {
         let room = SETTLE_BATCH - batch.len();
         tokio::select! {
+            // In order, not by chance: a seed must give the same run again.
+            biased;
             received = outcomes.recv_many(batch, room) => {
                 if received == 0 || batch.iter().rev().take(received).any(|outcome| outcome.settlement.ordered) {
                     return;

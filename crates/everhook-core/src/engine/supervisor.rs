@@ -66,10 +66,11 @@ impl Engine {
     }
 
     /// Stops: starts nothing new, lets what is in flight end within `grace`, aborts the rest (it still waits in the store), and writes every outcome.
+    /// A caller that stops waiting for that aborts it.
     pub async fn stop(mut self, grace: Duration) {
         // A stopped engine has no receiver; then there is nothing to tell.
         let _ = self.stop.send(Some(self.clock.now() + grace));
-        if let Some(task) = self.task.take()
+        if let Some(task) = &mut self.task
             && let Err(error) = task.await
         {
             tracing::error!(error = &error as &dyn std::error::Error, "the engine did not stop cleanly");
@@ -132,6 +133,8 @@ async fn write_the_rest(line: &Line, settler: AbortOnDrop, stop_at: Option<Times
         }
     };
     tokio::select! {
+        // In order, not by chance: a seed must give the same run again.
+        biased;
         settled = settler.join() => {
             if let Err(error) = settled {
                 tracing::error!(error = &error as &dyn std::error::Error, "the settler did not end well");

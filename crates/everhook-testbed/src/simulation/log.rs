@@ -1,0 +1,287 @@
+//! What happened in a run, in order: the publishers' side, the receivers' side, and what was done to the machine. The oracle judges it, a person
+//! reads it, and its hash says whether two runs were the same.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use everhook_core::{
+    ids::{DeliveryId, EventId},
+    model::FailureCategory,
+    ports::Clock,
+    time::Timestamp,
+};
+
+use crate::{clock::SimClock, world::BEGINNING};
+
+macro_rules! numbers {
+    ($($(#[$doc:meta])* $name:ident $letter:literal;)+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub usize);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($letter, "{}"), self.0)
+            }
+        }
+    )+};
+}
+
+numbers! {
+    /// An endpoint of the run.
+    EndpointNo "E";
+    /// One try of a publisher.
+    PublicationNo "P";
+    /// A request that arrived.
+    RequestNo "R";
+}
+
+/// One line of the log.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// What the clock showed.
+    pub at: Timestamp,
+    /// How much time had really passed, without the jumps of the clock.
+    pub lived: Duration,
+    /// What happened.
+    pub what: Happening,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// An endpoint was made, and takes so many requests at once.
+    EndpointMade(EndpointNo, u32),
+    /// A publisher asks.
+    Publishing(Box<Publishing>),
+    /// A publisher is answered.
+    Answered(PublicationNo, Answered),
+    /// A request arrives at an endpoint.
+    RequestBegan(Box<Request>),
+    /// A request is over.
+    RequestEnded(RequestNo, EndpointNo, Reply),
+    /// An owner asks for a change of an endpoint.
+    Changing(EndpointNo, Change),
+    /// The change is acknowledged.
+    Changed(EndpointNo, Change),
+    /// What the store says about an endpoint, after a change whose outcome nobody was told.
+    Found(EndpointNo, Standing, u32),
+    /// The store will fail at one of its next calls.
+    FaultPlanned(String),
+    /// The disk is full.
+    DiskFilled,
+    /// The disk has space again.
+    DiskFreed,
+    /// The database's log is moved into its file, in this manner.
+    Checkpointed(&'static str),
+    /// A dead letter was brought back, as this delivery.
+    Recalled(DeliveryId),
+    /// The process will die in the middle of one of its next writes.
+    DeathPlanned(u64),
+    /// The process is gone.
+    Died(String),
+    /// The process stopped as it was asked to.
+    Stopped,
+    /// The process runs again.
+    Started,
+    /// The clock was moved, by so many microseconds.
+    ClockMoved(i64),
+    /// From here on everything is well.
+    Healed,
+}
+
+/// What a publisher asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Publishing {
+    /// Which try.
+    pub publication: PublicationNo,
+    /// Which application, by its number in the run.
+    pub application: usize,
+    /// The event's type.
+    pub event_type: String,
+    /// Its idempotency key, if the publisher gave one.
+    pub key: Option<String>,
+    /// Endpoints that must get it.
+    pub wanted_by: Vec<EndpointNo>,
+    /// Endpoints that may get it: nobody outside knows how they stand.
+    pub perhaps_by: Vec<EndpointNo>,
+}
+
+/// What a publisher is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answered {
+    /// Accepted, with so many deliveries.
+    Accepted(EventId, u32),
+    /// The key was used before, by this event.
+    Duplicate(EventId),
+    /// Nothing, or that it failed.
+    NotAccepted,
+}
+
+/// A request that arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Which one.
+    pub request: RequestNo,
+    /// Where.
+    pub endpoint: EndpointNo,
+    /// The event that it carries.
+    pub event: EventId,
+    /// The delivery.
+    pub delivery: DeliveryId,
+    /// Which attempt it says it is.
+    pub attempt: u32,
+}
+
+/// How a request ended, as the receiver knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Answered so, with or without a `Retry-After`.
+    Status(u16, Option<Duration>),
+    /// It failed on the way.
+    Failed(FailureCategory),
+    /// The sender went away.
+    Abandoned,
+}
+
+/// A change of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It gets no more events.
+    Disable,
+    /// It gets events again.
+    Enable,
+    /// It is gone for good.
+    Delete,
+    /// It takes so many requests at once.
+    Limit(u32),
+    /// It has another secret.
+    RotateSecret,
+}
+
+/// Whether an endpoint gets events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It does.
+    Open,
+    /// It does not.
+    Disabled,
+    /// It never will again.
+    Deleted,
+}
+
+impl Happening {
+    /// Whether what was in the process's memory is gone.
+    pub fn is_interruption(&self) -> bool {
+        matches!(self, Self::Died(_) | Self::Stopped)
+    }
+}
+
+impl Reply {
+    /// Whether it is a 2xx.
+    pub fn is_success(self) -> bool {
+        matches!(self, Self::Status(200..=299, _))
+    }
+
+    /// The `Retry-After` of an answer for which it counts.
+    pub fn retry_after(self) -> Option<Duration> {
+        match self {
+            Self::Status(429 | 503, retry_after) => retry_after,
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let micros = self.at.as_micros() - BEGINNING.as_micros();
+        write!(f, "{:>12.6} {}", micros as f64 / 1e6, self.what)
+    }
+}
+
+impl fmt::Display for Happening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EndpointMade(endpoint, limit) => write!(f, "{endpoint} is made, takes {limit} at once"),
+            Self::Publishing(asked) => {
+                let Publishing { publication, application, event_type, key, .. } = asked.as_ref();
+                let key = key.as_deref().unwrap_or("none");
+                write!(f, "{publication} publishes {event_type} to application {application}, key {key}")
+            }
+            Self::Answered(publication, Answered::Accepted(event, deliveries)) => {
+                write!(f, "{publication} is accepted as {event} with {deliveries} deliveries")
+            }
+            Self::Answered(publication, Answered::Duplicate(event)) => write!(f, "{publication} is a duplicate of {event}"),
+            Self::Answered(publication, Answered::NotAccepted) => write!(f, "{publication} is not accepted"),
+            Self::RequestBegan(request) => {
+                let Request { request, endpoint, event, delivery, attempt } = request.as_ref();
+                write!(f, "{request} arrives at {endpoint}: delivery {delivery} attempt {attempt} of event {event}")
+            }
+            Self::RequestEnded(request, endpoint, reply) => write!(f, "{request} at {endpoint} ends: {reply:?}"),
+            Self::Changing(endpoint, change) => write!(f, "{endpoint} is to change: {change:?}"),
+            Self::Changed(endpoint, change) => write!(f, "{endpoint} is changed: {change:?}"),
+            Self::Found(endpoint, standing, limit) => write!(f, "{endpoint} is found to be {standing:?}, takes {limit} at once"),
+            Self::FaultPlanned(fault) => write!(f, "the store will fail: {fault}"),
+            Self::DiskFilled => f.write_str("the disk is full"),
+            Self::DiskFreed => f.write_str("the disk has space again"),
+            Self::Checkpointed(manner) => write!(f, "the log is moved into the file: {manner}"),
+            Self::Recalled(delivery) => write!(f, "a dead letter is brought back as delivery {delivery}"),
+            Self::DeathPlanned(changes) => write!(f, "the process will die after {changes} more changes of the disk"),
+            Self::Died(how) => write!(f, "the process dies: {how}"),
+            Self::Stopped => f.write_str("the process stops as asked"),
+            Self::Started => f.write_str("the process starts"),
+            Self::ClockMoved(micros) => write!(f, "the clock is moved by {} s", *micros as f64 / 1e6),
+            Self::Healed => f.write_str("everything is well from here on"),
+        }
+    }
+}
+
+/// The log of one run.
+pub struct Log {
+    clock: Arc<SimClock>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    entries: Vec<Entry>,
+    clock_moved_micros: i64,
+}
+
+impl Log {
+    /// An empty log on this clock.
+    pub fn new(clock: Arc<SimClock>) -> Self {
+        Self { clock, state: Mutex::default() }
+    }
+
+    /// Writes a line.
+    pub fn note(&self, what: Happening) {
+        let at = self.clock.now();
+        let mut state = self.state();
+        if let Happening::ClockMoved(micros) = what {
+            state.clock_moved_micros += micros;
+        }
+        let lived = at.as_micros() - BEGINNING.as_micros() - state.clock_moved_micros;
+        let lived = Duration::from_micros(u64::try_from(lived).unwrap_or(0));
+        state.entries.push(Entry { at, lived, what });
+    }
+
+    /// Looks at all lines.
+    pub fn read<T>(&self, look: impl FnOnce(&[Entry]) -> T) -> T {
+        look(&self.state().entries)
+    }
+
+    /// A number that two runs share only if the same things happened in them at the same times (FNV-1a over all lines).
+    pub fn fingerprint(&self) -> u64 {
+        let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3);
+        let line = |fingerprint: u64, entry: &Entry| entry.to_string().bytes().fold(fingerprint, hash);
+        self.read(|entries| entries.iter().fold(0xCBF2_9CE4_8422_2325, line))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

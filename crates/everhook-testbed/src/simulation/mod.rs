@@ -1,0 +1,262 @@
+//! The simulation: from one seed, organizations, endpoints of every character, load, changes, crashes, power cuts, faults of the store and jumps of
+//! the clock; the real core on the real SQLite. First safety, then everything heals, then liveness. The same seed gives the same run.
+//!
+//! `population` makes who is there, `load`, `changes`, `recalls` and `disasters` are what happens to them, `receivers` is the other side of the network,
+//! `log` is what happened, and `oracle` says whether that was right. The `simulate` binary and the tests call [`run`].
+
+mod changes;
+mod disasters;
+mod healing;
+mod load;
+pub mod log;
+mod look;
+pub mod oracle;
+mod population;
+mod recalls;
+mod receivers;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use everhook_core::{
+    ids::{ApplicationId, DeliveryId, OrganizationId},
+    ports::Clock,
+    time::Timestamp,
+};
+
+use self::{
+    disasters::{PlannedDeath, SOON_CHANGES},
+    load::Attempted,
+    log::{Happening, Log, Standing},
+    oracle::{ALWAYS, AT_THE_END, EndpointFacts, Evidence, Facts, Rule, Stored, Violation, judge},
+    receivers::Receivers,
+};
+use crate::{
+    dice::Dice,
+    disk::{Disk, Mounted, Syncing, mount},
+    world::{BEGINNING, Ground, World},
+};
+
+/// What to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Where all chance comes from.
+    pub seed: u64,
+    /// How long things happen, in simulated time, before they heal.
+    pub span: Duration,
+    /// Whether the disk syncs.
+    pub syncing: Syncing,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The seed that gives it again.
+    pub seed: u64,
+    /// Two runs with the same number were the same.
+    pub fingerprint: u64,
+    /// What was counted.
+    pub tally: Tally,
+    /// The rule that was broken, if one was.
+    pub violation: Option<Violation>,
+    /// What happened, one line each.
+    pub trace: Vec<String>,
+}
+
+/// What was counted in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Events that were accepted.
+    pub accepted: usize,
+    /// Requests that were sent.
+    pub requests: usize,
+    /// Those among them that repeated one whose outcome was lost.
+    pub repeated: usize,
+    /// Deliveries that ended so.
+    pub delivered: usize,
+    /// Deliveries that ended so.
+    pub dead: usize,
+    /// Deliveries that ended so.
+    pub cancelled: usize,
+    /// Times that the process was killed.
+    pub kills: usize,
+    /// Times that the power was cut.
+    pub power_cuts: usize,
+    /// Graceful restarts.
+    pub restarts: usize,
+    /// Faults that were planned in the store.
+    pub faults: usize,
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.accepted += other.accepted;
+        self.requests += other.requests;
+        self.repeated += other.repeated;
+        self.delivered += other.delivered;
+        self.dead += other.dead;
+        self.cancelled += other.cancelled;
+        self.kills += other.kills;
+        self.power_cuts += other.power_cuts;
+        self.restarts += other.restarts;
+        self.faults += other.faults;
+    }
+}
+
+/// Runs one seed on a runtime of its own, in this thread.
+pub fn run(plan: Plan) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    runtime.block_on(async {
+        let mut simulation = Simulation::new(plan).await;
+        let violation = simulation.live().await.err();
+        simulation.outcome(violation)
+    })
+}
+
+/// A run under way.
+struct Simulation {
+    plan: Plan,
+    dice: Dice,
+    disk: Arc<Disk>,
+    log: Arc<Log>,
+    receivers: Arc<Receivers>,
+    // The world goes before the place where its files are.
+    world: World,
+    database: PathBuf,
+    _mounted: Mounted,
+    tenants: Vec<OrganizationId>,
+    /// The applications that events are published to, with their tenants.
+    applications: Vec<(usize, ApplicationId)>,
+    operational: BTreeSet<ApplicationId>,
+    endpoints: Vec<EndpointFacts>,
+    /// How each endpoint stands, as far as its owner knows.
+    standings: Vec<Standing>,
+    /// How many tries publishers made.
+    publications: usize,
+    /// What was published with a key of late, to be published again.
+    recent: VecDeque<Attempted>,
+    /// What was not accepted, and whose publisher tries again.
+    unanswered: Vec<Attempted>,
+    planned_death: Option<PlannedDeath>,
+    tally: Tally,
+}
+
+impl Simulation {
+    async fn new(plan: Plan) -> Self {
+        let ground = Ground::new(plan.seed);
+        let disk = Disk::new(plan.syncing);
+        let mounted = mount(ground.folder.path(), &disk);
+        let log = Arc::new(Log::new(ground.clock.clone()));
+        let receivers = Arc::new(Receivers::new(ground.clock.clone(), disk.clone(), log.clone(), plan.seed ^ 0x5EED));
+        let database = ground.folder.path().join("everhook.db");
+        let world = World::on(Ground { transport: Some(receivers.clone()), ..ground }).await;
+        let mut simulation = Self {
+            plan,
+            dice: Dice::new(plan.seed.rotate_left(32) ^ 0xD1CE),
+            disk,
+            log,
+            receivers,
+            world,
+            database,
+            _mounted: mounted,
+            tenants: Vec::new(),
+            applications: Vec::new(),
+            operational: BTreeSet::new(),
+            endpoints: Vec::new(),
+            standings: Vec::new(),
+            publications: 0,
+            recent: VecDeque::new(),
+            unanswered: Vec::new(),
+            planned_death: None,
+            tally: Tally::default(),
+        };
+        simulation.populate().await;
+        simulation
+    }
+
+    /// Things happen, then everything heals.
+    async fn live(&mut self) -> Result<(), Violation> {
+        let end = BEGINNING + self.plan.span;
+        while self.world.clock.now() < end {
+            self.pass(self.some_gap()).await?;
+            if self.dice.below(5) == 0 {
+                self.free_the_disk();
+            }
+            match self.dice.below(100) {
+                0..61 => self.publish_some().await?,
+                61..64 => self.checkpoint().await?,
+                64..74 => self.change_an_endpoint().await?,
+                74..76 => self.recall_something().await?,
+                76..83 => self.plan_a_fault(),
+                83..85 => self.fill_the_disk(),
+                85..87 => self.move_the_clock(),
+                87..90 => self.restart_gracefully().await?,
+                90..93 => self.kill().await?,
+                93..96 => self.cut_the_power().await?,
+                _ => self.plan_a_death(SOON_CHANGES),
+            }
+        }
+        self.heal_and_wait().await
+    }
+
+    /// Many things at once, or nothing for minutes.
+    fn some_gap(&self) -> Duration {
+        let millis_max = match self.dice.below(10) {
+            0..6 => 2_000,
+            6..9 => 30_000,
+            _ => 240_000,
+        };
+        Duration::from_millis(self.dice.below(millis_max))
+    }
+
+    /// Lets time pass; if the process dies in it, it comes back.
+    async fn pass(&mut self, span: Duration) -> Result<(), Violation> {
+        let end = self.world.clock.now() + span;
+        loop {
+            self.world.settle_down().await;
+            if self.disk.is_off() {
+                return self.come_back().await;
+            }
+            match self.world.clock.next_wake().filter(|at| *at <= end) {
+                Some(at) => self.world.clock.move_to(at),
+                None => break,
+            }
+        }
+        self.world.clock.move_to(end);
+        Ok(())
+    }
+
+    /// Asks the oracle about what the store holds.
+    fn judge(&self, rules: &[Rule], stored: &Stored, due_ends: &BTreeMap<DeliveryId, Timestamp>) -> Result<(), Violation> {
+        let facts = Facts { endpoints: &self.endpoints, operational: &self.operational, stored, due_ends };
+        self.log.read(|entries| judge(rules, &Evidence::new(entries, facts)))
+    }
+
+    fn outcome(&self, violation: Option<Violation>) -> Outcome {
+        let mut tally = self.tally;
+        let mut made = BTreeSet::new();
+        self.log.read(|entries| {
+            for entry in entries {
+                match &entry.what {
+                    Happening::Answered(_, log::Answered::Accepted(..)) => tally.accepted += 1,
+                    Happening::RequestBegan(request) => {
+                        tally.requests += 1;
+                        tally.repeated += usize::from(!made.insert((request.delivery, request.attempt)));
+                    }
+                    _ => {}
+                }
+            }
+        });
+        Outcome {
+            seed: self.plan.seed,
+            fingerprint: self.log.fingerprint(),
+            tally,
+            violation,
+            trace: self.log.read(|entries| entries.iter().map(ToString::to_string).collect()),
+        }
+    }
+}

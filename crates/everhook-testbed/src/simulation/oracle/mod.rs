@@ -1,0 +1,209 @@
+//! The oracle: what must be true of every run, one rule a function. It knows the log and what the store holds, never the engine's insides.
+//!
+//! A further rule is a function in the file that it belongs to and a line in one of the two tables below. `sending.rs` is the place for rules
+//! about when a request may begin: order in a lane, pauses, breakers.
+
+mod accepted;
+mod attempts;
+mod ending;
+mod sending;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use everhook_core::{
+    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
+    model::{Delivery, EventTypePattern, RetrySchedule},
+    ports::EventSummary,
+    time::Timestamp,
+};
+
+use super::log::{EndpointNo, Entry, Happening, Reply, Request};
+
+/// How soon after its end the outcome of a request is on disk, also if the store fails once or twice on the way.
+const SETTLED_WITHIN: Duration = Duration::from_secs(2);
+
+/// A sentence that must be true, and the function that looks whether it is. The function's error says what speaks against it.
+#[derive(Clone, Copy)]
+pub struct Rule {
+    /// The sentence.
+    pub words: &'static str,
+    check: fn(&Evidence<'_>) -> Result<(), String>,
+}
+
+/// What must hold at every moment: looked at after each restart and at the end.
+pub const ALWAYS: &[Rule] = &[
+    Rule { words: "every accepted event is in the store", check: accepted::every_accepted_event_is_kept },
+    Rule { words: "every endpoint that matched has a delivery, and no other", check: accepted::every_match_has_one_delivery },
+    Rule { words: "an idempotency key names one event", check: accepted::a_key_names_one_event },
+    Rule { words: "a key that was used finds its event", check: accepted::a_used_key_finds_its_event },
+    Rule { words: "a dead letter that was brought back has a delivery", check: accepted::every_recall_is_kept },
+    Rule { words: "no attempt goes beyond the schedule", check: attempts::attempts_stay_within_the_schedule },
+    Rule { words: "attempt numbers rise one by one", check: attempts::numbers_rise_one_by_one },
+    Rule { words: "a request is repeated only if its outcome could not be written", check: attempts::repeats_have_an_excuse },
+    Rule { words: "nothing is sent after a success was recorded", check: attempts::nothing_follows_a_success },
+    Rule { words: "a retry is not made before its time", check: attempts::retries_wait_their_time },
+    Rule { words: "nothing is sent to a disabled or deleted endpoint", check: sending::nothing_goes_to_a_closed_endpoint },
+    Rule { words: "an endpoint that said it is gone is left alone", check: sending::the_gone_are_left_alone },
+    Rule { words: "no endpoint gets more requests at once than it takes", check: sending::no_more_at_once_than_allowed },
+    Rule { words: "an endpoint that asked for patience gets it", check: sending::retry_after_holds_the_endpoint },
+    Rule { words: "nothing new is sent while outcomes cannot be written", check: sending::nothing_is_sent_while_outcomes_pile_up },
+];
+
+/// What must hold once everything is well and the schedules' time has passed.
+pub const AT_THE_END: &[Rule] = &[
+    Rule { words: "every delivery has ended", check: ending::every_delivery_has_ended },
+    Rule { words: "after healing, every delivery ends within its schedule's time", check: ending::deliveries_end_in_time },
+    Rule { words: "what counts as delivered was answered with a 2xx", check: ending::the_delivered_were_answered },
+    Rule { words: "what is dead had no attempt left or was refused for good", check: ending::the_dead_had_a_reason },
+    Rule { words: "every dead delivery has a dead letter", check: ending::the_dead_are_listed },
+    Rule { words: "every death is told once", check: ending::every_death_is_told_once },
+    Rule { words: "only what waited for a closed endpoint is cancelled", check: ending::the_cancelled_had_a_closed_endpoint },
+    Rule { words: "the recorded attempts of a delivery are numbered without a gap", check: attempts::recorded_numbers_have_no_gap },
+];
+
+/// A rule that a run broke.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The rule, in words.
+    pub rule: &'static str,
+    /// What speaks against it.
+    pub because: String,
+}
+
+/// Holds the rules against the evidence; the first that is broken is reported.
+///
+/// # Errors
+/// The [`Violation`].
+pub fn judge(rules: &[Rule], evidence: &Evidence<'_>) -> Result<(), Violation> {
+    for rule in rules {
+        (rule.check)(evidence).map_err(|because| Violation { rule: rule.words, because })?;
+    }
+    Ok(())
+}
+
+/// What is known of an endpoint from its making.
+#[derive(Clone, Debug)]
+pub struct EndpointFacts {
+    /// Its identity.
+    pub id: EndpointId,
+    /// Its organization.
+    pub organization: OrganizationId,
+    /// Its application.
+    pub application: ApplicationId,
+    /// Which events it wants.
+    pub patterns: Vec<EventTypePattern>,
+    /// Its schedule, which the run never changes.
+    pub schedule: RetrySchedule,
+}
+
+/// What the store holds.
+#[derive(Clone, Debug, Default)]
+pub struct Stored {
+    /// Every event.
+    pub events: BTreeMap<EventId, EventSummary>,
+    /// Every delivery.
+    pub deliveries: Vec<Delivery>,
+    /// The dead letters' ids.
+    pub dead_letters: BTreeSet<DeliveryId>,
+    /// The numbers of the attempts that were recorded, read only at the end.
+    pub attempts: BTreeMap<DeliveryId, Vec<u32>>,
+}
+
+/// What the oracle judges by.
+pub struct Evidence<'a> {
+    /// What happened.
+    pub entries: &'a [Entry],
+    /// The endpoints, by their number.
+    pub endpoints: &'a [EndpointFacts],
+    /// The applications that tell alerts.
+    pub operational: &'a BTreeSet<ApplicationId>,
+    /// What the store holds.
+    pub stored: &'a Stored,
+    /// When each delivery that waited at the healing must have ended.
+    pub due_ends: &'a BTreeMap<DeliveryId, Timestamp>,
+    requests: Vec<Requested<'a>>,
+    /// When nothing could be written, in lived time.
+    full: Vec<(Duration, Duration)>,
+    by_delivery: BTreeMap<DeliveryId, Vec<usize>>,
+}
+
+/// A request with its two lines of the log.
+#[derive(Clone, Copy)]
+struct Requested<'a> {
+    request: &'a Request,
+    begun: usize,
+    end: Option<(usize, Reply)>,
+}
+
+/// What an [`Evidence`] is made of.
+pub struct Facts<'a> {
+    /// See [`Evidence::endpoints`].
+    pub endpoints: &'a [EndpointFacts],
+    /// See [`Evidence::operational`].
+    pub operational: &'a BTreeSet<ApplicationId>,
+    /// See [`Evidence::stored`].
+    pub stored: &'a Stored,
+    /// See [`Evidence::due_ends`].
+    pub due_ends: &'a BTreeMap<DeliveryId, Timestamp>,
+}
+
+impl<'a> Evidence<'a> {
+    /// Sorts the log by request and delivery.
+    pub fn new(entries: &'a [Entry], facts: Facts<'a>) -> Self {
+        let mut requests: Vec<Requested<'a>> = Vec::new();
+        let mut by_delivery: BTreeMap<DeliveryId, Vec<usize>> = BTreeMap::new();
+        let mut full = Vec::new();
+        for (line, entry) in entries.iter().enumerate() {
+            match &entry.what {
+                Happening::RequestBegan(request) => {
+                    by_delivery.entry(request.delivery).or_default().push(requests.len());
+                    requests.push(Requested { request, begun: line, end: None });
+                }
+                // Requests are numbered as they begin.
+                Happening::RequestEnded(number, _, reply) => requests[number.0].end = Some((line, *reply)),
+                Happening::DiskFilled => full.push((entry.lived, Duration::MAX)),
+                Happening::DiskFreed => full.iter_mut().last().into_iter().for_each(|(_, until)| *until = entry.lived),
+                _ => {}
+            }
+        }
+        let Facts { endpoints, operational, stored, due_ends } = facts;
+        Self { entries, endpoints, operational, stored, due_ends, requests, full, by_delivery }
+    }
+
+    fn facts(&self, endpoint: EndpointNo) -> &EndpointFacts {
+        &self.endpoints[endpoint.0]
+    }
+
+    fn number_of(&self, id: EndpointId) -> Option<EndpointNo> {
+        self.endpoints.iter().position(|facts| facts.id == id).map(EndpointNo)
+    }
+
+    /// The requests of each delivery, in order.
+    fn by_delivery(&self) -> impl Iterator<Item = Vec<Requested<'a>>> {
+        self.by_delivery.values().map(|numbers| numbers.iter().map(|number| self.requests[*number]).collect())
+    }
+
+    /// When, in lived time, the outcome of a request that ended at `ended` is on disk, if nothing happens to the process.
+    fn written_by(&self, ended: Duration) -> Duration {
+        let later = |by: Duration, (from, until): &(Duration, Duration)| {
+            if *from <= by && ended <= *until { until.saturating_add(SETTLED_WITHIN) } else { by }
+        };
+        self.full.iter().fold(ended + SETTLED_WITHIN, later)
+    }
+
+    /// Whether the outcome of a request may be lost: the process went away while the request was under way, or just after.
+    fn may_be_unwritten(&self, requested: &Requested<'_>) -> bool {
+        let Some((ended, reply)) = requested.end else { return true };
+        if reply == Reply::Abandoned {
+            return true;
+        }
+        let written_by = self.written_by(self.entries[ended].lived);
+        let after = self.entries[requested.begun..].iter().take_while(|entry| entry.lived <= written_by);
+        after.into_iter().any(|entry| entry.what.is_interruption())
+    }
+}

@@ -1,0 +1,165 @@
+//! Rules about when a request may begin. Each walks through the log and keeps what it needs to know of every endpoint.
+//!
+//! Further rules of this kind (ordered lanes never overtake, nothing is sent while an endpoint is paused or its breaker is open) belong here.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use everhook_core::{policy::retry_after::HOLD_MAX, time::Timestamp};
+
+use super::Evidence;
+use crate::simulation::log::{Change, EndpointNo, Entry, Happening, Reply, Standing};
+
+/// How soon a changed limit is heeded.
+const LIMIT_HEEDED_WITHIN: Duration = Duration::from_secs(1);
+
+/// For how long an outcome may be unwritten before nothing new is sent.
+const STALLED_AFTER: Duration = Duration::from_millis(1_500);
+
+pub(super) fn nothing_goes_to_a_closed_endpoint(evidence: &Evidence<'_>) -> Result<(), String> {
+    let mut is_closed: BTreeMap<EndpointNo, bool> = BTreeMap::new();
+    for entry in evidence.entries {
+        match &entry.what {
+            Happening::Changed(endpoint, Change::Disable | Change::Delete) => {
+                is_closed.insert(*endpoint, true);
+            }
+            // From the moment that it is asked for, nobody outside knows whether it is open.
+            Happening::Changing(endpoint, Change::Enable) => {
+                is_closed.insert(*endpoint, false);
+            }
+            Happening::Found(endpoint, standing, _) => {
+                is_closed.insert(*endpoint, *standing != Standing::Open);
+            }
+            Happening::RequestBegan(request) if is_closed.get(&request.endpoint) == Some(&true) => {
+                return Err(format!("{} went to {}", request.request, request.endpoint));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn the_gone_are_left_alone(evidence: &Evidence<'_>) -> Result<(), String> {
+    let mut gone: BTreeMap<EndpointNo, &Entry> = BTreeMap::new();
+    for entry in evidence.entries {
+        match &entry.what {
+            Happening::RequestEnded(_, endpoint, Reply::Status(410, _)) => {
+                gone.insert(*endpoint, entry);
+            }
+            Happening::Changing(endpoint, Change::Enable) => {
+                gone.remove(endpoint);
+            }
+            // What was said just before is perhaps not written.
+            interruption if interruption.is_interruption() => gone.retain(|_, said| evidence.written_by(said.lived) < entry.lived),
+            // Requests that were decided on at the same instant are under way already.
+            Happening::RequestBegan(request) if gone.get(&request.endpoint).is_some_and(|said| said.at < entry.at) => {
+                return Err(format!("{} went to {}", request.request, request.endpoint));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// How many requests an endpoint takes, and how many it has.
+#[derive(Default)]
+struct Load {
+    under_way: u32,
+    limit: u32,
+    /// A limit that was in force before, and until when it may still be heeded.
+    earlier: (u32, Duration),
+}
+
+impl Load {
+    fn limit_to(&mut self, limit: u32, lived: Duration) {
+        self.earlier = (self.limit_at(lived), lived + LIMIT_HEEDED_WITHIN);
+        self.limit = limit;
+    }
+
+    fn limit_at(&self, lived: Duration) -> u32 {
+        let (earlier, until) = self.earlier;
+        if lived <= until { self.limit.max(earlier) } else { self.limit }
+    }
+}
+
+pub(super) fn no_more_at_once_than_allowed(evidence: &Evidence<'_>) -> Result<(), String> {
+    let mut loads: BTreeMap<EndpointNo, Load> = BTreeMap::new();
+    for entry in evidence.entries {
+        match &entry.what {
+            Happening::EndpointMade(endpoint, limit)
+            | Happening::Changing(endpoint, Change::Limit(limit))
+            | Happening::Changed(endpoint, Change::Limit(limit))
+            | Happening::Found(endpoint, _, limit) => loads.entry(*endpoint).or_default().limit_to(*limit, entry.lived),
+            Happening::RequestEnded(_, endpoint, _) => loads.entry(*endpoint).or_default().under_way -= 1,
+            Happening::RequestBegan(request) => {
+                let load = loads.entry(request.endpoint).or_default();
+                load.under_way += 1;
+                let limit = load.limit_at(entry.lived);
+                if load.under_way > limit {
+                    return Err(format!(
+                        "{} is the {}th at once at {}, which takes {limit}",
+                        request.request, load.under_way, request.endpoint
+                    ));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A wish to be left alone.
+struct Hold {
+    said_at: Timestamp,
+    until: Timestamp,
+}
+
+pub(super) fn retry_after_holds_the_endpoint(evidence: &Evidence<'_>) -> Result<(), String> {
+    let mut holds: BTreeMap<EndpointNo, Hold> = BTreeMap::new();
+    for entry in evidence.entries {
+        match &entry.what {
+            Happening::RequestEnded(_, endpoint, reply) => {
+                if let Some(asked) = reply.retry_after() {
+                    holds.insert(*endpoint, Hold { said_at: entry.at, until: entry.at + asked.min(HOLD_MAX) });
+                } else if reply.is_success() {
+                    holds.remove(endpoint);
+                }
+            }
+            Happening::Changing(endpoint, Change::Enable) => {
+                holds.remove(endpoint);
+            }
+            // The hold is the owner's memory, and gone with it; each delivery's own wait is in the store.
+            interruption if interruption.is_interruption() => holds.clear(),
+            Happening::RequestBegan(request) => {
+                if let Some(hold) = holds.get(&request.endpoint)
+                    && hold.said_at < entry.at
+                    && entry.at < hold.until
+                {
+                    return Err(format!("{} went to {}, {:?} too early", request.request, request.endpoint, hold.until.since(entry.at)));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Otherwise a disk that is full for long would have the same events sent again after every restart.
+pub(super) fn nothing_is_sent_while_outcomes_pile_up(evidence: &Evidence<'_>) -> Result<(), String> {
+    let mut is_full = false;
+    let mut first_unwritten: Option<Duration> = None;
+    for entry in evidence.entries {
+        match &entry.what {
+            Happening::DiskFilled => is_full = true,
+            Happening::DiskFreed => (is_full, first_unwritten) = (false, None),
+            interruption if interruption.is_interruption() => first_unwritten = None,
+            Happening::RequestEnded(_, _, reply) if is_full && *reply != Reply::Abandoned => {
+                first_unwritten.get_or_insert(entry.lived);
+            }
+            Happening::RequestBegan(request) if first_unwritten.is_some_and(|since| since + STALLED_AFTER < entry.lived) => {
+                return Err(format!("{} began", request.request));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

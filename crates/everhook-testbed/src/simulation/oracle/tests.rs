@@ -1,0 +1,264 @@
+//! The oracle is not blind: each rule has a short log that breaks it. Nor does it cry wolf: logs in which all is well break none.
+
+use everhook_core::{
+    ids::ScheduleVersion,
+    model::{EventType, Priority, Stage},
+    policy::presets,
+};
+use uuid::Uuid;
+
+use super::*;
+use crate::{
+    simulation::log::{Answered, Change, PublicationNo, Publishing, RequestNo},
+    world::BEGINNING,
+};
+
+const E: EndpointNo = EndpointNo(0);
+
+/// One event with its delivery, and what happened around them, second by second.
+struct Story {
+    entries: Vec<Entry>,
+    requests: usize,
+    stored: Stored,
+    due_ends: BTreeMap<DeliveryId, Timestamp>,
+}
+
+fn event() -> EventId {
+    EventId::from_uuid(Uuid::from_u128(7))
+}
+
+fn delivery(n: u128) -> DeliveryId {
+    DeliveryId::from_uuid(Uuid::from_u128(n))
+}
+
+fn endpoint() -> EndpointFacts {
+    EndpointFacts {
+        id: EndpointId::from_uuid(Uuid::from_u128(1)),
+        organization: OrganizationId::from_uuid(Uuid::from_u128(1)),
+        application: ApplicationId::from_uuid(Uuid::from_u128(1)),
+        patterns: vec![EventTypePattern::Any],
+        schedule: presets::preset("relay").expect("a preset"),
+    }
+}
+
+impl Story {
+    fn new() -> Self {
+        let mut story = Self { entries: Vec::new(), requests: 0, stored: Stored::default(), due_ends: BTreeMap::new() };
+        story.then(0, Happening::EndpointMade(E, 1));
+        story
+    }
+
+    fn then(&mut self, second: u64, what: Happening) -> &mut Self {
+        let lived = Duration::from_secs(second);
+        self.entries.push(Entry { at: BEGINNING + lived, lived, what });
+        self
+    }
+
+    fn published(&mut self, second: u64, key: &str, answer: Answered) -> &mut Self {
+        let publication = PublicationNo(self.entries.len());
+        let asked = Publishing {
+            publication,
+            application: 0,
+            event_type: "order.paid".to_owned(),
+            key: Some(key.to_owned()),
+            wanted_by: vec![E],
+            perhaps_by: Vec::new(),
+        };
+        self.then(second, Happening::Publishing(Box::new(asked))).then(second, Happening::Answered(publication, answer))
+    }
+
+    fn request(&mut self, second: u64, of: u128, attempt: u32) -> &mut Self {
+        let request = RequestNo(self.requests);
+        self.requests += 1;
+        let began = Request { request, endpoint: E, event: event(), delivery: delivery(of), attempt };
+        self.then(second, Happening::RequestBegan(Box::new(began)))
+    }
+
+    fn reply(&mut self, second: u64, status: u16) -> &mut Self {
+        self.ends(second, Reply::Status(status, None))
+    }
+
+    fn ends(&mut self, second: u64, reply: Reply) -> &mut Self {
+        let request = RequestNo(self.requests - 1);
+        self.then(second, Happening::RequestEnded(request, E, reply))
+    }
+
+    fn stores_event(&mut self, id: EventId, key: &str) -> &mut Self {
+        let summary = EventSummary {
+            id,
+            application: endpoint().application,
+            event_type: EventType::parse("order.paid").expect("a type"),
+            priority: Priority::Normal,
+            timestamp: BEGINNING,
+            idempotency_key: key.to_owned(),
+            source: None,
+            sequence_number: 1,
+            deliveries: 1,
+            created_at: BEGINNING,
+        };
+        self.stored.events.insert(id, summary);
+        self
+    }
+
+    fn stores_delivery(&mut self, n: u128, stage: Stage, attempts: u32) -> &mut Self {
+        let EndpointFacts { id, organization, application, .. } = endpoint();
+        self.stored.deliveries.push(Delivery {
+            id: delivery(n),
+            organization,
+            application,
+            event: event(),
+            event_type: EventType::parse("order.paid").expect("a type"),
+            endpoint: id,
+            priority: Priority::Normal,
+            retry_schedule: ScheduleVersion(1),
+            stage,
+            attempts,
+            failure_category: None,
+            last_error: None,
+            replay_of: None,
+            created_at: BEGINNING,
+        });
+        self.stored.attempts.insert(delivery(n), (1..=attempts).collect());
+        self
+    }
+
+    /// The rule that is broken, if one is.
+    fn judged(&self, rules: &[Rule]) -> Option<&'static str> {
+        let (endpoints, operational) = ([endpoint()], BTreeSet::new());
+        let facts = Facts { endpoints: &endpoints, operational: &operational, stored: &self.stored, due_ends: &self.due_ends };
+        judge(rules, &Evidence::new(&self.entries, facts)).err().map(|violation| violation.rule)
+    }
+}
+
+/// Checks what the oracle says of a story; nothing if it is a good one.
+fn expect(rules: &[Rule], broken: Option<&str>, tell: impl FnOnce(&mut Story)) {
+    let mut story = Story::new();
+    tell(&mut story);
+    assert_eq!(story.judged(rules), broken, "{:#?}", story.entries);
+}
+
+fn died() -> Happening {
+    Happening::Died("killed".to_owned())
+}
+
+#[test]
+fn what_publishers_were_told_is_held_against_the_store() {
+    let accepted = Answered::Accepted(event(), 1);
+    let other = EventId::from_uuid(Uuid::from_u128(8));
+    let waiting = Stage::Waiting { due_at: BEGINNING };
+    expect(ALWAYS, None, |story| {
+        story.published(1, "k", accepted).published(2, "k", Answered::Duplicate(event()));
+        story.stores_event(event(), "k").stores_delivery(1, waiting, 0);
+    });
+    expect(ALWAYS, Some("every accepted event is in the store"), |story| {
+        story.published(1, "k", accepted);
+    });
+    expect(ALWAYS, Some("every endpoint that matched has a delivery, and no other"), |story| {
+        story.published(1, "k", accepted).stores_event(event(), "k");
+    });
+    expect(ALWAYS, Some("an idempotency key names one event"), |story| {
+        story.stores_event(event(), "k").stores_event(other, "k");
+    });
+    expect(ALWAYS, Some("a key that was used finds its event"), |story| {
+        story.published(1, "k", accepted).published(2, "k", Answered::Duplicate(other));
+        story.stores_event(event(), "k").stores_event(other, "l").stores_delivery(1, waiting, 0);
+    });
+    expect(ALWAYS, Some("a dead letter that was brought back has a delivery"), |story| {
+        story.then(1, Happening::Recalled(delivery(1)));
+    });
+}
+
+#[test]
+fn attempts_are_counted() {
+    expect(ALWAYS, None, |story| {
+        story.request(1, 1, 1).reply(2, 500).request(3, 1, 2).reply(4, 200);
+    });
+    expect(ALWAYS, Some("no attempt goes beyond the schedule"), |story| {
+        story.request(1, 1, 5);
+    });
+    expect(ALWAYS, Some("attempt numbers rise one by one"), |story| {
+        story.request(1, 1, 1).reply(2, 500).request(9, 1, 3);
+    });
+    expect(ALWAYS, Some("a retry is not made before its time"), |story| {
+        story.request(1, 1, 1).reply(2, 500).request(3, 1, 2).reply(4, 500).request(5, 1, 3);
+    });
+    expect(ALWAYS, Some("nothing is sent after a success was recorded"), |story| {
+        story.request(1, 1, 1).reply(2, 200).request(9, 1, 2);
+    });
+}
+
+#[test]
+fn a_request_is_repeated_only_with_an_excuse() {
+    let rule = Some("a request is repeated only if its outcome could not be written");
+    expect(ALWAYS, rule, |story| {
+        story.request(1, 1, 1).reply(2, 500).request(9, 1, 1);
+    });
+    expect(ALWAYS, rule, |story| {
+        story.request(1, 1, 1).reply(2, 500).then(8, died()).request(9, 1, 1);
+    });
+    expect(ALWAYS, None, |story| {
+        story.request(1, 1, 1).reply(2, 500).then(3, died()).request(9, 1, 1);
+    });
+    expect(ALWAYS, None, |story| {
+        story.request(1, 1, 1).then(7, died()).ends(7, Reply::Abandoned).request(9, 1, 1);
+    });
+    expect(ALWAYS, None, |story| {
+        story.then(1, Happening::DiskFilled).request(1, 1, 1).reply(2, 500).then(8, died()).then(8, Happening::DiskFreed).request(9, 1, 1);
+    });
+}
+
+#[test]
+fn a_request_begins_only_when_its_endpoint_takes_it() {
+    expect(ALWAYS, Some("nothing is sent to a disabled or deleted endpoint"), |story| {
+        story.then(1, Happening::Changed(E, Change::Disable)).request(2, 1, 1);
+    });
+    expect(ALWAYS, None, |story| {
+        story.request(0, 1, 1).then(1, Happening::Changed(E, Change::Disable)).reply(2, 200);
+        story.then(3, Happening::Changing(E, Change::Enable)).request(4, 2, 1);
+    });
+    expect(ALWAYS, Some("an endpoint that said it is gone is left alone"), |story| {
+        story.request(1, 1, 1).reply(2, 410).request(3, 2, 1);
+    });
+    expect(ALWAYS, Some("no endpoint gets more requests at once than it takes"), |story| {
+        story.request(1, 1, 1).request(2, 2, 1);
+    });
+    expect(ALWAYS, Some("an endpoint that asked for patience gets it"), |story| {
+        story.request(1, 1, 1).ends(2, Reply::Status(429, Some(Duration::from_secs(60)))).request(3, 2, 1);
+    });
+    expect(ALWAYS, Some("nothing new is sent while outcomes cannot be written"), |story| {
+        story.then(1, Happening::DiskFilled).request(1, 1, 1).reply(2, 200).request(4, 2, 1);
+    });
+}
+
+#[test]
+fn every_delivery_ends_for_a_reason() {
+    let at = BEGINNING;
+    let dead = Stage::Dead { at, cause: everhook_core::model::DeathCause::RetriesExhausted };
+    let cancelled = Stage::Cancelled { at, cause: everhook_core::model::CancelCause::EndpointDisabled };
+    expect(AT_THE_END, None, |story| {
+        story.request(1, 1, 1).reply(2, 200).stores_delivery(1, Stage::Delivered { at }, 1);
+    });
+    let cases = [
+        ("every delivery has ended", Stage::Waiting { due_at: at }, 0),
+        ("what counts as delivered was answered with a 2xx", Stage::Delivered { at }, 1),
+        ("what is dead had no attempt left or was refused for good", dead, 1),
+        ("every dead delivery has a dead letter", dead, 4),
+        ("only what waited for a closed endpoint is cancelled", cancelled, 0),
+    ];
+    for (rule, stage, attempts) in cases {
+        expect(AT_THE_END, Some(rule), |story| {
+            story.stores_delivery(1, stage, attempts);
+        });
+    }
+    expect(AT_THE_END, Some("after healing, every delivery ends within its schedule's time"), |story| {
+        let at = BEGINNING + Duration::from_secs(9);
+        story.request(1, 1, 1).reply(2, 200).stores_delivery(1, Stage::Delivered { at }, 1);
+        story.due_ends.insert(delivery(1), BEGINNING);
+    });
+    expect(AT_THE_END, Some("every death is told once"), |story| {
+        story.stores_delivery(1, dead, 4).stored.dead_letters.insert(delivery(1));
+    });
+    expect(AT_THE_END, Some("the recorded attempts of a delivery are numbered without a gap"), |story| {
+        story.request(1, 1, 1).reply(2, 200).stores_delivery(1, Stage::Delivered { at }, 1).stored.attempts.clear();
+    });
+}

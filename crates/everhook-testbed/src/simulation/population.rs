@@ -1,0 +1,100 @@
+//! Who is there: organizations with applications, and endpoints with a receiver each.
+
+use std::time::Duration;
+
+use everhook_core::{
+    ids::{ApplicationId, OrganizationId},
+    manage::{
+        Change,
+        applications::{self, ApplicationChange},
+        endpoints::{self, EndpointChange, NewEndpoint},
+        organizations::{self, OrganizationChange},
+    },
+    model::{ApplicationKind, EventTypePattern},
+    policy::{address::AddressRules, presets, target::TargetRules},
+};
+
+use super::{
+    Simulation,
+    log::{EndpointNo, Happening, Standing},
+    oracle::EndpointFacts,
+    receivers::Character,
+};
+
+/// Schedules that end soon enough for a run of some hours; the first ones are more likely.
+const SCHEDULES: [&str; 8] = ["relay", "relay", "backoff", "backoff", "job", "job", "ingest", "standard"];
+
+/// What endpoints want.
+const PATTERNS: [&str; 4] = ["*", "*", "order.*", "user.created"];
+
+pub(super) fn target_rules() -> TargetRules {
+    TargetRules { allow_http: false, addresses: AddressRules::public_only() }
+}
+
+impl Simulation {
+    /// Makes one to three organizations. Nothing goes wrong yet.
+    pub(super) async fn populate(&mut self) {
+        let first = self.world.organization;
+        self.settle_tenant(first).await;
+        for number in 0..self.dice.below(3) {
+            let asked = OrganizationChange { name: Change::Set(format!("Tenant {number}")), ..Default::default() };
+            let made = organizations::create(self.world.line(), asked).await.expect("the organization is made");
+            self.settle_tenant(made.id).await;
+        }
+    }
+
+    async fn settle_tenant(&mut self, organization: OrganizationId) {
+        let tenant = self.tenants.len();
+        self.tenants.push(organization);
+        let default = self.built_in(organization, ApplicationKind::Default).await;
+        let mut homes = vec![default];
+        if self.dice.below(2) == 0 {
+            let asked = ApplicationChange { name: Change::Set("second".to_owned()), ..Default::default() };
+            homes.push(applications::create(self.world.line(), organization, asked).await.expect("the application is made").id);
+        }
+        for application in homes {
+            self.applications.push((tenant, application));
+            for _ in 0..1 + self.dice.below(4) {
+                let character = Character::any(&self.dice);
+                self.settle_endpoint(tenant, application, character).await;
+            }
+        }
+        let operational = self.built_in(organization, ApplicationKind::Operational).await;
+        self.operational.insert(operational);
+        self.settle_endpoint(tenant, operational, Character::Healthy).await;
+    }
+
+    async fn built_in(&self, organization: OrganizationId, kind: ApplicationKind) -> ApplicationId {
+        let found = self.world.line().ports.directory.built_in_application(organization, kind).await;
+        found.expect("the store answers").expect("every organization has it").id
+    }
+
+    async fn settle_endpoint(&mut self, tenant: usize, application: ApplicationId, character: Character) {
+        let number = EndpointNo(self.endpoints.len());
+        let organization = self.tenants[tenant];
+        let url = format!("https://receiver-{}.example/hook", number.0);
+        let preset = SCHEDULES[self.dice.below(SCHEDULES.len() as u64) as usize];
+        let pattern = PATTERNS[self.dice.below(PATTERNS.len() as u64) as usize];
+        let limit = 1 + self.dice.below(6);
+        let settings = EndpointChange {
+            url: Change::Set(url.clone()),
+            event_types: Change::Set(vec![pattern.to_owned()]),
+            retry_schedule: Change::Set(preset.to_owned()),
+            timeout: Change::Set(Duration::from_millis(1_000 + self.dice.below(20_000))),
+            max_concurrency: Change::Set(limit),
+            ..Default::default()
+        };
+        let new = NewEndpoint { application: Some(application.to_string()), settings, ..Default::default() };
+        let (made, _) = endpoints::create(self.world.line(), &target_rules(), organization, new).await.expect("the endpoint is made");
+        self.receivers.add(url, number, character);
+        self.endpoints.push(EndpointFacts {
+            id: made.id,
+            organization,
+            application,
+            patterns: vec![EventTypePattern::parse(pattern).expect("a well-formed pattern")],
+            schedule: presets::preset(preset).expect("a preset"),
+        });
+        self.standings.push(Standing::Open);
+        self.log.note(Happening::EndpointMade(number, made.max_concurrency));
+    }
+}
