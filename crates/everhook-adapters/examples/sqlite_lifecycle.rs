@@ -181,6 +181,8 @@ fn event(place: &Place, number: usize, fan_out: usize) -> NewEvent {
         priority: Priority::Normal,
         sequence_number: 0,
         traceparent: None,
+        labels: Default::default(),
+        headers: Vec::new(),
         created_at: now,
     };
     let delivery = |step| NewDelivery {
@@ -243,16 +245,11 @@ async fn prepare(store: &SqliteStore, endpoints: usize) -> Result<Place, Failure
         uid: None,
         name: name.to_owned(),
         kind,
+        strict_event_types: false,
         created_at: now(),
     };
     let new = NewOrganization {
-        organization: Organization {
-            id: organization,
-            uid: None,
-            name: "Acme".to_owned(),
-            limits: everhook_core::model::OrganizationLimits::default(),
-            created_at: now(),
-        },
+        organization: Organization { id: organization, uid: None, name: "Acme".to_owned(), limits: Default::default(), created_at: now() },
         default: application(ApplicationKind::Default, "default"),
         operational: application(ApplicationKind::Operational, "operational"),
     };
@@ -285,6 +282,10 @@ fn endpoint(organization: OrganizationId, application: ApplicationId) -> Result<
         headers: Vec::new(),
         metadata: None,
         retry_schedule: ScheduleVersion(1),
+        follows: None,
+        labels: Default::default(),
+        filter: None,
+        verify_url: false,
         timeout: None,
         timeout_growth_factor: 1.0,
         max_concurrency: 5,

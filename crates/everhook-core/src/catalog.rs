@@ -12,14 +12,15 @@ use bytes::Bytes;
 use rustc_hash::FxHashMap;
 
 use crate::{
-    ids::{ApplicationId, EndpointId, OrganizationId, ScheduleVersion},
+    ids::{ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, ScheduleVersion},
     model::{
-        Application, ApplicationKind, Endpoint, EndpointState, EventType, LanePolicy, OrganizationLimits, RetrySchedule, SealedSecret,
-        SigningKey, Target,
+        Application, ApplicationKind, Endpoint, EndpointState, EventType, EventTypeMark, LanePolicy, OrganizationLimits, RetrySchedule,
+        SealedSecret, SigningKey, Target,
     },
-    policy::matching,
+    policy::{filter::Filter, matching, schema::Schema},
     ports::{ApplicationRow, Directory, OutgoingHeader, StoreError, Vault},
     signing::Keys,
+    time::Timestamp,
 };
 
 /// How many applications are kept. Past it all are dropped and read again: rare, and simpler than an order of use.
@@ -28,12 +29,17 @@ const APPLICATIONS_MAX: usize = 10_000;
 /// How many event types of one application have their matches kept. Publishers choose type names, so it must be bounded.
 const MATCHED_TYPES_MAX: usize = 1_000;
 
+/// How many event types have their compiled schema kept. Past it all are dropped and compiled again.
+const SCHEMAS_MAX: usize = 1_000;
+
 /// A cache of the directory, shaped for sending.
 pub struct Catalog {
     directory: Arc<dyn Directory>,
     vault: Arc<dyn Vault>,
     applications: RwLock<FxHashMap<ApplicationId, Arc<ApplicationView>>>,
     schedules: RwLock<FxHashMap<ScheduleVersion, Arc<RetrySchedule>>>,
+    /// With the instant of the definition that each was compiled from.
+    schemas: RwLock<FxHashMap<EventTypeId, (Timestamp, Arc<Schema>)>>,
     /// Counts the changes, so that a read that began before one is not kept after it.
     changes: AtomicU64,
 }
@@ -41,7 +47,14 @@ pub struct Catalog {
 impl Catalog {
     /// An empty catalog over the directory.
     pub fn new(directory: Arc<dyn Directory>, vault: Arc<dyn Vault>) -> Self {
-        Self { directory, vault, applications: RwLock::default(), schedules: RwLock::default(), changes: AtomicU64::new(0) }
+        Self {
+            directory,
+            vault,
+            applications: RwLock::default(),
+            schedules: RwLock::default(),
+            schemas: RwLock::default(),
+            changes: AtomicU64::new(0),
+        }
     }
 
     /// An application as it stands; `None` if there is none.
@@ -79,6 +92,13 @@ impl Catalog {
         applications.retain(|_, view| view.application.organization != id);
     }
 
+    /// Drops what is known of all applications. Called after a change that many of them can share, which is rare.
+    pub fn forget_all(&self) {
+        let mut applications = self.applications.write().unwrap_or_else(PoisonError::into_inner);
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        applications.clear();
+    }
+
     /// A schedule version. Versions never change, so that what was read once holds for ever.
     ///
     /// # Errors
@@ -94,6 +114,30 @@ impl Catalog {
     }
 }
 
+impl Catalog {
+    /// The schema that data of a type must fit, compiled once for each definition. `None` if it has none any more.
+    ///
+    /// # Errors
+    /// [`StoreError`] if it had to be read and could not be, or does not compile.
+    pub async fn schema(&self, of: &Application, mark: &EventTypeMark) -> Result<Option<Arc<Schema>>, StoreError> {
+        let known = self.schemas.read().unwrap_or_else(PoisonError::into_inner).get(&mark.id).cloned();
+        if let Some((compiled_from, schema)) = known
+            && compiled_from >= mark.updated_at
+        {
+            return Ok(Some(schema));
+        }
+        let found = self.directory.event_type(of.organization, &Ref::Id(mark.id)).await?;
+        let Some((updated_at, text)) = found.and_then(|found| Some((found.updated_at, found.schema?))) else { return Ok(None) };
+        let schema = Arc::new(Schema::compile(&text).map_err(StoreError::corrupt)?);
+        let mut schemas = self.schemas.write().unwrap_or_else(PoisonError::into_inner);
+        if schemas.len() >= SCHEMAS_MAX {
+            schemas.clear();
+        }
+        schemas.insert(mark.id, (updated_at, schema.clone()));
+        Ok(Some(schema))
+    }
+}
+
 /// One application at one version of its configuration.
 pub struct ApplicationView {
     /// The application.
@@ -103,6 +147,7 @@ pub struct ApplicationView {
     /// What its organization may use.
     pub limits: OrganizationLimits,
     destinations: FxHashMap<EndpointId, Arc<Destination>>,
+    event_types: FxHashMap<EventType, EventTypeMark>,
     matches: RwLock<FxHashMap<EventType, Arc<[Arc<Destination>]>>>,
 }
 
@@ -116,8 +161,14 @@ impl ApplicationView {
             config_version: row.config_version,
             limits: row.limits,
             destinations: destinations.collect::<Result<_, StoreError>>()?,
+            event_types: row.event_types.into_iter().map(|mark| (mark.name.clone(), mark)).collect(),
             matches: RwLock::default(),
         })
+    }
+
+    /// What the organization said about a type of events; `None` if nothing.
+    pub fn event_type(&self, name: &EventType) -> Option<&EventTypeMark> {
+        self.event_types.get(name)
     }
 
     /// One of its endpoints, ready to be sent to. `None` once it is deleted.
@@ -162,6 +213,8 @@ pub struct Destination {
     pub lane: Arc<LanePolicy>,
     /// Its own headers, lower case.
     pub headers: Vec<(OutgoingHeader, Bytes)>,
+    /// What an event's data must say for it, parsed.
+    pub filter: Option<Filter>,
     /// Its id as text, for `X-Webhook-ID`.
     pub id_text: Bytes,
     /// Whether it gets Everhook's own events: its deliveries raise none themselves.
@@ -183,7 +236,7 @@ impl Destination {
     /// Prepares an endpoint for sending.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] if its secret does not open.
+    /// [`StoreError::Corrupt`] if its secret does not open or its filter cannot be read.
     pub fn new(endpoint: Endpoint, of: Belonging, vault: &dyn Vault) -> Result<Self, StoreError> {
         let open = |sealed: &SealedSecret| open_key(&endpoint, sealed, vault);
         let keys = Keys {
@@ -197,8 +250,9 @@ impl Destination {
         let headers = endpoint.headers.iter().map(lower_case).collect();
         let id_text = Bytes::from(endpoint.id.to_string());
         let operational = of.kind == ApplicationKind::Operational;
+        let filter = endpoint.filter.as_deref().map(Filter::parse).transpose().map_err(StoreError::corrupt)?;
         let lane = Arc::new(lane_policy(&endpoint, of));
-        Ok(Self { target: Arc::new(endpoint.target.clone()), keys, lane, headers, id_text, operational, endpoint })
+        Ok(Self { filter, target: Arc::new(endpoint.target.clone()), keys, lane, headers, id_text, operational, endpoint })
     }
 }
 

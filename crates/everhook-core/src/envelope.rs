@@ -58,6 +58,8 @@ mod tests {
             priority: Priority::Normal,
             sequence_number: 42,
             traceparent: None,
+            labels: Default::default(),
+            headers: Vec::new(),
             created_at: Timestamp::EPOCH,
         }
     }

@@ -59,6 +59,10 @@ ids! {
     DeliveryId;
     /// An API key's record (never the key itself).
     ApiKeyId;
+    /// A retry schedule that an organization named. Its versions come and go; this stays.
+    ScheduleId;
+    /// What an organization said about a type of events.
+    EventTypeId;
 }
 
 /// Names one immutable version of a retry schedule. A delivery keeps the version of its making.

@@ -234,6 +234,7 @@ impl World {
             uid: None,
             name: name.to_owned(),
             kind,
+            strict_event_types: false,
             created_at: BEGINNING,
         };
         let new = NewOrganization {
@@ -241,7 +242,7 @@ impl World {
                 id: self.organization,
                 uid: None,
                 name: "Acme".to_owned(),
-                limits: everhook_core::model::OrganizationLimits::default(),
+                limits: Default::default(),
                 created_at: BEGINNING,
             },
             default: application(self.application, "default", ApplicationKind::Default),

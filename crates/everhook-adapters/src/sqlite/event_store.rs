@@ -28,6 +28,7 @@ const KEEP_KEY: &str = include_str!("queries/keep_idempotency_key.sql");
 const INSERT_EVENT: &str = include_str!("queries/insert_event.sql");
 const INSERT_PAYLOAD: &str = include_str!("queries/insert_payload.sql");
 const FORGET_PAYLOAD: &str = include_str!("queries/forget_payload.sql");
+const INSERT_EXTRAS: &str = include_str!("queries/insert_event_extras.sql");
 const EVENT_FOR_SENDING: &str = include_str!("queries/event_for_sending.sql");
 
 /// So many bytes of data count as one row when commits are bounded: 2,000 rows are then 16 MiB at most.
@@ -108,6 +109,8 @@ pub(super) fn event_of_row(row: &Row<'_>) -> rusqlite::Result<Event> {
         priority: row.spelled("priority", read_priority)?,
         sequence_number: row.get("sequence_number")?,
         traceparent: row.get("traceparent")?,
+        labels: row.spelled_opt("labels", |json: String| serde_json::from_str(&json).ok())?.unwrap_or_default(),
+        headers: row.spelled_opt("headers", |json: String| serde_json::from_str(&json).ok())?.unwrap_or_default(),
         created_at: row.instant("created_at")?,
     })
 }
@@ -163,6 +166,7 @@ fn record(tx: &mut Tx<'_>, ready: &Ready) -> Outcome<(Recorded, Option<EventId>)
         tx.prepare(FORGET_PAYLOAD)?.execute([payload])?;
         return Ok((recorded_before(tx, new)?, None));
     }
+    insert_extras(tx, &new.event)?;
     if let KeyOrigin::Given { .. } = new.key {
         let event = &new.event;
         tx.prepare(KEEP_KEY)?.execute(params![
@@ -174,6 +178,17 @@ fn record(tx: &mut Tx<'_>, ready: &Ready) -> Outcome<(Recorded, Option<EventId>)
     }
     let begun = fan_out::begin(tx, &new.event, sequence_number, &new.deliveries)?;
     Ok((Recorded::Accepted { sequence_number, held: begun.held }, begun.is_unfinished.then_some(new.event.id)))
+}
+
+/// Most events have neither, and cost no row.
+fn insert_extras(tx: &Tx<'_>, event: &Event) -> Outcome<()> {
+    if event.labels.is_empty() && event.headers.is_empty() {
+        return Ok(());
+    }
+    let labels = serde_json::to_string(&event.labels).expect("an object of strings is JSON");
+    let headers = serde_json::to_string(&event.headers).expect("a list of pairs of strings is JSON");
+    tx.prepare(INSERT_EXTRAS)?.execute(params![event.id.key(), labels, headers])?;
+    Ok(())
 }
 
 /// The event that has this one's key already. A key that we made is an event's id, and can be given by whoever was told that id.

@@ -6,7 +6,7 @@
 //! * `readers`, `turn`: reads have connections of their own, and those of `history` have others than those that deliveries wait for.
 //! * `event_store`, `fan_out`, `delivery_queue`, `settling`, `ordering`, `breakers`, `directory`, `history`, `statistics`: the
 //!   ports. One port call is one transaction.
-//! * `rows`, `spelling`, `page`, `schedule_json`, `breaker_json`, `limits_json`, `payload`, `response_headers`: how values are written and read back.
+//! * `rows`, `spelling`, `page`, `schedule_json`, `breaker_json`, `payload`, `response_headers`: how values are written and read back.
 //! * `queries`, `migrations`: all SQL, one statement a file.
 //!
 //! Nothing here decides what happens to a delivery; stages come in as values.
@@ -23,7 +23,6 @@ mod folder;
 mod group_commit;
 mod history;
 mod job;
-mod limits_json;
 mod migrate;
 mod ordering;
 mod page;

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use everhook_core::{
-    ids::{ApiKeyId, ApplicationId, EndpointId, OrganizationId, Ref, ScheduleVersion, Uid},
+    ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, ScheduleId, ScheduleVersion, Uid},
     model::{
-        ApiKey, ApiKeyHash, ApplicationKind, Backoff, Cursor, DisabledReason, Endpoint, EndpointState, EventTypePattern, Jitter, Page,
-        PageRequest, PayloadStyle, RetrySchedule, ScheduleName, Scope, SealedSecret, SealedSecrets, SignatureStyle, Strategy, Target,
+        ApiKey, ApiKeyHash, ApplicationKind, Backoff, Cursor, DisabledReason, Endpoint, EndpointState, EventTypeDefinition, EventTypeMark,
+        EventTypePattern, Jitter, OrganizationLimits, OrganizationSchedule, Page, PageRequest, PayloadStyle, RetrySchedule, ScheduleName,
+        Scope, SealedSecret, SealedSecrets, SignatureStyle, Strategy, Target,
     },
-    ports::{Created, Directory, EndpointFilter, EndpointUpdated, Updated},
+    policy::presets,
+    ports::{Created, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved, ScheduleDeleted, ScheduleRef, Updated},
 };
 
 use crate::given::{Given, NOW, after, application, endpoint, event_type, id, organization};
@@ -99,6 +101,10 @@ fn full_endpoint(given: &Given) -> Endpoint {
         headers: vec![("X-Key".to_owned(), "a\"b".to_owned()), ("X-Key".to_owned(), "ü".to_owned())],
         metadata: Some("{\"a\" : 1.0}".to_owned()),
         retry_schedule: ScheduleVersion(3),
+        follows: None,
+        labels: [("region".to_owned(), "eu".to_owned())].into(),
+        filter: Some(r#"{"data.amount": {"gte": 1}}"#.to_owned()),
+        verify_url: true,
         timeout: Some(Duration::from_millis(1_500)),
         timeout_growth_factor: 1.1,
         max_concurrency: 17,
@@ -292,4 +298,139 @@ async fn a_key_is_found_by_its_hash_until_it_is_revoked() {
     assert!(given.store.revoke_api_key(given.organization, key.id).await.unwrap());
     assert!(!given.store.revoke_api_key(given.organization, key.id).await.unwrap());
     assert_eq!(given.store.api_key(&hash).await.unwrap(), None);
+}
+
+async fn schedule(given: &Given, name: &str) -> OrganizationSchedule {
+    let policy = RetrySchedule { name: ScheduleName(name.to_owned()), ..presets::standard() };
+    let version = given.store.schedule_version(&policy).await.unwrap();
+    let id = ScheduleId::from_uuid(id());
+    OrganizationSchedule { id, organization: given.organization, policy, version, created_at: NOW, updated_at: NOW }
+}
+
+#[tokio::test]
+async fn an_organizations_schedules_are_found_by_id_and_name_and_counted() {
+    let given = Given::new().await;
+    let (first, second) = (schedule(&given, "one").await, schedule(&given, "two").await);
+    assert_eq!(given.store.create_retry_schedule(first.clone(), 2).await.unwrap(), Created::Created);
+    assert_eq!(given.store.create_retry_schedule(schedule(&given, "one").await, 2).await.unwrap(), Created::NameTaken);
+    assert_eq!(given.store.create_retry_schedule(second.clone(), 2).await.unwrap(), Created::Created);
+    assert_eq!(given.store.create_retry_schedule(schedule(&given, "three").await, 2).await.unwrap(), Created::TooMany);
+    for of in [ScheduleRef::Id(first.id), ScheduleRef::Name("one".to_owned())] {
+        assert_eq!(given.store.retry_schedule(given.organization, &of).await.unwrap().as_ref(), Some(&first));
+        assert_eq!(given.store.retry_schedule(OrganizationId::from_uuid(id()), &of).await.unwrap(), None);
+    }
+    assert_eq!(given.store.retry_schedules(given.organization).await.unwrap(), [second, first]);
+}
+
+#[tokio::test]
+async fn a_changed_schedule_is_the_newest_version_of_every_endpoint_that_follows_it() {
+    let given = Given::new().await;
+    let mut schedule = schedule(&given, "mine").await;
+    let mut follower = endpoint(given.organization, given.application);
+    (follower.follows, follower.retry_schedule) = (Some(schedule.id), schedule.version);
+    assert_eq!(given.store.create_endpoint(follower.clone()).await.unwrap(), Created::NoSuchSchedule);
+    given.store.create_retry_schedule(schedule.clone(), 10).await.unwrap();
+    assert_eq!(given.store.create_endpoint(follower.clone()).await.unwrap(), Created::Created);
+    let before = given.config_version().await;
+
+    schedule.policy.max_attempts = 3;
+    schedule.version = given.store.schedule_version(&schedule.policy).await.unwrap();
+    schedule.updated_at = after(1);
+    assert_eq!(given.store.update_retry_schedule(schedule.clone(), after(9)).await.unwrap(), Updated::Changed);
+    assert_eq!(given.store.update_retry_schedule(schedule.clone(), NOW).await.unwrap(), Updated::Updated);
+    assert_eq!(given.config_version().await, before + 1);
+    let found = given.store.endpoint(given.organization, &Ref::Id(follower.id)).await.unwrap().unwrap();
+    assert_eq!((found.follows, found.retry_schedule), (Some(schedule.id), schedule.version));
+    // An endpoint that was read before the change writes no old version back.
+    follower.updated_at = after(2);
+    assert_eq!(given.store.update_endpoint(follower.clone(), found.updated_at).await.unwrap(), EndpointUpdated::Updated);
+    let found = given.store.endpoint(given.organization, &Ref::Id(follower.id)).await.unwrap().unwrap();
+    assert_eq!(found.retry_schedule, schedule.version);
+}
+
+#[tokio::test]
+async fn endpoints_are_moved_a_few_at_a_time_and_then_their_schedule_can_go() {
+    let given = Given::new().await;
+    let (from, to) = (schedule(&given, "from").await, schedule(&given, "to").await);
+    for schedule in [&from, &to] {
+        given.store.create_retry_schedule(schedule.clone(), 10).await.unwrap();
+    }
+    for _ in 0..3 {
+        let follower = Endpoint { follows: Some(from.id), ..endpoint(given.organization, given.application) };
+        given.store.create_endpoint(follower).await.unwrap();
+    }
+    let delete = |id| given.store.delete_retry_schedule(given.organization, id);
+    assert_eq!(delete(from.id).await.unwrap(), ScheduleDeleted::InUse(3));
+    let request =
+        MoveEndpoints { organization: given.organization, from: from.id, to: Some(to.id), version: to.version, now: after(1), limit: 2 };
+    let nowhere = MoveEndpoints { to: Some(ScheduleId::from_uuid(id())), ..request };
+    assert_eq!(given.store.move_endpoints(nowhere).await.unwrap(), Moved::NoSuchSchedule);
+    for moved in [2, 1, 0] {
+        assert_eq!(given.store.move_endpoints(request).await.unwrap(), Moved::Moved(moved));
+    }
+    let filter = EndpointFilter { follows: Some(to.id), ..EndpointFilter::default() };
+    let following = given.store.endpoints(given.organization, filter, ALL).await.unwrap();
+    assert!(following.rows.iter().all(|endpoint| endpoint.updated_at == after(1)), "whoever read them before reads them again");
+    assert_eq!(following.rows.len(), 3);
+    assert_eq!(delete(from.id).await.unwrap(), ScheduleDeleted::Deleted);
+    assert_eq!(delete(from.id).await.unwrap(), ScheduleDeleted::NotFound);
+}
+
+#[tokio::test]
+async fn an_event_type_is_known_to_every_application_of_its_organization() {
+    let given = Given::new().await;
+    let definition = EventTypeDefinition {
+        id: EventTypeId::from_uuid(id()),
+        organization: given.organization,
+        name: event_type("order.paid"),
+        description: Some("An order was paid".to_owned()),
+        schema: Some(r#"{ "type": "object" }"#.to_owned()),
+        example: Some("{}".to_owned()),
+        archived: false,
+        created_at: NOW,
+        updated_at: NOW,
+    };
+    let before = given.config_version().await;
+    assert_eq!(given.store.create_event_type(definition.clone(), 1).await.unwrap(), Created::Created);
+    assert_eq!(given.store.create_event_type(definition.clone(), 1).await.unwrap(), Created::NameTaken);
+    let another = EventTypeDefinition { id: EventTypeId::from_uuid(id()), name: event_type("other"), ..definition.clone() };
+    assert_eq!(given.store.create_event_type(another, 1).await.unwrap(), Created::TooMany);
+    for of in [Ref::Id(definition.id), Ref::Uid(Uid::parse("order.paid").unwrap())] {
+        assert_eq!(given.store.event_type(given.organization, &of).await.unwrap().as_ref(), Some(&definition));
+        assert_eq!(given.store.event_type(OrganizationId::from_uuid(id()), &of).await.unwrap(), None);
+    }
+    let changed = EventTypeDefinition { schema: None, archived: true, updated_at: after(1), ..definition };
+    assert_eq!(given.store.update_event_type(changed.clone(), after(9)).await.unwrap(), Updated::Changed);
+    assert_eq!(given.store.update_event_type(changed.clone(), NOW).await.unwrap(), Updated::Updated);
+    let row = given.store.application_row(given.application).await.unwrap().unwrap();
+    let mark = EventTypeMark { id: changed.id, name: changed.name.clone(), archived: true, has_schema: false, updated_at: after(1) };
+    assert_eq!((row.event_types, row.config_version), (vec![mark], before + 2));
+    for (archived, count) in [(None, 1), (Some(true), 1), (Some(false), 0)] {
+        assert_eq!(given.store.event_types(given.organization, archived, ALL).await.unwrap().rows.len(), count);
+    }
+    assert!(!given.store.delete_event_type(OrganizationId::from_uuid(id()), changed.id).await.unwrap());
+    assert!(given.store.delete_event_type(given.organization, changed.id).await.unwrap());
+    assert_eq!(given.config_version().await, before + 3);
+}
+
+#[tokio::test]
+async fn an_organization_has_no_more_endpoints_and_applications_than_its_limits_allow() {
+    let given = Given::new().await;
+    let mut organization = given.store.organization(&Ref::Id(given.organization)).await.unwrap().unwrap();
+    organization.limits = OrganizationLimits {
+        deliveries_per_minute: Some(1),
+        events_per_minute: Some(2),
+        concurrency: Some(3),
+        endpoints: Some(2),
+        applications: Some(1),
+        manual_retries_per_minute: Some(6),
+    };
+    assert_eq!(given.store.update_organization(organization.clone()).await.unwrap(), Updated::Updated);
+    let found = given.store.organization(&Ref::Id(given.organization)).await.unwrap();
+    assert_eq!(found, Some(organization));
+    // One endpoint and two built-in applications are there.
+    for expected in [Created::Created, Created::TooMany] {
+        assert_eq!(given.store.create_endpoint(endpoint(given.organization, given.application)).await.unwrap(), expected);
+        assert_eq!(given.store.create_application(application(given.organization)).await.unwrap(), expected);
+    }
 }

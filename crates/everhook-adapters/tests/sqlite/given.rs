@@ -95,6 +95,8 @@ impl Given {
             priority: Priority::Normal,
             sequence_number: 0,
             traceparent: None,
+            labels: Default::default(),
+            headers: Vec::new(),
             created_at: NOW,
         };
         let delivery = |endpoint| NewDelivery {
@@ -141,13 +143,7 @@ pub fn event_type(name: &str) -> EventType {
 
 pub fn organization() -> NewOrganization {
     let id = OrganizationId::from_uuid(self::id());
-    let organization = Organization {
-        id,
-        uid: None,
-        name: "Acme".to_owned(),
-        limits: everhook_core::model::OrganizationLimits::default(),
-        created_at: NOW,
-    };
+    let organization = Organization { id, uid: None, name: "Acme".to_owned(), limits: Default::default(), created_at: NOW };
     let application = |kind, name: &str| Application { kind, name: name.to_owned(), ..application(id) };
     NewOrganization {
         organization,
@@ -158,7 +154,15 @@ pub fn organization() -> NewOrganization {
 
 pub fn application(organization: OrganizationId) -> Application {
     let id = ApplicationId::from_uuid(self::id());
-    Application { id, organization, uid: None, name: id.to_string(), kind: ApplicationKind::Custom, created_at: NOW }
+    Application {
+        id,
+        organization,
+        uid: None,
+        name: id.to_string(),
+        kind: ApplicationKind::Custom,
+        strict_event_types: true,
+        created_at: NOW,
+    }
 }
 
 pub fn endpoint(organization: OrganizationId, application: ApplicationId) -> Endpoint {
@@ -178,6 +182,10 @@ pub fn endpoint(organization: OrganizationId, application: ApplicationId) -> End
         headers: Vec::new(),
         metadata: None,
         retry_schedule: ScheduleVersion(7),
+        follows: None,
+        labels: Default::default(),
+        filter: None,
+        verify_url: false,
         timeout: None,
         timeout_growth_factor: 1.0,
         max_concurrency: 5,

@@ -44,7 +44,7 @@ fn a_file_of_a_newer_everhook_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     drop(open(&folder));
     tamper(&folder, "INSERT INTO schema_migrations VALUES (7, x'00', 0)");
-    let expected = "this file was written by a newer Everhook (schema 7, this binary knows 4): use that version or newer";
+    let expected = "this file was written by a newer Everhook (schema 7, this binary knows 3): use that version or newer";
     assert_eq!(refusal(&folder).to_string(), expected);
 }
 

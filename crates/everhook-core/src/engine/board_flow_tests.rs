@@ -181,8 +181,8 @@ fn what_gathered_during_a_pause_is_sent_at_the_chosen_rate_until_it_is_gone() {
 #[test]
 fn the_lanes_of_an_organization_share_its_limits_and_others_do_not_wait_for_them() {
     let limits = [
-        OrganizationLimits { concurrency: Some(few(3)), ..OrganizationLimits::default() },
-        OrganizationLimits { deliveries_per_minute: Some(few(300)), ..OrganizationLimits::default() },
+        OrganizationLimits { concurrency: Some(3), ..OrganizationLimits::default() },
+        OrganizationLimits { deliveries_per_minute: Some(300), ..OrganizationLimits::default() },
     ];
     for limits in limits {
         let mut board = Board::new(100);
@@ -201,7 +201,7 @@ fn the_lanes_of_an_organization_share_its_limits_and_others_do_not_wait_for_them
 #[test]
 fn an_organization_goes_on_when_one_of_its_requests_ends_or_its_time_comes() {
     let mut board = Board::new(100);
-    let limits = OrganizationLimits { concurrency: Some(few(1)), deliveries_per_minute: Some(few(60)), ..OrganizationLimits::default() };
+    let limits = OrganizationLimits { concurrency: Some(1), deliveries_per_minute: Some(60), ..OrganizationLimits::default() };
     offer_to(&mut board, &LanePolicy { limits, ..policy() }, 0..3, NOW);
     let first = start_all(&mut board, NOW);
     assert_eq!(first.len(), 1);

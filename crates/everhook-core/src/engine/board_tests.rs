@@ -364,6 +364,8 @@ fn event_of_a_mebibyte(n: u128) -> Arc<Event> {
         priority: Priority::Normal,
         sequence_number: 1,
         traceparent: None,
+        labels: Default::default(),
+        headers: Vec::new(),
         created_at: NOW,
     })
 }

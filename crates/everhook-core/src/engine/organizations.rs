@@ -44,8 +44,11 @@ impl Organizations {
             self.gates.retain(|_, gate| gate.in_flight > 0 || gate.bucket.as_ref().is_some_and(|bucket| !bucket.is_full(now)));
         }
         let gate = self.gates.entry(organization).or_default();
-        gate.concurrency = limits.concurrency;
-        match (gate.bucket.as_mut(), limits.deliveries_per_minute.map(|n| RateLimit::per_minute(n, None))) {
+        gate.concurrency = limits.concurrency.and_then(NonZeroU32::new);
+        match (
+            gate.bucket.as_mut(),
+            limits.deliveries_per_minute.and_then(NonZeroU32::new).map(|requests| RateLimit::per_minute(requests, None)),
+        ) {
             (Some(bucket), Some(limit)) => bucket.change(limit, now),
             (_, limit) => gate.bucket = limit.map(|limit| Bucket::new(limit, now)),
         }

@@ -14,7 +14,7 @@ use crate::{
     },
     ids::{ApplicationId, EndpointId},
     model::{ApplicationKind, DeathCause, Endpoint, EventType, InFlight, Priority, Stage},
-    policy::breaker::Transition,
+    policy::{breaker::Transition, labels::Labels},
     ports::{Alert, AlertId, StoreError},
     time::Timestamp,
 };
@@ -153,14 +153,12 @@ impl Telling {
     fn note(&mut self, id: AlertId, answer: Result<(), PublishError>) {
         match answer {
             Ok(()) => self.over.push(id),
-            Err(error @ PublishError::NoSuchApplication) => {
-                tracing::error!(error = &error as &dyn std::error::Error, "the alert {id} can be told to nobody and is dropped");
-                self.over.push(id);
-            }
-            // Operational events are exempt from limits.
-            Err(PublishError::TooMany { .. }) => {}
             Err(PublishError::Store(error)) => {
                 self.failure.get_or_insert(error);
+            }
+            Err(error) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "the alert {id} can be told to nobody and is dropped");
+                self.over.push(id);
             }
         }
     }
@@ -179,6 +177,8 @@ async fn publication(line: &Line, alert: Alert) -> Result<Option<Publication>, S
         priority: Priority::Normal,
         timestamp: None,
         traceparent: None,
+        labels: Labels::new(),
+        headers: Vec::new(),
         only: None,
     }))
 }

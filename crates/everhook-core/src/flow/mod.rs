@@ -10,6 +10,7 @@ pub mod publish;
 pub mod rates;
 pub mod recall;
 pub mod request;
+mod selection;
 pub mod settle;
 
 use std::{sync::Arc, time::Duration};

@@ -3,15 +3,16 @@
 //! Called by the API and by `alert`. It returns only when everything is on disk, and it must run to its end once the write has begun: callers
 //! that may be dropped half-way spawn it, or the lanes would learn of the deliveries only by their periodic look.
 
-use std::{sync::Arc, time::Duration};
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
 use crate::{
     catalog::{ApplicationView, Destination},
-    flow::Line,
+    flow::{Line, selection::select},
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
     model::{ApplicationKind, Due, Event, EventType, OrderingMode, Placement, Priority, RateLimit},
+    policy::{labels::Labels, schema::Violation},
     ports::{Committed, KeyOrigin, NewDelivery, NewEvent, Recorded, StoreError},
     time::Timestamp,
 };
@@ -41,6 +42,10 @@ pub struct Publication {
     pub timestamp: Option<Timestamp>,
     /// The publisher's trace.
     pub traceparent: Option<String>,
+    /// What is said about it beside its data.
+    pub labels: Labels,
+    /// Added to every request about it.
+    pub headers: Vec<(String, String)>,
     /// Goes to this endpoint alone, whatever types it wants, if it is enabled; to all that match if absent.
     pub only: Option<EndpointId>,
 }
@@ -70,6 +75,15 @@ pub enum PublishError {
         /// How long until it may publish again.
         retry_after: Duration,
     },
+    /// The application takes only types that the organization defined, and this is none.
+    #[error("the event type `{0}` is not defined, and the application takes no others")]
+    UnknownType(EventType),
+    /// The type is out of use.
+    #[error("the event type `{0}` is archived")]
+    ArchivedType(EventType),
+    /// The data does not fit the type's schema.
+    #[error("the data does not fit the schema of its type")]
+    Misfit(Vec<Violation>),
     /// It was not recorded, as far as is known; its idempotency key makes trying again safe.
     #[error("the event could not be stored")]
     Store(#[from] StoreError),
@@ -130,36 +144,50 @@ async fn publish_round(line: &Line, open: Vec<(usize, Publication)>, answers: &m
 async fn draft_each(line: &Line, open: Vec<(usize, Publication)>, answers: &mut [Option<Answer>]) -> Vec<Draft> {
     let mut drafts = Vec::with_capacity(open.len());
     for (index, publication) in open {
-        match find_application(line, &publication).await {
-            Ok(Some(view)) => match admit(line, &view) {
-                Ok(()) => drafts.push(Draft::new(line, index, publication, &view)),
-                Err(until) => {
-                    let retry_after = until.since(line.ports.clock.now());
-                    answers[index] = Some(Err(PublishError::TooMany { retry_after }));
-                }
-            },
-            Ok(None) => answers[index] = Some(Err(PublishError::NoSuchApplication)),
-            Err(error) => answers[index] = Some(Err(error.into())),
+        match admit(line, &publication).await {
+            Ok(view) => drafts.push(Draft::new(line, index, publication, &view)),
+            Err(error) => answers[index] = Some(Err(error)),
         }
     }
     drafts
 }
 
-async fn find_application(line: &Line, publication: &Publication) -> Result<Option<Arc<ApplicationView>>, StoreError> {
+/// Finds the application, if it takes this event.
+async fn admit(line: &Line, publication: &Publication) -> Result<Arc<ApplicationView>, PublishError> {
     let view = line.catalog.application(publication.application).await?;
-    Ok(view.filter(|view| view.application.organization == publication.organization))
+    let view = view.filter(|view| view.application.organization == publication.organization);
+    let view = view.ok_or(PublishError::NoSuchApplication)?;
+    // Everhook's own events, and samples to one endpoint, are not the organization's to define.
+    if view.application.kind != ApplicationKind::Operational && publication.only.is_none() {
+        check_type(line, &view, publication).await?;
+    }
+    take_token(line, &view)?;
+    Ok(view)
+}
+
+async fn check_type(line: &Line, view: &ApplicationView, publication: &Publication) -> Result<(), PublishError> {
+    let Some(mark) = view.event_type(&publication.event_type) else {
+        let unknown = || PublishError::UnknownType(publication.event_type.clone());
+        return if view.application.strict_event_types { Err(unknown()) } else { Ok(()) };
+    };
+    if mark.archived {
+        return Err(PublishError::ArchivedType(publication.event_type.clone()));
+    }
+    if !mark.has_schema {
+        return Ok(());
+    }
+    let Some(schema) = line.catalog.schema(&view.application, mark).await? else { return Ok(()) };
+    let violations = schema.violations(&publication.data);
+    if violations.is_empty() { Ok(()) } else { Err(PublishError::Misfit(violations)) }
 }
 
 /// Takes the event's token, if the organization has a limit. Everhook's own events about it are exempt.
-///
-/// # Errors
-/// When there is one again.
-fn admit(line: &Line, view: &ApplicationView) -> Result<(), Timestamp> {
-    let limit = view.limits.events_per_minute.filter(|_| view.application.kind != ApplicationKind::Operational);
-    match limit {
-        None => Ok(()),
-        Some(limit) => line.publish_rates.take(view.application.organization, RateLimit::per_minute(limit, None), line.ports.clock.now()),
-    }
+fn take_token(line: &Line, view: &ApplicationView) -> Result<(), PublishError> {
+    let is_exempt = view.application.kind == ApplicationKind::Operational;
+    let Some(limit) = view.limits.events_per_minute.and_then(NonZeroU32::new).filter(|_| !is_exempt) else { return Ok(()) };
+    let now = line.ports.clock.now();
+    let taken = line.publish_rates.take(view.application.organization, RateLimit::per_minute(limit, None), now);
+    taken.map_err(|until| PublishError::TooMany { retry_after: until.since(now) })
 }
 
 /// An event that has its ids and its matches, on its way into the store.
@@ -177,7 +205,7 @@ impl Draft {
         let now = line.ports.clock.now();
         let id = EventId::from_uuid(line.ports.entropy.uuid(now));
         let matches = match publication.only {
-            None => view.matching(&publication.event_type),
+            None => select(view.matching(&publication.event_type), &publication.labels, &publication.data),
             Some(endpoint) => view.enabled(endpoint).into_iter().cloned().collect(),
         };
         let new_delivery = |destination: &Arc<Destination>| NewDelivery {
@@ -198,6 +226,8 @@ impl Draft {
             priority: publication.priority,
             sequence_number: 0,
             traceparent: publication.traceparent.clone(),
+            labels: publication.labels.clone(),
+            headers: publication.headers.clone(),
             created_at: now,
         };
         Self { index, publication, event, config_version: view.config_version, matches, deliveries }

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// How every request names its sender.
-const USER_AGENT: &str = concat!("Everhook/", env!("CARGO_PKG_VERSION"));
+pub(crate) const USER_AGENT: &str = concat!("Everhook/", env!("CARGO_PKG_VERSION"));
 
 /// How many headers of ours a request has, at most; so that the list is allocated once.
 const HEADERS_OF_OURS: usize = 15;
@@ -71,7 +71,18 @@ pub fn build(outgoing: &Outgoing<'_>) -> OutgoingRequest {
         add("x-webhook-replay", values.uuid(original.as_uuid()));
     }
     headers.extend(destination.headers.iter().cloned());
+    add_event_headers(&event.headers, &mut headers);
     OutgoingRequest { target: destination.target.clone(), headers, body, timeout }
+}
+
+/// Adds the publisher's own headers, but for those that the endpoint's owner set: an endpoint's credentials are not a publisher's to replace.
+fn add_event_headers(of_event: &[(String, String)], headers: &mut Vec<(OutgoingHeader, Bytes)>) {
+    for (name, value) in of_event {
+        let lower = name.to_ascii_lowercase();
+        if headers.iter().all(|(known, _)| *known != lower) {
+            headers.push((lower.into(), Bytes::copy_from_slice(value.as_bytes())));
+        }
+    }
 }
 
 /// Room for the values that are written for one request, unless its key or type is uncommonly long.

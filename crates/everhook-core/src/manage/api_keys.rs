@@ -46,7 +46,7 @@ pub async fn create(
     let text = make_text(line);
     match line.ports.directory.create_api_key(key.clone(), hash(text.expose())).await? {
         Created::Created => Ok((key, text)),
-        Created::UidTaken | Created::NameTaken => Err(Refusal::Conflict("the same key exists already: try again".to_owned())),
+        _ => Err(Refusal::Conflict("the same key exists already: try again".to_owned())),
     }
 }
 
@@ -77,7 +77,7 @@ pub async fn ensure_admin(line: &Line, organization: OrganizationId, text: &Secr
     }
     match line.ports.directory.create_api_key(admin_record(line, organization, "set by the operator"), hash).await? {
         Created::Created => Ok(true),
-        Created::UidTaken | Created::NameTaken => Err(StoreError::Conflict),
+        _ => Err(StoreError::Conflict),
     }
 }
 
@@ -93,7 +93,7 @@ pub async fn first_admin(line: &Line, organization: OrganizationId) -> Result<Op
     let text = make_text(line);
     match line.ports.directory.create_api_key(admin_record(line, organization, "first admin key"), hash(text.expose())).await? {
         Created::Created => Ok(Some(text)),
-        Created::UidTaken | Created::NameTaken => Err(StoreError::Conflict),
+        _ => Err(StoreError::Conflict),
     }
 }
 

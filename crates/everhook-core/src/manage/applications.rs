@@ -1,6 +1,6 @@
 //! Applications: integrations inside an organization.
 
-use super::{Change, Fault, Noun, Refusal, check_name, check_uid, refuse_faults};
+use super::{Change, Fault, Noun, Refusal, check_name, check_uid, refuse_faults, unexpected};
 use crate::{
     flow::Line,
     ids::{ApplicationId, OrganizationId, Ref, Uid},
@@ -15,6 +15,8 @@ pub struct ApplicationChange {
     pub name: Change<String>,
     /// Stands for the id in paths.
     pub uid: Change<String>,
+    /// Whether only types that the organization defined can be published to it.
+    pub strict_event_types: Change<bool>,
 }
 
 /// Makes an application.
@@ -29,6 +31,7 @@ pub async fn create(line: &Line, organization: OrganizationId, asked: Applicatio
         uid: None,
         name: String::new(),
         kind: ApplicationKind::Custom,
+        strict_event_types: false,
         created_at: now,
     };
     apply(asked, &mut application)?;
@@ -36,10 +39,12 @@ pub async fn create(line: &Line, organization: OrganizationId, asked: Applicatio
         Created::Created => Ok(application),
         Created::UidTaken => Err(uid_taken(&application)),
         Created::NameTaken => Err(Refusal::taken("name", &application.name)),
+        Created::TooMany => Err(Refusal::Conflict("the organization has as many applications as its limits allow".to_owned())),
+        Created::NoSuchSchedule => Err(unexpected()),
     }
 }
 
-/// Changes an application's name or uid. A built-in application keeps its name.
+/// Changes the fields that are given. A built-in application keeps its name.
 ///
 /// # Errors
 /// [`Refusal`] says what is wrong, missing or taken.
@@ -55,6 +60,9 @@ pub async fn change(
     if renamed && application.kind != ApplicationKind::Custom {
         return Err(Refusal::Conflict(format!("the application `{}` is built in and keeps its name", application.name)));
     }
+    if asked.strict_event_types == Change::Set(true) && application.kind == ApplicationKind::Operational {
+        return Err(Refusal::Conflict("the application `operational` carries Everhook's own events, which need no definition".to_owned()));
+    }
     apply(asked, &mut application)?;
     match line.ports.directory.update_application(application.clone()).await? {
         Updated::Updated => {
@@ -64,6 +72,7 @@ pub async fn change(
         Updated::UidTaken => Err(uid_taken(&application)),
         Updated::NameTaken => Err(Refusal::taken("name", &application.name)),
         Updated::Changed => Err(Refusal::NotFound(Noun::Application)),
+        Updated::NoSuchSchedule => Err(unexpected()),
     }
 }
 
@@ -87,6 +96,7 @@ fn apply(asked: ApplicationChange, application: &mut Application) -> Result<(), 
     }
     asked.name.check("name", &mut faults, check_name).apply(&mut application.name, String::new());
     asked.uid.check("uid", &mut faults, check_uid).apply_to_option(&mut application.uid);
+    asked.strict_event_types.apply(&mut application.strict_event_types, false);
     refuse_faults(faults)
 }
 

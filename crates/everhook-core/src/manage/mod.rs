@@ -6,7 +6,9 @@
 pub mod api_keys;
 pub mod applications;
 pub mod endpoints;
+pub mod event_types;
 pub mod organizations;
+pub mod schedules;
 
 use std::fmt;
 
@@ -42,6 +44,10 @@ pub enum Noun {
     Endpoint,
     /// An API key.
     ApiKey,
+    /// When failed deliveries are tried again.
+    RetrySchedule,
+    /// A type of events.
+    EventType,
 }
 
 impl fmt::Display for Noun {
@@ -51,6 +57,8 @@ impl fmt::Display for Noun {
             Self::Application => "application",
             Self::Endpoint => "endpoint",
             Self::ApiKey => "API key",
+            Self::RetrySchedule => "retry schedule",
+            Self::EventType => "event type",
         })
     }
 }
@@ -81,6 +89,11 @@ impl Refusal {
     }
 }
 
+/// What a store answers that no caller of this kind can bring about: read again, decide again.
+fn unexpected() -> Refusal {
+    Refusal::Store(StoreError::Conflict)
+}
+
 /// What a request wants of one field: absent is not the same as null.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Change<T> {
@@ -109,6 +122,17 @@ impl<T> Change<T> {
         }
     }
 
+    /// What is asked for, where a null asks for the default.
+    fn wish(&self) -> Option<T>
+    where
+        T: Clone,
+    {
+        match self {
+            Self::Set(value) => Some(value.clone()),
+            Self::Keep | Self::Clear => None,
+        }
+    }
+
     /// Changes a field that has a default.
     fn apply(self, field: &mut T, default: T) {
         match self {
@@ -127,6 +151,9 @@ impl<T> Change<T> {
         }
     }
 }
+
+/// The longest description of anything, in characters.
+const DESCRIPTION_CHARS_MAX: usize = 4_096;
 
 /// Text that is shown to people: not blank, bounded, no control characters.
 fn check_name(name: String) -> Result<String, String> {

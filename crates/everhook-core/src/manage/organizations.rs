@@ -1,8 +1,6 @@
 //! Organizations: the tenants. Each is born with its two built-in applications.
 
-use std::num::NonZeroU32;
-
-use super::{Change, Fault, Noun, Refusal, check_name, check_uid, refuse_faults};
+use super::{Change, Fault, Noun, Refusal, check_name, check_uid, refuse_faults, unexpected};
 use crate::{
     flow::Line,
     ids::{ApplicationId, OrganizationId, Ref, Uid},
@@ -13,9 +11,6 @@ use crate::{
 /// The uid of the organization that exists on every server, in which admins act unless they name another.
 pub const DEFAULT_UID: &str = "default";
 
-/// The highest limit that can be set: more is no limit.
-const LIMIT_MAX: u32 = 1_000_000_000;
-
 /// What is asked of an organization.
 #[derive(Clone, Debug, Default)]
 pub struct OrganizationChange {
@@ -23,26 +18,31 @@ pub struct OrganizationChange {
     pub name: Change<String>,
     /// Stands for the id in paths.
     pub uid: Change<String>,
-    /// What it may use.
-    pub limits: LimitsChange,
+    /// How much it may have and do; null lifts all limits.
+    pub limits: Change<LimitsChange>,
 }
 
-/// What is asked of an organization's limits. One that is cleared does not hold.
-#[derive(Clone, Debug, Default)]
+/// What is asked of an organization's limits: the fields that are given change, and a null lifts one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LimitsChange {
-    /// Requests that may start a minute.
-    pub deliveries_per_minute: Change<u64>,
-    /// Events that may be published a minute.
-    pub events_per_minute: Change<u64>,
-    /// Requests that may be under way at once.
-    pub concurrency: Change<u64>,
-    /// Endpoints that it may have.
-    pub endpoints: Change<u64>,
-    /// Applications that it may have.
-    pub applications: Change<u64>,
-    /// Deliveries that may be retried by hand a minute.
-    pub manual_retries_per_minute: Change<u64>,
+    /// Requests begun in a minute.
+    pub deliveries_per_minute: Change<i64>,
+    /// Events published in a minute.
+    pub events_per_minute: Change<i64>,
+    /// Requests under way at once.
+    pub concurrency: Change<i64>,
+    /// Endpoints.
+    pub endpoints: Change<i64>,
+    /// Applications beside the built-in ones.
+    pub applications: Change<i64>,
+    /// Retries by hand in a minute.
+    pub manual_retries_per_minute: Change<i64>,
 }
+
+/// The largest limit of a minute: more than a server does, so that leaving it out says the same.
+const PER_MINUTE_MAX: u32 = 10_000_000;
+/// The largest limit of anything else.
+const COUNT_MAX: u32 = 1_000_000;
 
 /// Makes an organization with its applications `default` and `operational`.
 ///
@@ -50,14 +50,18 @@ pub struct LimitsChange {
 /// [`Refusal`] says what is wrong or taken.
 pub async fn create(line: &Line, asked: OrganizationChange) -> Result<Organization, Refusal> {
     let now = line.ports.clock.now();
-    let id = OrganizationId::from_uuid(line.ports.entropy.uuid(now));
-    let limits = OrganizationLimits::default();
-    let mut organization = Organization { id, uid: None, name: String::new(), limits, created_at: now };
+    let mut organization = Organization {
+        id: OrganizationId::from_uuid(line.ports.entropy.uuid(now)),
+        uid: None,
+        name: String::new(),
+        limits: OrganizationLimits::default(),
+        created_at: now,
+    };
     apply(asked, &mut organization)?;
     store(line, organization).await
 }
 
-/// Changes an organization's name, uid or limits. A limit holds for what starts from then on.
+/// Changes the fields that are given.
 ///
 /// # Errors
 /// [`Refusal`] says what is wrong, missing or taken.
@@ -77,6 +81,7 @@ pub async fn change(line: &Line, of: &Ref<OrganizationId>, asked: OrganizationCh
         Updated::UidTaken => Err(uid_taken(&organization)),
         Updated::NameTaken => Err(Refusal::taken("name", &organization.name)),
         Updated::Changed => Err(Refusal::NotFound(Noun::Organization)),
+        Updated::NoSuchSchedule => Err(unexpected()),
     }
 }
 
@@ -108,27 +113,32 @@ fn apply(asked: OrganizationChange, organization: &mut Organization) -> Result<(
     }
     asked.name.check("name", &mut faults, check_name).apply(&mut organization.name, String::new());
     asked.uid.check("uid", &mut faults, check_uid).apply_to_option(&mut organization.uid);
-    apply_limits(asked.limits, &mut organization.limits, &mut faults);
+    match asked.limits {
+        Change::Keep => {}
+        Change::Clear => organization.limits = OrganizationLimits::default(),
+        Change::Set(limits) => apply_limits(limits, &mut organization.limits, &mut faults),
+    }
     refuse_faults(faults)
 }
 
+/// A rate or a concurrency of 0 would stop everything without saying so; no endpoints or applications at all is a limit like any other.
 fn apply_limits(asked: LimitsChange, limits: &mut OrganizationLimits, faults: &mut Vec<Fault>) {
+    let per_minute = 1..=PER_MINUTE_MAX;
     let fields = [
-        ("deliveries_per_minute", asked.deliveries_per_minute, &mut limits.deliveries_per_minute),
-        ("events_per_minute", asked.events_per_minute, &mut limits.events_per_minute),
-        ("concurrency", asked.concurrency, &mut limits.concurrency),
-        ("endpoints", asked.endpoints, &mut limits.endpoints),
-        ("applications", asked.applications, &mut limits.applications),
-        ("manual_retries_per_minute", asked.manual_retries_per_minute, &mut limits.manual_retries_per_minute),
+        ("deliveries_per_minute", asked.deliveries_per_minute, &mut limits.deliveries_per_minute, per_minute.clone()),
+        ("events_per_minute", asked.events_per_minute, &mut limits.events_per_minute, per_minute.clone()),
+        ("concurrency", asked.concurrency, &mut limits.concurrency, 1..=COUNT_MAX),
+        ("endpoints", asked.endpoints, &mut limits.endpoints, 0..=COUNT_MAX),
+        ("applications", asked.applications, &mut limits.applications, 0..=COUNT_MAX),
+        ("manual_retries_per_minute", asked.manual_retries_per_minute, &mut limits.manual_retries_per_minute, per_minute),
     ];
-    for (field, asked, limit) in fields {
-        asked.check(&format!("limits.{field}"), faults, read_limit).apply_to_option(limit);
+    for (field, asked, limit, range) in fields {
+        let check = |number: i64| match u32::try_from(number) {
+            Ok(number) if range.contains(&number) => Ok(number),
+            _ => Err(format!("must be {} to {}", range.start(), range.end())),
+        };
+        asked.check(&format!("limits.{field}"), faults, check).apply_to_option(limit);
     }
-}
-
-fn read_limit(number: u64) -> Result<NonZeroU32, String> {
-    let number = u32::try_from(number).ok().filter(|number| *number <= LIMIT_MAX).and_then(NonZeroU32::new);
-    number.ok_or_else(|| format!("must be 1 to {LIMIT_MAX}, or null for none"))
 }
 
 async fn store(line: &Line, organization: Organization) -> Result<Organization, Refusal> {
@@ -141,6 +151,7 @@ async fn store(line: &Line, organization: Organization) -> Result<Organization, 
         Created::Created => Ok(organization),
         Created::UidTaken => Err(uid_taken(&organization)),
         Created::NameTaken => Err(Refusal::taken("name", &organization.name)),
+        Created::TooMany | Created::NoSuchSchedule => Err(unexpected()),
     }
 }
 
@@ -151,6 +162,7 @@ fn built_in(line: &Line, of: &Organization, kind: ApplicationKind, name: &str) -
         uid: None,
         name: name.to_owned(),
         kind,
+        strict_event_types: false,
         created_at: of.created_at,
     }
 }

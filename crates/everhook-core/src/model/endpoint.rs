@@ -1,11 +1,11 @@
 //! Endpoints: where events go, and how.
 
-use std::{net::IpAddr, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use url::Url;
 
 use crate::{
-    ids::{ApplicationId, EndpointId, OrganizationId, ScheduleVersion, Uid},
+    ids::{ApplicationId, EndpointId, OrganizationId, ScheduleId, ScheduleVersion, Uid},
     model::{BreakerConfig, EventTypePattern, Ordering, RateLimit, SealedSecrets},
     time::Timestamp,
 };
@@ -27,8 +27,14 @@ pub struct Endpoint {
     pub description: Option<String>,
     /// Where requests go.
     pub target: Target,
+    /// Whether a new URL must prove that it expects our requests.
+    pub verify_url: bool,
     /// Which events it gets.
     pub event_types: Vec<EventTypePattern>,
+    /// The labels that an event must have for it, all of them.
+    pub labels: BTreeMap<String, String>,
+    /// What an event's data must say for it: a JSON object, byte for byte. Checked: it parses.
+    pub filter: Option<String>,
     /// What signs its requests.
     pub secrets: SealedSecrets,
     /// How `X-Webhook-Signature` is written.
@@ -41,6 +47,8 @@ pub struct Endpoint {
     pub metadata: Option<String>,
     /// The schedule version that new deliveries keep.
     pub retry_schedule: ScheduleVersion,
+    /// The organization's schedule whose newest version that is; `None` for a preset and for numbers of its own.
+    pub follows: Option<ScheduleId>,
     /// How long one attempt may take; the schedule's or 15 s if absent.
     pub timeout: Option<Duration>,
     /// The factor by which each further attempt may take longer, at most three times as long in all.

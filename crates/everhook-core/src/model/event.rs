@@ -1,6 +1,6 @@
 //! Events: what happened, once.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use bytes::Bytes;
 
@@ -32,6 +32,10 @@ pub struct Event {
     pub sequence_number: i64,
     /// The publisher's trace, continued by every request about this event.
     pub traceparent: Option<String>,
+    /// What the publisher said about it beside its data; endpoints ask for labels.
+    pub labels: BTreeMap<String, String>,
+    /// Added to every request about it, as the publisher wrote them. Checked: they override nothing of ours, and give way to the endpoint's.
+    pub headers: Vec<(String, String)>,
     /// When it was accepted.
     pub created_at: Timestamp,
 }

@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+use crate::{
+    ids::{OrganizationId, ScheduleId, ScheduleVersion},
+    time::Timestamp,
+};
+
 /// A policy of retries. Immutable: changing one makes a new version, and deliveries under way keep theirs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetrySchedule {
@@ -17,6 +22,23 @@ pub struct RetrySchedule {
     pub give_up_on: Vec<u16>,
     /// How long one attempt may take, where the endpoint does not say.
     pub timeout: Option<Duration>,
+}
+
+/// A retry schedule that an organization made and named, as it stands now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OrganizationSchedule {
+    /// Its identity; the name can change.
+    pub id: ScheduleId,
+    /// The tenant that owns it.
+    pub organization: OrganizationId,
+    /// What it says now. Its name is unique in the organization.
+    pub policy: RetrySchedule,
+    /// The version that says so: what new deliveries of its endpoints keep.
+    pub version: ScheduleVersion,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
 }
 
 /// A schedule's name: one of the presets, or a user's own.

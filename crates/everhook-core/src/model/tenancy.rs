@@ -2,7 +2,6 @@
 
 use crate::{
     ids::{ApplicationId, OrganizationId, Uid},
-    model::OrganizationLimits,
     time::Timestamp,
 };
 
@@ -15,10 +14,27 @@ pub struct Organization {
     pub uid: Option<Uid>,
     /// Shown to people.
     pub name: String,
-    /// What it may use.
+    /// How much it may have and do.
     pub limits: OrganizationLimits,
     /// When it was made.
     pub created_at: Timestamp,
+}
+
+/// How much an organization may have and do, over all its applications. `None` is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OrganizationLimits {
+    /// How many requests may be begun in a minute; past it deliveries wait.
+    pub deliveries_per_minute: Option<u32>,
+    /// How many events may be published in a minute; past it they are refused.
+    pub events_per_minute: Option<u32>,
+    /// How many requests may be under way at once.
+    pub concurrency: Option<u32>,
+    /// How many endpoints there may be, the deleted not counted.
+    pub endpoints: Option<u32>,
+    /// How many applications there may be, the built-in ones not counted.
+    pub applications: Option<u32>,
+    /// How many deliveries may be retried by hand in a minute.
+    pub manual_retries_per_minute: Option<u32>,
 }
 
 /// One integration inside an organization.
@@ -34,6 +50,8 @@ pub struct Application {
     pub name: String,
     /// What it is for.
     pub kind: ApplicationKind,
+    /// Whether only types that the organization defined can be published to it.
+    pub strict_event_types: bool,
     /// When it was made.
     pub created_at: Timestamp,
 }

@@ -4,7 +4,10 @@
 
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use crate::{
+    ids::ScheduleId,
     model::{Backoff, Jitter, RetrySchedule, ScheduleName, Strategy},
     policy::retry::{DELAY_MAX, DELAY_MIN},
 };
@@ -38,6 +41,14 @@ pub fn preset(name: &str) -> Option<RetrySchedule> {
         "patient" => Some(patient()),
         _ => None,
     }
+}
+
+/// A preset's id: the same on every server, and older than any that is made, so that presets end every list, the default first.
+pub fn id(name: &str) -> Option<ScheduleId> {
+    // A UUIDv7 of the very first millisecond; numbers fall from 255, so that presets to come have room below.
+    const FIRST: u128 = (0x7 << 76) | (0x2 << 62) | 0xff;
+    let index = NAMES.iter().position(|known| *known == name)?;
+    Some(ScheduleId::from_uuid(Uuid::from_u128(FIRST - index as u128)))
 }
 
 /// The default: quick to see a short outage end, and still trying after a day.

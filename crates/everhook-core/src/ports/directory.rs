@@ -5,10 +5,10 @@
 use async_trait::async_trait;
 
 use crate::{
-    ids::{ApiKeyId, ApplicationId, EndpointId, OrganizationId, Ref, ScheduleVersion},
+    ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, ScheduleId, ScheduleVersion},
     model::{
-        ApiKey, ApiKeyHash, Application, ApplicationKind, Endpoint, EventType, Organization, OrganizationLimits, Page, PageRequest,
-        RetrySchedule,
+        ApiKey, ApiKeyHash, Application, ApplicationKind, Endpoint, EventType, EventTypeDefinition, EventTypeMark, Organization,
+        OrganizationLimits, OrganizationSchedule, Page, PageRequest, RetrySchedule,
     },
     ports::StoreError,
     time::Timestamp,
@@ -23,10 +23,10 @@ pub trait Directory: Send + Sync {
     async fn organization(&self, of: &Ref<OrganizationId>) -> Result<Option<Organization>, StoreError>;
     /// Lists organizations. Not scoped: only admins may ask.
     async fn organizations(&self, page: PageRequest) -> Result<Page<Organization>, StoreError>;
-    /// Replaces an organization's name and uid.
+    /// Replaces what can be changed of an organization.
     async fn update_organization(&self, organization: Organization) -> Result<Updated, StoreError>;
 
-    /// Makes an application.
+    /// Makes an application, if the organization's limits allow one more.
     async fn create_application(&self, application: Application) -> Result<Created, StoreError>;
     /// Finds an application of an organization.
     async fn application(&self, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<Option<Application>, StoreError>;
@@ -34,12 +34,12 @@ pub trait Directory: Send + Sync {
     async fn built_in_application(&self, organization: OrganizationId, kind: ApplicationKind) -> Result<Option<Application>, StoreError>;
     /// Lists an organization's applications.
     async fn applications(&self, organization: OrganizationId, page: PageRequest) -> Result<Page<Application>, StoreError>;
-    /// Replaces an application's name and uid.
+    /// Replaces what can be changed of an application.
     async fn update_application(&self, application: Application) -> Result<Updated, StoreError>;
     /// Reads an application with all its endpoints and the version of that configuration, as one snapshot. For the catalog.
     async fn application_row(&self, id: ApplicationId) -> Result<Option<ApplicationRow>, StoreError>;
 
-    /// Makes an endpoint, and a new version of its application's configuration.
+    /// Makes an endpoint, if the organization's limits allow one more, and a new version of its application's configuration.
     async fn create_endpoint(&self, endpoint: Endpoint) -> Result<Created, StoreError>;
     /// Finds an endpoint of an organization; a deleted one only by its id.
     async fn endpoint(&self, organization: OrganizationId, of: &Ref<EndpointId>) -> Result<Option<Endpoint>, StoreError>;
@@ -60,6 +60,36 @@ pub trait Directory: Send + Sync {
     async fn schedule_version(&self, schedule: &RetrySchedule) -> Result<ScheduleVersion, StoreError>;
     /// Reads a schedule version.
     async fn schedule(&self, version: ScheduleVersion) -> Result<Option<RetrySchedule>, StoreError>;
+
+    /// Makes a retry schedule, if the organization has fewer than `count_max`.
+    async fn create_retry_schedule(&self, schedule: OrganizationSchedule, count_max: u32) -> Result<Created, StoreError>;
+    /// Finds a retry schedule of an organization.
+    async fn retry_schedule(&self, organization: OrganizationId, of: &ScheduleRef) -> Result<Option<OrganizationSchedule>, StoreError>;
+    /// Lists an organization's retry schedules, newest first: all of them, their number is bounded.
+    async fn retry_schedules(&self, organization: OrganizationId) -> Result<Vec<OrganizationSchedule>, StoreError>;
+    /// Replaces a retry schedule's name and version, and makes a new version of the configuration of every application with an endpoint that
+    /// follows it, if nobody changed it since `read_at` (its `updated_at` when it was read).
+    async fn update_retry_schedule(&self, schedule: OrganizationSchedule, read_at: Timestamp) -> Result<Updated, StoreError>;
+    /// Deletes a retry schedule that no endpoint follows. Its versions stay for the deliveries that keep them.
+    async fn delete_retry_schedule(&self, organization: OrganizationId, id: ScheduleId) -> Result<ScheduleDeleted, StoreError>;
+    /// Moves some of the endpoints that follow one schedule to another; call it again until none is left.
+    async fn move_endpoints(&self, request: MoveEndpoints) -> Result<Moved, StoreError>;
+
+    /// Makes an event type, if the organization has fewer than `count_max`, and a new version of the configuration of all its applications.
+    async fn create_event_type(&self, definition: EventTypeDefinition, count_max: u32) -> Result<Created, StoreError>;
+    /// Finds an event type of an organization, by its id or its name.
+    async fn event_type(&self, organization: OrganizationId, of: &Ref<EventTypeId>) -> Result<Option<EventTypeDefinition>, StoreError>;
+    /// Lists an organization's event types: those that are archived, those that are not, or all.
+    async fn event_types(
+        &self,
+        organization: OrganizationId,
+        archived: Option<bool>,
+        page: PageRequest,
+    ) -> Result<Page<EventTypeDefinition>, StoreError>;
+    /// Replaces an event type, as `create_event_type` does, if nobody changed it since `read_at` (its `updated_at` when it was read).
+    async fn update_event_type(&self, definition: EventTypeDefinition, read_at: Timestamp) -> Result<Updated, StoreError>;
+    /// Deletes an event type of an organization; says whether there was one.
+    async fn delete_event_type(&self, organization: OrganizationId, id: EventTypeId) -> Result<bool, StoreError>;
 
     /// Keeps an API key's record under the hash of its text. The same hash again replaces nothing and is `UidTaken`.
     async fn create_api_key(&self, key: ApiKey, hash: ApiKeyHash) -> Result<Created, StoreError>;
@@ -91,6 +121,10 @@ pub enum Created {
     UidTaken,
     /// Its name is taken, where names are unique.
     NameTaken,
+    /// There are as many of its kind as there may be.
+    TooMany,
+    /// The retry schedule that it should follow was deleted meanwhile.
+    NoSuchSchedule,
 }
 
 /// What became of a change.
@@ -104,6 +138,61 @@ pub enum Updated {
     NameTaken,
     /// Somebody changed or removed it meanwhile: read it again.
     Changed,
+    /// The retry schedule that it should follow was deleted meanwhile.
+    NoSuchSchedule,
+}
+
+/// How a request names a retry schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScheduleRef {
+    /// By its id.
+    Id(ScheduleId),
+    /// By its name.
+    Name(String),
+}
+
+impl ScheduleRef {
+    /// Reads what a user wrote: no name is a UUID.
+    pub fn parse(text: &str) -> Self {
+        text.parse().map_or_else(|_| Self::Name(text.to_owned()), Self::Id)
+    }
+}
+
+/// What became of a retry schedule that should go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScheduleDeleted {
+    /// It is gone.
+    Deleted,
+    /// It stays: so many endpoints follow it.
+    InUse(u32),
+    /// There is none.
+    NotFound,
+}
+
+/// Endpoints that should follow another schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MoveEndpoints {
+    /// The tenant.
+    pub organization: OrganizationId,
+    /// The schedule that they follow now.
+    pub from: ScheduleId,
+    /// The one that they should follow; `None` if the version below is a preset's.
+    pub to: Option<ScheduleId>,
+    /// The version that their new deliveries keep.
+    pub version: ScheduleVersion,
+    /// The present.
+    pub now: Timestamp,
+    /// How many at most in this write.
+    pub limit: u32,
+}
+
+/// What came of moving endpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// So many were moved; fewer than the limit means that none is left.
+    Moved(u32),
+    /// The schedule that they should follow was deleted meanwhile.
+    NoSuchSchedule,
 }
 
 /// What became of a change to an endpoint.
@@ -115,6 +204,8 @@ pub enum EndpointUpdated {
     UidTaken,
     /// Somebody changed or removed it meanwhile: read it again.
     Changed,
+    /// The retry schedule that it should follow was deleted meanwhile.
+    NoSuchSchedule,
     /// Its ordering was changed before, and deliveries of the mode before that are still open: it cannot be changed again yet.
     OrderSettles,
 }
@@ -124,12 +215,14 @@ pub enum EndpointUpdated {
 pub struct ApplicationRow {
     /// The application.
     pub application: Application,
-    /// Rises with every change to the application or one of its endpoints.
+    /// Rises with every change to the application, one of its endpoints, or what it shares with others.
     pub config_version: i64,
     /// What its organization may use.
     pub limits: OrganizationLimits,
     /// All its endpoints, the disabled included, the deleted not.
     pub endpoints: Vec<Endpoint>,
+    /// The types that its organization defined.
+    pub event_types: Vec<EventTypeMark>,
 }
 
 /// Which endpoints to list.
@@ -141,4 +234,8 @@ pub struct EndpointFilter {
     pub enabled: Option<bool>,
     /// Those that get events of this type.
     pub event_type: Option<EventType>,
+    /// Those that follow this retry schedule.
+    pub follows: Option<ScheduleId>,
+    /// Those that ask for this label, with this value or any.
+    pub label: Option<(String, Option<String>)>,
 }

@@ -23,7 +23,10 @@ pub use clock::Clock;
 pub use delivery_queue::{
     Alert, AlertId, CancelWaiting, DeliveryQueue, DueRead, DueRequest, Freed, FreedHeads, LaneHead, Recall, Recalled, Settled, Settlement,
 };
-pub use directory::{ApplicationRow, Created, Directory, EndpointFilter, EndpointUpdated, NewOrganization, Updated};
+pub use directory::{
+    ApplicationRow, Created, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved, NewOrganization, ScheduleDeleted,
+    ScheduleRef, Updated,
+};
 pub use entropy::Entropy;
 pub use event_store::{EventStore, KeyOrigin, NewDelivery, NewEvent, Recorded};
 pub use history::{DeadLetterFilter, DeliveryFilter, DeliveryStatus, Discarded, EventFilter, EventSummary, History, TimeRange};

@@ -94,6 +94,8 @@ impl Simulation {
             timestamp: None,
             traceparent: None,
             only: None,
+            labels: everhook_core::policy::labels::Labels::new(),
+            headers: Vec::new(),
         };
         Attempted { application, publication }
     }

@@ -5,12 +5,12 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use everhook_core::{
     flow::publish::{Publication, PublishError, Published, publish},
-    ids::{ApplicationId, EndpointId, ScheduleVersion},
+    ids::{ApplicationId, EndpointId, ScheduleId, ScheduleVersion},
     model::{
-        BreakerConfig, Endpoint, EndpointState, EventType, EventTypePattern, Jitter, Ordering, OrderingMode, PayloadStyle, Priority,
-        RateLimit, RetrySchedule, ScheduleName, SealedSecrets, SignatureStyle, SigningKey, Strategy, Target,
+        BreakerConfig, Endpoint, EndpointState, EventType, EventTypePattern, Jitter, Ordering, OrderingMode, OrganizationSchedule,
+        PayloadStyle, Priority, RateLimit, RetrySchedule, ScheduleName, SealedSecrets, SignatureStyle, SigningKey, Strategy, Target,
     },
-    policy::presets,
+    policy::{labels::Labels, presets},
     ports::{Clock, EndpointUpdated, Entropy},
 };
 
@@ -40,6 +40,8 @@ pub struct EndpointBuilder<'a> {
     ordering: OrderingMode,
     rate_limit: Option<RateLimit>,
     breaker: BreakerConfig,
+    follows: Option<ScheduleId>,
+    headers: Vec<(String, String)>,
 }
 
 impl World {
@@ -57,6 +59,8 @@ impl World {
             ordering: OrderingMode::None,
             rate_limit: None,
             breaker: BreakerConfig::window(),
+            follows: None,
+            headers: Vec::new(),
         }
     }
 
@@ -75,6 +79,8 @@ impl World {
                 priority: Priority::Normal,
                 timestamp: None,
                 traceparent: None,
+                labels: Labels::new(),
+                headers: Vec::new(),
                 only: None,
             },
         }
@@ -169,9 +175,35 @@ impl EndpointBuilder<'_> {
         self
     }
 
+    /// Follows this schedule of the organization.
+    pub fn following(mut self, schedule: &OrganizationSchedule) -> Self {
+        self.schedule = schedule.policy.clone();
+        self.follows = Some(schedule.id);
+        self
+    }
+
+    /// Adds this header to every request.
+    pub fn adding(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     /// Makes it.
     pub async fn create(self) -> Receiver {
-        let Self { world, application, event_types, schedule, first, then, max_concurrency, ordering, rate_limit, breaker } = self;
+        let Self {
+            world,
+            application,
+            event_types,
+            schedule,
+            first,
+            then,
+            max_concurrency,
+            ordering,
+            rate_limit,
+            breaker,
+            follows,
+            headers,
+        } = self;
         world.endpoints_made += 1;
         let url = format!("https://receiver-{}.example/hook", world.endpoints_made);
         world.network.script(&url, first, then);
@@ -193,9 +225,13 @@ impl EndpointBuilder<'_> {
             secrets: SealedSecrets { current, previous: None },
             signature_style: SignatureStyle::Timestamped,
             payload_style: PayloadStyle::Envelope,
-            headers: Vec::new(),
+            headers,
             metadata: None,
             retry_schedule,
+            follows,
+            labels: Default::default(),
+            filter: None,
+            verify_url: false,
             timeout: None,
             timeout_growth_factor: 1.0,
             max_concurrency,
@@ -230,6 +266,12 @@ impl EventBuilder {
     /// With this priority.
     pub fn priority(mut self, priority: Priority) -> Self {
         self.publication.priority = priority;
+        self
+    }
+
+    /// With this header on every request about it.
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.publication.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 

@@ -39,7 +39,18 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "/v1/endpoints/{id}/stats", "read"),
     ("DELETE", "/v1/endpoints/{id}", "manage"),
     ("GET", "/v1/retry-schedules", "read"),
-    ("GET", "/v1/retry-schedules/{name}", "read"),
+    ("POST", "/v1/retry-schedules", "manage"),
+    ("GET", "/v1/retry-schedules/{id}", "read"),
+    ("PUT", "/v1/retry-schedules/{id}", "manage"),
+    ("POST", "/v1/retry-schedules/{id}/assign", "manage"),
+    ("DELETE", "/v1/retry-schedules/{id}", "manage"),
+    ("GET", "/v1/organizations/{id}/retry-schedules", "read"),
+    ("POST", "/v1/organizations/{id}/retry-schedules", "manage"),
+    ("POST", "/v1/event-types", "manage"),
+    ("GET", "/v1/event-types", "read"),
+    ("GET", "/v1/event-types/{id}", "read"),
+    ("PUT", "/v1/event-types/{id}", "manage"),
+    ("DELETE", "/v1/event-types/{id}", "manage"),
     ("POST", "/v1/applications", "manage"),
     ("GET", "/v1/applications", "read"),
     ("GET", "/v1/applications/{id}", "read"),
@@ -61,6 +72,11 @@ fn routes() -> Vec<(Method, String, &'static str)> {
         all.extend(names.iter().map(|name| (method.parse().unwrap(), path.replace("endpoints", name), *scope)));
     }
     all
+}
+
+/// A body that a route can read: what is not there is told apart from what cannot be read.
+fn body_of(path: &str) -> &'static str {
+    if path.ends_with("/assign") { r#"{"endpoint_ids":[]}"# } else { "{}" }
 }
 
 #[tokio::test]
@@ -123,6 +139,8 @@ async fn everything_of_an_organization_is_not_found_by_another() {
     let endpoint = server.endpoint(json!({ "uid": "mine" })).await;
     let event = server.post("/v1/events", json!({ "type": "t", "data": 1 })).await.expect(202);
     let application = server.post("/v1/applications", json!({ "name": "mine", "uid": "mine" })).await.expect(201);
+    let event_type = server.post("/v1/event-types", json!({ "name": "mine" })).await.expect(201);
+    let schedule = server.post("/v1/retry-schedules", json!({ "name": "mine", "intervals": [5] })).await.expect(201);
     let delivery = server.get("/v1/deliveries").await.expect(200)["data"][0]["id"].as_str().unwrap().to_owned();
     let key_id = server.get("/v1/api-keys").await.expect(200)["data"][0]["id"].as_str().unwrap().to_owned();
     let stranger = server.stranger(&["manage"]).await;
@@ -134,12 +152,15 @@ async fn everything_of_an_organization_is_not_found_by_another() {
             "events" => vec![event["id"].as_str().unwrap()],
             "deliveries" | "dlq" | "v1" => vec![delivery.as_str()],
             "applications" => vec![application["id"].as_str().unwrap(), "mine"],
+            "retry-schedules" => vec![schedule["id"].as_str().unwrap(), "mine"],
+            "organizations" => vec!["default"],
+            "event-types" => vec![event_type["id"].as_str().unwrap(), "mine"],
             "api-keys" => vec![key_id.as_str()],
             _ => vec![endpoint["id"].as_str().unwrap(), "mine"],
         };
         for id in ids {
             let path = path.replace("{id}", id);
-            let answer = server.call(method.clone(), &path, &stranger, r#"{}"#).await;
+            let answer = server.call(method.clone(), &path, &stranger, body_of(&path)).await;
             assert_eq!(answer.status, 404, "{method} {path}: {}", String::from_utf8_lossy(&answer.body));
         }
     }

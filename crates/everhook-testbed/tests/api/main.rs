@@ -5,9 +5,14 @@
 mod access;
 mod client;
 mod endpoints;
+mod event_types;
 mod events;
 mod flow;
 mod health;
+mod limits;
 mod openapi;
 mod problems;
+mod schedules;
+mod selection;
 mod start;
+mod verification;

@@ -26,7 +26,7 @@ async fn what_is_not_acceptable_is_named() {
         ("/v1/events", "null", 400, "must be a JSON object"),
         ("/v1/events", r#"["t",1]"#, 400, "must be a JSON object"),
         ("/v1/events", "{\"type\":\"t\",\"data\":\"a\nb\"}", 400, "not JSON"),
-        ("/v1/events", r#"{"type":"t","data":1,"labels":{}}"#, 400, "unknown field `labels`"),
+        ("/v1/events", r#"{"type":"t","data":1,"tags":{}}"#, 400, "unknown field `tags`"),
         ("/v1/events", r#"{"type":"t","type":"u","data":1}"#, 400, "duplicate field `type`"),
         ("/v1/events", r#"{"type":"t","event_type":"u","data":1}"#, 400, "duplicate field `type`"),
         ("/v1/events", r#"{"type":7,"data":1}"#, 400, "expected"),

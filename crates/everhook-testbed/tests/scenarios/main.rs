@@ -9,3 +9,4 @@ mod lanes;
 mod order;
 mod publishing;
 mod retries;
+mod schedules;

@@ -1,10 +1,13 @@
 //! Publishing: matching, idempotency, sequence.
 
 use everhook_core::{
-    flow::publish::{Publication, PublishError, Published, publish},
+    flow::{
+        publish::{Publication, PublishError, Published, publish},
+        request::header,
+    },
     ids::ApplicationId,
 };
-use everhook_testbed::{World, faults::Kind, hours, secs};
+use everhook_testbed::{Answer, World, faults::Kind, hours, mins, secs};
 
 #[tokio::test]
 async fn an_event_reaches_every_endpoint_that_wants_it() {
@@ -88,5 +91,23 @@ async fn sequence_numbers_rise() {
         let number = world.event("order.paid").publish().await.sequence_number;
         assert!(number > last, "{number} after {last}");
         last = number;
+    }
+}
+
+#[tokio::test]
+async fn an_events_own_headers_are_sent_with_every_attempt_also_after_a_restart() {
+    let mut world = World::new().await;
+    let endpoint = world.endpoint().answering_in_turn([Answer::Status(500)]).adding("X-Team", "the endpoint's").create().await;
+    world.event("order.paid").header("x-team", "the event's").header("X-Batch", "7").publish().await;
+    world.settle_down().await;
+    world.crash().await;
+    world.pass(mins(1)).await;
+    let arrivals = world.arrivals_of(&endpoint);
+    assert_eq!(arrivals.len(), 2);
+    for arrival in arrivals {
+        let sent = |name: &str| arrival.request.headers.iter().filter(|(known, _)| known == name).count();
+        assert_eq!((sent("x-team"), sent("x-batch")), (1, 1));
+        assert_eq!(header(&arrival.request.headers, "x-team"), Some("the endpoint's"));
+        assert_eq!(header(&arrival.request.headers, "x-batch"), Some("7"));
     }
 }

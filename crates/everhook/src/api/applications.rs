@@ -31,6 +31,8 @@ pub struct ApplicationOut {
     name: String,
     /// `default` is meant where a request names none; `operational` carries Everhook's own events; yours are `custom`.
     kind: &'static str,
+    /// Whether only event types that the organization defined can be published to it.
+    strict_event_types: bool,
     #[schema(format = DateTime)]
     created_at: String,
 }
@@ -46,6 +48,7 @@ impl From<Application> for ApplicationOut {
                 ApplicationKind::Operational => "operational",
                 ApplicationKind::Custom => "custom",
             },
+            strict_event_types: application.strict_event_types,
             created_at: application.created_at.to_string(),
         }
     }
@@ -63,11 +66,15 @@ pub struct ApplicationIn {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     uid: Field<String>,
+    /// Whether only event types that the organization defined can be published to it; others are then answered with 422.
+    #[serde(default)]
+    #[schema(value_type = Option<bool>)]
+    strict_event_types: Field<bool>,
 }
 
 impl From<ApplicationIn> for ApplicationChange {
     fn from(asked: ApplicationIn) -> Self {
-        Self { name: asked.name.0, uid: asked.uid.0 }
+        Self { name: asked.name.0, uid: asked.uid.0, strict_event_types: asked.strict_event_types.0 }
     }
 }
 

@@ -30,6 +30,7 @@ const DOCUMENT_PATH: &str = "/openapi.json";
         (name = "deliveries", description = "One event for one endpoint, with its attempts"),
         (name = "dead letters", description = "What gave up: look, retry, discard"),
         (name = "retry schedules", description = "When failed deliveries are tried again"),
+        (name = "event types", description = "What data of a type must be, and which types are out of use"),
         (name = "applications", description = "Integrations inside an organization"),
         (name = "api keys", description = "Who may do what"),
         (name = "organizations", description = "The tenants of this server"),

@@ -11,6 +11,7 @@ use axum::{
 use everhook_core::{
     flow::{publish::PublishError, recall::RecallError},
     manage::{Fault, Refusal, endpoints::TrialError},
+    policy::schema::Violation,
     ports::StoreError,
 };
 use http::{HeaderValue, StatusCode, header};
@@ -182,6 +183,12 @@ impl From<PublishError> for ApiError {
                 "the organization has published as many events as its limit `events_per_minute` allows: try again later",
                 retry_after,
             ),
+            PublishError::UnknownType(_) => Self::invalid(vec![Fault::new("type", "is not defined, and the application is strict")]),
+            PublishError::ArchivedType(_) => Self::invalid(vec![Fault::new("type", "is archived: publish another, or bring it back")]),
+            PublishError::Misfit(violations) => {
+                let fault = |violation: Violation| Fault::new(format!("data{}", violation.path), violation.reason);
+                Self::invalid(violations.into_iter().map(fault).collect())
+            }
             PublishError::Store(error) => error.into(),
         }
     }

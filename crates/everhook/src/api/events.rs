@@ -1,6 +1,6 @@
 //! Events, looked back at: lists, one with its data, and its deliveries.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{extract::State, response::Response};
 use everhook_core::{
@@ -19,7 +19,7 @@ use super::{
     deliveries::{self, DeliveryOut},
     error::{ApiError, ReadProblems},
     page::{List, PageWish},
-    wire::{Identified, NoParams, Params, json, read, read_time},
+    wire::{Identified, NoParams, Params, json, read, read_time, shown_headers},
 };
 
 /// An event.
@@ -35,6 +35,12 @@ pub struct EventOut {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     data: Option<Box<RawValue>>,
+    /// What the publisher said about it; lists leave it out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    labels: Option<BTreeMap<String, String>>,
+    /// Added to every request about it; lists leave it out. Values are shown to keys that may manage, and as `***` to others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headers: Option<BTreeMap<String, String>>,
     priority: &'static str,
     #[schema(format = DateTime)]
     timestamp: String,
@@ -54,6 +60,8 @@ impl From<EventSummary> for EventOut {
             application_id: event.application.to_string(),
             event_type: event.event_type.as_str().to_owned(),
             data: None,
+            labels: None,
+            headers: None,
             priority: event.priority.as_str(),
             timestamp: event.timestamp.to_string(),
             idempotency_key: event.idempotency_key,
@@ -127,7 +135,9 @@ pub async fn get(
         tracing::error!(error = &error as &dyn std::error::Error, event.id = %id, "the data of an event is not JSON");
         ApiError::internal()
     })?;
-    Ok(json(StatusCode::OK, &EventOut { data: Some(data), ..EventOut::from(summary) }))
+    let headers = shown_headers(event.headers, caller.scopes).into_iter().collect();
+    let out = EventOut { data: Some(data), labels: Some(event.labels), headers: Some(headers), ..EventOut::from(summary) };
+    Ok(json(StatusCode::OK, &out))
 }
 
 /// The deliveries of one event, newest first.

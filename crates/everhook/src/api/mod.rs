@@ -12,6 +12,7 @@ mod deliveries;
 mod docs;
 mod endpoints;
 mod error;
+mod event_types;
 mod events;
 mod organizations;
 mod page;
@@ -32,7 +33,7 @@ use everhook_core::{
     flow::Line,
     ids::{ApplicationId, EndpointId, OrganizationId, Ref},
     manage,
-    model::ApplicationKind,
+    model::{ApplicationKind, Scope},
     policy::target::TargetRules,
     ports::StoreError,
 };
@@ -40,7 +41,10 @@ use http::{Method, StatusCode, Uri};
 use rustc_hash::FxHashMap;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use self::{access::KeyCache, error::ApiError};
+use self::{
+    access::{Caller, KeyCache},
+    error::ApiError,
+};
 
 /// How many organizations' default applications are remembered. Past it all are dropped and read again.
 const DEFAULT_APPLICATIONS_MAX: usize = 10_000;
@@ -130,6 +134,13 @@ impl Api {
         found.map(|application| Some(application.id)).ok_or_else(|| ApiError::not_found("application"))
     }
 
+    /// The organization that a path names: the caller's own, or any for an admin. Another's is not found.
+    async fn organization_of(&self, caller: &Caller, of: &Ref<OrganizationId>) -> Result<OrganizationId, ApiError> {
+        let found = self.line.ports.directory.organization(of).await?;
+        let mine = |id: &OrganizationId| *id == caller.organization || caller.scopes.allow(Scope::Admin);
+        found.map(|organization| organization.id).filter(mine).ok_or_else(|| ApiError::not_found("organization"))
+    }
+
     /// The endpoint whose history is asked for; a deleted one too, by its id.
     async fn find_endpoint(&self, organization: OrganizationId, of: &Ref<EndpointId>) -> Result<EndpointId, ApiError> {
         let found = self.line.ports.directory.endpoint(organization, of).await?;
@@ -159,8 +170,12 @@ fn documented() -> OpenApiRouter<Arc<Api>> {
         .nest("/v1/endpoints", endpoints::routes())
         .nest("/v1/webhooks", docs::under_another_name(endpoints::routes(), "webhook"))
         .nest("/v1/subscriptions", docs::under_another_name(endpoints::routes(), "subscription"))
-        .routes(routes!(schedules::list))
-        .routes(routes!(schedules::get))
+        .routes(routes!(schedules::create, schedules::list))
+        .routes(routes!(schedules::get, schedules::change, schedules::delete))
+        .routes(routes!(schedules::assign))
+        .routes(routes!(schedules::create_in_organization, schedules::list_of_organization))
+        .routes(routes!(event_types::create, event_types::list))
+        .routes(routes!(event_types::get, event_types::change, event_types::delete))
         .routes(routes!(applications::create, applications::list))
         .routes(routes!(applications::get, applications::change))
         .routes(routes!(api_keys::create, api_keys::list))

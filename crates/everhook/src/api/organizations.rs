@@ -1,6 +1,6 @@
 //! Organizations: for admins.
 
-use std::{num::NonZeroU32, sync::Arc};
+use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
 use everhook_core::{
@@ -34,7 +34,7 @@ pub struct OrganizationOut {
     created_at: String,
 }
 
-/// What an organization may use, over all its applications. One that is null does not hold.
+/// How much an organization may have and do, over all its applications; null is no limit.
 #[derive(Serialize, ToSchema)]
 pub struct LimitsOut {
     deliveries_per_minute: Option<u32>,
@@ -47,14 +47,13 @@ pub struct LimitsOut {
 
 impl From<OrganizationLimits> for LimitsOut {
     fn from(limits: OrganizationLimits) -> Self {
-        let number = |limit: Option<NonZeroU32>| limit.map(NonZeroU32::get);
         Self {
-            deliveries_per_minute: number(limits.deliveries_per_minute),
-            events_per_minute: number(limits.events_per_minute),
-            concurrency: number(limits.concurrency),
-            endpoints: number(limits.endpoints),
-            applications: number(limits.applications),
-            manual_retries_per_minute: number(limits.manual_retries_per_minute),
+            deliveries_per_minute: limits.deliveries_per_minute,
+            events_per_minute: limits.events_per_minute,
+            concurrency: limits.concurrency,
+            endpoints: limits.endpoints,
+            applications: limits.applications,
+            manual_retries_per_minute: limits.manual_retries_per_minute,
         }
     }
 }
@@ -83,37 +82,37 @@ pub struct OrganizationIn {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     uid: Field<String>,
-    /// What it may use. Only the members that are sent change; null ends a limit.
+    /// How much it may have and do; null lifts all limits.
     #[serde(default)]
-    #[schema(value_type = LimitsIn, required = false)]
-    limits: Option<Object<LimitsIn>>,
+    #[schema(value_type = Option<LimitsIn>)]
+    limits: Field<Object<LimitsIn>>,
 }
 
-/// What an organization may use, over all its applications: each 1 to 1,000,000,000, or null for no limit.
-#[derive(Default, Deserialize, ToSchema)]
+/// Limits to change; null lifts one.
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitsIn {
-    /// Requests to endpoints that may start a minute; what is over it waits.
+    /// Requests begun in a minute, 1 to 10,000,000; past it deliveries wait.
     #[serde(default)]
     #[schema(value_type = Option<u32>)]
     deliveries_per_minute: Field<i64>,
-    /// Events that may be published a minute; what is over it is answered 429.
+    /// Events published in a minute, 1 to 10,000,000.
     #[serde(default)]
     #[schema(value_type = Option<u32>)]
     events_per_minute: Field<i64>,
-    /// Requests to endpoints that may be under way at once.
+    /// Requests under way at once, 1 to 1,000,000.
     #[serde(default)]
     #[schema(value_type = Option<u32>)]
     concurrency: Field<i64>,
-    /// Endpoints that it may have.
+    /// Endpoints, 0 to 1,000,000.
     #[serde(default)]
     #[schema(value_type = Option<u32>)]
     endpoints: Field<i64>,
-    /// Applications that it may have, beside `default` and `operational`.
+    /// Applications beside the built-in ones, 0 to 1,000,000.
     #[serde(default)]
     #[schema(value_type = Option<u32>)]
     applications: Field<i64>,
-    /// Deliveries that may be retried by hand a minute: 60 if nothing is set.
+    /// Retries by hand in a minute, 1 to 10,000,000.
     #[serde(default)]
     #[schema(value_type = Option<u32>)]
     manual_retries_per_minute: Field<i64>,
@@ -121,23 +120,20 @@ pub struct LimitsIn {
 
 impl From<LimitsIn> for LimitsChange {
     fn from(asked: LimitsIn) -> Self {
-        // A negative number is refused as zero is.
-        let number = |n: Field<i64>| n.map(|n| u64::try_from(n).unwrap_or(0));
         Self {
-            deliveries_per_minute: number(asked.deliveries_per_minute),
-            events_per_minute: number(asked.events_per_minute),
-            concurrency: number(asked.concurrency),
-            endpoints: number(asked.endpoints),
-            applications: number(asked.applications),
-            manual_retries_per_minute: number(asked.manual_retries_per_minute),
+            deliveries_per_minute: asked.deliveries_per_minute.0,
+            events_per_minute: asked.events_per_minute.0,
+            concurrency: asked.concurrency.0,
+            endpoints: asked.endpoints.0,
+            applications: asked.applications.0,
+            manual_retries_per_minute: asked.manual_retries_per_minute.0,
         }
     }
 }
 
 impl From<OrganizationIn> for OrganizationChange {
     fn from(asked: OrganizationIn) -> Self {
-        let limits = asked.limits.map(|Object(limits)| limits.into()).unwrap_or_default();
-        Self { name: asked.name.0, uid: asked.uid.0, limits }
+        Self { name: asked.name.0, uid: asked.uid.0, limits: asked.limits.map(|Object(limits)| limits.into()) }
     }
 }
 

@@ -9,11 +9,13 @@ use axum::{
 use everhook_core::{
     ids::Ref,
     manage::{Change, Fault},
+    model::{Scope, Scopes},
+    policy::labels::Labels,
     time::Timestamp,
 };
 use http::{HeaderValue, StatusCode, header, request::Parts};
 use serde::{
-    Deserialize, Deserializer, Serialize,
+    Deserialize, Deserializer, Serialize, Serializer,
     de::{DeserializeOwned, MapAccess, Visitor, value::MapAccessDeserializer},
 };
 
@@ -144,6 +146,63 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
     fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<T, M::Error> {
         T::deserialize(MapAccessDeserializer::new(map))
     }
+}
+
+/// An object of texts, in the order in which they were written.
+pub struct Texts(pub Vec<(String, String)>);
+
+impl Texts {
+    /// As labels. A repeated name is a repeated field.
+    pub fn into_labels(self) -> Result<Labels, ApiError> {
+        let mut labels = Labels::new();
+        for (key, value) in self.0 {
+            if labels.contains_key(&key) {
+                return Err(ApiError::bad_request(format!("the label `{}` is given twice", key.escape_debug())));
+            }
+            labels.insert(key, value);
+        }
+        Ok(labels)
+    }
+}
+
+impl<'de> Deserialize<'de> for Texts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(TextsVisitor)
+    }
+}
+
+struct TextsVisitor;
+
+impl<'de> Visitor<'de> for TextsVisitor {
+    type Value = Texts;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of names and texts")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Texts, M::Error> {
+        let mut texts = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            texts.push(entry);
+        }
+        Ok(Texts(texts))
+    }
+}
+
+/// Stands for a value that the caller may not see.
+const HIDDEN: &str = "***";
+
+/// Headers for a caller with these scopes: their values may be credentials, and are for keys that may manage.
+pub fn shown_headers(headers: Vec<(String, String)>, scopes: Scopes) -> Vec<(String, String)> {
+    if scopes.allow(Scope::Manage) {
+        return headers;
+    }
+    headers.into_iter().map(|(name, _)| (name, HIDDEN.to_owned())).collect()
+}
+
+/// Writes pairs of texts as an object.
+pub fn as_object<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(pairs.iter().map(|(name, value)| (name, value)))
 }
 
 #[cfg(test)]

@@ -10,16 +10,17 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{
     super::{
         fault::Outcome,
-        limits_json,
         page::{Between, List, rows_wanted},
         rows::{Columns, Key},
         spelling::{kind_name, read_kind},
         transaction::Tx,
     },
-    endpoints,
+    endpoints, event_types, limits_json,
+    organizations::is_at_limit,
 };
 
 const INSERT: &str = include_str!("../queries/insert_application.sql");
+const COUNT: &str = include_str!("../queries/count_applications.sql");
 const BY_ID: &str = include_str!("../queries/application_by_id.sql");
 const BY_UID: &str = include_str!("../queries/application_by_uid.sql");
 const BY_NAME: &str = include_str!("../queries/application_by_name.sql");
@@ -39,6 +40,7 @@ pub(super) fn create(tx: &Tx<'_>, application: &Application) -> Outcome<Created>
     match taken(tx, application)? {
         Some(Taken::Uid) => Ok(Created::UidTaken),
         Some(Taken::Name) => Ok(Created::NameTaken),
+        None if is_at_limit(tx, application.organization, COUNT, |limits| limits.applications)? => Ok(Created::TooMany),
         None => insert(tx, application).map(|()| Created::Created),
     }
 }
@@ -50,7 +52,8 @@ pub(super) fn insert(tx: &Tx<'_>, application: &Application) -> Outcome<()> {
         application.uid.as_ref().map(Uid::as_str),
         application.name,
         kind_name(application.kind),
-        application.created_at.as_micros()
+        application.created_at.as_micros(),
+        application.strict_event_types
     ])?;
     Ok(())
 }
@@ -85,7 +88,8 @@ pub(super) fn update(tx: &mut Tx<'_>, application: &Application) -> Outcome<Upda
         application.organization.key(),
         application.id.key(),
         application.uid.as_ref().map(Uid::as_str),
-        application.name
+        application.name,
+        application.strict_event_types
     ])?;
     if changed == 0 {
         return Ok(Updated::Changed);
@@ -99,11 +103,14 @@ pub(super) fn read_row(connection: &Connection, id: ApplicationId) -> Outcome<Op
     let snapshot = connection.unchecked_transaction()?;
     let mut statement = snapshot.prepare_cached(WITH_VERSION)?;
     let found = statement
-        .query_row([id.key()], |row| Ok((of_row(row)?, row.get("config_version")?, row.spelled("limits", limits_json::read)?)))
+        .query_row([id.key()], |row| {
+            Ok((of_row(row)?, row.get("config_version")?, row.spelled("limits", |json: String| limits_json::read(&json))?))
+        })
         .optional()?;
     let Some((application, config_version, limits)) = found else { return Ok(None) };
     let endpoints = endpoints::of_application(&snapshot, id)?;
-    Ok(Some(ApplicationRow { application, config_version, limits, endpoints }))
+    let event_types = event_types::marks(&snapshot, application.organization)?;
+    Ok(Some(ApplicationRow { application, config_version, limits, endpoints, event_types }))
 }
 
 /// Asked inside the write, so that the answer still holds at its end.
@@ -127,6 +134,7 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<Application> {
         uid: row.uid_opt("uid")?,
         name: row.get("name")?,
         kind: row.spelled("kind", read_kind)?,
+        strict_event_types: row.get("strict_event_types")?,
         created_at: row.instant("created_at")?,
     })
 }

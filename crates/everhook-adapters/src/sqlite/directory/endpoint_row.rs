@@ -1,9 +1,9 @@
 //! An endpoint, as its columns hold it.
 
-use std::num::NonZeroU32;
+use std::{collections::BTreeMap, num::NonZeroU32};
 
 use everhook_core::{
-    ids::{ScheduleVersion, Uid},
+    ids::{ScheduleId, ScheduleVersion, Uid},
     model::{
         DisabledReason, Endpoint, EndpointState, EventTypePattern, Ordering, OrderingMode, PayloadStyle, RateLimit, SealedSecret,
         SealedSecrets, SignatureStyle, Target,
@@ -20,7 +20,7 @@ use super::super::{
 };
 
 /// How many columns an endpoint has; the statements that insert and update one number them alike.
-pub(super) const COLUMNS: usize = 31;
+pub(super) const COLUMNS: usize = 35;
 
 /// Binds an endpoint's columns, in the order of `insert_endpoint.sql`.
 pub(super) fn bind(statement: &mut Statement<'_>, endpoint: &Endpoint) -> Outcome<()> {
@@ -58,6 +58,10 @@ pub(super) fn bind(statement: &mut Statement<'_>, endpoint: &Endpoint) -> Outcom
         &breaker_json::write(&endpoint.breaker),
         &endpoint.paused_at.map(Timestamp::as_micros),
         &endpoint.drain.map(|limit| limit.requests.get()),
+        &endpoint.follows.as_ref().map(ScheduleId::key),
+        &write_labels(&endpoint.labels),
+        &endpoint.filter,
+        &endpoint.verify_url,
     ];
     for (number, column) in (1..).zip(columns) {
         statement.raw_bind_parameter(number, column)?;
@@ -75,13 +79,17 @@ pub(super) fn of_row(row: &Row<'_>) -> rusqlite::Result<Endpoint> {
         name: row.get("name")?,
         description: row.get("description")?,
         target: row.spelled("url", read_target)?,
+        verify_url: row.get("verify_url")?,
         event_types: row.spelled("event_types", read_event_types)?,
+        labels: row.spelled("labels", |json: String| serde_json::from_str(&json).ok())?,
+        filter: row.get("filter")?,
         secrets: read_secrets(row)?,
         signature_style: row.spelled("signature_style", |name: String| SignatureStyle::parse(&name))?,
         payload_style: row.spelled("payload_style", |name: String| PayloadStyle::parse(&name))?,
         headers: row.spelled("headers", |json: String| serde_json::from_str(&json).ok())?,
         metadata: row.get("metadata")?,
         retry_schedule: ScheduleVersion(row.get("retry_schedule")?),
+        follows: row.id_opt("retry_schedule_id")?,
         timeout: row.duration_opt("timeout")?,
         timeout_growth_factor: row.get("timeout_growth_factor")?,
         max_concurrency: row.get("max_concurrency")?,
@@ -157,6 +165,10 @@ fn write_event_types(patterns: &[EventTypePattern]) -> String {
 fn read_event_types(json: String) -> Option<Vec<EventTypePattern>> {
     let patterns: Vec<String> = serde_json::from_str(&json).ok()?;
     patterns.iter().map(|pattern| EventTypePattern::parse(pattern)).collect()
+}
+
+fn write_labels(labels: &BTreeMap<String, String>) -> String {
+    serde_json::to_string(labels).expect("an object of strings is JSON")
 }
 
 fn write_headers(headers: &[(String, String)]) -> String {

@@ -1,9 +1,9 @@
 //! Endpoints. How one is spelled in columns is in `endpoint_row`.
 
 use everhook_core::{
-    ids::{ApplicationId, EndpointId, OrganizationId, Ref},
+    ids::{ApplicationId, EndpointId, OrganizationId, Ref, ScheduleId},
     model::{Endpoint, EndpointState, EventType, Page, PageRequest},
-    ports::{Created, EndpointFilter, EndpointUpdated},
+    ports::{Created, EndpointFilter, EndpointUpdated, ScheduleRef},
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, params};
@@ -17,11 +17,14 @@ use super::{
         transaction::Tx,
     },
     endpoint_row::{self, of_row},
+    organizations::is_at_limit,
+    retry_schedules,
 };
 
 const INSERT: &str = include_str!("../queries/insert_endpoint.sql");
 const UPDATE: &str = include_str!("../queries/update_endpoint.sql");
 const END_DRAIN: &str = include_str!("../queries/end_drain.sql");
+const COUNT: &str = include_str!("../queries/count_endpoints.sql");
 const BY_ID: &str = include_str!("../queries/endpoint_by_id.sql");
 const BY_UID: &str = include_str!("../queries/endpoint_by_uid.sql");
 const OF_APPLICATION: &str = include_str!("../queries/endpoints_of_application.sql");
@@ -30,6 +33,12 @@ const LIST: List = List { older: include_str!("../queries/endpoints_older.sql"),
 pub(super) fn create(tx: &mut Tx<'_>, endpoint: &Endpoint) -> Outcome<Created> {
     if uid_is_taken(tx, endpoint)? {
         return Ok(Created::UidTaken);
+    }
+    if schedule_is_missing(tx, endpoint)? {
+        return Ok(Created::NoSuchSchedule);
+    }
+    if is_at_limit(tx, endpoint.organization, COUNT, |limits| limits.endpoints)? {
+        return Ok(Created::TooMany);
     }
     let mut insert = tx.prepare(INSERT)?;
     endpoint_row::bind(&mut insert, endpoint)?;
@@ -60,7 +69,10 @@ pub(super) fn list(
         rows_wanted(page),
         filter.application.as_ref().map(ApplicationId::key),
         filter.enabled,
-        filter.event_type.as_ref().map(EventType::as_str)
+        filter.event_type.as_ref().map(EventType::as_str),
+        filter.follows.as_ref().map(ScheduleId::key),
+        filter.label.as_ref().map(|(key, _)| key),
+        filter.label.as_ref().and_then(|(_, value)| value.as_ref())
     ];
     let rows = LIST.read(connection, page, parameters, of_row)?;
     Ok(Page::from_read(rows, page, |endpoint| *endpoint.id.as_uuid()))
@@ -77,6 +89,9 @@ pub(super) fn update(tx: &mut Tx<'_>, endpoint: &Endpoint, read_at: Timestamp) -
     }
     if !ordering::change_mode(tx, endpoint)? {
         return Ok(EndpointUpdated::OrderSettles);
+    }
+    if schedule_is_missing(tx, endpoint)? {
+        return Ok(EndpointUpdated::NoSuchSchedule);
     }
     let mut update = tx.prepare(UPDATE)?;
     endpoint_row::bind(&mut update, endpoint)?;
@@ -103,4 +118,12 @@ fn uid_is_taken(tx: &Tx<'_>, endpoint: &Endpoint) -> Outcome<bool> {
     };
     let holder = find(tx.connection(), endpoint.organization, &Ref::Uid(uid.clone()))?;
     Ok(holder.is_some_and(|holder| holder.id != endpoint.id))
+}
+
+/// Asked inside the write, so that no endpoint follows a schedule that was deleted meanwhile. A deleted endpoint follows none.
+fn schedule_is_missing(tx: &Tx<'_>, endpoint: &Endpoint) -> Outcome<bool> {
+    let (Some(id), EndpointState::Enabled | EndpointState::Disabled { .. }) = (endpoint.follows, endpoint.state) else {
+        return Ok(false);
+    };
+    Ok(retry_schedules::find(tx.connection(), endpoint.organization, &ScheduleRef::Id(id))?.is_none())
 }

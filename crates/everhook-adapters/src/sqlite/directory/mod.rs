@@ -4,14 +4,23 @@ mod api_keys;
 mod applications;
 mod endpoint_row;
 mod endpoints;
+mod event_types;
+mod limits_json;
 mod organizations;
+mod retry_schedules;
 mod schedules;
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::{ApiKeyId, ApplicationId, EndpointId, OrganizationId, Ref, ScheduleVersion},
-    model::{ApiKey, ApiKeyHash, Application, ApplicationKind, Endpoint, Organization, Page, PageRequest, RetrySchedule},
-    ports::{ApplicationRow, Created, Directory, EndpointFilter, EndpointUpdated, NewOrganization, StoreError, Updated},
+    ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, ScheduleId, ScheduleVersion},
+    model::{
+        ApiKey, ApiKeyHash, Application, ApplicationKind, Endpoint, EventTypeDefinition, Organization, OrganizationSchedule, Page,
+        PageRequest, RetrySchedule,
+    },
+    ports::{
+        ApplicationRow, Created, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved, NewOrganization, ScheduleDeleted,
+        ScheduleRef, StoreError, Updated,
+    },
     time::Timestamp,
 };
 
@@ -98,6 +107,57 @@ impl Directory for SqliteStore {
 
     async fn schedule(&self, version: ScheduleVersion) -> Result<Option<RetrySchedule>, StoreError> {
         self.read(move |connection| schedules::find(connection, version)).await
+    }
+
+    async fn create_retry_schedule(&self, schedule: OrganizationSchedule, count_max: u32) -> Result<Created, StoreError> {
+        self.write(1, move |tx| retry_schedules::create(tx, &schedule, count_max)).await
+    }
+
+    async fn retry_schedule(&self, organization: OrganizationId, of: &ScheduleRef) -> Result<Option<OrganizationSchedule>, StoreError> {
+        let of = of.clone();
+        self.read(move |connection| retry_schedules::find(connection, organization, &of)).await
+    }
+
+    async fn retry_schedules(&self, organization: OrganizationId) -> Result<Vec<OrganizationSchedule>, StoreError> {
+        self.read(move |connection| retry_schedules::list(connection, organization)).await
+    }
+
+    async fn update_retry_schedule(&self, schedule: OrganizationSchedule, read_at: Timestamp) -> Result<Updated, StoreError> {
+        self.write(2, move |tx| retry_schedules::update(tx, &schedule, read_at)).await
+    }
+
+    async fn delete_retry_schedule(&self, organization: OrganizationId, id: ScheduleId) -> Result<ScheduleDeleted, StoreError> {
+        self.write(1, move |tx| retry_schedules::delete(tx, organization, id)).await
+    }
+
+    async fn move_endpoints(&self, request: MoveEndpoints) -> Result<Moved, StoreError> {
+        self.write(request.limit as usize, move |tx| retry_schedules::move_endpoints(tx, &request)).await
+    }
+
+    async fn create_event_type(&self, definition: EventTypeDefinition, count_max: u32) -> Result<Created, StoreError> {
+        self.write(2, move |tx| event_types::create(tx, &definition, count_max)).await
+    }
+
+    async fn event_type(&self, organization: OrganizationId, of: &Ref<EventTypeId>) -> Result<Option<EventTypeDefinition>, StoreError> {
+        let of = of.clone();
+        self.read(move |connection| event_types::find(connection, organization, &of)).await
+    }
+
+    async fn event_types(
+        &self,
+        organization: OrganizationId,
+        archived: Option<bool>,
+        page: PageRequest,
+    ) -> Result<Page<EventTypeDefinition>, StoreError> {
+        self.read(move |connection| event_types::list(connection, organization, archived, page)).await
+    }
+
+    async fn update_event_type(&self, definition: EventTypeDefinition, read_at: Timestamp) -> Result<Updated, StoreError> {
+        self.write(2, move |tx| event_types::update(tx, &definition, read_at)).await
+    }
+
+    async fn delete_event_type(&self, organization: OrganizationId, id: EventTypeId) -> Result<bool, StoreError> {
+        self.write(2, move |tx| event_types::delete(tx, organization, id)).await
     }
 
     async fn create_api_key(&self, key: ApiKey, hash: ApiKeyHash) -> Result<Created, StoreError> {

@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{ApplicationId, OrganizationId, Ref, Uid},
-    model::{Organization, Page, PageRequest},
+    model::{Organization, OrganizationLimits, Page, PageRequest},
     ports::{Created, NewOrganization, Updated},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -10,12 +10,11 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{
     super::{
         fault::Outcome,
-        limits_json,
         page::{Between, List, rows_wanted},
         rows::{Columns, Key},
         transaction::Tx,
     },
-    applications,
+    applications, limits_json,
 };
 
 const INSERT: &str = include_str!("../queries/insert_organization.sql");
@@ -36,7 +35,7 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewOrganization) -> Outcome<Created> {
         organization.uid.as_ref().map(Uid::as_str),
         organization.name,
         organization.created_at.as_micros(),
-        limits_json::write(&organization.limits)
+        limits_json::write(organization.limits)
     ])?;
     applications::insert(tx, &new.default)?;
     applications::insert(tx, &new.operational)?;
@@ -62,8 +61,12 @@ pub(super) fn update(tx: &mut Tx<'_>, organization: &Organization) -> Outcome<Up
     if uid_is_taken(tx, organization)? {
         return Ok(Updated::UidTaken);
     }
-    let limits = limits_json::write(&organization.limits);
-    let parameters = params![organization.id.key(), organization.uid.as_ref().map(Uid::as_str), organization.name, limits];
+    let parameters = params![
+        organization.id.key(),
+        organization.uid.as_ref().map(Uid::as_str),
+        organization.name,
+        limits_json::write(organization.limits)
+    ];
     if tx.prepare(UPDATE)?.execute(parameters)? == 0 {
         return Ok(Updated::Changed);
     }
@@ -71,6 +74,19 @@ pub(super) fn update(tx: &mut Tx<'_>, organization: &Organization) -> Outcome<Up
         tx.prepare(APPLICATIONS)?.query_map([organization.id.key()], |row| row.id("id"))?.collect::<Result<_, _>>()?;
     applications.into_iter().try_for_each(|application| tx.bump_config(application))?;
     Ok(Updated::Updated)
+}
+
+/// Whether an organization has as many of something as its limits allow. Asked inside the write, so that the answer still holds at its end.
+pub(super) fn is_at_limit(
+    tx: &Tx<'_>,
+    organization: OrganizationId,
+    count: &'static str,
+    limit: impl Fn(OrganizationLimits) -> Option<u32>,
+) -> Outcome<bool> {
+    let found = find(tx.connection(), &Ref::Id(organization))?;
+    let Some(limit) = found.and_then(|organization| limit(organization.limits)) else { return Ok(false) };
+    let count: u32 = tx.prepare(count)?.query_row([organization.key()], |row| row.get(0))?;
+    Ok(count >= limit)
 }
 
 /// Whether another organization has this one's uid. Asked inside the write, so that the answer still holds at its end.
@@ -85,7 +101,7 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<Organization> {
         id: row.id("id")?,
         uid: row.uid_opt("uid")?,
         name: row.get("name")?,
-        limits: row.spelled("limits", limits_json::read)?,
+        limits: row.spelled("limits", |json: String| limits_json::read(&json))?,
         created_at: row.instant("created_at")?,
     })
 }

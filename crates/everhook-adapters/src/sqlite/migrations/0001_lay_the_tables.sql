@@ -17,9 +17,7 @@ CREATE TABLE organizations (
     id BLOB PRIMARY KEY CHECK (length(id) = 16),
     uid TEXT UNIQUE,
     name TEXT NOT NULL,
-    created_at INTEGER NOT NULL,
-    -- JSON: the limits that hold.
-    limits TEXT NOT NULL
+    created_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE applications (

@@ -1,5 +1,5 @@
 -- Which application has this id, and where does its configuration stand, and what may its organization use?
 -- Index: the primary keys. Lock: none, a snapshot.
-SELECT a.id, a.organization_id, a.uid, a.name, a.kind, a.created_at, a.config_version, o.limits
+SELECT a.id, a.organization_id, a.uid, a.name, a.kind, a.created_at, a.strict_event_types, a.config_version, o.limits
 FROM applications a JOIN organizations o ON o.id = a.organization_id
 WHERE a.id = ?1;

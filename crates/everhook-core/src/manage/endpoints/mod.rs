@@ -10,6 +10,7 @@ mod pause;
 mod secret;
 mod settings;
 mod trial;
+mod verification;
 
 use url::Url;
 
@@ -22,15 +23,18 @@ pub use settings::EndpointChange;
 pub use trial::{TEST_EVENT_TYPE, TrialError, test};
 
 use self::settings::Checked;
-use super::{Change, Fault, Noun, Refusal, applications, refuse_faults};
+use super::{
+    Change, Fault, Noun, Refusal, applications, refuse_faults,
+    schedules::{self, Chosen},
+};
 use crate::{
     flow::Line,
     ids::{ApplicationId, EndpointId, OrganizationId, Ref, ScheduleVersion, Uid},
     model::{
-        ApplicationKind, BreakerConfig, DisabledReason, Endpoint, EndpointState, Ordering, PayloadStyle, RetrySchedule, SealedSecrets,
-        Secret, SignatureStyle, Target,
+        ApplicationKind, BreakerConfig, DisabledReason, Endpoint, EndpointState, Ordering, PayloadStyle, SealedSecrets, Secret,
+        SignatureStyle, Target,
     },
-    policy::{presets, target::TargetRules},
+    policy::{labels::Labels, target::TargetRules},
     ports::{Created, EndpointUpdated, StoreError},
     signing,
     time::Timestamp,
@@ -74,23 +78,35 @@ pub async fn create(
     let checked = Checked::read(new.settings, BreakerConfig::window(), rules, &mut faults);
     let key = secret::choose(line, new.secret.as_ref(), new.signature_key.as_deref(), &mut faults);
     let application = find_application(line, organization, new.application, &mut faults).await?;
-    let (Some(key), Some(application), true) = (key, application, faults.is_empty()) else { return Err(Refusal::Invalid(faults)) };
+    let schedule = schedules::choose(line, organization, checked.retry.wish(), &mut faults).await?;
+    let (Some(key), Some(application), Some(schedule), true) = (key, application, schedule, faults.is_empty()) else {
+        return Err(Refusal::Invalid(faults));
+    };
 
     let now = line.ports.clock.now();
     let id = EndpointId::from_uuid(line.ports.entropy.uuid(now));
     let secrets = SealedSecrets { current: line.ports.vault.seal(id.as_uuid(), key.text().expose().as_bytes()), previous: None };
     let mut endpoint = blank(id, organization, application, secrets, now);
-    endpoint.retry_schedule = find_schedule(line, checked.retry.clone()).await?;
+    schedule.apply(&mut endpoint);
     checked.apply(&mut endpoint, now)?;
     if !signing::style_fits(endpoint.signature_style, &key) {
         return Err(Refusal::Invalid(vec![style_misfit()]));
     }
-    match line.ports.directory.create_endpoint(endpoint.clone()).await? {
-        Created::Created => {}
-        Created::UidTaken | Created::NameTaken => return Err(uid_taken(&endpoint)),
+    if endpoint.verify_url {
+        verification::verify(line, &endpoint).await?;
     }
+    store(line, &endpoint).await?;
     tell(line, &endpoint);
     Ok((endpoint, key.text().clone()))
+}
+
+async fn store(line: &Line, endpoint: &Endpoint) -> Result<(), Refusal> {
+    match line.ports.directory.create_endpoint(endpoint.clone()).await? {
+        Created::Created => Ok(()),
+        Created::UidTaken | Created::NameTaken => Err(uid_taken(endpoint)),
+        Created::NoSuchSchedule => Err(schedules::gone("retry_schedule")),
+        Created::TooMany => Err(Refusal::Conflict("the organization has as many endpoints as its limits allow".to_owned())),
+    }
 }
 
 /// Changes the fields that are given of an endpoint that was [found](find), and leaves the others.
@@ -100,24 +116,44 @@ pub async fn create(
 pub async fn change(line: &Line, rules: &TargetRules, found: Endpoint, asked: EndpointChange) -> Result<Endpoint, Refusal> {
     let mut faults = Vec::new();
     let checked = Checked::read(asked, found.breaker, rules, &mut faults);
+    let schedule = match &checked.retry {
+        Change::Keep => None,
+        retry => schedules::choose(line, found.organization, retry.wish(), &mut faults).await?,
+    };
     refuse_faults(faults)?;
+    let mut candidate = found.clone();
+    checked.clone().apply(&mut candidate, found.updated_at)?;
+    let verified = verification::is_needed(&found, &candidate);
+    if verified {
+        verification::verify(line, &candidate).await?;
+    }
     if checked.enables(&found) {
         // Before it is enabled: if that fails, nothing was sent meanwhile, and asking again does both again.
         breaker::begin_anew(line, &found).await?;
     }
-    let schedule = match checked.retry.clone() {
-        Change::Keep => None,
-        retry => Some(find_schedule(line, retry).await?),
-    };
     update(line, found, |endpoint, now| {
+        let before = endpoint.clone();
         checked.clone().apply(endpoint, now)?;
-        if let Some(version) = schedule {
-            endpoint.retry_schedule = version;
+        // Somebody else changed the URL or the wish while this one was asked: what it proved is not what would be stored.
+        if verification::is_needed(&before, endpoint) && !(verified && endpoint.target == candidate.target) {
+            return Err(Refusal::Conflict("the endpoint is being changed by others: try again".to_owned()));
+        }
+        if let Some(schedule) = schedule {
+            schedule.apply(endpoint);
         }
         let key = secret::open_current(line, endpoint)?;
         if signing::style_fits(endpoint.signature_style, &key) { Ok(()) } else { Err(Refusal::Invalid(vec![style_misfit()])) }
     })
     .await
+}
+
+/// Has an endpoint that was [found](find) follow another retry schedule.
+pub(super) async fn follow(line: &Line, found: Endpoint, schedule: Chosen) -> Result<Endpoint, Refusal> {
+    let followed = update(line, found, |endpoint, _| {
+        schedule.apply(endpoint);
+        Ok(())
+    });
+    followed.await
 }
 
 /// Deletes an endpoint: nothing more is sent to it, and what waits is cancelled. The row stays for history.
@@ -160,6 +196,7 @@ async fn update(
                 return Ok(endpoint);
             }
             EndpointUpdated::UidTaken => return Err(uid_taken(&endpoint)),
+            EndpointUpdated::NoSuchSchedule => return Err(schedules::gone("retry_schedule")),
             EndpointUpdated::OrderSettles => {
                 let why = "`ordering` was changed before, and deliveries made until then are still open: try again when they have ended";
                 return Err(Refusal::Conflict(why.to_owned()));
@@ -180,13 +217,17 @@ fn blank(id: EndpointId, organization: OrganizationId, application: ApplicationI
         name: None,
         description: None,
         target: Target { written: url.to_string(), url },
+        verify_url: false,
         event_types: Vec::new(),
+        labels: Labels::new(),
+        filter: None,
         secrets,
         signature_style: SignatureStyle::default(),
         payload_style: PayloadStyle::default(),
         headers: Vec::new(),
         metadata: None,
         retry_schedule: ScheduleVersion(0),
+        follows: None,
         timeout: None,
         timeout_growth_factor: 1.0,
         max_concurrency: CONCURRENCY_DEFAULT,
@@ -215,14 +256,6 @@ async fn find_application(
         faults.push(Fault::new("application_id", "names no application of this organization"));
     }
     Ok(found.map(|application| application.id))
-}
-
-async fn find_schedule(line: &Line, retry: Change<RetrySchedule>) -> Result<ScheduleVersion, StoreError> {
-    let schedule = match retry {
-        Change::Set(schedule) => schedule,
-        Change::Keep | Change::Clear => presets::standard(),
-    };
-    line.ports.directory.schedule_version(&schedule).await
 }
 
 fn tell(line: &Line, endpoint: &Endpoint) {

@@ -3,27 +3,25 @@
 use std::time::Duration;
 
 use super::{
-    super::{Change, Fault, Refusal, check_name, check_text, check_uid},
+    super::{Change, DESCRIPTION_CHARS_MAX, Fault, Refusal, check_name, check_text, check_uid, schedules::Wish},
     flow::{BreakerWish, RateWish, read_ordering},
 };
 use crate::{
     ids::Uid,
-    model::{
-        BreakerConfig, Endpoint, EndpointState, EventTypePattern, OrderingMode, PayloadStyle, RateLimit, RetrySchedule, SignatureStyle,
-        Target,
-    },
+    model::{BreakerConfig, Endpoint, EndpointState, EventTypePattern, OrderingMode, PayloadStyle, RateLimit, SignatureStyle, Target},
     policy::{
+        filter::Filter,
         headers::check_custom_headers,
+        labels::{self, Labels},
         presets::{self, RetryConfig},
         target::{self, TargetRules},
     },
+    ports::ScheduleRef,
     time::Timestamp,
 };
 
 /// How many patterns an endpoint may have: more is a `*` or a family in disguise.
 const EVENT_TYPES_MAX: usize = 200;
-/// The longest description, in characters.
-const DESCRIPTION_CHARS_MAX: usize = 4_096;
 /// The largest metadata, in bytes.
 const METADATA_BYTES_MAX: usize = 16 * 1024;
 /// How long one attempt may be allowed to take.
@@ -37,8 +35,14 @@ const CONCURRENCY_MAX: u64 = 1_000;
 pub struct EndpointChange {
     /// Where requests go.
     pub url: Change<String>,
+    /// Whether a new URL must return a challenge.
+    pub verify_url: Change<bool>,
     /// Patterns of the events it gets.
     pub event_types: Change<Vec<String>>,
+    /// The labels that an event must have.
+    pub labels: Change<Labels>,
+    /// What an event's data must say, as written.
+    pub filter: Change<String>,
     /// Shown to people.
     pub name: Change<String>,
     /// Stands for the id in paths.
@@ -51,6 +55,8 @@ pub struct EndpointChange {
     pub metadata: Change<String>,
     /// When failed deliveries are tried again: a schedule by name.
     pub retry_schedule: Change<String>,
+    /// The same, by id.
+    pub retry_schedule_id: Change<String>,
     /// The same, as the `backoff` preset with numbers of one's own.
     pub retry_config: Change<RetryConfig>,
     /// How long one attempt may take.
@@ -77,13 +83,16 @@ pub struct EndpointChange {
 #[derive(Clone, Debug)]
 pub(super) struct Checked {
     target: Change<Target>,
+    verify_url: Change<bool>,
     event_types: Change<Vec<EventTypePattern>>,
+    labels: Change<Labels>,
+    filter: Change<String>,
     name: Change<String>,
     uid: Change<Uid>,
     description: Change<String>,
     headers: Change<Vec<(String, String)>>,
     metadata: Change<String>,
-    pub(super) retry: Change<RetrySchedule>,
+    pub(super) retry: Change<Wish>,
     timeout: Change<Duration>,
     timeout_growth_factor: Change<f64>,
     max_concurrency: Change<u32>,
@@ -106,13 +115,16 @@ impl Checked {
         faults.extend(has_no_default.into_iter().filter(|(_, cleared)| *cleared).map(|(field, _)| Fault::new(field, "must not be null")));
         Self {
             target: asked.url.check("url", faults, |url| target::check(&url, rules).map_err(|fault| fault.to_string())),
+            verify_url: asked.verify_url,
             event_types: asked.event_types.check("event_types", faults, |patterns| read_patterns(&patterns)),
+            labels: asked.labels.check("labels", faults, |labels| labels::check(&labels).map(|()| labels)),
+            filter: asked.filter.check("filter", faults, |text| Filter::parse(&text).map(|_| text)),
             name: asked.name.check("name", faults, check_name),
             uid: asked.uid.check("uid", faults, check_uid),
             description: asked.description.check("description", faults, |text| check_text(text, DESCRIPTION_CHARS_MAX)),
             headers: asked.headers.check("headers", faults, read_headers),
             metadata: asked.metadata.check("metadata", faults, read_metadata),
-            retry: read_retry(asked.retry_schedule, asked.retry_config, faults),
+            retry: read_retry(asked.retry_schedule_id, asked.retry_schedule, asked.retry_config, faults),
             timeout: asked.timeout.check("timeout_ms", faults, read_timeout),
             timeout_growth_factor: asked.timeout_growth_factor.check("timeout_growth_factor", faults, read_growth),
             max_concurrency: asked.max_concurrency.check("max_concurrency", faults, read_concurrency),
@@ -140,6 +152,9 @@ impl Checked {
         if let Change::Set(patterns) = self.event_types {
             endpoint.event_types = patterns;
         }
+        self.verify_url.apply(&mut endpoint.verify_url, false);
+        self.labels.apply(&mut endpoint.labels, Labels::new());
+        self.filter.apply_to_option(&mut endpoint.filter);
         self.name.apply_to_option(&mut endpoint.name);
         self.uid.apply_to_option(&mut endpoint.uid);
         self.description.apply_to_option(&mut endpoint.description);
@@ -195,25 +210,34 @@ fn read_metadata(metadata: String) -> Result<String, String> {
     if metadata.starts_with('{') { Ok(metadata) } else { Err("must be a JSON object".to_owned()) }
 }
 
-fn read_retry(schedule: Change<String>, config: Change<RetryConfig>, faults: &mut Vec<Fault>) -> Change<RetrySchedule> {
-    match (schedule, config) {
-        (Change::Set(_), Change::Set(_)) => {
-            faults.push(Fault::new("retry_config", "cannot be given beside `retry_schedule`: choose one"));
-            Change::Keep
-        }
-        (Change::Set(name), _) => Change::Set(name).check("retry_schedule", faults, |name| {
-            presets::preset(&name).ok_or_else(|| format!("must be one of {}", presets::NAMES.join(", ")))
+/// Three ways to say the same: at most one of them may say anything.
+fn read_retry(id: Change<String>, name: Change<String>, config: Change<RetryConfig>, faults: &mut Vec<Fault>) -> Change<Wish> {
+    let said = [("retry_schedule_id", is_set(&id)), ("retry_schedule", is_set(&name)), ("retry_config", is_set(&config))];
+    let mut said = said.into_iter().filter(|(_, is_set)| *is_set).map(|(field, _)| field);
+    if let (Some(first), Some(second)) = (said.next(), said.next()) {
+        faults.push(Fault::new(second, format!("cannot be given beside `{first}`: choose one")));
+        return Change::Keep;
+    }
+    match (id, name, config) {
+        (Change::Set(id), ..) => Change::Set(id).check("retry_schedule_id", faults, |id| match id.parse() {
+            Ok(id) => Ok(Wish::Schedule(ScheduleRef::Id(id), "retry_schedule_id")),
+            Err(_) => Err("must be a UUID; `retry_schedule` takes a name".to_owned()),
         }),
-        (_, Change::Set(config)) => match presets::from_retry_config(&config) {
-            Ok(schedule) => Change::Set(schedule),
+        (_, Change::Set(name), _) => Change::Set(Wish::Schedule(ScheduleRef::parse(&name), "retry_schedule")),
+        (_, _, Change::Set(config)) => match presets::from_retry_config(&config) {
+            Ok(schedule) => Change::Set(Wish::Policy(schedule)),
             Err(fault) => {
                 faults.push(Fault::new(format!("retry_config.{}", fault.field), format!("must be {}", fault.expected)));
                 Change::Keep
             }
         },
-        (Change::Keep, Change::Keep) => Change::Keep,
-        (Change::Clear, _) | (_, Change::Clear) => Change::Clear,
+        (Change::Keep, Change::Keep, Change::Keep) => Change::Keep,
+        _ => Change::Clear,
     }
+}
+
+fn is_set<T>(change: &Change<T>) -> bool {
+    matches!(change, Change::Set(_))
 }
 
 fn read_timeout(timeout: Duration) -> Result<Duration, String> {
@@ -279,6 +303,9 @@ mod tests {
             (EndpointChange { event_types: types(&[]), ..nothing() }, &["event_types"]),
             (EndpointChange { event_types: types(&["or*er"]), ..nothing() }, &["event_types"]),
             (EndpointChange { event_types: Change::Clear, ..nothing() }, &["event_types"]),
+            (EndpointChange { labels: Change::Set(Labels::from([("a b".to_owned(), String::new())])), ..nothing() }, &["labels"]),
+            (EndpointChange { filter: set(r#"{"data.amount": {"gte": 100}}"#), ..nothing() }, &[]),
+            (EndpointChange { filter: set(r#"{"amount": 1}"#), ..nothing() }, &["filter"]),
             (EndpointChange { name: set("nul\0"), ..nothing() }, &["name"]),
             (EndpointChange { uid: set("a b"), ..nothing() }, &["uid"]),
             (EndpointChange { description: set(&"x".repeat(4_097)), ..nothing() }, &["description"]),
@@ -287,10 +314,11 @@ mod tests {
             (EndpointChange { metadata: set("{}"), ..nothing() }, &[]),
             (EndpointChange { metadata: set("[]"), ..nothing() }, &["metadata"]),
             (EndpointChange { retry_schedule: set("patient"), ..nothing() }, &[]),
-            (EndpointChange { retry_schedule: set("never"), ..nothing() }, &["retry_schedule"]),
+            (EndpointChange { retry_schedule_id: set("patient"), ..nothing() }, &["retry_schedule_id"]),
             (EndpointChange { retry_config: config(5), ..nothing() }, &[]),
             (EndpointChange { retry_config: config(0), ..nothing() }, &["retry_config.max_attempts"]),
             (EndpointChange { retry_schedule: set("patient"), retry_config: config(5), ..nothing() }, &["retry_config"]),
+            (EndpointChange { retry_schedule_id: set("01890a5d-ac96-774b-bcce-b302099a8057"), retry_schedule: set("patient"), ..nothing() }, &["retry_schedule"]),
             (EndpointChange { enabled: Change::Clear, ..nothing() }, &["enabled"]),
             (EndpointChange { timeout: ms(100), ..nothing() }, &[]),
             (EndpointChange { timeout: ms(60_001), ..nothing() }, &["timeout_ms"]),

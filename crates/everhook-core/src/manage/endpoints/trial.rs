@@ -11,6 +11,7 @@ use crate::{
     ids::{EndpointId, OrganizationId, Ref},
     manage::Refusal,
     model::{EndpointState, EventType, Priority},
+    policy::labels::Labels,
 };
 
 /// The type of the sample event.
@@ -47,6 +48,8 @@ pub async fn test(line: &Line, organization: OrganizationId, of: &Ref<EndpointId
         priority: Priority::Normal,
         timestamp: None,
         traceparent: None,
+        labels: Labels::new(),
+        headers: Vec::new(),
         only: Some(endpoint.id),
     };
     let mut answers = publish(line, vec![sample]).await;

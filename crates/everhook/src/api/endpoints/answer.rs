@@ -1,23 +1,24 @@
 //! An endpoint as clients see it.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use everhook_core::{
     manage::endpoints::{Revealed, key_kind, standing},
-    model::{Backoff, Endpoint, EndpointStanding, EndpointState, RetrySchedule, Scope, Scopes, SigningKey, Strategy},
+    model::{Backoff, Endpoint, EndpointStanding, EndpointState, RetrySchedule, Scopes, SigningKey, Strategy},
     policy::presets,
 };
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::{
-    super::{Api, error::ApiError},
+    super::{
+        Api,
+        error::ApiError,
+        wire::{as_object, shown_headers},
+    },
     flow::{BreakerOut, RateLimitOut},
 };
-
-/// Stands for a value that the caller may not see.
-const HIDDEN: &str = "***";
 
 /// A URL that gets events.
 #[derive(Serialize, ToSchema)]
@@ -30,18 +31,28 @@ pub struct EndpointOut {
     name: Option<String>,
     description: Option<String>,
     url: String,
+    /// Whether a new URL must return a signed challenge.
+    verify_url: bool,
     event_types: Vec<String>,
+    /// The labels that an event must have for it.
+    labels: BTreeMap<String, String>,
+    /// What an event's data must say for it.
+    #[schema(value_type = Option<Object>)]
+    filter: Option<Box<RawValue>>,
     /// Shown at creation; later by `GET …/secret`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
     /// Added to every request. Names are shown to all; values, which may be credentials, to keys that may manage, and as `***` to others.
     #[serde(serialize_with = "as_object")]
-    #[schema(value_type = std::collections::BTreeMap<String, String>)]
+    #[schema(value_type = BTreeMap<String, String>)]
     headers: Vec<(String, String)>,
     #[schema(value_type = Option<Object>)]
     metadata: Option<Box<RawValue>>,
     /// The name of its retry schedule; null if it has numbers of its own.
     retry_schedule: Option<String>,
+    /// The schedule's id; a preset has one, too.
+    #[schema(format = "uuid")]
+    retry_schedule_id: Option<String>,
     retry_config: Option<RetryConfigOut>,
     timeout_ms: Option<u64>,
     timeout_growth_factor: f64,
@@ -126,7 +137,8 @@ impl EndpointOut {
 
     async fn render(api: &Api, endpoint: Endpoint, standing: &EndpointStanding, scopes: Scopes) -> Result<Self, ApiError> {
         let schedule = api.line.catalog.schedule(endpoint.retry_schedule).await?;
-        let is_preset = presets::NAMES.contains(&schedule.name.0.as_str());
+        // The name in the version is enough to tell: no schedule of an organization can have a preset's.
+        let schedule_id = endpoint.follows.or_else(|| presets::id(&schedule.name.0));
         let (disabled_at, disabled_reason) = match endpoint.state {
             EndpointState::Enabled => (None, None),
             EndpointState::Disabled { at, reason } => (Some(at.to_string()), Some(reason.as_str())),
@@ -140,12 +152,16 @@ impl EndpointOut {
             name: endpoint.name,
             description: endpoint.description,
             url: endpoint.target.written,
+            verify_url: endpoint.verify_url,
             event_types: endpoint.event_types.iter().map(ToString::to_string).collect(),
+            labels: endpoint.labels,
+            filter: endpoint.filter.and_then(|text| RawValue::from_string(text).ok()),
             secret: None,
-            headers: if scopes.allow(Scope::Manage) { endpoint.headers } else { without_values(endpoint.headers) },
+            headers: shown_headers(endpoint.headers, scopes),
             metadata: endpoint.metadata.and_then(|text| RawValue::from_string(text).ok()),
-            retry_schedule: is_preset.then(|| schedule.name.0.clone()),
-            retry_config: if is_preset { None } else { retry_config(&schedule) },
+            retry_schedule: schedule_id.map(|_| schedule.name.0.clone()),
+            retry_schedule_id: schedule_id.map(|id| id.to_string()),
+            retry_config: if schedule_id.is_some() { None } else { retry_config(&schedule) },
             timeout_ms: endpoint.timeout.map(millis),
             timeout_growth_factor: endpoint.timeout_growth_factor,
             max_concurrency: endpoint.max_concurrency,
@@ -192,14 +208,6 @@ fn retry_config(schedule: &RetrySchedule) -> Option<RetryConfigOut> {
         }),
         _ => None,
     }
-}
-
-fn without_values(headers: Vec<(String, String)>) -> Vec<(String, String)> {
-    headers.into_iter().map(|(name, _)| (name, HIDDEN.to_owned())).collect()
-}
-
-fn as_object<S: Serializer>(headers: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(headers.iter().map(|(name, value)| (name, value)))
 }
 
 pub(super) fn millis(duration: Duration) -> u64 {

@@ -9,7 +9,13 @@ mod request;
 use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
-use everhook_core::{ids::EndpointId, manage::endpoints, model::Page, ports::EndpointFilter};
+use everhook_core::{
+    ids::EndpointId,
+    manage::{Fault, endpoints},
+    model::Page,
+    policy::labels::check_key,
+    ports::EndpointFilter,
+};
 use http::StatusCode;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -61,6 +67,14 @@ pub struct EndpointQuery {
     enabled: Option<String>,
     /// That get events of this type.
     event_type: Option<String>,
+    /// That ask for this label: `region:eu`, or `region` for any value.
+    label: Option<String>,
+    /// The same, with `label_value` if that matters.
+    label_key: Option<String>,
+    /// Only beside `label_key`.
+    label_value: Option<String>,
+    /// That follow this retry schedule, by its id.
+    retry_schedule_id: Option<String>,
     /// How many rows: 1 to 250, 50 if absent.
     #[param(value_type = Option<u32>)]
     limit: Option<String>,
@@ -103,15 +117,46 @@ async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(quer
     let enabled =
         read(query.enabled.as_deref(), "enabled", &mut faults, |text| text.parse::<bool>().map_err(|_| "must be true or false".to_owned()));
     let event_type = read(query.event_type.as_deref(), "event_type", &mut faults, read_event_type);
+    let follows = read(query.retry_schedule_id.as_deref(), "retry_schedule_id", &mut faults, |text| {
+        text.parse().map_err(|_| "must be a UUID".to_owned())
+    });
+    let label = read_label(&query, &mut faults);
     if !faults.is_empty() {
         return Err(ApiError::bad_query(faults));
     }
     let application = api.filter_application(caller.organization, query.application_id.as_deref()).await?;
-    let filter = EndpointFilter { application, enabled, event_type };
+    let filter = EndpointFilter { application, enabled, event_type, follows, label };
     let found = page.fetch(|page| api.line.ports.directory.endpoints(caller.organization, filter.clone(), page)).await?;
     let Page { rows, next, prev } = found;
     let out = EndpointOut::all(&api, rows, caller.scopes).await?;
     Ok(json(StatusCode::OK, &List::from(Page { rows: out, next, prev })))
+}
+
+/// The label that a list is narrowed to. A name has no colon, so that the first one ends it.
+fn read_label(query: &EndpointQuery, faults: &mut Vec<Fault>) -> Option<(String, Option<String>)> {
+    let (field, key, value) = match (&query.label, &query.label_key, &query.label_value) {
+        (None, None, None) => return None,
+        (Some(label), None, None) => match label.split_once(':') {
+            Some((key, value)) => ("label", key, Some(value.to_owned())),
+            None => ("label", label.as_str(), None),
+        },
+        (None, Some(key), value) => ("label_key", key.as_str(), value.clone()),
+        (None, None, Some(_)) => {
+            faults.push(Fault::new("label_value", "needs `label_key` beside it"));
+            return None;
+        }
+        (Some(_), ..) => {
+            faults.push(Fault::new("label", "cannot be given beside `label_key` and `label_value`: choose one"));
+            return None;
+        }
+    };
+    match check_key(key) {
+        Ok(()) => Some((key.to_owned(), value)),
+        Err(reason) => {
+            faults.push(Fault::new(field, reason));
+            None
+        }
+    }
 }
 
 /// One endpoint. The values of its custom headers are shown to keys that may manage; others see `***`.

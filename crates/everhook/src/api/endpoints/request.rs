@@ -1,6 +1,6 @@
 //! An endpoint as clients write it. The spellings of other platforms are understood; ours are used in answers.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use everhook_core::{
     manage::{
@@ -8,12 +8,9 @@ use everhook_core::{
         endpoints::{EndpointChange, NewEndpoint, Rotation},
     },
     model::Secret,
-    policy::presets::RetryConfig,
+    policy::{labels::Labels, presets::RetryConfig},
 };
-use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
-};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
@@ -21,7 +18,7 @@ use super::{
     super::{
         body::check_depth,
         error::ApiError,
-        wire::{Field, Object},
+        wire::{Field, Object, Texts},
     },
     flow::{BreakerIn, RateLimitIn},
 };
@@ -37,10 +34,28 @@ pub struct EndpointIn {
     #[serde(default)]
     #[schema(value_type = String, required = false, example = "https://example.com/webhooks")]
     url: Field<String>,
+    /// Whether the URL must return a signed challenge before it is taken, now and at every change of it.
+    #[serde(default)]
+    #[schema(value_type = Option<bool>)]
+    verify_url: Field<bool>,
     /// Which events it gets: types, families (`order.*`) or `*`; needed at creation. `events` is understood too.
     #[serde(default, alias = "events")]
     #[schema(value_type = Vec<String>, required = false, example = json!(["order.*"]))]
     event_types: Field<Vec<String>>,
+    /// The labels that an event must have for it, all of them: at most 16.
+    #[serde(default)]
+    #[schema(value_type = Option<std::collections::BTreeMap<String, String>>, example = json!({"region": "eu"}))]
+    labels: Field<Texts>,
+    /// With `label_value`: the same, for one label.
+    #[serde(default)]
+    label_key: Option<String>,
+    /// With `label_key`: the same, for one label.
+    #[serde(default)]
+    label_value: Option<String>,
+    /// What an event's data must say for it, in the language of docs/filters.md.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>, example = json!({"data.amount": {"gte": 100}}))]
+    filter: Field<Box<RawValue>>,
     /// Shown to people.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
@@ -65,15 +80,19 @@ pub struct EndpointIn {
     /// Added to every request.
     #[serde(default)]
     #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]
-    headers: Field<Headers>,
+    headers: Field<Texts>,
     /// Your own data about it: an object, kept byte for byte.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     metadata: Field<Box<RawValue>>,
-    /// When failed deliveries are tried again: the name of a retry schedule.
+    /// When failed deliveries are tried again: the name of a retry schedule, yours or a preset.
     #[serde(default)]
     #[schema(value_type = Option<String>, example = "standard")]
     retry_schedule: Field<String>,
+    /// The same, by the schedule's id.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, format = "uuid")]
+    retry_schedule_id: Field<String>,
     /// The same, as the preset `backoff` with numbers of your own.
     #[serde(default)]
     #[schema(value_type = Option<RetryConfigIn>)]
@@ -168,23 +187,30 @@ impl EndpointIn {
         if faults.is_empty() { self.into_settings() } else { Err(ApiError::invalid(faults)) }
     }
 
-    fn into_settings(self) -> Result<EndpointChange, ApiError> {
-        if let Change::Set(metadata) = &self.metadata.0 {
-            check_depth(metadata.get())?;
+    fn into_settings(mut self) -> Result<EndpointChange, ApiError> {
+        for json in [&self.metadata.0, &self.filter.0] {
+            if let Change::Set(json) = json {
+                check_depth(json.get())?;
+            }
         }
+        let labels = self.read_labels()?;
         let nested_growth = match &self.retry_config.0 {
             Change::Set(Object(config)) => config.timeout_growth_factor.map_or(Change::Keep, Change::Set),
             _ => Change::Keep,
         };
         Ok(EndpointChange {
             url: self.url.0,
+            verify_url: self.verify_url.0,
             event_types: self.event_types.0,
+            labels,
+            filter: self.filter.map(|filter| filter.get().to_owned()),
             name: self.name.0,
             uid: self.uid.0,
             description: self.description.0,
             headers: self.headers.map(|headers| headers.0),
             metadata: self.metadata.map(|metadata| metadata.get().to_owned()),
             retry_schedule: self.retry_schedule.0,
+            retry_schedule_id: self.retry_schedule_id.0,
             retry_config: self.retry_config.map(|Object(config)| config.into()),
             timeout: self.timeout_ms.map(millis),
             timeout_growth_factor: match self.timeout_growth_factor.0 {
@@ -199,6 +225,22 @@ impl EndpointIn {
             payload_style: self.payload_style.0,
             enabled: self.enabled.0,
         })
+    }
+}
+
+impl EndpointIn {
+    fn read_labels(&mut self) -> Result<Change<Labels>, ApiError> {
+        let labels = std::mem::take(&mut self.labels);
+        let fault = |field, reason| Err(ApiError::invalid(vec![Fault::new(field, reason)]));
+        match (self.label_key.take(), self.label_value.take(), labels.0) {
+            (None, None, Change::Set(texts)) => texts.into_labels().map(Change::Set),
+            (None, None, Change::Clear) => Ok(Change::Clear),
+            (None, None, Change::Keep) => Ok(Change::Keep),
+            (Some(key), Some(value), Change::Keep) => Ok(Change::Set(Labels::from([(key, value)]))),
+            (Some(_), Some(_), _) => fault("label_key", "cannot be given beside `labels`: choose one"),
+            (Some(_), None, _) => fault("label_value", "is required beside `label_key`"),
+            (None, Some(_), _) => fault("label_key", "is required beside `label_value`"),
+        }
     }
 }
 
@@ -227,33 +269,6 @@ impl RotationIn {
 /// A negative number becomes none at all, which every rule about a length of time refuses.
 pub(super) fn millis(n: i64) -> Duration {
     Duration::from_millis(u64::try_from(n).unwrap_or(0))
-}
-
-/// Headers as an object of texts, in the order in which they were written.
-struct Headers(Vec<(String, String)>);
-
-impl<'de> Deserialize<'de> for Headers {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(HeadersVisitor)
-    }
-}
-
-struct HeadersVisitor;
-
-impl<'de> Visitor<'de> for HeadersVisitor {
-    type Value = Headers;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of header names and values")
-    }
-
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Headers, M::Error> {
-        let mut headers = Vec::new();
-        while let Some(header) = map.next_entry()? {
-            headers.push(header);
-        }
-        Ok(Headers(headers))
-    }
 }
 
 #[cfg(test)]
@@ -289,7 +304,8 @@ mod tests {
     #[test]
     fn what_is_not_known_or_has_the_wrong_type_is_refused() {
         for bad in [
-            r#"{"labels":{}}"#,
+            r#"{"label":{}}"#,
+            r#"{"labels":{"a":1}}"#,
             r#"{"url":1}"#,
             r#"{"events":[],"event_types":[]}"#,
             r#"{"retry_config":[1]}"#,

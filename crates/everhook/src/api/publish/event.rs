@@ -8,6 +8,10 @@ use everhook_core::{
     ids::{ApplicationId, OrganizationId},
     manage::{Fault, applications},
     model::{EventType, Priority},
+    policy::{
+        headers::check_custom_headers,
+        labels::{self, Labels},
+    },
     ports::StoreError,
     time::Timestamp,
 };
@@ -16,7 +20,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::super::{Api, body::check_depth, error::ApiError};
+use super::super::{Api, body::check_depth, error::ApiError, wire::Texts};
 
 /// The longest idempotency key and source, in characters.
 const KEY_CHARS_MAX: usize = 256;
@@ -54,6 +58,14 @@ pub struct NewEvent<'a> {
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>, format = DateTime)]
     timestamp: Option<Text<'a>>,
+    /// What you say about it beside its data: at most 16 texts. Endpoints can ask for labels.
+    #[serde(default)]
+    #[schema(value_type = Option<std::collections::BTreeMap<String, String>>, example = json!({"region": "eu"}))]
+    labels: Option<Texts>,
+    /// Added to every request about it, after the endpoint's own, which win.
+    #[serde(default)]
+    #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]
+    headers: Option<Texts>,
 }
 
 /// Text that is borrowed from the body where it has no escapes.
@@ -98,6 +110,8 @@ impl<'a> Context<'a> {
         let source = check(event.source, "source", &mut faults, check_source);
         let priority = check(event.priority, "priority", &mut faults, check_priority);
         let timestamp = check(event.timestamp, "timestamp", &mut faults, check_timestamp);
+        let labels = check_labels(event.labels, &mut faults)?;
+        let headers = check_headers(event.headers, &mut faults);
         let application = self.find_application(event.application_id, &mut faults).await?;
         match (event_type, data, application) {
             (Some(event_type), Some(data), Some(application)) if faults.is_empty() => Ok(Publication {
@@ -110,6 +124,8 @@ impl<'a> Context<'a> {
                 priority: priority.unwrap_or_default(),
                 timestamp,
                 traceparent: self.traceparent.clone(),
+                labels,
+                headers,
                 only: None,
             }),
             _ => Err(ApiError::invalid(faults)),
@@ -175,6 +191,22 @@ fn check_type(given: Option<Text<'_>>, faults: &mut Vec<Fault>) -> Option<EventT
     None
 }
 
+fn check_labels(given: Option<Texts>, faults: &mut Vec<Fault>) -> Result<Labels, ApiError> {
+    let labels = given.map_or(Ok(Labels::new()), Texts::into_labels)?;
+    if let Err(reason) = labels::check(&labels) {
+        faults.push(Fault::new("labels", reason));
+    }
+    Ok(labels)
+}
+
+fn check_headers(given: Option<Texts>, faults: &mut Vec<Fault>) -> Vec<(String, String)> {
+    let headers = given.map_or(Vec::new(), |texts| texts.0);
+    if let Err(fault) = check_custom_headers(&headers) {
+        faults.push(Fault::new("headers", format!("`{}` {}", fault.name.escape_debug(), fault.reason)));
+    }
+    headers
+}
+
 fn check_key(key: String) -> Result<String, String> {
     let printable = key.bytes().all(|byte| (b' '..=b'~').contains(&byte));
     if printable && (1..=KEY_CHARS_MAX).contains(&key.len()) {
@@ -217,7 +249,7 @@ mod tests {
     #[test]
     fn a_field_is_known_and_given_once() {
         for bad in
-            [r#"{"type":"t","data":1,"labels":{}}"#, r#"{"type":"t","event_type":"t","data":1}"#, r#"{"data":1,"data":2}"#, r#"{"type":1}"#]
+            [r#"{"type":"t","data":1,"label":{}}"#, r#"{"type":"t","event_type":"t","data":1}"#, r#"{"data":1,"data":2}"#, r#"{"type":1}"#]
         {
             assert!(parse_object::<NewEvent<'_>>(bad.as_bytes()).is_err(), "{bad}");
         }

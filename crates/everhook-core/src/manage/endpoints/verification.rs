@@ -1,0 +1,99 @@
+//! Whether a URL expects our requests: it is sent a signed challenge, and must return it. Asked before an endpoint that wants it is stored.
+//!
+//! Nothing is stored here, and no transaction is open. The transport vets the address as it does for every request.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::{
+    catalog::{Belonging, Destination},
+    flow::{Line, request::USER_AGENT},
+    ids::EventId,
+    manage::{Fault, Refusal},
+    model::{ApplicationKind, Endpoint, OrganizationLimits, Sent},
+    ports::{OutgoingHeader, OutgoingRequest},
+    signing::{self, Signable},
+};
+
+/// What the request is about.
+const VERIFICATION_TYPE: &str = "endpoint.verification";
+
+/// How long the challenge may take: somebody waits for the answer.
+const VERIFICATION_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Whether a change makes a URL that has not proved anything yet.
+pub(super) fn is_needed(before: &Endpoint, after: &Endpoint) -> bool {
+    after.verify_url && (!before.verify_url || before.target.url != after.target.url)
+}
+
+/// Sends the challenge.
+///
+/// # Errors
+/// [`Refusal::Invalid`] says what the URL did instead of returning it.
+pub(super) async fn verify(line: &Line, endpoint: &Endpoint) -> Result<(), Refusal> {
+    let challenge: String = line.ports.entropy.secret_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let of = Belonging { kind: ApplicationKind::Custom, config_version: 0, limits: OrganizationLimits::default() };
+    let destination = Destination::new(endpoint.clone(), of, &*line.ports.vault)?;
+    let report = line.ports.transport.send(build(line, &destination, &challenge)).await;
+    let words = match report.sent {
+        Sent::Answered(response) if !(200..300).contains(&response.status) => format!("answered {}", response.status),
+        Sent::Answered(response) if returns(&response.body_sample, &challenge) => return Ok(()),
+        Sent::Answered(_) => "answered without the challenge".to_owned(),
+        Sent::Failed { error, .. } => error,
+    };
+    let reason = format!("must return the challenge, as the body or as its JSON field `challenge`, with a 2xx within 5 s: {words}");
+    Err(Refusal::Invalid(vec![Fault::new("url", reason)]))
+}
+
+fn build(line: &Line, destination: &Destination, challenge: &str) -> OutgoingRequest {
+    let at = line.ports.clock.now();
+    let id = EventId::from_uuid(line.ports.entropy.uuid(at));
+    let body = Bytes::from(json!({ "type": VERIFICATION_TYPE, "challenge": challenge }).to_string());
+    let signable = Signable { event: id, at, body: &body, style: destination.endpoint.signature_style };
+    let signatures = signing::sign(&destination.keys, &signable);
+    let ours: [(&'static str, String); 9] = [
+        ("content-type", "application/json".to_owned()),
+        ("user-agent", USER_AGENT.to_owned()),
+        ("webhook-id", id.to_string()),
+        ("webhook-timestamp", at.as_secs().to_string()),
+        ("webhook-signature", signatures.webhook_signature),
+        ("x-webhook-id", destination.endpoint.id.to_string()),
+        ("x-webhook-event", VERIFICATION_TYPE.to_owned()),
+        ("x-webhook-timestamp", at.floor_to_second().to_string()),
+        ("x-webhook-signature", signatures.x_webhook_signature),
+    ];
+    let ours = ours.into_iter().map(|(name, value)| (OutgoingHeader::from(name), Bytes::from(value)));
+    let headers = ours.chain(destination.headers.iter().cloned()).collect();
+    OutgoingRequest { target: destination.target.clone(), headers, body, timeout: VERIFICATION_TIMEOUT }
+}
+
+/// Whether a body is the challenge, or an object that has it.
+fn returns(body: &[u8], challenge: &str) -> bool {
+    let is_text = std::str::from_utf8(body).is_ok_and(|text| text.trim() == challenge);
+    let field = || serde_json::from_slice::<Value>(body).ok().and_then(|value| Some(value.get("challenge")?.as_str()? == challenge));
+    is_text || field() == Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_challenge_is_returned_as_the_body_or_as_a_field() {
+        for (body, expected) in [
+            ("abc", true),
+            (" abc\n", true),
+            (r#"{"challenge": "abc"}"#, true),
+            (r#"{"ok": true, "challenge": "abc"}"#, true),
+            (r#"{"challenge": "ab"}"#, false),
+            (r#"{"challenge": 1}"#, false),
+            (r#""abc""#, false),
+            ("abcd", false),
+            ("", false),
+        ] {
+            assert_eq!(returns(body.as_bytes(), "abc"), expected, "{body}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Event types: what an organization says about its types of events, for all its applications.
+//!
+//! A schema and an example are checked here, once, so that what is stored compiles and fits. Publishing does the rest.
+
+use super::{Change, DESCRIPTION_CHARS_MAX, Fault, Noun, Refusal, check_text, refuse_faults, unexpected};
+use crate::{
+    flow::Line,
+    ids::{EventTypeId, OrganizationId, Ref},
+    model::{EventType, EventTypeDefinition},
+    policy::schema::Schema,
+    ports::{Created, Updated},
+    time::Timestamp,
+};
+
+/// How many types an organization may define: every application keeps a mark of each in memory.
+pub const EVENT_TYPES_MAX: u32 = 2_000;
+
+/// The largest example, in bytes.
+const EXAMPLE_BYTES_MAX: usize = 64 * 1024;
+
+/// How often a change is made again because somebody else was faster. Each round needs another change in the same millisecond.
+const CHANGE_ROUNDS_MAX: u32 = 10;
+
+/// What is asked of an event type, as written.
+#[derive(Clone, Debug, Default)]
+pub struct EventTypeChange {
+    /// The type; needed at creation, and never changed.
+    pub name: Change<String>,
+    /// Shown to people.
+    pub description: Change<String>,
+    /// What `data` must be: a JSON Schema.
+    pub schema: Change<String>,
+    /// What `data` may look like: any JSON value.
+    pub example: Change<String>,
+    /// Whether publishing it is refused.
+    pub archived: Change<bool>,
+}
+
+/// Defines an event type.
+///
+/// # Errors
+/// [`Refusal`] lists what is wrong, or says what is taken or that there are too many.
+pub async fn create(line: &Line, organization: OrganizationId, asked: EventTypeChange) -> Result<EventTypeDefinition, Refusal> {
+    let now = line.ports.clock.now();
+    let mut faults = Vec::new();
+    let name = check_new_name(&asked.name, &mut faults);
+    // Another type's name stands in until it is known that there is one: nothing is stored with it.
+    let blank = EventTypeDefinition {
+        id: EventTypeId::from_uuid(line.ports.entropy.uuid(now)),
+        organization,
+        name: name.unwrap_or_else(|| EventType::parse("unset").expect("a well-formed type")),
+        description: None,
+        schema: None,
+        example: None,
+        archived: false,
+        created_at: now,
+        updated_at: now,
+    };
+    let definition = apply(EventTypeChange { name: Change::Keep, ..asked }, blank, faults)?;
+    match line.ports.directory.create_event_type(definition.clone(), EVENT_TYPES_MAX).await? {
+        Created::Created => {
+            line.catalog.forget_all();
+            Ok(definition)
+        }
+        Created::NameTaken => Err(Refusal::taken("name", definition.name.as_str())),
+        Created::TooMany => Err(Refusal::Conflict(format!("an organization can have {EVENT_TYPES_MAX} event types, and has as many"))),
+        Created::UidTaken | Created::NoSuchSchedule => Err(unexpected()),
+    }
+}
+
+/// Changes the fields that are given, for events published from now on.
+///
+/// # Errors
+/// [`Refusal`] lists what is wrong, or says what is missing.
+pub async fn change(
+    line: &Line,
+    organization: OrganizationId,
+    of: &Ref<EventTypeId>,
+    asked: EventTypeChange,
+) -> Result<EventTypeDefinition, Refusal> {
+    let mut found = find(line, organization, of).await?;
+    for _ in 0..CHANGE_ROUNDS_MAX {
+        let read_at = found.updated_at;
+        let mut changed = apply(asked.clone(), found, Vec::new())?;
+        // Two changes within one tick of the clock must still differ, or the second would not see the first.
+        changed.updated_at = line.ports.clock.now().max(Timestamp::from_micros(read_at.as_micros() + 1));
+        match line.ports.directory.update_event_type(changed.clone(), read_at).await? {
+            Updated::Updated => {
+                line.catalog.forget_all();
+                return Ok(changed);
+            }
+            Updated::Changed => found = find(line, organization, &Ref::Id(changed.id)).await?,
+            Updated::UidTaken | Updated::NameTaken | Updated::NoSuchSchedule => return Err(unexpected()),
+        }
+    }
+    Err(Refusal::Conflict("the event type is being changed by others: try again".to_owned()))
+}
+
+/// Forgets what was said about a type. Events of it can be published as before, unless the application is strict.
+///
+/// # Errors
+/// [`Refusal::NotFound`] if there is none.
+pub async fn delete(line: &Line, organization: OrganizationId, of: &Ref<EventTypeId>) -> Result<(), Refusal> {
+    let found = find(line, organization, of).await?;
+    if !line.ports.directory.delete_event_type(organization, found.id).await? {
+        return Err(Refusal::NotFound(Noun::EventType));
+    }
+    line.catalog.forget_all();
+    Ok(())
+}
+
+/// Finds an event type by its id or its name.
+///
+/// # Errors
+/// [`Refusal::NotFound`] if there is none.
+pub async fn find(line: &Line, organization: OrganizationId, of: &Ref<EventTypeId>) -> Result<EventTypeDefinition, Refusal> {
+    let found = line.ports.directory.event_type(organization, of).await?;
+    found.ok_or(Refusal::NotFound(Noun::EventType))
+}
+
+fn check_new_name(asked: &Change<String>, faults: &mut Vec<Fault>) -> Option<EventType> {
+    let reason = match asked {
+        Change::Keep => "is required",
+        Change::Clear => "must not be null",
+        Change::Set(name) if name.parse::<EventTypeId>().is_ok() => "must not be a UUID, which could stand for another's id",
+        Change::Set(name) => match EventType::parse(name) {
+            Some(name) => return Some(name),
+            None => "must be 1 to 128 of the characters A-Z a-z 0-9 _ . : -",
+        },
+    };
+    faults.push(Fault::new("name", reason));
+    None
+}
+
+fn apply(asked: EventTypeChange, mut definition: EventTypeDefinition, mut faults: Vec<Fault>) -> Result<EventTypeDefinition, Refusal> {
+    match &asked.name {
+        Change::Keep => {}
+        Change::Set(name) if name == definition.name.as_str() => {}
+        _ => faults.push(Fault::new("name", "cannot be changed: publishers and endpoints use it")),
+    }
+    let description = asked.description.check("description", &mut faults, |text| check_text(text, DESCRIPTION_CHARS_MAX));
+    description.apply_to_option(&mut definition.description);
+    asked.schema.apply_to_option(&mut definition.schema);
+    asked.example.check("example", &mut faults, check_example).apply_to_option(&mut definition.example);
+    asked.archived.apply(&mut definition.archived, false);
+    check_fit(&definition, &mut faults);
+    refuse_faults(faults)?;
+    Ok(definition)
+}
+
+fn check_example(example: String) -> Result<String, String> {
+    if example.len() > EXAMPLE_BYTES_MAX {
+        return Err(format!("must be at most {EXAMPLE_BYTES_MAX} bytes, and has {}", example.len()));
+    }
+    Ok(example)
+}
+
+/// The schema must compile, and the example must fit it, whichever of the two is new.
+fn check_fit(definition: &EventTypeDefinition, faults: &mut Vec<Fault>) {
+    let Some(text) = &definition.schema else { return };
+    match Schema::compile(text) {
+        Err(reason) => faults.push(Fault::new("schema", reason)),
+        Ok(schema) => {
+            let violations = definition.example.iter().flat_map(|example| schema.violations(example.as_bytes()));
+            faults.extend(violations.map(|violation| Fault::new(format!("example{}", violation.path), violation.reason)));
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Retry schedules: those that organizations make and name, beside the built-in presets. Called by the API, and by `endpoints` to find the
+//! schedule that an endpoint should follow.
+//!
+//! A change makes a new version for deliveries made from then on; it never touches those under way, which keep the version of their making.
+
+mod settings;
+
+pub use settings::{Growth, Intervals, ScheduleChange};
+
+use super::{Fault, Noun, Refusal, endpoints, refuse_faults, unexpected};
+use crate::{
+    flow::Line,
+    ids::{OrganizationId, Ref, ScheduleId, ScheduleVersion},
+    model::{Cursor, Endpoint, OrganizationSchedule, Page, PageRequest, RetrySchedule},
+    policy::presets,
+    ports::{Created, MoveEndpoints, Moved, ScheduleDeleted, ScheduleRef, StoreError, Updated},
+    time::Timestamp,
+};
+
+/// How many schedules an organization may have: far more than policies that people can tell apart, and few enough to be listed in one read.
+pub const SCHEDULES_MAX: u32 = 200;
+
+/// How many endpoints one request may assign.
+pub const ASSIGN_MAX: usize = 1_000;
+
+/// Stands for the schedule that is meant where nothing is said.
+const DEFAULT_NAME: &str = "default";
+
+/// How many endpoints are moved in one write, so that no delivery waits long for its own.
+const MOVE_BATCH: u32 = 1_000;
+
+/// How often a change is made again because somebody else was faster. Each round needs another change in the same millisecond.
+const CHANGE_ROUNDS_MAX: u32 = 10;
+
+/// A schedule that can be named.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Known {
+    /// Built in, and the same for everybody.
+    Preset(RetrySchedule),
+    /// The organization's own.
+    Own(OrganizationSchedule),
+}
+
+impl Known {
+    /// Its identity. Presets have fixed ones, older than any that is made.
+    pub fn id(&self) -> ScheduleId {
+        match self {
+            Self::Preset(policy) => presets::id(&policy.name.0).expect("a preset has an id"),
+            Self::Own(schedule) => schedule.id,
+        }
+    }
+
+    /// What it says now.
+    pub fn policy(&self) -> &RetrySchedule {
+        match self {
+            Self::Preset(policy) => policy,
+            Self::Own(schedule) => &schedule.policy,
+        }
+    }
+}
+
+/// What an endpoint should follow, as its owner wrote it. Its spelling was checked.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Wish {
+    /// Numbers of its own.
+    Policy(RetrySchedule),
+    /// A schedule by id or name, and the field that said so.
+    Schedule(ScheduleRef, &'static str),
+}
+
+/// What an endpoint follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Chosen {
+    follows: Option<ScheduleId>,
+    version: ScheduleVersion,
+}
+
+impl Chosen {
+    /// Has the endpoint's new deliveries keep this version.
+    pub(super) fn apply(self, endpoint: &mut Endpoint) {
+        endpoint.follows = self.follows;
+        endpoint.retry_schedule = self.version;
+    }
+}
+
+/// Makes a schedule.
+///
+/// # Errors
+/// [`Refusal`] lists what is wrong, or says what is taken or that there are too many.
+pub async fn create(line: &Line, organization: OrganizationId, asked: ScheduleChange) -> Result<OrganizationSchedule, Refusal> {
+    let policy = settings::apply(asked, None)?;
+    let version = line.ports.directory.schedule_version(&policy).await?;
+    let now = line.ports.clock.now();
+    let id = ScheduleId::from_uuid(line.ports.entropy.uuid(now));
+    let schedule = OrganizationSchedule { id, organization, policy, version, created_at: now, updated_at: now };
+    match line.ports.directory.create_retry_schedule(schedule.clone(), SCHEDULES_MAX).await? {
+        Created::Created => Ok(schedule),
+        Created::NameTaken => Err(Refusal::taken("name", &schedule.policy.name.0)),
+        Created::TooMany => Err(Refusal::Conflict(format!("an organization can have {SCHEDULES_MAX} retry schedules, and has as many"))),
+        Created::UidTaken | Created::NoSuchSchedule => Err(unexpected()),
+    }
+}
+
+/// Changes the fields that are given, for deliveries made from now on.
+///
+/// # Errors
+/// [`Refusal`] lists what is wrong, or says what is missing, taken or built in.
+pub async fn change(
+    line: &Line,
+    organization: OrganizationId,
+    of: &ScheduleRef,
+    asked: ScheduleChange,
+) -> Result<OrganizationSchedule, Refusal> {
+    let mut schedule = find_own(line, organization, of).await?;
+    for _ in 0..CHANGE_ROUNDS_MAX {
+        let read_at = schedule.updated_at;
+        schedule.policy = settings::apply(asked.clone(), Some(&schedule.policy))?;
+        schedule.version = line.ports.directory.schedule_version(&schedule.policy).await?;
+        // Two changes within one tick of the clock must still differ, or the second would not see the first.
+        schedule.updated_at = line.ports.clock.now().max(Timestamp::from_micros(read_at.as_micros() + 1));
+        match line.ports.directory.update_retry_schedule(schedule.clone(), read_at).await? {
+            Updated::Updated => {
+                line.catalog.forget_all();
+                return Ok(schedule);
+            }
+            Updated::NameTaken => return Err(Refusal::taken("name", &schedule.policy.name.0)),
+            Updated::Changed => schedule = find_own(line, organization, &ScheduleRef::Id(schedule.id)).await?,
+            Updated::UidTaken | Updated::NoSuchSchedule => return Err(unexpected()),
+        }
+    }
+    Err(Refusal::Conflict("the retry schedule is being changed by others: try again".to_owned()))
+}
+
+/// Deletes a schedule. One that endpoints follow is deleted only if `reassign` names the schedule that they follow from then on.
+///
+/// # Errors
+/// [`Refusal::Conflict`] says how many endpoints follow it.
+pub async fn delete(line: &Line, organization: OrganizationId, of: &ScheduleRef, reassign: Option<&str>) -> Result<(), Refusal> {
+    let schedule = find_own(line, organization, of).await?;
+    let heir = match reassign {
+        None => None,
+        Some(name) => Some(find_heir(line, &schedule, name).await?),
+    };
+    for _ in 0..CHANGE_ROUNDS_MAX {
+        match line.ports.directory.delete_retry_schedule(organization, schedule.id).await? {
+            ScheduleDeleted::Deleted => return Ok(()),
+            ScheduleDeleted::NotFound => return Err(Refusal::NotFound(Noun::RetrySchedule)),
+            ScheduleDeleted::InUse(endpoints) => match heir {
+                None => return Err(in_use(&schedule, endpoints)),
+                Some(heir) => move_all(line, &schedule, heir).await?,
+            },
+        }
+    }
+    Err(Refusal::Conflict("the retry schedule is being assigned by others: try again".to_owned()))
+}
+
+/// Has all these endpoints follow a schedule. They are all found before the first is changed. Returns how many there were.
+///
+/// # Errors
+/// [`Refusal::Invalid`] lists the endpoints that are not there.
+pub async fn assign(line: &Line, organization: OrganizationId, of: &ScheduleRef, named: Vec<String>) -> Result<usize, Refusal> {
+    let schedule = find(line, organization, of).await?;
+    if named.is_empty() || named.len() > ASSIGN_MAX {
+        let reason = format!("must name 1 to {ASSIGN_MAX} endpoints, and names {}", named.len());
+        return Err(Refusal::Invalid(vec![Fault::new("endpoint_ids", reason)]));
+    }
+    let mut faults = Vec::new();
+    let mut found: Vec<Endpoint> = Vec::with_capacity(named.len());
+    for (index, name) in named.iter().enumerate() {
+        let endpoint = match Ref::parse(name) {
+            Some(of) => endpoints::find(line, organization, &of).await,
+            None => Err(Refusal::NotFound(Noun::Endpoint)),
+        };
+        match endpoint {
+            Ok(endpoint) if found.iter().any(|known| known.id == endpoint.id) => {}
+            Ok(endpoint) => found.push(endpoint),
+            Err(Refusal::NotFound(_)) => {
+                faults.push(Fault::new(format!("endpoint_ids[{index}]"), "names no endpoint of this organization"));
+            }
+            Err(refusal) => return Err(refusal),
+        }
+    }
+    refuse_faults(faults)?;
+    let chosen = chosen(line, schedule).await?;
+    let count = found.len();
+    for endpoint in found {
+        endpoints::follow(line, endpoint, chosen).await?;
+    }
+    Ok(count)
+}
+
+/// Finds a schedule by its id or name; `default` is the preset that is meant where nothing is said.
+///
+/// # Errors
+/// [`Refusal::NotFound`] if there is none of this name.
+pub async fn find(line: &Line, organization: OrganizationId, of: &ScheduleRef) -> Result<Known, Refusal> {
+    find_known(line, organization, of).await?.ok_or(Refusal::NotFound(Noun::RetrySchedule))
+}
+
+/// Lists the organization's schedules, newest first, and then the presets.
+///
+/// # Errors
+/// [`StoreError`] if the store cannot be reached.
+pub async fn list(line: &Line, organization: OrganizationId, page: PageRequest) -> Result<Page<Known>, StoreError> {
+    let own = line.ports.directory.retry_schedules(organization).await?.into_iter().map(Known::Own);
+    let presets = presets::NAMES.into_iter().filter_map(presets::preset).map(Known::Preset);
+    let uuid = |known: &Known| *known.id().as_uuid();
+    let mut rows: Vec<Known> = own.chain(presets).collect();
+    match page.cursor {
+        Cursor::Newest => {}
+        Cursor::OlderThan(id) => rows.retain(|known| uuid(known) < id),
+        Cursor::NewerThan(id) => {
+            rows.retain(|known| uuid(known) > id);
+            rows.reverse();
+        }
+    }
+    Ok(Page::from_read(rows, page, uuid))
+}
+
+/// Finds what an endpoint should follow; the standard schedule if nothing is said. What is not there is added to the faults.
+pub(super) async fn choose(
+    line: &Line,
+    organization: OrganizationId,
+    wish: Option<Wish>,
+    faults: &mut Vec<Fault>,
+) -> Result<Option<Chosen>, StoreError> {
+    let (of, field) = match wish {
+        None => return chosen(line, Known::Preset(presets::standard())).await.map(Some),
+        Some(Wish::Policy(policy)) => {
+            let version = line.ports.directory.schedule_version(&policy).await?;
+            return Ok(Some(Chosen { follows: None, version }));
+        }
+        Some(Wish::Schedule(of, field)) => (of, field),
+    };
+    match find_known(line, organization, &of).await? {
+        Some(known) => chosen(line, known).await.map(Some),
+        None => {
+            let reason = format!("names no retry schedule of this organization and no preset ({})", presets::NAMES.join(", "));
+            faults.push(Fault::new(field, reason));
+            Ok(None)
+        }
+    }
+}
+
+async fn chosen(line: &Line, known: Known) -> Result<Chosen, StoreError> {
+    match known {
+        Known::Own(schedule) => Ok(Chosen { follows: Some(schedule.id), version: schedule.version }),
+        Known::Preset(policy) => Ok(Chosen { follows: None, version: line.ports.directory.schedule_version(&policy).await? }),
+    }
+}
+
+async fn find_known(line: &Line, organization: OrganizationId, of: &ScheduleRef) -> Result<Option<Known>, StoreError> {
+    let preset = match of {
+        ScheduleRef::Name(name) if name == DEFAULT_NAME => Some(presets::standard()),
+        ScheduleRef::Name(name) => presets::preset(name),
+        ScheduleRef::Id(id) => presets::NAMES.into_iter().find(|name| presets::id(name) == Some(*id)).and_then(presets::preset),
+    };
+    match preset {
+        Some(preset) => Ok(Some(Known::Preset(preset))),
+        None => Ok(line.ports.directory.retry_schedule(organization, of).await?.map(Known::Own)),
+    }
+}
+
+async fn find_own(line: &Line, organization: OrganizationId, of: &ScheduleRef) -> Result<OrganizationSchedule, Refusal> {
+    match find(line, organization, of).await? {
+        Known::Own(schedule) => Ok(schedule),
+        Known::Preset(policy) => Err(Refusal::Conflict(format!("the preset `{}` is built in and stays as it is", policy.name.0))),
+    }
+}
+
+async fn find_heir(line: &Line, schedule: &OrganizationSchedule, name: &str) -> Result<Chosen, Refusal> {
+    let invalid = |reason: &str| Refusal::Invalid(vec![Fault::new("reassign", reason)]);
+    let found = find_known(line, schedule.organization, &ScheduleRef::parse(name)).await?;
+    let heir = found.ok_or_else(|| invalid("names no retry schedule of this organization"))?;
+    if heir.id() == schedule.id {
+        return Err(invalid("must name another schedule than the one that is deleted"));
+    }
+    Ok(chosen(line, heir).await?)
+}
+
+async fn move_all(line: &Line, from: &OrganizationSchedule, heir: Chosen) -> Result<(), Refusal> {
+    let (organization, limit) = (from.organization, MOVE_BATCH);
+    loop {
+        let now = line.ports.clock.now();
+        let request = MoveEndpoints { organization, from: from.id, to: heir.follows, version: heir.version, now, limit };
+        let moved = line.ports.directory.move_endpoints(request).await?;
+        line.catalog.forget_all();
+        match moved {
+            Moved::Moved(endpoints) if endpoints < limit => return Ok(()),
+            Moved::Moved(_) => {}
+            Moved::NoSuchSchedule => return Err(gone("reassign")),
+        }
+    }
+}
+
+fn in_use(schedule: &OrganizationSchedule, endpoints: u32) -> Refusal {
+    let (noun, verb) = if endpoints == 1 { ("endpoint", "follows") } else { ("endpoints", "follow") };
+    Refusal::Conflict(format!(
+        "{endpoints} {noun} {verb} the retry schedule `{}`: `?reassign=default`, or another schedule's id or name, moves them",
+        schedule.policy.name.0
+    ))
+}
+
+/// The schedule that was found is gone by the time of the write.
+pub(super) fn gone(field: &str) -> Refusal {
+    Refusal::Invalid(vec![Fault::new(field, "names a retry schedule that was just deleted")])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_come_after_everything_that_is_made() {
+        let ids: Vec<_> = presets::NAMES.into_iter().filter_map(presets::preset).map(|preset| Known::Preset(preset).id()).collect();
+        assert!(ids.is_sorted_by(|newer, older| newer > older), "{ids:?}");
+        let made = ScheduleId::from_uuid(uuid::Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, 1, 0)));
+        assert!(ids.iter().all(|id| *id < made));
+    }
+}

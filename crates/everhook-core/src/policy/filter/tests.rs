@@ -1,0 +1,126 @@
+//! The language as a table: filter, data, whether it passes.
+
+use super::*;
+
+fn passes(filter: &str, data: &str) -> bool {
+    let filter = Filter::parse(filter).unwrap_or_else(|reason| panic!("{filter}: {reason}"));
+    filter.passes(&serde_json::from_str(data).unwrap())
+}
+
+#[test]
+fn every_operator_says_what_the_table_says() {
+    let order = r#"{"amount": 100, "currency": "EUR", "paid": true, "note": null, "tags": ["a", 2], "lines": [{"sku": "x-1"}], "a.b": 1}"#;
+    #[rustfmt::skip]
+    let table = [
+        // Plain values are `eq`.
+        (r#"{"data.currency": "EUR"}"#, true),
+        (r#"{"data.currency": "eur"}"#, false),
+        (r#"{"data.paid": true}"#, true),
+        (r#"{"data.note": null}"#, true),
+        (r#"{"data.amount": 100.0}"#, true),
+        (r#"{"data.amount": "100"}"#, false),
+        // Operators, several of which must all hold.
+        (r#"{"data.amount": {"eq": 100}}"#, true),
+        (r#"{"data.amount": {"ne": 100}}"#, false),
+        (r#"{"data.amount": {"gt": 99, "lt": 101}}"#, true),
+        (r#"{"data.amount": {"gt": 100}}"#, false),
+        (r#"{"data.amount": {"gte": 100}}"#, true),
+        (r#"{"data.amount": {"lt": 100}}"#, false),
+        (r#"{"data.amount": {"lte": 100}}"#, true),
+        (r#"{"data.amount": {"gt": "1"}}"#, false),
+        (r#"{"data.currency": {"gt": "AAA", "lte": "EUR"}}"#, true),
+        (r#"{"data.currency": {"gt": 1}}"#, false),
+        (r#"{"data.currency": {"in": ["USD", "EUR"]}}"#, true),
+        (r#"{"data.currency": {"nin": ["USD", "EUR"]}}"#, false),
+        (r#"{"data.amount": {"in": [1e2]}}"#, true),
+        (r#"{"data.currency": {"prefix": "EU"}}"#, true),
+        (r#"{"data.amount": {"prefix": "1"}}"#, false),
+        (r#"{"data.currency": {"contains": "UR"}}"#, true),
+        (r#"{"data.tags": {"contains": "a"}}"#, true),
+        (r#"{"data.tags": {"contains": 2.0}}"#, true),
+        (r#"{"data.tags": {"contains": "b"}}"#, false),
+        (r#"{"data.paid": {"contains": "t"}}"#, false),
+        // Paths.
+        (r#"{"data.lines.0.sku": {"prefix": "x-"}}"#, true),
+        (r#"{"data.lines.1.sku": {"exists": false}}"#, true),
+        (r#"{"data.lines.sku": {"exists": true}}"#, false),
+        (r#"{"data.a\\.b": 1}"#, true),
+        (r#"{"data": {"exists": true}}"#, true),
+        // What is not there: nothing holds but `exists: false`, `ne`, `nin` and `not`.
+        (r#"{"data.no": null}"#, false),
+        (r#"{"data.no": {"eq": null}}"#, false),
+        (r#"{"data.no": {"ne": 1}}"#, true),
+        (r#"{"data.no": {"nin": [1]}}"#, true),
+        (r#"{"data.no": {"in": [null]}}"#, false),
+        (r#"{"data.no": {"lt": 1}}"#, false),
+        (r#"{"data.no": {"gte": 1}}"#, false),
+        (r#"{"data.no": {"prefix": ""}}"#, false),
+        (r#"{"data.no": {"contains": ""}}"#, false),
+        (r#"{"data.no": {"exists": true}}"#, false),
+        (r#"{"data.no": {"exists": false}}"#, true),
+        (r#"{"data.note": {"exists": true}}"#, true),
+        (r#"{"not": {"data.no": {"gte": 1}}}"#, true),
+        // Joins.
+        (r#"{"data.paid": true, "data.amount": {"gt": 1000}}"#, false),
+        (r#"{"any": [{"data.amount": {"gt": 1000}}, {"data.currency": "EUR"}]}"#, true),
+        (r#"{"all": [{"data.paid": true}, {"any": [{"data.amount": 1}, {"data.amount": 2}]}]}"#, false),
+        (r#"{"not": {"data.paid": true, "data.amount": 1}}"#, true),
+        (r#"{"not": {"not": {"data.paid": true}}}"#, true),
+    ];
+    for (filter, expected) in table {
+        assert_eq!(passes(filter, order), expected, "{filter}");
+    }
+}
+
+#[test]
+fn numbers_are_compared_without_rounding() {
+    #[rustfmt::skip]
+    let table = [
+        // value, operator, operand
+        ("9007199254740993", "gt", "9007199254740992", true),
+        ("9007199254740993", "eq", "9007199254740992.0", false),
+        ("9007199254740993", "gt", "9007199254740992.0", true),
+        ("18446744073709551615", "lt", "18446744073709551616.0", true),
+        ("-9223372036854775808", "gt", "-1e300", true),
+        ("1", "lt", "1.5", true),
+        ("-1", "gt", "-1.5", true),
+        ("0.1", "eq", "0.1", true),
+        ("0.30000000000000004", "gt", "0.3", true),
+        ("-0.0", "eq", "0", true),
+        ("1e2", "eq", "100", true),
+    ];
+    for (value, operator, operand, expected) in table {
+        assert_eq!(passes(&format!(r#"{{"data": {{"{operator}": {operand}}}}}"#), value), expected, "{value} {operator} {operand}");
+    }
+}
+
+#[test]
+fn what_is_no_filter_is_refused_with_words() {
+    let nested = format!("{}{}{}", r#"{"not":"#.repeat(9), r#"{"data.a":1}"#, "}".repeat(9));
+    let many = format!(r#"{{"any":[{}]}}"#, vec![r#"{"data.a":1}"#; 101].join(","));
+    let cases = [
+        ("1", "must be a JSON object"),
+        ("{}", "at least one condition"),
+        (r#"{"amount": 1}"#, "begins with `data`"),
+        (r#"{"data.": 1}"#, "no step is empty"),
+        (r#"{"data.a\\b": 1}"#, "is no path"),
+        (r#"{"data.a": {}}"#, "at least one operator"),
+        (r#"{"data.a": [1]}"#, "`in` takes a list"),
+        (r#"{"data.a": {"like": 1}}"#, "is no operator"),
+        (r#"{"data.a": {"gt": true}}"#, "a number or a text"),
+        (r#"{"data.a": {"eq": {}}}"#, "a text, a number"),
+        (r#"{"data.a": {"in": []}}"#, "a list of 1 to 100"),
+        (r#"{"data.a": {"in": [[1]]}}"#, "a list of 1 to 100"),
+        (r#"{"data.a": {"exists": 1}}"#, "true or false"),
+        (r#"{"data.a": {"prefix": 1}}"#, "a text"),
+        (r#"{"any": []}"#, "at least one filter"),
+        (r#"{"all": {"data.a": 1}}"#, "a list"),
+        (&nested, "deeper than 8 levels"),
+        (&many, "at most 100 conditions, and has 101"),
+        (&format!(r#"{{"data.a": "{}"}}"#, "x".repeat(FILTER_BYTES_MAX)), "at most 16384 bytes"),
+    ];
+    for (filter, words) in cases {
+        let reason = Filter::parse(filter).err().unwrap_or_else(|| panic!("{filter} was taken"));
+        assert!(reason.contains(words), "{filter}: {reason}");
+    }
+}

@@ -1,0 +1,54 @@
+//! How much an organization may have.
+
+use serde_json::{Value, json};
+
+use crate::client::Server;
+
+#[tokio::test]
+async fn limits_are_set_changed_and_lifted_one_by_one() {
+    let server = Server::start().await;
+    let none = json!({
+        "deliveries_per_minute": null, "events_per_minute": null, "concurrency": null, "endpoints": null, "applications": null,
+        "manual_retries_per_minute": null,
+    });
+    assert_eq!(server.get("/v1/organizations/default").await.expect(200)["limits"], none);
+    let change = |limits: Value| server.put("/v1/organizations/default", json!({ "limits": limits }));
+    let limits = change(json!({ "endpoints": 5, "events_per_minute": 1000 })).await.expect(200)["limits"].clone();
+    assert_eq!((&limits["endpoints"], &limits["events_per_minute"]), (&json!(5), &json!(1000)));
+    let limits = change(json!({ "endpoints": null, "concurrency": 10 })).await.expect(200)["limits"].clone();
+    assert_eq!((&limits["endpoints"], &limits["events_per_minute"], &limits["concurrency"]), (&Value::Null, &json!(1000), &json!(10)));
+    assert_eq!(server.get("/v1/organizations/default").await.expect(200)["limits"], limits);
+    assert_eq!(change(Value::Null).await.expect(200)["limits"], none);
+    let bad = json!({
+        "deliveries_per_minute": 0, "events_per_minute": -1, "concurrency": 0, "endpoints": -1, "applications": 1_000_001,
+        "manual_retries_per_minute": 0,
+    });
+    assert_eq!(change(bad).await.faults(422).len(), 6);
+    change(json!({ "secrets": 1 })).await.problem(400);
+    change(json!([1])).await.problem(400);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn no_more_endpoints_and_applications_are_made_than_the_limits_allow() {
+    let server = Server::start().await;
+    server.put("/v1/organizations/default", json!({ "limits": { "endpoints": 2, "applications": 1 } })).await.expect(200);
+    server.endpoint(json!({ "uid": "a" })).await;
+    server.endpoint(json!({ "uid": "b" })).await;
+    let another = json!({ "url": "http://127.0.0.1:9", "event_types": ["*"] });
+    let refused = server.post("/v1/endpoints", another.clone()).await.problem(409);
+    assert_eq!(refused["detail"], "the organization has as many endpoints as its limits allow");
+    // What is there can be changed, and a deleted one makes room.
+    server.put("/v1/endpoints/a", json!({ "name": "A" })).await.expect(200);
+    server.delete("/v1/endpoints/a").await.expect(204);
+    server.post("/v1/endpoints", another.clone()).await.expect(201);
+    // The built-in applications do not count.
+    server.post("/v1/applications", json!({ "name": "one" })).await.expect(201);
+    server.post("/v1/applications", json!({ "name": "two" })).await.problem(409);
+    server.put("/v1/organizations/default", json!({ "limits": { "applications": null } })).await.expect(200);
+    server.post("/v1/applications", json!({ "name": "two" })).await.expect(201);
+    // Another organization has limits of its own.
+    let stranger = server.stranger(&["manage"]).await;
+    server.call(http::Method::POST, "/v1/endpoints", &stranger, another.to_string()).await.expect(201);
+    server.stop().await;
+}

@@ -1,0 +1,216 @@
+//! Event types: what data of a type must be, and which types are out of use.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use everhook_core::{
+    ids::EventTypeId,
+    manage::{
+        Change,
+        event_types::{self, EventTypeChange},
+    },
+    model::EventTypeDefinition,
+};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::{IntoParams, ToSchema};
+
+use super::{
+    Api,
+    access::{MayManage, MayRead},
+    body::{JsonBody, check_depth},
+    error::{ApiError, ChangeProblems, ReadProblems},
+    page::{List, PageWish},
+    to_the_end,
+    wire::{Field, Named, NoParams, Params, json, read},
+};
+
+/// A type of events, as the organization defined it.
+#[derive(Serialize, ToSchema)]
+pub struct EventTypeOut {
+    #[schema(format = "uuid")]
+    id: String,
+    name: String,
+    description: Option<String>,
+    /// What `data` must be, byte for byte as it was given.
+    #[schema(value_type = Option<Object>)]
+    schema: Option<Box<RawValue>>,
+    /// What `data` may look like, byte for byte as it was given.
+    #[schema(value_type = Option<Object>)]
+    example: Option<Box<RawValue>>,
+    archived: bool,
+    #[schema(format = DateTime)]
+    created_at: String,
+    #[schema(format = DateTime)]
+    updated_at: String,
+}
+
+impl From<EventTypeDefinition> for EventTypeOut {
+    fn from(definition: EventTypeDefinition) -> Self {
+        let raw = |text: Option<String>| text.and_then(|text| RawValue::from_string(text).ok());
+        Self {
+            id: definition.id.to_string(),
+            name: definition.name.as_str().to_owned(),
+            description: definition.description,
+            schema: raw(definition.schema),
+            example: raw(definition.example),
+            archived: definition.archived,
+            created_at: definition.created_at.to_string(),
+            updated_at: definition.updated_at.to_string(),
+        }
+    }
+}
+
+/// What an event type should be; a change needs only the fields that change, and null brings a field back to its default.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EventTypeIn {
+    /// The type: 1 to 128 of A-Z a-z 0-9 _ . : - and not a UUID. Needed at creation, and not changed later.
+    #[serde(default)]
+    #[schema(value_type = String, required = false, example = "order.paid")]
+    name: Field<String>,
+    /// Shown to people.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    description: Field<String>,
+    /// What `data` must be: a JSON Schema of the draft 2020-12, at most 64 KiB, with references inside itself only and none in a circle.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    schema: Field<Box<RawValue>>,
+    /// What `data` may look like: any JSON value that fits the schema, at most 64 KiB. Null takes it away.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    example: Field<Box<RawValue>>,
+    /// Whether publishing it is refused.
+    #[serde(default)]
+    #[schema(value_type = Option<bool>)]
+    archived: Field<bool>,
+}
+
+impl TryFrom<EventTypeIn> for EventTypeChange {
+    type Error = ApiError;
+
+    fn try_from(asked: EventTypeIn) -> Result<Self, ApiError> {
+        for json in [&asked.schema.0, &asked.example.0] {
+            if let Change::Set(json) = json {
+                check_depth(json.get())?;
+            }
+        }
+        Ok(Self {
+            name: asked.name.0,
+            description: asked.description.0,
+            schema: asked.schema.map(|json| json.get().to_owned()),
+            example: asked.example.map(|json| json.get().to_owned()),
+            archived: asked.archived.0,
+        })
+    }
+}
+
+/// Which event types to list.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct EventTypeQuery {
+    /// Those that are archived (`true`), or that are not (`false`).
+    #[param(value_type = Option<bool>)]
+    archived: Option<String>,
+    /// How many rows: 1 to 250, 50 if absent.
+    #[param(value_type = Option<u32>)]
+    limit: Option<String>,
+    /// Where the page stands: from `next_cursor` or `prev_cursor`.
+    cursor: Option<String>,
+    /// How many rows to skip from the newest: 0 to 10,000, not beside `cursor`, which is faster.
+    #[param(value_type = Option<u32>)]
+    offset: Option<String>,
+}
+
+/// Defines an event type for all applications of the organization.
+#[utoipa::path(
+    post, path = "/v1/event-types", tag = "event types", operation_id = "create_event_type", request_body = EventTypeIn,
+    security(("api_key" = ["manage"])),
+    responses((status = 201, description = "Made", body = EventTypeOut), ChangeProblems),
+)]
+pub async fn create(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    JsonBody(asked): JsonBody<EventTypeIn>,
+) -> Result<Response, ApiError> {
+    let asked = EventTypeChange::try_from(asked)?;
+    let made = to_the_end(async move { event_types::create(&api.line, caller.organization, asked).await }).await??;
+    Ok(json(StatusCode::CREATED, &EventTypeOut::from(made)))
+}
+
+/// Lists the organization's event types, newest first.
+#[utoipa::path(
+    get, path = "/v1/event-types", tag = "event types", operation_id = "list_event_types", params(EventTypeQuery),
+    security(("api_key" = ["read"])),
+    responses((status = 200, description = "A page of event types", body = List<EventTypeOut>), ReadProblems),
+)]
+pub async fn list(
+    State(api): State<Arc<Api>>,
+    MayRead(caller): MayRead,
+    Params(query): Params<EventTypeQuery>,
+) -> Result<Response, ApiError> {
+    let mut faults = Vec::new();
+    let page = PageWish::read(query.limit.as_deref(), query.cursor.as_deref(), query.offset.as_deref(), &mut faults);
+    let archived = read(query.archived.as_deref(), "archived", &mut faults, |text| {
+        text.parse::<bool>().map_err(|_| "must be true or false".to_owned())
+    });
+    if !faults.is_empty() {
+        return Err(ApiError::bad_query(faults));
+    }
+    let page = page.fetch(|page| api.line.ports.directory.event_types(caller.organization, archived, page)).await?;
+    Ok(json(StatusCode::OK, &List::from(page.map(EventTypeOut::from))))
+}
+
+/// One event type.
+#[utoipa::path(
+    get, path = "/v1/event-types/{id}", tag = "event types", operation_id = "get_event_type",
+    params(("id" = String, Path, description = "The event type's id or name")), security(("api_key" = ["read"])),
+    responses((status = 200, description = "The event type", body = EventTypeOut), ReadProblems),
+)]
+pub async fn get(
+    State(api): State<Arc<Api>>,
+    MayRead(caller): MayRead,
+    _query: NoParams,
+    Named(of): Named<EventTypeId>,
+) -> Result<Response, ApiError> {
+    let found = event_types::find(&api.line, caller.organization, &of).await?;
+    Ok(json(StatusCode::OK, &EventTypeOut::from(found)))
+}
+
+/// Changes the fields that are sent, for events published from now on.
+#[utoipa::path(
+    put, path = "/v1/event-types/{id}", tag = "event types", operation_id = "change_event_type", request_body = EventTypeIn,
+    params(("id" = String, Path, description = "The event type's id or name")), security(("api_key" = ["manage"])),
+    responses((status = 200, description = "Changed", body = EventTypeOut), ChangeProblems),
+)]
+pub async fn change(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    Named(of): Named<EventTypeId>,
+    JsonBody(asked): JsonBody<EventTypeIn>,
+) -> Result<Response, ApiError> {
+    let asked = EventTypeChange::try_from(asked)?;
+    let change = async move { event_types::change(&api.line, caller.organization, &of, asked).await };
+    Ok(json(StatusCode::OK, &EventTypeOut::from(to_the_end(change).await??)))
+}
+
+/// Forgets what was said about a type. Events that were published stay.
+#[utoipa::path(
+    delete, path = "/v1/event-types/{id}", tag = "event types", operation_id = "delete_event_type",
+    params(("id" = String, Path, description = "The event type's id or name")), security(("api_key" = ["manage"])),
+    responses((status = 204, description = "Deleted"), ChangeProblems),
+)]
+pub async fn delete(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    Named(of): Named<EventTypeId>,
+) -> Result<StatusCode, ApiError> {
+    to_the_end(async move { event_types::delete(&api.line, caller.organization, &of).await }).await??;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,206 @@
+//! Retry schedules: an organization's own, beside the presets. Also below the organization that they belong to.
+
+mod wire;
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{FromRequestParts, Path, State},
+    response::Response,
+};
+use everhook_core::{
+    ids::OrganizationId,
+    manage::schedules::{self, Known},
+    ports::ScheduleRef,
+};
+use http::{StatusCode, request::Parts};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use self::wire::{ScheduleIn, ScheduleOut};
+use super::{
+    Api,
+    access::{MayManage, MayRead},
+    body::JsonBody,
+    error::{ApiError, ChangeProblems, ReadProblems},
+    page::{List, PageQuery},
+    to_the_end,
+    wire::{Named, NoParams, Params, json},
+};
+
+/// The name of a schedule in a path: its id or its name.
+pub struct NamedSchedule(ScheduleRef);
+
+impl FromRequestParts<Arc<Api>> for NamedSchedule {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, ApiError> {
+        match Path::<String>::from_request_parts(parts, api).await {
+            Ok(Path(segment)) => Ok(Self(ScheduleRef::parse(&segment))),
+            Err(_) => Err(ApiError::not_found("retry schedule")),
+        }
+    }
+}
+
+/// What becomes of the endpoints of a schedule that is deleted.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct DeletionQuery {
+    /// The schedule that its endpoints follow from then on: `default`, or another's id or name. Without it, one that endpoints follow is not deleted.
+    reassign: Option<String>,
+}
+
+/// Endpoints that should follow a schedule.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AssignmentIn {
+    /// 1 to 1,000 endpoints, by id or uid.
+    endpoint_ids: Vec<String>,
+}
+
+/// What came of it.
+#[derive(Serialize, ToSchema)]
+pub struct AssignmentOut {
+    /// How many endpoints follow the schedule by this request.
+    assigned: usize,
+}
+
+/// Makes a retry schedule of the caller's organization.
+#[utoipa::path(
+    post, path = "/v1/retry-schedules", tag = "retry schedules", operation_id = "create_retry_schedule", request_body = ScheduleIn,
+    security(("api_key" = ["manage"])),
+    responses((status = 201, description = "Made", body = ScheduleOut), ChangeProblems),
+)]
+pub async fn create(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    JsonBody(asked): JsonBody<ScheduleIn>,
+) -> Result<Response, ApiError> {
+    make(api, caller.organization, asked).await
+}
+
+/// Makes a retry schedule of an organization.
+#[utoipa::path(
+    post, path = "/v1/organizations/{id}/retry-schedules", tag = "retry schedules", operation_id = "create_retry_schedule_of_organization",
+    request_body = ScheduleIn, params(("id" = String, Path, description = "The organization's id or uid")),
+    security(("api_key" = ["manage"])),
+    responses((status = 201, description = "Made", body = ScheduleOut), ChangeProblems),
+)]
+pub async fn create_in_organization(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    Named(of): Named<OrganizationId>,
+    JsonBody(asked): JsonBody<ScheduleIn>,
+) -> Result<Response, ApiError> {
+    let organization = api.organization_of(&caller, &of).await?;
+    make(api, organization, asked).await
+}
+
+/// Lists the caller's organization's retry schedules, newest first, and then the presets.
+#[utoipa::path(
+    get, path = "/v1/retry-schedules", tag = "retry schedules", operation_id = "list_retry_schedules", params(PageQuery),
+    security(("api_key" = ["read"])),
+    responses((status = 200, description = "A page of retry schedules", body = List<ScheduleOut>), ReadProblems),
+)]
+pub async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(query): Params<PageQuery>) -> Result<Response, ApiError> {
+    list_page(&api, caller.organization, &query).await
+}
+
+/// Lists an organization's retry schedules, newest first, and then the presets.
+#[utoipa::path(
+    get, path = "/v1/organizations/{id}/retry-schedules", tag = "retry schedules", operation_id = "list_retry_schedules_of_organization",
+    params(("id" = String, Path, description = "The organization's id or uid"), PageQuery), security(("api_key" = ["read"])),
+    responses((status = 200, description = "A page of retry schedules", body = List<ScheduleOut>), ReadProblems),
+)]
+pub async fn list_of_organization(
+    State(api): State<Arc<Api>>,
+    MayRead(caller): MayRead,
+    Named(of): Named<OrganizationId>,
+    Params(query): Params<PageQuery>,
+) -> Result<Response, ApiError> {
+    let organization = api.organization_of(&caller, &of).await?;
+    list_page(&api, organization, &query).await
+}
+
+/// One retry schedule.
+#[utoipa::path(
+    get, path = "/v1/retry-schedules/{id}", tag = "retry schedules", operation_id = "get_retry_schedule",
+    params(("id" = String, Path, description = "The schedule's id or name")), security(("api_key" = ["read"])),
+    responses((status = 200, description = "The retry schedule", body = ScheduleOut), ReadProblems),
+)]
+pub async fn get(
+    State(api): State<Arc<Api>>,
+    MayRead(caller): MayRead,
+    _query: NoParams,
+    NamedSchedule(of): NamedSchedule,
+) -> Result<Response, ApiError> {
+    let found = schedules::find(&api.line, caller.organization, &of).await?;
+    Ok(json(StatusCode::OK, &ScheduleOut::from(found)))
+}
+
+/// Changes the fields that are sent, for deliveries made from now on. Those under way keep the schedule as it was.
+#[utoipa::path(
+    put, path = "/v1/retry-schedules/{id}", tag = "retry schedules", operation_id = "change_retry_schedule", request_body = ScheduleIn,
+    params(("id" = String, Path, description = "The schedule's id or name")), security(("api_key" = ["manage"])),
+    responses((status = 200, description = "Changed", body = ScheduleOut), ChangeProblems),
+)]
+pub async fn change(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    NamedSchedule(of): NamedSchedule,
+    JsonBody(asked): JsonBody<ScheduleIn>,
+) -> Result<Response, ApiError> {
+    let change = async move { schedules::change(&api.line, caller.organization, &of, asked.into()).await };
+    let changed = to_the_end(change).await??;
+    Ok(json(StatusCode::OK, &ScheduleOut::from(Known::Own(changed))))
+}
+
+/// Deletes a retry schedule. Deliveries under way keep it.
+#[utoipa::path(
+    delete, path = "/v1/retry-schedules/{id}", tag = "retry schedules", operation_id = "delete_retry_schedule",
+    params(("id" = String, Path, description = "The schedule's id or name"), DeletionQuery), security(("api_key" = ["manage"])),
+    responses((status = 204, description = "Deleted"), ChangeProblems),
+)]
+pub async fn delete(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    NamedSchedule(of): NamedSchedule,
+    Params(query): Params<DeletionQuery>,
+) -> Result<StatusCode, ApiError> {
+    let delete = async move { schedules::delete(&api.line, caller.organization, &of, query.reassign.as_deref()).await };
+    to_the_end(delete).await??;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Has many endpoints follow a retry schedule, for deliveries made from now on.
+#[utoipa::path(
+    post, path = "/v1/retry-schedules/{id}/assign", tag = "retry schedules", operation_id = "assign_retry_schedule",
+    request_body = AssignmentIn, params(("id" = String, Path, description = "The schedule's id or name")),
+    security(("api_key" = ["manage"])),
+    responses((status = 200, description = "Assigned", body = AssignmentOut), ChangeProblems),
+)]
+pub async fn assign(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    NamedSchedule(of): NamedSchedule,
+    JsonBody(asked): JsonBody<AssignmentIn>,
+) -> Result<Response, ApiError> {
+    let assign = async move { schedules::assign(&api.line, caller.organization, &of, asked.endpoint_ids).await };
+    let assigned = to_the_end(assign).await??;
+    Ok(json(StatusCode::OK, &AssignmentOut { assigned }))
+}
+
+async fn make(api: Arc<Api>, organization: OrganizationId, asked: ScheduleIn) -> Result<Response, ApiError> {
+    let made = to_the_end(async move { schedules::create(&api.line, organization, asked.into()).await }).await??;
+    Ok(json(StatusCode::CREATED, &ScheduleOut::from(Known::Own(made))))
+}
+
+async fn list_page(api: &Api, organization: OrganizationId, query: &PageQuery) -> Result<Response, ApiError> {
+    let page = query.read()?.fetch(|page| schedules::list(&api.line, organization, page)).await?;
+    Ok(json(StatusCode::OK, &List::from(page.map(ScheduleOut::from))))
+}
