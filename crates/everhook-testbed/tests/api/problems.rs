@@ -41,7 +41,7 @@ async fn what_is_not_acceptable_is_named() {
         ("/v1/endpoints", r#"{"url":"https://example.com","event_types":"*"}"#, 400, "expected a sequence"),
         ("/v1/endpoints", r#"{"url":"https://example.com","event_types":["*"],"max_concurrency":1e99}"#, 400, "expected i64"),
         ("/v1/endpoints", r#"{"url":"https://example.com","event_types":["*"],"name":"a\u0000b"}"#, 422, "not acceptable"),
-        ("/v1/endpoints", r#"{"url":"https://example.com","event_types":["*"],"labels":{}}"#, 400, "unknown field `labels`"),
+        ("/v1/endpoints", r#"{"url":"https://example.com","event_types":["*"],"color":"red"}"#, 400, "unknown field `color`"),
         ("/v1/endpoints", r#"{"url":"https://example.com","event_types":["*"],"rate_limit":{}}"#, 422, "not acceptable"),
         ("/v1/endpoints", r#"{"url":"https://example.com","event_types":["*"],"circuit_breaker":[true]}"#, 400, "expected an object"),
         ("/v1/endpoints/any/pause", r#"{"for":1}"#, 400, "unknown field `for`"),

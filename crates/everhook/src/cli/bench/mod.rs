@@ -47,7 +47,7 @@ pub struct BenchArgs {
     /// `max_concurrency` of the endpoints; the server's default if not given.
     #[arg(long, value_name = "N")]
     max_concurrency: Option<u32>,
-    /// Measure instead what endpoints that hang or fail cost the others: 80 of 100 endpoints, with 20 good and with 20 bad neighbours.
+    /// Measure instead what endpoints that hang or fail cost the others: 80 of 100 endpoints, with good and with bad neighbours.
     #[arg(long, conflicts_with = "scenario")]
     neighbours: bool,
     /// Fewer events: a first impression in seconds.
@@ -163,12 +163,16 @@ fn conclude(args: &BenchArgs, place: &Place, limit: &Outcome, lines: &[Line]) ->
             "version": env!("CARGO_PKG_VERSION"), "cores": cores(), "file_system": place.file_system(),
             "connections": args.connections, "data_bytes": args.size,
             "limit_per_second": limit.delivered_per_second, "limit_ms": limit.end_to_end_ms.to_json(), "scenarios": scenarios,
-            "bad_neighbours": neighbours::compare(lines).filter(|_| args.neighbours)
-                .map(|(delivered, p99)| json!({"delivered_ratio": delivered, "p99_ratio": p99})),
+            "bad_neighbours": neighbours::compare(lines).map(|(full, steady)| json!({
+                "full_speed": {"delivered_ratio": full.delivered, "p99_ratio": full.p99},
+                "steady": {"delivered_ratio": steady.delivered, "p99_ratio": steady.p99},
+            })),
         });
         anstream::println!("{whole}");
     }
-    say(args, &neighbours::compare_text(if args.neighbours { lines } else { &[] }));
+    if args.neighbours {
+        say(args, &neighbours::compare_text(lines));
+    }
     if !faults.is_empty() {
         bail!("deliveries are missing, doubled or not accepted:\n{}", faults.join("\n"));
     }

@@ -1,12 +1,9 @@
 //! `bench --neighbours`: what endpoints that hang or fail cost the others.
 //!
-//! The same hundred endpoints get the same events twice: once all of them answer, once twenty do not. Only the eighty that answer both times are
-//! measured, so that the two lines of the report differ by their neighbours alone.
+//! The same hundred endpoints get the same events: once all of them answer, once twenty do not. Only the eighty that answer both times are measured, so
+//! that the lines of the report differ by their neighbours alone.
 
-use super::{
-    report::{Line, grouped},
-    scenarios::Scenario,
-};
+use super::{report::Line, scenarios::Scenario};
 
 /// How many endpoints are not measured: half of them hang, half of them fail, or all answer.
 pub const NEIGHBOURS: u32 = 20;
@@ -35,29 +32,48 @@ impl Neighbours {
     }
 }
 
-/// The two runs that are compared.
-pub const SCENARIOS: [Scenario; 2] = [
-    Scenario { name: "good", title: "all answer", neighbours: Neighbours::Good, ..OF_HUNDRED },
-    Scenario { name: "bad", title: "20 of 100 bad", neighbours: Neighbours::Bad, ..OF_HUNDRED },
+/// The runs that are compared: as fast as it goes, and at a rate that leaves room.
+pub const SCENARIOS: [Scenario; 5] = [
+    Scenario { name: "alone", title: "80 alone", ..OF_HUNDRED },
+    Scenario { name: "good", title: "20 good beside", neighbours: Neighbours::Good, ..OF_HUNDRED },
+    Scenario { name: "bad", title: "20 bad beside", neighbours: Neighbours::Bad, ..OF_HUNDRED },
+    Scenario { name: "good-steady", title: "good, 50/s", neighbours: Neighbours::Good, rate: STEADY, ..OF_HUNDRED },
+    Scenario { name: "bad-steady", title: "bad, 50/s", neighbours: Neighbours::Bad, rate: STEADY, ..OF_HUNDRED },
 ];
 
-const OF_HUNDRED: Scenario =
-    Scenario { name: "", title: "", endpoints: 80, events: 2_000, events_quick: 300, batch: 1, rate: None, neighbours: Neighbours::None };
+/// Events a second, each to a hundred endpoints: well below what two cores do.
+const STEADY: Option<f64> = Some(50.0);
 
-/// What bad neighbours cost, as shares of what the measured endpoints have without them: delivered a second, and the 99th percentile.
-pub fn compare(lines: &[Line]) -> Option<(f64, f64)> {
-    let [good, bad] = lines else { return None };
-    let delivered = bad.outcome.delivered_per_second / good.outcome.delivered_per_second.max(1.0);
-    let p99 = bad.outcome.end_to_end_ms.p99 / good.outcome.end_to_end_ms.p99.max(f64::MIN_POSITIVE);
-    Some((delivered, p99))
+const OF_HUNDRED: Scenario =
+    Scenario { name: "", title: "", endpoints: 80, events: 1_000, events_quick: 300, batch: 1, rate: None, neighbours: Neighbours::None };
+
+/// What bad neighbours cost, as shares of what the measured endpoints have with good ones.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Deliveries a second.
+    pub delivered: f64,
+    /// The 99th percentile, end to end.
+    pub p99: f64,
+}
+
+/// The cost as fast as it goes, and at the steady rate.
+pub fn compare(lines: &[Line]) -> Option<(Cost, Cost)> {
+    let of = |name: &str| lines.iter().find(|line| line.name == name);
+    let cost = |good: &Line, bad: &Line| Cost {
+        delivered: bad.outcome.delivered_per_second / good.outcome.delivered_per_second.max(1.0),
+        p99: bad.outcome.end_to_end_ms.p99 / good.outcome.end_to_end_ms.p99.max(f64::MIN_POSITIVE),
+    };
+    Some((cost(of("good")?, of("bad")?), cost(of("good-steady")?, of("bad-steady")?)))
 }
 
 /// The same, in words.
 pub fn compare_text(lines: &[Line]) -> String {
-    let Some((delivered, p99)) = compare(lines) else { return String::new() };
-    let of = grouped(f64::from(OF_HUNDRED.endpoints));
+    let Some((full, steady)) = compare(lines) else { return String::new() };
+    let words = |cost: Cost| format!("{:.2} × delivered/s, {:.2} × p99", cost.delivered, cost.p99);
     format!(
-        "\nof the {of} endpoints that answer: {delivered:.2} × delivered/s and {p99:.2} × p99 with 10 hanging and 10 failing neighbours"
+        "\n10 hanging and 10 failing neighbours instead of 20 good ones: {} at full speed, {} at a steady rate",
+        words(full),
+        words(steady)
     )
 }
 
