@@ -3,9 +3,12 @@
 //! Used by the steps of the line. The store stays the judge: a publish carries the version of the configuration it was matched with, and is
 //! matched again if that is no longer the newest.
 
-use std::sync::{
-    Arc, PoisonError, RwLock,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    num::NonZeroU32,
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use bytes::Bytes;
@@ -14,8 +17,8 @@ use rustc_hash::FxHashMap;
 use crate::{
     ids::{ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, ScheduleVersion},
     model::{
-        Application, ApplicationKind, Endpoint, EndpointState, EventType, EventTypeMark, LanePolicy, OrganizationLimits, RetrySchedule,
-        SealedSecret, SigningKey, Target,
+        Application, ApplicationKind, Endpoint, EndpointState, EventType, EventTypeMark, LanePolicy, OrganizationLimits, Profile,
+        RetrySchedule, SealedSecret, SigningKey, Target,
     },
     policy::{filter::Filter, matching, schema::Schema},
     ports::{ApplicationRow, Directory, OutgoingHeader, StoreError, Vault},
@@ -36,6 +39,7 @@ const SCHEMAS_MAX: usize = 1_000;
 pub struct Catalog {
     directory: Arc<dyn Directory>,
     vault: Arc<dyn Vault>,
+    profile: Profile,
     applications: RwLock<FxHashMap<ApplicationId, Arc<ApplicationView>>>,
     schedules: RwLock<FxHashMap<ScheduleVersion, Arc<RetrySchedule>>>,
     /// With the instant of the definition that each was compiled from.
@@ -46,10 +50,11 @@ pub struct Catalog {
 
 impl Catalog {
     /// An empty catalog over the directory.
-    pub fn new(directory: Arc<dyn Directory>, vault: Arc<dyn Vault>) -> Self {
+    pub fn new(directory: Arc<dyn Directory>, vault: Arc<dyn Vault>, profile: Profile) -> Self {
         Self {
             directory,
             vault,
+            profile,
             applications: RwLock::default(),
             schedules: RwLock::default(),
             schemas: RwLock::default(),
@@ -67,7 +72,7 @@ impl Catalog {
         }
         let changes_before = self.changes.load(Ordering::Acquire);
         let Some(row) = self.directory.application_row(id).await? else { return Ok(None) };
-        let view = Arc::new(ApplicationView::new(row, &*self.vault)?);
+        let view = Arc::new(ApplicationView::new(row, &*self.vault, self.profile)?);
         let mut applications = self.applications.write().unwrap_or_else(PoisonError::into_inner);
         if self.changes.load(Ordering::Acquire) == changes_before {
             if applications.len() >= APPLICATIONS_MAX {
@@ -152,8 +157,8 @@ pub struct ApplicationView {
 }
 
 impl ApplicationView {
-    fn new(row: ApplicationRow, vault: &dyn Vault) -> Result<Self, StoreError> {
-        let of = Belonging { kind: row.application.kind, config_version: row.config_version, limits: row.limits };
+    fn new(row: ApplicationRow, vault: &dyn Vault, profile: Profile) -> Result<Self, StoreError> {
+        let of = Belonging { kind: row.application.kind, config_version: row.config_version, limits: row.limits, profile };
         let prepare = |endpoint: Endpoint| Ok((endpoint.id, Arc::new(Destination::new(endpoint, of, vault)?)));
         let destinations = row.endpoints.into_iter().map(prepare);
         Ok(Self {
@@ -230,6 +235,8 @@ pub struct Belonging {
     pub config_version: i64,
     /// What its organization may use.
     pub limits: OrganizationLimits,
+    /// What holds where nobody set a limit.
+    pub profile: Profile,
 }
 
 impl Destination {
@@ -264,8 +271,11 @@ fn lane_policy(endpoint: &Endpoint, of: Belonging) -> LanePolicy {
         config_version: of.config_version,
         max_concurrency: endpoint.max_concurrency,
         operational: of.kind == ApplicationKind::Operational,
-        limits: of.limits,
-        rate_limit: endpoint.rate_limit,
+        limits: OrganizationLimits {
+            deliveries_per_minute: of.limits.deliveries_per_minute.or(of.profile.deliveries_per_minute.map(NonZeroU32::get)),
+            ..of.limits
+        },
+        rate_limit: endpoint.rate_limit.or(of.profile.rate_limit),
         drain: endpoint.drain,
         breaker: endpoint.breaker,
         paused: endpoint.paused_at.is_some(),

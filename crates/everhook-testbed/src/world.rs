@@ -11,9 +11,9 @@ use everhook_adapters::{
 };
 use everhook_core::{
     engine::{self, Engine, EngineSettings, EngineStatus},
-    flow::Line,
+    flow::{Line, LineSettings},
     ids::{ApplicationId, OrganizationId},
-    model::{Application, ApplicationKind, Organization},
+    model::{Application, ApplicationKind, Organization, Profile},
     ports::{Clock, Directory, Entropy, NewOrganization, Ports, Transport},
     time::Timestamp,
 };
@@ -221,7 +221,9 @@ impl World {
             entropy: self.dice.clone(),
         };
         let (wake_up, hints) = engine::hints();
-        let line = Arc::new(Line::new(ports, wake_up, "world".to_owned(), Duration::from_secs(24 * 3_600)));
+        let idempotency_window = Duration::from_secs(24 * 3_600);
+        let settings = LineSettings { node: "world".to_owned(), idempotency_window, profile: Profile::plain() };
+        let line = Arc::new(Line::new(ports, wake_up, settings));
         let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: 64 });
         self.running = Some(Running { line, engine });
         Ok(())

@@ -10,7 +10,7 @@ use everhook_adapters::{
 };
 use everhook_core::{
     engine::{self, Engine, EngineSettings},
-    flow::Line,
+    flow::{Line, LineSettings},
     ids::OrganizationId,
     manage::{api_keys, organizations},
     model::Secret,
@@ -56,7 +56,8 @@ pub async fn start(config: &Config) -> anyhow::Result<Running> {
     let address = listener.local_addr().context("the listening address cannot be read")?;
     let store = open_store(config)?;
     let (wake_up, hints) = engine::hints();
-    let line = Arc::new(Line::new(ports(config, &store)?, wake_up, node(address), config.idempotency_window));
+    let settings = LineSettings { node: node(address), idempotency_window: config.idempotency_window, profile: config.profile };
+    let line = Arc::new(Line::new(ports(config, &store)?, wake_up, settings));
     let (organization, admin_key) = first_steps(config, &line).await.context("the store could not be prepared")?;
 
     let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: config.concurrency });

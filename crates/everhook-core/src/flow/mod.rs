@@ -18,6 +18,7 @@ use std::{sync::Arc, time::Duration};
 use self::rates::Rates;
 use crate::{
     catalog::Catalog,
+    model::Profile,
     ports::{Lanes, Ports, WakeUp},
 };
 
@@ -39,10 +40,22 @@ pub struct Line {
     pub idempotency_window: Duration,
 }
 
+/// What a line is told by the one who starts it.
+#[derive(Clone, Debug)]
+pub struct LineSettings {
+    /// How this process calls itself in attempts.
+    pub node: String,
+    /// How long an idempotency key is remembered.
+    pub idempotency_window: Duration,
+    /// What holds where nobody set a limit.
+    pub profile: Profile,
+}
+
 impl Line {
     /// A line over these ports.
-    pub fn new<O: WakeUp + Lanes + 'static>(ports: Ports, owner: Arc<O>, node: String, idempotency_window: Duration) -> Self {
-        let catalog = Arc::new(Catalog::new(ports.directory.clone(), ports.vault.clone()));
+    pub fn new<O: WakeUp + Lanes + 'static>(ports: Ports, owner: Arc<O>, settings: LineSettings) -> Self {
+        let LineSettings { node, idempotency_window, profile } = settings;
+        let catalog = Arc::new(Catalog::new(ports.directory.clone(), ports.vault.clone(), profile));
         Self { ports, catalog, wake_up: owner.clone(), lanes: owner, publish_rates: Rates::default(), node, idempotency_window }
     }
 }

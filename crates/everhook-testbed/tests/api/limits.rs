@@ -52,3 +52,21 @@ async fn no_more_endpoints_and_applications_are_made_than_the_limits_allow() {
     server.call(http::Method::POST, "/v1/endpoints", &stranger, another.to_string()).await.expect(201);
     server.stop().await;
 }
+
+#[tokio::test]
+async fn an_organization_that_publishes_more_than_it_may_is_told_when_to_try_again() {
+    let server = Server::start().await;
+    server.put("/v1/organizations/default", json!({ "limits": { "events_per_minute": 2 } })).await.expect(200);
+    let event = json!({ "type": "order.paid", "data": 1 });
+    server.post("/v1/events", event.clone()).await.expect(202);
+    let refused = server.post("/v1/events", event.clone()).await;
+    let retry_after: u64 = refused.headers["retry-after"].to_str().unwrap().parse().unwrap();
+    assert!((29..=31).contains(&retry_after), "{retry_after}");
+    refused.problem(429);
+    // In a batch each is told alone.
+    let batch = server.post("/v1/events/batch", json!({ "events": [event.clone(), event.clone()] })).await.expect(202);
+    assert_eq!(batch["data"][1]["error"]["status"], 429);
+    server.put("/v1/organizations/default", json!({ "limits": null })).await.expect(200);
+    server.post("/v1/events", event).await.expect(202);
+    server.stop().await;
+}

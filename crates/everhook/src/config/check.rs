@@ -5,7 +5,7 @@ use std::{net::SocketAddr, ops::RangeInclusive, path::PathBuf, time::Duration};
 use everhook_adapters::vault;
 use everhook_core::{
     manage::api_keys,
-    model::Secret,
+    model::{Profile, Secret},
     policy::{address::AddressRules, target::TargetRules},
 };
 use ipnet::IpNet;
@@ -34,6 +34,7 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
     let seal_key_file = reader.optional("seal_key_file", parse_path);
     let allow_http = reader.needed("allow_http", parse_bool);
     let networks = reader.needed("allow_private_networks", parse_networks);
+    let profile = reader.needed("profile", parse_profile);
     let concurrency = reader.needed("concurrency", |text| in_range(text.parse().map_err(|_| "must be a number".to_owned())?, CONCURRENCY));
     let payload_bytes_max = reader.needed("payload_max", |text| in_range(units::parse_size(text)?, PAYLOAD_BYTES));
     let batch_bytes_max = reader.needed("batch_max", |text| in_range(units::parse_size(text)?, BATCH_BYTES));
@@ -53,6 +54,7 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
         data,
         admin_key,
         targets: TargetRules { allow_http: allow_http? || !addresses.is_public_only(), addresses },
+        profile: profile?,
         concurrency: concurrency?,
         payload_bytes_max: payload_bytes_max?,
         batch_bytes_max: batch_bytes_max?,
@@ -132,6 +134,14 @@ fn parse_networks(text: &str) -> Result<AddressRules, String> {
     let parse = |block: &str| block.trim().parse::<IpNet>().map_err(|_| format!("`{}` is not a CIDR block", block.trim().escape_debug()));
     let blocks: Result<Vec<IpNet>, String> = text.split(',').map(parse).collect();
     blocks.map(AddressRules::allowing).map_err(|reason| format!("must be true, false or a list of CIDR blocks: {reason}"))
+}
+
+fn parse_profile(text: &str) -> Result<Profile, String> {
+    match text {
+        "plain" => Ok(Profile::plain()),
+        "hosted" => Ok(Profile::hosted()),
+        _ => Err("must be plain or hosted".to_owned()),
+    }
 }
 
 fn parse_log_format(text: &str) -> Result<LogFormat, String> {

@@ -12,7 +12,10 @@ mod units;
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Args;
-use everhook_core::{model::Secret, policy::target::TargetRules};
+use everhook_core::{
+    model::{Profile, Secret},
+    policy::target::TargetRules,
+};
 
 pub use raw::{Origin, Setting};
 
@@ -43,6 +46,9 @@ pub struct ServeArgs {
     /// Allow endpoints in private networks, or in these: `true` or a list of CIDR blocks. Implies --allow-http
     #[arg(long, value_name = "NETWORKS", num_args = 0..=1, default_missing_value = "true")]
     pub allow_private_networks: Option<String>,
+    /// Limits for endpoints and organizations that have none: `plain` (no limits) or `hosted` (100 a minute and 1,000 a minute) [default: plain]
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<String>,
     /// Send at most this many requests at once [default: 512]
     #[arg(long, value_name = "N")]
     pub concurrency: Option<String>,
@@ -73,6 +79,8 @@ pub struct Config {
     pub seal_key: SealKey,
     /// Which URLs endpoints may have.
     pub targets: TargetRules,
+    /// What holds where nobody set a limit.
+    pub profile: Profile,
     /// How many requests may be under way at once.
     pub concurrency: usize,
     /// The largest `data` of an event, in bytes.

@@ -29,7 +29,7 @@ const fn secret(name: &'static str) -> Known {
 }
 
 /// Every setting, in the order in which `everhook config` prints them.
-pub(super) const KNOWN: [Known; 12] = [
+pub(super) const KNOWN: [Known; 13] = [
     setting("listen", Some("127.0.0.1:8080")),
     setting("data", Some("./everhook-data")),
     secret("admin_key"),
@@ -37,6 +37,7 @@ pub(super) const KNOWN: [Known; 12] = [
     setting("seal_key_file", None),
     setting("allow_http", Some("false")),
     setting("allow_private_networks", Some("false")),
+    setting("profile", Some("plain")),
     setting("concurrency", Some("512")),
     setting("payload_max", Some("256KiB")),
     setting("batch_max", Some("16MiB")),
@@ -135,6 +136,7 @@ fn flag<'a>(args: &'a ServeArgs, name: &str) -> Option<&'a str> {
         "seal_key_file" => &args.seal_key_file,
         "allow_http" => &args.allow_http,
         "allow_private_networks" => &args.allow_private_networks,
+        "profile" => &args.profile,
         "concurrency" => &args.concurrency,
         "payload_max" => &args.payload_max,
         "batch_max" => &args.batch_max,

@@ -73,3 +73,13 @@ fn a_secret_is_never_shown() {
     assert!(!format!("{loaded:?}").contains("sss"));
     assert_eq!(loaded.settings.iter().find(|setting| setting.name == "admin_key").unwrap().shown(), Some("***"));
 }
+
+#[test]
+fn a_profile_says_what_holds_where_nobody_set_a_limit() {
+    let load = |name: &str| ServeArgs { profile: Some(name.to_owned()), ..ServeArgs::default() }.load_from([]);
+    assert_eq!(ServeArgs::default().load_from([]).unwrap().config.profile, Profile::plain());
+    let hosted = load("hosted").unwrap().config.profile;
+    assert_eq!(hosted.rate_limit.map(|limit| (limit.requests.get(), limit.burst.get())), Some((100, 20)));
+    assert_eq!(hosted.deliveries_per_minute.map(std::num::NonZeroU32::get), Some(1_000));
+    assert!(load("large").is_err());
+}

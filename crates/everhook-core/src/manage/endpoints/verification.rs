@@ -12,7 +12,7 @@ use crate::{
     flow::{Line, request::USER_AGENT},
     ids::EventId,
     manage::{Fault, Refusal},
-    model::{ApplicationKind, Endpoint, OrganizationLimits, Sent},
+    model::{ApplicationKind, Endpoint, OrganizationLimits, Profile, Sent},
     ports::{OutgoingHeader, OutgoingRequest},
     signing::{self, Signable},
 };
@@ -34,7 +34,8 @@ pub(super) fn is_needed(before: &Endpoint, after: &Endpoint) -> bool {
 /// [`Refusal::Invalid`] says what the URL did instead of returning it.
 pub(super) async fn verify(line: &Line, endpoint: &Endpoint) -> Result<(), Refusal> {
     let challenge: String = line.ports.entropy.secret_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-    let of = Belonging { kind: ApplicationKind::Custom, config_version: 0, limits: OrganizationLimits::default() };
+    let of =
+        Belonging { kind: ApplicationKind::Custom, config_version: 0, limits: OrganizationLimits::default(), profile: Profile::plain() };
     let destination = Destination::new(endpoint.clone(), of, &*line.ports.vault)?;
     let report = line.ports.transport.send(build(line, &destination, &challenge)).await;
     let words = match report.sent {
