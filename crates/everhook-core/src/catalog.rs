@@ -176,6 +176,11 @@ impl ApplicationView {
         self.event_types.get(name)
     }
 
+    /// How many endpoints it has.
+    pub fn endpoint_count(&self) -> usize {
+        self.destinations.len()
+    }
+
     /// One of its endpoints, ready to be sent to. `None` once it is deleted.
     pub fn destination(&self, id: EndpointId) -> Option<&Arc<Destination>> {
         self.destinations.get(&id)

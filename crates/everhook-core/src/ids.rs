@@ -63,6 +63,8 @@ ids! {
     ScheduleId;
     /// What an organization said about a type of events.
     EventTypeId;
+    /// A long-running bulk action.
+    OperationId;
 }
 
 /// Names one immutable version of a retry schedule. A delivery keeps the version of its making.

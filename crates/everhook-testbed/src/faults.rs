@@ -10,11 +10,13 @@ use std::{
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::{EndpointId, EventId},
-    model::{EndpointStanding, Event, Figures, Tally},
+    ids::{ApplicationId, EndpointId, EventId, OperationId, OrganizationId},
+    model::{AutoReplay, DeadLetter, EndpointStanding, Event, Figures, Operation, Page, PageRequest, Selection, Tally},
     ports::{
-        Alert, AlertId, BreakerChange, BreakerKept, BreakerRow, BreakerStore, CancelWaiting, DeliveryQueue, DueRead, DueRequest,
-        EventStore, FreedHeads, LaneHead, NewEvent, OpenPeriod, Recall, Recalled, Recorded, Settled, Settlement, Statistics, StoreError,
+        Alert, AlertId, Begun, BreakerChange, BreakerKept, BreakerRow, BreakerStore, CancelWaiting, Cleared, DeliveryQueue, DueDeadLetters,
+        DueRead, DueRequest, Ending, EventCandidate, EventStore, FreedHeads, LaneHead, NewEvent, OpenOperation, OpenPeriod, OperationEnded,
+        OperationItem, OperationStore, Recorded, Replay, Replayed, Scan, Scanned, SelectionStep, Settled, Settlement, Statistics,
+        StoreError,
     },
     time::Timestamp,
 };
@@ -169,8 +171,8 @@ impl<S: DeliveryQueue> DeliveryQueue for Faulty<S> {
         through!(self, self.store.cancel_waiting(request))
     }
 
-    async fn recall(&self, recall: Recall) -> Result<Recalled, StoreError> {
-        through!(self, self.store.recall(recall))
+    async fn replay(&self, replay: Replay) -> Result<Replayed, StoreError> {
+        through!(self, self.store.replay(replay))
     }
 
     async fn pending_alerts(&self, limit: u32) -> Result<Vec<Alert>, StoreError> {
@@ -217,5 +219,82 @@ impl<S: Statistics> Statistics for Faulty<S> {
 
     async fn forget_failures(&self, endpoint: EndpointId) -> Result<(), StoreError> {
         through!(self, self.store.forget_failures(endpoint))
+    }
+}
+
+#[async_trait]
+impl<S: OperationStore> OperationStore for Faulty<S> {
+    async fn begin(&self, operation: Operation, selection: Selection, open_max: u32) -> Result<Begun, StoreError> {
+        through!(self, self.store.begin(operation, selection, open_max))
+    }
+
+    async fn operation(&self, organization: OrganizationId, id: OperationId) -> Result<Option<Operation>, StoreError> {
+        through!(self, self.store.operation(organization, id))
+    }
+
+    async fn operations(&self, organization: OrganizationId, page: PageRequest) -> Result<Page<Operation>, StoreError> {
+        through!(self, self.store.operations(organization, page))
+    }
+
+    async fn open_operations(&self, limit: u32) -> Result<Vec<OpenOperation>, StoreError> {
+        through!(self, self.store.open_operations(limit))
+    }
+
+    async fn scan_dead_letters(&self, organization: OrganizationId, scan: Scan) -> Result<Scanned<DeadLetter>, StoreError> {
+        through!(self, self.store.scan_dead_letters(organization, scan))
+    }
+
+    async fn scan_events(
+        &self,
+        organization: OrganizationId,
+        application: ApplicationId,
+        span: (Timestamp, Timestamp),
+        scan: Scan,
+    ) -> Result<Scanned<EventCandidate>, StoreError> {
+        through!(self, self.store.scan_events(organization, application, span, scan))
+    }
+
+    async fn event_standing(&self, organization: OrganizationId, event: EventId) -> Result<Option<EventCandidate>, StoreError> {
+        through!(self, self.store.event_standing(organization, event))
+    }
+
+    async fn select(&self, step: SelectionStep) -> Result<(), StoreError> {
+        through!(self, self.store.select(step))
+    }
+
+    async fn items(&self, operation: OperationId, limit: u32) -> Result<Vec<OperationItem>, StoreError> {
+        through!(self, self.store.items(operation, limit))
+    }
+
+    async fn start(&self, operation: OperationId, at: Timestamp) -> Result<bool, StoreError> {
+        through!(self, self.store.start(operation, at))
+    }
+
+    async fn discard_next(&self, operation: OperationId, limit: u32) -> Result<u32, StoreError> {
+        through!(self, self.store.discard_next(operation, limit))
+    }
+
+    async fn end(&self, ending: Ending) -> Result<OperationEnded, StoreError> {
+        through!(self, self.store.end(ending))
+    }
+
+    async fn clear(&self, operation: OperationId, limit: u32) -> Result<Cleared, StoreError> {
+        through!(self, self.store.clear(operation, limit))
+    }
+
+    async fn auto_replay(&self, organization: OrganizationId) -> Result<Option<AutoReplay>, StoreError> {
+        through!(self, self.store.auto_replay(organization))
+    }
+
+    async fn set_auto_replay(&self, organization: OrganizationId, settings: AutoReplay) -> Result<(), StoreError> {
+        through!(self, self.store.set_auto_replay(organization, settings))
+    }
+
+    async fn auto_replays(&self) -> Result<Vec<(OrganizationId, AutoReplay)>, StoreError> {
+        through!(self, self.store.auto_replays())
+    }
+
+    async fn due_dead_letters(&self, wanted: DueDeadLetters) -> Result<Vec<DeadLetter>, StoreError> {
+        through!(self, self.store.due_dead_letters(wanted))
     }
 }

@@ -212,6 +212,7 @@ impl World {
             events: faulty.clone(),
             deliveries: faulty.clone(),
             breakers: faulty.clone(),
+            operations: faulty.clone(),
             directory: store.clone(),
             history: store,
             statistics: faulty,

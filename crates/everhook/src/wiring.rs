@@ -105,6 +105,7 @@ fn ports(config: &Config, store: &Arc<SqliteStore>) -> anyhow::Result<Ports> {
         directory: store.clone(),
         history: store.clone(),
         statistics: store.clone(),
+        operations: store.clone(),
         transport: Arc::new(HttpTransport::new(HttpSettings::new(config.targets.addresses.clone()))?),
         vault: Arc::new(sealing::open_vault(config)?),
         clock: Arc::new(SystemClock::new()),

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use everhook_core::{
     ids::DeliveryId,
-    model::{DeadLetterStatus, Due, Priority},
+    model::{DeadLetterStatus, Due},
     ports::{
-        Alert, AlertId, CancelWaiting, DeliveryQueue, DueRead, DueRequest, FreedHeads, LaneHead, NewDelivery, Recall, Recalled, Settled,
-        Settlement, StoreError,
+        Alert, AlertId, CancelWaiting, DeliveryQueue, DueRead, DueRequest, FreedHeads, LaneHead, Replay, Replayed, Settled, Settlement,
+        StoreError,
     },
     time::Timestamp,
 };
@@ -17,10 +17,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{
     SqliteStore,
     event_store::read_event,
-    fan_out::{self, Replay},
     fault::Outcome,
-    history::read_dead_letter,
-    ordering,
+    ordering, replaying,
     rows::{Columns, Key},
     settling,
     spelling::{priority_number, read_priority},
@@ -32,8 +30,6 @@ const DUE_DELIVERIES: &str = include_str!("queries/due_deliveries.sql");
 const WAITING_FOR_ENDPOINT: &str = include_str!("queries/waiting_for_endpoint.sql");
 const HELD_FOR_ENDPOINT: &str = include_str!("queries/held_for_endpoint.sql");
 const CANCEL_DELIVERY: &str = include_str!("queries/cancel_delivery.sql");
-const EVENT_PRIORITY: &str = include_str!("queries/event_priority.sql");
-const REQUEUE_DEAD_LETTER: &str = include_str!("queries/requeue_dead_letter.sql");
 const PENDING_ALERTS: &str = include_str!("queries/pending_alerts.sql");
 const FORGET_ALERT: &str = include_str!("queries/forget_alert.sql");
 
@@ -65,8 +61,9 @@ impl DeliveryQueue for SqliteStore {
         self.write(request.limit as usize, move |tx| cancel_waiting(tx, request)).await
     }
 
-    async fn recall(&self, recall: Recall) -> Result<Recalled, StoreError> {
-        self.write(2, move |tx| self::recall(tx, recall)).await
+    async fn replay(&self, replay: Replay) -> Result<Replayed, StoreError> {
+        // A delivery, its dead letter and its place on a list each.
+        self.write(replay.items.len() * 3, move |tx| replaying::replay(tx, &replay)).await
     }
 
     async fn pending_alerts(&self, limit: u32) -> Result<Vec<Alert>, StoreError> {
@@ -185,8 +182,8 @@ fn cancel_waiting(tx: &Tx<'_>, request: CancelWaiting) -> Outcome<u32> {
     let mut cancel = tx.prepare(CANCEL_DELIVERY)?;
     for delivery in &waiting {
         cancel.execute(params![delivery.id.key(), request.at.as_micros(), request.cause.as_str()])?;
-        if let Some(dead_letter) = delivery.replay_of {
-            settling::end_retry(tx, dead_letter, delivery.id, DeadLetterStatus::Dead, delivery.attempts)?;
+        if delivery.replay_of.is_some() {
+            settling::end_retry(tx, delivery.id, DeadLetterStatus::Dead, delivery.attempts)?;
         }
     }
     Ok(u32::try_from(waiting.len()).unwrap_or(u32::MAX))
@@ -197,53 +194,6 @@ fn open_for(tx: &Tx<'_>, sql: &'static str, request: &CancelWaiting, limit: u32)
     let waiting = |row: &Row<'_>| Ok(Waiting { id: row.id("id")?, replay_of: row.id_opt("replay_of")?, attempts: row.get("attempts")? });
     let parameters = params![request.endpoint.key(), limit, request.made_until.as_micros()];
     Ok(statement.query_map(parameters, waiting)?.collect::<Result<_, _>>()?)
-}
-
-fn recall(tx: &mut Tx<'_>, recall: Recall) -> Outcome<Recalled> {
-    let Some(mut dead_letter) = read_dead_letter(tx.connection(), recall.organization, recall.dead_letter)? else {
-        return Ok(Recalled::NotFound);
-    };
-    if dead_letter.status != DeadLetterStatus::Dead {
-        return Ok(Recalled::NotDead(dead_letter.status));
-    }
-    let Some(counters) = tx.counters(dead_letter.application)?.filter(|counters| counters.config_version == recall.config_version) else {
-        return Ok(Recalled::ConfigChanged);
-    };
-    // It joins at the tail: behind every event that was published until now.
-    let position = counters.next_sequence;
-    counters.next_sequence += 1;
-    let priority = event_priority(tx, &dead_letter.event)?;
-    let delivery = NewDelivery {
-        id: recall.delivery,
-        endpoint: dead_letter.endpoint,
-        retry_schedule: recall.retry_schedule,
-        placement: recall.placement,
-    };
-    let replay = Replay { of: dead_letter.id, event_type: &dead_letter.event_type, priority, at: recall.at, position };
-    let is_held = fan_out::make_replay(tx, dead_letter.event, &delivery, &replay)?;
-    tx.prepare(REQUEUE_DEAD_LETTER)?.execute(params![dead_letter.id.key(), recall.delivery.key(), recall.at.as_micros()])?;
-    dead_letter.status = DeadLetterStatus::Retrying;
-    dead_letter.last_delivery = recall.delivery;
-    dead_letter.requeued_at = Some(recall.at);
-    let due = (!is_held).then(|| replay_due(&recall, dead_letter.event, dead_letter.id));
-    Ok(Recalled::Requeued { dead_letter, due, priority })
-}
-
-fn event_priority(tx: &Tx<'_>, event: &impl Key) -> Outcome<Priority> {
-    Ok(tx.prepare(EVENT_PRIORITY)?.query_row([event.key()], |row| row.spelled("priority", read_priority))?)
-}
-
-fn replay_due(recall: &Recall, event: everhook_core::ids::EventId, replay_of: DeliveryId) -> Due {
-    Due {
-        delivery: recall.delivery,
-        event,
-        loaded: None,
-        retry_schedule: recall.retry_schedule,
-        attempts: 0,
-        due_at: recall.at,
-        replay_of: Some(replay_of),
-        ordered: ordering::is_ordered(recall.placement),
-    }
 }
 
 fn alert_of_row(row: &Row<'_>) -> rusqlite::Result<Alert> {

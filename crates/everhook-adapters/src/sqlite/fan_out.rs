@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use everhook_core::{
     ids::{DeliveryId, EndpointId, EventId, ScheduleVersion},
-    model::{Event, EventType, Placement, Priority},
+    model::{Event, Placement, Priority},
     ports::{NewDelivery, StoreError},
     time::Timestamp,
 };
@@ -75,6 +75,7 @@ pub(super) fn begin(tx: &mut Tx<'_>, event: &Event, sequence_number: i64, delive
             delivery: &delivery,
             priority: event.priority,
             replay_of: None,
+            operation: None,
             at: origin.at,
             position: sequence_number,
         };
@@ -135,36 +136,6 @@ pub(super) fn resume_all(connection: &Connection) -> Outcome<()> {
             return Ok(());
         }
     }
-}
-
-/// Makes one delivery that does another again, and says whether it is held.
-pub(super) fn make_replay(tx: &mut Tx<'_>, event: EventId, delivery: &NewDelivery, replay: &Replay<'_>) -> Outcome<bool> {
-    if ordering::is_ordered(delivery.placement) {
-        let Replay { of, event_type, priority, at, position } = *replay;
-        return ordering::place(tx, &Ordered { event, event_type, delivery, priority, replay_of: Some(of), at, position });
-    }
-    let lane = tx.lane_of(delivery.endpoint)?;
-    tx.prepare(INSERT_DELIVERY)?.execute(params![
-        delivery.id.key(),
-        event.key(),
-        lane,
-        priority_number(replay.priority),
-        delivery.retry_schedule.0,
-        replay.at.as_micros(),
-        replay.of.key(),
-    ])?;
-    Ok(false)
-}
-
-/// What a delivery that brings a dead letter back has beside the others.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Replay<'a> {
-    pub(super) of: DeliveryId,
-    pub(super) event_type: &'a EventType,
-    pub(super) priority: Priority,
-    pub(super) at: Timestamp,
-    /// Its place, should it have an order.
-    pub(super) position: i64,
 }
 
 async fn step_of(writer: &Writer, event: EventId) -> Result<bool, StoreError> {

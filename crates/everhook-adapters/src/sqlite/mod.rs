@@ -1,11 +1,11 @@
-//! The embedded store: one SQLite file behind the ports `EventStore`, `DeliveryQueue`, `BreakerStore`, `Directory`, `History` and
-//! `Statistics`.
+//! The embedded store: one SQLite file behind the ports `EventStore`, `DeliveryQueue`, `BreakerStore`, `Directory`, `History`, `Statistics` and
+//! `OperationStore`.
 //!
 //! Read it in this order:
 //! * `writer`, `group_commit`, `job`, `transaction`: everything that waits is written in one transaction and answered after its commit.
 //! * `readers`, `turn`: reads have connections of their own, and those of `history` have others than those that deliveries wait for.
-//! * `event_store`, `fan_out`, `delivery_queue`, `settling`, `ordering`, `breakers`, `directory`, `history`, `statistics`: the
-//!   ports. One port call is one transaction.
+//! * `event_store`, `fan_out`, `delivery_queue`, `settling`, `replaying`, `ordering`, `breakers`, `directory`, `history`, `statistics`, `operations`:
+//!   the ports. One port call is one transaction.
 //! * `rows`, `spelling`, `page`, `schedule_json`, `breaker_json`, `payload`, `response_headers`: how values are written and read back.
 //! * `queries`, `migrations`: all SQL, one statement a file.
 //!
@@ -24,10 +24,12 @@ mod group_commit;
 mod history;
 mod job;
 mod migrate;
+mod operations;
 mod ordering;
 mod page;
 mod payload;
 mod readers;
+mod replaying;
 mod response_headers;
 mod rows;
 mod schedule_json;

@@ -4,7 +4,7 @@
 //! endpoint's ordering was changed, until what was open then has ended.
 
 use everhook_core::{
-    ids::{DeliveryId, EndpointId, EventId, ScheduleVersion},
+    ids::{DeliveryId, EndpointId, EventId, OperationId, ScheduleVersion},
     lifecycle,
     model::{Due, EventType, OrderingMode, Placement, Priority},
     ports::{Freed, FreedHeads, NewDelivery},
@@ -41,6 +41,7 @@ pub(super) struct Ordered<'a> {
     pub(super) delivery: &'a NewDelivery,
     pub(super) priority: Priority,
     pub(super) replay_of: Option<DeliveryId>,
+    pub(super) operation: Option<OperationId>,
     pub(super) at: Timestamp,
     /// Its place among all deliveries of the application.
     pub(super) position: i64,
@@ -70,6 +71,7 @@ pub(super) fn place(tx: &mut Tx<'_>, new: &Ordered<'_>) -> Outcome<bool> {
         new.at.as_micros(),
         key,
         new.position,
+        new.operation.as_ref().map(OperationId::key),
     ])?;
     Ok(is_behind)
 }

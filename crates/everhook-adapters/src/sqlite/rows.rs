@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use everhook_core::{
-    ids::{ApiKeyId, ApplicationId, DeliveryId, EndpointId, EventId, EventTypeId, OrganizationId, ScheduleId, Uid},
+    ids::{ApiKeyId, ApplicationId, DeliveryId, EndpointId, EventId, EventTypeId, OperationId, OrganizationId, ScheduleId, Uid},
     model::EventType,
     time::Timestamp,
 };
@@ -45,7 +45,7 @@ macro_rules! keys {
     )+};
 }
 
-keys!(OrganizationId, ApplicationId, EndpointId, EventId, DeliveryId, ApiKeyId, ScheduleId, EventTypeId);
+keys!(OrganizationId, ApplicationId, EndpointId, EventId, DeliveryId, ApiKeyId, ScheduleId, EventTypeId, OperationId);
 
 /// Reads columns by name, as the model's types.
 pub(super) trait Columns {

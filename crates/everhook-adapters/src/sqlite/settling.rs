@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::DeliveryId,
-    model::{Attempt, DeadLetterStatus, DeathCause, DisabledReason, FailureCategory, RetryAfter, Stage},
+    model::{Attempt, DeadLetter, DeadLetterStatus, DeathCause, DisabledReason, FailureCategory, RetryAfter, Stage},
     ports::{Alert, Freed, Settled, Settlement},
     time::Timestamp,
 };
@@ -21,6 +21,7 @@ const INSERT_ATTEMPT: &str = include_str!("queries/insert_attempt.sql");
 const BURY_DELIVERY: &str = include_str!("queries/bury_delivery.sql");
 const END_RETRY: &str = include_str!("queries/end_retry_of_dead_letter.sql");
 const DISABLE_ENDPOINT: &str = include_str!("queries/disable_endpoint.sql");
+const DIED_AUTOMATICALLY: &str = include_str!("queries/died_automatically.sql");
 const INSERT_ALERT: &str = include_str!("queries/insert_alert.sql");
 
 /// Writes one settlement, or nothing if the delivery had moved on.
@@ -31,11 +32,11 @@ pub(super) fn settle(tx: &mut Tx<'_>, settlement: &Settlement) -> Outcome<Settle
     insert_attempt(tx, settlement.delivery, &settlement.attempt)?;
     match (settlement.stage, settlement.replay_of) {
         (Stage::Dead { at, cause }, _) => bury(tx, settlement, Death { at, cause })?,
-        (Stage::Delivered { .. }, Some(dead_letter)) => {
-            end_retry(tx, dead_letter, settlement.delivery, DeadLetterStatus::Resolved, settlement.attempt.number)?;
+        (Stage::Delivered { .. }, Some(_)) => {
+            end_retry(tx, settlement.delivery, DeadLetterStatus::Resolved, settlement.attempt.number)?;
         }
-        (Stage::Cancelled { .. }, Some(dead_letter)) => {
-            end_retry(tx, dead_letter, settlement.delivery, DeadLetterStatus::Dead, settlement.attempt.number)?;
+        (Stage::Cancelled { .. }, Some(_)) => {
+            end_retry(tx, settlement.delivery, DeadLetterStatus::Dead, settlement.attempt.number)?;
         }
         (Stage::Waiting { .. } | Stage::Held | Stage::Delivered { .. } | Stage::Cancelled { .. }, _) => {}
     }
@@ -44,8 +45,16 @@ pub(super) fn settle(tx: &mut Tx<'_>, settlement: &Settlement) -> Outcome<Settle
         Some(reason) => disable(tx, settlement, reason)?,
         None => false,
     };
-    let is_true = |alert: &&Alert| has_disabled || alert.event_type.as_str() != Alert::ENDPOINT_DISABLED;
-    settlement.alerts.iter().filter(is_true).try_for_each(|alert| keep_alert(tx, alert))?;
+    for alert in &settlement.alerts {
+        let is_true = match alert.event_type.as_str() {
+            Alert::ENDPOINT_DISABLED => has_disabled,
+            Alert::REPLAY_FAILED => tx.prepare(DIED_AUTOMATICALLY)?.query_row([settlement.delivery.key()], |row| row.get(0))?,
+            _ => true,
+        };
+        if is_true {
+            keep_alert(tx, alert)?;
+        }
+    }
     Ok(Settled::Recorded { freed })
 }
 
@@ -58,15 +67,9 @@ fn free_next(tx: &Tx<'_>, settlement: &Settlement) -> Outcome<Option<Box<Freed>>
     Ok(ordering::free_next(tx, settlement.delivery, recorded_at(settlement))?.map(Box::new))
 }
 
-/// Notes on a dead letter that the delivery which brought it back has ended, after so many attempts.
-pub(super) fn end_retry(
-    tx: &Tx<'_>,
-    dead_letter: DeliveryId,
-    delivery: DeliveryId,
-    status: DeadLetterStatus,
-    attempts: u32,
-) -> Outcome<()> {
-    tx.prepare(END_RETRY)?.execute(params![dead_letter.key(), delivery.key(), status.as_str(), attempts])?;
+/// Notes on a dead letter, if there is one, that the delivery which brought it back has ended, after so many attempts.
+pub(super) fn end_retry(tx: &Tx<'_>, delivery: DeliveryId, status: DeadLetterStatus, attempts: u32) -> Outcome<()> {
+    tx.prepare(END_RETRY)?.execute(params![delivery.key(), status.as_str(), attempts])?;
     Ok(())
 }
 
@@ -139,6 +142,7 @@ fn bury(tx: &Tx<'_>, settlement: &Settlement, death: Death) -> Outcome<()> {
         attempt.error.as_deref().unwrap_or_default(),
         attempt.number,
         death.at.as_micros(),
+        DeadLetter::is_recoverable(death.cause, category),
     ])?;
     if buried == 0 {
         return Err(Fault::Impossible(format!("the delivery {} died without its endpoint", settlement.delivery)));

@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use everhook_core::{
-    ids::{DeliveryId, EndpointId, OrganizationId, Ref, ScheduleVersion},
-    model::{
-        CancelCause, DeadLetter, DeadLetterStatus, DeathCause, DisabledReason, EndpointState, FailureCategory, Placement, Priority, Stage,
-    },
+    ids::{DeliveryId, EndpointId, EventId, OrganizationId, Ref},
+    model::{CancelCause, DeadLetter, DeadLetterStatus, DeathCause, DisabledReason, EndpointState, FailureCategory, Priority, Stage},
     ports::{
-        Alert, CancelWaiting, DeliveryQueue, Directory, DueRead, DueRequest, EventStore, History, LaneHead, Recall, Recalled, Settled,
-        Settlement, StoreError,
+        Alert, CancelWaiting, DeliveryQueue, Directory, DueRead, DueRequest, EventStore, History, LaneHead, ReplayAnswer, ReplayItem,
+        Settled, Settlement, StoreError,
     },
     time::Timestamp,
 };
@@ -73,21 +71,19 @@ impl Given {
         delivery
     }
 
-    async fn recall(&self, dead_letter: DeliveryId) -> Recalled {
-        let delivery = DeliveryId::from_uuid(id());
-        let retry_schedule = ScheduleVersion(9);
-        let config_version = self.config_version().await;
-        let placement = Placement::default();
-        let recall =
-            Recall { organization: self.organization, dead_letter, delivery, retry_schedule, placement, config_version, at: after(60) };
-        self.store.recall(recall).await.unwrap()
+    /// Brings a dead letter back.
+    async fn recall(&self, dead_letter: DeliveryId) -> ReplayAnswer {
+        let found = self.store.dead_letter(self.organization, dead_letter).await.unwrap();
+        let event = found.map_or(EventId::from_uuid(id()), |found| found.event);
+        let item = ReplayItem { of: Some(dead_letter), only_dead: true, ..self.replay_item(event).await };
+        self.replay(vec![item]).await.remove(0)
     }
 
     /// A dead letter and the delivery that brings it back.
     async fn recalled(&self) -> (DeliveryId, DeliveryId) {
         let dead_letter = self.died().await;
         match self.recall(dead_letter).await {
-            Recalled::Requeued { due, .. } => (dead_letter, due.unwrap().delivery),
+            ReplayAnswer::Made { due, .. } => (dead_letter, due.unwrap().delivery),
             other => panic!("the dead letter did not come back: {other:?}"),
         }
     }
@@ -282,9 +278,9 @@ async fn a_delivery_that_gives_up_leaves_a_dead_letter() {
 async fn a_dead_letter_that_is_recalled_waits_again_with_fresh_attempts() {
     let given = Given::new().await;
     let dead_letter = given.died().await;
-    let Recalled::Requeued { dead_letter: told, due, priority } = given.recall(dead_letter).await else { panic!("it is dead") };
+    let ReplayAnswer::Made { due, priority } = given.recall(dead_letter).await else { panic!("it is dead") };
     let due = due.expect("it waits");
-    assert_eq!(told, given.dead_letter(dead_letter).await);
+    let told = given.dead_letter(dead_letter).await;
     assert_eq!((told.status, told.requeued_at, told.last_delivery), (DeadLetterStatus::Retrying, Some(after(60)), due.delivery));
     assert_eq!((priority, due.attempts, due.due_at, due.replay_of), (Priority::Normal, 0, after(60), Some(dead_letter)));
     let read = given.due(given.endpoint, after(60), 10, 0).await;
@@ -295,10 +291,14 @@ async fn a_dead_letter_that_is_recalled_waits_again_with_fresh_attempts() {
 async fn only_a_dead_letter_of_the_organization_that_is_dead_can_be_recalled() {
     let given = Given::new().await;
     let (dead_letter, _) = given.recalled().await;
-    assert!(matches!(given.recall(dead_letter).await, Recalled::NotDead(DeadLetterStatus::Retrying)));
-    assert!(matches!(given.recall(DeliveryId::from_uuid(id())).await, Recalled::NotFound));
+    assert!(matches!(given.recall(dead_letter).await, ReplayAnswer::NotDead(DeadLetterStatus::Retrying)));
+    assert!(matches!(given.recall(DeliveryId::from_uuid(id())).await, ReplayAnswer::NotFound));
+    let (event, _) = given.published().await;
+    let never_dead = ReplayItem { only_dead: true, ..given.replay_item(event).await };
+    assert!(matches!(given.replay(vec![never_dead]).await[..], [ReplayAnswer::NotFound]));
+    let item = given.replay_item(given.dead_letter(dead_letter).await.event).await;
     let stranger = Given { organization: OrganizationId::from_uuid(id()), ..given };
-    assert!(matches!(stranger.recall(dead_letter).await, Recalled::NotFound));
+    assert!(matches!(stranger.replay(vec![item]).await[..], [ReplayAnswer::NotFound]));
 }
 
 #[tokio::test]

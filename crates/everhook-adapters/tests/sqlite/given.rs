@@ -13,7 +13,10 @@ use everhook_core::{
         Application, ApplicationKind, Attempt, AttemptStatus, Endpoint, EndpointState, Event, EventType, EventTypePattern, FailureCategory,
         Organization, PayloadStyle, PhaseTimes, Placement, Priority, SealedSecret, SealedSecrets, SignatureStyle, Stage, Target,
     },
-    ports::{Created, Directory, EventStore, KeyOrigin, NewDelivery, NewEvent, NewOrganization, Recorded, Settlement},
+    ports::{
+        Created, DeliveryQueue, Directory, EventStore, KeyOrigin, NewDelivery, NewEvent, NewOrganization, Recorded, Replay, ReplayAnswer,
+        ReplayBy, ReplayItem, Replayed, Settlement,
+    },
     time::Timestamp,
 };
 use tempfile::TempDir;
@@ -128,6 +131,32 @@ impl Given {
     /// Records events that the store must answer.
     pub async fn record_all(&self, events: Vec<NewEvent>) -> Vec<Recorded> {
         self.store.record(events).await.into_iter().map(Result::unwrap).collect()
+    }
+
+    /// The event for the one endpoint, again: a person asks for it.
+    pub async fn replay_item(&self, event: EventId) -> ReplayItem {
+        ReplayItem {
+            position: None,
+            event,
+            endpoint: self.endpoint,
+            application: self.application,
+            of: None,
+            only_dead: false,
+            delivery: DeliveryId::from_uuid(id()),
+            retry_schedule: ScheduleVersion(9),
+            placement: Placement::default(),
+            config_version: self.config_version().await,
+            priority: None,
+        }
+    }
+
+    /// Does events again, by hand.
+    pub async fn replay(&self, items: Vec<ReplayItem>) -> Vec<ReplayAnswer> {
+        let replay = Replay { organization: self.organization, by: ReplayBy::Hand, items, at: after(60) };
+        match self.store.replay(replay).await.unwrap() {
+            Replayed::Answered(answers) => answers,
+            other => panic!("it was not written: {other:?}"),
+        }
     }
 
     /// Does to the file what no store would do.

@@ -11,7 +11,7 @@ use everhook_core::{
     },
     ports::{
         CancelWaiting, DeadLetterFilter, DeliveryFilter, DeliveryQueue, DeliveryStatus, Discarded, EventFilter, EventSummary, History,
-        TimeRange,
+        ReplayItem, TimeRange,
     },
     time::Timestamp,
 };
@@ -259,17 +259,9 @@ async fn the_deliveries_of_an_event_include_its_replays() {
     let stage = Stage::Dead { at: NOW, cause: DeathCause::GivenUp };
     given.store.settle(Arc::new(vec![settlement(delivery, given.endpoint, failure(1), stage)])).await.unwrap();
     given.published().await;
-    let replay = DeliveryId::from_uuid(id());
-    let recall = everhook_core::ports::Recall {
-        organization: given.organization,
-        dead_letter: delivery,
-        delivery: replay,
-        retry_schedule: everhook_core::ids::ScheduleVersion(7),
-        placement: everhook_core::model::Placement::default(),
-        config_version: given.config_version().await,
-        at: NOW,
-    };
-    given.store.recall(recall).await.unwrap();
+    let item = ReplayItem { of: Some(delivery), ..given.replay_item(event).await };
+    let replay = item.delivery;
+    given.replay(vec![item]).await;
     let filter = DeliveryFilter { event: Some(event), ..DeliveryFilter::default() };
     let page = given.store.deliveries(given.organization, filter, ALL).await.unwrap();
     let found: Vec<_> = page.rows.iter().map(|delivery| (delivery.id, delivery.replay_of)).collect();

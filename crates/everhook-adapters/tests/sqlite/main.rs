@@ -10,5 +10,7 @@ mod directory;
 mod event_store;
 mod history;
 mod opening;
+mod operations;
 mod ordering;
+mod replaying;
 mod statistics;

@@ -43,9 +43,9 @@ fn a_folder_that_is_made_is_its_owners_alone() {
 fn a_file_of_a_newer_everhook_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     drop(open(&folder));
-    tamper(&folder, "INSERT INTO schema_migrations VALUES (7, x'00', 0)");
-    let expected = "this file was written by a newer Everhook (schema 7, this binary knows 3): use that version or newer";
-    assert_eq!(refusal(&folder).to_string(), expected);
+    tamper(&folder, "INSERT INTO schema_migrations VALUES (9999, x'00', 0)");
+    let words = refusal(&folder).to_string();
+    assert!(words.starts_with("this file was written by a newer Everhook (schema 9999, this binary knows "), "{words}");
 }
 
 #[test]

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use everhook_core::{
-    ids::DeliveryId,
+    ids::{DeliveryId, EventId},
     model::{CancelCause, DeathCause, OrderingMode, Placement, Stage},
     ports::{
-        CancelWaiting, DeliveryQueue, Directory, EndpointUpdated, EventStore, NewEvent, Recall, Recalled, Recorded, Settled, Settlement,
+        CancelWaiting, DeliveryQueue, Directory, EndpointUpdated, EventStore, History, NewEvent, Recorded, Replay, ReplayAnswer, ReplayBy,
+        ReplayItem, Replayed, Settled, Settlement,
     },
 };
 
-use crate::given::{Given, NOW, after, event_type, failure, id, settlement, success};
+use crate::given::{Given, NOW, after, event_type, failure, settlement, success};
 
 const STRICT: Placement = Placement { mode: OrderingMode::Strict, behind_barrier: false };
 const PER_TYPE: Placement = Placement { mode: OrderingMode::PerEventType, behind_barrier: false };
@@ -33,6 +34,10 @@ async fn end(given: &Given, settlement: Settlement) -> Option<DeliveryId> {
         Settled::Recorded { freed } => freed.map(|freed| freed.due.delivery),
         Settled::Stale => panic!("the delivery had moved on"),
     }
+}
+
+async fn event_of(given: &Given, delivery: DeliveryId) -> EventId {
+    given.store.delivery(given.organization, delivery).await.unwrap().unwrap().0.event
 }
 
 fn delivered(given: &Given, delivery: DeliveryId) -> Settlement {
@@ -84,19 +89,12 @@ async fn a_dead_letter_that_is_brought_back_joins_at_the_tail() {
     let (second, _) = publish(&given, STRICT, "a").await;
     let dead = Stage::Dead { at: NOW, cause: DeathCause::GivenUp };
     end(&given, settlement(first, given.endpoint, failure(1), dead)).await;
-    let replay = DeliveryId::from_uuid(id());
-    let recall = Recall {
-        organization: given.organization,
-        dead_letter: first,
-        delivery: replay,
-        retry_schedule: everhook_core::ids::ScheduleVersion(7),
-        placement: STRICT,
-        config_version: given.config_version().await,
-        at: NOW,
-    };
-    let stale = Recall { config_version: recall.config_version - 1, ..recall };
-    assert!(matches!(given.store.recall(stale).await.unwrap(), Recalled::ConfigChanged));
-    assert!(matches!(given.store.recall(recall).await.unwrap(), Recalled::Requeued { due: None, .. }), "the second is before it");
+    let item = ReplayItem { placement: STRICT, of: Some(first), ..given.replay_item(event_of(&given, first).await).await };
+    let replay = item.delivery;
+    let stale = ReplayItem { config_version: item.config_version - 1, ..item };
+    let asked = Replay { organization: given.organization, by: ReplayBy::Hand, items: vec![stale], at: NOW };
+    assert!(matches!(given.store.replay(asked).await.unwrap(), Replayed::ConfigChanged(_)));
+    assert!(matches!(given.replay(vec![item]).await[..], [ReplayAnswer::Made { due: None, .. }]), "the second is before it");
     let (third, _) = publish(&given, STRICT, "a").await;
     assert_eq!(end(&given, delivered(&given, second)).await, Some(replay));
     assert_eq!(end(&given, delivered(&given, replay)).await, Some(third));

@@ -13,6 +13,7 @@ use tokio::{
 
 use super::{
     hints::Hints,
+    operations,
     owner::{Connections, Ended, Owner},
     settler::{self, Unwritten},
 };
@@ -93,9 +94,11 @@ async fn supervise(
     stop: watch::Receiver<Option<Timestamp>>,
     status: watch::Sender<EngineStatus>,
 ) {
+    let operations = AbortOnDrop(tokio::spawn(operations::run(line.clone())));
     loop {
         let ended = run_once(line.clone(), &mut hints, settings, stop.clone(), status.clone()).await;
         if matches!(ended, Ended::Stopped) {
+            operations.abort().await;
             return;
         }
         status.send_modify(|status| status.restarts += 1);
@@ -150,6 +153,12 @@ struct AbortOnDrop(JoinHandle<()>);
 impl AbortOnDrop {
     async fn join(mut self) -> Result<(), tokio::task::JoinError> {
         (&mut self.0).await
+    }
+
+    /// Ends it wherever it stands, and waits until it has let go of everything.
+    async fn abort(mut self) {
+        self.0.abort();
+        let _ = (&mut self.0).await;
     }
 }
 

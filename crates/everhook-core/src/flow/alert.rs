@@ -13,7 +13,7 @@ use crate::{
         publish::{Publication, PublishError, publish},
     },
     ids::{ApplicationId, EndpointId},
-    model::{ApplicationKind, DeathCause, Endpoint, EventType, InFlight, Priority, Stage},
+    model::{ApplicationKind, DeathCause, Endpoint, EventType, InFlight, Operation, OperationStatus, Priority, Stage},
     policy::{breaker::Transition, labels::Labels},
     ports::{Alert, AlertId, StoreError},
     time::Timestamp,
@@ -33,6 +33,9 @@ pub fn after(line: &Line, flight: &InFlight, with: &Equipment, stage: Stage, now
     if cause == DeathCause::Gone {
         alerts.push(disabled(line, with, now));
     }
+    if flight.due.replay_of.is_some() {
+        alerts.push(replay_failed(line, flight, with, cause, now));
+    }
     alerts
 }
 
@@ -44,6 +47,12 @@ fn exhausted(line: &Line, flight: &InFlight, with: &Equipment, cause: DeathCause
     data["attempts"] = json!(flight.attempt_number());
     data["reason"] = json!(cause.as_str());
     new_alert(line, endpoint, "message.attempt.exhausted", &data, now)
+}
+
+/// Told only if the dead letter had come back by itself, which the store knows.
+fn replay_failed(line: &Line, flight: &InFlight, with: &Equipment, cause: DeathCause, now: Timestamp) -> Alert {
+    let exhausted = exhausted(line, flight, with, cause, now);
+    Alert { event_type: EventType::parse(Alert::REPLAY_FAILED).expect("our own event types are well-formed"), ..exhausted }
 }
 
 fn disabled(line: &Line, with: &Equipment, now: Timestamp) -> Alert {
@@ -77,6 +86,28 @@ pub async fn of_breaker(
     data["reason"] = json!(transition.cause.as_str());
     data[at_field] = json!(transition.at.to_string());
     Ok(vec![new_alert(line, &destination.endpoint, event_type, &data, transition.at)])
+}
+
+/// What the organization is told about the end of an operation.
+pub fn of_operation(line: &Line, operation: &Operation, status: OperationStatus, now: Timestamp) -> Alert {
+    let data = json!({
+        "organization_id": operation.organization.to_string(),
+        "operation_id": operation.id.to_string(),
+        "kind": operation.kind.as_str(),
+        "status": status.as_str(),
+        "total": operation.total,
+        "done": operation.done,
+        "failed": operation.failed,
+        "skipped": operation.skipped,
+        "created_at": operation.created_at.to_string(),
+        "finished_at": now.to_string(),
+    });
+    Alert {
+        id: line.ports.entropy.uuid(now),
+        organization: operation.organization,
+        event_type: EventType::parse("operation.finished").expect("our own event types are well-formed"),
+        data: Bytes::from(data.to_string()),
+    }
 }
 
 /// What every alert about an endpoint says.

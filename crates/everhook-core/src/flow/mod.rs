@@ -1,7 +1,8 @@
 //! The line: publish → claim → attempt → settle, one step a file, and what follows when it ends badly.
 //!
 //! Read it as an event would: [`publish`] records it, [`claim`] gives it its turn, [`attempt`] sends it, [`settle`] decides what became of it.
-//! [`alert`] tells the organization about an end that a person should know of, and [`recall`] brings a dead letter back.
+//! [`alert`] tells the organization about an end that a person should know of, and [`recall`] does again what a person
+//! asks for, within the [`retry_limit`].
 
 pub mod alert;
 pub mod attempt;
@@ -10,12 +11,15 @@ pub mod publish;
 pub mod rates;
 pub mod recall;
 pub mod request;
+pub mod retry_limit;
 mod selection;
 pub mod settle;
 
 use std::{sync::Arc, time::Duration};
 
-use self::rates::Rates;
+use tokio::sync::Notify;
+
+use self::{rates::Rates, retry_limit::RetryLimit};
 use crate::{
     catalog::Catalog,
     model::Profile,
@@ -38,6 +42,10 @@ pub struct Line {
     pub node: String,
     /// How long an idempotency key is remembered.
     pub idempotency_window: Duration,
+    /// How often people may retry by hand.
+    pub retry_limit: RetryLimit,
+    /// Rung when there is something new to do for an operation. A ring that nobody hears costs nothing: what there is to do is in the store.
+    pub operations_bell: Notify,
 }
 
 /// What a line is told by the one who starts it.
@@ -55,7 +63,16 @@ impl Line {
     /// A line over these ports.
     pub fn new<O: WakeUp + Lanes + 'static>(ports: Ports, owner: Arc<O>, settings: LineSettings) -> Self {
         let LineSettings { node, idempotency_window, profile } = settings;
-        let catalog = Arc::new(Catalog::new(ports.directory.clone(), ports.vault.clone(), profile));
-        Self { ports, catalog, wake_up: owner.clone(), lanes: owner, publish_rates: Rates::default(), node, idempotency_window }
+        Self {
+            catalog: Arc::new(Catalog::new(ports.directory.clone(), ports.vault.clone(), profile)),
+            ports,
+            wake_up: owner.clone(),
+            lanes: owner,
+            publish_rates: Rates::default(),
+            retry_limit: RetryLimit::default(),
+            operations_bell: Notify::new(),
+            node,
+            idempotency_window,
+        }
     }
 }

@@ -1,79 +1,307 @@
-//! Bringing a dead letter back: a new delivery of the same event to the same endpoint, with fresh attempts and today's URL, secret and schedule.
+//! Doing again by hand: a new delivery of the same event to the same endpoint, with fresh attempts and today's URL, secret and schedule.
+//!
+//! Called by the API. Bulk actions go through `engine::operations`, which ends in the same port call. Nothing here sends anything: what is made
+//! takes its turn like every other delivery.
+
+use std::{sync::Arc, time::Duration};
 
 use crate::{
+    catalog::Destination,
     flow::Line,
-    ids::{DeliveryId, OrganizationId},
+    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
     lifecycle,
-    model::{DeadLetter, DeadLetterStatus, Placement},
-    ports::{Committed, Recall, Recalled, StoreError},
+    model::{DeadLetter, DeadLetterStatus, Placement, Priority, Standing},
+    ports::{Committed, Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed, StoreError},
 };
 
-/// Why a dead letter was not brought back.
-#[derive(Debug, thiserror::Error)]
-pub enum RecallError {
-    /// There is no such dead letter in this organization.
-    #[error("there is no such dead letter")]
-    NotFound,
-    /// It is not dead.
-    #[error("the dead letter is {}, not dead", .0.as_str())]
-    NotDead(DeadLetterStatus),
-    /// Its endpoint gets no events now.
-    #[error("its endpoint is disabled or deleted: enable it first")]
-    EndpointClosed,
-    /// The store failed; nothing was changed, as far as is known.
-    #[error("the dead letter could not be brought back")]
-    Store(#[from] StoreError),
-}
+/// How many deliveries one request may do again. More are the business of an operation.
+pub const RECALLED_MAX: usize = 1_000;
 
 /// How often a recall is made again because the configuration changed under it, as a publish is.
 const ROUNDS_MAX: u32 = 20;
+
+/// Why nothing was done again.
+#[derive(Debug, thiserror::Error)]
+pub enum RecallError {
+    /// There is no such thing in this organization.
+    #[error("there is no such {0}")]
+    NotFound(&'static str),
+    /// Some deliveries of a batch are not this endpoint's.
+    #[error("some deliveries are not this endpoint's")]
+    Unknown(Vec<DeliveryId>),
+    /// The dead letter is not dead.
+    #[error("the dead letter is {}, not dead", .0.as_str())]
+    NotDead(DeadLetterStatus),
+    /// There is nothing that can be done again.
+    #[error("{0}")]
+    Refused(Unwilling),
+    /// None of the event's deliveries is dead or cancelled.
+    #[error("none of the event's deliveries has failed")]
+    NoneFailed,
+    /// More deliveries than one request may do again.
+    #[error("{0} deliveries of the event have failed, and one request retries at most {RECALLED_MAX}: let an operation recover them")]
+    TooMany(usize),
+    /// The organization has retried too much lately.
+    #[error("too many retries by hand: wait {} seconds", .0.as_secs())]
+    TooOften(Duration),
+    /// The store failed; nothing was changed, as far as is known.
+    #[error("nothing could be done again")]
+    Store(#[from] StoreError),
+}
+
+/// Why one delivery is not done again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unwilling {
+    /// One is under way.
+    #[error("a delivery of this event to this endpoint is still open")]
+    Open,
+    /// Its endpoint gets no events now.
+    #[error("its endpoint is disabled or deleted: enable it first")]
+    EndpointClosed,
+    /// The event is no longer there.
+    #[error("its event is no longer there")]
+    EventGone,
+}
+
+/// What was done again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recalled {
+    /// The new deliveries.
+    pub made: Vec<DeliveryId>,
+    /// The deliveries that were not done again, and why.
+    pub skipped: Vec<(DeliveryId, Unwilling)>,
+}
 
 /// Makes a new delivery for a dead letter. Returns the dead letter as it stands now, and the new delivery's id.
 ///
 /// # Errors
 /// [`RecallError`] says why there is nothing to bring back.
 pub async fn recall(line: &Line, organization: OrganizationId, id: DeliveryId) -> Result<(DeadLetter, DeliveryId), RecallError> {
-    let found = line.ports.history.dead_letter(organization, id).await?.ok_or(RecallError::NotFound)?;
+    let found = line.ports.history.dead_letter(organization, id).await?.ok_or(RecallError::NotFound("dead letter"))?;
     if found.status != DeadLetterStatus::Dead {
         return Err(RecallError::NotDead(found.status));
     }
-    for _ in 0..ROUNDS_MAX {
-        if let Some(recalled) = recall_once(line, &found).await? {
+    let wish = Wish { event: found.event, endpoint: found.endpoint, application: found.application, of: id, only_dead: true };
+    let recalled = do_again(line, organization, vec![wish], None).await?.some()?;
+    let requeued_at = Some(line.ports.clock.now());
+    Ok((DeadLetter { status: DeadLetterStatus::Retrying, last_delivery: recalled.made[0], requeued_at, ..found }, recalled.made[0]))
+}
+
+/// Which delivery to do again.
+#[derive(Clone, Copy, Debug)]
+pub struct Retry {
+    /// The delivery.
+    pub delivery: DeliveryId,
+    /// The endpoint that it must be for, if one is named.
+    pub endpoint: Option<EndpointId>,
+    /// The new delivery's priority; the event's if absent.
+    pub priority: Option<Priority>,
+}
+
+/// Does one delivery again: a dead or cancelled one is thereby brought back, and one that was delivered is delivered once more.
+///
+/// # Errors
+/// [`RecallError`] says why not.
+pub async fn retry_delivery(line: &Line, organization: OrganizationId, retry: Retry) -> Result<Recalled, RecallError> {
+    let found = find(line, organization, retry.delivery, retry.endpoint).await?.ok_or(RecallError::NotFound("delivery"))?;
+    do_again(line, organization, vec![found], retry.priority).await?.some()
+}
+
+/// Does some deliveries of one endpoint again, in the order of their events. Those that cannot be done again are named in the answer.
+///
+/// # Errors
+/// [`RecallError`] if there is nothing that can be done again, or if some are not the endpoint's.
+pub async fn retry_batch(
+    line: &Line,
+    organization: OrganizationId,
+    endpoint: EndpointId,
+    deliveries: &[DeliveryId],
+    priority: Option<Priority>,
+) -> Result<Recalled, RecallError> {
+    let mut wishes = Vec::with_capacity(deliveries.len());
+    let mut unknown = Vec::new();
+    for delivery in deliveries {
+        match find(line, organization, *delivery, Some(endpoint)).await? {
+            Some(found) => wishes.push(found),
+            None => unknown.push(*delivery),
+        }
+    }
+    if !unknown.is_empty() {
+        return Err(RecallError::Unknown(unknown));
+    }
+    do_again(line, organization, wishes, priority).await?.some()
+}
+
+/// Does all failed deliveries of an event again: for each endpoint the newest, if it is dead or cancelled.
+///
+/// # Errors
+/// [`RecallError`] if there is nothing that can be done again.
+pub async fn retry_event(line: &Line, organization: OrganizationId, event: EventId) -> Result<Recalled, RecallError> {
+    let found = line.ports.operations.event_standing(organization, event).await?.ok_or(RecallError::NotFound("event"))?;
+    let failed = |(endpoint, standing): &(EndpointId, Standing)| match standing {
+        Standing::Failed(of) => Some(Wish { event, endpoint: *endpoint, application: found.application, of: *of, only_dead: false }),
+        Standing::Absent | Standing::Open(_) | Standing::Delivered(_) => None,
+    };
+    let wishes: Vec<Wish> = found.standings.iter().filter_map(failed).collect();
+    match wishes.len() {
+        0 => Err(RecallError::NoneFailed),
+        1..=RECALLED_MAX => do_again(line, organization, wishes, None).await?.some(),
+        many => Err(RecallError::TooMany(many)),
+    }
+}
+
+/// A delivery that somebody wants again.
+#[derive(Clone, Copy)]
+struct Wish {
+    event: EventId,
+    endpoint: EndpointId,
+    application: ApplicationId,
+    of: DeliveryId,
+    only_dead: bool,
+}
+
+async fn find(
+    line: &Line,
+    organization: OrganizationId,
+    delivery: DeliveryId,
+    endpoint: Option<EndpointId>,
+) -> Result<Option<Wish>, RecallError> {
+    let found = line.ports.history.delivery(organization, delivery).await?.map(|(delivery, _)| delivery);
+    let of_endpoint = found.filter(|found| endpoint.is_none_or(|endpoint| endpoint == found.endpoint));
+    Ok(of_endpoint.map(|found| Wish {
+        event: found.event,
+        endpoint: found.endpoint,
+        application: found.application,
+        of: delivery,
+        only_dead: false,
+    }))
+}
+
+impl Recalled {
+    /// At least one must have been done.
+    fn some(self) -> Result<Self, RecallError> {
+        match self.skipped.first() {
+            Some((_, why)) if self.made.is_empty() => Err(RecallError::Refused(*why)),
+            _ => Ok(self),
+        }
+    }
+}
+
+/// All wishes are of one application, so that one look at its configuration serves them all.
+async fn do_again(
+    line: &Line,
+    organization: OrganizationId,
+    wishes: Vec<Wish>,
+    priority: Option<Priority>,
+) -> Result<Recalled, RecallError> {
+    for round in 0..ROUNDS_MAX {
+        let mut recalled = Recalled::default();
+        let mut items = Vec::with_capacity(wishes.len());
+        for wish in &wishes {
+            match prepare(line, wish, priority).await? {
+                Some(prepared) => items.push((*wish, prepared)),
+                None => recalled.skipped.push((wish.of, Unwilling::EndpointClosed)),
+            }
+        }
+        if items.is_empty() {
             return Ok(recalled);
         }
-        line.catalog.forget(found.application);
+        if round == 0 {
+            take_tokens(line, organization, &items)?;
+        }
+        if write(line, organization, &items, &mut recalled).await? {
+            return Ok(recalled);
+        }
     }
     Err(RecallError::Store(StoreError::Conflict))
 }
 
-/// `None` if the configuration changed meanwhile.
-async fn recall_once(line: &Line, found: &DeadLetter) -> Result<Option<(DeadLetter, DeliveryId)>, RecallError> {
-    let view = line.catalog.application(found.application).await?.ok_or(RecallError::EndpointClosed)?;
-    let destination = view.destination(found.endpoint).ok_or(RecallError::EndpointClosed)?;
+/// What a replay is made with.
+type Prepared = (ReplayItem, Arc<Destination>);
+
+async fn prepare(line: &Line, wish: &Wish, priority: Option<Priority>) -> Result<Option<Prepared>, StoreError> {
+    let Some(destination) = open_destination(line, wish.application, wish.endpoint).await? else { return Ok(None) };
+    let of = ItemOf { position: None, event: wish.event, of: Some(wish.of), only_dead: wish.only_dead, priority };
+    let item = new_item(line, &destination, of);
+    Ok(Some((item, destination)))
+}
+
+/// The endpoint as it stands, if it gets events now.
+pub(crate) async fn open_destination(
+    line: &Line,
+    application: ApplicationId,
+    endpoint: EndpointId,
+) -> Result<Option<Arc<Destination>>, StoreError> {
+    let view = line.catalog.application(application).await?;
+    let destination = view.as_ref().and_then(|view| view.destination(endpoint));
+    Ok(destination.filter(|destination| lifecycle::cancellation(destination.endpoint.state).is_none()).cloned())
+}
+
+/// What is done again for an endpoint.
+pub(crate) struct ItemOf {
+    pub(crate) position: Option<i64>,
+    pub(crate) event: EventId,
+    pub(crate) of: Option<DeliveryId>,
+    pub(crate) only_dead: bool,
+    pub(crate) priority: Option<Priority>,
+}
+
+/// A delivery to be made, as the endpoint stands now.
+pub(crate) fn new_item(line: &Line, destination: &Destination, of: ItemOf) -> ReplayItem {
     let endpoint = &destination.endpoint;
-    if lifecycle::cancellation(endpoint.state).is_some() {
-        return Err(RecallError::EndpointClosed);
-    }
-    let now = line.ports.clock.now();
-    let delivery = DeliveryId::from_uuid(line.ports.entropy.uuid(now));
-    let recall = Recall {
-        organization: found.organization,
-        dead_letter: found.id,
-        delivery,
+    ReplayItem {
+        position: of.position,
+        event: of.event,
+        endpoint: endpoint.id,
+        application: endpoint.application,
+        of: of.of,
+        only_dead: of.only_dead,
+        delivery: DeliveryId::from_uuid(line.ports.entropy.uuid(line.ports.clock.now())),
         retry_schedule: endpoint.retry_schedule,
         placement: Placement::of(endpoint.ordering),
-        config_version: view.config_version,
-        at: now,
+        config_version: destination.lane.config_version,
+        priority: of.priority,
+    }
+}
+
+fn take_tokens(line: &Line, organization: OrganizationId, items: &[(Wish, Prepared)]) -> Result<(), RecallError> {
+    let Some((_, (_, destination))) = items.first() else { return Ok(()) };
+    let retries = u32::try_from(items.len()).unwrap_or(u32::MAX);
+    let now = line.ports.clock.now();
+    line.retry_limit.take(organization, destination.lane.limits, retries, now).map_err(RecallError::TooOften)
+}
+
+/// Says whether it was written: not if the configuration changed meanwhile.
+async fn write(
+    line: &Line,
+    organization: OrganizationId,
+    items: &[(Wish, Prepared)],
+    recalled: &mut Recalled,
+) -> Result<bool, RecallError> {
+    let replay =
+        Replay { organization, by: ReplayBy::Hand, items: items.iter().map(|(_, (item, _))| *item).collect(), at: line.ports.clock.now() };
+    let answers = match line.ports.deliveries.replay(replay).await? {
+        Replayed::Answered(answers) => answers,
+        Replayed::ConfigChanged(applications) => {
+            applications.into_iter().for_each(|application| line.catalog.forget(application));
+            return Ok(false);
+        }
+        Replayed::Stopped => return Err(RecallError::Store(StoreError::Conflict)),
     };
-    match line.ports.deliveries.recall(recall).await? {
-        Recalled::ConfigChanged => Ok(None),
-        Recalled::NotFound => Err(RecallError::NotFound),
-        Recalled::NotDead(status) => Err(RecallError::NotDead(status)),
-        Recalled::Requeued { dead_letter, due, priority } => {
-            if let Some(due) = due {
-                line.wake_up.committed(vec![Committed { lane: destination.lane.clone(), priority, due }]);
+    let mut committed = Vec::new();
+    for ((wish, (item, destination)), answer) in items.iter().zip(answers) {
+        match answer {
+            ReplayAnswer::Made { due, priority } => {
+                recalled.made.push(item.delivery);
+                committed.extend(due.map(|due| Committed { lane: destination.lane.clone(), priority, due }));
             }
-            Ok(Some((dead_letter, delivery)))
+            ReplayAnswer::Open | ReplayAnswer::DoneBefore => recalled.skipped.push((wish.of, Unwilling::Open)),
+            ReplayAnswer::NotDead(status) => return Err(RecallError::NotDead(status)),
+            ReplayAnswer::NotFound => recalled.skipped.push((wish.of, Unwilling::EventGone)),
         }
     }
+    if !committed.is_empty() {
+        line.wake_up.committed(committed);
+    }
+    Ok(true)
 }

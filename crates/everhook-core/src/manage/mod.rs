@@ -5,8 +5,10 @@
 
 pub mod api_keys;
 pub mod applications;
+pub mod auto_replay;
 pub mod endpoints;
 pub mod event_types;
+pub mod operations;
 pub mod organizations;
 pub mod schedules;
 
@@ -48,6 +50,8 @@ pub enum Noun {
     RetrySchedule,
     /// A type of events.
     EventType,
+    /// A bulk action.
+    Operation,
 }
 
 impl fmt::Display for Noun {
@@ -59,6 +63,7 @@ impl fmt::Display for Noun {
             Self::ApiKey => "API key",
             Self::RetrySchedule => "retry schedule",
             Self::EventType => "event type",
+            Self::Operation => "operation",
         })
     }
 }

@@ -48,8 +48,13 @@ pub struct DeadLetter {
 impl DeadLetter {
     /// Whether trying again can help without a change at the endpoint.
     pub fn recoverable(&self) -> bool {
-        let hopeless = matches!(self.failure_category, FailureCategory::BlockedAddress | FailureCategory::PayloadTooLarge);
-        !hopeless && !matches!(self.cause, DeathCause::Gone | DeathCause::GivenUp)
+        Self::is_recoverable(self.cause, self.failure_category)
+    }
+
+    /// The same, from why it gave up and how its last attempt failed.
+    pub const fn is_recoverable(cause: DeathCause, category: FailureCategory) -> bool {
+        let hopeless = matches!(category, FailureCategory::BlockedAddress | FailureCategory::PayloadTooLarge);
+        !hopeless && !matches!(cause, DeathCause::Gone | DeathCause::GivenUp)
     }
 }
 

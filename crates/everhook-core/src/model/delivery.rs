@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId, ScheduleVersion},
+    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OperationId, OrganizationId, ScheduleVersion},
     model::{BreakerState, Event, EventType, FailureCategory, Priority},
     time::Timestamp,
 };
@@ -37,6 +37,8 @@ pub struct Delivery {
     pub last_error: Option<String>,
     /// The delivery that this one does again.
     pub replay_of: Option<DeliveryId>,
+    /// The operation that made it.
+    pub operation: Option<OperationId>,
     /// When it was made.
     pub created_at: Timestamp,
 }

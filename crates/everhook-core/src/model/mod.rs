@@ -2,6 +2,7 @@
 
 mod api_key;
 mod attempt;
+mod auto_replay;
 mod breaker;
 mod dead_letter;
 mod delivery;
@@ -10,6 +11,7 @@ mod event;
 mod event_type;
 mod histogram;
 mod lane_policy;
+mod operation;
 mod ordering;
 mod page;
 mod profile;
@@ -21,6 +23,7 @@ mod tenancy;
 
 pub use api_key::{ApiKey, ApiKeyHash, Scope, Scopes};
 pub use attempt::{Attempt, AttemptStatus, FailureCategory, PhaseTimes, Report, Response, RetryAfter, Sent};
+pub use auto_replay::AutoReplay;
 pub use breaker::{BreakerConfig, BreakerFault, BreakerState, KeptBreaker, KeptStage, OpenPeriod, TripRule};
 pub use dead_letter::{DeadLetter, DeadLetterStatus};
 pub use delivery::{CancelCause, DeathCause, Delivery, Due, InFlight, Stage};
@@ -29,6 +32,7 @@ pub use event::{Event, EventType, EventTypePattern, Priority};
 pub use event_type::{EventTypeDefinition, EventTypeMark};
 pub use histogram::Histogram;
 pub use lane_policy::LanePolicy;
+pub use operation::{DeadLetterSelection, EventSelection, Operation, OperationKind, OperationStatus, Selection, Standing, Wanted};
 pub use ordering::{Ordering, OrderingMode, Placement};
 pub use page::{Cursor, Page, PageRequest};
 pub use profile::Profile;

@@ -27,6 +27,7 @@ fn delivery(attempts: usize, stage: Stage) -> Delivery {
         failure_category: None,
         last_error: None,
         replay_of: None,
+        operation: None,
         created_at: at(0),
     }
 }

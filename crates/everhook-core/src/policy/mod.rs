@@ -1,6 +1,7 @@
 //! Decisions, each a pure function of facts: no clock, no randomness, no I/O.
 
 pub mod address;
+pub mod auto_replay;
 pub mod blocked;
 pub mod breaker;
 pub mod bucket;
@@ -13,6 +14,7 @@ pub mod presets;
 pub mod retry;
 pub mod retry_after;
 pub mod schema;
+pub mod selection;
 pub mod target;
 pub mod timeout;
 pub mod verdict;

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::{
-    ids::{ApplicationId, DeliveryId, EndpointId, OrganizationId, ScheduleVersion},
-    model::{Attempt, CancelCause, DeadLetter, DeadLetterStatus, DisabledReason, Due, EventType, Placement, Priority, Stage},
+    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OperationId, OrganizationId, ScheduleVersion},
+    model::{Attempt, CancelCause, DeadLetterStatus, DisabledReason, Due, EventType, Placement, Priority, Stage},
     ports::StoreError,
     time::Timestamp,
 };
@@ -55,11 +55,14 @@ pub trait DeliveryQueue: Send + Sync {
     /// [`StoreError::Unavailable`]: nothing was written, as far as is known.
     async fn cancel_waiting(&self, request: CancelWaiting) -> Result<u32, StoreError>;
 
-    /// Brings a dead letter back: makes a new delivery of its event, with fresh attempts.
+    /// Makes new deliveries of events, with fresh attempts, in one atomic write: those of one lane join its tail in the order of their events.
+    ///
+    /// A dead letter of such an event and endpoint is `retrying` from then on. An item of an operation is taken off its list in the same write,
+    /// so that none is done twice, whatever is killed in between.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]: nothing was written, as far as is known.
-    async fn recall(&self, recall: Recall) -> Result<Recalled, StoreError>;
+    async fn replay(&self, replay: Replay) -> Result<Replayed, StoreError>;
 
     /// The alerts that were recorded by settlements and not yet told, oldest first.
     ///
@@ -122,7 +125,7 @@ pub struct Settlement {
     pub delivery: DeliveryId,
     /// Where it went.
     pub endpoint: EndpointId,
-    /// The dead letter that the delivery brings back, if it does.
+    /// The delivery that this one does again. A dead letter that it brings back is then resolved, or dead again.
     pub replay_of: Option<DeliveryId>,
     /// Whether another may be held behind it: if it ends, that one is freed.
     pub ordered: bool,
@@ -134,7 +137,8 @@ pub struct Settlement {
     pub url: String,
     /// Disables the endpoint for this reason, if it is enabled and still has this URL: what an old address answers says nothing of a new one.
     pub disables: Option<DisabledReason>,
-    /// What the organization is told. An [`Alert::ENDPOINT_DISABLED`] only if this settlement is what disabled the endpoint.
+    /// What the organization is told. An [`Alert::ENDPOINT_DISABLED`] only if this settlement is what disabled the endpoint,
+    /// an [`Alert::REPLAY_FAILED`] only if the delivery was made by [`ReplayBy::Automatic`].
     pub alerts: Vec<Alert>,
 }
 
@@ -187,6 +191,8 @@ pub struct Alert {
 impl Alert {
     /// The type of the event that tells of an endpoint's disabling.
     pub const ENDPOINT_DISABLED: &str = "endpoint.disabled";
+    /// The type of the event that tells that a dead letter came back by itself and died again.
+    pub const REPLAY_FAILED: &str = "dlq.replay_failed";
 }
 
 /// Which deliveries to cancel.
@@ -204,13 +210,50 @@ pub struct CancelWaiting {
     pub limit: u32,
 }
 
-/// A dead letter to bring back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recall {
+/// Events that endpoints get again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replay {
     /// The tenant that asks.
     pub organization: OrganizationId,
-    /// Which dead letter.
-    pub dead_letter: DeliveryId,
+    /// On whose account.
+    pub by: ReplayBy,
+    /// What is delivered, and where to.
+    pub items: Vec<ReplayItem>,
+    /// When: each is due at once, unless it is held.
+    pub at: Timestamp,
+}
+
+/// On whose account events are delivered again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplayBy {
+    /// A person's, who named what to do again.
+    Hand,
+    /// An operation's. Its items are taken off its list and counted.
+    Operation {
+        /// Which operation.
+        id: OperationId,
+        /// Items that cannot be done, by their places on the list: taken off and counted, too.
+        failed: Vec<(i64, EndpointId)>,
+    },
+    /// The organization's automatic replay of dead letters.
+    Automatic,
+}
+
+/// One event for one endpoint, again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplayItem {
+    /// Its place on the operation's list, if it is on one.
+    pub position: Option<i64>,
+    /// What.
+    pub event: EventId,
+    /// Where to.
+    pub endpoint: EndpointId,
+    /// The endpoint's application.
+    pub application: ApplicationId,
+    /// The delivery that is done again; `None` if there was none.
+    pub of: Option<DeliveryId>,
+    /// Whether it is done only if there is a dead letter that is `dead`, instead of whenever no delivery is open.
+    pub only_dead: bool,
     /// The new delivery's id.
     pub delivery: DeliveryId,
     /// The schedule version it keeps.
@@ -219,26 +262,37 @@ pub struct Recall {
     pub placement: Placement,
     /// The version of the application's configuration that the placement was read from.
     pub config_version: i64,
-    /// When: it is due at once, unless it is held.
-    pub at: Timestamp,
+    /// Its priority; the event's if absent.
+    pub priority: Option<Priority>,
 }
 
-/// What became of a recall.
+/// What became of a replay.
 #[derive(Clone, Debug)]
-pub enum Recalled {
-    /// A new delivery waits or is held; the dead letter is `retrying`.
-    Requeued {
-        /// The dead letter as it stands now.
-        dead_letter: DeadLetter,
+pub enum Replayed {
+    /// It was written; one answer for each item, in the order of the items.
+    Answered(Vec<ReplayAnswer>),
+    /// The configuration of these applications has changed: read it again. Nothing was written.
+    ConfigChanged(Vec<ApplicationId>),
+    /// The operation has been stopped. Nothing was written.
+    Stopped,
+}
+
+/// What became of one item of a replay.
+#[derive(Clone, Debug)]
+pub enum ReplayAnswer {
+    /// A new delivery waits or is held.
+    Made {
         /// The new delivery, if it waits.
         due: Option<Due>,
-        /// The event's priority.
+        /// Which of its lane's queues it belongs to.
         priority: Priority,
     },
-    /// The application's configuration has changed: read it again. Nothing was written.
-    ConfigChanged,
-    /// There is no such dead letter in this organization.
-    NotFound,
-    /// It is not `dead`, so there is nothing to bring back.
+    /// A delivery of this event to this endpoint is open.
+    Open,
+    /// The dead letter is not `dead`.
     NotDead(DeadLetterStatus),
+    /// There is no such event, or no such dead letter, in this organization.
+    NotFound,
+    /// It is no longer on the operation's list: it was done before.
+    DoneBefore,
 }

@@ -10,6 +10,7 @@ mod entropy;
 mod event_store;
 mod history;
 mod lanes;
+mod operation_store;
 mod statistics;
 mod store_error;
 mod transport;
@@ -21,7 +22,8 @@ use std::sync::Arc;
 pub use breaker_store::{BreakerChange, BreakerKept, BreakerRow, BreakerStore, OpenPeriod};
 pub use clock::Clock;
 pub use delivery_queue::{
-    Alert, AlertId, CancelWaiting, DeliveryQueue, DueRead, DueRequest, Freed, FreedHeads, LaneHead, Recall, Recalled, Settled, Settlement,
+    Alert, AlertId, CancelWaiting, DeliveryQueue, DueRead, DueRequest, Freed, FreedHeads, LaneHead, Replay, ReplayAnswer, ReplayBy,
+    ReplayItem, Replayed, Settled, Settlement,
 };
 pub use directory::{
     ApplicationRow, Created, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved, NewOrganization, ScheduleDeleted,
@@ -31,6 +33,10 @@ pub use entropy::Entropy;
 pub use event_store::{EventStore, KeyOrigin, NewDelivery, NewEvent, Recorded};
 pub use history::{DeadLetterFilter, DeliveryFilter, DeliveryStatus, Discarded, EventFilter, EventSummary, History, TimeRange};
 pub use lanes::{LaneReport, Lanes};
+pub use operation_store::{
+    Begun, Cleared, DueDeadLetters, Ending, EventCandidate, OpenOperation, OperationEnded, OperationItem, OperationStore, Phase, Scan,
+    Scanned, SelectionStep,
+};
 pub use statistics::Statistics;
 pub use store_error::StoreError;
 pub use transport::{OutgoingHeader, OutgoingRequest, Transport};
@@ -52,6 +58,8 @@ pub struct Ports {
     pub history: Arc<dyn History>,
     /// What happened, in numbers.
     pub statistics: Arc<dyn Statistics>,
+    /// Where bulk actions are kept.
+    pub operations: Arc<dyn OperationStore>,
     /// How requests go out.
     pub transport: Arc<dyn Transport>,
     /// How secrets are kept.

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::client::Server;
 
-/// Every route that needs a key: method, path, scope. `{id}` is an endpoint's path, which is also served under two more names.
+/// Every route that needs a key: method, path, scope. Those of endpoints are also served under two more names, those of dead letters under one.
 #[rustfmt::skip]
 const ROUTES: &[(&str, &str, &str)] = &[
     ("POST", "/v1/events", "publish"),
@@ -17,18 +17,30 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "/v1/events", "read"),
     ("GET", "/v1/events/{id}", "read"),
     ("GET", "/v1/events/{id}/deliveries", "read"),
+    ("POST", "/v1/events/{id}/retry", "manage"),
+    ("POST", "/v1/messages/{id}/retry", "manage"),
     ("GET", "/v1/deliveries", "read"),
     ("GET", "/v1/deliveries/{id}", "read"),
+    ("POST", "/v1/deliveries/{id}/retry", "manage"),
     ("GET", "/v1/dlq", "read"),
     ("GET", "/v1/dlq/{id}", "read"),
     ("POST", "/v1/dlq/{id}/retry", "manage"),
     ("POST", "/api/v1/admin/dlq/{id}/retry", "manage"),
     ("DELETE", "/v1/dlq/{id}", "manage"),
+    ("POST", "/v1/dlq/retry-batch", "manage"),
+    ("POST", "/v1/dlq/discard-batch", "manage"),
+    ("GET", "/v1/dlq/batch-operations/{id}", "read"),
+    ("DELETE", "/v1/dlq/batch-operations/{id}", "manage"),
+    ("GET", "/v1/operations", "read"),
+    ("GET", "/v1/operations/{id}", "read"),
+    ("DELETE", "/v1/operations/{id}", "manage"),
     ("POST", "/v1/endpoints", "manage"),
     ("GET", "/v1/endpoints", "read"),
     ("GET", "/v1/endpoints/{id}", "read"),
     ("PUT", "/v1/endpoints/{id}", "manage"),
     ("GET", "/v1/endpoints/{id}/deliveries", "read"),
+    ("POST", "/v1/endpoints/{id}/deliveries/retry-batch", "manage"),
+    ("POST", "/v1/endpoints/{id}/deliveries/{delivery_id}/retry", "manage"),
     ("GET", "/v1/endpoints/{id}/secret", "manage"),
     ("POST", "/v1/endpoints/{id}/secret/rotate", "manage"),
     ("POST", "/v1/endpoints/{id}/test", "manage"),
@@ -55,6 +67,8 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "/v1/applications", "read"),
     ("GET", "/v1/applications/{id}", "read"),
     ("PUT", "/v1/applications/{id}", "manage"),
+    ("POST", "/v1/applications/{id}/recover", "manage"),
+    ("POST", "/v1/applications/{id}/replay", "manage"),
     ("POST", "/v1/api-keys", "manage"),
     ("GET", "/v1/api-keys", "read"),
     ("DELETE", "/v1/api-keys/{id}", "manage"),
@@ -64,12 +78,17 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("PUT", "/v1/organizations/{id}", "admin"),
 ];
 
-/// The routes, with those of endpoints under all their names.
+/// The routes under all their names.
 fn routes() -> Vec<(Method, String, &'static str)> {
     let mut all = Vec::new();
     for (method, path, scope) in ROUTES {
-        let names: &[&str] = if path.starts_with("/v1/endpoints") { &["endpoints", "webhooks", "subscriptions"] } else { &["endpoints"] };
-        all.extend(names.iter().map(|name| (method.parse().unwrap(), path.replace("endpoints", name), *scope)));
+        let names: &[&str] = match path.split('/').nth(2) {
+            Some("endpoints") => &["endpoints", "webhooks", "subscriptions"],
+            Some("dlq") => &["dlq", "dead-letters"],
+            other => &[other.unwrap()],
+        };
+        let first = names[0];
+        all.extend(names.iter().map(|name| (method.parse().unwrap(), path.replacen(first, name, 1), *scope)));
     }
     all
 }
@@ -143,14 +162,17 @@ async fn everything_of_an_organization_is_not_found_by_another() {
     let schedule = server.post("/v1/retry-schedules", json!({ "name": "mine", "intervals": [5] })).await.expect(201);
     let delivery = server.get("/v1/deliveries").await.expect(200)["data"][0]["id"].as_str().unwrap().to_owned();
     let key_id = server.get("/v1/api-keys").await.expect(200)["data"][0]["id"].as_str().unwrap().to_owned();
+    let begun = server.post("/v1/dlq/retry-batch", json!({ "filter": {}, "start_at": "2100-01-01" })).await.expect(202);
+    let operation = begun["operation_id"].as_str().unwrap().to_owned();
     let stranger = server.stranger(&["manage"]).await;
     for (method, path, scope) in routes() {
         if !path.contains("{id}") || scope == "admin" {
             continue;
         }
         let ids = match path.split('/').nth(2).unwrap() {
-            "events" => vec![event["id"].as_str().unwrap()],
-            "deliveries" | "dlq" | "v1" => vec![delivery.as_str()],
+            "events" | "messages" => vec![event["id"].as_str().unwrap()],
+            "deliveries" | "dlq" | "dead-letters" | "v1" => vec![delivery.as_str()],
+            "operations" => vec![operation.as_str()],
             "applications" => vec![application["id"].as_str().unwrap(), "mine"],
             "retry-schedules" => vec![schedule["id"].as_str().unwrap(), "mine"],
             "organizations" => vec!["default"],
@@ -159,12 +181,12 @@ async fn everything_of_an_organization_is_not_found_by_another() {
             _ => vec![endpoint["id"].as_str().unwrap(), "mine"],
         };
         for id in ids {
-            let path = path.replace("{id}", id);
+            let path = path.replace("{id}", id).replace("{delivery_id}", &delivery);
             let answer = server.call(method.clone(), &path, &stranger, body_of(&path)).await;
             assert_eq!(answer.status, 404, "{method} {path}: {}", String::from_utf8_lossy(&answer.body));
         }
     }
-    for list in ["/v1/events", "/v1/deliveries", "/v1/endpoints", "/v1/dlq"] {
+    for list in ["/v1/events", "/v1/deliveries", "/v1/endpoints", "/v1/dlq", "/v1/operations"] {
         assert_eq!(server.call(Method::GET, list, &stranger, "").await.expect(200)["data"], json!([]), "{list}");
     }
     let elsewhere = json!({ "type": "t", "data": 1, "application_id": application["id"] }).to_string();

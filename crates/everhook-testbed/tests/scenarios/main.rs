@@ -1,11 +1,13 @@
 //! Scenarios on a simulated clock and network, with the real core and the real embedded store.
 
+mod by_hand;
 mod crashes;
 mod endpoints;
 mod every_fault;
 mod flow;
 mod health;
 mod lanes;
+mod operations;
 mod order;
 mod publishing;
 mod retries;

@@ -12,18 +12,31 @@ use everhook_core::{
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Api,
     access::{MayManage, MayRead},
+    batches,
     body::{NoFields, OptionalJsonBody},
     deliveries::read_category,
-    error::{ApiError, ChangeProblems, ReadProblems},
+    error::{ApiError, ChangeProblems, ReadProblems, RetryProblems},
     events::read_event_type,
     page::{List, PageWish},
     to_the_end,
     wire::{Identified, NoParams, Params, json, read, read_time},
 };
+
+/// The routes, without what stands before them.
+pub fn routes() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::default()
+        .routes(routes!(list))
+        .routes(routes!(get, discard))
+        .routes(routes!(retry))
+        .routes(routes!(batches::retry))
+        .routes(routes!(batches::discard))
+        .routes(routes!(batches::get, batches::cancel))
+}
 
 /// An event that could not be delivered to an endpoint.
 #[derive(Serialize, ToSchema)]
@@ -121,7 +134,7 @@ pub struct DeadLetterQuery {
 
 /// Lists dead letters, newest first: those that are `dead`, unless another status is asked for.
 #[utoipa::path(
-    get, path = "/v1/dlq", tag = "dead letters", operation_id = "list_dead_letters", params(DeadLetterQuery), security(("api_key" = ["read"])),
+    get, path = "", tag = "dead letters", operation_id = "list_dead_letters", params(DeadLetterQuery), security(("api_key" = ["read"])),
     responses((status = 200, description = "A page of dead letters", body = List<DeadLetterOut>), ReadProblems),
 )]
 pub async fn list(
@@ -152,7 +165,7 @@ pub async fn list(
 
 /// One dead letter.
 #[utoipa::path(
-    get, path = "/v1/dlq/{id}", tag = "dead letters", operation_id = "get_dead_letter", params(("id" = String, Path, description = "The dead letter's id")),
+    get, path = "/{id}", tag = "dead letters", operation_id = "get_dead_letter", params(("id" = String, Path, description = "The dead letter's id")),
     security(("api_key" = ["read"])),
     responses((status = 200, description = "The dead letter", body = DeadLetterOut), ReadProblems),
 )]
@@ -178,9 +191,9 @@ pub struct RetryReceipt {
 
 /// Brings a dead letter back: a new delivery with fresh attempts, the endpoint's present URL, secret and schedule.
 #[utoipa::path(
-    post, path = "/v1/dlq/{id}/retry", tag = "dead letters", operation_id = "retry_dead_letter", params(("id" = String, Path, description = "The dead letter's id")),
+    post, path = "/{id}/retry", tag = "dead letters", operation_id = "retry_dead_letter", params(("id" = String, Path, description = "The dead letter's id")),
     security(("api_key" = ["manage"])),
-    responses((status = 202, description = "It is being retried", body = RetryReceipt), ChangeProblems),
+    responses((status = 202, description = "It is being retried", body = RetryReceipt), RetryProblems),
 )]
 pub async fn retry(
     State(api): State<Arc<Api>>,
@@ -203,7 +216,7 @@ pub struct Requeued {
 #[utoipa::path(
     post, path = "/api/v1/admin/dlq/{id}/retry", tag = "dead letters", operation_id = "requeue_dead_letter", params(("id" = String, Path, description = "The dead letter's id")),
     security(("api_key" = ["manage"])),
-    responses((status = 202, description = "It is being retried", body = Requeued), ChangeProblems),
+    responses((status = 202, description = "It is being retried", body = Requeued), RetryProblems),
 )]
 pub async fn requeue(
     State(api): State<Arc<Api>>,
@@ -218,7 +231,7 @@ pub async fn requeue(
 
 /// Throws a dead letter away. It stays in history as `discarded`.
 #[utoipa::path(
-    delete, path = "/v1/dlq/{id}", tag = "dead letters", operation_id = "discard_dead_letter", params(("id" = String, Path, description = "The dead letter's id")),
+    delete, path = "/{id}", tag = "dead letters", operation_id = "discard_dead_letter", params(("id" = String, Path, description = "The dead letter's id")),
     security(("api_key" = ["manage"])),
     responses((status = 204, description = "Discarded"), ChangeProblems),
 )]

@@ -50,6 +50,9 @@ pub struct DeliveryOut {
     /// The delivery that this one does again.
     #[schema(format = "uuid")]
     replay_of: Option<String>,
+    /// The operation that made it.
+    #[schema(format = "uuid")]
+    operation_id: Option<String>,
     #[schema(format = DateTime)]
     created_at: String,
     #[schema(format = DateTime)]
@@ -83,6 +86,7 @@ impl DeliveryOut {
             failure_category: delivery.failure_category.map(FailureCategory::as_str),
             last_error: delivery.last_error,
             replay_of: delivery.replay_of.map(|id| id.to_string()),
+            operation_id: delivery.operation.map(|id| id.to_string()),
             created_at: delivery.created_at.to_string(),
             ended_at: ended_at.map(|at| at.to_string()),
             attempts: None,

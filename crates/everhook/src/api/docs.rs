@@ -28,7 +28,8 @@ const DOCUMENT_PATH: &str = "/openapi.json";
         (name = "events", description = "Publish events, and look back at them"),
         (name = "endpoints", description = "Where events go. Also under `/v1/webhooks` and `/v1/subscriptions`"),
         (name = "deliveries", description = "One event for one endpoint, with its attempts"),
-        (name = "dead letters", description = "What gave up: look, retry, discard"),
+        (name = "dead letters", description = "What gave up: look, retry, discard. Also under `/v1/dead-letters`"),
+        (name = "operations", description = "Bulk actions, with their progress"),
         (name = "retry schedules", description = "When failed deliveries are tried again"),
         (name = "event types", description = "What data of a type must be, and which types are out of use"),
         (name = "applications", description = "Integrations inside an organization"),
@@ -67,6 +68,16 @@ pub fn under_another_name(mut router: OpenApiRouter<Arc<Api>>, name: &str) -> Op
     for item in router.get_openapi_mut().paths.paths.values_mut() {
         let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete];
         operations.into_iter().flatten().for_each(|operation| rename(operation, name));
+    }
+    router
+}
+
+/// The same for a mount that keeps its names: every id gets this ending.
+pub fn with_other_ids(mut router: OpenApiRouter<Arc<Api>>, ending: &str) -> OpenApiRouter<Arc<Api>> {
+    for item in router.get_openapi_mut().paths.paths.values_mut() {
+        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete];
+        let ids = operations.into_iter().flatten().filter_map(|operation| operation.operation_id.as_mut());
+        ids.for_each(|id| id.push_str(ending));
     }
     router
 }

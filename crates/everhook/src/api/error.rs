@@ -25,7 +25,7 @@ use utoipa::{
 const TYPE_PREFIX: &str = "urn:everhook:problem:";
 
 /// How long a client should wait before it tries again, in seconds: overload and restarts pass quickly.
-const RETRY_AFTER_SECONDS: u32 = 1;
+const RETRY_AFTER_SECONDS: u64 = 1;
 
 /// An error on its way to the client.
 #[derive(Clone, Debug)]
@@ -127,7 +127,7 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = self.status;
         // Whole seconds, and late rather than early.
-        let seconds = self.retry_after.map_or(RETRY_AFTER_SECONDS, |wait| u32::try_from(wait.as_secs() + 1).unwrap_or(u32::MAX));
+        let seconds = self.retry_after.map_or(RETRY_AFTER_SECONDS, |wait| wait.as_secs() + 1);
         let body = serde_json::to_vec(&self.into_problem()).expect("a problem is texts and numbers");
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = status;
@@ -206,8 +206,15 @@ impl From<TrialError> for ApiError {
 impl From<RecallError> for ApiError {
     fn from(error: RecallError) -> Self {
         match error {
-            RecallError::NotFound => Self::not_found("dead letter"),
-            RecallError::NotDead(_) | RecallError::EndpointClosed => Self::new(StatusCode::CONFLICT, error.to_string()),
+            RecallError::NotFound(noun) => Self::not_found(noun),
+            RecallError::Unknown(ids) => {
+                let fault = |id| Fault::new("delivery_ids", format!("{id} is not a delivery of this endpoint"));
+                Self::invalid(ids.iter().map(fault).collect())
+            }
+            RecallError::NotDead(_) | RecallError::Refused(_) | RecallError::NoneFailed | RecallError::TooMany(_) => {
+                Self::new(StatusCode::CONFLICT, error.to_string())
+            }
+            RecallError::TooOften(wait) => Self::too_many("too many retries by hand: wait, or let an operation do it", wait),
             RecallError::Store(error) => error.into(),
         }
     }
@@ -218,6 +225,9 @@ pub struct ReadProblems;
 
 /// The problems of routes that change something.
 pub struct ChangeProblems;
+
+/// The problems of routes that retry by hand.
+pub struct RetryProblems;
 
 /// The problems of routes that publish.
 pub struct PublishProblems;
@@ -231,6 +241,12 @@ impl IntoResponses for ReadProblems {
 impl IntoResponses for ChangeProblems {
     fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
         problem_responses(&[400, 401, 403, 404, 408, 409, 413, 415, 422, 503])
+    }
+}
+
+impl IntoResponses for RetryProblems {
+    fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
+        problem_responses(&[400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 503])
     }
 }
 

@@ -6,6 +6,8 @@ mod access;
 mod api_keys;
 mod applications;
 mod attempts;
+mod auto_replay;
+mod batches;
 mod body;
 mod dead_letters;
 mod deliveries;
@@ -14,9 +16,12 @@ mod endpoints;
 mod error;
 mod event_types;
 mod events;
+mod operations;
 mod organizations;
 mod page;
 mod publish;
+mod replays;
+mod retries;
 mod schedules;
 mod status;
 mod to_the_end;
@@ -162,11 +167,17 @@ fn documented() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(events::get))
         .routes(routes!(events::list_deliveries))
         .routes(routes!(deliveries::list))
+        .routes(routes!(retries::retry_event))
+        .routes(routes!(retries::retry_message))
         .routes(routes!(deliveries::get))
-        .routes(routes!(dead_letters::list))
-        .routes(routes!(dead_letters::get, dead_letters::discard))
-        .routes(routes!(dead_letters::retry))
+        .routes(routes!(retries::retry_delivery))
+        .nest("/v1/dlq", dead_letters::routes())
+        .nest("/v1/dead-letters", docs::with_other_ids(dead_letters::routes(), "_by_full_name"))
         .routes(routes!(dead_letters::requeue))
+        .routes(routes!(operations::list))
+        .routes(routes!(operations::get, operations::cancel))
+        .routes(routes!(replays::recover))
+        .routes(routes!(replays::replay))
         .nest("/v1/endpoints", endpoints::routes())
         .nest("/v1/webhooks", docs::under_another_name(endpoints::routes(), "webhook"))
         .nest("/v1/subscriptions", docs::under_another_name(endpoints::routes(), "subscription"))

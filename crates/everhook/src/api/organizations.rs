@@ -5,8 +5,13 @@ use std::sync::Arc;
 use axum::{extract::State, response::Response};
 use everhook_core::{
     ids::OrganizationId,
-    manage::organizations::{self, LimitsChange, OrganizationChange},
-    model::{Organization, OrganizationLimits},
+    manage::{
+        Change,
+        auto_replay::{self, AutoReplayChange},
+        organizations::{self, LimitsChange, OrganizationChange},
+    },
+    model::{AutoReplay, Organization, OrganizationLimits, Page},
+    ports::StoreError,
 };
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -15,6 +20,7 @@ use utoipa::ToSchema;
 use super::{
     Api,
     access::MayAdminister,
+    auto_replay::{AutoReplayIn, AutoReplayOut},
     body::JsonBody,
     error::{ApiError, ChangeProblems, ReadProblems},
     page::{List, PageQuery},
@@ -30,6 +36,7 @@ pub struct OrganizationOut {
     uid: Option<String>,
     name: String,
     limits: LimitsOut,
+    dlq_auto_replay: AutoReplayOut,
     #[schema(format = DateTime)]
     created_at: String,
 }
@@ -58,15 +65,17 @@ impl From<OrganizationLimits> for LimitsOut {
     }
 }
 
-impl From<Organization> for OrganizationOut {
-    fn from(organization: Organization) -> Self {
-        Self {
+impl OrganizationOut {
+    async fn new(api: &Api, organization: Organization) -> Result<Self, StoreError> {
+        let auto_replay = auto_replay::find(&api.line, organization.id).await?;
+        Ok(Self {
             id: organization.id.to_string(),
             uid: organization.uid.map(|uid| uid.to_string()),
             name: organization.name,
             limits: organization.limits.into(),
+            dlq_auto_replay: auto_replay.into(),
             created_at: organization.created_at.to_string(),
-        }
+        })
     }
 }
 
@@ -86,6 +95,10 @@ pub struct OrganizationIn {
     #[serde(default)]
     #[schema(value_type = Option<LimitsIn>)]
     limits: Field<Object<LimitsIn>>,
+    /// Whether dead letters come back by themselves; null switches that off.
+    #[serde(default)]
+    #[schema(value_type = Option<AutoReplayIn>)]
+    dlq_auto_replay: Field<Object<AutoReplayIn>>,
 }
 
 /// Limits to change; null lifts one.
@@ -131,9 +144,10 @@ impl From<LimitsIn> for LimitsChange {
     }
 }
 
-impl From<OrganizationIn> for OrganizationChange {
-    fn from(asked: OrganizationIn) -> Self {
-        Self { name: asked.name.0, uid: asked.uid.0, limits: asked.limits.map(|Object(limits)| limits.into()) }
+impl OrganizationIn {
+    fn read(self) -> Result<(OrganizationChange, Change<AutoReplayChange>), ApiError> {
+        let change = OrganizationChange { name: self.name.0, uid: self.uid.0, limits: self.limits.map(|Object(limits)| limits.into()) };
+        Ok((change, super::auto_replay::read(self.dlq_auto_replay)?))
     }
 }
 
@@ -149,8 +163,14 @@ pub async fn create(
     _query: NoParams,
     JsonBody(asked): JsonBody<OrganizationIn>,
 ) -> Result<Response, ApiError> {
-    let made = to_the_end(async move { organizations::create(&api.line, asked.into()).await }).await??;
-    Ok(json(StatusCode::CREATED, &OrganizationOut::from(made)))
+    let (change, auto) = asked.read()?;
+    let make = async move {
+        // Nothing is kept yet of an organization that is not there: what is asked for is checked before it is made.
+        let settings = auto_replay::check(&api.line, OrganizationId::from_uuid(uuid::Uuid::nil()), auto).await?;
+        let made = organizations::create(&api.line, change).await?;
+        finish(&api, made, settings).await
+    };
+    Ok(json(StatusCode::CREATED, &to_the_end(make).await??))
 }
 
 /// Lists all organizations, newest first.
@@ -161,7 +181,12 @@ pub async fn create(
 )]
 pub async fn list(State(api): State<Arc<Api>>, _caller: MayAdminister, Params(query): Params<PageQuery>) -> Result<Response, ApiError> {
     let page = query.read()?.fetch(|page| api.line.ports.directory.organizations(page)).await?;
-    Ok(json(StatusCode::OK, &List::from(page.map(OrganizationOut::from))))
+    let Page { rows, next, prev } = page;
+    let mut out = Vec::with_capacity(rows.len());
+    for organization in rows {
+        out.push(OrganizationOut::new(&api, organization).await?);
+    }
+    Ok(json(StatusCode::OK, &List::from(Page { rows: out, next, prev })))
 }
 
 /// One organization.
@@ -178,7 +203,7 @@ pub async fn get(
 ) -> Result<Response, ApiError> {
     let found = api.line.ports.directory.organization(&of).await?;
     let organization = found.ok_or_else(|| ApiError::not_found("organization"))?;
-    Ok(json(StatusCode::OK, &OrganizationOut::from(organization)))
+    Ok(json(StatusCode::OK, &OrganizationOut::new(&api, organization).await?))
 }
 
 /// Changes the fields that are sent.
@@ -194,6 +219,19 @@ pub async fn change(
     Named(of): Named<OrganizationId>,
     JsonBody(asked): JsonBody<OrganizationIn>,
 ) -> Result<Response, ApiError> {
-    let changed = to_the_end(async move { organizations::change(&api.line, &of, asked.into()).await }).await??;
-    Ok(json(StatusCode::OK, &OrganizationOut::from(changed)))
+    let found = api.line.ports.directory.organization(&of).await?.ok_or_else(|| ApiError::not_found("organization"))?;
+    let (change, auto) = asked.read()?;
+    let change = async move {
+        let settings = auto_replay::check(&api.line, found.id, auto).await?;
+        let changed = organizations::change(&api.line, &of, change).await?;
+        finish(&api, changed, settings).await
+    };
+    Ok(json(StatusCode::OK, &to_the_end(change).await??))
+}
+
+async fn finish(api: &Api, organization: Organization, settings: Option<AutoReplay>) -> Result<OrganizationOut, ApiError> {
+    if let Some(settings) = settings {
+        auto_replay::set(&api.line, organization.id, settings).await?;
+    }
+    Ok(OrganizationOut::new(api, organization).await?)
 }

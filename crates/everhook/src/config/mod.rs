@@ -7,7 +7,7 @@ mod file;
 mod raw;
 #[cfg(test)]
 mod tests;
-mod units;
+pub(crate) mod units;
 
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Reads a duration. A unit is needed, because a bare number is read differently by everyone.
-pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     const UNITS: [(&str, u64); 6] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000), ("w", 604_800_000)];
     let wrong = || "must be a number with a unit: ms, s, m, h, d or w (`90s`, `24h`)".to_owned();
     let (number, unit) = split(text).ok_or_else(wrong)?;

@@ -54,7 +54,7 @@ pub(super) fn list(
 }
 
 /// Reads one dead letter of an organization.
-pub(in super::super) fn find(connection: &Connection, organization: OrganizationId, id: DeliveryId) -> Outcome<Option<DeadLetter>> {
+pub(super) fn find(connection: &Connection, organization: OrganizationId, id: DeliveryId) -> Outcome<Option<DeadLetter>> {
     let mut statement = connection.prepare_cached(BY_ID)?;
     Ok(statement.query_row(params![organization.key(), id.key()], of_row).optional()?)
 }
@@ -70,7 +70,8 @@ pub(super) fn discard(tx: &Tx<'_>, organization: OrganizationId, id: DeliveryId)
     }
 }
 
-fn of_row(row: &Row<'_>) -> rusqlite::Result<DeadLetter> {
+/// Reads a row with all columns.
+pub(in super::super) fn of_row(row: &Row<'_>) -> rusqlite::Result<DeadLetter> {
     Ok(DeadLetter {
         id: row.id("id")?,
         organization: row.id("organization_id")?,

@@ -143,6 +143,7 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<Delivery> {
         failure_category: row.spelled_opt("failure_category", read_category)?,
         last_error: row.get("last_error")?,
         replay_of: row.id_opt("replay_of")?,
+        operation: row.id_opt("operation_id")?,
         created_at: row.instant("created_at")?,
     })
 }

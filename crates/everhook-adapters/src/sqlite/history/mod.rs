@@ -12,7 +12,7 @@ use everhook_core::{
     ports::{DeadLetterFilter, DeliveryFilter, Discarded, EventFilter, EventSummary, History, StoreError},
 };
 
-pub(super) use self::dead_letters::find as read_dead_letter;
+pub(super) use self::dead_letters::of_row as dead_letter_of_row;
 use super::SqliteStore;
 
 #[async_trait]

@@ -1,13 +1,14 @@
 -- Which deliveries of an event are there between two ids, by the other filters, oldest first?
--- Index: the primary key for those that were made with the event, replays_by_event for the others, endpoints_by_lane. Lock: none, a snapshot.
+-- Index: the primary key for those that were made with the event, made_later_by_event for the others, endpoints_by_lane. Lock: none, a snapshot.
 -- `CROSS` keeps the order of the joins: otherwise SQLite begins with the organization's endpoints and walks all that they ever got.
 SELECT d.id, p.organization_id, p.application_id, d.event_id, e.event_type, p.id AS endpoint_id, d.priority, d.retry_schedule, d.stage, d.due_at,
-    d.ended_at, d.cause, d.attempts, d.failure_category, a.error AS last_error, d.replay_of, d.created_at
+    d.ended_at, d.cause, d.attempts, d.failure_category, a.error AS last_error, d.replay_of, d.operation_id, d.created_at
 FROM (
         SELECT o.id FROM events v CROSS JOIN deliveries o ON o.id BETWEEN v.first_delivery_id AND v.last_delivery_id
-        WHERE v.id = ?7 AND o.event_id = ?7 AND o.replay_of IS NULL
+        WHERE v.id = ?7 AND o.event_id = ?7 AND o.replay_of IS NULL AND o.operation_id IS NULL
         UNION ALL
-        SELECT id FROM deliveries INDEXED BY replays_by_event WHERE event_id = ?7 AND replay_of IS NOT NULL
+        SELECT id FROM deliveries INDEXED BY made_later_by_event
+        WHERE event_id = ?7 AND (replay_of IS NOT NULL OR operation_id IS NOT NULL)
     ) found
     CROSS JOIN deliveries d ON d.id = found.id
     CROSS JOIN endpoints p ON p.lane = d.lane

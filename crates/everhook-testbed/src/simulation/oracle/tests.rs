@@ -116,6 +116,7 @@ impl Story {
             failure_category: None,
             last_error: None,
             replay_of: None,
+            operation: None,
             created_at: BEGINNING,
         });
         self.stored.attempts.insert(delivery(n), (1..=attempts).collect());

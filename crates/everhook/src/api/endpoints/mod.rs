@@ -34,7 +34,7 @@ use super::{
     events::read_event_type,
     page::{List, PageWish},
     publish::Receipt,
-    to_the_end,
+    retries, to_the_end,
     wire::{Named, NoParams, Params, json, read},
 };
 
@@ -44,6 +44,8 @@ pub fn routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(create, list))
         .routes(routes!(get, change, delete))
         .routes(routes!(deliveries::list_endpoint_deliveries))
+        .routes(routes!(retries::retry_batch))
+        .routes(routes!(retries::retry_endpoint_delivery))
         .routes(routes!(reveal))
         .routes(routes!(rotate))
         .routes(routes!(test))

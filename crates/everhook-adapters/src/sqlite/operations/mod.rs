@@ -1,0 +1,274 @@
+//! Operations: the port `OperationStore`. What they make is in `replaying`.
+
+mod automatic;
+mod row;
+mod scanning;
+mod selection_json;
+
+use async_trait::async_trait;
+use everhook_core::{
+    ids::{ApplicationId, DeliveryId, EventId, OperationId, OrganizationId},
+    model::{AutoReplay, DeadLetter, Operation, OperationStatus, Page, PageRequest, Selection},
+    ports::{
+        Begun, Cleared, DueDeadLetters, Ending, EventCandidate, OpenOperation, OperationEnded, OperationItem, OperationStore, Phase,
+        ReplayAnswer, Scan, Scanned, SelectionStep, StoreError,
+    },
+    time::Timestamp,
+};
+use rusqlite::{Connection, OptionalExtension, params};
+use uuid::Uuid;
+
+use self::row::{item_of_row, of_row, open_of_row, phase_name};
+use super::{
+    SqliteStore,
+    fault::Outcome,
+    page::{Between, List, rows_wanted},
+    rows::{Columns, Key},
+    settling::keep_alert,
+    spelling::priority_number,
+    transaction::Tx,
+};
+
+const INSERT: &str = include_str!("../queries/insert_operation.sql");
+const COUNT_OPEN: &str = include_str!("../queries/count_open_operations.sql");
+const BY_ID: &str = include_str!("../queries/operation_by_id.sql");
+const LIST: List = List { older: include_str!("../queries/operations_older.sql"), newer: include_str!("../queries/operations_newer.sql") };
+const WITH_WORK: &str = include_str!("../queries/operations_with_work.sql");
+const STATUS: &str = include_str!("../queries/status_of_operation.sql");
+const INSERT_ITEM: &str = include_str!("../queries/insert_operation_item.sql");
+const MOVE_SELECTION_ON: &str = include_str!("../queries/move_selection_on.sql");
+const NEXT_ITEMS: &str = include_str!("../queries/next_operation_items.sql");
+const TAKE_ITEM: &str = include_str!("../queries/take_operation_item.sql");
+const COUNT: &str = include_str!("../queries/count_operation.sql");
+const START: &str = include_str!("../queries/start_operation.sql");
+const END: &str = include_str!("../queries/end_operation.sql");
+const DISCARD: &str = include_str!("../queries/discard_dead_letter_of.sql");
+const CLEAR: &str = include_str!("../queries/clear_operation_items.sql");
+const IS_OVER: &str = include_str!("../queries/operation_is_over.sql");
+
+#[async_trait]
+impl OperationStore for SqliteStore {
+    async fn begin(&self, operation: Operation, selection: Selection, open_max: u32) -> Result<Begun, StoreError> {
+        self.write(1, move |tx| begin(tx, &operation, &selection, open_max)).await
+    }
+
+    async fn operation(&self, organization: OrganizationId, id: OperationId) -> Result<Option<Operation>, StoreError> {
+        self.read_history(move |connection| find(connection, organization, id)).await
+    }
+
+    async fn operations(&self, organization: OrganizationId, page: PageRequest) -> Result<Page<Operation>, StoreError> {
+        self.read_history(move |connection| {
+            let between = Between::of(page);
+            let parameters = params![organization.key(), between.after, between.before, rows_wanted(page)];
+            let rows = LIST.read(connection, page, parameters, of_row)?;
+            Ok(Page::from_read(rows, page, |operation| *operation.id.as_uuid()))
+        })
+        .await
+    }
+
+    async fn open_operations(&self, limit: u32) -> Result<Vec<OpenOperation>, StoreError> {
+        self.read_history(move |connection| {
+            let mut statement = connection.prepare_cached(WITH_WORK)?;
+            Ok(statement.query_map([limit], open_of_row)?.collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+
+    async fn scan_dead_letters(&self, organization: OrganizationId, scan: Scan) -> Result<Scanned<DeadLetter>, StoreError> {
+        self.read_history(move |connection| scanning::dead_letters(connection, organization, scan)).await
+    }
+
+    async fn scan_events(
+        &self,
+        organization: OrganizationId,
+        application: ApplicationId,
+        span: (Timestamp, Timestamp),
+        scan: Scan,
+    ) -> Result<Scanned<EventCandidate>, StoreError> {
+        self.read_history(move |connection| scanning::events(connection, organization, application, span, scan)).await
+    }
+
+    async fn event_standing(&self, organization: OrganizationId, event: EventId) -> Result<Option<EventCandidate>, StoreError> {
+        self.read_history(move |connection| scanning::event(connection, organization, event)).await
+    }
+
+    async fn select(&self, step: SelectionStep) -> Result<(), StoreError> {
+        self.write(step.items.len() + 1, move |tx| select(tx, &step)).await
+    }
+
+    async fn items(&self, operation: OperationId, limit: u32) -> Result<Vec<OperationItem>, StoreError> {
+        self.read_history(move |connection| next_items(connection, operation, limit)).await
+    }
+
+    async fn start(&self, operation: OperationId, at: Timestamp) -> Result<bool, StoreError> {
+        self.write(1, move |tx| Ok(tx.prepare(START)?.execute(params![operation.key(), at.as_micros()])? > 0)).await
+    }
+
+    async fn discard_next(&self, operation: OperationId, limit: u32) -> Result<u32, StoreError> {
+        self.write(limit as usize * 2, move |tx| discard_next(tx, operation, limit)).await
+    }
+
+    async fn end(&self, ending: Ending) -> Result<OperationEnded, StoreError> {
+        self.write(2, move |tx| end(tx, &ending)).await
+    }
+
+    async fn clear(&self, operation: OperationId, limit: u32) -> Result<Cleared, StoreError> {
+        self.write(limit as usize, move |tx| clear(tx, operation, limit)).await
+    }
+
+    async fn auto_replay(&self, organization: OrganizationId) -> Result<Option<AutoReplay>, StoreError> {
+        self.read(move |connection| automatic::find(connection, organization)).await
+    }
+
+    async fn set_auto_replay(&self, organization: OrganizationId, settings: AutoReplay) -> Result<(), StoreError> {
+        self.write(1, move |tx| automatic::keep(tx, organization, settings)).await
+    }
+
+    async fn auto_replays(&self) -> Result<Vec<(OrganizationId, AutoReplay)>, StoreError> {
+        self.read(automatic::switched_on).await
+    }
+
+    async fn due_dead_letters(&self, wanted: DueDeadLetters) -> Result<Vec<DeadLetter>, StoreError> {
+        self.read_history(move |connection| automatic::due(connection, wanted)).await
+    }
+}
+
+/// What became of some items.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) done: u64,
+    pub(super) failed: u64,
+    pub(super) skipped: u64,
+}
+
+impl Tally {
+    pub(super) fn count(&mut self, answer: &ReplayAnswer) {
+        match answer {
+            ReplayAnswer::Made { .. } => self.done += 1,
+            ReplayAnswer::Open | ReplayAnswer::NotDead(_) => self.skipped += 1,
+            ReplayAnswer::NotFound => self.failed += 1,
+            ReplayAnswer::DoneBefore => {}
+        }
+    }
+}
+
+/// How an operation stands.
+pub(super) fn status(tx: &Tx<'_>, id: OperationId) -> Outcome<Option<OperationStatus>> {
+    let read = |row: &rusqlite::Row<'_>| row.spelled("status", |name: String| OperationStatus::parse(&name));
+    Ok(tx.prepare(STATUS)?.query_row([id.key()], read).optional()?)
+}
+
+/// Takes an item off the list; says whether it was on it.
+pub(super) fn take_item(tx: &mut Tx<'_>, id: OperationId, position: i64, lane: i64) -> Outcome<bool> {
+    Ok(tx.hot(TAKE_ITEM)?.execute(params![id.key(), position, lane])? > 0)
+}
+
+/// Adds to what an operation has worked off.
+pub(super) fn add_to_counts(tx: &Tx<'_>, id: OperationId, tally: Tally) -> Outcome<()> {
+    tx.prepare(COUNT)?.execute(params![id.key(), number(tally.done), number(tally.failed), number(tally.skipped)])?;
+    Ok(())
+}
+
+fn number(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn begin(tx: &Tx<'_>, operation: &Operation, selection: &Selection, open_max: u32) -> Outcome<Begun> {
+    let open: u32 = tx.prepare(COUNT_OPEN)?.query_row([operation.organization.key()], |row| row.get(0))?;
+    if open >= open_max {
+        return Ok(Begun::TooMany);
+    }
+    tx.prepare(INSERT)?.execute(params![
+        operation.id.key(),
+        operation.organization.key(),
+        operation.kind.as_str(),
+        selection_json::write(selection),
+        Uuid::nil().key(),
+        operation.rate.map(std::num::NonZeroU32::get),
+        priority_number(operation.priority),
+        operation.start_at.map(Timestamp::as_micros),
+        operation.created_at.as_micros(),
+    ])?;
+    Ok(Begun::Begun)
+}
+
+fn find(connection: &Connection, organization: OrganizationId, id: OperationId) -> Outcome<Option<Operation>> {
+    let mut statement = connection.prepare_cached(BY_ID)?;
+    Ok(statement.query_row(params![organization.key(), id.key()], of_row).optional()?)
+}
+
+fn select(tx: &mut Tx<'_>, step: &SelectionStep) -> Outcome<()> {
+    if status(tx, step.operation)?.is_none_or(OperationStatus::is_over) {
+        return Ok(());
+    }
+    let mut added = 0;
+    for (event, endpoint, of) in &step.items {
+        let lane = tx.lane_of(*endpoint)?;
+        let of = of.as_ref().map(DeliveryId::key);
+        added += tx.hot(INSERT_ITEM)?.execute(params![step.operation.key(), event.key(), lane, of])?;
+    }
+    let total = number(step.skipped).saturating_add(i64::try_from(added).unwrap_or(i64::MAX));
+    let until = match &step.phase {
+        Some(Phase::Selecting(until)) => Some(until.key()),
+        Some(Phase::Selected | Phase::Clearing) | None => None,
+    };
+    let parameters = params![step.operation.key(), total, number(step.skipped), step.phase.map(phase_name), until];
+    tx.prepare(MOVE_SELECTION_ON)?.execute(parameters)?;
+    Ok(())
+}
+
+fn next_items(connection: &Connection, operation: OperationId, limit: u32) -> Outcome<Vec<OperationItem>> {
+    let mut statement = connection.prepare_cached(NEXT_ITEMS)?;
+    Ok(statement.query_map(params![operation.key(), limit], item_of_row)?.collect::<Result<_, _>>()?)
+}
+
+fn discard_next(tx: &mut Tx<'_>, operation: OperationId, limit: u32) -> Outcome<u32> {
+    if status(tx, operation)? != Some(OperationStatus::Running) {
+        return Ok(0);
+    }
+    let items = next_items(tx.connection(), operation, limit)?;
+    let mut tally = Tally::default();
+    for item in &items {
+        match tx.hot(DISCARD)?.execute(params![item.event.key(), item.endpoint.key()])? {
+            0 => tally.skipped += 1,
+            _ => tally.done += 1,
+        }
+        let lane = tx.lane_of(item.endpoint)?;
+        take_item(tx, operation, item.position, lane)?;
+    }
+    add_to_counts(tx, operation, tally)?;
+    Ok(u32::try_from(items.len()).unwrap_or(u32::MAX))
+}
+
+fn end(tx: &Tx<'_>, ending: &Ending) -> Outcome<OperationEnded> {
+    let Some(found) = find(tx.connection(), ending.organization, ending.operation)? else { return Ok(OperationEnded::NotFound) };
+    if found.status.is_over() {
+        return Ok(OperationEnded::Before(found.status));
+    }
+    let is_finished = ending.status == OperationStatus::Finished;
+    if is_finished && found.remaining() > 0 {
+        return Ok(OperationEnded::NotYet);
+    }
+    let phase = if is_finished { "over" } else { "clearing" };
+    let parameters = params![ending.operation.key(), ending.status.as_str(), phase, ending.at.as_micros()];
+    if tx.prepare(END)?.execute(parameters)? == 0 {
+        return Ok(OperationEnded::NotYet);
+    }
+    keep_alert(tx, &ending.alert)?;
+    Ok(OperationEnded::Ended)
+}
+
+fn clear(tx: &Tx<'_>, operation: OperationId, limit: u32) -> Outcome<Cleared> {
+    if !status(tx, operation)?.is_some_and(OperationStatus::is_over) {
+        return Ok(Cleared::All);
+    }
+    let cleared = tx.prepare(CLEAR)?.execute(params![operation.key(), limit])?;
+    if cleared == limit as usize {
+        return Ok(Cleared::SomeLeft);
+    }
+    tx.prepare(IS_OVER)?.execute([operation.key()])?;
+    Ok(Cleared::All)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! Makes deliveries that were not made with their events: retries by hand, and what operations do again.
+
+use everhook_core::{
+    ids::{ApplicationId, DeliveryId, EventId, OperationId, OrganizationId},
+    model::{DeadLetterStatus, Due, EventType, OperationStatus, Priority},
+    ports::{NewDelivery, Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed},
+    time::Timestamp,
+};
+use rusqlite::{OptionalExtension, params};
+
+use super::{
+    fault::Outcome,
+    operations::{self, Tally},
+    ordering::{self, Ordered},
+    rows::{Columns, Key},
+    spelling::{priority_number, read_priority},
+    transaction::Tx,
+};
+
+const EVENT: &str = include_str!("queries/event_to_replay.sql");
+const STATUS_OF_DEAD_LETTER: &str = include_str!("queries/status_of_dead_letter.sql");
+const IS_OPEN: &str = include_str!("queries/open_of_event_and_lane.sql");
+const INSERT: &str = include_str!("queries/insert_replay.sql");
+const REQUEUE: &str = include_str!("queries/requeue_dead_letter.sql");
+
+/// Makes what can be made, in the order of the events.
+pub(super) fn replay(tx: &mut Tx<'_>, replay: &Replay) -> Outcome<Replayed> {
+    let changed = changed_applications(tx, &replay.items)?;
+    if !changed.is_empty() {
+        return Ok(Replayed::ConfigChanged(changed));
+    }
+    let operation = match &replay.by {
+        ReplayBy::Operation { id, .. } => Some(*id),
+        ReplayBy::Hand | ReplayBy::Automatic => None,
+    };
+    if let Some(id) = operation
+        && operations::status(tx, id)? != Some(OperationStatus::Running)
+    {
+        return Ok(Replayed::Stopped);
+    }
+    let is_automatic = replay.by == ReplayBy::Automatic;
+    let on_behalf = OnBehalf { organization: replay.organization, operation, is_automatic, at: replay.at };
+    let answers = replay_in_order(tx, &on_behalf, &replay.items)?;
+    if let ReplayBy::Operation { id, failed } = &replay.by {
+        let mut tally = Tally::default();
+        answers.iter().for_each(|answer| tally.count(answer));
+        for (position, endpoint) in failed {
+            let lane = tx.lane_of(*endpoint)?;
+            tally.failed += u64::from(operations::take_item(tx, *id, *position, lane)?);
+        }
+        operations::add_to_counts(tx, *id, tally)?;
+    }
+    Ok(Replayed::Answered(answers))
+}
+
+/// For whom deliveries are made, and when.
+struct OnBehalf {
+    organization: OrganizationId,
+    operation: Option<OperationId>,
+    is_automatic: bool,
+    at: Timestamp,
+}
+
+/// What a delivery takes from its event.
+struct EventFacts {
+    event_type: EventType,
+    priority: Priority,
+    sequence_number: i64,
+}
+
+fn changed_applications(tx: &mut Tx<'_>, items: &[ReplayItem]) -> Outcome<Vec<ApplicationId>> {
+    let mut changed = Vec::new();
+    for item in items {
+        let is_current = tx.counters(item.application)?.is_some_and(|counters| counters.config_version == item.config_version);
+        if !is_current && !changed.contains(&item.application) {
+            changed.push(item.application);
+        }
+    }
+    Ok(changed)
+}
+
+/// One lane gets them in the order of their events, whatever the order of the items; the answers are in the order of the items.
+fn replay_in_order(tx: &mut Tx<'_>, on_behalf: &OnBehalf, items: &[ReplayItem]) -> Outcome<Vec<ReplayAnswer>> {
+    let mut answers: Vec<ReplayAnswer> = items.iter().map(|_| ReplayAnswer::NotFound).collect();
+    let mut found = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        match event_facts(tx, on_behalf.organization, item.event)? {
+            Some(facts) => found.push((index, item, facts)),
+            // What is gone is taken off the list all the same, or the operation would never end.
+            None if take_off(tx, on_behalf.operation, item)? => {}
+            None => answers[index] = ReplayAnswer::DoneBefore,
+        }
+    }
+    found.sort_by_key(|(_, _, facts)| facts.sequence_number);
+    for (index, item, facts) in found {
+        answers[index] = replay_one(tx, on_behalf, item, &facts)?;
+    }
+    Ok(answers)
+}
+
+fn event_facts(tx: &mut Tx<'_>, organization: OrganizationId, event: EventId) -> Outcome<Option<EventFacts>> {
+    let facts = |row: &rusqlite::Row<'_>| {
+        Ok(EventFacts {
+            event_type: row.event_type("event_type")?,
+            priority: row.spelled("priority", read_priority)?,
+            sequence_number: row.get("sequence_number")?,
+        })
+    };
+    Ok(tx.hot(EVENT)?.query_row(params![event.key(), organization.key()], facts).optional()?)
+}
+
+fn replay_one(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, facts: &EventFacts) -> Outcome<ReplayAnswer> {
+    if !take_off(tx, on_behalf.operation, item)? {
+        return Ok(ReplayAnswer::DoneBefore);
+    }
+    let lane = tx.lane_of(item.endpoint)?;
+    let parse = |name: String| DeadLetterStatus::parse(&name);
+    let dead_letter = tx
+        .hot(STATUS_OF_DEAD_LETTER)?
+        .query_row(params![item.event.key(), item.endpoint.key()], |row| row.spelled("status", parse))
+        .optional()?;
+    if item.only_dead && dead_letter != Some(DeadLetterStatus::Dead) {
+        return Ok(dead_letter.map_or(ReplayAnswer::NotFound, ReplayAnswer::NotDead));
+    }
+    let of = item.of.as_ref().map(DeliveryId::key);
+    if tx.hot(IS_OPEN)?.query_row(params![item.event.key(), lane, of], |row| row.get(0))? {
+        return Ok(ReplayAnswer::Open);
+    }
+    let priority = item.priority.unwrap_or(facts.priority);
+    let is_held = make(tx, on_behalf, item, &facts.event_type, priority)?;
+    if dead_letter == Some(DeadLetterStatus::Dead) {
+        let automatic = on_behalf.is_automatic.then(|| item.delivery.key());
+        let parameters = params![item.event.key(), item.endpoint.key(), item.delivery.key(), on_behalf.at.as_micros(), automatic];
+        tx.hot(REQUEUE)?.execute(parameters)?;
+    }
+    Ok(ReplayAnswer::Made { due: (!is_held).then(|| due(item, on_behalf.at)), priority })
+}
+
+/// Takes an item off its operation's list; says whether it was on it. What is on no list is there.
+fn take_off(tx: &mut Tx<'_>, operation: Option<OperationId>, item: &ReplayItem) -> Outcome<bool> {
+    let (Some(operation), Some(position)) = (operation, item.position) else { return Ok(true) };
+    let lane = tx.lane_of(item.endpoint)?;
+    operations::take_item(tx, operation, position, lane)
+}
+
+/// Makes the delivery, at the tail of its lane; says whether it is held.
+fn make(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, event_type: &EventType, priority: Priority) -> Outcome<bool> {
+    if ordering::is_ordered(item.placement) {
+        return make_ordered(tx, on_behalf, item, event_type, priority);
+    }
+    let lane = tx.lane_of(item.endpoint)?;
+    tx.hot(INSERT)?.execute(params![
+        item.delivery.key(),
+        item.event.key(),
+        lane,
+        priority_number(priority),
+        item.retry_schedule.0,
+        on_behalf.at.as_micros(),
+        item.of.as_ref().map(DeliveryId::key),
+        on_behalf.operation.as_ref().map(OperationId::key),
+    ])?;
+    Ok(false)
+}
+
+fn make_ordered(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, event_type: &EventType, priority: Priority) -> Outcome<bool> {
+    // Behind every event that was published, and everything that was done again, until now.
+    let position = match tx.counters(item.application)? {
+        Some(counters) => {
+            counters.next_sequence += 1;
+            counters.next_sequence - 1
+        }
+        None => i64::MAX,
+    };
+    let delivery =
+        NewDelivery { id: item.delivery, endpoint: item.endpoint, retry_schedule: item.retry_schedule, placement: item.placement };
+    let ordered = Ordered {
+        event: item.event,
+        event_type,
+        delivery: &delivery,
+        priority,
+        replay_of: item.of,
+        operation: on_behalf.operation,
+        at: on_behalf.at,
+        position,
+    };
+    ordering::place(tx, &ordered)
+}
+
+fn due(item: &ReplayItem, at: Timestamp) -> Due {
+    Due {
+        delivery: item.delivery,
+        event: item.event,
+        loaded: None,
+        retry_schedule: item.retry_schedule,
+        attempts: 0,
+        due_at: at,
+        replay_of: item.of,
+        ordered: ordering::is_ordered(item.placement),
+    }
+}

@@ -1,0 +1,98 @@
+//! Works off what an operation selected: a batch at a time, at its own pace.
+
+use super::{Duty, Next};
+use crate::{
+    flow::recall::{ItemOf, new_item, open_destination},
+    model::{Operation, OperationKind, OperationStatus, RateLimit},
+    policy::bucket::Bucket,
+    ports::{Committed, OperationItem, Replay, ReplayAnswer, ReplayBy, Replayed, StoreError},
+    time::Timestamp,
+};
+
+/// How many items one write does. Few, because publishers share the writer: the next commit with their events in it comes a few milliseconds later.
+const WORK_BATCH: u32 = 50;
+
+/// How many times as long as a step took the operation rests after it: whatever the machine can do, live events have the writer to themselves for
+/// three quarters of the time.
+const REST_FACTOR: u32 = 3;
+
+impl Duty {
+    /// Does the next batch of an operation whose selection is complete.
+    pub(super) async fn work(&mut self, operation: &Operation) -> Result<Next, StoreError> {
+        let now = self.line.ports.clock.now();
+        if let Some(start_at) = operation.start_at.filter(|at| *at > now) {
+            return Ok(Next::At(start_at));
+        }
+        if operation.status == OperationStatus::Pending && !self.line.ports.operations.start(operation.id, now).await? {
+            return Ok(Next::Now);
+        }
+        if operation.remaining() == 0 {
+            return self.end(operation, OperationStatus::Finished).await;
+        }
+        let batch = match self.take_tokens(operation, now) {
+            Ok(batch) => batch,
+            Err(flows_from) => return Ok(Next::At(flows_from)),
+        };
+        if operation.kind == OperationKind::DiscardBatch {
+            self.line.ports.operations.discard_next(operation.id, batch).await?;
+        } else {
+            let items = self.line.ports.operations.items(operation.id, batch).await?;
+            self.replay(operation, &items).await?;
+        }
+        Ok(self.after_rest(now))
+    }
+
+    /// When to go on after a step. In simulated time a step takes none, and there is no rest.
+    fn after_rest(&self, began_at: Timestamp) -> Next {
+        let now = self.line.ports.clock.now();
+        let took = now.since(began_at);
+        if took.is_zero() { Next::Now } else { Next::At(now + took * REST_FACTOR) }
+    }
+
+    /// How many items may be done now.
+    fn take_tokens(&mut self, operation: &Operation, now: Timestamp) -> Result<u32, Timestamp> {
+        let most = u32::try_from(operation.remaining()).unwrap_or(WORK_BATCH).min(WORK_BATCH);
+        let Some(rate) = operation.rate else { return Ok(most) };
+        let bucket = self.buckets.entry(operation.id).or_insert_with(|| Bucket::new(RateLimit::per_second(rate, None), now));
+        let mut taken = 0;
+        while taken < most && bucket.try_take(now).is_ok() {
+            taken += 1;
+        }
+        if taken == 0 { Err(bucket.flows_from(now)) } else { Ok(taken) }
+    }
+
+    /// Makes the deliveries of some items. What could not be written, because the configuration changed, is done by the next step.
+    async fn replay(&self, operation: &Operation, items: &[OperationItem]) -> Result<(), StoreError> {
+        let line = &self.line;
+        let (mut failed, mut replays, mut lanes) = (Vec::new(), Vec::new(), Vec::new());
+        for item in items {
+            let Some(destination) = open_destination(line, item.application, item.endpoint).await? else {
+                failed.push((item.position, item.endpoint));
+                continue;
+            };
+            let of = ItemOf {
+                position: Some(item.position),
+                event: item.event,
+                of: item.of,
+                only_dead: operation.kind == OperationKind::RetryBatch,
+                priority: Some(operation.priority),
+            };
+            replays.push(new_item(line, &destination, of));
+            lanes.push(destination.lane.clone());
+        }
+        let by = ReplayBy::Operation { id: operation.id, failed };
+        let replay = Replay { organization: operation.organization, by, items: replays, at: line.ports.clock.now() };
+        match line.ports.deliveries.replay(replay).await? {
+            Replayed::ConfigChanged(applications) => applications.into_iter().for_each(|application| line.catalog.forget(application)),
+            Replayed::Stopped => {}
+            Replayed::Answered(answers) => {
+                let committed = |(lane, answer)| match answer {
+                    ReplayAnswer::Made { due: Some(due), priority } => Some(Committed { lane, priority, due }),
+                    _ => None,
+                };
+                line.wake_up.committed(lanes.into_iter().zip(answers).filter_map(committed).collect());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,180 @@
+//! Operations: begun, looked at and stopped here; carried out by `engine::operations`.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use super::{Fault, Noun, Refusal, refuse_faults};
+use crate::{
+    flow::{Line, alert},
+    ids::{ApplicationId, EndpointId, OperationId, OrganizationId, Ref},
+    model::{
+        DeadLetterSelection, EventSelection, EventTypePattern, Operation, OperationKind, OperationStatus, Priority, Selection, Wanted,
+    },
+    policy::selection,
+    ports::{Begun, Ending, OperationEnded, Scan, StoreError},
+    time::Timestamp,
+};
+
+/// How many operations an organization may have under way.
+pub const OPEN_MAX: u32 = 20;
+
+/// How many values a list in a filter may have.
+pub const FILTER_VALUES_MAX: usize = 1_000;
+
+/// How many dead letters are looked at in one go when they are counted.
+const COUNT_BATCH: u32 = 2_000;
+
+/// How fast an operation goes, and when it begins.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pace {
+    /// How many it does a second at most; as fast as the store takes them if absent.
+    pub rate: Option<NonZeroU32>,
+    /// The priority of the deliveries that it makes; low if absent, so that live events come first.
+    pub priority: Option<Priority>,
+    /// Not before this instant.
+    pub start_at: Option<Timestamp>,
+}
+
+/// Which events are delivered again, and to whom.
+#[derive(Clone, Debug)]
+pub struct ReplayWish {
+    /// The application.
+    pub application: ApplicationId,
+    /// Accepted at this instant or later.
+    pub from: Timestamp,
+    /// Accepted before this instant; until now if absent.
+    pub to: Option<Timestamp>,
+    /// Of these types; of any if empty.
+    pub event_types: Vec<EventTypePattern>,
+    /// To these endpoints, whatever types they want; to those that want the event if empty.
+    pub endpoints: Vec<Ref<EndpointId>>,
+    /// In which case.
+    pub wanted: Wanted,
+}
+
+/// Begins to bring dead letters back.
+///
+/// # Errors
+/// [`Refusal`] if too many operations are under way.
+pub async fn retry_dead_letters(
+    line: &Line,
+    organization: OrganizationId,
+    selection: DeadLetterSelection,
+    pace: Pace,
+) -> Result<OperationId, Refusal> {
+    begin(line, organization, OperationKind::RetryBatch, Selection::DeadLetters(selection), pace).await
+}
+
+/// Begins to throw dead letters away.
+///
+/// # Errors
+/// [`Refusal`] if too many operations are under way.
+pub async fn discard_dead_letters(
+    line: &Line,
+    organization: OrganizationId,
+    selection: DeadLetterSelection,
+) -> Result<OperationId, Refusal> {
+    begin(line, organization, OperationKind::DiscardBatch, Selection::DeadLetters(selection), Pace::default()).await
+}
+
+/// How many dead letters a selection takes now.
+///
+/// # Errors
+/// [`StoreError`] if they cannot be read.
+pub async fn count_dead_letters(line: &Line, organization: OrganizationId, wanted: &DeadLetterSelection) -> Result<u64, StoreError> {
+    let now = line.ports.clock.now();
+    let (mut count, mut after) = (0, Some(uuid::Uuid::nil()));
+    while let Some(from) = after {
+        let scanned = line.ports.operations.scan_dead_letters(organization, Scan { after: from, limit: COUNT_BATCH }).await?;
+        let taken = scanned.rows.iter().filter(|letter| selection::takes_dead_letter(wanted, letter, now)).count();
+        count += u64::try_from(taken).unwrap_or(u64::MAX);
+        after = scanned.goes_on_after;
+    }
+    Ok(count)
+}
+
+/// Begins to deliver events of one application again.
+///
+/// # Errors
+/// [`Refusal`] if the application or an endpoint is not there, the span is empty, or too many operations are under way.
+pub async fn replay(
+    line: &Line,
+    organization: OrganizationId,
+    kind: OperationKind,
+    wish: ReplayWish,
+    pace: Pace,
+) -> Result<OperationId, Refusal> {
+    let found = line.ports.directory.application(organization, &Ref::Id(wish.application)).await?;
+    let application = found.ok_or(Refusal::NotFound(Noun::Application))?.id;
+    // What is accepted from now on is not meant: the selection is fixed at the start.
+    let end = line.ports.clock.now() + Duration::from_micros(1);
+    let to = wish.to.map_or(end, |to| to.min(end));
+    let mut faults = Vec::new();
+    if wish.from >= wish.to.unwrap_or(end) {
+        let field = if kind == OperationKind::Recover { "since" } else { "from" };
+        faults.push(Fault::new(field, "must be before the end of the span, and not in the future"));
+    }
+    let mut endpoints = Vec::with_capacity(wish.endpoints.len());
+    for (index, of) in wish.endpoints.iter().enumerate() {
+        let endpoint = line.ports.directory.endpoint(organization, of).await?;
+        match endpoint.filter(|endpoint| endpoint.application == application) {
+            Some(endpoint) => endpoints.push(endpoint.id),
+            None => faults.push(Fault::new(format!("endpoint_ids[{index}]"), "names no endpoint of this application")),
+        }
+    }
+    refuse_faults(faults)?;
+    let ReplayWish { from, event_types, wanted, .. } = wish;
+    let events = EventSelection { application, from, to, event_types, endpoints, wanted };
+    begin(line, organization, kind, Selection::Events(events), pace).await
+}
+
+/// Stops an operation. What it had done stays done.
+///
+/// # Errors
+/// [`Refusal`] if there is no such operation, or it has ended.
+pub async fn cancel(line: &Line, organization: OrganizationId, id: OperationId) -> Result<(), Refusal> {
+    let found = line.ports.operations.operation(organization, id).await?;
+    let operation = found.ok_or(Refusal::NotFound(Noun::Operation))?;
+    let (status, at) = (OperationStatus::Cancelled, line.ports.clock.now());
+    let alert = alert::of_operation(line, &operation, status, at);
+    let ended = line.ports.operations.end(Ending { organization, operation: id, status, at, alert }).await?;
+    line.operations_bell.notify_one();
+    match ended {
+        OperationEnded::Ended => Ok(()),
+        OperationEnded::Before(status) => Err(Refusal::Conflict(format!("the operation is {}", status.as_str()))),
+        OperationEnded::NotFound | OperationEnded::NotYet => Err(Refusal::NotFound(Noun::Operation)),
+    }
+}
+
+async fn begin(
+    line: &Line,
+    organization: OrganizationId,
+    kind: OperationKind,
+    selection: Selection,
+    pace: Pace,
+) -> Result<OperationId, Refusal> {
+    let now = line.ports.clock.now();
+    let operation = Operation {
+        id: OperationId::from_uuid(line.ports.entropy.uuid(now)),
+        organization,
+        kind,
+        status: OperationStatus::Pending,
+        total: 0,
+        done: 0,
+        failed: 0,
+        skipped: 0,
+        rate: pace.rate,
+        priority: pace.priority.unwrap_or(Priority::Low),
+        start_at: pace.start_at,
+        created_at: now,
+        started_at: None,
+        finished_at: None,
+    };
+    let id = operation.id;
+    match line.ports.operations.begin(operation, selection, OPEN_MAX).await? {
+        Begun::Begun => {
+            line.operations_bell.notify_one();
+            Ok(id)
+        }
+        Begun::TooMany => Err(Refusal::Conflict(format!("{OPEN_MAX} operations are under way: wait until one has ended, or cancel one"))),
+    }
+}

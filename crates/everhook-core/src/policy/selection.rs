@@ -1,0 +1,127 @@
+//! What an operation is about. Asked once for each dead letter, or for each event and endpoint, when the selection is fixed. Pure.
+
+use crate::{
+    model::{DeadLetter, DeadLetterSelection, DeadLetterStatus, EventType, EventTypePattern, Standing, Wanted},
+    policy::matching,
+    time::Timestamp,
+};
+
+/// Whether a dead letter is meant: one that was dead at `as_of` and still is.
+pub fn takes_dead_letter(selection: &DeadLetterSelection, letter: &DeadLetter, as_of: Timestamp) -> bool {
+    letter.status == DeadLetterStatus::Dead
+        && letter.last_failure_at <= as_of
+        && (selection.endpoints.is_empty() || selection.endpoints.contains(&letter.endpoint))
+        && takes_type(&selection.event_types, &letter.event_type)
+        && (selection.categories.is_empty() || selection.categories.contains(&letter.failure_category))
+        && selection.from.is_none_or(|from| from <= letter.first_failure_at)
+        && selection.to.is_none_or(|to| letter.first_failure_at < to)
+}
+
+/// Whether a list of patterns, which does not narrow if it is empty, takes a type.
+pub fn takes_type(patterns: &[EventTypePattern], event_type: &EventType) -> bool {
+    patterns.is_empty() || matching::wants(patterns, event_type)
+}
+
+/// What is done about an (event, endpoint).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// It is delivered again.
+    Take,
+    /// A delivery is open: it counts as skipped.
+    Skip,
+    /// It is not meant.
+    Leave,
+}
+
+/// Whether an (event, endpoint) is meant. `was_there` says whether the endpoint had been made when the event was accepted.
+pub const fn choose(wanted: Wanted, standing: Standing, was_there: bool) -> Choice {
+    match (wanted, standing) {
+        (_, Standing::Open(_)) => Choice::Skip,
+        (Wanted::Any, _) | (_, Standing::Failed(_)) => Choice::Take,
+        (Wanted::Missed, Standing::Absent) if was_there => Choice::Take,
+        (Wanted::Failed | Wanted::Missed, Standing::Absent | Standing::Delivered(_)) => Choice::Leave,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{
+        ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
+        model::{DeathCause, FailureCategory},
+    };
+
+    #[test]
+    fn what_is_delivered_again_depends_on_the_newest_delivery() {
+        let delivery = DeliveryId::from_uuid(Uuid::nil());
+        let (open, delivered, failed) = (Standing::Open(delivery), Standing::Delivered(delivery), Standing::Failed(delivery));
+        // wanted, newest delivery, was the endpoint there → choice
+        let table = [
+            (Wanted::Any, open, true, Choice::Skip),
+            (Wanted::Any, delivered, true, Choice::Take),
+            (Wanted::Any, failed, true, Choice::Take),
+            (Wanted::Any, Standing::Absent, false, Choice::Take),
+            (Wanted::Failed, open, true, Choice::Skip),
+            (Wanted::Failed, delivered, true, Choice::Leave),
+            (Wanted::Failed, failed, true, Choice::Take),
+            (Wanted::Failed, Standing::Absent, true, Choice::Leave),
+            (Wanted::Missed, open, true, Choice::Skip),
+            (Wanted::Missed, delivered, true, Choice::Leave),
+            (Wanted::Missed, failed, true, Choice::Take),
+            (Wanted::Missed, Standing::Absent, true, Choice::Take),
+            (Wanted::Missed, Standing::Absent, false, Choice::Leave),
+        ];
+        for (wanted, standing, was_there, expected) in table {
+            assert_eq!(choose(wanted, standing, was_there), expected, "{wanted:?}, {standing:?}, was there: {was_there}");
+        }
+    }
+
+    #[test]
+    fn every_part_of_a_filter_narrows() {
+        let now = Timestamp::from_secs(1_000);
+        let endpoint = EndpointId::from_uuid(Uuid::from_u128(1));
+        let letter = DeadLetter {
+            id: DeliveryId::from_uuid(Uuid::nil()),
+            organization: OrganizationId::from_uuid(Uuid::nil()),
+            application: ApplicationId::from_uuid(Uuid::nil()),
+            event: EventId::from_uuid(Uuid::nil()),
+            event_type: EventType::parse("order.paid").expect("a type"),
+            endpoint,
+            url: String::new(),
+            last_delivery: DeliveryId::from_uuid(Uuid::nil()),
+            status: DeadLetterStatus::Dead,
+            cause: DeathCause::RetriesExhausted,
+            failure_category: FailureCategory::Timeout,
+            last_error: String::new(),
+            attempts: 1,
+            failures: 1,
+            first_failure_at: now,
+            last_failure_at: now,
+            requeued_at: None,
+        };
+        let all = DeadLetterSelection::default;
+        let pattern = |text| vec![EventTypePattern::parse(text).expect("a pattern")];
+        let other = EndpointId::from_uuid(Uuid::from_u128(2));
+        let later = Timestamp::from_secs(1_001);
+        let table = [
+            (all(), true),
+            (DeadLetterSelection { endpoints: vec![endpoint], ..all() }, true),
+            (DeadLetterSelection { endpoints: vec![other], ..all() }, false),
+            (DeadLetterSelection { event_types: pattern("order.*"), ..all() }, true),
+            (DeadLetterSelection { event_types: pattern("user.*"), ..all() }, false),
+            (DeadLetterSelection { categories: vec![FailureCategory::Timeout], ..all() }, true),
+            (DeadLetterSelection { categories: vec![FailureCategory::Dns], ..all() }, false),
+            (DeadLetterSelection { from: Some(now), to: Some(later), ..all() }, true),
+            (DeadLetterSelection { from: Some(later), ..all() }, false),
+            (DeadLetterSelection { to: Some(now), ..all() }, false),
+        ];
+        for (selection, expected) in table {
+            assert_eq!(takes_dead_letter(&selection, &letter, now), expected, "{selection:?}");
+        }
+        assert!(!takes_dead_letter(&all(), &letter, Timestamp::from_secs(999)), "it died after the selection was fixed");
+        let retrying = DeadLetter { status: DeadLetterStatus::Retrying, ..letter };
+        assert!(!takes_dead_letter(&all(), &retrying, now), "it is not dead");
+    }
+}

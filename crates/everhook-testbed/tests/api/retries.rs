@@ -1,0 +1,129 @@
+//! Retrying by hand, through HTTP.
+
+use serde_json::{Value, json};
+
+use crate::client::Server;
+
+/// Publishes events to an endpoint that is then disabled, so that their deliveries are cancelled, and enables it again.
+pub async fn cancelled(server: &Server, endpoint: &Value, count: usize) -> Vec<Value> {
+    let path = format!("/v1/endpoints/{}", endpoint["id"].as_str().unwrap());
+    let mut events = Vec::new();
+    for n in 0..count {
+        events.push(server.post("/v1/events", json!({ "type": "order.paid", "data": n })).await.expect(202));
+    }
+    server.put(&path, json!({ "enabled": false })).await.expect(200);
+    wait_until(async || {
+        let open = server.get(&format!("{path}/deliveries?status=pending")).await.expect(200);
+        open["data"].as_array().unwrap().is_empty()
+    })
+    .await;
+    server.put(&path, json!({ "enabled": true })).await.expect(200);
+    events
+}
+
+/// Looks until it is true; the test runs out of time if it never is.
+pub async fn wait_until(is_so: impl AsyncFn() -> bool) {
+    for _ in 0..500 {
+        if is_so().await {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("it did not happen within five seconds");
+}
+
+async fn deliveries(server: &Server, event: &Value) -> Vec<Value> {
+    let path = format!("/v1/events/{}/deliveries", event["id"].as_str().unwrap());
+    server.get(&path).await.expect(200)["data"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn a_cancelled_delivery_is_brought_back_and_cannot_be_retried_while_that_is_open() {
+    let server = Server::start().await;
+    let endpoint = server.endpoint(json!({ "uid": "shop" })).await;
+    let events = cancelled(&server, &endpoint, 1).await;
+    let id = deliveries(&server, &events[0]).await[0]["id"].as_str().unwrap().to_owned();
+    let retried = server.post(&format!("/v1/deliveries/{id}/retry"), json!({ "priority": "high" })).await.expect(202);
+    assert_eq!((&retried["deliveries"], &retried["skipped"]), (&json!([retried["delivery_id"]]), &json!([])));
+    let made = server.get(&format!("/v1/deliveries/{}", retried["delivery_id"].as_str().unwrap())).await.expect(200);
+    assert_eq!((&made["replay_of"], &made["priority"], &made["operation_id"]), (&json!(id), &json!("high"), &Value::Null));
+    for path in [format!("/v1/deliveries/{id}/retry"), format!("/v1/endpoints/shop/deliveries/{id}/retry")] {
+        let problem = server.post(&path, json!({})).await.problem(409);
+        assert!(problem["detail"].as_str().unwrap().contains("still open"), "{problem}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_retry_of_an_event_does_all_its_failed_deliveries_again() {
+    let server = Server::start().await;
+    let endpoint = server.endpoint(json!({})).await;
+    let events = cancelled(&server, &endpoint, 2).await;
+    for (name, event) in ["events", "messages"].iter().zip(&events) {
+        let path = format!("/v1/{name}/{}/retry", event["id"].as_str().unwrap());
+        let retried = server.call(http::Method::POST, &path, &server.admin, "").await.expect(202);
+        assert_eq!(retried["deliveries"].as_array().unwrap().len(), 1);
+        assert_eq!(server.post(&path, json!({})).await.problem(409)["detail"], "none of the event's deliveries has failed");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_batch_retries_what_has_ended_and_names_what_has_not() {
+    let server = Server::start().await;
+    let endpoint = server.endpoint(json!({ "uid": "shop" })).await;
+    let other = server.endpoint(json!({ "uid": "other", "event_types": ["none"] })).await;
+    let events = cancelled(&server, &endpoint, 3).await;
+    let mut ids = Vec::new();
+    for event in &events {
+        ids.push(deliveries(&server, event).await[0]["id"].clone());
+    }
+    let path = "/v1/webhooks/shop/deliveries/retry-batch";
+    server.post(&format!("/v1/deliveries/{}/retry", ids[0].as_str().unwrap()), json!({})).await.expect(202);
+    let retried = server.post(path, json!({ "delivery_ids": ids, "priority": "low" })).await.expect(202);
+    assert_eq!(retried["deliveries"].as_array().unwrap().len(), 2);
+    assert_eq!(retried["skipped"][0]["delivery_id"], ids[0]);
+    server.post(path, json!({ "delivery_ids": ids })).await.problem(409);
+    for (path, body, faults) in [
+        (path, json!({}), vec!["delivery_ids"]),
+        (path, json!({ "delivery_ids": vec!["x"; 1_001] }), vec!["delivery_ids"; 1]),
+        (path, json!({ "delivery_ids": ["x"], "priority": "urgent" }), vec!["priority", "delivery_ids[0]"]),
+        ("/v1/endpoints/other/deliveries/retry-batch", json!({ "delivery_ids": [ids[0]] }), vec!["delivery_ids"]),
+    ] {
+        let found = server.post(path, body).await.faults(422);
+        assert_eq!(found[..faults.len()], faults);
+    }
+    assert_eq!(other["uid"], "other");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_belongs_to_a_disabled_endpoint_is_not_retried() {
+    let server = Server::start().await;
+    let endpoint = server.endpoint(json!({ "uid": "shop" })).await;
+    let events = cancelled(&server, &endpoint, 1).await;
+    server.put("/v1/endpoints/shop", json!({ "enabled": false })).await.expect(200);
+    let id = deliveries(&server, &events[0]).await[0]["id"].as_str().unwrap().to_owned();
+    let problem = server.post(&format!("/v1/deliveries/{id}/retry"), json!({})).await.problem(409);
+    assert!(problem["detail"].as_str().unwrap().contains("disabled or deleted"), "{problem}");
+    server.post(&format!("/v1/deliveries/{}/retry", events[0]["id"].as_str().unwrap()), json!({})).await.problem(404);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn retries_by_hand_are_limited_and_the_answer_says_how_long_to_wait() {
+    let server = Server::start().await;
+    let endpoint = server.endpoint(json!({ "uid": "shop" })).await;
+    let events = cancelled(&server, &endpoint, 61).await;
+    let mut ids = Vec::new();
+    for event in &events {
+        ids.push(deliveries(&server, event).await[0]["id"].clone());
+    }
+    // The first sixty are the minute's; the batch takes them at once.
+    let batch = server.post("/v1/endpoints/shop/deliveries/retry-batch", json!({ "delivery_ids": &ids[..60] })).await.expect(202);
+    assert_eq!(batch["deliveries"].as_array().unwrap().len(), 60);
+    let refused = server.post(&format!("/v1/deliveries/{}/retry", ids[60].as_str().unwrap()), json!({})).await;
+    refused.problem(429);
+    assert_eq!(refused.headers["retry-after"], "1");
+    server.stop().await;
+}

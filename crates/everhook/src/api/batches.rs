@@ -1,0 +1,198 @@
+//! Dead letters in bulk: retried or discarded by an operation, or only counted.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use everhook_core::{
+    ids::{EndpointId, OperationId, OrganizationId, Ref},
+    manage::{Fault, operations},
+    model::{DeadLetterSelection, FailureCategory},
+};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{
+    Api,
+    access::{MayManage, MayRead},
+    body::JsonBody,
+    error::{ApiError, ChangeProblems, ReadProblems},
+    operations::{Begun, OperationOut, PaceIn, RateIn, begun, read_each, read_endpoints, read_patterns},
+    to_the_end,
+    wire::{Identified, NoParams, Object, json, read, read_time},
+};
+
+/// Which dead letters: those that are `dead` and fit everything that is given.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeadLetterFilterIn {
+    /// For these endpoints, by id or uid.
+    #[serde(default, alias = "webhook_ids", alias = "subscription_ids")]
+    endpoint_ids: Vec<String>,
+    /// Of these types, or families such as `order.*`.
+    #[serde(default)]
+    event_types: Vec<String>,
+    /// Whose last attempt failed so.
+    #[serde(default)]
+    failure_categories: Vec<String>,
+    /// That first died at this time or later: RFC 3339 or a date.
+    from: Option<String>,
+    /// That first died before this time: RFC 3339 or a date.
+    to: Option<String>,
+}
+
+/// Which dead letters are retried, and how.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeadLetterRetryIn {
+    /// `{}` for all.
+    #[schema(value_type = DeadLetterFilterIn, required = true)]
+    filter: Option<Object<DeadLetterFilterIn>>,
+    /// As fast as it goes if absent.
+    #[schema(value_type = Option<RateIn>)]
+    rate_limit: Option<Object<RateIn>>,
+    /// `high`, `normal` or `low`; `low` if absent, so that live events come first.
+    priority: Option<String>,
+    /// Not before this time; at once if absent.
+    start_at: Option<String>,
+    /// Only counts them.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// Which dead letters are discarded.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeadLetterDiscardIn {
+    /// `{}` for all.
+    #[schema(value_type = DeadLetterFilterIn, required = true)]
+    filter: Option<Object<DeadLetterFilterIn>>,
+    /// Only counts them.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// How many dead letters an operation would be about.
+#[derive(Serialize, ToSchema)]
+pub struct Counted {
+    total: u64,
+}
+
+/// Brings dead letters back, as an operation. With `dry_run` they are only counted.
+#[utoipa::path(
+    post, path = "/retry-batch", tag = "dead letters", operation_id = "retry_dead_letters", request_body = DeadLetterRetryIn,
+    security(("api_key" = ["manage"])),
+    responses(
+        (status = 200, description = "They were counted", body = Counted),
+        (status = 202, description = "It has begun", body = Begun),
+        ChangeProblems,
+    ),
+)]
+pub async fn retry(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    JsonBody(asked): JsonBody<DeadLetterRetryIn>,
+) -> Result<Response, ApiError> {
+    let mut faults = Vec::new();
+    let rate_limit = asked.rate_limit.as_ref().map(|Object(rate)| rate);
+    let pace = PaceIn { rate_limit, priority: asked.priority.as_deref(), start_at: asked.start_at.as_deref() }.read(&mut faults);
+    let selection = read_filter(&api, caller.organization, asked.filter, faults).await?;
+    if asked.dry_run {
+        return count(&api, caller.organization, &selection).await;
+    }
+    let begin = async move { operations::retry_dead_letters(&api.line, caller.organization, selection, pace).await };
+    Ok(begun(to_the_end(begin).await??))
+}
+
+/// Throws dead letters away, as an operation; they stay in history. With `dry_run` they are only counted.
+#[utoipa::path(
+    post, path = "/discard-batch", tag = "dead letters", operation_id = "discard_dead_letters", request_body = DeadLetterDiscardIn,
+    security(("api_key" = ["manage"])),
+    responses(
+        (status = 200, description = "They were counted", body = Counted),
+        (status = 202, description = "It has begun", body = Begun),
+        ChangeProblems,
+    ),
+)]
+pub async fn discard(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    JsonBody(asked): JsonBody<DeadLetterDiscardIn>,
+) -> Result<Response, ApiError> {
+    let selection = read_filter(&api, caller.organization, asked.filter, Vec::new()).await?;
+    if asked.dry_run {
+        return count(&api, caller.organization, &selection).await;
+    }
+    let begin = async move { operations::discard_dead_letters(&api.line, caller.organization, selection).await };
+    Ok(begun(to_the_end(begin).await??))
+}
+
+/// As `GET /v1/operations/{id}`.
+#[utoipa::path(
+    get, path = "/batch-operations/{id}", tag = "dead letters", operation_id = "get_dead_letter_operation",
+    params(("id" = String, Path, description = "The operation's id")), security(("api_key" = ["read"])),
+    responses((status = 200, description = "The operation", body = OperationOut), ReadProblems),
+)]
+pub async fn get(api: State<Arc<Api>>, caller: MayRead, query: NoParams, id: Identified<OperationId>) -> Result<Response, ApiError> {
+    super::operations::get(api, caller, query, id).await
+}
+
+/// As `DELETE /v1/operations/{id}`.
+#[utoipa::path(
+    delete, path = "/batch-operations/{id}", tag = "dead letters", operation_id = "cancel_dead_letter_operation",
+    params(("id" = String, Path, description = "The operation's id")), security(("api_key" = ["manage"])),
+    responses((status = 204, description = "It is cancelled"), ChangeProblems),
+)]
+pub async fn cancel(api: State<Arc<Api>>, caller: MayManage, query: NoParams, id: Identified<OperationId>) -> Result<StatusCode, ApiError> {
+    super::operations::cancel(api, caller, query, id).await
+}
+
+async fn count(api: &Api, organization: OrganizationId, selection: &DeadLetterSelection) -> Result<Response, ApiError> {
+    let total = operations::count_dead_letters(&api.line, organization, selection).await?;
+    Ok(json(StatusCode::OK, &Counted { total }))
+}
+
+/// Reads the filter. It must be given, if only as `{}`: nobody discards everything by leaving a field out.
+async fn read_filter(
+    api: &Api,
+    organization: OrganizationId,
+    filter: Option<Object<DeadLetterFilterIn>>,
+    mut faults: Vec<Fault>,
+) -> Result<DeadLetterSelection, ApiError> {
+    let Some(Object(filter)) = filter else {
+        faults.push(Fault::new("filter", "is required: `{}` for all"));
+        return Err(ApiError::invalid(faults));
+    };
+    let named = read_endpoints(&filter.endpoint_ids, "filter.endpoint_ids", &mut faults);
+    let names = FailureCategory::ALL.map(FailureCategory::as_str).join(", ");
+    let must_be = format!("must be one of {names}");
+    let categories = read_each(&filter.failure_categories, "filter.failure_categories", &mut faults, &must_be, FailureCategory::parse);
+    let mut selection = DeadLetterSelection {
+        endpoints: Vec::new(),
+        event_types: read_patterns(&filter.event_types, "filter.event_types", &mut faults),
+        categories,
+        from: read(filter.from.as_deref(), "filter.from", &mut faults, read_time),
+        to: read(filter.to.as_deref(), "filter.to", &mut faults, read_time),
+    };
+    selection.endpoints = find_endpoints(api, organization, &named, &mut faults).await?;
+    if faults.is_empty() { Ok(selection) } else { Err(ApiError::invalid(faults)) }
+}
+
+/// Deleted ones too, by their ids: their dead letters can still be discarded.
+async fn find_endpoints(
+    api: &Api,
+    organization: OrganizationId,
+    named: &[Ref<EndpointId>],
+    faults: &mut Vec<Fault>,
+) -> Result<Vec<EndpointId>, ApiError> {
+    let mut endpoints = Vec::with_capacity(named.len());
+    for (index, of) in named.iter().enumerate() {
+        match api.line.ports.directory.endpoint(organization, of).await? {
+            Some(endpoint) => endpoints.push(endpoint.id),
+            None => faults.push(Fault::new(format!("filter.endpoint_ids[{index}]"), "names no endpoint of this organization")),
+        }
+    }
+    Ok(endpoints)
+}

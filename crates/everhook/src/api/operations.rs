@@ -1,0 +1,211 @@
+//! Operations: bulk actions, looked at and stopped, and how requests for them spell their pace. They are begun in `batches` and `replays`.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use everhook_core::{
+    ids::{EndpointId, OperationId, Ref},
+    manage::{
+        Fault,
+        operations::{self, FILTER_VALUES_MAX, Pace},
+    },
+    model::{EventTypePattern, Operation},
+    time::Timestamp,
+};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{
+    Api,
+    access::{MayManage, MayRead},
+    error::{ApiError, ChangeProblems, ReadProblems},
+    page::{List, PageQuery},
+    retries::read_priority,
+    to_the_end,
+    wire::{Identified, NoParams, Params, json, read, read_time},
+};
+
+/// A bulk action.
+#[derive(Serialize, ToSchema)]
+pub struct OperationOut {
+    #[schema(format = "uuid")]
+    id: String,
+    /// `retry_batch`, `discard_batch`, `recover` or `replay`.
+    kind: &'static str,
+    /// `pending` (it selects, or waits for its start), `running`, `finished`, `cancelled` or `failed`.
+    status: &'static str,
+    /// How many events and endpoints it is about; grows until the selection is complete.
+    total: u64,
+    /// How many were done.
+    done: u64,
+    /// How many could not be done: the endpoint gets no events any more, or the event is gone.
+    failed: u64,
+    /// How many needed nothing: a delivery is open already, or the dead letter is no longer dead.
+    skipped: u64,
+    /// How fast it goes, as measured.
+    rate_per_second: Option<f64>,
+    /// How long it still takes.
+    eta_seconds: Option<u64>,
+    /// How fast it may go.
+    rate_limit: Option<RateOut>,
+    priority: &'static str,
+    #[schema(format = DateTime)]
+    start_at: Option<String>,
+    #[schema(format = DateTime)]
+    created_at: String,
+    #[schema(format = DateTime)]
+    started_at: Option<String>,
+    #[schema(format = DateTime)]
+    finished_at: Option<String>,
+}
+
+/// How fast an operation may go.
+#[derive(Serialize, ToSchema)]
+pub struct RateOut {
+    requests_per_second: u32,
+}
+
+impl OperationOut {
+    fn new(operation: &Operation, now: Timestamp) -> Self {
+        let text = |at: Option<Timestamp>| at.map(|at| at.to_string());
+        // Three digits tell more than anybody wants to know.
+        let rounded = |rate: f64| (rate * 1_000.0).round() / 1_000.0;
+        Self {
+            id: operation.id.to_string(),
+            kind: operation.kind.as_str(),
+            status: operation.status.as_str(),
+            total: operation.total,
+            done: operation.done,
+            failed: operation.failed,
+            skipped: operation.skipped,
+            rate_per_second: operation.rate_per_second(now).map(rounded),
+            eta_seconds: operation.eta(now).map(|eta| eta.as_secs() + u64::from(eta.subsec_nanos() > 0)),
+            rate_limit: operation.rate.map(|rate| RateOut { requests_per_second: rate.get() }),
+            priority: operation.priority.as_str(),
+            start_at: text(operation.start_at),
+            created_at: operation.created_at.to_string(),
+            started_at: text(operation.started_at),
+            finished_at: text(operation.finished_at),
+        }
+    }
+}
+
+/// Says which operation was begun, under both names.
+#[derive(Serialize, ToSchema)]
+pub struct Begun {
+    #[schema(format = "uuid")]
+    operation_id: String,
+    #[schema(format = "uuid")]
+    batch_operation_id: String,
+}
+
+/// The answer to a request that began an operation.
+pub fn begun(id: OperationId) -> Response {
+    json(StatusCode::ACCEPTED, &Begun { operation_id: id.to_string(), batch_operation_id: id.to_string() })
+}
+
+/// Lists operations, newest first.
+#[utoipa::path(
+    get, path = "/v1/operations", tag = "operations", operation_id = "list_operations", params(PageQuery), security(("api_key" = ["read"])),
+    responses((status = 200, description = "A page of operations", body = List<OperationOut>), ReadProblems),
+)]
+pub async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(query): Params<PageQuery>) -> Result<Response, ApiError> {
+    let page = query.read()?.fetch(|page| api.line.ports.operations.operations(caller.organization, page)).await?;
+    let now = api.line.ports.clock.now();
+    Ok(json(StatusCode::OK, &List::from(page.map(|operation| OperationOut::new(&operation, now)))))
+}
+
+/// One operation, with its progress.
+#[utoipa::path(
+    get, path = "/v1/operations/{id}", tag = "operations", operation_id = "get_operation", params(("id" = String, Path, description = "The operation's id")),
+    security(("api_key" = ["read"])),
+    responses((status = 200, description = "The operation", body = OperationOut), ReadProblems),
+)]
+pub async fn get(
+    State(api): State<Arc<Api>>,
+    MayRead(caller): MayRead,
+    _query: NoParams,
+    Identified(id): Identified<OperationId>,
+) -> Result<Response, ApiError> {
+    let found = api.line.ports.operations.operation(caller.organization, id).await?;
+    let operation = found.ok_or_else(|| ApiError::not_found("operation"))?;
+    Ok(json(StatusCode::OK, &OperationOut::new(&operation, api.line.ports.clock.now())))
+}
+
+/// Stops an operation. What it had done stays done.
+#[utoipa::path(
+    delete, path = "/v1/operations/{id}", tag = "operations", operation_id = "cancel_operation",
+    params(("id" = String, Path, description = "The operation's id")), security(("api_key" = ["manage"])),
+    responses((status = 204, description = "It is cancelled"), ChangeProblems),
+)]
+pub async fn cancel(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    Identified(id): Identified<OperationId>,
+) -> Result<StatusCode, ApiError> {
+    to_the_end(async move { operations::cancel(&api.line, caller.organization, id).await }).await??;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// How fast an operation may go.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RateIn {
+    /// At least 1.
+    #[schema(minimum = 1)]
+    requests_per_second: u32,
+}
+
+/// How an operation goes, as requests say it.
+pub struct PaceIn<'a> {
+    /// How fast.
+    pub rate_limit: Option<&'a RateIn>,
+    /// The priority of its deliveries.
+    pub priority: Option<&'a str>,
+    /// When it begins.
+    pub start_at: Option<&'a str>,
+}
+
+impl PaceIn<'_> {
+    /// Reads it; what is wrong is added to the faults.
+    pub fn read(&self, faults: &mut Vec<Fault>) -> Pace {
+        let rate = self.rate_limit.and_then(|rate| {
+            let read = std::num::NonZeroU32::new(rate.requests_per_second);
+            if read.is_none() {
+                faults.push(Fault::new("rate_limit.requests_per_second", "must be at least 1"));
+            }
+            read
+        });
+        let priority = read(self.priority, "priority", faults, read_priority);
+        let start_at = read(self.start_at, "start_at", faults, read_time);
+        Pace { rate, priority, start_at }
+    }
+}
+
+/// Reads a list of event types or patterns; what is wrong is added to the faults.
+pub fn read_patterns(texts: &[String], field: &str, faults: &mut Vec<Fault>) -> Vec<EventTypePattern> {
+    read_each(texts, field, faults, "must be an event type, `*`, or a family such as `order.*`", EventTypePattern::parse)
+}
+
+/// Reads a list of endpoints' names; what is wrong is added to the faults.
+pub fn read_endpoints(texts: &[String], field: &str, faults: &mut Vec<Fault>) -> Vec<Ref<EndpointId>> {
+    read_each(texts, field, faults, "must be an endpoint's id or uid", Ref::parse)
+}
+
+/// Reads a list; what is wrong is added to the faults.
+pub fn read_each<T>(texts: &[String], field: &str, faults: &mut Vec<Fault>, reason: &str, parse: impl Fn(&str) -> Option<T>) -> Vec<T> {
+    if texts.len() > FILTER_VALUES_MAX {
+        faults.push(Fault::new(field, format!("must be at most {FILTER_VALUES_MAX} values, and are {}", texts.len())));
+        return Vec::new();
+    }
+    let mut values = Vec::with_capacity(texts.len());
+    for (index, text) in texts.iter().enumerate() {
+        match parse(text) {
+            Some(value) => values.push(value),
+            None => faults.push(Fault::new(format!("{field}[{index}]"), reason)),
+        }
+    }
+    values
+}
