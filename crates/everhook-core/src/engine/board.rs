@@ -34,6 +34,9 @@ const RELIST_MAX: usize = 16;
 /// How late a hint may come after its delivery is in the store. A publisher sends it as soon as it hears of the commit.
 const HINT_DELAY_MAX: Duration = Duration::from_secs(10);
 
+/// How long a delivery must have been due before it is suspected that nobody knows of it.
+const SUSPECT_FROM: Duration = Duration::from_secs(1);
+
 /// Names one queue of one lane.
 pub(super) type QueueKey = (EndpointId, Priority);
 
@@ -139,7 +142,7 @@ impl Board {
         if self.lanes.get(&endpoint).is_some_and(|lane| lane.policy.config_version < policy.config_version) {
             self.adjust(&policy, now);
         }
-        let lane = open(&mut self.lanes, &mut self.organizations, &self.breakers, &policy, now);
+        let lane = open(&mut self.lanes, &mut self.organizations, &mut self.breakers, &policy, now);
         if is_late {
             // It may have been found, sent and forgotten by now: only the store knows.
             lane.queue(priority).backlog.extend(due.due_at);
@@ -267,10 +270,10 @@ impl Board {
         stranded
     }
 
-    /// The store shows something waiting in this queue. If the lane has no reason to know of it, it looks. One that was `freed` just now is not
-    /// suspected to have been stranded.
-    pub(super) fn heed(&mut self, head: &LaneHead, policy: &Arc<LanePolicy>, freed: bool, now: Timestamp) {
-        let lane = open(&mut self.lanes, &mut self.organizations, &self.breakers, policy, now);
+    /// The store shows something waiting in this queue. If the lane has no reason to know of it, it looks. One that came due a
+    /// moment ago is not suspected to have been stranded: its hint may be on its way.
+    pub(super) fn heed(&mut self, head: &LaneHead, policy: &Arc<LanePolicy>, now: Timestamp) {
+        let lane = open(&mut self.lanes, &mut self.organizations, &mut self.breakers, policy, now);
         let knows = lane.knows(head.delivery);
         let queue = lane.queue(head.priority);
         let is_news = match queue.backlog {
@@ -280,7 +283,7 @@ impl Board {
         };
         if is_news {
             queue.backlog.extend(head.next_due_at);
-            if !freed {
+            if now.since(head.next_due_at) >= SUSPECT_FROM {
                 self.suspects.insert(head.delivery);
             }
         }
@@ -421,7 +424,7 @@ impl Board {
 fn open<'a>(
     lanes: &'a mut FxHashMap<EndpointId, Lane>,
     organizations: &mut Organizations,
-    breakers: &Breakers,
+    breakers: &mut Breakers,
     policy: &Arc<LanePolicy>,
     now: Timestamp,
 ) -> &'a mut Lane {

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use super::{tests::*, *};
 use crate::{
     ids::OrganizationId,
-    model::{BreakerConfig, BreakerState, Due, OrganizationLimits, RateLimit},
+    model::{BreakerConfig, BreakerState, Due, KeptBreaker, KeptStage, OrganizationLimits, RateLimit},
     policy::breaker::{Breaker, Pass},
 };
 
@@ -80,6 +80,55 @@ fn an_endpoint_that_fails_is_left_alone_and_then_tried_with_few() {
         end_each(&mut board, round, CallOutcome::Success, until);
     }
     assert_eq!(rounds, [1, 2, 4, 8]);
+}
+
+#[test]
+fn a_person_who_was_faster_is_heeded_once_although_ours_is_not_written() {
+    // Given an opening that could not be written yet, and a person who closed the breaker meanwhile.
+    let mut board = tripped();
+    let ours = board.breakers.take_unwritten();
+    let closed = Breaker::new(BreakerConfig::window(), NOW).keep();
+    let theirs = crate::ports::BreakerRow { endpoint: LANE, revision: ours[0].revision, kept: closed };
+    board.breakers.put_back(ours);
+    // When the engine looks, their word holds, and ours is not written any more.
+    assert!(board.breakers.learn(theirs));
+    board.adjust(&policy_now(), NOW);
+    assert_eq!(board.report(LANE, NOW).expect("a lane").breaker.state, BreakerState::Closed);
+    assert!(!board.breakers.has_unwritten());
+    // A write of ours that was under way is told the same later, which is no news.
+    board.breakers.overruled(theirs);
+    assert_eq!(board.breakers.take_news(LANE), None);
+}
+
+#[test]
+fn a_lane_takes_in_once_what_was_kept_of_its_breaker() {
+    // Given a breaker that was kept as open, and whose sleep is over.
+    let mut board = Board::new(100);
+    let kept = KeptBreaker { stage: KeptStage::Open { until: NOW }, since: NOW, failed_recoveries: 0 };
+    board.breakers.learn(crate::ports::BreakerRow { endpoint: LANE, revision: 1, kept });
+    // When its lane is made, sends its probes, is asked to wait, and is then looked at.
+    let many = LanePolicy { max_concurrency: 100, ..policy() };
+    offer_to(&mut board, &many, 0..20, NOW);
+    assert_eq!(start_all(&mut board, NOW).len(), 5);
+    board.hold(LANE, Some(NOW + secs(60)), NOW);
+    board.adjust(&Arc::new(many), NOW);
+    // Then it still knows of both.
+    let report = board.report(LANE, NOW).expect("a lane");
+    assert_eq!((report.breaker.half_open_attempts, report.held_until), (5, Some(NOW + secs(60))));
+}
+
+#[test]
+fn a_reset_ends_what_the_endpoint_asked_for_and_forcing_does_not() {
+    let until = Some(NOW + secs(60));
+    for (stage, expected) in [(KeptStage::Closed, None), (KeptStage::ForcedClosed { until: None }, until)] {
+        let mut board = Board::new(100);
+        offer_to(&mut board, &policy(), [1], NOW);
+        board.hold(LANE, until, NOW);
+        let kept = KeptBreaker { stage, since: NOW, failed_recoveries: 0 };
+        board.breakers.learn(crate::ports::BreakerRow { endpoint: LANE, revision: 1, kept });
+        board.adjust(&policy_now(), NOW);
+        assert_eq!(board.report(LANE, NOW).expect("a lane").held_until, expected, "{stage:?}");
+    }
 }
 
 #[test]

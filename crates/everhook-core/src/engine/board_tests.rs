@@ -14,6 +14,8 @@ use crate::{
 };
 
 pub(super) const NOW: Timestamp = Timestamp::from_secs(1_000);
+/// Longer ago than a hint takes.
+const LONG_DUE: Timestamp = Timestamp::from_secs(998);
 pub(super) const LANE: EndpointId = EndpointId::from_uuid(Uuid::from_u128(1));
 pub(super) const KEY: QueueKey = (LANE, Priority::Normal);
 
@@ -107,7 +109,7 @@ fn no_more_start_than_the_process_has_slots() {
 #[test]
 fn what_comes_while_older_work_waits_in_the_store_is_not_put_before_it() {
     let mut board = Board::new(10);
-    board.heed(&head(NOW), &policy_now(), false, NOW);
+    board.heed(&head(NOW), &policy_now(), NOW);
     board.offer(committed(9), NOW);
     assert_eq!(take_all(&mut board), []);
     assert_eq!(begin_looks(&mut board), 1);
@@ -139,7 +141,7 @@ fn a_read_does_not_bring_back_what_is_in_flight_or_settled_meanwhile() {
 #[test]
 fn a_hint_that_comes_after_a_read_found_its_delivery_is_no_news() {
     let mut board = Board::new(10);
-    board.heed(&head(NOW), &policy_now(), false, NOW);
+    board.heed(&head(NOW), &policy_now(), NOW);
     begin_looks(&mut board);
     board.looked(KEY, read([1, 2, 3], None), NOW);
     assert_eq!(take_all(&mut board), [1, 2]);
@@ -199,7 +201,7 @@ fn a_retry_is_looked_for_when_it_is_due_and_not_before() {
 #[test]
 fn new_work_does_not_wait_for_a_retry_that_is_not_due() {
     let mut board = Board::new(10);
-    board.heed(&head(NOW + Duration::from_secs(60)), &policy_now(), false, NOW);
+    board.heed(&head(NOW + Duration::from_secs(60)), &policy_now(), NOW);
     board.offer(committed(2), NOW);
     assert_eq!(take_all(&mut board), [2]);
 }
@@ -207,7 +209,7 @@ fn new_work_does_not_wait_for_a_retry_that_is_not_due() {
 #[test]
 fn a_failed_read_is_tried_again_later() {
     let mut board = Board::new(10);
-    board.heed(&head(NOW), &policy_now(), false, NOW);
+    board.heed(&head(NOW), &policy_now(), NOW);
     assert_eq!(begin_looks(&mut board), 1);
     let retry_at = NOW + Duration::from_secs(1);
     board.looked(KEY, Err(retry_at), NOW);
@@ -273,19 +275,19 @@ fn a_lane_that_was_asked_to_wait_waits_also_if_nothing_of_it_is_left() {
 #[test]
 fn a_survey_finds_what_no_hint_told_and_only_that() {
     let mut board = Board::new(10);
-    board.heed(&head(NOW), &policy_now(), false, NOW);
+    board.heed(&head(LONG_DUE), &policy_now(), NOW);
     assert_eq!(begin_looks(&mut board), 1, "nothing was known of it");
-    board.heed(&head(NOW), &policy_now(), false, NOW);
+    board.heed(&head(LONG_DUE), &policy_now(), NOW);
     assert_eq!(begin_looks(&mut board), 0, "it is being read");
     assert_eq!(board.looked(KEY, read([1], None), NOW), 1, "it was stranded");
-    board.heed(&head(NOW), &policy_now(), false, NOW);
+    board.heed(&head(LONG_DUE), &policy_now(), NOW);
     take_all(&mut board);
-    board.heed(&head(NOW), &policy_now(), false, NOW);
+    board.heed(&head(LONG_DUE), &policy_now(), NOW);
     assert_eq!(begin_looks(&mut board), 0, "it is known, in the window and in flight");
     land_and_release(&mut board, 1);
     board.prune(NOW);
     // The survey had seen it before it was settled: the look finds nothing, and nothing was stranded.
-    board.heed(&head(NOW), &policy_now(), false, NOW);
+    board.heed(&head(LONG_DUE), &policy_now(), NOW);
     assert_eq!(begin_looks(&mut board), 1);
     assert_eq!(board.looked(KEY, read([], None), NOW), 0);
 }
@@ -296,10 +298,19 @@ fn a_survey_finds_a_lost_one_also_in_a_busy_lane() {
     board.offer(committed(7), NOW);
     board.offer(committed(8), NOW);
     take_all(&mut board);
-    board.heed(&head(NOW), &policy_now(), false, NOW);
+    board.heed(&head(LONG_DUE), &policy_now(), NOW);
     assert_eq!(begin_looks(&mut board), 1);
     assert_eq!(board.looked(KEY, read([1, 7, 8], None), NOW), 1);
     land_and_release(&mut board, 7);
+    assert_eq!(take_all(&mut board), [1]);
+}
+
+#[test]
+fn one_that_came_due_a_moment_ago_is_looked_for_and_not_called_stranded() {
+    let mut board = Board::new(10);
+    board.heed(&head(NOW), &policy_now(), NOW);
+    assert_eq!(begin_looks(&mut board), 1);
+    assert_eq!(board.looked(KEY, read([1], None), NOW), 0, "its hint may be on its way");
     assert_eq!(take_all(&mut board), [1]);
 }
 
@@ -309,7 +320,7 @@ fn a_retry_that_comes_due_while_another_queue_is_read_is_not_passed_over() {
     board.offer(committed(1), NOW);
     take_all(&mut board);
     // A slow read of the high queue is under way while the normal delivery fails, waits, and comes due.
-    board.heed(&LaneHead { priority: Priority::High, delivery: due(5).delivery, ..head(NOW) }, &policy_now(), false, NOW);
+    board.heed(&LaneHead { priority: Priority::High, delivery: due(5).delivery, ..head(NOW) }, &policy_now(), NOW);
     assert_eq!(begin_looks(&mut board), 1);
     land(&mut board, LANE, Duration::ZERO);
     board.release(KEY, due(1).delivery, Some(NOW), NOW);

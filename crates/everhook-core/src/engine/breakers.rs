@@ -33,15 +33,22 @@ struct Row {
 }
 
 impl Breakers {
-    /// How an endpoint's breaker stood when its lane was last in memory.
-    pub(super) fn kept(&self, endpoint: EndpointId) -> Option<&KeptBreaker> {
-        self.rows.get(&endpoint).map(|row| &row.kept)
+    /// How an endpoint's breaker stands, for a lane that is made from it. Then it is no news: a lane that took it in twice would forget what it
+    /// counted in between, and the probes that it has under way.
+    pub(super) fn kept(&mut self, endpoint: EndpointId) -> Option<&KeptBreaker> {
+        let row = self.rows.get_mut(&endpoint)?;
+        row.is_news = false;
+        Some(&row.kept)
     }
 
-    /// The store shows this. Says whether it is news.
+    /// The store shows this. Says whether it is news. Another decision under the revision of one that is not written yet was faster than ours.
     pub(super) fn learn(&mut self, row: BreakerRow) -> bool {
-        let is_news = self.rows.get(&row.endpoint).is_none_or(|known| known.revision < row.revision);
+        let is_news = self
+            .rows
+            .get(&row.endpoint)
+            .is_none_or(|known| known.revision < row.revision || (known.revision == row.revision && known.kept != row.kept));
         if is_news {
+            self.unwritten.retain(|change| change.endpoint != row.endpoint);
             self.rows.insert(row.endpoint, Row { revision: row.revision, kept: row.kept, is_news });
         }
         is_news
@@ -79,7 +86,10 @@ impl Breakers {
 
     /// Somebody else's decision stands: what follows from ours is not written.
     pub(super) fn overruled(&mut self, row: BreakerRow) {
-        self.unwritten.retain(|change| change.endpoint != row.endpoint);
-        self.rows.insert(row.endpoint, Row { revision: row.revision, kept: row.kept, is_news: true });
+        let is_known = |known: &Row| (known.revision, known.kept) == (row.revision, row.kept);
+        if !self.rows.get(&row.endpoint).is_some_and(is_known) {
+            self.unwritten.retain(|change| change.endpoint != row.endpoint);
+            self.rows.insert(row.endpoint, Row { revision: row.revision, kept: row.kept, is_news: true });
+        }
     }
 }

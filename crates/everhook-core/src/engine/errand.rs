@@ -4,15 +4,13 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use futures_util::FutureExt;
 
-use rustc_hash::FxHashSet;
-
 use super::{board::QueueKey, sweep::sweep};
 use crate::{
     flow::{
         Line, alert,
         claim::{Look, claim},
     },
-    ids::{ApplicationId, DeliveryId, EndpointId},
+    ids::{ApplicationId, EndpointId},
     lifecycle,
     model::{CancelCause, LanePolicy, Tally},
     ports::{BreakerChange, BreakerKept, BreakerRow, DueRead, LaneHead, StoreError},
@@ -46,7 +44,7 @@ pub(super) enum Errand {
 /// What came of it. A failure of the store or a panic is an answer too: the owner decides when to try again.
 pub(super) enum Done {
     Looked(QueueKey, Option<DueRead>),
-    Surveyed(Option<Survey>),
+    Surveyed(Option<Vec<(LaneHead, Standing)>>),
     Inspected(ApplicationId, EndpointId, Option<Inspection>),
     Swept,
     BreakersKept(Vec<BreakerChange>, Option<Vec<BreakerKept>>),
@@ -54,13 +52,6 @@ pub(super) enum Done {
     /// So many of the first are added.
     TalliesAdded(Arc<Vec<Tally>>, usize),
     AlertsTold(bool),
-}
-
-/// Everything that waits.
-pub(super) struct Survey {
-    pub(super) heads: Vec<(LaneHead, Standing)>,
-    /// Those that were held behind nothing and were freed just now.
-    pub(super) freed: FxHashSet<DeliveryId>,
 }
 
 /// What there is to know of an endpoint.
@@ -128,7 +119,7 @@ async fn attend(line: &Line, errand: Errand) -> Result<Done, StoreError> {
 }
 
 /// Looks for what should wait and does not, then for everything that waits.
-async fn survey(line: &Line) -> Result<Survey, StoreError> {
+async fn survey(line: &Line) -> Result<Vec<(LaneHead, Standing)>, StoreError> {
     let freed = line.ports.deliveries.free_heads(line.ports.clock.now()).await?;
     freed.applications.into_iter().for_each(|application| line.catalog.forget(application));
     let heads = line.ports.deliveries.lanes().await?;
@@ -143,7 +134,7 @@ async fn survey(line: &Line) -> Result<Survey, StoreError> {
             }
         }
     }
-    Ok(Survey { heads: surveyed, freed: freed.deliveries.into_iter().collect() })
+    Ok(surveyed)
 }
 
 /// Writes how breakers stand, with what their owners are told.

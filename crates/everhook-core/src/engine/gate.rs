@@ -4,7 +4,7 @@
 
 use crate::{
     ids::EventId,
-    model::{KeptBreaker, LanePolicy},
+    model::{KeptBreaker, KeptStage, LanePolicy},
     policy::{
         breaker::{Admission, Breaker, CallOutcome, Pass, Transition},
         bucket::Bucket,
@@ -63,10 +63,12 @@ impl Gate {
         self.breaker.reconfigure(policy.breaker, now)
     }
 
-    /// Somebody else decided about the breaker.
+    /// Somebody else decided about the breaker. A reset also ends what the endpoint asked for; forcing it does not.
     pub(super) fn restore(&mut self, kept: &KeptBreaker, policy: &LanePolicy, now: Timestamp) {
         self.breaker = Breaker::restore(*kept, policy.breaker, now);
-        self.held_until = None;
+        if kept.stage == KeptStage::Closed {
+            self.held_until = None;
+        }
     }
 
     /// The breaker, to be looked at.

@@ -7,6 +7,7 @@ mod figures;
 mod returns;
 
 use std::{
+    collections::BTreeSet,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -28,6 +29,7 @@ use super::{
 };
 use crate::{
     flow::Line,
+    ids::{ApplicationId, EndpointId},
     model::{Attempt, AttemptStatus, FailureCategory, InFlight},
     policy::{
         breaker::{CallOutcome, Pass},
@@ -79,6 +81,9 @@ pub(super) struct Owner<'a> {
     /// Whether another survey follows the one that is under way at once.
     survey_again: bool,
     alerts_at: Option<Timestamp>,
+    /// Endpoints that were changed and could not be looked at.
+    uninspected: BTreeSet<(ApplicationId, EndpointId)>,
+    inspect_again_at: Timestamp,
     telling_alerts: bool,
     keeping_breakers: bool,
     keep_breakers_at: Timestamp,
@@ -103,6 +108,8 @@ impl<'a> Owner<'a> {
             survey_at: now,
             survey_again: false,
             alerts_at: Some(now),
+            uninspected: BTreeSet::new(),
+            inspect_again_at: now,
             telling_alerts: false,
             keeping_breakers: false,
             keep_breakers_at: now,
@@ -184,6 +191,10 @@ impl<'a> Owner<'a> {
             self.board.prune(now);
             self.send(Errand::Survey);
         }
+        if self.inspect_again_at <= now {
+            let uninspected = std::mem::take(&mut self.uninspected);
+            uninspected.into_iter().for_each(|(application, endpoint)| self.send(Errand::Inspect(application, endpoint)));
+        }
         if self.alerts_at.is_some_and(|at| at <= now) && !self.telling_alerts {
             self.alerts_at = None;
             self.telling_alerts = true;
@@ -194,7 +205,8 @@ impl<'a> Owner<'a> {
     fn wake_at(&self) -> Timestamp {
         let alerts_at = self.alerts_at.filter(|_| !self.telling_alerts);
         let breakers_at = (self.board.breakers.has_unwritten() && !self.keeping_breakers).then_some(self.keep_breakers_at);
-        let alarms = [self.board.wake_at(), alerts_at, breakers_at, self.adding_at(), Some(self.survey_at)];
+        let inspect_at = (!self.uninspected.is_empty()).then_some(self.inspect_again_at);
+        let alarms = [self.board.wake_at(), alerts_at, breakers_at, inspect_at, self.adding_at(), Some(self.survey_at)];
         alarms.into_iter().flatten().min().unwrap_or(Timestamp::FAR_FUTURE)
     }
 

@@ -93,6 +93,7 @@ fn main() -> ExitCode {
         tally.accepted, tally.delivered, tally.dead, tally.cancelled
     ));
     say(&format!("{} requests, {} of them repeated", tally.requests, tally.repeated));
+    say(&format!("{} deliveries in order, {} openings of breakers, {} changes by owners", tally.ordered, tally.openings, tally.changes));
     say(&format!(
         "{} kills, {} power cuts, {} restarts, {} faults of the store",
         tally.kills, tally.power_cuts, tally.restarts, tally.faults

@@ -3,14 +3,21 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use everhook_core::{
-    ids::DeliveryId,
+    ids::{DeliveryId, EndpointId},
     model::{Delivery, Stage},
     policy::{retry, timeout},
     ports::Clock,
     time::Timestamp,
 };
 
-use super::{ALWAYS, AT_THE_END, Simulation, Tally, log::Happening, look::Reading, oracle::Violation, receivers::RETRY_AFTER_MAX};
+use super::{
+    ALWAYS, AT_THE_END, Simulation, Tally,
+    log::{EndpointNo, Happening, TenantNo},
+    look::Reading,
+    oracle::Violation,
+    receivers::RETRY_AFTER_MAX,
+    settings::{Change, Limits, Order, Standing},
+};
 
 /// How often a publisher that was not answered tries again when everything is well.
 const TRIES_MAX: u32 = 3;
@@ -40,6 +47,8 @@ impl Simulation {
         self.pass(TURN_WITHIN).await?;
         let stored = self.look(Reading::Whole).await?;
         stored.deliveries.iter().for_each(|delivery| self.tally.count(delivery.stage));
+        self.tally.ordered += stored.places.len();
+        self.tally.openings += stored.open_periods.len();
         self.judge(ALWAYS, &stored, &due_ends)?;
         self.judge(AT_THE_END, &stored, &due_ends)
     }
@@ -53,6 +62,7 @@ impl Simulation {
         self.world.faults.forget();
         self.receivers.heal();
         self.log.note(Happening::Healed);
+        self.let_everything_flow().await?;
         for _ in 0..TRIES_MAX {
             let batch = std::mem::take(&mut self.unanswered);
             if batch.is_empty() {
@@ -63,25 +73,53 @@ impl Simulation {
         Err(Violation { rule: "when everything is well, publishers are answered", because: format!("{} were not", self.unanswered.len()) })
     }
 
+    /// Whatever somebody holds back goes on. Breakers that opened by themselves are left alone: they must close by themselves.
+    async fn let_everything_flow(&mut self) -> Result<(), Violation> {
+        for number in (0..self.endpoints.len()).map(EndpointNo) {
+            let settings = self.settings[number.0];
+            if settings.standing == Standing::Deleted {
+                continue;
+            }
+            self.make_change(number, Change::Resume(None)).await?;
+            if settings.rate_limit.is_some() {
+                self.make_change(number, Change::Rate(None)).await?;
+            }
+            if self.perhaps_forced[number.0] {
+                self.make_change(number, Change::Breaker(Order::Reset)).await?;
+            }
+        }
+        for tenant in (0..self.tenants.len()).map(TenantNo) {
+            let lifted = self.limit(tenant, Limits::default()).await;
+            lifted.map_err(|refusal| Violation { rule: "limits can be changed", because: format!("{tenant}: {refusal}") })?;
+        }
+        Ok(())
+    }
+
     /// When each delivery that waits now must have ended.
     async fn due_ends(&self) -> Result<BTreeMap<DeliveryId, Timestamp>, Violation> {
         let now = self.world.clock.now();
         let stored = self.look(Reading::Quick).await?;
         let waiting = stored.deliveries.iter().filter(|delivery| matches!(delivery.stage, Stage::Waiting { .. } | Stage::Held));
-        Ok(waiting.map(|delivery| (delivery.id, now + self.longest_wait(delivery))).collect())
+        let mut longest: BTreeMap<EndpointId, Duration> = BTreeMap::new();
+        for delivery in waiting.clone() {
+            let wait = longest.entry(delivery.endpoint).or_default();
+            *wait = self.longest_wait(delivery).max(*wait);
+        }
+        // In an ordered lane all wait for the slowest.
+        Ok(waiting.map(|delivery| (delivery.id, now + longest[&delivery.endpoint])).collect())
     }
 
-    /// A request may be under way that fails yet; the one after its delay succeeds.
+    /// A request may be under way that fails yet; the one after its delay succeeds. The breaker may sleep first.
     fn longest_wait(&self, delivery: &Delivery) -> Duration {
         let facts = self.endpoints.iter().find(|facts| facts.id == delivery.endpoint).expect("an endpoint of the run");
         let delay = |attempt| retry::nominal_delay(&facts.schedule, attempt).mul_f64(JITTER_MAX);
         let delay = delay(delivery.attempts).max(delay(delivery.attempts + 1)).max(RETRY_AFTER_MAX);
-        delay + timeout::DEFAULT_TIMEOUT * 3 + TURN_WITHIN
+        delay + facts.breaker.sleep_max + timeout::DEFAULT_TIMEOUT * 3 + TURN_WITHIN
     }
 
     async fn all_have_ended(&self) -> Result<bool, Violation> {
         let stored = self.look(Reading::Quick).await?;
-        Ok(!stored.deliveries.iter().any(|delivery| matches!(delivery.stage, Stage::Waiting { .. })))
+        Ok(!stored.deliveries.iter().any(|delivery| matches!(delivery.stage, Stage::Waiting { .. } | Stage::Held)))
     }
 }
 

@@ -9,8 +9,9 @@ use everhook_core::{
 
 use super::{
     Simulation,
-    log::{Answered, EndpointNo, Happening, PublicationNo, Publishing, Standing},
+    log::{Answered, EndpointNo, Happening, PublicationNo, Publishing},
     oracle::Violation,
+    settings::Standing,
 };
 
 const TYPES: [&str; 4] = ["order.paid", "order.shipped", "user.created", "invoice.sent"];
@@ -107,7 +108,7 @@ impl Simulation {
             let facts = &self.endpoints[number.0];
             facts.application == wanted.application
                 && matching::wants(&facts.patterns, &wanted.event_type)
-                && self.standings[number.0] == Standing::Open
+                && self.settings[number.0].standing == Standing::Open
         };
         let all = (0..self.endpoints.len()).map(EndpointNo).filter(gets);
         // Whether one that said it is gone is disabled, only the store knows.

@@ -14,6 +14,7 @@ use everhook_core::{
     time::Timestamp,
 };
 
+use super::settings::{Change, Limits, Settings};
 use crate::{clock::SimClock, world::BEGINNING};
 
 macro_rules! numbers {
@@ -31,6 +32,8 @@ macro_rules! numbers {
 }
 
 numbers! {
+    /// An organization of the run.
+    TenantNo "T";
     /// An endpoint of the run.
     EndpointNo "E";
     /// One try of a publisher.
@@ -53,8 +56,8 @@ pub struct Entry {
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happening {
-    /// An endpoint was made, and takes so many requests at once.
-    EndpointMade(EndpointNo, u32),
+    /// An endpoint was made so.
+    EndpointMade(EndpointNo, Settings),
     /// A publisher asks.
     Publishing(Box<Publishing>),
     /// A publisher is answered.
@@ -68,7 +71,13 @@ pub enum Happening {
     /// The change is acknowledged.
     Changed(EndpointNo, Change),
     /// What the store says about an endpoint, after a change whose outcome nobody was told.
-    Found(EndpointNo, Standing, u32),
+    Found(EndpointNo, Settings),
+    /// Somebody asks for other limits of an organization.
+    Limiting(TenantNo, Limits),
+    /// They hold.
+    Limited(TenantNo, Limits),
+    /// Deliveries that are held although nothing is before them, if there are any: the next look of the engine frees them.
+    HeldFirst(Vec<DeliveryId>),
     /// The store will fail at one of its next calls.
     FaultPlanned(String),
     /// The disk is full.
@@ -147,32 +156,6 @@ pub enum Reply {
     Abandoned,
 }
 
-/// A change of an endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// It gets no more events.
-    Disable,
-    /// It gets events again.
-    Enable,
-    /// It is gone for good.
-    Delete,
-    /// It takes so many requests at once.
-    Limit(u32),
-    /// It has another secret.
-    RotateSecret,
-}
-
-/// Whether an endpoint gets events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It does.
-    Open,
-    /// It does not.
-    Disabled,
-    /// It never will again.
-    Deleted,
-}
-
 impl Happening {
     /// Whether what was in the process's memory is gone.
     pub fn is_interruption(&self) -> bool {
@@ -205,7 +188,7 @@ impl fmt::Display for Entry {
 impl fmt::Display for Happening {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::EndpointMade(endpoint, limit) => write!(f, "{endpoint} is made, takes {limit} at once"),
+            Self::EndpointMade(endpoint, settings) => write!(f, "{endpoint} is made: {settings:?}"),
             Self::Publishing(asked) => {
                 let Publishing { publication, application, event_type, key, .. } = asked.as_ref();
                 let key = key.as_deref().unwrap_or("none");
@@ -223,7 +206,10 @@ impl fmt::Display for Happening {
             Self::RequestEnded(request, endpoint, reply) => write!(f, "{request} at {endpoint} ends: {reply:?}"),
             Self::Changing(endpoint, change) => write!(f, "{endpoint} is to change: {change:?}"),
             Self::Changed(endpoint, change) => write!(f, "{endpoint} is changed: {change:?}"),
-            Self::Found(endpoint, standing, limit) => write!(f, "{endpoint} is found to be {standing:?}, takes {limit} at once"),
+            Self::Found(endpoint, settings) => write!(f, "{endpoint} is found so: {settings:?}"),
+            Self::Limiting(tenant, limits) => write!(f, "{tenant} is to be limited: {limits:?}"),
+            Self::Limited(tenant, limits) => write!(f, "{tenant} is limited: {limits:?}"),
+            Self::HeldFirst(deliveries) => write!(f, "held behind nothing: {deliveries:?}"),
             Self::FaultPlanned(fault) => write!(f, "the store will fail: {fault}"),
             Self::DiskFilled => f.write_str("the disk is full"),
             Self::DiskFreed => f.write_str("the disk has space again"),

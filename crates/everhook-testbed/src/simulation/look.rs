@@ -1,17 +1,40 @@
 //! Reading what the store holds, for the oracle.
 
 use everhook_core::{
-    model::{Cursor, PageRequest},
+    ids::{DeliveryId, EndpointId},
+    model::{Cursor, OpenPeriod, PageRequest},
     ports::{DeadLetterFilter, DeliveryFilter, EventFilter, StoreError},
+    time::Timestamp,
 };
+use rusqlite::{Connection, Row};
+use uuid::Uuid;
 
 use super::{
     Simulation,
-    oracle::{Stored, Violation},
+    log::Happening,
+    oracle::{Place, Stored, Violation},
 };
 
 /// More rows than any run makes.
 const ALL_ROWS: PageRequest = PageRequest { limit: 1_000_000, cursor: Cursor::Newest };
+
+/// Where deliveries stand in an order. History does not show it.
+const PLACES: &str = "SELECT id, order_key, order_position FROM deliveries WHERE order_key IS NOT NULL";
+
+/// When breakers were not closed, read beside the port so that no planned fault is spent on it.
+const OPEN_PERIODS: &str = "SELECT endpoint_id, opened_at, closed_at FROM open_periods ORDER BY endpoint_id, opened_at";
+
+/// Deliveries that are held although nothing of their key is before them, nor a barrier that something open is before.
+const HELD_FIRST: &str = "
+    SELECT d.id FROM deliveries d JOIN endpoints p ON p.lane = d.lane
+    WHERE d.order_position IS NOT NULL AND d.stage IN (0, 4) AND d.stage = 4
+        AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.order_position IS NOT NULL AND e.stage IN (0, 4)
+            AND e.lane = d.lane AND e.order_key = d.order_key AND e.order_position < d.order_position)
+        AND (p.order_barrier IS NULL OR d.order_position < p.order_barrier
+            OR NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.lane = d.lane AND e.stage = 0)
+            AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.order_position IS NOT NULL AND e.stage IN (0, 4)
+                AND e.lane = d.lane AND e.order_position < p.order_barrier))
+    ORDER BY d.id";
 
 /// How much is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,9 +48,10 @@ pub(super) enum Reading {
 impl Simulation {
     /// Everything that every organization can see.
     pub(super) async fn look(&self, reading: Reading) -> Result<Stored, Violation> {
-        self.read(reading)
-            .await
-            .map_err(|error| Violation { rule: "history can be read", because: format!("{:#}", anyhow::Error::new(error)) })
+        let refuse = |error| Violation { rule: "history can be read", because: format!("{error:#}") };
+        let mut stored = self.read(reading).await.map_err(|error| refuse(anyhow::Error::new(error)))?;
+        self.look_behind(&mut stored).map_err(|error| refuse(anyhow::Error::new(error)))?;
+        Ok(stored)
     }
 
     async fn read(&self, reading: Reading) -> Result<Stored, StoreError> {
@@ -50,4 +74,39 @@ impl Simulation {
         }
         Ok(stored)
     }
+
+    /// What the store holds beside what the ports show.
+    fn look_behind(&self, stored: &mut Stored) -> rusqlite::Result<()> {
+        let connection = Connection::open(&self.database)?;
+        let place = |row: &Row<'_>| Ok((delivery(row)?, Place { key: row.get(1)?, position: row.get(2)? }));
+        stored.places = connection.prepare(PLACES)?.query_map([], place)?.collect::<Result<_, _>>()?;
+        let period = |row: &Row<'_>| {
+            let closed_at = row.get::<_, Option<i64>>(2)?.map(Timestamp::from_micros);
+            let period = OpenPeriod { opened_at: Timestamp::from_micros(row.get(1)?), closed_at };
+            Ok((EndpointId::from_uuid(uuid(row)?), period))
+        };
+        stored.open_periods = connection.prepare(OPEN_PERIODS)?.query_map([], period)?.collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    /// Notes which deliveries are held behind nothing, if there are any.
+    pub(super) fn look_for_stranded(&self) {
+        let read = || -> rusqlite::Result<Vec<DeliveryId>> {
+            let connection = Connection::open(&self.database)?;
+            connection.prepare(HELD_FIRST)?.query_map([], delivery)?.collect()
+        };
+        // A file that cannot be read now is read at the next look.
+        let held_first = read().unwrap_or_default();
+        if !held_first.is_empty() {
+            self.log.note(Happening::HeldFirst(held_first));
+        }
+    }
+}
+
+fn delivery(row: &Row<'_>) -> rusqlite::Result<DeliveryId> {
+    uuid(row).map(DeliveryId::from_uuid)
+}
+
+fn uuid(row: &Row<'_>) -> rusqlite::Result<Uuid> {
+    row.get::<_, [u8; 16]>(0).map(Uuid::from_bytes)
 }

@@ -6,6 +6,7 @@
 
 mod changes;
 mod disasters;
+mod flow;
 mod healing;
 mod load;
 pub mod log;
@@ -14,6 +15,7 @@ pub mod oracle;
 mod population;
 mod recalls;
 mod receivers;
+pub mod settings;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -31,9 +33,10 @@ use everhook_core::{
 use self::{
     disasters::{PlannedDeath, SOON_CHANGES},
     load::Attempted,
-    log::{Happening, Log, Standing},
+    log::{Happening, Log},
     oracle::{ALWAYS, AT_THE_END, EndpointFacts, Evidence, Facts, Rule, Stored, Violation, judge},
     receivers::Receivers,
+    settings::{Limits, Settings},
 };
 use crate::{
     dice::Dice,
@@ -82,6 +85,12 @@ pub struct Tally {
     pub dead: usize,
     /// Deliveries that ended so.
     pub cancelled: usize,
+    /// Deliveries that had an order.
+    pub ordered: usize,
+    /// Times that a breaker opened.
+    pub openings: usize,
+    /// Changes that owners made: pauses, modes, rates, breakers by hand and the rest.
+    pub changes: usize,
     /// Times that the process was killed.
     pub kills: usize,
     /// Times that the power was cut.
@@ -100,6 +109,9 @@ impl std::ops::AddAssign for Tally {
         self.delivered += other.delivered;
         self.dead += other.dead;
         self.cancelled += other.cancelled;
+        self.ordered += other.ordered;
+        self.openings += other.openings;
+        self.changes += other.changes;
         self.kills += other.kills;
         self.power_cuts += other.power_cuts;
         self.restarts += other.restarts;
@@ -134,7 +146,11 @@ struct Simulation {
     operational: BTreeSet<ApplicationId>,
     endpoints: Vec<EndpointFacts>,
     /// How each endpoint stands, as far as its owner knows.
-    standings: Vec<Standing>,
+    settings: Vec<Settings>,
+    /// Whether somebody forced its breaker and did not reset it since.
+    perhaps_forced: Vec<bool>,
+    /// What each tenant may use.
+    limits: Vec<Limits>,
     /// How many tries publishers made.
     publications: usize,
     /// What was published with a key of late, to be published again.
@@ -167,7 +183,9 @@ impl Simulation {
             applications: Vec::new(),
             operational: BTreeSet::new(),
             endpoints: Vec::new(),
-            standings: Vec::new(),
+            settings: Vec::new(),
+            perhaps_forced: Vec::new(),
+            limits: Vec::new(),
             publications: 0,
             recent: VecDeque::new(),
             unanswered: Vec::new(),
@@ -183,13 +201,15 @@ impl Simulation {
         let end = BEGINNING + self.plan.span;
         while self.world.clock.now() < end {
             self.pass(self.some_gap()).await?;
+            self.look_for_stranded();
             if self.dice.below(5) == 0 {
                 self.free_the_disk();
             }
             match self.dice.below(100) {
-                0..61 => self.publish_some().await?,
-                61..64 => self.checkpoint().await?,
-                64..74 => self.change_an_endpoint().await?,
+                0..54 => self.publish_some().await?,
+                54..57 => self.checkpoint().await?,
+                57..72 => self.change_an_endpoint().await?,
+                72..74 => self.change_limits().await?,
                 74..76 => self.recall_something().await?,
                 76..83 => self.plan_a_fault(),
                 83..85 => self.fill_the_disk(),
@@ -243,6 +263,7 @@ impl Simulation {
             for entry in entries {
                 match &entry.what {
                     Happening::Answered(_, log::Answered::Accepted(..)) => tally.accepted += 1,
+                    Happening::Changed(..) | Happening::Limited(..) => tally.changes += 1,
                     Happening::RequestBegan(request) => {
                         tally.requests += 1;
                         tally.repeated += usize::from(!made.insert((request.delivery, request.attempt)));

@@ -7,7 +7,7 @@ use everhook_core::{
     manage::{
         Change,
         applications::{self, ApplicationChange},
-        endpoints::{self, EndpointChange, NewEndpoint},
+        endpoints::{self, EndpointChange, NewEndpoint, RateWish},
         organizations::{self, OrganizationChange},
     },
     model::{ApplicationKind, EventTypePattern},
@@ -15,10 +15,11 @@ use everhook_core::{
 };
 
 use super::{
-    Simulation,
-    log::{EndpointNo, Happening, Standing},
+    Simulation, flow,
+    log::{EndpointNo, Happening, TenantNo},
     oracle::EndpointFacts,
     receivers::Character,
+    settings::{Rate, Settings, Standing},
 };
 
 /// Schedules that end soon enough for a run of some hours; the first ones are more likely.
@@ -46,6 +47,9 @@ impl Simulation {
     async fn settle_tenant(&mut self, organization: OrganizationId) {
         let tenant = self.tenants.len();
         self.tenants.push(organization);
+        self.limits.push(Default::default());
+        let limits = flow::some_limits(&self.dice);
+        self.limit(TenantNo(tenant), limits).await.expect("the limits are set");
         let default = self.built_in(organization, ApplicationKind::Default).await;
         let mut homes = vec![default];
         if self.dice.below(2) == 0 {
@@ -75,26 +79,45 @@ impl Simulation {
         let url = format!("https://receiver-{}.example/hook", number.0);
         let preset = SCHEDULES[self.dice.below(SCHEDULES.len() as u64) as usize];
         let pattern = PATTERNS[self.dice.below(PATTERNS.len() as u64) as usize];
-        let limit = 1 + self.dice.below(6);
-        let settings = EndpointChange {
+        let settings = Settings {
+            standing: Standing::Open,
+            max_concurrency: 1 + self.dice.below(6) as u32,
+            ordering: flow::some_ordering(&self.dice),
+            rate_limit: flow::some_rate(&self.dice),
+            paused: false,
+        };
+        let asked = EndpointChange {
             url: Change::Set(url.clone()),
             event_types: Change::Set(vec![pattern.to_owned()]),
             retry_schedule: Change::Set(preset.to_owned()),
             timeout: Change::Set(Duration::from_millis(1_000 + self.dice.below(20_000))),
-            max_concurrency: Change::Set(limit),
+            max_concurrency: Change::Set(settings.max_concurrency.into()),
+            ordering: Change::Set(settings.ordering.as_str().to_owned()),
+            rate_limit: rate_change(settings.rate_limit),
+            circuit_breaker: Change::Set(flow::some_breaker(&self.dice)),
             ..Default::default()
         };
-        let new = NewEndpoint { application: Some(application.to_string()), settings, ..Default::default() };
+        let new = NewEndpoint { application: Some(application.to_string()), settings: asked, ..Default::default() };
         let (made, _) = endpoints::create(self.world.line(), &target_rules(), organization, new).await.expect("the endpoint is made");
         self.receivers.add(url, number, character);
         self.endpoints.push(EndpointFacts {
             id: made.id,
             organization,
+            tenant: TenantNo(tenant),
             application,
             patterns: vec![EventTypePattern::parse(pattern).expect("a well-formed pattern")],
             schedule: presets::preset(preset).expect("a preset"),
+            breaker: made.breaker,
         });
-        self.standings.push(Standing::Open);
-        self.log.note(Happening::EndpointMade(number, made.max_concurrency));
+        self.settings.push(settings);
+        self.perhaps_forced.push(false);
+        self.log.note(Happening::EndpointMade(number, settings));
     }
+}
+
+/// What is asked of an endpoint's rate limit.
+pub(super) fn rate_change(rate: Option<Rate>) -> Change<RateWish> {
+    rate.map_or(Change::Clear, |rate| {
+        Change::Set(RateWish { requests_per_minute: Some(rate.requests.into()), burst: Some(rate.burst.into()) })
+    })
 }

@@ -3,10 +3,12 @@
 use std::num::NonZeroU32;
 
 use everhook_core::{
+    ids::Ref,
+    manage::endpoints::{BreakerOrder, command_breaker},
     model::{BreakerState, OrderingMode, RateLimit},
     ports::Clock,
 };
-use everhook_testbed::{Answer, World, hours, mins, secs};
+use everhook_testbed::{Answer, World, faults::Kind, hours, mins, secs};
 
 fn per_minute(requests: u32, burst: u32) -> RateLimit {
     let number = |n| NonZeroU32::new(n).expect("not zero");
@@ -177,4 +179,23 @@ async fn retries_and_first_attempts_take_turns_by_age() {
     let last_second = arrived.iter().rposition(|event| second.contains(event)).expect("they came");
     let first_retry = arrived.iter().position(|event| first.contains(event)).expect("they came");
     assert!(first_retry <= last_second + 1, "nobody is starved");
+}
+
+#[tokio::test]
+async fn a_breaker_forced_by_hand_is_heeded_although_the_look_at_it_fails() {
+    // Given a lane with work, whose owner has been told that its breaker is forced open and cannot read that.
+    let mut world = World::new().await;
+    let endpoint = world.endpoint().always(Answer::Slow(200, secs(3))).taking_at_once(1).create().await;
+    for _ in 0..30 {
+        world.event("order.paid").publish().await;
+    }
+    world.settle_down().await;
+    let order = BreakerOrder { action: "force_open".to_owned(), duration_seconds: None };
+    command_breaker(world.line(), world.organization, &Ref::Id(endpoint.id), order).await.expect("the breaker obeys");
+    world.faults.plan(0, Kind::Before);
+    world.settle_down().await;
+    assert!(world.faults.has_struck());
+    // Then it looks again.
+    world.pass(hours(1)).await;
+    assert_eq!(world.arrivals_of(&endpoint).len(), 1);
 }

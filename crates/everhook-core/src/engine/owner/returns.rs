@@ -1,13 +1,13 @@
 //! What the owner does with what its errands bring home.
 
 use super::{
-    super::errand::{Done, Errand, Inspection, Standing, Survey},
+    super::errand::{Done, Errand, Inspection, Standing},
     Owner, RETRY_DELAY, SURVEY_INTERVAL,
 };
 use crate::{
     ids::{ApplicationId, EndpointId},
     model::CancelCause,
-    ports::{BreakerChange, BreakerKept},
+    ports::{BreakerChange, BreakerKept, LaneHead},
     time::Timestamp,
 };
 
@@ -24,7 +24,7 @@ impl Owner<'_> {
                 }
             }
             Done::Surveyed(None) => self.survey_at = now + RETRY_DELAY,
-            Done::Surveyed(Some(survey)) => self.surveyed(survey, now),
+            Done::Surveyed(Some(heads)) => self.surveyed(heads, now),
             Done::Inspected(application, endpoint, inspection) => self.inspected(application, endpoint, inspection, now),
             Done::Swept | Done::DrainEnded => {}
             Done::BreakersKept(changes, kept) => self.kept(changes, kept, now),
@@ -64,13 +64,13 @@ impl Owner<'_> {
         }
     }
 
-    fn surveyed(&mut self, survey: Survey, now: Timestamp) {
-        for (head, standing) in survey.heads {
+    fn surveyed(&mut self, heads: Vec<(LaneHead, Standing)>, now: Timestamp) {
+        for (head, standing) in heads {
             match standing {
                 Standing::Closed(cause, made_until) => self.close(head.endpoint, cause, made_until),
                 Standing::Open(policy) => {
                     self.board.adjust(&policy, now);
-                    self.board.heed(&head, &policy, survey.freed.contains(&head.delivery), now);
+                    self.board.heed(&head, &policy, now);
                 }
             }
         }
@@ -80,8 +80,9 @@ impl Owner<'_> {
 
     fn inspected(&mut self, application: ApplicationId, endpoint: EndpointId, inspection: Option<Inspection>, now: Timestamp) {
         let Some(Inspection { standing, breaker }) = inspection else {
-            // The survey finds what waits for a closed endpoint; a changed limit is seen when the endpoint changes again.
-            self.survey_at = self.survey_at.min(now + RETRY_DELAY);
+            // A survey would find a changed limit, but not what a person decided about the breaker.
+            self.uninspected.insert((application, endpoint));
+            self.inspect_again_at = now + RETRY_DELAY;
             self.line.catalog.forget(application);
             return;
         };
@@ -102,7 +103,8 @@ impl Owner<'_> {
         }
     }
 
-    /// How breakers stand is written, or will be tried again; where a person was faster, their word holds.
+    /// How breakers stand is written, or will be tried again; where a person was faster, their word holds. A row that is as we wanted it was
+    /// written by a try whose answer was lost.
     fn kept(&mut self, changes: Vec<BreakerChange>, kept: Option<Vec<BreakerKept>>, now: Timestamp) {
         self.keeping_breakers = false;
         let Some(kept) = kept else {
@@ -112,7 +114,9 @@ impl Owner<'_> {
         };
         self.alerts_at = Some(now);
         for (change, kept) in changes.into_iter().zip(kept) {
-            if let BreakerKept::Outdated(row) = kept {
+            if let BreakerKept::Outdated(row) = kept
+                && (row.revision, row.kept) != (change.revision, change.kept)
+            {
                 self.board.breakers.overruled(row);
                 self.send(Errand::Inspect(change.application, change.endpoint));
             }

@@ -9,11 +9,15 @@ use everhook_core::{
 };
 
 use super::Evidence;
-use crate::simulation::log::{Change, EndpointNo, Happening, Reply, Standing};
+use crate::simulation::{
+    log::{EndpointNo, Happening, Reply},
+    settings::{Change, Standing},
+};
 
 pub(super) fn every_delivery_has_ended(evidence: &Evidence<'_>) -> Result<(), String> {
     each_delivery(evidence, |delivery| match delivery.stage {
         Stage::Waiting { due_at } => Err(format!("delivery {} still waits, for {due_at}", delivery.id)),
+        Stage::Held => Err(format!("delivery {} is still held", delivery.id)),
         _ => Ok(()),
     })
 }
@@ -85,8 +89,8 @@ pub(super) fn the_cancelled_had_a_closed_endpoint(evidence: &Evidence<'_>) -> Re
         .iter()
         .filter_map(|entry| match &entry.what {
             Happening::Changing(endpoint, Change::Disable | Change::Delete)
-            | Happening::RequestEnded(_, endpoint, Reply::Status(410, _))
-            | Happening::Found(endpoint, Standing::Disabled | Standing::Deleted, _) => Some(*endpoint),
+            | Happening::RequestEnded(_, endpoint, Reply::Status(410, _)) => Some(*endpoint),
+            Happening::Found(endpoint, found) if found.standing != Standing::Open => Some(*endpoint),
             _ => None,
         })
         .collect();

@@ -1,11 +1,15 @@
 //! The oracle: what must be true of every run, one rule a function. It knows the log and what the store holds, never the engine's insides.
 //!
-//! A further rule is a function in the file that it belongs to and a line in one of the two tables below. `sending.rs` is the place for rules
-//! about when a request may begin: order in a lane, pauses, breakers.
+//! A further rule is a function in the file that it belongs to and a line in one of the two tables below.
 
 mod accepted;
 mod attempts;
+mod breaking;
 mod ending;
+#[cfg(test)]
+mod flow_tests;
+mod limits;
+mod order;
 mod sending;
 #[cfg(test)]
 mod tests;
@@ -17,12 +21,12 @@ use std::{
 
 use everhook_core::{
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
-    model::{Delivery, EventTypePattern, RetrySchedule},
+    model::{BreakerConfig, Delivery, EventTypePattern, OpenPeriod, RetrySchedule},
     ports::EventSummary,
     time::Timestamp,
 };
 
-use super::log::{EndpointNo, Entry, Happening, Reply, Request};
+use super::log::{EndpointNo, Entry, Happening, Reply, Request, TenantNo};
 
 /// How soon after its end the outcome of a request is on disk, also if the store fails once or twice on the way.
 const SETTLED_WITHIN: Duration = Duration::from_secs(2);
@@ -49,9 +53,23 @@ pub const ALWAYS: &[Rule] = &[
     Rule { words: "a retry is not made before its time", check: attempts::retries_wait_their_time },
     Rule { words: "nothing is sent to a disabled or deleted endpoint", check: sending::nothing_goes_to_a_closed_endpoint },
     Rule { words: "an endpoint that said it is gone is left alone", check: sending::the_gone_are_left_alone },
-    Rule { words: "no endpoint gets more requests at once than it takes", check: sending::no_more_at_once_than_allowed },
+    Rule { words: "no endpoint gets more requests at once than it takes", check: limits::no_more_at_once_than_allowed },
     Rule { words: "an endpoint that asked for patience gets it", check: sending::retry_after_holds_the_endpoint },
     Rule { words: "nothing new is sent while outcomes cannot be written", check: sending::nothing_is_sent_while_outcomes_pile_up },
+    Rule { words: "nothing is sent to a paused endpoint", check: sending::nothing_goes_to_a_paused_endpoint },
+    Rule { words: "no endpoint gets more requests in a time than its rate allows", check: limits::no_endpoint_gets_more_a_minute },
+    Rule { words: "no organization has more requests at once than it may", check: limits::no_organization_has_more_at_once },
+    Rule { words: "no organization starts more requests in a time than it may", check: limits::no_organization_gets_more_a_minute },
+    Rule { words: "nothing passes a breaker that is forced open", check: breaking::nothing_passes_a_breaker_forced_open },
+    Rule { words: "a breaker that opened sleeps", check: breaking::an_open_breaker_sleeps },
+    Rule { words: "only so many probes at once pass a breaker", check: breaking::only_probes_pass_a_breaker_that_is_not_closed },
+    Rule { words: "a breaker decides on few probes, and sleeps before it tries again", check: breaking::few_probes_decide },
+    Rule { words: "events have their places in the order of their acceptance", check: order::places_follow_acceptance },
+    Rule { words: "a delivery has the key of its endpoint's mode and the place of its event", check: order::keys_follow_the_mode },
+    Rule { words: "in an ordered lane nobody overtakes", check: order::nobody_overtakes },
+    Rule { words: "of one key one request is under way at a time", check: order::one_at_a_time },
+    Rule { words: "after a change of mode new deliveries wait for those before it", check: order::new_ones_wait_for_a_change_of_mode },
+    Rule { words: "nothing is held for long with nothing before it", check: order::no_first_is_held_for_long },
 ];
 
 /// What must hold once everything is well and the schedules' time has passed.
@@ -93,12 +111,25 @@ pub struct EndpointFacts {
     pub id: EndpointId,
     /// Its organization.
     pub organization: OrganizationId,
+    /// The same, by its number.
+    pub tenant: TenantNo,
     /// Its application.
     pub application: ApplicationId,
     /// Which events it wants.
     pub patterns: Vec<EventTypePattern>,
     /// Its schedule, which the run never changes.
     pub schedule: RetrySchedule,
+    /// Its breaker's numbers, which the run never changes.
+    pub breaker: BreakerConfig,
+}
+
+/// Where a delivery stands in an order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Those of one endpoint that have the same go one after the other.
+    pub key: String,
+    /// In the order of this.
+    pub position: i64,
 }
 
 /// What the store holds.
@@ -110,6 +141,10 @@ pub struct Stored {
     pub deliveries: Vec<Delivery>,
     /// The dead letters' ids.
     pub dead_letters: BTreeSet<DeliveryId>,
+    /// The places of those that have an order.
+    pub places: BTreeMap<DeliveryId, Place>,
+    /// When breakers were not closed.
+    pub open_periods: Vec<(EndpointId, OpenPeriod)>,
     /// The numbers of the attempts that were recorded, read only at the end.
     pub attempts: BTreeMap<DeliveryId, Vec<u32>>,
 }
@@ -130,6 +165,10 @@ pub struct Evidence<'a> {
     /// When nothing could be written, in lived time.
     full: Vec<(Duration, Duration)>,
     by_delivery: BTreeMap<DeliveryId, Vec<usize>>,
+    /// For each line, the latest time that the clock had shown until then.
+    shown: Vec<Timestamp>,
+    /// For each line, how often the process had gone away until then.
+    lives: Vec<u32>,
 }
 
 /// A request with its two lines of the log.
@@ -158,7 +197,12 @@ impl<'a> Evidence<'a> {
         let mut requests: Vec<Requested<'a>> = Vec::new();
         let mut by_delivery: BTreeMap<DeliveryId, Vec<usize>> = BTreeMap::new();
         let mut full = Vec::new();
+        let (mut shown, mut lives) = (Vec::with_capacity(entries.len()), Vec::with_capacity(entries.len()));
         for (line, entry) in entries.iter().enumerate() {
+            let before_move = if let Happening::ClockMoved(by) = entry.what { entry.at.as_micros() - by } else { entry.at.as_micros() };
+            let latest = entry.at.max(Timestamp::from_micros(before_move));
+            shown.push(shown.last().copied().unwrap_or(latest).max(latest));
+            lives.push(lives.last().copied().unwrap_or(0) + u32::from(entry.what.is_interruption()));
             match &entry.what {
                 Happening::RequestBegan(request) => {
                     by_delivery.entry(request.delivery).or_default().push(requests.len());
@@ -172,7 +216,7 @@ impl<'a> Evidence<'a> {
             }
         }
         let Facts { endpoints, operational, stored, due_ends } = facts;
-        Self { entries, endpoints, operational, stored, due_ends, requests, full, by_delivery }
+        Self { entries, endpoints, operational, stored, due_ends, requests, full, by_delivery, shown, lives }
     }
 
     fn facts(&self, endpoint: EndpointNo) -> &EndpointFacts {
@@ -181,6 +225,16 @@ impl<'a> Evidence<'a> {
 
     fn number_of(&self, id: EndpointId) -> Option<EndpointNo> {
         self.endpoints.iter().position(|facts| facts.id == id).map(EndpointNo)
+    }
+
+    /// The organization whose limits a request to this endpoint counts for. Everhook's own events are exempt.
+    fn counted_tenant(&self, endpoint: EndpointNo) -> Option<usize> {
+        let facts = self.facts(endpoint);
+        (!self.operational.contains(&facts.application)).then_some(facts.tenant.0)
+    }
+
+    fn stored(&self, delivery: DeliveryId) -> Option<&Delivery> {
+        self.stored.deliveries.iter().find(|row| row.id == delivery)
     }
 
     /// The requests of each delivery, in order.

@@ -1,16 +1,14 @@
 //! Rules about when a request may begin. Each walks through the log and keeps what it needs to know of every endpoint.
-//!
-//! Further rules of this kind (ordered lanes never overtake, nothing is sent while an endpoint is paused or its breaker is open) belong here.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use everhook_core::{policy::retry_after::HOLD_MAX, time::Timestamp};
 
 use super::Evidence;
-use crate::simulation::log::{Change, EndpointNo, Entry, Happening, Reply, Standing};
-
-/// How soon a changed limit is heeded.
-const LIMIT_HEEDED_WITHIN: Duration = Duration::from_secs(1);
+use crate::simulation::{
+    log::{EndpointNo, Entry, Happening, Reply},
+    settings::{Change, Order, Standing},
+};
 
 /// For how long an outcome may be unwritten before nothing new is sent.
 const STALLED_AFTER: Duration = Duration::from_millis(1_500);
@@ -26,10 +24,32 @@ pub(super) fn nothing_goes_to_a_closed_endpoint(evidence: &Evidence<'_>) -> Resu
             Happening::Changing(endpoint, Change::Enable) => {
                 is_closed.insert(*endpoint, false);
             }
-            Happening::Found(endpoint, standing, _) => {
-                is_closed.insert(*endpoint, *standing != Standing::Open);
+            Happening::Found(endpoint, found) => {
+                is_closed.insert(*endpoint, found.standing != Standing::Open);
             }
             Happening::RequestBegan(request) if is_closed.get(&request.endpoint) == Some(&true) => {
+                return Err(format!("{} went to {}", request.request, request.endpoint));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn nothing_goes_to_a_paused_endpoint(evidence: &Evidence<'_>) -> Result<(), String> {
+    let mut is_paused: BTreeMap<EndpointNo, bool> = BTreeMap::new();
+    for entry in evidence.entries {
+        match &entry.what {
+            Happening::Changed(endpoint, Change::Pause) => {
+                is_paused.insert(*endpoint, true);
+            }
+            Happening::Changing(endpoint, Change::Resume(_)) => {
+                is_paused.insert(*endpoint, false);
+            }
+            Happening::Found(endpoint, found) => {
+                is_paused.insert(*endpoint, found.paused);
+            }
+            Happening::RequestBegan(request) if is_paused.get(&request.endpoint) == Some(&true) => {
                 return Err(format!("{} went to {}", request.request, request.endpoint));
             }
             _ => {}
@@ -60,53 +80,6 @@ pub(super) fn the_gone_are_left_alone(evidence: &Evidence<'_>) -> Result<(), Str
     Ok(())
 }
 
-/// How many requests an endpoint takes, and how many it has.
-#[derive(Default)]
-struct Load {
-    under_way: u32,
-    limit: u32,
-    /// A limit that was in force before, and until when it may still be heeded.
-    earlier: (u32, Duration),
-}
-
-impl Load {
-    fn limit_to(&mut self, limit: u32, lived: Duration) {
-        self.earlier = (self.limit_at(lived), lived + LIMIT_HEEDED_WITHIN);
-        self.limit = limit;
-    }
-
-    fn limit_at(&self, lived: Duration) -> u32 {
-        let (earlier, until) = self.earlier;
-        if lived <= until { self.limit.max(earlier) } else { self.limit }
-    }
-}
-
-pub(super) fn no_more_at_once_than_allowed(evidence: &Evidence<'_>) -> Result<(), String> {
-    let mut loads: BTreeMap<EndpointNo, Load> = BTreeMap::new();
-    for entry in evidence.entries {
-        match &entry.what {
-            Happening::EndpointMade(endpoint, limit)
-            | Happening::Changing(endpoint, Change::Limit(limit))
-            | Happening::Changed(endpoint, Change::Limit(limit))
-            | Happening::Found(endpoint, _, limit) => loads.entry(*endpoint).or_default().limit_to(*limit, entry.lived),
-            Happening::RequestEnded(_, endpoint, _) => loads.entry(*endpoint).or_default().under_way -= 1,
-            Happening::RequestBegan(request) => {
-                let load = loads.entry(request.endpoint).or_default();
-                load.under_way += 1;
-                let limit = load.limit_at(entry.lived);
-                if load.under_way > limit {
-                    return Err(format!(
-                        "{} is the {}th at once at {}, which takes {limit}",
-                        request.request, load.under_way, request.endpoint
-                    ));
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
 /// A wish to be left alone.
 struct Hold {
     said_at: Timestamp,
@@ -124,7 +97,7 @@ pub(super) fn retry_after_holds_the_endpoint(evidence: &Evidence<'_>) -> Result<
                     holds.remove(endpoint);
                 }
             }
-            Happening::Changing(endpoint, Change::Enable) => {
+            Happening::Changing(endpoint, Change::Enable | Change::Breaker(Order::Reset)) => {
                 holds.remove(endpoint);
             }
             // The hold is the owner's memory, and gone with it; each delivery's own wait is in the store.

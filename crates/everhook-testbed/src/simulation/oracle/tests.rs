@@ -2,59 +2,69 @@
 
 use everhook_core::{
     ids::ScheduleVersion,
-    model::{EventType, Priority, Stage},
+    model::{EventType, OrderingMode, Priority, Stage},
     policy::presets,
 };
 use uuid::Uuid;
 
 use super::*;
 use crate::{
-    simulation::log::{Answered, Change, PublicationNo, Publishing, RequestNo},
+    simulation::{
+        log::{Answered, PublicationNo, Publishing, RequestNo},
+        settings::{Change, Settings, Standing},
+    },
     world::BEGINNING,
 };
 
-const E: EndpointNo = EndpointNo(0);
+pub(super) const E: EndpointNo = EndpointNo(0);
 
 /// One event with its delivery, and what happened around them, second by second.
-struct Story {
+pub(super) struct Story {
     entries: Vec<Entry>,
     requests: usize,
-    stored: Stored,
+    pub(super) stored: Stored,
     due_ends: BTreeMap<DeliveryId, Timestamp>,
 }
 
-fn event() -> EventId {
+pub(super) fn event() -> EventId {
     EventId::from_uuid(Uuid::from_u128(7))
 }
 
-fn delivery(n: u128) -> DeliveryId {
+pub(super) fn delivery(n: u128) -> DeliveryId {
     DeliveryId::from_uuid(Uuid::from_u128(n))
 }
 
-fn endpoint() -> EndpointFacts {
+pub(super) fn endpoint() -> EndpointFacts {
     EndpointFacts {
         id: EndpointId::from_uuid(Uuid::from_u128(1)),
         organization: OrganizationId::from_uuid(Uuid::from_u128(1)),
+        tenant: TenantNo(0),
         application: ApplicationId::from_uuid(Uuid::from_u128(1)),
         patterns: vec![EventTypePattern::Any],
         schedule: presets::preset("relay").expect("a preset"),
+        breaker: BreakerConfig::window(),
     }
+}
+
+/// An endpoint that takes one request at once.
+pub(super) fn made() -> Settings {
+    Settings { standing: Standing::Open, max_concurrency: 1, ordering: OrderingMode::None, rate_limit: None, paused: false }
 }
 
 impl Story {
     fn new() -> Self {
         let mut story = Self { entries: Vec::new(), requests: 0, stored: Stored::default(), due_ends: BTreeMap::new() };
-        story.then(0, Happening::EndpointMade(E, 1));
+        story.then(0, Happening::EndpointMade(E, made()));
         story
     }
 
-    fn then(&mut self, second: u64, what: Happening) -> &mut Self {
+    pub(super) fn then(&mut self, second: u64, what: Happening) -> &mut Self {
         let lived = Duration::from_secs(second);
         self.entries.push(Entry { at: BEGINNING + lived, lived, what });
         self
     }
 
-    fn published(&mut self, second: u64, key: &str, answer: Answered) -> &mut Self {
+    pub(super) fn published(&mut self, second: u64, key: &str, answer: Answered) -> &mut Self {
         let publication = PublicationNo(self.entries.len());
         let asked = Publishing {
             publication,
@@ -67,23 +77,23 @@ impl Story {
         self.then(second, Happening::Publishing(Box::new(asked))).then(second, Happening::Answered(publication, answer))
     }
 
-    fn request(&mut self, second: u64, of: u128, attempt: u32) -> &mut Self {
+    pub(super) fn request(&mut self, second: u64, of: u128, attempt: u32) -> &mut Self {
         let request = RequestNo(self.requests);
         self.requests += 1;
         let began = Request { request, endpoint: E, event: event(), delivery: delivery(of), attempt };
         self.then(second, Happening::RequestBegan(Box::new(began)))
     }
 
-    fn reply(&mut self, second: u64, status: u16) -> &mut Self {
+    pub(super) fn reply(&mut self, second: u64, status: u16) -> &mut Self {
         self.ends(second, Reply::Status(status, None))
     }
 
-    fn ends(&mut self, second: u64, reply: Reply) -> &mut Self {
+    pub(super) fn ends(&mut self, second: u64, reply: Reply) -> &mut Self {
         let request = RequestNo(self.requests - 1);
         self.then(second, Happening::RequestEnded(request, E, reply))
     }
 
-    fn stores_event(&mut self, id: EventId, key: &str) -> &mut Self {
+    pub(super) fn stores_event(&mut self, id: EventId, key: &str) -> &mut Self {
         let summary = EventSummary {
             id,
             application: endpoint().application,
@@ -100,7 +110,7 @@ impl Story {
         self
     }
 
-    fn stores_delivery(&mut self, n: u128, stage: Stage, attempts: u32) -> &mut Self {
+    pub(super) fn stores_delivery(&mut self, n: u128, stage: Stage, attempts: u32) -> &mut Self {
         let EndpointFacts { id, organization, application, .. } = endpoint();
         self.stored.deliveries.push(Delivery {
             id: delivery(n),
@@ -132,13 +142,13 @@ impl Story {
 }
 
 /// Checks what the oracle says of a story; nothing if it is a good one.
-fn expect(rules: &[Rule], broken: Option<&str>, tell: impl FnOnce(&mut Story)) {
+pub(super) fn expect(rules: &[Rule], broken: Option<&str>, tell: impl FnOnce(&mut Story)) {
     let mut story = Story::new();
     tell(&mut story);
     assert_eq!(story.judged(rules), broken, "{:#?}", story.entries);
 }
 
-fn died() -> Happening {
+pub(super) fn died() -> Happening {
     Happening::Died("killed".to_owned())
 }
 
