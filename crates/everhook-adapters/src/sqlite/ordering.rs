@@ -6,7 +6,7 @@
 use everhook_core::{
     ids::{DeliveryId, EndpointId, EventId, OperationId, ScheduleVersion},
     lifecycle,
-    model::{Due, EventType, OrderingMode, Placement, Priority},
+    model::{Due, Endpoint, EventType, OrderingMode, Placement, Priority},
     ports::{Freed, FreedHeads, NewDelivery},
     time::Timestamp,
 };
@@ -86,28 +86,38 @@ pub(super) fn free_next(tx: &Tx<'_>, ended: DeliveryId, at: Timestamp) -> Outcom
     }
 }
 
-/// The ordering of an endpoint is about to become `mode`. Says whether it may: not while an earlier change still settles.
-pub(super) fn change_mode(tx: &mut Tx<'_>, endpoint: &everhook_core::model::Endpoint) -> Outcome<bool> {
+/// What a change of an endpoint means for its order.
+pub(super) enum ModeChange {
+    /// Nothing.
+    None,
+    /// It may not be made while an earlier one still settles.
+    Refused,
+    /// Deliveries are open: those of this position or a later one wait for them.
+    Raises(i64),
+}
+
+/// Decides what a change of an endpoint means for its order. Writes nothing: the change itself may yet be refused.
+pub(super) fn plan_change(tx: &mut Tx<'_>, endpoint: &Endpoint) -> Outcome<ModeChange> {
     let read = |row: &Row<'_>| {
         let mode = row.spelled("ordering", |name: String| OrderingMode::parse(&name))?;
         Ok((mode, row.get::<_, Option<i64>>("order_barrier")?, row.get::<_, i64>("lane")?))
     };
     let found = tx.prepare(ORDER_OF_ENDPOINT)?.query_row([endpoint.id.key()], read).optional()?;
-    let Some((mode, barrier, lane)) = found else { return Ok(true) };
+    let Some((mode, barrier, lane)) = found else { return Ok(ModeChange::None) };
     if mode == endpoint.ordering.mode {
-        return Ok(true);
+        return Ok(ModeChange::None);
     }
     if barrier.is_some() {
-        return Ok(false);
+        return Ok(ModeChange::Refused);
     }
-    if tx.prepare(OPEN_IN_LANE)?.query_row([lane], |row| row.get(0))? {
-        let next_position = tx.counters(endpoint.application)?.map_or(i64::MAX, |counters| counters.next_sequence);
-        raise_barrier(tx, endpoint.id, next_position)?;
+    if !tx.prepare(OPEN_IN_LANE)?.query_row([lane], |row| row.get::<_, bool>(0))? {
+        return Ok(ModeChange::None);
     }
-    Ok(true)
+    Ok(ModeChange::Raises(tx.counters(endpoint.application)?.map_or(i64::MAX, |counters| counters.next_sequence)))
 }
 
-fn raise_barrier(tx: &Tx<'_>, endpoint: EndpointId, position: i64) -> Outcome<()> {
+/// Holds everything of this position or a later one until what is open has ended.
+pub(super) fn raise_barrier(tx: &Tx<'_>, endpoint: EndpointId, position: i64) -> Outcome<()> {
     tx.prepare(RAISE_BARRIER)?.execute(params![endpoint.key(), position])?;
     Ok(())
 }

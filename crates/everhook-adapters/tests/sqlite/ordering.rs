@@ -152,6 +152,18 @@ async fn after_a_change_of_mode_new_work_waits_until_what_was_open_has_ended() {
     }
 }
 
+#[tokio::test]
+async fn a_change_that_somebody_else_was_faster_with_leaves_the_order_alone() {
+    let given = Given::new().await;
+    publish(&given, Placement::default(), "a").await;
+    let of = everhook_core::ids::Ref::Id(given.endpoint);
+    let mut endpoint = given.store.endpoint(given.organization, &of).await.unwrap().unwrap();
+    endpoint.ordering.mode = OrderingMode::Strict;
+    assert_eq!(given.store.update_endpoint(endpoint, after(1_000)).await.unwrap(), EndpointUpdated::Changed);
+    let endpoint = given.store.endpoint(given.organization, &of).await.unwrap().unwrap();
+    assert_eq!(endpoint.ordering, everhook_core::model::Ordering::default());
+}
+
 fn sorted(mut deliveries: Vec<DeliveryId>) -> Vec<DeliveryId> {
     deliveries.sort();
     deliveries

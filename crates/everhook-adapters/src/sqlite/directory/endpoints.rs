@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{
     super::{
         fault::Outcome,
-        ordering,
+        ordering::{self, ModeChange},
         page::{Between, List, rows_wanted},
         rows::{Columns, Key},
         transaction::Tx,
@@ -87,7 +87,8 @@ pub(super) fn update(tx: &mut Tx<'_>, endpoint: &Endpoint, read_at: Timestamp) -
     if uid_is_taken(tx, endpoint)? {
         return Ok(EndpointUpdated::UidTaken);
     }
-    if !ordering::change_mode(tx, endpoint)? {
+    let mode_change = ordering::plan_change(tx, endpoint)?;
+    if let ModeChange::Refused = mode_change {
         return Ok(EndpointUpdated::OrderSettles);
     }
     if schedule_is_missing(tx, endpoint)? {
@@ -98,6 +99,9 @@ pub(super) fn update(tx: &mut Tx<'_>, endpoint: &Endpoint, read_at: Timestamp) -
     update.raw_bind_parameter(endpoint_row::COLUMNS + 1, read_at.as_micros())?;
     if update.raw_execute()? == 0 {
         return Ok(EndpointUpdated::Changed);
+    }
+    if let ModeChange::Raises(position) = mode_change {
+        ordering::raise_barrier(tx, endpoint.id, position)?;
     }
     tx.bump_config(endpoint.application)?;
     Ok(EndpointUpdated::Updated)
