@@ -13,10 +13,11 @@ use std::{
 use bytes::Bytes;
 use everhook_adapters::sqlite::{SqliteSettings, SqliteStore, WriterMode};
 use everhook_core::{
-    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId, ScheduleVersion},
+    ids::{ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, OrganizationId, ScheduleVersion},
     model::{
-        Application, ApplicationKind, Attempt, AttemptStatus, Endpoint, EndpointState, Event, EventType, EventTypePattern, Organization,
-        PayloadStyle, PhaseTimes, Priority, Response, SealedSecret, SealedSecrets, SignatureStyle, Stage, Target,
+        Actor, Application, ApplicationKind, Attempt, AttemptStatus, AuditAction, AuditEntry, AuditNote, Endpoint, EndpointState, Event,
+        EventType, EventTypePattern, Organization, PayloadStyle, PhaseTimes, Priority, Response, SealedSecret, SealedSecrets,
+        SignatureStyle, Stage, Target,
     },
     ports::{DeliveryQueue, Directory, EventStore, KeyOrigin, NewDelivery, NewEvent, NewOrganization, Settlement},
     time::Timestamp,
@@ -254,15 +255,28 @@ async fn prepare(store: &SqliteStore, endpoints: usize) -> Result<Place, Failure
         operational: application(ApplicationKind::Operational, "operational"),
     };
     let application = new.default.id;
-    store.create_organization(new).await?;
+    store.create_organization(new, entry()).await?;
     let mut ids = Vec::new();
     for _ in 0..endpoints {
         let endpoint = endpoint(organization, application)?;
         ids.push(endpoint.id);
-        store.create_endpoint(endpoint).await?;
+        store.create_endpoint(endpoint, entry()).await?;
     }
     let row = store.application_row(application).await?.ok_or("the application is not there")?;
     Ok(Place { organization, application, endpoints: ids, config_version: row.config_version })
+}
+
+/// What the audit log gets, which is not measured here.
+fn entry() -> AuditEntry {
+    AuditEntry {
+        id: AuditEntryId::from_uuid(Uuid::now_v7()),
+        organization: OrganizationId::from_uuid(Uuid::now_v7()),
+        at: now(),
+        actor: Actor::Server,
+        action: AuditAction::EndpointCreate,
+        resource: Uuid::now_v7(),
+        note: AuditNote::default(),
+    }
 }
 
 fn endpoint(organization: OrganizationId, application: ApplicationId) -> Result<Endpoint, Failure> {

@@ -65,6 +65,8 @@ ids! {
     EventTypeId;
     /// A long-running bulk action.
     OperationId;
+    /// A line of the audit log.
+    AuditEntryId;
 }
 
 /// Names one immutable version of a retry schedule. A delivery keeps the version of its making.

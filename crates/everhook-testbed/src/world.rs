@@ -12,8 +12,8 @@ use everhook_adapters::{
 use everhook_core::{
     engine::{self, Engine, EngineSettings, EngineStatus},
     flow::{Line, LineSettings},
-    ids::{ApplicationId, OrganizationId},
-    model::{Application, ApplicationKind, Organization, Profile},
+    ids::{ApplicationId, AuditEntryId, OrganizationId},
+    model::{Actor, Application, ApplicationKind, AuditAction, AuditEntry, AuditNote, Author, Organization, Profile},
     ports::{Clock, Directory, Entropy, NewOrganization, Ports, Transport},
     time::Timestamp,
 };
@@ -214,6 +214,7 @@ impl World {
             breakers: faulty.clone(),
             operations: faulty.clone(),
             directory: store.clone(),
+            audit_log: store.clone(),
             history: store,
             statistics: faulty,
             transport: self.transport.clone(),
@@ -251,7 +252,26 @@ impl World {
             default: application(self.application, "default", ApplicationKind::Default),
             operational: application(self.operational, "operational", ApplicationKind::Operational),
         };
-        self.directory().create_organization(new).await.expect("the organization is made");
+        self.directory().create_organization(new, self.entry()).await.expect("the organization is made");
+    }
+
+    /// Who makes the changes of a scenario.
+    pub fn author(&self) -> Author {
+        Author::server(self.organization)
+    }
+
+    /// An entry for the audit log, for changes that the scenario makes in the store itself.
+    fn entry(&self) -> AuditEntry {
+        let at = self.clock.now();
+        AuditEntry {
+            id: AuditEntryId::from_uuid(self.dice.uuid(at)),
+            organization: self.organization,
+            at,
+            actor: Actor::Server,
+            action: AuditAction::EndpointUpdate,
+            resource: *self.organization.as_uuid(),
+            note: AuditNote::default(),
+        }
     }
 
     fn directory(&self) -> &Arc<dyn Directory> {

@@ -32,6 +32,9 @@ const STOP_GRACE: Duration = Duration::from_secs(30);
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 const FORGET_BATCH: u32 = 1_000;
 
+/// How often it is written when keys were last used.
+const KEY_USES_EVERY: Duration = Duration::from_secs(60);
+
 /// A server that runs.
 pub struct Running {
     /// Where it takes requests.
@@ -43,7 +46,9 @@ pub struct Running {
     server: Server,
     engine: Engine,
     store: Arc<SqliteStore>,
+    api: Arc<Api>,
     watch: JoinHandle<()>,
+    key_uses: JoinHandle<()>,
     forgetting: JoinHandle<()>,
 }
 
@@ -69,17 +74,19 @@ pub async fn start(config: &Config) -> anyhow::Result<Running> {
     };
     let api = Arc::new(Api::new(line.clone(), settings));
     let server = Server::start(listener, api::router(api.clone()));
-    let watch = tokio::spawn(watch(store.clone(), api));
+    let watch = tokio::spawn(watch(store.clone(), api.clone()));
+    let key_uses = tokio::spawn(write_key_uses(api.clone()));
     let forgetting = tokio::spawn(forget_old_keys(store.clone(), line.clone()));
-    Ok(Running { address, admin_key, line, server, engine, store, watch, forgetting })
+    Ok(Running { address, admin_key, line, server, engine, store, api, watch, key_uses, forgetting })
 }
 
 impl Running {
     /// Stops: takes no more requests, lets those under way end, hands back the rest. At once when idle.
     pub async fn stop(self) {
         tokio::join!(self.server.stop(STOP_GRACE), self.engine.stop(STOP_GRACE));
-        // Both hold the store, which gives its folder free when the last one lets go.
-        for task in [self.forgetting, self.watch] {
+        note_key_uses(&self.api).await;
+        // All hold the store, which gives its folder free when the last one lets go.
+        for task in [self.forgetting, self.key_uses, self.watch] {
             task.abort();
             let _ = task.await;
         }
@@ -103,6 +110,7 @@ fn ports(config: &Config, store: &Arc<SqliteStore>) -> anyhow::Result<Ports> {
         deliveries: store.clone(),
         breakers: store.clone(),
         directory: store.clone(),
+        audit_log: store.clone(),
         history: store.clone(),
         statistics: store.clone(),
         operations: store.clone(),
@@ -134,6 +142,20 @@ fn node(address: SocketAddr) -> String {
 async fn watch(store: Arc<SqliteStore>, api: Arc<Api>) {
     store.broken().await;
     api.set_broken();
+}
+
+async fn write_key_uses(api: Arc<Api>) {
+    loop {
+        tokio::time::sleep(KEY_USES_EVERY).await;
+        note_key_uses(&api).await;
+    }
+}
+
+/// Nothing but a date in a list depends on it, so that a failure is told and no more.
+async fn note_key_uses(api: &Api) {
+    if let Err(error) = api.write_key_uses().await {
+        tracing::warn!(error = &error as &dyn std::error::Error, "the last uses of API keys could not be written");
+    }
 }
 
 /// Forgets idempotency keys that are past their window, in small steps between which events are written.

@@ -11,7 +11,7 @@ use everhook_core::{
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
-    SqliteStore,
+    SqliteStore, audit_log,
     fault::{Fault, Outcome},
     rows::{Columns, Key, unreadable},
     settling,
@@ -74,6 +74,7 @@ fn keep(tx: &Tx<'_>, change: &BreakerChange) -> Outcome<BreakerKept> {
         note_period(tx, change.endpoint, transition)?;
     }
     change.alerts.iter().try_for_each(|alert| settling::keep_alert(tx, alert))?;
+    change.entry.iter().try_for_each(|entry| audit_log::append(tx, entry))?;
     Ok(BreakerKept::Kept)
 }
 

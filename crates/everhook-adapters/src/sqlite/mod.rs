@@ -1,16 +1,17 @@
-//! The embedded store: one SQLite file behind the ports `EventStore`, `DeliveryQueue`, `BreakerStore`, `Directory`, `History`, `Statistics` and
-//! `OperationStore`.
+//! The embedded store: one SQLite file behind the ports `EventStore`, `DeliveryQueue`, `BreakerStore`, `Directory`, `AuditLog`, `History`, `Statistics`
+//! and `OperationStore`.
 //!
 //! Read it in this order:
 //! * `writer`, `group_commit`, `job`, `transaction`: everything that waits is written in one transaction and answered after its commit.
 //! * `readers`, `turn`: reads have connections of their own, and those of `history` have others than those that deliveries wait for.
-//! * `event_store`, `fan_out`, `delivery_queue`, `settling`, `replaying`, `ordering`, `breakers`, `directory`, `history`, `statistics`, `operations`:
-//!   the ports. One port call is one transaction.
+//! * `event_store`, `fan_out`, `delivery_queue`, `settling`, `replaying`, `ordering`, `breakers`, `directory`, `audit_log`, `history`, `statistics`,
+//!   `operations`: the ports. One port call is one transaction.
 //! * `rows`, `spelling`, `page`, `schedule_json`, `breaker_json`, `payload`, `response_headers`: how values are written and read back.
 //! * `queries`, `migrations`: all SQL, one statement a file.
 //!
 //! Nothing here decides what happens to a delivery; stages come in as values.
 
+mod audit_log;
 mod breaker_json;
 mod breakers;
 mod connect;

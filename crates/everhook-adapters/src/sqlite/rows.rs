@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use everhook_core::{
-    ids::{ApiKeyId, ApplicationId, DeliveryId, EndpointId, EventId, EventTypeId, OperationId, OrganizationId, ScheduleId, Uid},
+    ids::{
+        ApiKeyId, ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, EventTypeId, OperationId, OrganizationId, ScheduleId, Uid,
+    },
     model::EventType,
     time::Timestamp,
 };
@@ -45,7 +47,7 @@ macro_rules! keys {
     )+};
 }
 
-keys!(OrganizationId, ApplicationId, EndpointId, EventId, DeliveryId, ApiKeyId, ScheduleId, EventTypeId, OperationId);
+keys!(OrganizationId, ApplicationId, EndpointId, EventId, DeliveryId, ApiKeyId, ScheduleId, EventTypeId, OperationId, AuditEntryId);
 
 /// Reads columns by name, as the model's types.
 pub(super) trait Columns {

@@ -2,13 +2,14 @@
 
 use everhook_core::{
     ids::DeliveryId,
-    model::{Attempt, DeadLetter, DeadLetterStatus, DeathCause, DisabledReason, FailureCategory, RetryAfter, Stage},
-    ports::{Alert, Freed, Settled, Settlement},
+    model::{Attempt, DeadLetter, DeadLetterStatus, DeathCause, FailureCategory, RetryAfter, Stage},
+    ports::{Alert, Disabling, Freed, Settled, Settlement},
     time::Timestamp,
 };
 use rusqlite::{OptionalExtension, params};
 
 use super::{
+    audit_log,
     fault::{Fault, Outcome},
     ordering, response_headers,
     rows::{Columns, Key, micros},
@@ -41,8 +42,8 @@ pub(super) fn settle(tx: &mut Tx<'_>, settlement: &Settlement) -> Outcome<Settle
         (Stage::Waiting { .. } | Stage::Held | Stage::Delivered { .. } | Stage::Cancelled { .. }, _) => {}
     }
     let freed = free_next(tx, settlement)?;
-    let has_disabled = match settlement.disables {
-        Some(reason) => disable(tx, settlement, reason)?,
+    let has_disabled = match &settlement.disables {
+        Some(disabling) => disable(tx, settlement, disabling)?,
         None => false,
     };
     for alert in &settlement.alerts {
@@ -151,11 +152,12 @@ fn bury(tx: &Tx<'_>, settlement: &Settlement, death: Death) -> Outcome<()> {
 }
 
 /// Says whether it was enabled, and still at the URL that was asked.
-fn disable(tx: &mut Tx<'_>, settlement: &Settlement, reason: DisabledReason) -> Outcome<bool> {
-    let parameters = params![settlement.endpoint.key(), recorded_at(settlement).as_micros(), reason.as_str(), settlement.url];
+fn disable(tx: &mut Tx<'_>, settlement: &Settlement, disabling: &Disabling) -> Outcome<bool> {
+    let parameters = params![settlement.endpoint.key(), recorded_at(settlement).as_micros(), disabling.reason.as_str(), settlement.url];
     let application = tx.prepare(DISABLE_ENDPOINT)?.query_row(parameters, |row| row.id("application_id")).optional()?;
     let Some(application) = application else { return Ok(false) };
     tx.bump_config(application)?;
+    audit_log::append(tx, &disabling.entry)?;
     Ok(true)
 }
 

@@ -9,7 +9,7 @@ use everhook_core::{
 use crate::given::{Given, NOW, after, event_type, id};
 
 fn change(given: &Given, revision: i64, kept: KeptBreaker, transition: Option<Transition>) -> BreakerChange {
-    BreakerChange { application: given.application, endpoint: given.endpoint, revision, kept, transition, alerts: Vec::new() }
+    BreakerChange { application: given.application, endpoint: given.endpoint, revision, kept, transition, alerts: Vec::new(), entry: None }
 }
 
 fn kept(stage: KeptStage) -> KeptBreaker {

@@ -13,7 +13,7 @@ use everhook_core::{
     time::Timestamp,
 };
 
-use crate::given::{Given, NOW, after, event_type, failure, id, replay_of, settlement, success};
+use crate::given::{Given, NOW, after, disabling, event_type, failure, id, replay_of, settlement, success};
 
 const DELIVERED: Stage = Stage::Delivered { at: NOW };
 
@@ -237,7 +237,7 @@ async fn nothing_follows_from_a_stale_settlement() {
     let (_, delivery) = given.published().await;
     given.cancel(10).await;
     let mut late = settlement(delivery, given.endpoint, failure(1), dead(NOW));
-    late.disables = Some(DisabledReason::Gone);
+    late.disables = Some(disabling());
     late.alerts = vec![alert(given.organization)];
     let version = given.config_version().await;
     assert_eq!(given.settle_one(late).await, Told::Stale);
@@ -364,7 +364,7 @@ async fn a_settlement_can_disable_its_endpoint_which_is_a_new_configuration() {
     let (_, delivery) = given.published().await;
     let version = given.config_version().await;
     let gone = Stage::Dead { at: after(7), cause: DeathCause::Gone };
-    let disabling = Settlement { disables: Some(DisabledReason::Gone), ..settlement(delivery, given.endpoint, failure(1), gone) };
+    let disabling = Settlement { disables: Some(disabling()), ..settlement(delivery, given.endpoint, failure(1), gone) };
     given.settle_one(disabling).await;
     let endpoint = given.store.endpoint(given.organization, &Ref::Id(given.endpoint)).await.unwrap().unwrap();
     assert_eq!(endpoint.state, EndpointState::Disabled { at: after(7), reason: DisabledReason::Gone });
@@ -382,7 +382,7 @@ async fn an_endpoint_that_has_moved_is_not_disabled_by_what_its_old_address_answ
         let before = (given.config_version().await, given.store.pending_alerts(10).await.unwrap().len());
         let alerts = vec![Alert { id: id(), ..exhausted.clone() }, Alert { id: id(), ..disabled.clone() }];
         let settlement = settlement(delivery, given.endpoint, failure(1), gone);
-        let settlement = Settlement { url: url.to_owned(), disables: Some(DisabledReason::Gone), alerts, ..settlement };
+        let settlement = Settlement { url: url.to_owned(), disables: Some(disabling()), alerts, ..settlement };
         assert_eq!(given.settle_one(settlement).await, Told::Recorded);
         let endpoint = given.store.endpoint(given.organization, &Ref::Id(given.endpoint)).await.unwrap().unwrap();
         assert_eq!(endpoint.state != EndpointState::Enabled, disables, "{url}");

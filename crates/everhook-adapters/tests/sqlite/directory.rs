@@ -13,7 +13,7 @@ use everhook_core::{
     ports::{Created, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved, ScheduleDeleted, ScheduleRef, Updated},
 };
 
-use crate::given::{Given, NOW, after, application, endpoint, event_type, id, organization};
+use crate::given::{Given, NOW, after, application, endpoint, entry, event_type, id, organization};
 
 const ALL: PageRequest = PageRequest { limit: 100, cursor: Cursor::Newest };
 
@@ -26,7 +26,7 @@ async fn an_organization_is_found_by_id_and_uid_with_its_built_in_applications()
     let given = Given::new().await;
     let mut new = organization();
     new.organization.uid = uid("acme");
-    assert_eq!(given.store.create_organization(new.clone()).await.unwrap(), Created::Created);
+    assert_eq!(given.store.create_organization(new.clone(), entry()).await.unwrap(), Created::Created);
     for of in [Ref::Id(new.organization.id), Ref::Uid(Uid::parse("acme").unwrap())] {
         assert_eq!(given.store.organization(&of).await.unwrap().as_ref(), Some(&new.organization));
     }
@@ -41,22 +41,22 @@ async fn an_organizations_uid_is_its_own() {
     let given = Given::new().await;
     let (mut first, mut second) = (organization(), organization());
     first.organization.uid = uid("acme");
-    given.store.create_organization(first.clone()).await.unwrap();
-    given.store.create_organization(second.clone()).await.unwrap();
+    given.store.create_organization(first.clone(), entry()).await.unwrap();
+    given.store.create_organization(second.clone(), entry()).await.unwrap();
     let third = {
         let mut third = organization();
         third.organization.uid = uid("acme");
         third
     };
-    assert_eq!(given.store.create_organization(third).await.unwrap(), Created::UidTaken);
+    assert_eq!(given.store.create_organization(third, entry()).await.unwrap(), Created::UidTaken);
     second.organization.uid = uid("acme");
-    assert_eq!(given.store.update_organization(second.organization.clone()).await.unwrap(), Updated::UidTaken);
+    assert_eq!(given.store.update_organization(second.organization.clone(), entry()).await.unwrap(), Updated::UidTaken);
     first.organization.name = "Acme Inc".to_owned();
-    assert_eq!(given.store.update_organization(first.organization.clone()).await.unwrap(), Updated::Updated);
+    assert_eq!(given.store.update_organization(first.organization.clone(), entry()).await.unwrap(), Updated::Updated);
     let found = given.store.organization(&Ref::Id(first.organization.id)).await.unwrap();
     assert_eq!(found, Some(first.organization));
     let unknown = organization().organization;
-    assert_eq!(given.store.update_organization(unknown).await.unwrap(), Updated::Changed);
+    assert_eq!(given.store.update_organization(unknown, entry()).await.unwrap(), Updated::Changed);
 }
 
 #[tokio::test]
@@ -64,25 +64,25 @@ async fn an_applications_uid_and_name_are_its_own_within_its_organization() {
     let given = Given::new().await;
     let mut first = application(given.organization);
     (first.uid, first.name) = (uid("shop"), "Shop".to_owned());
-    assert_eq!(given.store.create_application(first.clone()).await.unwrap(), Created::Created);
+    assert_eq!(given.store.create_application(first.clone(), entry()).await.unwrap(), Created::Created);
     for of in [Ref::Id(first.id), Ref::Uid(Uid::parse("shop").unwrap())] {
         assert_eq!(given.store.application(given.organization, &of).await.unwrap().as_ref(), Some(&first));
         assert_eq!(given.store.application(OrganizationId::from_uuid(id()), &of).await.unwrap(), None);
     }
     let mut second = application(given.organization);
-    given.store.create_application(second.clone()).await.unwrap();
+    given.store.create_application(second.clone(), entry()).await.unwrap();
     second.uid = uid("shop");
-    assert_eq!(given.store.update_application(second.clone()).await.unwrap(), Updated::UidTaken);
+    assert_eq!(given.store.update_application(second.clone(), entry()).await.unwrap(), Updated::UidTaken);
     (second.uid, second.name) = (None, "Shop".to_owned());
-    assert_eq!(given.store.update_application(second.clone()).await.unwrap(), Updated::NameTaken);
+    assert_eq!(given.store.update_application(second.clone(), entry()).await.unwrap(), Updated::NameTaken);
     second.id = ApplicationId::from_uuid(id());
-    assert_eq!(given.store.create_application(second.clone()).await.unwrap(), Created::NameTaken);
+    assert_eq!(given.store.create_application(second.clone(), entry()).await.unwrap(), Created::NameTaken);
     (second.uid, second.name) = (uid("shop"), "Other".to_owned());
-    assert_eq!(given.store.create_application(second.clone()).await.unwrap(), Created::UidTaken);
+    assert_eq!(given.store.create_application(second.clone(), entry()).await.unwrap(), Created::UidTaken);
     let elsewhere = organization();
-    given.store.create_organization(elsewhere.clone()).await.unwrap();
+    given.store.create_organization(elsewhere.clone(), entry()).await.unwrap();
     second.organization = elsewhere.organization.id;
-    assert_eq!(given.store.create_application(second).await.unwrap(), Created::Created);
+    assert_eq!(given.store.create_application(second, entry()).await.unwrap(), Created::Created);
 }
 
 /// An endpoint with something in every field.
@@ -123,7 +123,7 @@ fn full_endpoint(given: &Given) -> Endpoint {
 async fn an_endpoint_is_read_back_whole() {
     let given = Given::new().await;
     let endpoint = full_endpoint(&given);
-    assert_eq!(given.store.create_endpoint(endpoint.clone()).await.unwrap(), Created::Created);
+    assert_eq!(given.store.create_endpoint(endpoint.clone(), entry()).await.unwrap(), Created::Created);
     let given = given.reopened();
     for of in [Ref::Id(endpoint.id), Ref::Uid(Uid::parse("shop-1").unwrap())] {
         assert_eq!(given.store.endpoint(given.organization, &of).await.unwrap().as_ref(), Some(&endpoint));
@@ -136,9 +136,9 @@ async fn an_endpoint_is_replaced_unless_somebody_changed_it_meanwhile() {
     let given = Given::new().await;
     let endpoint = Endpoint { id: given.endpoint, updated_at: after(9), ..full_endpoint(&given) };
     let version = given.config_version().await;
-    assert_eq!(given.store.update_endpoint(endpoint.clone(), after(1)).await.unwrap(), EndpointUpdated::Changed);
+    assert_eq!(given.store.update_endpoint(endpoint.clone(), after(1), entry()).await.unwrap(), EndpointUpdated::Changed);
     assert_eq!(given.config_version().await, version);
-    assert_eq!(given.store.update_endpoint(endpoint.clone(), NOW).await.unwrap(), EndpointUpdated::Updated);
+    assert_eq!(given.store.update_endpoint(endpoint.clone(), NOW, entry()).await.unwrap(), EndpointUpdated::Updated);
     assert_eq!(given.config_version().await, version + 1);
     let found = given.store.endpoint(given.organization, &Ref::Id(given.endpoint)).await.unwrap();
     assert_eq!(found, Some(endpoint));
@@ -148,20 +148,20 @@ async fn an_endpoint_is_replaced_unless_somebody_changed_it_meanwhile() {
 async fn an_endpoints_uid_is_its_own_until_it_is_deleted() {
     let given = Given::new().await;
     let first = full_endpoint(&given);
-    given.store.create_endpoint(first.clone()).await.unwrap();
+    given.store.create_endpoint(first.clone(), entry()).await.unwrap();
     let second = Endpoint { id: EndpointId::from_uuid(id()), ..first.clone() };
-    assert_eq!(given.store.create_endpoint(second.clone()).await.unwrap(), Created::UidTaken);
+    assert_eq!(given.store.create_endpoint(second.clone(), entry()).await.unwrap(), Created::UidTaken);
     let rival = Endpoint { id: given.endpoint, ..first.clone() };
-    assert_eq!(given.store.update_endpoint(rival, NOW).await.unwrap(), EndpointUpdated::UidTaken);
+    assert_eq!(given.store.update_endpoint(rival, NOW, entry()).await.unwrap(), EndpointUpdated::UidTaken);
     let deleted = Endpoint { state: EndpointState::Deleted { at: after(4) }, updated_at: after(4), ..first.clone() };
-    assert_eq!(given.store.update_endpoint(deleted.clone(), first.updated_at).await.unwrap(), EndpointUpdated::Updated);
-    assert_eq!(given.store.create_endpoint(second.clone()).await.unwrap(), Created::Created);
+    assert_eq!(given.store.update_endpoint(deleted.clone(), first.updated_at, entry()).await.unwrap(), EndpointUpdated::Updated);
+    assert_eq!(given.store.create_endpoint(second.clone(), entry()).await.unwrap(), Created::Created);
     let by_uid = given.store.endpoint(given.organization, &Ref::Uid(Uid::parse("shop-1").unwrap())).await.unwrap();
     assert_eq!(by_uid, Some(second));
     let by_id = given.store.endpoint(given.organization, &Ref::Id(deleted.id)).await.unwrap();
     assert_eq!(by_id.as_ref(), Some(&deleted));
     assert_eq!(
-        given.store.update_endpoint(deleted, after(4)).await.unwrap(),
+        given.store.update_endpoint(deleted, after(4), entry()).await.unwrap(),
         EndpointUpdated::Changed,
         "a deleted endpoint stays as it is"
     );
@@ -174,8 +174,8 @@ async fn an_application_row_holds_its_endpoints_but_the_deleted() {
     let disabled = full_endpoint(&given);
     let mut deleted = endpoint(given.organization, given.application);
     deleted.state = EndpointState::Deleted { at: NOW };
-    given.store.create_endpoint(disabled.clone()).await.unwrap();
-    given.store.create_endpoint(deleted).await.unwrap();
+    given.store.create_endpoint(disabled.clone(), entry()).await.unwrap();
+    given.store.create_endpoint(deleted, entry()).await.unwrap();
     let row = given.store.application_row(given.application).await.unwrap().unwrap();
     assert_eq!(row.application.id, given.application);
     assert_eq!(row.endpoints, [kept, disabled]);
@@ -190,7 +190,7 @@ async fn every_change_to_an_application_makes_a_new_version_of_its_configuration
     assert_eq!(given.config_version().await, version + 1);
     let mut application = given.store.application_row(given.application).await.unwrap().unwrap().application;
     application.name = "renamed".to_owned();
-    given.store.update_application(application).await.unwrap();
+    given.store.update_application(application, entry()).await.unwrap();
     assert_eq!(given.config_version().await, version + 2);
 }
 
@@ -198,13 +198,13 @@ async fn every_change_to_an_application_makes_a_new_version_of_its_configuration
 async fn endpoints_are_listed_by_application_state_and_the_events_that_they_get() {
     let given = Given::new().await;
     let other = application(given.organization);
-    given.store.create_application(other.clone()).await.unwrap();
+    given.store.create_application(other.clone(), entry()).await.unwrap();
     let full = full_endpoint(&given);
     let elsewhere = endpoint(given.organization, other.id);
     let mut deleted = endpoint(given.organization, given.application);
     deleted.state = EndpointState::Deleted { at: NOW };
     for endpoint in [&full, &elsewhere, &deleted] {
-        given.store.create_endpoint(endpoint.clone()).await.unwrap();
+        given.store.create_endpoint(endpoint.clone(), entry()).await.unwrap();
     }
     let any = EndpointFilter::default;
     let getting = |name| EndpointFilter { event_type: Some(event_type(name)), ..any() };
@@ -234,8 +234,8 @@ async fn endpoints_are_listed_by_application_state_and_the_events_that_they_get(
 async fn lists_are_walked_in_both_directions() {
     let given = Given::new().await;
     for _ in 0..3 {
-        given.store.create_application(application(given.organization)).await.unwrap();
-        given.store.create_organization(organization()).await.unwrap();
+        given.store.create_application(application(given.organization), entry()).await.unwrap();
+        given.store.create_organization(organization(), entry()).await.unwrap();
         given.another_endpoint().await;
     }
     let ids = |page: Page<_>| page.map(|application: everhook_core::model::Application| *application.id.as_uuid());
@@ -287,16 +287,24 @@ async fn a_key_is_found_by_its_hash_until_it_is_revoked() {
         scopes: [Scope::Publish, Scope::Read].into_iter().collect(),
         created_at: NOW,
         expires_at: Some(after(60)),
+        last_used_at: None,
     };
     let hash = ApiKeyHash([7; 32]);
-    assert_eq!(given.store.create_api_key(key.clone(), hash).await.unwrap(), Created::Created);
+    assert_eq!(given.store.create_api_key(key.clone(), hash, entry()).await.unwrap(), Created::Created);
     let again = ApiKey { id: ApiKeyId::from_uuid(id()), name: "other".to_owned(), ..key.clone() };
-    assert_eq!(given.store.create_api_key(again, hash).await.unwrap(), Created::UidTaken);
+    assert_eq!(given.store.create_api_key(again, hash, entry()).await.unwrap(), Created::UidTaken);
     assert_eq!(given.store.api_key(&hash).await.unwrap().as_ref(), Some(&key));
     assert_eq!(given.store.api_keys(given.organization, ALL).await.unwrap().rows, std::slice::from_ref(&key));
-    assert!(!given.store.revoke_api_key(OrganizationId::from_uuid(id()), key.id).await.unwrap());
-    assert!(given.store.revoke_api_key(given.organization, key.id).await.unwrap());
-    assert!(!given.store.revoke_api_key(given.organization, key.id).await.unwrap());
+    assert!(!given.store.revoke_api_key(OrganizationId::from_uuid(id()), key.id, entry()).await.unwrap());
+    // A use is noted, and an older one changes nothing.
+    for at in [after(60), after(30)] {
+        given.store.note_key_uses(vec![(key.id, at), (ApiKeyId::from_uuid(id()), at)]).await.unwrap();
+        let found = given.store.api_key_by_id(given.organization, key.id).await.unwrap().unwrap();
+        assert_eq!(found.last_used_at, Some(after(60)));
+    }
+    assert_eq!(given.store.api_key_by_id(OrganizationId::from_uuid(id()), key.id).await.unwrap(), None);
+    assert!(given.store.revoke_api_key(given.organization, key.id, entry()).await.unwrap());
+    assert!(!given.store.revoke_api_key(given.organization, key.id, entry()).await.unwrap());
     assert_eq!(given.store.api_key(&hash).await.unwrap(), None);
 }
 
@@ -311,10 +319,10 @@ async fn schedule(given: &Given, name: &str) -> OrganizationSchedule {
 async fn an_organizations_schedules_are_found_by_id_and_name_and_counted() {
     let given = Given::new().await;
     let (first, second) = (schedule(&given, "one").await, schedule(&given, "two").await);
-    assert_eq!(given.store.create_retry_schedule(first.clone(), 2).await.unwrap(), Created::Created);
-    assert_eq!(given.store.create_retry_schedule(schedule(&given, "one").await, 2).await.unwrap(), Created::NameTaken);
-    assert_eq!(given.store.create_retry_schedule(second.clone(), 2).await.unwrap(), Created::Created);
-    assert_eq!(given.store.create_retry_schedule(schedule(&given, "three").await, 2).await.unwrap(), Created::TooMany);
+    assert_eq!(given.store.create_retry_schedule(first.clone(), 2, entry()).await.unwrap(), Created::Created);
+    assert_eq!(given.store.create_retry_schedule(schedule(&given, "one").await, 2, entry()).await.unwrap(), Created::NameTaken);
+    assert_eq!(given.store.create_retry_schedule(second.clone(), 2, entry()).await.unwrap(), Created::Created);
+    assert_eq!(given.store.create_retry_schedule(schedule(&given, "three").await, 2, entry()).await.unwrap(), Created::TooMany);
     for of in [ScheduleRef::Id(first.id), ScheduleRef::Name("one".to_owned())] {
         assert_eq!(given.store.retry_schedule(given.organization, &of).await.unwrap().as_ref(), Some(&first));
         assert_eq!(given.store.retry_schedule(OrganizationId::from_uuid(id()), &of).await.unwrap(), None);
@@ -328,22 +336,22 @@ async fn a_changed_schedule_is_the_newest_version_of_every_endpoint_that_follows
     let mut schedule = schedule(&given, "mine").await;
     let mut follower = endpoint(given.organization, given.application);
     (follower.follows, follower.retry_schedule) = (Some(schedule.id), schedule.version);
-    assert_eq!(given.store.create_endpoint(follower.clone()).await.unwrap(), Created::NoSuchSchedule);
-    given.store.create_retry_schedule(schedule.clone(), 10).await.unwrap();
-    assert_eq!(given.store.create_endpoint(follower.clone()).await.unwrap(), Created::Created);
+    assert_eq!(given.store.create_endpoint(follower.clone(), entry()).await.unwrap(), Created::NoSuchSchedule);
+    given.store.create_retry_schedule(schedule.clone(), 10, entry()).await.unwrap();
+    assert_eq!(given.store.create_endpoint(follower.clone(), entry()).await.unwrap(), Created::Created);
     let before = given.config_version().await;
 
     schedule.policy.max_attempts = 3;
     schedule.version = given.store.schedule_version(&schedule.policy).await.unwrap();
     schedule.updated_at = after(1);
-    assert_eq!(given.store.update_retry_schedule(schedule.clone(), after(9)).await.unwrap(), Updated::Changed);
-    assert_eq!(given.store.update_retry_schedule(schedule.clone(), NOW).await.unwrap(), Updated::Updated);
+    assert_eq!(given.store.update_retry_schedule(schedule.clone(), after(9), entry()).await.unwrap(), Updated::Changed);
+    assert_eq!(given.store.update_retry_schedule(schedule.clone(), NOW, entry()).await.unwrap(), Updated::Updated);
     assert_eq!(given.config_version().await, before + 1);
     let found = given.store.endpoint(given.organization, &Ref::Id(follower.id)).await.unwrap().unwrap();
     assert_eq!((found.follows, found.retry_schedule), (Some(schedule.id), schedule.version));
     // An endpoint that was read before the change writes no old version back.
     follower.updated_at = after(2);
-    assert_eq!(given.store.update_endpoint(follower.clone(), found.updated_at).await.unwrap(), EndpointUpdated::Updated);
+    assert_eq!(given.store.update_endpoint(follower.clone(), found.updated_at, entry()).await.unwrap(), EndpointUpdated::Updated);
     let found = given.store.endpoint(given.organization, &Ref::Id(follower.id)).await.unwrap().unwrap();
     assert_eq!(found.retry_schedule, schedule.version);
 }
@@ -353,20 +361,20 @@ async fn endpoints_are_moved_a_few_at_a_time_and_then_their_schedule_can_go() {
     let given = Given::new().await;
     let (from, to) = (schedule(&given, "from").await, schedule(&given, "to").await);
     for schedule in [&from, &to] {
-        given.store.create_retry_schedule(schedule.clone(), 10).await.unwrap();
+        given.store.create_retry_schedule(schedule.clone(), 10, entry()).await.unwrap();
     }
     for _ in 0..3 {
         let follower = Endpoint { follows: Some(from.id), ..endpoint(given.organization, given.application) };
-        given.store.create_endpoint(follower).await.unwrap();
+        given.store.create_endpoint(follower, entry()).await.unwrap();
     }
-    let delete = |id| given.store.delete_retry_schedule(given.organization, id);
+    let delete = |id| given.store.delete_retry_schedule(given.organization, id, entry());
     assert_eq!(delete(from.id).await.unwrap(), ScheduleDeleted::InUse(3));
     let request =
         MoveEndpoints { organization: given.organization, from: from.id, to: Some(to.id), version: to.version, now: after(1), limit: 2 };
     let nowhere = MoveEndpoints { to: Some(ScheduleId::from_uuid(id())), ..request };
-    assert_eq!(given.store.move_endpoints(nowhere).await.unwrap(), Moved::NoSuchSchedule);
+    assert_eq!(given.store.move_endpoints(nowhere, entry()).await.unwrap(), Moved::NoSuchSchedule);
     for moved in [2, 1, 0] {
-        assert_eq!(given.store.move_endpoints(request).await.unwrap(), Moved::Moved(moved));
+        assert_eq!(given.store.move_endpoints(request, entry()).await.unwrap(), Moved::Moved(moved));
     }
     let filter = EndpointFilter { follows: Some(to.id), ..EndpointFilter::default() };
     let following = given.store.endpoints(given.organization, filter, ALL).await.unwrap();
@@ -391,25 +399,25 @@ async fn an_event_type_is_known_to_every_application_of_its_organization() {
         updated_at: NOW,
     };
     let before = given.config_version().await;
-    assert_eq!(given.store.create_event_type(definition.clone(), 1).await.unwrap(), Created::Created);
-    assert_eq!(given.store.create_event_type(definition.clone(), 1).await.unwrap(), Created::NameTaken);
+    assert_eq!(given.store.create_event_type(definition.clone(), 1, entry()).await.unwrap(), Created::Created);
+    assert_eq!(given.store.create_event_type(definition.clone(), 1, entry()).await.unwrap(), Created::NameTaken);
     let another = EventTypeDefinition { id: EventTypeId::from_uuid(id()), name: event_type("other"), ..definition.clone() };
-    assert_eq!(given.store.create_event_type(another, 1).await.unwrap(), Created::TooMany);
+    assert_eq!(given.store.create_event_type(another, 1, entry()).await.unwrap(), Created::TooMany);
     for of in [Ref::Id(definition.id), Ref::Uid(Uid::parse("order.paid").unwrap())] {
         assert_eq!(given.store.event_type(given.organization, &of).await.unwrap().as_ref(), Some(&definition));
         assert_eq!(given.store.event_type(OrganizationId::from_uuid(id()), &of).await.unwrap(), None);
     }
     let changed = EventTypeDefinition { schema: None, archived: true, updated_at: after(1), ..definition };
-    assert_eq!(given.store.update_event_type(changed.clone(), after(9)).await.unwrap(), Updated::Changed);
-    assert_eq!(given.store.update_event_type(changed.clone(), NOW).await.unwrap(), Updated::Updated);
+    assert_eq!(given.store.update_event_type(changed.clone(), after(9), entry()).await.unwrap(), Updated::Changed);
+    assert_eq!(given.store.update_event_type(changed.clone(), NOW, entry()).await.unwrap(), Updated::Updated);
     let row = given.store.application_row(given.application).await.unwrap().unwrap();
     let mark = EventTypeMark { id: changed.id, name: changed.name.clone(), archived: true, has_schema: false, updated_at: after(1) };
     assert_eq!((row.event_types, row.config_version), (vec![mark], before + 2));
     for (archived, count) in [(None, 1), (Some(true), 1), (Some(false), 0)] {
         assert_eq!(given.store.event_types(given.organization, archived, ALL).await.unwrap().rows.len(), count);
     }
-    assert!(!given.store.delete_event_type(OrganizationId::from_uuid(id()), changed.id).await.unwrap());
-    assert!(given.store.delete_event_type(given.organization, changed.id).await.unwrap());
+    assert!(!given.store.delete_event_type(OrganizationId::from_uuid(id()), changed.id, entry()).await.unwrap());
+    assert!(given.store.delete_event_type(given.organization, changed.id, entry()).await.unwrap());
     assert_eq!(given.config_version().await, before + 3);
 }
 
@@ -425,12 +433,12 @@ async fn an_organization_has_no_more_endpoints_and_applications_than_its_limits_
         applications: Some(1),
         manual_retries_per_minute: Some(6),
     };
-    assert_eq!(given.store.update_organization(organization.clone()).await.unwrap(), Updated::Updated);
+    assert_eq!(given.store.update_organization(organization.clone(), entry()).await.unwrap(), Updated::Updated);
     let found = given.store.organization(&Ref::Id(given.organization)).await.unwrap();
     assert_eq!(found, Some(organization));
     // One endpoint and two built-in applications are there.
     for expected in [Created::Created, Created::TooMany] {
-        assert_eq!(given.store.create_endpoint(endpoint(given.organization, given.application)).await.unwrap(), expected);
-        assert_eq!(given.store.create_application(application(given.organization)).await.unwrap(), expected);
+        assert_eq!(given.store.create_endpoint(endpoint(given.organization, given.application), entry()).await.unwrap(), expected);
+        assert_eq!(given.store.create_application(application(given.organization), entry()).await.unwrap(), expected);
     }
 }

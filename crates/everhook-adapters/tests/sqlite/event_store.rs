@@ -10,7 +10,7 @@ use everhook_core::{
     time::Timestamp,
 };
 
-use crate::given::{Given, NOW, after, id};
+use crate::given::{Given, NOW, after, entry, id};
 
 fn keyed(new: NewEvent, key: &str) -> NewEvent {
     keyed_since(new, key, NOW - Duration::from_secs(86_400))
@@ -259,6 +259,6 @@ async fn other_application(given: &Given) -> everhook_core::ids::ApplicationId {
     use everhook_core::ports::Directory as _;
     let application = crate::given::application(given.organization);
     let id = application.id;
-    given.store.create_application(application).await.unwrap();
+    given.store.create_application(application, entry()).await.unwrap();
     id
 }

@@ -8,14 +8,15 @@ use std::{
 use bytes::Bytes;
 use everhook_adapters::sqlite::{SqliteSettings, SqliteStore, WriterMode};
 use everhook_core::{
-    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId, ScheduleVersion},
+    ids::{ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, OrganizationId, ScheduleVersion},
     model::{
-        Application, ApplicationKind, Attempt, AttemptStatus, Endpoint, EndpointState, Event, EventType, EventTypePattern, FailureCategory,
-        Organization, PayloadStyle, PhaseTimes, Placement, Priority, SealedSecret, SealedSecrets, SignatureStyle, Stage, Target,
+        Actor, Application, ApplicationKind, Attempt, AttemptStatus, AuditAction, AuditEntry, AuditNote, DisabledReason, Endpoint,
+        EndpointState, Event, EventType, EventTypePattern, FailureCategory, Organization, PayloadStyle, PhaseTimes, Placement, Priority,
+        SealedSecret, SealedSecrets, SignatureStyle, Stage, Target,
     },
     ports::{
-        Created, DeliveryQueue, Directory, EventStore, KeyOrigin, NewDelivery, NewEvent, NewOrganization, Recorded, Replay, ReplayAnswer,
-        ReplayBy, ReplayItem, Replayed, Settlement,
+        Created, DeliveryQueue, Directory, Disabling, EventStore, KeyOrigin, NewDelivery, NewEvent, NewOrganization, Recorded, Replay,
+        ReplayAnswer, ReplayBy, ReplayItem, Replayed, Settlement,
     },
     time::Timestamp,
 };
@@ -38,6 +39,24 @@ pub fn id() -> Uuid {
     Uuid::from_u128((u128::from(1_700_000_000_000 + number) << 80) | (0x7 << 76) | (0x2 << 62))
 }
 
+/// An entry for the audit log, where it does not matter.
+pub fn entry() -> AuditEntry {
+    AuditEntry {
+        id: AuditEntryId::from_uuid(id()),
+        organization: OrganizationId::from_uuid(id()),
+        at: NOW,
+        actor: Actor::Server,
+        action: AuditAction::EndpointUpdate,
+        resource: id(),
+        note: AuditNote::default(),
+    }
+}
+
+/// What disables an endpoint.
+pub fn disabling() -> Box<Disabling> {
+    Box::new(Disabling { reason: DisabledReason::Gone, entry: entry() })
+}
+
 /// A store with one organization, its built-in applications, and one endpoint.
 pub struct Given {
     pub store: SqliteStore,
@@ -58,10 +77,10 @@ impl Given {
         let store = open(&folder);
         let new = organization();
         let (organization, application) = (new.organization.id, new.default.id);
-        assert_eq!(store.create_organization(new).await.unwrap(), Created::Created);
+        assert_eq!(store.create_organization(new, entry()).await.unwrap(), Created::Created);
         let endpoint = endpoint(organization, application);
         let id = endpoint.id;
-        assert_eq!(store.create_endpoint(endpoint).await.unwrap(), Created::Created);
+        assert_eq!(store.create_endpoint(endpoint, entry()).await.unwrap(), Created::Created);
         Self { store, organization, application, endpoint: id, folder }
     }
 
@@ -76,7 +95,7 @@ impl Given {
     pub async fn another_endpoint(&self) -> EndpointId {
         let endpoint = endpoint(self.organization, self.application);
         let id = endpoint.id;
-        assert_eq!(self.store.create_endpoint(endpoint).await.unwrap(), Created::Created);
+        assert_eq!(self.store.create_endpoint(endpoint, entry()).await.unwrap(), Created::Created);
         id
     }
 

@@ -17,7 +17,7 @@ use everhook_core::{
 };
 use uuid::Uuid;
 
-use crate::given::{Given, NOW, after, event_type, failure, id, settlement, success};
+use crate::given::{Given, NOW, after, entry, event_type, failure, id, settlement, success};
 
 const ALL: PageRequest = PageRequest { limit: 100, cursor: Cursor::Newest };
 
@@ -280,9 +280,9 @@ async fn dead_letters_are_listed_by_every_filter_and_can_be_discarded() {
         dead.push(delivery);
     }
     let [first, second] = dead[..] else { panic!("two died") };
-    assert_eq!(given.store.discard(given.organization, first).await.unwrap(), Discarded::Discarded);
-    assert_eq!(given.store.discard(given.organization, first).await.unwrap(), Discarded::NotDead(DeadLetterStatus::Discarded));
-    assert_eq!(given.store.discard(OrganizationId::from_uuid(id()), second).await.unwrap(), Discarded::NotFound);
+    assert_eq!(given.store.discard(given.organization, first, entry()).await.unwrap(), Discarded::Discarded);
+    assert_eq!(given.store.discard(given.organization, first, entry()).await.unwrap(), Discarded::NotDead(DeadLetterStatus::Discarded));
+    assert_eq!(given.store.discard(OrganizationId::from_uuid(id()), second, entry()).await.unwrap(), Discarded::NotFound);
     let any = DeadLetterFilter::default;
     let cases = [
         (any(), vec![second, first]),

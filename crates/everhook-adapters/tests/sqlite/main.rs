@@ -4,6 +4,7 @@
 
 mod given;
 
+mod audit_log;
 mod breakers;
 mod delivery_queue;
 mod directory;

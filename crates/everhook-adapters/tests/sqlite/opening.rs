@@ -3,7 +3,7 @@
 use everhook_adapters::sqlite::{OpenError, SqliteSettings, SqliteStore, WriterMode};
 use everhook_core::ports::{DeliveryQueue, Directory, EventStore};
 
-use crate::given::{Given, open, organization};
+use crate::given::{Given, entry, open, organization};
 
 fn settings(folder: &tempfile::TempDir) -> SqliteSettings {
     SqliteSettings { data: folder.path().to_owned(), mode: WriterMode::Thread }
@@ -81,7 +81,7 @@ fn an_inline_store_runs_without_threads_or_timers() {
     // A runtime that can do nothing but poll.
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
-        store.create_organization(organization()).await.unwrap();
+        store.create_organization(organization(), entry()).await.unwrap();
         assert!(store.lanes().await.unwrap().is_empty());
     });
 }

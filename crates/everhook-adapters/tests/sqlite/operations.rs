@@ -181,7 +181,7 @@ async fn discarding_throws_away_what_is_still_dead() {
     let given = Given::new().await;
     let events = [given.published_dead().await, given.published_dead().await, given.published_dead().await];
     let operation = given.running(OperationKind::DiscardBatch, &events).await;
-    given.store.discard(given.organization, events[1].1).await.unwrap();
+    given.store.discard(given.organization, events[1].1, crate::given::entry()).await.unwrap();
     assert_eq!(given.store.discard_next(operation, 2).await.unwrap(), 2);
     assert_eq!(given.store.discard_next(operation, 2).await.unwrap(), 1);
     assert_eq!(given.store.discard_next(operation, 2).await.unwrap(), 0);

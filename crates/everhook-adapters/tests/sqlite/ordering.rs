@@ -11,7 +11,7 @@ use everhook_core::{
     },
 };
 
-use crate::given::{Given, NOW, after, event_type, failure, settlement, success};
+use crate::given::{Given, NOW, after, entry, event_type, failure, settlement, success};
 
 const STRICT: Placement = Placement { mode: OrderingMode::Strict, behind_barrier: false };
 const PER_TYPE: Placement = Placement { mode: OrderingMode::PerEventType, behind_barrier: false };
@@ -159,7 +159,7 @@ async fn a_change_that_somebody_else_was_faster_with_leaves_the_order_alone() {
     let of = everhook_core::ids::Ref::Id(given.endpoint);
     let mut endpoint = given.store.endpoint(given.organization, &of).await.unwrap().unwrap();
     endpoint.ordering.mode = OrderingMode::Strict;
-    assert_eq!(given.store.update_endpoint(endpoint, after(1_000)).await.unwrap(), EndpointUpdated::Changed);
+    assert_eq!(given.store.update_endpoint(endpoint, after(1_000), entry()).await.unwrap(), EndpointUpdated::Changed);
     let endpoint = given.store.endpoint(given.organization, &of).await.unwrap().unwrap();
     assert_eq!(endpoint.ordering, everhook_core::model::Ordering::default());
 }
@@ -175,5 +175,5 @@ async fn set_mode(given: &Given, mode: OrderingMode) -> EndpointUpdated {
     let read_at = endpoint.updated_at;
     endpoint.ordering.mode = mode;
     endpoint.updated_at = everhook_core::time::Timestamp::from_micros(read_at.as_micros() + 1);
-    given.store.update_endpoint(endpoint, read_at).await.unwrap()
+    given.store.update_endpoint(endpoint, read_at, entry()).await.unwrap()
 }

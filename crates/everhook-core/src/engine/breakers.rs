@@ -65,7 +65,15 @@ impl Breakers {
         let known = self.rows.get(&endpoint).map_or(0, |row| row.revision);
         self.rows.insert(endpoint, Row { revision: known + 1, kept, is_news: false });
         let transition = Some(transition);
-        self.unwritten.push_back(BreakerChange { application, endpoint, revision: known + 1, kept, transition, alerts: Vec::new() });
+        self.unwritten.push_back(BreakerChange {
+            application,
+            endpoint,
+            revision: known + 1,
+            kept,
+            transition,
+            alerts: Vec::new(),
+            entry: None,
+        });
     }
 
     /// Takes what is to be written.

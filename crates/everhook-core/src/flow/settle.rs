@@ -6,10 +6,17 @@ use std::time::Duration;
 
 use crate::{
     flow::{Line, alert, attempt::Equipment},
+    ids::AuditEntryId,
     lifecycle::{self, Circumstances},
-    model::{Attempt, DeathCause, DisabledReason, FailureCategory, InFlight, PhaseTimes, Report, Response, Sent, Stage},
-    policy::verdict::{self, Failure, Verdict},
-    ports::Settlement,
+    model::{
+        Actor, Attempt, AuditAction, AuditEntry, DeathCause, DisabledReason, Endpoint, FailureCategory, InFlight, PhaseTimes, Report,
+        Response, Sent, Stage,
+    },
+    policy::{
+        audit::{self, Facts},
+        verdict::{self, Failure, Verdict},
+    },
+    ports::{Disabling, Settlement},
     time::Timestamp,
 };
 
@@ -39,7 +46,7 @@ pub fn settle(line: &Line, ended: &Ended<'_>, report: Report) -> Settlement {
             unit: line.ports.entropy.unit(),
         },
     );
-    let disables = matches!(stage, Stage::Dead { cause: DeathCause::Gone, .. }).then_some(DisabledReason::Gone);
+    let is_gone = matches!(stage, Stage::Dead { cause: DeathCause::Gone, .. });
     Settlement {
         delivery: flight.due.delivery,
         endpoint: flight.endpoint,
@@ -48,9 +55,25 @@ pub fn settle(line: &Line, ended: &Ended<'_>, report: Report) -> Settlement {
         attempt: record(line, flight, executed_at, verdict, stage, report),
         stage,
         url: endpoint.target.written.clone(),
-        disables,
+        disables: is_gone.then(|| Box::new(disabling(line, endpoint, now))),
         alerts: alert::after(line, flight, with, stage, now),
     }
+}
+
+/// Nobody asked for it but the endpoint, so that it is entered as Everhook's own change.
+fn disabling(line: &Line, endpoint: &Endpoint, now: Timestamp) -> Disabling {
+    let reason = DisabledReason::Gone;
+    let enabled = |is: bool| Facts::default().plain("enabled", is);
+    let entry = AuditEntry {
+        id: AuditEntryId::from_uuid(line.ports.entropy.uuid(now)),
+        organization: endpoint.organization,
+        at: now,
+        actor: Actor::Server,
+        action: AuditAction::EndpointDisable,
+        resource: *endpoint.id.as_uuid(),
+        note: audit::changed(&enabled(true), &enabled(false).plain("disabled_reason", reason.as_str())),
+    };
+    Disabling { reason, entry }
 }
 
 /// A panic of ours is a failed attempt, so that an event that trips us up cannot circle for ever.

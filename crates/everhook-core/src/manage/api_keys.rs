@@ -3,11 +3,12 @@
 use aws_lc_rs::digest;
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 
-use super::{Fault, Noun, Refusal, check_name, refuse_faults};
+use super::{Fault, Noun, Refusal, audit, check_name, refuse_faults};
 use crate::{
     flow::Line,
     ids::{ApiKeyId, OrganizationId},
-    model::{ApiKey, ApiKeyHash, Cursor, PageRequest, Scope, Scopes, Secret},
+    model::{ApiKey, ApiKeyHash, AuditAction, Author, Cursor, PageRequest, Scope, Scopes, Secret},
+    policy::audit::{made, removed},
     ports::{Created, StoreError},
     time::Timestamp,
 };
@@ -33,18 +34,13 @@ pub struct NewApiKey {
 ///
 /// # Errors
 /// [`Refusal::Invalid`] lists what is not acceptable.
-pub async fn create(
-    line: &Line,
-    organization: OrganizationId,
-    granted_by: Scopes,
-    new: NewApiKey,
-) -> Result<(ApiKey, Secret<String>), Refusal> {
+pub async fn create(line: &Line, by: &Author, granted_by: Scopes, new: NewApiKey) -> Result<(ApiKey, Secret<String>), Refusal> {
     let now = line.ports.clock.now();
     let (name, scopes) = check(&new, granted_by, now)?;
     let id = ApiKeyId::from_uuid(line.ports.entropy.uuid(now));
-    let key = ApiKey { id, organization, name, scopes, created_at: now, expires_at: new.expires_at };
+    let key = ApiKey { id, organization: by.organization, name, scopes, created_at: now, expires_at: new.expires_at, last_used_at: None };
     let text = make_text(line);
-    match line.ports.directory.create_api_key(key.clone(), hash(text.expose())).await? {
+    match store(line, by, key.clone(), hash(text.expose())).await? {
         Created::Created => Ok((key, text)),
         _ => Err(Refusal::Conflict("the same key exists already: try again".to_owned())),
     }
@@ -54,16 +50,24 @@ pub async fn create(
 ///
 /// # Errors
 /// [`Refusal::NotFound`] if the organization has no such key; [`Refusal::Forbidden`] if it may do more than the one who revokes it.
-pub async fn revoke(line: &Line, organization: OrganizationId, revoked_by: Scopes, id: ApiKeyId) -> Result<(), Refusal> {
-    if !revoked_by.allow(Scope::Admin) {
-        // The scopes of a key never change, so that what is read here still holds when it is revoked.
-        let is_admin = |key: &ApiKey| key.id == id && key.scopes.allow(Scope::Admin);
-        if has_key(line, organization, is_admin).await? {
-            return Err(Refusal::Forbidden("an `admin` key can be revoked by an admin key only".to_owned()));
-        }
+pub async fn revoke(line: &Line, by: &Author, revoked_by: Scopes, id: ApiKeyId) -> Result<(), Refusal> {
+    let key = find(line, by.organization, id).await?;
+    // The scopes of a key never change, so that what is read here still holds when it is revoked.
+    if key.scopes.allow(Scope::Admin) && !revoked_by.allow(Scope::Admin) {
+        return Err(Refusal::Forbidden("an `admin` key can be revoked by an admin key only".to_owned()));
     }
-    let revoked = line.ports.directory.revoke_api_key(organization, id).await?;
+    let entry = audit::entry(line, by, AuditAction::ApiKeyRevoke, id.as_uuid(), removed(&audit::of_api_key(&key)));
+    let revoked = line.ports.directory.revoke_api_key(by.organization, id, entry).await?;
     if revoked { Ok(()) } else { Err(Refusal::NotFound(Noun::ApiKey)) }
+}
+
+/// Finds a key's record.
+///
+/// # Errors
+/// [`Refusal::NotFound`] if the organization has no such key.
+pub async fn find(line: &Line, organization: OrganizationId, id: ApiKeyId) -> Result<ApiKey, Refusal> {
+    let found = line.ports.directory.api_key_by_id(organization, id).await?;
+    found.ok_or(Refusal::NotFound(Noun::ApiKey))
 }
 
 /// Sees to it that this very key is an admin key of the server; false if it is in use as a key that may do less.
@@ -75,7 +79,7 @@ pub async fn ensure_admin(line: &Line, organization: OrganizationId, text: &Secr
     if let Some(known) = line.ports.directory.api_key(&hash).await? {
         return Ok(is_good_admin(&known, line.ports.clock.now()));
     }
-    match line.ports.directory.create_api_key(admin_record(line, organization, "set by the operator"), hash).await? {
+    match store(line, &Author::server(organization), admin_record(line, organization, "set by the operator"), hash).await? {
         Created::Created => Ok(true),
         _ => Err(StoreError::Conflict),
     }
@@ -91,7 +95,7 @@ pub async fn first_admin(line: &Line, organization: OrganizationId) -> Result<Op
         return Ok(None);
     }
     let text = make_text(line);
-    match line.ports.directory.create_api_key(admin_record(line, organization, "first admin key"), hash(text.expose())).await? {
+    match store(line, &Author::server(organization), admin_record(line, organization, "first admin key"), hash(text.expose())).await? {
         Created::Created => Ok(Some(text)),
         _ => Err(StoreError::Conflict),
     }
@@ -140,6 +144,11 @@ fn check(new: &NewApiKey, granted_by: Scopes, now: Timestamp) -> Result<(String,
     Ok((name, scopes.into_iter().collect()))
 }
 
+async fn store(line: &Line, by: &Author, key: ApiKey, hash: ApiKeyHash) -> Result<Created, StoreError> {
+    let entry = audit::entry(line, by, AuditAction::ApiKeyCreate, key.id.as_uuid(), made(&audit::of_api_key(&key)));
+    line.ports.directory.create_api_key(key, hash, entry).await
+}
+
 fn make_text(line: &Line) -> Secret<String> {
     Secret::new(format!("{PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(line.ports.entropy.secret_bytes())))
 }
@@ -153,6 +162,7 @@ fn admin_record(line: &Line, organization: OrganizationId, name: &str) -> ApiKey
         scopes: [Scope::Admin].into_iter().collect(),
         created_at: now,
         expires_at: None,
+        last_used_at: None,
     }
 }
 

@@ -1,10 +1,11 @@
 //! Applications: integrations inside an organization.
 
-use super::{Change, Fault, Noun, Refusal, check_name, check_uid, refuse_faults, unexpected};
+use super::{Change, Fault, Noun, Refusal, audit, check_name, check_uid, refuse_faults, unexpected};
 use crate::{
     flow::Line,
     ids::{ApplicationId, OrganizationId, Ref, Uid},
-    model::{Application, ApplicationKind},
+    model::{Application, ApplicationKind, AuditAction, Author},
+    policy::audit::{changed, made},
     ports::{Created, StoreError, Updated},
 };
 
@@ -23,11 +24,11 @@ pub struct ApplicationChange {
 ///
 /// # Errors
 /// [`Refusal`] says what is wrong or taken.
-pub async fn create(line: &Line, organization: OrganizationId, asked: ApplicationChange) -> Result<Application, Refusal> {
+pub async fn create(line: &Line, by: &Author, asked: ApplicationChange) -> Result<Application, Refusal> {
     let now = line.ports.clock.now();
     let mut application = Application {
         id: ApplicationId::from_uuid(line.ports.entropy.uuid(now)),
-        organization,
+        organization: by.organization,
         uid: None,
         name: String::new(),
         kind: ApplicationKind::Custom,
@@ -35,7 +36,9 @@ pub async fn create(line: &Line, organization: OrganizationId, asked: Applicatio
         created_at: now,
     };
     apply(asked, &mut application)?;
-    match line.ports.directory.create_application(application.clone()).await? {
+    let note = made(&audit::of_application(&application));
+    let entry = audit::entry(line, by, AuditAction::ApplicationCreate, application.id.as_uuid(), note);
+    match line.ports.directory.create_application(application.clone(), entry).await? {
         Created::Created => Ok(application),
         Created::UidTaken => Err(uid_taken(&application)),
         Created::NameTaken => Err(Refusal::taken("name", &application.name)),
@@ -48,13 +51,8 @@ pub async fn create(line: &Line, organization: OrganizationId, asked: Applicatio
 ///
 /// # Errors
 /// [`Refusal`] says what is wrong, missing or taken.
-pub async fn change(
-    line: &Line,
-    organization: OrganizationId,
-    of: &Ref<ApplicationId>,
-    asked: ApplicationChange,
-) -> Result<Application, Refusal> {
-    let found = line.ports.directory.application(organization, of).await?;
+pub async fn change(line: &Line, by: &Author, of: &Ref<ApplicationId>, asked: ApplicationChange) -> Result<Application, Refusal> {
+    let found = line.ports.directory.application(by.organization, of).await?;
     let mut application = found.ok_or(Refusal::NotFound(Noun::Application))?;
     let renamed = matches!(&asked.name, Change::Set(name) if *name != application.name);
     if renamed && application.kind != ApplicationKind::Custom {
@@ -63,8 +61,11 @@ pub async fn change(
     if asked.strict_event_types == Change::Set(true) && application.kind == ApplicationKind::Operational {
         return Err(Refusal::Conflict("the application `operational` carries Everhook's own events, which need no definition".to_owned()));
     }
+    let before = audit::of_application(&application);
     apply(asked, &mut application)?;
-    match line.ports.directory.update_application(application.clone()).await? {
+    let note = changed(&before, &audit::of_application(&application));
+    let entry = audit::entry(line, by, AuditAction::ApplicationUpdate, application.id.as_uuid(), note);
+    match line.ports.directory.update_application(application.clone(), entry).await? {
         Updated::Updated => {
             line.catalog.forget(application.id);
             Ok(application)

@@ -2,12 +2,16 @@
 //!
 //! A schema and an example are checked here, once, so that what is stored compiles and fits. Publishing does the rest.
 
-use super::{Change, DESCRIPTION_CHARS_MAX, Fault, Noun, Refusal, check_text, refuse_faults, unexpected};
+use super::{Change, DESCRIPTION_CHARS_MAX, Fault, Noun, Refusal, audit, check_text, refuse_faults, unexpected};
 use crate::{
     flow::Line,
     ids::{EventTypeId, OrganizationId, Ref},
-    model::{EventType, EventTypeDefinition},
-    policy::schema::Schema,
+    model::{AuditAction, Author, EventType, EventTypeDefinition},
+    policy::{
+        self,
+        audit::{made, removed},
+        schema::Schema,
+    },
     ports::{Created, Updated},
     time::Timestamp,
 };
@@ -40,7 +44,31 @@ pub struct EventTypeChange {
 ///
 /// # Errors
 /// [`Refusal`] lists what is wrong, or says what is taken or that there are too many.
-pub async fn create(line: &Line, organization: OrganizationId, asked: EventTypeChange) -> Result<EventTypeDefinition, Refusal> {
+pub async fn create(line: &Line, by: &Author, asked: EventTypeChange) -> Result<EventTypeDefinition, Refusal> {
+    let definition = checked(line, by.organization, asked, None)?;
+    let note = made(&audit::of_event_type(&definition));
+    let entry = audit::entry(line, by, AuditAction::EventTypeCreate, definition.id.as_uuid(), note);
+    match line.ports.directory.create_event_type(definition.clone(), EVENT_TYPES_MAX, entry).await? {
+        Created::Created => {
+            line.catalog.forget_all();
+            Ok(definition)
+        }
+        Created::NameTaken => Err(Refusal::taken("name", definition.name.as_str())),
+        Created::TooMany => Err(Refusal::Conflict(format!("an organization can have {EVENT_TYPES_MAX} event types, and has as many"))),
+        Created::UidTaken | Created::NoSuchSchedule => Err(unexpected()),
+    }
+}
+
+/// What a definition would be, without writing it: a new one, or the one that was found, changed.
+pub(super) fn checked(
+    line: &Line,
+    organization: OrganizationId,
+    asked: EventTypeChange,
+    found: Option<EventTypeDefinition>,
+) -> Result<EventTypeDefinition, Refusal> {
+    if let Some(found) = found {
+        return apply(asked, found, Vec::new());
+    }
     let now = line.ports.clock.now();
     let mut faults = Vec::new();
     let name = check_new_name(&asked.name, &mut faults);
@@ -56,40 +84,28 @@ pub async fn create(line: &Line, organization: OrganizationId, asked: EventTypeC
         created_at: now,
         updated_at: now,
     };
-    let definition = apply(EventTypeChange { name: Change::Keep, ..asked }, blank, faults)?;
-    match line.ports.directory.create_event_type(definition.clone(), EVENT_TYPES_MAX).await? {
-        Created::Created => {
-            line.catalog.forget_all();
-            Ok(definition)
-        }
-        Created::NameTaken => Err(Refusal::taken("name", definition.name.as_str())),
-        Created::TooMany => Err(Refusal::Conflict(format!("an organization can have {EVENT_TYPES_MAX} event types, and has as many"))),
-        Created::UidTaken | Created::NoSuchSchedule => Err(unexpected()),
-    }
+    apply(EventTypeChange { name: Change::Keep, ..asked }, blank, faults)
 }
 
 /// Changes the fields that are given, for events published from now on.
 ///
 /// # Errors
 /// [`Refusal`] lists what is wrong, or says what is missing.
-pub async fn change(
-    line: &Line,
-    organization: OrganizationId,
-    of: &Ref<EventTypeId>,
-    asked: EventTypeChange,
-) -> Result<EventTypeDefinition, Refusal> {
-    let mut found = find(line, organization, of).await?;
+pub async fn change(line: &Line, by: &Author, of: &Ref<EventTypeId>, asked: EventTypeChange) -> Result<EventTypeDefinition, Refusal> {
+    let mut found = find(line, by.organization, of).await?;
     for _ in 0..CHANGE_ROUNDS_MAX {
-        let read_at = found.updated_at;
+        let (read_at, before) = (found.updated_at, audit::of_event_type(&found));
         let mut changed = apply(asked.clone(), found, Vec::new())?;
         // Two changes within one tick of the clock must still differ, or the second would not see the first.
         changed.updated_at = line.ports.clock.now().max(Timestamp::from_micros(read_at.as_micros() + 1));
-        match line.ports.directory.update_event_type(changed.clone(), read_at).await? {
+        let note = policy::audit::changed(&before, &audit::of_event_type(&changed));
+        let entry = audit::entry(line, by, AuditAction::EventTypeUpdate, changed.id.as_uuid(), note);
+        match line.ports.directory.update_event_type(changed.clone(), read_at, entry).await? {
             Updated::Updated => {
                 line.catalog.forget_all();
                 return Ok(changed);
             }
-            Updated::Changed => found = find(line, organization, &Ref::Id(changed.id)).await?,
+            Updated::Changed => found = find(line, by.organization, &Ref::Id(changed.id)).await?,
             Updated::UidTaken | Updated::NameTaken | Updated::NoSuchSchedule => return Err(unexpected()),
         }
     }
@@ -100,9 +116,11 @@ pub async fn change(
 ///
 /// # Errors
 /// [`Refusal::NotFound`] if there is none.
-pub async fn delete(line: &Line, organization: OrganizationId, of: &Ref<EventTypeId>) -> Result<(), Refusal> {
-    let found = find(line, organization, of).await?;
-    if !line.ports.directory.delete_event_type(organization, found.id).await? {
+pub async fn delete(line: &Line, by: &Author, of: &Ref<EventTypeId>) -> Result<(), Refusal> {
+    let found = find(line, by.organization, of).await?;
+    let note = removed(&audit::of_event_type(&found));
+    let entry = audit::entry(line, by, AuditAction::EventTypeDelete, found.id.as_uuid(), note);
+    if !line.ports.directory.delete_event_type(by.organization, found.id, entry).await? {
         return Err(Refusal::NotFound(Noun::EventType));
     }
     line.catalog.forget_all();

@@ -1,16 +1,19 @@
 //! The control plane: what people may change, one file a resource. Called by the API and by wiring; never on the way of an event.
 //!
-//! Each use case takes what was asked for as plain values, checks every rule of the domain, and reports all faults at once. After a change the
+//! Each use case takes who asks, as an `Author`, and what was asked for as plain values, checks every rule of the domain, and reports all faults at once. After a change the
 //! catalog forgets the application and the owner of the lanes is told, so that the next event already meets it.
 
 pub mod api_keys;
 pub mod applications;
+mod audit;
 pub mod auto_replay;
+pub mod dead_letters;
 pub mod endpoints;
 pub mod event_types;
 pub mod operations;
 pub mod organizations;
 pub mod schedules;
+pub mod transfer;
 
 use std::fmt;
 
@@ -52,6 +55,8 @@ pub enum Noun {
     EventType,
     /// A bulk action.
     Operation,
+    /// What gave up.
+    DeadLetter,
 }
 
 impl fmt::Display for Noun {
@@ -64,6 +69,7 @@ impl fmt::Display for Noun {
             Self::RetrySchedule => "retry schedule",
             Self::EventType => "event type",
             Self::Operation => "operation",
+            Self::DeadLetter => "dead letter",
         })
     }
 }

@@ -1,10 +1,11 @@
 //! Organizations: the tenants. Each is born with its two built-in applications.
 
-use super::{Change, Fault, Noun, Refusal, check_name, check_uid, refuse_faults, unexpected};
+use super::{Change, Fault, Noun, Refusal, audit, check_name, check_uid, refuse_faults, unexpected};
 use crate::{
     flow::Line,
     ids::{ApplicationId, OrganizationId, Ref, Uid},
-    model::{Application, ApplicationKind, Organization, OrganizationLimits},
+    model::{Application, ApplicationKind, AuditAction, Author, Organization, OrganizationLimits},
+    policy::audit::{changed, made},
     ports::{Created, NewOrganization, StoreError, Updated},
 };
 
@@ -48,7 +49,7 @@ const COUNT_MAX: u32 = 1_000_000;
 ///
 /// # Errors
 /// [`Refusal`] says what is wrong or taken.
-pub async fn create(line: &Line, asked: OrganizationChange) -> Result<Organization, Refusal> {
+pub async fn create(line: &Line, by: &Author, asked: OrganizationChange) -> Result<Organization, Refusal> {
     let now = line.ports.clock.now();
     let mut organization = Organization {
         id: OrganizationId::from_uuid(line.ports.entropy.uuid(now)),
@@ -58,21 +59,24 @@ pub async fn create(line: &Line, asked: OrganizationChange) -> Result<Organizati
         created_at: now,
     };
     apply(asked, &mut organization)?;
-    store(line, organization).await
+    store(line, by, organization).await
 }
 
 /// Changes the fields that are given.
 ///
 /// # Errors
 /// [`Refusal`] says what is wrong, missing or taken.
-pub async fn change(line: &Line, of: &Ref<OrganizationId>, asked: OrganizationChange) -> Result<Organization, Refusal> {
+pub async fn change(line: &Line, by: &Author, of: &Ref<OrganizationId>, asked: OrganizationChange) -> Result<Organization, Refusal> {
     let found = line.ports.directory.organization(of).await?;
     let mut organization = found.ok_or(Refusal::NotFound(Noun::Organization))?;
     if organization.uid.as_ref().is_some_and(|uid| uid.as_str() == DEFAULT_UID) && asked.uid != Change::Keep {
         return Err(Refusal::Conflict("the organization `default` keeps its uid: the server finds it by that".to_owned()));
     }
+    let before = audit::of_organization(&organization);
     apply(asked, &mut organization)?;
-    match line.ports.directory.update_organization(organization.clone()).await? {
+    let note = changed(&before, &audit::of_organization(&organization));
+    let entry = audit::entry(line, &by.within(organization.id), AuditAction::OrganizationUpdate, organization.id.as_uuid(), note);
+    match line.ports.directory.update_organization(organization.clone(), entry).await? {
         Updated::Updated => {
             line.catalog.forget_organization(organization.id);
             line.wake_up.organization_changed(organization.id);
@@ -97,7 +101,7 @@ pub async fn ensure_default(line: &Line) -> Result<Organization, StoreError> {
     let now = line.ports.clock.now();
     let id = OrganizationId::from_uuid(line.ports.entropy.uuid(now));
     let new = Organization { id, uid: Some(uid), name: "Default".to_owned(), limits: OrganizationLimits::default(), created_at: now };
-    match store(line, new).await {
+    match store(line, &Author::server(id), new).await {
         Ok(made) => Ok(made),
         Err(Refusal::Store(error)) => Err(error),
         Err(_) => Err(StoreError::Conflict),
@@ -141,13 +145,16 @@ fn apply_limits(asked: LimitsChange, limits: &mut OrganizationLimits, faults: &m
     }
 }
 
-async fn store(line: &Line, organization: Organization) -> Result<Organization, Refusal> {
+/// The entry is the first one in the new organization's own log.
+async fn store(line: &Line, by: &Author, organization: Organization) -> Result<Organization, Refusal> {
     let new = NewOrganization {
         default: built_in(line, &organization, ApplicationKind::Default, "default"),
         operational: built_in(line, &organization, ApplicationKind::Operational, "operational"),
         organization: organization.clone(),
     };
-    match line.ports.directory.create_organization(new).await? {
+    let note = made(&audit::of_organization(&organization));
+    let entry = audit::entry(line, &by.within(organization.id), AuditAction::OrganizationCreate, organization.id.as_uuid(), note);
+    match line.ports.directory.create_organization(new, entry).await? {
         Created::Created => Ok(organization),
         Created::UidTaken => Err(uid_taken(&organization)),
         Created::NameTaken => Err(Refusal::taken("name", &organization.name)),

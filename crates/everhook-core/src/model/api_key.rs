@@ -24,6 +24,8 @@ pub struct ApiKey {
     pub created_at: Timestamp,
     /// From when on it is refused.
     pub expires_at: Option<Timestamp>,
+    /// When it was last used, to the minute; `None` if it never was.
+    pub last_used_at: Option<Timestamp>,
 }
 
 /// One permission.

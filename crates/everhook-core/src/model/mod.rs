@@ -2,6 +2,7 @@
 
 mod api_key;
 mod attempt;
+mod audit;
 mod auto_replay;
 mod breaker;
 mod dead_letter;
@@ -23,6 +24,7 @@ mod tenancy;
 
 pub use api_key::{ApiKey, ApiKeyHash, Scope, Scopes};
 pub use attempt::{Attempt, AttemptStatus, FailureCategory, PhaseTimes, Report, Response, RetryAfter, Sent};
+pub use audit::{Actor, AuditAction, AuditEntry, AuditNote, Author};
 pub use auto_replay::AutoReplay;
 pub use breaker::{BreakerConfig, BreakerFault, BreakerState, KeptBreaker, KeptStage, OpenPeriod, TripRule};
 pub use dead_letter::{DeadLetter, DeadLetterStatus};

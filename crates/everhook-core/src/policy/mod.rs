@@ -1,6 +1,7 @@
 //! Decisions, each a pure function of facts: no clock, no randomness, no I/O.
 
 pub mod address;
+pub mod audit;
 pub mod auto_replay;
 pub mod blocked;
 pub mod breaker;

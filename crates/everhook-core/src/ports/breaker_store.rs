@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use crate::{
     ids::{ApplicationId, EndpointId},
-    model::KeptBreaker,
+    model::{AuditEntry, KeptBreaker},
     policy::breaker::Transition,
     ports::{Alert, StoreError},
     time::Timestamp,
@@ -68,6 +68,8 @@ pub struct BreakerChange {
     pub transition: Option<Transition>,
     /// What the organization is told.
     pub alerts: Vec<Alert>,
+    /// What the audit log gets with it; `None` if the owner of the lane decided, which is no change of anybody's.
+    pub entry: Option<AuditEntry>,
 }
 
 /// What became of a change.

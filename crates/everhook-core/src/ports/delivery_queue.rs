@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OperationId, OrganizationId, ScheduleVersion},
-    model::{Attempt, CancelCause, DeadLetterStatus, DisabledReason, Due, EventType, Placement, Priority, Stage},
+    model::{Attempt, AuditEntry, CancelCause, DeadLetterStatus, DisabledReason, Due, EventType, Placement, Priority, Stage},
     ports::StoreError,
     time::Timestamp,
 };
@@ -136,10 +136,19 @@ pub struct Settlement {
     /// The URL that the request went to, for the dead letter.
     pub url: String,
     /// Disables the endpoint for this reason, if it is enabled and still has this URL: what an old address answers says nothing of a new one.
-    pub disables: Option<DisabledReason>,
+    pub disables: Option<Box<Disabling>>,
     /// What the organization is told. An [`Alert::ENDPOINT_DISABLED`] only if this settlement is what disabled the endpoint,
     /// an [`Alert::REPLAY_FAILED`] only if the delivery was made by [`ReplayBy::Automatic`].
     pub alerts: Vec<Alert>,
+}
+
+/// The end of an endpoint that asked for it.
+#[derive(Clone, Debug)]
+pub struct Disabling {
+    /// Why.
+    pub reason: DisabledReason,
+    /// What the audit log gets, if this settlement is what disabled the endpoint.
+    pub entry: AuditEntry,
 }
 
 /// What became of a settlement.

@@ -1,14 +1,15 @@
 //! Who owns what: organizations, applications, endpoints, keys and schedules.
 //!
-//! Every look-up on behalf of a user takes the organization, so that scoping cannot be forgotten.
+//! Every look-up on behalf of a user takes the organization, so that scoping cannot be forgotten. Every change takes the entry that the audit
+//! log gets with it, in the same transaction, if it takes place.
 
 use async_trait::async_trait;
 
 use crate::{
     ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, ScheduleId, ScheduleVersion},
     model::{
-        ApiKey, ApiKeyHash, Application, ApplicationKind, Endpoint, EventType, EventTypeDefinition, EventTypeMark, Organization,
-        OrganizationLimits, OrganizationSchedule, Page, PageRequest, RetrySchedule,
+        ApiKey, ApiKeyHash, Application, ApplicationKind, AuditEntry, Endpoint, EventType, EventTypeDefinition, EventTypeMark,
+        Organization, OrganizationLimits, OrganizationSchedule, Page, PageRequest, RetrySchedule,
     },
     ports::StoreError,
     time::Timestamp,
@@ -18,16 +19,19 @@ use crate::{
 #[async_trait]
 pub trait Directory: Send + Sync {
     /// Makes an organization with its two built-in applications.
-    async fn create_organization(&self, new: NewOrganization) -> Result<Created, StoreError>;
+    async fn create_organization(&self, new: NewOrganization, entry: AuditEntry) -> Result<Created, StoreError>;
     /// Finds an organization. Not scoped: only admins may ask.
     async fn organization(&self, of: &Ref<OrganizationId>) -> Result<Option<Organization>, StoreError>;
     /// Lists organizations. Not scoped: only admins may ask.
     async fn organizations(&self, page: PageRequest) -> Result<Page<Organization>, StoreError>;
     /// Replaces what can be changed of an organization.
-    async fn update_organization(&self, organization: Organization) -> Result<Updated, StoreError>;
+    async fn update_organization(&self, organization: Organization, entry: AuditEntry) -> Result<Updated, StoreError>;
+
+    /// Writes an organization's row as it stands: shows whether the store takes writes.
+    async fn try_write(&self, organization: OrganizationId) -> Result<(), StoreError>;
 
     /// Makes an application, if the organization's limits allow one more.
-    async fn create_application(&self, application: Application) -> Result<Created, StoreError>;
+    async fn create_application(&self, application: Application, entry: AuditEntry) -> Result<Created, StoreError>;
     /// Finds an application of an organization.
     async fn application(&self, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<Option<Application>, StoreError>;
     /// Finds one of an organization's built-in applications.
@@ -35,12 +39,12 @@ pub trait Directory: Send + Sync {
     /// Lists an organization's applications.
     async fn applications(&self, organization: OrganizationId, page: PageRequest) -> Result<Page<Application>, StoreError>;
     /// Replaces what can be changed of an application.
-    async fn update_application(&self, application: Application) -> Result<Updated, StoreError>;
+    async fn update_application(&self, application: Application, entry: AuditEntry) -> Result<Updated, StoreError>;
     /// Reads an application with all its endpoints and the version of that configuration, as one snapshot. For the catalog.
     async fn application_row(&self, id: ApplicationId) -> Result<Option<ApplicationRow>, StoreError>;
 
     /// Makes an endpoint, if the organization's limits allow one more, and a new version of its application's configuration.
-    async fn create_endpoint(&self, endpoint: Endpoint) -> Result<Created, StoreError>;
+    async fn create_endpoint(&self, endpoint: Endpoint, entry: AuditEntry) -> Result<Created, StoreError>;
     /// Finds an endpoint of an organization; a deleted one only by its id.
     async fn endpoint(&self, organization: OrganizationId, of: &Ref<EndpointId>) -> Result<Option<Endpoint>, StoreError>;
     /// Lists an organization's endpoints that are not deleted.
@@ -52,7 +56,7 @@ pub trait Directory: Send + Sync {
     ) -> Result<Page<Endpoint>, StoreError>;
     /// Replaces an endpoint, and makes a new version of its application's configuration, if nobody changed it since `read_at`
     /// (its `updated_at` when it was read).
-    async fn update_endpoint(&self, endpoint: Endpoint, read_at: Timestamp) -> Result<EndpointUpdated, StoreError>;
+    async fn update_endpoint(&self, endpoint: Endpoint, read_at: Timestamp, entry: AuditEntry) -> Result<EndpointUpdated, StoreError>;
     /// Notes that an endpoint has sent what gathered during its pause: its rate is no longer held down.
     async fn end_drain(&self, endpoint: EndpointId) -> Result<(), StoreError>;
 
@@ -62,21 +66,32 @@ pub trait Directory: Send + Sync {
     async fn schedule(&self, version: ScheduleVersion) -> Result<Option<RetrySchedule>, StoreError>;
 
     /// Makes a retry schedule, if the organization has fewer than `count_max`.
-    async fn create_retry_schedule(&self, schedule: OrganizationSchedule, count_max: u32) -> Result<Created, StoreError>;
+    async fn create_retry_schedule(&self, schedule: OrganizationSchedule, count_max: u32, entry: AuditEntry)
+    -> Result<Created, StoreError>;
     /// Finds a retry schedule of an organization.
     async fn retry_schedule(&self, organization: OrganizationId, of: &ScheduleRef) -> Result<Option<OrganizationSchedule>, StoreError>;
     /// Lists an organization's retry schedules, newest first: all of them, their number is bounded.
     async fn retry_schedules(&self, organization: OrganizationId) -> Result<Vec<OrganizationSchedule>, StoreError>;
     /// Replaces a retry schedule's name and version, and makes a new version of the configuration of every application with an endpoint that
     /// follows it, if nobody changed it since `read_at` (its `updated_at` when it was read).
-    async fn update_retry_schedule(&self, schedule: OrganizationSchedule, read_at: Timestamp) -> Result<Updated, StoreError>;
+    async fn update_retry_schedule(
+        &self,
+        schedule: OrganizationSchedule,
+        read_at: Timestamp,
+        entry: AuditEntry,
+    ) -> Result<Updated, StoreError>;
     /// Deletes a retry schedule that no endpoint follows. Its versions stay for the deliveries that keep them.
-    async fn delete_retry_schedule(&self, organization: OrganizationId, id: ScheduleId) -> Result<ScheduleDeleted, StoreError>;
+    async fn delete_retry_schedule(
+        &self,
+        organization: OrganizationId,
+        id: ScheduleId,
+        entry: AuditEntry,
+    ) -> Result<ScheduleDeleted, StoreError>;
     /// Moves some of the endpoints that follow one schedule to another; call it again until none is left.
-    async fn move_endpoints(&self, request: MoveEndpoints) -> Result<Moved, StoreError>;
+    async fn move_endpoints(&self, request: MoveEndpoints, entry: AuditEntry) -> Result<Moved, StoreError>;
 
     /// Makes an event type, if the organization has fewer than `count_max`, and a new version of the configuration of all its applications.
-    async fn create_event_type(&self, definition: EventTypeDefinition, count_max: u32) -> Result<Created, StoreError>;
+    async fn create_event_type(&self, definition: EventTypeDefinition, count_max: u32, entry: AuditEntry) -> Result<Created, StoreError>;
     /// Finds an event type of an organization, by its id or its name.
     async fn event_type(&self, organization: OrganizationId, of: &Ref<EventTypeId>) -> Result<Option<EventTypeDefinition>, StoreError>;
     /// Lists an organization's event types: those that are archived, those that are not, or all.
@@ -87,18 +102,27 @@ pub trait Directory: Send + Sync {
         page: PageRequest,
     ) -> Result<Page<EventTypeDefinition>, StoreError>;
     /// Replaces an event type, as `create_event_type` does, if nobody changed it since `read_at` (its `updated_at` when it was read).
-    async fn update_event_type(&self, definition: EventTypeDefinition, read_at: Timestamp) -> Result<Updated, StoreError>;
+    async fn update_event_type(
+        &self,
+        definition: EventTypeDefinition,
+        read_at: Timestamp,
+        entry: AuditEntry,
+    ) -> Result<Updated, StoreError>;
     /// Deletes an event type of an organization; says whether there was one.
-    async fn delete_event_type(&self, organization: OrganizationId, id: EventTypeId) -> Result<bool, StoreError>;
+    async fn delete_event_type(&self, organization: OrganizationId, id: EventTypeId, entry: AuditEntry) -> Result<bool, StoreError>;
 
     /// Keeps an API key's record under the hash of its text. The same hash again replaces nothing and is `UidTaken`.
-    async fn create_api_key(&self, key: ApiKey, hash: ApiKeyHash) -> Result<Created, StoreError>;
+    async fn create_api_key(&self, key: ApiKey, hash: ApiKeyHash, entry: AuditEntry) -> Result<Created, StoreError>;
     /// Finds the record of a key that somebody showed. Not scoped: the key itself says whose it is.
     async fn api_key(&self, hash: &ApiKeyHash) -> Result<Option<ApiKey>, StoreError>;
+    /// Finds a key's record by its id.
+    async fn api_key_by_id(&self, organization: OrganizationId, id: ApiKeyId) -> Result<Option<ApiKey>, StoreError>;
     /// Lists an organization's keys.
     async fn api_keys(&self, organization: OrganizationId, page: PageRequest) -> Result<Page<ApiKey>, StoreError>;
     /// Revokes a key of an organization; says whether there was one.
-    async fn revoke_api_key(&self, organization: OrganizationId, id: ApiKeyId) -> Result<bool, StoreError>;
+    async fn revoke_api_key(&self, organization: OrganizationId, id: ApiKeyId, entry: AuditEntry) -> Result<bool, StoreError>;
+    /// Notes when keys were last used. One that was revoked meanwhile is left out, and so is an instant before the one that is known.
+    async fn note_key_uses(&self, uses: Vec<(ApiKeyId, Timestamp)>) -> Result<(), StoreError>;
 }
 
 /// An organization to be made, with the applications that it is born with.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use crate::{
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
-    model::{Attempt, DeadLetter, DeadLetterStatus, Delivery, Event, EventType, FailureCategory, Page, PageRequest},
+    model::{Attempt, AuditEntry, DeadLetter, DeadLetterStatus, Delivery, Event, EventType, FailureCategory, Page, PageRequest},
     ports::StoreError,
     time::Timestamp,
 };
@@ -36,8 +36,8 @@ pub trait History: Send + Sync {
     ) -> Result<Page<DeadLetter>, StoreError>;
     /// One dead letter.
     async fn dead_letter(&self, organization: OrganizationId, id: DeliveryId) -> Result<Option<DeadLetter>, StoreError>;
-    /// Throws a dead letter away. It stays in history as `discarded`.
-    async fn discard(&self, organization: OrganizationId, id: DeliveryId) -> Result<Discarded, StoreError>;
+    /// Throws a dead letter away, and enters it in the audit log. It stays in history as `discarded`.
+    async fn discard(&self, organization: OrganizationId, id: DeliveryId, entry: AuditEntry) -> Result<Discarded, StoreError>;
 }
 
 /// An event as lists show it.

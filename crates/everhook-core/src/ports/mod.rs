@@ -2,6 +2,7 @@
 //!
 //! A port's answer is an enum that names every outcome; `Err` means that *we* failed. One port call is atomic.
 
+mod audit_log;
 mod breaker_store;
 mod clock;
 mod delivery_queue;
@@ -19,11 +20,12 @@ mod wake_up;
 
 use std::sync::Arc;
 
+pub use audit_log::{ActorFilter, AuditFilter, AuditLog, Effect};
 pub use breaker_store::{BreakerChange, BreakerKept, BreakerRow, BreakerStore, OpenPeriod};
 pub use clock::Clock;
 pub use delivery_queue::{
-    Alert, AlertId, CancelWaiting, DeliveryQueue, DueRead, DueRequest, Freed, FreedHeads, LaneHead, Replay, ReplayAnswer, ReplayBy,
-    ReplayItem, Replayed, Settled, Settlement,
+    Alert, AlertId, CancelWaiting, DeliveryQueue, Disabling, DueRead, DueRequest, Freed, FreedHeads, LaneHead, Replay, ReplayAnswer,
+    ReplayBy, ReplayItem, Replayed, Settled, Settlement,
 };
 pub use directory::{
     ApplicationRow, Created, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved, NewOrganization, ScheduleDeleted,
@@ -54,6 +56,8 @@ pub struct Ports {
     pub breakers: Arc<dyn BreakerStore>,
     /// Who owns what.
     pub directory: Arc<dyn Directory>,
+    /// Who changed what.
+    pub audit_log: Arc<dyn AuditLog>,
     /// What happened.
     pub history: Arc<dyn History>,
     /// What happened, in numbers.

@@ -9,7 +9,7 @@ use everhook_core::{
         endpoints::{self, BreakerOrder, EndpointChange, Rotation},
         organizations::{self, LimitsChange, OrganizationChange},
     },
-    model::{Endpoint, EndpointState},
+    model::{Author, Endpoint, EndpointState},
 };
 
 use super::{
@@ -71,15 +71,16 @@ impl Simulation {
 
     async fn change(&self, number: EndpointNo, change: Change) -> Result<(), Refusal> {
         let (line, organization, of) = (self.world.line(), self.endpoints[number.0].organization, self.reference(number));
+        let by = Author::server(organization);
         let asked = match change {
-            Change::Delete => return endpoints::delete(line, organization, &of).await,
+            Change::Delete => return endpoints::delete(line, &by, &of).await,
             Change::RotateSecret => {
                 let rotation = Rotation { grace: Duration::from_secs(600), secret: None };
-                return endpoints::rotate_secret(line, organization, &of, rotation).await.map(drop);
+                return endpoints::rotate_secret(line, &by, &of, rotation).await.map(drop);
             }
-            Change::Pause => return endpoints::pause(line, organization, &of).await.map(drop),
-            Change::Resume(rate) => return endpoints::resume(line, organization, &of, rate.map(i64::from)).await.map(drop),
-            Change::Breaker(order) => return endpoints::command_breaker(line, organization, &of, written(order)).await.map(drop),
+            Change::Pause => return endpoints::pause(line, &by, &of).await.map(drop),
+            Change::Resume(rate) => return endpoints::resume(line, &by, &of, rate.map(i64::from)).await.map(drop),
+            Change::Breaker(order) => return endpoints::command_breaker(line, &by, &of, written(order)).await.map(drop),
             Change::Disable => EndpointChange { enabled: manage::Change::Set(false), ..Default::default() },
             Change::Enable => EndpointChange { enabled: manage::Change::Set(true), ..Default::default() },
             Change::Limit(limit) => EndpointChange { max_concurrency: manage::Change::Set(limit.into()), ..Default::default() },
@@ -87,7 +88,7 @@ impl Simulation {
             Change::Rate(rate) => EndpointChange { rate_limit: rate_change(rate), ..Default::default() },
         };
         let found = endpoints::find(line, organization, &of).await?;
-        endpoints::change(line, &target_rules(), found, asked).await.map(drop)
+        endpoints::change(line, &target_rules(), &by, found, asked).await.map(drop)
     }
 
     /// Asks the store how an endpoint stands.
@@ -130,7 +131,7 @@ impl Simulation {
             ..Default::default()
         };
         let asked = OrganizationChange { limits: manage::Change::Set(asked), ..Default::default() };
-        organizations::change(self.world.line(), &self.organization(tenant), asked).await?;
+        organizations::change(self.world.line(), &Author::server(self.tenants[tenant.0]), &self.organization(tenant), asked).await?;
         self.limits[tenant.0] = limits;
         self.log.note(Happening::Limited(tenant, limits));
         Ok(())

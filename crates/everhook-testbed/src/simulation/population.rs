@@ -10,7 +10,7 @@ use everhook_core::{
         endpoints::{self, EndpointChange, NewEndpoint, RateWish},
         organizations::{self, OrganizationChange},
     },
-    model::{ApplicationKind, EventTypePattern},
+    model::{ApplicationKind, Author, EventTypePattern},
     policy::{address::AddressRules, presets, target::TargetRules},
 };
 
@@ -39,7 +39,7 @@ impl Simulation {
         self.settle_tenant(first).await;
         for number in 0..self.dice.below(3) {
             let asked = OrganizationChange { name: Change::Set(format!("Tenant {number}")), ..Default::default() };
-            let made = organizations::create(self.world.line(), asked).await.expect("the organization is made");
+            let made = organizations::create(self.world.line(), &Author::server(first), asked).await.expect("the organization is made");
             self.settle_tenant(made.id).await;
         }
     }
@@ -54,7 +54,9 @@ impl Simulation {
         let mut homes = vec![default];
         if self.dice.below(2) == 0 {
             let asked = ApplicationChange { name: Change::Set("second".to_owned()), ..Default::default() };
-            homes.push(applications::create(self.world.line(), organization, asked).await.expect("the application is made").id);
+            homes.push(
+                applications::create(self.world.line(), &Author::server(organization), asked).await.expect("the application is made").id,
+            );
         }
         for application in homes {
             self.applications.push((tenant, application));
@@ -98,7 +100,8 @@ impl Simulation {
             ..Default::default()
         };
         let new = NewEndpoint { application: Some(application.to_string()), settings: asked, ..Default::default() };
-        let (made, _) = endpoints::create(self.world.line(), &target_rules(), organization, new).await.expect("the endpoint is made");
+        let (made, _) =
+            endpoints::create(self.world.line(), &target_rules(), &Author::server(organization), new).await.expect("the endpoint is made");
         self.receivers.add(url, number, character);
         self.endpoints.push(EndpointFacts {
             id: made.id,

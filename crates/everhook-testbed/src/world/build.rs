@@ -99,7 +99,7 @@ impl World {
         let read_at = endpoint.updated_at;
         edit(&mut endpoint);
         endpoint.updated_at = (self.clock.now() + Duration::from_micros(1)).max(read_at + Duration::from_micros(1));
-        let updated = line.ports.directory.update_endpoint(endpoint, read_at).await.expect("the store answers");
+        let updated = line.ports.directory.update_endpoint(endpoint, read_at, self.entry()).await.expect("the store answers");
         assert_eq!(updated, EndpointUpdated::Updated);
         line.catalog.forget(receiver.application);
         line.wake_up.changed(receiver.application, receiver.id);
@@ -244,7 +244,7 @@ impl EndpointBuilder<'_> {
             created_at: now,
             updated_at: now,
         };
-        directory.create_endpoint(endpoint).await.expect("the store answers");
+        directory.create_endpoint(endpoint, world.entry()).await.expect("the store answers");
         world.line().catalog.forget(application);
         Receiver { id, application, url }
     }

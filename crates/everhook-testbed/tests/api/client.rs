@@ -126,6 +126,12 @@ impl Server {
         self.call(Method::GET, path, &self.admin, "").await
     }
 
+    /// GET as admin who acts in this organization.
+    pub async fn get_in(&self, organization: &str, path: &str) -> Answer {
+        let request = Request::get(path).header("host", "test").header("authorization", format!("Bearer {}", self.admin));
+        self.send(request.header("x-organization", organization).body(Full::<Bytes>::default()).unwrap()).await
+    }
+
     /// POST as admin.
     pub async fn post(&self, path: &str, body: Value) -> Answer {
         self.call(Method::POST, path, &self.admin, body.to_string()).await

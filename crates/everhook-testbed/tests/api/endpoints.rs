@@ -4,6 +4,7 @@ use everhook_core::{
         Change,
         endpoints::{self, EndpointChange},
     },
+    model::Author,
     policy::{address::AddressRules, target::TargetRules},
 };
 use serde_json::{Value, json};
@@ -145,17 +146,18 @@ async fn a_change_of_a_row_that_is_no_longer_the_newest_is_made_on_the_newest() 
     server.endpoint(json!({ "uid": "shop", "name": "Shop" })).await;
     let line = server.line();
     let organization = line.ports.directory.organization(&Ref::parse("default").unwrap()).await.unwrap().unwrap().id;
+    let by = Author::server(organization);
     let found = endpoints::find(line, organization, &Ref::parse("shop").unwrap()).await.unwrap();
     // Somebody else is faster.
     server.put("/v1/endpoints/shop", json!({ "name": "Store", "uid": "store" })).await.expect(200);
     let rules = TargetRules { allow_http: false, addresses: AddressRules::public_only() };
     let asked = EndpointChange { description: Change::Set("sells".to_owned()), ..EndpointChange::default() };
-    endpoints::change(line, &rules, found.clone(), asked.clone()).await.unwrap();
+    endpoints::change(line, &rules, &by, found.clone(), asked.clone()).await.unwrap();
     let read = server.get("/v1/endpoints/store").await.expect(200);
     assert_eq!((&read["name"], &read["description"]), (&json!("Store"), &json!("sells")));
     // One that was deleted meanwhile does not come back.
     server.delete("/v1/endpoints/store").await.expect(204);
-    assert!(endpoints::change(line, &rules, found, asked).await.is_err());
+    assert!(endpoints::change(line, &rules, &by, found, asked).await.is_err());
     server.get("/v1/endpoints/store").await.problem(404);
     server.stop().await;
 }

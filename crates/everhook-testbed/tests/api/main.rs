@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod access;
+mod api_keys;
+mod audit_log;
 mod client;
 mod endpoints;
 mod event_types;
@@ -10,6 +12,7 @@ mod events;
 mod flow;
 mod health;
 mod limits;
+mod names;
 mod openapi;
 mod operations;
 mod problems;
@@ -17,4 +20,5 @@ mod retries;
 mod schedules;
 mod selection;
 mod start;
+mod transfer;
 mod verification;

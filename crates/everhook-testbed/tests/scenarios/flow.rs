@@ -191,7 +191,7 @@ async fn a_breaker_forced_by_hand_is_heeded_although_the_look_at_it_fails() {
     }
     world.settle_down().await;
     let order = BreakerOrder { action: "force_open".to_owned(), duration_seconds: None };
-    command_breaker(world.line(), world.organization, &Ref::Id(endpoint.id), order).await.expect("the breaker obeys");
+    command_breaker(world.line(), &world.author(), &Ref::Id(endpoint.id), order).await.expect("the breaker obeys");
     world.faults.plan(0, Kind::Before);
     world.settle_down().await;
     assert!(world.faults.has_struck());

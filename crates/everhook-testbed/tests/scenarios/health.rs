@@ -21,7 +21,7 @@ async fn health(world: &World, receiver: &Receiver) -> Health {
 
 async fn order(world: &World, receiver: &Receiver, action: &str, duration_seconds: Option<i64>) {
     let order = BreakerOrder { action: action.to_owned(), duration_seconds };
-    endpoints::command_breaker(world.line(), world.organization, &Ref::Id(receiver.id), order).await.expect("the breaker obeys");
+    endpoints::command_breaker(world.line(), &world.author(), &Ref::Id(receiver.id), order).await.expect("the breaker obeys");
 }
 
 async fn publish(world: &World, events: usize) {
@@ -165,13 +165,13 @@ async fn a_paused_endpoint_is_resumed_at_the_rate_that_is_asked_for() {
     let mut world = World::new().await;
     let endpoint = world.endpoint().create().await;
     let of = Ref::Id(endpoint.id);
-    endpoints::pause(world.line(), world.organization, &of).await.expect("it is there");
+    endpoints::pause(world.line(), &world.author(), &of).await.expect("it is there");
     world.settle_down().await;
     publish(&world, 40).await;
     world.pass(hours(1)).await;
     assert_eq!(world.arrivals_of(&endpoint).len(), 0);
     assert_eq!(health(&world, &endpoint).await.status, HealthStatus::Paused);
-    endpoints::resume(world.line(), world.organization, &of, Some(2)).await.expect("it is there");
+    endpoints::resume(world.line(), &world.author(), &of, Some(2)).await.expect("it is there");
     world.pass(secs(10)).await;
     let arrived = world.arrivals_of(&endpoint).len();
     assert!((19..=22).contains(&arrived), "{arrived} in ten seconds");
@@ -198,7 +198,7 @@ async fn enabling_again_resets_the_breaker_and_the_failures() {
     let found = endpoints::find(world.line(), world.organization, &Ref::Id(endpoint.id)).await.expect("it is there");
     let rules = TargetRules { allow_http: false, addresses: AddressRules::public_only() };
     let asked = EndpointChange { enabled: Change::Set(true), ..EndpointChange::default() };
-    endpoints::change(world.line(), &rules, found, asked).await.expect("it can be enabled");
+    endpoints::change(world.line(), &rules, &world.author(), found, asked).await.expect("it can be enabled");
     let seen = health(&world, &endpoint).await;
     assert_eq!((seen.status, seen.breaker.state), (HealthStatus::Healthy, BreakerState::Closed));
     assert_eq!((seen.standing.consecutive_failures, seen.standing.first_failure_at), (0, None));

@@ -22,7 +22,7 @@ fn asking(name: &str, delays: &[f64]) -> ScheduleChange {
 }
 
 async fn schedule(world: &World, delays: &[f64]) -> OrganizationSchedule {
-    schedules::create(world.line(), world.organization, asking("mine", delays)).await.expect("the schedule is made")
+    schedules::create(world.line(), &world.author(), asking("mine", delays)).await.expect("the schedule is made")
 }
 
 #[tokio::test]
@@ -35,7 +35,7 @@ async fn changing_a_schedule_changes_nothing_under_way() {
     world.pass(secs(10)).await;
     // When the schedule is changed to one retry after an hour, and another event is published.
     let of = ScheduleRef::Id(schedule.id);
-    schedules::change(world.line(), world.organization, &of, asking("mine", &[3_600.0])).await.unwrap();
+    schedules::change(world.line(), &world.author(), &of, asking("mine", &[3_600.0])).await.unwrap();
     let after = world.event("order.paid").publish().await;
     world.pass(hours(2)).await;
     // Then the first keeps to what it was made with, also over a restart, and the second to the change.
@@ -55,7 +55,7 @@ async fn deleting_a_schedule_changes_nothing_under_way_either_also_after_a_resta
     let endpoint = world.endpoint().answering(500).following(&schedule).create().await;
     world.event("order.paid").publish().await;
     world.pass(secs(10)).await;
-    schedules::delete(world.line(), world.organization, &ScheduleRef::Id(schedule.id), Some("default")).await.unwrap();
+    schedules::delete(world.line(), &world.author(), &ScheduleRef::Id(schedule.id), Some("default")).await.unwrap();
     world.crash().await;
     world.pass(mins(10)).await;
     assert_eq!(world.arrivals_at(&endpoint), [secs(0), secs(60), secs(180)]);

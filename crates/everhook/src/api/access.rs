@@ -2,15 +2,16 @@
 
 use std::sync::{
     Arc, PoisonError, RwLock,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicI64, AtomicU64, Ordering},
 };
 
 use axum::extract::FromRequestParts;
 use everhook_core::{
     ids::{ApiKeyId, OrganizationId, Ref},
     manage::api_keys,
-    model::{ApiKey, ApiKeyHash, Scope, Scopes},
+    model::{Actor, ApiKey, ApiKeyHash, Author, Scope, Scopes},
     ports::{Directory, StoreError},
+    time::Timestamp,
 };
 use http::{HeaderMap, StatusCode, header, request::Parts};
 use rustc_hash::FxHashMap;
@@ -23,16 +24,38 @@ const KEYS_MAX: usize = 10_000;
 /// The longest key that is hashed: longer ones are not ours.
 const KEY_BYTES_MAX: usize = 128;
 
+/// A use that follows another by less is not noticed: a second.
+const USE_NOTICED_MICROS: i64 = 1_000_000;
+
+/// How many uses are written in one go, so that no event waits long for its own write.
+const USES_WRITTEN_MAX: usize = 500;
+
 /// Names the organization that an admin acts in.
 const ORGANIZATION_HEADER: &str = "x-organization";
 
 /// Somebody whose key is good.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Caller {
     /// The organization that they act in.
     pub organization: OrganizationId,
     /// What their key may do.
     pub scopes: Scopes,
+    key: Arc<ApiKey>,
+}
+
+impl Caller {
+    /// Who makes the changes of this request, for the audit log.
+    pub fn author(&self) -> Author {
+        Author { organization: self.organization, actor: Actor::Key { id: self.key.id, name: self.key.name.clone() } }
+    }
+
+    /// The same one, who acts in the organization that a field or parameter `tenant_id` names: their own, or any for an admin.
+    pub async fn within(self, api: &Api, tenant: Option<&str>) -> Result<Self, ApiError> {
+        let Some(name) = tenant else { return Ok(self) };
+        let of = Ref::parse(name).ok_or_else(|| ApiError::not_found("organization"))?;
+        let organization = api.organization_of(&self, &of).await?;
+        Ok(Self { organization, ..self })
+    }
 }
 
 macro_rules! scoped {
@@ -57,24 +80,16 @@ scoped! {
     MayRead needs Scope::Read;
     /// Somebody who may change everything in their organization.
     MayManage needs Scope::Manage;
-}
-
-/// Somebody who may do everything on this server, in whatever organization.
-pub struct MayAdminister;
-
-impl FromRequestParts<Arc<Api>> for MayAdminister {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, ApiError> {
-        identify(api, &parts.headers, Scope::Admin).await.map(|_| Self)
-    }
+    /// Somebody who may do everything on this server, in whatever organization.
+    MayAdminister needs Scope::Admin;
 }
 
 async fn identify(api: &Api, headers: &HeaderMap, needed: Scope) -> Result<Caller, ApiError> {
     let text = bearer(headers).ok_or_else(|| unauthorized("send an API key: `Authorization: Bearer eh_…`"))?;
-    let key = api.keys.find(&*api.line.ports.directory, text).await?;
+    let now = api.line.ports.clock.now();
+    let key = api.keys.find(&*api.line.ports.directory, text, now).await?;
     let key = key.ok_or_else(|| unauthorized("the API key is not known"))?;
-    if key.expires_at.is_some_and(|at| at <= api.line.ports.clock.now()) {
+    if key.expires_at.is_some_and(|at| at <= now) {
         return Err(unauthorized("the API key has expired"));
     }
     if !key.scopes.allow(needed) {
@@ -82,7 +97,7 @@ async fn identify(api: &Api, headers: &HeaderMap, needed: Scope) -> Result<Calle
         return Err(ApiError::new(StatusCode::FORBIDDEN, words));
     }
     let organization = acts_in(api, headers, &key).await?;
-    Ok(Caller { organization, scopes: key.scopes })
+    Ok(Caller { organization, scopes: key.scopes, key })
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
@@ -109,27 +124,60 @@ fn unauthorized(detail: &str) -> ApiError {
 }
 
 /// The keys that were shown lately, so that a publish does not read the store for its key. Unknown keys are not kept: guesses would fill it.
+///
+/// It also remembers when each was last used, which is written now and then and never on a request's way.
 #[derive(Default)]
 pub struct KeyCache {
-    keys: RwLock<FxHashMap<ApiKeyHash, Arc<ApiKey>>>,
+    keys: RwLock<FxHashMap<ApiKeyHash, Arc<KnownKey>>>,
     /// Counts revocations, so that a read that began before one is not kept after it.
     revocations: AtomicU64,
 }
 
+/// A key, and when it was last used.
+struct KnownKey {
+    key: Arc<ApiKey>,
+    /// In microseconds, as far as it was noticed.
+    used_at: AtomicI64,
+    /// As far as it was written.
+    written_at: AtomicI64,
+}
+
+impl KnownKey {
+    fn new(key: ApiKey) -> Self {
+        let used_at = key.last_used_at.map_or(i64::MIN, Timestamp::as_micros);
+        Self { key: Arc::new(key), used_at: used_at.into(), written_at: used_at.into() }
+    }
+
+    /// Notices a use. Most of them only read: a write would take the line of memory from the other threads.
+    fn used(&self, now: Timestamp) {
+        if now.as_micros().saturating_sub(self.used_at.load(Ordering::Relaxed)) >= USE_NOTICED_MICROS {
+            self.used_at.store(now.as_micros(), Ordering::Relaxed);
+        }
+    }
+
+    fn last_used_at(&self) -> Option<Timestamp> {
+        Some(self.used_at.load(Ordering::Relaxed)).filter(|at| *at > i64::MIN).map(Timestamp::from_micros)
+    }
+}
+
 impl KeyCache {
-    async fn find(&self, directory: &dyn Directory, text: &str) -> Result<Option<Arc<ApiKey>>, StoreError> {
+    async fn find(&self, directory: &dyn Directory, text: &str, now: Timestamp) -> Result<Option<Arc<ApiKey>>, StoreError> {
         let hash = api_keys::hash(text);
-        if let Some(key) = self.keys.read().unwrap_or_else(PoisonError::into_inner).get(&hash) {
-            return Ok(Some(key.clone()));
+        if let Some(known) = self.keys.read().unwrap_or_else(PoisonError::into_inner).get(&hash) {
+            known.used(now);
+            return Ok(Some(known.key.clone()));
         }
         let revocations_before = self.revocations.load(Ordering::Acquire);
-        let Some(key) = directory.api_key(&hash).await?.map(Arc::new) else { return Ok(None) };
+        let Some(known) = directory.api_key(&hash).await?.map(KnownKey::new) else { return Ok(None) };
+        known.used(now);
+        let key = known.key.clone();
         let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         if self.revocations.load(Ordering::Acquire) == revocations_before {
+            // Uses that were not written yet are forgotten with the rest: a minute of ten thousand keys, which come back with their next use.
             if keys.len() >= KEYS_MAX {
                 keys.clear();
             }
-            keys.insert(hash, key.clone());
+            keys.insert(hash, Arc::new(known));
         }
         Ok(Some(key))
     }
@@ -138,7 +186,27 @@ impl KeyCache {
     pub fn forget(&self, id: ApiKeyId) {
         let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         self.revocations.fetch_add(1, Ordering::AcqRel);
-        keys.retain(|_, key| key.id != id);
+        keys.retain(|_, known| known.key.id != id);
+    }
+
+    /// When the keys that are kept were last used, which may not be written yet.
+    pub fn last_uses(&self) -> FxHashMap<ApiKeyId, Timestamp> {
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        keys.values().filter_map(|known| Some((known.key.id, known.last_used_at()?))).collect()
+    }
+
+    /// Writes the uses that are not written yet. Called once a minute, and when the server stops.
+    pub async fn write_uses(&self, directory: &dyn Directory) -> Result<(), StoreError> {
+        let known: Vec<_> = self.keys.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let is_news = |known: &Arc<KnownKey>| known.used_at.load(Ordering::Relaxed) > known.written_at.load(Ordering::Relaxed);
+        let news: Vec<_> = known.into_iter().filter(is_news).filter_map(|known| known.last_used_at().map(|at| (known, at))).collect();
+        for some in news.chunks(USES_WRITTEN_MAX) {
+            directory.note_key_uses(some.iter().map(|(known, at)| (known.key.id, *at)).collect()).await?;
+            for (known, at) in some {
+                known.written_at.store(at.as_micros(), Ordering::Relaxed);
+            }
+        }
+        Ok(())
     }
 }
 

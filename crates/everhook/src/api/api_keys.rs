@@ -13,6 +13,7 @@ use everhook_core::{
     time::Timestamp,
 };
 use http::StatusCode;
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -40,6 +41,9 @@ pub struct ApiKeyOut {
     created_at: String,
     #[schema(format = DateTime)]
     expires_at: Option<String>,
+    /// When it was last used, to the minute at least; null if it never was.
+    #[schema(format = DateTime)]
+    last_used_at: Option<String>,
 }
 
 impl From<ApiKey> for ApiKeyOut {
@@ -51,6 +55,7 @@ impl From<ApiKey> for ApiKeyOut {
             scopes: key.scopes.iter().map(Scope::as_str).collect(),
             created_at: key.created_at.to_string(),
             expires_at: key.expires_at.map(|at| at.to_string()),
+            last_used_at: key.last_used_at.map(|at| at.to_string()),
         }
     }
 }
@@ -88,7 +93,7 @@ pub async fn create(
         None => None,
     };
     let new = NewApiKey { name: asked.name, scopes: asked.scopes.unwrap_or_default(), expires_at };
-    let make = async move { api_keys::create(&api.line, caller.organization, caller.scopes, new).await };
+    let make = async move { api_keys::create(&api.line, &caller.author(), caller.scopes, new).await };
     let (key, text) = to_the_end(make).await??;
     Ok(json(StatusCode::CREATED, &ApiKeyOut { key: Some(text.expose().clone()), ..ApiKeyOut::from(key) }))
 }
@@ -100,7 +105,30 @@ pub async fn create(
 )]
 pub async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(query): Params<PageQuery>) -> Result<Response, ApiError> {
     let page = query.read()?.fetch(|page| api.line.ports.directory.api_keys(caller.organization, page)).await?;
-    Ok(json(StatusCode::OK, &List::from(page.map(ApiKeyOut::from))))
+    let uses = api.keys.last_uses();
+    Ok(json(StatusCode::OK, &List::from(page.map(|key| ApiKeyOut::from(with_use(key, &uses))))))
+}
+
+/// One key, without its text.
+#[utoipa::path(
+    get, path = "/v1/api-keys/{id}", tag = "api keys", operation_id = "get_api_key",
+    params(("id" = String, Path, description = "The key's id")), security(("api_key" = ["read"])),
+    responses((status = 200, description = "The key", body = ApiKeyOut), ReadProblems),
+)]
+pub async fn get(
+    State(api): State<Arc<Api>>,
+    MayRead(caller): MayRead,
+    _query: NoParams,
+    Identified(id): Identified<ApiKeyId>,
+) -> Result<Response, ApiError> {
+    let key = api_keys::find(&api.line, caller.organization, id).await?;
+    Ok(json(StatusCode::OK, &ApiKeyOut::from(with_use(key, &api.keys.last_uses()))))
+}
+
+/// The key with its last use, which may be newer than what is written.
+fn with_use(key: ApiKey, uses: &FxHashMap<ApiKeyId, Timestamp>) -> ApiKey {
+    let last_used_at = key.last_used_at.max(uses.get(&key.id).copied());
+    ApiKey { last_used_at, ..key }
 }
 
 /// Revokes a key: it is refused from the next request on. Only an admin key may revoke an admin key.
@@ -116,7 +144,7 @@ pub async fn revoke(
     Identified(id): Identified<ApiKeyId>,
 ) -> Result<StatusCode, ApiError> {
     let revoke = async move {
-        api_keys::revoke(&api.line, caller.organization, caller.scopes, id).await?;
+        api_keys::revoke(&api.line, &caller.author(), caller.scopes, id).await?;
         api.keys.forget(id);
         Ok::<_, ApiError>(StatusCode::NO_CONTENT)
     };

@@ -90,7 +90,7 @@ pub async fn create(
     _query: NoParams,
     JsonBody(asked): JsonBody<ApplicationIn>,
 ) -> Result<Response, ApiError> {
-    let made = to_the_end(async move { applications::create(&api.line, caller.organization, asked.into()).await }).await??;
+    let made = to_the_end(async move { applications::create(&api.line, &caller.author(), asked.into()).await }).await??;
     Ok(json(StatusCode::CREATED, &ApplicationOut::from(made)))
 }
 
@@ -135,7 +135,7 @@ pub async fn change(
     Named(of): Named<ApplicationId>,
     JsonBody(asked): JsonBody<ApplicationIn>,
 ) -> Result<Response, ApiError> {
-    let change = async move { applications::change(&api.line, caller.organization, &of, asked.into()).await };
+    let change = async move { applications::change(&api.line, &caller.author(), &of, asked.into()).await };
     let changed = to_the_end(change).await??;
     Ok(json(StatusCode::OK, &ApplicationOut::from(changed)))
 }

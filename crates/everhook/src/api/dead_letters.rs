@@ -6,8 +6,9 @@ use axum::{extract::State, response::Response};
 use everhook_core::{
     flow::recall::recall,
     ids::{DeliveryId, EndpointId, Ref},
+    manage::dead_letters,
     model::{DeadLetter, DeadLetterStatus},
-    ports::{DeadLetterFilter, Discarded, TimeRange},
+    ports::{DeadLetterFilter, TimeRange},
 };
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -241,11 +242,8 @@ pub async fn discard(
     _query: NoParams,
     Identified(id): Identified<DeliveryId>,
 ) -> Result<StatusCode, ApiError> {
-    match api.line.ports.history.discard(caller.organization, id).await? {
-        Discarded::Discarded => Ok(StatusCode::NO_CONTENT),
-        Discarded::NotFound => Err(ApiError::not_found("dead letter")),
-        Discarded::NotDead(status) => Err(ApiError::new(StatusCode::CONFLICT, format!("the dead letter is {}, not dead", status.as_str()))),
-    }
+    to_the_end(async move { dead_letters::discard(&api.line, &caller.author(), id).await }).await??;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 fn read_endpoint(text: &str) -> Result<Ref<EndpointId>, String> {

@@ -62,6 +62,25 @@ impl From<EventTypeDefinition> for EventTypeOut {
     }
 }
 
+/// What an organization says about a type: what can be written back.
+#[derive(Serialize, ToSchema)]
+pub struct EventTypeConfigOut {
+    name: String,
+    description: Option<String>,
+    #[schema(value_type = Option<Object>)]
+    schema: Option<Box<RawValue>>,
+    #[schema(value_type = Option<Object>)]
+    example: Option<Box<RawValue>>,
+    archived: bool,
+}
+
+impl From<EventTypeDefinition> for EventTypeConfigOut {
+    fn from(definition: EventTypeDefinition) -> Self {
+        let EventTypeOut { name, description, schema, example, archived, .. } = definition.into();
+        Self { name, description, schema, example, archived }
+    }
+}
+
 /// What an event type should be; a change needs only the fields that change, and null brings a field back to its default.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -138,7 +157,7 @@ pub async fn create(
     JsonBody(asked): JsonBody<EventTypeIn>,
 ) -> Result<Response, ApiError> {
     let asked = EventTypeChange::try_from(asked)?;
-    let made = to_the_end(async move { event_types::create(&api.line, caller.organization, asked).await }).await??;
+    let made = to_the_end(async move { event_types::create(&api.line, &caller.author(), asked).await }).await??;
     Ok(json(StatusCode::CREATED, &EventTypeOut::from(made)))
 }
 
@@ -195,7 +214,7 @@ pub async fn change(
     JsonBody(asked): JsonBody<EventTypeIn>,
 ) -> Result<Response, ApiError> {
     let asked = EventTypeChange::try_from(asked)?;
-    let change = async move { event_types::change(&api.line, caller.organization, &of, asked).await };
+    let change = async move { event_types::change(&api.line, &caller.author(), &of, asked).await };
     Ok(json(StatusCode::OK, &EventTypeOut::from(to_the_end(change).await??)))
 }
 
@@ -211,6 +230,6 @@ pub async fn delete(
     _query: NoParams,
     Named(of): Named<EventTypeId>,
 ) -> Result<StatusCode, ApiError> {
-    to_the_end(async move { event_types::delete(&api.line, caller.organization, &of).await }).await??;
+    to_the_end(async move { event_types::delete(&api.line, &caller.author(), &of).await }).await??;
     Ok(StatusCode::NO_CONTENT)
 }

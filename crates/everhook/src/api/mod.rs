@@ -6,6 +6,7 @@ mod access;
 mod api_keys;
 mod applications;
 mod attempts;
+mod audit_log;
 mod auto_replay;
 mod batches;
 mod body;
@@ -25,6 +26,7 @@ mod retries;
 mod schedules;
 mod status;
 mod to_the_end;
+mod transfer;
 mod wire;
 
 use self::to_the_end::to_the_end;
@@ -103,6 +105,14 @@ impl Api {
     /// Remembers that the store is broken for good: the server is no longer ready.
     pub fn set_broken(&self) {
         self.broken.store(true, Ordering::Relaxed);
+    }
+
+    /// Writes when keys were last used, as far as that is news.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot be reached: it is written the next time.
+    pub async fn write_key_uses(&self) -> Result<(), StoreError> {
+        self.keys.write_uses(&*self.line.ports.directory).await
     }
 
     /// Remembers whether the last publish could be written.
@@ -189,8 +199,11 @@ fn documented() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(event_types::get, event_types::change, event_types::delete))
         .routes(routes!(applications::create, applications::list))
         .routes(routes!(applications::get, applications::change))
+        .routes(routes!(transfer::export))
+        .routes(routes!(transfer::import))
         .routes(routes!(api_keys::create, api_keys::list))
-        .routes(routes!(api_keys::revoke))
+        .routes(routes!(api_keys::get, api_keys::revoke))
+        .routes(routes!(audit_log::list))
         .routes(routes!(organizations::create, organizations::list))
         .routes(routes!(organizations::get, organizations::change))
         .routes(routes!(status::healthz))

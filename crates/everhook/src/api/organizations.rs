@@ -159,7 +159,7 @@ impl OrganizationIn {
 )]
 pub async fn create(
     State(api): State<Arc<Api>>,
-    _caller: MayAdminister,
+    MayAdminister(caller): MayAdminister,
     _query: NoParams,
     JsonBody(asked): JsonBody<OrganizationIn>,
 ) -> Result<Response, ApiError> {
@@ -167,7 +167,7 @@ pub async fn create(
     let make = async move {
         // Nothing is kept yet of an organization that is not there: what is asked for is checked before it is made.
         let settings = auto_replay::check(&api.line, OrganizationId::from_uuid(uuid::Uuid::nil()), auto).await?;
-        let made = organizations::create(&api.line, change).await?;
+        let made = organizations::create(&api.line, &caller.author(), change).await?;
         finish(&api, made, settings).await
     };
     Ok(json(StatusCode::CREATED, &to_the_end(make).await??))
@@ -214,7 +214,7 @@ pub async fn get(
 )]
 pub async fn change(
     State(api): State<Arc<Api>>,
-    _caller: MayAdminister,
+    MayAdminister(caller): MayAdminister,
     _query: NoParams,
     Named(of): Named<OrganizationId>,
     JsonBody(asked): JsonBody<OrganizationIn>,
@@ -223,7 +223,7 @@ pub async fn change(
     let (change, auto) = asked.read()?;
     let change = async move {
         let settings = auto_replay::check(&api.line, found.id, auto).await?;
-        let changed = organizations::change(&api.line, &of, change).await?;
+        let changed = organizations::change(&api.line, &caller.author(), &of, change).await?;
         finish(&api, changed, settings).await
     };
     Ok(json(StatusCode::OK, &to_the_end(change).await??))

@@ -45,7 +45,7 @@ async fn can_write(api: &Api) -> Result<bool, StoreError> {
     let directory = &api.line.ports.directory;
     let Some(organization) = directory.organization(&Ref::Id(api.default_organization)).await? else { return Ok(false) };
     if api.publishing_fails.load(Ordering::Relaxed) {
-        directory.update_organization(organization).await?;
+        directory.try_write(organization.id).await?;
         api.set_publishing(true);
     }
     Ok(true)

@@ -17,7 +17,10 @@ use super::super::{
 
 const INSERT: &str = include_str!("../queries/insert_api_key.sql");
 const BY_HASH: &str = include_str!("../queries/api_key_by_hash.sql");
+const BY_ID: &str = include_str!("../queries/api_key_by_id.sql");
 const LIST: List = List { older: include_str!("../queries/api_keys_older.sql"), newer: include_str!("../queries/api_keys_newer.sql") };
+const NOTE_USE: &str = include_str!("../queries/note_api_key_use.sql");
+const FORGET_USE: &str = include_str!("../queries/forget_api_key_use.sql");
 const DELETE: &str = include_str!("../queries/delete_api_key.sql");
 
 pub(super) fn create(tx: &Tx<'_>, key: &ApiKey, hash: &ApiKeyHash) -> Outcome<Created> {
@@ -37,6 +40,10 @@ pub(super) fn find(connection: &Connection, hash: &ApiKeyHash) -> Outcome<Option
     Ok(connection.prepare_cached(BY_HASH)?.query_row([hash.0], of_row).optional()?)
 }
 
+pub(super) fn find_by_id(connection: &Connection, organization: OrganizationId, id: ApiKeyId) -> Outcome<Option<ApiKey>> {
+    Ok(connection.prepare_cached(BY_ID)?.query_row(params![organization.key(), id.key()], of_row).optional()?)
+}
+
 pub(super) fn list(connection: &Connection, organization: OrganizationId, page: PageRequest) -> Outcome<Page<ApiKey>> {
     let between = Between::of(page);
     let parameters = params![organization.key(), between.after, between.before, rows_wanted(page)];
@@ -45,7 +52,19 @@ pub(super) fn list(connection: &Connection, organization: OrganizationId, page: 
 }
 
 pub(super) fn revoke(tx: &Tx<'_>, organization: OrganizationId, id: ApiKeyId) -> Outcome<bool> {
-    Ok(tx.prepare(DELETE)?.execute(params![organization.key(), id.key()])? > 0)
+    let is_revoked = tx.prepare(DELETE)?.execute(params![organization.key(), id.key()])? > 0;
+    if is_revoked {
+        tx.prepare(FORGET_USE)?.execute([id.key()])?;
+    }
+    Ok(is_revoked)
+}
+
+pub(super) fn note_uses(tx: &Tx<'_>, uses: &[(ApiKeyId, Timestamp)]) -> Outcome<()> {
+    let mut note = tx.prepare(NOTE_USE)?;
+    for (id, at) in uses {
+        note.execute(params![id.key(), at.as_micros()])?;
+    }
+    Ok(())
 }
 
 fn of_row(row: &Row<'_>) -> rusqlite::Result<ApiKey> {
@@ -56,5 +75,6 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<ApiKey> {
         scopes: Scopes::from_bits(row.get("scopes")?),
         created_at: row.instant("created_at")?,
         expires_at: row.instant_opt("expires_at")?,
+        last_used_at: row.instant_opt("last_used_at")?,
     })
 }

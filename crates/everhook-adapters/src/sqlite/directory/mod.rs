@@ -1,4 +1,4 @@
-//! Who owns what: the port `Directory`, one file a resource.
+//! Who owns what: the port `Directory`, one file a resource. What somebody changes goes through `change`, which enters it in the audit log.
 
 mod api_keys;
 mod applications;
@@ -14,8 +14,8 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, ScheduleId, ScheduleVersion},
     model::{
-        ApiKey, ApiKeyHash, Application, ApplicationKind, Endpoint, EventTypeDefinition, Organization, OrganizationSchedule, Page,
-        PageRequest, RetrySchedule,
+        ApiKey, ApiKeyHash, Application, ApplicationKind, AuditEntry, Endpoint, EventTypeDefinition, Organization, OrganizationSchedule,
+        Page, PageRequest, RetrySchedule,
     },
     ports::{
         ApplicationRow, Created, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved, NewOrganization, ScheduleDeleted,
@@ -28,8 +28,8 @@ use super::{SqliteStore, schedule_json};
 
 #[async_trait]
 impl Directory for SqliteStore {
-    async fn create_organization(&self, new: NewOrganization) -> Result<Created, StoreError> {
-        self.write(3, move |tx| organizations::create(tx, &new)).await
+    async fn create_organization(&self, new: NewOrganization, entry: AuditEntry) -> Result<Created, StoreError> {
+        self.change(3, entry, move |tx| organizations::create(tx, &new)).await
     }
 
     async fn organization(&self, of: &Ref<OrganizationId>) -> Result<Option<Organization>, StoreError> {
@@ -41,12 +41,16 @@ impl Directory for SqliteStore {
         self.read(move |connection| organizations::list(connection, page)).await
     }
 
-    async fn update_organization(&self, organization: Organization) -> Result<Updated, StoreError> {
-        self.write(1, move |tx| organizations::update(tx, &organization)).await
+    async fn update_organization(&self, organization: Organization, entry: AuditEntry) -> Result<Updated, StoreError> {
+        self.change(1, entry, move |tx| organizations::update(tx, &organization)).await
     }
 
-    async fn create_application(&self, application: Application) -> Result<Created, StoreError> {
-        self.write(1, move |tx| applications::create(tx, &application)).await
+    async fn try_write(&self, organization: OrganizationId) -> Result<(), StoreError> {
+        self.write(1, move |tx| organizations::write_as_it_stands(tx, organization)).await
+    }
+
+    async fn create_application(&self, application: Application, entry: AuditEntry) -> Result<Created, StoreError> {
+        self.change(1, entry, move |tx| applications::create(tx, &application)).await
     }
 
     async fn application(&self, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<Option<Application>, StoreError> {
@@ -62,16 +66,16 @@ impl Directory for SqliteStore {
         self.read(move |connection| applications::list(connection, organization, page)).await
     }
 
-    async fn update_application(&self, application: Application) -> Result<Updated, StoreError> {
-        self.write(1, move |tx| applications::update(tx, &application)).await
+    async fn update_application(&self, application: Application, entry: AuditEntry) -> Result<Updated, StoreError> {
+        self.change(1, entry, move |tx| applications::update(tx, &application)).await
     }
 
     async fn application_row(&self, id: ApplicationId) -> Result<Option<ApplicationRow>, StoreError> {
         self.read(move |connection| applications::read_row(connection, id)).await
     }
 
-    async fn create_endpoint(&self, endpoint: Endpoint) -> Result<Created, StoreError> {
-        self.write(2, move |tx| endpoints::create(tx, &endpoint)).await
+    async fn create_endpoint(&self, endpoint: Endpoint, entry: AuditEntry) -> Result<Created, StoreError> {
+        self.change(2, entry, move |tx| endpoints::create(tx, &endpoint)).await
     }
 
     async fn endpoint(&self, organization: OrganizationId, of: &Ref<EndpointId>) -> Result<Option<Endpoint>, StoreError> {
@@ -88,8 +92,8 @@ impl Directory for SqliteStore {
         self.read(move |connection| endpoints::list(connection, organization, &filter, page)).await
     }
 
-    async fn update_endpoint(&self, endpoint: Endpoint, read_at: Timestamp) -> Result<EndpointUpdated, StoreError> {
-        self.write(2, move |tx| endpoints::update(tx, &endpoint, read_at)).await
+    async fn update_endpoint(&self, endpoint: Endpoint, read_at: Timestamp, entry: AuditEntry) -> Result<EndpointUpdated, StoreError> {
+        self.change(2, entry, move |tx| endpoints::update(tx, &endpoint, read_at)).await
     }
 
     async fn end_drain(&self, endpoint: EndpointId) -> Result<(), StoreError> {
@@ -109,8 +113,13 @@ impl Directory for SqliteStore {
         self.read(move |connection| schedules::find(connection, version)).await
     }
 
-    async fn create_retry_schedule(&self, schedule: OrganizationSchedule, count_max: u32) -> Result<Created, StoreError> {
-        self.write(1, move |tx| retry_schedules::create(tx, &schedule, count_max)).await
+    async fn create_retry_schedule(
+        &self,
+        schedule: OrganizationSchedule,
+        count_max: u32,
+        entry: AuditEntry,
+    ) -> Result<Created, StoreError> {
+        self.change(1, entry, move |tx| retry_schedules::create(tx, &schedule, count_max)).await
     }
 
     async fn retry_schedule(&self, organization: OrganizationId, of: &ScheduleRef) -> Result<Option<OrganizationSchedule>, StoreError> {
@@ -122,20 +131,30 @@ impl Directory for SqliteStore {
         self.read(move |connection| retry_schedules::list(connection, organization)).await
     }
 
-    async fn update_retry_schedule(&self, schedule: OrganizationSchedule, read_at: Timestamp) -> Result<Updated, StoreError> {
-        self.write(2, move |tx| retry_schedules::update(tx, &schedule, read_at)).await
+    async fn update_retry_schedule(
+        &self,
+        schedule: OrganizationSchedule,
+        read_at: Timestamp,
+        entry: AuditEntry,
+    ) -> Result<Updated, StoreError> {
+        self.change(2, entry, move |tx| retry_schedules::update(tx, &schedule, read_at)).await
     }
 
-    async fn delete_retry_schedule(&self, organization: OrganizationId, id: ScheduleId) -> Result<ScheduleDeleted, StoreError> {
-        self.write(1, move |tx| retry_schedules::delete(tx, organization, id)).await
+    async fn delete_retry_schedule(
+        &self,
+        organization: OrganizationId,
+        id: ScheduleId,
+        entry: AuditEntry,
+    ) -> Result<ScheduleDeleted, StoreError> {
+        self.change(1, entry, move |tx| retry_schedules::delete(tx, organization, id)).await
     }
 
-    async fn move_endpoints(&self, request: MoveEndpoints) -> Result<Moved, StoreError> {
-        self.write(request.limit as usize, move |tx| retry_schedules::move_endpoints(tx, &request)).await
+    async fn move_endpoints(&self, request: MoveEndpoints, entry: AuditEntry) -> Result<Moved, StoreError> {
+        self.change(request.limit as usize, entry, move |tx| retry_schedules::move_endpoints(tx, &request)).await
     }
 
-    async fn create_event_type(&self, definition: EventTypeDefinition, count_max: u32) -> Result<Created, StoreError> {
-        self.write(2, move |tx| event_types::create(tx, &definition, count_max)).await
+    async fn create_event_type(&self, definition: EventTypeDefinition, count_max: u32, entry: AuditEntry) -> Result<Created, StoreError> {
+        self.change(2, entry, move |tx| event_types::create(tx, &definition, count_max)).await
     }
 
     async fn event_type(&self, organization: OrganizationId, of: &Ref<EventTypeId>) -> Result<Option<EventTypeDefinition>, StoreError> {
@@ -152,16 +171,21 @@ impl Directory for SqliteStore {
         self.read(move |connection| event_types::list(connection, organization, archived, page)).await
     }
 
-    async fn update_event_type(&self, definition: EventTypeDefinition, read_at: Timestamp) -> Result<Updated, StoreError> {
-        self.write(2, move |tx| event_types::update(tx, &definition, read_at)).await
+    async fn update_event_type(
+        &self,
+        definition: EventTypeDefinition,
+        read_at: Timestamp,
+        entry: AuditEntry,
+    ) -> Result<Updated, StoreError> {
+        self.change(2, entry, move |tx| event_types::update(tx, &definition, read_at)).await
     }
 
-    async fn delete_event_type(&self, organization: OrganizationId, id: EventTypeId) -> Result<bool, StoreError> {
-        self.write(2, move |tx| event_types::delete(tx, organization, id)).await
+    async fn delete_event_type(&self, organization: OrganizationId, id: EventTypeId, entry: AuditEntry) -> Result<bool, StoreError> {
+        self.change(2, entry, move |tx| event_types::delete(tx, organization, id)).await
     }
 
-    async fn create_api_key(&self, key: ApiKey, hash: ApiKeyHash) -> Result<Created, StoreError> {
-        self.write(1, move |tx| api_keys::create(tx, &key, &hash)).await
+    async fn create_api_key(&self, key: ApiKey, hash: ApiKeyHash, entry: AuditEntry) -> Result<Created, StoreError> {
+        self.change(1, entry, move |tx| api_keys::create(tx, &key, &hash)).await
     }
 
     async fn api_key(&self, hash: &ApiKeyHash) -> Result<Option<ApiKey>, StoreError> {
@@ -169,11 +193,19 @@ impl Directory for SqliteStore {
         self.read(move |connection| api_keys::find(connection, &hash)).await
     }
 
+    async fn api_key_by_id(&self, organization: OrganizationId, id: ApiKeyId) -> Result<Option<ApiKey>, StoreError> {
+        self.read(move |connection| api_keys::find_by_id(connection, organization, id)).await
+    }
+
     async fn api_keys(&self, organization: OrganizationId, page: PageRequest) -> Result<Page<ApiKey>, StoreError> {
         self.read(move |connection| api_keys::list(connection, organization, page)).await
     }
 
-    async fn revoke_api_key(&self, organization: OrganizationId, id: ApiKeyId) -> Result<bool, StoreError> {
-        self.write(1, move |tx| api_keys::revoke(tx, organization, id)).await
+    async fn revoke_api_key(&self, organization: OrganizationId, id: ApiKeyId, entry: AuditEntry) -> Result<bool, StoreError> {
+        self.change(1, entry, move |tx| api_keys::revoke(tx, organization, id)).await
+    }
+
+    async fn note_key_uses(&self, uses: Vec<(ApiKeyId, Timestamp)>) -> Result<(), StoreError> {
+        self.write(uses.len(), move |tx| api_keys::note_uses(tx, &uses)).await
     }
 }

@@ -24,6 +24,7 @@ const LIST: List =
     List { older: include_str!("../queries/organizations_older.sql"), newer: include_str!("../queries/organizations_newer.sql") };
 const APPLICATIONS: &str = include_str!("../queries/applications_of_organization.sql");
 const UPDATE: &str = include_str!("../queries/update_organization.sql");
+const AS_IT_STANDS: &str = include_str!("../queries/write_organization_as_it_stands.sql");
 
 pub(super) fn create(tx: &Tx<'_>, new: &NewOrganization) -> Outcome<Created> {
     let organization = &new.organization;
@@ -74,6 +75,11 @@ pub(super) fn update(tx: &mut Tx<'_>, organization: &Organization) -> Outcome<Up
         tx.prepare(APPLICATIONS)?.query_map([organization.id.key()], |row| row.id("id"))?.collect::<Result<_, _>>()?;
     applications.into_iter().try_for_each(|application| tx.bump_config(application))?;
     Ok(Updated::Updated)
+}
+
+pub(super) fn write_as_it_stands(tx: &Tx<'_>, organization: OrganizationId) -> Outcome<()> {
+    tx.prepare(AS_IT_STANDS)?.execute([organization.key()])?;
+    Ok(())
 }
 
 /// Whether an organization has as many of something as its limits allow. Asked inside the write, so that the answer still holds at its end.

@@ -8,7 +8,7 @@ mod events;
 use async_trait::async_trait;
 use everhook_core::{
     ids::{DeliveryId, EventId, OrganizationId},
-    model::{Attempt, DeadLetter, Delivery, Event, Page, PageRequest},
+    model::{Attempt, AuditEntry, DeadLetter, Delivery, Event, Page, PageRequest},
     ports::{DeadLetterFilter, DeliveryFilter, Discarded, EventFilter, EventSummary, History, StoreError},
 };
 
@@ -51,7 +51,7 @@ impl History for SqliteStore {
         self.read_history(move |connection| dead_letters::find(connection, organization, id)).await
     }
 
-    async fn discard(&self, organization: OrganizationId, id: DeliveryId) -> Result<Discarded, StoreError> {
-        self.write(1, move |tx| dead_letters::discard(tx, organization, id)).await
+    async fn discard(&self, organization: OrganizationId, id: DeliveryId, entry: AuditEntry) -> Result<Discarded, StoreError> {
+        self.change(1, entry, move |tx| dead_letters::discard(tx, organization, id)).await
     }
 }

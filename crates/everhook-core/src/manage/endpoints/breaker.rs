@@ -7,10 +7,13 @@ use std::time::Duration;
 use super::find;
 use crate::{
     flow::{Line, alert},
-    ids::{EndpointId, OrganizationId, Ref},
-    manage::{Fault, Refusal},
-    model::{Endpoint, KeptBreaker},
-    policy::breaker::{Breaker, BreakerFacts, Transition},
+    ids::{EndpointId, Ref},
+    manage::{Fault, Refusal, audit},
+    model::{AuditAction, Author, Endpoint, KeptBreaker, KeptStage},
+    policy::{
+        audit::{Facts, changed},
+        breaker::{Breaker, BreakerFacts, Transition},
+    },
     ports::{BreakerChange, BreakerKept, BreakerRow},
     time::Timestamp,
 };
@@ -42,21 +45,16 @@ enum Order {
 ///
 /// # Errors
 /// [`Refusal::Invalid`] lists what is wrong, [`Refusal::NotFound`] if the organization has no such endpoint.
-pub async fn command_breaker(
-    line: &Line,
-    organization: OrganizationId,
-    of: &Ref<EndpointId>,
-    order: BreakerOrder,
-) -> Result<BreakerFacts, Refusal> {
-    let endpoint = find(line, organization, of).await?;
+pub async fn command_breaker(line: &Line, by: &Author, of: &Ref<EndpointId>, order: BreakerOrder) -> Result<BreakerFacts, Refusal> {
+    let endpoint = find(line, by.organization, of).await?;
     let order = check(&order)?;
-    command(line, &endpoint, order).await
+    command(line, by, &endpoint, order).await
 }
 
 /// Closes the breaker of an endpoint that is enabled again, and lets its failures in a row begin anew.
-pub(super) async fn begin_anew(line: &Line, endpoint: &Endpoint) -> Result<(), Refusal> {
+pub(super) async fn begin_anew(line: &Line, by: &Author, endpoint: &Endpoint) -> Result<(), Refusal> {
     line.ports.statistics.forget_failures(endpoint.id).await?;
-    command(line, endpoint, Order::Reset).await.map(|_| ())
+    command(line, by, endpoint, Order::Reset).await.map(|_| ())
 }
 
 /// The breaker as the store keeps it; a closed one if it never was anything else.
@@ -65,14 +63,26 @@ pub(super) fn restored(endpoint: &Endpoint, row: Option<&BreakerRow>, now: Times
     row.map_or_else(|| Breaker::new(endpoint.breaker, endpoint.created_at), restore)
 }
 
-async fn command(line: &Line, endpoint: &Endpoint, order: Order) -> Result<BreakerFacts, Refusal> {
+async fn command(line: &Line, by: &Author, endpoint: &Endpoint, order: Order) -> Result<BreakerFacts, Refusal> {
     let mut row = line.ports.breakers.breaker(endpoint.id).await?;
     for _ in 0..ROUNDS_MAX {
         let now = line.ports.clock.now();
         let mut breaker = restored(endpoint, row.as_ref(), now);
+        let before = told(breaker.keep());
         let transition = order.obey(&mut breaker, now);
-        let revision = row.map_or(0, |row| row.revision) + 1;
-        match keep(line, endpoint, revision, breaker.keep(), transition).await? {
+        let kept = breaker.keep();
+        let entry = audit::entry(line, by, order.action(), endpoint.id.as_uuid(), changed(&before, &told(kept)));
+        let alerts = alert::of_breaker(line, endpoint.application, endpoint.id, transition).await?;
+        let change = BreakerChange {
+            application: endpoint.application,
+            endpoint: endpoint.id,
+            revision: row.map_or(0, |row| row.revision) + 1,
+            kept,
+            transition: Some(transition),
+            alerts,
+            entry: Some(entry),
+        };
+        match keep(line, change).await? {
             Some(newer) => row = Some(newer),
             None => {
                 line.wake_up.changed(endpoint.application, endpoint.id);
@@ -83,17 +93,8 @@ async fn command(line: &Line, endpoint: &Endpoint, order: Order) -> Result<Break
     Err(Refusal::Conflict("the breaker is being changed by others: try again".to_owned()))
 }
 
-/// Keeps the change and what the organization is told of it. If somebody else was faster, says what stands.
-async fn keep(
-    line: &Line,
-    endpoint: &Endpoint,
-    revision: i64,
-    kept: KeptBreaker,
-    transition: Transition,
-) -> Result<Option<BreakerRow>, Refusal> {
-    let alerts = alert::of_breaker(line, endpoint.application, endpoint.id, transition).await?;
-    let change =
-        BreakerChange { application: endpoint.application, endpoint: endpoint.id, revision, kept, transition: Some(transition), alerts };
+/// Keeps the change. If somebody else was faster, says what stands.
+async fn keep(line: &Line, change: BreakerChange) -> Result<Option<BreakerRow>, Refusal> {
     let kept = line.ports.breakers.keep(vec![change]).await?;
     Ok(kept.into_iter().find_map(|kept| match kept {
         BreakerKept::Kept => None,
@@ -101,7 +102,27 @@ async fn keep(
     }))
 }
 
+/// Where a breaker stands, as the audit log tells it.
+fn told(kept: KeptBreaker) -> Facts {
+    let (state, until) = match kept.stage {
+        KeptStage::Closed => ("closed", None),
+        KeptStage::ForcedClosed { until } => ("forced_closed", until),
+        KeptStage::Open { until } => ("open", Some(until)),
+        KeptStage::ForcedOpen { until } => ("forced_open", until),
+        KeptStage::HalfOpen => ("half_open", None),
+    };
+    Facts::default().plain("state", state).plain("until", until.map(|until| until.to_string()))
+}
+
 impl Order {
+    const fn action(self) -> AuditAction {
+        match self {
+            Self::Reset => AuditAction::EndpointResetBreaker,
+            Self::ForceOpen(_) => AuditAction::EndpointForceOpen,
+            Self::ForceClose(_) => AuditAction::EndpointForceClose,
+        }
+    }
+
     fn obey(self, breaker: &mut Breaker, now: Timestamp) -> Transition {
         let until = |length: Option<Duration>| length.map(|length| now + length);
         match self {

@@ -4,6 +4,7 @@
 //! A change is based on the row as it was read, and is made again on the newer row if somebody else was faster.
 
 mod breaker;
+mod checking;
 mod flow;
 mod health;
 mod pause;
@@ -15,6 +16,7 @@ mod verification;
 use url::Url;
 
 pub use breaker::{BreakerOrder, command_breaker};
+pub(super) use checking::checked;
 pub use flow::{BreakerWish, RateWish, rule_name};
 pub use health::{Health, HealthStatus, health, standing};
 pub use pause::{pause, resume};
@@ -24,17 +26,21 @@ pub use trial::{TEST_EVENT_TYPE, TrialError, test};
 
 use self::settings::Checked;
 use super::{
-    Change, Fault, Noun, Refusal, applications, refuse_faults,
+    Change, Fault, Noun, Refusal, applications, audit, refuse_faults,
     schedules::{self, Chosen},
 };
 use crate::{
     flow::Line,
     ids::{ApplicationId, EndpointId, OrganizationId, Ref, ScheduleVersion, Uid},
     model::{
-        ApplicationKind, BreakerConfig, DisabledReason, Endpoint, EndpointState, Ordering, PayloadStyle, SealedSecrets, Secret,
-        SignatureStyle, Target,
+        ApplicationKind, AuditAction, AuditEntry, Author, BreakerConfig, DisabledReason, Endpoint, EndpointState, Ordering, PayloadStyle,
+        SealedSecrets, Secret, SignatureStyle, Target,
     },
-    policy::{labels::Labels, target::TargetRules},
+    policy::{
+        audit::{Facts, changed, made, removed},
+        labels::Labels,
+        target::TargetRules,
+    },
     ports::{Created, EndpointUpdated, StoreError},
     signing,
     time::Timestamp,
@@ -63,12 +69,7 @@ pub struct NewEndpoint {
 ///
 /// # Errors
 /// [`Refusal`] lists what is wrong, or says what is taken.
-pub async fn create(
-    line: &Line,
-    rules: &TargetRules,
-    organization: OrganizationId,
-    new: NewEndpoint,
-) -> Result<(Endpoint, Secret<String>), Refusal> {
+pub async fn create(line: &Line, rules: &TargetRules, by: &Author, new: NewEndpoint) -> Result<(Endpoint, Secret<String>), Refusal> {
     let mut faults = Vec::new();
     for (field, given) in [("url", new.settings.url != Change::Keep), ("event_types", new.settings.event_types != Change::Keep)] {
         if !given {
@@ -77,8 +78,8 @@ pub async fn create(
     }
     let checked = Checked::read(new.settings, BreakerConfig::window(), rules, &mut faults);
     let key = secret::choose(line, new.secret.as_ref(), new.signature_key.as_deref(), &mut faults);
-    let application = find_application(line, organization, new.application, &mut faults).await?;
-    let schedule = schedules::choose(line, organization, checked.retry.wish(), &mut faults).await?;
+    let application = find_application(line, by.organization, new.application, &mut faults).await?;
+    let schedule = schedules::choose(line, by.organization, checked.retry.wish(), &mut faults).await?;
     let (Some(key), Some(application), Some(schedule), true) = (key, application, schedule, faults.is_empty()) else {
         return Err(Refusal::Invalid(faults));
     };
@@ -86,7 +87,7 @@ pub async fn create(
     let now = line.ports.clock.now();
     let id = EndpointId::from_uuid(line.ports.entropy.uuid(now));
     let secrets = SealedSecrets { current: line.ports.vault.seal(id.as_uuid(), key.text().expose().as_bytes()), previous: None };
-    let mut endpoint = blank(id, organization, application, secrets, now);
+    let mut endpoint = blank(id, by.organization, application, secrets, now);
     schedule.apply(&mut endpoint);
     checked.apply(&mut endpoint, now)?;
     if !signing::style_fits(endpoint.signature_style, &key) {
@@ -95,13 +96,15 @@ pub async fn create(
     if endpoint.verify_url {
         verification::verify(line, &endpoint).await?;
     }
-    store(line, &endpoint).await?;
+    store(line, by, &endpoint).await?;
     tell(line, &endpoint);
     Ok((endpoint, key.text().clone()))
 }
 
-async fn store(line: &Line, endpoint: &Endpoint) -> Result<(), Refusal> {
-    match line.ports.directory.create_endpoint(endpoint.clone()).await? {
+async fn store(line: &Line, by: &Author, endpoint: &Endpoint) -> Result<(), Refusal> {
+    let note = made(&audit::of_endpoint(line, endpoint).await?);
+    let entry = audit::entry(line, by, AuditAction::EndpointCreate, endpoint.id.as_uuid(), note);
+    match line.ports.directory.create_endpoint(endpoint.clone(), entry).await? {
         Created::Created => Ok(()),
         Created::UidTaken | Created::NameTaken => Err(uid_taken(endpoint)),
         Created::NoSuchSchedule => Err(schedules::gone("retry_schedule")),
@@ -113,7 +116,7 @@ async fn store(line: &Line, endpoint: &Endpoint) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// [`Refusal`] lists what is wrong, or says what is taken, or that the endpoint was deleted meanwhile.
-pub async fn change(line: &Line, rules: &TargetRules, found: Endpoint, asked: EndpointChange) -> Result<Endpoint, Refusal> {
+pub async fn change(line: &Line, rules: &TargetRules, by: &Author, found: Endpoint, asked: EndpointChange) -> Result<Endpoint, Refusal> {
     let mut faults = Vec::new();
     let checked = Checked::read(asked, found.breaker, rules, &mut faults);
     let schedule = match &checked.retry {
@@ -129,9 +132,10 @@ pub async fn change(line: &Line, rules: &TargetRules, found: Endpoint, asked: En
     }
     if checked.enables(&found) {
         // Before it is enabled: if that fails, nothing was sent meanwhile, and asking again does both again.
-        breaker::begin_anew(line, &found).await?;
+        breaker::begin_anew(line, by, &found).await?;
     }
-    update(line, found, |endpoint, now| {
+    let deed = Deed { by, action: AuditAction::EndpointUpdate };
+    update(line, deed, found, |endpoint, now| {
         let before = endpoint.clone();
         checked.clone().apply(endpoint, now)?;
         // Somebody else changed the URL or the wish while this one was asked: what it proved is not what would be stored.
@@ -148,8 +152,8 @@ pub async fn change(line: &Line, rules: &TargetRules, found: Endpoint, asked: En
 }
 
 /// Has an endpoint that was [found](find) follow another retry schedule.
-pub(super) async fn follow(line: &Line, found: Endpoint, schedule: Chosen) -> Result<Endpoint, Refusal> {
-    let followed = update(line, found, |endpoint, _| {
+pub(super) async fn follow(line: &Line, by: &Author, found: Endpoint, schedule: Chosen) -> Result<Endpoint, Refusal> {
+    let followed = update(line, Deed { by, action: AuditAction::EndpointUpdate }, found, |endpoint, _| {
         schedule.apply(endpoint);
         Ok(())
     });
@@ -160,8 +164,9 @@ pub(super) async fn follow(line: &Line, found: Endpoint, schedule: Chosen) -> Re
 ///
 /// # Errors
 /// [`Refusal::NotFound`] if the organization has no such endpoint.
-pub async fn delete(line: &Line, organization: OrganizationId, of: &Ref<EndpointId>) -> Result<(), Refusal> {
-    let deleted = update(line, find(line, organization, of).await?, |endpoint, now| {
+pub async fn delete(line: &Line, by: &Author, of: &Ref<EndpointId>) -> Result<(), Refusal> {
+    let found = find(line, by.organization, of).await?;
+    let deleted = update(line, Deed { by, action: AuditAction::EndpointDelete }, found, |endpoint, now| {
         endpoint.state = EndpointState::Deleted { at: now };
         Ok(())
     });
@@ -178,19 +183,39 @@ pub async fn find(line: &Line, organization: OrganizationId, of: &Ref<EndpointId
     found.ok_or(Refusal::NotFound(Noun::Endpoint))
 }
 
+/// What is done to an endpoint, and by whom.
+#[derive(Clone, Copy)]
+struct Deed<'a> {
+    by: &'a Author,
+    action: AuditAction,
+}
+
+impl Deed<'_> {
+    /// What the audit log gets.
+    async fn entry(self, line: &Line, before: &Facts, after: &Endpoint) -> Result<AuditEntry, StoreError> {
+        let note = match self.action {
+            AuditAction::EndpointDelete => removed(before),
+            _ => changed(before, &audit::of_endpoint(line, after).await?),
+        };
+        Ok(audit::entry(line, self.by, self.action, after.id.as_uuid(), note))
+    }
+}
+
 /// Changes an endpoint as it was found and writes it back. If somebody else was faster, it is read again and the change made on the newer row.
 async fn update(
     line: &Line,
+    deed: Deed<'_>,
     mut endpoint: Endpoint,
     mut edit: impl FnMut(&mut Endpoint, Timestamp) -> Result<(), Refusal>,
 ) -> Result<Endpoint, Refusal> {
     for _ in 0..CHANGE_ROUNDS_MAX {
-        let read_at = endpoint.updated_at;
+        let (read_at, before) = (endpoint.updated_at, audit::of_endpoint(line, &endpoint).await?);
         // Two changes within one tick of the clock must still differ, or the second would not see the first.
         let now = line.ports.clock.now().max(Timestamp::from_micros(read_at.as_micros() + 1));
         edit(&mut endpoint, now)?;
         endpoint.updated_at = now;
-        match line.ports.directory.update_endpoint(endpoint.clone(), read_at).await? {
+        let entry = deed.entry(line, &before, &endpoint).await?;
+        match line.ports.directory.update_endpoint(endpoint.clone(), read_at, entry).await? {
             EndpointUpdated::Updated => {
                 tell(line, &endpoint);
                 return Ok(endpoint);

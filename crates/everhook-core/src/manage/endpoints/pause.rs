@@ -1,11 +1,11 @@
 //! Pausing an endpoint and letting it go on: what is published meanwhile waits for it.
 
-use super::{find, flow::read_rate, update};
+use super::{Deed, find, flow::read_rate, update};
 use crate::{
     flow::Line,
-    ids::{EndpointId, OrganizationId, Ref},
+    ids::{EndpointId, Ref},
     manage::{Refusal, refuse_faults},
-    model::{Endpoint, RateLimit},
+    model::{AuditAction, Author, Endpoint, RateLimit},
 };
 
 /// The fastest that a drain can be asked to be: past it, none is needed.
@@ -15,8 +15,8 @@ const DRAIN_PER_SECOND_MAX: i64 = 10_000;
 ///
 /// # Errors
 /// [`Refusal::NotFound`] if the organization has no such endpoint.
-pub async fn pause(line: &Line, organization: OrganizationId, of: &Ref<EndpointId>) -> Result<Endpoint, Refusal> {
-    let found = find(line, organization, of).await?;
+pub async fn pause(line: &Line, by: &Author, of: &Ref<EndpointId>) -> Result<Endpoint, Refusal> {
+    let found = find(line, by.organization, of).await?;
     if found.paused_at.is_some() {
         return Ok(found);
     }
@@ -26,7 +26,7 @@ pub async fn pause(line: &Line, organization: OrganizationId, of: &Ref<EndpointI
         endpoint.drain = None;
         Ok(())
     };
-    update(line, found, pause).await
+    update(line, Deed { by, action: AuditAction::EndpointPause }, found, pause).await
 }
 
 /// Lets an endpoint go on. What gathered is sent at once, or at so many requests a second until it is done. One that is not paused is not changed,
@@ -34,13 +34,8 @@ pub async fn pause(line: &Line, organization: OrganizationId, of: &Ref<EndpointI
 ///
 /// # Errors
 /// [`Refusal::NotFound`] if the organization has no such endpoint, [`Refusal::Invalid`] if the rate is out of its range.
-pub async fn resume(
-    line: &Line,
-    organization: OrganizationId,
-    of: &Ref<EndpointId>,
-    requests_per_second: Option<i64>,
-) -> Result<Endpoint, Refusal> {
-    let found = find(line, organization, of).await?;
+pub async fn resume(line: &Line, by: &Author, of: &Ref<EndpointId>, requests_per_second: Option<i64>) -> Result<Endpoint, Refusal> {
+    let found = find(line, by.organization, of).await?;
     let mut faults = Vec::new();
     let rate = read_rate("rate_limit.requests_per_second", requests_per_second, DRAIN_PER_SECOND_MAX, &mut faults);
     refuse_faults(faults)?;
@@ -53,5 +48,5 @@ pub async fn resume(
         endpoint.drain = drain;
         Ok(())
     };
-    update(line, found, resume).await
+    update(line, Deed { by, action: AuditAction::EndpointResume }, found, resume).await
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::{find, style_misfit, update};
+use super::{Deed, find, style_misfit, update};
 use crate::{
     catalog::open_key,
     flow::Line,
     ids::{EndpointId, OrganizationId, Ref},
     manage::{Fault, Refusal},
-    model::{Endpoint, SealedSecrets, Secret, SigningKey},
+    model::{AuditAction, Author, Endpoint, SealedSecrets, Secret, SigningKey},
     signing,
     time::Timestamp,
 };
@@ -55,15 +55,10 @@ pub fn key_kind(line: &Line, endpoint: &Endpoint) -> Result<&'static str, Refusa
 ///
 /// # Errors
 /// [`Refusal::Conflict`] while an earlier rotation's grace lasts.
-pub async fn rotate_secret(
-    line: &Line,
-    organization: OrganizationId,
-    of: &Ref<EndpointId>,
-    rotation: Rotation,
-) -> Result<Revealed, Refusal> {
-    let endpoint = find(line, organization, of).await?;
+pub async fn rotate_secret(line: &Line, by: &Author, of: &Ref<EndpointId>, rotation: Rotation) -> Result<Revealed, Refusal> {
+    let endpoint = find(line, by.organization, of).await?;
     let new = check(line, &rotation, &open_current(line, &endpoint)?)?;
-    let rotated = update(line, endpoint, |endpoint, now| {
+    let rotated = update(line, Deed { by, action: AuditAction::EndpointRotateSecret }, endpoint, |endpoint, now| {
         if let Some((_, until)) = &endpoint.secrets.previous
             && *until > now
         {

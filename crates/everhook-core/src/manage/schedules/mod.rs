@@ -7,12 +7,15 @@ mod settings;
 
 pub use settings::{Growth, Intervals, ScheduleChange};
 
-use super::{Fault, Noun, Refusal, endpoints, refuse_faults, unexpected};
+use super::{Fault, Noun, Refusal, audit, endpoints, refuse_faults, unexpected};
 use crate::{
     flow::Line,
     ids::{OrganizationId, Ref, ScheduleId, ScheduleVersion},
-    model::{Cursor, Endpoint, OrganizationSchedule, Page, PageRequest, RetrySchedule},
-    policy::presets,
+    model::{AuditAction, Author, Cursor, Endpoint, OrganizationSchedule, Page, PageRequest, RetrySchedule},
+    policy::{
+        audit::{Facts, changed, made, removed},
+        presets,
+    },
     ports::{Created, MoveEndpoints, Moved, ScheduleDeleted, ScheduleRef, StoreError, Updated},
     time::Timestamp,
 };
@@ -87,13 +90,14 @@ impl Chosen {
 ///
 /// # Errors
 /// [`Refusal`] lists what is wrong, or says what is taken or that there are too many.
-pub async fn create(line: &Line, organization: OrganizationId, asked: ScheduleChange) -> Result<OrganizationSchedule, Refusal> {
+pub async fn create(line: &Line, by: &Author, asked: ScheduleChange) -> Result<OrganizationSchedule, Refusal> {
     let policy = settings::apply(asked, None)?;
     let version = line.ports.directory.schedule_version(&policy).await?;
     let now = line.ports.clock.now();
     let id = ScheduleId::from_uuid(line.ports.entropy.uuid(now));
-    let schedule = OrganizationSchedule { id, organization, policy, version, created_at: now, updated_at: now };
-    match line.ports.directory.create_retry_schedule(schedule.clone(), SCHEDULES_MAX).await? {
+    let schedule = OrganizationSchedule { id, organization: by.organization, policy, version, created_at: now, updated_at: now };
+    let entry = audit::entry(line, by, AuditAction::ScheduleCreate, id.as_uuid(), made(&audit::of_schedule(&schedule)));
+    match line.ports.directory.create_retry_schedule(schedule.clone(), SCHEDULES_MAX, entry).await? {
         Created::Created => Ok(schedule),
         Created::NameTaken => Err(Refusal::taken("name", &schedule.policy.name.0)),
         Created::TooMany => Err(Refusal::Conflict(format!("an organization can have {SCHEDULES_MAX} retry schedules, and has as many"))),
@@ -101,30 +105,32 @@ pub async fn create(line: &Line, organization: OrganizationId, asked: ScheduleCh
     }
 }
 
+/// What a schedule would say, without writing it.
+pub(super) fn checked(asked: ScheduleChange, found: Option<&OrganizationSchedule>) -> Result<RetrySchedule, Refusal> {
+    settings::apply(asked, found.map(|found| &found.policy))
+}
+
 /// Changes the fields that are given, for deliveries made from now on.
 ///
 /// # Errors
 /// [`Refusal`] lists what is wrong, or says what is missing, taken or built in.
-pub async fn change(
-    line: &Line,
-    organization: OrganizationId,
-    of: &ScheduleRef,
-    asked: ScheduleChange,
-) -> Result<OrganizationSchedule, Refusal> {
-    let mut schedule = find_own(line, organization, of).await?;
+pub async fn change(line: &Line, by: &Author, of: &ScheduleRef, asked: ScheduleChange) -> Result<OrganizationSchedule, Refusal> {
+    let mut schedule = find_own(line, by.organization, of).await?;
     for _ in 0..CHANGE_ROUNDS_MAX {
-        let read_at = schedule.updated_at;
+        let (read_at, before) = (schedule.updated_at, audit::of_schedule(&schedule));
         schedule.policy = settings::apply(asked.clone(), Some(&schedule.policy))?;
         schedule.version = line.ports.directory.schedule_version(&schedule.policy).await?;
         // Two changes within one tick of the clock must still differ, or the second would not see the first.
         schedule.updated_at = line.ports.clock.now().max(Timestamp::from_micros(read_at.as_micros() + 1));
-        match line.ports.directory.update_retry_schedule(schedule.clone(), read_at).await? {
+        let note = changed(&before, &audit::of_schedule(&schedule));
+        let entry = audit::entry(line, by, AuditAction::ScheduleUpdate, schedule.id.as_uuid(), note);
+        match line.ports.directory.update_retry_schedule(schedule.clone(), read_at, entry).await? {
             Updated::Updated => {
                 line.catalog.forget_all();
                 return Ok(schedule);
             }
             Updated::NameTaken => return Err(Refusal::taken("name", &schedule.policy.name.0)),
-            Updated::Changed => schedule = find_own(line, organization, &ScheduleRef::Id(schedule.id)).await?,
+            Updated::Changed => schedule = find_own(line, by.organization, &ScheduleRef::Id(schedule.id)).await?,
             Updated::UidTaken | Updated::NoSuchSchedule => return Err(unexpected()),
         }
     }
@@ -135,19 +141,21 @@ pub async fn change(
 ///
 /// # Errors
 /// [`Refusal::Conflict`] says how many endpoints follow it.
-pub async fn delete(line: &Line, organization: OrganizationId, of: &ScheduleRef, reassign: Option<&str>) -> Result<(), Refusal> {
-    let schedule = find_own(line, organization, of).await?;
+pub async fn delete(line: &Line, by: &Author, of: &ScheduleRef, reassign: Option<&str>) -> Result<(), Refusal> {
+    let schedule = find_own(line, by.organization, of).await?;
     let heir = match reassign {
         None => None,
         Some(name) => Some(find_heir(line, &schedule, name).await?),
     };
     for _ in 0..CHANGE_ROUNDS_MAX {
-        match line.ports.directory.delete_retry_schedule(organization, schedule.id).await? {
+        let note = removed(&audit::of_schedule(&schedule));
+        let entry = audit::entry(line, by, AuditAction::ScheduleDelete, schedule.id.as_uuid(), note);
+        match line.ports.directory.delete_retry_schedule(by.organization, schedule.id, entry).await? {
             ScheduleDeleted::Deleted => return Ok(()),
             ScheduleDeleted::NotFound => return Err(Refusal::NotFound(Noun::RetrySchedule)),
             ScheduleDeleted::InUse(endpoints) => match heir {
                 None => return Err(in_use(&schedule, endpoints)),
-                Some(heir) => move_all(line, &schedule, heir).await?,
+                Some(heir) => move_all(line, by, &schedule, heir).await?,
             },
         }
     }
@@ -158,8 +166,8 @@ pub async fn delete(line: &Line, organization: OrganizationId, of: &ScheduleRef,
 ///
 /// # Errors
 /// [`Refusal::Invalid`] lists the endpoints that are not there.
-pub async fn assign(line: &Line, organization: OrganizationId, of: &ScheduleRef, named: Vec<String>) -> Result<usize, Refusal> {
-    let schedule = find(line, organization, of).await?;
+pub async fn assign(line: &Line, by: &Author, of: &ScheduleRef, named: Vec<String>) -> Result<usize, Refusal> {
+    let schedule = find(line, by.organization, of).await?;
     if named.is_empty() || named.len() > ASSIGN_MAX {
         let reason = format!("must name 1 to {ASSIGN_MAX} endpoints, and names {}", named.len());
         return Err(Refusal::Invalid(vec![Fault::new("endpoint_ids", reason)]));
@@ -168,7 +176,7 @@ pub async fn assign(line: &Line, organization: OrganizationId, of: &ScheduleRef,
     let mut found: Vec<Endpoint> = Vec::with_capacity(named.len());
     for (index, name) in named.iter().enumerate() {
         let endpoint = match Ref::parse(name) {
-            Some(of) => endpoints::find(line, organization, &of).await,
+            Some(of) => endpoints::find(line, by.organization, &of).await,
             None => Err(Refusal::NotFound(Noun::Endpoint)),
         };
         match endpoint {
@@ -184,7 +192,7 @@ pub async fn assign(line: &Line, organization: OrganizationId, of: &ScheduleRef,
     let chosen = chosen(line, schedule).await?;
     let count = found.len();
     for endpoint in found {
-        endpoints::follow(line, endpoint, chosen).await?;
+        endpoints::follow(line, by, endpoint, chosen).await?;
     }
     Ok(count)
 }
@@ -278,12 +286,15 @@ async fn find_heir(line: &Line, schedule: &OrganizationSchedule, name: &str) -> 
     Ok(chosen(line, heir).await?)
 }
 
-async fn move_all(line: &Line, from: &OrganizationSchedule, heir: Chosen) -> Result<(), Refusal> {
+async fn move_all(line: &Line, by: &Author, from: &OrganizationSchedule, heir: Chosen) -> Result<(), Refusal> {
     let (organization, limit) = (from.organization, MOVE_BATCH);
     loop {
         let now = line.ports.clock.now();
         let request = MoveEndpoints { organization, from: from.id, to: heir.follows, version: heir.version, now, limit };
-        let moved = line.ports.directory.move_endpoints(request).await?;
+        let follow = |id: Option<ScheduleId>| Facts::default().plain("retry_schedule_id", id.map(|id| id.to_string()));
+        let note = changed(&follow(Some(from.id)), &follow(heir.follows));
+        let entry = audit::entry(line, by, AuditAction::ScheduleReassign, from.id.as_uuid(), note);
+        let moved = line.ports.directory.move_endpoints(request, entry).await?;
         line.catalog.forget_all();
         match moved {
             Moved::Moved(endpoints) if endpoints < limit => return Ok(()),

@@ -182,6 +182,70 @@ impl EndpointOut {
     }
 }
 
+/// An endpoint's configuration: what can be written back, and nothing that belongs to this server or this moment.
+#[derive(Serialize, ToSchema)]
+pub struct EndpointConfigOut {
+    uid: Option<String>,
+    name: Option<String>,
+    description: Option<String>,
+    url: String,
+    verify_url: bool,
+    event_types: Vec<String>,
+    labels: BTreeMap<String, String>,
+    #[schema(value_type = Option<Object>)]
+    filter: Option<Box<RawValue>>,
+    /// Only if secrets are asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret: Option<String>,
+    #[serde(serialize_with = "as_object")]
+    #[schema(value_type = BTreeMap<String, String>)]
+    headers: Vec<(String, String)>,
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Box<RawValue>>,
+    retry_schedule: Option<String>,
+    retry_config: Option<RetryConfigOut>,
+    timeout_ms: Option<u64>,
+    timeout_growth_factor: f64,
+    max_concurrency: u32,
+    rate_limit: Option<RateLimitOut>,
+    circuit_breaker: BreakerOut,
+    ordering: &'static str,
+    signature_style: &'static str,
+    signature_key: &'static str,
+    payload_style: &'static str,
+    enabled: bool,
+}
+
+impl From<EndpointOut> for EndpointConfigOut {
+    fn from(out: EndpointOut) -> Self {
+        Self {
+            uid: out.uid,
+            name: out.name,
+            description: out.description,
+            url: out.url,
+            verify_url: out.verify_url,
+            event_types: out.event_types,
+            labels: out.labels,
+            filter: out.filter,
+            secret: out.secret,
+            headers: out.headers,
+            metadata: out.metadata,
+            retry_schedule: out.retry_schedule,
+            retry_config: out.retry_config,
+            timeout_ms: out.timeout_ms,
+            timeout_growth_factor: out.timeout_growth_factor,
+            max_concurrency: out.max_concurrency,
+            rate_limit: out.rate_limit,
+            circuit_breaker: out.circuit_breaker,
+            ordering: out.ordering,
+            signature_style: out.signature_style,
+            signature_key: out.signature_key,
+            payload_style: out.payload_style,
+            enabled: out.enabled,
+        }
+    }
+}
+
 impl From<Revealed> for SecretOut {
     fn from(revealed: Revealed) -> Self {
         let text = |key: &SigningKey| key.text().expose().clone();

@@ -74,7 +74,7 @@ pub async fn pause(
     _body: OptionalJsonBody<NoFields>,
 ) -> Result<Response, ApiError> {
     let pause = async move {
-        let endpoint = endpoints::pause(&api.line, caller.organization, &of).await?;
+        let endpoint = endpoints::pause(&api.line, &caller.author(), &of).await?;
         EndpointOut::new(&api, endpoint, caller.scopes).await
     };
     Ok(json(StatusCode::OK, &to_the_end(pause).await??))
@@ -97,7 +97,7 @@ pub async fn resume(
     endpoints::find(&api.line, caller.organization, &of).await?;
     let rate = asked.into_rate()?;
     let resume = async move {
-        let endpoint = endpoints::resume(&api.line, caller.organization, &of, rate).await?;
+        let endpoint = endpoints::resume(&api.line, &caller.author(), &of, rate).await?;
         EndpointOut::new(&api, endpoint, caller.scopes).await
     };
     Ok(json(StatusCode::OK, &to_the_end(resume).await??))
@@ -118,7 +118,7 @@ pub async fn command_breaker(
 ) -> Result<Response, ApiError> {
     // An action that is absent is none of those that there are.
     let order = BreakerOrder { action: asked.action.unwrap_or_default(), duration_seconds: asked.duration_seconds };
-    let command = async move { endpoints::command_breaker(&api.line, caller.organization, &of, order).await };
+    let command = async move { endpoints::command_breaker(&api.line, &caller.author(), &of, order).await };
     Ok(json(StatusCode::OK, &BreakerStateOut::from(to_the_end(command).await??)))
 }
 

@@ -21,9 +21,10 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use self::{
-    answer::{EndpointOut, SecretOut},
-    request::{EndpointIn, RotationIn},
+use self::{answer::SecretOut, request::RotationIn};
+pub use self::{
+    answer::{EndpointConfigOut, EndpointOut},
+    request::EndpointIn,
 };
 use super::{
     Api,
@@ -61,8 +62,11 @@ pub fn routes() -> OpenApiRouter<Arc<Api>> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct EndpointQuery {
-    /// Of this application, by id or uid.
+    /// Of this application, by id or uid. `owner_id` is understood too.
+    #[serde(alias = "owner_id")]
     application_id: Option<String>,
+    /// Of this organization, by id or uid: the key's own, or any for an admin.
+    tenant_id: Option<String>,
     /// Those that are enabled (`true`), or that are not (`false`). `active` is understood too.
     #[serde(alias = "active", alias = "is_enabled")]
     #[param(value_type = Option<bool>)]
@@ -98,9 +102,10 @@ async fn create(
     _query: NoParams,
     JsonBody(asked): JsonBody<EndpointIn>,
 ) -> Result<Response, ApiError> {
+    let caller = caller.within(&api, asked.tenant_id.as_deref()).await?;
     let new = asked.into_new()?;
     let make = async move {
-        let (endpoint, secret) = endpoints::create(&api.line, &api.targets, caller.organization, new).await?;
+        let (endpoint, secret) = endpoints::create(&api.line, &api.targets, &caller.author(), new).await?;
         let mut out = EndpointOut::new(&api, endpoint, caller.scopes).await?;
         out.secret = Some(secret.expose().clone());
         Ok::<_, ApiError>(out)
@@ -126,6 +131,7 @@ async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(quer
     if !faults.is_empty() {
         return Err(ApiError::bad_query(faults));
     }
+    let caller = caller.within(&api, query.tenant_id.as_deref()).await?;
     let application = api.filter_application(caller.organization, query.application_id.as_deref()).await?;
     let filter = EndpointFilter { application, enabled, event_type, follows, label };
     let found = page.fetch(|page| api.line.ports.directory.endpoints(caller.organization, filter.clone(), page)).await?;
@@ -190,11 +196,12 @@ async fn change(
     Named(of): Named<EndpointId>,
     JsonBody(asked): JsonBody<EndpointIn>,
 ) -> Result<Response, ApiError> {
+    let caller = caller.within(&api, asked.tenant_id.as_deref()).await?;
     // Whether it exists comes first: a stranger's id is not found, whatever else is wrong with the request.
     let found = endpoints::find(&api.line, caller.organization, &of).await?;
     let asked = asked.into_change()?;
     let change = async move {
-        let endpoint = endpoints::change(&api.line, &api.targets, found, asked).await?;
+        let endpoint = endpoints::change(&api.line, &api.targets, &caller.author(), found, asked).await?;
         EndpointOut::new(&api, endpoint, caller.scopes).await
     };
     Ok(json(StatusCode::OK, &to_the_end(change).await??))
@@ -212,7 +219,7 @@ async fn delete(
     _query: NoParams,
     Named(of): Named<EndpointId>,
 ) -> Result<StatusCode, ApiError> {
-    to_the_end(async move { endpoints::delete(&api.line, caller.organization, &of).await }).await??;
+    to_the_end(async move { endpoints::delete(&api.line, &caller.author(), &of).await }).await??;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -246,7 +253,7 @@ async fn rotate(
     OptionalJsonBody(asked): OptionalJsonBody<RotationIn>,
 ) -> Result<Response, ApiError> {
     let rotation = asked.into_rotation()?;
-    let rotate = async move { endpoints::rotate_secret(&api.line, caller.organization, &of, rotation).await };
+    let rotate = async move { endpoints::rotate_secret(&api.line, &caller.author(), &of, rotation).await };
     Ok(json(StatusCode::OK, &SecretOut::from(to_the_end(rotate).await??)))
 }
 

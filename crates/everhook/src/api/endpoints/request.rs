@@ -68,9 +68,12 @@ pub struct EndpointIn {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     description: Field<String>,
-    /// The application whose events it gets, by id or uid; the default one if absent. At creation only.
-    #[serde(default)]
+    /// The application whose events it gets, by id or uid; the default one if absent. At creation only. `owner_id` is understood too.
+    #[serde(default, alias = "owner_id")]
     application_id: Option<String>,
+    /// The organization that it belongs to, by id or uid: the key's own, or any for an admin. As the header `X-Organization`.
+    #[serde(default)]
+    pub tenant_id: Option<String>,
     /// What signs its requests; made if absent. At creation only: later it is rotated.
     #[serde(default)]
     secret: Option<String>,
@@ -173,6 +176,11 @@ impl EndpointIn {
         let secret = self.secret.take().map(Secret::new);
         let signature_key = self.signature_key.take();
         Ok(NewEndpoint { application, secret, signature_key, settings: self.into_settings()? })
+    }
+
+    /// Whether it says where it belongs.
+    pub fn names_a_place(&self) -> bool {
+        self.application_id.is_some() || self.tenant_id.is_some()
     }
 
     /// As a wish to change one. What can be said at creation only is refused, not ignored.

@@ -20,7 +20,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::super::{Api, body::check_depth, error::ApiError, wire::Texts};
+use super::super::{Api, access::Caller, body::check_depth, error::ApiError, wire::Texts};
 
 /// The longest idempotency key and source, in characters.
 const KEY_CHARS_MAX: usize = 256;
@@ -38,10 +38,14 @@ pub struct NewEvent<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
     #[schema(value_type = Object, required = true)]
     data: Option<&'a RawValue>,
-    /// The application it is for, by id or uid; the organization's default one if absent.
-    #[serde(borrow, default)]
+    /// The application it is for, by id or uid; the organization's default one if absent. `owner_id` is understood too.
+    #[serde(borrow, default, alias = "owner_id")]
     #[schema(value_type = Option<String>)]
     application_id: Option<Text<'a>>,
+    /// The organization it is for, by id or uid: the key's own, or any for an admin. As the header `X-Organization`.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    tenant_id: Option<Text<'a>>,
     /// Makes publishing it twice the same as once: 1 to 256 printable ASCII characters.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
@@ -81,7 +85,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
 /// What holds for every event of a request.
 pub(super) struct Context<'a> {
     api: &'a Api,
-    organization: OrganizationId,
+    caller: Caller,
     /// The `Idempotency-Key` header, as it came.
     pub(super) key: Option<String>,
     traceparent: Option<String>,
@@ -89,7 +93,7 @@ pub(super) struct Context<'a> {
 
 impl<'a> Context<'a> {
     /// Reads the headers that are about all of them.
-    pub(super) fn new(api: &'a Api, organization: OrganizationId, headers: &HeaderMap) -> Result<Self, ApiError> {
+    pub(super) fn new(api: &'a Api, caller: Caller, headers: &HeaderMap) -> Result<Self, ApiError> {
         let key = match headers.get("idempotency-key").map(|value| value.to_str()) {
             None => None,
             Some(Ok(key)) => Some(key.to_owned()),
@@ -97,7 +101,7 @@ impl<'a> Context<'a> {
         };
         // A traceparent that is none starts a new trace, as the W3C asks.
         let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok()).filter(|text| trace_and_flags(text).is_some());
-        Ok(Self { api, organization, key, traceparent: traceparent.map(str::to_owned) })
+        Ok(Self { api, caller, key, traceparent: traceparent.map(str::to_owned) })
     }
 
     /// Checks an event; every fault is found, not only the first.
@@ -112,10 +116,14 @@ impl<'a> Context<'a> {
         let timestamp = check(event.timestamp, "timestamp", &mut faults, check_timestamp);
         let labels = check_labels(event.labels, &mut faults)?;
         let headers = check_headers(event.headers, &mut faults);
-        let application = self.find_application(event.application_id, &mut faults).await?;
+        let organization = match event.tenant_id {
+            None => self.caller.organization,
+            Some(Text(name)) => self.caller.clone().within(self.api, Some(&name)).await?.organization,
+        };
+        let application = self.find_application(organization, event.application_id, &mut faults).await?;
         match (event_type, data, application) {
             (Some(event_type), Some(data), Some(application)) if faults.is_empty() => Ok(Publication {
-                organization: self.organization,
+                organization,
                 application,
                 event_type,
                 data,
@@ -146,12 +154,17 @@ impl<'a> Context<'a> {
         Ok(Some(Bytes::copy_from_slice(data.as_bytes())))
     }
 
-    async fn find_application(&self, named: Option<Text<'_>>, faults: &mut Vec<Fault>) -> Result<Option<ApplicationId>, StoreError> {
-        let Some(Text(name)) = named else { return self.api.default_application(self.organization).await };
+    async fn find_application(
+        &self,
+        organization: OrganizationId,
+        named: Option<Text<'_>>,
+        faults: &mut Vec<Fault>,
+    ) -> Result<Option<ApplicationId>, StoreError> {
+        let Some(Text(name)) = named else { return self.api.default_application(organization).await };
         let found = match name.parse() {
             // Whether it is this organization's is checked where the event is matched.
             Ok(id) => Some(id),
-            Err(_) => applications::find_named(&self.api.line, self.organization, &name).await?.map(|found| found.id),
+            Err(_) => applications::find_named(&self.api.line, organization, &name).await?.map(|found| found.id),
         };
         if found.is_none() {
             faults.push(Fault::new("application_id", "names no application of this organization"));

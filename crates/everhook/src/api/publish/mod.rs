@@ -101,7 +101,7 @@ pub async fn publish_event(
     _query: NoParams,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let context = Context::new(&api, caller.organization, request.headers())?;
+    let context = Context::new(&api, caller, request.headers())?;
     let body = read_json(request, api.payload_bytes_max + BESIDE_DATA_BYTES).await?;
     let publication = context.read(parse_object(&body)?).await?;
     let published = run(&api, vec![publication]).await?.pop().expect("one publication has one answer")?;
@@ -121,7 +121,7 @@ pub async fn publish_batch(
     _query: NoParams,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let context = Context::new(&api, caller.organization, request.headers())?;
+    let context = Context::new(&api, caller, request.headers())?;
     if context.key.is_some() {
         return Err(ApiError::bad_request("one Idempotency-Key cannot stand for a batch: give each event its own `idempotency_key`"));
     }

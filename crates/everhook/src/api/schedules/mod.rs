@@ -11,13 +11,14 @@ use axum::{
 use everhook_core::{
     ids::OrganizationId,
     manage::schedules::{self, Known},
+    model::Author,
     ports::ScheduleRef,
 };
 use http::{StatusCode, request::Parts};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use self::wire::{ScheduleIn, ScheduleOut};
+pub use self::wire::{ScheduleConfigOut, ScheduleIn, ScheduleOut};
 use super::{
     Api,
     access::{MayManage, MayRead},
@@ -78,7 +79,7 @@ pub async fn create(
     _query: NoParams,
     JsonBody(asked): JsonBody<ScheduleIn>,
 ) -> Result<Response, ApiError> {
-    make(api, caller.organization, asked).await
+    make(api, caller.author(), asked).await
 }
 
 /// Makes a retry schedule of an organization.
@@ -96,7 +97,7 @@ pub async fn create_in_organization(
     JsonBody(asked): JsonBody<ScheduleIn>,
 ) -> Result<Response, ApiError> {
     let organization = api.organization_of(&caller, &of).await?;
-    make(api, organization, asked).await
+    make(api, caller.author().within(organization), asked).await
 }
 
 /// Lists the caller's organization's retry schedules, newest first, and then the presets.
@@ -154,7 +155,7 @@ pub async fn change(
     NamedSchedule(of): NamedSchedule,
     JsonBody(asked): JsonBody<ScheduleIn>,
 ) -> Result<Response, ApiError> {
-    let change = async move { schedules::change(&api.line, caller.organization, &of, asked.into()).await };
+    let change = async move { schedules::change(&api.line, &caller.author(), &of, asked.into()).await };
     let changed = to_the_end(change).await??;
     Ok(json(StatusCode::OK, &ScheduleOut::from(Known::Own(changed))))
 }
@@ -171,7 +172,7 @@ pub async fn delete(
     NamedSchedule(of): NamedSchedule,
     Params(query): Params<DeletionQuery>,
 ) -> Result<StatusCode, ApiError> {
-    let delete = async move { schedules::delete(&api.line, caller.organization, &of, query.reassign.as_deref()).await };
+    let delete = async move { schedules::delete(&api.line, &caller.author(), &of, query.reassign.as_deref()).await };
     to_the_end(delete).await??;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -190,13 +191,13 @@ pub async fn assign(
     NamedSchedule(of): NamedSchedule,
     JsonBody(asked): JsonBody<AssignmentIn>,
 ) -> Result<Response, ApiError> {
-    let assign = async move { schedules::assign(&api.line, caller.organization, &of, asked.endpoint_ids).await };
+    let assign = async move { schedules::assign(&api.line, &caller.author(), &of, asked.endpoint_ids).await };
     let assigned = to_the_end(assign).await??;
     Ok(json(StatusCode::OK, &AssignmentOut { assigned }))
 }
 
-async fn make(api: Arc<Api>, organization: OrganizationId, asked: ScheduleIn) -> Result<Response, ApiError> {
-    let made = to_the_end(async move { schedules::create(&api.line, organization, asked.into()).await }).await??;
+async fn make(api: Arc<Api>, by: Author, asked: ScheduleIn) -> Result<Response, ApiError> {
+    let made = to_the_end(async move { schedules::create(&api.line, &by, asked.into()).await }).await??;
     Ok(json(StatusCode::CREATED, &ScheduleOut::from(Known::Own(made))))
 }
 

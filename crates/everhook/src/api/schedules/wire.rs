@@ -46,6 +46,33 @@ pub struct ScheduleOut {
     updated_at: Option<String>,
 }
 
+/// What a retry schedule says: what can be written back.
+#[derive(Serialize, ToSchema)]
+pub struct ScheduleConfigOut {
+    name: String,
+    strategy: &'static str,
+    intervals: IntervalsOut,
+    max_attempts: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jitter: Option<f64>,
+    give_up_on: Vec<u16>,
+    timeout_ms: Option<u64>,
+}
+
+impl From<ScheduleOut> for ScheduleConfigOut {
+    fn from(out: ScheduleOut) -> Self {
+        Self {
+            name: out.name,
+            strategy: out.strategy,
+            intervals: out.intervals,
+            max_attempts: out.max_attempts,
+            jitter: out.jitter,
+            give_up_on: out.give_up_on,
+            timeout_ms: out.timeout_ms,
+        }
+    }
+}
+
 /// The delays between attempts: in seconds, used as written, the last one repeating; or a rule that makes them.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]

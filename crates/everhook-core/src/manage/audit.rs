@@ -1,0 +1,208 @@
+//! How each noun is told in the audit log: the fields that users know, under the names that they use. Used by the use cases beside.
+//!
+//! What signs, what a key is, and the values of headers are compared and never written.
+
+use std::time::Duration;
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::endpoints::rule_name;
+use crate::{
+    flow::Line,
+    ids::{AuditEntryId, ScheduleId, Uid},
+    model::{
+        ApiKey, Application, AuditAction, AuditEntry, AuditNote, Author, Backoff, BreakerConfig, Endpoint, EndpointState,
+        EventTypeDefinition, Jitter, Organization, OrganizationSchedule, RateLimit, RetrySchedule, Scope, Strategy, TripRule,
+    },
+    policy::{
+        audit::{Facts, MASK},
+        presets,
+    },
+    ports::StoreError,
+    time::Timestamp,
+};
+
+/// A line for the log, made now.
+pub(super) fn entry(line: &Line, by: &Author, action: AuditAction, resource: &Uuid, note: AuditNote) -> AuditEntry {
+    let at = line.ports.clock.now();
+    let id = AuditEntryId::from_uuid(line.ports.entropy.uuid(at));
+    AuditEntry { id, organization: by.organization, at, actor: by.actor.clone(), action, resource: *resource, note }
+}
+
+pub(super) fn of_organization(organization: &Organization) -> Facts {
+    let limits = organization.limits;
+    let limits = json!({
+        "deliveries_per_minute": limits.deliveries_per_minute,
+        "events_per_minute": limits.events_per_minute,
+        "concurrency": limits.concurrency,
+        "endpoints": limits.endpoints,
+        "applications": limits.applications,
+        "manual_retries_per_minute": limits.manual_retries_per_minute,
+    });
+    Facts::default().plain("name", &*organization.name).plain("uid", uid(organization.uid.as_ref())).plain("limits", limits)
+}
+
+pub(super) fn of_application(application: &Application) -> Facts {
+    Facts::default()
+        .plain("name", &*application.name)
+        .plain("uid", uid(application.uid.as_ref()))
+        .plain("strict_event_types", application.strict_event_types)
+}
+
+/// The schedule is told by its name, or by its numbers if they are the endpoint's own.
+pub(super) async fn of_endpoint(line: &Line, endpoint: &Endpoint) -> Result<Facts, StoreError> {
+    let schedule = line.catalog.schedule(endpoint.retry_schedule).await?;
+    let is_named = endpoint.follows.is_some() || presets::id(&schedule.name.0).is_some();
+    let schedule = if is_named { json!(schedule.name.0) } else { policy(&schedule) };
+    Ok(of_settings(endpoint)
+        .plain("retry_schedule", schedule)
+        .plain("retry_schedule_id", endpoint.follows.as_ref().map(ScheduleId::to_string)))
+}
+
+fn of_settings(endpoint: &Endpoint) -> Facts {
+    let event_types: Vec<_> = endpoint.event_types.iter().map(ToString::to_string).collect();
+    let (enabled, disabled_reason) = match endpoint.state {
+        EndpointState::Enabled => (true, None),
+        EndpointState::Disabled { reason, .. } => (false, Some(reason.as_str())),
+        EndpointState::Deleted { .. } => (false, None),
+    };
+    let previous = endpoint.secrets.previous.as_ref();
+    let facts = Facts::default()
+        .plain("application_id", endpoint.application.to_string())
+        .plain("uid", uid(endpoint.uid.as_ref()))
+        .plain("name", endpoint.name.clone())
+        .plain("description", endpoint.description.clone())
+        .plain("url", &*endpoint.target.written)
+        .plain("verify_url", endpoint.verify_url)
+        .plain("event_types", event_types)
+        .plain("labels", json!(endpoint.labels))
+        .plain("filter", written(endpoint.filter.as_deref()))
+        .plain("metadata", written(endpoint.metadata.as_deref()))
+        .masked("headers", headers(endpoint, |value| value), headers(endpoint, |_| MASK))
+        .masked("secret", BASE64_STANDARD.encode(&endpoint.secrets.current.0), MASK)
+        .plain("previous_secret_expires_at", previous.map(|(_, until)| until.to_string()));
+    facts
+        .plain("signature_style", endpoint.signature_style.as_str())
+        .plain("payload_style", endpoint.payload_style.as_str())
+        .plain("timeout_ms", endpoint.timeout.map(millis))
+        .plain("timeout_growth_factor", endpoint.timeout_growth_factor)
+        .plain("max_concurrency", endpoint.max_concurrency)
+        .plain("ordering", endpoint.ordering.mode.as_str())
+        .plain("rate_limit", rate_limit(endpoint.rate_limit))
+        .plain("circuit_breaker", breaker(&endpoint.breaker))
+        .plain("paused", endpoint.paused_at.is_some())
+        .plain("drain_per_second", endpoint.drain.map(|limit| limit.requests.get()))
+        .plain("enabled", enabled)
+        .plain("disabled_reason", disabled_reason)
+}
+
+pub(super) fn of_event_type(definition: &EventTypeDefinition) -> Facts {
+    Facts::default()
+        .plain("name", definition.name.as_str())
+        .plain("description", definition.description.clone())
+        .plain("schema", written(definition.schema.as_deref()))
+        .plain("example", written(definition.example.as_deref()))
+        .plain("archived", definition.archived)
+}
+
+pub(super) fn of_schedule(schedule: &OrganizationSchedule) -> Facts {
+    let policy = &schedule.policy;
+    let (strategy, intervals) = delays(&policy.strategy);
+    Facts::default()
+        .plain("name", &*policy.name.0)
+        .plain("strategy", strategy)
+        .plain("intervals", intervals)
+        .plain("max_attempts", policy.max_attempts)
+        .plain("jitter", jitter(policy.jitter))
+        .plain("give_up_on", policy.give_up_on.clone())
+        .plain("timeout_ms", policy.timeout.map(millis))
+}
+
+pub(super) fn of_api_key(key: &ApiKey) -> Facts {
+    let scopes: Vec<_> = key.scopes.iter().map(Scope::as_str).collect();
+    Facts::default()
+        .plain("name", &*key.name)
+        .plain("scopes", scopes)
+        .plain("expires_at", key.expires_at.map(|at: Timestamp| at.to_string()))
+        .masked("key", MASK, MASK)
+}
+
+fn uid(uid: Option<&Uid>) -> Option<String> {
+    uid.map(ToString::to_string)
+}
+
+/// JSON that its owner wrote.
+fn written(text: Option<&str>) -> Value {
+    text.map_or(Value::Null, |text| serde_json::from_str(text).unwrap_or_else(|_| json!(text)))
+}
+
+fn headers<'a>(endpoint: &'a Endpoint, shown: impl Fn(&'a str) -> &'a str) -> Value {
+    endpoint.headers.iter().map(|(name, value)| (name.clone(), json!(shown(value)))).collect::<Map<_, _>>().into()
+}
+
+fn rate_limit(limit: Option<RateLimit>) -> Value {
+    limit.map_or(Value::Null, |limit| json!({ "requests_per_minute": limit.requests.get(), "burst": limit.burst.get() }))
+}
+
+fn breaker(config: &BreakerConfig) -> Value {
+    let mut told = json!({
+        "enabled": config.enabled,
+        "rule": rule_name(&config.rule),
+        "sleep_window_ms": millis(config.sleep),
+        "sleep_max_ms": millis(config.sleep_max),
+        "half_open_max_calls": config.half_open_max_calls,
+    });
+    match config.rule {
+        TripRule::Window { error_threshold_percentage, minimum_throughput, window, half_open_success_threshold } => {
+            told["error_threshold_percentage"] = json!(error_threshold_percentage);
+            told["minimum_throughput"] = json!(minimum_throughput);
+            told["window_size_ms"] = json!(millis(window));
+            told["half_open_success_threshold"] = json!(half_open_success_threshold);
+        }
+        TripRule::Consecutive { failure_threshold, success_threshold } => {
+            told["failure_threshold"] = json!(failure_threshold);
+            told["success_threshold"] = json!(success_threshold);
+        }
+    }
+    told
+}
+
+fn policy(schedule: &RetrySchedule) -> Value {
+    let (strategy, intervals) = delays(&schedule.strategy);
+    json!({
+        "strategy": strategy,
+        "intervals": intervals,
+        "max_attempts": schedule.max_attempts,
+        "jitter": jitter(schedule.jitter),
+        "give_up_on": schedule.give_up_on,
+        "timeout_ms": schedule.timeout.map(millis),
+    })
+}
+
+fn delays(strategy: &Strategy) -> (&'static str, Value) {
+    let listed = |delays: &[Duration]| json!(delays.iter().map(Duration::as_secs_f64).collect::<Vec<_>>());
+    let told = |backoff: &Backoff| match backoff {
+        Backoff::Intervals(delays) => listed(delays),
+        Backoff::Growing { base, multiplier, max } => {
+            json!({ "base_ms": millis(*base), "multiplier": multiplier, "max_ms": millis(*max) })
+        }
+    };
+    match strategy {
+        Strategy::Exponential(backoff) => ("exponential", told(backoff)),
+        Strategy::Linear(backoff) => ("linear", told(backoff)),
+        Strategy::Custom(delays) => ("custom", listed(delays)),
+    }
+}
+
+fn jitter(jitter: Jitter) -> Value {
+    match jitter {
+        Jitter::Share(share) => json!(share),
+        Jitter::Later(most) => json!({ "later_ms": millis(most) }),
+    }
+}
+
+fn millis(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
+}

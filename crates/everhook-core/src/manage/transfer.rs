@@ -1,0 +1,285 @@
+//! Bringing a configuration into an application: what was exported elsewhere, or written by hand. Called by the API.
+//!
+//! Everything is checked before anything is written, and all faults are told at once. Then each thing is one write of its own, by the use case
+//! that a person would call: an import that breaks off is finished by importing again, which finds what is there unchanged.
+
+use std::collections::BTreeSet;
+
+use super::{
+    Change, Fault, Noun, Refusal, applications,
+    applications::ApplicationChange,
+    endpoints::{self, EndpointChange, NewEndpoint},
+    event_types::{self, EventTypeChange},
+    refuse_faults,
+    schedules::{self, ScheduleChange},
+};
+use crate::{
+    flow::Line,
+    ids::{ApplicationId, Ref},
+    model::{Application, Author, Endpoint, EventTypeDefinition, OrganizationSchedule},
+    policy::target::TargetRules,
+    ports::ScheduleRef,
+};
+
+/// How many endpoints, event types or schedules a document may have of each: what one request can write in a reasonable time.
+pub const ITEMS_MAX: usize = 1_000;
+
+/// A configuration, as written.
+#[derive(Clone, Debug, Default)]
+pub struct Configuration {
+    /// Whether the application takes defined types only.
+    pub strict_event_types: Change<bool>,
+    /// Schedules of the organization, matched by their names.
+    pub schedules: Vec<ScheduleChange>,
+    /// Event types of the organization, matched by their names.
+    pub event_types: Vec<EventTypeChange>,
+    /// Endpoints of the application, matched by their uids, or else by name and URL.
+    pub endpoints: Vec<NewEndpoint>,
+}
+
+/// Whether a configuration is written or only checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing is written.
+    DryRun,
+    /// It is written.
+    Write,
+}
+
+/// What became of the things of one kind, or would.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// They were not there.
+    pub created: u32,
+    /// They were there, and different.
+    pub updated: u32,
+    /// They were there, as written.
+    pub unchanged: u32,
+}
+
+/// What an import did, or would do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// The application itself.
+    pub application: Counts,
+    /// Retry schedules.
+    pub schedules: Counts,
+    /// Event types.
+    pub event_types: Counts,
+    /// Endpoints.
+    pub endpoints: Counts,
+}
+
+/// What is to be done about one thing.
+enum Step<New, Found> {
+    Create(New),
+    Update(Found, New),
+    Keep,
+}
+
+struct Plan {
+    application: Step<(), Application>,
+    schedules: Vec<Step<ScheduleChange, OrganizationSchedule>>,
+    event_types: Vec<Step<EventTypeChange, EventTypeDefinition>>,
+    endpoints: Vec<Step<NewEndpoint, Endpoint>>,
+}
+
+/// Brings a configuration into an application.
+///
+/// # Errors
+/// [`Refusal::Invalid`] lists everything that is not acceptable; nothing was written then.
+pub async fn import(
+    line: &Line,
+    rules: &TargetRules,
+    by: &Author,
+    of: &Ref<ApplicationId>,
+    configuration: Configuration,
+    mode: Mode,
+) -> Result<Imported, Refusal> {
+    let found = line.ports.directory.application(by.organization, of).await?;
+    let application = found.ok_or(Refusal::NotFound(Noun::Application))?;
+    let strict = configuration.strict_event_types.clone();
+    let plan = plan(line, rules, application, configuration).await?;
+    let imported = Imported {
+        application: count(std::slice::from_ref(&plan.application)),
+        schedules: count(&plan.schedules),
+        event_types: count(&plan.event_types),
+        endpoints: count(&plan.endpoints),
+    };
+    if mode == Mode::Write {
+        write(line, rules, by, plan, strict).await?;
+    }
+    Ok(imported)
+}
+
+fn count<New, Found>(steps: &[Step<New, Found>]) -> Counts {
+    let mut counts = Counts::default();
+    for step in steps {
+        *match step {
+            Step::Create(_) => &mut counts.created,
+            Step::Update(..) => &mut counts.updated,
+            Step::Keep => &mut counts.unchanged,
+        } += 1;
+    }
+    counts
+}
+
+async fn plan(line: &Line, rules: &TargetRules, application: Application, wanted: Configuration) -> Result<Plan, Refusal> {
+    let mut faults = Vec::new();
+    for (field, len) in
+        [("retry_schedules", wanted.schedules.len()), ("event_types", wanted.event_types.len()), ("endpoints", wanted.endpoints.len())]
+    {
+        if len > ITEMS_MAX {
+            faults.push(Fault::new(field, format!("must have at most {ITEMS_MAX} items, and has {len}")));
+        }
+    }
+    refuse_faults(std::mem::take(&mut faults))?;
+    let names = wanted.schedules.iter().filter_map(|schedule| schedule.name.wish()).collect();
+    let schedules = plan_schedules(line, &application, wanted.schedules, &mut faults).await?;
+    let event_types = plan_event_types(line, &application, wanted.event_types, &mut faults).await?;
+    let endpoints = plan_endpoints(line, rules, &application, wanted.endpoints, &names, &mut faults).await?;
+    refuse_faults(faults)?;
+    let strict = wanted.strict_event_types.wish().unwrap_or(application.strict_event_types);
+    let application = if strict == application.strict_event_types { Step::Keep } else { Step::Update(application, ()) };
+    Ok(Plan { application, schedules, event_types, endpoints })
+}
+
+async fn plan_schedules(
+    line: &Line,
+    application: &Application,
+    wanted: Vec<ScheduleChange>,
+    faults: &mut Vec<Fault>,
+) -> Result<Vec<Step<ScheduleChange, OrganizationSchedule>>, Refusal> {
+    let (mut steps, mut seen) = (Vec::new(), BTreeSet::new());
+    for (index, asked) in wanted.into_iter().enumerate() {
+        let at = format!("retry_schedules[{index}]");
+        refuse_again(asked.name.wish(), "name", &at, &mut seen, faults);
+        let found = match asked.name.wish() {
+            Some(name) => line.ports.directory.retry_schedule(application.organization, &ScheduleRef::Name(name)).await?,
+            None => None,
+        };
+        let Some(policy) = told(schedules::checked(asked.clone(), found.as_ref()), &at, faults)? else { continue };
+        steps.push(match found {
+            None => Step::Create(asked),
+            Some(found) if found.policy == policy => Step::Keep,
+            Some(found) => Step::Update(found, asked),
+        });
+    }
+    Ok(steps)
+}
+
+async fn plan_event_types(
+    line: &Line,
+    application: &Application,
+    wanted: Vec<EventTypeChange>,
+    faults: &mut Vec<Fault>,
+) -> Result<Vec<Step<EventTypeChange, EventTypeDefinition>>, Refusal> {
+    let (mut steps, mut seen) = (Vec::new(), BTreeSet::new());
+    for (index, asked) in wanted.into_iter().enumerate() {
+        let at = format!("event_types[{index}]");
+        refuse_again(asked.name.wish(), "name", &at, &mut seen, faults);
+        let found = match asked.name.wish().as_deref().and_then(Ref::parse) {
+            Some(of @ Ref::Uid(_)) => line.ports.directory.event_type(application.organization, &of).await?,
+            _ => None,
+        };
+        let checked = event_types::checked(line, application.organization, asked.clone(), found.clone());
+        let Some(definition) = told(checked, &at, faults)? else { continue };
+        steps.push(match found {
+            None => Step::Create(asked),
+            Some(found) if found == definition => Step::Keep,
+            Some(found) => Step::Update(found, asked),
+        });
+    }
+    Ok(steps)
+}
+
+async fn plan_endpoints(
+    line: &Line,
+    rules: &TargetRules,
+    application: &Application,
+    wanted: Vec<NewEndpoint>,
+    schedules: &BTreeSet<String>,
+    faults: &mut Vec<Fault>,
+) -> Result<Vec<Step<NewEndpoint, Endpoint>>, Refusal> {
+    let row = line.ports.directory.application_row(application.id).await?;
+    let there = row.ok_or(Refusal::NotFound(Noun::Application))?.endpoints;
+    let (mut steps, mut seen) = (Vec::new(), BTreeSet::new());
+    for (index, mut asked) in wanted.into_iter().enumerate() {
+        let at = format!("endpoints[{index}]");
+        asked.application = Some(application.id.to_string());
+        refuse_again(asked.settings.uid.wish(), "uid", &at, &mut seen, faults);
+        let found = find(&there, &asked.settings);
+        if let (None, Some(of)) = (found, asked.settings.uid.wish().as_deref().and_then(Ref::parse))
+            && line.ports.directory.endpoint(application.organization, &of).await?.is_some()
+        {
+            faults.push(Fault::new(format!("{at}.uid"), "is taken by an endpoint of another application"));
+        }
+        let checked = endpoints::checked(line, rules, application.organization, &asked, found, schedules).await;
+        let Some(is_same) = told(checked, &at, faults)? else { continue };
+        steps.push(match found {
+            None => Step::Create(asked),
+            Some(_) if is_same => Step::Keep,
+            Some(found) => Step::Update(found.clone(), asked),
+        });
+    }
+    Ok(steps)
+}
+
+/// The endpoint that is meant: the one of this uid, or, where none is given, the one without a uid that has this name and URL.
+fn find<'a>(there: &'a [Endpoint], asked: &EndpointChange) -> Option<&'a Endpoint> {
+    let (uid, name, url) = (asked.uid.wish(), asked.name.wish(), asked.url.wish()?);
+    there.iter().find(|endpoint| match &uid {
+        Some(uid) => endpoint.uid.as_ref().is_some_and(|known| known.as_str() == uid),
+        None => endpoint.uid.is_none() && endpoint.name == name && endpoint.target.written == url,
+    })
+}
+
+fn refuse_again(name: Option<String>, field: &str, at: &str, seen: &mut BTreeSet<String>, faults: &mut Vec<Fault>) {
+    if let Some(name) = name
+        && !seen.insert(name)
+    {
+        faults.push(Fault::new(format!("{at}.{field}"), "is given twice in this document"));
+    }
+}
+
+/// What was checked; what is wrong with it is added to the faults, under the place where it stands.
+fn told<T>(checked: Result<T, Refusal>, at: &str, faults: &mut Vec<Fault>) -> Result<Option<T>, Refusal> {
+    match checked {
+        Ok(checked) => Ok(Some(checked)),
+        Err(Refusal::Invalid(wrong)) => {
+            faults.extend(wrong.into_iter().map(|fault| Fault::new(format!("{at}.{}", fault.field), fault.reason)));
+            Ok(None)
+        }
+        Err(refusal) => Err(refusal),
+    }
+}
+
+/// Schedules first: endpoints follow them.
+async fn write(line: &Line, rules: &TargetRules, by: &Author, plan: Plan, strict: Change<bool>) -> Result<(), Refusal> {
+    for step in plan.schedules {
+        match step {
+            Step::Create(asked) => drop(schedules::create(line, by, asked).await?),
+            Step::Update(found, asked) => drop(schedules::change(line, by, &ScheduleRef::Id(found.id), asked).await?),
+            Step::Keep => {}
+        }
+    }
+    for step in plan.event_types {
+        match step {
+            Step::Create(asked) => drop(event_types::create(line, by, asked).await?),
+            Step::Update(found, asked) => drop(event_types::change(line, by, &Ref::Id(found.id), asked).await?),
+            Step::Keep => {}
+        }
+    }
+    for step in plan.endpoints {
+        match step {
+            Step::Create(asked) => drop(endpoints::create(line, rules, by, asked).await?),
+            Step::Update(found, asked) => drop(endpoints::change(line, rules, by, found, asked.settings).await?),
+            Step::Keep => {}
+        }
+    }
+    if let Step::Update(application, ()) = plan.application {
+        let asked = ApplicationChange { strict_event_types: strict, ..ApplicationChange::default() };
+        applications::change(line, by, &Ref::Id(application.id), asked).await?;
+    }
+    Ok(())
+}

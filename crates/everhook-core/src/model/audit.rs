@@ -1,0 +1,176 @@
+//! The audit log's nouns: who changed what, when, and from what to what.
+//!
+//! Every port call that changes something for somebody takes an [`AuditEntry`] and writes it in the same transaction. Entries are never changed.
+
+use uuid::Uuid;
+
+use crate::{
+    ids::{ApiKeyId, AuditEntryId, OrganizationId},
+    time::Timestamp,
+};
+
+/// Who made a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Actor {
+    /// Somebody with an API key. The name is the key's at that time, because the key may be gone by the time that it is read.
+    Key {
+        /// The key's record.
+        id: ApiKeyId,
+        /// What it was called.
+        name: String,
+    },
+    /// Everhook itself: at its start, or because of what an endpoint answered.
+    Server,
+}
+
+/// Who makes a change, and in which organization. Every use case that changes something takes one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Author {
+    /// The tenant whose things are changed.
+    pub organization: OrganizationId,
+    /// Who changes them.
+    pub actor: Actor,
+}
+
+impl Author {
+    /// Everhook itself.
+    pub const fn server(organization: OrganizationId) -> Self {
+        Self { organization, actor: Actor::Server }
+    }
+
+    /// The same one, in another organization.
+    pub fn within(&self, organization: OrganizationId) -> Self {
+        Self { organization, actor: self.actor.clone() }
+    }
+}
+
+/// A line of the audit log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditEntry {
+    /// Its identity.
+    pub id: AuditEntryId,
+    /// Whose log it is in.
+    pub organization: OrganizationId,
+    /// When the change was made.
+    pub at: Timestamp,
+    /// Who made it.
+    pub actor: Actor,
+    /// What was done.
+    pub action: AuditAction,
+    /// To what.
+    pub resource: Uuid,
+    /// What became different.
+    pub note: AuditNote,
+}
+
+/// What a change made different: JSON objects with the fields that changed. Nothing secret is in them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditNote {
+    /// As it was; `None` if it was not there.
+    pub before: Option<String>,
+    /// As it is now; `None` if it is gone.
+    pub after: Option<String>,
+    /// Whether some of it was too long to be kept.
+    pub is_cut: bool,
+}
+
+macro_rules! actions {
+    ($($(#[$doc:meta])* $action:ident = $noun:literal $verb:literal;)+) => {
+        /// What was done, to which kind of thing.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum AuditAction {
+            $($(#[$doc])* $action,)+
+        }
+
+        impl AuditAction {
+            /// All actions.
+            pub const ALL: &[Self] = &[$(Self::$action,)+];
+
+            /// Its name on every wire: `endpoint.update`.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$action => concat!($noun, ".", $verb),)+
+                }
+            }
+
+            /// The kind of thing that it is done to.
+            pub const fn noun(self) -> &'static str {
+                match self {
+                    $(Self::$action => $noun,)+
+                }
+            }
+        }
+    };
+}
+
+actions! {
+    /// An organization was made, with its built-in applications.
+    OrganizationCreate = "organization" "create";
+    /// An organization was changed.
+    OrganizationUpdate = "organization" "update";
+    /// An application was made.
+    ApplicationCreate = "application" "create";
+    /// An application was changed.
+    ApplicationUpdate = "application" "update";
+    /// An endpoint was made.
+    EndpointCreate = "endpoint" "create";
+    /// An endpoint was changed.
+    EndpointUpdate = "endpoint" "update";
+    /// An endpoint was deleted.
+    EndpointDelete = "endpoint" "delete";
+    /// An endpoint was paused.
+    EndpointPause = "endpoint" "pause";
+    /// An endpoint was resumed.
+    EndpointResume = "endpoint" "resume";
+    /// An endpoint's secret was replaced.
+    EndpointRotateSecret = "endpoint" "rotate_secret";
+    /// An endpoint was disabled because of what it answered.
+    EndpointDisable = "endpoint" "disable";
+    /// An endpoint's breaker was reset, also by enabling the endpoint again.
+    EndpointResetBreaker = "endpoint" "reset_breaker";
+    /// An endpoint's breaker was forced open.
+    EndpointForceOpen = "endpoint" "force_open_breaker";
+    /// An endpoint's breaker was forced closed.
+    EndpointForceClose = "endpoint" "force_close_breaker";
+    /// A retry schedule was made.
+    ScheduleCreate = "retry_schedule" "create";
+    /// A retry schedule was changed.
+    ScheduleUpdate = "retry_schedule" "update";
+    /// A retry schedule was deleted.
+    ScheduleDelete = "retry_schedule" "delete";
+    /// The endpoints of a retry schedule were moved to another.
+    ScheduleReassign = "retry_schedule" "reassign";
+    /// An event type was defined.
+    EventTypeCreate = "event_type" "create";
+    /// An event type's definition was changed.
+    EventTypeUpdate = "event_type" "update";
+    /// An event type's definition was deleted.
+    EventTypeDelete = "event_type" "delete";
+    /// An API key was made.
+    ApiKeyCreate = "api_key" "create";
+    /// An API key was revoked.
+    ApiKeyRevoke = "api_key" "revoke";
+    /// A dead letter was thrown away.
+    DeadLetterDiscard = "dead_letter" "discard";
+}
+
+impl AuditAction {
+    /// Reads its name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|action| action.as_str() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_action_is_read_as_it_is_written_and_begins_with_its_noun() {
+        for action in AuditAction::ALL {
+            assert_eq!(AuditAction::parse(action.as_str()), Some(*action));
+            assert_eq!(action.as_str().split_once('.').map(|(noun, _)| noun), Some(action.noun()));
+        }
+        assert_eq!(AuditAction::parse("endpoint"), None);
+    }
+}

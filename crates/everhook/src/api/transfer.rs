@@ -1,0 +1,249 @@
+//! An application's configuration as one document: exported, and imported into the same or another application.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Request, State},
+    response::Response,
+};
+use everhook_core::{
+    ids::{ApplicationId, OrganizationId},
+    manage::{
+        Change, Fault, endpoints as endpoint_cases,
+        schedules::Known,
+        transfer::{self, Configuration, Counts, Imported, Mode},
+    },
+    model::{Application, Cursor, EventTypeDefinition, PageRequest, Scope},
+};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::{
+    Api,
+    access::{Caller, MayManage, MayRead},
+    body::{parse_object, read_json},
+    endpoints::{EndpointConfigOut, EndpointIn, EndpointOut},
+    error::{ApiError, ChangeProblems, ReadProblems},
+    event_types::{EventTypeConfigOut, EventTypeIn},
+    schedules::{ScheduleConfigOut, ScheduleIn, ScheduleOut},
+    to_the_end,
+    wire::{Named, NoParams, Object, Params, json},
+};
+
+/// The version of the document that this server writes and reads.
+const VERSION: u32 = 1;
+
+/// The largest document, in bytes: a thousand endpoints with their metadata.
+const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// How many event types are read at once.
+const TYPES_PAGE: u32 = 250;
+
+/// An application's configuration, with what of its organization it goes by.
+#[derive(Serialize, ToSchema)]
+pub struct ConfigurationOut {
+    /// Of the document: 1.
+    version: u32,
+    application: ApplicationConfigOut,
+    endpoints: Vec<EndpointConfigOut>,
+    /// The organization's event types.
+    event_types: Vec<EventTypeConfigOut>,
+    /// The organization's own retry schedules that endpoints of the application follow.
+    retry_schedules: Vec<ScheduleConfigOut>,
+}
+
+/// The application itself. Its name and uid stay where they are.
+#[derive(Serialize, ToSchema)]
+pub struct ApplicationConfigOut {
+    strict_event_types: bool,
+}
+
+/// What to export.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ExportQuery {
+    /// `true`: with the secrets of endpoints, for keys that may manage.
+    #[param(value_type = Option<bool>)]
+    secrets: Option<String>,
+}
+
+/// A configuration to import.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigurationIn {
+    /// Of the document: 1; needed.
+    #[schema(required = true, value_type = u32)]
+    version: Option<i64>,
+    /// The application itself.
+    #[schema(value_type = Option<ApplicationConfigIn>)]
+    application: Option<Object<ApplicationConfigIn>>,
+    /// Matched by `uid`, or else by `name` and `url`; what is not there is made, and nothing is deleted.
+    #[serde(default)]
+    #[schema(value_type = Vec<EndpointIn>)]
+    endpoints: Vec<Object<EndpointIn>>,
+    /// Matched by `name`.
+    #[serde(default)]
+    #[schema(value_type = Vec<EventTypeIn>)]
+    event_types: Vec<Object<EventTypeIn>>,
+    /// Matched by `name`.
+    #[serde(default)]
+    #[schema(value_type = Vec<ScheduleIn>)]
+    retry_schedules: Vec<Object<ScheduleIn>>,
+    /// Checks and counts, and writes nothing.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// The application itself.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApplicationConfigIn {
+    strict_event_types: Option<bool>,
+}
+
+/// What an import did, or would do.
+#[derive(Serialize, ToSchema)]
+pub struct ImportedOut {
+    dry_run: bool,
+    application: CountsOut,
+    endpoints: CountsOut,
+    event_types: CountsOut,
+    retry_schedules: CountsOut,
+}
+
+/// How many things of a kind there were.
+#[derive(Serialize, ToSchema)]
+pub struct CountsOut {
+    created: u32,
+    updated: u32,
+    unchanged: u32,
+}
+
+impl From<Counts> for CountsOut {
+    fn from(counts: Counts) -> Self {
+        Self { created: counts.created, updated: counts.updated, unchanged: counts.unchanged }
+    }
+}
+
+/// An application's configuration as one document, to be kept or imported elsewhere.
+#[utoipa::path(
+    get, path = "/v1/applications/{id}/export", tag = "applications", operation_id = "export_application",
+    params(("id" = String, Path, description = "The application's id or uid"), ExportQuery), security(("api_key" = ["read"])),
+    responses((status = 200, description = "The configuration", body = ConfigurationOut), ReadProblems),
+)]
+pub async fn export(
+    State(api): State<Arc<Api>>,
+    MayRead(caller): MayRead,
+    Named(of): Named<ApplicationId>,
+    Params(query): Params<ExportQuery>,
+) -> Result<Response, ApiError> {
+    let with_secrets = match query.secrets.as_deref() {
+        None | Some("false") => false,
+        Some("true") if caller.scopes.allow(Scope::Manage) => true,
+        Some("true") => return Err(ApiError::new(StatusCode::FORBIDDEN, "secrets need a key with the scope `manage`")),
+        Some(_) => return Err(ApiError::bad_query(vec![Fault::new("secrets", "must be true or false")])),
+    };
+    let found = api.line.ports.directory.application(caller.organization, &of).await?;
+    let application = found.ok_or_else(|| ApiError::not_found("application"))?;
+    Ok(json(StatusCode::OK, &configuration(&api, &caller, application, with_secrets).await?))
+}
+
+/// Brings a configuration into an application. Everything is checked first, and all faults are told; then each thing is written.
+#[utoipa::path(
+    post, path = "/v1/applications/{id}/import", tag = "applications", operation_id = "import_application", request_body = ConfigurationIn,
+    params(("id" = String, Path, description = "The application's id or uid")), security(("api_key" = ["manage"])),
+    responses((status = 200, description = "Imported", body = ImportedOut), ChangeProblems),
+)]
+pub async fn import(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    Named(of): Named<ApplicationId>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let found = api.line.ports.directory.application(caller.organization, &of).await?;
+    found.ok_or_else(|| ApiError::not_found("application"))?;
+    let body = read_json(request, DOCUMENT_BYTES_MAX).await?;
+    let asked: ConfigurationIn = parse_object(&body)?;
+    let mode = if asked.dry_run { Mode::DryRun } else { Mode::Write };
+    let wanted = asked.into_configuration()?;
+    let import = async move { transfer::import(&api.line, &api.targets, &caller.author(), &of, wanted, mode).await };
+    let Imported { application, schedules, event_types, endpoints } = to_the_end(import).await??;
+    let out = ImportedOut {
+        dry_run: mode == Mode::DryRun,
+        application: application.into(),
+        endpoints: endpoints.into(),
+        event_types: event_types.into(),
+        retry_schedules: schedules.into(),
+    };
+    Ok(json(StatusCode::OK, &out))
+}
+
+impl ConfigurationIn {
+    fn into_configuration(self) -> Result<Configuration, ApiError> {
+        if self.version != Some(i64::from(VERSION)) {
+            return Err(ApiError::invalid(vec![Fault::new("version", format!("must be {VERSION}"))]));
+        }
+        let strict = self.application.and_then(|Object(application)| application.strict_event_types);
+        let mut endpoints = Vec::with_capacity(self.endpoints.len());
+        for (index, Object(endpoint)) in self.endpoints.into_iter().enumerate() {
+            if endpoint.names_a_place() {
+                let field = format!("endpoints[{index}]");
+                let reason = "must not name an application or organization: it goes to the one in the path";
+                return Err(ApiError::invalid(vec![Fault::new(field, reason)]));
+            }
+            endpoints.push(endpoint.into_new()?);
+        }
+        let event_types = self.event_types.into_iter().map(|Object(definition)| definition.try_into());
+        Ok(Configuration {
+            strict_event_types: strict.map_or(Change::Keep, Change::Set),
+            schedules: self.retry_schedules.into_iter().map(|Object(schedule)| schedule.into()).collect(),
+            event_types: event_types.collect::<Result<_, ApiError>>()?,
+            endpoints,
+        })
+    }
+}
+
+async fn configuration(api: &Api, caller: &Caller, application: Application, with_secrets: bool) -> Result<ConfigurationOut, ApiError> {
+    let row = api.line.ports.directory.application_row(application.id).await?;
+    let mut rows = row.ok_or_else(|| ApiError::not_found("application"))?.endpoints;
+    // In the order of their making, which an import keeps.
+    rows.sort_by_key(|endpoint| endpoint.id);
+    let mut own = api.line.ports.directory.retry_schedules(caller.organization).await?;
+    own.retain(|schedule| rows.iter().any(|endpoint| endpoint.follows == Some(schedule.id)));
+    own.sort_by(|a, b| a.policy.name.0.cmp(&b.policy.name.0));
+    let mut endpoints = Vec::with_capacity(rows.len());
+    for endpoint in rows {
+        let id = everhook_core::ids::Ref::Id(endpoint.id);
+        let mut out = EndpointOut::new(api, endpoint, caller.scopes).await?;
+        if with_secrets {
+            let revealed = endpoint_cases::reveal(&api.line, caller.organization, &id).await?;
+            out.secret = Some(revealed.current.text().expose().clone());
+        }
+        endpoints.push(EndpointConfigOut::from(out));
+    }
+    Ok(ConfigurationOut {
+        version: VERSION,
+        application: ApplicationConfigOut { strict_event_types: application.strict_event_types },
+        endpoints,
+        event_types: event_types(api, caller.organization).await?.into_iter().map(EventTypeConfigOut::from).collect(),
+        retry_schedules: own.into_iter().map(|own| ScheduleOut::from(Known::Own(own)).into()).collect(),
+    })
+}
+
+/// All of them, by name. Their number is bounded.
+async fn event_types(api: &Api, organization: OrganizationId) -> Result<Vec<EventTypeDefinition>, ApiError> {
+    let (mut all, mut cursor) = (Vec::new(), Cursor::Newest);
+    loop {
+        let page = api.line.ports.directory.event_types(organization, None, PageRequest { limit: TYPES_PAGE, cursor }).await?;
+        all.extend(page.rows);
+        match page.next {
+            Some(next) => cursor = next,
+            None => break,
+        }
+    }
+    all.sort_by(|a: &EventTypeDefinition, b| a.name.as_str().cmp(b.name.as_str()));
+    Ok(all)
+}
