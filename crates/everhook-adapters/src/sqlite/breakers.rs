@@ -9,6 +9,7 @@ use everhook_core::{
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use rustc_hash::FxHashMap;
 
 use super::{
     SqliteStore, audit_log,
@@ -36,7 +37,7 @@ impl BreakerStore for SqliteStore {
     }
 
     async fn keep(&self, changes: Vec<BreakerChange>) -> Result<Vec<BreakerKept>, StoreError> {
-        self.write(changes.len() * 2, move |tx| changes.iter().map(|change| keep(tx, change)).collect()).await
+        self.write(changes.len() * 2, move |tx| keep_each(tx, &changes)).await
     }
 
     async fn open_periods(&self, endpoint: EndpointId, since: Timestamp, limit: u32) -> Result<Vec<OpenPeriod>, StoreError> {
@@ -52,6 +53,25 @@ impl BreakerStore for SqliteStore {
 
 fn find(connection: &Connection, endpoint: EndpointId) -> Outcome<Option<BreakerRow>> {
     Ok(connection.prepare_cached(OF_ENDPOINT)?.query_row([endpoint.key()], of_row).optional()?)
+}
+
+/// One that is outdated takes those of the same endpoint after it along: they were decided without what stands.
+fn keep_each(tx: &Tx<'_>, changes: &[BreakerChange]) -> Outcome<Vec<BreakerKept>> {
+    let mut outdated: FxHashMap<EndpointId, BreakerRow> = FxHashMap::default();
+    let mut answers = Vec::with_capacity(changes.len());
+    for change in changes {
+        let answer = match outdated.get(&change.endpoint) {
+            Some(row) => BreakerKept::Outdated(*row),
+            None => keep(tx, change)?,
+        };
+        if let BreakerKept::Outdated(row) = answer
+            && (row.revision, row.kept) != (change.revision, change.kept)
+        {
+            outdated.insert(change.endpoint, row);
+        }
+        answers.push(answer);
+    }
+    Ok(answers)
 }
 
 fn keep(tx: &Tx<'_>, change: &BreakerChange) -> Outcome<BreakerKept> {

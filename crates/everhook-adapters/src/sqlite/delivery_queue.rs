@@ -25,6 +25,7 @@ use super::{
     transaction::Tx,
 };
 
+const NEXT_QUEUE_OF_LANE: &str = include_str!("queries/next_queue_of_lane.sql");
 const NEXT_LANE: &str = include_str!("queries/next_lane.sql");
 const DUE_DELIVERIES: &str = include_str!("queries/due_deliveries.sql");
 const WAITING_FOR_ENDPOINT: &str = include_str!("queries/waiting_for_endpoint.sql");
@@ -90,15 +91,20 @@ impl DeliveryQueue for SqliteStore {
 /// Steps from queue to queue, one look-up each, in one snapshot.
 fn lanes(connection: &Connection) -> Outcome<Vec<LaneHead>> {
     let snapshot = connection.unchecked_transaction()?;
-    let mut next = snapshot.prepare_cached(NEXT_LANE)?;
+    let mut next_queue = snapshot.prepare_cached(NEXT_QUEUE_OF_LANE)?;
+    let mut next_lane = snapshot.prepare_cached(NEXT_LANE)?;
     let mut lanes = Vec::new();
     // Before every queue: lanes count from one, no priority is negative.
     let mut after = (0, -1);
-    while let Some((number, lane)) = next.query_row(params![after.0, after.1], lane_of_row).optional()? {
+    loop {
+        let next = match next_queue.query_row(params![after.0, after.1], lane_of_row).optional()? {
+            Some(next) => Some(next),
+            None => next_lane.query_row([after.0], lane_of_row).optional()?,
+        };
+        let Some((number, lane)) = next else { return Ok(lanes) };
         after = (number, priority_number(lane.priority));
         lanes.push(lane);
     }
-    Ok(lanes)
 }
 
 fn lane_of_row(row: &Row<'_>) -> rusqlite::Result<(i64, LaneHead)> {

@@ -29,10 +29,15 @@ const INSERT: &str = include_str!("queries/insert_ordered_delivery.sql");
 const ORDER_OF_DELIVERY: &str = include_str!("queries/order_of_delivery.sql");
 const FIRST_OF_KEY: &str = include_str!("queries/first_of_key.sql");
 const FREE: &str = include_str!("queries/free_delivery.sql");
+const NEXT_LANE: &str = include_str!("queries/next_lane_in_order.sql");
 const NEXT_KEY: &str = include_str!("queries/next_key_in_order.sql");
 
-/// How many keys and barriers one look frees. The rest is found by the next.
+/// How many keys and barriers one look frees. Whoever asked asks again for the rest.
 pub(super) const FREED_MAX: usize = 1_000;
+
+/// What the key of a delivery that has one to itself begins with, and what sorts behind all such keys.
+const OWN_KEY: char = '#';
+const AFTER_OWN_KEYS: &str = "$";
 
 /// A delivery that has an order, about to be made.
 pub(super) struct Ordered<'a> {
@@ -97,14 +102,16 @@ pub(super) enum ModeChange {
 }
 
 /// Decides what a change of an endpoint means for its order. Writes nothing: the change itself may yet be refused.
-pub(super) fn plan_change(tx: &mut Tx<'_>, endpoint: &Endpoint) -> Outcome<ModeChange> {
+pub(super) fn plan_change(tx: &mut Tx<'_>, endpoint: &Endpoint, read_at: Timestamp) -> Outcome<ModeChange> {
     let read = |row: &Row<'_>| {
         let mode = row.spelled("ordering", |name: String| OrderingMode::parse(&name))?;
-        Ok((mode, row.get::<_, Option<i64>>("order_barrier")?, row.get::<_, i64>("lane")?))
+        let is_current = row.instant("updated_at")? == read_at;
+        Ok((mode, is_current, row.get::<_, Option<i64>>("order_barrier")?, row.get::<_, i64>("lane")?))
     };
     let found = tx.prepare(ORDER_OF_ENDPOINT)?.query_row([endpoint.id.key()], read).optional()?;
-    let Some((mode, barrier, lane)) = found else { return Ok(ModeChange::None) };
-    if mode == endpoint.ordering.mode {
+    let Some((mode, is_current, barrier, lane)) = found else { return Ok(ModeChange::None) };
+    // A change of an older row is refused for that, whatever it asks for.
+    if mode == endpoint.ordering.mode || !is_current {
         return Ok(ModeChange::None);
     }
     if barrier.is_some() {
@@ -151,20 +158,23 @@ struct OrderKey {
 pub(super) fn stranded(connection: &Connection) -> Outcome<Stranded> {
     let snapshot = connection.unchecked_transaction()?;
     let mut stranded = Stranded { lanes: lanes_to_lift(&snapshot)?, keys: Vec::new() };
-    let mut next = snapshot.prepare_cached(NEXT_KEY)?;
+    let mut next_key = snapshot.prepare_cached(NEXT_KEY)?;
+    let mut next_lane = snapshot.prepare_cached(NEXT_LANE)?;
     // Before every key: lanes count from one.
     let mut after = OrderKey { lane: 0, key: String::new() };
-    while stranded.keys.len() < FREED_MAX
-        && let Some((key, is_held)) = next.query_row(params![after.lane, after.key], head_of_row).optional()?
-    {
-        after = key.clone();
-        let is_stranded = match is_held {
-            Held::Not => false,
-            Held::First => true,
-            Held::BehindBarrier => stranded.lanes.contains(&key.lane),
+    while stranded.keys.len() < FREED_MAX {
+        let next = match next_key.query_row(params![after.lane, after.key], head_of_row).optional()? {
+            Some(next) => Some(next),
+            None => next_lane.query_row([after.lane], head_of_row).optional()?,
         };
-        if is_stranded {
-            stranded.keys.push(key);
+        let Some((key, held)) = next else { break };
+        after = key.clone();
+        match held {
+            Held::First => stranded.keys.push(key),
+            Held::BehindBarrier if stranded.lanes.contains(&key.lane) => stranded.keys.push(key),
+            // The others that have a key to themselves wait behind the same barrier.
+            Held::BehindBarrier if key.key.starts_with(OWN_KEY) => after.key = AFTER_OWN_KEYS.to_owned(),
+            Held::BehindBarrier | Held::Not => {}
         }
     }
     Ok(stranded)
@@ -172,7 +182,7 @@ pub(super) fn stranded(connection: &Connection) -> Outcome<Stranded> {
 
 /// Lifts barriers and frees what is held behind nothing. Looks again at each, inside the write.
 pub(super) fn free_stranded(tx: &mut Tx<'_>, stranded: &Stranded, at: Timestamp) -> Outcome<FreedHeads> {
-    let mut freed = FreedHeads::default();
+    let mut freed = FreedHeads { may_be_more: stranded.keys.len() >= FREED_MAX, ..FreedHeads::default() };
     let liftable = lanes_to_lift(tx.connection())?;
     for lane in stranded.lanes.iter().filter(|lane| liftable.contains(lane)) {
         let application = tx.prepare(LIFT_BARRIER)?.query_row([lane], |row| row.id("application_id")).optional()?;

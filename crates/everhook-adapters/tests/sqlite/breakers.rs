@@ -71,3 +71,14 @@ async fn an_opening_begins_a_period_that_the_closing_ends_and_both_are_told() {
     assert_eq!(given.store.open_periods(given.endpoint, after(71), 10).await.unwrap(), [], "it was over by then");
     assert_eq!(given.store.pending_alerts(10).await.unwrap().len(), 1);
 }
+
+#[tokio::test]
+async fn what_follows_from_an_outdated_change_is_outdated_too() {
+    let given = Given::new().await;
+    let forced = kept(KeptStage::ForcedOpen { until: None });
+    given.store.keep(vec![change(&given, 1, forced, None)]).await.unwrap();
+    let stands = BreakerRow { endpoint: given.endpoint, revision: 1, kept: forced };
+    // Two decisions of somebody who knew of none: the second would fit the revision by chance.
+    let late = vec![change(&given, 1, kept(KeptStage::HalfOpen), None), change(&given, 2, kept(KeptStage::Closed), None)];
+    assert_eq!(given.store.keep(late).await.unwrap(), [BreakerKept::Outdated(stands), BreakerKept::Outdated(stands)]);
+}

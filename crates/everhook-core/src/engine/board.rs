@@ -295,14 +295,15 @@ impl Board {
         let endpoint = policy.endpoint;
         self.organizations.adopt(policy.organization, &policy.limits, now);
         if let Some(lane) = self.lanes.get_mut(&endpoint) {
+            // What a person decided comes first: the new numbers are applied to that.
+            if let Some(kept) = self.breakers.take_news(endpoint) {
+                lane.gate.restore(&kept, &lane.policy.clone(), now);
+            }
             if let Some(transition) = lane.adopt(policy, now) {
                 self.breakers.changed(policy.application, endpoint, lane.gate.breaker().keep(), transition);
             }
             if lane.closed {
                 lane.reopen(now);
-            }
-            if let Some(kept) = self.breakers.take_news(endpoint) {
-                lane.gate.restore(&kept, policy, now);
             }
             self.turns.resume(lane.party());
         }
@@ -314,11 +315,14 @@ impl Board {
     pub(super) fn close(&mut self, endpoint: EndpointId) -> bool {
         self.empty(endpoint);
         let Some(lane) = self.lanes.get_mut(&endpoint) else { return true };
-        let is_clear = lane.is_clear();
-        if lane.is_idle() {
+        lane.is_clear()
+    }
+
+    /// What waited for a closed endpoint is cancelled: nothing is left to remember of its lane.
+    pub(super) fn forget_closed(&mut self, endpoint: EndpointId) {
+        if self.lanes.get(&endpoint).is_some_and(|lane| lane.closed && lane.is_idle()) {
             self.lanes.remove(&endpoint);
         }
-        is_clear
     }
 
     /// Whether the lane is closed and what was in flight when it was closed has ended.
@@ -332,16 +336,19 @@ impl Board {
         self.suspects.clear();
         self.unannounced.retain(|_, made_at| now.since(*made_at) < HINT_DELAY_MAX);
         self.lanes.retain(|_, lane| !lane.is_forgettable(now));
+        let lanes = &self.lanes;
+        self.organizations.prune(now, || lanes.values().map(|lane| lane.policy.organization).collect());
     }
 
     /// Rings the alarms that are due.
     pub(super) fn ring(&mut self, now: Timestamp) {
-        while let Some(&(at, endpoint, priority)) = self.alarms.first() {
+        while let Some(&(at, endpoint, _)) = self.alarms.first() {
             if at > now {
                 break;
             }
             self.alarms.pop_first();
-            self.review((endpoint, priority), now);
+            // All its queues: what they share, like a rate, may have been what they waited for.
+            self.review_lane(endpoint, now);
         }
         while let Some(&(at, party)) = self.organization_alarms.first() {
             if at > now {
@@ -361,12 +368,16 @@ impl Board {
     /// After anything happened to a queue: lists it if it may start, asks for a read if it needs one, or sets an alarm for when it will.
     fn review(&mut self, (endpoint, priority): QueueKey, now: Timestamp) {
         let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
+        if lane.gate.drains_since().is_some_and(|began_at| lane.is_drained(began_at, now)) {
+            lane.gate.end_drain();
+            self.drained.push((lane.policy.application, endpoint));
+        }
         if lane.may_start(priority, now) && !lane.queue(priority).listed {
             lane.queue(priority).listed = true;
             self.turns.list(lane.party(), endpoint, priority);
         }
         match lane.gate.flow(now) {
-            Flow::Open => {}
+            Flow::Open | Flow::Full => {}
             Flow::Paced(from) => _ = self.alarms.insert((from, endpoint, priority)),
             Flow::Shut(until) => {
                 if let Some(until) = until {
@@ -385,10 +396,6 @@ impl Board {
             && first > now
         {
             self.alarms.insert((first, endpoint, priority));
-        }
-        if lane.gate.drains() && lane.is_drained(now) {
-            lane.gate.end_drain();
-            self.drained.push((lane.policy.application, endpoint));
         }
         if lane.is_forgettable(now) {
             self.lanes.remove(&endpoint);

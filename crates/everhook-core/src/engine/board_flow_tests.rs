@@ -70,9 +70,8 @@ fn an_endpoint_that_fails_is_left_alone_and_then_tried_with_few() {
     assert!(probes.iter().all(|(_, pass)| pass.state() == BreakerState::HalfOpen));
     end_each(&mut board, probes, CallOutcome::Success, until);
     assert_eq!(board.breakers.take_unwritten().len(), 1, "the closing is to be written");
-    // What was given back to the store while it was tried is read again, and sent one at a time at first.
-    assert_eq!(begin_looks(&mut board), 1);
-    board.looked(KEY, read(105..200, None), until);
+    // The others waited in memory while it was tried, and are sent one at a time at first.
+    assert_eq!(begin_looks(&mut board), 0);
     let mut rounds = Vec::new();
     for _ in 0..4 {
         let round = start_all(&mut board, until);
@@ -265,4 +264,45 @@ fn an_organization_goes_on_when_one_of_its_requests_ends_or_its_time_comes() {
     assert!(start_all(&mut board, latest).is_empty(), "one is under way");
     end_each(&mut board, second, CallOutcome::Success, latest);
     assert_eq!(start_all(&mut board, latest).len(), 1);
+}
+
+#[test]
+fn a_rate_is_shared_by_all_queues_of_a_lane() {
+    let mut board = Board::new(100);
+    let limited = LanePolicy { rate_limit: Some(RateLimit::per_minute(few(60), Some(few(1)))), max_concurrency: 100, ..policy() };
+    let limited = Arc::new(limited);
+    for (n, priority) in [(1, Priority::High), (2, Priority::Normal)] {
+        board.offer(Committed { lane: limited.clone(), priority, due: due(n) }, NOW);
+    }
+    assert_eq!(start_all(&mut board, NOW).len(), 1);
+    let later = NOW + secs(1);
+    board.ring(later);
+    // The first is still under way: the other queue has its turn all the same.
+    assert_eq!(start_all(&mut board, later).len(), 1);
+}
+
+#[test]
+fn of_several_wishes_to_be_left_alone_the_longest_holds() {
+    let mut board = Board::new(10);
+    offer_to(&mut board, &policy(), 0..3, NOW);
+    board.hold(LANE, Some(NOW + secs(300)), NOW);
+    board.hold(LANE, Some(NOW + secs(1)), NOW);
+    assert_eq!(board.report(LANE, NOW).expect("a lane").held_until, Some(NOW + secs(300)));
+    board.hold(LANE, None, NOW);
+    assert_eq!(board.report(LANE, NOW).expect("a lane").held_until, None);
+}
+
+#[test]
+fn a_drain_ends_when_what_gathered_is_sent_however_much_comes_meanwhile() {
+    let mut board = Board::new(10);
+    let draining = LanePolicy { drain: Some(RateLimit::per_second(few(1), Some(few(1)))), max_concurrency: 10, ..policy() };
+    offer_to(&mut board, &draining, 0..2, NOW);
+    let first = start_all(&mut board, NOW);
+    let later = NOW + secs(1);
+    offer_to(&mut board, &draining, 10..20, later);
+    end_each(&mut board, first, CallOutcome::Success, later);
+    assert_eq!(board.next_drained(), None);
+    board.ring(later);
+    assert_eq!(start_all(&mut board, later).len(), 10, "the last old one, and then all that came since");
+    assert_eq!(board.next_drained(), Some((draining.application, LANE)));
 }

@@ -20,6 +20,9 @@ use crate::{
 /// How many tallies one write adds: a few milliseconds of it, between which events are written.
 const TALLIES_PER_WRITE: usize = 500;
 
+/// How often a survey frees what is held behind nothing: many thousand deliveries. The next survey goes on.
+const FREE_ROUNDS_MAX: u32 = 100;
+
 /// Something to be done.
 #[derive(Clone)]
 pub(super) enum Errand {
@@ -46,7 +49,7 @@ pub(super) enum Done {
     Looked(QueueKey, Option<DueRead>),
     Surveyed(Option<Vec<(LaneHead, Standing)>>),
     Inspected(ApplicationId, EndpointId, Option<Inspection>),
-    Swept,
+    Swept(EndpointId),
     BreakersKept(Vec<BreakerChange>, Option<Vec<BreakerKept>>),
     DrainEnded,
     /// So many of the first are added.
@@ -96,7 +99,7 @@ async fn attend(line: &Line, errand: Errand) -> Result<Done, StoreError> {
         }
         Errand::Sweep(endpoint, cause, made_until) => {
             sweep(line, endpoint, cause, made_until).await;
-            Done::Swept
+            Done::Swept(endpoint)
         }
         Errand::KeepBreakers(changes) => {
             let kept = keep_breakers(line, changes.clone()).await?;
@@ -120,8 +123,10 @@ async fn attend(line: &Line, errand: Errand) -> Result<Done, StoreError> {
 
 /// Looks for what should wait and does not, then for everything that waits.
 async fn survey(line: &Line) -> Result<Vec<(LaneHead, Standing)>, StoreError> {
-    let freed = line.ports.deliveries.free_heads(line.ports.clock.now()).await?;
-    freed.applications.into_iter().for_each(|application| line.catalog.forget(application));
+    if let Err(error) = free_heads(line).await {
+        let error = &error as &dyn std::error::Error;
+        tracing::warn!(error, "deliveries that are held behind nothing are freed a little later");
+    }
     let heads = line.ports.deliveries.lanes().await?;
     let mut surveyed = Vec::with_capacity(heads.len());
     for head in heads {
@@ -137,11 +142,32 @@ async fn survey(line: &Line) -> Result<Vec<(LaneHead, Standing)>, StoreError> {
     Ok(surveyed)
 }
 
+/// Frees what is held behind nothing.
+async fn free_heads(line: &Line) -> Result<(), StoreError> {
+    for _ in 0..FREE_ROUNDS_MAX {
+        let freed = line.ports.deliveries.free_heads(line.ports.clock.now()).await?;
+        freed.applications.into_iter().for_each(|application| line.catalog.forget(application));
+        if !freed.may_be_more {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// Writes how breakers stand, with what their owners are told.
-async fn keep_breakers(line: &Line, mut changes: Vec<BreakerChange>) -> Result<Vec<BreakerKept>, StoreError> {
+pub(super) async fn keep_breakers(line: &Line, mut changes: Vec<BreakerChange>) -> Result<Vec<BreakerKept>, StoreError> {
     for change in &mut changes {
         if let Some(transition) = change.transition {
-            change.alerts = alert::of_breaker(line, change.application, change.endpoint, transition).await?;
+            change.alerts = match alert::of_breaker(line, change.application, change.endpoint, transition).await {
+                Ok(alerts) => alerts,
+                // Trying again would not heal that, and would hold up everybody else's.
+                Err(error @ StoreError::Corrupt(_)) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::error!(error, endpoint.id = %change.endpoint, "nobody is told of a breaker: its endpoint cannot be read");
+                    Vec::new()
+                }
+                Err(error) => return Err(error),
+            };
         }
     }
     line.ports.breakers.keep(changes).await
@@ -194,7 +220,7 @@ impl Errand {
             Self::Look(look) => Done::Looked((look.endpoint, look.priority), None),
             Self::Survey => Done::Surveyed(None),
             Self::Inspect(application, endpoint) => Done::Inspected(application, endpoint, None),
-            Self::Sweep(..) => Done::Swept,
+            Self::Sweep(endpoint, ..) => Done::Swept(endpoint),
             Self::KeepBreakers(changes) => Done::BreakersKept(changes, None),
             Self::EndDrain(..) => Done::DrainEnded,
             // What was added before a panic is not known: counting twice is worse than losing a second of figures.

@@ -4,7 +4,7 @@
 
 use crate::{
     ids::EventId,
-    model::{KeptBreaker, KeptStage, LanePolicy},
+    model::{BreakerState, KeptBreaker, KeptStage, LanePolicy},
     policy::{
         breaker::{Admission, Breaker, CallOutcome, Pass, Transition},
         bucket::Bucket,
@@ -19,6 +19,8 @@ pub(super) struct Gate {
     bucket: Option<Bucket>,
     /// The rate at which what gathered during a pause is sent.
     drain: Option<Bucket>,
+    /// Since when it is sent.
+    drains_since: Timestamp,
     paused: bool,
     /// The endpoint asked to be left alone until then.
     held_until: Option<Timestamp>,
@@ -31,6 +33,8 @@ pub(super) enum Flow {
     Open,
     /// A little later: the rate is used up until then.
     Paced(Timestamp),
+    /// Not before one of the requests under way has ended: as many as a breaker that is being tried out takes.
+    Full,
     /// Not for a while: until the instant, or until somebody changes it.
     Shut(Option<Timestamp>),
 }
@@ -46,6 +50,7 @@ impl Gate {
             breaker,
             bucket: policy.rate_limit.map(|limit| Bucket::new(limit, now)),
             drain: policy.drain.map(|limit| Bucket::new(limit, now)),
+            drains_since: now,
             paused: policy.paused,
             held_until: None,
         }
@@ -54,6 +59,9 @@ impl Gate {
     /// The endpoint was changed. Says what its breaker did, if it did something.
     pub(super) fn adopt(&mut self, policy: &LanePolicy, now: Timestamp) -> Option<Transition> {
         self.paused = policy.paused;
+        if self.drain.is_none() {
+            self.drains_since = now;
+        }
         for (bucket, limit) in [(&mut self.bucket, policy.rate_limit), (&mut self.drain, policy.drain)] {
             match (bucket.as_mut(), limit) {
                 (Some(bucket), Some(limit)) => bucket.change(limit, now),
@@ -85,7 +93,10 @@ impl Gate {
             return Flow::Shut(Some(until));
         }
         if !self.breaker.may_begin(now) {
-            return Flow::Shut(self.breaker.flows_from(now));
+            return match self.breaker.state(now) {
+                BreakerState::HalfOpen => Flow::Full,
+                BreakerState::Open | BreakerState::Closed => Flow::Shut(self.breaker.flows_from(now)),
+            };
         }
         let buckets = [&self.bucket, &self.drain].into_iter().flatten();
         match buckets.map(|bucket| bucket.flows_from(now)).max() {
@@ -127,8 +138,10 @@ impl Gate {
         self.breaker.concurrency_limit().map_or(max, |limit| limit.min(max))
     }
 
-    /// The endpoint asked to be left alone until the instant, or answered well, which ends that. Says whether it changed.
+    /// The endpoint asked to be left alone until the instant, or answered well, which ends that. Of several wishes the longest holds. Says whether
+    /// it changed.
     pub(super) fn hold(&mut self, until: Option<Timestamp>) -> bool {
+        let until = until.max(self.held_until.filter(|_| until.is_some()));
         std::mem::replace(&mut self.held_until, until) != until
     }
 
@@ -137,9 +150,9 @@ impl Gate {
         self.held_until.filter(|until| *until > now)
     }
 
-    /// Whether what gathered during a pause is being sent.
-    pub(super) fn drains(&self) -> bool {
-        self.drain.is_some()
+    /// Since when what gathered during a pause is being sent, if it is.
+    pub(super) fn drains_since(&self) -> Option<Timestamp> {
+        self.drain.as_ref().map(|_| self.drains_since)
     }
 
     /// What gathered during a pause was sent.

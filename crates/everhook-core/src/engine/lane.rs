@@ -49,6 +49,8 @@ pub(super) struct Lane {
     pub(super) in_flight: u32,
     /// How quickly it answers.
     pub(super) pace: Pace,
+    /// Whether any of its deliveries had an order.
+    has_order: bool,
     /// The endpoint is disabled or deleted: nothing starts, and what waits is being cancelled.
     pub(super) closed: bool,
     pub(super) queues: [Queue; 3],
@@ -89,6 +91,7 @@ impl Lane {
             policy,
             in_flight: 0,
             pace: Pace::Unknown,
+            has_order: false,
             closed: false,
             queues: Default::default(),
             known: FxHashSet::default(),
@@ -136,6 +139,7 @@ impl Lane {
     /// Puts a delivery into the window.
     pub(super) fn push(&mut self, priority: Priority, due: Due) {
         self.known.insert(due.delivery);
+        self.has_order |= due.ordered;
         self.queue(priority).window.push_back(due);
     }
 
@@ -188,7 +192,7 @@ impl Lane {
     pub(super) fn wants_look(&self, priority: Priority, now: Timestamp) -> bool {
         let queue = &self.queues[priority as usize];
         let is_due = matches!(queue.backlog, Backlog::From(first) if first <= now);
-        is_due && !self.closed && queue.window.len() <= WINDOW_LOW && !matches!(self.gate.flow(now), Flow::Shut(_))
+        is_due && !self.closed && queue.window.len() <= WINDOW_LOW && matches!(self.gate.flow(now), Flow::Open | Flow::Paced(_))
     }
 
     /// A read is asked for.
@@ -263,9 +267,19 @@ impl Lane {
         self.is_idle() && !self.closed && self.gate.is_pristine(now)
     }
 
-    /// Whether nothing is due, and no outcome is unwritten that could free what is held behind it.
-    pub(super) fn is_drained(&self, now: Timestamp) -> bool {
-        self.known.is_empty() && self.has_nothing_due(now)
+    /// Whether what gathered until `began_at` is sent: nothing is due that old, or nothing at all. Of an ordered lane only the latter says so, because what
+    /// is held comes due when it is freed; and an outcome that is unwritten may free something.
+    pub(super) fn is_drained(&self, began_at: Timestamp, now: Timestamp) -> bool {
+        let is_newer = |queue: &Queue| {
+            queue.window.front().is_none_or(|due| due.due_at > began_at)
+                && match queue.backlog {
+                    Backlog::Empty => true,
+                    Backlog::From(first) => first > began_at,
+                    Backlog::Reading { .. } => false,
+                }
+        };
+        let has_nothing_old = !self.has_order && self.queues.iter().all(is_newer);
+        has_nothing_old || (self.known.is_empty() && self.has_nothing_due(now))
     }
 
     /// Whether nothing is under way and nothing is due.

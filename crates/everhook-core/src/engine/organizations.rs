@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
     ids::OrganizationId,
@@ -11,7 +11,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// How many organizations without anything under way are remembered. Past it they are forgotten, and with them a bucket that was not yet full.
+/// How many organizations are remembered before those are forgotten that a new start would treat the same.
 const IDLE_MAX: usize = 10_000;
 
 /// Whose turn a queue takes. Everhook's own events to an organization are not counted against its limits.
@@ -40,9 +40,6 @@ impl Organizations {
         if limits.concurrency.is_none() && limits.deliveries_per_minute.is_none() && !self.gates.contains_key(&organization) {
             return;
         }
-        if self.gates.len() >= IDLE_MAX {
-            self.gates.retain(|_, gate| gate.in_flight > 0 || gate.bucket.as_ref().is_some_and(|bucket| !bucket.is_full(now)));
-        }
         let gate = self.gates.entry(organization).or_default();
         gate.concurrency = limits.concurrency.and_then(NonZeroU32::new);
         match (
@@ -52,6 +49,16 @@ impl Organizations {
             (Some(bucket), Some(limit)) => bucket.change(limit, now),
             (_, limit) => gate.bucket = limit.map(|limit| Bucket::new(limit, now)),
         }
+    }
+
+    /// Forgets organizations that have nothing under way, a full bucket and no lane, once there are many. `with_lanes` is asked only then.
+    pub(super) fn prune(&mut self, now: Timestamp, with_lanes: impl FnOnce() -> FxHashSet<OrganizationId>) {
+        if self.gates.len() < IDLE_MAX {
+            return;
+        }
+        let with_lanes = with_lanes();
+        let is_full = |gate: &Gate| gate.bucket.as_ref().is_none_or(|bucket| bucket.is_full(now));
+        self.gates.retain(|organization, gate| gate.in_flight > 0 || !is_full(gate) || with_lanes.contains(organization));
     }
 
     /// Whether a request may start.

@@ -13,6 +13,7 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
+use rustc_hash::FxHashMap;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
@@ -69,6 +70,13 @@ pub(super) enum Ended {
     SettlerGone,
 }
 
+/// A sweep that is under way.
+struct Sweeping {
+    application: ApplicationId,
+    /// Whether the endpoint gets events again: it is looked at when the sweep is over.
+    reopened: bool,
+}
+
 /// The owner of every lane of this process.
 pub(super) struct Owner<'a> {
     line: Arc<Line>,
@@ -76,6 +84,8 @@ pub(super) struct Owner<'a> {
     with: Connections<'a>,
     flights: JoinSet<(InFlight, Pass, Landing)>,
     errands: JoinSet<Done>,
+    /// The endpoints whose deliveries are being cancelled. Nothing is sent to one before that is over, even if it gets events again meanwhile.
+    sweeping: FxHashMap<EndpointId, Sweeping>,
     /// What to do at a later time, beside what the board's alarms say.
     survey_at: Timestamp,
     /// Whether another survey follows the one that is under way at once.
@@ -105,6 +115,7 @@ impl<'a> Owner<'a> {
             with,
             flights: JoinSet::new(),
             errands: JoinSet::new(),
+            sweeping: FxHashMap::default(),
             survey_at: now,
             survey_again: false,
             alerts_at: Some(now),

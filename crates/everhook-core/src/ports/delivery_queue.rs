@@ -179,6 +179,8 @@ pub struct FreedHeads {
     pub deliveries: Vec<DeliveryId>,
     /// The applications in which an endpoint's barrier was lifted: their configuration has changed.
     pub applications: Vec<ApplicationId>,
+    /// Whether there may be more: ask again.
+    pub may_be_more: bool,
 }
 
 /// Names an alert.

@@ -87,7 +87,7 @@ pub(super) fn update(tx: &mut Tx<'_>, endpoint: &Endpoint, read_at: Timestamp) -
     if uid_is_taken(tx, endpoint)? {
         return Ok(EndpointUpdated::UidTaken);
     }
-    let mode_change = ordering::plan_change(tx, endpoint)?;
+    let mode_change = ordering::plan_change(tx, endpoint, read_at)?;
     if let ModeChange::Refused = mode_change {
         return Ok(EndpointUpdated::OrderSettles);
     }

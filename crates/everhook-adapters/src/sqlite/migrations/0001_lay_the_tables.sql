@@ -187,6 +187,7 @@ CREATE INDEX waiting_by_lane ON deliveries (lane, priority, due_at, id) WHERE st
 CREATE INDEX deliveries_by_lane ON deliveries (lane, id);
 -- Only those that have an order pay for it, and only while they are open.
 CREATE INDEX open_in_order ON deliveries (lane, order_key, order_position) WHERE order_position IS NOT NULL AND stage IN (0, 4);
+CREATE INDEX open_by_position ON deliveries (lane, order_position) WHERE order_position IS NOT NULL AND stage IN (0, 4);
 CREATE INDEX replays_by_event ON deliveries (event_id, id) WHERE replay_of IS NOT NULL;
 
 -- Deliveries of a large event that are still to be made: one row a commit, deleted by it.

@@ -44,7 +44,10 @@ impl Owner<'_> {
         let clock = self.line.ports.clock.clone();
         tokio::select! {
             biased;
-            () = self.add_last_tallies() => {}
+            () = async {
+                self.keep_last_breakers().await;
+                self.add_last_tallies().await;
+            } => {}
             () = clock.sleep_until(clock.now() + STOP_GRACE) => {
                 tracing::warn!("the figures of the last second could not be written before the stop");
             }

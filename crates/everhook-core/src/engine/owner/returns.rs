@@ -1,8 +1,8 @@
 //! What the owner does with what its errands bring home.
 
 use super::{
-    super::errand::{Done, Errand, Inspection, Standing},
-    Owner, RETRY_DELAY, SURVEY_INTERVAL,
+    super::errand::{self, Done, Errand, Inspection, Standing},
+    Owner, RETRY_DELAY, SURVEY_INTERVAL, Sweeping,
 };
 use crate::{
     ids::{ApplicationId, EndpointId},
@@ -26,7 +26,8 @@ impl Owner<'_> {
             Done::Surveyed(None) => self.survey_at = now + RETRY_DELAY,
             Done::Surveyed(Some(heads)) => self.surveyed(heads, now),
             Done::Inspected(application, endpoint, inspection) => self.inspected(application, endpoint, inspection, now),
-            Done::Swept | Done::DrainEnded => {}
+            Done::Swept(endpoint) => self.swept(endpoint),
+            Done::DrainEnded => {}
             Done::BreakersKept(changes, kept) => self.kept(changes, kept, now),
             Done::TalliesAdded(tallies, added) => {
                 self.adding_tallies = false;
@@ -67,7 +68,8 @@ impl Owner<'_> {
     fn surveyed(&mut self, heads: Vec<(LaneHead, Standing)>, now: Timestamp) {
         for (head, standing) in heads {
             match standing {
-                Standing::Closed(cause, made_until) => self.close(head.endpoint, cause, made_until),
+                Standing::Closed(cause, made_until) => self.close(head.application, head.endpoint, cause, made_until),
+                Standing::Open(_) if self.is_swept(head.endpoint) => {}
                 Standing::Open(policy) => {
                     self.board.adjust(&policy, now);
                     self.board.heed(&head, &policy, now);
@@ -91,15 +93,47 @@ impl Owner<'_> {
             self.alerts_at = Some(now);
         }
         match standing {
+            Standing::Open(_) if self.is_swept(endpoint) => {}
             Standing::Open(policy) => self.board.adjust(&policy, now),
-            Standing::Closed(cause, made_until) => self.close(endpoint, cause, made_until),
+            Standing::Closed(cause, made_until) => self.close(application, endpoint, cause, made_until),
         }
     }
 
     /// What is in flight may end first: its outcome is written as it came. The last one to be written brings us here again.
-    fn close(&mut self, endpoint: EndpointId, cause: CancelCause, made_until: Timestamp) {
-        if self.board.close(endpoint) {
+    fn close(&mut self, application: ApplicationId, endpoint: EndpointId, cause: CancelCause, made_until: Timestamp) {
+        if self.board.close(endpoint) && !self.sweeping.contains_key(&endpoint) {
+            self.sweeping.insert(endpoint, Sweeping { application, reopened: false });
             self.send(Errand::Sweep(endpoint, cause, made_until));
+        }
+    }
+
+    /// Whether an endpoint that gets events again is still being swept. It is looked at when that is over.
+    fn is_swept(&mut self, endpoint: EndpointId) -> bool {
+        self.sweeping.get_mut(&endpoint).map(|sweeping| sweeping.reopened = true).is_some()
+    }
+
+    fn swept(&mut self, endpoint: EndpointId) {
+        self.board.forget_closed(endpoint);
+        if let Some(Sweeping { application, reopened: true }) = self.sweeping.remove(&endpoint) {
+            self.send(Errand::Inspect(application, endpoint));
+        }
+    }
+
+    /// Before a stop: what the last requests did to breakers is written.
+    pub(super) async fn keep_last_breakers(&mut self) {
+        while self.keeping_breakers
+            && let Some(done) = self.errands.join_next().await
+        {
+            if let Ok(done @ Done::BreakersKept(..)) = done {
+                self.finish(Some(done));
+            }
+        }
+        let changes = self.board.breakers.take_unwritten();
+        if changes.is_empty() {
+            return;
+        }
+        if let Err(error) = errand::keep_breakers(&self.line, changes).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "how some breakers stand could not be written before the stop");
         }
     }
 

@@ -411,7 +411,7 @@ fn one_that_was_switched_off_while_nothing_ran_is_closed() {
 #[test]
 fn requests_begun_before_a_change_do_not_count_after_it() {
     type Change = fn(&mut Play);
-    let restart: Change = |play| play.breaker = Breaker::restore(play.breaker.keep(), play.breaker.config.clone(), play.now);
+    let restart: Change = |play| play.breaker = Breaker::restore(play.breaker.keep(), play.breaker.config, play.now);
     let retune: Change = |play| {
         play.breaker.reconfigure(BreakerConfig { sleep: secs(9), ..BreakerConfig::window() }, play.now);
     };
@@ -481,18 +481,18 @@ fn other_numbers_hold_from_now_on() {
     let table = [
         // before, config, after → it stands
         ("19 fail",              BreakerConfig::window(),      "1 fail",   "open until 30 s"),
-        ("19 fail",              short.clone(),                "1 fail",   "open until 1 s"),
+        ("19 fail",              short,                        "1 fail",   "open until 1 s"),
         ("19 fail",              BreakerConfig::consecutive(), "4 fail",   "closed"),
         ("19 fail",              BreakerConfig::consecutive(), "5 fail",   "open until 60 s"),
-        ("20 fail, 5 s",         short.clone(),                "",         "open until 15 s"),
+        ("20 fail, 5 s",         short,                        "",         "open until 15 s"),
         ("20 fail, 30 s, 2 ok",  short,                        "2 ok",     "half-open"),
-        ("20 fail",              off.clone(),                  "99 fail",  "closed"),
-        ("20 fail, 30 s",        off.clone(),                  "99 fail",  "closed"),
+        ("20 fail",              off,                          "99 fail",  "closed"),
+        ("20 fail, 30 s",        off,                          "99 fail",  "closed"),
         ("force_open",           off,                          "",         "open until reset"),
     ];
     for (before, config, after, stands) in table {
         let mut play = Play::new(BreakerConfig::window()).does(before);
-        play.breaker.reconfigure(config.clone(), play.now);
+        play.breaker.reconfigure(config, play.now);
         assert_eq!(play.does(after).stands(), stands, "{before} | {config:?} | {after}");
     }
 }

@@ -50,7 +50,7 @@ fn config() -> impl Strategy<Value = BreakerConfig> {
 proptest! {
     #[test]
     fn it_never_blocks_for_longer_than_the_longest_sleep_and_flows_when_it_says(config in config(), steps in steps()) {
-        let mut play = Play::new(config.clone());
+        let mut play = Play::new(config);
         let mut under_way = Vec::new();
         for step in steps {
             match step {
@@ -62,7 +62,7 @@ proptest! {
                 Step::Pass(length) => play.now = play.now + secs(length),
                 Step::Empty => drop(play.breaker.nothing_more_waits(play.now)),
                 Step::Restart => {
-                    play.breaker = Breaker::restore(play.breaker.keep(), config.clone(), play.now);
+                    play.breaker = Breaker::restore(play.breaker.keep(), config, play.now);
                     under_way.clear();
                 }
                 Step::Reset => drop(play.breaker.reset(play.now)),
