@@ -14,6 +14,7 @@ pub mod operations;
 pub mod organizations;
 pub mod schedules;
 pub mod transfer;
+pub mod why;
 
 use std::fmt;
 

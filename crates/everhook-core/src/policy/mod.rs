@@ -19,3 +19,4 @@ pub mod selection;
 pub mod target;
 pub mod timeout;
 pub mod verdict;
+pub mod why;

@@ -6,6 +6,7 @@ use crate::client::Server;
 async fn the_document_lists_every_route_with_its_scope_and_statuses() {
     let server = Server::start().await;
     let document = server.get("/openapi.json").await.expect(200);
+    assert!(document["openapi"].as_str().unwrap().starts_with("3.1."));
     let mut lines = String::new();
     let mut operations = std::collections::BTreeSet::new();
     for (path, item) in document["paths"].as_object().unwrap() {

@@ -20,6 +20,11 @@ enum Manner {
     Refuses,
 }
 
+/// A receiver that proves itself.
+pub async fn willing_receiver() -> SocketAddr {
+    receiver(Manner::Text).await.0
+}
+
 /// A receiver that answers every request in its manner, and tells what it got.
 async fn receiver(manner: Manner) -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");

@@ -63,6 +63,7 @@ impl From<ApiKey> for ApiKeyOut {
 /// A key to make.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"name": "Publisher", "scopes": ["publish"], "expires_at": "2099-12-31T00:00:00Z"}))]
 pub struct ApiKeyIn {
     /// Shown to people.
     #[schema(value_type = String, required = true)]

@@ -57,6 +57,7 @@ impl From<Application> for ApplicationOut {
 /// What an application should be; a change needs only the fields that change.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"name": "Billing", "uid": "billing"}))]
 pub struct ApplicationIn {
     /// Shown to people, unique in the organization; needed at creation.
     #[serde(default)]

@@ -44,6 +44,7 @@ pub struct DeadLetterFilterIn {
 /// Which dead letters are retried, and how.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"filter": {"event_types": ["order.*"], "failure_categories": ["timeout"]}, "rate_limit": {"requests_per_second": 10}}))]
 pub struct DeadLetterRetryIn {
     /// `{}` for all.
     #[schema(value_type = DeadLetterFilterIn, required = true)]
@@ -63,6 +64,7 @@ pub struct DeadLetterRetryIn {
 /// Which dead letters are discarded.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"filter": {"event_types": ["order.*"]}}))]
 pub struct DeadLetterDiscardIn {
     /// `{}` for all.
     #[schema(value_type = DeadLetterFilterIn, required = true)]

@@ -232,15 +232,24 @@ pub struct RetryProblems;
 /// The problems of routes that publish.
 pub struct PublishProblems;
 
+/// The problem of routes that a limit of the organization can refuse, beside those of their kind.
+pub struct LimitProblems;
+
+impl IntoResponses for LimitProblems {
+    fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
+        problem_responses(&[429])
+    }
+}
+
 impl IntoResponses for ReadProblems {
     fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
-        problem_responses(&[400, 401, 403, 404, 503])
+        problem_responses(&[400, 401, 403, 404, 500, 503])
     }
 }
 
 impl IntoResponses for ChangeProblems {
     fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
-        problem_responses(&[400, 401, 403, 404, 408, 409, 413, 415, 422, 503])
+        problem_responses(&[400, 401, 403, 404, 408, 409, 413, 415, 422, 500, 503])
     }
 }
 
@@ -252,7 +261,7 @@ impl IntoResponses for RetryProblems {
 
 impl IntoResponses for PublishProblems {
     fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
-        problem_responses(&[400, 401, 403, 404, 408, 413, 415, 422, 429, 503])
+        problem_responses(&[400, 401, 403, 404, 408, 413, 415, 422, 429, 500, 503])
     }
 }
 
@@ -277,6 +286,7 @@ fn describe(status: u16) -> &'static str {
         415 => "The content type is not application/json",
         422 => "Well-formed, but not acceptable; all faults are listed",
         429 => "A limit of the organization is used up: try again after the time in Retry-After",
+        500 => "A fault of ours; the server's log says why",
         _ => "The store is not available: try again after the time in Retry-After",
     }
 }

@@ -37,7 +37,7 @@ pub struct EventTypeOut {
     #[schema(value_type = Option<Object>)]
     schema: Option<Box<RawValue>>,
     /// What `data` may look like, byte for byte as it was given.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<serde_json::Value>)]
     example: Option<Box<RawValue>>,
     archived: bool,
     #[schema(format = DateTime)]
@@ -69,7 +69,7 @@ pub struct EventTypeConfigOut {
     description: Option<String>,
     #[schema(value_type = Option<Object>)]
     schema: Option<Box<RawValue>>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<serde_json::Value>)]
     example: Option<Box<RawValue>>,
     archived: bool,
 }
@@ -84,6 +84,7 @@ impl From<EventTypeDefinition> for EventTypeConfigOut {
 /// What an event type should be; a change needs only the fields that change, and null brings a field back to its default.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"name": "order.paid", "description": "An order was paid", "schema": {"type": "object", "required": ["order"]}, "example": {"order": 4711}}))]
 pub struct EventTypeIn {
     /// The type: 1 to 128 of A-Z a-z 0-9 _ . : - and not a UUID. Needed at creation, and not changed later.
     #[serde(default)]
@@ -99,7 +100,7 @@ pub struct EventTypeIn {
     schema: Field<Box<RawValue>>,
     /// What `data` may look like: any JSON value that fits the schema, at most 64 KiB. Null takes it away.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<serde_json::Value>)]
     example: Field<Box<RawValue>>,
     /// Whether publishing it is refused.
     #[serde(default)]

@@ -33,7 +33,7 @@ pub struct EventOut {
     event_type: String,
     /// What was published, byte for byte; lists leave it out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<serde_json::Value>)]
     data: Option<Box<RawValue>>,
     /// What the publisher said about it; lists leave it out.
     #[serde(skip_serializing_if = "Option::is_none")]

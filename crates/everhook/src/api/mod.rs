@@ -27,6 +27,7 @@ mod schedules;
 mod status;
 mod to_the_end;
 mod transfer;
+mod why;
 mod wire;
 
 use self::to_the_end::to_the_end;
@@ -176,6 +177,7 @@ fn documented() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(publish::publish_batch))
         .routes(routes!(events::get))
         .routes(routes!(events::list_deliveries))
+        .routes(routes!(why::explain))
         .routes(routes!(deliveries::list))
         .routes(routes!(retries::retry_event))
         .routes(routes!(retries::retry_message))

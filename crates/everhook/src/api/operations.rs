@@ -149,12 +149,15 @@ pub async fn cancel(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// More is no limit.
+const REQUESTS_PER_SECOND_MAX: u32 = 1_000_000;
+
 /// How fast an operation may go.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RateIn {
-    /// At least 1.
-    #[schema(minimum = 1)]
+    /// 1 to 1,000,000.
+    #[schema(minimum = 1, maximum = 1_000_000)]
     requests_per_second: u32,
 }
 
@@ -172,9 +175,9 @@ impl PaceIn<'_> {
     /// Reads it; what is wrong is added to the faults.
     pub fn read(&self, faults: &mut Vec<Fault>) -> Pace {
         let rate = self.rate_limit.and_then(|rate| {
-            let read = std::num::NonZeroU32::new(rate.requests_per_second);
+            let read = std::num::NonZeroU32::new(rate.requests_per_second).filter(|rate| rate.get() <= REQUESTS_PER_SECOND_MAX);
             if read.is_none() {
-                faults.push(Fault::new("rate_limit.requests_per_second", "must be at least 1"));
+                faults.push(Fault::new("rate_limit.requests_per_second", "must be 1 to 1000000"));
             }
             read
         });

@@ -82,6 +82,7 @@ impl OrganizationOut {
 /// What an organization should be; a change needs only the fields that change.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"name": "Acme", "uid": "acme", "limits": {"events_per_minute": 60000}}))]
 pub struct OrganizationIn {
     /// Shown to people; needed at creation.
     #[serde(default)]

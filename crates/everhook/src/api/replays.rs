@@ -28,6 +28,7 @@ use super::{
 /// What endpoints missed.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"since": "2026-11-01"}))]
 pub struct RecoverIn {
     /// Events accepted at this time or later: RFC 3339 or a date.
     #[schema(required = true)]
@@ -62,6 +63,7 @@ pub async fn recover(
 /// Which events are delivered again.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"from": "2026-11-01", "to": "2026-11-02", "event_types": ["order.*"]}))]
 pub struct ReplayIn {
     /// Accepted at this time or later: RFC 3339 or a date.
     #[schema(required = true)]

@@ -28,6 +28,7 @@ use super::{
 /// How a delivery is done again.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"priority": "high"}))]
 pub struct RetryIn {
     /// `high`, `normal` or `low`; the event's if absent.
     priority: Option<String>,
@@ -36,6 +37,7 @@ pub struct RetryIn {
 /// Which deliveries are done again, and how.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"delivery_ids": ["01920000-0000-7000-8000-000000000000"], "priority": "low"}))]
 pub struct RetryBatchIn {
     /// 1 to 1,000 deliveries of this endpoint.
     #[serde(default)]

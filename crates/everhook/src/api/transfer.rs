@@ -72,6 +72,7 @@ pub struct ExportQuery {
 /// A configuration to import.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"version": 1, "endpoints": [{"url": "https://shop.example/webhooks", "event_types": ["order.*"], "uid": "shop"}], "dry_run": true}))]
 pub struct ConfigurationIn {
     /// Of the document: 1; needed.
     #[schema(required = true, value_type = u32)]

@@ -9,6 +9,7 @@ use crate::{
     manage::Refusal,
     model::{BreakerState, Endpoint, EndpointStanding, EndpointState, Figures},
     policy::breaker::BreakerFacts,
+    ports::{LaneReport, StoreError},
     time::Timestamp,
 };
 
@@ -71,15 +72,21 @@ pub async fn health(line: &Line, organization: OrganizationId, of: &Ref<Endpoint
     // What ended in this very instant counts too.
     let end = now + Duration::from_micros(1);
     let figures = line.ports.statistics.figures(endpoint.id, now - FIGURES_FOR, end).await?;
-    let (breaker, in_flight, held_until) = match line.lanes.report(endpoint.id).await {
-        Some(lane) => (lane.breaker, lane.in_flight, lane.held_until),
-        None => {
-            let row = line.ports.breakers.breaker(endpoint.id).await?;
-            (restored(&endpoint, row.as_ref(), now).facts(now), 0, None)
-        }
-    };
+    let LaneReport { breaker, in_flight, held_until } = lane(line, &endpoint, now).await?;
     let status = status(&endpoint, &standing, breaker.state);
     Ok(Health { status, standing, breaker, figures, in_flight, held_until })
+}
+
+/// How an endpoint's lane stands: as its owner knows it, or as the store keeps it where that has nothing of it in memory.
+///
+/// # Errors
+/// [`StoreError`] if the store cannot be read.
+pub(in crate::manage) async fn lane(line: &Line, endpoint: &Endpoint, now: Timestamp) -> Result<LaneReport, StoreError> {
+    if let Some(report) = line.lanes.report(endpoint.id).await {
+        return Ok(report);
+    }
+    let row = line.ports.breakers.breaker(endpoint.id).await?;
+    Ok(LaneReport { breaker: restored(endpoint, row.as_ref(), now).facts(now), in_flight: 0, held_until: None })
 }
 
 /// How an endpoint does since its last success.

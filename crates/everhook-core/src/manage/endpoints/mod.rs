@@ -18,6 +18,7 @@ use url::Url;
 pub use breaker::{BreakerOrder, command_breaker};
 pub(super) use checking::checked;
 pub use flow::{BreakerWish, RateWish, rule_name};
+pub(super) use health::lane;
 pub use health::{Health, HealthStatus, health, standing};
 pub use pause::{pause, resume};
 pub use secret::{Revealed, Rotation, key_kind, reveal, rotate_secret};

@@ -30,6 +30,7 @@ use super::{
 /// How an endpoint goes on.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"rate_limit": {"requests_per_second": 50}}))]
 pub struct ResumeIn {
     /// How fast what gathered is sent; as fast as its other limits allow if absent.
     #[serde(default)]
@@ -49,6 +50,7 @@ pub struct DrainIn {
 /// What a circuit breaker should do.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"action": "force_open", "duration_seconds": 3600}))]
 pub struct BreakerOrderIn {
     /// `reset` (close it, and forget all counts and holds), `force_open` or `force_close` (closed, whatever fails).
     #[schema(required = true, value_type = String)]

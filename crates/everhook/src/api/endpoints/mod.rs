@@ -31,7 +31,7 @@ use super::{
     access::{MayManage, MayRead},
     body::{JsonBody, NoFields, OptionalJsonBody},
     deliveries,
-    error::{ApiError, ChangeProblems, ReadProblems},
+    error::{ApiError, ChangeProblems, LimitProblems, ReadProblems},
     events::read_event_type,
     page::{List, PageWish},
     publish::Receipt,
@@ -261,7 +261,7 @@ async fn rotate(
 #[utoipa::path(
     post, path = "/{id}/test", tag = "endpoints", operation_id = "test_endpoint",
     params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["manage"])),
-    responses((status = 202, description = "Published", body = Receipt), ChangeProblems),
+    responses((status = 202, description = "Published", body = Receipt), ChangeProblems, LimitProblems),
 )]
 async fn test(
     State(api): State<Arc<Api>>,

@@ -29,10 +29,11 @@ const GRACE_SECONDS_DEFAULT: i64 = 86_400;
 /// What an endpoint should be. A change needs only the fields that change; null brings a field back to its default.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"url": "https://shop.example/webhooks", "event_types": ["order.*"], "uid": "shop", "name": "Shop", "retry_schedule": "standard"}))]
 pub struct EndpointIn {
     /// Where events go; needed at creation.
     #[serde(default)]
-    #[schema(value_type = String, required = false, example = "https://example.com/webhooks")]
+    #[schema(value_type = String, required = false, example = "https://shop.example/webhooks")]
     url: Field<String>,
     /// Whether the URL must return a signed challenge before it is taken, now and at every change of it.
     #[serde(default)]
@@ -159,6 +160,7 @@ pub struct RetryConfigIn {
 /// A wish to replace an endpoint's secret.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"grace_seconds": 3600}))]
 pub struct RotationIn {
     /// How long the old secret signs beside the new one: 0 to 2,592,000; 86,400 if absent.
     #[serde(default)]
@@ -180,7 +182,7 @@ impl EndpointIn {
 
     /// Whether it says where it belongs.
     pub fn names_a_place(&self) -> bool {
-        self.application_id.is_some() || self.tenant_id.is_some()
+        self.application_id.is_some()
     }
 
     /// As a wish to change one. What can be said at creation only is refused, not ignored.

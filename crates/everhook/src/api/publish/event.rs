@@ -29,6 +29,7 @@ const SOURCE_CHARS_MAX: usize = 256;
 /// An event to publish.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"type": "order.paid", "data": {"order": 4711, "amount": 129.5}, "idempotency_key": "order-4711-paid", "labels": {"region": "eu"}}))]
 pub struct NewEvent<'a> {
     /// What kind of thing happened: 1 to 128 of A-Z a-z 0-9 _ . : - (`event_type` is understood too).
     #[serde(borrow, default, rename = "type", alias = "event_type")]
@@ -36,7 +37,7 @@ pub struct NewEvent<'a> {
     event_type: Option<Text<'a>>,
     /// Any JSON value, kept byte for byte.
     #[serde(borrow, default, deserialize_with = "present")]
-    #[schema(value_type = Object, required = true)]
+    #[schema(value_type = serde_json::Value, required = true)]
     data: Option<&'a RawValue>,
     /// The application it is for, by id or uid; the organization's default one if absent. `owner_id` is understood too.
     #[serde(borrow, default, alias = "owner_id")]

@@ -35,6 +35,7 @@ const BATCH_EVENTS_MAX: usize = 1_000;
 /// Several events to publish.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"events": [{"type": "order.paid", "data": {"order": 4711}}, {"type": "order.shipped", "data": {"order": 4711}}]}))]
 pub struct Batch<'a> {
     /// 1 to 1,000 events; each is taken or refused alone.
     #[serde(borrow, default)]

@@ -55,6 +55,7 @@ pub struct DeletionQuery {
 /// Endpoints that should follow a schedule.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"endpoint_ids": ["shop"]}))]
 pub struct AssignmentIn {
     /// 1 to 1,000 endpoints, by id or uid.
     endpoint_ids: Vec<String>,

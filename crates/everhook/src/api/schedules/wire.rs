@@ -137,6 +137,7 @@ impl From<Known> for ScheduleOut {
 /// What a schedule should be; a change needs only the fields that change, and null brings a field back to its default.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"name": "Production", "strategy": "custom", "intervals": [5, 300, 1800], "max_attempts": 4, "give_up_on": [410]}))]
 pub struct ScheduleIn {
     /// Unique in the organization, and no preset's; needed at creation.
     #[serde(default)]

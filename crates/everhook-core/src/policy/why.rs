@@ -1,0 +1,214 @@
+//! Why an event was delivered to an endpoint, was not yet, or never will be: one line for a person who asks. Pure; called by `manage::why`.
+//!
+//! It tells what the records say. What an endpoint asked for when the event was published is not kept, so that a missing delivery is explained
+//! by what it asks for now, and says so where that does not explain it.
+
+use crate::{
+    model::{
+        CancelCause, DeathCause, Delivery, DisabledReason, EndpointState, EventType, EventTypePattern, OrderingMode, Period, RateLimit,
+        Stage,
+    },
+    policy::{
+        labels::{self, Labels},
+        matching,
+    },
+    time::Timestamp,
+};
+
+/// Where an event stands at one endpoint, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Why {
+    /// One word of a fixed set, for programs.
+    pub reason: &'static str,
+    /// One sentence, for people.
+    pub words: String,
+    /// When that ends, where it is known.
+    pub until: Option<Timestamp>,
+}
+
+impl Why {
+    fn new(reason: &'static str, words: impl Into<String>) -> Self {
+        Self { reason, words: words.into(), until: None }
+    }
+
+    fn until(self, until: Timestamp) -> Self {
+        Self { until: Some(until), ..self }
+    }
+}
+
+/// What holds a lane up now, beside the times of its deliveries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaneFacts {
+    /// Since when it is paused.
+    pub paused_at: Option<Timestamp>,
+    /// Whether its breaker keeps requests back, and until when as far as that is known.
+    pub circuit: Circuit,
+    /// Until when the endpoint asked to be left alone.
+    pub held_until: Option<Timestamp>,
+    /// How many requests are under way, and how many may be.
+    pub in_flight: (u32, u32),
+    /// How many requests may start in a time.
+    pub rate_limit: Option<RateLimit>,
+    /// Which deliveries go one after the other.
+    pub ordering: OrderingMode,
+}
+
+/// How a breaker stands in the way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Circuit {
+    /// It does not.
+    #[default]
+    Closed,
+    /// Nothing is sent, until this instant if it has an end.
+    Open(Option<Timestamp>),
+    /// A few requests try whether the endpoint is back.
+    HalfOpen,
+}
+
+/// What an endpoint asks of events, as it stands now.
+pub struct Wishes<'a> {
+    /// The types.
+    pub event_types: &'a [EventTypePattern],
+    /// The labels.
+    pub labels: &'a Labels,
+    /// Whether the event's data passes its filter; `true` if it has none.
+    pub passes_filter: bool,
+    /// Whether it gets events.
+    pub state: EndpointState,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// Why a delivery stands where it does.
+pub fn of_delivery(delivery: &Delivery, lane: &LaneFacts, now: Timestamp) -> Why {
+    let last_error = delivery.last_error.as_deref().unwrap_or("nothing was recorded");
+    match delivery.stage {
+        Stage::Delivered { at } => Why::new("delivered", format!("delivered at {at}, by attempt {}", delivery.attempts)),
+        Stage::Dead { at, cause } => {
+            Why::new(cause.as_str(), format!("gave up at {at} after {} because {}: {last_error}", times(delivery.attempts), death(cause)))
+        }
+        Stage::Cancelled { at, cause } => Why::new(cause.as_str(), format!("cancelled at {at} because {}", cancelled(cause))),
+        Stage::Held => Why::new("waits_for_order", format!("waits until what is before it has ended, because {}", order(lane.ordering))),
+        Stage::Waiting { due_at } => of_waiting(delivery.attempts, last_error, due_at, lane, now),
+    }
+}
+
+/// What a person decided comes first, then what lasts longest.
+fn of_waiting(attempts: u32, last_error: &str, due_at: Timestamp, lane: &LaneFacts, now: Timestamp) -> Why {
+    if let Some(at) = lane.paused_at {
+        return Why::new("paused", format!("waits because the endpoint is paused since {at}"));
+    }
+    if lane.circuit == Circuit::Open(None) {
+        return Why::new("circuit_open", "waits because the circuit breaker is open until somebody resets it");
+    }
+    let later_than_due = |until: &Timestamp| *until > due_at && *until > now;
+    let open_until = if let Circuit::Open(until) = lane.circuit { until.filter(later_than_due) } else { None };
+    let held_until = lane.held_until.filter(later_than_due);
+    match (open_until, held_until) {
+        (Some(until), held) if held.is_none_or(|held| held <= until) => {
+            return Why::new("circuit_open", format!("waits until {until} because the circuit breaker is open")).until(until);
+        }
+        (_, Some(until)) => {
+            return Why::new("retry_after", format!("waits until {until} because the endpoint asked for it by Retry-After")).until(until);
+        }
+        _ => {}
+    }
+    if due_at > now && attempts > 0 {
+        return Why::new("retry", format!("waits until {due_at} because attempt {attempts} failed: {last_error}")).until(due_at);
+    }
+    if due_at > now {
+        return Why::new("not_due", format!("waits until {due_at}, when its first attempt is due")).until(due_at);
+    }
+    of_turn(due_at, lane)
+}
+
+/// Why one whose time has come is not on its way, or perhaps is.
+fn of_turn(due_at: Timestamp, lane: &LaneFacts) -> Why {
+    let (in_flight, most) = lane.in_flight;
+    if lane.circuit == Circuit::HalfOpen {
+        return Why::new("circuit_half_open", format!("due since {due_at}; a few requests try whether the endpoint is back"));
+    }
+    let rate = lane.rate_limit.map_or(String::new(), |limit| match limit.per {
+        Period::Minute => format!(", and {} may start in a minute", limit.requests),
+        Period::Second => format!(", and {} may start in a second", limit.requests),
+    });
+    let words = format!("due since {due_at}: under way, or waits for its turn; {in_flight} of at most {most} requests are under way{rate}");
+    Why::new("turn", words)
+}
+
+/// Why an endpoint has no delivery of an event of this type and with these labels, accepted at this instant.
+pub fn of_absence(event_type: &EventType, event_labels: &Labels, accepted_at: Timestamp, wishes: &Wishes<'_>) -> Why {
+    if wishes.created_at > accepted_at {
+        return Why::new(
+            "endpoint_is_newer",
+            format!("no delivery because the endpoint was made at {}, after the event", wishes.created_at),
+        );
+    }
+    match wishes.state {
+        EndpointState::Disabled { at, reason } if at <= accepted_at => {
+            let by = match reason {
+                DisabledReason::ByOwner => "by its owner",
+                DisabledReason::Gone => "because it had answered 410 Gone",
+            };
+            return Why::new("endpoint_disabled", format!("no delivery because the endpoint was disabled at {at}, {by}"));
+        }
+        EndpointState::Deleted { at } if at <= accepted_at => {
+            return Why::new("endpoint_deleted", format!("no delivery because the endpoint was deleted at {at}"));
+        }
+        _ => {}
+    }
+    if !matching::wants(wishes.event_types, event_type) {
+        let patterns: Vec<String> = wishes.event_types.iter().map(ToString::to_string).collect();
+        return Why::new("type_differs", format!("no delivery because `{event_type}` is none of {}", patterns.join(", ")));
+    }
+    if !labels::has_all(event_labels, wishes.labels) {
+        return Why::new("labels_differ", lacking(event_labels, wishes.labels));
+    }
+    if !wishes.passes_filter {
+        return Why::new("filtered", "no delivery because the event's data does not pass the endpoint's filter");
+    }
+    let words = "no delivery, though the endpoint would get it as it stands now: it was disabled or asked for something else then, or the event was a test of another";
+    Why::new("changed_since", words)
+}
+
+/// Names the first label that is missing or different.
+fn lacking(event: &Labels, wanted: &Labels) -> String {
+    let differing = wanted.iter().find(|(key, value)| event.get(*key) != Some(value));
+    let Some((key, value)) = differing else { return "no delivery because its labels differ".to_owned() };
+    match event.get(key) {
+        Some(other) => format!("no delivery because the endpoint asks for the label `{key}` to be `{value}`, and the event says `{other}`"),
+        None => format!("no delivery because the endpoint asks for the label `{key}`, which the event does not have"),
+    }
+}
+
+fn death(cause: DeathCause) -> &'static str {
+    match cause {
+        DeathCause::RetriesExhausted => "its retry schedule has no further attempt",
+        DeathCause::GivenUp => "its retry schedule gives up on such an answer",
+        DeathCause::Gone => "the endpoint answered 410 Gone",
+        DeathCause::TlsFailed => "the TLS handshake failed too often",
+    }
+}
+
+fn cancelled(cause: CancelCause) -> &'static str {
+    match cause {
+        CancelCause::EndpointDisabled => "the endpoint was disabled",
+        CancelCause::EndpointDeleted => "the endpoint was deleted",
+    }
+}
+
+fn order(mode: OrderingMode) -> &'static str {
+    match mode {
+        OrderingMode::Strict => "the endpoint's deliveries go one after the other",
+        OrderingMode::PerEventType => "the endpoint's deliveries of one type go one after the other",
+        OrderingMode::None => "the endpoint's deliveries went one after the other when it was made",
+    }
+}
+
+fn times(attempts: u32) -> String {
+    if attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") }
+}
+
+#[cfg(test)]
+#[path = "why_tests.rs"]
+mod tests;

@@ -1,0 +1,115 @@
+use std::num::NonZeroU32;
+
+use uuid::Uuid;
+
+use super::*;
+use crate::{
+    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId, ScheduleVersion},
+    model::Priority,
+};
+
+const NOW: i64 = 1_000;
+
+fn at(secs: i64) -> Timestamp {
+    Timestamp::from_secs(secs)
+}
+
+fn delivery(stage: Stage, attempts: u32) -> Delivery {
+    Delivery {
+        id: DeliveryId::from_uuid(Uuid::nil()),
+        organization: OrganizationId::from_uuid(Uuid::nil()),
+        application: ApplicationId::from_uuid(Uuid::nil()),
+        event: EventId::from_uuid(Uuid::nil()),
+        event_type: EventType::parse("order.paid").expect("a type"),
+        endpoint: EndpointId::from_uuid(Uuid::nil()),
+        priority: Priority::Normal,
+        retry_schedule: ScheduleVersion(1),
+        stage,
+        attempts,
+        failure_category: None,
+        last_error: (attempts > 0).then(|| "answered 503".to_owned()),
+        replay_of: None,
+        operation: None,
+        created_at: at(0),
+    }
+}
+
+#[test]
+fn a_delivery_is_explained_by_its_stage() {
+    let lane = LaneFacts { ordering: OrderingMode::Strict, ..LaneFacts::default() };
+    let dead = |cause| Stage::Dead { at: at(9), cause };
+    #[rustfmt::skip]
+    let table = [
+        (Stage::Delivered { at: at(9) }, 2, "delivered", "delivered at 1970-01-01T00:00:09Z, by attempt 2"),
+        (dead(DeathCause::RetriesExhausted), 8, "retries_exhausted", "gave up at 1970-01-01T00:00:09Z after 8 attempts because its retry schedule has no further attempt: answered 503"),
+        (dead(DeathCause::GivenUp), 1, "given_up", "gave up at 1970-01-01T00:00:09Z after 1 attempt because its retry schedule gives up on such an answer: answered 503"),
+        (dead(DeathCause::Gone), 1, "gone", "gave up at 1970-01-01T00:00:09Z after 1 attempt because the endpoint answered 410 Gone: answered 503"),
+        (dead(DeathCause::TlsFailed), 3, "tls_failed", "gave up at 1970-01-01T00:00:09Z after 3 attempts because the TLS handshake failed too often: answered 503"),
+        (Stage::Cancelled { at: at(9), cause: CancelCause::EndpointDisabled }, 0, "endpoint_disabled", "cancelled at 1970-01-01T00:00:09Z because the endpoint was disabled"),
+        (Stage::Cancelled { at: at(9), cause: CancelCause::EndpointDeleted }, 0, "endpoint_deleted", "cancelled at 1970-01-01T00:00:09Z because the endpoint was deleted"),
+        (Stage::Held, 0, "waits_for_order", "waits until what is before it has ended, because the endpoint's deliveries go one after the other"),
+    ];
+    for (stage, attempts, reason, words) in table {
+        assert_eq!(of_delivery(&delivery(stage, attempts), &lane, at(NOW)), Why::new(reason, words));
+    }
+}
+
+#[test]
+fn a_waiting_delivery_is_explained_by_what_keeps_it_longest() {
+    let open = LaneFacts { in_flight: (0, 5), ..LaneFacts::default() };
+    let limit = RateLimit::per_minute(NonZeroU32::new(60).expect("not zero"), None);
+    let (retry, due) = (NOW + 300, NOW - 5);
+    // (facts of the lane, when it is due, attempts, the reason, until)
+    #[rustfmt::skip]
+    let table = [
+        (open, retry, 1, "retry", Some(retry)),
+        (open, retry, 0, "not_due", Some(retry)),
+        (open, due, 0, "turn", None),
+        (LaneFacts { rate_limit: Some(limit), ..open }, due, 0, "turn", None),
+        (LaneFacts { paused_at: Some(at(1)), circuit: Circuit::Open(None), ..open }, retry, 1, "paused", None),
+        (LaneFacts { circuit: Circuit::Open(None), ..open }, due, 1, "circuit_open", None),
+        (LaneFacts { circuit: Circuit::Open(Some(at(NOW + 30))), ..open }, due, 1, "circuit_open", Some(NOW + 30)),
+        // The breaker ends first, and the schedule keeps it longer.
+        (LaneFacts { circuit: Circuit::Open(Some(at(NOW + 30))), ..open }, retry, 1, "retry", Some(retry)),
+        (LaneFacts { circuit: Circuit::HalfOpen, ..open }, due, 1, "circuit_half_open", None),
+        (LaneFacts { circuit: Circuit::HalfOpen, ..open }, retry, 1, "retry", Some(retry)),
+        (LaneFacts { held_until: Some(at(NOW + 60)), ..open }, due, 1, "retry_after", Some(NOW + 60)),
+        (LaneFacts { held_until: Some(at(NOW - 1)), ..open }, due, 1, "turn", None),
+        (LaneFacts { held_until: Some(at(NOW + 60)), ..open }, retry, 1, "retry", Some(retry)),
+        (LaneFacts { held_until: Some(at(NOW + 60)), circuit: Circuit::Open(Some(at(NOW + 30))), ..open }, due, 1, "retry_after", Some(NOW + 60)),
+    ];
+    for (row, (lane, due_at, attempts, reason, until)) in table.into_iter().enumerate() {
+        let why = of_delivery(&delivery(Stage::Waiting { due_at: at(due_at) }, attempts), &lane, at(NOW));
+        assert_eq!((why.reason, why.until), (reason, until.map(at)), "row {row}: {}", why.words);
+    }
+    let why = of_delivery(&delivery(Stage::Waiting { due_at: at(due) }, 0), &LaneFacts { rate_limit: Some(limit), ..open }, at(NOW));
+    assert!(why.words.ends_with("0 of at most 5 requests are under way, and 60 may start in a minute"), "{}", why.words);
+}
+
+#[test]
+fn a_missing_delivery_is_explained_by_what_the_endpoint_asks_for() {
+    let labels = |pairs: &[(&str, &str)]| -> Labels { pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect() };
+    let disabled = |secs, reason| EndpointState::Disabled { at: at(secs), reason };
+    let enabled = EndpointState::Enabled;
+    // (made at, state, pattern, labels asked for, passes the filter, the reason, a part of the words), for an event accepted at 100.
+    #[rustfmt::skip]
+    let table = [
+        (200, enabled, "*", labels(&[]), true, "endpoint_is_newer", "made at 1970-01-01T00:03:20Z, after the event"),
+        (0, disabled(50, DisabledReason::ByOwner), "*", labels(&[]), true, "endpoint_disabled", "by its owner"),
+        (0, disabled(50, DisabledReason::Gone), "*", labels(&[]), true, "endpoint_disabled", "410 Gone"),
+        (0, EndpointState::Deleted { at: at(50) }, "*", labels(&[]), true, "endpoint_deleted", "deleted at"),
+        (0, enabled, "user.*", labels(&[]), true, "type_differs", "`order.paid` is none of user.*"),
+        (0, enabled, "*", labels(&[("region", "us")]), true, "labels_differ", "`region` to be `us`, and the event says `eu`"),
+        (0, enabled, "*", labels(&[("tier", "gold")]), true, "labels_differ", "the label `tier`, which the event does not have"),
+        (0, enabled, "*", labels(&[("region", "eu")]), false, "filtered", "does not pass"),
+        (0, enabled, "*", labels(&[("region", "eu")]), true, "changed_since", "as it stands now"),
+        // It was disabled later, which explains nothing.
+        (0, disabled(150, DisabledReason::ByOwner), "user.*", labels(&[]), true, "type_differs", "none of"),
+    ];
+    for (created_at, state, pattern, asked, passes_filter, reason, part) in table {
+        let event_types = [EventTypePattern::parse(pattern).expect("a pattern")];
+        let wishes = Wishes { event_types: &event_types, labels: &asked, passes_filter, state, created_at: at(created_at) };
+        let why = of_absence(&EventType::parse("order.paid").expect("a type"), &labels(&[("region", "eu")]), at(100), &wishes);
+        assert_eq!((why.reason, why.words.contains(part)), (reason, true), "{}", why.words);
+    }
+}

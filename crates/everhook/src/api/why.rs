@@ -1,0 +1,94 @@
+//! Why an event reached each endpoint of its application, did not yet, or never will.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use everhook_core::{
+    ids::EventId,
+    manage::why::{self, EndpointWhy},
+    model::{Delivery, Page, Stage},
+    ports::EndpointFilter,
+};
+use http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{
+    Api,
+    access::MayRead,
+    error::{ApiError, ReadProblems},
+    page::{List, PageQuery},
+    wire::{Identified, Params, json},
+};
+
+/// Where an event stands at one endpoint, and why.
+#[derive(Serialize, ToSchema)]
+pub struct WhyOut {
+    #[schema(format = "uuid")]
+    endpoint_id: String,
+    endpoint_name: Option<String>,
+    endpoint_url: String,
+    /// The newest delivery of the event to it; null if there is none.
+    #[schema(format = "uuid")]
+    delivery_id: Option<String>,
+    /// `waiting`, `held`, `delivered`, `dead` or `cancelled`; null if there is no delivery.
+    status: Option<&'static str>,
+    /// In one word: `delivered`; `retry`, `not_due`, `turn`, `paused`, `circuit_open`, `circuit_half_open`, `retry_after` or `waits_for_order`
+    /// while it waits; `retries_exhausted`, `given_up`, `gone` or `tls_failed` if it is dead; `endpoint_disabled` or `endpoint_deleted` if it was
+    /// cancelled or never made; `endpoint_is_newer`, `type_differs`, `labels_differ`, `filtered` or `changed_since` if it was never made.
+    reason: &'static str,
+    /// In one sentence.
+    explanation: String,
+    /// When the wait ends, where that is known.
+    #[schema(format = DateTime)]
+    until: Option<String>,
+}
+
+impl From<EndpointWhy> for WhyOut {
+    fn from(explained: EndpointWhy) -> Self {
+        let EndpointWhy { endpoint, delivery, why } = explained;
+        Self {
+            endpoint_id: endpoint.id.to_string(),
+            endpoint_name: endpoint.name,
+            endpoint_url: endpoint.target.written,
+            delivery_id: delivery.as_ref().map(|delivery| delivery.id.to_string()),
+            status: delivery.as_ref().map(status),
+            reason: why.reason,
+            explanation: why.words,
+            until: why.until.map(|until| until.to_string()),
+        }
+    }
+}
+
+fn status(delivery: &Delivery) -> &'static str {
+    match delivery.stage {
+        Stage::Waiting { .. } => "waiting",
+        Stage::Held => "held",
+        Stage::Delivered { .. } => "delivered",
+        Stage::Dead { .. } => "dead",
+        Stage::Cancelled { .. } => "cancelled",
+    }
+}
+
+/// Why an event was delivered, waits or was never sent, for each endpoint of its application that still exists, newest first. A missing delivery is
+/// explained by what the endpoint asks for now.
+#[utoipa::path(
+    get, path = "/v1/events/{id}/why", tag = "events", operation_id = "explain_event",
+    params(("id" = String, Path, description = "The event's id"), PageQuery), security(("api_key" = ["read"])),
+    responses((status = 200, description = "A page of explanations", body = List<WhyOut>), ReadProblems),
+)]
+pub async fn explain(
+    State(api): State<Arc<Api>>,
+    MayRead(caller): MayRead,
+    Identified(id): Identified<EventId>,
+    Params(query): Params<PageQuery>,
+) -> Result<Response, ApiError> {
+    let page = query.read()?;
+    let found = api.line.ports.history.event(caller.organization, id).await?;
+    let (_, event) = found.ok_or_else(|| ApiError::not_found("event"))?;
+    let filter = EndpointFilter { application: Some(event.application), ..EndpointFilter::default() };
+    let found = page.fetch(|page| api.line.ports.directory.endpoints(caller.organization, filter.clone(), page)).await?;
+    let Page { rows, next, prev } = found;
+    let rows = why::explain(&api.line, &event, rows).await?;
+    Ok(json(StatusCode::OK, &List::from(Page { rows, next, prev }.map(WhyOut::from))))
+}
