@@ -16,6 +16,7 @@ pub mod signing;
 pub mod ports;
 
 pub mod catalog;
+mod pruned;
 
 pub mod flow;
 pub mod manage;

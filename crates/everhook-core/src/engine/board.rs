@@ -62,6 +62,8 @@ pub(super) struct Board {
     suspects: FxHashSet<DeliveryId>,
     /// The events that come with what waits in the windows.
     shelf: Shelf,
+    /// Whether everything that waits in the store was seen. Before that, a lane that seems to have nothing left may have a backlog.
+    knows_what_waits: bool,
     /// How many deliveries wait in the windows.
     waiting: usize,
     slots: usize,
@@ -87,6 +89,7 @@ impl Board {
             unannounced: FxHashMap::default(),
             suspects: FxHashSet::default(),
             shelf: Shelf::default(),
+            knows_what_waits: false,
             waiting: 0,
             slots,
             in_flight: 0,
@@ -330,6 +333,14 @@ impl Board {
         self.lanes.get(&endpoint).is_some_and(|lane| lane.closed && lane.is_clear())
     }
 
+    /// Everything that waited in the store was seen: a lane that has nothing left has sent it all.
+    pub(super) fn know_what_waits(&mut self, now: Timestamp) {
+        if !std::mem::replace(&mut self.knows_what_waits, true) {
+            let lanes: Vec<EndpointId> = self.lanes.keys().copied().collect();
+            lanes.into_iter().for_each(|endpoint| self.review_lane(endpoint, now));
+        }
+    }
+
     /// Forgets which deliveries were found before their hint came, once none can come any more, who was suspected, and lanes that have nothing left
     /// to remember. Called before a survey.
     pub(super) fn prune(&mut self, now: Timestamp) {
@@ -368,7 +379,7 @@ impl Board {
     /// After anything happened to a queue: lists it if it may start, asks for a read if it needs one, or sets an alarm for when it will.
     fn review(&mut self, (endpoint, priority): QueueKey, now: Timestamp) {
         let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
-        if lane.gate.drains_since().is_some_and(|began_at| lane.is_drained(began_at, now)) {
+        if self.knows_what_waits && lane.gate.drains_since().is_some_and(|began_at| lane.is_drained(began_at, now)) {
             lane.gate.end_drain();
             self.drained.push((lane.policy.application, endpoint));
         }

@@ -211,6 +211,7 @@ fn a_paused_lane_starts_nothing_and_keeps_nothing_in_memory() {
 #[test]
 fn what_gathered_during_a_pause_is_sent_at_the_chosen_rate_until_it_is_gone() {
     let mut board = Board::new(10);
+    board.know_what_waits(NOW);
     let draining = LanePolicy { drain: Some(RateLimit::per_second(few(1), Some(few(1)))), max_concurrency: 10, ..policy() };
     offer_to(&mut board, &draining, 0..2, NOW);
     let first = start_all(&mut board, NOW);
@@ -295,6 +296,7 @@ fn of_several_wishes_to_be_left_alone_the_longest_holds() {
 #[test]
 fn a_drain_ends_when_what_gathered_is_sent_however_much_comes_meanwhile() {
     let mut board = Board::new(10);
+    board.know_what_waits(NOW);
     let draining = LanePolicy { drain: Some(RateLimit::per_second(few(1), Some(few(1)))), max_concurrency: 10, ..policy() };
     offer_to(&mut board, &draining, 0..2, NOW);
     let first = start_all(&mut board, NOW);
@@ -305,4 +307,21 @@ fn a_drain_ends_when_what_gathered_is_sent_however_much_comes_meanwhile() {
     board.ring(later);
     assert_eq!(start_all(&mut board, later).len(), 10, "the last old one, and then all that came since");
     assert_eq!(board.next_drained(), Some((draining.application, LANE)));
+}
+
+#[test]
+fn a_drain_goes_on_after_a_restart_until_everything_that_waits_was_seen() {
+    let mut board = Board::new(10);
+    let draining = LanePolicy { drain: Some(RateLimit::per_second(few(1), Some(few(1)))), max_concurrency: 10, ..policy() };
+    // An event comes before the first look at the store, where the rest of the backlog is.
+    offer_to(&mut board, &draining, [50], NOW);
+    let first = start_all(&mut board, NOW);
+    end_each(&mut board, first, CallOutcome::Success, NOW);
+    assert_eq!(board.next_drained(), None);
+    board.heed(&LaneHead { delivery: due(1).delivery, ..head(NOW) }, &Arc::new(draining.clone()), NOW);
+    board.know_what_waits(NOW);
+    assert_eq!(board.next_drained(), None, "the backlog is still to be sent at the chosen rate");
+    assert_eq!(begin_looks(&mut board), 1);
+    board.looked(KEY, read(0..5, None), NOW);
+    assert!(start_all(&mut board, NOW).is_empty(), "the token of this second is used up");
 }

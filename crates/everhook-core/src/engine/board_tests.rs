@@ -56,7 +56,7 @@ pub(super) fn committed(n: u128) -> Committed {
     Committed { lane: Arc::new(policy()), priority: Priority::Normal, due: due(n) }
 }
 
-fn head(next_due_at: Timestamp) -> LaneHead {
+pub(super) fn head(next_due_at: Timestamp) -> LaneHead {
     let LanePolicy { organization, application, .. } = policy();
     LaneHead { organization, application, endpoint: LANE, priority: Priority::Normal, delivery: due(1).delivery, next_due_at }
 }

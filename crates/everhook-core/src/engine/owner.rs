@@ -313,9 +313,10 @@ impl<'a> Owner<'a> {
     fn release(&mut self, written: Vec<Written>) {
         let now = self.line.ports.clock.now();
         for Written { queue, application, delivery, next_due_at, freed, disabled, alerts } in written {
-            let lane = self.board.lane(queue.0).map(|lane| lane.policy.clone());
             // What was freed comes first: a lane that seems to have nothing left would take its leave.
-            if let (Some(freed), Some(lane)) = (freed, lane) {
+            if let Some(freed) = freed
+                && let Some(lane) = self.board.lane(queue.0).map(|lane| lane.policy.clone())
+            {
                 self.board.offer(Committed { lane, priority: freed.priority, due: freed.due }, now);
             }
             self.board.release(queue, delivery, next_due_at, now);

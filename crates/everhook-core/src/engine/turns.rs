@@ -2,16 +2,11 @@
 
 use std::collections::VecDeque;
 
-use rustc_hash::FxHashMap;
-
 use super::organizations::Party;
-use crate::{ids::EndpointId, model::Priority};
+use crate::{ids::EndpointId, model::Priority, pruned::Pruned};
 
 /// What one turn costs a queue of high, normal and low priority: under pressure 16 high, 4 normal and 1 low turn cost the same.
 const COSTS: [u64; 3] = [1, 4, 16];
-
-/// How many organizations are remembered. Past it, those that wait for nothing are forgotten, and with them what they had paid.
-const RINGS_MAX: usize = 10_000;
 
 /// The queues that could start a flight now, in the order in which they may.
 ///
@@ -19,7 +14,7 @@ const RINGS_MAX: usize = 10_000;
 #[derive(Default)]
 pub(super) struct Turns {
     order: VecDeque<Party>,
-    rings: FxHashMap<Party, Ring>,
+    rings: Pruned<Party, Ring>,
 }
 
 /// The queues of one organization.
@@ -37,10 +32,8 @@ struct Ring {
 impl Turns {
     /// Lists a queue behind the others of its organization.
     pub(super) fn list(&mut self, party: Party, endpoint: EndpointId, priority: Priority) {
-        if self.rings.len() >= RINGS_MAX {
-            self.rings.retain(|_, ring| ring.has_lanes());
-        }
-        let ring = self.rings.entry(party).or_default();
+        // One that waits for nothing may be forgotten, and with it what it had paid.
+        let ring = self.rings.entry(party, Ring::has_lanes, Ring::default);
         ring.list(endpoint, priority);
         if !std::mem::replace(&mut ring.stands, true) {
             self.order.push_back(party);

@@ -2,17 +2,12 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use rustc_hash::FxHashMap;
+use crate::{ids::OrganizationId, model::RateLimit, policy::bucket::Bucket, pruned::Pruned, time::Timestamp};
 
-use crate::{ids::OrganizationId, model::RateLimit, policy::bucket::Bucket, time::Timestamp};
-
-/// How many organizations are remembered. Past it, those that have used nothing lately are forgotten, which changes nothing for them.
-const BUCKETS_MAX: usize = 10_000;
-
-/// A bucket for each organization that has a limit.
+/// A bucket for each organization that has a limit. One that has used nothing lately may be forgotten, which changes nothing for it.
 #[derive(Default)]
 pub struct Rates {
-    buckets: Mutex<FxHashMap<OrganizationId, Bucket>>,
+    buckets: Mutex<Pruned<OrganizationId, Bucket>>,
 }
 
 impl Rates {
@@ -22,10 +17,7 @@ impl Rates {
     /// When there is one again.
     pub fn take(&self, organization: OrganizationId, limit: RateLimit, now: Timestamp) -> Result<(), Timestamp> {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        if buckets.len() >= BUCKETS_MAX {
-            buckets.retain(|_, bucket| !bucket.is_full(now));
-        }
-        let bucket = buckets.entry(organization).or_insert_with(|| Bucket::new(limit, now));
+        let bucket = buckets.entry(organization, |bucket| !bucket.is_full(now), || Bucket::new(limit, now));
         if bucket.limit() != limit {
             bucket.change(limit, now);
         }

@@ -10,7 +10,7 @@ use crate::{
     flow::Line,
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
     lifecycle,
-    model::{DeadLetter, DeadLetterStatus, Placement, Priority, Standing},
+    model::{DeadLetter, DeadLetterStatus, LanePolicy, Placement, Priority, Standing},
     ports::{Committed, Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed, StoreError},
 };
 
@@ -269,6 +269,23 @@ fn take_tokens(line: &Line, organization: OrganizationId, items: &[(Wish, Prepar
     let retries = u32::try_from(items.len()).unwrap_or(u32::MAX);
     let now = line.ports.clock.now();
     line.retry_limit.take(organization, destination.lane.limits, retries, now).map_err(RecallError::TooOften)
+}
+
+/// Has deliveries made for which nobody waits, and hands over to their lanes those that wait. What could not be written, because the configuration
+/// changed or the operation ended meanwhile, was not made; whoever asked looks again.
+pub(crate) async fn make(line: &Line, replay: Replay, lanes: Vec<Arc<LanePolicy>>) -> Result<(), StoreError> {
+    match line.ports.deliveries.replay(replay).await? {
+        Replayed::ConfigChanged(applications) => applications.into_iter().for_each(|application| line.catalog.forget(application)),
+        Replayed::Stopped => {}
+        Replayed::Answered(answers) => {
+            let committed = |(lane, answer)| match answer {
+                ReplayAnswer::Made { due: Some(due), priority } => Some(Committed { lane, priority, due }),
+                _ => None,
+            };
+            line.wake_up.committed(lanes.into_iter().zip(answers).filter_map(committed).collect());
+        }
+    }
+    Ok(())
 }
 
 /// Says whether it was written: not if the configuration changed meanwhile.

@@ -9,9 +9,7 @@ use std::{
     time::Duration,
 };
 
-use rustc_hash::FxHashMap;
-
-use crate::{ids::OrganizationId, model::OrganizationLimits, time::Timestamp};
+use crate::{ids::OrganizationId, model::OrganizationLimits, pruned::Pruned, time::Timestamp};
 
 /// How many deliveries an organization may retry by hand a minute, unless its own limit says otherwise.
 const DEFAULT_PER_MINUTE: NonZeroU32 = NonZeroU32::new(60).expect("60 is not zero");
@@ -19,12 +17,10 @@ const DEFAULT_PER_MINUTE: NonZeroU32 = NonZeroU32::new(60).expect("60 is not zer
 /// What the limit counts in.
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// How many organizations are remembered. Past it, those that owe nothing are dropped: a new one would do the same.
-const ORGANIZATIONS_MAX: usize = 10_000;
-
-/// For each organization the instant at which everything that it took is paid for: a token costs its share of a minute.
+/// For each organization the instant at which everything that it took is paid for: a token costs its share of a minute. One that
+/// owes nothing may be forgotten: a new one would do the same.
 #[derive(Default)]
-pub struct RetryLimit(Mutex<FxHashMap<OrganizationId, Timestamp>>);
+pub struct RetryLimit(Mutex<Pruned<OrganizationId, Timestamp>>);
 
 impl RetryLimit {
     /// Takes tokens for so many retries that start now.
@@ -34,10 +30,7 @@ impl RetryLimit {
     pub fn take(&self, organization: OrganizationId, limits: OrganizationLimits, retries: u32, now: Timestamp) -> Result<(), Duration> {
         let per_minute = limits.manual_retries_per_minute.and_then(NonZeroU32::new).unwrap_or(DEFAULT_PER_MINUTE);
         let mut paid_at = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if paid_at.len() >= ORGANIZATIONS_MAX {
-            paid_at.retain(|_, at| *at > now);
-        }
-        let paid_at = paid_at.entry(organization).or_insert(now);
+        let paid_at = paid_at.entry(organization, |at| *at > now, || now);
         // A whole minute's retries may come at once, because people retry in bursts: the last of them is taken when all others are unpaid.
         let credit = PERIOD - PERIOD / per_minute.get();
         let wait = paid_at.since(now + credit);

@@ -1,7 +1,7 @@
 //! Disabling, deleting and enabling again.
 
 use everhook_core::{
-    model::{DisabledReason, EndpointState},
+    model::{Delivery, DisabledReason, EndpointState, Stage},
     ports::Clock,
 };
 use everhook_testbed::{Answer, World, hours, mins, secs};
@@ -52,4 +52,35 @@ async fn what_waits_for_a_deleted_endpoint_is_cancelled_also_after_a_restart() {
     world.pass(mins(1)).await;
     assert_eq!(world.stages(event.event).await, ["cancelled: endpoint_deleted"]);
     assert_eq!(world.arrivals_of(&endpoint).len(), 1);
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_enabled_while_its_deliveries_are_being_cancelled_gets_only_what_is_new() {
+    // Given a paused endpoint with more waiting than one step of a sweep cancels.
+    let mut world = World::new().await;
+    let endpoint = world.endpoint().create().await;
+    let now = world.clock.now();
+    world.change(&endpoint, |endpoint| endpoint.paused_at = Some(now)).await;
+    world.settle_down().await;
+    for _ in 0..3_000 {
+        world.event("order.paid").publish().await;
+    }
+    world.settle_down().await;
+    // When it is disabled, and enabled again as soon as the sweep has begun.
+    world.set_state(&endpoint, EndpointState::Disabled { at: now, reason: DisabledReason::ByOwner }).await;
+    let is_cancelled = |delivery: &Delivery| matches!(delivery.stage, Stage::Cancelled { .. });
+    while !world.deliveries().await.iter().any(is_cancelled) {
+        tokio::task::yield_now().await;
+    }
+    assert!(!world.deliveries().await.iter().all(is_cancelled), "the sweep is under way");
+    world.change(&endpoint, |endpoint| (endpoint.state, endpoint.paused_at) = (EndpointState::Enabled, None)).await;
+    world.pass(secs(1)).await;
+    let mut events = Vec::new();
+    for _ in 0..3 {
+        events.push(world.event("order.paid").publish().await.event.to_string());
+    }
+    world.pass(mins(1)).await;
+    // Then what waited before is cancelled, and only what is new arrives.
+    let arrived: Vec<String> = world.arrivals_of(&endpoint).into_iter().map(|arrival| arrival.event).collect();
+    assert_eq!(arrived, events);
 }

@@ -101,7 +101,7 @@ impl DeliveryOut {
 pub struct DeliveryQuery {
     /// Of this application, by id or uid.
     application_id: Option<String>,
-    /// `waiting` (`pending`), `failed` (waiting after a failed attempt), `delivered` (`success`, `completed`), `dead` (`exhausted`,
+    /// `waiting`, `held` (behind another of its order), `pending` (either), `failed` (waiting after a failed attempt), `delivered` (`success`, `completed`), `dead` (`exhausted`,
     /// `dead_letter`) or `cancelled`.
     status: Option<String>,
     /// Of this type.

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::{Duty, Next};
 use crate::{
-    flow::recall::{ItemOf, new_item, open_destination},
+    flow::recall::{self, ItemOf, new_item, open_destination},
     ids::OrganizationId,
     model::{AutoReplay, DeadLetter, RateLimit},
     policy::{auto_replay, bucket::Bucket},
-    ports::{Committed, DueDeadLetters, Replay, ReplayAnswer, ReplayBy, Replayed, StoreError},
+    ports::{DueDeadLetters, Replay, ReplayBy, StoreError},
     time::Timestamp,
 };
 
@@ -94,17 +94,6 @@ impl Duty {
             lanes.push(destination.lane.clone());
         }
         let replay = Replay { organization, by: ReplayBy::Automatic, items, at: line.ports.clock.now() };
-        match line.ports.deliveries.replay(replay).await? {
-            Replayed::ConfigChanged(applications) => applications.into_iter().for_each(|application| line.catalog.forget(application)),
-            Replayed::Stopped => {}
-            Replayed::Answered(answers) => {
-                let committed = |(lane, answer)| match answer {
-                    ReplayAnswer::Made { due: Some(due), priority } => Some(Committed { lane, priority, due }),
-                    _ => None,
-                };
-                line.wake_up.committed(lanes.into_iter().zip(answers).filter_map(committed).collect());
-            }
-        }
-        Ok(())
+        recall::make(line, replay, lanes).await
     }
 }

@@ -2,10 +2,10 @@
 
 use super::{Duty, Next};
 use crate::{
-    flow::recall::{ItemOf, new_item, open_destination},
+    flow::recall::{self, ItemOf, new_item, open_destination},
     model::{Operation, OperationKind, OperationStatus, RateLimit},
     policy::bucket::Bucket,
-    ports::{Committed, OperationItem, Replay, ReplayAnswer, ReplayBy, Replayed, StoreError},
+    ports::{OperationItem, Replay, ReplayBy, StoreError},
     time::Timestamp,
 };
 
@@ -82,17 +82,6 @@ impl Duty {
         }
         let by = ReplayBy::Operation { id: operation.id, failed };
         let replay = Replay { organization: operation.organization, by, items: replays, at: line.ports.clock.now() };
-        match line.ports.deliveries.replay(replay).await? {
-            Replayed::ConfigChanged(applications) => applications.into_iter().for_each(|application| line.catalog.forget(application)),
-            Replayed::Stopped => {}
-            Replayed::Answered(answers) => {
-                let committed = |(lane, answer)| match answer {
-                    ReplayAnswer::Made { due: Some(due), priority } => Some(Committed { lane, priority, due }),
-                    _ => None,
-                };
-                line.wake_up.committed(lanes.into_iter().zip(answers).filter_map(committed).collect());
-            }
-        }
-        Ok(())
+        recall::make(line, replay, lanes).await
     }
 }

@@ -77,6 +77,7 @@ impl Owner<'_> {
             }
         }
         self.has_surveyed = true;
+        self.board.know_what_waits(now);
         self.survey_at = if std::mem::take(&mut self.survey_again) { now } else { now + SURVEY_INTERVAL };
     }
 
@@ -128,12 +129,12 @@ impl Owner<'_> {
                 self.finish(Some(done));
             }
         }
-        let changes = self.board.breakers.take_unwritten();
-        if changes.is_empty() {
-            return;
-        }
-        if let Err(error) = errand::keep_breakers(&self.line, changes).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "how some breakers stand could not be written before the stop");
+        while self.board.breakers.has_unwritten() {
+            let changes = self.board.breakers.take_unwritten();
+            if let Err(error) = errand::keep_breakers(&self.line, changes).await {
+                tracing::warn!(error = &error as &dyn std::error::Error, "how some breakers stand could not be written before the stop");
+                return;
+            }
         }
     }
 
