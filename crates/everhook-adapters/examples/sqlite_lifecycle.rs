@@ -13,10 +13,10 @@ use std::{
 use bytes::Bytes;
 use everhook_adapters::sqlite::{SqliteSettings, SqliteStore, WriterMode};
 use everhook_core::{
-    ids::{ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, OrganizationId, ScheduleVersion},
+    ids::{ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, OrganizationId, RevisionNumber, ScheduleVersion},
     model::{
-        Actor, Application, ApplicationKind, Attempt, AttemptStatus, AuditAction, AuditEntry, AuditNote, Endpoint, EndpointState, Event,
-        EventType, EventTypePattern, Organization, PayloadStyle, PhaseTimes, Priority, Response, SealedSecret, SealedSecrets,
+        Actor, Application, ApplicationKind, Attempt, AttemptStatus, AuditAction, AuditEntry, AuditNote, Cut, Endpoint, EndpointState,
+        Event, EventType, EventTypePattern, Organization, PayloadStyle, PhaseTimes, Priority, Response, SealedSecret, SealedSecrets,
         SignatureStyle, Stage, Target,
     },
     ports::{DeliveryQueue, Directory, EventStore, KeyOrigin, NewDelivery, NewEvent, NewOrganization, Settlement},
@@ -208,6 +208,7 @@ fn settlement(delivery: DeliveryId, endpoint: EndpointId) -> Settlement {
         status: 200,
         headers: headers.map(|(name, value)| (name.to_owned(), Bytes::from_static(value.as_bytes()))).to_vec(),
         body_sample: Bytes::from_static(b"ok"),
+        cut: Cut::default(),
         retry_after: None,
     };
     let attempt = Attempt {
@@ -222,7 +223,9 @@ fn settlement(delivery: DeliveryId, endpoint: EndpointId) -> Settlement {
         picked_at: at,
         executed_at: at,
         next_retry_at: None,
+        revision: Some(RevisionNumber::FIRST),
         node: "node-1".to_owned(),
+        user_agent: "Everhook/1".into(),
         breaker: everhook_core::model::BreakerState::Closed,
     };
     Settlement {
@@ -294,6 +297,7 @@ fn endpoint(organization: OrganizationId, application: ApplicationId) -> Result<
         signature_style: SignatureStyle::Timestamped,
         payload_style: PayloadStyle::Envelope,
         headers: Vec::new(),
+        revision: RevisionNumber::FIRST,
         metadata: None,
         retry_schedule: ScheduleVersion(1),
         follows: None,

@@ -11,18 +11,17 @@ use std::{
     },
 };
 
-use bytes::Bytes;
 use rustc_hash::FxHashMap;
 
 use crate::{
     ids::{ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, ScheduleVersion},
     model::{
         Application, ApplicationKind, Endpoint, EndpointState, EventType, EventTypeMark, LanePolicy, OrganizationLimits, Profile,
-        RetrySchedule, SealedSecret, SigningKey, Target,
+        RetrySchedule, Revision,
     },
     policy::{filter::Filter, matching, schema::Schema},
-    ports::{ApplicationRow, Directory, OutgoingHeader, StoreError, Vault},
-    signing::Keys,
+    ports::{ApplicationRow, Directory, StoreError, Vault},
+    shape::Shape,
     time::Timestamp,
 };
 
@@ -215,18 +214,12 @@ impl ApplicationView {
 pub struct Destination {
     /// The endpoint.
     pub endpoint: Endpoint,
-    /// Its URL, shared with each request.
-    pub target: Arc<Target>,
-    /// Its secrets, opened.
-    pub keys: Keys,
+    /// What shapes its requests, opened.
+    pub shape: Shape,
     /// What its lane goes by.
     pub lane: Arc<LanePolicy>,
-    /// Its own headers, lower case.
-    pub headers: Vec<(OutgoingHeader, Bytes)>,
     /// What an event's data must say for it, parsed.
     pub filter: Option<Filter>,
-    /// Its id as text, for `X-Webhook-ID`.
-    pub id_text: Bytes,
     /// Whether it gets Everhook's own events: its deliveries raise none themselves.
     pub operational: bool,
 }
@@ -250,21 +243,11 @@ impl Destination {
     /// # Errors
     /// [`StoreError::Corrupt`] if its secret does not open or its filter cannot be read.
     pub fn new(endpoint: Endpoint, of: Belonging, vault: &dyn Vault) -> Result<Self, StoreError> {
-        let open = |sealed: &SealedSecret| open_key(&endpoint, sealed, vault);
-        let keys = Keys {
-            current: open(&endpoint.secrets.current)?,
-            previous: match &endpoint.secrets.previous {
-                Some((sealed, until)) => Some((open(sealed)?, *until)),
-                None => None,
-            },
-        };
-        let lower_case = |(name, value): &(String, String)| (name.to_ascii_lowercase().into(), Bytes::from(value.clone()));
-        let headers = endpoint.headers.iter().map(lower_case).collect();
-        let id_text = Bytes::from(endpoint.id.to_string());
+        let shape = Shape::open(endpoint.id, Revision::of(&endpoint), vault)?;
         let operational = of.kind == ApplicationKind::Operational;
         let filter = endpoint.filter.as_deref().map(Filter::parse).transpose().map_err(StoreError::corrupt)?;
         let lane = Arc::new(lane_policy(&endpoint, of));
-        Ok(Self { filter, target: Arc::new(endpoint.target.clone()), keys, lane, headers, id_text, operational, endpoint })
+        Ok(Self { filter, shape, lane, operational, endpoint })
     }
 }
 
@@ -285,11 +268,4 @@ fn lane_policy(endpoint: &Endpoint, of: Belonging) -> LanePolicy {
         breaker: endpoint.breaker,
         paused: endpoint.paused_at.is_some(),
     }
-}
-
-/// Opens one of an endpoint's secrets.
-pub(crate) fn open_key(endpoint: &Endpoint, sealed: &SealedSecret, vault: &dyn Vault) -> Result<SigningKey, StoreError> {
-    let plain = vault.open(endpoint.id.as_uuid(), sealed).map_err(StoreError::corrupt)?;
-    let text = String::from_utf8(plain).map_err(StoreError::corrupt)?;
-    SigningKey::parse(&text).map_err(StoreError::corrupt)
 }

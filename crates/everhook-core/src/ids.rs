@@ -73,6 +73,20 @@ ids! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScheduleVersion(pub i64);
 
+/// Names one revision of what shapes an endpoint's requests; counted from one in each endpoint. An attempt keeps the one that it was made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RevisionNumber(pub u32);
+
+impl RevisionNumber {
+    /// What a new endpoint has.
+    pub const FIRST: Self = Self(1);
+
+    /// The one after.
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
 /// A name given by the user at creation that stands in any path for the id: `^[A-Za-z0-9_.:-]{1,128}$`, and not a UUID.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Uid(String);

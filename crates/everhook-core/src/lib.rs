@@ -15,6 +15,8 @@ pub mod signing;
 
 pub mod ports;
 
+pub mod shape;
+
 pub mod catalog;
 mod pruned;
 

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use everhook_core::{
     flow::request,
-    model::{FailureCategory, PhaseTimes, Report, Response, RetryAfter, Sent},
+    model::{Cut, FailureCategory, PhaseTimes, Report, Response, RetryAfter, Sent},
     ports::{Clock, OutgoingRequest, Transport},
     time::Timestamp,
 };
@@ -140,7 +140,7 @@ impl Transport for ScriptedNetwork {
 }
 
 fn answered(status: u16, retry_after: Option<RetryAfter>) -> Sent {
-    Sent::Answered(Response { status, headers: Vec::new(), body_sample: Bytes::from_static(b"ok"), retry_after })
+    Sent::Answered(Response { status, headers: Vec::new(), body_sample: Bytes::from_static(b"ok"), cut: Cut::default(), retry_after })
 }
 
 fn failed(category: FailureCategory) -> Sent {

@@ -6,13 +6,13 @@ use std::{borrow::Cow, sync::Arc, time::Instant};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use everhook_core::{
-    model::{PhaseTimes, Response, RetryAfter},
+    model::{Cut, PhaseTimes, Response, RetryAfter},
     policy::retry_after,
     ports::{OutgoingHeader, OutgoingRequest},
 };
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Uri,
-    header::{HOST, RETRY_AFTER, TRANSFER_ENCODING},
+    header::{RETRY_AFTER, TRANSFER_ENCODING},
 };
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
@@ -52,6 +52,7 @@ pub(super) struct Progress {
     pub(super) phases: PhaseTimes,
     head: Option<Response>,
     body_sample: BytesMut,
+    body_cut: bool,
 }
 
 impl Progress {
@@ -59,6 +60,7 @@ impl Progress {
     pub(super) fn take_response(&mut self) -> Option<Response> {
         let mut response = self.head.take()?;
         response.body_sample = std::mem::take(&mut self.body_sample).freeze();
+        response.cut.body = self.body_cut;
         Some(response)
     }
 }
@@ -160,6 +162,7 @@ async fn read_body(mut unread: Unread, progress: &mut Progress) -> Result<BodyEn
         };
         let room = BODY_KEPT_MAX - progress.body_sample.len();
         progress.body_sample.extend_from_slice(&data[..data.len().min(room)]);
+        progress.body_cut |= data.len() > room;
         read += data.len();
         if read > BODY_READ_MAX {
             return Ok(BodyEnd::GivenUp);
@@ -168,16 +171,13 @@ async fn read_body(mut unread: Unread, progress: &mut Progress) -> Result<BodyEn
     Ok(BodyEnd::Complete)
 }
 
-/// The request as it goes over the wire. `Content-Length` is added by hyper from the body.
+/// The request as it goes over the wire: hyper adds nothing to it, and writes headers in the order of their adding.
 fn compose(request: &OutgoingRequest) -> Result<Request<Body>, Failure> {
-    let url = &request.target.url;
-    let uri = Uri::try_from(&url[Position::BeforePath..Position::AfterQuery]).map_err(|_| Failure::unsendable("the path of the URL"))?;
-    let host = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort]).map_err(|_| Failure::no_host())?;
+    let uri = Uri::try_from(request.target.path_and_query()).map_err(|_| Failure::unsendable("the path of the URL"))?;
     let mut headers = HeaderMap::with_capacity(request.headers.len() + 2);
-    headers.insert(HOST, host);
-    for (name, value) in &request.headers {
+    for (name, value) in request.wire_headers() {
         let unsendable = || Failure::unsendable(&format!("the header `{name}`"));
-        let value = HeaderValue::from_maybe_shared(value.clone()).map_err(|_| unsendable())?;
+        let value = HeaderValue::from_maybe_shared(value).map_err(|_| unsendable())?;
         headers.append(header_name(name).ok_or_else(unsendable)?, value);
     }
     let mut message = Request::new(Body::new(request.body.clone()));
@@ -206,7 +206,8 @@ fn head_of(status: u16, headers: &HeaderMap) -> Response {
         values.put_slice(value.as_bytes());
         kept_headers.push((name.as_str().to_owned(), values.split().freeze()));
     }
-    Response { status, headers: kept_headers, body_sample: Bytes::new(), retry_after: retry_after_of(headers) }
+    let cut = Cut { headers: kept_headers.len() < headers.len(), body: false };
+    Response { status, headers: kept_headers, body_sample: Bytes::new(), cut, retry_after: retry_after_of(headers) }
 }
 
 /// The headers that fit: one that is too long for what is left is passed over.

@@ -13,7 +13,7 @@ use super::{
     fault::{Fault, Outcome},
     ordering, response_headers,
     rows::{Columns, Key, micros},
-    spelling::{attempt_status_number, breaker_number, stage_columns},
+    spelling::{attempt_status_number, breaker_number, cut_number, stage_columns},
     transaction::Tx,
 };
 
@@ -97,7 +97,7 @@ fn insert_attempt(tx: &mut Tx<'_>, delivery: DeliveryId, attempt: &Attempt) -> O
         Some(RetryAfter::Delay(delay)) => (Some(micros(delay)), None),
         Some(RetryAfter::At(at)) => (None, Some(at.as_micros())),
     };
-    let node = tx.number_of_node(&attempt.node)?;
+    let node = tx.number_of_node(&attempt.node, &attempt.user_agent)?;
     let after = |at: Timestamp| at.as_micros() - attempt.scheduled_at.as_micros();
     tx.hot(INSERT_ATTEMPT)?.execute(params![
         delivery.key(),
@@ -121,6 +121,8 @@ fn insert_attempt(tx: &mut Tx<'_>, delivery: DeliveryId, attempt: &Attempt) -> O
         attempt.next_retry_at.map(Timestamp::as_micros),
         node,
         breaker_number(attempt.breaker),
+        attempt.revision.map(|revision| revision.0),
+        response.map(|response| cut_number(response.cut)),
     ])?;
     Ok(())
 }

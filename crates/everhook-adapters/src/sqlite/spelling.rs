@@ -1,7 +1,7 @@
 //! How the model's enums are spelled in columns. Small numbers where every delivery pays for them, words elsewhere.
 
 use everhook_core::{
-    model::{ApplicationKind, AttemptStatus, BreakerState, CancelCause, DeathCause, FailureCategory, Priority, Stage},
+    model::{ApplicationKind, AttemptStatus, BreakerState, CancelCause, Cut, DeathCause, FailureCategory, Priority, Stage},
     time::Timestamp,
 };
 use rusqlite::Row;
@@ -79,6 +79,19 @@ pub(super) const fn read_attempt_status(number: i64) -> Option<AttemptStatus> {
         0 => Some(AttemptStatus::Success),
         1 => Some(AttemptStatus::Failed),
         2 => Some(AttemptStatus::Exhausted),
+        _ => None,
+    }
+}
+
+/// Spells what a bound left out of an answer: a bit for its body, one for its headers.
+pub(super) const fn cut_number(cut: Cut) -> i64 {
+    cut.body as i64 | (cut.headers as i64) << 1
+}
+
+/// Reads what a bound left out of an answer.
+pub(super) const fn read_cut(number: i64) -> Option<Cut> {
+    match number {
+        0..=3 => Some(Cut { body: number & 1 != 0, headers: number & 2 != 0 }),
         _ => None,
     }
 }

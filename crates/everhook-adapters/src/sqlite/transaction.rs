@@ -20,8 +20,8 @@ pub(super) struct Tx<'c> {
     connection: &'c Connection,
     counters: FxHashMap<ApplicationId, Counters>,
     lanes: FxHashMap<EndpointId, i64>,
-    /// The node of the last attempt. All attempts of one process have the same.
-    node: Option<(String, i64)>,
+    /// The node of the last attempt, its version and their number. All attempts of one process have the same.
+    node: Option<(String, String, i64)>,
     /// The statements of [`Self::hot`]: a handful, so that looking through them is quicker than hashing their text.
     hot: Vec<(&'static str, CachedStatement<'c>)>,
 }
@@ -66,17 +66,17 @@ impl<'c> Tx<'c> {
         Ok(lane)
     }
 
-    /// The number by which attempts name a node, given to it now if it has none.
-    pub(super) fn number_of_node(&mut self, name: &str) -> Outcome<i64> {
-        if let Some((_, number)) = self.node.as_ref().filter(|(known, _)| known == name) {
+    /// The number by which attempts name a node and the version that it runs, given to them now if they have none.
+    pub(super) fn number_of_node(&mut self, name: &str, user_agent: &str) -> Outcome<i64> {
+        if let Some((.., number)) = self.node.as_ref().filter(|(known, version, _)| known == name && version == user_agent) {
             return Ok(*number);
         }
-        let known = self.prepare(NODE_BY_NAME)?.query_row([name], |row| row.get(0)).optional()?;
+        let known = self.prepare(NODE_BY_NAME)?.query_row([name, user_agent], |row| row.get(0)).optional()?;
         let number = match known {
             Some(number) => number,
-            None => self.prepare(INSERT_NODE)?.insert([name])?,
+            None => self.prepare(INSERT_NODE)?.insert([name, user_agent])?,
         };
-        self.node = Some((name.to_owned(), number));
+        self.node = Some((name.to_owned(), user_agent.to_owned(), number));
         Ok(number)
     }
 

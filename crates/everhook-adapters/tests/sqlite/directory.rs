@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use everhook_core::{
-    ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, ScheduleId, ScheduleVersion, Uid},
+    ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, RevisionNumber, ScheduleId, ScheduleVersion, Uid},
     model::{
         ApiKey, ApiKeyHash, ApplicationKind, Backoff, Cursor, DisabledReason, Endpoint, EndpointState, EventTypeDefinition, EventTypeMark,
         EventTypePattern, Jitter, OrganizationLimits, OrganizationSchedule, Page, PageRequest, PayloadStyle, RetrySchedule, ScheduleName,
@@ -99,6 +99,7 @@ fn full_endpoint(given: &Given) -> Endpoint {
         signature_style: SignatureStyle::Sha256,
         payload_style: PayloadStyle::Raw,
         headers: vec![("X-Key".to_owned(), "a\"b".to_owned()), ("X-Key".to_owned(), "ü".to_owned())],
+        revision: RevisionNumber(5),
         metadata: Some("{\"a\" : 1.0}".to_owned()),
         retry_schedule: ScheduleVersion(3),
         follows: None,

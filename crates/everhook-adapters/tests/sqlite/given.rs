@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use everhook_adapters::sqlite::{SqliteSettings, SqliteStore, WriterMode};
 use everhook_core::{
-    ids::{ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, OrganizationId, ScheduleVersion},
+    ids::{ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, OrganizationId, RevisionNumber, ScheduleVersion},
     model::{
         Actor, Application, ApplicationKind, Attempt, AttemptStatus, AuditAction, AuditEntry, AuditNote, DisabledReason, Endpoint,
         EndpointState, Event, EventType, EventTypePattern, FailureCategory, Organization, PayloadStyle, PhaseTimes, Placement, Priority,
@@ -228,6 +228,7 @@ pub fn endpoint(organization: OrganizationId, application: ApplicationId) -> End
         signature_style: SignatureStyle::Timestamped,
         payload_style: PayloadStyle::Envelope,
         headers: Vec::new(),
+        revision: RevisionNumber::FIRST,
         metadata: None,
         retry_schedule: ScheduleVersion(7),
         follows: None,
@@ -262,7 +263,9 @@ pub fn success(number: u32) -> Attempt {
         picked_at: NOW,
         executed_at: NOW,
         next_retry_at: None,
+        revision: Some(RevisionNumber::FIRST),
         node: "node-1".to_owned(),
+        user_agent: "Everhook/1".into(),
         breaker: everhook_core::model::BreakerState::Closed,
     }
 }

@@ -4,9 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use everhook_core::{
-    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
+    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId, RevisionNumber},
     model::{
-        Attempt, AttemptStatus, CancelCause, Cursor, DeadLetterStatus, DeathCause, FailureCategory, Page, PageRequest, PhaseTimes,
+        Attempt, AttemptStatus, CancelCause, Cursor, Cut, DeadLetterStatus, DeathCause, FailureCategory, Page, PageRequest, PhaseTimes,
         Priority, Response, RetryAfter, Stage,
     },
     ports::{
@@ -101,6 +101,7 @@ async fn a_delivery_is_shown_with_its_attempts_as_they_were() {
         status: 429,
         headers: vec![("retry-after".to_owned(), Bytes::from_static(b"7")), ("x-odd".to_owned(), Bytes::from_static(b"\xff\x00"))],
         body_sample: Bytes::from_static(b"slow down"),
+        cut: Cut { headers: false, body: true },
         retry_after: Some(RetryAfter::Delay(Duration::from_secs(7))),
     };
     let millis = |n| Some(Duration::from_millis(n));
@@ -116,11 +117,13 @@ async fn a_delivery_is_shown_with_its_attempts_as_they_were() {
         picked_at: after(2),
         executed_at: after(3),
         next_retry_at: Some(after(60)),
+        revision: Some(RevisionNumber(300)),
         node: "node-7".to_owned(),
+        user_agent: "Everhook/1".into(),
         breaker: everhook_core::model::BreakerState::Closed,
     };
-    let dated = Response { retry_after: Some(RetryAfter::At(after(90))), ..response };
-    let second = Attempt { number: 2, response: Some(dated), ..full.clone() };
+    let dated = Response { cut: Cut { headers: true, body: false }, retry_after: Some(RetryAfter::At(after(90))), ..response };
+    let second = Attempt { number: 2, response: Some(dated), revision: None, user_agent: "Everhook/2".into(), ..full.clone() };
     for attempt in [&full, &second] {
         let stage = Stage::Waiting { due_at: after(60) };
         given.store.settle(Arc::new(vec![settlement(delivery, given.endpoint, attempt.clone(), stage)])).await.unwrap();

@@ -14,4 +14,5 @@ mod opening;
 mod operations;
 mod ordering;
 mod replaying;
+mod revisions;
 mod statistics;

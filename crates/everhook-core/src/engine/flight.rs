@@ -43,8 +43,8 @@ pub(super) async fn fly(line: Arc<Line>, flight: InFlight) -> (InFlight, Landing
 async fn make(line: &Line, flight: &InFlight) -> Result<Landing, StoreError> {
     match attempt(line, flight).await? {
         Attempted::Withheld => Ok(Landing::Withheld),
-        Attempted::Sent { with, report, executed_at } => {
-            let settlement = settle(line, &Ended { flight, with: &with, executed_at }, report);
+        Attempted::Sent { with, report, executed_at, revision } => {
+            let settlement = settle(line, &Ended { flight, with: &with, executed_at, revision }, report);
             tracing::debug!(
                 delivery.id = %flight.due.delivery,
                 endpoint.id = %flight.endpoint,
@@ -61,6 +61,7 @@ async fn make(line: &Line, flight: &InFlight) -> Result<Landing, StoreError> {
 
 async fn bury(line: &Line, flight: &InFlight) -> Result<Landing, StoreError> {
     let Some(with) = equip(line, flight).await? else { return Ok(Landing::Withheld) };
-    let ended = Ended { flight, with: &with, executed_at: flight.picked_at };
+    // Whether a request went out before the panic, and which, is not known.
+    let ended = Ended { flight, with: &with, executed_at: flight.picked_at, revision: None };
     Ok(Landing::Settle(Box::new(settle(line, &ended, panic_report()))))
 }

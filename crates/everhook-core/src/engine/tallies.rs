@@ -106,7 +106,9 @@ mod tests {
             picked_at: at(0),
             executed_at: at(0),
             next_retry_at: None,
+            revision: None,
             node: "node".to_owned(),
+            user_agent: "Everhook/1".into(),
             breaker: BreakerState::Closed,
         }
     }

@@ -4,12 +4,15 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::{
     catalog::Destination,
     flow::{
         Line,
-        request::{self, Outgoing},
+        request::{self, Outgoing, USER_AGENT},
     },
+    ids::RevisionNumber,
     lifecycle,
     model::{Event, FailureCategory, InFlight, PhaseTimes, Report, RetrySchedule, Sent},
     policy::timeout,
@@ -27,6 +30,8 @@ pub enum Attempted {
         report: Report,
         /// When it was begun.
         executed_at: Timestamp,
+        /// What shaped it; `None` if there was nothing to send.
+        revision: Option<RevisionNumber>,
     },
     /// The endpoint was disabled, deleted or paused since: no request was made.
     Withheld,
@@ -50,24 +55,27 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
     let Some(with) = equip(line, flight).await? else { return Ok(Attempted::Withheld) };
     let Some(event) = load(line, flight).await? else {
         let report = missing_event();
-        return Ok(Attempted::Sent { with, report, executed_at: line.ports.clock.now() });
+        return Ok(Attempted::Sent { with, report, executed_at: line.ports.clock.now(), revision: None });
     };
     let endpoint = &with.destination.endpoint;
     if lifecycle::cancellation(endpoint.state).is_some() || endpoint.paused_at.is_some() {
         return Ok(Attempted::Withheld);
     }
+    let revision = Some(endpoint.revision);
     let executed_at = line.ports.clock.now();
-    let outgoing = request::build(&Outgoing {
-        flight,
+    let outgoing = Outgoing {
+        delivery: flight.due.delivery,
+        attempt_number: flight.attempt_number(),
+        replay_of: flight.due.replay_of,
         event: &event,
-        destination: &with.destination,
+        shape: &with.destination.shape,
+        user_agent: Bytes::from_static(USER_AGENT.as_bytes()),
         at: executed_at,
-        span: span(line, executed_at),
-        timeout: attempt_timeout(flight, &with),
-    });
+    };
+    let outgoing = request::build(&outgoing, attempt_timeout(flight, &with));
     drop(event);
     let report = line.ports.transport.send(outgoing).await;
-    Ok(Attempted::Sent { with, report, executed_at })
+    Ok(Attempted::Sent { with, report, executed_at, revision })
 }
 
 /// The endpoint as it stands now, and the schedule as it stood; `None` if the endpoint is gone.
@@ -102,12 +110,6 @@ async fn load(line: &Line, flight: &InFlight) -> Result<Option<Arc<Event>>, Stor
 fn attempt_timeout(flight: &InFlight, with: &Equipment) -> std::time::Duration {
     let endpoint = &with.destination.endpoint;
     timeout::attempt_timeout(endpoint.timeout, with.schedule.timeout, endpoint.timeout_growth_factor, flight.attempt_number())
-}
-
-fn span(line: &Line, now: Timestamp) -> [u8; 8] {
-    let uuid = line.ports.entropy.uuid(now);
-    let (_, random) = uuid.as_u64_pair();
-    random.to_be_bytes()
 }
 
 /// An event that a delivery names and the store does not hold is a fault of ours. It is recorded as a failure, so that it is seen and ends.

@@ -1,4 +1,7 @@
 //! The request that goes out: body, headers and signatures. Pure, and built anew for each attempt: signatures carry the time of sending.
+//!
+//! It is also built again, long after, for those who ask what was sent. Everything in it therefore comes from rows that are kept: whoever adds
+//! a header that does not must find a place for it first, and whoever changes one has old attempts keep the old one, by their `user_agent`.
 
 use std::{
     borrow::Cow,
@@ -10,11 +13,12 @@ use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
 
 use crate::{
-    catalog::Destination,
     envelope,
-    model::{Event, InFlight},
-    ports::{OutgoingHeader, OutgoingRequest},
-    signing::{self, Signable},
+    ids::DeliveryId,
+    model::Event,
+    ports::{OutgoingHeader, OutgoingRequest, host_first},
+    shape::Shape,
+    signing::{self, Signable, Signatures},
     time::Timestamp,
 };
 
@@ -26,53 +30,89 @@ const HEADERS_OF_OURS: usize = 15;
 
 /// What an attempt is made of.
 pub struct Outgoing<'a> {
-    /// Which delivery, and which attempt of it.
-    pub flight: &'a InFlight,
+    /// Which delivery.
+    pub delivery: DeliveryId,
+    /// Which attempt of it.
+    pub attempt_number: u32,
+    /// The delivery that it does again.
+    pub replay_of: Option<DeliveryId>,
     /// What is sent.
     pub event: &'a Event,
-    /// Where to.
-    pub destination: &'a Destination,
+    /// Where to, and how.
+    pub shape: &'a Shape,
+    /// Who sends it.
+    pub user_agent: Bytes,
     /// When it is sent and signed.
     pub at: Timestamp,
-    /// Eight random bytes that name this request in its trace.
-    pub span: [u8; 8],
-    /// How long it may take.
-    pub timeout: Duration,
 }
 
-/// Builds the request, signed and complete.
-pub fn build(outgoing: &Outgoing<'_>) -> OutgoingRequest {
-    let Outgoing { flight, event, destination, at, span, timeout } = *outgoing;
-    let endpoint = &destination.endpoint;
-    let body = envelope::body(event, endpoint.payload_style);
-    let signable = Signable { event: event.id, at, body: &body, style: endpoint.signature_style };
-    let signatures = signing::sign(&destination.keys, &signable);
+/// Builds the request, signed and complete, that may take so long.
+pub fn build(outgoing: &Outgoing<'_>, timeout: Duration) -> OutgoingRequest {
+    let Outgoing { event, shape, at, .. } = *outgoing;
+    let body = envelope::body(event, shape.payload_style);
+    let signable = Signable { event: event.id, at, body: &body, style: shape.signature_style };
+    let signatures = signing::sign(&shape.keys, &signable);
+    OutgoingRequest { target: shape.target.clone(), headers: headers(outgoing, Some(signatures)), body, timeout }
+}
 
+/// What is left of a request whose event's data is gone: the headers as they went over the wire, but for the signatures and the length.
+pub fn headers_without_body(outgoing: &Outgoing<'_>) -> Vec<(OutgoingHeader, Bytes)> {
+    let headers = headers(outgoing, None);
+    host_first(&outgoing.shape.target, &headers).map(|(name, value)| (name.clone(), value)).collect()
+}
+
+/// Every header but `host` and `content-length`, in the order of sending.
+fn headers(outgoing: &Outgoing<'_>, signatures: Option<Signatures>) -> Vec<(OutgoingHeader, Bytes)> {
+    let Outgoing { delivery, attempt_number, replay_of, event, shape, at, .. } = *outgoing;
+    let (standard, ours, next) = match signatures {
+        Some(made) => (Some(made.webhook_signature), Some(made.x_webhook_signature), made.x_webhook_signature_next),
+        None => (None, None, None),
+    };
     let mut values = Values::new();
-    let mut headers = Vec::with_capacity(HEADERS_OF_OURS + destination.headers.len());
+    let mut headers = Vec::with_capacity(HEADERS_OF_OURS + shape.headers.len());
     let mut add = |name: &'static str, value: Bytes| headers.push((Cow::Borrowed(name), value));
     add("content-type", Bytes::from_static(b"application/json"));
-    add("user-agent", Bytes::from_static(USER_AGENT.as_bytes()));
+    add("user-agent", outgoing.user_agent.clone());
     add("webhook-id", values.uuid(event.id.as_uuid()));
     add("webhook-timestamp", values.text(at.as_secs()));
-    add("webhook-signature", signatures.webhook_signature.into());
-    add("x-webhook-id", destination.id_text.clone());
+    if let Some(signature) = standard {
+        add("webhook-signature", signature.into());
+    }
+    add("x-webhook-id", shape.id_text.clone());
     add("x-webhook-event", values.bytes(event.event_type.as_str().as_bytes()));
-    add("x-webhook-delivery", values.uuid(flight.due.delivery.as_uuid()));
-    add("x-webhook-attempt", values.text(flight.attempt_number()));
+    add("x-webhook-delivery", values.uuid(delivery.as_uuid()));
+    add("x-webhook-attempt", values.text(attempt_number));
     add("x-webhook-timestamp", values.text(at.floor_to_second()));
-    add("x-webhook-signature", signatures.x_webhook_signature.into());
-    if let Some(next) = signatures.x_webhook_signature_next {
-        add("x-webhook-signature-next", next.into());
+    if let Some(signature) = ours {
+        add("x-webhook-signature", signature.into());
+    }
+    if let Some(signature) = next {
+        add("x-webhook-signature-next", signature.into());
     }
     add("x-idempotency-key", values.bytes(event.idempotency_key.as_bytes()));
-    add("traceparent", values.traceparent(event, span));
-    if let Some(original) = flight.due.replay_of {
+    add("traceparent", values.traceparent(event, span(delivery, attempt_number, at)));
+    if let Some(original) = replay_of {
         add("x-webhook-replay", values.uuid(original.as_uuid()));
     }
-    headers.extend(destination.headers.iter().cloned());
+    headers.extend(shape.headers.iter().cloned());
     add_event_headers(&event.headers, &mut headers);
-    OutgoingRequest { target: destination.target.clone(), headers, body, timeout }
+    headers
+}
+
+/// Names this request in its trace. Mixed from what tells it from every other request rather than drawn, so that it can be told again.
+fn span(delivery: DeliveryId, attempt_number: u32, at: Timestamp) -> u64 {
+    let (high, low) = delivery.as_uuid().as_u64_pair();
+    let mixed = [high, low, attempt_number.into(), at.as_micros().cast_unsigned()].into_iter().fold(0, |mixed, part| scatter(mixed ^ part));
+    // All zeros is no span.
+    mixed.max(1)
+}
+
+/// Spreads each bit of a number over all of it (the finalizer of SplitMix64), and no two numbers to the same.
+const fn scatter(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
 }
 
 /// Adds the publisher's own headers, but for those that the endpoint's owner set: an endpoint's credentials are not a publisher's to replace.
@@ -111,8 +151,7 @@ impl Values {
     }
 
     /// Names this request in the publisher's trace, or in a new one that the event's retries share.
-    fn traceparent(&mut self, event: &Event, span: [u8; 8]) -> Bytes {
-        let span = u64::from_be_bytes(span).max(1);
+    fn traceparent(&mut self, event: &Event, span: u64) -> Bytes {
         match event.traceparent.as_deref().and_then(trace_and_flags) {
             Some((trace, flags)) => self.text(format_args!("00-{trace}-{span:016x}-{flags}")),
             None => self.text(format_args!("00-{}-{span:016x}-01", event.id.as_uuid().simple())),
@@ -139,7 +178,80 @@ pub fn header<'a>(headers: &'a [(OutgoingHeader, Bytes)], name: &str) -> Option<
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::{
+        ids::{ApplicationId, EventId},
+        model::{EventType, PayloadStyle, Priority, SignatureStyle, SigningKey, Target},
+        signing::Keys,
+    };
+
+    fn event() -> Event {
+        Event {
+            id: EventId::from_uuid(Uuid::from_u128(1)),
+            application: ApplicationId::from_uuid(Uuid::nil()),
+            event_type: EventType::parse("order.paid").unwrap(),
+            data: Bytes::from_static(b"{}"),
+            timestamp: Timestamp::EPOCH,
+            idempotency_key: "key".to_owned(),
+            source: None,
+            priority: Priority::Normal,
+            sequence_number: 1,
+            traceparent: None,
+            labels: Default::default(),
+            headers: vec![("X-Event".to_owned(), "1".to_owned())],
+            created_at: Timestamp::EPOCH,
+        }
+    }
+
+    fn shape() -> Shape {
+        let url = "https://shop.example:8443/hook";
+        Shape {
+            target: Arc::new(Target { written: url.to_owned(), url: url.parse().unwrap() }),
+            keys: Keys { current: SigningKey::hmac_from_random([7; 32]), previous: None },
+            signature_style: SignatureStyle::Hex,
+            payload_style: PayloadStyle::Raw,
+            headers: vec![("x-own".to_owned().into(), Bytes::from_static(b"2"))],
+            id_text: Bytes::from_static(b"endpoint"),
+        }
+    }
+
+    #[test]
+    fn a_request_whose_data_is_gone_keeps_every_header_that_does_not_come_from_it() {
+        let (event, shape) = (event(), shape());
+        let outgoing = Outgoing {
+            delivery: DeliveryId::from_uuid(Uuid::from_u128(2)),
+            attempt_number: 1,
+            replay_of: None,
+            event: &event,
+            shape: &shape,
+            user_agent: Bytes::from_static(b"Everhook/1"),
+            at: Timestamp::EPOCH,
+        };
+        let whole = build(&outgoing, Duration::ZERO);
+        let from_data = ["webhook-signature", "x-webhook-signature", "content-length"];
+        let rest: Vec<_> = whole.wire_headers().filter(|(name, _)| !from_data.contains(&name.as_ref())).collect();
+        let kept = headers_without_body(&outgoing);
+        assert_eq!(kept.iter().map(|(name, value)| (name, value.clone())).collect::<Vec<_>>(), rest);
+        assert_eq!((kept.len(), header(&kept, "host")), (14, Some("shop.example:8443")));
+    }
+
+    #[test]
+    fn requests_have_different_spans_and_each_always_the_same() {
+        let one = (DeliveryId::from_uuid(Uuid::from_u128(1)), 1, Timestamp::EPOCH);
+        let (delivery, number, at) = one;
+        let others = [
+            (DeliveryId::from_uuid(Uuid::from_u128(1 << 64)), number, at),
+            (delivery, 2, at),
+            (delivery, number, Timestamp::from_micros(1)),
+        ];
+        let span = |(delivery, number, at)| super::span(delivery, number, at);
+        // Kept attempts are told with these: a change of the mix would have them told wrong.
+        assert_eq!(span(one), 0xfaa6_282a_95da_9f89);
+        let all: std::collections::BTreeSet<_> = others.into_iter().chain([one]).map(span).collect();
+        assert_eq!(all.len(), 4);
+    }
 
     #[test]
     fn only_a_well_formed_traceparent_is_continued() {

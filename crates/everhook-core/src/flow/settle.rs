@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use crate::{
-    flow::{Line, alert, attempt::Equipment},
-    ids::AuditEntryId,
+    flow::{Line, alert, attempt::Equipment, request::USER_AGENT},
+    ids::{AuditEntryId, RevisionNumber},
     lifecycle::{self, Circumstances},
     model::{
         Actor, Attempt, AuditAction, AuditEntry, DeathCause, DisabledReason, Endpoint, FailureCategory, InFlight, PhaseTimes, Report,
@@ -28,11 +28,13 @@ pub struct Ended<'a> {
     pub with: &'a Equipment,
     /// When the request was begun.
     pub executed_at: Timestamp,
+    /// What shaped it, if there was one.
+    pub revision: Option<RevisionNumber>,
 }
 
 /// Decides what an attempt means.
 pub fn settle(line: &Line, ended: &Ended<'_>, report: Report) -> Settlement {
-    let Ended { flight, with, executed_at } = *ended;
+    let Ended { flight, with, .. } = *ended;
     let endpoint = &with.destination.endpoint;
     let now = line.ports.clock.now();
     let verdict = verdict::judge(&report.sent, &with.schedule, flight.attempt_number());
@@ -52,7 +54,7 @@ pub fn settle(line: &Line, ended: &Ended<'_>, report: Report) -> Settlement {
         endpoint: flight.endpoint,
         replay_of: flight.due.replay_of,
         ordered: flight.due.ordered,
-        attempt: record(line, flight, executed_at, verdict, stage, report),
+        attempt: record(line, ended, verdict, stage, report),
         stage,
         url: endpoint.target.written.clone(),
         disables: is_gone.then(|| Box::new(disabling(line, endpoint, now))),
@@ -83,7 +85,8 @@ pub fn panic_report() -> Report {
     Report { sent, duration: Duration::ZERO, phases: PhaseTimes::default() }
 }
 
-fn record(line: &Line, flight: &InFlight, executed_at: Timestamp, verdict: Verdict, stage: Stage, report: Report) -> Attempt {
+fn record(line: &Line, ended: &Ended<'_>, verdict: Verdict, stage: Stage, report: Report) -> Attempt {
+    let Ended { flight, executed_at, revision, .. } = *ended;
     let failure = match verdict {
         Verdict::Accepted => None,
         Verdict::Refused { failure, .. } | Verdict::TryLater { failure, .. } => Some(failure),
@@ -107,7 +110,9 @@ fn record(line: &Line, flight: &InFlight, executed_at: Timestamp, verdict: Verdi
             Stage::Waiting { due_at } => Some(due_at),
             _ => None,
         },
+        revision,
         node: line.node.clone(),
+        user_agent: USER_AGENT.into(),
         breaker: flight.breaker,
     }
 }

@@ -13,6 +13,7 @@ pub mod event_types;
 pub mod operations;
 pub mod organizations;
 pub mod schedules;
+pub mod sent;
 pub mod transfer;
 pub mod why;
 

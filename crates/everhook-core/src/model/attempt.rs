@@ -1,10 +1,10 @@
 //! Attempts: one request of a delivery whose outcome was recorded.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
 
-use crate::{model::BreakerState, time::Timestamp};
+use crate::{ids::RevisionNumber, model::BreakerState, time::Timestamp};
 
 /// One request of a delivery, as it is recorded and shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,12 +27,16 @@ pub struct Attempt {
     pub scheduled_at: Timestamp,
     /// When it was taken from its lane.
     pub picked_at: Timestamp,
-    /// When the request was begun.
+    /// When the request was begun, and the instant that it was signed with.
     pub executed_at: Timestamp,
     /// When it will be tried again.
     pub next_retry_at: Option<Timestamp>,
+    /// The revision of its endpoint that shaped the request; `None` if Everhook failed before there was one.
+    pub revision: Option<RevisionNumber>,
     /// The node that made the request.
     pub node: String,
+    /// How the request named its sender: `Everhook/` and the version that built it.
+    pub user_agent: Cow<'static, str>,
     /// How the endpoint's breaker stood when its turn came.
     pub breaker: BreakerState,
 }
@@ -165,8 +169,19 @@ pub struct Response {
     pub headers: Vec<(String, Bytes)>,
     /// The first 1 KiB of the body.
     pub body_sample: Bytes,
+    /// What else came and is not kept.
+    pub cut: Cut,
     /// When the endpoint asked to be tried again.
     pub retry_after: Option<RetryAfter>,
+}
+
+/// What a bound left out of an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// Some of its headers.
+    pub headers: bool,
+    /// The rest of its body.
+    pub body: bool,
 }
 
 /// What a `Retry-After` header asked for.

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
-use url::Url;
+use url::{Position, Url};
 
 use crate::{
-    ids::{ApplicationId, EndpointId, OrganizationId, ScheduleId, ScheduleVersion, Uid},
+    ids::{ApplicationId, EndpointId, OrganizationId, RevisionNumber, ScheduleId, ScheduleVersion, Uid},
     model::{BreakerConfig, EventTypePattern, Ordering, RateLimit, SealedSecrets},
     time::Timestamp,
 };
@@ -43,6 +43,8 @@ pub struct Endpoint {
     pub payload_style: PayloadStyle,
     /// Added to every request, as the owner wrote them. Checked: they override nothing of ours.
     pub headers: Vec<(String, String)>,
+    /// Which revision of URL, secrets, styles and headers that is: the one that its attempts keep.
+    pub revision: RevisionNumber,
     /// The owner's own data about it: a JSON object, byte for byte.
     pub metadata: Option<String>,
     /// The schedule version that new deliveries keep.
@@ -126,6 +128,21 @@ pub struct Target {
 }
 
 impl Target {
+    /// The URL that is requested: as it was parsed, without what browsers keep to themselves.
+    pub fn requested(&self) -> &str {
+        &self.url[..Position::AfterQuery]
+    }
+
+    /// What the first line of a request names.
+    pub fn path_and_query(&self) -> &str {
+        &self.url[Position::BeforePath..Position::AfterQuery]
+    }
+
+    /// What `host` says: the host, and the port unless it is the scheme's own.
+    pub fn authority(&self) -> &str {
+        &self.url[Position::BeforeHost..Position::AfterPort]
+    }
+
     /// The address, if the URL names one instead of a host.
     pub fn literal_address(&self) -> Option<IpAddr> {
         match self.url.host()? {

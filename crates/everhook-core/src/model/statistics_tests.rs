@@ -20,7 +20,9 @@ fn attempt(failure_category: Option<FailureCategory>, millis: u64) -> Attempt {
         picked_at: at(0),
         executed_at: at(0),
         next_retry_at: None,
+        revision: None,
         node: "node".to_owned(),
+        user_agent: "Everhook/1".into(),
         breaker: BreakerState::Closed,
     }
 }

@@ -47,7 +47,9 @@ fn attempts(times: &[(i64, i64)], retry_at: Option<i64>) -> Vec<Attempt> {
         picked_at: at(*picked),
         executed_at: at(*picked),
         next_retry_at: next.map(at),
+        revision: None,
         node: "node".to_owned(),
+        user_agent: "Everhook/1".into(),
         breaker: BreakerState::Closed,
     });
     made.collect()

@@ -132,12 +132,13 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::model::Cut;
     use crate::policy::presets;
 
     const ASKED: Option<RetryAfter> = Some(RetryAfter::Delay(Duration::from_secs(9)));
 
     fn answered(status: u16) -> Sent {
-        Sent::Answered(Response { status, headers: vec![], body_sample: Bytes::new(), retry_after: ASKED })
+        Sent::Answered(Response { status, headers: vec![], body_sample: Bytes::new(), cut: Cut::default(), retry_after: ASKED })
     }
 
     fn failed(category: FailureCategory) -> Sent {

@@ -6,10 +6,10 @@
 use async_trait::async_trait;
 
 use crate::{
-    ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, ScheduleId, ScheduleVersion},
+    ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, RevisionNumber, ScheduleId, ScheduleVersion},
     model::{
         ApiKey, ApiKeyHash, Application, ApplicationKind, AuditEntry, Endpoint, EventType, EventTypeDefinition, EventTypeMark,
-        Organization, OrganizationLimits, OrganizationSchedule, Page, PageRequest, RetrySchedule,
+        Organization, OrganizationLimits, OrganizationSchedule, Page, PageRequest, RetrySchedule, Revision,
     },
     ports::StoreError,
     time::Timestamp,
@@ -43,7 +43,8 @@ pub trait Directory: Send + Sync {
     /// Reads an application with all its endpoints and the version of that configuration, as one snapshot. For the catalog.
     async fn application_row(&self, id: ApplicationId) -> Result<Option<ApplicationRow>, StoreError>;
 
-    /// Makes an endpoint, if the organization's limits allow one more, and a new version of its application's configuration.
+    /// Makes an endpoint with its first revision, if the organization's limits allow one more, and a new version of its application's
+    /// configuration.
     async fn create_endpoint(&self, endpoint: Endpoint, entry: AuditEntry) -> Result<Created, StoreError>;
     /// Finds an endpoint of an organization; a deleted one only by its id.
     async fn endpoint(&self, organization: OrganizationId, of: &Ref<EndpointId>) -> Result<Option<Endpoint>, StoreError>;
@@ -55,8 +56,15 @@ pub trait Directory: Send + Sync {
         page: PageRequest,
     ) -> Result<Page<Endpoint>, StoreError>;
     /// Replaces an endpoint, and makes a new version of its application's configuration, if nobody changed it since `read_at`
-    /// (its `updated_at` when it was read).
+    /// (its `updated_at` when it was read). If its `revision` has a number that is not kept yet, [`Revision::of`] it is kept under that.
     async fn update_endpoint(&self, endpoint: Endpoint, read_at: Timestamp, entry: AuditEntry) -> Result<EndpointUpdated, StoreError>;
+    /// Reads a revision of an endpoint, a deleted one's too.
+    async fn revision(
+        &self,
+        organization: OrganizationId,
+        endpoint: EndpointId,
+        number: RevisionNumber,
+    ) -> Result<Option<Revision>, StoreError>;
     /// Notes that an endpoint has sent what gathered during its pause: its rate is no longer held down.
     async fn end_drain(&self, endpoint: EndpointId) -> Result<(), StoreError>;
 

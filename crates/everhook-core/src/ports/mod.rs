@@ -41,7 +41,7 @@ pub use operation_store::{
 };
 pub use statistics::Statistics;
 pub use store_error::StoreError;
-pub use transport::{OutgoingHeader, OutgoingRequest, Transport};
+pub use transport::{OutgoingHeader, OutgoingRequest, Transport, host_first};
 pub use vault::{Vault, VaultError};
 pub use wake_up::{Committed, WakeUp};
 

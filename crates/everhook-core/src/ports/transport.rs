@@ -12,7 +12,8 @@ use crate::model::{Report, Target};
 pub struct OutgoingRequest {
     /// Where it goes.
     pub target: Arc<Target>,
-    /// Every header but `Host` and `Content-Length`, lower case, checked. Values are visible ASCII or UTF-8 without controls.
+    /// Every header but `host` and `content-length`, in order; lower case, checked, no name twice. Values are visible ASCII or UTF-8 without
+    /// controls.
     pub headers: Vec<(OutgoingHeader, Bytes)>,
     /// The body.
     pub body: Bytes,
@@ -20,7 +21,24 @@ pub struct OutgoingRequest {
     pub timeout: Duration,
 }
 
-/// A header's name, lower case. Ours are static, an endpoint's own are shared.
+impl OutgoingRequest {
+    /// Every header as it goes over the wire, in order. Transports write these and no others, so that history can show what they wrote.
+    pub fn wire_headers(&self) -> impl Iterator<Item = (&OutgoingHeader, Bytes)> {
+        let length = Bytes::from(self.body.len().to_string());
+        host_first(&self.target, &self.headers).chain([(&CONTENT_LENGTH, length)])
+    }
+}
+
+/// The same for a request whose body is gone, and its length with it.
+pub fn host_first<'a>(target: &Target, headers: &'a [(OutgoingHeader, Bytes)]) -> impl Iterator<Item = (&'a OutgoingHeader, Bytes)> {
+    let host = Bytes::copy_from_slice(target.authority().as_bytes());
+    std::iter::once((&HOST, host)).chain(headers.iter().map(|(name, value)| (name, value.clone())))
+}
+
+static HOST: OutgoingHeader = OutgoingHeader::Borrowed("host");
+static CONTENT_LENGTH: OutgoingHeader = OutgoingHeader::Borrowed("content-length");
+
+/// A header's name, lower case. Ours are static and borrowed; an endpoint's and a publisher's are owned.
 pub type OutgoingHeader = std::borrow::Cow<'static, str>;
 
 /// Sends requests to strangers' servers.

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use everhook_core::{
     flow::request::header,
-    model::{FailureCategory, PhaseTimes, Report, Response, RetryAfter, Sent},
+    model::{Cut, FailureCategory, PhaseTimes, Report, Response, RetryAfter, Sent},
     ports::{Clock, OutgoingRequest, Transport},
     time::Timestamp,
 };
@@ -217,7 +217,13 @@ fn sent(reply: Reply) -> Sent {
     match reply {
         Reply::Status(status, retry_after) => {
             let retry_after = retry_after.map(RetryAfter::Delay);
-            Sent::Answered(Response { status, headers: Vec::new(), body_sample: Bytes::from_static(b"ok"), retry_after })
+            Sent::Answered(Response {
+                status,
+                headers: Vec::new(),
+                body_sample: Bytes::from_static(b"ok"),
+                cut: Cut::default(),
+                retry_after,
+            })
         }
         Reply::Failed(category) => Sent::Failed { category, error: format!("simulated {}", category.as_str()), response: None },
         Reply::Abandoned => unreachable!("a request whose sender went away reports nothing"),

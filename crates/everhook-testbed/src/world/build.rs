@@ -5,10 +5,11 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use everhook_core::{
     flow::publish::{Publication, PublishError, Published, publish},
-    ids::{ApplicationId, EndpointId, ScheduleId, ScheduleVersion},
+    ids::{ApplicationId, EndpointId, RevisionNumber, ScheduleId, ScheduleVersion},
     model::{
         BreakerConfig, Endpoint, EndpointState, EventType, EventTypePattern, Jitter, Ordering, OrderingMode, OrganizationSchedule,
-        PayloadStyle, Priority, RateLimit, RetrySchedule, ScheduleName, SealedSecrets, SignatureStyle, SigningKey, Strategy, Target,
+        PayloadStyle, Priority, RateLimit, RetrySchedule, Revision, ScheduleName, SealedSecrets, SignatureStyle, SigningKey, Strategy,
+        Target,
     },
     policy::{labels::Labels, presets},
     ports::{Clock, EndpointUpdated, Entropy},
@@ -96,8 +97,9 @@ impl World {
         let line = self.line();
         let found = line.ports.directory.endpoint(self.organization, &everhook_core::ids::Ref::Id(receiver.id)).await;
         let mut endpoint = found.expect("the store answers").expect("the endpoint exists");
-        let read_at = endpoint.updated_at;
+        let (read, read_at) = (endpoint.clone(), endpoint.updated_at);
         edit(&mut endpoint);
+        endpoint.revision = Revision::number_after(&read, &endpoint);
         endpoint.updated_at = (self.clock.now() + Duration::from_micros(1)).max(read_at + Duration::from_micros(1));
         let updated = line.ports.directory.update_endpoint(endpoint, read_at, self.entry()).await.expect("the store answers");
         assert_eq!(updated, EndpointUpdated::Updated);
@@ -226,6 +228,7 @@ impl EndpointBuilder<'_> {
             signature_style: SignatureStyle::Timestamped,
             payload_style: PayloadStyle::Envelope,
             headers,
+            revision: RevisionNumber::FIRST,
             metadata: None,
             retry_schedule,
             follows,

@@ -29,7 +29,9 @@ async fn attempts(server: &Server, endpoint: &Value, ended_at: Timestamp, outcom
             picked_at: at,
             executed_at: at,
             next_retry_at: None,
+            revision: None,
             node: "test".to_owned(),
+            user_agent: "Everhook/1".into(),
             breaker: BreakerState::Closed,
         };
         let mut tally = Tally::new(endpoint, minute_of(at));

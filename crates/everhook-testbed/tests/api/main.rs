@@ -23,6 +23,7 @@ mod retries;
 mod routes;
 mod schedules;
 mod selection;
+mod sent;
 mod start;
 mod transfer;
 mod verification;

@@ -12,3 +12,4 @@ mod order;
 mod publishing;
 mod retries;
 mod schedules;
+mod sent;

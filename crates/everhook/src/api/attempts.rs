@@ -29,6 +29,8 @@ pub struct AttemptOut {
     response_headers: Option<BTreeMap<String, String>>,
     /// The beginning of the answer's body.
     response_body_sample: Option<String>,
+    /// Whether the answer had more headers, or a longer body, than is kept: 64 headers and 8 KiB of them, 1 KiB of the body.
+    response_truncated: Option<bool>,
     #[schema(format = DateTime)]
     scheduled_at: String,
     #[schema(format = DateTime)]
@@ -70,6 +72,7 @@ impl From<Attempt> for AttemptOut {
             first_byte_ms: attempt.phases.first_byte.map(millis),
             response_headers: attempt.response.as_ref().map(|response| join_headers(&response.headers)),
             response_body_sample: attempt.response.as_ref().map(|response| text(&response.body_sample)),
+            response_truncated: attempt.response.as_ref().map(|response| response.cut.headers || response.cut.body),
             scheduled_at: attempt.scheduled_at.to_string(),
             picked_at: Some(attempt.picked_at.to_string()),
             executed_at: attempt.executed_at.to_string(),
@@ -96,6 +99,7 @@ impl From<Blocked> for AttemptOut {
             first_byte_ms: None,
             response_headers: None,
             response_body_sample: None,
+            response_truncated: None,
             scheduled_at: note.scheduled_at.to_string(),
             picked_at: None,
             executed_at: note.at.to_string(),

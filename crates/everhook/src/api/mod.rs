@@ -24,6 +24,7 @@ mod publish;
 mod replays;
 mod retries;
 mod schedules;
+mod sent;
 mod status;
 mod to_the_end;
 mod transfer;
@@ -182,6 +183,7 @@ fn documented() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(retries::retry_event))
         .routes(routes!(retries::retry_message))
         .routes(routes!(deliveries::get))
+        .routes(routes!(sent::get))
         .routes(routes!(retries::retry_delivery))
         .nest("/v1/dlq", dead_letters::routes())
         .nest("/v1/dead-letters", docs::with_other_ids(dead_letters::routes(), "_by_full_name"))

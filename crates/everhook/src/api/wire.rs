@@ -190,7 +190,7 @@ impl<'de> Visitor<'de> for TextsVisitor {
 }
 
 /// Stands for a value that the caller may not see.
-const HIDDEN: &str = "***";
+pub const HIDDEN: &str = "***";
 
 /// Headers for a caller with these scopes: their values may be credentials, and are for keys that may manage.
 pub fn shown_headers(headers: Vec<(String, String)>, scopes: Scopes) -> Vec<(String, String)> {

@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, num::NonZeroU32};
 
 use everhook_core::{
-    ids::{ScheduleId, ScheduleVersion, Uid},
+    ids::{RevisionNumber, ScheduleId, ScheduleVersion, Uid},
     model::{
-        DisabledReason, Endpoint, EndpointState, EventTypePattern, Ordering, OrderingMode, PayloadStyle, RateLimit, SealedSecret,
+        DisabledReason, Endpoint, EndpointState, EventTypePattern, Ordering, OrderingMode, PayloadStyle, RateLimit, Revision, SealedSecret,
         SealedSecrets, SignatureStyle, Target,
     },
     time::Timestamp,
@@ -20,7 +20,7 @@ use super::super::{
 };
 
 /// How many columns an endpoint has; the statements that insert and update one number them alike.
-pub(super) const COLUMNS: usize = 35;
+pub(super) const COLUMNS: usize = 36;
 
 /// Binds an endpoint's columns, in the order of `insert_endpoint.sql`.
 pub(super) fn bind(statement: &mut Statement<'_>, endpoint: &Endpoint) -> Outcome<()> {
@@ -62,6 +62,7 @@ pub(super) fn bind(statement: &mut Statement<'_>, endpoint: &Endpoint) -> Outcom
         &write_labels(&endpoint.labels),
         &endpoint.filter,
         &endpoint.verify_url,
+        &endpoint.revision.0,
     ];
     for (number, column) in (1..).zip(columns) {
         statement.raw_bind_parameter(number, column)?;
@@ -87,6 +88,7 @@ pub(super) fn of_row(row: &Row<'_>) -> rusqlite::Result<Endpoint> {
         signature_style: row.spelled("signature_style", |name: String| SignatureStyle::parse(&name))?,
         payload_style: row.spelled("payload_style", |name: String| PayloadStyle::parse(&name))?,
         headers: row.spelled("headers", |json: String| serde_json::from_str(&json).ok())?,
+        revision: RevisionNumber(row.get("revision")?),
         metadata: row.get("metadata")?,
         retry_schedule: ScheduleVersion(row.get("retry_schedule")?),
         follows: row.id_opt("retry_schedule_id")?,
@@ -104,6 +106,17 @@ pub(super) fn of_row(row: &Row<'_>) -> rusqlite::Result<Endpoint> {
         state: read_state(row)?,
         created_at: row.instant("created_at")?,
         updated_at: row.instant("updated_at")?,
+    })
+}
+
+/// Reads what shaped an endpoint's requests: the columns have the same names as the endpoint's own.
+pub(super) fn revision_of_row(row: &Row<'_>) -> rusqlite::Result<Revision> {
+    Ok(Revision {
+        target: row.spelled("url", read_target)?,
+        secrets: read_secrets(row)?,
+        signature_style: row.spelled("signature_style", |name: String| SignatureStyle::parse(&name))?,
+        payload_style: row.spelled("payload_style", |name: String| PayloadStyle::parse(&name))?,
+        headers: row.spelled("headers", |json: String| serde_json::from_str(&json).ok())?,
     })
 }
 

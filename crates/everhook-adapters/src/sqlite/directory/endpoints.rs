@@ -1,8 +1,8 @@
 //! Endpoints. How one is spelled in columns is in `endpoint_row`.
 
 use everhook_core::{
-    ids::{ApplicationId, EndpointId, OrganizationId, Ref, ScheduleId},
-    model::{Endpoint, EndpointState, EventType, Page, PageRequest},
+    ids::{ApplicationId, EndpointId, OrganizationId, Ref, RevisionNumber, ScheduleId},
+    model::{Endpoint, EndpointState, EventType, Page, PageRequest, Revision},
     ports::{Created, EndpointFilter, EndpointUpdated, ScheduleRef},
     time::Timestamp,
 };
@@ -23,6 +23,8 @@ use super::{
 
 const INSERT: &str = include_str!("../queries/insert_endpoint.sql");
 const UPDATE: &str = include_str!("../queries/update_endpoint.sql");
+const KEEP_REVISION: &str = include_str!("../queries/keep_endpoint_revision.sql");
+const REVISION: &str = include_str!("../queries/endpoint_revision.sql");
 const END_DRAIN: &str = include_str!("../queries/end_drain.sql");
 const COUNT: &str = include_str!("../queries/count_endpoints.sql");
 const BY_ID: &str = include_str!("../queries/endpoint_by_id.sql");
@@ -43,6 +45,7 @@ pub(super) fn create(tx: &mut Tx<'_>, endpoint: &Endpoint) -> Outcome<Created> {
     let mut insert = tx.prepare(INSERT)?;
     endpoint_row::bind(&mut insert, endpoint)?;
     insert.raw_execute()?;
+    tx.prepare(KEEP_REVISION)?.execute([endpoint.id.key()])?;
     tx.bump_config(endpoint.application)?;
     Ok(Created::Created)
 }
@@ -100,11 +103,22 @@ pub(super) fn update(tx: &mut Tx<'_>, endpoint: &Endpoint, read_at: Timestamp) -
     if update.raw_execute()? == 0 {
         return Ok(EndpointUpdated::Changed);
     }
+    tx.prepare(KEEP_REVISION)?.execute([endpoint.id.key()])?;
     if let ModeChange::Raises(position) = mode_change {
         ordering::raise_barrier(tx, endpoint.id, position)?;
     }
     tx.bump_config(endpoint.application)?;
     Ok(EndpointUpdated::Updated)
+}
+
+pub(super) fn revision(
+    connection: &Connection,
+    organization: OrganizationId,
+    endpoint: EndpointId,
+    number: RevisionNumber,
+) -> Outcome<Option<Revision>> {
+    let parameters = params![organization.key(), endpoint.key(), number.0];
+    Ok(connection.prepare_cached(REVISION)?.query_row(parameters, endpoint_row::revision_of_row).optional()?)
 }
 
 pub(super) fn end_drain(tx: &mut Tx<'_>, endpoint: EndpointId) -> Outcome<()> {

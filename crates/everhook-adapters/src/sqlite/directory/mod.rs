@@ -12,10 +12,10 @@ mod schedules;
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, ScheduleId, ScheduleVersion},
+    ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, RevisionNumber, ScheduleId, ScheduleVersion},
     model::{
         ApiKey, ApiKeyHash, Application, ApplicationKind, AuditEntry, Endpoint, EventTypeDefinition, Organization, OrganizationSchedule,
-        Page, PageRequest, RetrySchedule,
+        Page, PageRequest, RetrySchedule, Revision,
     },
     ports::{
         ApplicationRow, Created, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved, NewOrganization, ScheduleDeleted,
@@ -75,7 +75,7 @@ impl Directory for SqliteStore {
     }
 
     async fn create_endpoint(&self, endpoint: Endpoint, entry: AuditEntry) -> Result<Created, StoreError> {
-        self.change(2, entry, move |tx| endpoints::create(tx, &endpoint)).await
+        self.change(3, entry, move |tx| endpoints::create(tx, &endpoint)).await
     }
 
     async fn endpoint(&self, organization: OrganizationId, of: &Ref<EndpointId>) -> Result<Option<Endpoint>, StoreError> {
@@ -93,7 +93,16 @@ impl Directory for SqliteStore {
     }
 
     async fn update_endpoint(&self, endpoint: Endpoint, read_at: Timestamp, entry: AuditEntry) -> Result<EndpointUpdated, StoreError> {
-        self.change(2, entry, move |tx| endpoints::update(tx, &endpoint, read_at)).await
+        self.change(3, entry, move |tx| endpoints::update(tx, &endpoint, read_at)).await
+    }
+
+    async fn revision(
+        &self,
+        organization: OrganizationId,
+        endpoint: EndpointId,
+        number: RevisionNumber,
+    ) -> Result<Option<Revision>, StoreError> {
+        self.read_history(move |connection| endpoints::revision(connection, organization, endpoint, number)).await
     }
 
     async fn end_drain(&self, endpoint: EndpointId) -> Result<(), StoreError> {

@@ -1,7 +1,7 @@
 //! Attempts, as history shows them.
 
 use everhook_core::{
-    ids::DeliveryId,
+    ids::{DeliveryId, RevisionNumber},
     model::{Attempt, PhaseTimes, Response, RetryAfter},
 };
 use rusqlite::{Connection, Row};
@@ -10,7 +10,7 @@ use super::super::{
     fault::Outcome,
     response_headers,
     rows::{Columns, Key, duration},
-    spelling::{read_attempt_status, read_breaker, read_category},
+    spelling::{read_attempt_status, read_breaker, read_category, read_cut},
 };
 
 const OF_DELIVERY: &str = include_str!("../queries/attempts_of_delivery.sql");
@@ -38,7 +38,9 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<Attempt> {
         picked_at: row.instant("picked_at")?,
         executed_at: row.instant("executed_at")?,
         next_retry_at: row.instant_opt("next_retry_at")?,
+        revision: row.get::<_, Option<u32>>("revision")?.map(RevisionNumber),
         node: row.get("node")?,
+        user_agent: row.get::<_, String>("user_agent")?.into(),
         breaker: row.spelled("breaker", read_breaker)?,
     })
 }
@@ -51,6 +53,7 @@ fn read_response(row: &Row<'_>) -> rusqlite::Result<Option<Response>> {
         status,
         headers: row.spelled("response_headers", |packed: Vec<u8>| response_headers::unpack(&packed))?,
         body_sample: row.get::<_, Vec<u8>>("response_body_sample")?.into(),
+        cut: row.spelled("response_cut", read_cut)?,
         retry_after: delay.or(at),
     }))
 }

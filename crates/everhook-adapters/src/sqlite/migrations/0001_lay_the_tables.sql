@@ -80,6 +80,8 @@ CREATE TABLE endpoints (
     updated_at INTEGER NOT NULL,
     -- What deliveries name it by: one or two bytes in a row and its two index entries, where the id would take sixteen. Never given again.
     lane INTEGER NOT NULL,
+    -- The revision that its URL, secrets, styles and headers are kept under.
+    revision INTEGER NOT NULL CHECK (revision > 0),
     -- Deliveries of this position or a later one wait until those made before the ordering was changed have ended.
     order_barrier INTEGER,
     CHECK ((rate_limit_per_minute IS NULL) = (rate_limit_burst IS NULL)),
@@ -94,6 +96,23 @@ CREATE INDEX endpoints_by_organization ON endpoints (organization_id, id);
 CREATE INDEX endpoints_by_application ON endpoints (application_id, id);
 -- A deleted endpoint's name can be given again.
 CREATE UNIQUE INDEX endpoints_by_uid ON endpoints (organization_id, uid) WHERE uid IS NOT NULL AND state <> 'deleted';
+
+-- What shaped an endpoint's requests, once for each change of it and in the transaction of that change, so that an attempt names it in a byte
+-- and can be shown as it was sent. Rows do not change. The secrets are sealed as the endpoint's own are, and stay here after they were replaced:
+-- for as long as attempts that were signed with them. Such attempts were begun before the next revision's `made_at`, or a moment later.
+CREATE TABLE endpoint_revisions (
+    endpoint_id BLOB NOT NULL,
+    number INTEGER NOT NULL CHECK (number > 0),
+    url TEXT NOT NULL,
+    headers TEXT NOT NULL,
+    secret BLOB NOT NULL,
+    previous_secret BLOB,
+    previous_secret_until INTEGER,
+    signature_style TEXT NOT NULL,
+    payload_style TEXT NOT NULL,
+    made_at INTEGER NOT NULL,
+    PRIMARY KEY (endpoint_id, number)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE api_keys (
     hash BLOB PRIMARY KEY CHECK (length(hash) = 32),
@@ -199,10 +218,13 @@ CREATE TABLE unfinished_fanouts (
     PRIMARY KEY (event_id, step)
 ) STRICT, WITHOUT ROWID;
 
--- Who made attempts. One row a node, so that an attempt names it in a byte.
+-- Who made attempts. One row for a node and the version that it ran, so that an attempt names both in a byte.
 CREATE TABLE nodes (
     number INTEGER PRIMARY KEY,
-    name TEXT NOT NULL UNIQUE
+    name TEXT NOT NULL,
+    -- How its requests name their sender.
+    user_agent TEXT NOT NULL,
+    UNIQUE (name, user_agent)
 ) STRICT;
 
 CREATE TABLE attempts (
@@ -215,6 +237,8 @@ CREATE TABLE attempts (
     response_status INTEGER,
     response_headers BLOB,
     response_body_sample BLOB,
+    -- What else came: 0 nothing, 1 more of the body, 2 more headers, 3 both.
+    response_cut INTEGER CHECK (response_cut BETWEEN 0 AND 3),
     retry_after_delay INTEGER,
     retry_after_at INTEGER,
     duration INTEGER NOT NULL,
@@ -230,9 +254,12 @@ CREATE TABLE attempts (
     node INTEGER NOT NULL,
     -- How the endpoint's breaker stood: 0 closed, 1 half-open, 2 open.
     breaker INTEGER NOT NULL CHECK (breaker BETWEEN 0 AND 2),
+    -- The endpoint's revision that shaped the request; NULL if we failed before there was one.
+    revision INTEGER,
     PRIMARY KEY (delivery_id, number),
     CHECK ((status = 0) = (failure_category IS NULL)),
-    CHECK ((response_status IS NULL) = (response_headers IS NULL) AND (response_status IS NULL) = (response_body_sample IS NULL))
+    CHECK ((response_status IS NULL) = (response_headers IS NULL) AND (response_status IS NULL) = (response_body_sample IS NULL)
+        AND (response_status IS NULL) = (response_cut IS NULL))
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE dead_letters (

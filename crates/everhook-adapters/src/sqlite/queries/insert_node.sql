@@ -1,3 +1,3 @@
--- Numbers a node.
--- Index: the unique key (name). Lock: the write lock.
-INSERT INTO nodes (name) VALUES (?1);
+-- Numbers a node and its version.
+-- Index: the unique key (name, user_agent). Lock: the write lock.
+INSERT INTO nodes (name, user_agent) VALUES (?1, ?2);

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use everhook_adapters::http::HttpTransport;
 use everhook_core::{
-    model::{FailureCategory, RetryAfter},
+    model::{Cut, FailureCategory, RetryAfter},
     ports::Transport,
 };
 use tokio::{
@@ -51,7 +51,7 @@ async fn an_answer_is_kept_with_its_status_headers_and_body() {
     assert_eq!(response.status, 503);
     let headers: Vec<_> = response.headers.iter().map(|(name, value)| (name.as_str(), &value[..])).collect();
     assert_eq!(headers, [("retry-after", &b"120"[..]), ("x-two", b"b"), ("content-length", b"5")]);
-    assert_eq!(response.body_sample, "later");
+    assert_eq!((&response.body_sample[..], response.cut), (&b"later"[..], Cut::default()));
     assert_eq!(response.retry_after, Some(RetryAfter::Delay(Duration::from_secs(120))));
 }
 
@@ -82,7 +82,17 @@ async fn no_more_of_the_headers_is_kept_than_64_and_8_kib() {
         let response = answered(post(&transport(), &server.url()).await);
         let bytes: usize = response.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
         assert!(bytes <= 8 * 1024, "{bytes} bytes are kept");
+        assert_eq!(response.cut, Cut { headers: true, body: false });
         assert!((kept..=kept + 1).contains(&response.headers.len()), "{} headers are kept", response.headers.len());
+    }
+}
+
+#[tokio::test]
+async fn an_answer_says_whether_more_of_its_body_came_than_is_kept() {
+    for (bytes, is_cut) in [(0, false), (1_024, false), (1_025, true)] {
+        let server = Server::answering_once(format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n{}", "v".repeat(bytes))).await;
+        let response = answered(post(&transport(), &server.url()).await);
+        assert_eq!(response.cut, Cut { headers: false, body: is_cut }, "{bytes} bytes");
     }
 }
 

@@ -32,10 +32,10 @@ use super::{
 };
 use crate::{
     flow::Line,
-    ids::{ApplicationId, EndpointId, OrganizationId, Ref, ScheduleVersion, Uid},
+    ids::{ApplicationId, EndpointId, OrganizationId, Ref, RevisionNumber, ScheduleVersion, Uid},
     model::{
         ApplicationKind, AuditAction, AuditEntry, Author, BreakerConfig, DisabledReason, Endpoint, EndpointState, Ordering, PayloadStyle,
-        SealedSecrets, Secret, SignatureStyle, Target,
+        Revision, SealedSecrets, Secret, SignatureStyle, Target,
     },
     policy::{
         audit::{Facts, changed, made, removed},
@@ -210,13 +210,14 @@ async fn update(
     mut edit: impl FnMut(&mut Endpoint, Timestamp) -> Result<(), Refusal>,
 ) -> Result<Endpoint, Refusal> {
     for _ in 0..CHANGE_ROUNDS_MAX {
-        let (read_at, before) = (endpoint.updated_at, audit::of_endpoint(line, &endpoint).await?);
+        let (read, facts) = (endpoint.clone(), audit::of_endpoint(line, &endpoint).await?);
         // Two changes within one tick of the clock must still differ, or the second would not see the first.
-        let now = line.ports.clock.now().max(Timestamp::from_micros(read_at.as_micros() + 1));
+        let now = line.ports.clock.now().max(Timestamp::from_micros(read.updated_at.as_micros() + 1));
         edit(&mut endpoint, now)?;
         endpoint.updated_at = now;
-        let entry = deed.entry(line, &before, &endpoint).await?;
-        match line.ports.directory.update_endpoint(endpoint.clone(), read_at, entry).await? {
+        endpoint.revision = Revision::number_after(&read, &endpoint);
+        let entry = deed.entry(line, &facts, &endpoint).await?;
+        match line.ports.directory.update_endpoint(endpoint.clone(), read.updated_at, entry).await? {
             EndpointUpdated::Updated => {
                 tell(line, &endpoint);
                 return Ok(endpoint);
@@ -251,6 +252,7 @@ fn blank(id: EndpointId, organization: OrganizationId, application: ApplicationI
         signature_style: SignatureStyle::default(),
         payload_style: PayloadStyle::default(),
         headers: Vec::new(),
+        revision: RevisionNumber::FIRST,
         metadata: None,
         retry_schedule: ScheduleVersion(0),
         follows: None,

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::{Deed, find, style_misfit, update};
 use crate::{
-    catalog::open_key,
     flow::Line,
     ids::{EndpointId, OrganizationId, Ref},
     manage::{Fault, Refusal},
     model::{AuditAction, Author, Endpoint, SealedSecrets, Secret, SigningKey},
+    shape::open_key,
     signing,
     time::Timestamp,
 };
@@ -104,7 +104,7 @@ pub(super) fn open_current(line: &Line, endpoint: &Endpoint) -> Result<SigningKe
 }
 
 fn opened(line: &Line, endpoint: &Endpoint) -> Result<Revealed, Refusal> {
-    let open = |sealed| open_key(endpoint, sealed, &*line.ports.vault);
+    let open = |sealed| open_key(endpoint.id, sealed, &*line.ports.vault);
     let SealedSecrets { current, previous } = &endpoint.secrets;
     let now = line.ports.clock.now();
     let previous = match previous {

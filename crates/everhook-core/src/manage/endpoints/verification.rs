@@ -8,12 +8,12 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::{
-    catalog::{Belonging, Destination},
     flow::{Line, request::USER_AGENT},
-    ids::EventId,
+    ids::{EndpointId, EventId},
     manage::{Fault, Refusal},
-    model::{ApplicationKind, Endpoint, OrganizationLimits, Profile, Sent},
+    model::{Endpoint, Revision, Sent},
     ports::{OutgoingHeader, OutgoingRequest},
+    shape::Shape,
     signing::{self, Signable},
 };
 
@@ -34,10 +34,8 @@ pub(super) fn is_needed(before: &Endpoint, after: &Endpoint) -> bool {
 /// [`Refusal::Invalid`] says what the URL did instead of returning it.
 pub(super) async fn verify(line: &Line, endpoint: &Endpoint) -> Result<(), Refusal> {
     let challenge: String = line.ports.entropy.secret_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-    let of =
-        Belonging { kind: ApplicationKind::Custom, config_version: 0, limits: OrganizationLimits::default(), profile: Profile::plain() };
-    let destination = Destination::new(endpoint.clone(), of, &*line.ports.vault)?;
-    let report = line.ports.transport.send(build(line, &destination, &challenge)).await;
+    let shape = Shape::open(endpoint.id, Revision::of(endpoint), &*line.ports.vault)?;
+    let report = line.ports.transport.send(build(line, endpoint.id, &shape, &challenge)).await;
     let words = match report.sent {
         Sent::Answered(response) if !(200..300).contains(&response.status) => format!("answered {}", response.status),
         Sent::Answered(response) if returns(&response.body_sample, &challenge) => return Ok(()),
@@ -48,26 +46,26 @@ pub(super) async fn verify(line: &Line, endpoint: &Endpoint) -> Result<(), Refus
     Err(Refusal::Invalid(vec![Fault::new("url", reason)]))
 }
 
-fn build(line: &Line, destination: &Destination, challenge: &str) -> OutgoingRequest {
+fn build(line: &Line, endpoint: EndpointId, shape: &Shape, challenge: &str) -> OutgoingRequest {
     let at = line.ports.clock.now();
     let id = EventId::from_uuid(line.ports.entropy.uuid(at));
     let body = Bytes::from(json!({ "type": VERIFICATION_TYPE, "challenge": challenge }).to_string());
-    let signable = Signable { event: id, at, body: &body, style: destination.endpoint.signature_style };
-    let signatures = signing::sign(&destination.keys, &signable);
+    let signable = Signable { event: id, at, body: &body, style: shape.signature_style };
+    let signatures = signing::sign(&shape.keys, &signable);
     let ours: [(&'static str, String); 9] = [
         ("content-type", "application/json".to_owned()),
         ("user-agent", USER_AGENT.to_owned()),
         ("webhook-id", id.to_string()),
         ("webhook-timestamp", at.as_secs().to_string()),
         ("webhook-signature", signatures.webhook_signature),
-        ("x-webhook-id", destination.endpoint.id.to_string()),
+        ("x-webhook-id", endpoint.to_string()),
         ("x-webhook-event", VERIFICATION_TYPE.to_owned()),
         ("x-webhook-timestamp", at.floor_to_second().to_string()),
         ("x-webhook-signature", signatures.x_webhook_signature),
     ];
     let ours = ours.into_iter().map(|(name, value)| (OutgoingHeader::from(name), Bytes::from(value)));
-    let headers = ours.chain(destination.headers.iter().cloned()).collect();
-    OutgoingRequest { target: destination.target.clone(), headers, body, timeout: VERIFICATION_TIMEOUT }
+    let headers = ours.chain(shape.headers.iter().cloned()).collect();
+    OutgoingRequest { target: shape.target.clone(), headers, body, timeout: VERIFICATION_TIMEOUT }
 }
 
 /// Whether a body is the challenge, or an object that has it.

@@ -1,0 +1,74 @@
+//! What an attempt sent, built again by the code that built it then, from rows that are kept. Called by the API; it reads and changes nothing.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::{
+    flow::{
+        Line,
+        request::{self, Outgoing},
+    },
+    model::{Attempt, Delivery},
+    ports::{OutgoingHeader, StoreError},
+    shape::Shape,
+};
+
+/// A request of the past.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastRequest {
+    /// Where it went.
+    pub url: String,
+    /// Every header as it went over the wire, in order. A borrowed name is one of ours; values under an owned one may be credentials.
+    pub headers: Vec<(OutgoingHeader, Bytes)>,
+    /// The body; `None` if the event's data is gone, and then the signatures and the length, which come from it, are not among the headers.
+    pub body: Option<Bytes>,
+}
+
+/// What can be told of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// This.
+    Request(PastRequest),
+    /// Everhook failed, before or while making it: nobody knows whether one went out.
+    Unknown,
+    /// The event is no longer held, and most of the request came from it.
+    EventGone,
+}
+
+/// The request of one of a delivery's attempts.
+///
+/// # Errors
+/// [`StoreError`] if what shaped it cannot be read or opened.
+pub async fn sent(line: &Line, delivery: &Delivery, attempt: &Attempt) -> Result<Sent, StoreError> {
+    let Some(number) = attempt.revision else { return Ok(Sent::Unknown) };
+    let revision = line.ports.directory.revision(delivery.organization, delivery.endpoint, number).await?;
+    let missing = || StoreError::corrupt(format!("revision {} of the endpoint {} is missing", number.0, delivery.endpoint));
+    let shape = Shape::open(delivery.endpoint, revision.ok_or_else(missing)?, &*line.ports.vault)?;
+    let found = line.ports.history.event(delivery.organization, delivery.event).await?;
+    let Some((_, event)) = found else { return Ok(Sent::EventGone) };
+    let outgoing = Outgoing {
+        delivery: delivery.id,
+        attempt_number: attempt.number,
+        replay_of: delivery.replay_of,
+        event: &event,
+        shape: &shape,
+        user_agent: Bytes::copy_from_slice(attempt.user_agent.as_bytes()),
+        at: attempt.executed_at,
+    };
+    // No event is published without data: the shortest is one digit.
+    let is_gone = event.data.is_empty();
+    let request = if is_gone { without_body(&outgoing) } else { whole(&outgoing) };
+    Ok(Sent::Request(request))
+}
+
+fn whole(outgoing: &Outgoing<'_>) -> PastRequest {
+    let built = request::build(outgoing, Duration::ZERO);
+    let headers = built.wire_headers().map(|(name, value)| (name.clone(), value)).collect();
+    PastRequest { url: built.target.requested().to_owned(), headers, body: Some(built.body) }
+}
+
+fn without_body(outgoing: &Outgoing<'_>) -> PastRequest {
+    let url = outgoing.shape.target.requested().to_owned();
+    PastRequest { url, headers: request::headers_without_body(outgoing), body: None }
+}
