@@ -8,6 +8,7 @@
 //!    │       │ the one before it ended                              ├─► Dead        out of attempts, or given up at once
 //!    └────► Held │                                                  │
 //!            └───┴─ its endpoint was disabled or deleted ───────────┴─► Cancelled
+//!                   or its event was erased
 //! ```
 //!
 //! Dead and cancelled are ends for the delivery, not for its event: bringing one back makes a new delivery.

@@ -11,12 +11,15 @@ use std::{
 use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, EndpointId, EventId, OperationId, OrganizationId},
-    model::{AutoReplay, DeadLetter, EndpointStanding, Event, Figures, Operation, Page, PageRequest, Selection, Tally},
+    model::{
+        AuditEntry, AutoReplay, DeadLetter, EndpointStanding, ErasureCandidate, Event, Figures, Operation, Page, PageRequest, Selection,
+        Tally,
+    },
     ports::{
         Alert, AlertId, Begun, BreakerChange, BreakerKept, BreakerRow, BreakerStore, CancelWaiting, Cleared, DeliveryQueue, DueDeadLetters,
-        DueRead, DueRequest, Ending, EventCandidate, EventStore, FreedHeads, LaneHead, NewEvent, OpenOperation, OpenPeriod, OperationEnded,
-        OperationItem, OperationStore, Recorded, Replay, Replayed, Scan, Scanned, SelectionStep, Settled, Settlement, Statistics,
-        StoreError,
+        DueRead, DueRequest, Ending, Erased, Erasure, ErasureBatch, ErasureStep, EventCandidate, EventStore, FreedHeads, FreedInLane,
+        LaneHead, NewEvent, OpenOperation, OpenPeriod, OperationEnded, OperationItem, OperationStore, Recorded, Replay, Replayed, Scan,
+        Scanned, SelectionStep, Settled, Settlement, Statistics, StoreError, TimeRange,
     },
     time::Timestamp,
 };
@@ -143,6 +146,14 @@ impl<S: EventStore> EventStore for Faulty<S> {
         }
         through!(self, self.store.event(id))
     }
+
+    async fn is_erased(&self, id: EventId) -> Result<bool, StoreError> {
+        through!(self, self.store.is_erased(id))
+    }
+
+    async fn erase(&self, erasure: Erasure) -> Result<Erased, StoreError> {
+        through!(self, self.store.erase(erasure))
+    }
 }
 
 #[async_trait]
@@ -224,8 +235,8 @@ impl<S: Statistics> Statistics for Faulty<S> {
 
 #[async_trait]
 impl<S: OperationStore> OperationStore for Faulty<S> {
-    async fn begin(&self, operation: Operation, selection: Selection, open_max: u32) -> Result<Begun, StoreError> {
-        through!(self, self.store.begin(operation, selection, open_max))
+    async fn begin(&self, operation: Operation, selection: Selection, open_max: u32, entry: AuditEntry) -> Result<Begun, StoreError> {
+        through!(self, self.store.begin(operation, selection, open_max, entry))
     }
 
     async fn operation(&self, organization: OrganizationId, id: OperationId) -> Result<Option<Operation>, StoreError> {
@@ -272,6 +283,27 @@ impl<S: OperationStore> OperationStore for Faulty<S> {
 
     async fn discard_next(&self, operation: OperationId, limit: u32) -> Result<u32, StoreError> {
         through!(self, self.store.discard_next(operation, limit))
+    }
+
+    async fn scan_for_erasure(
+        &self,
+        organization: OrganizationId,
+        accepted: TimeRange,
+        scan: Scan,
+    ) -> Result<Scanned<ErasureCandidate>, StoreError> {
+        through!(self, self.store.scan_for_erasure(organization, accepted, scan))
+    }
+
+    async fn select_for_erasure(&self, step: ErasureStep) -> Result<(), StoreError> {
+        through!(self, self.store.select_for_erasure(step))
+    }
+
+    async fn next_for_erasure(&self, operation: OperationId, limit: u32) -> Result<Vec<EventId>, StoreError> {
+        through!(self, self.store.next_for_erasure(operation, limit))
+    }
+
+    async fn erase_listed(&self, batch: ErasureBatch) -> Result<Option<Vec<FreedInLane>>, StoreError> {
+        through!(self, self.store.erase_listed(batch))
     }
 
     async fn end(&self, ending: Ending) -> Result<OperationEnded, StoreError> {

@@ -6,14 +6,14 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::{DeliveryId, EventId},
     model::Event,
-    ports::{EventStore, KeyOrigin, NewEvent, Recorded, StoreError},
+    ports::{Erased, Erasure, EventStore, KeyOrigin, NewEvent, Recorded, StoreError},
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use super::{
-    SqliteStore, fan_out,
+    SqliteStore, erasing, fan_out,
     fault::{Fault, Outcome},
     payload,
     rows::{Columns, Key},
@@ -30,6 +30,7 @@ const INSERT_PAYLOAD: &str = include_str!("queries/insert_payload.sql");
 const FORGET_PAYLOAD: &str = include_str!("queries/forget_payload.sql");
 const INSERT_EXTRAS: &str = include_str!("queries/insert_event_extras.sql");
 const EVENT_FOR_SENDING: &str = include_str!("queries/event_for_sending.sql");
+const IS_ERASED: &str = include_str!("queries/event_is_erased.sql");
 
 /// So many bytes of data count as one row when commits are bounded: 2,000 rows are then 16 MiB at most.
 const BYTES_A_ROW: usize = 8 * 1024;
@@ -58,6 +59,14 @@ impl EventStore for SqliteStore {
 
     async fn event(&self, id: EventId) -> Result<Option<Event>, StoreError> {
         self.read(move |connection| read_event(connection, id)).await
+    }
+
+    async fn is_erased(&self, id: EventId) -> Result<bool, StoreError> {
+        self.read(move |connection| Ok(connection.prepare_cached(IS_ERASED)?.query_row([id.key()], |row| row.get(0))?)).await
+    }
+
+    async fn erase(&self, erasure: Erasure) -> Result<Erased, StoreError> {
+        erasing::erase(&self.writer, erasure).await
     }
 }
 

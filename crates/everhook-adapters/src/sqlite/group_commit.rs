@@ -2,12 +2,16 @@
 //!
 //! Called by the writer alone. Nobody is answered before the commit is durable, and a job that fails never takes another down with it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::{Duration, Instant},
+};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::watch;
 
 use super::{
+    connect::BUSY_FOR,
     fault::{Fault, Outcome},
     job::Job,
     transaction::Tx,
@@ -17,11 +21,13 @@ use super::{
 pub(super) struct GroupCommit {
     connection: Connection,
     broken: watch::Sender<bool>,
+    /// Since when the log holds something that was erased.
+    traces_since: Option<Instant>,
 }
 
 impl GroupCommit {
     pub(super) fn new(connection: Connection, broken: watch::Sender<bool>) -> Self {
-        Self { connection, broken }
+        Self { connection, broken, traces_since: None }
     }
 
     /// The connection, for reads where there are no readers of their own.
@@ -39,6 +45,24 @@ impl GroupCommit {
         }
     }
 
+    /// Whether the log holds something that was erased.
+    pub(super) fn has_traces(&self) -> bool {
+        self.traces_since.is_some()
+    }
+
+    /// Moves the log into the file and cuts it to nothing, if it has held something that was erased for so long. A reader that is still looking at an older
+    /// state keeps it from that: then it is tried again after as long.
+    pub(super) fn wipe_log(&mut self, held_for: Duration) {
+        if self.traces_since.is_none_or(|since| since.elapsed() < held_for) {
+            return;
+        }
+        let wiped = wipe(&self.connection);
+        if let Err(error) = &wiped {
+            tracing::debug!(error = %error, "the log could not be emptied after an erasure: {error}");
+        }
+        self.traces_since = (!wiped.unwrap_or(false)).then(Instant::now);
+    }
+
     /// Moves the log into the file, so that the next start finds nothing to recover. Failing only makes that start slower.
     pub(super) fn close(self) {
         let emptied = self.connection.pragma(None, "wal_checkpoint", "TRUNCATE", |_| Ok(()));
@@ -51,18 +75,38 @@ impl GroupCommit {
         if *self.broken.borrow() {
             return Err(broken());
         }
-        let outcome = run_in_transaction(&self.connection, jobs);
-        if let Err(fault) = &outcome
-            && fault.is_fatal()
-        {
-            tracing::error!(error = ?fault, "the disk failed to keep what was written: the store stops, restart to recover");
-            self.broken.send_replace(true);
+        match run_in_transaction(&self.connection, jobs) {
+            Ok(leaves_traces) => {
+                if leaves_traces {
+                    self.traces_since.get_or_insert_with(Instant::now);
+                }
+                Ok(())
+            }
+            Err(fault) => {
+                if fault.is_fatal() {
+                    tracing::error!(error = ?fault, "the disk failed to keep what was written: the store stops, restart to recover");
+                    self.broken.send_replace(true);
+                }
+                Err(fault)
+            }
         }
-        outcome
     }
 }
 
-fn run_in_transaction(connection: &Connection, jobs: &mut [Box<dyn Job>]) -> Outcome<()> {
+/// Says whether the log is empty now. It does not wait for readers: everybody who writes would wait with it.
+fn wipe(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.busy_timeout(Duration::ZERO)?;
+    let mut is_empty = false;
+    let outcome = connection.pragma(None, "wal_checkpoint", "TRUNCATE", |row| {
+        is_empty = row.get::<_, i64>(0)? == 0;
+        Ok(())
+    });
+    connection.busy_timeout(BUSY_FOR)?;
+    outcome.map(|()| is_empty)
+}
+
+/// Says whether the log holds something that was erased.
+fn run_in_transaction(connection: &Connection, jobs: &mut [Box<dyn Job>]) -> Outcome<bool> {
     // Dropped on any way out but the last line, which rolls back.
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let mut tx = Tx::new(connection);
@@ -70,9 +114,9 @@ fn run_in_transaction(connection: &Connection, jobs: &mut [Box<dyn Job>]) -> Out
         // Nothing that a panic leaves half done survives: the transaction is rolled back and the job's memory is not used again.
         catch_unwind(AssertUnwindSafe(|| job.run(&mut tx))).unwrap_or(Err(Fault::Panicked))?;
     }
-    tx.finish()?;
+    let leaves_traces = tx.finish()?;
     transaction.commit()?;
-    Ok(())
+    Ok(leaves_traces)
 }
 
 /// What everybody hears once the disk has failed.

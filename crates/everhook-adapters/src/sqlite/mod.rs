@@ -4,7 +4,7 @@
 //! Read it in this order:
 //! * `writer`, `group_commit`, `job`, `transaction`: everything that waits is written in one transaction and answered after its commit.
 //! * `readers`, `turn`: reads have connections of their own, and those of `history` have others than those that deliveries wait for.
-//! * `event_store`, `fan_out`, `delivery_queue`, `settling`, `replaying`, `ordering`, `breakers`, `directory`, `audit_log`, `history`, `statistics`,
+//! * `event_store`, `fan_out`, `erasing`, `delivery_queue`, `settling`, `replaying`, `ordering`, `breakers`, `directory`, `audit_log`, `history`, `statistics`,
 //!   `operations`: the ports. One port call is one transaction.
 //! * `rows`, `spelling`, `page`, `schedule_json`, `breaker_json`, `payload`, `response_headers`: how values are written and read back.
 //! * `queries`, `migrations`: all SQL, one statement a file.
@@ -17,6 +17,7 @@ mod breakers;
 mod connect;
 mod delivery_queue;
 mod directory;
+mod erasing;
 mod event_store;
 mod fan_out;
 mod fault;
@@ -138,7 +139,9 @@ impl SqliteStore {
         let folder = Folder::take(&settings.data)?;
         let connection = connect::writer(&folder.database())?;
         migrate::migrate(&connection, system_time())?;
-        fan_out::resume_all(&connection).map_err(|fault| OpenError::Database(fault.to_store_error().into()))?;
+        fan_out::resume_all(&connection)
+            .and_then(|()| erasing::resume_all(&connection))
+            .map_err(|fault| OpenError::Database(fault.to_store_error().into()))?;
         let (breaks, broken) = watch::channel(false);
         let readers = match settings.mode {
             WriterMode::Thread => Some(ReaderPools::new(&folder.database())),

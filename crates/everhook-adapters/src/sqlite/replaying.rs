@@ -66,6 +66,7 @@ struct EventFacts {
     event_type: EventType,
     priority: Priority,
     sequence_number: i64,
+    is_erased: bool,
 }
 
 fn changed_applications(tx: &mut Tx<'_>, items: &[ReplayItem]) -> Outcome<Vec<ApplicationId>> {
@@ -104,6 +105,7 @@ fn event_facts(tx: &mut Tx<'_>, organization: OrganizationId, event: EventId) ->
             event_type: row.event_type("event_type")?,
             priority: row.spelled("priority", read_priority)?,
             sequence_number: row.get("sequence_number")?,
+            is_erased: row.get("is_erased")?,
         })
     };
     Ok(tx.hot(EVENT)?.query_row(params![event.key(), organization.key()], facts).optional()?)
@@ -112,6 +114,9 @@ fn event_facts(tx: &mut Tx<'_>, organization: OrganizationId, event: EventId) ->
 fn replay_one(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, facts: &EventFacts) -> Outcome<ReplayAnswer> {
     if !take_off(tx, on_behalf.operation, item)? {
         return Ok(ReplayAnswer::DoneBefore);
+    }
+    if facts.is_erased {
+        return Ok(ReplayAnswer::Erased);
     }
     let lane = tx.lane_of(item.endpoint)?;
     let parse = |name: String| DeadLetterStatus::parse(&name);

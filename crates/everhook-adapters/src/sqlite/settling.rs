@@ -23,11 +23,13 @@ const BURY_DELIVERY: &str = include_str!("queries/bury_delivery.sql");
 const END_RETRY: &str = include_str!("queries/end_retry_of_dead_letter.sql");
 const DISABLE_ENDPOINT: &str = include_str!("queries/disable_endpoint.sql");
 const DIED_AUTOMATICALLY: &str = include_str!("queries/died_automatically.sql");
+const IS_ERASED: &str = include_str!("queries/delivery_is_erased.sql");
 const INSERT_ALERT: &str = include_str!("queries/insert_alert.sql");
 
 /// Writes one settlement, or nothing if the delivery had moved on.
 pub(super) fn settle(tx: &mut Tx<'_>, settlement: &Settlement) -> Outcome<Settled> {
     if !move_on(tx, settlement)? {
+        heed_gone(tx, settlement)?;
         return Ok(Settled::Stale);
     }
     insert_attempt(tx, settlement.delivery, &settlement.attempt)?;
@@ -57,6 +59,17 @@ pub(super) fn settle(tx: &mut Tx<'_>, settlement: &Settlement) -> Outcome<Settle
         }
     }
     Ok(Settled::Recorded { freed })
+}
+
+/// An endpoint that says it is gone means it, also if the event of that request was erased meanwhile.
+fn heed_gone(tx: &mut Tx<'_>, settlement: &Settlement) -> Outcome<()> {
+    let Some(disabling) = &settlement.disables else { return Ok(()) };
+    let is_erased = tx.prepare(IS_ERASED)?.query_row([settlement.delivery.key()], |row| row.get(0))?;
+    if is_erased && disable(tx, settlement, disabling)? {
+        let alerts = settlement.alerts.iter().filter(|alert| alert.event_type.as_str() == Alert::ENDPOINT_DISABLED);
+        alerts.into_iter().try_for_each(|alert| keep_alert(tx, alert))?;
+    }
+    Ok(())
 }
 
 /// What was held behind a delivery waits once it has ended.

@@ -1,5 +1,7 @@
 //! One physical transaction, as the jobs inside it see it.
 
+use std::cell::Cell;
+
 use everhook_core::ids::{ApplicationId, EndpointId};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use rustc_hash::FxHashMap;
@@ -24,6 +26,8 @@ pub(super) struct Tx<'c> {
     node: Option<(String, String, i64)>,
     /// The statements of [`Self::hot`]: a handful, so that looking through them is quicker than hashing their text.
     hot: Vec<(&'static str, CachedStatement<'c>)>,
+    /// Whether the log holds what this transaction erases.
+    leaves_traces: Cell<bool>,
 }
 
 /// The two numbers of an application that many jobs of one transaction read and raise. They are written back once, at the end.
@@ -35,7 +39,14 @@ pub(super) struct Counters {
 
 impl<'c> Tx<'c> {
     pub(super) fn new(connection: &'c Connection) -> Self {
-        Self { connection, counters: FxHashMap::default(), lanes: FxHashMap::default(), node: None, hot: Vec::new() }
+        Self {
+            connection,
+            counters: FxHashMap::default(),
+            lanes: FxHashMap::default(),
+            node: None,
+            hot: Vec::new(),
+            leaves_traces: Cell::new(false),
+        }
     }
 
     /// A statement, prepared once for the life of the connection.
@@ -105,16 +116,22 @@ impl<'c> Tx<'c> {
         Ok(())
     }
 
-    /// Writes back what was remembered. The last step before the commit.
-    pub(super) fn finish(self) -> Outcome<()> {
+    /// Notes that something was erased, which the log still holds until it is emptied.
+    pub(super) fn leave_traces(&self) {
+        self.leaves_traces.set(true);
+    }
+
+    /// Writes back what was remembered, and says whether the log is to be emptied. The last step before the commit.
+    pub(super) fn finish(self) -> Outcome<bool> {
+        let leaves_traces = self.leaves_traces.get();
         // Most commits of settlements touch none.
         if self.counters.is_empty() {
-            return Ok(());
+            return Ok(leaves_traces);
         }
         let mut statement = self.connection.prepare_cached(WRITE_COUNTERS)?;
         for (application, counters) in self.counters {
             statement.execute(params![application.key(), counters.config_version, counters.next_sequence])?;
         }
-        Ok(())
+        Ok(leaves_traces)
     }
 }

@@ -35,6 +35,9 @@ const WAITING_JOBS_MAX: usize = 2_048;
 /// How long a caller waits for a place before it is told that the store is overloaded.
 const PLACE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long the log may hold what was erased before it is emptied. A while, because an operation erases in many commits and emptying the log flushes twice.
+const TRACES_FOR: Duration = Duration::from_secs(1);
+
 /// Where all writes go. Holds the folder as long as anything can still be written.
 pub(super) struct Writer {
     runs: Runs,
@@ -96,7 +99,11 @@ impl Writer {
         let (call, answer) = Call::new(work);
         match &self.runs {
             Runs::OnThread(thread) => thread.enqueue(Box::new(call), rows).await?,
-            Runs::Inline(commits) => commits.lock().unwrap_or_else(PoisonError::into_inner).commit(vec![Box::new(call)]),
+            Runs::Inline(commits) => {
+                let mut commits = commits.lock().unwrap_or_else(PoisonError::into_inner);
+                commits.commit(vec![Box::new(call)]);
+                commits.wipe_log(Duration::ZERO);
+            }
         }
         answer.await.unwrap_or_else(|_| Err(StoreError::unavailable("the store was closed")))
     }
@@ -142,7 +149,7 @@ impl Drop for WriterThread {
 fn drain(queue: &mpsc::Receiver<Waiting>, mut commits: GroupCommit) {
     let mut left_over = None;
     let mut is_busy = false;
-    while let Some(first) = left_over.take().or_else(|| queue.recv().ok()) {
+    while let Some(first) = left_over.take().or_else(|| next(queue, &mut commits)) {
         if is_busy {
             std::thread::sleep(LINGER_FOR);
         }
@@ -152,8 +159,21 @@ fn drain(queue: &mpsc::Receiver<Waiting>, mut commits: GroupCommit) {
         // The places are held until the answers are out: what is being written still counts as waiting.
         let (jobs, _places): (Vec<_>, Vec<_>) = group.into_iter().map(|waiting| (waiting.job, waiting.place)).unzip();
         commits.commit(jobs);
+        commits.wipe_log(TRACES_FOR);
     }
     commits.close();
+}
+
+/// Waits for the next job, and does not let what was erased lie in the log meanwhile. `None` once the queue is closed and empty.
+fn next(queue: &mpsc::Receiver<Waiting>, commits: &mut GroupCommit) -> Option<Waiting> {
+    while commits.has_traces() {
+        match queue.recv_timeout(TRACES_FOR) {
+            Ok(waiting) => return Some(waiting),
+            Err(mpsc::RecvTimeoutError::Timeout) => commits.wipe_log(TRACES_FOR),
+            Err(mpsc::RecvTimeoutError::Disconnected) => return None,
+        }
+    }
+    queue.recv().ok()
 }
 
 /// Takes what waits behind `first`, up to the bounds of a commit. The job that would pass them begins the next group.

@@ -57,8 +57,9 @@ async fn an_event_is_shown_with_what_became_of_it() {
         sequence_number: event.sequence_number,
         deliveries: 1,
         created_at: NOW,
+        erased_at: None,
     };
-    assert_eq!(History::event(&given.store, given.organization, event.id).await.unwrap(), Some((summary, event.clone())));
+    assert_eq!(History::event(&given.store, given.organization, event.id).await.unwrap(), Some((summary, Some(event.clone()))));
     assert_eq!(History::event(&given.store, OrganizationId::from_uuid(id()), event.id).await.unwrap(), None);
 }
 

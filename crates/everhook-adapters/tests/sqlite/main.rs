@@ -8,6 +8,7 @@ mod audit_log;
 mod breakers;
 mod delivery_queue;
 mod directory;
+mod erasing;
 mod event_store;
 mod history;
 mod opening;

@@ -16,14 +16,14 @@ use everhook_core::{
 };
 use uuid::Uuid;
 
-use crate::given::{Given, NOW, after, event_type, failure, id, settlement, success};
+use crate::given::{Given, NOW, after, entry, event_type, failure, id, settlement, success};
 
 impl Given {
     async fn begun(&self, kind: OperationKind) -> OperationId {
         let operation = operation(self.organization, kind);
         let id = operation.id;
         let selection = Selection::DeadLetters(DeadLetterSelection::default());
-        assert_eq!(self.store.begin(operation, selection, 10).await.unwrap(), Begun::Begun);
+        assert_eq!(self.store.begin(operation, selection, 10, entry()).await.unwrap(), Begun::Begun);
         id
     }
 
@@ -90,7 +90,7 @@ async fn an_operation_is_kept_and_listed_and_is_nobody_elses() {
     let given = Given::new().await;
     let new = operation(given.organization, OperationKind::Replay);
     let selection = Selection::DeadLetters(DeadLetterSelection::default());
-    given.store.begin(new.clone(), selection.clone(), 10).await.unwrap();
+    given.store.begin(new.clone(), selection.clone(), 10, entry()).await.unwrap();
     let second = given.begun(OperationKind::DiscardBatch).await;
     let given = given.reopened();
     assert_eq!(given.look(new.id).await, new);
@@ -108,7 +108,9 @@ async fn an_operation_is_kept_and_listed_and_is_nobody_elses() {
 async fn an_organization_may_have_only_so_many_under_way() {
     let given = Given::new().await;
     let selection = Selection::DeadLetters(DeadLetterSelection::default());
-    let begin = async |organization| given.store.begin(operation(organization, OperationKind::Replay), selection.clone(), 2).await.unwrap();
+    let begin = async |organization| {
+        given.store.begin(operation(organization, OperationKind::Replay), selection.clone(), 2, entry()).await.unwrap()
+    };
     let other = OrganizationId::from_uuid(id());
     let told = [begin(given.organization).await, begin(given.organization).await, begin(given.organization).await, begin(other).await];
     assert_eq!(told, [Begun::Begun, Begun::Begun, Begun::TooMany, Begun::Begun]);

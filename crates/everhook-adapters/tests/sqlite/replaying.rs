@@ -26,6 +26,7 @@ fn name(answer: &ReplayAnswer) -> &'static str {
         ReplayAnswer::Open => "open",
         ReplayAnswer::NotDead(_) => "not dead",
         ReplayAnswer::NotFound => "not found",
+        ReplayAnswer::Erased => "erased",
         ReplayAnswer::DoneBefore => "done before",
     }
 }

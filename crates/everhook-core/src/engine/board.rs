@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     flow::claim::Look,
-    ids::{ApplicationId, DeliveryId, EndpointId},
+    ids::{ApplicationId, DeliveryId, EndpointId, EventId},
     model::{InFlight, LanePolicy, Priority},
     policy::breaker::{CallOutcome, Pass},
     ports::{Committed, DueRead, LaneHead, LaneReport},
@@ -239,10 +239,8 @@ impl Board {
 
     /// A delivery's outcome is written, or it was handed back without one. `next_due_at` says when it is due again, if it is.
     pub(super) fn release(&mut self, key: QueueKey, delivery: DeliveryId, next_due_at: Option<Timestamp>, now: Timestamp) {
-        if let Some(lane) = self.lanes.get_mut(&key.0) {
-            lane.release(key.1, delivery, next_due_at);
-        }
-        self.review(key, now);
+        let others_waited = self.lanes.get_mut(&key.0).is_some_and(|lane| lane.release(key.1, delivery, next_due_at));
+        if others_waited { self.review_lane(key.0, now) } else { self.review(key, now) }
     }
 
     /// A read ended. A failed one is tried again at `retry_at`. Says how many of what it found had been stranded.
@@ -291,6 +289,20 @@ impl Board {
             }
         }
         self.review((head.endpoint, head.priority), now);
+    }
+
+    /// The data of these events was erased: it leaves memory. Their deliveries are cancelled in the store, and learn of that at their turn. Windows are
+    /// walked only if one of the events is in memory.
+    pub(super) fn erased(&mut self, events: Vec<EventId>) {
+        let mut is_kept = false;
+        events.iter().for_each(|event| is_kept |= self.shelf.drop_event(*event));
+        let events: FxHashSet<EventId> = events.into_iter().collect();
+        for lane in self.lanes.values_mut() {
+            lane.note_erased(&events);
+            if is_kept {
+                lane.unload(&events);
+            }
+        }
     }
 
     /// The endpoint was changed, or it gets events again.

@@ -414,3 +414,43 @@ fn an_event_that_waits_in_many_lanes_is_kept_once() {
     assert!(std::iter::from_fn(|| board.next(NOW)).all(|(flight, _)| flight.due.loaded.is_some()));
     assert_eq!(board.shelf.room(), EVENT_BYTES_MAX);
 }
+
+#[test]
+fn the_data_of_an_erased_event_leaves_memory_wherever_it_waits() {
+    let mut board = Board::new(10);
+    for n in 1..=4 {
+        let mut committed = committed(n);
+        committed.due.loaded = Some(event_of_a_mebibyte(n));
+        board.offer(committed, NOW);
+    }
+    let room = board.shelf.room();
+    board.erased(vec![due(3).event, due(9).event]);
+    assert_eq!(board.shelf.room(), room + 1024 * 1024);
+    // Two start at once, the others when these have ended: the erased one asks the store at its turn.
+    let mut is_loaded = Vec::new();
+    for n in 1..=4 {
+        while let Some((flight, _)) = board.next(NOW) {
+            is_loaded.push(flight.due.loaded.is_some());
+        }
+        land_and_release(&mut board, n);
+    }
+    assert_eq!(is_loaded, [true, true, false, true]);
+    assert_eq!(board.shelf.room(), EVENT_BYTES_MAX);
+}
+
+#[test]
+fn the_next_of_an_order_waits_for_a_flight_whose_event_was_erased() {
+    let ordered = |n, priority| Committed { priority, due: Due { ordered: true, ..due(n) }, ..committed(n) };
+    let mut board = Board::new(10);
+    board.offer(ordered(1, Priority::Normal), NOW);
+    assert_eq!(take_all(&mut board), [1]);
+    // The store has ended the first and freed the second, which has another priority.
+    board.erased(vec![due(1).event]);
+    board.offer(ordered(2, Priority::Low), NOW);
+    board.offer(committed(3), NOW);
+    assert_eq!(take_all(&mut board), [3], "what has no order does not wait");
+    land(&mut board, LANE, Duration::ZERO);
+    assert_eq!(take_all(&mut board), [0_u128; 0], "its outcome is unwritten");
+    board.release(KEY, due(1).delivery, None, NOW);
+    assert_eq!(take_all(&mut board), [2]);
+}

@@ -20,6 +20,8 @@ pub(super) enum Landing {
     Settle(Box<Settlement>),
     /// The endpoint gets no events now: it was disabled, deleted or paused.
     Withheld,
+    /// The event was erased: no request was made, and the delivery has ended.
+    Erased,
     /// No request was made, because the store could not be read: the delivery still waits.
     NotMade,
 }
@@ -43,6 +45,7 @@ pub(super) async fn fly(line: Arc<Line>, flight: InFlight) -> (InFlight, Landing
 async fn make(line: &Line, flight: &InFlight) -> Result<Landing, StoreError> {
     match attempt(line, flight).await? {
         Attempted::Withheld => Ok(Landing::Withheld),
+        Attempted::Erased => Ok(Landing::Erased),
         Attempted::Sent { with, report, executed_at, revision } => {
             let settlement = settle(line, &Ended { flight, with: &with, executed_at, revision }, report);
             tracing::debug!(

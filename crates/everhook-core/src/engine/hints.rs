@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    ids::{ApplicationId, EndpointId, OrganizationId},
+    ids::{ApplicationId, EndpointId, EventId, OrganizationId},
     ports::{Committed, LaneReport, Lanes, WakeUp},
 };
 
@@ -19,6 +19,8 @@ pub(super) enum Hint {
     Committed(Vec<Committed>),
     /// This endpoint was changed.
     Changed(ApplicationId, EndpointId),
+    /// The data of these events was erased.
+    Erased(Vec<EventId>),
     /// The limits of an organization were changed: all lanes are looked at.
     Survey,
     /// Somebody wants to know how this lane stands.
@@ -74,6 +76,10 @@ impl WakeUp for HintSender {
 
     fn organization_changed(&self, _organization: OrganizationId) {
         self.send(Hint::Survey);
+    }
+
+    fn erased(&self, events: Vec<EventId>) {
+        self.send(Hint::Erased(events));
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
     organizations::Party,
 };
 use crate::{
-    ids::DeliveryId,
+    ids::{DeliveryId, EventId},
     model::{Due, KeptBreaker, LanePolicy, Priority},
     policy::breaker::{Pass, Transition},
     time::Timestamp,
@@ -54,8 +54,18 @@ pub(super) struct Lane {
     /// The endpoint is disabled or deleted: nothing starts, and what waits is being cancelled.
     pub(super) closed: bool,
     pub(super) queues: [Queue; 3],
+    /// Deliveries with an order that are in flight or unwritten, by their events, and whether these were erased meanwhile.
+    ordered_in_flight: Vec<OrderedFlight>,
     /// Every delivery that is in memory: in a window, in flight, or landed and not yet written. The store shows all of them as waiting.
     known: FxHashSet<DeliveryId>,
+}
+
+/// A delivery with an order whose request is under way, or whose outcome is unwritten.
+struct OrderedFlight {
+    delivery: DeliveryId,
+    event: EventId,
+    /// The store has ended it and freed the next, which waits all the same until this one is over: one of an order at a time.
+    is_erased: bool,
 }
 
 /// The deliveries of one endpoint and one priority.
@@ -94,6 +104,7 @@ impl Lane {
             has_order: false,
             closed: false,
             queues: Default::default(),
+            ordered_in_flight: Vec::new(),
             known: FxHashSet::default(),
         }
     }
@@ -145,7 +156,8 @@ impl Lane {
 
     /// A queue may start a flight if it has something, a slot is free, and the endpoint gets events now.
     pub(super) fn may_start(&self, priority: Priority, now: Timestamp) -> bool {
-        let has_work = !self.closed && !self.queues[priority as usize].window.is_empty();
+        let first = self.queues[priority as usize].window.front();
+        let has_work = !self.closed && first.is_some_and(|due| !(due.ordered && self.waits_for_erased()));
         let max = self.policy.max_concurrency;
         has_work && self.in_flight < max && self.gate.flow(now) == Flow::Open && self.in_flight < self.gate.concurrency(max)
     }
@@ -156,7 +168,14 @@ impl Lane {
         let pass = self.gate.begin(window.front()?.event, now)?;
         let due = window.pop_front()?;
         self.in_flight += 1;
+        if due.ordered {
+            self.ordered_in_flight.push(OrderedFlight { delivery: due.delivery, event: due.event, is_erased: false });
+        }
         Some((due, pass))
+    }
+
+    fn waits_for_erased(&self) -> bool {
+        self.ordered_in_flight.iter().any(|flight| flight.is_erased)
     }
 
     /// A request ended. Says what its breaker did, if it did something.
@@ -175,8 +194,11 @@ impl Lane {
         if self.has_nothing_due(now) { self.gate.nothing_waits(now) } else { None }
     }
 
-    /// A delivery left memory: its outcome is written, or it was handed back. `next_due_at` says when it is due again, if it is.
-    pub(super) fn release(&mut self, priority: Priority, delivery: DeliveryId, next_due_at: Option<Timestamp>) {
+    /// A delivery left memory: its outcome is written, or it was handed back. `next_due_at` says when it is due again, if it is. Says whether others may
+    /// have waited for it.
+    pub(super) fn release(&mut self, priority: Priority, delivery: DeliveryId, next_due_at: Option<Timestamp>) -> bool {
+        let waited = self.waits_for_erased();
+        self.ordered_in_flight.retain(|flight| flight.delivery != delivery);
         let queue = &mut self.queues[priority as usize];
         if queue.is_read() {
             queue.departed.push(delivery);
@@ -186,6 +208,7 @@ impl Lane {
         if let Some(due_at) = next_due_at {
             queue.backlog.extend(due_at);
         }
+        waited
     }
 
     /// Whether the backlog should be read now.
@@ -250,6 +273,17 @@ impl Lane {
     pub(super) fn reopen(&mut self, now: Timestamp) {
         self.closed = false;
         self.queues.iter_mut().for_each(|queue| queue.backlog.extend(now));
+    }
+
+    /// These events were erased: what is in flight of them holds up the next of its order until it is over.
+    pub(super) fn note_erased(&mut self, events: &FxHashSet<EventId>) {
+        self.ordered_in_flight.iter_mut().for_each(|flight| flight.is_erased |= events.contains(&flight.event));
+    }
+
+    /// Takes the data of these events from the deliveries that wait with it. Each then asks the store at its turn.
+    pub(super) fn unload(&mut self, events: &FxHashSet<EventId>) {
+        let waiting = self.queues.iter_mut().flat_map(|queue| &mut queue.window);
+        waiting.filter(|due| events.contains(&due.event)).for_each(|due| due.loaded = None);
     }
 
     /// Whether this delivery is in memory.

@@ -263,7 +263,11 @@ impl<'a> Owner<'a> {
     fn heed(&mut self, hint: Hint) {
         let now = self.line.ports.clock.now();
         match hint {
-            Hint::Committed(deliveries) => deliveries.into_iter().for_each(|committed| self.board.offer(committed, now)),
+            Hint::Committed(deliveries) => deliveries.into_iter().for_each(|mut committed| {
+                self.line.erasures.unload(&mut committed.due, now);
+                self.board.offer(committed, now);
+            }),
+            Hint::Erased(events) => self.board.erased(events),
             Hint::Changed(application, endpoint) => self.send(Errand::Inspect(application, endpoint)),
             // One that is under way may have read what was before.
             Hint::Survey if self.survey_at == Timestamp::FAR_FUTURE => self.survey_again = true,
@@ -293,6 +297,8 @@ impl<'a> Owner<'a> {
                 // The settler outlives the owner, so that the channel is open.
                 let _ = self.with.outcomes.send(outcome);
             }
+            // It is cancelled, or about to be: if a crash kept it from that, a survey finds it.
+            Landing::Erased => self.board.release(queue, flight.due.delivery, None, now),
             Landing::NotMade => self.board.release(queue, flight.due.delivery, Some(now + RETRY_DELAY), now),
             Landing::Withheld => {
                 self.board.release(queue, flight.due.delivery, Some(now + RETRY_DELAY), now);

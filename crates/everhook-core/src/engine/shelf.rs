@@ -46,6 +46,13 @@ impl Shelf {
         self.events.insert(due.event, Kept { event, deliveries: 1 });
     }
 
+    /// Drops an event, whoever waits with it. Says whether it was here: then those that share it still hold it.
+    pub(super) fn drop_event(&mut self, event: EventId) -> bool {
+        let dropped = self.events.remove(&event);
+        self.bytes -= dropped.as_ref().map_or(0, |kept| kept.event.data.len());
+        dropped.is_some()
+    }
+
     /// A delivery waits no longer. What it brought goes with the last one that shared it.
     pub(super) fn take(&mut self, due: &Due) {
         if due.loaded.is_none() {

@@ -35,6 +35,8 @@ pub enum Attempted {
     },
     /// The endpoint was disabled, deleted or paused since: no request was made.
     Withheld,
+    /// The event was erased since: no request was made, and none will be.
+    Erased,
 }
 
 /// What an attempt needs beside the event.
@@ -53,9 +55,13 @@ pub struct Equipment {
 #[tracing::instrument(name = "attempt", level = "debug", skip_all, fields(delivery.id = %flight.due.delivery, endpoint.id = %flight.endpoint))]
 pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreError> {
     let Some(with) = equip(line, flight).await? else { return Ok(Attempted::Withheld) };
-    let Some(event) = load(line, flight).await? else {
-        let report = missing_event();
-        return Ok(Attempted::Sent { with, report, executed_at: line.ports.clock.now(), revision: None });
+    let event = match load(line, flight).await? {
+        Loaded::Whole(event) => event,
+        Loaded::Erased => return Ok(Attempted::Erased),
+        Loaded::Missing => {
+            let report = missing_event();
+            return Ok(Attempted::Sent { with, report, executed_at: line.ports.clock.now(), revision: None });
+        }
     };
     let endpoint = &with.destination.endpoint;
     if lifecycle::cancellation(endpoint.state).is_some() || endpoint.paused_at.is_some() {
@@ -63,6 +69,10 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
     }
     let revision = Some(endpoint.revision);
     let executed_at = line.ports.clock.now();
+    // The last look before the request: it may have been erased after it was read.
+    if line.erasures.has(event.id, executed_at) {
+        return Ok(Attempted::Erased);
+    }
     let outgoing = Outgoing {
         delivery: flight.due.delivery,
         attempt_number: flight.attempt_number(),
@@ -86,22 +96,32 @@ pub async fn equip(line: &Line, flight: &InFlight) -> Result<Option<Equipment>, 
     Ok(Some(Equipment { destination, schedule }))
 }
 
-/// The event, or `None` if the store does not hold it whole: trying again would not heal that, and would hold up everything behind it.
-async fn load(line: &Line, flight: &InFlight) -> Result<Option<Arc<Event>>, StoreError> {
+/// What there is of an event.
+enum Loaded {
+    /// All of it.
+    Whole(Arc<Event>),
+    /// No data, because somebody wanted it gone.
+    Erased,
+    /// The store does not hold it whole: trying again would not heal that, and would hold up everything behind it.
+    Missing,
+}
+
+async fn load(line: &Line, flight: &InFlight) -> Result<Loaded, StoreError> {
     if let Some(event) = &flight.due.loaded {
-        return Ok(Some(event.clone()));
+        return Ok(Loaded::Whole(event.clone()));
     }
     let id = flight.due.event;
     match line.ports.events.event(id).await {
-        Ok(Some(event)) => Ok(Some(Arc::new(event))),
+        Ok(Some(event)) => Ok(Loaded::Whole(Arc::new(event))),
+        Ok(None) if line.ports.events.is_erased(id).await? => Ok(Loaded::Erased),
         Ok(None) => {
             tracing::error!(event.id = %id, "the event {id} is missing from the store: its delivery counts as failed");
-            Ok(None)
+            Ok(Loaded::Missing)
         }
         Err(error @ StoreError::Corrupt(_)) => {
             let error = &error as &dyn std::error::Error;
             tracing::error!(error, event.id = %id, "the event {id} is damaged in the store: its delivery counts as failed");
-            Ok(None)
+            Ok(Loaded::Missing)
         }
         Err(error) => Err(error),
     }

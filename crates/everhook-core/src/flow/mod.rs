@@ -2,11 +2,12 @@
 //!
 //! Read it as an event would: [`publish`] records it, [`claim`] gives it its turn, [`attempt`] sends it, [`settle`] decides what became of it.
 //! [`alert`] tells the organization about an end that a person should know of, and [`recall`] does again what a person
-//! asks for, within the [`retry_limit`].
+//! asks for, within the [`retry_limit`]. [`erasures`] keeps what was erased from being sent.
 
 pub mod alert;
 pub mod attempt;
 pub mod claim;
+pub mod erasures;
 pub mod publish;
 pub mod rates;
 pub mod recall;
@@ -19,7 +20,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
 
-use self::{rates::Rates, retry_limit::RetryLimit};
+use self::{erasures::Erasures, rates::Rates, retry_limit::RetryLimit};
 use crate::{
     catalog::Catalog,
     model::Profile,
@@ -44,6 +45,8 @@ pub struct Line {
     pub idempotency_window: Duration,
     /// How often people may retry by hand.
     pub retry_limit: RetryLimit,
+    /// What must not be sent any more.
+    pub erasures: Erasures,
     /// Rung when there is something new to do for an operation. A ring that nobody hears costs nothing: what there is to do is in the store.
     pub operations_bell: Notify,
 }
@@ -70,6 +73,7 @@ impl Line {
             lanes: owner,
             publish_rates: Rates::default(),
             retry_limit: RetryLimit::default(),
+            erasures: Erasures::default(),
             operations_bell: Notify::new(),
             node,
             idempotency_window,

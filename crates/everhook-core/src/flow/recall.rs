@@ -61,6 +61,9 @@ pub enum Unwilling {
     /// The event is no longer there.
     #[error("its event is no longer there")]
     EventGone,
+    /// The event's data was erased.
+    #[error("its event was erased: there is nothing left to send")]
+    Erased,
 }
 
 /// What was done again.
@@ -79,6 +82,10 @@ pub struct Recalled {
 pub async fn recall(line: &Line, organization: OrganizationId, id: DeliveryId) -> Result<(DeadLetter, DeliveryId), RecallError> {
     let found = line.ports.history.dead_letter(organization, id).await?.ok_or(RecallError::NotFound("dead letter"))?;
     if found.status != DeadLetterStatus::Dead {
+        // Erasing discards dead letters: that is what the one who asks wants to know.
+        if line.ports.events.is_erased(found.event).await? {
+            return Err(RecallError::Refused(Unwilling::Erased));
+        }
         return Err(RecallError::NotDead(found.status));
     }
     let wish = Wish { event: found.event, endpoint: found.endpoint, application: found.application, of: id, only_dead: true };
@@ -315,6 +322,7 @@ async fn write(
             ReplayAnswer::Open | ReplayAnswer::DoneBefore => recalled.skipped.push((wish.of, Unwilling::Open)),
             ReplayAnswer::NotDead(status) => return Err(RecallError::NotDead(status)),
             ReplayAnswer::NotFound => recalled.skipped.push((wish.of, Unwilling::EventGone)),
+            ReplayAnswer::Erased => recalled.skipped.push((wish.of, Unwilling::Erased)),
         }
     }
     if !committed.is_empty() {

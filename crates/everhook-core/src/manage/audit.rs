@@ -11,10 +11,11 @@ use uuid::Uuid;
 use super::endpoints::rule_name;
 use crate::{
     flow::Line,
-    ids::{AuditEntryId, ScheduleId, Uid},
+    ids::{AuditEntryId, EndpointId, ScheduleId, Uid},
     model::{
         ApiKey, Application, AuditAction, AuditEntry, AuditNote, Author, Backoff, BreakerConfig, Endpoint, EndpointState,
-        EventTypeDefinition, Jitter, Organization, OrganizationSchedule, RateLimit, RetrySchedule, Scope, Strategy, TripRule,
+        EventTypeDefinition, EventTypePattern, Jitter, Operation, Organization, OrganizationSchedule, RateLimit, RetrySchedule, Scope,
+        Selection, Strategy, TripRule,
     },
     policy::{
         audit::{Facts, MASK},
@@ -127,6 +128,35 @@ pub(super) fn of_api_key(key: &ApiKey) -> Facts {
         .plain("scopes", scopes)
         .plain("expires_at", key.expires_at.map(|at: Timestamp| at.to_string()))
         .masked("key", MASK, MASK)
+}
+
+/// What an operation is about, under the names of the requests that begin one.
+pub(super) fn of_operation(operation: &Operation, selection: &Selection) -> Facts {
+    let texts = |values: &[EventTypePattern]| values.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let endpoints = |values: &[EndpointId]| values.iter().map(EndpointId::to_string).collect::<Vec<_>>();
+    let time = |at: Option<Timestamp>| at.map(|at| at.to_string());
+    let facts = Facts::default().plain("kind", operation.kind.as_str());
+    let facts = match selection {
+        Selection::DeadLetters(letters) => facts
+            .plain("endpoint_ids", endpoints(&letters.endpoints))
+            .plain("event_types", texts(&letters.event_types))
+            .plain("failure_categories", letters.categories.iter().map(|category| category.as_str()).collect::<Vec<_>>())
+            .plain("from", time(letters.from))
+            .plain("to", time(letters.to)),
+        Selection::Events(events) => facts
+            .plain("application_id", events.application.to_string())
+            .plain("endpoint_ids", endpoints(&events.endpoints))
+            .plain("event_types", texts(&events.event_types))
+            .plain("wanted", events.wanted.as_str())
+            .plain("from", events.from.to_string())
+            .plain("to", events.to.to_string()),
+        Selection::Erasure(events) => facts
+            .plain("application_id", events.application.map(|id| id.to_string()))
+            .plain("label", events.label.as_ref().map(|(key, value)| json!({ "key": key, "value": value })))
+            .plain("from", time(events.from))
+            .plain("to", events.to.to_string()),
+    };
+    facts.plain("requests_per_second", operation.rate.map(|rate| rate.get())).plain("start_at", time(operation.start_at))
 }
 
 fn uid(uid: Option<&Uid>) -> Option<String> {

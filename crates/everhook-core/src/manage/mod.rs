@@ -9,6 +9,7 @@ mod audit;
 pub mod auto_replay;
 pub mod dead_letters;
 pub mod endpoints;
+pub mod erasing;
 pub mod event_types;
 pub mod operations;
 pub mod organizations;
@@ -59,6 +60,8 @@ pub enum Noun {
     Operation,
     /// What gave up.
     DeadLetter,
+    /// What happened.
+    Event,
 }
 
 impl fmt::Display for Noun {
@@ -72,6 +75,7 @@ impl fmt::Display for Noun {
             Self::EventType => "event type",
             Self::Operation => "operation",
             Self::DeadLetter => "dead letter",
+            Self::Event => "event",
         })
     }
 }

@@ -2,14 +2,15 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use super::{Fault, Noun, Refusal, refuse_faults};
+use super::{Fault, Noun, Refusal, audit, refuse_faults};
 use crate::{
     flow::{Line, alert},
     ids::{ApplicationId, EndpointId, OperationId, OrganizationId, Ref},
     model::{
-        DeadLetterSelection, EventSelection, EventTypePattern, Operation, OperationKind, OperationStatus, Priority, Selection, Wanted,
+        AuditAction, Author, DeadLetterSelection, EventSelection, EventTypePattern, Operation, OperationKind, OperationStatus, Priority,
+        Selection, Wanted,
     },
-    policy::selection,
+    policy::{self, selection},
     ports::{Begun, Ending, OperationEnded, Scan, StoreError},
     time::Timestamp,
 };
@@ -55,25 +56,16 @@ pub struct ReplayWish {
 ///
 /// # Errors
 /// [`Refusal`] if too many operations are under way.
-pub async fn retry_dead_letters(
-    line: &Line,
-    organization: OrganizationId,
-    selection: DeadLetterSelection,
-    pace: Pace,
-) -> Result<OperationId, Refusal> {
-    begin(line, organization, OperationKind::RetryBatch, Selection::DeadLetters(selection), pace).await
+pub async fn retry_dead_letters(line: &Line, by: &Author, selection: DeadLetterSelection, pace: Pace) -> Result<OperationId, Refusal> {
+    begin(line, by, OperationKind::RetryBatch, Selection::DeadLetters(selection), pace).await
 }
 
 /// Begins to throw dead letters away.
 ///
 /// # Errors
 /// [`Refusal`] if too many operations are under way.
-pub async fn discard_dead_letters(
-    line: &Line,
-    organization: OrganizationId,
-    selection: DeadLetterSelection,
-) -> Result<OperationId, Refusal> {
-    begin(line, organization, OperationKind::DiscardBatch, Selection::DeadLetters(selection), Pace::default()).await
+pub async fn discard_dead_letters(line: &Line, by: &Author, selection: DeadLetterSelection) -> Result<OperationId, Refusal> {
+    begin(line, by, OperationKind::DiscardBatch, Selection::DeadLetters(selection), Pace::default()).await
 }
 
 /// How many dead letters a selection takes now.
@@ -96,13 +88,8 @@ pub async fn count_dead_letters(line: &Line, organization: OrganizationId, wante
 ///
 /// # Errors
 /// [`Refusal`] if the application or an endpoint is not there, the span is empty, or too many operations are under way.
-pub async fn replay(
-    line: &Line,
-    organization: OrganizationId,
-    kind: OperationKind,
-    wish: ReplayWish,
-    pace: Pace,
-) -> Result<OperationId, Refusal> {
+pub async fn replay(line: &Line, by: &Author, kind: OperationKind, wish: ReplayWish, pace: Pace) -> Result<OperationId, Refusal> {
+    let organization = by.organization;
     let found = line.ports.directory.application(organization, &Ref::Id(wish.application)).await?;
     let application = found.ok_or(Refusal::NotFound(Noun::Application))?.id;
     // What is accepted from now on is not meant: the selection is fixed at the start.
@@ -124,7 +111,7 @@ pub async fn replay(
     refuse_faults(faults)?;
     let ReplayWish { from, event_types, wanted, .. } = wish;
     let events = EventSelection { application, from, to, event_types, endpoints, wanted };
-    begin(line, organization, kind, Selection::Events(events), pace).await
+    begin(line, by, kind, Selection::Events(events), pace).await
 }
 
 /// Stops an operation. What it had done stays done.
@@ -145,17 +132,12 @@ pub async fn cancel(line: &Line, organization: OrganizationId, id: OperationId) 
     }
 }
 
-async fn begin(
-    line: &Line,
-    organization: OrganizationId,
-    kind: OperationKind,
-    selection: Selection,
-    pace: Pace,
-) -> Result<OperationId, Refusal> {
+/// Begins an operation, and enters it in the audit log with what it is about.
+pub(super) async fn begin(line: &Line, by: &Author, kind: OperationKind, selection: Selection, pace: Pace) -> Result<OperationId, Refusal> {
     let now = line.ports.clock.now();
     let operation = Operation {
         id: OperationId::from_uuid(line.ports.entropy.uuid(now)),
-        organization,
+        organization: by.organization,
         kind,
         status: OperationStatus::Pending,
         total: 0,
@@ -170,7 +152,9 @@ async fn begin(
         finished_at: None,
     };
     let id = operation.id;
-    match line.ports.operations.begin(operation, selection, OPEN_MAX).await? {
+    let note = policy::audit::made(&audit::of_operation(&operation, &selection));
+    let entry = audit::entry(line, by, AuditAction::OperationBegin, id.as_uuid(), note);
+    match line.ports.operations.begin(operation, selection, OPEN_MAX, entry).await? {
         Begun::Begun => {
             line.operations_bell.notify_one();
             Ok(id)

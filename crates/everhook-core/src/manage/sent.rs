@@ -9,8 +9,8 @@ use crate::{
         Line,
         request::{self, Outgoing},
     },
-    model::{Attempt, Delivery},
-    ports::{OutgoingHeader, StoreError},
+    model::{Attempt, Delivery, Event},
+    ports::{EventSummary, OutgoingHeader, StoreError},
     shape::Shape,
 };
 
@@ -46,7 +46,9 @@ pub async fn sent(line: &Line, delivery: &Delivery, attempt: &Attempt) -> Result
     let missing = || StoreError::corrupt(format!("revision {} of the endpoint {} is missing", number.0, delivery.endpoint));
     let shape = Shape::open(delivery.endpoint, revision.ok_or_else(missing)?, &*line.ports.vault)?;
     let found = line.ports.history.event(delivery.organization, delivery.event).await?;
-    let Some((_, event)) = found else { return Ok(Sent::EventGone) };
+    let Some((summary, event)) = found else { return Ok(Sent::EventGone) };
+    let is_erased = event.is_none();
+    let event = event.unwrap_or_else(|| tombstone(summary));
     let outgoing = Outgoing {
         delivery: delivery.id,
         attempt_number: attempt.number,
@@ -56,10 +58,27 @@ pub async fn sent(line: &Line, delivery: &Delivery, attempt: &Attempt) -> Result
         user_agent: Bytes::copy_from_slice(attempt.user_agent.as_bytes()),
         at: attempt.executed_at,
     };
-    // No event is published without data: the shortest is one digit.
-    let is_gone = event.data.is_empty();
-    let request = if is_gone { without_body(&outgoing) } else { whole(&outgoing) };
+    let request = if is_erased { without_body(&outgoing) } else { whole(&outgoing) };
     Ok(Sent::Request(request))
+}
+
+/// What is left of an erased event: nothing that its publisher said but its type and its name.
+fn tombstone(summary: EventSummary) -> Event {
+    Event {
+        id: summary.id,
+        application: summary.application,
+        event_type: summary.event_type,
+        data: Bytes::new(),
+        timestamp: summary.timestamp,
+        idempotency_key: summary.idempotency_key,
+        source: summary.source,
+        priority: summary.priority,
+        sequence_number: summary.sequence_number,
+        traceparent: None,
+        labels: Default::default(),
+        headers: Vec::new(),
+        created_at: summary.created_at,
+    }
 }
 
 fn whole(outgoing: &Outgoing<'_>) -> PastRequest {

@@ -10,9 +10,10 @@ use crate::{
     model::{BreakerState, Cursor, Delivery, Endpoint, Event, PageRequest, Stage},
     policy::{
         filter::Filter,
+        labels::Labels,
         why::{self, Circuit, LaneFacts, Why, Wishes},
     },
-    ports::{DeliveryFilter, StoreError},
+    ports::{DeliveryFilter, EventSummary, StoreError},
     time::Timestamp,
 };
 
@@ -27,36 +28,53 @@ pub struct EndpointWhy {
     pub why: Why,
 }
 
-/// Explains an event to some endpoints of its application, in their order. Each costs a read, so that callers hand over a page at a time.
+/// Explains an event to some endpoints of its application, in their order. Each costs a read, so that callers hand over a page at a time. The event itself
+/// is `None` if it was erased.
 ///
 /// # Errors
 /// [`StoreError`] if the store cannot be read.
-pub async fn explain(line: &Line, event: &Event, endpoints: Vec<Endpoint>) -> Result<Vec<EndpointWhy>, StoreError> {
+pub async fn explain(
+    line: &Line,
+    summary: &EventSummary,
+    event: Option<&Event>,
+    endpoints: Vec<Endpoint>,
+) -> Result<Vec<EndpointWhy>, StoreError> {
     // Data that cannot be looked into passes every filter, as it does at publishing.
-    let data = serde_json::from_slice(&event.data).ok();
+    let data = event.and_then(|event| serde_json::from_slice(&event.data).ok());
+    let asked = Asked { summary, labels: event.map(|event| &event.labels), data: data.as_ref() };
     let now = line.ports.clock.now();
     let mut explained = Vec::with_capacity(endpoints.len());
     for endpoint in endpoints {
-        explained.push(explain_endpoint(line, event, data.as_ref(), endpoint, now).await?);
+        explained.push(explain_endpoint(line, &asked, endpoint, now).await?);
     }
     Ok(explained)
 }
 
-async fn explain_endpoint(
-    line: &Line,
-    event: &Event,
-    data: Option<&Value>,
-    endpoint: Endpoint,
-    now: Timestamp,
-) -> Result<EndpointWhy, StoreError> {
-    let filter = DeliveryFilter { event: Some(event.id), endpoint: Some(endpoint.id), ..DeliveryFilter::default() };
+/// The event that is asked about.
+struct Asked<'a> {
+    summary: &'a EventSummary,
+    /// `None` if it was erased.
+    labels: Option<&'a Labels>,
+    data: Option<&'a Value>,
+}
+
+async fn explain_endpoint(line: &Line, asked: &Asked<'_>, endpoint: Endpoint, now: Timestamp) -> Result<EndpointWhy, StoreError> {
+    let filter = DeliveryFilter { event: Some(asked.summary.id), endpoint: Some(endpoint.id), ..DeliveryFilter::default() };
     let newest = PageRequest { limit: 1, cursor: Cursor::Newest };
     let delivery = line.ports.history.deliveries(endpoint.organization, filter, newest).await?.rows.into_iter().next();
     let why = match &delivery {
-        None => why::of_absence(&event.event_type, &event.labels, event.created_at, &wishes(&endpoint, data)),
+        None => absence(asked, &wishes(&endpoint, asked.data)),
         Some(delivery) => why::of_delivery(delivery, &facts(line, delivery, &endpoint, now).await?, now),
     };
     Ok(EndpointWhy { endpoint, delivery, why })
+}
+
+fn absence(asked: &Asked<'_>, wishes: &Wishes<'_>) -> Why {
+    let EventSummary { event_type, created_at, erased_at, .. } = asked.summary;
+    match asked.labels {
+        Some(labels) => why::of_absence(event_type, labels, *created_at, wishes),
+        None => why::of_absence_of_erased(event_type, *created_at, erased_at.unwrap_or(*created_at), wishes),
+    }
 }
 
 fn wishes<'a>(endpoint: &'a Endpoint, data: Option<&Value>) -> Wishes<'a> {

@@ -152,6 +152,10 @@ actions! {
     ApiKeyRevoke = "api_key" "revoke";
     /// A dead letter was thrown away.
     DeadLetterDiscard = "dead_letter" "discard";
+    /// An event's data was erased.
+    EventErase = "event" "erase";
+    /// A bulk action was begun; what it is about is in the entry.
+    OperationBegin = "operation" "begin";
 }
 
 impl AuditAction {

@@ -65,7 +65,7 @@ pub enum Stage {
         /// Why.
         cause: DeathCause,
     },
-    /// Its endpoint was disabled or deleted first.
+    /// Its endpoint was disabled or deleted first, or its event was erased.
     Cancelled {
         /// When.
         at: Timestamp,
@@ -113,20 +113,25 @@ pub enum CancelCause {
     EndpointDisabled,
     /// Its endpoint was deleted.
     EndpointDeleted,
+    /// Its event's data was erased: there is nothing left to send.
+    Erased,
 }
 
 impl CancelCause {
+    const ALL: [Self; 3] = [Self::EndpointDisabled, Self::EndpointDeleted, Self::Erased];
+
     /// Its name on every wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::EndpointDisabled => "endpoint_disabled",
             Self::EndpointDeleted => "endpoint_deleted",
+            Self::Erased => "erased",
         }
     }
 
     /// Reads its name.
     pub fn parse(name: &str) -> Option<Self> {
-        [Self::EndpointDisabled, Self::EndpointDeleted].into_iter().find(|cause| cause.as_str() == name)
+        Self::ALL.into_iter().find(|cause| cause.as_str() == name)
     }
 }
 

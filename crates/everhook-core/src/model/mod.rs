@@ -35,7 +35,10 @@ pub use event::{Event, EventType, EventTypePattern, Priority};
 pub use event_type::{EventTypeDefinition, EventTypeMark};
 pub use histogram::Histogram;
 pub use lane_policy::LanePolicy;
-pub use operation::{DeadLetterSelection, EventSelection, Operation, OperationKind, OperationStatus, Selection, Standing, Wanted};
+pub use operation::{
+    DeadLetterSelection, ErasureCandidate, ErasureSelection, EventSelection, Operation, OperationKind, OperationStatus, Selection,
+    Standing, Wanted,
+};
 pub use ordering::{Ordering, OrderingMode, Placement};
 pub use page::{Cursor, Page, PageRequest};
 pub use profile::Profile;

@@ -1,9 +1,9 @@
 //! Operations: long-running bulk actions with progress, and what they select.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
 use crate::{
-    ids::{ApplicationId, DeliveryId, EndpointId, OperationId, OrganizationId},
+    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OperationId, OrganizationId},
     model::{EventTypePattern, FailureCategory, Priority, Stage},
     time::Timestamp,
 };
@@ -19,13 +19,13 @@ pub struct Operation {
     pub kind: OperationKind,
     /// Where it stands.
     pub status: OperationStatus,
-    /// How many (event, endpoint) it is about; grows until the selection is complete.
+    /// How many (event, endpoint), or events to be erased, it is about; grows until the selection is complete.
     pub total: u64,
-    /// How many were done: a delivery was made, or a dead letter discarded.
+    /// How many were done: a delivery was made, a dead letter discarded, or an event erased.
     pub done: u64,
-    /// How many could not be done: the endpoint gets no events any more, or the event is gone.
+    /// How many could not be done: the endpoint gets no events any more, or the event is gone or erased.
     pub failed: u64,
-    /// How many needed nothing: a delivery is open already, or the dead letter is no longer dead.
+    /// How many needed nothing: a delivery is open already, the dead letter is no longer dead, or the event was erased before.
     pub skipped: u64,
     /// How many it does a second at most.
     pub rate: Option<NonZeroU32>,
@@ -81,10 +81,12 @@ pub enum OperationKind {
     Recover,
     /// Delivers events again.
     Replay,
+    /// Erases the data of events.
+    Erase,
 }
 
 impl OperationKind {
-    const ALL: [Self; 4] = [Self::RetryBatch, Self::DiscardBatch, Self::Recover, Self::Replay];
+    const ALL: [Self; 5] = [Self::RetryBatch, Self::DiscardBatch, Self::Recover, Self::Replay, Self::Erase];
 
     /// Its name on every wire.
     pub const fn as_str(self) -> &'static str {
@@ -93,6 +95,7 @@ impl OperationKind {
             Self::DiscardBatch => "discard_batch",
             Self::Recover => "recover",
             Self::Replay => "replay",
+            Self::Erase => "erase",
         }
     }
 
@@ -149,6 +152,36 @@ pub enum Selection {
     DeadLetters(DeadLetterSelection),
     /// Events of one application, for its endpoints.
     Events(EventSelection),
+    /// Events whose data is erased.
+    Erasure(ErasureSelection),
+}
+
+/// Which events are erased: those that fit everything that is given. At least an application or a label is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErasureSelection {
+    /// Of this application.
+    pub application: Option<ApplicationId>,
+    /// With this label: its name and its value.
+    pub label: Option<(String, String)>,
+    /// Accepted at this instant or later.
+    pub from: Option<Timestamp>,
+    /// Accepted before this instant.
+    pub to: Timestamp,
+}
+
+/// An event that may be erased.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErasureCandidate {
+    /// Which.
+    pub event: EventId,
+    /// The application it was published to.
+    pub application: ApplicationId,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// When it was accepted.
+    pub accepted_at: Timestamp,
+    /// Whether it was erased before.
+    pub is_erased: bool,
 }
 
 /// Which dead letters. A list that is empty does not narrow.

@@ -1,7 +1,10 @@
 //! What an operation is about. Asked once for each dead letter, or for each event and endpoint, when the selection is fixed. Pure.
 
 use crate::{
-    model::{DeadLetter, DeadLetterSelection, DeadLetterStatus, EventType, EventTypePattern, Standing, Wanted},
+    model::{
+        DeadLetter, DeadLetterSelection, DeadLetterStatus, ErasureCandidate, ErasureSelection, EventType, EventTypePattern, Standing,
+        Wanted,
+    },
     policy::matching,
     time::Timestamp,
 };
@@ -20,6 +23,15 @@ pub fn takes_dead_letter(selection: &DeadLetterSelection, letter: &DeadLetter, a
 /// Whether a list of patterns, which does not narrow if it is empty, takes a type.
 pub fn takes_type(patterns: &[EventTypePattern], event_type: &EventType) -> bool {
     patterns.is_empty() || matching::wants(patterns, event_type)
+}
+
+/// Whether an event is meant by an erasure: one that still has its data and fits everything that is given.
+pub fn takes_for_erasure(selection: &ErasureSelection, event: &ErasureCandidate) -> bool {
+    !event.is_erased
+        && event.accepted_at < selection.to
+        && selection.from.is_none_or(|from| from <= event.accepted_at)
+        && selection.application.is_none_or(|application| application == event.application)
+        && selection.label.as_ref().is_none_or(|(key, value)| event.labels.get(key) == Some(value))
 }
 
 /// What is done about an (event, endpoint).
@@ -75,6 +87,36 @@ mod tests {
         ];
         for (wanted, standing, was_there, expected) in table {
             assert_eq!(choose(wanted, standing, was_there), expected, "{wanted:?}, {standing:?}, was there: {was_there}");
+        }
+    }
+
+    #[test]
+    fn an_erasure_takes_what_fits_everything_that_is_given_and_still_has_its_data() {
+        let (mine, other) = (ApplicationId::from_uuid(Uuid::from_u128(1)), ApplicationId::from_uuid(Uuid::from_u128(2)));
+        let label = |value: &str| Some(("customer".to_owned(), value.to_owned()));
+        let at = Timestamp::from_secs;
+        let event = ErasureCandidate {
+            event: EventId::from_uuid(Uuid::nil()),
+            application: mine,
+            labels: label("7").into_iter().collect(),
+            accepted_at: at(100),
+            is_erased: false,
+        };
+        // application, label, from, to → is it taken
+        let table = [
+            (Some(mine), None, None, 101, true),
+            (Some(other), None, None, 101, false),
+            (None, label("7"), None, 101, true),
+            (None, label("8"), None, 101, false),
+            (Some(mine), label("7"), Some(100), 101, true),
+            (Some(mine), None, Some(101), 200, false),
+            (Some(mine), None, None, 100, false),
+        ];
+        for (application, label, from, to, expected) in table {
+            let selection = ErasureSelection { application, label, from: from.map(at), to: at(to) };
+            assert_eq!(takes_for_erasure(&selection, &event), expected, "{selection:?}");
+            let erased = ErasureCandidate { is_erased: true, ..event.clone() };
+            assert!(!takes_for_erasure(&selection, &erased), "it was erased before");
         }
     }
 

@@ -138,28 +138,8 @@ fn of_turn(due_at: Timestamp, lane: &LaneFacts) -> Why {
 
 /// Why an endpoint has no delivery of an event of this type and with these labels, accepted at this instant.
 pub fn of_absence(event_type: &EventType, event_labels: &Labels, accepted_at: Timestamp, wishes: &Wishes<'_>) -> Why {
-    if wishes.created_at > accepted_at {
-        return Why::new(
-            "endpoint_is_newer",
-            format!("no delivery because the endpoint was made at {}, after the event", wishes.created_at),
-        );
-    }
-    match wishes.state {
-        EndpointState::Disabled { at, reason } if at <= accepted_at => {
-            let by = match reason {
-                DisabledReason::ByOwner => "by its owner",
-                DisabledReason::Gone => "because it had answered 410 Gone",
-            };
-            return Why::new("endpoint_disabled", format!("no delivery because the endpoint was disabled at {at}, {by}"));
-        }
-        EndpointState::Deleted { at } if at <= accepted_at => {
-            return Why::new("endpoint_deleted", format!("no delivery because the endpoint was deleted at {at}"));
-        }
-        _ => {}
-    }
-    if !matching::wants(wishes.event_types, event_type) {
-        let patterns: Vec<String> = wishes.event_types.iter().map(ToString::to_string).collect();
-        return Why::new("type_differs", format!("no delivery because `{event_type}` is none of {}", patterns.join(", ")));
+    if let Some(why) = of_absence_by_type(event_type, accepted_at, wishes) {
+        return why;
     }
     if !labels::has_all(event_labels, wishes.labels) {
         return Why::new("labels_differ", lacking(event_labels, wishes.labels));
@@ -169,6 +149,39 @@ pub fn of_absence(event_type: &EventType, event_labels: &Labels, accepted_at: Ti
     }
     let words = "no delivery, though the endpoint would get it as it stands now: it was disabled or asked for something else then, or the event was a test of another";
     Why::new("changed_since", words)
+}
+
+/// The same for an event that has neither labels nor data any more.
+pub fn of_absence_of_erased(event_type: &EventType, accepted_at: Timestamp, erased_at: Timestamp, wishes: &Wishes<'_>) -> Why {
+    let told = of_absence_by_type(event_type, accepted_at, wishes);
+    let words = || format!("no delivery; why cannot be told any more, because the event's data and labels were erased at {erased_at}");
+    told.unwrap_or_else(|| Why::new("erased", words()))
+}
+
+/// What can be told without an event's labels and data.
+fn of_absence_by_type(event_type: &EventType, accepted_at: Timestamp, wishes: &Wishes<'_>) -> Option<Why> {
+    if wishes.created_at > accepted_at {
+        let words = format!("no delivery because the endpoint was made at {}, after the event", wishes.created_at);
+        return Some(Why::new("endpoint_is_newer", words));
+    }
+    match wishes.state {
+        EndpointState::Disabled { at, reason } if at <= accepted_at => {
+            let by = match reason {
+                DisabledReason::ByOwner => "by its owner",
+                DisabledReason::Gone => "because it had answered 410 Gone",
+            };
+            return Some(Why::new("endpoint_disabled", format!("no delivery because the endpoint was disabled at {at}, {by}")));
+        }
+        EndpointState::Deleted { at } if at <= accepted_at => {
+            return Some(Why::new("endpoint_deleted", format!("no delivery because the endpoint was deleted at {at}")));
+        }
+        _ => {}
+    }
+    if !matching::wants(wishes.event_types, event_type) {
+        let patterns: Vec<String> = wishes.event_types.iter().map(ToString::to_string).collect();
+        return Some(Why::new("type_differs", format!("no delivery because `{event_type}` is none of {}", patterns.join(", "))));
+    }
+    None
 }
 
 /// Names the first label that is missing or different.
@@ -194,6 +207,7 @@ fn cancelled(cause: CancelCause) -> &'static str {
     match cause {
         CancelCause::EndpointDisabled => "the endpoint was disabled",
         CancelCause::EndpointDeleted => "the endpoint was deleted",
+        CancelCause::Erased => "the event's data was erased",
     }
 }
 

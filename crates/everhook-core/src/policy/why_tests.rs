@@ -47,6 +47,7 @@ fn a_delivery_is_explained_by_its_stage() {
         (dead(DeathCause::TlsFailed), 3, "tls_failed", "gave up at 1970-01-01T00:00:09Z after 3 attempts because the TLS handshake failed too often: answered 503"),
         (Stage::Cancelled { at: at(9), cause: CancelCause::EndpointDisabled }, 0, "endpoint_disabled", "cancelled at 1970-01-01T00:00:09Z because the endpoint was disabled"),
         (Stage::Cancelled { at: at(9), cause: CancelCause::EndpointDeleted }, 0, "endpoint_deleted", "cancelled at 1970-01-01T00:00:09Z because the endpoint was deleted"),
+        (Stage::Cancelled { at: at(9), cause: CancelCause::Erased }, 1, "erased", "cancelled at 1970-01-01T00:00:09Z because the event's data was erased"),
         (Stage::Held, 0, "waits_for_order", "waits until what is before it has ended, because the endpoint's deliveries go one after the other"),
     ];
     for (stage, attempts, reason, words) in table {
@@ -111,5 +112,17 @@ fn a_missing_delivery_is_explained_by_what_the_endpoint_asks_for() {
         let wishes = Wishes { event_types: &event_types, labels: &asked, passes_filter, state, created_at: at(created_at) };
         let why = of_absence(&EventType::parse("order.paid").expect("a type"), &labels(&[("region", "eu")]), at(100), &wishes);
         assert_eq!((why.reason, why.words.contains(part)), (reason, true), "{}", why.words);
+    }
+}
+
+#[test]
+fn a_missing_delivery_of_an_erased_event_is_explained_as_far_as_can_be_told() {
+    let labels = Labels::from([("region".to_owned(), "us".to_owned())]);
+    for (pattern, reason) in [("user.*", "type_differs"), ("*", "erased")] {
+        let event_types = [EventTypePattern::parse(pattern).expect("a pattern")];
+        let (state, created_at) = (EndpointState::Enabled, at(0));
+        let wishes = Wishes { event_types: &event_types, labels: &labels, passes_filter: true, state, created_at };
+        let why = of_absence_of_erased(&EventType::parse("order.paid").expect("a type"), at(100), at(200), &wishes);
+        assert_eq!(why.reason, reason, "{}", why.words);
     }
 }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::{
     ids::{ApiKeyId, OrganizationId},
     model::{AuditAction, AuditEntry, Page, PageRequest},
-    ports::{Created, Discarded, EndpointUpdated, Moved, ScheduleDeleted, StoreError, TimeRange, Updated},
+    ports::{Begun, Created, Discarded, EndpointUpdated, Moved, ScheduleDeleted, StoreError, TimeRange, Updated},
 };
 
 /// Who changed what.
@@ -65,6 +65,7 @@ effects! {
     Self::Deleted => ScheduleDeleted;
     Self::Moved(1..) => Moved;
     Self::Discarded => Discarded;
+    Self::Begun => Begun;
 }
 
 /// Whether there was anything to remove.

@@ -304,6 +304,8 @@ pub enum ReplayAnswer {
     NotDead(DeadLetterStatus),
     /// There is no such event, or no such dead letter, in this organization.
     NotFound,
+    /// The event's data was erased: there is nothing to deliver.
+    Erased,
     /// It is no longer on the operation's list: it was done before.
     DoneBefore,
 }

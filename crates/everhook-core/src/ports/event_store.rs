@@ -1,11 +1,11 @@
-//! Where events are recorded: step 1 of the line.
+//! Where events are recorded: step 1 of the line; and where their data ends.
 
 use async_trait::async_trait;
 
 use crate::{
-    ids::{DeliveryId, EndpointId, EventId, OrganizationId, ScheduleVersion},
-    model::{Event, Placement},
-    ports::StoreError,
+    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId, ScheduleVersion},
+    model::{AuditEntry, Event, Placement},
+    ports::{Freed, StoreError},
     time::Timestamp,
 };
 
@@ -29,6 +29,56 @@ pub trait EventStore: Send + Sync {
     /// [`StoreError::Unavailable`] if the store cannot be read; [`StoreError::Corrupt`] if what it holds of this event cannot be understood,
     /// which trying again does not heal.
     async fn event(&self, id: EventId) -> Result<Option<Event>, StoreError>;
+
+    /// Whether an event's data was erased. Asked about events that [`EventStore::event`] does not find.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the store cannot be read.
+    async fn is_erased(&self, id: EventId) -> Result<bool, StoreError>;
+
+    /// Erases an event's data, labels and headers and what endpoints answered to it, ends its open deliveries as `cancelled: erased`, frees what
+    /// was held behind them, discards its dead letters, and enters that in the audit log, in one atomic write. The event stays, without data, and
+    /// so does its idempotency key. Nothing new is made of it from then on.
+    ///
+    /// An event with more deliveries than one commit should hold loses its data in the first and is completed in steps that survive a crash; the
+    /// answer comes after the last. An event that was erased before answers the same, and is entered once.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: nothing was erased, as far as is known; erasing again is safe.
+    async fn erase(&self, erasure: Erasure) -> Result<Erased, StoreError>;
+}
+
+/// An event whose data is to be erased.
+#[derive(Clone, Debug)]
+pub struct Erasure {
+    /// The tenant that owns it.
+    pub organization: OrganizationId,
+    /// Which event.
+    pub event: EventId,
+    /// When.
+    pub at: Timestamp,
+    /// What the audit log gets, if this is what erases it.
+    pub entry: AuditEntry,
+}
+
+/// What became of an erasure.
+#[derive(Clone, Debug)]
+pub enum Erased {
+    /// Its data is gone, now or since before.
+    Erased(Vec<FreedInLane>),
+    /// There is no such event in this organization.
+    NotFound,
+}
+
+/// A delivery that was held behind one of an erased event and waits now.
+#[derive(Clone, Debug)]
+pub struct FreedInLane {
+    /// The application of the endpoint.
+    pub application: ApplicationId,
+    /// Where it goes.
+    pub endpoint: EndpointId,
+    /// The delivery.
+    pub freed: Freed,
 }
 
 /// An event to be recorded, with the deliveries that it makes.

@@ -14,8 +14,8 @@ use crate::{
 pub trait History: Send + Sync {
     /// Lists events, newest first, without their data.
     async fn events(&self, organization: OrganizationId, filter: EventFilter, page: PageRequest) -> Result<Page<EventSummary>, StoreError>;
-    /// One event with its data.
-    async fn event(&self, organization: OrganizationId, id: EventId) -> Result<Option<(EventSummary, Event)>, StoreError>;
+    /// One event with its data; without, if that was erased.
+    async fn event(&self, organization: OrganizationId, id: EventId) -> Result<Option<(EventSummary, Option<Event>)>, StoreError>;
 
     /// Lists deliveries, newest first.
     async fn deliveries(
@@ -63,6 +63,8 @@ pub struct EventSummary {
     pub deliveries: u32,
     /// When it was accepted.
     pub created_at: Timestamp,
+    /// When its data was erased, if it was.
+    pub erased_at: Option<Timestamp>,
 }
 
 /// A span of time, `from` included, `to` not.

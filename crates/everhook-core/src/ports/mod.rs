@@ -32,12 +32,12 @@ pub use directory::{
     ScheduleRef, Updated,
 };
 pub use entropy::Entropy;
-pub use event_store::{EventStore, KeyOrigin, NewDelivery, NewEvent, Recorded};
+pub use event_store::{Erased, Erasure, EventStore, FreedInLane, KeyOrigin, NewDelivery, NewEvent, Recorded};
 pub use history::{DeadLetterFilter, DeliveryFilter, DeliveryStatus, Discarded, EventFilter, EventSummary, History, TimeRange};
 pub use lanes::{LaneReport, Lanes};
 pub use operation_store::{
-    Begun, Cleared, DueDeadLetters, Ending, EventCandidate, OpenOperation, OperationEnded, OperationItem, OperationStore, Phase, Scan,
-    Scanned, SelectionStep,
+    Begun, Cleared, DueDeadLetters, Ending, ErasureBatch, ErasureStep, EventCandidate, OpenOperation, OperationEnded, OperationItem,
+    OperationStore, Phase, Scan, Scanned, SelectionStep,
 };
 pub use statistics::Statistics;
 pub use store_error::StoreError;

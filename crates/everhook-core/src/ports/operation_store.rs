@@ -5,8 +5,10 @@ use uuid::Uuid;
 
 use crate::{
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OperationId, OrganizationId},
-    model::{AutoReplay, DeadLetter, EventType, Operation, OperationStatus, Page, PageRequest, Selection, Standing},
-    ports::{Alert, StoreError},
+    model::{
+        AuditEntry, AutoReplay, DeadLetter, ErasureCandidate, EventType, Operation, OperationStatus, Page, PageRequest, Selection, Standing,
+    },
+    ports::{Alert, FreedInLane, StoreError, TimeRange},
     time::Timestamp,
 };
 
@@ -14,8 +16,8 @@ use crate::{
 /// far as is known, and calling again is safe.
 #[async_trait]
 pub trait OperationStore: Send + Sync {
-    /// Keeps a new operation, with nothing selected yet, unless its organization has `open_max` under way.
-    async fn begin(&self, operation: Operation, selection: Selection, open_max: u32) -> Result<Begun, StoreError>;
+    /// Keeps a new operation, with nothing selected yet, and enters it in the audit log, unless its organization has `open_max` under way.
+    async fn begin(&self, operation: Operation, selection: Selection, open_max: u32, entry: AuditEntry) -> Result<Begun, StoreError>;
 
     /// One operation.
     async fn operation(&self, organization: OrganizationId, id: OperationId) -> Result<Option<Operation>, StoreError>;
@@ -60,6 +62,30 @@ pub trait OperationStore: Send + Sync {
     /// Discards the dead letters of the next items, takes those off the list and counts them, in one atomic write. Says how many items there were:
     /// none if it has ended.
     async fn discard_next(&self, operation: OperationId, limit: u32) -> Result<u32, StoreError>;
+
+    /// Reads the next events of an organization that were accepted in a span, erased ones too, in the order of their ids.
+    ///
+    /// Costs no more than its limit says, however many there are.
+    async fn scan_for_erasure(
+        &self,
+        organization: OrganizationId,
+        accepted: TimeRange,
+        scan: Scan,
+    ) -> Result<Scanned<ErasureCandidate>, StoreError>;
+
+    /// Adds events to the list of an operation that erases, and moves its selection on, in one atomic write. An event that it has already is left
+    /// as it is.
+    ///
+    /// At most 2,000 events. Nothing is written for an operation that has ended.
+    async fn select_for_erasure(&self, step: ErasureStep) -> Result<(), StoreError>;
+
+    /// The next events that an operation erases.
+    async fn next_for_erasure(&self, operation: OperationId, limit: u32) -> Result<Vec<EventId>, StoreError>;
+
+    /// Erases events of an operation's list as [`crate::ports::EventStore::erase`] does, but for the entry in the audit log, takes them off the list and
+    /// counts them, in one atomic write; those that were erased before count as skipped. Says what was held behind their deliveries and waits now;
+    /// `None` if the operation does not run: nothing was erased.
+    async fn erase_listed(&self, batch: ErasureBatch) -> Result<Option<Vec<FreedInLane>>, StoreError>;
 
     /// Ends an operation, and keeps what the organization is told about that.
     async fn end(&self, ending: Ending) -> Result<OperationEnded, StoreError>;
@@ -155,6 +181,28 @@ pub struct EventCandidate {
     pub accepted_at: Timestamp,
     /// How it stands at the endpoints that it was ever delivered to, in the order of their ids.
     pub standings: Vec<(EndpointId, Standing)>,
+}
+
+/// Events to be added to the list of an operation that erases.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErasureStep {
+    /// Which operation.
+    pub operation: OperationId,
+    /// The events.
+    pub events: Vec<EventId>,
+    /// Where the selection stands after this step.
+    pub phase: Phase,
+}
+
+/// Events of an operation's list that are erased together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErasureBatch {
+    /// Which operation.
+    pub operation: OperationId,
+    /// The events. Those that are no longer on its list are left out.
+    pub events: Vec<EventId>,
+    /// When.
+    pub at: Timestamp,
 }
 
 /// One event for one endpoint, on an operation's list.

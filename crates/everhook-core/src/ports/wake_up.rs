@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    ids::{ApplicationId, EndpointId, OrganizationId},
+    ids::{ApplicationId, EndpointId, EventId, OrganizationId},
     model::{Due, LanePolicy, Priority},
 };
 
@@ -28,4 +28,7 @@ pub trait WakeUp: Send + Sync {
 
     /// What this organization may use was changed.
     fn organization_changed(&self, organization: OrganizationId);
+
+    /// The data of these events was erased: it leaves memory, wherever deliveries wait with it.
+    fn erased(&self, events: Vec<EventId>);
 }

@@ -88,6 +88,10 @@ pub enum Happening {
     Checkpointed(&'static str),
     /// A dead letter was brought back, as this delivery.
     Recalled(DeliveryId),
+    /// Somebody asks for an event to be erased.
+    Erasing(EventId),
+    /// It is erased.
+    Erased(EventId),
     /// The process will die in the middle of one of its next writes.
     DeathPlanned(u64),
     /// The process is gone.
@@ -215,6 +219,8 @@ impl fmt::Display for Happening {
             Self::DiskFreed => f.write_str("the disk has space again"),
             Self::Checkpointed(manner) => write!(f, "the log is moved into the file: {manner}"),
             Self::Recalled(delivery) => write!(f, "a dead letter is brought back as delivery {delivery}"),
+            Self::Erasing(event) => write!(f, "event {event} is to be erased"),
+            Self::Erased(event) => write!(f, "event {event} is erased"),
             Self::DeathPlanned(changes) => write!(f, "the process will die after {changes} more changes of the disk"),
             Self::Died(how) => write!(f, "the process dies: {how}"),
             Self::Stopped => f.write_str("the process stops as asked"),

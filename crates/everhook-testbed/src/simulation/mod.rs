@@ -1,11 +1,12 @@
 //! The simulation: from one seed, organizations, endpoints of every character, load, changes, crashes, power cuts, faults of the store and jumps of
 //! the clock; the real core on the real SQLite. First safety, then everything heals, then liveness. The same seed gives the same run.
 //!
-//! `population` makes who is there, `load`, `changes`, `recalls` and `disasters` are what happens to them, `receivers` is the other side of the network,
+//! `population` makes who is there, `load`, `changes`, `recalls`, `erasures` and `disasters` are what happens to them, `receivers` is the other side of the network,
 //! `log` is what happened, and `oracle` says whether that was right. The `simulate` binary and the tests call [`run`].
 
 mod changes;
 mod disasters;
+mod erasures;
 mod flow;
 mod healing;
 mod load;
@@ -207,7 +208,8 @@ impl Simulation {
             }
             match self.dice.below(100) {
                 0..54 => self.publish_some().await?,
-                54..57 => self.checkpoint().await?,
+                54..56 => self.checkpoint().await?,
+                56..57 => self.erase_something().await?,
                 57..72 => self.change_an_endpoint().await?,
                 72..74 => self.change_limits().await?,
                 74..76 => self.recall_something().await?,

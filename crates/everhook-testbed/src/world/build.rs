@@ -278,6 +278,12 @@ impl EventBuilder {
         self
     }
 
+    /// With this label.
+    pub fn label(mut self, key: &str, value: &str) -> Self {
+        self.publication.labels.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
     /// With this data.
     pub fn data(mut self, json: &str) -> Self {
         self.publication.data = Bytes::copy_from_slice(json.as_bytes());

@@ -34,16 +34,20 @@ const ENTERED: &[(&str, &str, &[&str])] = &[
     ("POST", "/v1/applications", &["application.create"]),
     ("PUT", "/v1/applications/{id}", &["application.update"]),
     ("POST", "/v1/applications/{id}/import", &["application.update", "endpoint.create", "endpoint.update", "event_type.create", "retry_schedule.create"]),
-    // Doing again makes deliveries, and changes nothing of what people set: the deliveries and operations themselves tell of it.
-    ("POST", "/v1/applications/{id}/recover", &[]),
-    ("POST", "/v1/applications/{id}/replay", &[]),
+    ("POST", "/v1/applications/{id}/recover", &["operation.begin"]),
+    ("POST", "/v1/applications/{id}/replay", &["operation.begin"]),
+    ("POST", "/v1/applications/{id}/erase", &["operation.begin"]),
+    ("POST", "/v1/events/erase", &["operation.begin"]),
+    ("DELETE", "/v1/events/{id}/data", &["event.erase"]),
+    // Doing again by hand makes deliveries, and changes nothing of what people set: the deliveries themselves tell of it.
     ("POST", "/v1/events/{id}/retry", &[]),
     ("POST", "/v1/messages/{id}/retry", &[]),
     ("POST", "/v1/deliveries/{id}/retry", &[]),
     ("POST", "/v1/endpoints/{id}/deliveries/retry-batch", &[]),
     ("POST", "/v1/endpoints/{id}/deliveries/{delivery_id}/retry", &[]),
-    ("POST", "/v1/dlq/retry-batch", &[]),
-    ("POST", "/v1/dlq/discard-batch", &[]),
+    ("POST", "/v1/dlq/retry-batch", &["operation.begin"]),
+    ("POST", "/v1/dlq/discard-batch", &["operation.begin"]),
+    // The operation shows that it was stopped.
     ("DELETE", "/v1/dlq/batch-operations/{id}", &[]),
     ("DELETE", "/v1/operations/{id}", &[]),
     ("POST", "/v1/api-keys", &["api_key.create"]),
@@ -87,6 +91,7 @@ async fn every_route_that_changes_something_is_in_the_table() {
 async fn every_change_enters_what_the_table_says() {
     let server = Server::start().await;
     let dead = dead_letter(&server).await;
+    let event = server.get("/v1/events").await.expect(200)["data"][0]["id"].as_str().unwrap().to_owned();
     let organization = server.post("/v1/organizations", json!({ "name": "Acme", "uid": "acme" })).await.expect(201);
     let key = server.post("/v1/api-keys", json!({ "name": "k", "scopes": ["read"] })).await.expect(201);
     let (key, schedules) = (key["id"].as_str().unwrap(), "/v1/retry-schedules");
@@ -115,6 +120,9 @@ async fn every_change_enters_what_the_table_says() {
         ("PUT", "/v1/applications/app".into(), json!({ "name": "Store" }), "application.update"),
         ("POST", "/v1/api-keys".into(), json!({ "name": "ci", "scopes": ["read"] }), "api_key.create"),
         ("DELETE", format!("/v1/api-keys/{key}"), json!({}), "api_key.revoke"),
+        ("POST", "/v1/dlq/discard-batch".into(), json!({ "filter": {} }), "operation.begin"),
+        ("POST", "/v1/applications/app/erase".into(), json!({}), "operation.begin"),
+        ("DELETE", format!("/v1/events/{event}/data"), json!({}), "event.erase"),
         ("PUT", "/v1/organizations/default".into(), json!({ "name": "Home" }), "organization.update"),
     ];
     for (method, path, body, action) in changes {

@@ -7,6 +7,7 @@ mod api_keys;
 mod audit_log;
 mod client;
 mod endpoints;
+mod erasing;
 mod event_types;
 mod events;
 mod examples;

@@ -3,6 +3,7 @@
 mod by_hand;
 mod crashes;
 mod endpoints;
+mod erasing;
 mod every_fault;
 mod flow;
 mod health;

@@ -32,7 +32,7 @@ async fn begin(world: &World, wanted: Wanted, pace: Pace) -> OperationId {
     let kind = if wanted == Wanted::Missed { OperationKind::Recover } else { OperationKind::Replay };
     let wish =
         ReplayWish { application: world.application, from: BEGINNING, to: None, event_types: Vec::new(), endpoints: Vec::new(), wanted };
-    operations::replay(world.line(), world.organization, kind, wish, pace).await.expect("it begins")
+    operations::replay(world.line(), &world.author(), kind, wish, pace).await.expect("it begins")
 }
 
 async fn look(world: &World, id: OperationId) -> Operation {
@@ -226,10 +226,10 @@ async fn dead_letters_are_retried_and_discarded_in_bulk() {
     assert_eq!(operations::count_dead_letters(&line, organization, &all).await.expect("the store answers"), 30);
     assert_eq!(operations::count_dead_letters(&line, organization, &none).await.expect("the store answers"), 0);
     let some = Pace { rate: NonZeroU32::new(10), ..Pace::default() };
-    let id = operations::retry_dead_letters(&line, organization, all.clone(), some).await.expect("it begins");
+    let id = operations::retry_dead_letters(&line, &world.author(), all.clone(), some).await.expect("it begins");
     world.pass(Duration::from_millis(1_950)).await;
     // Meanwhile somebody discards what is left: the retry finds nothing to do there.
-    let second = operations::discard_dead_letters(&line, organization, all).await.expect("it begins");
+    let second = operations::discard_dead_letters(&line, &world.author(), all).await.expect("it begins");
     world.pass(mins(1)).await;
     assert_eq!(counts(&look(&world, id).await), (30, 20, 0, 10));
     assert_eq!(counts(&look(&world, second).await), (10, 10, 0, 0));

@@ -74,10 +74,11 @@ pub struct DeadLetterDiscardIn {
     dry_run: bool,
 }
 
-/// How many dead letters an operation would be about.
+/// How many dead letters or events an operation would be about.
 #[derive(Serialize, ToSchema)]
 pub struct Counted {
-    total: u64,
+    /// So many.
+    pub total: u64,
 }
 
 /// Brings dead letters back, as an operation. With `dry_run` they are only counted.
@@ -103,7 +104,7 @@ pub async fn retry(
     if asked.dry_run {
         return count(&api, caller.organization, &selection).await;
     }
-    let begin = async move { operations::retry_dead_letters(&api.line, caller.organization, selection, pace).await };
+    let begin = async move { operations::retry_dead_letters(&api.line, &caller.author(), selection, pace).await };
     Ok(begun(to_the_end(begin).await??))
 }
 
@@ -127,7 +128,7 @@ pub async fn discard(
     if asked.dry_run {
         return count(&api, caller.organization, &selection).await;
     }
-    let begin = async move { operations::discard_dead_letters(&api.line, caller.organization, selection).await };
+    let begin = async move { operations::discard_dead_letters(&api.line, &caller.author(), selection).await };
     Ok(begun(to_the_end(begin).await??))
 }
 

@@ -31,11 +31,11 @@ pub struct EventOut {
     application_id: String,
     #[serde(rename = "type")]
     event_type: String,
-    /// What was published, byte for byte; lists leave it out.
+    /// What was published, byte for byte; lists leave it out, and it is not there once it was erased.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     data: Option<Box<RawValue>>,
-    /// What the publisher said about it; lists leave it out.
+    /// What the publisher said about it; lists leave it out, and it goes with the data.
     #[serde(skip_serializing_if = "Option::is_none")]
     labels: Option<BTreeMap<String, String>>,
     /// Added to every request about it; lists leave it out. Values are shown to keys that may manage, and as `***` to others.
@@ -51,6 +51,9 @@ pub struct EventOut {
     deliveries: u32,
     #[schema(format = DateTime)]
     created_at: String,
+    /// When its data was erased; null if it was not.
+    #[schema(format = DateTime)]
+    erased_at: Option<String>,
 }
 
 impl From<EventSummary> for EventOut {
@@ -69,6 +72,7 @@ impl From<EventSummary> for EventOut {
             sequence_number: event.sequence_number,
             deliveries: event.deliveries,
             created_at: event.created_at.to_string(),
+            erased_at: event.erased_at.map(|at| at.to_string()),
         }
     }
 }
@@ -116,7 +120,7 @@ pub async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(
     Ok(json(StatusCode::OK, &List::from(page.map(EventOut::from))))
 }
 
-/// One event with its data.
+/// One event with its data; without `data`, `labels` and `headers` if that was erased.
 #[utoipa::path(
     get, path = "/v1/events/{id}", tag = "events", operation_id = "get_event", params(("id" = String, Path, description = "The event's id")),
     security(("api_key" = ["read"])),
@@ -130,6 +134,7 @@ pub async fn get(
 ) -> Result<Response, ApiError> {
     let found = api.line.ports.history.event(caller.organization, id).await?;
     let (summary, event) = found.ok_or_else(|| ApiError::not_found("event"))?;
+    let Some(event) = event else { return Ok(json(StatusCode::OK, &EventOut::from(summary))) };
     let text = String::from_utf8_lossy(&event.data).into_owned();
     let data = RawValue::from_string(text).map_err(|error| {
         tracing::error!(error = &error as &dyn std::error::Error, event.id = %id, "the data of an event is not JSON");

@@ -14,6 +14,7 @@ mod dead_letters;
 mod deliveries;
 mod docs;
 mod endpoints;
+mod erasing;
 mod error;
 mod event_types;
 mod events;
@@ -192,6 +193,9 @@ fn documented() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(operations::get, operations::cancel))
         .routes(routes!(replays::recover))
         .routes(routes!(replays::replay))
+        .routes(routes!(erasing::erase_event))
+        .routes(routes!(erasing::erase_by_label))
+        .routes(routes!(erasing::erase_application))
         .nest("/v1/endpoints", endpoints::routes())
         .nest("/v1/webhooks", docs::under_another_name(endpoints::routes(), "webhook"))
         .nest("/v1/subscriptions", docs::under_another_name(endpoints::routes(), "subscription"))

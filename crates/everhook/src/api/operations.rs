@@ -1,4 +1,4 @@
-//! Operations: bulk actions, looked at and stopped, and how requests for them spell their pace. They are begun in `batches` and `replays`.
+//! Operations: bulk actions, looked at and stopped, and how requests for them spell their pace. They are begun in `batches`, `replays` and `erasing`.
 
 use std::sync::Arc;
 
@@ -31,17 +31,17 @@ use super::{
 pub struct OperationOut {
     #[schema(format = "uuid")]
     id: String,
-    /// `retry_batch`, `discard_batch`, `recover` or `replay`.
+    /// `retry_batch`, `discard_batch`, `recover`, `replay` or `erase`.
     kind: &'static str,
     /// `pending` (it selects, or waits for its start), `running`, `finished`, `cancelled` or `failed`.
     status: &'static str,
-    /// How many events and endpoints it is about; grows until the selection is complete.
+    /// How many events and endpoints, or events to be erased, it is about; grows until the selection is complete.
     total: u64,
     /// How many were done.
     done: u64,
-    /// How many could not be done: the endpoint gets no events any more, or the event is gone.
+    /// How many could not be done: the endpoint gets no events any more, or the event is gone or erased.
     failed: u64,
-    /// How many needed nothing: a delivery is open already, or the dead letter is no longer dead.
+    /// How many needed nothing: a delivery is open already, the dead letter is no longer dead, or the event was erased before.
     skipped: u64,
     /// How fast it goes, as measured.
     rate_per_second: Option<f64>,

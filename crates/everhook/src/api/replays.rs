@@ -9,7 +9,7 @@ use everhook_core::{
         Fault,
         operations::{self, Pace, ReplayWish},
     },
-    model::{OperationKind, Wanted},
+    model::{Author, OperationKind, Wanted},
     time::Timestamp,
 };
 use serde::Deserialize;
@@ -57,7 +57,7 @@ pub async fn recover(
     let to = read(asked.until.as_deref(), "until", &mut faults, read_time);
     let Some(from) = from.filter(|_| faults.is_empty()) else { return Err(ApiError::invalid(faults)) };
     let wish = ReplayWish { application, from, to, event_types: Vec::new(), endpoints: Vec::new(), wanted: Wanted::Missed };
-    begin(api, caller.organization, OperationKind::Recover, wish, Pace::default()).await
+    begin(api, caller.author(), OperationKind::Recover, wish, Pace::default()).await
 }
 
 /// Which events are delivered again.
@@ -116,22 +116,16 @@ pub async fn replay(
     let pace = PaceIn { rate_limit, priority: asked.priority.as_deref(), start_at: asked.start_at.as_deref() }.read(&mut faults);
     let Some(from) = from.filter(|_| faults.is_empty()) else { return Err(ApiError::invalid(faults)) };
     let wish = ReplayWish { application, from, to, event_types, endpoints, wanted: wanted.unwrap_or(Wanted::Any) };
-    begin(api, caller.organization, OperationKind::Replay, wish, pace).await
+    begin(api, caller.author(), OperationKind::Replay, wish, pace).await
 }
 
-async fn begin(
-    api: Arc<Api>,
-    organization: OrganizationId,
-    kind: OperationKind,
-    wish: ReplayWish,
-    pace: Pace,
-) -> Result<Response, ApiError> {
-    let begin = async move { operations::replay(&api.line, organization, kind, wish, pace).await };
+async fn begin(api: Arc<Api>, by: Author, kind: OperationKind, wish: ReplayWish, pace: Pace) -> Result<Response, ApiError> {
+    let begin = async move { operations::replay(&api.line, &by, kind, wish, pace).await };
     Ok(begun(to_the_end(begin).await??))
 }
 
 /// Whether it exists comes first: a stranger's application is not found, whatever else is wrong with the request.
-async fn find_application(api: &Api, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<ApplicationId, ApiError> {
+pub async fn find_application(api: &Api, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<ApplicationId, ApiError> {
     let found = api.line.ports.directory.application(organization, of).await?;
     found.map(|application| application.id).ok_or_else(|| ApiError::not_found("application"))
 }

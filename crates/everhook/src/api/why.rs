@@ -34,8 +34,8 @@ pub struct WhyOut {
     /// `waiting`, `held`, `delivered`, `dead` or `cancelled`; null if there is no delivery.
     status: Option<&'static str>,
     /// In one word: `delivered`; `retry`, `not_due`, `turn`, `paused`, `circuit_open`, `circuit_half_open`, `retry_after` or `waits_for_order`
-    /// while it waits; `retries_exhausted`, `given_up`, `gone` or `tls_failed` if it is dead; `endpoint_disabled` or `endpoint_deleted` if it was
-    /// cancelled or never made; `endpoint_is_newer`, `type_differs`, `labels_differ`, `filtered` or `changed_since` if it was never made.
+    /// while it waits; `retries_exhausted`, `given_up`, `gone` or `tls_failed` if it is dead; `endpoint_disabled`, `endpoint_deleted` or `erased` if
+    /// it was cancelled or never made; `endpoint_is_newer`, `type_differs`, `labels_differ`, `filtered` or `changed_since` if it was never made.
     reason: &'static str,
     /// In one sentence.
     explanation: String,
@@ -85,10 +85,10 @@ pub async fn explain(
 ) -> Result<Response, ApiError> {
     let page = query.read()?;
     let found = api.line.ports.history.event(caller.organization, id).await?;
-    let (_, event) = found.ok_or_else(|| ApiError::not_found("event"))?;
-    let filter = EndpointFilter { application: Some(event.application), ..EndpointFilter::default() };
+    let (summary, event) = found.ok_or_else(|| ApiError::not_found("event"))?;
+    let filter = EndpointFilter { application: Some(summary.application), ..EndpointFilter::default() };
     let found = page.fetch(|page| api.line.ports.directory.endpoints(caller.organization, filter.clone(), page)).await?;
     let Page { rows, next, prev } = found;
-    let rows = why::explain(&api.line, &event, rows).await?;
+    let rows = why::explain(&api.line, &summary, event.as_ref(), rows).await?;
     Ok(json(StatusCode::OK, &List::from(Page { rows, next, prev }.map(WhyOut::from))))
 }

@@ -40,9 +40,13 @@ pub(super) fn list(
     Ok(Page::from_read(rows, page, |event| *event.id.as_uuid()))
 }
 
-pub(super) fn find(connection: &Connection, organization: OrganizationId, id: EventId) -> Outcome<Option<(EventSummary, Event)>> {
+pub(super) fn find(connection: &Connection, organization: OrganizationId, id: EventId) -> Outcome<Option<(EventSummary, Option<Event>)>> {
     let mut statement = connection.prepare_cached(BY_ID)?;
-    let whole = |row: &Row<'_>| Ok((summary_of_row(row)?, event_of_row(row)?));
+    let whole = |row: &Row<'_>| {
+        let summary = summary_of_row(row)?;
+        let event = if summary.erased_at.is_none() { Some(event_of_row(row)?) } else { None };
+        Ok((summary, event))
+    };
     Ok(statement.query_row(params![organization.key(), id.key()], whole).optional()?)
 }
 
@@ -58,5 +62,6 @@ fn summary_of_row(row: &Row<'_>) -> rusqlite::Result<EventSummary> {
         sequence_number: row.get("sequence_number")?,
         deliveries: row.get("deliveries")?,
         created_at: row.instant("created_at")?,
+        erased_at: row.instant_opt("erased_at")?,
     })
 }

@@ -21,7 +21,7 @@ impl History for SqliteStore {
         self.read_history(move |connection| events::list(connection, organization, &filter, page)).await
     }
 
-    async fn event(&self, organization: OrganizationId, id: EventId) -> Result<Option<(EventSummary, Event)>, StoreError> {
+    async fn event(&self, organization: OrganizationId, id: EventId) -> Result<Option<(EventSummary, Option<Event>)>, StoreError> {
         self.read_history(move |connection| events::find(connection, organization, id)).await
     }
 

@@ -145,6 +145,8 @@ CREATE TABLE events (
     created_at INTEGER NOT NULL,
     -- Where its data is.
     payload INTEGER NOT NULL,
+    -- When its data was erased. The row stays, and so does its idempotency key: publishing it again must not bring the data back.
+    erased_at INTEGER,
     CHECK ((deliveries = 0) = (first_delivery_id IS NULL) AND (deliveries = 0) = (last_delivery_id IS NULL))
 ) STRICT, WITHOUT ROWID;
 
@@ -197,7 +199,7 @@ CREATE TABLE deliveries (
         WHEN 1 THEN due_at IS NULL AND ended_at IS NOT NULL AND cause IS NULL AND attempts > 0
         WHEN 2 THEN due_at IS NULL AND ended_at IS NOT NULL AND attempts > 0
             AND cause IN ('retries_exhausted', 'given_up', 'gone', 'tls_failed')
-        WHEN 3 THEN due_at IS NULL AND ended_at IS NOT NULL AND cause IN ('endpoint_disabled', 'endpoint_deleted')
+        WHEN 3 THEN due_at IS NULL AND ended_at IS NOT NULL AND cause IN ('endpoint_disabled', 'endpoint_deleted', 'erased')
         WHEN 4 THEN due_at IS NULL AND ended_at IS NULL AND cause IS NULL AND attempts = 0 AND order_key IS NOT NULL
         ELSE 0 END)
 ) STRICT, WITHOUT ROWID;
@@ -216,6 +218,14 @@ CREATE TABLE unfinished_fanouts (
     -- For each delivery its id (16 bytes), its endpoint's id (16) and its schedule version (8, little endian).
     deliveries BLOB NOT NULL,
     PRIMARY KEY (event_id, step)
+) STRICT, WITHOUT ROWID;
+
+-- Erased events whose deliveries are not all ended yet: a row until the last commit.
+CREATE TABLE unfinished_erasures (
+    event_id BLOB PRIMARY KEY CHECK (length(event_id) = 16),
+    -- Up to which delivery everything is done.
+    done_until BLOB NOT NULL,
+    at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Who made attempts. One row for a node and the version that it ran, so that an attempt names both in a byte.

@@ -9,7 +9,7 @@ CREATE INDEX made_later_by_event ON deliveries (event_id, id) WHERE replay_of IS
 CREATE TABLE operations (
     id BLOB PRIMARY KEY CHECK (length(id) = 16),
     organization_id BLOB NOT NULL,
-    kind TEXT NOT NULL CHECK (kind IN ('retry_batch', 'discard_batch', 'recover', 'replay')),
+    kind TEXT NOT NULL CHECK (kind IN ('retry_batch', 'discard_batch', 'recover', 'replay', 'erase')),
     status TEXT NOT NULL CHECK (status IN ('pending', 'running', 'finished', 'cancelled', 'failed')),
     -- JSON.
     selection TEXT NOT NULL,
@@ -45,6 +45,13 @@ CREATE TABLE operation_items (
     -- The delivery that is done again, if there is one.
     replay_of BLOB,
     PRIMARY KEY (operation_id, position, lane)
+) STRICT, WITHOUT ROWID;
+
+-- The same for operations that erase: they are about events, wherever these went.
+CREATE TABLE erasure_items (
+    operation_id BLOB NOT NULL,
+    event_id BLOB NOT NULL,
+    PRIMARY KEY (operation_id, event_id)
 ) STRICT, WITHOUT ROWID;
 
 -- Dead letters that come back by themselves. The delivery that did so last tells whether its death is to be told.

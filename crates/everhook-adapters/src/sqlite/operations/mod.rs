@@ -1,6 +1,7 @@
 //! Operations: the port `OperationStore`. What they make is in `replaying`.
 
 mod automatic;
+mod erasing;
 mod row;
 mod scanning;
 mod selection_json;
@@ -8,10 +9,10 @@ mod selection_json;
 use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, DeliveryId, EventId, OperationId, OrganizationId},
-    model::{AutoReplay, DeadLetter, Operation, OperationStatus, Page, PageRequest, Selection},
+    model::{AuditEntry, AutoReplay, DeadLetter, ErasureCandidate, Operation, OperationStatus, Page, PageRequest, Selection},
     ports::{
-        Begun, Cleared, DueDeadLetters, Ending, EventCandidate, OpenOperation, OperationEnded, OperationItem, OperationStore, Phase,
-        ReplayAnswer, Scan, Scanned, SelectionStep, StoreError,
+        Begun, Cleared, DueDeadLetters, Ending, ErasureBatch, ErasureStep, EventCandidate, FreedInLane, OpenOperation, OperationEnded,
+        OperationItem, OperationStore, Phase, ReplayAnswer, Scan, Scanned, SelectionStep, StoreError, TimeRange,
     },
     time::Timestamp,
 };
@@ -48,8 +49,8 @@ const IS_OVER: &str = include_str!("../queries/operation_is_over.sql");
 
 #[async_trait]
 impl OperationStore for SqliteStore {
-    async fn begin(&self, operation: Operation, selection: Selection, open_max: u32) -> Result<Begun, StoreError> {
-        self.write(1, move |tx| begin(tx, &operation, &selection, open_max)).await
+    async fn begin(&self, operation: Operation, selection: Selection, open_max: u32, entry: AuditEntry) -> Result<Begun, StoreError> {
+        self.change(1, entry, move |tx| begin(tx, &operation, &selection, open_max)).await
     }
 
     async fn operation(&self, organization: OrganizationId, id: OperationId) -> Result<Option<Operation>, StoreError> {
@@ -108,6 +109,32 @@ impl OperationStore for SqliteStore {
         self.write(limit as usize * 2, move |tx| discard_next(tx, operation, limit)).await
     }
 
+    async fn scan_for_erasure(
+        &self,
+        organization: OrganizationId,
+        accepted: TimeRange,
+        scan: Scan,
+    ) -> Result<Scanned<ErasureCandidate>, StoreError> {
+        self.read_history(move |connection| erasing::scan(connection, organization, accepted, scan)).await
+    }
+
+    async fn select_for_erasure(&self, step: ErasureStep) -> Result<(), StoreError> {
+        self.write(step.events.len() + 1, move |tx| erasing::select(tx, &step)).await
+    }
+
+    async fn next_for_erasure(&self, operation: OperationId, limit: u32) -> Result<Vec<EventId>, StoreError> {
+        self.read_history(move |connection| erasing::next(connection, operation, limit)).await
+    }
+
+    async fn erase_listed(&self, batch: ErasureBatch) -> Result<Option<Vec<FreedInLane>>, StoreError> {
+        let erased = self.write(super::erasing::ROWS_A_STEP, move |tx| erasing::erase(tx, &batch)).await?;
+        let Some((mut freed, unfinished)) = erased else { return Ok(None) };
+        for event in unfinished {
+            freed.extend(super::erasing::finish(&self.writer, event).await?);
+        }
+        Ok(Some(freed))
+    }
+
     async fn end(&self, ending: Ending) -> Result<OperationEnded, StoreError> {
         self.write(2, move |tx| end(tx, &ending)).await
     }
@@ -146,7 +173,7 @@ impl Tally {
         match answer {
             ReplayAnswer::Made { .. } => self.done += 1,
             ReplayAnswer::Open | ReplayAnswer::NotDead(_) => self.skipped += 1,
-            ReplayAnswer::NotFound => self.failed += 1,
+            ReplayAnswer::NotFound | ReplayAnswer::Erased => self.failed += 1,
             ReplayAnswer::DoneBefore => {}
         }
     }
@@ -262,8 +289,9 @@ fn clear(tx: &Tx<'_>, operation: OperationId, limit: u32) -> Outcome<Cleared> {
     if !status(tx, operation)?.is_some_and(OperationStatus::is_over) {
         return Ok(Cleared::All);
     }
-    let cleared = tx.prepare(CLEAR)?.execute(params![operation.key(), limit])?;
-    if cleared == limit as usize {
+    // Each has items in one of the two lists.
+    let cleared = tx.prepare(CLEAR)?.execute(params![operation.key(), limit])? + erasing::clear(tx, operation, limit)?;
+    if cleared >= limit as usize {
         return Ok(Cleared::SomeLeft);
     }
     tx.prepare(IS_OVER)?.execute([operation.key()])?;

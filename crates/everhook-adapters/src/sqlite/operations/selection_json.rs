@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::EndpointId,
-    model::{DeadLetterSelection, EventSelection, EventTypePattern, FailureCategory, Selection, Wanted},
+    model::{DeadLetterSelection, ErasureSelection, EventSelection, EventTypePattern, FailureCategory, Selection, Wanted},
     time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 enum SelectionJson {
     DeadLetters { endpoints: Vec<String>, event_types: Vec<String>, categories: Vec<String>, from: Option<i64>, to: Option<i64> },
+    Erasure { application: Option<String>, label: Option<(String, String)>, from: Option<i64>, to: i64 },
     Events { application: String, from: i64, to: i64, event_types: Vec<String>, endpoints: Vec<String>, wanted: String },
 }
 
@@ -23,6 +24,12 @@ pub(super) fn write(selection: &Selection) -> String {
             categories: letters.categories.iter().map(|category| category.as_str().to_owned()).collect(),
             from: letters.from.map(Timestamp::as_micros),
             to: letters.to.map(Timestamp::as_micros),
+        },
+        Selection::Erasure(events) => SelectionJson::Erasure {
+            application: events.application.map(|id| id.to_string()),
+            label: events.label.clone(),
+            from: events.from.map(Timestamp::as_micros),
+            to: events.to.as_micros(),
         },
         Selection::Events(events) => SelectionJson::Events {
             application: events.application.to_string(),
@@ -45,6 +52,12 @@ pub(super) fn read(text: &str) -> Option<Selection> {
             categories: categories.iter().map(|name| FailureCategory::parse(name)).collect::<Option<_>>()?,
             from: from.map(Timestamp::from_micros),
             to: to.map(Timestamp::from_micros),
+        }),
+        SelectionJson::Erasure { application, label, from, to } => Selection::Erasure(ErasureSelection {
+            application: application.map(|id| id.parse().ok()).map_or(Some(None), |id| id.map(Some))?,
+            label,
+            from: from.map(Timestamp::from_micros),
+            to: Timestamp::from_micros(to),
         }),
         SelectionJson::Events { application, from, to, event_types, endpoints, wanted } => Selection::Events(EventSelection {
             application: application.parse().ok()?,
@@ -95,7 +108,11 @@ mod tests {
             endpoints,
             wanted: Wanted::Missed,
         };
-        for selection in [Selection::DeadLetters(letters), Selection::Events(events)] {
+        let erasure = |application, label| ErasureSelection { application, label, from: None, to: Timestamp::FAR_FUTURE };
+        let by_label = erasure(None, Some(("customer".to_owned(), "c \"7\"".to_owned())));
+        let by_application = erasure(Some(ApplicationId::from_uuid(Uuid::from_u128(9))), None);
+        let erasures = [by_label, by_application].map(Selection::Erasure);
+        for selection in [Selection::DeadLetters(letters), Selection::Events(events)].into_iter().chain(erasures) {
             assert_eq!(read(&write(&selection)), Some(selection));
         }
         assert_eq!(read("{}"), None);

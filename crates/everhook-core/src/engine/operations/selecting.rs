@@ -9,9 +9,9 @@ use crate::{
     flow::Line,
     ids::{DeliveryId, EndpointId, EventId},
     manage::endpoints::TEST_EVENT_TYPE,
-    model::{DeadLetterSelection, EventSelection, Operation, Selection, Standing},
+    model::{DeadLetterSelection, ErasureSelection, EventSelection, Operation, Selection, Standing},
     policy::selection::{self, Choice},
-    ports::{EventCandidate, OpenOperation, Phase, Scan, SelectionStep, StoreError},
+    ports::{ErasureStep, EventCandidate, OpenOperation, Phase, Scan, SelectionStep, StoreError, TimeRange},
 };
 
 /// How many items one write adds: what a commit should hold at most.
@@ -24,6 +24,9 @@ const DEAD_LETTERS_A_STEP: u32 = 2_000;
 const EVENTS_A_STEP: u32 = 500;
 const PAIRS_A_STEP: usize = 20_000;
 
+/// How many events one step looks at to erase them: what a commit should hold at most.
+const ERASURES_A_STEP: u32 = 2_000;
+
 /// Event, endpoint, and the delivery that would be done again.
 type Item = (EventId, EndpointId, Option<DeliveryId>);
 
@@ -33,6 +36,7 @@ pub(super) async fn step(line: &Line, open: &OpenOperation, after: Uuid) -> Resu
     match &open.selection {
         Selection::DeadLetters(letters) => select_dead_letters(line, operation, letters, after).await,
         Selection::Events(events) => select_events(line, operation, events, after).await,
+        Selection::Erasure(events) => select_for_erasure(line, operation, events, after).await,
     }
 }
 
@@ -65,6 +69,16 @@ async fn select_events(line: &Line, of: &Operation, wanted: &EventSelection, aft
         }
     }
     keep(line, of, items, skipped, scanned.goes_on_after).await
+}
+
+async fn select_for_erasure(line: &Line, of: &Operation, wanted: &ErasureSelection, after: Uuid) -> Result<(), StoreError> {
+    let accepted = TimeRange { from: wanted.from, to: Some(wanted.to) };
+    let scan = Scan { after, limit: ERASURES_A_STEP };
+    let scanned = line.ports.operations.scan_for_erasure(of.organization, accepted, scan).await?;
+    let meant = scanned.rows.iter().filter(|event| selection::takes_for_erasure(wanted, event));
+    let events = meant.map(|event| event.event).collect();
+    let phase = scanned.goes_on_after.map_or(Phase::Selected, Phase::Selecting);
+    line.ports.operations.select_for_erasure(ErasureStep { operation: of.id, events, phase }).await
 }
 
 /// A sample event was for one endpoint alone, so that it goes to others only if it is asked for by name.

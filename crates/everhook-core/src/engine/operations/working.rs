@@ -2,10 +2,13 @@
 
 use super::{Duty, Next};
 use crate::{
-    flow::recall::{self, ItemOf, new_item, open_destination},
+    flow::{
+        erasures,
+        recall::{self, ItemOf, new_item, open_destination},
+    },
     model::{Operation, OperationKind, OperationStatus, RateLimit},
     policy::bucket::Bucket,
-    ports::{OperationItem, Replay, ReplayBy, StoreError},
+    ports::{ErasureBatch, OperationItem, Replay, ReplayBy, StoreError},
     time::Timestamp,
 };
 
@@ -33,11 +36,14 @@ impl Duty {
             Ok(batch) => batch,
             Err(flows_from) => return Ok(Next::At(flows_from)),
         };
-        if operation.kind == OperationKind::DiscardBatch {
-            self.line.ports.operations.discard_next(operation.id, batch).await?;
-        } else {
-            let items = self.line.ports.operations.items(operation.id, batch).await?;
-            self.replay(operation, &items).await?;
+        let operations = &self.line.ports.operations;
+        match operation.kind {
+            OperationKind::DiscardBatch => _ = operations.discard_next(operation.id, batch).await?,
+            OperationKind::Erase => self.erase(operation, batch).await?,
+            OperationKind::RetryBatch | OperationKind::Recover | OperationKind::Replay => {
+                let items = operations.items(operation.id, batch).await?;
+                self.replay(operation, &items).await?;
+            }
         }
         Ok(self.after_rest(now))
     }
@@ -59,6 +65,25 @@ impl Duty {
             taken += 1;
         }
         if taken == 0 { Err(bucket.flows_from(now)) } else { Ok(taken) }
+    }
+
+    /// Erases the next events. A write whose answer was lost may have erased them, so that they leave memory all the same: those that were not erased
+    /// wait a minute longer.
+    async fn erase(&self, operation: &Operation, limit: u32) -> Result<(), StoreError> {
+        let line = &self.line;
+        let events = line.ports.operations.next_for_erasure(operation.id, limit).await?;
+        let batch = ErasureBatch { operation: operation.id, events: events.clone(), at: line.ports.clock.now() };
+        match line.ports.operations.erase_listed(batch).await {
+            Ok(None) => Ok(()),
+            Ok(Some(freed)) => {
+                erasures::withdraw(line, events, freed).await;
+                Ok(())
+            }
+            Err(error) => {
+                erasures::withdraw(line, events, Vec::new()).await;
+                Err(error)
+            }
+        }
     }
 
     /// Makes the deliveries of some items. What could not be written, because the configuration changed, is done by the next step.

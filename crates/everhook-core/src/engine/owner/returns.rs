@@ -16,8 +16,9 @@ impl Owner<'_> {
         let Some(done) = done else { return };
         let now = self.line.ports.clock.now();
         match done {
-            Done::Looked(queue, read) => {
+            Done::Looked(queue, mut read) => {
                 self.looks_under_way -= 1;
+                read.iter_mut().flat_map(|read| &mut read.rows).for_each(|due| self.line.erasures.unload(due, now));
                 let stranded = self.board.looked(queue, read.ok_or(now + RETRY_DELAY), now);
                 if stranded > 0 && self.has_surveyed {
                     tracing::warn!(stranded, endpoint.id = %queue.0, "deliveries were due and in no lane; a survey found them");

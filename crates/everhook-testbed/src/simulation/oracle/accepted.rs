@@ -81,6 +81,25 @@ pub(super) fn every_recall_is_kept(evidence: &Evidence<'_>) -> Result<(), String
     Ok(())
 }
 
+pub(super) fn the_erased_stay_erased(evidence: &Evidence<'_>) -> Result<(), String> {
+    let (mut asked, mut done) = (BTreeSet::new(), BTreeSet::new());
+    for entry in evidence.entries {
+        match entry.what {
+            Happening::Erasing(event) => _ = asked.insert(event),
+            Happening::Erased(event) => _ = done.insert(event),
+            _ => {}
+        }
+    }
+    for event in evidence.stored.events.values() {
+        match event.erased_at {
+            None if done.contains(&event.id) => return Err(format!("event {} is not erased", event.id)),
+            Some(_) if !asked.contains(&event.id) => return Err(format!("event {} is erased, and nobody asked for that", event.id)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 fn event_of(answer: Answered) -> Option<EventId> {
     match answer {
         Answered::Accepted(event, _) | Answered::Duplicate(event) => Some(event),

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use everhook_core::{
-    ids::EndpointId,
-    model::{DeathCause, Delivery, Stage},
+    ids::{EndpointId, EventId},
+    model::{CancelCause, DeathCause, Delivery, Stage},
     time::Timestamp,
 };
 
@@ -95,7 +95,9 @@ pub(super) fn the_cancelled_had_a_closed_endpoint(evidence: &Evidence<'_>) -> Re
         })
         .collect();
     let was_closed = |id: EndpointId| evidence.number_of(id).is_some_and(|endpoint| ever_closed.contains(&endpoint));
+    let is_erased = |id: EventId| evidence.stored.events.get(&id).is_some_and(|event| event.erased_at.is_some());
     each_delivery(evidence, |delivery| match delivery.stage {
+        Stage::Cancelled { cause: CancelCause::Erased, .. } if is_erased(delivery.event) => Ok(()),
         Stage::Cancelled { .. } if !was_closed(delivery.endpoint) => Err(format!("delivery {} is cancelled", delivery.id)),
         _ => Ok(()),
     })

@@ -57,6 +57,8 @@ pub const ALWAYS: &[Rule] = &[
     Rule { words: "an endpoint that asked for patience gets it", check: sending::retry_after_holds_the_endpoint },
     Rule { words: "nothing new is sent while outcomes cannot be written", check: sending::nothing_is_sent_while_outcomes_pile_up },
     Rule { words: "nothing is sent to a paused endpoint", check: sending::nothing_goes_to_a_paused_endpoint },
+    Rule { words: "nothing of an erased event is sent", check: sending::nothing_of_an_erased_event_is_sent },
+    Rule { words: "what was erased stays erased, and nothing else is", check: accepted::the_erased_stay_erased },
     Rule { words: "no endpoint gets more requests in a time than its rate allows", check: limits::no_endpoint_gets_more_a_minute },
     Rule { words: "no organization has more requests at once than it may", check: limits::no_organization_has_more_at_once },
     Rule { words: "no organization starts more requests in a time than it may", check: limits::no_organization_gets_more_a_minute },
@@ -80,7 +82,7 @@ pub const AT_THE_END: &[Rule] = &[
     Rule { words: "what is dead had no attempt left or was refused for good", check: ending::the_dead_had_a_reason },
     Rule { words: "every dead delivery has a dead letter", check: ending::the_dead_are_listed },
     Rule { words: "every death is told once", check: ending::every_death_is_told_once },
-    Rule { words: "only what waited for a closed endpoint is cancelled", check: ending::the_cancelled_had_a_closed_endpoint },
+    Rule { words: "only what waited for a closed endpoint or was erased is cancelled", check: ending::the_cancelled_had_a_closed_endpoint },
     Rule { words: "the recorded attempts of a delivery are numbered without a gap", check: attempts::recorded_numbers_have_no_gap },
 ];
 

@@ -1,6 +1,9 @@
 //! Rules about when a request may begin. Each walks through the log and keeps what it needs to know of every endpoint.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use everhook_core::{policy::retry_after::HOLD_MAX, time::Timestamp};
 
@@ -29,6 +32,21 @@ pub(super) fn nothing_goes_to_a_closed_endpoint(evidence: &Evidence<'_>) -> Resu
             }
             Happening::RequestBegan(request) if is_closed.get(&request.endpoint) == Some(&true) => {
                 return Err(format!("{} went to {}", request.request, request.endpoint));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A request that was on the wire may end, but none begins.
+pub(super) fn nothing_of_an_erased_event_is_sent(evidence: &Evidence<'_>) -> Result<(), String> {
+    let mut erased = BTreeSet::new();
+    for entry in evidence.entries {
+        match &entry.what {
+            Happening::Erased(event) => _ = erased.insert(*event),
+            Happening::RequestBegan(request) if erased.contains(&request.event) => {
+                return Err(format!("{} carries event {}", request.request, request.event));
             }
             _ => {}
         }

@@ -105,6 +105,7 @@ impl Story {
             sequence_number: 1,
             deliveries: 1,
             created_at: BEGINNING,
+            erased_at: None,
         };
         self.stored.events.insert(id, summary);
         self
@@ -254,7 +255,7 @@ fn every_delivery_ends_for_a_reason() {
         ("what counts as delivered was answered with a 2xx", Stage::Delivered { at }, 1),
         ("what is dead had no attempt left or was refused for good", dead, 1),
         ("every dead delivery has a dead letter", dead, 4),
-        ("only what waited for a closed endpoint is cancelled", cancelled, 0),
+        ("only what waited for a closed endpoint or was erased is cancelled", cancelled, 0),
     ];
     for (rule, stage, attempts) in cases {
         expect(AT_THE_END, Some(rule), |story| {
@@ -272,4 +273,25 @@ fn every_delivery_ends_for_a_reason() {
     expect(AT_THE_END, Some("the recorded attempts of a delivery are numbered without a gap"), |story| {
         story.request(1, 1, 1).reply(2, 200).stores_delivery(1, Stage::Delivered { at }, 1).stored.attempts.clear();
     });
+}
+
+#[test]
+fn what_was_erased_is_gone_and_stays_gone() {
+    let of_event = EventId::from_uuid(Uuid::nil());
+    let erased = |story: &mut Story, id: EventId| {
+        story.stores_event(id, "k");
+        story.stored.events.get_mut(&id).expect("it is stored").erased_at = Some(BEGINNING);
+    };
+    expect(ALWAYS, None, |story| {
+        story.request(1, 1, 1).then(2, Happening::Erasing(event())).then(3, Happening::Erased(event())).reply(4, 200);
+        erased(story, event());
+    });
+    expect(ALWAYS, Some("nothing of an erased event is sent"), |story| {
+        story.then(1, Happening::Erased(event())).request(2, 1, 1);
+    });
+    let rule = Some("what was erased stays erased, and nothing else is");
+    expect(ALWAYS, rule, |story| {
+        story.then(1, Happening::Erasing(event())).then(2, Happening::Erased(event())).stores_event(event(), "k");
+    });
+    expect(ALWAYS, rule, |story| erased(story, of_event));
 }

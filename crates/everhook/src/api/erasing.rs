@@ -1,0 +1,187 @@
+//! Erasing the data of events: of one at once; of an application, or by a label, as an operation.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use everhook_core::{
+    ids::{ApplicationId, EventId, Ref},
+    manage::{
+        Fault,
+        erasing::{self, ErasureWish},
+    },
+};
+use http::StatusCode;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::{
+    Api,
+    access::{Caller, MayManage},
+    batches::Counted,
+    body::{JsonBody, OptionalJsonBody},
+    error::{ApiError, ChangeProblems},
+    operations::{Begun, begun},
+    replays::find_application,
+    to_the_end,
+    wire::{Identified, Named, NoParams, Object, json, read, read_time},
+};
+
+/// Erases an event's data, labels and headers, and what endpoints answered to it. Deliveries that wait are cancelled, with the cause `erased`, and its dead
+/// letters are discarded. The event itself stays, with `erased_at`, and so does its idempotency key: publishing it again does not bring the data back.
+/// Erasing again answers the same.
+#[utoipa::path(
+    delete, path = "/v1/events/{id}/data", tag = "events", operation_id = "erase_event", params(("id" = String, Path, description = "The event's id")),
+    security(("api_key" = ["manage"])),
+    responses((status = 204, description = "Its data is gone"), ChangeProblems),
+)]
+pub async fn erase_event(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    Identified(event): Identified<EventId>,
+) -> Result<StatusCode, ApiError> {
+    to_the_end(async move { erasing::erase_event(&api.line, &caller.author(), event).await }).await??;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A label that events have.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LabelIn {
+    /// Its name.
+    #[schema(required = true)]
+    key: Option<String>,
+    /// Its value.
+    #[schema(required = true)]
+    value: Option<String>,
+}
+
+/// Which events are erased: those that fit everything that is given.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"label": {"key": "customer", "value": "c-4711"}}))]
+pub struct EraseByLabelIn {
+    /// With this label. It stays in the operation and in the audit log.
+    #[schema(value_type = LabelIn, required = true)]
+    label: Option<Object<LabelIn>>,
+    /// Of this application, by id or uid; of all if absent.
+    application_id: Option<String>,
+    /// Accepted at this time or later: RFC 3339 or a date.
+    from: Option<String>,
+    /// Accepted before this time: RFC 3339 or a date; until now if absent.
+    to: Option<String>,
+    /// Only counts them.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// Erases the data of all events that have a label and were accepted until now, as an operation. With `dry_run` they are only counted.
+#[utoipa::path(
+    post, path = "/v1/events/erase", tag = "events", operation_id = "erase_events", request_body = EraseByLabelIn,
+    security(("api_key" = ["manage"])),
+    responses(
+        (status = 200, description = "They were counted", body = Counted),
+        (status = 202, description = "It has begun", body = Begun),
+        ChangeProblems,
+    ),
+)]
+pub async fn erase_by_label(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    JsonBody(asked): JsonBody<EraseByLabelIn>,
+) -> Result<Response, ApiError> {
+    let mut faults = Vec::new();
+    let label = asked.label.map(|Object(label)| {
+        let mut required = |text: Option<String>, field| {
+            if text.is_none() {
+                faults.push(Fault::new(field, "is required"));
+            }
+            text.unwrap_or_default()
+        };
+        (required(label.key, "label.key"), required(label.value, "label.value"))
+    });
+    if label.is_none() {
+        faults.push(Fault::new("label", "is required"));
+    }
+    let mut wish = ErasureWish {
+        application: None,
+        label,
+        from: read(asked.from.as_deref(), "from", &mut faults, read_time),
+        to: read(asked.to.as_deref(), "to", &mut faults, read_time),
+    };
+    wish.application = named_application(&api, &caller, asked.application_id.as_deref(), &mut faults).await?;
+    if !faults.is_empty() {
+        return Err(ApiError::invalid(faults));
+    }
+    count_or_begin(api, caller, wish, asked.dry_run).await
+}
+
+/// Which events of an application are erased.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"to": "2026-11-01"}))]
+pub struct EraseApplicationIn {
+    /// Accepted at this time or later: RFC 3339 or a date.
+    from: Option<String>,
+    /// Accepted before this time: RFC 3339 or a date; until now if absent.
+    to: Option<String>,
+    /// Only counts them.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// Erases the data of the application's events that were accepted until now, or in a span, as an operation. With `dry_run` they are only counted. The
+/// application and its endpoints stay.
+#[utoipa::path(
+    post, path = "/v1/applications/{id}/erase", tag = "operations", operation_id = "erase_application", request_body = Option<EraseApplicationIn>,
+    params(("id" = String, Path, description = "The application's id or uid")), security(("api_key" = ["manage"])),
+    responses(
+        (status = 200, description = "They were counted", body = Counted),
+        (status = 202, description = "It has begun", body = Begun),
+        ChangeProblems,
+    ),
+)]
+pub async fn erase_application(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    Named(of): Named<ApplicationId>,
+    OptionalJsonBody(asked): OptionalJsonBody<EraseApplicationIn>,
+) -> Result<Response, ApiError> {
+    let application = Some(find_application(&api, caller.organization, &of).await?);
+    let mut faults = Vec::new();
+    let from = read(asked.from.as_deref(), "from", &mut faults, read_time);
+    let to = read(asked.to.as_deref(), "to", &mut faults, read_time);
+    if !faults.is_empty() {
+        return Err(ApiError::invalid(faults));
+    }
+    count_or_begin(api, caller, ErasureWish { application, label: None, from, to }, asked.dry_run).await
+}
+
+async fn count_or_begin(api: Arc<Api>, caller: Caller, wish: ErasureWish, is_dry: bool) -> Result<Response, ApiError> {
+    if is_dry {
+        let total = erasing::count_events(&api.line, caller.organization, wish).await?;
+        return Ok(json(StatusCode::OK, &Counted { total }));
+    }
+    let begin = async move { erasing::erase_events(&api.line, &caller.author(), wish).await };
+    Ok(begun(to_the_end(begin).await??))
+}
+
+/// An application that a body names. One that is not there is a fault of the field.
+async fn named_application(
+    api: &Api,
+    caller: &Caller,
+    name: Option<&str>,
+    faults: &mut Vec<Fault>,
+) -> Result<Option<ApplicationId>, ApiError> {
+    let Some(name) = name else { return Ok(None) };
+    let found = match Ref::parse(name) {
+        Some(of) => api.line.ports.directory.application(caller.organization, &of).await?,
+        None => None,
+    };
+    if found.is_none() {
+        faults.push(Fault::new("application_id", "names no application of this organization"));
+    }
+    Ok(found.map(|application| application.id))
+}
