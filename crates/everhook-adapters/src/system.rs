@@ -2,7 +2,7 @@
 
 use std::{
     sync::atomic::{AtomicI64, AtomicU64, Ordering},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use async_trait::async_trait;
@@ -19,12 +19,13 @@ const SLEEP_STEP_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct SystemClock {
     latest_micros: AtomicI64,
+    started_at: Instant,
 }
 
 impl SystemClock {
     /// A clock that starts at the machine's present time.
-    pub const fn new() -> Self {
-        Self { latest_micros: AtomicI64::new(i64::MIN) }
+    pub fn new() -> Self {
+        Self { latest_micros: AtomicI64::new(i64::MIN), started_at: Instant::now() }
     }
 }
 
@@ -40,6 +41,10 @@ impl Clock for SystemClock {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let micros = i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX);
         Timestamp::from_micros(self.latest_micros.fetch_max(micros, Ordering::Relaxed).max(micros))
+    }
+
+    fn uptime(&self) -> Duration {
+        self.started_at.elapsed()
     }
 
     async fn sleep_until(&self, at: Timestamp) {

@@ -19,6 +19,7 @@ pub mod shape;
 
 pub mod catalog;
 mod pruned;
+pub mod tenure;
 
 pub mod flow;
 pub mod manage;

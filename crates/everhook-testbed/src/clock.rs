@@ -65,6 +65,10 @@ impl Clock for SimClock {
         self.state().now
     }
 
+    fn uptime(&self) -> Duration {
+        self.state().now.since(Timestamp::EPOCH)
+    }
+
     async fn sleep_until(&self, at: Timestamp) {
         let woken = {
             let mut state = self.state();

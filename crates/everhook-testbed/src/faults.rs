@@ -13,7 +13,7 @@ use everhook_core::{
     ids::{ApplicationId, EndpointId, EventId, OperationId, OrganizationId},
     model::{
         AuditEntry, AutoReplay, DeadLetter, EndpointStanding, ErasureCandidate, Event, Figures, Operation, Page, PageRequest, Selection,
-        Tally,
+        ShardSet, Tally,
     },
     ports::{
         Alert, AlertId, Begun, BreakerChange, BreakerKept, BreakerRow, BreakerStore, CancelWaiting, Cleared, DeliveryQueue, DueDeadLetters,
@@ -158,8 +158,8 @@ impl<S: EventStore> EventStore for Faulty<S> {
 
 #[async_trait]
 impl<S: DeliveryQueue> DeliveryQueue for Faulty<S> {
-    async fn lanes(&self) -> Result<Vec<LaneHead>, StoreError> {
-        through!(self, self.store.lanes())
+    async fn lanes(&self, shards: ShardSet) -> Result<Vec<LaneHead>, StoreError> {
+        through!(self, self.store.lanes(shards))
     }
 
     async fn due(&self, request: DueRequest) -> Result<DueRead, StoreError> {

@@ -1,9 +1,10 @@
 //! A world to test in: the real core on the real embedded store, with simulated time, a scripted network and seeded dice.
 //!
 //! Five days pass in milliseconds, and the same seed gives the same run. [`simulation`] lets whole lives happen from a seed, on a [`disk`] that loses
-//! power, and judges them. Nothing of the product depends on this crate.
+//! power, and judges them. A [`cluster`] is several nodes on one store. Nothing of the product depends on this crate.
 
 pub mod clock;
+pub mod cluster;
 pub mod dice;
 pub mod disk;
 pub mod faults;

@@ -14,7 +14,7 @@ use everhook_core::{
     flow::{Line, LineSettings},
     ids::{ApplicationId, AuditEntryId, OrganizationId},
     model::{Actor, Application, ApplicationKind, AuditAction, AuditEntry, AuditNote, Author, Organization, Profile},
-    ports::{Clock, Directory, Entropy, NewOrganization, Ports, Transport},
+    ports::{Alone, Clock, Directory, Entropy, NewOrganization, Ports, Roles, Transport},
     time::Timestamp,
 };
 use tempfile::TempDir;
@@ -23,6 +23,7 @@ pub use build::{EndpointBuilder, EventBuilder, Receiver};
 
 use crate::{
     clock::SimClock,
+    cluster::{FRONT, Registry},
     dice::Dice,
     faults::{Faults, Faulty},
     network::ScriptedNetwork,
@@ -53,6 +54,8 @@ pub struct World {
     /// Its application `operational`.
     pub operational: ApplicationId,
     transport: Arc<dyn Transport>,
+    /// What it agrees on with other nodes, if there are any.
+    registry: Option<Arc<Registry>>,
     running: Option<Running>,
     folder: TempDir,
     endpoints_made: u32,
@@ -80,6 +83,8 @@ impl Ground {
 struct Running {
     line: Arc<Line>,
     engine: Engine,
+    /// The outside, as if there were no other node.
+    bare: Ports,
 }
 
 impl World {
@@ -95,6 +100,16 @@ impl World {
 
     /// The same, on this ground.
     pub async fn on(ground: Ground) -> Self {
+        Self::found(ground, None).await
+    }
+
+    /// The same, for a cluster: it takes events, and leaves sending and duties to other nodes.
+    pub async fn fronting(ground: Ground) -> Self {
+        let registry = Registry::new(ground.clock.clone());
+        Self::found(ground, Some(registry)).await
+    }
+
+    async fn found(ground: Ground, registry: Option<Arc<Registry>>) -> Self {
         let Ground { seed, clock, folder, transport } = ground;
         let dice = Arc::new(Dice::new(seed));
         let network = Arc::new(ScriptedNetwork::new(clock.clone()));
@@ -105,6 +120,7 @@ impl World {
             organization: OrganizationId::from_uuid(dice.uuid(BEGINNING)),
             application: ApplicationId::from_uuid(dice.uuid(BEGINNING)),
             operational: ApplicationId::from_uuid(dice.uuid(BEGINNING)),
+            registry,
             running: None,
             folder,
             endpoints_made: 0,
@@ -208,7 +224,7 @@ impl World {
         let settings = SqliteSettings { data: self.folder.path().to_owned(), mode: WriterMode::Inline };
         let store = Arc::new(SqliteStore::open(settings)?);
         let faulty = Arc::new(Faulty::new(store.clone(), self.faults.clone()));
-        let ports = Ports {
+        let bare = Ports {
             events: faulty.clone(),
             deliveries: faulty.clone(),
             breakers: faulty.clone(),
@@ -217,18 +233,37 @@ impl World {
             audit_log: store.clone(),
             history: store,
             statistics: faulty,
+            leases: Arc::new(Alone),
+            remote_hints: Arc::new(Alone),
+            changes: Arc::new(Alone),
             transport: self.transport.clone(),
             vault: Arc::new(AesVault::from_key([7; 32])),
             clock: self.clock.clone(),
             entropy: self.dice.clone(),
         };
+        let (ports, roles) = match &self.registry {
+            None => (bare.clone(), Roles::ALL),
+            Some(registry) => {
+                let member = registry.member(FRONT);
+                let ports = Ports { leases: member.clone(), remote_hints: member.clone(), changes: member, ..bare.clone() };
+                (ports, Roles { worker: false, scheduler: false })
+            }
+        };
         let (wake_up, hints) = engine::hints();
-        let idempotency_window = Duration::from_secs(24 * 3_600);
-        let settings = LineSettings { node: "world".to_owned(), idempotency_window, profile: Profile::plain() };
-        let line = Arc::new(Line::new(ports, wake_up, settings));
-        let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: 64 });
-        self.running = Some(Running { line, engine });
+        let line = Arc::new(Line::new(ports, wake_up, line_settings("world")));
+        let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: 64, roles });
+        self.running = Some(Running { line, engine, bare });
         Ok(())
+    }
+
+    /// What it agrees on with other nodes, if it fronts some.
+    pub fn registry(&self) -> Option<&Arc<Registry>> {
+        self.registry.as_ref()
+    }
+
+    /// The outside, as a node would have it that has nobody beside it.
+    pub fn bare_ports(&self) -> Ports {
+        self.running.as_ref().expect("the world is running").bare.clone()
     }
 
     async fn found_organization(&self) {
@@ -282,6 +317,11 @@ impl World {
     fn pulse(&self) -> (usize, Option<Timestamp>, EngineStatus) {
         (self.network.arrival_count(), self.clock.next_wake(), self.status())
     }
+}
+
+/// How nodes of a scenario run.
+pub fn line_settings(node: &str) -> LineSettings {
+    LineSettings { node: node.to_owned(), idempotency_window: Duration::from_secs(24 * 3_600), profile: Profile::plain() }
 }
 
 /// In memory where the system has such a place: a simulated crash keeps the files whatever they lie on, and flushing to a disk would be most of

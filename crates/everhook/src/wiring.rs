@@ -10,11 +10,11 @@ use everhook_adapters::{
 };
 use everhook_core::{
     engine::{self, Engine, EngineSettings},
-    flow::{Line, LineSettings},
+    flow::{Line, LineSettings, follow::follow},
     ids::OrganizationId,
     manage::{api_keys, organizations},
-    model::Secret,
-    ports::Ports,
+    model::{Duty, Secret},
+    ports::{Alone, Ports, Roles},
 };
 use tokio::{net::TcpListener, task::JoinHandle};
 
@@ -50,6 +50,7 @@ pub struct Running {
     watch: JoinHandle<()>,
     key_uses: JoinHandle<()>,
     forgetting: JoinHandle<()>,
+    following: JoinHandle<()>,
 }
 
 /// Starts a server.
@@ -63,9 +64,11 @@ pub async fn start(config: &Config) -> anyhow::Result<Running> {
     let (wake_up, hints) = engine::hints();
     let settings = LineSettings { node: node(address), idempotency_window: config.idempotency_window, profile: config.profile };
     let line = Arc::new(Line::new(ports(config, &store)?, wake_up, settings));
+    // Before anything is remembered that another node could change.
+    let seen = line.ports.changes.newest().await.context("the store cannot be read")?;
     let (organization, admin_key) = first_steps(config, &line).await.context("the store could not be prepared")?;
 
-    let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: config.concurrency });
+    let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: config.concurrency, roles: Roles::ALL });
     let settings = ApiSettings {
         targets: config.targets.clone(),
         default_organization: organization,
@@ -77,7 +80,11 @@ pub async fn start(config: &Config) -> anyhow::Result<Running> {
     let watch = tokio::spawn(watch(store.clone(), api.clone()));
     let key_uses = tokio::spawn(write_key_uses(api.clone()));
     let forgetting = tokio::spawn(forget_old_keys(store.clone(), line.clone()));
-    Ok(Running { address, admin_key, line, server, engine, store, api, watch, key_uses, forgetting })
+    let following = tokio::spawn(follow(line.clone(), seen, {
+        let api = api.clone();
+        move |stale| api.forget_keys(stale)
+    }));
+    Ok(Running { address, admin_key, line, server, engine, store, api, watch, key_uses, forgetting, following })
 }
 
 impl Running {
@@ -86,7 +93,7 @@ impl Running {
         tokio::join!(self.server.stop(STOP_GRACE), self.engine.stop(STOP_GRACE));
         note_key_uses(&self.api).await;
         // All hold the store, which gives its folder free when the last one lets go.
-        for task in [self.forgetting, self.key_uses, self.watch] {
+        for task in [self.following, self.forgetting, self.key_uses, self.watch] {
             task.abort();
             let _ = task.await;
         }
@@ -114,6 +121,9 @@ fn ports(config: &Config, store: &Arc<SqliteStore>) -> anyhow::Result<Ports> {
         history: store.clone(),
         statistics: store.clone(),
         operations: store.clone(),
+        leases: Arc::new(Alone),
+        remote_hints: Arc::new(Alone),
+        changes: Arc::new(Alone),
         transport: Arc::new(HttpTransport::new(HttpSettings::new(config.targets.addresses.clone()))?),
         vault: Arc::new(sealing::open_vault(config)?),
         clock: Arc::new(SystemClock::new()),
@@ -162,6 +172,9 @@ async fn note_key_uses(api: &Api) {
 async fn forget_old_keys(store: Arc<SqliteStore>, line: Arc<Line>) {
     loop {
         tokio::time::sleep(FORGET_EVERY).await;
+        if !line.tenure.does(Duty::ForgetKeys) {
+            continue;
+        }
         let before = line.ports.clock.now() - line.idempotency_window;
         loop {
             match store.forget_keys(before, FORGET_BATCH).await {

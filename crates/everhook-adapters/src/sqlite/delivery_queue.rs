@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use everhook_core::{
     ids::DeliveryId,
-    model::{DeadLetterStatus, Due},
+    model::{DeadLetterStatus, Due, ShardSet},
     ports::{
         Alert, AlertId, CancelWaiting, DeliveryQueue, DueRead, DueRequest, FreedHeads, LaneHead, Replay, Replayed, Settled, Settlement,
         StoreError,
@@ -36,8 +36,11 @@ const FORGET_ALERT: &str = include_str!("queries/forget_alert.sql");
 
 #[async_trait]
 impl DeliveryQueue for SqliteStore {
-    async fn lanes(&self) -> Result<Vec<LaneHead>, StoreError> {
-        self.read(lanes).await
+    /// One process owns everything here, and asks for all shards: leaving some out after reading them costs it nothing.
+    async fn lanes(&self, shards: ShardSet) -> Result<Vec<LaneHead>, StoreError> {
+        let mut heads = self.read(lanes).await?;
+        heads.retain(|head| shards.has_lane(head.endpoint));
+        Ok(heads)
     }
 
     async fn due(&self, request: DueRequest) -> Result<DueRead, StoreError> {

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use everhook_core::{
     ids::{DeliveryId, EndpointId, EventId, OrganizationId, Ref},
-    model::{CancelCause, DeadLetter, DeadLetterStatus, DeathCause, DisabledReason, EndpointState, FailureCategory, Priority, Stage},
+    model::{
+        CancelCause, DeadLetter, DeadLetterStatus, DeathCause, DisabledReason, EndpointState, FailureCategory, Priority, Shard, ShardSet,
+        Stage,
+    },
     ports::{
         Alert, CancelWaiting, DeliveryQueue, Directory, DueRead, DueRequest, EventStore, History, LaneHead, ReplayAnswer, ReplayItem,
         Settled, Settlement, StoreError,
@@ -126,7 +129,12 @@ async fn every_queue_with_anything_waiting_is_a_lane_however_many_wait_in_it() {
         lane(given.endpoint, Priority::Normal, heads[0], NOW),
         lane(other, Priority::Normal, heads[2], after(5)),
     ];
-    assert_eq!(given.store.lanes().await.unwrap(), expected);
+    assert_eq!(given.store.lanes(ShardSet::ALL).await.unwrap(), expected);
+    // Each shard has its own, and together they have them all.
+    for shard in ShardSet::ALL.iter() {
+        let of_shard: Vec<_> = expected.into_iter().filter(|head| Shard::of(head.endpoint) == shard).collect();
+        assert_eq!(given.store.lanes([shard].into_iter().collect()).await.unwrap(), of_shard, "{shard:?}");
+    }
 }
 
 #[tokio::test]
@@ -192,7 +200,7 @@ async fn a_missing_or_damaged_event_costs_only_its_own_delivery() {
             vec![settlement(broken, given.endpoint, failure(1), dead(NOW)), settlement(whole, given.endpoint, success(1), DELIVERED)];
         assert_eq!(given.settle(batch).await, [Told::Recorded, Told::Recorded], "{damage}");
         assert_eq!(given.dead_letter(broken).await.event, event);
-        assert_eq!(given.store.lanes().await.unwrap(), []);
+        assert_eq!(given.store.lanes(ShardSet::ALL).await.unwrap(), []);
     }
 }
 
@@ -202,7 +210,7 @@ async fn a_settled_delivery_no_longer_waits() {
     let (_, delivery) = given.published().await;
     assert_eq!(given.settle_one(settlement(delivery, given.endpoint, success(1), DELIVERED)).await, Told::Recorded);
     assert_eq!(given.stage(delivery).await, DELIVERED);
-    assert_eq!(given.store.lanes().await.unwrap(), []);
+    assert_eq!(given.store.lanes(ShardSet::ALL).await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -210,7 +218,7 @@ async fn a_failed_delivery_waits_for_its_next_attempt() {
     let given = Given::new().await;
     let (_, delivery) = given.published().await;
     given.settle_one(settlement(delivery, given.endpoint, failure(1), waiting(after(5)))).await;
-    assert_eq!(given.store.lanes().await.unwrap()[0].next_due_at, after(5));
+    assert_eq!(given.store.lanes(ShardSet::ALL).await.unwrap()[0].next_due_at, after(5));
     let read = given.due(given.endpoint, after(5), 10, 0).await;
     assert_eq!((read.rows[0].delivery, read.rows[0].attempts, read.rows[0].due_at), (delivery, 1, after(5)));
 }

@@ -7,7 +7,7 @@ use everhook_core::{
     ids::{DeliveryId, EventId, OperationId, OrganizationId, Ref},
     model::{
         Attempt, AuditAction, AuditEntry, CancelCause, Cursor, Cut, DeadLetterStatus, DeathCause, EndpointState, ErasureSelection,
-        Operation, OperationKind, OperationStatus, OrderingMode, PageRequest, Placement, Priority, Response, Selection, Stage,
+        Operation, OperationKind, OperationStatus, OrderingMode, PageRequest, Placement, Priority, Response, Selection, ShardSet, Stage,
     },
     ports::{
         AuditFilter, AuditLog, Begun, Cleared, DeliveryQueue, Directory, Ending, Erased, Erasure, ErasureBatch, ErasureStep, EventFilter,
@@ -295,7 +295,7 @@ async fn an_event_with_more_deliveries_than_a_commit_holds_is_erased_whole() {
     for delivery in [0, 399, 400, 401, 999] {
         assert_eq!(given.stage(deliveries[delivery].id).await, ERASED, "{delivery}");
     }
-    assert_eq!(given.store.lanes().await.unwrap(), []);
+    assert_eq!(given.store.lanes(ShardSet::ALL).await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -316,9 +316,9 @@ async fn what_a_crash_left_of_a_large_erasure_is_completed_at_the_next_start() {
         hex(done_until.as_uuid()),
         after(7).as_micros(),
     ));
-    assert_eq!(given.store.lanes().await.unwrap().len(), 1);
+    assert_eq!(given.store.lanes(ShardSet::ALL).await.unwrap().len(), 1);
     let given = given.reopened();
-    assert_eq!(given.store.lanes().await.unwrap(), []);
+    assert_eq!(given.store.lanes(ShardSet::ALL).await.unwrap(), []);
     assert_eq!(given.stage(deliveries[9].id).await, ERASED);
 }
 

@@ -1,7 +1,10 @@
 //! Opening and closing the store.
 
 use everhook_adapters::sqlite::{OpenError, SqliteSettings, SqliteStore, WriterMode};
-use everhook_core::ports::{DeliveryQueue, Directory, EventStore};
+use everhook_core::{
+    model::ShardSet,
+    ports::{DeliveryQueue, Directory, EventStore},
+};
 
 use crate::given::{Given, entry, open, organization};
 
@@ -82,6 +85,6 @@ fn an_inline_store_runs_without_threads_or_timers() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         store.create_organization(organization(), entry()).await.unwrap();
-        assert!(store.lanes().await.unwrap().is_empty());
+        assert!(store.lanes(ShardSet::ALL).await.unwrap().is_empty());
     });
 }

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     flow::claim::Look,
     ids::{ApplicationId, DeliveryId, EndpointId, EventId},
-    model::{InFlight, LanePolicy, Priority},
+    model::{InFlight, LanePolicy, Priority, ShardSet},
     policy::breaker::{CallOutcome, Pass},
     ports::{Committed, DueRead, LaneHead, LaneReport},
     time::Timestamp,
@@ -305,6 +305,13 @@ impl Board {
         }
     }
 
+    /// Another node made something durable in this queue: the lane looks.
+    pub(super) fn expect(&mut self, policy: &Arc<LanePolicy>, priority: Priority, now: Timestamp) {
+        let lane = open(&mut self.lanes, &mut self.organizations, &mut self.breakers, policy, now);
+        lane.queue(priority).backlog.extend(now);
+        self.review((policy.endpoint, priority), now);
+    }
+
     /// The endpoint was changed, or it gets events again.
     pub(super) fn adjust(&mut self, policy: &Arc<LanePolicy>, now: Timestamp) {
         let endpoint = policy.endpoint;
@@ -351,6 +358,27 @@ impl Board {
             let lanes: Vec<EndpointId> = self.lanes.keys().copied().collect();
             lanes.into_iter().for_each(|endpoint| self.review_lane(endpoint, now));
         }
+    }
+
+    /// Lanes were gained of which nothing is known yet.
+    pub(super) fn gain(&mut self) {
+        self.knows_what_waits = false;
+    }
+
+    /// The lanes of these shards are left: nothing starts in them any more. Says which they are.
+    pub(super) fn leave(&mut self, shards: ShardSet) -> Vec<EndpointId> {
+        let left: Vec<EndpointId> = self.lanes.keys().copied().filter(|endpoint| shards.has_lane(*endpoint)).collect();
+        left.iter().for_each(|endpoint| self.empty(*endpoint));
+        left
+    }
+
+    /// Drops a lane that was left, if nothing of it is in flight or unwritten. Says whether it is gone.
+    pub(super) fn drop_clear(&mut self, endpoint: EndpointId) -> bool {
+        let is_clear = self.lanes.get(&endpoint).is_none_or(Lane::is_clear);
+        if is_clear {
+            self.lanes.remove(&endpoint);
+        }
+        is_clear
     }
 
     /// Forgets which deliveries were found before their hint came, once none can come any more, who was suspected, and lanes that have nothing left

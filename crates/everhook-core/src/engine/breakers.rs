@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{
     ids::{ApplicationId, EndpointId},
-    model::KeptBreaker,
+    model::{KeptBreaker, ShardSet},
     policy::breaker::Transition,
     ports::{BreakerChange, BreakerRow},
 };
@@ -85,6 +85,16 @@ impl Breakers {
     /// Whether anything is to be written.
     pub(super) fn has_unwritten(&self) -> bool {
         !self.unwritten.is_empty()
+    }
+
+    /// Whether anything is to be written about lanes of these shards.
+    pub(super) fn has_unwritten_of(&self, shards: ShardSet) -> bool {
+        self.unwritten.iter().any(|change| shards.has_lane(change.endpoint))
+    }
+
+    /// Forgets breakers whose lanes are another node's.
+    pub(super) fn forget(&mut self, shards: ShardSet) {
+        self.rows.retain(|endpoint, _| !shards.has_lane(*endpoint));
     }
 
     /// A write failed: it is to be done again, before what came after it.

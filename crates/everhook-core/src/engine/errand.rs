@@ -1,6 +1,6 @@
 //! What the owner has done for it in the background: reads of backlogs, looks at endpoints, sweeps, alerts. None holds up a delivery.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 
@@ -12,8 +12,8 @@ use crate::{
     },
     ids::{ApplicationId, EndpointId},
     lifecycle,
-    model::{CancelCause, LanePolicy, Tally},
-    ports::{BreakerChange, BreakerKept, BreakerRow, DueRead, LaneHead, StoreError},
+    model::{CancelCause, Duty, LanePolicy, ShardSet, Tally},
+    ports::{BreakerChange, BreakerKept, BreakerRow, DueRead, LaneHead, StoreError, WaitingQueue},
     time::Timestamp,
 };
 
@@ -23,13 +23,20 @@ const TALLIES_PER_WRITE: usize = 500;
 /// How often a survey frees what is held behind nothing: many thousand deliveries. The next survey goes on.
 const FREE_ROUNDS_MAX: u32 = 100;
 
+/// How long to wait before breakers that could not be read are read again.
+const LEARN_RETRY_DELAY: Duration = Duration::from_secs(1);
+
 /// Something to be done.
 #[derive(Clone)]
 pub(super) enum Errand {
     /// Read what is due in one queue.
     Look(Look),
-    /// Find every queue that has something waiting.
-    Survey,
+    /// Find every queue of these shards that has something waiting.
+    Survey(ShardSet),
+    /// Find out how breakers of these shards stand, which another node had until now.
+    Learn(ShardSet),
+    /// See how the endpoint of a queue stands in which something waits, says another node.
+    Admit(WaitingQueue),
     /// See how an endpoint stands.
     Inspect(ApplicationId, EndpointId),
     /// Cancel what waits for an endpoint that gets no events any more.
@@ -47,7 +54,9 @@ pub(super) enum Errand {
 /// What came of it. A failure of the store or a panic is an answer too: the owner decides when to try again.
 pub(super) enum Done {
     Looked(QueueKey, Option<DueRead>),
-    Surveyed(Option<Vec<(LaneHead, Standing)>>),
+    Surveyed(ShardSet, Option<Vec<(LaneHead, Standing)>>),
+    Learned(ShardSet, Option<Vec<BreakerRow>>),
+    Admitted(WaitingQueue, Option<Standing>),
     Inspected(ApplicationId, EndpointId, Option<Inspection>),
     Swept(EndpointId),
     BreakersKept(Vec<BreakerChange>, Option<Vec<BreakerKept>>),
@@ -91,7 +100,9 @@ pub(super) async fn run(line: Arc<Line>, errand: Errand) -> Done {
 async fn attend(line: &Line, errand: Errand) -> Result<Done, StoreError> {
     Ok(match errand {
         Errand::Look(look) => Done::Looked((look.endpoint, look.priority), Some(claim(line, look).await?)),
-        Errand::Survey => Done::Surveyed(Some(survey(line).await?)),
+        Errand::Survey(shards) => Done::Surveyed(shards, Some(survey(line, shards).await?)),
+        Errand::Learn(shards) => Done::Learned(shards, learn(line).await),
+        Errand::Admit(queue) => Done::Admitted(queue, Some(inspect(line, queue.application, queue.endpoint).await?)),
         Errand::Inspect(application, endpoint) => {
             let breaker = line.ports.breakers.breaker(endpoint).await?;
             let standing = inspect(line, application, endpoint).await?;
@@ -122,12 +133,14 @@ async fn attend(line: &Line, errand: Errand) -> Result<Done, StoreError> {
 }
 
 /// Looks for what should wait and does not, then for everything that waits.
-async fn survey(line: &Line) -> Result<Vec<(LaneHead, Standing)>, StoreError> {
-    if let Err(error) = free_heads(line).await {
+async fn survey(line: &Line, shards: ShardSet) -> Result<Vec<(LaneHead, Standing)>, StoreError> {
+    if line.tenure.does(Duty::FreeHeads)
+        && let Err(error) = free_heads(line).await
+    {
         let error = &error as &dyn std::error::Error;
         tracing::warn!(error, "deliveries that are held behind nothing are freed a little later");
     }
-    let heads = line.ports.deliveries.lanes().await?;
+    let heads = line.ports.deliveries.lanes(shards).await?;
     let mut surveyed = Vec::with_capacity(heads.len());
     for head in heads {
         match inspect(line, head.application, head.endpoint).await {
@@ -140,6 +153,19 @@ async fn survey(line: &Line) -> Result<Vec<(LaneHead, Standing)>, StoreError> {
         }
     }
     Ok(surveyed)
+}
+
+/// How breakers stand. `None`, a little later, if they cannot be read: it is asked for again.
+async fn learn(line: &Line) -> Option<Vec<BreakerRow>> {
+    match line.ports.breakers.breakers().await {
+        Ok(rows) => Some(rows),
+        Err(error) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "lanes of another node are taken over a little later");
+            let clock = &line.ports.clock;
+            clock.sleep_until(clock.now() + LEARN_RETRY_DELAY).await;
+            None
+        }
+    }
 }
 
 /// Frees what is held behind nothing.
@@ -186,9 +212,20 @@ pub(super) async fn add_tallies(line: &Line, tallies: &[Tally]) -> usize {
     added
 }
 
+/// How an endpoint stands. Where nodes share a store, another may have made or enabled it a moment ago: nothing is cancelled because of what this one
+/// remembers.
+async fn inspect(line: &Line, application: ApplicationId, endpoint: EndpointId) -> Result<Standing, StoreError> {
+    let standing = standing(line, application, endpoint).await?;
+    if line.tenure.is_shared() && matches!(standing, Standing::Closed(..)) {
+        line.catalog.forget(application);
+        return self::standing(line, application, endpoint).await;
+    }
+    Ok(standing)
+}
+
 /// What waits for a closed endpoint and was made until now is cancelled. The time is taken before the look: whatever is made for an endpoint that
 /// is open again is made after it.
-async fn inspect(line: &Line, application: ApplicationId, endpoint: EndpointId) -> Result<Standing, StoreError> {
+async fn standing(line: &Line, application: ApplicationId, endpoint: EndpointId) -> Result<Standing, StoreError> {
     let now = line.ports.clock.now();
     let view = line.catalog.application(application).await?;
     let Some(destination) = view.as_ref().and_then(|view| view.destination(endpoint)) else {
@@ -205,7 +242,9 @@ impl Errand {
     fn name(&self) -> &'static str {
         match self {
             Self::Look(_) => "reading a backlog",
-            Self::Survey => "looking for waiting deliveries",
+            Self::Survey(_) => "looking for waiting deliveries",
+            Self::Learn(_) => "reading how breakers stand",
+            Self::Admit(_) => "looking at a lane that was hinted at",
             Self::Inspect(..) => "looking at a changed endpoint",
             Self::Sweep(..) => "cancelling deliveries",
             Self::KeepBreakers(_) => "keeping how breakers stand",
@@ -218,7 +257,9 @@ impl Errand {
     fn failed(self) -> Done {
         match self {
             Self::Look(look) => Done::Looked((look.endpoint, look.priority), None),
-            Self::Survey => Done::Surveyed(None),
+            Self::Survey(shards) => Done::Surveyed(shards, None),
+            Self::Learn(shards) => Done::Learned(shards, None),
+            Self::Admit(queue) => Done::Admitted(queue, None),
             Self::Inspect(application, endpoint) => Done::Inspected(application, endpoint, None),
             Self::Sweep(endpoint, ..) => Done::Swept(endpoint),
             Self::KeepBreakers(changes) => Done::BreakersKept(changes, None),

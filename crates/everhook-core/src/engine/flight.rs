@@ -18,7 +18,7 @@ use crate::{
 pub(super) enum Landing {
     /// An attempt was made: this is to be written. Boxed, because it passes through many hands before the store's.
     Settle(Box<Settlement>),
-    /// The endpoint gets no events now: it was disabled, deleted or paused.
+    /// The endpoint gets no events now, or not from this node: it was disabled, deleted or paused, or its lane is another's.
     Withheld,
     /// The event was erased: no request was made, and the delivery has ended.
     Erased,

@@ -10,13 +10,15 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     ids::{ApplicationId, EndpointId, EventId, OrganizationId},
-    ports::{Committed, LaneReport, Lanes, WakeUp},
+    ports::{Committed, LaneReport, Lanes, WaitingQueue, WakeUp},
 };
 
 /// What the engine is told.
 pub(super) enum Hint {
     /// These deliveries are durable and waiting.
     Committed(Vec<Committed>),
+    /// Another node made something durable in these queues.
+    Waiting(Vec<WaitingQueue>),
     /// This endpoint was changed.
     Changed(ApplicationId, EndpointId),
     /// The data of these events was erased.
@@ -68,6 +70,10 @@ impl WakeUp for HintSender {
             deliveries.iter_mut().for_each(|committed| committed.due.loaded = None);
         }
         self.send(Hint::Committed(deliveries));
+    }
+
+    fn waiting(&self, queues: Vec<WaitingQueue>) {
+        self.send(Hint::Waiting(queues));
     }
 
     fn changed(&self, application: ApplicationId, endpoint: EndpointId) {

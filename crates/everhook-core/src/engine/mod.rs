@@ -9,7 +9,8 @@
 //!
 //! [`board`] is pure: what waits in memory and whose turn it is. [`owner`] moves it: it takes hints, starts flights, reads backlogs. [`settler`]
 //! writes outcomes, many at once, and keeps them until they are written. One supervised task runs them; if it panics, everything in memory is
-//! dropped and read again from the store, which alone says what is true. [`operations`] runs beside it.
+//! dropped and read again from the store, which alone says what is true. [`operations`] runs beside it, and, where nodes share a store, so does
+//! [`keeper`].
 
 mod board;
 mod breakers;
@@ -17,6 +18,7 @@ mod errand;
 mod flight;
 mod gate;
 mod hints;
+mod keeper;
 mod lane;
 mod operations;
 mod organizations;

@@ -5,6 +5,7 @@
 
 mod figures;
 mod returns;
+mod tenancy;
 
 use std::{
     collections::BTreeSet,
@@ -19,6 +20,7 @@ use tokio::{
     task::JoinSet,
 };
 
+use self::tenancy::Tenancy;
 use super::{
     board::{Board, Landed},
     errand::{self, Done, Errand},
@@ -31,7 +33,7 @@ use super::{
 use crate::{
     flow::Line,
     ids::{ApplicationId, EndpointId},
-    model::{Attempt, AttemptStatus, FailureCategory, InFlight},
+    model::{Attempt, AttemptStatus, Duty, FailureCategory, InFlight},
     policy::{
         breaker::{CallOutcome, Pass},
         retry_after,
@@ -39,9 +41,6 @@ use crate::{
     ports::Committed,
     time::Timestamp,
 };
-
-/// How often the store is looked at for deliveries whose hint was lost.
-const SURVEY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How long the owner waits before it tries again what the store refused.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -68,6 +67,8 @@ pub(super) enum Ended {
     Stopped,
     /// Nobody writes outcomes any more: start again from the store.
     SettlerGone,
+    /// The lease is gone, and with it every lane: start again when there is another.
+    Lost,
 }
 
 /// A sweep that is under way.
@@ -103,6 +104,8 @@ pub(super) struct Owner<'a> {
     add_tallies_at: Timestamp,
     /// Whether the first survey is over: before it, everything in the store is news.
     has_surveyed: bool,
+    /// Which lanes are this owner's.
+    tenancy: Tenancy,
     looks_under_way: usize,
 }
 
@@ -110,6 +113,7 @@ impl<'a> Owner<'a> {
     pub(super) fn new(line: Arc<Line>, settings: EngineSettings, with: Connections<'a>) -> Self {
         let now = line.ports.clock.now();
         Self {
+            tenancy: Tenancy::new(&line.tenure),
             line,
             board: Board::new(settings.concurrency),
             with,
@@ -140,6 +144,10 @@ impl<'a> Owner<'a> {
         let mut alarm = Alarm::default();
         let mut hints = Vec::with_capacity(HINT_BATCH);
         loop {
+            if !self.heed_tenure() {
+                self.flights.shutdown().await;
+                return Ended::Lost;
+            }
             let now = self.line.ports.clock.now();
             self.keep_time(now);
             self.start_flights(now);
@@ -169,6 +177,8 @@ impl<'a> Owner<'a> {
                     }
                 }
                 Some(done) = self.errands.join_next(), if !self.errands.is_empty() => self.finish(done.ok()),
+                // The line lives, and so does who tells.
+                _ = self.tenancy.changes.changed(), if self.tenancy.may_change => self.tenancy.changes.mark_changed(),
                 () = alarm.rung() => {}
             }
             self.drain(&mut hints);
@@ -200,7 +210,8 @@ impl<'a> Owner<'a> {
         if self.survey_at <= now {
             self.survey_at = Timestamp::FAR_FUTURE;
             self.board.prune(now);
-            self.send(Errand::Survey);
+            self.send(Errand::Survey(self.tenancy.active));
+            self.look_for_alerts(now);
         }
         if self.inspect_again_at <= now {
             let uninspected = std::mem::take(&mut self.uninspected);
@@ -208,8 +219,11 @@ impl<'a> Owner<'a> {
         }
         if self.alerts_at.is_some_and(|at| at <= now) && !self.telling_alerts {
             self.alerts_at = None;
-            self.telling_alerts = true;
-            self.send(Errand::TellAlerts);
+            // Whoever's duty it is looks for them once a second.
+            if self.line.tenure.does(Duty::Alerts) {
+                self.telling_alerts = true;
+                self.send(Errand::TellAlerts);
+            }
         }
     }
 
@@ -222,7 +236,7 @@ impl<'a> Owner<'a> {
     }
 
     fn start_flights(&mut self, now: Timestamp) {
-        if self.with.unwritten.is_stalled(now) {
+        if self.with.unwritten.is_stalled(now) || !self.line.tenure.is_trusted() {
             return;
         }
         while let Some((flight, pass)) = self.board.next(now) {
@@ -245,6 +259,7 @@ impl<'a> Owner<'a> {
 
     /// Has written down what the lanes decided.
     fn start_chores(&mut self, now: Timestamp) {
+        self.leave_what_is_clear();
         if self.board.breakers.has_unwritten() && !self.keeping_breakers && self.keep_breakers_at <= now {
             self.keeping_breakers = true;
             let changes = self.board.breakers.take_unwritten();
@@ -263,12 +278,18 @@ impl<'a> Owner<'a> {
     fn heed(&mut self, hint: Hint) {
         let now = self.line.ports.clock.now();
         match hint {
-            Hint::Committed(deliveries) => deliveries.into_iter().for_each(|mut committed| {
-                self.line.erasures.unload(&mut committed.due, now);
-                self.board.offer(committed, now);
-            }),
+            Hint::Committed(deliveries) => {
+                let ours = self.keep_ours(deliveries);
+                ours.into_iter().for_each(|mut committed| {
+                    self.line.erasures.unload(&mut committed.due, now);
+                    self.board.offer(committed, now);
+                });
+            }
             Hint::Erased(events) => self.board.erased(events),
-            Hint::Changed(application, endpoint) => self.send(Errand::Inspect(application, endpoint)),
+            Hint::Waiting(queues) => self.expect(queues, now),
+            Hint::Changed(application, endpoint) if self.is_ours(endpoint) => self.send(Errand::Inspect(application, endpoint)),
+            // Its owner hears of it from the store.
+            Hint::Changed(..) => {}
             // One that is under way may have read what was before.
             Hint::Survey if self.survey_at == Timestamp::FAR_FUTURE => self.survey_again = true,
             Hint::Survey => self.survey_at = now,
@@ -347,6 +368,10 @@ impl<'a> Owner<'a> {
                 // In order, not by chance: a seed must give the same run again.
                 biased;
                 landed = self.flights.join_next() => self.land(landed.and_then(Result::ok)),
+                () = self.tenancy.lost() => {
+                    self.flights.abort_all();
+                    break;
+                }
                 () = &mut time_is_up => {
                     tracing::warn!(in_flight = self.flights.len(), "requests still under way are handed back: they will be made again");
                     self.flights.abort_all();

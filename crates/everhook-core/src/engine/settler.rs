@@ -86,7 +86,8 @@ impl Unwritten {
     }
 }
 
-/// Writes what comes in until the channel closes, then returns. Every outcome that it was given is written by then.
+/// Writes what comes in until the channel closes, then returns. Every outcome that it was given is written by then, unless another node holds
+/// the lanes.
 pub(super) async fn run(
     line: Arc<Line>,
     unwritten: Arc<Unwritten>,
@@ -98,9 +99,10 @@ pub(super) async fn run(
         gather(&line, &mut outcomes, &mut batch).await;
         let oldest_at = batch.first().map_or(0, |outcome| outcome.landed_at.as_micros());
         unwritten.oldest_at.store(oldest_at, Ordering::Relaxed);
+        let count = batch.len();
         let done = write(&line, std::mem::take(&mut batch)).await;
         unwritten.oldest_at.store(0, Ordering::Relaxed);
-        unwritten.count.fetch_sub(done.len(), Ordering::Relaxed);
+        unwritten.count.fetch_sub(count, Ordering::Relaxed);
         // An owner that is gone has nothing left to release.
         let _ = written.send(done);
     }
@@ -128,12 +130,21 @@ async fn gather(line: &Line, outcomes: &mut mpsc::UnboundedReceiver<Outcome>, ba
     }
 }
 
-/// Writes a batch, however long it takes. If something in it is refused for good, each outcome is written alone, so that one costs only itself.
+/// Writes a batch, however long it takes. If something in it is refused for good, each outcome is written alone, so that one costs only itself. If
+/// another node holds the lanes, nothing is written: that node makes the requests again.
 async fn write(line: &Line, batch: Vec<Outcome>) -> Vec<Written> {
     let (kept, settlements): (Vec<Kept>, Vec<Settlement>) = batch.into_iter().map(Outcome::split).unzip();
     let settlements = Arc::new(settlements);
     let settled = match write_together(line, &settlements).await {
         Ok(settled) => settled,
+        Err(StoreError::Conflict) if line.tenure.is_shared() => {
+            tracing::warn!(
+                outcomes = settlements.len(),
+                "outcomes came after this node's lease had ended: they are another node's to find out"
+            );
+            line.tenure.fence();
+            return Vec::new();
+        }
         Err(_) => write_one_by_one(line, &settlements).await,
     };
     kept.into_iter().zip(settlements.iter()).zip(settled).map(|((kept, settlement), settled)| kept.written(settlement, settled)).collect()
@@ -142,7 +153,7 @@ async fn write(line: &Line, batch: Vec<Outcome>) -> Vec<Written> {
 /// Tries until the store answers.
 ///
 /// # Errors
-/// Only if the store says that trying again is no use.
+/// Only if the store says that trying again is no use, or nothing of this boot will be written any more.
 async fn write_together(line: &Line, settlements: &Arc<Vec<Settlement>>) -> Result<Vec<Settled>, StoreError> {
     let mut failures = 0_u32;
     loop {
@@ -154,6 +165,9 @@ async fn write_together(line: &Line, settlements: &Arc<Vec<Settlement>>) -> Resu
                 return Ok(settled);
             }
             Err(error @ StoreError::Unavailable(_)) => {
+                if line.tenure.is_fenced() {
+                    return Err(StoreError::Conflict);
+                }
                 complain(&error, settlements.len(), failures);
                 failures += 1;
                 let retry_at = line.ports.clock.now() + RETRY_DELAY;

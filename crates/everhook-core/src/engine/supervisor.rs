@@ -13,11 +13,11 @@ use tokio::{
 
 use super::{
     hints::Hints,
-    operations,
+    keeper, operations,
     owner::{Connections, Ended, Owner},
     settler::{self, Unwritten},
 };
-use crate::{flow::Line, time::Timestamp};
+use crate::{flow::Line, ports::Roles, time::Timestamp};
 
 /// How long a panicked engine waits before it starts again.
 const RESTART_DELAY: Duration = Duration::from_millis(200);
@@ -25,11 +25,16 @@ const RESTART_DELAY: Duration = Duration::from_millis(200);
 /// How long a stop waits for outcomes to be written, at the least.
 const SETTLE_GRACE: Duration = Duration::from_secs(5);
 
+/// How long a stop waits for the lease to be ended: it ends by itself a little later.
+const LEASE_GRACE: Duration = Duration::from_secs(2);
+
 /// How the engine runs.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineSettings {
     /// How many requests may be under way at once, over all endpoints.
     pub concurrency: usize,
+    /// What this node is there for, where several share a store.
+    pub roles: Roles,
 }
 
 /// What the engine is doing, for readiness and for tests.
@@ -95,15 +100,73 @@ async fn supervise(
     status: watch::Sender<EngineStatus>,
 ) {
     let operations = AbortOnDrop(tokio::spawn(operations::run(line.clone())));
+    let between = between_nodes(&line, settings.roles, &stop);
     loop {
-        let ended = run_once(line.clone(), &mut hints, settings, stop.clone(), status.clone()).await;
-        if matches!(ended, Ended::Stopped) {
-            operations.abort().await;
-            return;
+        let ended = match await_lease(&line, stop.clone()).await {
+            Some(_) => run_once(line.clone(), &mut hints, settings, stop.clone(), status.clone()).await,
+            None => Ended::Stopped,
+        };
+        match ended {
+            Ended::Stopped => {
+                operations.abort().await;
+                end_lease(&line, between).await;
+                return;
+            }
+            Ended::Lost => continue,
+            Ended::SettlerGone => {}
         }
         status.send_modify(|status| status.restarts += 1);
         tracing::error!(restarts = status.borrow().restarts, "the engine panicked; it starts again from the store");
         line.ports.clock.sleep_until(line.ports.clock.now() + RESTART_DELAY).await;
+    }
+}
+
+/// What runs only where nodes share a store: one keeps the lease, one listens to the others.
+fn between_nodes(line: &Arc<Line>, roles: Roles, stop: &watch::Receiver<Option<Timestamp>>) -> Vec<AbortOnDrop> {
+    if !line.tenure.is_shared() {
+        return Vec::new();
+    }
+    let keeper = keeper::run(line.clone(), roles, stop.clone());
+    vec![AbortOnDrop(tokio::spawn(keeper)), AbortOnDrop(tokio::spawn(listen(line.clone())))]
+}
+
+async fn listen(line: Arc<Line>) {
+    loop {
+        let queues = line.ports.remote_hints.next().await;
+        line.wake_up.waiting(queues);
+    }
+}
+
+/// Waits until there is a lease; `None` if it is told to stop first.
+async fn await_lease(line: &Line, mut stop: watch::Receiver<Option<Timestamp>>) -> Option<()> {
+    let mut changes = line.tenure.changes();
+    tokio::select! {
+        // In order, not by chance: a seed must give the same run again.
+        biased;
+        // The line lives, and so does the sender.
+        _ = changes.wait_for(|standing| standing.has_lease) => Some(()),
+        _ = stop.wait_for(Option::is_some) => None,
+    }
+}
+
+/// The last step of a stop: others may take what was held at once.
+async fn end_lease(line: &Line, between: Vec<AbortOnDrop>) {
+    if !line.tenure.is_shared() {
+        return;
+    }
+    for task in between {
+        task.abort().await;
+    }
+    line.tenure.revoke();
+    let clock = &line.ports.clock;
+    tokio::select! {
+        biased;
+        ended = line.ports.leases.end() => {
+            if let Err(error) = ended {
+                tracing::warn!(error = &error as &dyn std::error::Error, "the lease could not be ended; it ends by itself");
+            }
+        }
+        () = clock.sleep_until(clock.now() + LEASE_GRACE) => tracing::warn!("the lease could not be ended in time; it ends by itself"),
     }
 }
 
@@ -115,6 +178,7 @@ async fn run_once(
     stop: watch::Receiver<Option<Timestamp>>,
     status: watch::Sender<EngineStatus>,
 ) -> Ended {
+    let _life = line.tenure.life().await;
     let (outcomes, to_settle) = mpsc::unbounded_channel();
     let (settled, written) = mpsc::unbounded_channel();
     let unwritten = Arc::new(Unwritten::default());

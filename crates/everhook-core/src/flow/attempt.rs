@@ -1,6 +1,7 @@
 //! Step 3: the request is sent. No transaction is open here, and nothing is written.
 //!
-//! The endpoint is looked at again just before the request, because it may have been disabled or paused while the delivery waited for its turn.
+//! The endpoint is looked at again just before the request, because it may have been disabled or paused while the delivery waited for its turn, and so
+//! is the lease: another node may send for its lane by now.
 
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ pub enum Attempted {
         /// What shaped it; `None` if there was nothing to send.
         revision: Option<RevisionNumber>,
     },
-    /// The endpoint was disabled, deleted or paused since: no request was made.
+    /// The endpoint was disabled, deleted or paused since, or its lane is no longer this node's: no request was made.
     Withheld,
     /// The event was erased since: no request was made, and none will be.
     Erased,
@@ -64,7 +65,8 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
         }
     };
     let endpoint = &with.destination.endpoint;
-    if lifecycle::cancellation(endpoint.state).is_some() || endpoint.paused_at.is_some() {
+    let gets_events = lifecycle::cancellation(endpoint.state).is_none() && endpoint.paused_at.is_none();
+    if !gets_events || !line.tenure.may_send(flight.endpoint) {
         return Ok(Attempted::Withheld);
     }
     let revision = Some(endpoint.revision);

@@ -2,12 +2,13 @@
 //!
 //! Read it as an event would: [`publish`] records it, [`claim`] gives it its turn, [`attempt`] sends it, [`settle`] decides what became of it.
 //! [`alert`] tells the organization about an end that a person should know of, and [`recall`] does again what a person
-//! asks for, within the [`retry_limit`]. [`erasures`] keeps what was erased from being sent.
+//! asks for, within the [`retry_limit`]. [`follow`] heeds what other nodes changed, and [`erasures`] keeps what was erased from being sent.
 
 pub mod alert;
 pub mod attempt;
 pub mod claim;
 pub mod erasures;
+pub mod follow;
 pub mod publish;
 pub mod rates;
 pub mod recall;
@@ -25,6 +26,7 @@ use crate::{
     catalog::Catalog,
     model::Profile,
     ports::{Lanes, Ports, WakeUp},
+    tenure::Tenure,
 };
 
 /// What every step of the line works with.
@@ -37,6 +39,8 @@ pub struct Line {
     pub wake_up: Arc<dyn WakeUp>,
     /// How they stand.
     pub lanes: Arc<dyn Lanes>,
+    /// Which of them this node may send for, and which duties are its.
+    pub tenure: Tenure,
     /// How many events each organization may publish.
     pub publish_rates: Rates,
     /// How this process calls itself in attempts.
@@ -67,6 +71,7 @@ impl Line {
     pub fn new<O: WakeUp + Lanes + 'static>(ports: Ports, owner: Arc<O>, settings: LineSettings) -> Self {
         let LineSettings { node, idempotency_window, profile } = settings;
         Self {
+            tenure: Tenure::new(ports.leases.terms(), ports.clock.clone()),
             catalog: Arc::new(Catalog::new(ports.directory.clone(), ports.vault.clone(), profile)),
             ports,
             wake_up: owner.clone(),

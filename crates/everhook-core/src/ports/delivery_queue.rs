@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OperationId, OrganizationId, ScheduleVersion},
-    model::{Attempt, AuditEntry, CancelCause, DeadLetterStatus, DisabledReason, Due, EventType, Placement, Priority, Stage},
+    model::{Attempt, AuditEntry, CancelCause, DeadLetterStatus, DisabledReason, Due, EventType, Placement, Priority, ShardSet, Stage},
     ports::StoreError,
     time::Timestamp,
 };
@@ -16,13 +16,13 @@ use crate::{
 /// The durable queue behind every lane. Claiming writes nothing: the lane's one owner remembers what it is attempting.
 #[async_trait]
 pub trait DeliveryQueue: Send + Sync {
-    /// The queues that have anything waiting, each with the instant at which its first delivery is due.
+    /// The queues of lanes in these shards that have anything waiting, each with the instant at which its first delivery is due.
     ///
     /// Costs one index look-up a queue, however many deliveries wait.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the store cannot be read.
-    async fn lanes(&self) -> Result<Vec<LaneHead>, StoreError>;
+    async fn lanes(&self, shards: ShardSet) -> Result<Vec<LaneHead>, StoreError>;
 
     /// Reads the deliveries of one queue that are due, oldest first. A read: it claims nothing.
     ///
@@ -39,7 +39,8 @@ pub trait DeliveryQueue: Send + Sync {
     /// The answers are in the order of `settlements`, which are shared because a write that failed is tried again with the same ones.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`]: nothing was written, as far as is known; settling again is safe.
+    /// [`StoreError::Unavailable`]: nothing was written, as far as is known; settling again is safe. [`StoreError::Conflict`], where nodes share
+    /// the store: this boot's lease is gone, or another holds one of the lanes. Nothing was written, and never will be.
     async fn settle(&self, settlements: Arc<Vec<Settlement>>) -> Result<Vec<Settled>, StoreError>;
 
     /// Frees deliveries that are held behind nothing: their predecessors were cancelled, or the barrier that they waited behind has no open

@@ -2,8 +2,10 @@
 //!
 //! A port's answer is an enum that names every outcome; `Err` means that *we* failed. One port call is atomic.
 
+mod alone;
 mod audit_log;
 mod breaker_store;
+mod changes;
 mod clock;
 mod delivery_queue;
 mod directory;
@@ -11,7 +13,9 @@ mod entropy;
 mod event_store;
 mod history;
 mod lanes;
+mod leases;
 mod operation_store;
+mod remote_hints;
 mod statistics;
 mod store_error;
 mod transport;
@@ -20,8 +24,10 @@ mod wake_up;
 
 use std::sync::Arc;
 
+pub use alone::Alone;
 pub use audit_log::{ActorFilter, AuditFilter, AuditLog, Effect};
 pub use breaker_store::{BreakerChange, BreakerKept, BreakerRow, BreakerStore, OpenPeriod};
+pub use changes::{CHANGES_EVERY, Change, ChangeCursor, Changed, Changes};
 pub use clock::Clock;
 pub use delivery_queue::{
     Alert, AlertId, CancelWaiting, DeliveryQueue, Disabling, DueRead, DueRequest, Freed, FreedHeads, LaneHead, Replay, ReplayAnswer,
@@ -35,10 +41,12 @@ pub use entropy::Entropy;
 pub use event_store::{Erased, Erasure, EventStore, FreedInLane, KeyOrigin, NewDelivery, NewEvent, Recorded};
 pub use history::{DeadLetterFilter, DeliveryFilter, DeliveryStatus, Discarded, EventFilter, EventSummary, History, TimeRange};
 pub use lanes::{LaneReport, Lanes};
+pub use leases::{Held, LEASE_GOOD_FOR, LEASE_RENEWED_EVERY, LEASE_TRUSTED_FOR, Leases, Renewed, Roles, Terms, Wish};
 pub use operation_store::{
     Begun, Cleared, DueDeadLetters, Ending, ErasureBatch, ErasureStep, EventCandidate, OpenOperation, OperationEnded, OperationItem,
     OperationStore, Phase, Scan, Scanned, SelectionStep,
 };
+pub use remote_hints::{RemoteHints, WaitingQueue};
 pub use statistics::Statistics;
 pub use store_error::StoreError;
 pub use transport::{OutgoingHeader, OutgoingRequest, Transport, host_first};
@@ -64,6 +72,12 @@ pub struct Ports {
     pub statistics: Arc<dyn Statistics>,
     /// Where bulk actions are kept.
     pub operations: Arc<dyn OperationStore>,
+    /// Who holds which shards and duties.
+    pub leases: Arc<dyn Leases>,
+    /// How nodes tell each other what to look at.
+    pub remote_hints: Arc<dyn RemoteHints>,
+    /// What other nodes changed.
+    pub changes: Arc<dyn Changes>,
     /// How requests go out.
     pub transport: Arc<dyn Transport>,
     /// How secrets are kept.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::{
     ids::{ApplicationId, EndpointId, EventId, OrganizationId},
     model::{Due, LanePolicy, Priority},
+    ports::WaitingQueue,
 };
 
 /// A waiting delivery that was just made durable, on its way into its lane.
@@ -22,6 +23,9 @@ pub struct Committed {
 pub trait WakeUp: Send + Sync {
     /// These deliveries are durable and waiting.
     fn committed(&self, deliveries: Vec<Committed>);
+
+    /// Something waits in these queues, says another node.
+    fn waiting(&self, queues: Vec<WaitingQueue>);
 
     /// This endpoint was changed: its limits, its pause, its breaker, or whether it gets events at all.
     fn changed(&self, application: ApplicationId, endpoint: EndpointId);

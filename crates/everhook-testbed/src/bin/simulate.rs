@@ -16,6 +16,7 @@ use std::{
 
 use clap::Parser;
 use everhook_testbed::{
+    cluster::life::{self, LifePlan, LifeTally},
     disk::Syncing,
     simulation::{Outcome, Plan, Tally, run},
 };
@@ -45,6 +46,9 @@ struct Arguments {
     /// The disk ignores every sync: the oracle must then find something lost.
     #[arg(long)]
     no_sync: bool,
+    /// How many nodes share the store. More than one live a life of their own, in which nodes come, stop, die and lose the store.
+    #[arg(long, default_value_t = 1)]
+    nodes: usize,
     /// Where the whole trace of a run goes: of the one seed, or of the first that fails.
     #[arg(long)]
     trace: Option<PathBuf>,
@@ -76,6 +80,9 @@ fn main() -> ExitCode {
         (Some(seeds), _) => seeds.clone(),
         (None, seed) => seed.map_or(0..0, |seed| seed..seed.saturating_add(1)),
     };
+    if arguments.nodes > 1 {
+        return live(&arguments, seeds);
+    }
     let began = Instant::now();
     let summary = Mutex::new(Summary::default());
     let next = AtomicU64::new(seeds.start);
@@ -98,6 +105,25 @@ fn main() -> ExitCode {
         "{} kills, {} power cuts, {} restarts, {} faults of the store",
         tally.kills, tally.power_cuts, tally.restarts, tally.faults
     ));
+    say(&format!("{} runs failed {failed:?}", failed.len()));
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Lives of several nodes, one seed after the other.
+fn live(arguments: &Arguments, seeds: Range<u64>) -> ExitCode {
+    let span = Duration::from_secs_f64(arguments.hours * 3_600.0);
+    let mut failed = Vec::new();
+    let mut total = LifeTally::default();
+    for seed in seeds {
+        let life = life::run(LifePlan { seed, nodes: arguments.nodes, span });
+        say(&format!("seed {seed}: {}", life.violation.as_deref().unwrap_or("every promise was kept")));
+        total += life.tally;
+        if life.violation.is_some() {
+            failed.push(seed);
+        }
+    }
+    let LifeTally { accepted, requests, kills, stops, pauses } = total;
+    say(&format!("{accepted} events accepted, {requests} requests; {kills} nodes died, {stops} were stopped, {pauses} lost the store"));
     say(&format!("{} runs failed {failed:?}", failed.len()));
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

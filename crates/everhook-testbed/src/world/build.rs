@@ -12,7 +12,7 @@ use everhook_core::{
         Target,
     },
     policy::{labels::Labels, presets},
-    ports::{Clock, EndpointUpdated, Entropy},
+    ports::{Change, Clock, EndpointUpdated, Entropy},
 };
 
 use super::World;
@@ -105,6 +105,14 @@ impl World {
         assert_eq!(updated, EndpointUpdated::Updated);
         line.catalog.forget(receiver.application);
         line.wake_up.changed(receiver.application, receiver.id);
+        self.note(Change::Endpoint(receiver.application, receiver.id));
+    }
+
+    /// Tells other nodes of a change, as a shared store would.
+    fn note(&self, change: Change) {
+        if let Some(registry) = self.registry() {
+            registry.record(change);
+        }
     }
 }
 
@@ -249,6 +257,7 @@ impl EndpointBuilder<'_> {
         };
         directory.create_endpoint(endpoint, world.entry()).await.expect("the store answers");
         world.line().catalog.forget(application);
+        world.note(Change::Endpoint(application, id));
         Receiver { id, application, url }
     }
 }
@@ -260,6 +269,12 @@ pub struct EventBuilder {
 }
 
 impl EventBuilder {
+    /// Published at this node.
+    pub fn at(mut self, node: &crate::cluster::Node) -> Self {
+        self.line = node.line.clone();
+        self
+    }
+
     /// With this idempotency key.
     pub fn keyed(mut self, key: &str) -> Self {
         self.publication.idempotency_key = Some(key.to_owned());

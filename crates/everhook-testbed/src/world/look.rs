@@ -9,7 +9,7 @@ use everhook_core::{
 };
 
 use super::{BEGINNING, Receiver, World};
-use crate::network::Arrival;
+use crate::network::{Answer, Arrival};
 
 /// More rows than any scenario makes.
 const ALL_ROWS: PageRequest = PageRequest { limit: 100_000, cursor: everhook_core::model::Cursor::Newest };
@@ -71,9 +71,7 @@ impl World {
             assert!(!deliveries.is_empty(), "event {event} was accepted and has no delivery");
             for delivery in deliveries {
                 let id = delivery.id.to_string();
-                let answered_well =
-                    |arrival: &&Arrival| arrival.delivery == id && matches!(arrival.answer, crate::Answer::Status(200..=299));
-                let successes = arrivals.iter().filter(answered_well).count();
+                let successes = arrivals.iter().filter(|arrival| arrival.delivery == id && was_answered_well(arrival)).count();
                 match delivery.stage {
                     Stage::Waiting { due_at } => panic!("delivery {id} still waits for {due_at}"),
                     Stage::Held => panic!("delivery {id} is still held"),
@@ -93,6 +91,14 @@ impl World {
     pub async fn delivery(&self, id: everhook_core::ids::DeliveryId) -> (Delivery, Vec<everhook_core::model::Attempt>) {
         let found = self.line().ports.history.delivery(self.organization, id).await;
         found.expect("the store answers").expect("the delivery exists")
+    }
+}
+
+fn was_answered_well(arrival: &Arrival) -> bool {
+    match arrival.answer {
+        Answer::Status(200..=299) => true,
+        Answer::Slow(200..=299, after) => after < arrival.request.timeout,
+        _ => false,
     }
 }
 

@@ -8,6 +8,7 @@ mod every_fault;
 mod flow;
 mod health;
 mod lanes;
+mod nodes;
 mod operations;
 mod order;
 mod publishing;

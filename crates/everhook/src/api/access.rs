@@ -7,6 +7,7 @@ use std::sync::{
 
 use axum::extract::FromRequestParts;
 use everhook_core::{
+    flow::follow::StaleKeys,
     ids::{ApiKeyId, OrganizationId, Ref},
     manage::api_keys,
     model::{Actor, ApiKey, ApiKeyHash, Author, Scope, Scopes},
@@ -187,6 +188,18 @@ impl KeyCache {
         let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         self.revocations.fetch_add(1, Ordering::AcqRel);
         keys.retain(|_, known| known.key.id != id);
+    }
+
+    /// Drops what other nodes may have revoked.
+    pub fn forget_stale(&self, stale: StaleKeys) {
+        match stale {
+            StaleKeys::One(id) => self.forget(id),
+            StaleKeys::All => {
+                let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+                self.revocations.fetch_add(1, Ordering::AcqRel);
+                keys.clear();
+            }
+        }
     }
 
     /// When the keys that are kept were last used, which may not be written yet.

@@ -40,7 +40,7 @@ use std::sync::{
 
 use axum::Router;
 use everhook_core::{
-    flow::Line,
+    flow::{Line, follow::StaleKeys},
     ids::{ApplicationId, EndpointId, OrganizationId, Ref},
     manage,
     model::{ApplicationKind, Scope},
@@ -116,6 +116,11 @@ impl Api {
     /// [`StoreError`] if the store cannot be reached: it is written the next time.
     pub async fn write_key_uses(&self) -> Result<(), StoreError> {
         self.keys.write_uses(&*self.line.ports.directory).await
+    }
+
+    /// Drops what is remembered of API keys that another node may have revoked.
+    pub fn forget_keys(&self, stale: StaleKeys) {
+        self.keys.forget_stale(stale);
     }
 
     /// Remembers whether the last publish could be written.

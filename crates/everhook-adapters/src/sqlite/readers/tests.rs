@@ -4,6 +4,7 @@ use std::sync::mpsc;
 
 use everhook_core::{
     ids::{EventId, OrganizationId},
+    model::ShardSet,
     ports::{DeliveryQueue as _, History as _},
 };
 use tempfile::TempDir;
@@ -57,7 +58,7 @@ async fn looks_at_history_keep_no_lane_waiting() {
     });
     tokio::task::yield_now().await;
     // Then the engine's reads are answered all the same.
-    assert_eq!(store.lanes().await.expect("the store answers"), []);
+    assert_eq!(store.lanes(ShardSet::ALL).await.expect("the store answers"), []);
     assert!(!behind.is_finished(), "history waits behind history");
     drop(ends);
     for look in looks {

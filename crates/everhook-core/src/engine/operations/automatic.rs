@@ -6,7 +6,7 @@ use super::{Duty, Next};
 use crate::{
     flow::recall::{self, ItemOf, new_item, open_destination},
     ids::OrganizationId,
-    model::{AutoReplay, DeadLetter, RateLimit},
+    model::{self, AutoReplay, DeadLetter, RateLimit},
     policy::{auto_replay, bucket::Bucket},
     ports::{DueDeadLetters, Replay, ReplayBy, StoreError},
     time::Timestamp,
@@ -21,6 +21,11 @@ const BATCH: u32 = 100;
 impl Duty {
     /// Looks for dead letters that are due, if it is time.
     pub(super) async fn bring_back(&mut self) -> Next {
+        if !self.line.tenure.does(model::Duty::AutomaticReplay) {
+            // Should it become this node's duty, it looks at once.
+            self.look_at = Timestamp::EPOCH;
+            return Next::WhenRung;
+        }
         let now = self.line.ports.clock.now();
         match self.look_at {
             Timestamp::FAR_FUTURE => return Next::WhenRung,

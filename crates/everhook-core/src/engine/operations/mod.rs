@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use crate::{
     flow::{Line, alert},
     ids::{OperationId, OrganizationId},
-    model::{Operation, OperationStatus},
+    model::{self, Operation, OperationStatus},
     policy::bucket::Bucket,
     ports::{Cleared, Ending, OpenOperation, Phase, StoreError},
     time::Timestamp,
@@ -24,6 +24,9 @@ use crate::{
 
 /// How long to wait before trying again what the store refused, or what panicked.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// How often is looked for something to do where nodes share a store.
+const SHARED_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How many operations take turns. An organization may have a few, so that this is more than there are.
 const OPEN_MAX: u32 = 10_000;
@@ -36,6 +39,8 @@ pub(super) async fn run(line: Arc<Line>) {
     let mut duty = Duty::new(line.clone());
     loop {
         let next = match AssertUnwindSafe(duty.round()).catch_unwind().await {
+            // Other nodes ring only their own bells, and duties change hands.
+            Ok(Next::WhenRung) if line.tenure.is_shared() => Next::At(line.ports.clock.now() + SHARED_INTERVAL),
             Ok(next) => next,
             Err(_) => {
                 tracing::error!("an operation's step panicked and is tried again");
@@ -85,13 +90,16 @@ impl Duty {
 
     /// One step of each operation, and a look at what comes back by itself.
     async fn round(&mut self) -> Next {
-        let open = match self.line.ports.operations.open_operations(OPEN_MAX).await {
+        let open = match self.open_operations().await {
             Ok(open) => open,
             Err(error) => return self.delayed(&error),
         };
         self.buckets.retain(|id, _| open.iter().any(|open| open.operation.id == *id));
         let mut next = Next::WhenRung;
         for open in open {
+            if !self.line.tenure.does(model::Duty::Operations) {
+                break;
+            }
             let step = match self.step(&open).await {
                 Ok(step) => step,
                 Err(error @ StoreError::Corrupt(_)) => self.give_up(&open.operation, &error).await,
@@ -100,6 +108,14 @@ impl Duty {
             next = next.min(step);
         }
         next.min(self.bring_back().await).min(self.tell().await)
+    }
+
+    /// The operations that are this node's to carry out.
+    async fn open_operations(&self) -> Result<Vec<OpenOperation>, StoreError> {
+        if !self.line.tenure.does(model::Duty::Operations) {
+            return Ok(Vec::new());
+        }
+        self.line.ports.operations.open_operations(OPEN_MAX).await
     }
 
     async fn step(&mut self, open: &OpenOperation) -> Result<Next, StoreError> {

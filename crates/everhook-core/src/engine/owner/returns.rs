@@ -2,11 +2,11 @@
 
 use super::{
     super::errand::{self, Done, Errand, Inspection, Standing},
-    Owner, RETRY_DELAY, SURVEY_INTERVAL, Sweeping,
+    Owner, RETRY_DELAY, Sweeping,
 };
 use crate::{
     ids::{ApplicationId, EndpointId},
-    model::CancelCause,
+    model::{CancelCause, ShardSet},
     ports::{BreakerChange, BreakerKept, LaneHead},
     time::Timestamp,
 };
@@ -20,12 +20,15 @@ impl Owner<'_> {
                 self.looks_under_way -= 1;
                 read.iter_mut().flat_map(|read| &mut read.rows).for_each(|due| self.line.erasures.unload(due, now));
                 let stranded = self.board.looked(queue, read.ok_or(now + RETRY_DELAY), now);
-                if stranded > 0 && self.has_surveyed {
+                // Where nodes share a store, hints of others are lost, and lanes change hands.
+                if stranded > 0 && self.has_surveyed && !self.line.tenure.is_shared() {
                     tracing::warn!(stranded, endpoint.id = %queue.0, "deliveries were due and in no lane; a survey found them");
                 }
             }
-            Done::Surveyed(None) => self.survey_at = now + RETRY_DELAY,
-            Done::Surveyed(Some(heads)) => self.surveyed(heads, now),
+            Done::Surveyed(_, None) => self.survey_at = now + RETRY_DELAY,
+            Done::Surveyed(shards, Some(heads)) => self.surveyed(shards, heads, now),
+            Done::Learned(shards, rows) => self.learned(shards, rows, now),
+            Done::Admitted(queue, standing) => self.admitted(queue, standing, now),
             Done::Inspected(application, endpoint, inspection) => self.inspected(application, endpoint, inspection, now),
             Done::Swept(endpoint) => self.swept(endpoint),
             Done::DrainEnded => {}
@@ -66,9 +69,11 @@ impl Owner<'_> {
         }
     }
 
-    fn surveyed(&mut self, heads: Vec<(LaneHead, Standing)>, now: Timestamp) {
+    fn surveyed(&mut self, shards: ShardSet, heads: Vec<(LaneHead, Standing)>, now: Timestamp) {
         for (head, standing) in heads {
             match standing {
+                // It was left meanwhile.
+                _ if !self.is_ours(head.endpoint) => {}
                 Standing::Closed(cause, made_until) => self.close(head.application, head.endpoint, cause, made_until),
                 Standing::Open(_) if self.is_swept(head.endpoint) => {}
                 Standing::Open(policy) => {
@@ -78,8 +83,10 @@ impl Owner<'_> {
             }
         }
         self.has_surveyed = true;
-        self.board.know_what_waits(now);
-        self.survey_at = if std::mem::take(&mut self.survey_again) { now } else { now + SURVEY_INTERVAL };
+        if self.tenancy.active.without(shards).is_empty() {
+            self.board.know_what_waits(now);
+        }
+        self.survey_at = if std::mem::take(&mut self.survey_again) { now } else { now + self.survey_interval() };
     }
 
     fn inspected(&mut self, application: ApplicationId, endpoint: EndpointId, inspection: Option<Inspection>, now: Timestamp) {
@@ -95,6 +102,7 @@ impl Owner<'_> {
             self.alerts_at = Some(now);
         }
         match standing {
+            _ if !self.is_ours(endpoint) => {}
             Standing::Open(_) if self.is_swept(endpoint) => {}
             Standing::Open(policy) => self.board.adjust(&policy, now),
             Standing::Closed(cause, made_until) => self.close(application, endpoint, cause, made_until),
@@ -102,7 +110,7 @@ impl Owner<'_> {
     }
 
     /// What is in flight may end first: its outcome is written as it came. The last one to be written brings us here again.
-    fn close(&mut self, application: ApplicationId, endpoint: EndpointId, cause: CancelCause, made_until: Timestamp) {
+    pub(super) fn close(&mut self, application: ApplicationId, endpoint: EndpointId, cause: CancelCause, made_until: Timestamp) {
         if self.board.close(endpoint) && !self.sweeping.contains_key(&endpoint) {
             self.sweeping.insert(endpoint, Sweeping { application, reopened: false });
             self.send(Errand::Sweep(endpoint, cause, made_until));
@@ -110,7 +118,7 @@ impl Owner<'_> {
     }
 
     /// Whether an endpoint that gets events again is still being swept. It is looked at when that is over.
-    fn is_swept(&mut self, endpoint: EndpointId) -> bool {
+    pub(super) fn is_swept(&mut self, endpoint: EndpointId) -> bool {
         self.sweeping.get_mut(&endpoint).map(|sweeping| sweeping.reopened = true).is_some()
     }
 

@@ -1,0 +1,218 @@
+//! Keeps this node's lease, where several nodes share a store: renews it each second, takes its share of the shards and the duties that are free, and
+//! leaves what others should have.
+//!
+//! Started by the supervisor, beside the owner, which heeds what is written into the line's tenure. It never sends and never touches a lane. What the
+//! store grants is in force only once nothing of an earlier life is left.
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::FutureExt;
+use tokio::sync::watch;
+
+use crate::{
+    flow::Line,
+    model::{DutySet, Shard, ShardSet},
+    ports::{Held, LEASE_RENEWED_EVERY, Renewed, Roles, StoreError, Wish},
+    tenure::{Asked, Standing},
+    time::Timestamp,
+};
+
+/// How far the node's clock may be from the store's before somebody should look.
+const SKEW_WARNED_FROM: Duration = Duration::from_secs(1);
+
+/// How far it may be before the node holds nothing: it could not tell what is due.
+const SKEW_MAX: Duration = Duration::from_secs(5);
+
+/// Keeps the lease for ever.
+pub(super) async fn run(line: Arc<Line>, roles: Roles, stop: watch::Receiver<Option<Timestamp>>) {
+    let mut keeper = Keeper { roles, stop, has_begun: false, failures: 0, is_skewed: false, line: line.clone() };
+    tokio::select! {
+        // In order, not by chance: a seed must give the same run again.
+        biased;
+        () = watch_trust(&line) => {}
+        () = keeper.keep() => {}
+    }
+}
+
+/// Ends the trust in a lease that was not renewed in time, whatever the renewal that is under way is waiting for.
+async fn watch_trust(line: &Line) {
+    let mut changes = line.tenure.changes();
+    loop {
+        let Some(until) = line.tenure.trusted_until() else {
+            // The sender lives as long as the line.
+            let _ = changes.changed().await;
+            continue;
+        };
+        tokio::select! {
+            biased;
+            _ = changes.changed() => {}
+            () = line.ports.clock.sleep_until(until) => {
+                if !line.tenure.is_trusted() {
+                    tracing::warn!("the lease could not be renewed in time: requests are aborted, and nothing is sent until it is");
+                    line.tenure.revoke();
+                }
+            }
+        }
+    }
+}
+
+struct Keeper {
+    line: Arc<Line>,
+    roles: Roles,
+    stop: watch::Receiver<Option<Timestamp>>,
+    /// Whether a boot has begun that is not known to be dead.
+    has_begun: bool,
+    /// How many rounds failed in a row.
+    failures: u32,
+    is_skewed: bool,
+}
+
+impl Keeper {
+    async fn keep(&mut self) {
+        let clock = self.line.ports.clock.clone();
+        let mut changes = self.line.tenure.changes();
+        loop {
+            let next_at = clock.now() + LEASE_RENEWED_EVERY;
+            match AssertUnwindSafe(self.round()).catch_unwind().await {
+                Ok(Ok(())) => self.failures = 0,
+                Ok(Err(error)) => self.failed(&error),
+                Err(_) => self.failed(&StoreError::unavailable("keeping the lease panicked")),
+            }
+            tokio::select! {
+                biased;
+                // Something may have been left: others wait for it.
+                _ = changes.wait_for(|standing| !standing.left.is_empty()), if self.failures == 0 => {}
+                () = clock.sleep_until(next_at) => {}
+            }
+        }
+    }
+
+    async fn round(&mut self) -> Result<(), StoreError> {
+        if !self.has_begun {
+            self.begin().await?;
+        }
+        let asked = self.line.tenure.ask();
+        match self.line.ports.leases.renew().await? {
+            Renewed::Lost => {
+                tracing::warn!("another node took what this one held: everything in memory is dropped, and it begins anew");
+                self.lose();
+                self.begin().await
+            }
+            Renewed::Held { held, workers, store_time } => {
+                self.heed_skew(skew(asked.at, self.line.ports.clock.now(), store_time));
+                self.adopt(held, asked).await;
+                // A store that is back is back for the others, too: they have a second to renew before somebody takes what they held.
+                if self.failures > 0 { Ok(()) } else { self.balance(workers, asked).await }
+            }
+        }
+    }
+
+    /// Nothing of the former boot may be written under the new one: the store could not tell it from the new one's.
+    async fn begin(&mut self) -> Result<(), StoreError> {
+        let _nobody = self.line.tenure.life().await;
+        self.line.ports.leases.begin(self.roles).await?;
+        self.line.tenure.unfence();
+        self.has_begun = true;
+        Ok(())
+    }
+
+    fn lose(&mut self) {
+        self.has_begun = false;
+        self.line.tenure.fence();
+    }
+
+    fn failed(&mut self, error: &StoreError) {
+        self.failures += 1;
+        if matches!(error, StoreError::Conflict) {
+            self.lose();
+        }
+        tracing::warn!(error = error as &dyn std::error::Error, failures = self.failures, "the lease is kept a little later");
+    }
+
+    /// What the store says is held is in force. If something is missing that was held here, or the trust had ended, what is in memory is void.
+    async fn adopt(&self, held: Held, asked: Asked) {
+        let tenure = &self.line.tenure;
+        let standing = tenure.standing();
+        let missing = standing.held.shards.without(standing.left).without(held.shards);
+        if standing.has_lease && missing.is_empty() {
+            tenure.grant(held, asked, standing.epoch);
+            return;
+        }
+        tenure.revoke();
+        let _nobody = tenure.life().await;
+        tenure.unfence();
+        tenure.grant(held, asked, tenure.standing().epoch);
+    }
+
+    /// Gives back what was left, leaves what is more than this node's share, and takes what is less.
+    async fn balance(&self, workers: u32, asked: Asked) -> Result<(), StoreError> {
+        let (leases, tenure) = (&self.line.ports.leases, &self.line.tenure);
+        let standing = tenure.standing();
+        let wanted = self.wanted(&standing, workers);
+        tenure.leave(wanted.leave);
+        let surplus = Held { shards: standing.left, duties: wanted.resign };
+        if surplus != Held::NOTHING {
+            // A duty ends before it is given back; a shard was left long ago.
+            tenure.gave_back(Held { duties: surplus.duties, ..Held::NOTHING });
+            leases.release(surplus).await?;
+            tenure.gave_back(surplus);
+        }
+        if wanted.wish.shards_max > 0 || !wanted.wish.duties.is_empty() {
+            let taken = leases.take(wanted.wish).await?;
+            let held = tenure.standing().held;
+            let held = Held { shards: held.shards.with(taken.shards), duties: held.duties.with(taken.duties) };
+            tenure.grant(held, asked, standing.epoch);
+        }
+        Ok(())
+    }
+
+    fn wanted(&self, standing: &Standing, workers: u32) -> Wanted {
+        let is_stopping = self.stop.borrow().is_some();
+        let staying = standing.staying();
+        let share = if self.roles.worker && !self.is_skewed { Shard::COUNT.div_ceil(workers.max(1)) } else { 0 };
+        let duties = if self.roles.scheduler && !self.is_skewed { DutySet::ALL } else { DutySet::NONE };
+        // A stop lets everything go when its last request has ended.
+        let wish = if is_stopping {
+            Wish { shards_max: 0, duties: DutySet::NONE }
+        } else {
+            Wish { shards_max: share.saturating_sub(standing.held.shards.len()), duties: duties.without(standing.held.duties) }
+        };
+        Wanted { leave: staying.without(staying.first(share)), resign: standing.held.duties.without(duties), wish }
+    }
+
+    fn heed_skew(&mut self, skew: Duration) {
+        let was_skewed = std::mem::replace(&mut self.is_skewed, skew > SKEW_MAX);
+        let skew_ms = u64::try_from(skew.as_millis()).unwrap_or(u64::MAX);
+        if self.is_skewed && !was_skewed {
+            tracing::error!(skew_ms, "this node's clock is {skew_ms} ms from the store's: it holds nothing until that is set right");
+        } else if skew > SKEW_WARNED_FROM && !self.is_skewed {
+            tracing::warn!(skew_ms, "this node's clock is {skew_ms} ms from the store's");
+        }
+    }
+}
+
+/// What should change about what is held.
+struct Wanted {
+    leave: ShardSet,
+    resign: DutySet,
+    wish: Wish,
+}
+
+/// How far the store's clock is from the node's, at the least: it was read somewhere between question and answer.
+fn skew(asked_at: Timestamp, answered_at: Timestamp, store_time: Timestamp) -> Duration {
+    asked_at.since(store_time).max(store_time.since(answered_at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn skew_is_how_far_the_stores_time_lies_outside_of_question_and_answer() {
+        let at = Timestamp::from_secs;
+        let table = [(10, 12, 11, 0), (10, 12, 10, 0), (10, 12, 12, 0), (10, 12, 7, 3), (10, 12, 20, 8)];
+        for (asked, answered, store, expected) in table {
+            assert_eq!(skew(at(asked), at(answered), at(store)), Duration::from_secs(expected), "{store}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Which lanes are the owner's, where nodes share a store: how it gains some, leaves some, and tells others of theirs.
+//!
+//! A lane that is gained is not sent for before its breaker is known, and one that is left not given away before its last outcome is written. Of a
+//! store that has one owner every lane is its, and nothing here ever changes.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use tokio::sync::watch;
+
+use super::{
+    super::errand::{Errand, Standing as EndpointStanding},
+    Owner,
+};
+use crate::{
+    ids::EndpointId,
+    model::ShardSet,
+    ports::{BreakerRow, Committed, WaitingQueue},
+    tenure::{Standing, Tenure},
+    time::Timestamp,
+};
+
+/// How often the store is looked at for deliveries whose hint was lost.
+const SURVEY_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The same where nodes share a store, whose hints have a longer way.
+const SURVEY_INTERVAL_SHARED: Duration = Duration::from_secs(1);
+
+/// Which lanes are this owner's.
+pub(super) struct Tenancy {
+    /// Whether there are others to share with: listening to what never comes would cost each round a little.
+    pub(super) may_change: bool,
+    /// What the tenure says, and whether it says something new.
+    pub(super) changes: watch::Receiver<Standing>,
+    epoch: u64,
+    /// The shards that are sent for.
+    pub(super) active: ShardSet,
+    /// Those whose breakers are being read.
+    learning: ShardSet,
+    /// Those that are being left.
+    leaving: ShardSet,
+    /// The lanes of those that may not be clear yet.
+    lanes_left: Vec<EndpointId>,
+}
+
+impl Tenancy {
+    /// Everything that is held now: all breakers are read before an owner sends anything.
+    pub(super) fn new(tenure: &Tenure) -> Self {
+        let mut changes = tenure.changes();
+        let standing = *changes.borrow_and_update();
+        // It may have been lost already.
+        changes.mark_changed();
+        Self {
+            may_change: tenure.is_shared(),
+            changes,
+            epoch: standing.epoch,
+            active: standing.staying(),
+            learning: ShardSet::NONE,
+            leaving: standing.leaving,
+            lanes_left: Vec::new(),
+        }
+    }
+
+    /// Returns once the lease under which this owner began is gone.
+    pub(super) async fn lost(&mut self) {
+        let epoch = self.epoch;
+        // The line lives, and so does who tells.
+        let _ = self.changes.wait_for(|standing| standing.epoch != epoch || !standing.has_lease).await;
+    }
+}
+
+impl Owner<'_> {
+    /// Whether this endpoint's lane is sent for.
+    pub(super) fn is_ours(&self, endpoint: EndpointId) -> bool {
+        self.tenancy.active.has_lane(endpoint)
+    }
+
+    /// How long after a survey the next one follows.
+    pub(super) fn survey_interval(&self) -> Duration {
+        if self.line.tenure.is_shared() { SURVEY_INTERVAL_SHARED } else { SURVEY_INTERVAL }
+    }
+
+    /// What other nodes recorded is looked for; what this one did is told as soon as it is written.
+    pub(super) fn look_for_alerts(&mut self, now: Timestamp) {
+        if self.line.tenure.is_shared() {
+            self.alerts_at.get_or_insert(now);
+        }
+    }
+
+    /// Heeds what is held and was not, and the other way round, if that has changed. Says whether the lease under which this owner began is there.
+    pub(super) fn heed_tenure(&mut self) -> bool {
+        if !self.tenancy.changes.has_changed().unwrap_or(false) {
+            return true;
+        }
+        let standing = *self.tenancy.changes.borrow_and_update();
+        if standing.epoch != self.tenancy.epoch || !standing.has_lease {
+            return false;
+        }
+        let leaves = standing.leaving.without(self.tenancy.leaving);
+        self.tenancy.leaving = standing.leaving;
+        self.tenancy.active = self.tenancy.active.without(leaves);
+        self.tenancy.learning = self.tenancy.learning.without(leaves);
+        self.tenancy.lanes_left.extend(self.board.leave(leaves));
+        let gained = standing.staying().without(self.tenancy.active).without(self.tenancy.learning);
+        if !gained.is_empty() {
+            self.tenancy.learning = self.tenancy.learning.with(gained);
+            self.send(Errand::Learn(gained));
+        }
+        true
+    }
+
+    /// How the breakers of gained lanes stand is known: now everything that waits for them is looked for.
+    pub(super) fn learned(&mut self, shards: ShardSet, rows: Option<Vec<BreakerRow>>, now: Timestamp) {
+        let gained = shards.and(self.tenancy.learning);
+        let Some(rows) = rows else {
+            self.send(Errand::Learn(gained));
+            return;
+        };
+        rows.into_iter().filter(|row| gained.has_lane(row.endpoint)).for_each(|row| _ = self.board.breakers.learn(row));
+        self.tenancy.learning = self.tenancy.learning.without(gained);
+        self.tenancy.active = self.tenancy.active.with(gained);
+        self.board.gain();
+        // A survey that is under way does not ask for these.
+        if self.survey_at == Timestamp::FAR_FUTURE {
+            self.survey_again = true;
+        } else {
+            self.survey_at = now;
+        }
+    }
+
+    /// Gives back the shards that were left, once nothing of them is in flight, unwritten or being cancelled.
+    pub(super) fn leave_what_is_clear(&mut self) {
+        if self.tenancy.leaving.is_empty() {
+            return;
+        }
+        while let Some(endpoint) = self.tenancy.lanes_left.last() {
+            if self.sweeping.contains_key(endpoint) || !self.board.drop_clear(*endpoint) {
+                return;
+            }
+            self.tenancy.lanes_left.pop();
+        }
+        let leaving = self.tenancy.leaving;
+        if self.line.tenure.standing().left == leaving {
+            return;
+        }
+        if !self.keeping_breakers && !self.board.breakers.has_unwritten_of(leaving) {
+            self.board.breakers.forget(leaving);
+            self.line.tenure.left(leaving);
+        }
+    }
+
+    /// Those of the deliveries whose lanes are this owner's. The owners of the others are told.
+    pub(super) fn keep_ours(&self, mut deliveries: Vec<Committed>) -> Vec<Committed> {
+        if !self.line.tenure.is_shared() {
+            return deliveries;
+        }
+        let held = self.tenancy.changes.borrow().held.shards;
+        let queue = |committed: &Committed| WaitingQueue {
+            application: committed.lane.application,
+            endpoint: committed.lane.endpoint,
+            priority: committed.priority,
+        };
+        let others: BTreeSet<WaitingQueue> = deliveries.iter().map(queue).filter(|queue| !held.has_lane(queue.endpoint)).collect();
+        if !others.is_empty() {
+            self.line.ports.remote_hints.waiting(others.into_iter().collect());
+        }
+        // What is held and not yet sent for is found by the survey that follows.
+        deliveries.retain(|committed| self.is_ours(committed.lane.endpoint));
+        deliveries
+    }
+
+    /// Another node made something durable in these queues.
+    pub(super) fn expect(&mut self, queues: Vec<WaitingQueue>, now: Timestamp) {
+        let active = self.tenancy.active;
+        for queue in queues.into_iter().filter(|queue| active.has_lane(queue.endpoint)) {
+            match self.board.lane(queue.endpoint).map(|lane| lane.policy.clone()) {
+                Some(policy) => self.board.expect(&policy, queue.priority, now),
+                None => self.send(Errand::Admit(queue)),
+            }
+        }
+    }
+
+    /// How the endpoint of a queue stands in which something waits is known. If it is not, the next survey finds it.
+    pub(super) fn admitted(&mut self, queue: WaitingQueue, standing: Option<EndpointStanding>, now: Timestamp) {
+        match standing {
+            _ if !self.is_ours(queue.endpoint) => {}
+            None => {}
+            Some(EndpointStanding::Closed(cause, made_until)) => self.close(queue.application, queue.endpoint, cause, made_until),
+            Some(EndpointStanding::Open(_)) if self.is_swept(queue.endpoint) => {}
+            Some(EndpointStanding::Open(policy)) => {
+                self.board.adjust(&policy, now);
+                self.board.expect(&policy, queue.priority, now);
+            }
+        }
+    }
+}

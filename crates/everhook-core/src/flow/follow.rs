@@ -1,0 +1,65 @@
+//! Heeds what other nodes changed: what this one remembers of it is dropped, and its lanes are told. Run by wiring where nodes share a store.
+//!
+//! A change is followed by whoever reads first: the store stays the judge of every write, so that a node that lags a little sends by the old
+//! settings and never loses anything.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    flow::Line,
+    ids::ApiKeyId,
+    ports::{CHANGES_EVERY, Change, ChangeCursor},
+};
+
+/// How long to wait before changes are asked for again when they could not be read.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// What must not be remembered of API keys any longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StaleKeys {
+    /// This one was revoked.
+    One(ApiKeyId),
+    /// Any of them may have been.
+    All,
+}
+
+/// Follows the changes after `seen` for ever, or returns at once where the store has one owner. `seen` was read before anything was remembered; `forget_keys` is told of keys that were revoked.
+pub async fn follow(line: Arc<Line>, seen: ChangeCursor, forget_keys: impl Fn(StaleKeys) + Send + Sync) {
+    let mut seen = seen;
+    while line.tenure.is_shared() {
+        let delay = match line.ports.changes.changes(seen).await {
+            Ok(changed) => {
+                seen = changed.cursor;
+                changed.changes.into_iter().for_each(|change| heed(&line, change, &forget_keys));
+                if changed.has_more { Duration::ZERO } else { CHANGES_EVERY }
+            }
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "what other nodes changed is heeded a little later");
+                RETRY_DELAY
+            }
+        };
+        line.ports.clock.sleep_until(line.ports.clock.now() + delay).await;
+    }
+}
+
+fn heed(line: &Line, change: Change, forget_keys: &impl Fn(StaleKeys)) {
+    match change {
+        Change::Endpoint(application, endpoint) => {
+            line.catalog.forget(application);
+            line.wake_up.changed(application, endpoint);
+        }
+        Change::Application(application) => line.catalog.forget(application),
+        Change::Organization(organization) => {
+            line.catalog.forget_organization(organization);
+            line.wake_up.organization_changed(organization);
+            line.operations_bell.notify_one();
+        }
+        Change::ApiKey(key) => forget_keys(StaleKeys::One(key)),
+        Change::Shared => line.catalog.forget_all(),
+        Change::Everything => {
+            line.catalog.forget_all();
+            line.operations_bell.notify_one();
+            forget_keys(StaleKeys::All);
+        }
+    }
+}

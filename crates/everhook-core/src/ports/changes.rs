@@ -1,0 +1,63 @@
+//! What was changed in the directory by other nodes, so that what this one remembers of it does not outlive the change by more than a second.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::{
+    ids::{ApiKeyId, ApplicationId, EndpointId, OrganizationId},
+    ports::StoreError,
+};
+
+/// How often changes are asked for, where nodes share a store.
+pub const CHANGES_EVERY: Duration = Duration::from_millis(500);
+
+/// The changes of all nodes, in one order. Each is recorded in the write that makes it.
+#[async_trait]
+pub trait Changes: Send + Sync {
+    /// The place after the last change. Read before anything is remembered.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the store cannot be read.
+    async fn newest(&self) -> Result<ChangeCursor, StoreError>;
+
+    /// The changes after a place, oldest first, and the place to go on from. The node's own may be among them. A change of a write that is still
+    /// open while a later one is durable is not passed over: the answer ends before it. A place that is too old to know what came after it is
+    /// answered with [`Change::Everything`].
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the store cannot be read.
+    async fn changes(&self, after: ChangeCursor) -> Result<Changed, StoreError>;
+}
+
+/// A place in the order of changes. Only the store knows what its number means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ChangeCursor(pub i64);
+
+/// Some changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// Oldest first.
+    pub changes: Vec<Change>,
+    /// The place after them.
+    pub cursor: ChangeCursor,
+    /// Whether there are more already.
+    pub has_more: bool,
+}
+
+/// Something that was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// An endpoint, its breaker by hand included, or its being there at all.
+    Endpoint(ApplicationId, EndpointId),
+    /// An application: whatever raises its `config_version`.
+    Application(ApplicationId),
+    /// An organization, what it may use, or its automatic replay.
+    Organization(OrganizationId),
+    /// An API key was revoked.
+    ApiKey(ApiKeyId),
+    /// Something that many applications can share, as a retry schedule or an event type.
+    Shared,
+    /// Nobody knows any more what.
+    Everything,
+}

@@ -1,0 +1,302 @@
+//! What this node holds, as far as it knows: which lanes it may send for, and which duties are its.
+//!
+//! The engine's keeper writes it, the owner of the lanes heeds it, and every request asks it once more before it goes out. It never asks the store: a
+//! lease that could not be renewed in time ends here by itself, before it ends there.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::{Mutex, MutexGuard, watch};
+
+use crate::{
+    ids::EndpointId,
+    model::{Duty, ShardSet},
+    ports::{Clock, Held, LEASE_TRUSTED_FOR, Terms},
+    time::Timestamp,
+};
+
+/// What this node holds. Of a store that has one owner it holds everything, and no look at it costs anything.
+pub struct Tenure {
+    terms: Terms,
+    clock: Arc<dyn Clock>,
+    standing: watch::Sender<Standing>,
+    /// Until when the lease is trusted, in microseconds of the calendar and of uptime. The first notices a machine that was suspended, the
+    /// second a calendar that was set back.
+    trusted_until: AtomicI64,
+    trusted_until_uptime: AtomicU64,
+    /// Whether the boot is known to be dead: what it has not written will never be.
+    fenced: AtomicBool,
+    /// Held by each life of the lanes' owner, until its last outcome is written or refused.
+    life: Mutex<()>,
+}
+
+/// How things stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Rises whenever everything is lost: what was begun before is void, even if the same is held again.
+    pub epoch: u64,
+    /// Whether there is a lease that could be trusted when it was last looked at.
+    pub has_lease: bool,
+    /// What is held.
+    pub held: Held,
+    /// Those of the shards that others should have: nothing new is started for them.
+    pub leaving: ShardSet,
+    /// Those of the shards that are left of which nothing is in memory any more.
+    pub left: ShardSet,
+}
+
+impl Standing {
+    /// The shards that are here to stay.
+    pub fn staying(&self) -> ShardSet {
+        self.held.shards.without(self.leaving)
+    }
+}
+
+/// An instant on both of a node's clocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) at: Timestamp,
+    uptime: Duration,
+}
+
+impl Tenure {
+    /// Everything, if nobody else is there; nothing, until there is a lease.
+    pub fn new(terms: Terms, clock: Arc<dyn Clock>) -> Self {
+        let standing = match terms {
+            Terms::Alone => Standing { has_lease: true, held: Held::EVERYTHING, ..Standing::default() },
+            Terms::Shared => Standing::default(),
+        };
+        Self {
+            terms,
+            clock,
+            standing: watch::channel(standing).0,
+            trusted_until: AtomicI64::new(i64::MIN),
+            trusted_until_uptime: AtomicU64::new(0),
+            fenced: AtomicBool::new(false),
+            life: Mutex::new(()),
+        }
+    }
+
+    /// Whether other nodes may use the same store.
+    pub fn is_shared(&self) -> bool {
+        self.terms == Terms::Shared
+    }
+
+    /// Whether a request for this endpoint's lane may go out now.
+    pub fn may_send(&self, endpoint: EndpointId) -> bool {
+        !self.is_shared() || (self.is_trusted() && self.standing.borrow().held.shards.has_lane(endpoint))
+    }
+
+    /// Whether this duty is this node's now.
+    pub fn does(&self, duty: Duty) -> bool {
+        !self.is_shared() || (self.is_trusted() && self.standing.borrow().held.duties.contains(duty))
+    }
+
+    /// Whether the lease was renewed so lately that nobody else can have taken anything.
+    pub fn is_trusted(&self) -> bool {
+        if !self.is_shared() {
+            return true;
+        }
+        let by_calendar = self.clock.now().as_micros() < self.trusted_until.load(Ordering::Acquire);
+        by_calendar && micros(self.clock.uptime()) < self.trusted_until_uptime.load(Ordering::Acquire)
+    }
+
+    /// How things stand.
+    pub fn standing(&self) -> Standing {
+        *self.standing.borrow()
+    }
+
+    /// Tells of each change of how things stand.
+    pub(crate) fn changes(&self) -> watch::Receiver<Standing> {
+        self.standing.subscribe()
+    }
+
+    /// Waits until no life of the owner is left, or begins one.
+    pub(crate) async fn life(&self) -> MutexGuard<'_, ()> {
+        self.life.lock().await
+    }
+
+    /// The instant from which a renewal that is asked for now will count.
+    pub(crate) fn ask(&self) -> Asked {
+        Asked { at: self.clock.now(), uptime: self.clock.uptime() }
+    }
+
+    /// Until when the lease is trusted, if there is one.
+    pub(crate) fn trusted_until(&self) -> Option<Timestamp> {
+        self.standing.borrow().has_lease.then(|| Timestamp::from_micros(self.trusted_until.load(Ordering::Acquire)))
+    }
+
+    /// A renewal was granted: this is held, and can be trusted for a while. Unless everything was lost since that epoch.
+    pub(crate) fn grant(&self, held: Held, asked: Asked, epoch: u64) {
+        self.trusted_until.store((asked.at + LEASE_TRUSTED_FOR).as_micros(), Ordering::Release);
+        self.trusted_until_uptime.store(micros(asked.uptime + LEASE_TRUSTED_FOR), Ordering::Release);
+        self.change(|standing| {
+            if standing.epoch != epoch {
+                return;
+            }
+            standing.has_lease = true;
+            standing.held = held;
+            standing.leaving = standing.leaving.and(held.shards);
+            standing.left = standing.left.and(held.shards);
+        });
+    }
+
+    /// These shards are to be left.
+    pub(crate) fn leave(&self, shards: ShardSet) {
+        self.change(|standing| standing.leaving = standing.leaving.with(shards.and(standing.held.shards)));
+    }
+
+    /// Nothing of these shards is in memory any more. The owner says so.
+    pub(crate) fn left(&self, shards: ShardSet) {
+        self.change(|standing| standing.left = standing.left.with(shards.and(standing.leaving)));
+    }
+
+    /// This is not held any more.
+    pub(crate) fn gave_back(&self, given: Held) {
+        self.change(|standing| {
+            let shards = standing.held.shards.without(given.shards);
+            standing.held = Held { shards, duties: standing.held.duties.without(given.duties) };
+            standing.leaving = standing.leaving.and(shards);
+            standing.left = standing.left.and(shards);
+        });
+    }
+
+    /// Nothing is held any more, and what was begun is void. Where the store has one owner, that cannot be.
+    pub(crate) fn revoke(&self) {
+        if self.is_shared() {
+            self.change(|standing| {
+                if standing.has_lease {
+                    *standing = Standing { epoch: standing.epoch + 1, ..Standing::default() };
+                }
+            });
+        }
+    }
+
+    /// The boot is dead: everything is lost, and what is unwritten will never be written.
+    pub(crate) fn fence(&self) {
+        self.fenced.store(true, Ordering::Release);
+        self.revoke();
+    }
+
+    /// Whether the boot is dead.
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.fenced.load(Ordering::Acquire)
+    }
+
+    /// Nothing of a dead boot is left in memory.
+    pub(crate) fn unfence(&self) {
+        self.fenced.store(false, Ordering::Release);
+    }
+
+    fn change(&self, edit: impl FnOnce(&mut Standing)) {
+        self.standing.send_if_modified(|standing| {
+            let before = *standing;
+            edit(standing);
+            *standing != before
+        });
+    }
+}
+
+fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use async_trait::async_trait;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::model::DutySet;
+
+    /// A calendar and an uptime that the test sets, in seconds.
+    struct Hands(Mutex<(i64, u64)>);
+
+    #[async_trait]
+    impl Clock for Hands {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_secs(self.0.lock().unwrap().0)
+        }
+
+        fn uptime(&self) -> Duration {
+            Duration::from_secs(self.0.lock().unwrap().1)
+        }
+
+        async fn sleep_until(&self, _at: Timestamp) {
+            std::future::pending().await
+        }
+    }
+
+    fn endpoint(shard: u128) -> EndpointId {
+        EndpointId::from_uuid(Uuid::from_u128(shard))
+    }
+
+    fn some() -> Held {
+        Held { shards: ShardSet::from_bits(0b11), duties: [Duty::Alerts].into_iter().collect() }
+    }
+
+    #[test]
+    fn a_store_with_one_owner_is_held_whole_for_ever() {
+        let tenure = Tenure::new(Terms::Alone, Arc::new(Hands(Mutex::new((1_000, 1_000)))));
+        tenure.revoke();
+        assert!(tenure.may_send(endpoint(63)) && tenure.does(Duty::ForgetKeys) && tenure.is_trusted());
+        assert_eq!(tenure.standing().held, Held::EVERYTHING);
+    }
+
+    #[test]
+    fn a_lease_is_trusted_for_three_seconds_by_the_calendar_and_by_uptime() {
+        let hands = Arc::new(Hands(Mutex::new((100, 10))));
+        let tenure = Tenure::new(Terms::Shared, hands.clone());
+        assert!(!tenure.may_send(endpoint(0)), "nothing is held before there is a lease");
+        tenure.grant(some(), tenure.ask(), 0);
+        let table = [
+            ("at once", (100, 10), true),
+            ("two seconds later", (102, 12), true),
+            ("three seconds later", (103, 13), false),
+            ("the calendar was set back", (50, 13), false),
+            ("the machine was suspended", (103, 10), false),
+        ];
+        for (when, set, expected) in table {
+            *hands.0.lock().unwrap() = set;
+            let (sends, does) = (tenure.may_send(endpoint(1)), tenure.does(Duty::Alerts));
+            assert_eq!((sends, does), (expected, expected), "{when}");
+            assert!(!tenure.may_send(endpoint(2)) && !tenure.does(Duty::Operations), "{when}");
+        }
+    }
+
+    #[test]
+    fn what_was_granted_before_a_loss_is_void_after_it() {
+        let tenure = Tenure::new(Terms::Shared, Arc::new(Hands(Mutex::new((100, 10)))));
+        let asked = tenure.ask();
+        tenure.grant(some(), asked, 0);
+        tenure.revoke();
+        tenure.grant(some(), asked, 0);
+        assert_eq!(tenure.standing(), Standing { epoch: 1, ..Standing::default() });
+    }
+
+    #[test]
+    fn a_shard_is_left_before_it_is_given_back() {
+        let tenure = Tenure::new(Terms::Shared, Arc::new(Hands(Mutex::new((100, 10)))));
+        tenure.grant(some(), tenure.ask(), 0);
+        let second = ShardSet::from_bits(0b10);
+        // Only what is held can be left, and only what is being left can have been.
+        tenure.left(second);
+        tenure.leave(ShardSet::from_bits(0b110));
+        let standing = tenure.standing();
+        assert_eq!((standing.leaving, standing.left, standing.staying()), (second, ShardSet::NONE, ShardSet::from_bits(0b01)));
+        // What is under way may end meanwhile.
+        assert!(tenure.may_send(endpoint(1)));
+        tenure.left(second);
+        tenure.gave_back(Held { shards: second, duties: DutySet::NONE });
+        let standing = tenure.standing();
+        assert_eq!((standing.held.shards, standing.leaving, standing.left), (ShardSet::from_bits(0b01), ShardSet::NONE, ShardSet::NONE));
+        assert!(!tenure.may_send(endpoint(1)));
+    }
+}

@@ -1,0 +1,74 @@
+//! The store's queue as one node reaches it: outcomes of a boot that is dead, or of lanes that another holds, are refused.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use everhook_core::{
+    model::ShardSet,
+    ports::{
+        Alert, AlertId, CancelWaiting, DeliveryQueue, DueRead, DueRequest, FreedHeads, LaneHead, Replay, Replayed, Settled, Settlement,
+        StoreError,
+    },
+    time::Timestamp,
+};
+
+use super::registry::Member;
+
+/// A queue behind one node's end of the registry.
+pub struct Fenced {
+    queue: Arc<dyn DeliveryQueue>,
+    member: Arc<Member>,
+}
+
+impl Fenced {
+    /// The queue, as this node reaches it.
+    pub fn new(queue: Arc<dyn DeliveryQueue>, member: Arc<Member>) -> Self {
+        Self { queue, member }
+    }
+}
+
+#[async_trait]
+impl DeliveryQueue for Fenced {
+    async fn lanes(&self, shards: ShardSet) -> Result<Vec<LaneHead>, StoreError> {
+        self.member.reach().await;
+        self.queue.lanes(shards).await
+    }
+
+    async fn due(&self, request: DueRequest) -> Result<DueRead, StoreError> {
+        self.member.reach().await;
+        self.queue.due(request).await
+    }
+
+    async fn settle(&self, settlements: Arc<Vec<Settlement>>) -> Result<Vec<Settled>, StoreError> {
+        self.member.reach().await;
+        if !self.member.may_settle(settlements.iter().map(|settlement| settlement.endpoint)) {
+            return Err(StoreError::Conflict);
+        }
+        self.queue.settle(settlements).await
+    }
+
+    async fn free_heads(&self, at: Timestamp) -> Result<FreedHeads, StoreError> {
+        self.member.reach().await;
+        self.queue.free_heads(at).await
+    }
+
+    async fn cancel_waiting(&self, request: CancelWaiting) -> Result<u32, StoreError> {
+        self.member.reach().await;
+        self.queue.cancel_waiting(request).await
+    }
+
+    async fn replay(&self, replay: Replay) -> Result<Replayed, StoreError> {
+        self.member.reach().await;
+        self.queue.replay(replay).await
+    }
+
+    async fn pending_alerts(&self, limit: u32) -> Result<Vec<Alert>, StoreError> {
+        self.member.reach().await;
+        self.queue.pending_alerts(limit).await
+    }
+
+    async fn alerts_told(&self, ids: Vec<AlertId>) -> Result<(), StoreError> {
+        self.member.reach().await;
+        self.queue.alerts_told(ids).await
+    }
+}
