@@ -1,6 +1,10 @@
-//! How it is done: one folder per outside thing, each behind a port of the core. Folders do not know each other.
+//! How it is done: one folder per outside thing, each behind a port of the core. Folders do not know each other, but for
+//! `rabbitmq`, which connects through the connector of `http`: the guard against request forgery exists once.
 
+pub mod by_scheme;
 pub mod http;
+#[cfg(feature = "amqp")]
+pub mod rabbitmq;
 pub mod sqlite;
 pub mod system;
 pub mod vault;

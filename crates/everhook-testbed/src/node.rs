@@ -24,6 +24,7 @@ pub struct Node {
     folder: TempDir,
     listen: String,
     server: Arc<Server>,
+    flags: Vec<String>,
     child: Option<Child>,
 }
 
@@ -35,7 +36,13 @@ impl Node {
         let listen = format!("127.0.0.1:{port}");
         let url = format!("http://{listen}").parse().expect("a URL");
         let server = Server::new(&url, Some(ADMIN_KEY)).expect("an address");
-        Self { folder, listen, server, child: None }
+        Self { folder, listen, server, flags: Vec::new(), child: None }
+    }
+
+    /// The same one, started with these flags as well.
+    pub fn with_flags<const N: usize>(mut self, flags: [&str; N]) -> Self {
+        self.flags = flags.map(str::to_owned).into();
+        self
     }
 
     /// Its address, as the commands take it.
@@ -54,7 +61,8 @@ impl Node {
         let mut command = command();
         command
             .args(["serve", "--listen", &self.listen, "--allow-private-networks=127.0.0.0/8", "--data"])
-            .arg(self.folder.path().join("data"));
+            .arg(self.folder.path().join("data"))
+            .args(&self.flags);
         command.env("EVERHOOK_ADMIN_KEY", ADMIN_KEY).current_dir(self.folder.path());
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a second handle")).stderr(log);
         self.child = Some(command.spawn().expect("the server starts"));

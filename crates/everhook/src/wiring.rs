@@ -3,6 +3,11 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+#[cfg(feature = "amqp")]
+use everhook_adapters::{
+    by_scheme::ByScheme,
+    rabbitmq::{AmqpSource, AmqpTransport, SourceSettings},
+};
 use everhook_adapters::{
     http::{HttpSettings, HttpTransport},
     sqlite::{SqliteSettings, SqliteStore, WriterMode},
@@ -14,10 +19,12 @@ use everhook_core::{
     ids::OrganizationId,
     manage::{api_keys, organizations},
     model::{Duty, Secret},
-    ports::{Alone, Ports, Roles},
+    ports::{Alone, Ports, Roles, Transport},
 };
 use tokio::{net::TcpListener, task::JoinHandle};
 
+#[cfg(feature = "amqp")]
+use crate::api::QueueIntake;
 use crate::{
     api::{self, Api, ApiSettings},
     config::Config,
@@ -51,6 +58,8 @@ pub struct Running {
     key_uses: JoinHandle<()>,
     forgetting: JoinHandle<()>,
     following: JoinHandle<()>,
+    #[cfg(feature = "amqp")]
+    amqp_source: Option<AmqpSource>,
 }
 
 /// Starts a server.
@@ -84,13 +93,37 @@ pub async fn start(config: &Config) -> anyhow::Result<Running> {
         let api = api.clone();
         move |stale| api.forget_keys(stale)
     }));
-    Ok(Running { address, admin_key, line, server, engine, store, api, watch, key_uses, forgetting, following })
+    #[cfg(feature = "amqp")]
+    let amqp_source = start_amqp_source(config, &api)?;
+    Ok(Running {
+        address,
+        admin_key,
+        line,
+        server,
+        engine,
+        store,
+        api,
+        watch,
+        key_uses,
+        forgetting,
+        following,
+        #[cfg(feature = "amqp")]
+        amqp_source,
+    })
 }
 
 impl Running {
     /// Stops: takes no more requests, lets those under way end, hands back the rest. At once when idle.
     pub async fn stop(self) {
-        tokio::join!(self.server.stop(STOP_GRACE), self.engine.stop(STOP_GRACE));
+        #[cfg(feature = "amqp")]
+        let consuming = async {
+            if let Some(source) = self.amqp_source {
+                source.stop(STOP_GRACE).await;
+            }
+        };
+        #[cfg(not(feature = "amqp"))]
+        let consuming = async {};
+        tokio::join!(consuming, self.server.stop(STOP_GRACE), self.engine.stop(STOP_GRACE));
         note_key_uses(&self.api).await;
         // All hold the store, which gives its folder free when the last one lets go.
         for task in [self.following, self.forgetting, self.key_uses, self.watch] {
@@ -124,11 +157,30 @@ fn ports(config: &Config, store: &Arc<SqliteStore>) -> anyhow::Result<Ports> {
         leases: Arc::new(Alone),
         remote_hints: Arc::new(Alone),
         changes: Arc::new(Alone),
-        transport: Arc::new(HttpTransport::new(HttpSettings::new(config.targets.addresses.clone()))?),
+        transport: transport(config)?,
         vault: Arc::new(sealing::open_vault(config)?),
         clock: Arc::new(SystemClock::new()),
         entropy: Arc::new(SystemEntropy::new()),
     })
+}
+
+/// Web servers, and message brokers where they are allowed.
+fn transport(config: &Config) -> anyhow::Result<Arc<dyn Transport>> {
+    let web = Arc::new(HttpTransport::new(HttpSettings::new(config.targets.addresses.clone()))?);
+    #[cfg(feature = "amqp")]
+    if config.targets.allow_amqp {
+        let brokers = Arc::new(AmqpTransport::new(config.targets.addresses.clone())?);
+        return Ok(Arc::new(ByScheme { web, brokers }));
+    }
+    Ok(web)
+}
+
+/// Begins to take events from a queue, if one is set up.
+#[cfg(feature = "amqp")]
+fn start_amqp_source(config: &Config, api: &Arc<Api>) -> anyhow::Result<Option<AmqpSource>> {
+    let Some(source) = &config.amqp_source else { return Ok(None) };
+    let settings = SourceSettings::new(&source.url, &source.queue)?;
+    Ok(Some(AmqpSource::start(settings, Arc::new(QueueIntake::new(api.clone(), source.clone())))?))
 }
 
 /// Sees to it that there is an organization, and a key to begin with.

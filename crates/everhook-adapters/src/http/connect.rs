@@ -50,8 +50,16 @@ impl Drop for Connection {
     }
 }
 
+/// A connection to a vetted address.
+pub(crate) enum Stream {
+    /// As it is.
+    Plain(TcpStream),
+    /// Under TLS, to a server that proved its name.
+    Secure(Box<TlsStream<TcpStream>>),
+}
+
 /// What is needed to open connections.
-pub(super) struct Connector {
+pub(crate) struct Connector {
     rules: AddressRules,
     connect_timeout: Duration,
     resolver: Arc<dyn Resolve>,
@@ -60,10 +68,10 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    pub(super) fn new(settings: HttpSettings, resolver: Arc<dyn Resolve>) -> Result<Self, HttpSetupError> {
+    pub(crate) fn new(settings: HttpSettings, resolver: Arc<dyn Resolve>) -> Result<Self, HttpSetupError> {
         let mut http = http1::Builder::new();
         http.max_buf_size(ANSWER_HEAD_BYTES_MAX);
-        let tls = tls_config(settings.extra_roots)?;
+        let tls = tls_config(settings.extra_roots, settings.protocol)?;
         Ok(Self {
             rules: settings.rules,
             connect_timeout: settings.connect_timeout,
@@ -75,13 +83,21 @@ impl Connector {
 
     /// Opens a connection to the target's origin, noting how long each part took.
     pub(super) async fn open(&self, target: &Target, progress: &mut Progress) -> Result<Connection, Failure> {
-        let addresses = self.allowed_addresses(target, progress).await?;
-        let port = target.url.port_or_known_default().ok_or_else(Failure::no_host)?;
-        let stream = self.connect(&addresses, port, progress).await?;
-        match target.url.scheme() {
-            "https" => self.speak(self.secure(stream, target, progress).await?).await,
-            _ => self.speak(stream).await,
+        match self.reach(target, progress).await? {
+            Stream::Secure(stream) => self.speak(*stream).await,
+            Stream::Plain(stream) => self.speak(stream).await,
         }
+    }
+
+    /// Opens a connection on which nothing has been said yet, whatever will be spoken there.
+    pub(crate) async fn reach(&self, target: &Target, progress: &mut Progress) -> Result<Stream, Failure> {
+        let addresses = self.allowed_addresses(target, progress).await?;
+        let port = target.port().ok_or_else(Failure::no_host)?;
+        let stream = self.connect(&addresses, port, progress).await?;
+        if target.is_secure() {
+            return Ok(Stream::Secure(Box::new(self.secure(stream, target, progress).await?)));
+        }
+        Ok(Stream::Plain(stream))
     }
 
     /// The addresses that requests may go to, of those that the target has now.
@@ -91,7 +107,7 @@ impl Connector {
     async fn allowed_addresses(&self, target: &Target, progress: &mut Progress) -> Result<Vec<IpAddr>, Failure> {
         let mut addresses = match target.literal_address() {
             Some(address) => vec![address],
-            None => self.resolve(target.url.host_str().ok_or_else(Failure::no_host)?, progress).await?,
+            None => self.resolve(&target.host().ok_or_else(Failure::no_host)?.to_string(), progress).await?,
         };
         let mut blocked = None;
         addresses.retain(|&address| self.rules.vet(address).map_err(|reason| blocked.get_or_insert(reason).to_owned()).is_ok());
@@ -157,7 +173,10 @@ impl Connector {
     }
 }
 
-fn tls_config(extra_roots: Vec<rustls::pki_types::CertificateDer<'static>>) -> Result<ClientConfig, HttpSetupError> {
+fn tls_config(
+    extra_roots: Vec<rustls::pki_types::CertificateDer<'static>>,
+    protocol: Option<&'static [u8]>,
+) -> Result<ClientConfig, HttpSetupError> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     for root in extra_roots {
         roots.add(root).map_err(HttpSetupError::Root)?;
@@ -168,7 +187,7 @@ fn tls_config(extra_roots: Vec<rustls::pki_types::CertificateDer<'static>>) -> R
         .map_err(HttpSetupError::Tls)?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = protocol.into_iter().map(<[u8]>::to_vec).collect();
     Ok(config)
 }
 
@@ -177,6 +196,6 @@ fn server_name(target: &Target) -> Result<ServerName<'static>, Failure> {
     if let Some(address) = target.literal_address() {
         return Ok(ServerName::from(address));
     }
-    let host = target.url.host_str().unwrap_or_default().trim_end_matches('.').to_owned();
+    let host = target.host().map(|host| host.to_string()).unwrap_or_default().trim_end_matches('.').to_owned();
     ServerName::try_from(host).map_err(|_| Failure::no_host())
 }

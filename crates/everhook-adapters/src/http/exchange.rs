@@ -36,7 +36,7 @@ const STALE_TRIES_MAX: usize = 3;
 
 /// How far an exchange has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     #[default]
     Resolving,
     Connecting,
@@ -47,9 +47,9 @@ pub(super) enum Stage {
 
 /// What is known of an exchange while it runs.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
-    pub(super) stage: Stage,
-    pub(super) phases: PhaseTimes,
+pub(crate) struct Progress {
+    pub(crate) stage: Stage,
+    pub(crate) phases: PhaseTimes,
     head: Option<Response>,
     body_sample: BytesMut,
     body_cut: bool,

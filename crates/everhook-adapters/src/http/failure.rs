@@ -11,13 +11,13 @@ use super::{connect::ANSWER_HEAD_BYTES_MAX, exchange::Stage, resolver::ResolveEr
 
 /// Why there is no complete answer.
 #[derive(Debug)]
-pub(super) struct Failure {
-    pub(super) category: FailureCategory,
-    pub(super) error: String,
+pub(crate) struct Failure {
+    pub(crate) category: FailureCategory,
+    pub(crate) error: String,
 }
 
 impl Failure {
-    fn new(category: FailureCategory, error: impl Into<String>) -> Self {
+    pub(crate) fn new(category: FailureCategory, error: impl Into<String>) -> Self {
         Self { category, error: error.into() }
     }
 
@@ -66,7 +66,7 @@ impl Failure {
     }
 
     /// The time was up.
-    pub(super) fn deadline(stage: Stage, timeout: Duration) -> Self {
+    pub(crate) fn deadline(stage: Stage, timeout: Duration) -> Self {
         let (category, what) = match stage {
             Stage::Resolving => (FailureCategory::Dns, "the host name was not resolved"),
             Stage::Connecting => (FailureCategory::Timeout, "the connection was not accepted"),

@@ -24,13 +24,11 @@ use everhook_core::{
 };
 use rustls::pki_types::CertificateDer;
 
+use self::pool::{Pool, PoolLimits};
 pub use self::resolver::{Resolve, ResolveError, SystemResolver};
-use self::{
-    connect::Connector,
-    exchange::Progress,
-    failure::Failure,
-    pool::{Pool, PoolLimits},
-};
+pub(crate) use self::{connect::Connector, exchange::Progress, failure::Failure};
+#[cfg(feature = "amqp")]
+pub(crate) use self::{connect::Stream, exchange::Stage};
 
 /// How the transport behaves, beyond what each request says.
 #[derive(Clone, Debug)]
@@ -45,6 +43,8 @@ pub struct HttpSettings {
     pub idle_total_max: usize,
     /// Certificate authorities that are trusted beside the public ones.
     pub extra_roots: Vec<CertificateDer<'static>>,
+    /// The protocol that a TLS handshake asks for.
+    pub(crate) protocol: Option<&'static [u8]>,
 }
 
 impl HttpSettings {
@@ -57,6 +57,7 @@ impl HttpSettings {
             idle_per_origin_max: 128,
             idle_total_max: 1_024,
             extra_roots: Vec::new(),
+            protocol: Some(b"http/1.1"),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::{
         attempt::Equipment,
         publish::{Publication, PublishError, publish},
     },
-    ids::{ApplicationId, EndpointId},
+    ids::{ApplicationId, EndpointId, OrganizationId},
     model::{ApplicationKind, DeathCause, Endpoint, EventType, InFlight, Operation, OperationStatus, Priority, Stage},
     policy::{breaker::Transition, labels::Labels},
     ports::{Alert, AlertId, StoreError},
@@ -128,6 +128,26 @@ fn new_alert(line: &Line, endpoint: &Endpoint, event_type: &str, data: &serde_js
         event_type: EventType::parse(event_type).expect("our own event types are well-formed"),
         data: Bytes::from(data.to_string()),
     }
+}
+
+/// Tells an organization at once of something that no write records, such as a queue that cannot be consumed. A crash meanwhile loses it.
+///
+/// # Errors
+/// [`PublishError`] if it could not be told.
+pub async fn tell_now(
+    line: &Line,
+    organization: OrganizationId,
+    event_type: &'static str,
+    data: &serde_json::Value,
+) -> Result<(), PublishError> {
+    let alert = Alert {
+        id: line.ports.entropy.uuid(line.ports.clock.now()),
+        organization,
+        event_type: EventType::parse(event_type).expect("our own event types are well-formed"),
+        data: Bytes::from(data.to_string()),
+    };
+    let publication = publication(line, alert).await?.ok_or(PublishError::NoSuchApplication)?;
+    publish(line, vec![publication]).await.pop().expect("one publication has one answer").map(|_| ())
 }
 
 /// Tells every alert that waits.

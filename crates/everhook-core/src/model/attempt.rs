@@ -149,7 +149,8 @@ pub struct Report {
 pub enum Sent {
     /// An answer, complete within the deadline (or cut at the bound on its size).
     Answered(Response),
-    /// No complete answer: the category is one of `timeout`, `network`, `dns`, `tls`, `blocked_address`.
+    /// No complete answer: over HTTP, the category is one of `timeout`, `network`, `dns`, `tls`, `blocked_address`. A broker that refuses a
+    /// message says so without a status: then it may be any.
     Failed {
         /// What kind of failure.
         category: FailureCategory,

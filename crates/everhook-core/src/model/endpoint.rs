@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
-use url::{Position, Url};
+use url::{Host, Position, Url};
 
 use crate::{
     ids::{ApplicationId, EndpointId, OrganizationId, RevisionNumber, ScheduleId, ScheduleVersion, Uid},
@@ -145,11 +145,39 @@ impl Target {
 
     /// The address, if the URL names one instead of a host.
     pub fn literal_address(&self) -> Option<IpAddr> {
-        match self.url.host()? {
-            url::Host::Ipv4(address) => Some(address.into()),
-            url::Host::Ipv6(address) => Some(address.into()),
-            url::Host::Domain(_) => None,
+        match self.host()? {
+            Host::Ipv4(address) => Some(address.into()),
+            Host::Ipv6(address) => Some(address.into()),
+            Host::Domain(_) => None,
         }
+    }
+
+    /// The host, understood as for `https` whatever the scheme: the URL's own parser takes the host of an unknown scheme for mere text, and
+    /// `amqp://0x7f.1` would be a name.
+    pub fn host(&self) -> Option<Host> {
+        match self.url.host()? {
+            Host::Domain(_) if self.is_amqp() => Host::parse(self.url.host_str()?).ok(),
+            host => Some(host.to_owned()),
+        }
+    }
+
+    /// The port, or the scheme's own if none is named.
+    pub fn port(&self) -> Option<u16> {
+        match self.url.scheme() {
+            "amqp" => Some(self.url.port().unwrap_or(5672)),
+            "amqps" => Some(self.url.port().unwrap_or(5671)),
+            _ => self.url.port_or_known_default(),
+        }
+    }
+
+    /// Whether it is a message broker instead of a web server.
+    pub fn is_amqp(&self) -> bool {
+        matches!(self.url.scheme(), "amqp" | "amqps")
+    }
+
+    /// Whether the connection is encrypted.
+    pub fn is_secure(&self) -> bool {
+        matches!(self.url.scheme(), "https" | "amqps")
     }
 }
 

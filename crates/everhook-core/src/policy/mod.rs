@@ -5,6 +5,7 @@ pub mod audit;
 pub mod auto_replay;
 pub mod blocked;
 pub mod breaker;
+pub mod broker;
 pub mod bucket;
 pub mod filter;
 pub mod headers;

@@ -8,7 +8,10 @@ use url::{Host, Url};
 
 use crate::{
     model::Target,
-    policy::address::{AddressRules, BlockedAddress},
+    policy::{
+        address::{AddressRules, BlockedAddress},
+        broker::{self, BrokerFault},
+    },
 };
 
 /// The longest URL, in characters as its owner wrote it: what every receiver and proxy on the way can be trusted to take.
@@ -22,6 +25,8 @@ const LOCAL_SUFFIXES: [&str; 5] = ["localdomain", "local", "internal", "home.arp
 pub struct TargetRules {
     /// Whether `http` is allowed beside `https`.
     pub allow_http: bool,
+    /// Whether `amqp` and `amqps`, message brokers, are allowed.
+    pub allow_amqp: bool,
     /// Which addresses requests may go to.
     pub addresses: AddressRules,
 }
@@ -41,7 +46,13 @@ pub enum TargetFault {
     /// It is plain `http`, which must be allowed first.
     #[error("must begin with `https://`; plain http is off on this server (`--allow-http` turns it on)")]
     PlainHttp,
-    /// It is neither `http` nor `https`.
+    /// It is a message broker, which must be allowed first.
+    #[error("must begin with `https://`; message brokers are off on this server (`--amqp-destinations` turns them on)")]
+    BrokerOff,
+    /// It is a message broker, and does not say where in it.
+    #[error(transparent)]
+    Broker(#[from] BrokerFault),
+    /// It is under any other scheme.
     #[error("must begin with `https://`, not `{0}:`")]
     Scheme(String),
     /// It has a user name or password.
@@ -83,25 +94,31 @@ pub fn check(url: &str, rules: &TargetRules) -> Result<Target, TargetFault> {
     if parsed.port() == Some(0) {
         return Err(TargetFault::PortZero);
     }
-    check_host(parsed.host().ok_or(TargetFault::NoHost)?, &rules.addresses)?;
-    Ok(Target { written: url.to_owned(), url: parsed })
+    let target = Target { written: url.to_owned(), url: parsed };
+    check_host(target.host().ok_or(TargetFault::NoHost)?, &rules.addresses)?;
+    if target.is_amqp() {
+        broker::place(&target.url)?;
+    }
+    Ok(target)
 }
 
-/// First of all: under any other scheme the parser does not understand the host as an address.
+/// First of all: under an unknown scheme the parser does not understand the host as an address, and neither do we.
 fn check_scheme(url: &Url, rules: &TargetRules) -> Result<(), TargetFault> {
     match url.scheme() {
         "https" => Ok(()),
         "http" if rules.allow_http => Ok(()),
         "http" => Err(TargetFault::PlainHttp),
+        "amqp" | "amqps" if rules.allow_amqp => Ok(()),
+        "amqp" | "amqps" => Err(TargetFault::BrokerOff),
         other => Err(TargetFault::Scheme(other.to_owned())),
     }
 }
 
-fn check_host(host: Host<&str>, addresses: &AddressRules) -> Result<(), TargetFault> {
+fn check_host(host: Host, addresses: &AddressRules) -> Result<(), TargetFault> {
     match host {
         Host::Ipv4(address) => addresses.vet(address.into()).map_err(TargetFault::Blocked),
         Host::Ipv6(address) => addresses.vet(address.into()).map_err(TargetFault::Blocked),
-        Host::Domain(name) => check_name(name, addresses),
+        Host::Domain(name) => check_name(&name, addresses),
     }
 }
 
@@ -132,7 +149,7 @@ mod tests {
     use super::*;
 
     fn strict() -> TargetRules {
-        TargetRules { allow_http: false, addresses: AddressRules::public_only() }
+        TargetRules { allow_http: false, allow_amqp: false, addresses: AddressRules::public_only() }
     }
 
     fn fault(url: &str, rules: &TargetRules) -> String {
@@ -229,13 +246,48 @@ mod tests {
 
     #[test]
     fn what_the_operator_opened_is_accepted() {
-        let development = TargetRules { allow_http: true, addresses: AddressRules::allowing_private() };
-        for url in ["http://localhost:9000/", "http://127.0.0.1/", "http://receiver/", "https://db.internal/", "http://[::1]/"] {
+        let development = TargetRules { allow_http: true, allow_amqp: true, addresses: AddressRules::allowing_private() };
+        for url in [
+            "http://localhost:9000/",
+            "http://127.0.0.1/",
+            "http://receiver/",
+            "https://db.internal/",
+            "http://[::1]/",
+            "amqp://rabbit?routing_key=q",
+        ] {
             assert!(check(url, &development).is_ok(), "{url}");
         }
-        let one_network = TargetRules { allow_http: true, addresses: AddressRules::allowing(vec!["10.0.0.0/8".parse().unwrap()]) };
+        let one_network =
+            TargetRules { allow_http: true, allow_amqp: false, addresses: AddressRules::allowing(vec!["10.0.0.0/8".parse().unwrap()]) };
         assert!(check("http://10.1.2.3/", &one_network).is_ok());
         assert!(check("http://receiver.internal/", &one_network).is_ok(), "the connect decides");
         assert_eq!(fault("http://localhost/", &one_network), "must lead to a public address: 127.0.0.1 is a loopback address");
+    }
+
+    #[test]
+    fn a_broker_is_accepted_where_the_operator_allows_brokers_and_its_host_is_read_as_any_other() {
+        assert!(fault("amqps://broker.example/?exchange=x", &strict()).contains("`--amqp-destinations` turns them on"));
+        let open = TargetRules { allow_amqp: true, ..strict() };
+        for url in ["amqps://broker.example/?exchange=x", "amqp://8.8.8.8:5673/shop?routing_key=q", "AMQPS://bücher.example?exchange=x"] {
+            assert!(check(url, &open).is_ok(), "{url}");
+        }
+        let blocked = ["127.0.0.1", "0x7f.1", "2130706433", "%31%32%37.0.0.1", "[::1]", "LOCALHOST", "a.localhost."];
+        for host in blocked {
+            let words = fault(&format!("amqp://{host}/?exchange=x"), &open);
+            assert!(words.contains("is a loopback address"), "{host}: {words}");
+        }
+        let cases = [
+            (
+                "amqp://user:secret@broker.example?exchange=x",
+                "must not contain a user name or password; put credentials into a custom header",
+            ),
+            ("amqp://broker.example:0/?exchange=x", "must not use port 0"),
+            ("amqp:///vhost?exchange=x", "must name a host"),
+            ("amqp:broker.example", "must name a host"),
+            ("amqp://broker/?exchange=x", "must lead to a public address: `broker` is a name of a local network"),
+        ];
+        for (url, words) in cases {
+            assert_eq!(fault(url, &open), words, "{url}");
+        }
     }
 }

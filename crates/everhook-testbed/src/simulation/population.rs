@@ -29,7 +29,7 @@ const SCHEDULES: [&str; 8] = ["relay", "relay", "backoff", "backoff", "job", "jo
 const PATTERNS: [&str; 4] = ["*", "*", "order.*", "user.created"];
 
 pub(super) fn target_rules() -> TargetRules {
-    TargetRules { allow_http: false, addresses: AddressRules::public_only() }
+    TargetRules { allow_http: false, allow_amqp: false, addresses: AddressRules::public_only() }
 }
 
 impl Simulation {

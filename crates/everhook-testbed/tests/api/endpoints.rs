@@ -150,7 +150,7 @@ async fn a_change_of_a_row_that_is_no_longer_the_newest_is_made_on_the_newest() 
     let found = endpoints::find(line, organization, &Ref::parse("shop").unwrap()).await.unwrap();
     // Somebody else is faster.
     server.put("/v1/endpoints/shop", json!({ "name": "Store", "uid": "store" })).await.expect(200);
-    let rules = TargetRules { allow_http: false, addresses: AddressRules::public_only() };
+    let rules = TargetRules { allow_http: false, allow_amqp: false, addresses: AddressRules::public_only() };
     let asked = EndpointChange { description: Change::Set("sells".to_owned()), ..EndpointChange::default() };
     endpoints::change(line, &rules, &by, found.clone(), asked.clone()).await.unwrap();
     let read = server.get("/v1/endpoints/store").await.expect(200);

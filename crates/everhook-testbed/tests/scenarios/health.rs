@@ -196,7 +196,7 @@ async fn enabling_again_resets_the_breaker_and_the_failures() {
     world.pass(secs(2)).await;
     world.network.script(&endpoint.url, [], Answer::Status(200));
     let found = endpoints::find(world.line(), world.organization, &Ref::Id(endpoint.id)).await.expect("it is there");
-    let rules = TargetRules { allow_http: false, addresses: AddressRules::public_only() };
+    let rules = TargetRules { allow_http: false, allow_amqp: false, addresses: AddressRules::public_only() };
     let asked = EndpointChange { enabled: Change::Set(true), ..EndpointChange::default() };
     endpoints::change(world.line(), &rules, &world.author(), found, asked).await.expect("it can be enabled");
     let seen = health(&world, &endpoint).await;

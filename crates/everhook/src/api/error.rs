@@ -108,6 +108,19 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "Everhook failed to answer; its log says why")
     }
 
+    /// Whether the same request may succeed later: the fault is ours, or a limit is used up.
+    #[cfg(feature = "amqp")]
+    pub fn may_pass(&self) -> bool {
+        self.status.is_server_error() || self.status == StatusCode::TOO_MANY_REQUESTS
+    }
+
+    /// What was wrong, field by field, for a log.
+    #[cfg(feature = "amqp")]
+    pub fn in_words(&self) -> String {
+        let fields = self.errors.iter().map(|fault| format!("; `{}` {}", fault.field, fault.reason));
+        std::iter::once(self.detail.clone()).chain(fields).collect()
+    }
+
     /// The body, also for one item of a batch.
     pub fn into_problem(self) -> Problem {
         let title = self.status.canonical_reason().unwrap_or("Error");

@@ -32,6 +32,8 @@ mod transfer;
 mod why;
 mod wire;
 
+#[cfg(feature = "amqp")]
+pub use self::publish::queue::QueueIntake;
 use self::to_the_end::to_the_end;
 use std::sync::{
     Arc, PoisonError, RwLock,
@@ -148,6 +150,12 @@ impl Api {
         }
         known.insert(organization, application.id);
         Ok(Some(application.id))
+    }
+
+    /// The organization that an operator or a queue names, by id or uid.
+    async fn organization_named(&self, name: &str) -> Result<Option<OrganizationId>, StoreError> {
+        let Some(of) = Ref::parse(name) else { return Ok(None) };
+        Ok(self.line.ports.directory.organization(&of).await?.map(|organization| organization.id))
     }
 
     /// The application that a list is narrowed to.

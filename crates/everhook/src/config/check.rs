@@ -10,7 +10,7 @@ use everhook_core::{
 };
 use ipnet::IpNet;
 
-use super::{Config, LogFormat, SealKey, raw::Setting, units};
+use super::{Config, LogFormat, SealKey, amqp, raw::Setting, units};
 
 /// How many requests may be under way at once: each holds a socket, and a process has some tens of thousands.
 const CONCURRENCY: RangeInclusive<usize> = 1..=20_000;
@@ -34,6 +34,8 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
     let seal_key_file = reader.optional("seal_key_file", parse_path);
     let allow_http = reader.needed("allow_http", parse_bool);
     let networks = reader.needed("allow_private_networks", parse_networks);
+    let allow_amqp = reader.needed("amqp_destinations", |text| amqp::allowed(parse_bool(text)?));
+    let amqp_source = amqp::source(&mut reader);
     let profile = reader.needed("profile", parse_profile);
     let concurrency = reader.needed("concurrency", |text| in_range(text.parse().map_err(|_| "must be a number".to_owned())?, CONCURRENCY));
     let payload_bytes_max = reader.needed("payload_max", |text| in_range(units::parse_size(text)?, PAYLOAD_BYTES));
@@ -53,7 +55,8 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
         },
         data,
         admin_key,
-        targets: TargetRules { allow_http: allow_http? || !addresses.is_public_only(), addresses },
+        targets: TargetRules { allow_http: allow_http? || !addresses.is_public_only(), allow_amqp: allow_amqp?, addresses },
+        amqp_source,
         profile: profile?,
         concurrency: concurrency?,
         payload_bytes_max: payload_bytes_max?,
@@ -64,13 +67,13 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
 }
 
 /// Reads settings one by one and remembers what was wrong with each.
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     settings: &'a [Setting],
-    faults: &'a mut Vec<String>,
+    pub(super) faults: &'a mut Vec<String>,
 }
 
 impl Reader<'_> {
-    fn optional<T>(&mut self, name: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+    pub(super) fn optional<T>(&mut self, name: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
         let setting = self.settings.iter().find(|setting| setting.name == name)?;
         match parse(setting.text.as_deref()?) {
             Ok(value) => Some(value),
@@ -80,6 +83,11 @@ impl Reader<'_> {
                 None
             }
         }
+    }
+
+    /// Whether anything is written for a setting, right or wrong.
+    pub(super) fn is_set(&self, name: &str) -> bool {
+        self.settings.iter().any(|setting| setting.name == name && setting.text.is_some())
     }
 
     /// As `optional`, for settings that always have a value because they have a default.

@@ -2,6 +2,7 @@
 //!
 //! `raw` gathers texts and where they came from; `check` reads them. The rest of the program sees only [`Config`].
 
+mod amqp;
 mod check;
 mod file;
 mod raw;
@@ -46,6 +47,21 @@ pub struct ServeArgs {
     /// Allow endpoints in private networks, or in these: `true` or a list of CIDR blocks. Implies --allow-http
     #[arg(long, value_name = "NETWORKS", num_args = 0..=1, default_missing_value = "true")]
     pub allow_private_networks: Option<String>,
+    /// Allow endpoints that are message brokers: `amqp://` and `amqps://`
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub amqp_destinations: Option<String>,
+    /// Take events from a queue of this RabbitMQ: amqp://user:password@host:5672/vhost
+    #[arg(long, value_name = "URL")]
+    pub amqp: Option<String>,
+    /// Take events from this queue of it
+    #[arg(long, value_name = "NAME")]
+    pub amqp_source_queue: Option<String>,
+    /// Publish them in this organization, by id or uid [default: the default one]
+    #[arg(long, value_name = "ID")]
+    pub amqp_source_organization: Option<String>,
+    /// Publish those that name no application to this one, by id or uid [default: the organization's default one]
+    #[arg(long, value_name = "ID")]
+    pub amqp_source_application: Option<String>,
     /// Limits for endpoints and organizations that have none: `plain` (no limits) or `hosted` (100 a minute and 1,000 a minute) [default: plain]
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
@@ -79,6 +95,8 @@ pub struct Config {
     pub seal_key: SealKey,
     /// Which URLs endpoints may have.
     pub targets: TargetRules,
+    /// The queue that events are taken from, if any.
+    pub amqp_source: Option<AmqpSource>,
     /// What holds where nobody set a limit.
     pub profile: Profile,
     /// How many requests may be under way at once.
@@ -91,6 +109,19 @@ pub struct Config {
     pub idempotency_window: Duration,
     /// How the log is written.
     pub log_format: LogFormat,
+}
+
+/// A queue that events are taken from.
+#[derive(Clone, Debug)]
+pub struct AmqpSource {
+    /// The broker, with its credentials.
+    pub url: Secret<String>,
+    /// The queue.
+    pub queue: String,
+    /// The organization that the events are published in, by id or uid; the default one if absent.
+    pub organization: Option<String>,
+    /// The application of events that name none, by id or uid; the organization's default one if absent.
+    pub application: Option<String>,
 }
 
 /// Where the sealing key comes from.

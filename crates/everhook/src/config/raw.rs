@@ -10,6 +10,9 @@ const ENV_PREFIX: &str = "EVERHOOK_";
 /// Variables that are ours but no settings of the server: the command line's, the log's, and the file's own name.
 const OTHER_VARIABLES: [&str; 4] = ["url", "key", "log", "config"];
 
+/// Variables that begin so say where the tests find their services; a server that a test starts inherits them.
+const TEST_PREFIX: &str = "test_";
+
 /// A setting that exists.
 pub(super) struct Known {
     /// Its name in the file; the flag and the variable follow from it.
@@ -29,7 +32,7 @@ const fn secret(name: &'static str) -> Known {
 }
 
 /// Every setting, in the order in which `everhook config` prints them.
-pub(super) const KNOWN: [Known; 13] = [
+pub(super) const KNOWN: [Known; 18] = [
     setting("listen", Some("127.0.0.1:8080")),
     setting("data", Some("./everhook-data")),
     secret("admin_key"),
@@ -37,6 +40,11 @@ pub(super) const KNOWN: [Known; 13] = [
     setting("seal_key_file", None),
     setting("allow_http", Some("false")),
     setting("allow_private_networks", Some("false")),
+    setting("amqp_destinations", Some("false")),
+    secret("amqp"),
+    setting("amqp_source_queue", None),
+    setting("amqp_source_organization", None),
+    setting("amqp_source_application", None),
     setting("profile", Some("plain")),
     setting("concurrency", Some("512")),
     setting("payload_max", Some("256KiB")),
@@ -99,6 +107,9 @@ pub(super) fn environment(variables: impl IntoIterator<Item = (OsString, OsStrin
     for (variable, value) in variables {
         let Some(variable) = variable.to_str() else { continue };
         let Some(name) = variable.strip_prefix(ENV_PREFIX).map(str::to_lowercase) else { continue };
+        if name.starts_with(TEST_PREFIX) {
+            continue;
+        }
         let known = KNOWN.iter().any(|known| known.name == name) || OTHER_VARIABLES.contains(&name.as_str());
         match value.into_string() {
             _ if !known => faults.push(format!("{variable}: there is no such setting")),
@@ -136,6 +147,11 @@ fn flag<'a>(args: &'a ServeArgs, name: &str) -> Option<&'a str> {
         "seal_key_file" => &args.seal_key_file,
         "allow_http" => &args.allow_http,
         "allow_private_networks" => &args.allow_private_networks,
+        "amqp_destinations" => &args.amqp_destinations,
+        "amqp" => &args.amqp,
+        "amqp_source_queue" => &args.amqp_source_queue,
+        "amqp_source_organization" => &args.amqp_source_organization,
+        "amqp_source_application" => &args.amqp_source_application,
         "profile" => &args.profile,
         "concurrency" => &args.concurrency,
         "payload_max" => &args.payload_max,

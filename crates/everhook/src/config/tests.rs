@@ -51,8 +51,13 @@ fn every_fault_is_reported_at_once() {
 
 #[test]
 fn variables_of_the_command_line_are_no_settings_and_no_faults() {
-    let variables =
-        environment(&[("EVERHOOK_URL", "http://localhost"), ("EVERHOOK_KEY", "eh_x"), ("EVERHOOK_LOG", "debug"), ("HOME", "/")]);
+    let variables = environment(&[
+        ("EVERHOOK_URL", "http://localhost"),
+        ("EVERHOOK_KEY", "eh_x"),
+        ("EVERHOOK_LOG", "debug"),
+        ("EVERHOOK_TEST_AMQP", "x"),
+        ("HOME", "/"),
+    ]);
     assert!(ServeArgs::default().load_from(variables).is_ok());
 }
 
@@ -82,4 +87,35 @@ fn a_profile_says_what_holds_where_nobody_set_a_limit() {
     assert_eq!(hosted.rate_limit.map(|limit| (limit.requests.get(), limit.burst.get())), Some((100, 20)));
     assert_eq!(hosted.deliveries_per_minute.map(std::num::NonZeroU32::get), Some(1_000));
     assert!(load("large").is_err());
+}
+
+#[cfg(feature = "amqp")]
+#[test]
+fn a_queue_needs_its_broker_and_the_password_is_never_shown() {
+    let load = |amqp: Option<&str>, queue: Option<&str>, application: Option<&str>| {
+        let text = |text: Option<&str>| text.map(str::to_owned);
+        let args = ServeArgs {
+            amqp: text(amqp),
+            amqp_source_queue: text(queue),
+            amqp_source_application: text(application),
+            ..Default::default()
+        };
+        args.load_from([])
+    };
+    assert!(load(None, None, None).unwrap().config.amqp_source.is_none());
+    let loaded = load(Some("amqp://shop:hunter2@localhost/"), Some("events"), Some("orders")).unwrap();
+    let source = loaded.config.amqp_source.clone().unwrap();
+    assert_eq!((&*source.queue, source.organization, source.application.as_deref()), ("events", None, Some("orders")));
+    assert!(!format!("{loaded:?}").contains("hunter2"));
+    let wrong = [
+        (Some("amqp://localhost"), None, None, "give both"),
+        (None, Some("events"), None, "give both"),
+        (None, None, Some("orders"), "give amqp_source_queue too"),
+        (Some("http://u:hunter2@localhost"), Some("events"), None, "amqp = `***` (--amqp): must be a URL"),
+        (Some("amqp://localhost"), Some(""), None, "must be a name"),
+    ];
+    for (amqp, queue, application, words) in wrong {
+        let text = load(amqp, queue, application).unwrap_err().to_string();
+        assert!(text.contains(words) && !text.contains("hunter2"), "{text}");
+    }
 }

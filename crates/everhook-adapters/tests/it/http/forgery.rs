@@ -101,7 +101,7 @@ const HOSTILE_HOSTS: [(&str, &str); 76] = [
 ];
 
 fn public_only() -> TargetRules {
-    TargetRules { allow_http: true, addresses: AddressRules::public_only() }
+    TargetRules { allow_http: true, allow_amqp: false, addresses: AddressRules::public_only() }
 }
 
 fn transport(rules: AddressRules, names: Names) -> HttpTransport {

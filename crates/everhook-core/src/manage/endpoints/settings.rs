@@ -279,7 +279,7 @@ mod tests {
     use crate::policy::address::AddressRules;
 
     fn faults(asked: EndpointChange) -> Vec<String> {
-        let rules = TargetRules { allow_http: false, addresses: AddressRules::public_only() };
+        let rules = TargetRules { allow_http: false, allow_amqp: false, addresses: AddressRules::public_only() };
         let mut faults = Vec::new();
         Checked::read(asked, BreakerConfig::window(), &rules, &mut faults);
         faults.into_iter().map(|fault| fault.field).collect()

@@ -86,13 +86,33 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
 /// What holds for every event of a request.
 pub(super) struct Context<'a> {
     api: &'a Api,
-    caller: Caller,
+    publisher: Publisher,
     /// The `Idempotency-Key` header, as it came.
     pub(super) key: Option<String>,
     traceparent: Option<String>,
 }
 
+/// On whose behalf events are published.
+#[cfg_attr(not(feature = "amqp"), expect(dead_code, reason = "only a queue publishes without a key"))]
+pub(super) enum Publisher {
+    /// Somebody who showed a key.
+    Caller(Caller),
+    /// A queue that the operator set up: one organization's, with an application for events that name none.
+    Queue {
+        /// The organization.
+        organization: OrganizationId,
+        /// The application; the organization's default one if absent.
+        application: Option<ApplicationId>,
+    },
+}
+
 impl<'a> Context<'a> {
+    /// What holds for one message of a queue.
+    #[cfg(feature = "amqp")]
+    pub(super) fn of_message(api: &'a Api, publisher: Publisher, key: Option<String>, traceparent: Option<String>) -> Self {
+        Self { api, publisher, key, traceparent: traceparent.filter(|text| trace_and_flags(text).is_some()) }
+    }
+
     /// Reads the headers that are about all of them.
     pub(super) fn new(api: &'a Api, caller: Caller, headers: &HeaderMap) -> Result<Self, ApiError> {
         let key = match headers.get("idempotency-key").map(|value| value.to_str()) {
@@ -102,7 +122,7 @@ impl<'a> Context<'a> {
         };
         // A traceparent that is none starts a new trace, as the W3C asks.
         let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok()).filter(|text| trace_and_flags(text).is_some());
-        Ok(Self { api, caller, key, traceparent: traceparent.map(str::to_owned) })
+        Ok(Self { api, publisher: Publisher::Caller(caller), key, traceparent: traceparent.map(str::to_owned) })
     }
 
     /// Checks an event; every fault is found, not only the first.
@@ -117,10 +137,7 @@ impl<'a> Context<'a> {
         let timestamp = check(event.timestamp, "timestamp", &mut faults, check_timestamp);
         let labels = check_labels(event.labels, &mut faults)?;
         let headers = check_headers(event.headers, &mut faults);
-        let organization = match event.tenant_id {
-            None => self.caller.organization,
-            Some(Text(name)) => self.caller.clone().within(self.api, Some(&name)).await?.organization,
-        };
+        let organization = self.find_organization(event.tenant_id).await?;
         let application = self.find_application(organization, event.application_id, &mut faults).await?;
         match (event_type, data, application) {
             (Some(event_type), Some(data), Some(application)) if faults.is_empty() => Ok(Publication {
@@ -138,6 +155,18 @@ impl<'a> Context<'a> {
                 only: None,
             }),
             _ => Err(ApiError::invalid(faults)),
+        }
+    }
+
+    async fn find_organization(&self, named: Option<Text<'_>>) -> Result<OrganizationId, ApiError> {
+        match (&self.publisher, named) {
+            (Publisher::Caller(caller), None) => Ok(caller.organization),
+            (Publisher::Caller(caller), Some(Text(name))) => Ok(caller.clone().within(self.api, Some(&name)).await?.organization),
+            (Publisher::Queue { organization, .. }, None) => Ok(*organization),
+            (Publisher::Queue { organization, .. }, Some(Text(name))) => {
+                let found = self.api.organization_named(&name).await?;
+                found.filter(|found| found == organization).ok_or_else(|| ApiError::not_found("organization"))
+            }
         }
     }
 
@@ -161,7 +190,12 @@ impl<'a> Context<'a> {
         named: Option<Text<'_>>,
         faults: &mut Vec<Fault>,
     ) -> Result<Option<ApplicationId>, StoreError> {
-        let Some(Text(name)) = named else { return self.api.default_application(organization).await };
+        let Some(Text(name)) = named else {
+            return match self.publisher {
+                Publisher::Queue { application: Some(application), .. } => Ok(Some(application)),
+                _ => self.api.default_application(organization).await,
+            };
+        };
         let found = match name.parse() {
             // Whether it is this organization's is checked where the event is matched.
             Ok(id) => Some(id),

@@ -1,6 +1,8 @@
 //! Publishing: `POST /v1/events` and its batch. The hot path: one parse, one copy of the data, one write.
 
 mod event;
+#[cfg(feature = "amqp")]
+pub mod queue;
 
 use std::sync::Arc;
 

@@ -1,0 +1,9 @@
+//! RabbitMQ against a real server, which `scripts/services up` starts. Without one, every test says loudly that it was skipped.
+#![cfg(feature = "amqp")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+mod broker;
+mod destination;
+mod proxy;
+mod source;
+mod tls;

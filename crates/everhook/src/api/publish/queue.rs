@@ -1,0 +1,140 @@
+//! Publishing from a queue: each message is read, checked and published as a request to `POST /v1/events` would be.
+//!
+//! Called by the adapter that consumes the queue. It decides what becomes of a message; the adapter answers the broker.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use everhook_adapters::rabbitmq::{Intake, Message, Verdict};
+use everhook_core::{
+    flow::{alert, publish::PublishError},
+    ids::{ApplicationId, OrganizationId},
+    manage::applications,
+    ports::StoreError,
+};
+use serde_json::json;
+
+use super::{
+    super::{Api, body::parse_object, error::ApiError},
+    BESIDE_DATA_BYTES,
+    event::{Context, Publisher},
+    run,
+};
+use crate::config::AmqpSource;
+
+/// What the organization is told when its queue has not been consumed for several tries, and when it is again.
+const UNREACHABLE: &str = "amqp.unreachable";
+const RECOVERED: &str = "amqp.recovered";
+
+/// Makes events of a queue's messages.
+pub struct QueueIntake {
+    api: Arc<Api>,
+    source: AmqpSource,
+}
+
+/// Where the events of the queue belong.
+#[derive(Clone, Copy)]
+struct Belonging {
+    organization: OrganizationId,
+    application: Option<ApplicationId>,
+}
+
+impl QueueIntake {
+    /// An intake for the queue that is set up.
+    pub fn new(api: Arc<Api>, source: AmqpSource) -> Self {
+        Self { api, source }
+    }
+
+    /// Looks up what the settings name, each time: it can be made, renamed or removed while the server runs.
+    async fn belonging(&self) -> Result<Belonging, String> {
+        let unreadable = |error: StoreError| error.to_string();
+        let organization = match &self.source.organization {
+            None => self.api.default_organization,
+            Some(name) => {
+                let found = self.api.organization_named(name).await.map_err(unreadable)?;
+                found.ok_or_else(|| format!("amqp_source_organization: there is no organization `{name}`"))?
+            }
+        };
+        let application = match &self.source.application {
+            None => None,
+            Some(name) => {
+                let found = applications::find_named(&self.api.line, organization, name).await.map_err(unreadable)?;
+                let missing = || format!("amqp_source_application: there is no application `{name}` in its organization");
+                Some(found.ok_or_else(missing)?.id)
+            }
+        };
+        Ok(Belonging { organization, application })
+    }
+
+    async fn publish(&self, messages: Vec<Message>, belonging: Belonging) -> Vec<Verdict> {
+        let mut verdicts = Vec::with_capacity(messages.len());
+        let mut publications = Vec::with_capacity(messages.len());
+        for message in messages {
+            match self.read(message, belonging).await {
+                Ok(publication) => {
+                    publications.push(publication);
+                    verdicts.push(None);
+                }
+                Err(error) => verdicts.push(Some(judge(&error))),
+            }
+        }
+        let mut answers = match run(&self.api, publications).await {
+            Ok(answers) => answers.into_iter(),
+            // Nothing is known of them, and their keys make trying again safe.
+            Err(error) => return verdicts.into_iter().map(|verdict| verdict.unwrap_or_else(|| judge(&error))).collect(),
+        };
+        let mut next = || match answers.next().expect("every publication has an answer") {
+            Ok(_) => Verdict::Durable,
+            Err(PublishError::Store(error)) => Verdict::Later(error.to_string()),
+            Err(error) => judge(&ApiError::from(error)),
+        };
+        verdicts.into_iter().map(|verdict| verdict.unwrap_or_else(&mut next)).collect()
+    }
+
+    async fn read(&self, message: Message, of: Belonging) -> Result<everhook_core::flow::publish::Publication, ApiError> {
+        let max = self.api.payload_bytes_max + BESIDE_DATA_BYTES;
+        if message.body.len() > max {
+            return Err(ApiError::too_large(format!("the body may have at most {max} bytes, and has {}", message.body.len())));
+        }
+        let publisher = Publisher::Queue { organization: of.organization, application: of.application };
+        let context = Context::of_message(&self.api, publisher, message.id, message.traceparent);
+        context.read(parse_object(&message.body)?).await
+    }
+
+    async fn tell(&self, event_type: &'static str, mut data: serde_json::Value) {
+        let told = match self.belonging().await {
+            Ok(Belonging { organization, .. }) => {
+                data["organization_id"] = json!(organization.to_string());
+                data["queue"] = json!(self.source.queue);
+                alert::tell_now(&self.api.line, organization, event_type, &data).await.map_err(|error| error.to_string())
+            }
+            Err(reason) => Err(reason),
+        };
+        if let Err(reason) = told {
+            tracing::warn!("nobody could be told `{event_type}`: {reason}");
+        }
+    }
+}
+
+#[async_trait]
+impl Intake for QueueIntake {
+    async fn take(&self, messages: Vec<Message>) -> Vec<Verdict> {
+        match self.belonging().await {
+            Ok(belonging) => self.publish(messages, belonging).await,
+            // The setting or the store is at fault, not the messages.
+            Err(reason) => messages.iter().map(|_| Verdict::Later(reason.clone())).collect(),
+        }
+    }
+
+    async fn unreachable(&self, failures: u32, error: &str) {
+        self.tell(UNREACHABLE, json!({ "failures": failures, "error": error })).await;
+    }
+
+    async fn recovered(&self) {
+        self.tell(RECOVERED, json!({})).await;
+    }
+}
+
+fn judge(error: &ApiError) -> Verdict {
+    if error.may_pass() { Verdict::Later(error.in_words()) } else { Verdict::Refused(error.in_words()) }
+}
