@@ -2,7 +2,9 @@
 //! `rabbitmq`, which connects through the connector of `http`: the guard against request forgery exists once.
 
 pub mod by_scheme;
+mod encoding;
 pub mod http;
+pub mod postgres;
 #[cfg(feature = "amqp")]
 pub mod rabbitmq;
 pub mod sqlite;

@@ -5,6 +5,7 @@
 
 pub mod clock;
 pub mod cluster;
+pub mod database;
 pub mod dice;
 pub mod disk;
 pub mod faults;

@@ -6,5 +6,6 @@ pub mod cli;
 pub mod config;
 pub mod sealing;
 pub mod server;
+pub mod store;
 pub mod telemetry;
 pub mod wiring;

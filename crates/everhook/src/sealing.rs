@@ -6,12 +6,39 @@
 use std::{fs, io::ErrorKind, path::Path};
 
 use anyhow::{Context as _, bail};
-use everhook_adapters::vault::{AesVault, write_whole};
+use everhook_adapters::{
+    postgres::PostgresStore,
+    vault::{AesVault, write_whole},
+};
 
 use crate::config::{Config, SealKey};
 
 /// The file in the data folder that holds the key's id.
 const ID_FILE: &str = "seal.id";
+
+/// Opens the vault of a shared store, which keeps the key's id. All nodes are given the same key; none makes one.
+///
+/// # Errors
+/// Says which key is missing or wrong, and what to do.
+pub async fn open_shared_vault(config: &Config, store: &PostgresStore) -> anyhow::Result<AesVault> {
+    let vault = match &config.seal_key {
+        SealKey::Given(key) => AesVault::from_key(*key.expose()),
+        SealKey::File(path) if path.exists() => AesVault::load_or_create(path)?,
+        SealKey::File(_) => bail!(
+            "a sealing key is needed, the same for all nodes: make one (`openssl rand -base64 32`), and give it to each as EVERHOOK_SEAL_KEY \
+             or in a file named by EVERHOOK_SEAL_KEY_FILE"
+        ),
+    };
+    let id = hex(vault.key_id());
+    let known = store.keep_seal_key_id(&id).await.context("the sealing key's id cannot be kept")?;
+    if known != id {
+        bail!(
+            "the secrets in this database are sealed with key {known}, and this is key {id}: copy EVERHOOK_SEAL_KEY or its file from a node \
+             that works"
+        );
+    }
+    Ok(vault)
+}
 
 /// Opens the vault, and makes its key at the first start. The data folder must be locked.
 ///

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _};
+use tracing_subscriber::{EnvFilter, filter::filter_fn, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
 use crate::config::LogFormat;
 
@@ -13,11 +13,28 @@ const DEFAULT_FILTER: &str = "info";
 pub fn start(format: LogFormat) {
     let said = std::env::var("EVERHOOK_LOG").or_else(|_| std::env::var("RUST_LOG"));
     let filter = EnvFilter::builder().parse_lossy(said.as_deref().unwrap_or(DEFAULT_FILTER));
-    let registry = tracing_subscriber::registry().with(filter);
+    let registry = tracing_subscriber::registry().with(filter).with(filter_fn(|about| is_ours_to_tell(about.target())));
     let layer = fmt::layer().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
     // It fails only if a log was started before, as tests in one process do.
     let _ = match format {
         LogFormat::Text => registry.with(layer).try_init(),
         LogFormat::Json => registry.with(layer.json().flatten_event(true)).try_init(),
     };
+}
+
+/// Whether a part of the program may write to the log. The AMQP library logs whole messages that a broker returned, and as errors what
+/// Everhook handles and tells in its own words; no setting turns that on.
+fn is_ours_to_tell(target: &str) -> bool {
+    target.split("::").next() != Some("lapin")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_would_log_payloads_is_kept_silent() {
+        assert!(!is_ours_to_tell("lapin::returned_messages") && !is_ours_to_tell("lapin"));
+        assert!(is_ours_to_tell("everhook::wiring") && is_ours_to_tell("lapin_like"));
+    }
 }

@@ -10,8 +10,7 @@ use everhook_adapters::{
 };
 use everhook_adapters::{
     http::{HttpSettings, HttpTransport},
-    sqlite::{SqliteSettings, SqliteStore, WriterMode},
-    system::{SystemClock, SystemEntropy},
+    system::SystemClock,
 };
 use everhook_core::{
     engine::{self, Engine, EngineSettings},
@@ -19,7 +18,7 @@ use everhook_core::{
     ids::OrganizationId,
     manage::{api_keys, organizations},
     model::{Duty, Secret},
-    ports::{Alone, Ports, Roles, Transport},
+    ports::{Clock as _, Roles, StoreError, Transport, Vault},
 };
 use tokio::{net::TcpListener, task::JoinHandle};
 
@@ -30,13 +29,14 @@ use crate::{
     config::Config,
     sealing,
     server::Server,
+    store::Store,
 };
 
 /// How long requests under way, in and out, may take to end when the server stops.
 const STOP_GRACE: Duration = Duration::from_secs(30);
 
-/// How often idempotency keys that are too old are forgotten, and how many in one go.
-const FORGET_EVERY: Duration = Duration::from_secs(60);
+/// How often what is too old is forgotten, and how many idempotency keys in one go.
+const CLEAN_EVERY: Duration = Duration::from_secs(60);
 const FORGET_BATCH: u32 = 1_000;
 
 /// How often it is written when keys were last used.
@@ -52,11 +52,11 @@ pub struct Running {
     pub line: Arc<Line>,
     server: Server,
     engine: Engine,
-    store: Arc<SqliteStore>,
+    store: Store,
     api: Arc<Api>,
     watch: JoinHandle<()>,
     key_uses: JoinHandle<()>,
-    forgetting: JoinHandle<()>,
+    cleaning: JoinHandle<()>,
     following: JoinHandle<()>,
     #[cfg(feature = "amqp")]
     amqp_source: Option<AmqpSource>,
@@ -69,15 +69,19 @@ pub struct Running {
 pub async fn start(config: &Config) -> anyhow::Result<Running> {
     let listener = TcpListener::bind(config.listen).await.with_context(|| format!("cannot listen on {}", config.listen))?;
     let address = listener.local_addr().context("the listening address cannot be read")?;
-    let store = open_store(config)?;
+    let node = node(address);
+    let store = Store::open(config, &node).await?;
+    store.tidy(SystemClock::new().now()).await.context("the store could not be prepared")?;
+    let ports = store.ports(transport(config)?, open_vault(config, &store).await?);
     let (wake_up, hints) = engine::hints();
-    let settings = LineSettings { node: node(address), idempotency_window: config.idempotency_window, profile: config.profile };
-    let line = Arc::new(Line::new(ports(config, &store)?, wake_up, settings));
+    let settings = LineSettings { node, idempotency_window: config.idempotency_window, profile: config.profile };
+    let line = Arc::new(Line::new(ports, wake_up, settings));
     // Before anything is remembered that another node could change.
     let seen = line.ports.changes.newest().await.context("the store cannot be read")?;
     let (organization, admin_key) = first_steps(config, &line).await.context("the store could not be prepared")?;
 
-    let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: config.concurrency, roles: Roles::ALL });
+    let roles = Roles { worker: config.roles.worker, scheduler: config.roles.scheduler };
+    let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: config.concurrency, roles });
     let settings = ApiSettings {
         targets: config.targets.clone(),
         default_organization: organization,
@@ -85,10 +89,11 @@ pub async fn start(config: &Config) -> anyhow::Result<Running> {
         batch_bytes_max: config.batch_bytes_max,
     };
     let api = Arc::new(Api::new(line.clone(), settings));
-    let server = Server::start(listener, api::router(api.clone()));
+    let router = if config.roles.api { api::router(api.clone()) } else { api::probes(api.clone()) };
+    let server = Server::start(listener, router);
     let watch = tokio::spawn(watch(store.clone(), api.clone()));
     let key_uses = tokio::spawn(write_key_uses(api.clone()));
-    let forgetting = tokio::spawn(forget_old_keys(store.clone(), line.clone()));
+    let cleaning = tokio::spawn(clean_up(store.clone(), line.clone()));
     let following = tokio::spawn(follow(line.clone(), seen, {
         let api = api.clone();
         move |stale| api.forget_keys(stale)
@@ -105,7 +110,7 @@ pub async fn start(config: &Config) -> anyhow::Result<Running> {
         api,
         watch,
         key_uses,
-        forgetting,
+        cleaning,
         following,
         #[cfg(feature = "amqp")]
         amqp_source,
@@ -126,7 +131,7 @@ impl Running {
         tokio::join!(consuming, self.server.stop(STOP_GRACE), self.engine.stop(STOP_GRACE));
         note_key_uses(&self.api).await;
         // All hold the store, which gives its folder free when the last one lets go.
-        for task in [self.following, self.forgetting, self.key_uses, self.watch] {
+        for task in [self.following, self.cleaning, self.key_uses, self.watch] {
             task.abort();
             let _ = task.await;
         }
@@ -138,29 +143,11 @@ impl Running {
     }
 }
 
-fn open_store(config: &Config) -> anyhow::Result<Arc<SqliteStore>> {
-    let settings = SqliteSettings { data: config.data.clone(), mode: WriterMode::Thread };
-    Ok(Arc::new(SqliteStore::open(settings)?))
-}
-
 /// The vault comes after the store: opening that has locked the folder in which the key may be made.
-fn ports(config: &Config, store: &Arc<SqliteStore>) -> anyhow::Result<Ports> {
-    Ok(Ports {
-        events: store.clone(),
-        deliveries: store.clone(),
-        breakers: store.clone(),
-        directory: store.clone(),
-        audit_log: store.clone(),
-        history: store.clone(),
-        statistics: store.clone(),
-        operations: store.clone(),
-        leases: Arc::new(Alone),
-        remote_hints: Arc::new(Alone),
-        changes: Arc::new(Alone),
-        transport: transport(config)?,
-        vault: Arc::new(sealing::open_vault(config)?),
-        clock: Arc::new(SystemClock::new()),
-        entropy: Arc::new(SystemEntropy::new()),
+async fn open_vault(config: &Config, store: &Store) -> anyhow::Result<Arc<dyn Vault>> {
+    Ok(match store {
+        Store::Embedded(_) => Arc::new(sealing::open_vault(config)?),
+        Store::Shared(store) => Arc::new(sealing::open_shared_vault(config, store).await?),
     })
 }
 
@@ -201,7 +188,7 @@ fn node(address: SocketAddr) -> String {
     format!("{name}:{}", address.port())
 }
 
-async fn watch(store: Arc<SqliteStore>, api: Arc<Api>) {
+async fn watch(store: Store, api: Arc<Api>) {
     store.broken().await;
     api.set_broken();
 }
@@ -220,23 +207,22 @@ async fn note_key_uses(api: &Api) {
     }
 }
 
-/// Forgets idempotency keys that are past their window, in small steps between which events are written.
-async fn forget_old_keys(store: Arc<SqliteStore>, line: Arc<Line>) {
+/// Forgets idempotency keys that are past their window, and sees to what the store itself needs, while that is this node's duty.
+async fn clean_up(store: Store, line: Arc<Line>) {
     loop {
-        tokio::time::sleep(FORGET_EVERY).await;
+        tokio::time::sleep(CLEAN_EVERY).await;
         if !line.tenure.does(Duty::ForgetKeys) {
             continue;
         }
-        let before = line.ports.clock.now() - line.idempotency_window;
-        loop {
-            match store.forget_keys(before, FORGET_BATCH).await {
-                Ok(forgotten) if forgotten < FORGET_BATCH => break,
-                Ok(_) => {}
-                Err(error) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "old idempotency keys could not be forgotten");
-                    break;
-                }
-            }
+        if let Err(error) = clean_up_once(&store, &line).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "cleaning up failed, and is tried again in a minute");
         }
     }
+}
+
+/// In small steps, between which events are written.
+async fn clean_up_once(store: &Store, line: &Line) -> Result<(), StoreError> {
+    let now = line.ports.clock.now();
+    while store.forget_keys(now - line.idempotency_window, FORGET_BATCH).await? == FORGET_BATCH {}
+    store.tidy(now).await
 }

@@ -6,13 +6,12 @@
 //! * `readers`, `turn`: reads have connections of their own, and those of `history` have others than those that deliveries wait for.
 //! * `event_store`, `fan_out`, `erasing`, `delivery_queue`, `settling`, `replaying`, `ordering`, `breakers`, `directory`, `audit_log`, `history`, `statistics`,
 //!   `operations`: the ports. One port call is one transaction.
-//! * `rows`, `spelling`, `page`, `schedule_json`, `breaker_json`, `payload`, `response_headers`: how values are written and read back.
+//! * `rows`, `page`, and `encoding` beside this folder: how values are written and read back.
 //! * `queries`, `migrations`: all SQL, one statement a file.
 //!
 //! Nothing here decides what happens to a delivery; stages come in as values.
 
 mod audit_log;
-mod breaker_json;
 mod breakers;
 mod connect;
 mod delivery_queue;
@@ -29,14 +28,10 @@ mod migrate;
 mod operations;
 mod ordering;
 mod page;
-mod payload;
 mod readers;
 mod replaying;
-mod response_headers;
 mod rows;
-mod schedule_json;
 mod settling;
-mod spelling;
 mod statistics;
 mod transaction;
 mod turn;
@@ -52,6 +47,8 @@ use std::{
 use everhook_core::{ports::StoreError, time::Timestamp};
 use rusqlite::{Connection, params};
 use tokio::sync::watch;
+
+use crate::encoding::{breaker_json, limits_json, payload, response_headers, schedule_json, selection_json, spelling};
 
 use self::{fault::Outcome, folder::Folder, group_commit::GroupCommit, readers::Readers, transaction::Tx, writer::Writer};
 

@@ -1,13 +1,10 @@
 //! Reading lists a page at a time: two statements a list, one in each direction, both bounded by ids on either side.
 
-use everhook_core::{
-    model::{Cursor, PageRequest},
-    ports::TimeRange,
-    time::Timestamp,
-};
+use everhook_core::model::PageRequest;
 use rusqlite::{Connection, Params, Row};
 
 use super::fault::Outcome;
+pub(super) use crate::encoding::page::{Between, bounds, is_backward, rows_wanted};
 
 /// The two statements of a list.
 #[derive(Clone, Copy)]
@@ -30,79 +27,5 @@ impl List {
         let sql = if is_backward(page) { self.newer } else { self.older };
         let mut statement = connection.prepare_cached(sql)?;
         Ok(statement.query_map(parameters, of_row)?.collect::<Result<_, _>>()?)
-    }
-}
-
-/// The open interval of ids that a page lies in.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Between {
-    pub(super) after: [u8; 16],
-    pub(super) before: [u8; 16],
-}
-
-impl Between {
-    /// What the cursor leaves.
-    pub(super) fn of(page: PageRequest) -> Self {
-        let (first, last) = ([0; 16], [0xff; 16]);
-        match page.cursor {
-            Cursor::Newest => Self { after: first, before: last },
-            Cursor::OlderThan(id) => Self { after: first, before: id.into_bytes() },
-            Cursor::NewerThan(id) => Self { after: id.into_bytes(), before: last },
-        }
-    }
-
-    /// Narrows it to the ids that rows made in a span of time can have, so that a list does not walk what cannot be in it.
-    ///
-    /// Ids begin with the millisecond of their making. The span is widened by [`ID_SLACK_MS`] either way, because a row can be dated a little
-    /// before or after its id was made; the statement still compares the row's own time.
-    pub(super) fn within(self, range: TimeRange) -> Self {
-        let after = range.from.map_or(self.after, |from| self.after.max(first_id(millis(from) - ID_SLACK_MS)));
-        let before = range.to.map_or(self.before, |to| self.before.min(first_id(millis(to).saturating_add(ID_SLACK_MS))));
-        Self { after, before }
-    }
-}
-
-/// How far a row's own time can lie from that of its id.
-const ID_SLACK_MS: i64 = 60_000;
-/// The milliseconds that an id has room for: 48 bits.
-const ID_MILLIS_MAX: i64 = (1 << 48) - 1;
-
-/// One more than asked for: the extra row tells that the list goes on.
-pub(super) fn rows_wanted(page: PageRequest) -> i64 {
-    i64::from(page.limit) + 1
-}
-
-/// Whether the rows are read from the oldest on.
-pub(super) fn is_backward(page: PageRequest) -> bool {
-    matches!(page.cursor, Cursor::NewerThan(_))
-}
-
-/// A span of time as the two bounds of a statement.
-pub(super) fn bounds(range: TimeRange) -> (i64, i64) {
-    let from = range.from.map_or(i64::MIN, Timestamp::as_micros);
-    let to = range.to.map_or(i64::MAX, Timestamp::as_micros);
-    (from, to)
-}
-
-fn millis(at: Timestamp) -> i64 {
-    at.as_micros().div_euclid(1_000)
-}
-
-/// The smallest id of a millisecond.
-fn first_id(millis: i64) -> [u8; 16] {
-    let mut id = [0; 16];
-    id[..6].copy_from_slice(&millis.clamp(0, ID_MILLIS_MAX).to_be_bytes()[2..]);
-    id
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_id_of_a_millisecond_is_not_above_any_id_made_in_it() {
-        let made = uuid::Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, 1_700_000_000, 123_000_000)).into_bytes();
-        assert!(first_id(1_700_000_000_123) <= made);
-        assert!(made < first_id(1_700_000_000_124));
     }
 }

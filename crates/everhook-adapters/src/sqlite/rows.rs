@@ -15,6 +15,8 @@ use rusqlite::{
 };
 use uuid::Uuid;
 
+pub(super) use crate::encoding::{duration, micros};
+
 /// An id as a 16-byte column.
 pub(super) trait Key: Sized {
     /// Its bytes, to be bound.
@@ -110,16 +112,6 @@ impl Columns for Row<'_> {
     fn uid_opt(&self, column: &str) -> rusqlite::Result<Option<Uid>> {
         self.spelled_opt(column, |uid: String| Uid::parse(&uid))
     }
-}
-
-/// A length of time as a column holds it: microseconds, as many as fit.
-pub(super) fn micros(length: Duration) -> i64 {
-    i64::try_from(length.as_micros()).unwrap_or(i64::MAX)
-}
-
-/// The length of time that a column holds.
-pub(super) fn duration(micros: i64) -> Duration {
-    Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }
 
 /// The error for a value that is spelled in no known way.

@@ -5,7 +5,7 @@
 use async_trait::async_trait;
 use everhook_core::{
     ids::EndpointId,
-    model::{EndpointStanding, FailureCategory, FailureCounts, Figures, Histogram, Tally, minute_of},
+    model::{EndpointStanding, FailureCategory, FailureCounts, Figures, Tally, minute_of},
     ports::{Statistics, StoreError},
     time::Timestamp,
 };
@@ -17,6 +17,7 @@ use super::{
     rows::{Columns, Key, duration, micros},
     transaction::Tx,
 };
+use crate::encoding::durations;
 
 const ROLLUP: &str = include_str!("queries/rollup_of_minute.sql");
 const ROLLUPS: &str = include_str!("queries/rollups_of_endpoint.sql");
@@ -26,9 +27,6 @@ const STANDING_OF_ENDPOINT: &str = include_str!("queries/standing_of_endpoint.sq
 const KEEP_STANDING: &str = include_str!("queries/keep_standing.sql");
 
 const MINUTE_MICROS: i64 = 60_000_000;
-
-/// What one bucket takes of a row: its number, and its count.
-const BUCKET_BYTES: usize = 1 + size_of::<u32>();
 
 #[async_trait]
 impl Statistics for SqliteStore {
@@ -71,7 +69,8 @@ fn add(tx: &mut Tx<'_>, tally: &Tally) -> Outcome<()> {
 fn keep_rollup(tx: &Tx<'_>, lane: i64, minute: i64, figures: &Figures) -> Outcome<()> {
     let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let failures = FailureCategory::ALL.map(|category| count(figures.failures[category]));
-    let (successes, duration_sum, durations) = (count(figures.successes), micros(figures.duration_sum), pack(&figures.durations));
+    let (successes, duration_sum, durations) =
+        (count(figures.successes), micros(figures.duration_sum), durations::pack(&figures.durations));
     let (success_at, failure_at) = (figures.last_success_at.map(Timestamp::as_micros), figures.last_failure_at.map(Timestamp::as_micros));
     let mut columns: Vec<&dyn ToSql> = vec![&lane, &minute, &successes];
     // The table names the categories in the order of the enum.
@@ -120,7 +119,7 @@ fn figures_of_row(row: &Row<'_>) -> rusqlite::Result<Figures> {
         successes: count("successes")?,
         failures,
         duration_sum: row.get("duration_sum").map(duration)?,
-        durations: row.spelled("durations", |packed: Vec<u8>| unpack(&packed))?,
+        durations: row.spelled("durations", |packed: Vec<u8>| durations::unpack(&packed))?,
         last_success_at: row.instant_opt("last_success_at")?,
         last_failure_at: row.instant_opt("last_failure_at")?,
     })
@@ -133,39 +132,4 @@ fn standing_of_row(row: &Row<'_>) -> rusqlite::Result<EndpointStanding> {
         last_failure_at: row.instant_opt("last_failure_at")?,
         last_success_at: row.instant_opt("last_success_at")?,
     })
-}
-
-fn pack(durations: &Histogram) -> Vec<u8> {
-    let mut packed = Vec::new();
-    for (bucket, count) in durations.counts() {
-        packed.push(u8::try_from(bucket).expect("there are 70 buckets"));
-        packed.extend(count.to_le_bytes());
-    }
-    packed
-}
-
-fn unpack(packed: &[u8]) -> Option<Histogram> {
-    let mut durations = Histogram::default();
-    let (buckets, rest) = packed.as_chunks::<BUCKET_BYTES>();
-    let is_whole = buckets.iter().all(|[bucket, count @ ..]| durations.add_many(usize::from(*bucket), u32::from_le_bytes(*count)));
-    (is_whole && rest.is_empty()).then_some(durations)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn lengths_of_time_are_packed_and_unpacked() {
-        let mut durations = Histogram::default();
-        assert_eq!(unpack(&pack(&durations)), Some(durations.clone()));
-        for millis in [0, 1, 1, 20, 5_000, 1_000_000] {
-            durations.add(Duration::from_millis(millis));
-        }
-        assert_eq!(unpack(&pack(&durations)), Some(durations));
-        assert_eq!(unpack(&[1, 1, 0, 0]), None);
-        assert_eq!(unpack(&[200, 1, 0, 0, 0]), None);
-    }
 }

@@ -1,19 +1,15 @@
-//! The embedded store, through its ports.
+//! The embedded store: the promises that every store makes, and what is true of this one alone.
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod given;
+mod backing;
+#[path = "../conformance/mod.rs"]
+mod conformance;
 
-mod audit_log;
-mod breakers;
-mod delivery_queue;
-mod directory;
+mod damage;
 mod erasing;
-mod event_store;
-mod history;
+mod interruptions;
 mod opening;
-mod operations;
-mod ordering;
-mod replaying;
-mod revisions;
-mod statistics;
+mod plans;
+
+use conformance::given;

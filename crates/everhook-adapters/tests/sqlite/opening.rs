@@ -6,7 +6,10 @@ use everhook_core::{
     ports::{DeliveryQueue, Directory, EventStore},
 };
 
-use crate::given::{Given, entry, open, organization};
+use crate::{
+    backing::open,
+    given::{Given, entry, organization},
+};
 
 fn settings(folder: &tempfile::TempDir) -> SqliteSettings {
     SqliteSettings { data: folder.path().to_owned(), mode: WriterMode::Thread }
@@ -70,8 +73,9 @@ fn a_file_that_is_no_database_is_refused() {
 async fn closing_leaves_one_file_with_everything_in_it() {
     let given = Given::new().await;
     let (event, _) = given.published().await;
-    let Given { store, folder, .. } = given;
+    let Given { store, backing, .. } = given;
     drop(store);
+    let folder = backing.folder;
     assert!(!folder.path().join("everhook.db-wal").exists(), "the log is moved into the file");
     let store = open(&folder);
     assert!(EventStore::event(&store, event).await.unwrap().is_some());

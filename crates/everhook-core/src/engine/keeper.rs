@@ -25,7 +25,7 @@ const SKEW_MAX: Duration = Duration::from_secs(5);
 
 /// Keeps the lease for ever.
 pub(super) async fn run(line: Arc<Line>, roles: Roles, stop: watch::Receiver<Option<Timestamp>>) {
-    let mut keeper = Keeper { roles, stop, has_begun: false, failures: 0, is_skewed: false, line: line.clone() };
+    let mut keeper = Keeper { roles, stop, begun_as: None, failures: 0, is_skewed: false, line: line.clone() };
     tokio::select! {
         // In order, not by chance: a seed must give the same run again.
         biased;
@@ -60,8 +60,8 @@ struct Keeper {
     line: Arc<Line>,
     roles: Roles,
     stop: watch::Receiver<Option<Timestamp>>,
-    /// Whether a boot has begun that is not known to be dead.
-    has_begun: bool,
+    /// What the boot has begun as that is not known to be dead, if there is one.
+    begun_as: Option<Roles>,
     /// How many rounds failed in a row.
     failures: u32,
     is_skewed: bool,
@@ -88,7 +88,7 @@ impl Keeper {
     }
 
     async fn round(&mut self) -> Result<(), StoreError> {
-        if !self.has_begun {
+        if self.begun_as.is_none() {
             self.begin().await?;
         }
         let asked = self.line.tenure.ask();
@@ -101,6 +101,11 @@ impl Keeper {
             Renewed::Held { held, workers, store_time } => {
                 self.heed_skew(skew(asked.at, self.line.ports.clock.now(), store_time));
                 self.adopt(held, asked).await;
+                if held == Held::NOTHING && self.begun_as != Some(self.roles_now()) {
+                    // The others count it out, or in again.
+                    self.lose();
+                    return self.begin().await;
+                }
                 // A store that is back is back for the others, too: they have a second to renew before somebody takes what they held.
                 if self.failures > 0 { Ok(()) } else { self.balance(workers, asked).await }
             }
@@ -110,14 +115,20 @@ impl Keeper {
     /// Nothing of the former boot may be written under the new one: the store could not tell it from the new one's.
     async fn begin(&mut self) -> Result<(), StoreError> {
         let _nobody = self.line.tenure.life().await;
-        self.line.ports.leases.begin(self.roles).await?;
+        let roles = self.roles_now();
+        self.line.ports.leases.begin(roles).await?;
         self.line.tenure.unfence();
-        self.has_begun = true;
+        self.begun_as = Some(roles);
         Ok(())
     }
 
+    /// What this node is there for. One that cannot tell what is due is there for nothing.
+    fn roles_now(&self) -> Roles {
+        if self.is_skewed { Roles { worker: false, scheduler: false } } else { self.roles }
+    }
+
     fn lose(&mut self) {
-        self.has_begun = false;
+        self.begun_as = None;
         self.line.tenure.fence();
     }
 
@@ -169,8 +180,9 @@ impl Keeper {
     fn wanted(&self, standing: &Standing, workers: u32) -> Wanted {
         let is_stopping = self.stop.borrow().is_some();
         let staying = standing.staying();
-        let share = if self.roles.worker && !self.is_skewed { Shard::COUNT.div_ceil(workers.max(1)) } else { 0 };
-        let duties = if self.roles.scheduler && !self.is_skewed { DutySet::ALL } else { DutySet::NONE };
+        let roles = self.roles_now();
+        let share = if roles.worker { Shard::COUNT.div_ceil(workers.max(1)) } else { 0 };
+        let duties = if roles.scheduler { DutySet::ALL } else { DutySet::NONE };
         // A stop lets everything go when its last request has ended.
         let wish = if is_stopping {
             Wish { shards_max: 0, duties: DutySet::NONE }

@@ -60,7 +60,7 @@ impl Erasures {
         }
     }
 
-    fn remember(&self, events: &[EventId], now: Timestamp) {
+    pub(crate) fn remember(&self, events: &[EventId], now: Timestamp) {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         recent.forget_old(now);
         for event in events {

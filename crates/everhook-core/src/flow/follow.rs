@@ -56,6 +56,10 @@ fn heed(line: &Line, change: Change, forget_keys: &impl Fn(StaleKeys)) {
         }
         Change::ApiKey(key) => forget_keys(StaleKeys::One(key)),
         Change::Shared => line.catalog.forget_all(),
+        Change::Erased(event) => {
+            line.erasures.remember(&[event], line.ports.clock.now());
+            line.wake_up.erased(vec![event]);
+        }
         Change::Everything => {
             line.catalog.forget_all();
             line.operations_bell.notify_one();

@@ -1,11 +1,11 @@
-//! What was changed in the directory by other nodes, so that what this one remembers of it does not outlive the change by more than a second.
+//! What was changed in the directory or erased by other nodes, so that what this one remembers of it does not outlive the change by more than a second.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::{
-    ids::{ApiKeyId, ApplicationId, EndpointId, OrganizationId},
+    ids::{ApiKeyId, ApplicationId, EndpointId, EventId, OrganizationId},
     ports::StoreError,
 };
 
@@ -58,6 +58,8 @@ pub enum Change {
     ApiKey(ApiKeyId),
     /// Something that many applications can share, as a retry schedule or an event type.
     Shared,
-    /// Nobody knows any more what.
+    /// An event's data was erased: what is in memory of it must not be sent.
+    Erased(EventId),
+    /// Nobody knows any more what. What was erased is told all the same.
     Everything,
 }

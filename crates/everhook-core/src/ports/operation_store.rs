@@ -83,8 +83,8 @@ pub trait OperationStore: Send + Sync {
     async fn next_for_erasure(&self, operation: OperationId, limit: u32) -> Result<Vec<EventId>, StoreError>;
 
     /// Erases events of an operation's list as [`crate::ports::EventStore::erase`] does, but for the entry in the audit log, takes them off the list and
-    /// counts them, in one atomic write; those that were erased before count as skipped. Says what was held behind their deliveries and waits now;
-    /// `None` if the operation does not run: nothing was erased.
+    /// counts them, in one atomic write, or in several if they have many deliveries, each with those that it takes off; those that were erased before
+    /// count as skipped. Says what was held behind their deliveries and waits now; `None` if the operation does not run: nothing was erased.
     async fn erase_listed(&self, batch: ErasureBatch) -> Result<Option<Vec<FreedInLane>>, StoreError>;
 
     /// Ends an operation, and keeps what the organization is told about that.

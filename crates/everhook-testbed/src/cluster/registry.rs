@@ -36,7 +36,6 @@ struct State {
     changes: Vec<Change>,
     inboxes: Vec<(usize, mpsc::UnboundedSender<Vec<WaitingQueue>>)>,
     hints_are_lost: bool,
-    ahead_by: Duration,
 }
 
 struct Boot {
@@ -63,6 +62,7 @@ impl Registry {
             boot: Mutex::new(None),
             inbox: tokio::sync::Mutex::new(receiver),
             paused: watch::channel(false).0,
+            lag: watch::channel(Duration::ZERO).0,
         })
     }
 
@@ -74,11 +74,6 @@ impl Registry {
     /// Says whether hints are lost on their way to other nodes from now on.
     pub fn lose_hints(&self, are_lost: bool) {
         self.state().hints_are_lost = are_lost;
-    }
-
-    /// Lets the store's clock be so far ahead of the nodes' clocks, as far as they can see.
-    pub fn run_ahead(&self, by: Duration) {
-        self.state().ahead_by = by;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -118,6 +113,7 @@ pub struct Member {
     boot: Mutex<Option<BootId>>,
     inbox: tokio::sync::Mutex<mpsc::UnboundedReceiver<Vec<WaitingQueue>>>,
     paused: watch::Sender<bool>,
+    lag: watch::Sender<Duration>,
 }
 
 impl Member {
@@ -129,6 +125,11 @@ impl Member {
     /// Lets its calls through again, also those that wait.
     pub fn resume(&self) {
         self.paused.send_replace(false);
+    }
+
+    /// Lets the node's clock be so far behind the store's, as far as it can see.
+    pub fn lag(&self, by: Duration) {
+        self.lag.send_replace(by);
     }
 
     /// Returns once the store can be reached.
@@ -184,7 +185,11 @@ impl Leases for Member {
         let Some(id) = self.living(&state) else { return Ok(Renewed::Lost) };
         state.boots.entry(id).and_modify(|boot| boot.good_until = now + LEASE_GOOD_FOR);
         let workers = state.boots.values().filter(|boot| boot.roles.worker && boot.good_until > now).count();
-        Ok(Renewed::Held { held: state.held(id), workers: u32::try_from(workers).expect("few nodes"), store_time: now + state.ahead_by })
+        Ok(Renewed::Held {
+            held: state.held(id),
+            workers: u32::try_from(workers).expect("few nodes"),
+            store_time: now + *self.lag.borrow(),
+        })
     }
 
     async fn take(&self, wish: Wish) -> Result<Held, StoreError> {

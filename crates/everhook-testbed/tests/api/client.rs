@@ -6,6 +6,7 @@ use everhook::{
     wiring::{self, Running},
 };
 use everhook_core::flow::Line;
+use everhook_testbed::database::{Database, SEAL_KEY};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Body;
@@ -19,6 +20,7 @@ pub struct Server {
     /// A key that may do everything.
     pub admin: String,
     _folder: Option<TempDir>,
+    _database: Option<Database>,
 }
 
 /// What the server answered.
@@ -60,17 +62,25 @@ impl Answer {
     }
 }
 
+/// Whether the tests run on PostgreSQL instead of the embedded store.
+pub fn is_on_postgres() -> bool {
+    std::env::var("EVERHOOK_TEST_STORE").is_ok_and(|store| store == "postgres")
+}
+
 impl Server {
     /// Starts a server on a port of the system's choice.
     pub async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let database = if is_on_postgres() { Some(Database::create().await) } else { None };
         let args = ServeArgs {
             listen: Some("127.0.0.1:0".to_owned()),
             data: Some(folder.path().join("data").display().to_string()),
             allow_private_networks: Some("true".to_owned()),
+            database: database.as_ref().map(Database::url),
+            seal_key: database.as_ref().map(|_| SEAL_KEY.to_owned()),
             ..ServeArgs::default()
         };
-        Self { _folder: Some(folder), ..Self::start_with(&args).await }
+        Self { _folder: Some(folder), _database: database, ..Self::start_with(&args).await }
     }
 
     /// Starts a server as told.
@@ -78,7 +88,7 @@ impl Server {
         let running = wiring::start(&args.load_from([]).unwrap().config).await.unwrap();
         let made = running.admin_key.clone();
         let admin = made.or(args.admin_key.clone()).expect("the first start makes an admin key");
-        Self { running, admin, _folder: None }
+        Self { running, admin, _folder: None, _database: None }
     }
 
     /// Where it listens.

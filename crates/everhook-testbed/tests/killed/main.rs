@@ -145,7 +145,7 @@ impl Trial {
             endpoint.as_object_mut().expect("an object").extend(settings.as_object().expect("an object").clone());
             connection.ask(Method::POST, "/v1/endpoints", Some(&endpoint)).await.expect("the endpoint is made");
         }
-        let publishers = Publishers::start(&node.server(), "kill.test");
+        let publishers = Publishers::start_at(&[node.server()], "kill.test");
         Self { node, sink, publishers, seed, dice: Dice(seed), lives: Vec::new() }
     }
 

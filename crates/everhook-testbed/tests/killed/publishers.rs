@@ -26,6 +26,8 @@ pub struct Accepted {
     pub number: u64,
     /// The id that the server gave it.
     pub id: String,
+    /// Its place in the application.
+    pub sequence_number: i64,
     /// When the answer came.
     pub at: Instant,
     /// Whether an earlier try of it was not answered.
@@ -39,11 +41,14 @@ pub struct Publishers {
 }
 
 impl Publishers {
-    /// Starts publishing.
-    pub fn start(server: &Arc<Server>, event_type: &'static str) -> Self {
+    /// Starts publishing, spread evenly over these servers.
+    pub fn start_at(servers: &[Arc<Server>], event_type: &'static str) -> Self {
         let must_stop = Arc::new(AtomicBool::new(false));
         let next = Arc::new(AtomicU64::new(0));
-        let one = |_| tokio::spawn(publish(Connection::new(server.clone()), event_type, next.clone(), must_stop.clone()));
+        let one = |place: usize| {
+            let connection = Connection::new(servers[place % servers.len()].clone());
+            tokio::spawn(publish(connection, event_type, next.clone(), must_stop.clone()))
+        };
         let tasks = (0..PUBLISHERS).map(one).collect();
         Self { must_stop, tasks }
     }
@@ -77,7 +82,8 @@ async fn publish_until_answered(connection: &mut Connection, event_type: &str, n
             Ok(answer) if answer.status.is_success() => {
                 let answer = answer.into_json().expect("a 2xx is JSON");
                 let id = answer["id"].as_str().expect("an event has an id").to_owned();
-                return Accepted { number, id, at: Instant::now(), was_repeated };
+                let sequence_number = answer["sequence_number"].as_i64().expect("an event has a place");
+                return Accepted { number, id, sequence_number, at: Instant::now(), was_repeated };
             }
             // A server that is starting or dying may say so; anything else is a fault of this test or of the server.
             Ok(answer) => assert_eq!(answer.status.as_u16(), 503, "{}", String::from_utf8_lossy(&answer.body)),

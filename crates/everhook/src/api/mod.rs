@@ -179,6 +179,12 @@ impl Api {
     }
 }
 
+/// What a node answers that takes no requests: whether it lives, and whether it is ready.
+pub fn probes(api: Arc<Api>) -> Router {
+    let (router, _) = OpenApiRouter::<Arc<Api>>::new().routes(routes!(status::healthz)).routes(routes!(status::readyz)).split_for_parts();
+    router.fallback(no_such_route).method_not_allowed_fallback(no_such_method).with_state(api)
+}
+
 /// Every route of the server.
 pub fn router(api: Arc<Api>) -> Router {
     let (router, document) = documented().split_for_parts();

@@ -10,7 +10,7 @@ use everhook_core::{
 };
 use ipnet::IpNet;
 
-use super::{Config, LogFormat, SealKey, amqp, raw::Setting, units};
+use super::{Config, LogFormat, NodeRoles, SealKey, amqp, raw::Setting, units};
 
 /// How many requests may be under way at once: each holds a socket, and a process has some tens of thousands.
 const CONCURRENCY: RangeInclusive<usize> = 1..=20_000;
@@ -29,6 +29,8 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
     let mut reader = Reader { settings, faults };
     let listen = reader.needed("listen", parse_listen);
     let data = reader.needed("data", parse_path);
+    let database = reader.optional("database", parse_database);
+    let roles = read_roles(&mut reader, database.is_some());
     let admin_key = reader.optional("admin_key", parse_admin_key);
     let seal_key = reader.optional("seal_key", parse_seal_key);
     let seal_key_file = reader.optional("seal_key_file", parse_path);
@@ -54,6 +56,8 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
             None => SealKey::File(seal_key_file.unwrap_or_else(|| data.join(SEAL_KEY_FILE))),
         },
         data,
+        database,
+        roles,
         admin_key,
         targets: TargetRules { allow_http: allow_http? || !addresses.is_public_only(), allow_amqp: allow_amqp?, addresses },
         amqp_source,
@@ -93,6 +97,29 @@ impl Reader<'_> {
     /// As `optional`, for settings that always have a value because they have a default.
     fn needed<T>(&mut self, name: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
         self.optional(name, parse)
+    }
+}
+
+/// Which roles a node has: all, or those that are named.
+fn read_roles(reader: &mut Reader<'_>, is_shared: bool) -> NodeRoles {
+    let [api, worker, scheduler] = ["api", "worker", "scheduler"].map(|name| reader.optional(name, parse_bool));
+    let is_chosen = [api, worker, scheduler].contains(&Some(true));
+    let has = |role: Option<bool>| role.unwrap_or(!is_chosen);
+    let roles = NodeRoles { api: has(api), worker: has(worker), scheduler: has(scheduler) };
+    if roles != NodeRoles::ALL && !is_shared {
+        reader.faults.push("api, worker, scheduler: a node of its own does all of it; roles need `database`".to_owned());
+    }
+    if roles == (NodeRoles { api: false, worker: false, scheduler: false }) {
+        reader.faults.push("api, worker, scheduler: a node needs at least one role".to_owned());
+    }
+    roles
+}
+
+fn parse_database(text: &str) -> Result<Secret<String>, String> {
+    if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+        Ok(Secret::new(text.to_owned()))
+    } else {
+        Err("must be the address of a PostgreSQL database, as in postgres://user:password@host:5432/database".to_owned())
     }
 }
 

@@ -32,6 +32,18 @@ pub struct ServeArgs {
     /// Keep everything in this folder [default: ./everhook-data]
     #[arg(long, value_name = "FOLDER")]
     pub data: Option<String>,
+    /// Keep everything in this PostgreSQL instead, shared by several nodes: postgres://user:password@host:5432/database
+    #[arg(long, value_name = "URL")]
+    pub database: Option<String>,
+    /// Take requests; other roles only if they are named too [default: all roles]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub api: Option<String>,
+    /// Send deliveries; other roles only if they are named too
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub worker: Option<String>,
+    /// Do what one node does at a time (operations, alerts, cleaning up); other roles only if they are named too
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub scheduler: Option<String>,
     /// Make this key an admin key at each start, instead of printing one at the first
     #[arg(long, value_name = "KEY")]
     pub admin_key: Option<String>,
@@ -87,8 +99,12 @@ pub struct ServeArgs {
 pub struct Config {
     /// Where requests are taken. Port 0 lets the system choose.
     pub listen: SocketAddr,
-    /// The folder that holds the store.
+    /// The folder that holds the embedded store.
     pub data: PathBuf,
+    /// The shared store, if it is used instead.
+    pub database: Option<Secret<String>>,
+    /// What this node is there for.
+    pub roles: NodeRoles,
     /// A key that is ensured at each start; one is made and printed at the first start if absent.
     pub admin_key: Option<Secret<String>>,
     /// What seals secrets.
@@ -109,6 +125,22 @@ pub struct Config {
     pub idempotency_window: Duration,
     /// How the log is written.
     pub log_format: LogFormat,
+}
+
+/// What a node is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeRoles {
+    /// It takes requests.
+    pub api: bool,
+    /// It sends.
+    pub worker: bool,
+    /// It does what one node does at a time.
+    pub scheduler: bool,
+}
+
+impl NodeRoles {
+    /// All of them.
+    pub const ALL: Self = Self { api: true, worker: true, scheduler: true };
 }
 
 /// A queue that events are taken from.

@@ -32,9 +32,13 @@ const fn secret(name: &'static str) -> Known {
 }
 
 /// Every setting, in the order in which `everhook config` prints them.
-pub(super) const KNOWN: [Known; 18] = [
+pub(super) const KNOWN: [Known; 22] = [
     setting("listen", Some("127.0.0.1:8080")),
     setting("data", Some("./everhook-data")),
+    secret("database"),
+    setting("api", None),
+    setting("worker", None),
+    setting("scheduler", None),
     secret("admin_key"),
     secret("seal_key"),
     setting("seal_key_file", None),
@@ -142,6 +146,10 @@ fn flag<'a>(args: &'a ServeArgs, name: &str) -> Option<&'a str> {
     let flag = match name {
         "listen" => &args.listen,
         "data" => &args.data,
+        "database" => &args.database,
+        "api" => &args.api,
+        "worker" => &args.worker,
+        "scheduler" => &args.scheduler,
         "admin_key" => &args.admin_key,
         "seal_key" => &args.seal_key,
         "seal_key_file" => &args.seal_key_file,

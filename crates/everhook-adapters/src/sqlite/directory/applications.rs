@@ -10,12 +10,13 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{
     super::{
         fault::Outcome,
+        limits_json,
         page::{Between, List, rows_wanted},
         rows::{Columns, Key},
         spelling::{kind_name, read_kind},
         transaction::Tx,
     },
-    endpoints, event_types, limits_json,
+    endpoints, event_types,
     organizations::is_at_limit,
 };
 

@@ -1,22 +1,24 @@
 //! An endpoint, as its columns hold it.
 
-use std::{collections::BTreeMap, num::NonZeroU32};
+use std::num::NonZeroU32;
 
 use everhook_core::{
     ids::{RevisionNumber, ScheduleId, ScheduleVersion, Uid},
     model::{
-        DisabledReason, Endpoint, EndpointState, EventTypePattern, Ordering, OrderingMode, PayloadStyle, RateLimit, Revision, SealedSecret,
-        SealedSecrets, SignatureStyle, Target,
+        Endpoint, EndpointState, Ordering, OrderingMode, PayloadStyle, RateLimit, Revision, SealedSecret, SealedSecrets, SignatureStyle,
     },
     time::Timestamp,
 };
 use rusqlite::{Row, Statement, ToSql};
-use url::Url;
 
 use super::super::{
     breaker_json,
     fault::Outcome,
     rows::{Columns, Key, micros, unreadable},
+};
+use crate::encoding::endpoint_columns::{
+    self, StateRead, read_event_types, read_headers, read_labels, read_target, state_columns, write_event_types, write_headers,
+    write_labels,
 };
 
 /// How many columns an endpoint has; the statements that insert and update one number them alike.
@@ -24,7 +26,7 @@ pub(super) const COLUMNS: usize = 36;
 
 /// Binds an endpoint's columns, in the order of `insert_endpoint.sql`.
 pub(super) fn bind(statement: &mut Statement<'_>, endpoint: &Endpoint) -> Outcome<()> {
-    let state = StateColumns::of(endpoint.state);
+    let state = state_columns(endpoint.state);
     let previous = endpoint.secrets.previous.as_ref();
     let columns: [&dyn ToSql; COLUMNS] = [
         endpoint.id.key(),
@@ -82,12 +84,12 @@ pub(super) fn of_row(row: &Row<'_>) -> rusqlite::Result<Endpoint> {
         target: row.spelled("url", read_target)?,
         verify_url: row.get("verify_url")?,
         event_types: row.spelled("event_types", read_event_types)?,
-        labels: row.spelled("labels", |json: String| serde_json::from_str(&json).ok())?,
+        labels: row.spelled("labels", read_labels)?,
         filter: row.get("filter")?,
         secrets: read_secrets(row)?,
         signature_style: row.spelled("signature_style", |name: String| SignatureStyle::parse(&name))?,
         payload_style: row.spelled("payload_style", |name: String| PayloadStyle::parse(&name))?,
-        headers: row.spelled("headers", |json: String| serde_json::from_str(&json).ok())?,
+        headers: row.spelled("headers", read_headers)?,
         revision: RevisionNumber(row.get("revision")?),
         metadata: row.get("metadata")?,
         retry_schedule: ScheduleVersion(row.get("retry_schedule")?),
@@ -116,41 +118,18 @@ pub(super) fn revision_of_row(row: &Row<'_>) -> rusqlite::Result<Revision> {
         secrets: read_secrets(row)?,
         signature_style: row.spelled("signature_style", |name: String| SignatureStyle::parse(&name))?,
         payload_style: row.spelled("payload_style", |name: String| PayloadStyle::parse(&name))?,
-        headers: row.spelled("headers", |json: String| serde_json::from_str(&json).ok())?,
+        headers: row.spelled("headers", read_headers)?,
     })
 }
 
-/// Whether an endpoint gets events, as the columns that hold it.
-struct StateColumns {
-    state: &'static str,
-    disabled_at: Option<i64>,
-    disabled_reason: Option<&'static str>,
-    deleted_at: Option<i64>,
-}
-
-impl StateColumns {
-    fn of(state: EndpointState) -> Self {
-        let enabled = Self { state: "enabled", disabled_at: None, disabled_reason: None, deleted_at: None };
-        match state {
-            EndpointState::Enabled => enabled,
-            EndpointState::Disabled { at, reason } => {
-                Self { state: "disabled", disabled_at: Some(at.as_micros()), disabled_reason: Some(reason.as_str()), ..enabled }
-            }
-            EndpointState::Deleted { at } => Self { state: "deleted", deleted_at: Some(at.as_micros()), ..enabled },
-        }
-    }
-}
-
 fn read_state(row: &Row<'_>) -> rusqlite::Result<EndpointState> {
-    match row.get::<_, String>("state")?.as_str() {
-        "enabled" => Ok(EndpointState::Enabled),
-        "disabled" => Ok(EndpointState::Disabled {
-            at: row.instant("disabled_at")?,
-            reason: row.spelled("disabled_reason", |name: String| DisabledReason::parse(&name))?,
-        }),
-        "deleted" => Ok(EndpointState::Deleted { at: row.instant("deleted_at")? }),
-        _ => Err(unreadable("state")),
-    }
+    let read = StateRead {
+        state: row.get("state")?,
+        disabled_at: row.instant_opt("disabled_at")?,
+        disabled_reason: row.get("disabled_reason")?,
+        deleted_at: row.instant_opt("deleted_at")?,
+    };
+    endpoint_columns::read_state(&read).ok_or_else(|| unreadable("state"))
 }
 
 fn read_rate_limit(row: &Row<'_>) -> rusqlite::Result<Option<RateLimit>> {
@@ -163,27 +142,4 @@ fn read_secrets(row: &Row<'_>) -> rusqlite::Result<SealedSecrets> {
     let previous: Option<Vec<u8>> = row.get("previous_secret")?;
     let until: Option<Timestamp> = row.instant_opt("previous_secret_until")?;
     Ok(SealedSecrets { current: SealedSecret(row.get("secret")?), previous: previous.map(SealedSecret).zip(until) })
-}
-
-fn read_target(written: String) -> Option<Target> {
-    let url = Url::parse(&written).ok()?;
-    Some(Target { written, url })
-}
-
-fn write_event_types(patterns: &[EventTypePattern]) -> String {
-    let patterns: Vec<_> = patterns.iter().map(ToString::to_string).collect();
-    serde_json::to_string(&patterns).expect("a list of strings is JSON")
-}
-
-fn read_event_types(json: String) -> Option<Vec<EventTypePattern>> {
-    let patterns: Vec<String> = serde_json::from_str(&json).ok()?;
-    patterns.iter().map(|pattern| EventTypePattern::parse(pattern)).collect()
-}
-
-fn write_labels(labels: &BTreeMap<String, String>) -> String {
-    serde_json::to_string(labels).expect("an object of strings is JSON")
-}
-
-fn write_headers(headers: &[(String, String)]) -> String {
-    serde_json::to_string(headers).expect("a list of pairs of strings is JSON")
 }

@@ -5,7 +5,6 @@ mod applications;
 mod endpoint_row;
 mod endpoints;
 mod event_types;
-mod limits_json;
 mod organizations;
 mod retry_schedules;
 mod schedules;

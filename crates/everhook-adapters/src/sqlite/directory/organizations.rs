@@ -10,11 +10,12 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{
     super::{
         fault::Outcome,
+        limits_json,
         page::{Between, List, rows_wanted},
         rows::{Columns, Key},
         transaction::Tx,
     },
-    applications, limits_json,
+    applications,
 };
 
 const INSERT: &str = include_str!("../queries/insert_organization.sql");

@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId, ScheduleVersion},
-    model::{Attempt, Delivery, EventType, FailureCategory, Page, PageRequest},
+    model::{Attempt, Delivery, EventType, FailureCategory, Page, PageRequest, Stage},
     ports::{DeliveryFilter, DeliveryStatus},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -11,8 +11,8 @@ use super::{
     super::{
         fault::Outcome,
         page::{Between, List, bounds, is_backward, rows_wanted},
-        rows::{Columns, Key},
-        spelling::{CANCELLED, DEAD, DELIVERED, HELD, WAITING, read_category, read_priority, read_stage},
+        rows::{Columns, Key, unreadable},
+        spelling::{CANCELLED, DEAD, DELIVERED, HELD, StageRead, WAITING, read_category, read_priority, read_stage},
     },
     attempts,
 };
@@ -138,7 +138,7 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<Delivery> {
         endpoint: row.id("endpoint_id")?,
         priority: row.spelled("priority", read_priority)?,
         retry_schedule: ScheduleVersion(row.get("retry_schedule")?),
-        stage: read_stage(row)?,
+        stage: stage_of_row(row)?,
         attempts: row.get("attempts")?,
         failure_category: row.spelled_opt("failure_category", read_category)?,
         last_error: row.get("last_error")?,
@@ -146,6 +146,16 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<Delivery> {
         operation: row.id_opt("operation_id")?,
         created_at: row.instant("created_at")?,
     })
+}
+
+fn stage_of_row(row: &Row<'_>) -> rusqlite::Result<Stage> {
+    let read = StageRead {
+        stage: row.get("stage")?,
+        due_at: row.instant_opt("due_at")?,
+        ended_at: row.instant_opt("ended_at")?,
+        cause: row.get("cause")?,
+    };
+    read_stage(&read).ok_or_else(|| unreadable("stage"))
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ mod automatic;
 mod erasing;
 mod row;
 mod scanning;
-mod selection_json;
 
 use async_trait::async_trait;
 use everhook_core::{
@@ -25,6 +24,7 @@ use super::{
     fault::Outcome,
     page::{Between, List, rows_wanted},
     rows::{Columns, Key},
+    selection_json,
     settling::keep_alert,
     spelling::priority_number,
     transaction::Tx,

@@ -8,12 +8,10 @@ use everhook_core::{
 };
 use rusqlite::Row;
 
-use super::{
-    super::{
-        rows::{Columns, unreadable},
-        spelling::read_priority,
-    },
+use super::super::{
+    rows::{Columns, unreadable},
     selection_json,
+    spelling::read_priority,
 };
 
 pub(super) fn of_row(row: &Row<'_>) -> rusqlite::Result<Operation> {

@@ -1,6 +1,7 @@
 -- Which deliveries of an event are there between two ids, by the other filters, newest first?
 -- Index: the primary key for those that were made with the event, made_later_by_event for the others, endpoints_by_lane. Lock: none, a snapshot.
 -- `CROSS` keeps the order of the joins: otherwise SQLite begins with the organization's endpoints and walks all that they ever got.
+-- `+` keeps the bounds of the page from the primary key: otherwise SQLite walks the page's ids instead of the event's, which may be all there are.
 SELECT d.id, p.organization_id, p.application_id, d.event_id, e.event_type, p.id AS endpoint_id, d.priority, d.retry_schedule, d.stage, d.due_at,
     d.ended_at, d.cause, d.attempts, d.failure_category, a.error AS last_error, d.replay_of, d.operation_id, d.created_at
 FROM (
@@ -14,7 +15,7 @@ FROM (
     CROSS JOIN endpoints p ON p.lane = d.lane
     JOIN events e ON e.id = d.event_id
     LEFT JOIN attempts a ON a.delivery_id = d.id AND a.number = d.attempts
-WHERE p.organization_id = ?1 AND d.id > ?2 AND d.id < ?3
+WHERE p.organization_id = ?1 AND +d.id > ?2 AND +d.id < ?3
     AND (?5 IS NULL OR p.application_id = ?5)
     AND (?6 IS NULL OR p.id = ?6)
     AND (?7 IS NULL OR d.event_id = ?7)

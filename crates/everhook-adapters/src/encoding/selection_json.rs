@@ -1,0 +1,120 @@
+//! What an operation is about, as JSON. Instants are microseconds.
+
+use everhook_core::{
+    ids::EndpointId,
+    model::{DeadLetterSelection, ErasureSelection, EventSelection, EventTypePattern, FailureCategory, Selection, Wanted},
+    time::Timestamp,
+};
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SelectionJson {
+    DeadLetters { endpoints: Vec<String>, event_types: Vec<String>, categories: Vec<String>, from: Option<i64>, to: Option<i64> },
+    Erasure { application: Option<String>, label: Option<(String, String)>, from: Option<i64>, to: i64 },
+    Events { application: String, from: i64, to: i64, event_types: Vec<String>, endpoints: Vec<String>, wanted: String },
+}
+
+/// Writes a selection.
+pub(crate) fn write(selection: &Selection) -> String {
+    let json = match selection {
+        Selection::DeadLetters(letters) => SelectionJson::DeadLetters {
+            endpoints: texts(&letters.endpoints),
+            event_types: texts(&letters.event_types),
+            categories: letters.categories.iter().map(|category| category.as_str().to_owned()).collect(),
+            from: letters.from.map(Timestamp::as_micros),
+            to: letters.to.map(Timestamp::as_micros),
+        },
+        Selection::Erasure(events) => SelectionJson::Erasure {
+            application: events.application.map(|id| id.to_string()),
+            label: events.label.clone(),
+            from: events.from.map(Timestamp::as_micros),
+            to: events.to.as_micros(),
+        },
+        Selection::Events(events) => SelectionJson::Events {
+            application: events.application.to_string(),
+            from: events.from.as_micros(),
+            to: events.to.as_micros(),
+            event_types: texts(&events.event_types),
+            endpoints: texts(&events.endpoints),
+            wanted: events.wanted.as_str().to_owned(),
+        },
+    };
+    serde_json::to_string(&json).expect("a struct of numbers and strings is JSON")
+}
+
+/// Reads what [`write`] wrote; `None` if it is not that.
+pub(crate) fn read(text: &str) -> Option<Selection> {
+    Some(match serde_json::from_str(text).ok()? {
+        SelectionJson::DeadLetters { endpoints, event_types, categories, from, to } => Selection::DeadLetters(DeadLetterSelection {
+            endpoints: read_endpoints(&endpoints)?,
+            event_types: read_patterns(&event_types)?,
+            categories: categories.iter().map(|name| FailureCategory::parse(name)).collect::<Option<_>>()?,
+            from: from.map(Timestamp::from_micros),
+            to: to.map(Timestamp::from_micros),
+        }),
+        SelectionJson::Erasure { application, label, from, to } => Selection::Erasure(ErasureSelection {
+            application: application.map(|id| id.parse().ok()).map_or(Some(None), |id| id.map(Some))?,
+            label,
+            from: from.map(Timestamp::from_micros),
+            to: Timestamp::from_micros(to),
+        }),
+        SelectionJson::Events { application, from, to, event_types, endpoints, wanted } => Selection::Events(EventSelection {
+            application: application.parse().ok()?,
+            from: Timestamp::from_micros(from),
+            to: Timestamp::from_micros(to),
+            event_types: read_patterns(&event_types)?,
+            endpoints: read_endpoints(&endpoints)?,
+            wanted: Wanted::parse(&wanted)?,
+        }),
+    })
+}
+
+fn texts<T: ToString>(values: &[T]) -> Vec<String> {
+    values.iter().map(T::to_string).collect()
+}
+
+fn read_endpoints(texts: &[String]) -> Option<Vec<EndpointId>> {
+    texts.iter().map(|text| text.parse().ok()).collect()
+}
+
+fn read_patterns(texts: &[String]) -> Option<Vec<EventTypePattern>> {
+    texts.iter().map(|text| EventTypePattern::parse(text)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use everhook_core::ids::ApplicationId;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let event_types = vec![EventTypePattern::parse("order.*").unwrap(), EventTypePattern::Any];
+        let endpoints = vec![EndpointId::from_uuid(Uuid::from_u128(7))];
+        let letters = DeadLetterSelection {
+            endpoints: endpoints.clone(),
+            event_types: event_types.clone(),
+            categories: vec![FailureCategory::Timeout],
+            from: Some(Timestamp::EPOCH),
+            to: None,
+        };
+        let events = EventSelection {
+            application: ApplicationId::from_uuid(Uuid::nil()),
+            from: Timestamp::EPOCH,
+            to: Timestamp::FAR_FUTURE,
+            event_types,
+            endpoints,
+            wanted: Wanted::Missed,
+        };
+        let erasure = |application, label| ErasureSelection { application, label, from: None, to: Timestamp::FAR_FUTURE };
+        let by_label = erasure(None, Some(("customer".to_owned(), "c \"7\"".to_owned())));
+        let by_application = erasure(Some(ApplicationId::from_uuid(Uuid::from_u128(9))), None);
+        let erasures = [by_label, by_application].map(Selection::Erasure);
+        for selection in [Selection::DeadLetters(letters), Selection::Events(events)].into_iter().chain(erasures) {
+            assert_eq!(read(&write(&selection)), Some(selection));
+        }
+        assert_eq!(read("{}"), None);
+    }
+}

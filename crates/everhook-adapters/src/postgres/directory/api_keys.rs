@@ -1,0 +1,85 @@
+//! API keys, kept by the hash of their text.
+
+use everhook_core::{
+    ids::{ApiKeyId, OrganizationId},
+    model::{ApiKey, ApiKeyHash, Page, PageRequest, Scopes},
+    ports::Created,
+    time::Timestamp,
+};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::super::{
+    fault::Outcome,
+    page::{Between, List, rows_wanted},
+    reader::Reader,
+    rows::{Columns, Int, Key},
+    transaction::Tx,
+};
+
+const INSERT: &str = include_str!("../queries/insert_api_key.sql");
+const BY_HASH: &str = include_str!("../queries/api_key_by_hash.sql");
+const BY_ID: &str = include_str!("../queries/api_key_by_id.sql");
+const LIST: List = List { older: include_str!("../queries/api_keys_older.sql"), newer: include_str!("../queries/api_keys_newer.sql") };
+const NOTE_USES: &str = include_str!("../queries/note_api_key_uses.sql");
+const FORGET_USE: &str = include_str!("../queries/forget_api_key_use.sql");
+const DELETE: &str = include_str!("../queries/delete_api_key.sql");
+
+pub(super) async fn create(tx: &Tx<'_>, key: &ApiKey, hash: &ApiKeyHash) -> Outcome<Created> {
+    let inserted = tx
+        .execute(
+            INSERT,
+            &[
+                &hash.0.as_slice(),
+                &key.id.key(),
+                &key.organization.key(),
+                &key.name,
+                &Int(key.scopes.bits().into()),
+                &key.created_at.as_micros(),
+                &key.expires_at.map(Timestamp::as_micros),
+            ],
+        )
+        .await?;
+    Ok(if inserted == 0 { Created::UidTaken } else { Created::Created })
+}
+
+pub(super) async fn find(reader: &Reader, hash: &ApiKeyHash) -> Outcome<Option<ApiKey>> {
+    reader.query_opt(BY_HASH, &[&hash.0.as_slice()]).await?.as_ref().map(of_row).transpose()
+}
+
+pub(super) async fn find_by_id(reader: &Reader, organization: OrganizationId, id: ApiKeyId) -> Outcome<Option<ApiKey>> {
+    reader.query_opt(BY_ID, &[&organization.key(), &id.key()]).await?.as_ref().map(of_row).transpose()
+}
+
+pub(super) async fn list(reader: &Reader, organization: OrganizationId, page: PageRequest) -> Outcome<Page<ApiKey>> {
+    let between = Between::of(page);
+    let (organization, wanted) = (organization.key(), rows_wanted(page));
+    let rows = LIST.read(reader, page, &[&organization, &between.after, &between.before, &wanted], of_row).await?;
+    Ok(Page::from_read(rows, page, |key| *key.id.as_uuid()))
+}
+
+pub(super) async fn revoke(tx: &Tx<'_>, organization: OrganizationId, id: ApiKeyId) -> Outcome<bool> {
+    let is_revoked = tx.execute(DELETE, &[&organization.key(), &id.key()]).await? > 0;
+    if is_revoked {
+        tx.execute(FORGET_USE, &[&id.key()]).await?;
+    }
+    Ok(is_revoked)
+}
+
+pub(super) async fn note_uses(reader: &Reader, uses: &[(ApiKeyId, Timestamp)]) -> Outcome<()> {
+    let (keys, instants): (Vec<Uuid>, Vec<i64>) = uses.iter().map(|(id, at)| (id.key(), at.as_micros())).unzip();
+    reader.execute(NOTE_USES, &[&keys, &instants]).await?;
+    Ok(())
+}
+
+fn of_row(row: &Row) -> Outcome<ApiKey> {
+    Ok(ApiKey {
+        id: row.id("id")?,
+        organization: row.id("organization_id")?,
+        name: row.value("name")?,
+        scopes: Scopes::from_bits(row.number("scopes")?),
+        created_at: row.instant("created_at")?,
+        expires_at: row.instant_opt("expires_at")?,
+        last_used_at: row.instant_opt("last_used_at")?,
+    })
+}

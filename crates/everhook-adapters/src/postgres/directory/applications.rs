@@ -1,0 +1,154 @@
+//! Applications.
+
+use everhook_core::{
+    ids::{ApplicationId, OrganizationId, Ref, Uid},
+    model::{Application, ApplicationKind, Page, PageRequest},
+    ports::{ApplicationRow, Created, Updated},
+};
+use tokio_postgres::Row;
+
+use super::{
+    super::{
+        fault::Outcome,
+        page::{Between, List, rows_wanted},
+        reader::Reader,
+        rows::{Columns, Key},
+        transaction::Tx,
+    },
+    endpoints, event_types,
+    organizations::is_at_limit,
+};
+use crate::encoding::{
+    limits_json,
+    spelling::{kind_name, read_kind},
+};
+
+const INSERT: &str = include_str!("../queries/insert_application.sql");
+const INSERT_COUNTERS: &str = include_str!("../queries/insert_application_counters.sql");
+const COUNT: &str = include_str!("../queries/count_applications.sql");
+const BY_ID: &str = include_str!("../queries/application_by_id.sql");
+const BY_UID: &str = include_str!("../queries/application_by_uid.sql");
+const BY_NAME: &str = include_str!("../queries/application_by_name.sql");
+const OF_KIND: &str = include_str!("../queries/application_of_kind.sql");
+const WITH_VERSION: &str = include_str!("../queries/application_with_version.sql");
+const LIST: List =
+    List { older: include_str!("../queries/applications_older.sql"), newer: include_str!("../queries/applications_newer.sql") };
+const UPDATE: &str = include_str!("../queries/update_application.sql");
+
+/// What another application of the organization has already.
+enum Taken {
+    Uid,
+    Name,
+}
+
+pub(super) async fn create(tx: &Tx<'_>, application: &Application) -> Outcome<Created> {
+    match taken(tx, application).await? {
+        Some(Taken::Uid) => Ok(Created::UidTaken),
+        Some(Taken::Name) => Ok(Created::NameTaken),
+        None if is_at_limit(tx, application.organization, COUNT, |limits| limits.applications).await? => Ok(Created::TooMany),
+        None => insert(tx, application).await.map(|()| Created::Created),
+    }
+}
+
+pub(super) async fn insert(tx: &Tx<'_>, application: &Application) -> Outcome<()> {
+    tx.execute(
+        INSERT,
+        &[
+            &application.id.key(),
+            &application.organization.key(),
+            &application.uid.as_ref().map(Uid::as_str),
+            &application.name,
+            &kind_name(application.kind),
+            &application.created_at.as_micros(),
+            &application.strict_event_types,
+        ],
+    )
+    .await?;
+    tx.execute(INSERT_COUNTERS, &[&application.id.key()]).await?;
+    Ok(())
+}
+
+pub(super) async fn find(reader: &Reader, organization: OrganizationId, of: &Ref<ApplicationId>) -> Outcome<Option<Application>> {
+    let found = match of {
+        Ref::Id(id) => reader.query_opt(BY_ID, &[&organization.key(), &id.key()]).await?,
+        Ref::Uid(uid) => reader.query_opt(BY_UID, &[&organization.key(), &uid.as_str()]).await?,
+    };
+    found.as_ref().map(of_row).transpose()
+}
+
+pub(super) async fn find_built_in(reader: &Reader, organization: OrganizationId, kind: ApplicationKind) -> Outcome<Option<Application>> {
+    reader.query_opt(OF_KIND, &[&organization.key(), &kind_name(kind)]).await?.as_ref().map(of_row).transpose()
+}
+
+pub(super) async fn list(reader: &Reader, organization: OrganizationId, page: PageRequest) -> Outcome<Page<Application>> {
+    let between = Between::of(page);
+    let (organization, wanted) = (organization.key(), rows_wanted(page));
+    let rows = LIST.read(reader, page, &[&organization, &between.after, &between.before, &wanted], of_row).await?;
+    Ok(Page::from_read(rows, page, |application| *application.id.as_uuid()))
+}
+
+pub(super) async fn update(tx: &Tx<'_>, application: &Application) -> Outcome<Updated> {
+    match taken(tx, application).await? {
+        Some(Taken::Uid) => return Ok(Updated::UidTaken),
+        Some(Taken::Name) => return Ok(Updated::NameTaken),
+        None => {}
+    }
+    let changed = tx
+        .execute(
+            UPDATE,
+            &[
+                &application.organization.key(),
+                &application.id.key(),
+                &application.uid.as_ref().map(Uid::as_str),
+                &application.name,
+                &application.strict_event_types,
+            ],
+        )
+        .await?;
+    if changed == 0 {
+        return Ok(Updated::Changed);
+    }
+    tx.bump_config(application.id).await?;
+    Ok(Updated::Updated)
+}
+
+/// Reads the application and its endpoints in one snapshot, so that the version is that of exactly these endpoints.
+pub(super) async fn read_row(snapshot: &Tx<'_>, id: ApplicationId) -> Outcome<Option<ApplicationRow>> {
+    let Some(row) = snapshot.query_opt(WITH_VERSION, &[&id.key()]).await? else { return Ok(None) };
+    let application = of_row(&row)?;
+    Ok(Some(ApplicationRow {
+        config_version: row.value("config_version")?,
+        limits: row.spelled("limits", limits_json::read)?,
+        endpoints: endpoints::of_application(snapshot, id).await?,
+        event_types: event_types::marks(snapshot, application.organization).await?,
+        application,
+    }))
+}
+
+/// Asked while the organization is locked, so that the answer still holds at the end of the change.
+async fn taken(tx: &Tx<'_>, application: &Application) -> Outcome<Option<Taken>> {
+    let organization = application.organization.key();
+    let is_other = |holder: Option<Row>| match holder {
+        Some(holder) => holder.id("id").map(|id: ApplicationId| id != application.id),
+        None => Ok(false),
+    };
+    if let Some(uid) = &application.uid
+        && is_other(tx.query_opt(BY_UID, &[&organization, &uid.as_str()]).await?)?
+    {
+        return Ok(Some(Taken::Uid));
+    }
+    let holder = tx.query_opt(BY_NAME, &[&organization, &application.name]).await?;
+    Ok(is_other(holder)?.then_some(Taken::Name))
+}
+
+fn of_row(row: &Row) -> Outcome<Application> {
+    Ok(Application {
+        id: row.id("id")?,
+        organization: row.id("organization_id")?,
+        uid: row.uid_opt("uid")?,
+        name: row.value("name")?,
+        kind: row.spelled("kind", read_kind)?,
+        strict_event_types: row.value("strict_event_types")?,
+        created_at: row.instant("created_at")?,
+    })
+}

@@ -1,0 +1,171 @@
+//! Endpoints. How one is spelled in columns is in `endpoint_row`.
+//!
+//! The counters of an application are locked before the row of one of its endpoints, here as on the line: two changes that meet wait, and never
+//! for each other.
+
+use everhook_core::{
+    ids::{ApplicationId, EndpointId, OrganizationId, Ref, RevisionNumber, ScheduleId},
+    model::{Endpoint, EndpointState, EventType, Page, PageRequest, Revision},
+    ports::{Change, Created, EndpointFilter, EndpointUpdated},
+    time::Timestamp,
+};
+
+use super::{
+    super::{
+        fault::Outcome,
+        page::{Between, List, rows_wanted},
+        reader::Reader,
+        rows::{Columns, Key},
+        transaction::Tx,
+    },
+    can_be_kept,
+    endpoint_row::{Bound, of_row, revision_of_row},
+    order_change::{self, ModeChange},
+    organizations::is_at_limit,
+    retry_schedules,
+};
+
+const INSERT: &str = include_str!("../queries/insert_endpoint.sql");
+const UPDATE: &str = include_str!("../queries/update_endpoint.sql");
+const KEEP_REVISION: &str = include_str!("../queries/keep_endpoint_revision.sql");
+const REVISION: &str = include_str!("../queries/endpoint_revision.sql");
+const DRAINING: &str = include_str!("../queries/application_of_draining_endpoint.sql");
+const END_DRAIN: &str = include_str!("../queries/end_drain.sql");
+const COUNT: &str = include_str!("../queries/count_endpoints.sql");
+const BY_ID: &str = include_str!("../queries/endpoint_by_id.sql");
+const BY_UID: &str = include_str!("../queries/endpoint_by_uid.sql");
+const OF_APPLICATION: &str = include_str!("../queries/endpoints_of_application.sql");
+const LIST: List = List { older: include_str!("../queries/endpoints_older.sql"), newer: include_str!("../queries/endpoints_newer.sql") };
+
+pub(super) async fn create(tx: &Tx<'_>, endpoint: &Endpoint) -> Outcome<Created> {
+    if uid_is_taken(tx, endpoint).await? {
+        return Ok(Created::UidTaken);
+    }
+    if schedule_is_missing(tx, endpoint).await? {
+        return Ok(Created::NoSuchSchedule);
+    }
+    if is_at_limit(tx, endpoint.organization, COUNT, |limits| limits.endpoints).await? {
+        return Ok(Created::TooMany);
+    }
+    tx.execute(INSERT, &Bound::of(endpoint).columns()).await?;
+    tx.execute(KEEP_REVISION, &[&endpoint.id.key()]).await?;
+    tx.bump_config(endpoint.application).await?;
+    tx.note_change(Change::Endpoint(endpoint.application, endpoint.id)).await?;
+    Ok(Created::Created)
+}
+
+pub(super) async fn find(reader: &Reader, organization: OrganizationId, of: &Ref<EndpointId>) -> Outcome<Option<Endpoint>> {
+    let found = match of {
+        Ref::Id(id) => reader.query_opt(BY_ID, &[&organization.key(), &id.key()]).await?,
+        Ref::Uid(uid) => reader.query_opt(BY_UID, &[&organization.key(), &uid.as_str()]).await?,
+    };
+    found.as_ref().map(of_row).transpose()
+}
+
+pub(super) async fn list(
+    reader: &Reader,
+    organization: OrganizationId,
+    filter: &EndpointFilter,
+    page: PageRequest,
+) -> Outcome<Page<Endpoint>> {
+    let between = Between::of(page);
+    let (label, value) = match &filter.label {
+        Some((label, value)) => (Some(label), value.as_ref()),
+        None => (None, None),
+    };
+    if !label.into_iter().chain(value).all(|text| can_be_kept(text)) {
+        return Ok(Page::from_read(Vec::new(), page, |endpoint: &Endpoint| *endpoint.id.as_uuid()));
+    }
+    let rows = LIST
+        .read(
+            reader,
+            page,
+            &[
+                &organization.key(),
+                &between.after,
+                &between.before,
+                &rows_wanted(page),
+                &filter.application.as_ref().map(ApplicationId::key),
+                &filter.enabled,
+                &filter.event_type.as_ref().map(EventType::as_str),
+                &filter.follows.as_ref().map(ScheduleId::key),
+                &label,
+                &value,
+            ],
+            of_row,
+        )
+        .await?;
+    Ok(Page::from_read(rows, page, |endpoint| *endpoint.id.as_uuid()))
+}
+
+pub(super) async fn of_application(snapshot: &Tx<'_>, application: ApplicationId) -> Outcome<Vec<Endpoint>> {
+    snapshot.query(OF_APPLICATION, &[&application.key()]).await?.iter().map(of_row).collect()
+}
+
+pub(super) async fn update(tx: &Tx<'_>, endpoint: &Endpoint, read_at: Timestamp) -> Outcome<EndpointUpdated> {
+    if uid_is_taken(tx, endpoint).await? {
+        return Ok(EndpointUpdated::UidTaken);
+    }
+    let mode_change = order_change::plan_change(tx, endpoint, read_at).await?;
+    if let ModeChange::Refused = mode_change {
+        return Ok(EndpointUpdated::OrderSettles);
+    }
+    if schedule_is_missing(tx, endpoint).await? {
+        return Ok(EndpointUpdated::NoSuchSchedule);
+    }
+    if tx.execute(UPDATE, &Bound::of(endpoint).columns_and(&read_at.as_micros())).await? == 0 {
+        return Ok(EndpointUpdated::Changed);
+    }
+    tx.execute(KEEP_REVISION, &[&endpoint.id.key()]).await?;
+    if let ModeChange::Raises(position) = mode_change {
+        order_change::raise_barrier(tx, endpoint.id, position).await?;
+    }
+    tx.bump_config(endpoint.application).await?;
+    tx.note_change(Change::Endpoint(endpoint.application, endpoint.id)).await?;
+    Ok(EndpointUpdated::Updated)
+}
+
+pub(super) async fn revision(
+    reader: &Reader,
+    organization: OrganizationId,
+    endpoint: EndpointId,
+    number: RevisionNumber,
+) -> Outcome<Option<Revision>> {
+    let found = reader.query_opt(REVISION, &[&organization.key(), &endpoint.key(), &i64::from(number.0)]).await?;
+    found.as_ref().map(revision_of_row).transpose()
+}
+
+/// Says whether there was anything to end.
+pub(super) async fn end_drain(tx: &Tx<'_>, endpoint: EndpointId) -> Outcome<bool> {
+    let Some(row) = tx.query_opt(DRAINING, &[&endpoint.key()]).await? else { return Ok(false) };
+    let application = row.id("application_id")?;
+    tx.lock_counters(&[application]).await?;
+    let is_ended = tx.execute(END_DRAIN, &[&endpoint.key()]).await? > 0;
+    if is_ended {
+        tx.bump_config(application).await?;
+        tx.note_change(Change::Endpoint(application, endpoint)).await?;
+    }
+    Ok(is_ended)
+}
+
+/// Asked while the organization is locked, so that the answer still holds at the end of the change. A deleted endpoint holds no uid and contends
+/// for none.
+async fn uid_is_taken(tx: &Tx<'_>, endpoint: &Endpoint) -> Outcome<bool> {
+    let (Some(uid), EndpointState::Enabled | EndpointState::Disabled { .. }) = (&endpoint.uid, endpoint.state) else {
+        return Ok(false);
+    };
+    match tx.query_opt(BY_UID, &[&endpoint.organization.key(), &uid.as_str()]).await? {
+        Some(holder) => Ok(holder.id::<EndpointId>("id")? != endpoint.id),
+        None => Ok(false),
+    }
+}
+
+/// A deleted endpoint follows no schedule.
+async fn schedule_is_missing(tx: &Tx<'_>, endpoint: &Endpoint) -> Outcome<bool> {
+    match (endpoint.follows, endpoint.state) {
+        (Some(id), EndpointState::Enabled | EndpointState::Disabled { .. }) => {
+            Ok(!retry_schedules::exists(tx, endpoint.organization, id).await?)
+        }
+        _ => Ok(false),
+    }
+}

@@ -1,0 +1,124 @@
+//! Organizations.
+
+use everhook_core::{
+    ids::{OrganizationId, Ref, Uid},
+    model::{Organization, OrganizationLimits, Page, PageRequest},
+    ports::{Change, Created, NewOrganization, Updated},
+};
+use tokio_postgres::Row;
+
+use super::{
+    super::{
+        fault::Outcome,
+        page::{Between, List, rows_wanted},
+        reader::Reader,
+        rows::{Columns, Key},
+        transaction::Tx,
+    },
+    applications, versions,
+};
+use crate::encoding::limits_json;
+
+const INSERT: &str = include_str!("../queries/insert_organization.sql");
+const BY_ID: &str = include_str!("../queries/organization_by_id.sql");
+const BY_UID: &str = include_str!("../queries/organization_by_uid.sql");
+const LIST: List =
+    List { older: include_str!("../queries/organizations_older.sql"), newer: include_str!("../queries/organizations_newer.sql") };
+const UPDATE: &str = include_str!("../queries/update_organization.sql");
+const AS_IT_STANDS: &str = include_str!("../queries/write_organization_as_it_stands.sql");
+
+/// What the server calls the rule that no two organizations have one uid.
+const UNIQUE_UID: &str = "organizations_uid_key";
+
+pub(super) async fn create(tx: &Tx<'_>, new: &NewOrganization) -> Outcome<Created> {
+    let organization = &new.organization;
+    let inserted = tx
+        .execute(
+            INSERT,
+            &[
+                &organization.id.key(),
+                &organization.uid.as_ref().map(Uid::as_str),
+                &organization.name,
+                &organization.created_at.as_micros(),
+                &limits_json::write(organization.limits),
+            ],
+        )
+        .await?;
+    if inserted == 0 {
+        return Ok(Created::UidTaken);
+    }
+    applications::insert(tx, &new.default).await?;
+    applications::insert(tx, &new.operational).await?;
+    Ok(Created::Created)
+}
+
+pub(super) async fn find(reader: &Reader, of: &Ref<OrganizationId>) -> Outcome<Option<Organization>> {
+    let found = match of {
+        Ref::Id(id) => reader.query_opt(BY_ID, &[&id.key()]).await?,
+        Ref::Uid(uid) => reader.query_opt(BY_UID, &[&uid.as_str()]).await?,
+    };
+    found.as_ref().map(of_row).transpose()
+}
+
+pub(super) async fn list(reader: &Reader, page: PageRequest) -> Outcome<Page<Organization>> {
+    let between = Between::of(page);
+    let rows = LIST.read(reader, page, &[&between.after, &between.before, &rows_wanted(page)], of_row).await?;
+    Ok(Page::from_read(rows, page, |organization| *organization.id.as_uuid()))
+}
+
+/// Every application gets a new version: its endpoints go by the organization's limits.
+///
+/// No lock of ours spans organizations, so the server itself says whether another has the uid. The transaction is then good for nothing more, and
+/// nothing more is asked of it.
+pub(super) async fn update(tx: &Tx<'_>, organization: &Organization) -> Outcome<Updated> {
+    let updated = tx
+        .execute(
+            UPDATE,
+            &[
+                &organization.id.key(),
+                &organization.uid.as_ref().map(Uid::as_str),
+                &organization.name,
+                &limits_json::write(organization.limits),
+            ],
+        )
+        .await;
+    match updated {
+        Err(fault) if fault.taken() == Some(UNIQUE_UID) => Ok(Updated::UidTaken),
+        Err(fault) => Err(fault),
+        Ok(0) => Ok(Updated::Changed),
+        Ok(_) => {
+            versions::bump_organization(tx, organization.id).await?;
+            tx.note_change(Change::Organization(organization.id)).await?;
+            Ok(Updated::Updated)
+        }
+    }
+}
+
+pub(super) async fn write_as_it_stands(reader: &Reader, organization: OrganizationId) -> Outcome<()> {
+    reader.execute(AS_IT_STANDS, &[&organization.key()]).await?;
+    Ok(())
+}
+
+/// Whether an organization has as many of something as its limits allow. Asked while it is locked, so that the answer still holds at the end of
+/// the change.
+pub(super) async fn is_at_limit(
+    tx: &Tx<'_>,
+    organization: OrganizationId,
+    count: &'static str,
+    limit: impl Fn(OrganizationLimits) -> Option<u32> + Send,
+) -> Outcome<bool> {
+    let Some(row) = tx.query_opt(BY_ID, &[&organization.key()]).await? else { return Ok(false) };
+    let Some(limit) = limit(of_row(&row)?.limits) else { return Ok(false) };
+    let count: i64 = tx.query_one(count, &[&organization.key()]).await?.value("count")?;
+    Ok(count >= i64::from(limit))
+}
+
+fn of_row(row: &Row) -> Outcome<Organization> {
+    Ok(Organization {
+        id: row.id("id")?,
+        uid: row.uid_opt("uid")?,
+        name: row.value("name")?,
+        limits: row.spelled("limits", limits_json::read)?,
+        created_at: row.instant("created_at")?,
+    })
+}

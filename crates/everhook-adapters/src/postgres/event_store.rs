@@ -1,0 +1,393 @@
+//! Records events with their deliveries: the port `EventStore`. How their data ends is in `erasing`.
+//!
+//! A group of events is one transaction of two steps. First keys are taken and the counters of the applications locked; then what was decided
+//! from that is written and committed. Each step is sent at once and costs one way to the server and back.
+
+use std::{error::Error as _, sync::Arc};
+
+use async_trait::async_trait;
+use everhook_core::{
+    ids::{DeliveryId, EventId},
+    model::Event,
+    ports::{Erased, Erasure, EventStore, NewEvent, Recorded, StoreError},
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+use tokio_postgres::{Row, types::ToSql};
+use uuid::Uuid;
+
+use super::{
+    PostgresStore,
+    connect::Pools,
+    erasing,
+    fault::Outcome,
+    keys::{self, KeyStatements, Originals},
+    lanes::LaneNumbers,
+    making::{DeliveryColumns, INSERT_DELIVERIES, small},
+    ordering::Placing,
+    pipeline::Pipeline,
+    recorder::{COLLISIONS_MAX, GROUP_ROWS_MAX},
+    rows::{Columns, Key, unreadable},
+    sequences::Sequences,
+    transaction::counters_of_row,
+};
+use crate::encoding::{
+    payload,
+    spelling::{priority_number, read_priority},
+};
+
+const LOCK_COUNTERS: &str = include_str!("queries/lock_counters.sql");
+const RAISE_SEQUENCES: &str = include_str!("queries/raise_sequences.sql");
+const INSERT_EVENTS: &str = include_str!("queries/insert_events.sql");
+const EVENTS_FOR_SENDING: &str = include_str!("queries/events_for_sending.sql");
+const IS_ERASED: &str = include_str!("queries/event_is_erased.sql");
+
+/// So many bytes of data count as one row when commits are bounded: 2,000 rows are then 16 MiB at most.
+const BYTES_A_ROW: usize = 8 * 1024;
+
+#[async_trait]
+impl EventStore for PostgresStore {
+    /// A batch that is too large for one commit is recorded in several, in order, until one fails.
+    async fn record(&self, events: Vec<NewEvent>) -> Vec<Result<Recorded, StoreError>> {
+        let mut answers = Vec::with_capacity(events.len());
+        let mut commits = split(events).into_iter();
+        for commit in commits.by_ref() {
+            let (count, rows) = (commit.len(), commit.iter().map(rows_of).sum());
+            match self.recorder.record(commit, rows).await {
+                Ok(recorded) => answers.extend(recorded.into_iter().map(Ok)),
+                Err(error) => {
+                    let cause = describe(&error);
+                    answers.extend((0..count).map(|_| Err(StoreError::unavailable(cause.clone()))));
+                    break;
+                }
+            }
+        }
+        let untried = commits.map(|commit| commit.len()).sum();
+        answers.extend((0..untried).map(|_| Err(StoreError::unavailable("an event before it in the batch could not be recorded"))));
+        answers
+    }
+
+    async fn event(&self, id: EventId) -> Result<Option<Event>, StoreError> {
+        let found = self.line_reader().await?.query_opt(EVENTS_FOR_SENDING, &[&vec![id.key()]]).await?;
+        Ok(found.as_ref().map(event_of_row).transpose()?)
+    }
+
+    async fn is_erased(&self, id: EventId) -> Result<bool, StoreError> {
+        Ok(self.line_reader().await?.query_one(IS_ERASED, &[&id.key()]).await?.value("is_erased")?)
+    }
+
+    async fn erase(&self, erasure: Erasure) -> Result<Erased, StoreError> {
+        let mut tries = 0;
+        loop {
+            match erasing::erase(self, &erasure).await {
+                Err(fault) if fault.is_collision() && tries < COLLISIONS_MAX => tries += 1,
+                answer => return Ok(answer?),
+            }
+        }
+    }
+}
+
+impl PostgresStore {
+    /// Reads events for sending. One that is missing or damaged is left out.
+    pub(super) async fn events_for_sending(&self, ids: &[EventId]) -> Outcome<Vec<Event>> {
+        let keys: Vec<Uuid> = ids.iter().map(Key::key).collect();
+        let rows = self.line_reader().await?.query(EVENTS_FOR_SENDING, &[&keys]).await?;
+        Ok(rows.iter().filter_map(|row| event_of_row(row).ok()).collect())
+    }
+}
+
+/// What failed and why, so that each event of a commit can be told.
+fn describe(error: &StoreError) -> String {
+    error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
+}
+
+/// Reads the idempotency key; ours is the event's id, and is not kept twice.
+pub(super) fn read_idempotency_key(row: &Row) -> Outcome<String> {
+    match row.value("idempotency_key")? {
+        Some(given) => Ok(given),
+        None => Ok(row.id::<EventId>("id")?.to_string()),
+    }
+}
+
+/// Reads an event with its data.
+pub(super) fn event_of_row(row: &Row) -> Outcome<Event> {
+    Ok(Event {
+        id: row.id("id")?,
+        application: row.id("application_id")?,
+        event_type: row.event_type("event_type")?,
+        data: payload::read(row.number("encoding")?, row.value("body")?).ok_or_else(|| unreadable("body"))?,
+        timestamp: row.instant("timestamp")?,
+        idempotency_key: read_idempotency_key(row)?,
+        source: row.value("source")?,
+        priority: read_priority(row.number("priority")?).ok_or_else(|| unreadable("priority"))?,
+        sequence_number: row.value("sequence_number")?,
+        traceparent: row.value("traceparent")?,
+        labels: row.spelled_opt("labels", |json: &str| serde_json::from_str(json).ok())?.unwrap_or_default(),
+        headers: row.spelled_opt("headers", |json: &str| serde_json::from_str(json).ok())?.unwrap_or_default(),
+        created_at: row.instant("created_at")?,
+    })
+}
+
+/// An event whose data has the form in which it is kept.
+pub(super) struct Ready {
+    pub(super) new: NewEvent,
+    compressed: Option<Vec<u8>>,
+    labels: Option<String>,
+    headers: Option<String>,
+}
+
+impl Ready {
+    pub(super) fn new(new: NewEvent) -> Self {
+        let event = &new.event;
+        let compressed = payload::compress(&event.data);
+        let labels = (!event.labels.is_empty()).then(|| serde_json::to_string(&event.labels).expect("an object of strings is JSON"));
+        let headers =
+            (!event.headers.is_empty()).then(|| serde_json::to_string(&event.headers).expect("a list of pairs of strings is JSON"));
+        Self { new, compressed, labels, headers }
+    }
+
+    fn body(&self) -> (i16, &[u8]) {
+        match &self.compressed {
+            Some(compressed) => (small(payload::ZSTD), compressed),
+            None => (small(payload::PLAIN), &self.new.event.data),
+        }
+    }
+}
+
+/// Cuts a batch where a commit would become too large.
+fn split(events: Vec<NewEvent>) -> Vec<Vec<NewEvent>> {
+    let mut commits: Vec<Vec<NewEvent>> = vec![Vec::new()];
+    let mut rows = 0;
+    for event in events {
+        let more = rows_of(&event);
+        if rows + more > GROUP_ROWS_MAX && rows > 0 {
+            commits.push(Vec::new());
+            rows = 0;
+        }
+        rows += more;
+        commits.last_mut().expect("there is always a last commit").push(event);
+    }
+    commits
+}
+
+/// About how many rows an event writes: the event, its key, its deliveries. An event for more endpoints than a commit should have rows has the
+/// commit to itself.
+fn rows_of(new: &NewEvent) -> usize {
+    2 + new.event.data.len() / BYTES_A_ROW + new.deliveries.len()
+}
+
+/// Records groups of events. Shared by the recorder's tasks.
+pub(super) struct Recording {
+    pools: Pools,
+    lanes: Arc<LaneNumbers>,
+}
+
+impl Recording {
+    pub(super) fn new(pools: Pools, lanes: Arc<LaneNumbers>) -> Self {
+        Self { pools, lanes }
+    }
+
+    /// Records events in one transaction; one answer for each, in their order.
+    pub(super) async fn record(&self, events: &[&Ready]) -> Outcome<Vec<Recorded>> {
+        match self.try_to_record(events, &FxHashMap::default()).await {
+            // One of them is recorded under its id already: its publisher tries again after an unknown outcome.
+            Err(fault) if fault.taken().is_some_and(|constraint| constraint.starts_with("events")) => {
+                let known = keys::recorded_before(&self.pools, events).await?;
+                self.try_to_record(events, &known).await
+            }
+            answers => answers,
+        }
+    }
+
+    async fn try_to_record(&self, events: &[&Ready], known: &FxHashMap<EventId, Recorded>) -> Outcome<Vec<Recorded>> {
+        let endpoints: Vec<_> = events.iter().flat_map(|ready| ready.new.deliveries.iter().map(|delivery| delivery.endpoint)).collect();
+        let lanes = self.lanes.of(&self.pools, &endpoints).await?;
+        let pipeline = Pipeline::new(self.pools.line().await?);
+        let outcome = record_in(&pipeline, events, &lanes, known).await;
+        pipeline.finish(outcome).await
+    }
+}
+
+async fn record_in(pipeline: &Pipeline, events: &[&Ready], lanes: &[i64], known: &FxHashMap<EventId, Recorded>) -> Outcome<Vec<Recorded>> {
+    let key_statements = KeyStatements::prepare(pipeline).await?;
+    let lock_counters = pipeline.prepare(LOCK_COUNTERS).await?;
+    let applications = applications_of(events);
+    let (_, originals, counters) = tokio::try_join!(pipeline.send("BEGIN"), keys::take(pipeline, &key_statements, events, known), async {
+        pipeline.query(&lock_counters, &[&applications]).await
+    },)?;
+    let counters = counters.iter().map(counters_of_row).collect::<Outcome<_>>()?;
+    let mut sequences = Sequences::new(counters);
+    let answers = decide_all(events, &originals, &mut sequences);
+    let mut placing = Placing::default();
+    let mut lanes = lanes.iter();
+    for (ready, answer) in events.iter().zip(&answers) {
+        let lanes = lanes.by_ref().take(ready.new.deliveries.len());
+        if let Recorded::Accepted { sequence_number, .. } = answer {
+            placing.add_event(&ready.new, *sequence_number, lanes);
+        } else {
+            lanes.for_each(drop);
+        }
+    }
+    placing.look(pipeline).await?;
+    let made = Made { events, answers: &answers, originals: &originals, sequences: &sequences };
+    write(pipeline, &made, &placing.deliveries()).await?;
+    Ok(with_held(answers, events, &placing.held()))
+}
+
+fn applications_of(events: &[&Ready]) -> Vec<Uuid> {
+    let mut applications: Vec<_> = events.iter().map(|ready| ready.new.event.application.key()).collect();
+    applications.sort_unstable();
+    applications.dedup();
+    applications
+}
+
+/// Decides about each event, in order. Whether its deliveries are held is known later.
+fn decide_all(events: &[&Ready], originals: &Originals, sequences: &mut Sequences) -> Vec<Recorded> {
+    let mut answers: Vec<Recorded> = Vec::with_capacity(events.len());
+    for (place, ready) in events.iter().enumerate() {
+        let event = &ready.new.event;
+        answers.push(match (originals.of(event.id), originals.twin(place)) {
+            (Some(original), _) => original,
+            (None, Some(first)) => twin_of(&events[first].new, &answers[first]),
+            (None, None) => match sequences.next(event.application, ready.new.config_version) {
+                Some(sequence_number) => Recorded::Accepted { sequence_number, held: Vec::new() },
+                None => Recorded::ConfigChanged,
+            },
+        });
+    }
+    answers
+}
+
+/// The answer for an event with the same key as one before it in the group.
+fn twin_of(first: &NewEvent, answer: &Recorded) -> Recorded {
+    match answer {
+        Recorded::Accepted { sequence_number, .. } => Recorded::Duplicate {
+            event: first.event.id,
+            deliveries: u32::try_from(first.deliveries.len()).unwrap_or(u32::MAX),
+            sequence_number: *sequence_number,
+        },
+        other => other.clone(),
+    }
+}
+
+/// Names those of each event's deliveries that are held.
+fn with_held(mut answers: Vec<Recorded>, events: &[&Ready], all_held: &FxHashSet<DeliveryId>) -> Vec<Recorded> {
+    if all_held.is_empty() {
+        return answers;
+    }
+    for (answer, ready) in answers.iter_mut().zip(events) {
+        if let Recorded::Accepted { held, .. } = answer {
+            held.extend(ready.new.deliveries.iter().map(|delivery| delivery.id).filter(|id| all_held.contains(id)));
+        }
+    }
+    answers
+}
+
+/// What was decided about a group.
+struct Made<'g> {
+    events: &'g [&'g Ready],
+    answers: &'g [Recorded],
+    originals: &'g Originals,
+    sequences: &'g Sequences,
+}
+
+/// Writes what was accepted, and commits.
+async fn write(pipeline: &Pipeline, made: &Made<'_>, deliveries: &DeliveryColumns<'_>) -> Outcome<()> {
+    let raise_sequences = pipeline.prepare(RAISE_SEQUENCES).await?;
+    let insert_events = pipeline.prepare(INSERT_EVENTS).await?;
+    let insert_deliveries = pipeline.prepare(INSERT_DELIVERIES).await?;
+    let mut columns = EventColumns::default();
+    for (ready, answer) in made.events.iter().zip(made.answers) {
+        if let Recorded::Accepted { sequence_number, .. } = answer {
+            columns.push(ready, *sequence_number);
+        }
+    }
+    let (applications, next) = made.sequences.raised();
+    keys::give_back(pipeline, made.events, made.answers, made.originals).await?;
+    let raised: [&(dyn ToSql + Sync); 2] = [&applications, &next];
+    let (events, deliveries_made) = (columns.parameters(), deliveries.parameters());
+    tokio::try_join!(
+        pipeline.execute_if(!applications.is_empty(), &raise_sequences, &raised),
+        pipeline.execute_if(!columns.is_empty(), &insert_events, &events),
+        pipeline.execute_if(!deliveries.is_empty(), &insert_deliveries, &deliveries_made),
+        pipeline.send("COMMIT"),
+    )?;
+    Ok(())
+}
+
+/// Events, column by column.
+#[derive(Default)]
+struct EventColumns<'e> {
+    ids: Vec<Uuid>,
+    organizations: Vec<Uuid>,
+    applications: Vec<Uuid>,
+    types: Vec<&'e str>,
+    timestamps: Vec<i64>,
+    keys: Vec<Option<&'e str>>,
+    sources: Vec<Option<&'e str>>,
+    priorities: Vec<i16>,
+    sequence_numbers: Vec<i64>,
+    traceparents: Vec<Option<&'e str>>,
+    deliveries: Vec<i32>,
+    first_deliveries: Vec<Option<Uuid>>,
+    last_deliveries: Vec<Option<Uuid>>,
+    made: Vec<i64>,
+    encodings: Vec<i16>,
+    bodies: Vec<&'e [u8]>,
+    labels: Vec<Option<&'e str>>,
+    headers: Vec<Option<&'e str>>,
+}
+
+impl<'e> EventColumns<'e> {
+    fn push(&mut self, ready: &'e Ready, sequence_number: i64) {
+        let (new, event) = (&ready.new, &ready.new.event);
+        let ids = || new.deliveries.iter().map(|delivery| delivery.id);
+        let is_key_made = event.idempotency_key == event.id.to_string();
+        let (encoding, body) = ready.body();
+        self.ids.push(event.id.key());
+        self.organizations.push(new.organization.key());
+        self.applications.push(event.application.key());
+        self.types.push(event.event_type.as_str());
+        self.timestamps.push(event.timestamp.as_micros());
+        self.keys.push((!is_key_made).then_some(&event.idempotency_key));
+        self.sources.push(event.source.as_deref());
+        self.priorities.push(small(priority_number(event.priority)));
+        self.sequence_numbers.push(sequence_number);
+        self.traceparents.push(event.traceparent.as_deref());
+        self.deliveries.push(i32::try_from(new.deliveries.len()).unwrap_or(i32::MAX));
+        self.first_deliveries.push(ids().min().as_ref().map(DeliveryId::key));
+        self.last_deliveries.push(ids().max().as_ref().map(DeliveryId::key));
+        self.made.push(event.created_at.as_micros());
+        self.encodings.push(encoding);
+        self.bodies.push(body);
+        self.labels.push(ready.labels.as_deref());
+        self.headers.push(ready.headers.as_deref());
+    }
+
+    fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// The parameters of [`INSERT_EVENTS`].
+    fn parameters(&self) -> [&(dyn ToSql + Sync); 18] {
+        [
+            &self.ids,
+            &self.organizations,
+            &self.applications,
+            &self.types,
+            &self.timestamps,
+            &self.keys,
+            &self.sources,
+            &self.priorities,
+            &self.sequence_numbers,
+            &self.traceparents,
+            &self.deliveries,
+            &self.first_deliveries,
+            &self.last_deliveries,
+            &self.made,
+            &self.encodings,
+            &self.bodies,
+            &self.labels,
+            &self.headers,
+        ]
+    }
+}

@@ -1,0 +1,114 @@
+//! What can go wrong inside the adapter, and how it is told to the core. No type of the library crosses that seam.
+
+use deadpool_postgres::PoolError;
+use everhook_core::ports::StoreError;
+use tokio_postgres::error::SqlState;
+
+/// A failure of one write or read.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The server or the way to it failed.
+    Postgres(tokio_postgres::Error),
+    /// No connection could be had.
+    NoConnection(String),
+    /// A row holds what cannot be true.
+    Impossible(String),
+    /// This node's lease is gone: what it knows of its lanes may be outdated.
+    Fenced,
+}
+
+/// What a write or read comes to.
+pub(super) type Outcome<T> = Result<T, Fault>;
+
+impl Fault {
+    /// Whether what was read cannot be understood, and never will be.
+    pub(super) fn is_damage(&self) -> bool {
+        match self {
+            Self::Postgres(error) => !is_passing(error),
+            Self::Impossible(_) => true,
+            Self::NoConnection(_) | Self::Fenced => false,
+        }
+    }
+
+    /// Whether the same transaction may well succeed at once: it met another one.
+    pub(super) fn is_collision(&self) -> bool {
+        const COLLISIONS: [SqlState; 2] = [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE];
+        self.code().is_some_and(|code| COLLISIONS.contains(code))
+    }
+
+    /// Whether rows that are there stand against a new partition.
+    pub(super) fn is_refused_by_rows(&self) -> bool {
+        self.code() == Some(&SqlState::CHECK_VIOLATION)
+    }
+
+    /// The constraint that refused a row as one too many.
+    pub(super) fn taken(&self) -> Option<&str> {
+        match self {
+            Self::Postgres(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => error.as_db_error()?.constraint(),
+            _ => None,
+        }
+    }
+
+    /// Tells it as the choice that the caller has.
+    pub(super) fn to_store_error(&self) -> StoreError {
+        match self {
+            Self::Postgres(error) if self.is_damage() => StoreError::corrupt(describe(error)),
+            Self::Postgres(error) => StoreError::unavailable(describe(error)),
+            Self::NoConnection(why) => StoreError::unavailable(why.clone()),
+            Self::Impossible(what) => StoreError::corrupt(what.clone()),
+            Self::Fenced => StoreError::Conflict,
+        }
+    }
+
+    fn code(&self) -> Option<&SqlState> {
+        match self {
+            Self::Postgres(error) => error.code(),
+            _ => None,
+        }
+    }
+}
+
+impl From<tokio_postgres::Error> for Fault {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Postgres(error)
+    }
+}
+
+impl From<PoolError> for Fault {
+    fn from(error: PoolError) -> Self {
+        match error {
+            PoolError::Backend(error) => Self::Postgres(error),
+            other => Self::NoConnection(other.to_string()),
+        }
+    }
+}
+
+impl From<Fault> for StoreError {
+    fn from(fault: Fault) -> Self {
+        fault.to_store_error()
+    }
+}
+
+/// The library's own words hide those of the server behind a source.
+pub(super) fn describe(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(server) => format!("{} ({})", server.message(), server.code().code()),
+        None => std::error::Error::source(error).map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}")),
+    }
+}
+
+/// Whether waiting, freeing space or a restart of the server can help. What the server refuses for any other reason it will always refuse.
+fn is_passing(error: &tokio_postgres::Error) -> bool {
+    // Classes: connection, transaction state, rollback, resources, limits, operator's intervention, system.
+    const PASSING: [&str; 9] = ["08", "25", "40", "53", "54", "55", "57", "58", "28"];
+    match error.code() {
+        Some(code) => PASSING.contains(&&code.code()[..2]),
+        None => !is_conversion(error),
+    }
+}
+
+/// Whether a value had another type than was expected.
+fn is_conversion(error: &tokio_postgres::Error) -> bool {
+    let text = error.to_string();
+    text.starts_with("error deserializing") || text.starts_with("error serializing")
+}

@@ -1,0 +1,68 @@
+//! Events, as history shows them.
+
+use everhook_core::{
+    ids::{EventId, OrganizationId},
+    model::{Event, EventType, Page, PageRequest},
+    ports::{EventFilter, EventSummary},
+};
+use tokio_postgres::Row;
+
+use super::super::{
+    event_store::{event_of_row, read_idempotency_key},
+    fault::Outcome,
+    page::{Between, List, bounds, rows_wanted},
+    reader::Reader,
+    rows::{Columns, Int, Key, Params},
+};
+use crate::encoding::spelling::read_priority;
+
+const LIST: List = List { older: include_str!("../queries/events_older.sql"), newer: include_str!("../queries/events_newer.sql") };
+const BY_ID: &str = include_str!("../queries/event_by_id.sql");
+
+pub(super) async fn list(
+    reader: &Reader,
+    organization: OrganizationId,
+    filter: &EventFilter,
+    page: PageRequest,
+) -> Outcome<Page<EventSummary>> {
+    let between = Between::of_span(page, filter.accepted);
+    let (from, to) = bounds(filter.accepted);
+    let parameters: Params<'_> = &[
+        &organization.key(),
+        &between.after,
+        &between.before,
+        &rows_wanted(page),
+        &filter.application.as_ref().map(Key::key),
+        &filter.event_type.as_ref().map(EventType::as_str),
+        &from,
+        &to,
+    ];
+    let rows = LIST.read(reader, page, parameters, summary_of_row).await?;
+    Ok(Page::from_read(rows, page, |event| *event.id.as_uuid()))
+}
+
+pub(super) async fn find(reader: &Reader, organization: OrganizationId, id: EventId) -> Outcome<Option<(EventSummary, Option<Event>)>> {
+    let row = reader.query_opt(BY_ID, &[&organization.key(), &id.key()]).await?;
+    let whole = |row: &Row| {
+        let summary = summary_of_row(row)?;
+        let event = if summary.erased_at.is_none() { Some(event_of_row(row)?) } else { None };
+        Ok((summary, event))
+    };
+    row.as_ref().map(whole).transpose()
+}
+
+fn summary_of_row(row: &Row) -> Outcome<EventSummary> {
+    Ok(EventSummary {
+        id: row.id("id")?,
+        application: row.id("application_id")?,
+        event_type: row.event_type("event_type")?,
+        priority: row.spelled("priority", |number: Int| read_priority(number.0))?,
+        timestamp: row.instant("timestamp")?,
+        idempotency_key: read_idempotency_key(row)?,
+        source: row.value("source")?,
+        sequence_number: row.value("sequence_number")?,
+        deliveries: row.number("deliveries")?,
+        created_at: row.instant("created_at")?,
+        erased_at: row.instant_opt("erased_at")?,
+    })
+}

@@ -1,0 +1,60 @@
+//! Brings a database to the schema that this binary knows, when a node starts. A migration that was applied is never changed.
+//!
+//! Nodes that start together take turns. Nodes of the version before go on while it runs: a migration may add, and takes away only what no node
+//! of the version before reads.
+
+use everhook_core::time::Timestamp;
+use tokio_postgres::Transaction;
+
+use super::{OpenError, connect::Connection};
+
+/// A step from one version of the schema to the next.
+struct Migration {
+    version: i64,
+    sql: &'static str,
+}
+
+/// Every step, oldest first.
+const MIGRATIONS: [Migration; 1] = [Migration { version: 1, sql: include_str!("migrations/0001_lay_the_tables.sql") }];
+
+const TAKE_TURN: &str = include_str!("queries/lock_migrations.sql");
+const MAKE_LEDGER: &str = include_str!("queries/make_migration_ledger.sql");
+const NEWEST: &str = include_str!("queries/newest_migration.sql");
+const HASH_OF: &str = include_str!("queries/migration_hash.sql");
+const NOTE: &str = include_str!("queries/note_migration.sql");
+
+/// Applies what is missing, all or nothing.
+///
+/// # Errors
+/// [`OpenError::TooNew`] for a database of a newer Everhook, [`OpenError::ChangedMigration`] for one that was made by another history.
+pub(super) async fn migrate(connection: &mut Connection, now: Timestamp) -> Result<(), OpenError> {
+    let client: &mut tokio_postgres::Client = connection;
+    let transaction = client.transaction().await?;
+    transaction.batch_execute("SET LOCAL statement_timeout = 0").await?;
+    transaction.batch_execute(TAKE_TURN).await?;
+    transaction.batch_execute(MAKE_LEDGER).await?;
+    let known = MIGRATIONS.last().map_or(0, |newest| newest.version);
+    let found: i64 = transaction.query_one(NEWEST, &[]).await?.get(0);
+    if found > known {
+        return Err(OpenError::TooNew { found, known });
+    }
+    for migration in &MIGRATIONS {
+        apply(&transaction, migration, now).await?;
+    }
+    transaction.commit().await?;
+    Ok(())
+}
+
+async fn apply(transaction: &Transaction<'_>, migration: &Migration, now: Timestamp) -> Result<(), OpenError> {
+    let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, migration.sql.as_bytes());
+    let applied: Option<Vec<u8>> = transaction.query_opt(HASH_OF, &[&migration.version]).await?.map(|row| row.get(0));
+    match applied {
+        Some(applied) if applied == hash.as_ref() => Ok(()),
+        Some(_) => Err(OpenError::ChangedMigration { version: migration.version }),
+        None => {
+            transaction.batch_execute(migration.sql).await?;
+            transaction.execute(NOTE, &[&migration.version, &hash.as_ref(), &now.as_micros()]).await?;
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,562 @@
+-- The tables of the shared store.
+--
+-- Conventions: ids are UUIDv7, so that rows of a table append; instants and lengths of time are microseconds, as numbers, because time comes from
+-- the node and never from here. Names are those of the embedded store. No foreign keys on the line: a look-up per row and reference is what it
+-- cannot afford, and what it refers to is never deleted before it.
+--
+-- A delivery's life writes little (decision 0024): one row of `open_deliveries` while it is open, one of `deliveries` when it has ended, one of
+-- `attempts` for each attempt. `open_deliveries` stays as small as what is open, and its dead rows are reclaimed soon; the other two only grow at
+-- their end, and are dropped by the partition. Both are known by their lane first: a lane's list is read from the primary key, and whoever
+-- knows only an id looks for it in the lanes of its organization.
+
+CREATE TABLE organizations (
+    id uuid PRIMARY KEY,
+    uid text COLLATE "C" UNIQUE,
+    name text NOT NULL,
+    created_at bigint NOT NULL,
+    -- A JSON object of numbers, each absent if there is no limit.
+    limits text NOT NULL DEFAULT '{}'
+);
+
+CREATE TABLE applications (
+    id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    uid text COLLATE "C",
+    name text COLLATE "C" NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('default', 'operational', 'custom')),
+    strict_event_types boolean NOT NULL DEFAULT false,
+    created_at bigint NOT NULL,
+    CONSTRAINT applications_name UNIQUE (organization_id, name),
+    CONSTRAINT applications_uid UNIQUE (organization_id, uid)
+);
+
+CREATE INDEX applications_by_organization ON applications (organization_id, id);
+
+-- Two numbers that every publish reads, and one that it raises. Whoever writes events of an application holds its row until the commit, so that
+-- sequence numbers are given in the order of commits. Half of each page stays free: the row is rewritten in place.
+CREATE TABLE application_counters (
+    application_id uuid PRIMARY KEY,
+    -- Rises with every change to the application or one of its endpoints.
+    config_version bigint NOT NULL DEFAULT 1,
+    -- The sequence number of the next event.
+    next_sequence bigint NOT NULL DEFAULT 1
+) WITH (fillfactor = 50);
+
+CREATE TABLE schedules (
+    version bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    definition text NOT NULL,
+    -- Unique by its hash: the longest definitions do not fit an ordered index.
+    CONSTRAINT schedules_definition EXCLUDE USING hash (definition WITH =)
+);
+
+CREATE TABLE retry_schedules (
+    id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    -- The row of `schedules` that says what it means now. Deliveries keep the number, so that a change needs no care for them.
+    version bigint NOT NULL,
+    created_at bigint NOT NULL,
+    updated_at bigint NOT NULL,
+    CONSTRAINT retry_schedules_name UNIQUE (organization_id, name)
+);
+
+CREATE INDEX retry_schedules_by_organization ON retry_schedules (organization_id, id);
+
+CREATE TABLE event_types (
+    id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    description text,
+    -- JSON, byte for byte, both.
+    schema text,
+    example text,
+    archived boolean NOT NULL,
+    created_at bigint NOT NULL,
+    updated_at bigint NOT NULL,
+    CONSTRAINT event_types_name UNIQUE (organization_id, name)
+);
+
+CREATE INDEX event_types_by_organization ON event_types (organization_id, id);
+
+CREATE TABLE endpoints (
+    id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    application_id uuid NOT NULL,
+    uid text COLLATE "C",
+    name text,
+    description text,
+    url text NOT NULL,
+    -- A JSON array of patterns.
+    event_types text NOT NULL,
+    -- What it asks of events beside their type: a JSON object of texts, and a filter as it was written.
+    labels text NOT NULL DEFAULT '{}',
+    filter text,
+    verify_url boolean NOT NULL DEFAULT false,
+    secret bytea NOT NULL,
+    previous_secret bytea,
+    previous_secret_until bigint,
+    signature_style text NOT NULL CHECK (signature_style IN ('timestamped', 'sha256', 'hex')),
+    payload_style text NOT NULL CHECK (payload_style IN ('envelope', 'raw')),
+    -- A JSON array of [name, value].
+    headers text NOT NULL,
+    metadata text,
+    -- The version that it was written with; the one in force is its schedule's, if it follows one.
+    retry_schedule bigint NOT NULL,
+    retry_schedule_id uuid,
+    timeout bigint,
+    timeout_growth_factor double precision NOT NULL,
+    max_concurrency bigint NOT NULL,
+    ordering text NOT NULL CHECK (ordering IN ('none', 'per_event_type', 'strict')),
+    rate_limit_per_minute bigint,
+    rate_limit_burst bigint,
+    -- JSON.
+    circuit_breaker text NOT NULL,
+    paused_at bigint,
+    -- How fast what gathered during a pause is sent.
+    drain_per_second bigint,
+    state text NOT NULL CHECK (state IN ('enabled', 'disabled', 'deleted')),
+    disabled_at bigint,
+    disabled_reason text CHECK (disabled_reason IN ('by_owner', 'gone')),
+    deleted_at bigint,
+    created_at bigint NOT NULL,
+    updated_at bigint NOT NULL,
+    -- What deliveries name it by: a number takes half the room of an id. Never given again.
+    lane bigint GENERATED ALWAYS AS IDENTITY UNIQUE,
+    -- The revision that its URL, secrets, styles and headers are kept under.
+    revision bigint NOT NULL CHECK (revision > 0),
+    -- Deliveries of this position or a later one wait until those made before the ordering was changed have ended.
+    order_barrier bigint,
+    CHECK ((rate_limit_per_minute IS NULL) = (rate_limit_burst IS NULL)),
+    CHECK ((previous_secret IS NULL) = (previous_secret_until IS NULL)),
+    CHECK ((state = 'disabled') = (disabled_at IS NOT NULL) AND (state = 'disabled') = (disabled_reason IS NOT NULL)),
+    CHECK ((state = 'deleted') = (deleted_at IS NOT NULL))
+);
+
+CREATE INDEX endpoints_with_barrier ON endpoints (lane) WHERE order_barrier IS NOT NULL;
+CREATE INDEX endpoints_by_organization ON endpoints (organization_id, id);
+CREATE INDEX endpoints_by_application ON endpoints (application_id, id);
+CREATE INDEX endpoints_by_schedule ON endpoints (retry_schedule_id, id) WHERE retry_schedule_id IS NOT NULL;
+-- A deleted endpoint's name can be given again.
+CREATE UNIQUE INDEX endpoints_by_uid ON endpoints (organization_id, uid) WHERE uid IS NOT NULL AND state <> 'deleted';
+
+-- What shaped an endpoint's requests, once for each change of it and in the transaction of that change, so that an attempt names it by a number
+-- and can be shown as it was sent. Rows do not change. The secrets are sealed as the endpoint's own are, and stay here after they were replaced:
+-- for as long as attempts that were signed with them. Such attempts were begun before the next revision's `made_at`, or a moment later.
+CREATE TABLE endpoint_revisions (
+    endpoint_id uuid NOT NULL,
+    number bigint NOT NULL CHECK (number > 0),
+    url text NOT NULL,
+    headers text NOT NULL,
+    secret bytea NOT NULL,
+    previous_secret bytea,
+    previous_secret_until bigint,
+    signature_style text NOT NULL,
+    payload_style text NOT NULL,
+    made_at bigint NOT NULL,
+    PRIMARY KEY (endpoint_id, number)
+);
+
+CREATE TABLE api_keys (
+    hash bytea PRIMARY KEY CHECK (length(hash) = 32),
+    id uuid NOT NULL UNIQUE,
+    organization_id uuid NOT NULL,
+    name text NOT NULL,
+    scopes bigint NOT NULL,
+    created_at bigint NOT NULL,
+    expires_at bigint
+);
+
+CREATE INDEX api_keys_by_organization ON api_keys (organization_id, id);
+
+-- When a key was last used, to the minute. In a table of its own, so that the record of a key is written once.
+CREATE TABLE api_key_uses (
+    api_key_id uuid PRIMARY KEY,
+    last_used_at bigint NOT NULL
+) WITH (fillfactor = 50);
+
+-- Partitioned by id, which begins with the time: a look-up by id reads one partition, and what is old is dropped with its partition.
+CREATE TABLE events (
+    id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    application_id uuid NOT NULL,
+    event_type text COLLATE "C" NOT NULL,
+    timestamp bigint NOT NULL,
+    -- NULL: made by us, and equal to the id's text.
+    idempotency_key text,
+    source text,
+    priority smallint NOT NULL CHECK (priority BETWEEN 0 AND 2),
+    sequence_number bigint NOT NULL,
+    traceparent text,
+    -- How many deliveries were made when it was published, and the stretch of ids that holds them.
+    deliveries integer NOT NULL,
+    first_delivery_id uuid,
+    last_delivery_id uuid,
+    created_at bigint NOT NULL,
+    -- How the body is kept. 0: as published. 1: compressed with zstd.
+    encoding smallint NOT NULL CHECK (encoding IN (0, 1)),
+    body bytea,
+    -- What few publishers say: a JSON object of texts, and a JSON array of [name, value].
+    labels text,
+    headers text,
+    -- When its data was erased. The row stays, and so does its idempotency key: publishing it again must not bring the data back.
+    erased_at bigint,
+    CHECK (CASE WHEN erased_at IS NULL THEN body IS NOT NULL ELSE body IS NULL AND labels IS NULL AND headers IS NULL END),
+    CHECK ((deliveries = 0) = (first_delivery_id IS NULL) AND (deliveries = 0) = (last_delivery_id IS NULL))
+) PARTITION BY RANGE (id);
+
+-- The body is compressed by us where that pays, and not again here.
+ALTER TABLE events ALTER COLUMN body SET STORAGE EXTERNAL;
+
+CREATE INDEX events_by_organization ON events (organization_id, id);
+
+-- Only keys that a publisher gave: ours are the events' own ids. Not partitioned, because a key is unique over all time that it is valid for.
+CREATE TABLE idempotency_keys (
+    application_id uuid NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    event_id uuid NOT NULL,
+    created_at bigint NOT NULL,
+    PRIMARY KEY (application_id, key)
+);
+
+CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
+
+-- Deliveries that wait or are held.
+CREATE TABLE open_deliveries (
+    lane bigint NOT NULL,
+    id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    priority smallint NOT NULL CHECK (priority BETWEEN 0 AND 2),
+    -- 0 waiting, 4 held.
+    stage smallint NOT NULL,
+    attempts integer NOT NULL,
+    retry_schedule bigint NOT NULL,
+    due_at bigint,
+    created_at bigint NOT NULL,
+    failure_category text,
+    -- The delivery that this one does again.
+    replay_of uuid,
+    operation_id uuid,
+    -- Of those with one key that are open, the one with the lowest position waits and the others are held. Most deliveries have none.
+    order_key text COLLATE "C",
+    order_position bigint,
+    PRIMARY KEY (lane, id),
+    CHECK ((order_key IS NULL) = (order_position IS NULL)),
+    CHECK (CASE stage
+        WHEN 0 THEN due_at IS NOT NULL
+        WHEN 4 THEN due_at IS NULL AND attempts = 0 AND order_key IS NOT NULL
+        ELSE false END)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+
+CREATE INDEX waiting_by_lane ON open_deliveries (lane, priority, due_at, id) WHERE stage = 0;
+-- Only those that have an order pay for it.
+CREATE INDEX open_in_order ON open_deliveries (lane, order_key, order_position) WHERE order_position IS NOT NULL;
+CREATE INDEX open_by_position ON open_deliveries (lane, order_position) WHERE order_position IS NOT NULL;
+
+-- Deliveries that have ended.
+CREATE TABLE deliveries (
+    lane bigint NOT NULL,
+    id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    priority smallint NOT NULL CHECK (priority BETWEEN 0 AND 2),
+    -- 1 delivered, 2 dead, 3 cancelled.
+    stage smallint NOT NULL,
+    attempts integer NOT NULL,
+    retry_schedule bigint NOT NULL,
+    ended_at bigint NOT NULL,
+    created_at bigint NOT NULL,
+    cause text,
+    failure_category text,
+    replay_of uuid,
+    operation_id uuid,
+    PRIMARY KEY (lane, id),
+    CHECK (CASE stage
+        WHEN 1 THEN cause IS NULL AND attempts > 0
+        WHEN 2 THEN attempts > 0 AND cause IN ('retries_exhausted', 'given_up', 'gone', 'tls_failed')
+        WHEN 3 THEN cause IN ('endpoint_disabled', 'endpoint_deleted', 'erased')
+        ELSE false END)
+) PARTITION BY RANGE (id);
+
+-- How deliveries stand, open or ended, with the columns of both.
+CREATE VIEW all_deliveries AS
+SELECT lane, id, event_id, priority, stage, attempts, retry_schedule, due_at, NULL::bigint AS ended_at, NULL::text AS cause, created_at,
+    failure_category, replay_of, operation_id
+FROM open_deliveries
+UNION ALL
+SELECT lane, id, event_id, priority, stage, attempts, retry_schedule, NULL, ended_at, cause, created_at,
+    failure_category, replay_of, operation_id
+FROM deliveries;
+
+-- Those that were made after their event was: retries by hand and what operations do again.
+CREATE TABLE made_later (
+    event_id uuid NOT NULL,
+    lane bigint NOT NULL,
+    id uuid NOT NULL,
+    PRIMARY KEY (event_id, id)
+);
+
+-- Who made attempts. One row for a node and the version that it ran, so that an attempt names both by a number.
+CREATE TABLE nodes (
+    number integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name text NOT NULL,
+    -- How its requests name their sender.
+    user_agent text NOT NULL,
+    UNIQUE (name, user_agent)
+);
+
+CREATE TABLE attempts (
+    delivery_id uuid NOT NULL,
+    number integer NOT NULL CHECK (number > 0),
+    -- 0 success, 1 failed, 2 exhausted.
+    status smallint NOT NULL CHECK (status BETWEEN 0 AND 2),
+    -- How the endpoint's breaker stood: 0 closed, 1 half-open, 2 open.
+    breaker smallint NOT NULL CHECK (breaker BETWEEN 0 AND 2),
+    -- What else came with the response: 0 nothing, 1 more of the body, 2 more headers, 3 both.
+    response_cut smallint CHECK (response_cut BETWEEN 0 AND 3),
+    response_status smallint,
+    node integer NOT NULL,
+    -- The endpoint's revision that shaped the request; NULL if we failed before there was one.
+    revision integer,
+    failure_category text,
+    error text,
+    response_headers bytea,
+    response_body_sample bytea,
+    retry_after_delay bigint,
+    retry_after_at bigint,
+    duration bigint NOT NULL,
+    dns bigint,
+    connect bigint,
+    tls bigint,
+    first_byte bigint,
+    scheduled_at bigint NOT NULL,
+    -- How long after `scheduled_at`.
+    picked_after bigint NOT NULL,
+    executed_after bigint NOT NULL,
+    next_retry_at bigint,
+    PRIMARY KEY (delivery_id, number),
+    CHECK ((status = 0) = (failure_category IS NULL)),
+    CHECK ((response_status IS NULL) = (response_headers IS NULL) AND (response_status IS NULL) = (response_body_sample IS NULL)
+        AND (response_status IS NULL) = (response_cut IS NULL))
+) PARTITION BY RANGE (delivery_id);
+
+-- Whatever no other partition takes: ids of a time for which none was made, or made no more.
+CREATE TABLE events_rest PARTITION OF events DEFAULT;
+CREATE TABLE deliveries_rest PARTITION OF deliveries DEFAULT;
+CREATE TABLE attempts_rest PARTITION OF attempts DEFAULT;
+
+CREATE TABLE dead_letters (
+    -- The first dead delivery's.
+    id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    application_id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    event_type text COLLATE "C" NOT NULL,
+    endpoint_id uuid NOT NULL,
+    url text NOT NULL,
+    last_delivery_id uuid NOT NULL,
+    status text NOT NULL CHECK (status IN ('dead', 'retrying', 'resolved', 'discarded')),
+    cause text NOT NULL CHECK (cause IN ('retries_exhausted', 'given_up', 'gone', 'tls_failed')),
+    failure_category text NOT NULL,
+    last_error text NOT NULL,
+    attempts bigint NOT NULL,
+    failures bigint NOT NULL CHECK (failures > 0),
+    first_failure_at bigint NOT NULL,
+    last_failure_at bigint NOT NULL,
+    requeued_at bigint,
+    -- The delivery that brought it back by itself last: its death is told.
+    automatic_delivery_id uuid,
+    recoverable boolean NOT NULL,
+    CONSTRAINT dead_letters_event_endpoint UNIQUE (event_id, endpoint_id)
+);
+
+CREATE INDEX dead_letters_by_organization ON dead_letters (organization_id, id);
+CREATE INDEX dead_letters_by_endpoint ON dead_letters (endpoint_id, id);
+CREATE INDEX recoverable_dead_letters ON dead_letters (organization_id, failures, last_failure_at) WHERE status = 'dead' AND recoverable;
+
+CREATE TABLE pending_alerts (
+    id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    event_type text NOT NULL,
+    data bytea NOT NULL
+);
+
+-- How breakers stand that were ever other than closed.
+CREATE TABLE circuit_breakers (
+    endpoint_id uuid PRIMARY KEY,
+    -- Rises by one with each change: whoever knows an older one does not write.
+    revision bigint NOT NULL,
+    stage text NOT NULL CHECK (stage IN ('closed', 'forced_closed', 'open', 'forced_open', 'half_open')),
+    until bigint,
+    since bigint NOT NULL,
+    failed_recoveries bigint NOT NULL,
+    CHECK (CASE stage WHEN 'open' THEN until IS NOT NULL WHEN 'forced_open' THEN true WHEN 'forced_closed' THEN true ELSE until IS NULL END)
+) WITH (fillfactor = 50);
+
+-- The times in which a breaker let nothing through but probes.
+CREATE TABLE open_periods (
+    endpoint_id uuid NOT NULL,
+    opened_at bigint NOT NULL,
+    closed_at bigint,
+    PRIMARY KEY (endpoint_id, opened_at)
+);
+
+-- What happened at endpoints, in numbers: one row for each endpoint and minute with attempts.
+CREATE TABLE rollups (
+    lane bigint NOT NULL,
+    -- Minutes since the epoch.
+    minute bigint NOT NULL,
+    successes bigint NOT NULL,
+    -- Failures by category.
+    timeout bigint NOT NULL,
+    server_error bigint NOT NULL,
+    client_error bigint NOT NULL,
+    network bigint NOT NULL,
+    dns bigint NOT NULL,
+    tls bigint NOT NULL,
+    rate_limit bigint NOT NULL,
+    payload_too_large bigint NOT NULL,
+    redirect bigint NOT NULL,
+    blocked_address bigint NOT NULL,
+    duration_sum bigint NOT NULL,
+    -- For each bucket that has something its number (1 byte) and its count (4, little endian).
+    durations bytea NOT NULL,
+    last_success_at bigint,
+    last_failure_at bigint,
+    PRIMARY KEY (lane, minute)
+) WITH (fillfactor = 70);
+
+-- How each endpoint does since its last success.
+CREATE TABLE endpoint_standing (
+    lane bigint PRIMARY KEY,
+    consecutive_failures bigint NOT NULL,
+    first_failure_at bigint,
+    last_failure_at bigint,
+    last_success_at bigint,
+    CHECK ((consecutive_failures = 0) = (first_failure_at IS NULL))
+) WITH (fillfactor = 50);
+
+-- Bulk actions that are selected first and then worked off, a little at a time.
+CREATE TABLE operations (
+    id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('retry_batch', 'discard_batch', 'recover', 'replay', 'erase')),
+    status text NOT NULL CHECK (status IN ('pending', 'running', 'finished', 'cancelled', 'failed')),
+    -- JSON.
+    selection text NOT NULL,
+    -- What is left to do.
+    phase text NOT NULL CHECK (phase IN ('selecting', 'selected', 'clearing', 'over')),
+    -- Up to which id the selection has looked.
+    selected_until uuid NOT NULL,
+    total bigint NOT NULL,
+    done bigint NOT NULL,
+    failed bigint NOT NULL,
+    skipped bigint NOT NULL,
+    rate_per_second bigint,
+    priority smallint NOT NULL CHECK (priority BETWEEN 0 AND 2),
+    start_at bigint,
+    created_at bigint NOT NULL,
+    started_at bigint,
+    finished_at bigint,
+    CHECK ((status IN ('finished', 'cancelled', 'failed')) = (finished_at IS NOT NULL)),
+    CHECK ((status IN ('finished', 'cancelled', 'failed')) = (phase IN ('clearing', 'over'))),
+    CHECK (done + failed + skipped <= total)
+) WITH (fillfactor = 50);
+
+CREATE INDEX operations_by_organization ON operations (organization_id, id);
+CREATE INDEX operations_with_work ON operations (id) WHERE phase <> 'over';
+
+-- What an operation still has to do. A row is deleted in the write that does it.
+CREATE TABLE operation_items (
+    operation_id uuid NOT NULL,
+    -- The event's sequence number: the order in which an ordered lane gets them.
+    position bigint NOT NULL,
+    lane bigint NOT NULL,
+    event_id uuid NOT NULL,
+    -- The delivery that is done again, if there is one.
+    replay_of uuid,
+    PRIMARY KEY (operation_id, position, lane)
+);
+
+-- The same for operations that erase: they are about events, wherever these went.
+CREATE TABLE erasure_items (
+    operation_id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    PRIMARY KEY (operation_id, event_id)
+);
+
+CREATE TABLE auto_replays (
+    organization_id uuid PRIMARY KEY,
+    enabled boolean NOT NULL,
+    after bigint NOT NULL,
+    requests_per_second bigint NOT NULL CHECK (requests_per_second > 0),
+    max_tries bigint NOT NULL CHECK (max_tries > 0)
+);
+
+-- Who changed what. Written in the transaction of the change that it tells of, and never changed.
+CREATE TABLE audit_log (
+    organization_id uuid NOT NULL,
+    id uuid NOT NULL,
+    at bigint NOT NULL,
+    -- NULL: the server itself.
+    actor_id uuid,
+    actor_name text,
+    action text NOT NULL,
+    resource_id uuid NOT NULL,
+    -- JSON objects with the fields that changed. NULL: it was not there before, or is not there after.
+    before text,
+    after text,
+    is_cut boolean NOT NULL,
+    PRIMARY KEY (organization_id, id),
+    CHECK ((actor_id IS NULL) = (actor_name IS NULL))
+);
+
+CREATE INDEX audit_log_by_resource ON audit_log (organization_id, resource_id, id);
+
+-- The lives of nodes. A lease belongs to a boot: it is good until an instant of this server's clock, and a boot whose lease has ended is deleted
+-- by whoever takes what it held. Settling locks the row (`FOR KEY SHARE`), so that a boot is not deleted in the middle of it, and finds it gone after.
+CREATE TABLE boots (
+    id uuid PRIMARY KEY,
+    node text NOT NULL,
+    worker boolean NOT NULL,
+    scheduler boolean NOT NULL,
+    good_until bigint NOT NULL
+) WITH (fillfactor = 50);
+
+-- Who sends for which lanes.
+CREATE TABLE shards (
+    number smallint PRIMARY KEY,
+    boot uuid
+) WITH (fillfactor = 50);
+
+INSERT INTO shards (number) SELECT generate_series(0, 63);
+
+-- Who does what only one node does at a time.
+CREATE TABLE duties (
+    name text PRIMARY KEY,
+    boot uuid
+) WITH (fillfactor = 50);
+
+-- What was changed, for the nodes that remember it. Read in the order of transactions: those before the oldest that is still open are complete.
+CREATE TABLE changes (
+    transaction xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    number bigint GENERATED ALWAYS AS IDENTITY,
+    kind text NOT NULL CHECK (kind IN ('endpoint', 'application', 'organization', 'api_key', 'shared', 'erased')),
+    id uuid,
+    -- The application of an endpoint.
+    application_id uuid,
+    -- When, by this server's clock: old ones are forgotten.
+    at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (transaction, number)
+);
+
+-- Up to which transaction changes were forgotten.
+CREATE TABLE forgotten_changes (
+    until xid8 NOT NULL
+);
+
+INSERT INTO forgotten_changes VALUES ('0');
+
+-- Which key secrets are sealed with: a node that has another refuses to start.
+CREATE TABLE sealing (
+    singleton boolean PRIMARY KEY CHECK (singleton),
+    key_id text NOT NULL
+);

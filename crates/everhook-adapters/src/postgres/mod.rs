@@ -1,0 +1,177 @@
+//! The shared store: PostgreSQL behind the same ports as the embedded store, for several nodes at once.
+//!
+//! Read it in this order:
+//! * `connect`, `reader`, `transaction`, `fault`: connections of two pools, single reads, transactions and their locks.
+//! * `recorder`, `event_store`: what is published at one moment becomes one transaction of a few statements over arrays.
+//! * `delivery_queue`, `settling`, `ordering`, `replaying`: where deliveries wait, and how they end. One port call is one transaction.
+//! * `erasing`: how the data of events ends.
+//! * `breakers`, `directory`, `audit_log`, `history`, `statistics`, `operations`: the other ports.
+//! * `rows`, and `encoding` beside this folder: how values are written and read back.
+//! * `queries`, `migrations`: all SQL, one statement a file, under the names that the embedded store has for them.
+//!
+//! Nothing here decides what happens to a delivery; stages come in as values. Time is a parameter.
+
+mod alerts;
+mod audit_log;
+mod breakers;
+mod changes;
+mod connect;
+mod delivery_queue;
+mod directory;
+mod erasing;
+mod event_store;
+mod fault;
+mod hints;
+mod history;
+mod keys;
+mod lanes;
+mod leases;
+mod making;
+mod migrate;
+mod operations;
+mod ordering;
+mod page;
+mod partitions;
+mod pipeline;
+mod reader;
+mod recorder;
+mod replaying;
+mod rows;
+mod sequences;
+mod settlement_columns;
+mod settling;
+mod statistics;
+mod tls;
+mod transaction;
+
+use std::{sync::Arc, time::SystemTime};
+
+use everhook_core::{ports::StoreError, time::Timestamp};
+
+pub use self::hints::PostgresHints;
+use self::{
+    connect::{Connection, Pools},
+    event_store::Recording,
+    fault::Outcome,
+    lanes::LaneNumbers,
+    leases::Boot,
+    reader::Reader,
+    recorder::Recorder,
+    rows::Columns as _,
+    settling::NodeNumbers,
+};
+
+const KEEP_SEAL_KEY_ID: &str = include_str!("queries/keep_seal_key_id.sql");
+const FORGET_KEYS: &str = include_str!("queries/forget_idempotency_keys.sql");
+
+/// Where the store is.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PostgresSettings {
+    /// The address: `postgres://user:password@host:port/database`. It may hold a password, and is never shown.
+    pub url: String,
+    /// How this node calls itself.
+    pub node: String,
+}
+
+/// Why the store could not be opened, in words for the one who starts the server.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The address cannot be read.
+    #[error("the database address cannot be read: it should look like postgres://user:password@host:5432/database")]
+    Url(#[source] tokio_postgres::Error),
+    /// The database is from the future.
+    #[error("this database was written by a newer Everhook (schema {found}, this binary knows {known}): use that version or newer")]
+    TooNew {
+        /// The database's version.
+        found: i64,
+        /// The newest version that this binary knows.
+        known: i64,
+    },
+    /// The schema was made by other statements than those that this binary knows under the same number.
+    #[error(
+        "the database's schema {version} is not the one that this binary knows by that number: it was made by a build that was never released"
+    )]
+    ChangedMigration {
+        /// Which migration differs.
+        version: i64,
+    },
+    /// The server cannot be reached, or refuses.
+    #[error("the database cannot be opened")]
+    Database(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl From<tokio_postgres::Error> for OpenError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Database(fault::describe(&error).into())
+    }
+}
+
+/// The shared store. Cheap to open several times: nodes know nothing of each other but what is in it.
+pub struct PostgresStore {
+    pools: Pools,
+    lanes: Arc<LaneNumbers>,
+    recorder: Recorder,
+    nodes: NodeNumbers,
+    /// The node's name, for people who look into the table of boots.
+    node: String,
+    boot: Boot,
+}
+
+impl PostgresStore {
+    /// Connects, and brings the schema up to date.
+    ///
+    /// # Errors
+    /// [`OpenError`] says what to do.
+    pub async fn open(settings: &PostgresSettings) -> Result<Self, OpenError> {
+        let pools = Pools::new(&settings.url)?;
+        let mut connection = pools.line().await.map_err(|fault| OpenError::Database(fault.to_store_error().into()))?;
+        migrate::migrate(&mut connection, system_time()).await?;
+        let lanes = Arc::new(LaneNumbers::default());
+        let recorder = Recorder::start(Arc::new(Recording::new(pools.clone(), lanes.clone())));
+        Ok(Self { pools, lanes, recorder, nodes: NodeNumbers::default(), node: settings.node.clone(), boot: Boot::default() })
+    }
+
+    /// Hints to and from the other nodes that use this database.
+    pub fn hints(&self) -> PostgresHints {
+        PostgresHints::start(self.pools.clone())
+    }
+
+    /// Keeps the id of the key that secrets are sealed with, if none is kept yet, and says which is.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the server cannot be asked.
+    pub async fn keep_seal_key_id(&self, id: &str) -> Result<String, StoreError> {
+        Ok(self.reader().await?.query_one(KEEP_SEAL_KEY_ID, &[&id]).await?.value("key_id")?)
+    }
+
+    /// Forgets at most `limit` idempotency keys that were given before the instant, oldest first, and says how many. Fewer than the limit
+    /// means that none are left.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: nothing was forgotten, as far as is known.
+    pub async fn forget_keys(&self, before: Timestamp, limit: u32) -> Result<u32, StoreError> {
+        let forgotten = self.line_reader().await?.execute(FORGET_KEYS, &[&before.as_micros(), &i64::from(limit)]).await?;
+        Ok(u32::try_from(forgotten).unwrap_or(u32::MAX))
+    }
+
+    /// A connection for a quick read that deliveries wait for.
+    async fn line_reader(&self) -> Outcome<Reader> {
+        Ok(Reader::new(self.pools.line().await?))
+    }
+
+    /// A connection for a read that people asked for: no delivery waits behind it.
+    async fn reader(&self) -> Outcome<Reader> {
+        Ok(Reader::new(self.pools.history().await?))
+    }
+
+    /// A connection for a change or a snapshot that people asked for.
+    async fn connection(&self) -> Outcome<Connection> {
+        self.pools.history().await
+    }
+}
+
+/// When a migration was applied, for people who look into the database.
+fn system_time() -> Timestamp {
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp::EPOCH + since_epoch
+}

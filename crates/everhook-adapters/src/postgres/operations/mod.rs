@@ -1,0 +1,201 @@
+//! Operations: the port `OperationStore`. What they make is in `replaying`.
+//!
+//! Whoever changes an operation or takes its items locks its row first ([`status`]), so that no end slips in between.
+
+mod automatic;
+mod erasing;
+mod row;
+mod scanning;
+mod working;
+
+use async_trait::async_trait;
+use everhook_core::{
+    ids::{ApplicationId, EndpointId, EventId, OperationId, OrganizationId},
+    model::{AuditEntry, AutoReplay, DeadLetter, ErasureCandidate, Operation, Page, PageRequest, Selection},
+    ports::{
+        Begun, Cleared, DueDeadLetters, Ending, ErasureBatch, ErasureStep, EventCandidate, FreedInLane, OpenOperation, OperationEnded,
+        OperationItem, OperationStore, Scan, Scanned, SelectionStep, StoreError, TimeRange,
+    },
+    time::Timestamp,
+};
+use uuid::Uuid;
+
+use self::row::{item_of_row, of_row, open_of_row};
+pub(super) use self::working::{Tally, add_to_counts, status, take_items};
+use super::{
+    PostgresStore,
+    audit_log::conclude,
+    fault::Outcome,
+    page::{Between, List, rows_wanted},
+    rows::{Columns, Int, Key},
+    transaction::Tx,
+};
+use crate::encoding::{selection_json, spelling::priority_number};
+
+const INSERT: &str = include_str!("../queries/insert_operation.sql");
+const COUNT_OPEN: &str = include_str!("../queries/count_open_operations.sql");
+const BY_ID: &str = include_str!("../queries/operation_by_id.sql");
+const LIST: List = List { older: include_str!("../queries/operations_older.sql"), newer: include_str!("../queries/operations_newer.sql") };
+const WITH_WORK: &str = include_str!("../queries/operations_with_work.sql");
+const NEXT_ITEMS: &str = include_str!("../queries/next_operation_items.sql");
+const START: &str = include_str!("../queries/start_operation.sql");
+
+#[async_trait]
+impl OperationStore for PostgresStore {
+    async fn begin(&self, operation: Operation, selection: Selection, open_max: u32, entry: AuditEntry) -> Result<Begun, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = Tx::begin(&mut connection).await?;
+        let begun = begin(&tx, &operation, &selection, open_max).await?;
+        Ok(conclude(tx, begun, &entry).await?)
+    }
+
+    async fn operation(&self, organization: OrganizationId, id: OperationId) -> Result<Option<Operation>, StoreError> {
+        let row = self.reader().await?.query_opt(BY_ID, &[&organization.key(), &id.key()]).await?;
+        Ok(row.as_ref().map(of_row).transpose()?)
+    }
+
+    async fn operations(&self, organization: OrganizationId, page: PageRequest) -> Result<Page<Operation>, StoreError> {
+        let (between, wanted) = (Between::of(page), rows_wanted(page));
+        let (reader, organization) = (self.reader().await?, organization.key());
+        let rows = LIST.read(&reader, page, &[&organization, &between.after, &between.before, &wanted], of_row).await?;
+        Ok(Page::from_read(rows, page, |operation| *operation.id.as_uuid()))
+    }
+
+    async fn open_operations(&self, limit: u32) -> Result<Vec<OpenOperation>, StoreError> {
+        let rows = self.reader().await?.query(WITH_WORK, &[&i64::from(limit)]).await?;
+        Ok(rows.iter().map(open_of_row).collect::<Outcome<_>>()?)
+    }
+
+    async fn scan_dead_letters(&self, organization: OrganizationId, scan: Scan) -> Result<Scanned<DeadLetter>, StoreError> {
+        Ok(scanning::dead_letters(&self.reader().await?, organization, scan).await?)
+    }
+
+    async fn scan_events(
+        &self,
+        organization: OrganizationId,
+        application: ApplicationId,
+        span: (Timestamp, Timestamp),
+        scan: Scan,
+    ) -> Result<Scanned<EventCandidate>, StoreError> {
+        let mut connection = self.connection().await?;
+        let snapshot = Tx::snapshot(&mut connection).await?;
+        Ok(scanning::events(&snapshot, organization, application, span, scan).await?)
+    }
+
+    async fn event_standing(&self, organization: OrganizationId, event: EventId) -> Result<Option<EventCandidate>, StoreError> {
+        let mut connection = self.connection().await?;
+        let snapshot = Tx::snapshot(&mut connection).await?;
+        Ok(scanning::event(&snapshot, organization, event).await?)
+    }
+
+    async fn select(&self, step: SelectionStep) -> Result<(), StoreError> {
+        let endpoints: Vec<EndpointId> = step.items.iter().map(|(_, endpoint, _)| *endpoint).collect();
+        let lanes = self.lane_numbers(&endpoints).await?;
+        let mut connection = self.connection().await?;
+        let tx = Tx::begin(&mut connection).await?;
+        working::select(&tx, &step, &lanes).await?;
+        Ok(tx.commit().await?)
+    }
+
+    async fn items(&self, operation: OperationId, limit: u32) -> Result<Vec<OperationItem>, StoreError> {
+        let rows = self.reader().await?.query(NEXT_ITEMS, &[&operation.key(), &i64::from(limit)]).await?;
+        Ok(rows.iter().map(item_of_row).collect::<Outcome<_>>()?)
+    }
+
+    async fn start(&self, operation: OperationId, at: Timestamp) -> Result<bool, StoreError> {
+        Ok(self.reader().await?.execute(START, &[&operation.key(), &at.as_micros()]).await? > 0)
+    }
+
+    async fn discard_next(&self, operation: OperationId, limit: u32) -> Result<u32, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = Tx::begin(&mut connection).await?;
+        let discarded = working::discard_next(&tx, operation, limit).await?;
+        tx.commit().await?;
+        Ok(discarded)
+    }
+
+    async fn scan_for_erasure(
+        &self,
+        organization: OrganizationId,
+        accepted: TimeRange,
+        scan: Scan,
+    ) -> Result<Scanned<ErasureCandidate>, StoreError> {
+        Ok(erasing::scan(&self.reader().await?, organization, accepted, scan).await?)
+    }
+
+    async fn select_for_erasure(&self, step: ErasureStep) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = Tx::begin(&mut connection).await?;
+        erasing::select(&tx, &step).await?;
+        Ok(tx.commit().await?)
+    }
+
+    async fn next_for_erasure(&self, operation: OperationId, limit: u32) -> Result<Vec<EventId>, StoreError> {
+        Ok(erasing::next(&self.reader().await?, operation, limit).await?)
+    }
+
+    async fn erase_listed(&self, batch: ErasureBatch) -> Result<Option<Vec<FreedInLane>>, StoreError> {
+        Ok(erasing::erase(self, &batch).await?)
+    }
+
+    async fn end(&self, ending: Ending) -> Result<OperationEnded, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = Tx::begin(&mut connection).await?;
+        let ended = working::end(&tx, &ending).await?;
+        tx.commit().await?;
+        Ok(ended)
+    }
+
+    async fn clear(&self, operation: OperationId, limit: u32) -> Result<Cleared, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = Tx::begin(&mut connection).await?;
+        let cleared = working::clear(&tx, operation, limit).await?;
+        tx.commit().await?;
+        Ok(cleared)
+    }
+
+    async fn auto_replay(&self, organization: OrganizationId) -> Result<Option<AutoReplay>, StoreError> {
+        Ok(automatic::find(&self.line_reader().await?, organization).await?)
+    }
+
+    async fn set_auto_replay(&self, organization: OrganizationId, settings: AutoReplay) -> Result<(), StoreError> {
+        Ok(automatic::keep(&self.reader().await?, organization, settings).await?)
+    }
+
+    async fn auto_replays(&self) -> Result<Vec<(OrganizationId, AutoReplay)>, StoreError> {
+        Ok(automatic::switched_on(&self.line_reader().await?).await?)
+    }
+
+    async fn due_dead_letters(&self, wanted: DueDeadLetters) -> Result<Vec<DeadLetter>, StoreError> {
+        Ok(automatic::due(&self.reader().await?, wanted).await?)
+    }
+}
+
+async fn begin(tx: &Tx<'_>, operation: &Operation, selection: &Selection, open_max: u32) -> Outcome<Begun> {
+    tx.lock_organization(operation.organization).await?;
+    let open: i64 = tx.query_one(COUNT_OPEN, &[&operation.organization.key()]).await?.value("open")?;
+    if open >= i64::from(open_max) {
+        return Ok(Begun::TooMany);
+    }
+    tx.execute(
+        INSERT,
+        &[
+            &operation.id.key(),
+            &operation.organization.key(),
+            &operation.kind.as_str(),
+            &selection_json::write(selection),
+            &Uuid::nil(),
+            &operation.rate.map(|rate| i64::from(rate.get())),
+            &Int(priority_number(operation.priority)),
+            &operation.start_at.map(Timestamp::as_micros),
+            &operation.created_at.as_micros(),
+        ],
+    )
+    .await?;
+    Ok(Begun::Begun)
+}
+
+/// Reads an operation as it stands in a transaction.
+async fn find(tx: &Tx<'_>, organization: OrganizationId, id: OperationId) -> Outcome<Option<Operation>> {
+    tx.query_opt(BY_ID, &[&organization.key(), &id.key()]).await?.as_ref().map(of_row).transpose()
+}

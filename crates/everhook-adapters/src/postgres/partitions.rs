@@ -1,0 +1,79 @@
+//! Partitions by time: what is old is dropped in one go, and what is new is written to tables and indexes that are small.
+//!
+//! Ids begin with the time, so that a stretch of ids is a stretch of time. A day's partitions are made some days ahead, so that a node that
+//! sleeps over midnight finds them; what has none goes to the `…_rest` partitions, where it is found like everything else.
+
+use everhook_core::{ports::StoreError, time::Timestamp};
+use uuid::Uuid;
+
+use super::{PostgresStore, fault::Outcome, transaction::Tx};
+
+const TAKE_TURN: &str = include_str!("queries/lock_partitions.sql");
+const EXISTS: &str = include_str!("queries/partition_exists.sql");
+
+/// The tables that are partitioned.
+const TABLES: [&str; 3] = ["events", "deliveries", "attempts"];
+/// How many days are prepared, today included.
+const DAYS_AHEAD: i64 = 4;
+const DAY_MILLIS: i64 = 86_400_000;
+
+impl PostgresStore {
+    /// Makes the partitions of today and the next days that are not there yet.
+    ///
+    /// A day for which something is in the `…_rest` partition already is left there: moving it would hold up everybody.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: some are not made, and what belongs there goes to the rest.
+    pub async fn make_partitions(&self, now: Timestamp) -> Result<(), StoreError> {
+        let today = now.as_micros().div_euclid(1_000).div_euclid(DAY_MILLIS);
+        for day in today..today + DAYS_AHEAD {
+            for table in TABLES {
+                self.make_partition(table, day).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn make_partition(&self, table: &str, day: i64) -> Outcome<()> {
+        let name = format!("{table}_{day}");
+        let mut connection = self.connection().await?;
+        let tx = Tx::begin(&mut connection).await?;
+        if tx.query_opt(EXISTS, &[&name]).await?.is_some() {
+            return Ok(());
+        }
+        tx.query(TAKE_TURN, &[]).await?;
+        let (from, to) = (first_id(day), first_id(day + 1));
+        let made = tx.run(&format!("CREATE TABLE IF NOT EXISTS {name} PARTITION OF {table} FOR VALUES FROM ('{from}') TO ('{to}')")).await;
+        match made {
+            Ok(()) => tx.commit().await,
+            // Rows of that day are in the rest: it stays so.
+            Err(fault) if fault.is_refused_by_rows() => {
+                tracing::debug!(partition = name, "rows of that day are in the rest, and stay there");
+                Ok(())
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+}
+
+/// The smallest id of a day.
+fn first_id(day: i64) -> Uuid {
+    let millis = u128::try_from(day * DAY_MILLIS).unwrap_or(0);
+    Uuid::from_u128(millis << 80)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_days_ids_lie_between_its_first_and_the_next_days() {
+        let day = 1_700_000_000_000 / DAY_MILLIS;
+        for millis in [day * DAY_MILLIS, 1_700_000_000_000, (day + 1) * DAY_MILLIS - 1] {
+            let seconds = u64::try_from(millis / 1_000).unwrap();
+            let nanos = u32::try_from(millis % 1_000).unwrap() * 1_000_000;
+            let id = Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, seconds, nanos));
+            assert!(first_id(day) <= id && id < first_id(day + 1), "{millis}");
+        }
+    }
+}

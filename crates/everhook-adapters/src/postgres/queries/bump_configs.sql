@@ -1,0 +1,3 @@
+-- Makes new versions of the configurations of several applications.
+-- Index: the primary key. Lock: the rows, taken in order by the caller before.
+UPDATE application_counters SET config_version = config_version + 1 WHERE application_id = ANY($1);

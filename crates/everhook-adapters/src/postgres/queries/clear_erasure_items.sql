@@ -1,0 +1,3 @@
+-- Forgets some events of an operation that has ended.
+-- Index: the primary key, then the places of the rows: nobody changes an item. Lock: the rows, held by the operation's before them.
+DELETE FROM erasure_items WHERE ctid = ANY (ARRAY(SELECT ctid FROM erasure_items WHERE operation_id = $1 ORDER BY event_id LIMIT $2));

@@ -1,0 +1,5 @@
+-- Which event type of an organization has this id?
+-- Index: the primary key. Lock: none.
+SELECT id, organization_id, name, description, schema, example, archived, created_at, updated_at
+FROM event_types
+WHERE organization_id = $1 AND id = $2;

@@ -1,0 +1,3 @@
+-- Makes an application.
+-- Index: the primary key. Lock: the row.
+INSERT INTO applications (id, organization_id, uid, name, kind, created_at, strict_event_types) VALUES ($1, $2, $3, $4, $5, $6, $7);

@@ -1,0 +1,6 @@
+-- Has endpoints follow another retry schedule.
+-- `updated_at` moves on in any case, so that whoever read the endpoint before must read it again.
+-- Index: the primary key. Lock: the rows; the organization and the applications' counters are taken by the caller before.
+UPDATE endpoints
+SET retry_schedule_id = $2, retry_schedule = $3, updated_at = greatest(updated_at + 1, $4)
+WHERE id = ANY($1);

@@ -1,0 +1,3 @@
+-- Gives shards free that a boot holds.
+-- Index: the primary key. Lock: the rows.
+UPDATE shards SET boot = NULL WHERE boot = $1 AND number = ANY($2);

@@ -1,0 +1,5 @@
+-- Which retry schedule of an organization has this name?
+-- Index: the unique one on (organization_id, name). Lock: none.
+SELECT r.id, r.organization_id, r.version, r.created_at, r.updated_at, s.definition
+FROM retry_schedules r JOIN schedules s ON s.version = r.version
+WHERE r.organization_id = $1 AND r.name = $2;

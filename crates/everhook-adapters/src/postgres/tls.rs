@@ -1,0 +1,142 @@
+//! How the way to the server is protected, by the names that PostgreSQL's own clients have for it.
+
+use std::sync::Arc;
+
+use rustls::{
+    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::CryptoProvider,
+    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+};
+use tokio_postgres::Config;
+use tokio_postgres_rustls::MakeRustlsConnect;
+use url::Url;
+
+use super::OpenError;
+
+/// Where the server is, and how the way to it is protected.
+#[derive(Clone)]
+pub(super) struct Address {
+    pub(super) config: Config,
+    pub(super) tls: MakeRustlsConnect,
+}
+
+impl Address {
+    /// Reads an address. `sslmode` may be `disable`, `prefer` (encrypted if the server can, which is the default), `require` (always encrypted) or
+    /// `verify-full` (and its certificate is checked, by the usual roots or those of `sslrootcert`).
+    pub(super) fn parse(text: &str) -> Result<Self, OpenError> {
+        let (text, verification) = take_verification(text)?;
+        let config = text.parse().map_err(OpenError::Url)?;
+        Ok(Self { config, tls: MakeRustlsConnect::new(client(verification)?) })
+    }
+}
+
+/// How a server shows who it is.
+enum Verification {
+    /// It need not, as with `prefer` and `require`.
+    None,
+    /// By a certificate that these roots vouch for.
+    By(RootCertStore),
+}
+
+/// The library knows no `verify-full`: it is understood here, and what is left of the address means that encryption is required.
+fn take_verification(text: &str) -> Result<(String, Verification), OpenError> {
+    let Ok(mut url) = Url::parse(text) else { return Ok((text.to_owned(), Verification::None)) };
+    let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
+    let value = |wanted: &str| pairs.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
+    let is_verified = matches!(value("sslmode").as_deref(), Some("verify-full" | "verify-ca"));
+    if !is_verified {
+        return Ok((text.to_owned(), Verification::None));
+    }
+    let roots = match value("sslrootcert") {
+        Some(path) => read_roots(&path)?,
+        None => RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() },
+    };
+    let others = pairs.into_iter().filter(|(name, _)| name != "sslmode" && name != "sslrootcert");
+    url.query_pairs_mut().clear().extend_pairs(others).append_pair("sslmode", "require");
+    Ok((url.into(), Verification::By(roots)))
+}
+
+fn read_roots(path: &str) -> Result<RootCertStore, OpenError> {
+    let refused = |why: String| OpenError::Database(format!("the file {path} of `sslrootcert` cannot be used: {why}").into());
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| refused(error.to_string()))? {
+        let certificate = certificate.map_err(|error| refused(error.to_string()))?;
+        roots.add(certificate).map_err(|error| refused(error.to_string()))?;
+    }
+    Ok(roots)
+}
+
+fn client(verification: Verification) -> Result<ClientConfig, OpenError> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| OpenError::Database(error.into()))?;
+    Ok(match verification {
+        Verification::By(roots) => builder.with_root_certificates(roots).with_no_client_auth(),
+        Verification::None => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyServer(provider))).with_no_client_auth(),
+    })
+}
+
+/// Takes any certificate: the way is hidden from those who listen, not from one who stands in for the server. What `prefer` and `require` mean.
+#[derive(Debug)]
+struct AnyServer(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyServer {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_postgres::config::SslMode;
+
+    use super::*;
+
+    #[test]
+    fn an_address_says_how_the_way_is_protected() {
+        let table = [
+            ("postgres://u:p@h:5432/d", SslMode::Prefer),
+            ("postgres://u:p@h/d?sslmode=disable", SslMode::Disable),
+            ("postgres://u:p@h/d?sslmode=require&application_name=x", SslMode::Require),
+            ("postgres://u:p@h/d?application_name=x&sslmode=verify-full", SslMode::Require),
+            ("host=h user=u", SslMode::Prefer),
+        ];
+        for (text, mode) in table {
+            assert_eq!(Address::parse(text).ok().map(|address| address.config.get_ssl_mode()), Some(mode), "{text}");
+        }
+        for wrong in ["postgres://u:p@h/d?sslmode=verify-full&sslrootcert=/nowhere.pem", "postgres://u@h/d?sslmode=maybe"] {
+            assert!(Address::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! One transaction, and the locks that changes take in it.
+//!
+//! Every statement sees what was committed before it (`READ COMMITTED`); what must not change meanwhile is locked first: an organization for a
+//! change of its configuration, an application's counters for what depends on its version or its sequence.
+
+use deadpool_postgres::Transaction;
+use everhook_core::{
+    ids::{ApplicationId, OrganizationId},
+    ports::Change,
+};
+use tokio_postgres::{IsolationLevel, Row};
+use uuid::Uuid;
+
+use super::{
+    connect::Connection,
+    fault::Outcome,
+    rows::{Columns, Key, Params},
+};
+
+const LOCK_COUNTERS: &str = include_str!("queries/lock_counters.sql");
+const BUMP_CONFIG: &str = include_str!("queries/bump_config.sql");
+const LOCK_ORGANIZATION: &str = include_str!("queries/lock_organization.sql");
+
+/// An open transaction. Dropped without a commit, it is rolled back.
+pub(super) struct Tx<'c> {
+    transaction: Transaction<'c>,
+}
+
+/// The two numbers of an application that publishing depends on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counters {
+    pub(super) config_version: i64,
+    pub(super) next_sequence: i64,
+}
+
+impl<'c> Tx<'c> {
+    /// Begins a change.
+    pub(super) async fn begin(connection: &'c mut Connection) -> Outcome<Self> {
+        Ok(Self { transaction: connection.transaction().await? })
+    }
+
+    /// Begins a look at several things as they stood at one moment. Writes nothing.
+    pub(super) async fn snapshot(connection: &'c mut Connection) -> Outcome<Self> {
+        let snapshot = connection.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
+        Ok(Self { transaction: snapshot.start().await? })
+    }
+
+    /// Runs a statement; says how many rows it wrote.
+    pub(super) async fn execute(&self, sql: &'static str, parameters: Params<'_>) -> Outcome<u64> {
+        let statement = self.transaction.prepare_cached(sql).await?;
+        Ok(self.transaction.execute(&statement, parameters).await?)
+    }
+
+    /// All rows of a statement.
+    pub(super) async fn query(&self, sql: &'static str, parameters: Params<'_>) -> Outcome<Vec<Row>> {
+        let statement = self.transaction.prepare_cached(sql).await?;
+        Ok(self.transaction.query(&statement, parameters).await?)
+    }
+
+    /// The row of a statement that has at most one.
+    pub(super) async fn query_opt(&self, sql: &'static str, parameters: Params<'_>) -> Outcome<Option<Row>> {
+        let statement = self.transaction.prepare_cached(sql).await?;
+        Ok(self.transaction.query_opt(&statement, parameters).await?)
+    }
+
+    /// The row of a statement that always has one.
+    pub(super) async fn query_one(&self, sql: &'static str, parameters: Params<'_>) -> Outcome<Row> {
+        let statement = self.transaction.prepare_cached(sql).await?;
+        Ok(self.transaction.query_one(&statement, parameters).await?)
+    }
+
+    /// Runs a statement that names tables, which no parameter can.
+    pub(super) async fn run(&self, sql: &str) -> Outcome<()> {
+        Ok(self.transaction.batch_execute(sql).await?)
+    }
+
+    /// Makes it durable.
+    pub(super) async fn commit(self) -> Outcome<()> {
+        Ok(self.transaction.commit().await?)
+    }
+
+    /// Waits until no other change of this organization's configuration is under way, and holds up the next until this one has ended.
+    pub(super) async fn lock_organization(&self, organization: OrganizationId) -> Outcome<()> {
+        let low_bits = organization.key().as_u64_pair().1;
+        self.query(LOCK_ORGANIZATION, &[&low_bits.cast_signed()]).await?;
+        Ok(())
+    }
+
+    /// Locks the counters of applications, in the order of their ids, and reads them. One that is not there is left out.
+    pub(super) async fn lock_counters(&self, applications: &[ApplicationId]) -> Outcome<Vec<(ApplicationId, Counters)>> {
+        let keys: Vec<Uuid> = applications.iter().map(Key::key).collect();
+        self.query(LOCK_COUNTERS, &[&keys]).await?.iter().map(counters_of_row).collect()
+    }
+
+    /// Makes a new version of an application's configuration, so that publishers match again.
+    pub(super) async fn bump_config(&self, application: ApplicationId) -> Outcome<()> {
+        self.execute(BUMP_CONFIG, &[&application.key()]).await?;
+        self.note_change(Change::Application(application)).await
+    }
+}
+
+/// Reads an application's counters.
+pub(super) fn counters_of_row(row: &Row) -> Outcome<(ApplicationId, Counters)> {
+    let counters = Counters { config_version: row.value("config_version")?, next_sequence: row.value("next_sequence")? };
+    Ok((row.id("application_id")?, counters))
+}

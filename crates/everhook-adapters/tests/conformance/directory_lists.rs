@@ -1,0 +1,131 @@
+//! What the directory lists, by every filter and both ways.
+
+use everhook_core::{
+    ids::{ApiKeyId, EventTypeId, OrganizationId, ScheduleId},
+    model::{ApiKey, ApiKeyHash, Cursor, EndpointState, EventTypeDefinition, PageRequest, Scope},
+    ports::EndpointFilter,
+};
+
+use super::{
+    directory::{ALL, full_endpoint},
+    directory_changes::schedule,
+    given::{Given, NOW, application, endpoint, entry, event_type, id, organization},
+    walking::{both_ways, walk},
+};
+
+#[tokio::test]
+async fn endpoints_are_listed_by_every_filter() {
+    let given = Given::new().await;
+    let other = application(given.organization);
+    given.store.create_application(other.clone(), entry()).await.unwrap();
+    let full = full_endpoint(&given);
+    let schedule = schedule(&given, "mine").await;
+    given.store.create_retry_schedule(schedule.clone(), 10, entry()).await.unwrap();
+    let mut elsewhere = endpoint(given.organization, other.id);
+    (elsewhere.follows, elsewhere.retry_schedule) = (Some(schedule.id), schedule.version);
+    elsewhere.labels = [("region".to_owned(), "us".to_owned())].into();
+    let mut deleted = endpoint(given.organization, given.application);
+    deleted.state = EndpointState::Deleted { at: NOW };
+    for endpoint in [&full, &elsewhere, &deleted] {
+        given.store.create_endpoint(endpoint.clone(), entry()).await.unwrap();
+    }
+    let any = EndpointFilter::default;
+    let in_application = || EndpointFilter { application: Some(other.id), ..any() };
+    let labelled = |name: &str, value: Option<&str>| EndpointFilter { label: Some((name.to_owned(), value.map(str::to_owned))), ..any() };
+    let getting = |name| EndpointFilter { event_type: Some(event_type(name)), ..any() };
+    let (plain, full, elsewhere) = (given.endpoint, full.id, elsewhere.id);
+    let cases = [
+        (any(), vec![elsewhere, full, plain]),
+        (in_application(), vec![elsewhere]),
+        (EndpointFilter { enabled: Some(true), ..any() }, vec![elsewhere, plain]),
+        (EndpointFilter { enabled: Some(false), ..any() }, vec![full]),
+        (EndpointFilter { enabled: Some(true), ..in_application() }, vec![elsewhere]),
+        (EndpointFilter { enabled: Some(false), ..in_application() }, vec![]),
+        (EndpointFilter { follows: Some(schedule.id), ..any() }, vec![elsewhere]),
+        (EndpointFilter { follows: Some(ScheduleId::from_uuid(id())), ..any() }, vec![]),
+        (labelled("region", None), vec![elsewhere, full]),
+        (labelled("region", Some("eu")), vec![full]),
+        (labelled("region", Some("EU")), vec![]),
+        (labelled("eu", None), vec![]),
+        (getting("user.created"), vec![elsewhere, full, plain]),
+        (getting("user.created.late"), vec![elsewhere, plain]),
+        (getting("order.paid.late"), vec![elsewhere, full, plain]),
+        (getting("order"), vec![elsewhere, plain]),
+        (getting("orders.paid"), vec![elsewhere, plain]),
+        (getting("Order.paid"), vec![elsewhere, plain]),
+    ];
+    for (filter, expected) in cases {
+        let list = async |page| given.store.endpoints(given.organization, filter.clone(), page).await.unwrap();
+        assert_eq!(walk(list, |endpoint| endpoint.id).await, both_ways(expected), "{filter:?}");
+    }
+    let stranger = given.store.endpoints(OrganizationId::from_uuid(id()), any(), ALL).await.unwrap();
+    assert_eq!(stranger.rows, []);
+}
+
+#[tokio::test]
+async fn organizations_and_applications_are_walked_both_ways() {
+    let given = Given::new().await;
+    let (mut organizations, mut applications) = (vec![given.organization], Vec::new());
+    for _ in 0..4 {
+        let new = organization();
+        organizations.insert(0, new.organization.id);
+        given.store.create_organization(new, entry()).await.unwrap();
+        applications.insert(0, given.another_application().await);
+    }
+    let list = async |page| given.store.organizations(page).await.unwrap();
+    assert_eq!(walk(list, |organization| organization.id).await, both_ways(organizations));
+    let list = async |page| given.store.applications(given.organization, page).await.unwrap();
+    let (forth, back) = walk(list, |application| application.id).await;
+    assert_eq!(forth, back);
+    assert_eq!((&forth[..4], forth.len()), (&applications[..], 6), "the two that it was born with are the oldest");
+}
+
+#[tokio::test]
+async fn an_organizations_keys_are_walked_both_ways() {
+    let given = Given::new().await;
+    let mut keys = Vec::new();
+    for number in 0..5 {
+        let key = ApiKey {
+            id: ApiKeyId::from_uuid(id()),
+            organization: if number == 2 { OrganizationId::from_uuid(id()) } else { given.organization },
+            name: number.to_string(),
+            scopes: [Scope::Publish].into_iter().collect(),
+            created_at: NOW,
+            expires_at: None,
+            last_used_at: None,
+        };
+        given.store.create_api_key(key.clone(), ApiKeyHash([number; 32]), entry()).await.unwrap();
+        keys.insert(0, key);
+    }
+    keys.remove(2);
+    let list = async |page| given.store.api_keys(given.organization, page).await.unwrap();
+    assert_eq!(walk(list, Clone::clone).await, both_ways(keys));
+}
+
+#[tokio::test]
+async fn event_types_are_walked_both_ways_archived_or_not() {
+    let given = Given::new().await;
+    let mut definitions = Vec::new();
+    for number in 0..6 {
+        let definition = EventTypeDefinition {
+            id: EventTypeId::from_uuid(id()),
+            organization: given.organization,
+            name: event_type(&format!("order.{number}")),
+            description: None,
+            schema: None,
+            example: None,
+            archived: number % 2 == 1,
+            created_at: NOW,
+            updated_at: NOW,
+        };
+        given.store.create_event_type(definition.clone(), 10, entry()).await.unwrap();
+        definitions.insert(0, definition);
+    }
+    for wanted in [None, Some(true), Some(false)] {
+        let expected = definitions.iter().filter(|definition| wanted.is_none_or(|wanted| definition.archived == wanted)).cloned().collect();
+        let list = async |page| given.store.event_types(given.organization, wanted, page).await.unwrap();
+        assert_eq!(walk(list, Clone::clone).await, both_ways(expected), "{wanted:?}");
+    }
+    let all = PageRequest { limit: 10, cursor: Cursor::Newest };
+    assert_eq!(given.store.event_types(OrganizationId::from_uuid(id()), None, all).await.unwrap().rows, []);
+}

@@ -1,0 +1,297 @@
+//! What operations promise: a list that is fixed in steps and worked off once, whatever is repeated or killed in between.
+
+use std::{num::NonZeroU32, sync::Arc};
+
+use bytes::Bytes;
+use everhook_core::{
+    ids::{DeliveryId, EventId, OperationId, OrganizationId},
+    model::{
+        Cursor, DeadLetterSelection, DeadLetterStatus, DeathCause, EventSelection, EventTypePattern, FailureCategory, Operation,
+        OperationKind, OperationStatus, PageRequest, Priority, Selection, Stage, Standing, Wanted,
+    },
+    ports::{Alert, Begun, Cleared, Ending, OperationEnded, Phase, Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed, SelectionStep},
+};
+use uuid::Uuid;
+
+use super::{
+    given::{Given, NOW, after, entry, event_type, failure, id, settlement},
+    walking::{both_ways, walk},
+};
+
+impl Given {
+    pub async fn begun(&self, kind: OperationKind) -> OperationId {
+        let operation = operation(self.organization, kind);
+        let id = operation.id;
+        let selection = Selection::DeadLetters(DeadLetterSelection::default());
+        assert_eq!(self.store.begin(operation, selection, 10, entry()).await.unwrap(), Begun::Begun);
+        id
+    }
+
+    pub async fn look(&self, id: OperationId) -> Operation {
+        self.store.operation(self.organization, id).await.unwrap().unwrap()
+    }
+
+    /// An operation that runs, about these events.
+    pub async fn running(&self, kind: OperationKind, events: &[(EventId, DeliveryId)]) -> OperationId {
+        let operation = self.begun(kind).await;
+        let items = events.iter().map(|(event, of)| (*event, self.endpoint, Some(*of))).collect();
+        let step = SelectionStep { operation, items, skipped: 0, phase: Some(Phase::Selected) };
+        self.store.select(step).await.unwrap();
+        assert!(self.store.start(operation, NOW).await.unwrap());
+        operation
+    }
+
+    /// Does the next items; says what became of them.
+    async fn work(&self, operation: OperationId, items: &[everhook_core::ports::OperationItem]) -> Replayed {
+        let mut replays = Vec::new();
+        for item in items {
+            replays.push(ReplayItem { position: Some(item.position), of: item.of, ..self.replay_item(item.event).await });
+        }
+        let by = ReplayBy::Operation { id: operation, failed: Vec::new() };
+        self.store.replay(Replay { organization: self.organization, by, items: replays, at: after(60) }).await.unwrap()
+    }
+
+    pub async fn end(&self, operation: OperationId, status: OperationStatus) -> OperationEnded {
+        let alert =
+            Alert { id: id(), organization: self.organization, event_type: event_type("operation.finished"), data: Bytes::from("{}") };
+        let ending = Ending { organization: self.organization, operation, status, at: after(90), alert };
+        self.store.end(ending).await.unwrap()
+    }
+
+    pub async fn published_dead(&self) -> (EventId, DeliveryId) {
+        let (event, delivery) = self.published().await;
+        let dead = Stage::Dead { at: NOW, cause: DeathCause::RetriesExhausted };
+        self.store.settle(Arc::new(vec![settlement(delivery, self.endpoint, failure(1), dead)])).await.unwrap();
+        (event, delivery)
+    }
+}
+
+pub fn operation(organization: OrganizationId, kind: OperationKind) -> Operation {
+    Operation {
+        id: OperationId::from_uuid(id()),
+        organization,
+        kind,
+        status: OperationStatus::Pending,
+        total: 0,
+        done: 0,
+        failed: 0,
+        skipped: 0,
+        rate: NonZeroU32::new(7),
+        priority: Priority::Low,
+        start_at: Some(after(3)),
+        created_at: NOW,
+        started_at: None,
+        finished_at: None,
+    }
+}
+
+#[tokio::test]
+async fn an_operation_is_kept_and_listed_and_is_nobody_elses() {
+    let given = Given::new().await;
+    let new = operation(given.organization, OperationKind::Replay);
+    let selection = Selection::DeadLetters(DeadLetterSelection::default());
+    given.store.begin(new.clone(), selection.clone(), 10, entry()).await.unwrap();
+    let second = given.begun(OperationKind::DiscardBatch).await;
+    let given = given.reopened().await;
+    assert_eq!(given.look(new.id).await, new);
+    let all = PageRequest { limit: 10, cursor: Cursor::Newest };
+    let listed = given.store.operations(given.organization, all).await.unwrap().rows;
+    assert_eq!(listed.iter().map(|operation| operation.id).collect::<Vec<_>>(), [second, new.id]);
+    let open = given.store.open_operations(10).await.unwrap();
+    assert_eq!((open[0].operation.id, &open[0].selection, open[0].phase), (new.id, &selection, Phase::Selecting(Uuid::nil())));
+    let stranger = OrganizationId::from_uuid(id());
+    assert_eq!(given.store.operation(stranger, new.id).await.unwrap(), None);
+    assert_eq!(given.store.operations(stranger, all).await.unwrap().rows, []);
+}
+
+#[tokio::test]
+async fn an_organization_may_have_only_so_many_under_way() {
+    let given = Given::new().await;
+    let selection = Selection::DeadLetters(DeadLetterSelection::default());
+    let begin = async |organization| {
+        given.store.begin(operation(organization, OperationKind::Replay), selection.clone(), 2, entry()).await.unwrap()
+    };
+    let other = OrganizationId::from_uuid(id());
+    let told = [begin(given.organization).await, begin(given.organization).await, begin(given.organization).await, begin(other).await];
+    assert_eq!(told, [Begun::Begun, Begun::Begun, Begun::TooMany, Begun::Begun]);
+}
+
+#[tokio::test]
+async fn what_is_selected_twice_is_on_the_list_once_in_the_order_of_events() {
+    let given = Given::new().await;
+    let operation = given.begun(OperationKind::Replay).await;
+    let mut events = Vec::new();
+    for _ in 0..3 {
+        events.push(given.published().await);
+    }
+    let until = id();
+    let of = |indexes: &[usize]| indexes.iter().map(|n| (events[*n].0, given.endpoint, Some(events[*n].1))).collect::<Vec<_>>();
+    for (items, skipped, phase) in
+        [(of(&[2, 0]), 0, None), (of(&[0, 1]), 2, Some(Phase::Selecting(until))), (of(&[]), 0, Some(Phase::Selected))]
+    {
+        given.store.select(SelectionStep { operation, items, skipped, phase }).await.unwrap();
+        if let Some(Phase::Selecting(until)) = phase {
+            assert_eq!(given.store.open_operations(1).await.unwrap()[0].phase, Phase::Selecting(until));
+        }
+    }
+    let found = given.look(operation).await;
+    assert_eq!((found.total, found.skipped, found.remaining()), (5, 2, 3));
+    let items = given.store.items(operation, 10).await.unwrap();
+    assert_eq!(items.iter().map(|item| (item.event, item.of.unwrap())).collect::<Vec<_>>(), events);
+}
+
+#[tokio::test]
+async fn an_item_is_done_once_however_often_it_is_asked_for() {
+    let given = Given::new().await;
+    let events = [given.published_dead().await, given.published_dead().await, given.published().await];
+    let operation = given.running(OperationKind::Replay, &events).await;
+    let items = given.store.items(operation, 10).await.unwrap();
+    let Replayed::Answered(first) = given.work(operation, &items).await else { panic!("it runs") };
+    // The answer was lost: the same items are asked for again, after a crash.
+    let given = given.reopened().await;
+    let Replayed::Answered(again) = given.work(operation, &items).await else { panic!("it runs") };
+    assert!(matches!(first[..], [ReplayAnswer::Made { .. }, ReplayAnswer::Made { .. }, ReplayAnswer::Open]));
+    assert!(matches!(again[..], [ReplayAnswer::DoneBefore, ReplayAnswer::DoneBefore, ReplayAnswer::DoneBefore]));
+    let found = given.look(operation).await;
+    assert_eq!((found.total, found.done, found.failed, found.skipped), (3, 2, 0, 1));
+    assert_eq!(given.store.items(operation, 10).await.unwrap(), []);
+    let standing = given.store.event_standing(given.organization, events[0].0).await.unwrap().unwrap().standings;
+    let [(_, Standing::Open(made))] = standing[..] else { panic!("{standing:?}") };
+    let (made, _) = given.store.delivery(given.organization, made).await.unwrap().unwrap();
+    assert_eq!((made.operation, made.replay_of), (Some(operation), Some(events[0].1)));
+    assert_eq!(given.end(operation, OperationStatus::Finished).await, OperationEnded::Ended);
+}
+
+#[tokio::test]
+async fn discarding_throws_away_what_is_still_dead() {
+    let given = Given::new().await;
+    let events = [given.published_dead().await, given.published_dead().await, given.published_dead().await];
+    let operation = given.running(OperationKind::DiscardBatch, &events).await;
+    given.store.discard(given.organization, events[1].1, entry()).await.unwrap();
+    assert_eq!(given.store.discard_next(operation, 2).await.unwrap(), 2);
+    assert_eq!(given.store.discard_next(operation, 2).await.unwrap(), 1);
+    assert_eq!(given.store.discard_next(operation, 2).await.unwrap(), 0);
+    let found = given.look(operation).await;
+    assert_eq!((found.done, found.skipped), (2, 1));
+    for (_, letter) in events {
+        let letter = given.store.dead_letter(given.organization, letter).await.unwrap().unwrap();
+        assert_eq!(letter.status, DeadLetterStatus::Discarded);
+    }
+}
+
+#[tokio::test]
+async fn an_operation_ends_once_and_does_nothing_afterwards() {
+    let given = Given::new().await;
+    let events = [given.published_dead().await, given.published_dead().await];
+    let operation = given.running(OperationKind::Replay, &events).await;
+    let items = given.store.items(operation, 10).await.unwrap();
+    assert_eq!(given.end(operation, OperationStatus::Finished).await, OperationEnded::NotYet);
+    assert_eq!(given.end(operation, OperationStatus::Cancelled).await, OperationEnded::Ended);
+    assert_eq!(given.end(operation, OperationStatus::Finished).await, OperationEnded::Before(OperationStatus::Cancelled));
+    assert_eq!(given.store.pending_alerts(10).await.unwrap().len(), 1, "it is told once");
+    assert!(matches!(given.work(operation, &items).await, Replayed::Stopped));
+    assert!(!given.store.start(operation, NOW).await.unwrap());
+    assert_eq!(given.look(operation).await.finished_at, Some(after(90)));
+    assert_eq!(given.store.open_operations(10).await.unwrap()[0].phase, Phase::Clearing);
+    assert_eq!(given.store.clear(operation, 1).await.unwrap(), Cleared::SomeLeft);
+    assert_eq!(given.store.clear(operation, 2).await.unwrap(), Cleared::All);
+    assert_eq!(given.store.open_operations(10).await.unwrap(), []);
+    let selecting = given.begun(OperationKind::Replay).await;
+    assert_eq!(given.end(selecting, OperationStatus::Finished).await, OperationEnded::NotYet, "it still selects");
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_taken_off_the_list_and_counted_once() {
+    let given = Given::new().await;
+    let events = [given.published_dead().await, given.published_dead().await];
+    let operation = given.running(OperationKind::RetryBatch, &events).await;
+    let items = given.store.items(operation, 10).await.unwrap();
+    let failed = vec![(items[0].position, items[0].endpoint); 2];
+    let by = ReplayBy::Operation { id: operation, failed };
+    let replay = Replay { organization: given.organization, by, items: Vec::new(), at: NOW };
+    given.store.replay(replay).await.unwrap();
+    assert_eq!(given.store.items(operation, 10).await.unwrap(), items[1..]);
+    let found = given.look(operation).await;
+    assert_eq!((found.done, found.failed, found.skipped, found.remaining()), (0, 1, 0, 1));
+}
+
+#[tokio::test]
+async fn operations_are_walked_both_ways_and_those_with_work_come_oldest_first() {
+    let given = Given::new().await;
+    let mut begun = Vec::new();
+    for _ in 0..5 {
+        begun.push(given.begun(OperationKind::Replay).await);
+    }
+    let open = async |limit| {
+        let open = given.store.open_operations(limit).await.unwrap();
+        open.into_iter().map(|open| open.operation.id).collect::<Vec<_>>()
+    };
+    assert_eq!(open(10).await, begun);
+    assert_eq!(open(2).await, begun[..2]);
+    let list = async |page| given.store.operations(given.organization, page).await.unwrap();
+    begun.reverse();
+    assert_eq!(walk(list, |operation| operation.id).await, both_ways(begun));
+}
+
+#[tokio::test]
+async fn what_an_operation_is_about_is_read_back_whole() {
+    let given = Given::new().await;
+    let pattern = |text| EventTypePattern::parse(text).unwrap();
+    let selections = [
+        Selection::DeadLetters(DeadLetterSelection {
+            endpoints: vec![given.endpoint],
+            event_types: vec![pattern("order.*"), EventTypePattern::Any],
+            categories: vec![FailureCategory::Dns, FailureCategory::Timeout],
+            from: Some(NOW),
+            to: Some(after(1)),
+        }),
+        Selection::Events(EventSelection {
+            application: given.application,
+            from: NOW,
+            to: after(60),
+            event_types: vec![pattern("user.created")],
+            endpoints: vec![given.endpoint],
+            wanted: Wanted::Missed,
+        }),
+    ];
+    for selection in &selections {
+        given.store.begin(operation(given.organization, OperationKind::Replay), selection.clone(), 10, entry()).await.unwrap();
+    }
+    let given = given.reopened().await;
+    let open = given.store.open_operations(10).await.unwrap();
+    assert_eq!(open.into_iter().map(|open| open.selection).collect::<Vec<_>>(), selections);
+}
+
+#[tokio::test]
+async fn an_operation_starts_once_and_works_off_its_list_from_the_front() {
+    let given = Given::new().await;
+    let events = [given.published_dead().await, given.published_dead().await, given.published_dead().await];
+    let operation = given.running(OperationKind::Replay, &events).await;
+    assert!(given.store.start(operation, after(5)).await.unwrap());
+    let found = given.look(operation).await;
+    assert_eq!((found.status, found.started_at, found.finished_at), (OperationStatus::Running, Some(NOW), None));
+    let items = given.store.items(operation, 2).await.unwrap();
+    assert_eq!(items.iter().map(|item| (item.event, item.of.unwrap())).collect::<Vec<_>>(), events[..2]);
+    assert!(items.iter().all(|item| (item.endpoint, item.application) == (given.endpoint, given.application)));
+    let other = given.running(OperationKind::Replay, &events[..1]).await;
+    assert_eq!(given.store.items(other, 10).await.unwrap().len(), 1, "each has a list of its own");
+}
+
+#[tokio::test]
+async fn an_operation_that_has_ended_takes_nothing_more_and_nobody_else_can_end_it() {
+    let given = Given::new().await;
+    let events = [given.published_dead().await, given.published_dead().await];
+    let operation = given.running(OperationKind::DiscardBatch, &events[..1]).await;
+    let alert = Alert { id: id(), organization: given.organization, event_type: event_type("operation.finished"), data: Bytes::from("{}") };
+    let stranger = OrganizationId::from_uuid(id());
+    let ending = Ending { organization: stranger, operation, status: OperationStatus::Cancelled, at: NOW, alert };
+    assert_eq!(given.store.end(ending).await.unwrap(), OperationEnded::NotFound);
+    given.store.clear(operation, 10).await.unwrap();
+    assert_eq!(given.store.items(operation, 10).await.unwrap().len(), 1, "nothing is cleared before its end");
+    assert_eq!(given.end(operation, OperationStatus::Failed).await, OperationEnded::Ended);
+    let items = vec![(events[1].0, given.endpoint, None)];
+    given.store.select(SelectionStep { operation, items, skipped: 7, phase: Some(Phase::Selected) }).await.unwrap();
+    assert_eq!(given.store.discard_next(operation, 10).await.unwrap(), 0);
+    let found = given.look(operation).await;
+    assert_eq!((found.status, found.total, found.done, found.skipped), (OperationStatus::Failed, 1, 0, 0));
+}

@@ -1,0 +1,94 @@
+//! What happened at endpoints is added up by the minute, and outlives the process.
+
+use std::time::Duration;
+
+use everhook_core::{
+    ids::EndpointId,
+    model::{EndpointStanding, FailureCategory, Figures, Tally, minute_of},
+    time::Timestamp,
+};
+
+use super::given::{Given, NOW, after, failure, success};
+
+/// Attempts that ended a second apart from the instant on: `+` succeeds, `-` fails.
+fn tally(endpoint: EndpointId, from: Timestamp, line: &str) -> Tally {
+    let mut tally = Tally::new(endpoint, minute_of(from));
+    for (second, outcome) in (0..).zip(line.chars()) {
+        let attempt = if outcome == '+' { success(1) } else { failure(1) };
+        tally.add(&attempt, from + Duration::from_secs(second));
+    }
+    tally
+}
+
+#[tokio::test]
+async fn tallies_of_one_minute_are_one_row_and_every_number_is_read_back() {
+    let given = Given::new().await;
+    let (first, second) = (tally(given.endpoint, NOW, "++-"), tally(given.endpoint, NOW + Duration::from_secs(5), "-+"));
+    given.store.add(vec![first.clone()]).await.unwrap();
+    given.store.add(vec![second.clone()]).await.unwrap();
+    let mut expected = first.figures;
+    expected.merge(&second.figures);
+    let given = given.reopened().await;
+    let read = given.store.figures(given.endpoint, NOW, after(60)).await.unwrap();
+    assert_eq!(read, expected);
+    assert_eq!((read.total(), read.successes), (5, 3));
+    assert_eq!(read.durations.counts().map(|(_, count)| count).sum::<u32>(), 5);
+}
+
+#[tokio::test]
+async fn every_category_has_a_place_of_its_own() {
+    let given = Given::new().await;
+    let mut tally = Tally::new(given.endpoint, minute_of(NOW));
+    for (times, category) in (1..).zip(FailureCategory::ALL) {
+        tally.figures.failures.add(category, times);
+    }
+    given.store.add(vec![tally.clone()]).await.unwrap();
+    let read = given.store.figures(given.endpoint, NOW, after(60)).await.unwrap();
+    assert_eq!(read.failures, tally.figures.failures);
+}
+
+#[tokio::test]
+async fn figures_are_of_one_endpoint_and_of_the_minutes_that_are_touched() {
+    let given = Given::new().await;
+    let other = given.another_endpoint().await;
+    let minute = minute_of(NOW);
+    let at = |minutes: u64| minute + Duration::from_secs(minutes * 60);
+    let tallies = (0..5).map(|n| tally(given.endpoint, at(n), &"+".repeat(n as usize + 1))).chain([tally(other, at(1), "---")]);
+    given.store.add(tallies.collect()).await.unwrap();
+    let second = Duration::from_secs(1);
+    for (from, to, total) in [
+        (at(0), at(5), 15),
+        (at(1), at(3), 2 + 3),
+        (at(1) + second, at(3), 2 + 3),
+        (at(1), at(3) + second, 2 + 3 + 4),
+        (at(5), at(9), 0),
+        (at(3), at(3), 0),
+    ] {
+        assert_eq!(given.store.figures(given.endpoint, from, to).await.unwrap().total(), total, "{from} {to}");
+    }
+    assert_eq!(given.store.figures(other, at(0), at(5)).await.unwrap().failures.total(), 3);
+    let nobody = EndpointId::from_uuid(super::given::id());
+    assert_eq!(given.store.figures(nobody, at(0), at(5)).await.unwrap(), Figures::default());
+}
+
+#[tokio::test]
+async fn standings_are_kept_in_the_order_of_what_happened() {
+    let given = Given::new().await;
+    let other = given.another_endpoint().await;
+    let tallies = vec![tally(given.endpoint, NOW, "+--"), tally(other, NOW, "+"), tally(given.endpoint, after(60), "-")];
+    given.store.add(tallies).await.unwrap();
+    let given = given.reopened().await;
+    let failing = EndpointStanding {
+        consecutive_failures: 3,
+        first_failure_at: Some(after(1)),
+        last_failure_at: Some(after(60)),
+        last_success_at: Some(NOW),
+    };
+    let fine = EndpointStanding { last_success_at: Some(NOW), ..EndpointStanding::default() };
+    let nobody = EndpointId::from_uuid(super::given::id());
+    let read = given.store.standings(vec![other, nobody, given.endpoint]).await.unwrap();
+    assert_eq!(read, [fine, EndpointStanding::default(), failing]);
+    given.store.forget_failures(given.endpoint).await.unwrap();
+    let begun_anew = EndpointStanding { consecutive_failures: 0, first_failure_at: None, ..failing };
+    assert_eq!(given.store.standings(vec![given.endpoint]).await.unwrap(), [begun_anew]);
+}

@@ -1,0 +1,52 @@
+//! The embedded store as the conformance suite sees it: a folder of its own for each test.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, Weak},
+};
+
+use everhook_adapters::sqlite::{SqliteSettings, SqliteStore, WriterMode};
+use everhook_core::time::Timestamp;
+use tempfile::TempDir;
+
+use crate::conformance::{given::Given, store};
+
+/// A folder, and the store that is open on it.
+pub struct Backing {
+    pub folder: TempDir,
+    open: Mutex<Weak<SqliteStore>>,
+}
+
+impl store::Backing for Backing {
+    async fn create() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), open: Mutex::default() }
+    }
+
+    async fn open(&self) -> Arc<dyn store::Store> {
+        let store = Arc::new(open(&self.folder));
+        *self.open.lock().unwrap() = Arc::downgrade(&store);
+        store
+    }
+
+    async fn forget_keys(&self, before: Timestamp, limit: u32) -> u32 {
+        let store = self.open.lock().unwrap().upgrade().expect("the store is open");
+        store.forget_keys(before, limit).await.unwrap()
+    }
+}
+
+/// Opens the store of a folder, with its writer on a thread.
+pub fn open(folder: &TempDir) -> SqliteStore {
+    SqliteStore::open(SqliteSettings { data: folder.path().to_owned(), mode: WriterMode::Thread }).unwrap()
+}
+
+impl Given {
+    /// The file that everything is in.
+    pub fn file(&self) -> PathBuf {
+        self.backing.folder.path().join("everhook.db")
+    }
+
+    /// Does to the file what no store would do.
+    pub fn tamper(&self, sql: &str) {
+        rusqlite::Connection::open(self.file()).unwrap().execute_batch(sql).unwrap();
+    }
+}

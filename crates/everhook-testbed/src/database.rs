@@ -1,0 +1,66 @@
+//! A PostgreSQL database for one test, on the server that `EVERHOOK_TEST_POSTGRES` names. `scripts/services` starts one.
+
+use std::{env, thread};
+
+use tokio_postgres::NoTls;
+use url::Url;
+use uuid::Uuid;
+
+/// The variable that names the server.
+const SERVER: &str = "EVERHOOK_TEST_POSTGRES";
+/// What the names of the databases begin with, so that one that a killed test left behind is known as such.
+const PREFIX: &str = "everhook_test";
+
+/// The key that every node of a test seals its secrets with: base64 of 32 bytes.
+pub const SEAL_KEY: &str = "dGhlIHNlYWxpbmcga2V5IG9mIGEgdGVzdCBub2RlISE=";
+
+/// An empty database. It goes when this is dropped.
+pub struct Database {
+    server: Url,
+    name: String,
+}
+
+impl Database {
+    /// Makes one.
+    ///
+    /// # Panics
+    /// If no server is named, or it cannot be used: there is no good test without one.
+    pub async fn create() -> Self {
+        let url = env::var(SERVER)
+            .unwrap_or_else(|_| panic!("this test needs a PostgreSQL server: name it in {SERVER}, or run `scripts/services up` first"));
+        let server: Url = url.parse().unwrap_or_else(|_| panic!("{SERVER} should be like postgres://user@127.0.0.1:5432/postgres"));
+        let name = format!("{PREFIX}_{}", Uuid::now_v7().simple());
+        execute(&server, &format!("CREATE DATABASE {name}")).await;
+        Self { server, name }
+    }
+
+    /// Its address.
+    pub fn url(&self) -> String {
+        let mut database = self.server.clone();
+        database.set_path(&self.name);
+        database.into()
+    }
+}
+
+impl Drop for Database {
+    /// On a thread of its own, because a test's own runtime may be busy dropping this. Connections that are still open are cut.
+    fn drop(&mut self) {
+        let (server, drop) = (self.server.clone(), format!("DROP DATABASE {} WITH (FORCE)", self.name));
+        let dropping = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(execute(&server, &drop));
+        });
+        // A test that fails already should fail for its own reason.
+        if dropping.join().is_err() && !thread::panicking() {
+            panic!("the database {} could not be dropped", self.name);
+        }
+    }
+}
+
+async fn execute(database: &Url, sql: &str) {
+    let (client, connection) = tokio_postgres::connect(database.as_str(), NoTls).await.expect("the server answers");
+    let connection = tokio::spawn(connection);
+    client.batch_execute(sql).await.expect("the server does it");
+    drop(client);
+    connection.await.expect("no panic").expect("a clean end");
+}

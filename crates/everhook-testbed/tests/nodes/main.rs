@@ -1,0 +1,182 @@
+//! Several real nodes on one PostgreSQL, killed one after another under load: nothing that any of them accepted may be lost, and what goes in
+//! order stays in order.
+//!
+//! `KILLS` (10) says how often, `SEED` repeats the dice. The sum of each test is written to standard error, also when it passes.
+
+#[path = "../killed/publishers.rs"]
+mod publishers;
+#[path = "../killed/sink.rs"]
+mod sink;
+
+use std::{
+    io::Write as _,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use everhook::cli::client::{Connection, Server};
+use everhook_testbed::{
+    database::{Database, SEAL_KEY},
+    dice::Dice,
+    node::Node,
+};
+use http::Method;
+use serde_json::{Value, json};
+
+use self::{
+    publishers::{Accepted, Publishers},
+    sink::{Arrivals, Manners, Sink},
+};
+
+/// How many nodes there are.
+const NODES: usize = 3;
+/// The endpoints, of which the first goes in order.
+const ENDPOINTS: u32 = 6;
+/// How long after the last accepted event everything must be settled: a lease of five seconds, a look a second later, and a busy machine.
+const QUIET_TIMEOUT: Duration = Duration::from_secs(60);
+/// The time from one kill to the next, in milliseconds.
+const LIFE: std::ops::Range<u64> = 500..3_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_any_node_accepted_is_delivered_in_order_however_often_nodes_are_killed() {
+    // Given three nodes that share a database, and publishers at each of them.
+    let mut trial = Trial::start(Manners::Steady).await;
+    let mut publishers = Publishers::start_at(&trial.servers(), "kill.test");
+    // When one of them is killed and started again, again and again.
+    let kills = trial.kill_again_and_again().await;
+    let accepted = publishers.stop().await;
+    trial.wait_until_quiet(accepted.len() * ENDPOINTS as usize).await;
+    // Then each event arrived everywhere, as one event,
+    let arrivals = trial.sink.arrivals();
+    for event in &accepted {
+        for endpoint in 0..ENDPOINTS {
+            let of_event =
+                arrivals.get(&(endpoint, event.number)).unwrap_or_else(|| panic!("event {} is lost at endpoint {endpoint}", event.number));
+            assert!(of_event.iter().all(|arrival| arrival.webhook_id == event.id), "event {} became two events", event.number);
+        }
+    }
+    // and the endpoint that wants order got it.
+    assert_order(&accepted, &arrivals);
+    let repeated: usize = arrivals.values().map(|of_event| of_event.len() - 1).sum();
+    tell(&format!("{kills} kills, {} accepted, {} delivered, {repeated} repeated", accepted.len(), arrivals.len()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_is_published_at_all_nodes_at_once_makes_one_event() {
+    let trial = Trial::start(Manners::Steady).await;
+    let servers = trial.servers();
+    // When a thousand publishers use one key at the same moment, at different nodes.
+    let publish = |place: usize| {
+        let server = servers[place % NODES].clone();
+        tokio::spawn(async move { Connection::new(server).ask(Method::POST, "/v1/events", Some(&publishers::body("kill.test", 1))).await })
+    };
+    let asked: Vec<_> = (0..1_000).map(publish).collect();
+    let mut answers = Vec::new();
+    for answer in asked {
+        answers.push(answer.await.expect("no panic").expect("an answer"));
+    }
+    // Then one made the event, and the others found it.
+    let made = answers.iter().filter(|answer| answer["duplicate"] != json!(true)).count();
+    assert_eq!(made, 1);
+    assert!(answers.iter().all(|answer| answer["id"] == answers[0]["id"] && answer["sequence_number"] == answers[0]["sequence_number"]));
+    trial.wait_until_quiet(ENDPOINTS as usize).await;
+    assert!(trial.sink.arrivals().values().all(|of_event| of_event.len() == 1));
+}
+
+/// Nodes that share a database, and a sink.
+struct Trial {
+    nodes: Vec<Node>,
+    sink: Arc<Sink>,
+    dice: Dice,
+    // Dropped last: the nodes use it.
+    _database: Database,
+}
+
+impl Trial {
+    async fn start(manners: Manners) -> Self {
+        let database = Database::create().await;
+        let sink = Sink::start(manners).await;
+        let mut nodes = Vec::new();
+        for _ in 0..NODES {
+            let flags = ["--database", &database.url(), "--seal-key", SEAL_KEY];
+            let mut node = Node::new(Path::new(env!("CARGO_TARGET_TMPDIR"))).with_flags(flags);
+            node.start();
+            node.wait_until_ready().await;
+            nodes.push(node);
+        }
+        let trial = Self { nodes, sink, dice: Dice::new(seed()), _database: database };
+        trial.make_endpoints().await;
+        trial
+    }
+
+    async fn make_endpoints(&self) {
+        let mut connection = Connection::new(self.nodes[0].server());
+        for number in 0..ENDPOINTS {
+            let ordering = if number == 0 { "strict" } else { "none" };
+            let endpoint = json!({
+                "url": format!("http://{}/e/{number}", self.sink.address),
+                "event_types": ["kill.test"],
+                "ordering": ordering,
+            });
+            connection.ask(Method::POST, "/v1/endpoints", Some(&endpoint)).await.expect("the endpoint is made");
+        }
+    }
+
+    fn servers(&self) -> Vec<Arc<Server>> {
+        self.nodes.iter().map(Node::server).collect()
+    }
+
+    async fn kill_again_and_again(&mut self) -> usize {
+        let kills = std::env::var("KILLS").ok().map_or(10, |text| text.parse().expect("KILLS is a number"));
+        for _ in 0..kills {
+            tokio::time::sleep(Duration::from_millis(LIFE.start + self.dice.below(LIFE.end - LIFE.start))).await;
+            let victim = &mut self.nodes[self.dice.below(NODES as u64) as usize];
+            victim.kill();
+            victim.start();
+        }
+        for node in &self.nodes {
+            node.wait_until_ready().await;
+        }
+        kills
+    }
+
+    /// Waits until that many (event, endpoint) were accepted by the sink, and none is open.
+    async fn wait_until_quiet(&self, delivered: usize) {
+        let deadline = Instant::now() + QUIET_TIMEOUT;
+        let mut connection = Connection::new(self.nodes[0].server());
+        loop {
+            let arrived = self.sink.accepted();
+            if arrived >= delivered && is_nothing_open(&mut connection).await {
+                return;
+            }
+            assert!(Instant::now() < deadline, "not quiet after {QUIET_TIMEOUT:?}: {arrived} of {delivered} delivered");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+}
+
+/// Nobody may arrive at the ordered endpoint for the first time before one that was accepted earlier.
+fn assert_order(accepted: &[Accepted], arrivals: &Arrivals) {
+    let mut in_order: Vec<&Accepted> = accepted.iter().collect();
+    in_order.sort_by_key(|event| event.sequence_number);
+    let firsts: Vec<(u64, i64, Instant)> =
+        in_order.iter().map(|event| (event.number, event.sequence_number, arrivals[&(0, event.number)][0].at)).collect();
+    for pair in firsts.windows(2) {
+        assert!(pair[0].2 <= pair[1].2, "event {} (place {}) overtook event {} (place {})", pair[1].0, pair[1].1, pair[0].0, pair[0].1);
+    }
+}
+
+async fn is_nothing_open(connection: &mut Connection) -> bool {
+    let open: Value = connection.ask(Method::GET, "/v1/deliveries?status=pending&limit=1", None).await.expect("a page of deliveries");
+    open["data"].as_array().expect("rows").is_empty()
+}
+
+fn seed() -> u64 {
+    let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("it is past 1970").as_micros() as u64;
+    std::env::var("SEED").ok().map_or_else(now, |text| text.parse().expect("SEED is a number"))
+}
+
+fn tell(what: &str) {
+    let _ = writeln!(std::io::stderr(), "nodes: {what}");
+}
