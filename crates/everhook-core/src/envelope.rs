@@ -5,6 +5,7 @@
 use std::io::{self, Write as _};
 
 use bytes::Bytes;
+use uuid::Uuid;
 
 use crate::model::{Event, PayloadStyle};
 
@@ -26,7 +27,11 @@ pub fn body(event: &Event, style: PayloadStyle) -> Bytes {
 
 /// An id, a type name and an instant are written as they are: none of them can hold a character that JSON escapes.
 fn write_envelope(out: &mut Vec<u8>, event: &Event) -> io::Result<()> {
-    write!(out, r#"{{"id":"{}","type":"{}","timestamp":"{}","data":"#, event.id, event.event_type, event.timestamp)?;
+    out.extend_from_slice(br#"{"id":""#);
+    out.extend_from_slice(event.id.as_uuid().hyphenated().encode_lower(&mut Uuid::encode_buffer()).as_bytes());
+    out.extend_from_slice(br#"","type":""#);
+    out.extend_from_slice(event.event_type.as_str().as_bytes());
+    write!(out, r#"","timestamp":"{}","data":"#, event.timestamp)?;
     out.extend_from_slice(&event.data);
     out.extend_from_slice(br#","idempotency_key":"#);
     serde_json::to_writer(&mut *out, &event.idempotency_key)?;
@@ -37,8 +42,6 @@ fn write_envelope(out: &mut Vec<u8>, event: &Event) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use uuid::Uuid;
-
     use super::*;
     use crate::{
         ids::{ApplicationId, EventId},

@@ -8,47 +8,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use everhook_core::{model::Target, policy::address::AddressRules};
-use http_body_util::Full;
-use hyper::{
-    client::conn::http1::{self, SendRequest},
-    rt::{Read, Write},
-};
-use hyper_util::rt::TokioIo;
 use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs, pki_types::ServerName};
-use tokio::{net::TcpStream, task::AbortHandle, time::timeout};
+use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::{
     HttpSettings, HttpSetupError,
+    connection::Connection,
     exchange::{Progress, Stage},
     failure::Failure,
     resolver::{Resolve, ResolveError},
 };
 
-/// The largest head of an answer: what common servers and proxies allow themselves.
-///
-/// Hyper refuses more than 100 headers by itself. Setting that bound here as well would cost an allocation for each answer.
-pub(super) const ANSWER_HEAD_BYTES_MAX: usize = 32 * 1024;
-
 /// How many of a name's addresses are tried, within one connect timeout.
 const ADDRESSES_TRIED_MAX: usize = 4;
-
-/// The body of a request: one piece, known in full.
-pub(super) type Body = Full<Bytes>;
-
-/// An open connection. Dropping it closes the socket at once, whatever the other side is doing.
-pub(super) struct Connection {
-    pub(super) sender: SendRequest<Body>,
-    task: AbortHandle,
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
 
 /// A connection to a vetted address.
 pub(crate) enum Stream {
@@ -64,28 +38,19 @@ pub(crate) struct Connector {
     connect_timeout: Duration,
     resolver: Arc<dyn Resolve>,
     tls: TlsConnector,
-    http: http1::Builder,
 }
 
 impl Connector {
     pub(crate) fn new(settings: HttpSettings, resolver: Arc<dyn Resolve>) -> Result<Self, HttpSetupError> {
-        let mut http = http1::Builder::new();
-        http.max_buf_size(ANSWER_HEAD_BYTES_MAX);
         let tls = tls_config(settings.extra_roots, settings.protocol)?;
-        Ok(Self {
-            rules: settings.rules,
-            connect_timeout: settings.connect_timeout,
-            resolver,
-            tls: TlsConnector::from(Arc::new(tls)),
-            http,
-        })
+        Ok(Self { rules: settings.rules, connect_timeout: settings.connect_timeout, resolver, tls: TlsConnector::from(Arc::new(tls)) })
     }
 
     /// Opens a connection to the target's origin, noting how long each part took.
     pub(super) async fn open(&self, target: &Target, progress: &mut Progress) -> Result<Connection, Failure> {
         match self.reach(target, progress).await? {
-            Stream::Secure(stream) => self.speak(*stream).await,
-            Stream::Plain(stream) => self.speak(stream).await,
+            Stream::Secure(stream) => Ok(Connection::new(*stream)),
+            Stream::Plain(stream) => Ok(Connection::new(stream)),
         }
     }
 
@@ -160,16 +125,6 @@ impl Connector {
         let secured = self.tls.connect(server_name(target)?, stream).await;
         progress.phases.tls = Some(started.elapsed());
         secured.map_err(|error| Failure::handshake(&error))
-    }
-
-    /// Starts HTTP on the stream. Its task ends with the connection; what it meets is told to the request under way.
-    pub(super) async fn speak<Io>(&self, stream: Io) -> Result<Connection, Failure>
-    where
-        TokioIo<Io>: Read + Write + Unpin + Send + 'static,
-    {
-        let (sender, connection) = self.http.handshake(TokioIo::new(stream)).await.map_err(|error| Failure::exchange(&error))?;
-        let task = tokio::spawn(connection).abort_handle();
-        Ok(Connection { sender, task })
     }
 }
 

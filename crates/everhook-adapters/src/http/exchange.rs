@@ -1,36 +1,33 @@
 //! One request and its answer: find a connection, send, read the head, read the body, all bounded.
 //!
 //! The transport runs it under the request's deadline; whatever is known when that strikes is in [`Progress`].
+//!
+//! HTTP/1.1 is spoken here and in `answer` by hand: requests have one form, answers are read no further than they are kept, and a
+//! library's connection would cost a task, two channels and two maps of headers for each (decision 0025).
 
-use std::{borrow::Cow, sync::Arc, time::Instant};
+use std::{io, sync::Arc, time::Instant};
 
-use bytes::{BufMut as _, Bytes, BytesMut};
 use everhook_core::{
-    model::{Cut, PhaseTimes, Response, RetryAfter},
-    policy::retry_after,
-    ports::{OutgoingHeader, OutgoingRequest},
+    model::{PhaseTimes, Response},
+    ports::OutgoingRequest,
 };
-use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, Uri,
-    header::{RETRY_AFTER, TRANSFER_ENCODING},
-};
-use http_body_util::BodyExt as _;
-use hyper::body::{Body as _, Incoming};
 use url::Position;
 
 use super::{
-    connect::{Body, Connection, Connector},
-    failure::{Failure, is_end_without_notice},
+    answer::{self, Framing, Head},
+    compose::compose,
+    connect::Connector,
+    connection::{Connection, Message, Sending},
+    failure::Failure,
     pool::Pool,
 };
 
+/// The largest head of an answer, interim ones before it included: what common servers and proxies allow themselves.
+pub(super) const ANSWER_HEAD_BYTES_MAX: usize = 32 * 1024;
 /// How much of a body is read before the connection is given up instead of reused.
 const BODY_READ_MAX: usize = 64 * 1024;
 /// How much of a body is kept.
 const BODY_KEPT_MAX: usize = 1024;
-/// How many headers of an answer are kept, and how many bytes of names and values in all.
-const HEADERS_KEPT_MAX: usize = 64;
-const HEADER_BYTES_KEPT_MAX: usize = 8 * 1024;
 /// How many kept connections may turn out closed before a fresh one is opened.
 const STALE_TRIES_MAX: usize = 3;
 
@@ -51,7 +48,7 @@ pub(crate) struct Progress {
     pub(crate) stage: Stage,
     pub(crate) phases: PhaseTimes,
     head: Option<Response>,
-    body_sample: BytesMut,
+    body_sample: Vec<u8>,
     body_cut: bool,
 }
 
@@ -59,10 +56,27 @@ impl Progress {
     /// The answer as far as it came; `None` if not even its head did.
     pub(super) fn take_response(&mut self) -> Option<Response> {
         let mut response = self.head.take()?;
-        response.body_sample = std::mem::take(&mut self.body_sample).freeze();
+        response.body_sample = std::mem::take(&mut self.body_sample).into();
         response.cut.body = self.body_cut;
         Some(response)
     }
+
+    fn sample(&mut self, data: &[u8]) {
+        let room = BODY_KEPT_MAX - self.body_sample.len();
+        self.body_sample.extend_from_slice(&data[..data.len().min(room)]);
+        self.body_cut |= data.len() > room;
+    }
+}
+
+/// Why an answer is not complete.
+#[derive(Debug)]
+pub(super) enum Broken {
+    /// The stream failed.
+    Stream(io::Error),
+    /// The other side ended it too early.
+    Closed,
+    /// What came is no answer.
+    Answer(answer::Fault),
 }
 
 /// Sends `request` and reads its answer into `progress`.
@@ -74,155 +88,133 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     let target = &*request.target;
     let origin = &target.url[..Position::BeforePath];
-    let mut message = compose(request)?;
+    let message = compose(request)?;
     for _ in 0..STALE_TRIES_MAX {
-        let Some(mut connection) = pool.take(origin).await else { break };
-        match send(&mut connection, message, progress).await {
-            Ok(unread) => return finish(connection, unread, pool, origin, progress).await,
-            Err(Unsent::Unharmed(returned)) => message = *returned,
-            Err(Unsent::Lost(error)) if may_be_stale(&error) => message = compose(request)?,
-            Err(Unsent::Lost(error)) => return Err(Failure::exchange(&error)),
+        let Some(connection) = pool.take(origin) else { break };
+        let mut exchange = Exchange::new(connection, &message);
+        match exchange.run(progress).await {
+            Err(broken) if exchange.may_be_stale(&broken) => {}
+            ended => return exchange.end(ended, pool, origin),
         }
     }
-    let mut connection = connector.open(target, progress).await?;
-    match send(&mut connection, message, progress).await {
-        Ok(unread) => finish(connection, unread, pool, origin, progress).await,
-        Err(Unsent::Unharmed(_)) => Err(Failure::no_answer()),
-        Err(Unsent::Lost(error)) => Err(Failure::exchange(&error)),
-    }
+    let mut exchange = Exchange::new(connector.open(target, progress).await?, &message);
+    let ended = exchange.run(progress).await;
+    exchange.end(ended, pool, origin)
 }
 
-/// An answer whose head was read.
-struct Unread {
-    body: Incoming,
-    /// Neither a length nor chunks tell where the body ends: the connection's end does.
-    ends_by_close: bool,
+/// A message on a connection.
+struct Exchange<'a> {
+    connection: Connection,
+    message: &'a Message<'a>,
+    sending: Sending,
+    /// What came and is not read yet.
+    received: Vec<u8>,
+    has_received: bool,
 }
 
-/// A message that was not answered.
-enum Unsent {
-    /// It was never written; here it is again.
-    Unharmed(Box<Request<Body>>),
-    /// It was written, at least in part.
-    Lost(hyper::Error),
-}
-
-/// Whether a failure on a *reused* connection may only mean that the receiver closed it, as servers do with idle connections, at the moment
-/// at which the request was written. Then the request is repeated on another connection. If the receiver had taken it after all, it
-/// sees it twice, under the same `webhook-id`: at-least-once delivery promises no less, and a failed attempt would repeat it as well.
-fn may_be_stale(error: &hyper::Error) -> bool {
-    !error.is_parse() && !error.is_user()
-}
-
-/// Writes the message and reads the head of the answer.
-async fn send(connection: &mut Connection, message: Request<Body>, progress: &mut Progress) -> Result<Unread, Unsent> {
-    progress.stage = Stage::Waiting;
-    let started = Instant::now();
-    match connection.sender.try_send_request(message).await {
-        Ok(answer) => {
-            progress.phases.first_byte = Some(started.elapsed());
-            progress.stage = Stage::Reading;
-            let (parts, body) = answer.into_parts();
-            progress.head = Some(head_of(parts.status.as_u16(), &parts.headers));
-            let ends_by_close = body.size_hint().exact().is_none() && !parts.headers.contains_key(TRANSFER_ENCODING);
-            Ok(Unread { body, ends_by_close })
-        }
-        Err(mut error) => Err(match error.take_message() {
-            Some(message) => Unsent::Unharmed(Box::new(message)),
-            None => Unsent::Lost(error.into_error()),
-        }),
-    }
-}
-
-/// Reads the body, and keeps the connection if nothing of it is left unread.
-async fn finish(connection: Connection, unread: Unread, pool: &Arc<Pool>, origin: &str, progress: &mut Progress) -> Result<(), Failure> {
-    match read_body(unread, progress).await? {
-        BodyEnd::Complete => pool.park(origin, connection),
-        BodyEnd::GivenUp => drop(connection),
-    }
-    Ok(())
-}
-
-/// How the reading of a body ended.
-enum BodyEnd {
-    /// With its last byte.
-    Complete,
-    /// Before: it was too long, or its end was the end of the connection.
+/// How a complete answer leaves its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    /// The next answer begins behind it.
+    Reusable,
+    /// Something of it is unread, or its end is the connection's.
     GivenUp,
 }
 
-async fn read_body(mut unread: Unread, progress: &mut Progress) -> Result<BodyEnd, Failure> {
-    let mut read = 0;
-    while let Some(frame) = unread.body.frame().await {
-        let data = match frame {
-            Ok(frame) => frame.into_data().unwrap_or_default(),
-            // Servers that end an answer by closing often skip TLS's farewell. Nothing that is kept depends on the rest of the body.
-            Err(error) if unread.ends_by_close && is_end_without_notice(&error) => return Ok(BodyEnd::GivenUp),
-            Err(error) => return Err(Failure::exchange(&error)),
-        };
-        let room = BODY_KEPT_MAX - progress.body_sample.len();
-        progress.body_sample.extend_from_slice(&data[..data.len().min(room)]);
-        progress.body_cut |= data.len() > room;
-        read += data.len();
-        if read > BODY_READ_MAX {
-            return Ok(BodyEnd::GivenUp);
+impl<'a> Exchange<'a> {
+    fn new(connection: Connection, message: &'a Message<'a>) -> Self {
+        Self { connection, message, sending: Sending::default(), received: Vec::new(), has_received: false }
+    }
+
+    async fn run(&mut self, progress: &mut Progress) -> Result<After, Broken> {
+        progress.stage = Stage::Waiting;
+        let started = Instant::now();
+        let head = self.read_head().await?;
+        progress.phases.first_byte = Some(started.elapsed());
+        progress.stage = Stage::Reading;
+        progress.head = Some(head.response);
+        let after = self.read_body(head.framing, progress).await?;
+        Ok(if head.keeps_alive { after } else { After::GivenUp })
+    }
+
+    /// Whether a failure on a *reused* connection may only mean that the receiver closed it, as servers do with idle connections, at the moment
+    /// at which the request was written. Then the request is repeated on another connection. If the receiver had taken it after all, it
+    /// sees it twice, under the same `webhook-id`: at-least-once delivery promises no less, and a failed attempt would repeat it as well.
+    fn may_be_stale(&self, broken: &Broken) -> bool {
+        !self.has_received && !matches!(broken, Broken::Answer(_))
+    }
+
+    /// Keeps the connection if the next exchange can begin on it.
+    fn end(self, ended: Result<After, Broken>, pool: &Arc<Pool>, origin: &str) -> Result<(), Failure> {
+        let after = ended.map_err(|broken| Failure::exchange(&broken))?;
+        if after == After::Reusable && self.sending.is_complete() && self.received.is_empty() {
+            pool.park(origin, self.connection);
+        }
+        Ok(())
+    }
+
+    /// Sends the message and reads the head of its answer, past interim ones.
+    async fn read_head(&mut self) -> Result<Head, Broken> {
+        let mut interim_bytes = 0;
+        loop {
+            self.receive().await?;
+            while let Some(head) = answer::read_head(&self.received).map_err(Broken::Answer)? {
+                self.received.drain(..head.bytes);
+                if !matches!(head.response.status, 100 | 102..=199) {
+                    return Ok(head);
+                }
+                interim_bytes += head.bytes;
+            }
+            if interim_bytes + self.received.len() >= ANSWER_HEAD_BYTES_MAX {
+                return Err(Broken::Answer(answer::Fault::TooLarge));
+            }
         }
     }
-    Ok(BodyEnd::Complete)
-}
 
-/// The request as it goes over the wire: hyper adds nothing to it, and writes headers in the order of their adding.
-fn compose(request: &OutgoingRequest) -> Result<Request<Body>, Failure> {
-    let uri = Uri::try_from(request.target.path_and_query()).map_err(|_| Failure::unsendable("the path of the URL"))?;
-    let mut headers = HeaderMap::with_capacity(request.headers.len() + 2);
-    for (name, value) in request.wire_headers() {
-        let unsendable = || Failure::unsendable(&format!("the header `{name}`"));
-        let value = HeaderValue::from_maybe_shared(value).map_err(|_| unsendable())?;
-        headers.append(header_name(name).ok_or_else(unsendable)?, value);
-    }
-    let mut message = Request::new(Body::new(request.body.clone()));
-    *message.method_mut() = Method::POST;
-    *message.uri_mut() = uri;
-    *message.headers_mut() = headers;
-    Ok(message)
-}
-
-/// Ours are static, lower case and checked, as the port promises: they are shared instead of copied.
-fn header_name(name: &OutgoingHeader) -> Option<HeaderName> {
-    match name {
-        Cow::Borrowed(ours) => Some(HeaderName::from_static(ours)),
-        Cow::Owned(theirs) => HeaderName::from_bytes(theirs.as_bytes()).ok(),
-    }
-}
-
-/// What is kept of an answer's head.
-///
-/// The values are copied into one piece of memory: slices of the connection's read buffer would hold all of it for as long as the attempt
-/// waits to be written.
-fn head_of(status: u16, headers: &HeaderMap) -> Response {
-    let mut values = BytesMut::with_capacity(kept(headers).map(|(_, value)| value.len()).sum());
-    let mut kept_headers = Vec::with_capacity(headers.len().min(HEADERS_KEPT_MAX));
-    for (name, value) in kept(headers) {
-        values.put_slice(value.as_bytes());
-        kept_headers.push((name.as_str().to_owned(), values.split().freeze()));
-    }
-    let cut = Cut { headers: kept_headers.len() < headers.len(), body: false };
-    Response { status, headers: kept_headers, body_sample: Bytes::new(), cut, retry_after: retry_after_of(headers) }
-}
-
-/// The headers that fit: one that is too long for what is left is passed over.
-fn kept(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
-    let mut left = HEADER_BYTES_KEPT_MAX;
-    let fits = move |(name, value): &(&HeaderName, &HeaderValue)| match left.checked_sub(name.as_str().len() + value.len()) {
-        Some(rest) => {
-            left = rest;
-            true
+    async fn read_body(&mut self, mut framing: Framing, progress: &mut Progress) -> Result<After, Broken> {
+        if framing.is_empty() {
+            return Ok(After::Reusable);
         }
-        None => false,
-    };
-    headers.iter().filter(fits).take(HEADERS_KEPT_MAX)
+        let mut read = 0;
+        loop {
+            let taken = framing.take(&self.received, |data| progress.sample(data)).map_err(Broken::Answer)?;
+            self.received.drain(..taken.bytes);
+            read += taken.bytes;
+            // What cannot be taken yet is a line that is too long.
+            if read + self.received.len() > BODY_READ_MAX {
+                return Ok(After::GivenUp);
+            }
+            if taken.is_end {
+                return Ok(After::Reusable);
+            }
+            match self.receive().await {
+                Ok(()) => {}
+                // Servers that end an answer by closing often skip TLS's farewell. Nothing that is kept depends on the rest of the body.
+                Err(broken) if framing == Framing::UntilClose && broken.is_end() => return Ok(After::GivenUp),
+                Err(broken) => return Err(broken),
+            }
+        }
+    }
+
+    async fn receive(&mut self) -> Result<(), Broken> {
+        match self.connection.receive(self.message, &mut self.sending, &mut self.received).await {
+            Ok(0) => Err(Broken::Closed),
+            Ok(_) => {
+                self.has_received = true;
+                Ok(())
+            }
+            Err(error) => Err(Broken::Stream(error)),
+        }
+    }
 }
 
-fn retry_after_of(headers: &HeaderMap) -> Option<RetryAfter> {
-    retry_after::parse(headers.get(RETRY_AFTER)?.to_str().ok()?)
+impl Broken {
+    /// Whether the other side ended the connection in an orderly way, or as good as that.
+    fn is_end(&self) -> bool {
+        match self {
+            Self::Closed => true,
+            Self::Stream(error) => error.kind() == io::ErrorKind::UnexpectedEof,
+            Self::Answer(_) => false,
+        }
+    }
 }

@@ -2,12 +2,16 @@
 //!
 //! The sentences tell what the other side did and, where there is a usual cause, what to look at. They never contain the request.
 
-use std::{error::Error as _, io, net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr, time::Duration};
 
 use everhook_core::{model::FailureCategory, policy::address::BlockedAddress};
 use rustls::{AlertDescription, CertificateError, Error as TlsError, PeerIncompatible};
 
-use super::{connect::ANSWER_HEAD_BYTES_MAX, exchange::Stage, resolver::ResolveError};
+use super::{
+    answer::Fault,
+    exchange::{ANSWER_HEAD_BYTES_MAX, Broken, Stage},
+    resolver::ResolveError,
+};
 
 /// Why there is no complete answer.
 #[derive(Debug)]
@@ -58,11 +62,13 @@ impl Failure {
     }
 
     /// Something failed after the connection was opened.
-    pub(super) fn exchange(error: &hyper::Error) -> Self {
-        if let Some(tls) = io_cause(error).and_then(tls_error) {
+    pub(super) fn exchange(broken: &Broken) -> Self {
+        if let Broken::Stream(error) = broken
+            && let Some(tls) = tls_error(error)
+        {
             return Self::new(FailureCategory::Tls, format!("the TLS connection failed: {}", tls_words(tls)));
         }
-        Self::new(FailureCategory::Network, exchange_words(error))
+        Self::new(FailureCategory::Network, exchange_words(broken))
     }
 
     /// The time was up.
@@ -93,30 +99,18 @@ impl Failure {
     }
 }
 
-/// Whether a TLS connection ended without the farewell that tells an end from an attack.
-pub(super) fn is_end_without_notice(error: &hyper::Error) -> bool {
-    io_cause(error).is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof)
-}
-
-fn exchange_words(error: &hyper::Error) -> String {
-    if error.is_parse_too_large() {
-        let limit = ANSWER_HEAD_BYTES_MAX / 1024;
-        return format!("the head of the answer is larger than {limit} KiB or has more than 100 headers");
-    }
-    if error.is_parse() {
-        return "the answer is not HTTP/1.1".to_owned();
-    }
-    if error.is_incomplete_message() {
-        return "the connection was closed before the answer was complete".to_owned();
-    }
-    match io_cause(error) {
-        Some(io) if io.kind() == io::ErrorKind::ConnectionReset => "the connection was reset before the answer was complete".to_owned(),
-        Some(io) if is_closed(io) => "the connection was closed before the answer was complete".to_owned(),
-        Some(io) => format!("the connection failed: {io}"),
-        None => match error.source() {
-            Some(cause) => format!("the exchange failed: {error}: {cause}"),
-            None => format!("the exchange failed: {error}"),
-        },
+fn exchange_words(broken: &Broken) -> String {
+    match broken {
+        Broken::Answer(Fault::TooLarge) => {
+            let limit = ANSWER_HEAD_BYTES_MAX / 1024;
+            format!("the head of the answer is larger than {limit} KiB or has more than 100 headers")
+        }
+        Broken::Answer(Fault::NotHttp) => "the answer is not HTTP/1.1".to_owned(),
+        Broken::Stream(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+            "the connection was reset before the answer was complete".to_owned()
+        }
+        Broken::Stream(error) if !is_closed(error) => format!("the connection failed: {error}"),
+        Broken::Stream(_) | Broken::Closed => "the connection was closed before the answer was complete".to_owned(),
     }
 }
 
@@ -153,10 +147,6 @@ fn certificate_words(fault: &CertificateError) -> String {
         CertificateError::Revoked => "the server's certificate was revoked".to_owned(),
         other => format!("the server's certificate is not valid: {other}"),
     }
-}
-
-fn io_cause(error: &hyper::Error) -> Option<&io::Error> {
-    error.source()?.downcast_ref()
 }
 
 fn tls_error(error: &io::Error) -> Option<&TlsError> {

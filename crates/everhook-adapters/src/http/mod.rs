@@ -4,7 +4,10 @@
 //! `pool` keeps connections for the next one, `connect` opens them to vetted addresses only, `resolver` finds those, and `failure`
 //! says what went wrong. Nothing here follows a redirect, reads a proxy setting, decompresses an answer, or trusts a name.
 
+mod answer;
+mod compose;
 mod connect;
+mod connection;
 mod exchange;
 mod failure;
 mod pool;

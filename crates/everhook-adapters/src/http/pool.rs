@@ -9,19 +9,14 @@ use std::{
 };
 
 use rustc_hash::FxHashMap;
-use tokio::time::timeout;
 
-use super::connect::Connection;
+use super::connection::Connection;
 
 /// How long a connection is kept unused. Common servers close theirs after 60 s or more, some after 5 s; those are noticed.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
 /// How often connections that were kept too long are looked for.
 const REAP_INTERVAL: Duration = Duration::from_secs(5);
-
-/// How long to wait for a connection whose last exchange is just ending. One whose server still has not taken the whole of the last
-/// request is not worth waiting for.
-const READY_WAIT_MAX: Duration = Duration::from_millis(20);
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug)]
@@ -55,21 +50,18 @@ impl Pool {
     }
 
     /// Takes a connection to the origin that is alive as far as this side knows. Each turn removes one, so the loop ends.
-    pub(super) async fn take(&self, origin: &str) -> Option<Connection> {
+    pub(super) fn take(&self, origin: &str) -> Option<Connection> {
         loop {
             let mut connection = self.lock().pop(origin)?;
-            if connection.sender.is_ready() {
-                return Some(connection);
-            }
-            if let Ok(Ok(())) = timeout(READY_WAIT_MAX, connection.sender.ready()).await {
+            if connection.is_usable() {
                 return Some(connection);
             }
         }
     }
 
-    /// Keeps a connection whose exchange is complete, unless it is closed or there are enough.
+    /// Keeps a connection whose exchange is complete, unless there are enough.
     pub(super) fn park(self: &Arc<Self>, origin: &str, connection: Connection) {
-        if connection.sender.is_closed() || self.limits.idle_total_max == 0 {
+        if self.limits.idle_total_max == 0 {
             return;
         }
         // Whatever is closed for it is dropped after the lock.
@@ -129,8 +121,8 @@ impl Idle {
 }
 
 impl Parked {
-    fn is_expired(&self, now: Instant) -> bool {
-        now.duration_since(self.since) >= IDLE_MAX || self.connection.sender.is_closed()
+    fn is_expired(&mut self, now: Instant) -> bool {
+        now.duration_since(self.since) >= IDLE_MAX || !self.connection.is_usable()
     }
 }
 
@@ -153,29 +145,23 @@ async fn reap(pool: Weak<Pool>) {
 
 #[cfg(test)]
 mod tests {
-    use everhook_core::policy::address::AddressRules;
-    use tokio::io::DuplexStream;
+    use tokio::{io::DuplexStream, time::timeout};
 
-    use super::{
-        super::{HttpSettings, SystemResolver, connect::Connector},
-        *,
-    };
+    use super::*;
 
     const LIMITS: PoolLimits = PoolLimits { idle_per_origin_max: 10, idle_total_max: 10 };
 
     /// A connection, and the end of it that a server would hold.
-    async fn connection() -> (Connection, DuplexStream) {
-        let resolver = Arc::new(SystemResolver::new().expect("a resolver asks nobody before it is used"));
-        let connector = Connector::new(HttpSettings::new(AddressRules::public_only()), resolver).expect("the defaults are good");
+    fn connection() -> (Connection, DuplexStream) {
         let (ours, theirs) = tokio::io::duplex(1024);
-        (connector.speak(ours).await.expect("an HTTP/1.1 connection starts in silence"), theirs)
+        (Connection::new(ours), theirs)
     }
 
     #[tokio::test]
     async fn connections_kept_too_long_are_taken_out_and_their_origins_forgotten() {
         let mut idle = Idle::default();
-        let (one, _server_of_one) = connection().await;
-        let (other, _server_of_other) = connection().await;
+        let (one, _server_of_one) = connection();
+        let (other, _server_of_other) = connection();
         let (_, starts_reaper) = idle.push("http://one.example", one, LIMITS);
         assert!(starts_reaper);
         let (_, starts_another) = idle.push("http://other.example", other, LIMITS);
@@ -187,18 +173,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_the_server_closed_is_taken_out_early() {
+    async fn a_connection_that_the_server_closed_or_spoiled_is_taken_out_early() {
         let mut idle = Idle::default();
-        let (mut closed, server) = connection().await;
+        let (closed, server) = connection();
         drop(server);
-        assert!(closed.sender.ready().await.is_err(), "the closing is noticed");
-        idle.push("http://one.example", closed, LIMITS);
-        assert_eq!(idle.expire(Instant::now()).len(), 1);
+        let (spoiled, mut server) = connection();
+        tokio::io::AsyncWriteExt::write_all(&mut server, b"nobody asked").await.expect("it is open");
+        let (good, _server_of_good) = connection();
+        for connection in [closed, spoiled, good] {
+            idle.push("http://one.example", connection, LIMITS);
+        }
+        assert_eq!((idle.expire(Instant::now()).len(), idle.total), (2, 1));
     }
 
     #[tokio::test]
     async fn a_dropped_connection_closes_at_once() {
-        let (connection, mut server) = connection().await;
+        let (connection, mut server) = connection();
         drop(connection);
         let mut received = Vec::new();
         let end = tokio::io::AsyncReadExt::read_to_end(&mut server, &mut received);

@@ -50,7 +50,7 @@ impl DeliveryQueue for SqliteStore {
     async fn settle(&self, settlements: Arc<Vec<Settlement>>) -> Result<Vec<Settled>, StoreError> {
         // An attempt and a delivery each.
         let rows = settlements.len() * 2;
-        self.write(rows, move |tx| settlements.iter().map(|settlement| settling::settle(tx, settlement)).collect()).await
+        self.write(rows, move |tx| settling::settle_all(tx, &settlements)).await
     }
 
     async fn free_heads(&self, at: Timestamp) -> Result<FreedHeads, StoreError> {

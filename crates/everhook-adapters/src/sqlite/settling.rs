@@ -26,8 +26,22 @@ const DIED_AUTOMATICALLY: &str = include_str!("queries/died_automatically.sql");
 const IS_ERASED: &str = include_str!("queries/delivery_is_erased.sql");
 const INSERT_ALERT: &str = include_str!("queries/insert_alert.sql");
 
+/// Writes settlements; the answers are in the order given.
+///
+/// They are written in the order of their deliveries, which rows and pages are in as well: attempts are then appended, where in the order of landing
+/// they would be put between each other and leave half-filled pages behind.
+pub(super) fn settle_all(tx: &mut Tx<'_>, settlements: &[Settlement]) -> Outcome<Vec<Settled>> {
+    let mut places: Vec<usize> = (0..settlements.len()).collect();
+    places.sort_by_key(|place| settlements[*place].delivery);
+    let mut answers: Vec<Settled> = settlements.iter().map(|_| Settled::Stale).collect();
+    for place in places {
+        answers[place] = settle(tx, &settlements[place])?;
+    }
+    Ok(answers)
+}
+
 /// Writes one settlement, or nothing if the delivery had moved on.
-pub(super) fn settle(tx: &mut Tx<'_>, settlement: &Settlement) -> Outcome<Settled> {
+fn settle(tx: &mut Tx<'_>, settlement: &Settlement) -> Outcome<Settled> {
     if !move_on(tx, settlement)? {
         heed_gone(tx, settlement)?;
         return Ok(Settled::Stale);

@@ -51,6 +51,10 @@ const LOOKS_MAX: usize = 4;
 /// How many hints are taken in before flights are started.
 const HINT_BATCH: usize = 256;
 
+/// With so many flights in the air, the owner lets those land that are about to before it begins a round: a round costs as much as two landings. With
+/// fewer there is little to gain, and each pause makes the runtime look at its sockets once more.
+const MANY_FLIGHTS: usize = 16;
+
 /// What the owner is connected to.
 pub(super) struct Connections<'a> {
     pub(super) hints: &'a mut Hints,
@@ -181,6 +185,9 @@ impl<'a> Owner<'a> {
                 _ = self.tenancy.changes.changed(), if self.tenancy.may_change => self.tenancy.changes.mark_changed(),
                 () = alarm.rung() => {}
             }
+            if self.flights.len() >= MANY_FLIGHTS {
+                tokio::task::yield_now().await;
+            }
             self.drain(&mut hints);
         }
     }
@@ -241,10 +248,11 @@ impl<'a> Owner<'a> {
         }
         while let Some((flight, pass)) = self.board.next(now) {
             let fly = flight::fly(self.line.clone(), flight);
-            self.flights.spawn(async move {
+            // Boxed, because a task's own memory must lie at a multiple of 128 bytes, which is dear to find for large ones.
+            self.flights.spawn(Box::pin(async move {
                 let (flight, landing) = fly.await;
                 (flight, pass, landing)
-            });
+            }));
         }
     }
 

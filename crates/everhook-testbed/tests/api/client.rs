@@ -23,6 +23,12 @@ pub struct Server {
     _database: Option<Database>,
 }
 
+/// What a server that was stopped leaves behind. It goes when this is dropped.
+pub struct LeftBehind {
+    _folder: Option<TempDir>,
+    _database: Option<Database>,
+}
+
 /// What the server answered.
 #[derive(Debug)]
 pub struct Answer {
@@ -188,7 +194,8 @@ impl Server {
     }
 
     /// Ends it, so that the folder can go.
-    pub async fn stop(self) {
+    pub async fn stop(self) -> LeftBehind {
         self.running.stop().await;
+        LeftBehind { _folder: self._folder, _database: self._database }
     }
 }

@@ -7,6 +7,7 @@ mod publishers;
 mod sink;
 
 use std::{
+    collections::BTreeSet,
     io::Write as _,
     path::Path,
     sync::Arc,
@@ -56,6 +57,9 @@ async fn every_accepted_event_is_delivered_however_often_the_server_is_killed() 
             );
         }
     }
+    // No two have one place in the application.
+    let places: BTreeSet<i64> = accepted.iter().map(|event| event.sequence_number).collect();
+    assert_eq!(places.len(), accepted.len());
     let repeated = trial.assert_repeats_were_under_way(&arrivals);
     trial.assert_keys_still_find_their_events(&accepted).await;
     let stall = trial.longest_stall(&accepted, &arrivals);

@@ -62,6 +62,11 @@ impl Calls {
 
     /// Whether what counts now opens the breaker.
     pub(super) fn trip(&self, rule: &TripRule, now: Timestamp) -> bool {
+        if let (Self::Window(window), TripRule::Window { error_threshold_percentage: 1.., .. }) = (self, rule)
+            && !window.has_failures(now)
+        {
+            return false;
+        }
         let counts = self.counts(now);
         match *rule {
             TripRule::Window { error_threshold_percentage, minimum_throughput, .. } => {
@@ -96,6 +101,8 @@ pub(super) struct Window {
     slice_micros: i64,
     /// Those that hold something, oldest first; at most [`SLICES`].
     slices: VecDeque<Slice>,
+    /// The slice with the latest failure. Most windows have none, and are then not added up after each call.
+    last_failure: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +115,7 @@ struct Slice {
 impl Window {
     fn new(length: Duration) -> Self {
         let micros = i64::try_from(length.as_micros()).unwrap_or(i64::MAX);
-        Self { slice_micros: (micros / SLICES).max(1), slices: VecDeque::new() }
+        Self { slice_micros: (micros / SLICES).max(1), slices: VecDeque::new(), last_failure: None }
     }
 
     fn number(&self, now: Timestamp) -> i64 {
@@ -120,6 +127,7 @@ impl Window {
         // The clock was set back by more than the window: what was counted would not age until it caught up.
         if self.slices.back().is_some_and(|last| last.number - number >= SLICES) {
             self.slices.clear();
+            self.last_failure = None;
         }
         while self.slices.front().is_some_and(|first| number - first.number >= SLICES) {
             self.slices.pop_front();
@@ -129,6 +137,14 @@ impl Window {
             Some(last) if last.number >= number => last.counts.add(one),
             _ => self.slices.push_back(Slice { number, counts: one }),
         }
+        if one.failures > 0 {
+            self.last_failure = self.slices.back().map(|slice| slice.number);
+        }
+    }
+
+    /// Whether a failure counts now.
+    fn has_failures(&self, now: Timestamp) -> bool {
+        self.last_failure.is_some_and(|last| last > self.number(now) - SLICES)
     }
 
     fn counts(&self, now: Timestamp) -> Counts {
