@@ -125,8 +125,11 @@ pub fn command() -> Command {
     command
 }
 
-/// The binary beside this test's own: `target/<profile>/everhook`.
+/// The binary beside this test's own, `target/<profile>/everhook`, or the one that `EVERHOOK_TEST_BINARY` names: figures are asked of a release build.
 fn binary() -> PathBuf {
+    if let Some(named) = std::env::var_os("EVERHOOK_TEST_BINARY") {
+        return named.into();
+    }
     let test = std::env::current_exe().expect("this test's path");
     let profile = test.parent().and_then(|deps| deps.parent()).expect("target/<profile>/deps/<test>");
     let binary = profile.join(format!("everhook{}", std::env::consts::EXE_SUFFIX));
