@@ -39,6 +39,9 @@ const STOP_GRACE: Duration = Duration::from_secs(30);
 const CLEAN_EVERY: Duration = Duration::from_secs(60);
 const FORGET_BATCH: u32 = 1_000;
 
+/// How often the first steps are taken again because another node took them at the same moment.
+const FIRST_STEPS_TRIES_MAX: u32 = 5;
+
 /// How often it is written when keys were last used.
 const KEY_USES_EVERY: Duration = Duration::from_secs(60);
 
@@ -78,7 +81,7 @@ pub async fn start(config: &Config) -> anyhow::Result<Running> {
     let line = Arc::new(Line::new(ports, wake_up, settings));
     // Before anything is remembered that another node could change.
     let seen = line.ports.changes.newest().await.context("the store cannot be read")?;
-    let (organization, admin_key) = first_steps(config, &line).await.context("the store could not be prepared")?;
+    let (organization, admin_key) = take_first_steps(config, &line).await.context("the store could not be prepared")?;
 
     let roles = Roles { worker: config.roles.worker, scheduler: config.roles.scheduler };
     let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: config.concurrency, roles });
@@ -168,6 +171,17 @@ fn start_amqp_source(config: &Config, api: &Arc<Api>) -> anyhow::Result<Option<A
     let Some(source) = &config.amqp_source else { return Ok(None) };
     let settings = SourceSettings::new(&source.url, &source.queue)?;
     Ok(Some(AmqpSource::start(settings, Arc::new(QueueIntake::new(api.clone(), source.clone())))?))
+}
+
+/// Nodes that start together on an empty database take the same steps: whoever comes second looks again.
+async fn take_first_steps(config: &Config, line: &Line) -> anyhow::Result<(OrganizationId, Option<String>)> {
+    let mut tries = 0;
+    loop {
+        match first_steps(config, line).await {
+            Err(error) if tries < FIRST_STEPS_TRIES_MAX && matches!(error.downcast_ref(), Some(StoreError::Conflict)) => tries += 1,
+            taken => return taken,
+        }
+    }
 }
 
 /// Sees to it that there is an organization, and a key to begin with.

@@ -1,7 +1,7 @@
 //! What was changed by any node: the port `Changes`. Noted in the transaction of the change.
 //!
-//! A place in the order of changes is the number of a transaction: everything before the oldest one that is still open is complete, so that
-//! nothing is passed over, whatever order transactions end in.
+//! A place in the order of changes is the number of a transaction: everything before the oldest one that is still open is complete. A look goes
+//! on from there, so that nothing is passed over, whatever order transactions end in; what came behind it is told twice.
 
 use async_trait::async_trait;
 use everhook_core::ports::{Change, ChangeCursor, Changed, Changes, StoreError};
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::{
     PostgresStore,
     fault::Outcome,
-    rows::{Columns, Key, unreadable},
+    rows::{Columns, Key},
     transaction::Tx,
 };
 
@@ -80,7 +80,8 @@ fn change_of_row(row: &Row, kind: &str) -> Outcome<Change> {
         "api_key" => Change::ApiKey(row.id("id")?),
         "shared" => Change::Shared,
         "erased" => Change::Erased(row.id("id")?),
-        _ => return Err(unreadable("kind")),
+        // A newer version's.
+        _ => Change::Everything,
     })
 }
 

@@ -18,14 +18,21 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a server may stay silent before its connection counts as broken.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// How often a silent connection is asked whether anybody is there.
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(2);
 /// The connections of the line: two for publishing, some for settling, the rest for reads that deliveries wait for.
 const LINE_CONNECTIONS: usize = 8;
+/// The connections of whoever keeps the lease: it must never wait behind the line.
+const LEASE_CONNECTIONS: usize = 2;
 /// The connections of everything that people ask for.
 const HISTORY_CONNECTIONS: usize = 8;
-/// A statement of the line that takes longer is not worth waiting for: its caller tries again.
-const LINE_STATEMENT_MAX: &str = "10s";
-/// A read for people may hold its snapshot no longer: an old snapshot keeps dead rows alive for everybody.
-const HISTORY_STATEMENT_MAX: &str = "5s";
+/// What holds for statements of the line: one that takes longer is not worth waiting for, and neither is a lock that somebody else keeps. Their
+/// callers try again. A node that hangs in the middle of a transaction loses it before others suffer.
+const LINE_BOUNDS: &str = "-c statement_timeout=10s -c lock_timeout=2s -c idle_in_transaction_session_timeout=3s";
+/// What holds for those of the lease.
+const LEASE_BOUNDS: &str = "-c statement_timeout=2s -c lock_timeout=1s -c idle_in_transaction_session_timeout=3s";
+/// What holds for those of people: a read may hold its snapshot no longer, because an old snapshot keeps dead rows alive for everybody.
+const HISTORY_BOUNDS: &str = "-c statement_timeout=5s -c idle_in_transaction_session_timeout=10s";
 
 /// A connection out of a pool. Its prepared statements stay with it.
 pub(super) type Connection = Object;
@@ -37,6 +44,7 @@ pub(super) type Arriving = Messages<Socket, <MakeRustlsConnect as MakeTlsConnect
 #[derive(Clone)]
 pub(super) struct Pools {
     line: Pool,
+    lease: Pool,
     history: Pool,
     address: Address,
 }
@@ -47,10 +55,11 @@ impl Pools {
         let mut address = Address::parse(url)?;
         let config = &mut address.config;
         config.application_name("everhook").connect_timeout(CONNECT_TIMEOUT);
-        config.tcp_user_timeout(SILENCE_MAX).keepalives_idle(SILENCE_MAX);
+        config.tcp_user_timeout(SILENCE_MAX).keepalives_idle(KEEPALIVE_EVERY).keepalives_interval(KEEPALIVE_EVERY).keepalives_retries(3);
         Ok(Self {
-            line: pool(&address, LINE_CONNECTIONS, LINE_STATEMENT_MAX)?,
-            history: pool(&address, HISTORY_CONNECTIONS, HISTORY_STATEMENT_MAX)?,
+            line: pool(&address, LINE_CONNECTIONS, LINE_BOUNDS)?,
+            lease: pool(&address, LEASE_CONNECTIONS, LEASE_BOUNDS)?,
+            history: pool(&address, HISTORY_CONNECTIONS, HISTORY_BOUNDS)?,
             address,
         })
     }
@@ -58,6 +67,11 @@ impl Pools {
     /// A connection for what deliveries wait for.
     pub(super) async fn line(&self) -> Outcome<Connection> {
         self.line.get().await.map_err(Fault::from)
+    }
+
+    /// A connection for the lease.
+    pub(super) async fn lease(&self) -> Outcome<Connection> {
+        self.lease.get().await.map_err(Fault::from)
     }
 
     /// A connection for what people ask for.
@@ -71,9 +85,9 @@ impl Pools {
     }
 }
 
-fn pool(address: &Address, connections: usize, statement_max: &str) -> Result<Pool, OpenError> {
+fn pool(address: &Address, connections: usize, bounds: &str) -> Result<Pool, OpenError> {
     let mut config: Config = address.config.clone();
-    let options = options(config.get_options(), statement_max);
+    let options = options(config.get_options(), bounds);
     config.options(options);
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let manager = Manager::from_config(config, address.tls.clone(), recycling);
@@ -89,10 +103,9 @@ fn pool(address: &Address, connections: usize, statement_max: &str) -> Result<Po
 /// What a session is set to, behind what the address asks for. Plans are made once: every statement of ours finds its rows by an index, whatever
 /// the values are. A plan that reads a table or the half of one to sort it can look cheaper than the index that has the order, because how many
 /// rows a page takes is not known then: such plans are switched off.
-fn options(given: Option<&str>, statement_max: &str) -> String {
+fn options(given: Option<&str>, bounds: &str) -> String {
     let ours = format!(
-        "-c statement_timeout={statement_max} -c idle_in_transaction_session_timeout=30s -c plan_cache_mode=force_generic_plan -c jit=off \
-         -c enable_seqscan=off -c enable_bitmapscan=off"
+        "{bounds} -c synchronous_commit=on -c plan_cache_mode=force_generic_plan -c jit=off -c enable_seqscan=off -c enable_bitmapscan=off"
     );
     given.map_or_else(|| ours.clone(), |given| format!("{ours} {given}"))
 }

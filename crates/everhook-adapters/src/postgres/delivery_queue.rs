@@ -67,7 +67,13 @@ impl DeliveryQueue for PostgresStore {
     }
 
     async fn replay(&self, replay: Replay) -> Result<Replayed, StoreError> {
-        Ok(replaying::replay(self, &replay).await?)
+        let mut tries = 0;
+        loop {
+            match replaying::replay(self, &replay).await {
+                Err(fault) if fault.is_collision() && tries < COLLISIONS_MAX => tries += 1,
+                answer => return Ok(answer?),
+            }
+        }
     }
 
     async fn pending_alerts(&self, limit: u32) -> Result<Vec<Alert>, StoreError> {

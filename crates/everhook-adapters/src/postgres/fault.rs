@@ -30,6 +30,24 @@ impl Fault {
         }
     }
 
+    /// Whether the server could not be reached, or was going away.
+    pub(super) fn is_absence(&self) -> bool {
+        match self {
+            Self::NoConnection(_) => true,
+            Self::Postgres(error) => error.code().map_or(!is_conversion(error), |code| ["08", "57"].contains(&&code.code()[..2])),
+            Self::Impossible(_) | Self::Fenced => false,
+        }
+    }
+
+    /// What failed, in words.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Self::Postgres(error) => describe(error),
+            Self::NoConnection(what) | Self::Impossible(what) => what.clone(),
+            Self::Fenced => "this node's lease is gone".to_owned(),
+        }
+    }
+
     /// Whether the same transaction may well succeed at once: it met another one.
     pub(super) fn is_collision(&self) -> bool {
         const COLLISIONS: [SqlState; 2] = [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE];
@@ -39,6 +57,11 @@ impl Fault {
     /// Whether rows that are there stand against a new partition.
     pub(super) fn is_refused_by_rows(&self) -> bool {
         self.code() == Some(&SqlState::CHECK_VIOLATION)
+    }
+
+    /// Whether a lock was not to be had in the time that was given for it.
+    pub(super) fn is_impatience(&self) -> bool {
+        self.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
     }
 
     /// The constraint that refused a row as one too many.
@@ -97,12 +120,13 @@ pub(super) fn describe(error: &tokio_postgres::Error) -> String {
     }
 }
 
-/// Whether waiting, freeing space or a restart of the server can help. What the server refuses for any other reason it will always refuse.
+/// Whether waiting, or somebody who looks after the server, can help. Only what the server says of the values themselves it will always say:
+/// taking anything else for damage would drop an outcome, and its delivery would be sent again and again.
 fn is_passing(error: &tokio_postgres::Error) -> bool {
-    // Classes: connection, transaction state, rollback, resources, limits, operator's intervention, system.
-    const PASSING: [&str; 9] = ["08", "25", "40", "53", "54", "55", "57", "58", "28"];
+    // Classes: cardinality, data, integrity.
+    const DAMAGE: [&str; 3] = ["21", "22", "23"];
     match error.code() {
-        Some(code) => PASSING.contains(&&code.code()[..2]),
+        Some(code) => !DAMAGE.contains(&&code.code()[..2]),
         None => !is_conversion(error),
     }
 }

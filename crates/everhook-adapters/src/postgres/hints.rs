@@ -1,6 +1,6 @@
 //! Hints between nodes through the server itself (`LISTEN`, `NOTIFY`): the port `RemoteHints`.
 //!
-//! A notification inside a transaction would make all commits wait for each other. Hints are sent on a connection of their own, after the commit,
+//! A notification inside a transaction would make all commits wait for each other. Hints are sent in statements of their own, after the commit,
 //! and what gathers while one is on its way goes out together. Whatever is lost, the owner of a lane looks for itself once a second.
 
 use std::{future::poll_fn, time::Duration};
@@ -27,7 +27,7 @@ const NOTIFY: &str = include_str!("queries/notify_waiting.sql");
 
 /// The most hints that wait to be sent or heard. What does not fit is dropped.
 const HINTS_MAX: usize = 4_096;
-/// The most queues of one notification: a server takes 8,000 bytes, and each queue is 66.
+/// The most queues of one notification: a server takes 8,000 bytes, and each queue is 65.
 const QUEUES_A_MESSAGE: usize = 100;
 /// How long to wait before a lost connection is made again.
 const RECONNECT_DELAY: Duration = Duration::from_millis(500);

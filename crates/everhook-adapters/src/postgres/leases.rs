@@ -56,7 +56,7 @@ impl Leases for PostgresStore {
     }
 
     async fn begin(&self, roles: Roles) -> Result<(), StoreError> {
-        let connection = self.line_reader().await?;
+        let connection = self.lease_reader().await?;
         if let Some(former) = self.boot.get() {
             connection.execute(END, &[&former]).await?;
         }
@@ -70,7 +70,7 @@ impl Leases for PostgresStore {
 
     async fn renew(&self) -> Result<Renewed, StoreError> {
         let boot = self.boot.known()?;
-        let row = self.line_reader().await?.query_one(RENEW, &[&boot, &good_for()]).await?;
+        let row = self.lease_reader().await?.query_one(RENEW, &[&boot, &good_for()]).await?;
         Ok(renewed_of_row(&row)?)
     }
 
@@ -80,7 +80,7 @@ impl Leases for PostgresStore {
 
     async fn release(&self, held: Held) -> Result<(), StoreError> {
         let boot = self.boot.known()?;
-        let mut connection = self.pools.line().await?;
+        let mut connection = self.pools.lease().await?;
         let tx = Tx::begin(&mut connection).await?;
         lock(&tx, boot).await?;
         tx.execute(RELEASE_SHARDS, &[&boot, &numbers(held.shards)]).await?;
@@ -90,7 +90,7 @@ impl Leases for PostgresStore {
 
     async fn end(&self) -> Result<(), StoreError> {
         if let Some(boot) = self.boot.get() {
-            self.line_reader().await?.execute(END, &[&boot]).await?;
+            self.lease_reader().await?.execute(END, &[&boot]).await?;
         }
         Ok(())
     }
@@ -99,7 +99,7 @@ impl Leases for PostgresStore {
 impl PostgresStore {
     async fn take_free(&self, wish: Wish) -> Outcome<Held> {
         let boot = self.boot.known()?;
-        let mut connection = self.pools.line().await?;
+        let mut connection = self.pools.lease().await?;
         let tx = Tx::begin(&mut connection).await?;
         lock(&tx, boot).await?;
         tx.execute(BURY, &[&boot]).await?;

@@ -159,6 +159,11 @@ impl PostgresStore {
         Ok(Reader::new(self.pools.line().await?))
     }
 
+    /// A connection for a statement of the lease.
+    async fn lease_reader(&self) -> Outcome<Reader> {
+        Ok(Reader::new(self.pools.lease().await?))
+    }
+
     /// A connection for a read that people asked for: no delivery waits behind it.
     async fn reader(&self) -> Outcome<Reader> {
         Ok(Reader::new(self.pools.history().await?))

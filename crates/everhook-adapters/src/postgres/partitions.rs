@@ -11,6 +11,8 @@ use super::{PostgresStore, fault::Outcome, transaction::Tx};
 const TAKE_TURN: &str = include_str!("queries/lock_partitions.sql");
 const EXISTS: &str = include_str!("queries/partition_exists.sql");
 
+/// How long a new partition may wait for its table.
+const PATIENCE: &str = "SET LOCAL lock_timeout = '100ms'";
 /// The tables that are partitioned.
 const TABLES: [&str; 3] = ["events", "deliveries", "attempts"];
 /// How many days are prepared, today included.
@@ -41,14 +43,16 @@ impl PostgresStore {
         if tx.query_opt(EXISTS, &[&name]).await?.is_some() {
             return Ok(());
         }
+        // Publishers queue up behind whoever waits for the table: better no partition now than all of them waiting.
+        tx.run(PATIENCE).await?;
         tx.query(TAKE_TURN, &[]).await?;
         let (from, to) = (first_id(day), first_id(day + 1));
         let made = tx.run(&format!("CREATE TABLE IF NOT EXISTS {name} PARTITION OF {table} FOR VALUES FROM ('{from}') TO ('{to}')")).await;
         match made {
             Ok(()) => tx.commit().await,
-            // Rows of that day are in the rest: it stays so.
-            Err(fault) if fault.is_refused_by_rows() => {
-                tracing::debug!(partition = name, "rows of that day are in the rest, and stay there");
+            // Rows of that day are in the rest, and stay there; or somebody reads the table for long, and it is tried again.
+            Err(fault) if fault.is_refused_by_rows() || fault.is_impatience() => {
+                tracing::debug!(partition = name, ?fault, "a partition is not made now");
                 Ok(())
             }
             Err(fault) => Err(fault),

@@ -2,9 +2,10 @@
 //!
 //! Two tasks take turns at gathering: while one waits for its commit, the other gathers the next group. A lone publisher never waits for company.
 
-use std::sync::Arc;
+use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use everhook_core::ports::{NewEvent, Recorded, StoreError};
+use futures_util::FutureExt as _;
 use tokio::{
     sync::{Mutex, mpsc, oneshot},
     task::JoinSet,
@@ -13,7 +14,7 @@ use tokio::{
 
 use super::{
     event_store::{Ready, Recording},
-    fault::Outcome,
+    fault::{Fault, Outcome},
 };
 
 /// How many groups are under way at once. A third would only wait for the same rows.
@@ -107,7 +108,10 @@ async fn record_groups(recording: Arc<Recording>, waiting: Arc<Mutex<Gathering>>
     loop {
         let group = waiting.lock().await.next_group().await;
         let Some(group) = group else { return };
-        record_group(&recording, group).await;
+        // Whoever waited for a group that panicked hears that it was not answered; the next group is another one.
+        if AssertUnwindSafe(record_group(&recording, group)).catch_unwind().await.is_err() {
+            tracing::error!("recording a group of events panicked");
+        }
     }
 }
 
@@ -123,6 +127,12 @@ async fn record_group(recording: &Recording, mut group: Vec<Waiting>) {
             }
         }
         (Err(fault), 1) if !fault.is_collision() => group.remove(0).tell(Err(fault)),
+        // Nobody is the culprit if the server cannot be reached: trying one by one would only make all of them wait.
+        (Err(fault), _) if fault.is_absence() => {
+            for waiting in group {
+                waiting.tell(Err(Fault::NoConnection(fault.describe())));
+            }
+        }
         (Err(_), _) => {
             for waiting in group {
                 let answer = record_alone(recording, &waiting.events).await;

@@ -148,8 +148,9 @@ impl Replaying<'_> {
         let endpoints: Vec<Uuid> = items.iter().map(|item| item.endpoint.key()).collect();
         let of: Vec<Option<Uuid>> = items.iter().map(|item| item.of.as_ref().map(DeliveryId::key)).collect();
         let facts = self.tx.query(EVENTS, &[&events, &self.replay.organization.key()]).await?;
-        let statuses = self.tx.query(STATUSES, &[&events, &endpoints]).await?;
+        // In this order: a delivery that ends in between is then not open, and its dead letter is there.
         let open = self.tx.query(OPEN, &[&events, &self.lanes, &of]).await?;
+        let statuses = self.tx.query(STATUSES, &[&events, &endpoints]).await?;
         Ok(Known {
             events: facts.iter().map(|row| Ok((row.id("id")?, facts_of_row(row)?))).collect::<Outcome<_>>()?,
             dead_letters: statuses.iter().map(status_of_row).collect::<Outcome<_>>()?,

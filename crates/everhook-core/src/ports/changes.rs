@@ -21,8 +21,8 @@ pub trait Changes: Send + Sync {
     /// [`StoreError::Unavailable`] if the store cannot be read.
     async fn newest(&self) -> Result<ChangeCursor, StoreError>;
 
-    /// The changes after a place, oldest first, and the place to go on from. The node's own may be among them. A change of a write that is still
-    /// open while a later one is durable is not passed over: the answer ends before it. A place that is too old to know what came after it is
+    /// The changes after a place, oldest first, and the place to go on from. The node's own may be among them, and some
+    /// that were told before: a change of a write that is still open while a later one is durable is not passed over. A place that is too old to know what came after it is
     /// answered with [`Change::Everything`].
     ///
     /// # Errors

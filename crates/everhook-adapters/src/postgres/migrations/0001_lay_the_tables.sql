@@ -512,7 +512,7 @@ CREATE TABLE audit_log (
 CREATE INDEX audit_log_by_resource ON audit_log (organization_id, resource_id, id);
 
 -- The lives of nodes. A lease belongs to a boot: it is good until an instant of this server's clock, and a boot whose lease has ended is deleted
--- by whoever takes what it held. Settling locks the row (`FOR KEY SHARE`), so that a boot is not deleted in the middle of it, and finds it gone after.
+-- by whoever wants what it held. Settling locks the row (`FOR KEY SHARE`), so that a boot is not deleted in the middle of it, and finds it gone after.
 CREATE TABLE boots (
     id uuid PRIMARY KEY,
     node text NOT NULL,

@@ -15,21 +15,32 @@ WITH fence AS MATERIALIZED (
         executed_after, next_retry_at, response_cut, revision
     )
     WHERE $27::uuid IS NULL OR EXISTS (SELECT 1 FROM fence)
+), found AS MATERIALIZED (
+    -- Row by row through the primary key, however little the planner knows of the table.
+    SELECT o.place, o.event_id, o.priority, o.retry_schedule, o.created_at, o.replay_of, o.operation_id, o.order_key, g.*
+    FROM given g
+        CROSS JOIN LATERAL (
+            SELECT d.ctid AS place, d.event_id, d.priority, d.retry_schedule, d.created_at, d.replay_of, d.operation_id, d.order_key,
+                d.stage, d.attempts
+            FROM open_deliveries d
+            WHERE d.lane = g.lane AND d.id = g.id
+            FOR UPDATE
+            OFFSET 0
+        ) AS o
+    WHERE o.stage = 0 AND o.attempts = g.number - 1
 ), ended AS (
-    DELETE FROM open_deliveries o USING given g
-    WHERE g.stage <> 0 AND o.lane = g.lane AND o.id = g.id AND o.stage = 0 AND o.attempts = g.number - 1
-    RETURNING o.event_id, o.priority, o.retry_schedule, o.created_at, o.replay_of, o.operation_id, o.order_key, g.*
+    DELETE FROM open_deliveries WHERE ctid = ANY(ARRAY(SELECT place FROM found WHERE stage <> 0))
 ), kept AS (
     INSERT INTO deliveries (
         lane, id, event_id, priority, stage, attempts, retry_schedule, ended_at, created_at, cause, failure_category, replay_of, operation_id
     )
     SELECT lane, id, event_id, priority, stage, number, retry_schedule, ended_at, created_at, cause, failure_category, replay_of, operation_id
-    FROM ended
+    FROM found
+    WHERE stage <> 0
 ), waiting AS (
-    UPDATE open_deliveries o SET due_at = g.due_at, attempts = g.number, failure_category = g.failure_category
-    FROM given g
-    WHERE g.stage = 0 AND o.lane = g.lane AND o.id = g.id AND o.stage = 0 AND o.attempts = g.number - 1
-    RETURNING g.*
+    UPDATE open_deliveries o SET due_at = f.due_at, attempts = f.number, failure_category = f.failure_category
+    FROM found f
+    WHERE f.stage = 0 AND o.ctid = f.place
 ), noted AS (
     INSERT INTO attempts (
         delivery_id, number, status, breaker, node, response_status, failure_category, error, response_headers, response_body_sample,
@@ -39,13 +50,6 @@ WITH fence AS MATERIALIZED (
     SELECT id, number, status, breaker, node, response_status, failure_category, error, response_headers, response_body_sample,
         retry_after_delay, retry_after_at, duration, dns, connect, tls, first_byte, scheduled_at, picked_after, executed_after, next_retry_at,
         response_cut, revision
-    FROM ended
-    UNION ALL
-    SELECT id, number, status, breaker, node, response_status, failure_category, error, response_headers, response_body_sample,
-        retry_after_delay, retry_after_at, duration, dns, connect, tls, first_byte, scheduled_at, picked_after, executed_after, next_retry_at,
-        response_cut, revision
-    FROM waiting
+    FROM found
 )
-SELECT id, event_id, order_key FROM ended
-UNION ALL
-SELECT id, NULL, NULL FROM waiting;
+SELECT id, CASE WHEN stage <> 0 THEN event_id END AS event_id, CASE WHEN stage <> 0 THEN order_key END AS order_key FROM found;

@@ -1,5 +1,11 @@
--- Takes some free shards.
--- Index: the primary key. Lock: the rows; those that another node takes at this moment are left to it.
+-- Takes some shards that nobody holds, or a boot that is over.
+-- Index: the primary keys. Lock: the rows; those that another node takes at this moment are left to it.
 UPDATE shards SET boot = $1
-WHERE number IN (SELECT number FROM shards WHERE boot IS NULL ORDER BY number LIMIT $2 FOR UPDATE SKIP LOCKED)
+WHERE number IN (
+    SELECT number FROM shards s
+    WHERE s.boot IS NULL OR NOT EXISTS (SELECT 1 FROM boots b WHERE b.id = s.boot)
+    ORDER BY number
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED
+)
 RETURNING number;

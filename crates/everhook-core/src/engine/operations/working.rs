@@ -13,11 +13,11 @@ use crate::{
 };
 
 /// How many items one write does. Few, because publishers share the writer: the next commit with their events in it comes a few milliseconds later.
-const WORK_BATCH: u32 = 50;
+const WORK_BATCH: u32 = 25;
 
 /// How many times as long as a step took the operation rests after it: whatever the machine can do, live events have the writer to themselves for
-/// three quarters of the time.
-const REST_FACTOR: u32 = 3;
+/// most of the time, and what it makes is delivered before the next is made.
+const REST_FACTOR: u32 = 8;
 
 impl Duty {
     /// Does the next batch of an operation whose selection is complete.
