@@ -1,10 +1,11 @@
 //! The shared store: PostgreSQL behind the same ports as the embedded store, for several nodes at once.
 //!
 //! Read it in this order:
-//! * `connect`, `reader`, `transaction`, `fault`: connections of two pools, single reads, transactions and their locks.
-//! * `recorder`, `event_store`: what is published at one moment becomes one transaction of a few statements over arrays.
+//! * `connect`, `tls`, `reader`, `transaction`, `pipeline`, `fault`: connections of three pools, single reads, transactions and their locks.
+//! * `recorder`, `event_store`, `keys`, `sequences`, `making`: what is published at one moment becomes one transaction of a few statements over arrays.
 //! * `delivery_queue`, `settling`, `ordering`, `replaying`: where deliveries wait, and how they end. One port call is one transaction.
 //! * `erasing`: how the data of events ends.
+//! * `leases`, `changes`, `hints`, `partitions`: what nodes owe each other, and the tables of each day.
 //! * `breakers`, `directory`, `audit_log`, `history`, `statistics`, `operations`: the other ports.
 //! * `rows`, and `encoding` beside this folder: how values are written and read back.
 //! * `queries`, `migrations`: all SQL, one statement a file, under the names that the embedded store has for them.

@@ -1,5 +1,7 @@
 //! All lanes: what waits in memory, whose turn it is, and what must be read from the store. Pure: it is handed the time and does nothing itself.
 
+mod leaving;
+
 use std::{
     collections::{BTreeSet, VecDeque},
     sync::Arc,
@@ -18,8 +20,8 @@ use super::{
 };
 use crate::{
     flow::claim::Look,
-    ids::{ApplicationId, DeliveryId, EndpointId, EventId},
-    model::{InFlight, LanePolicy, Priority, ShardSet},
+    ids::{ApplicationId, DeliveryId, EndpointId},
+    model::{InFlight, LanePolicy, Priority},
     policy::breaker::{CallOutcome, Pass},
     ports::{Committed, DueRead, LaneHead, LaneReport},
     time::Timestamp,
@@ -291,20 +293,6 @@ impl Board {
         self.review((head.endpoint, head.priority), now);
     }
 
-    /// The data of these events was erased: it leaves memory. Their deliveries are cancelled in the store, and learn of that at their turn. Windows are
-    /// walked only if one of the events is in memory.
-    pub(super) fn erased(&mut self, events: Vec<EventId>) {
-        let mut is_kept = false;
-        events.iter().for_each(|event| is_kept |= self.shelf.drop_event(*event));
-        let events: FxHashSet<EventId> = events.into_iter().collect();
-        for lane in self.lanes.values_mut() {
-            lane.note_erased(&events);
-            if is_kept {
-                lane.unload(&events);
-            }
-        }
-    }
-
     /// Another node made something durable in this queue: the lane looks.
     pub(super) fn expect(&mut self, policy: &Arc<LanePolicy>, priority: Priority, now: Timestamp) {
         let lane = open(&mut self.lanes, &mut self.organizations, &mut self.breakers, policy, now);
@@ -332,26 +320,6 @@ impl Board {
         self.review_lane(endpoint, now);
     }
 
-    /// The endpoint was disabled or deleted: nothing starts for it any more. Says whether nothing of it is in flight or unwritten either, so
-    /// that everything that still waits in the store can be cancelled.
-    pub(super) fn close(&mut self, endpoint: EndpointId) -> bool {
-        self.empty(endpoint);
-        let Some(lane) = self.lanes.get_mut(&endpoint) else { return true };
-        lane.is_clear()
-    }
-
-    /// What waited for a closed endpoint is cancelled: nothing is left to remember of its lane.
-    pub(super) fn forget_closed(&mut self, endpoint: EndpointId) {
-        if self.lanes.get(&endpoint).is_some_and(|lane| lane.closed && lane.is_idle()) {
-            self.lanes.remove(&endpoint);
-        }
-    }
-
-    /// Whether the lane is closed and what was in flight when it was closed has ended.
-    pub(super) fn is_closed_and_clear(&self, endpoint: EndpointId) -> bool {
-        self.lanes.get(&endpoint).is_some_and(|lane| lane.closed && lane.is_clear())
-    }
-
     /// Everything that waited in the store was seen: a lane that has nothing left has sent it all.
     pub(super) fn know_what_waits(&mut self, now: Timestamp) {
         if !std::mem::replace(&mut self.knows_what_waits, true) {
@@ -363,22 +331,6 @@ impl Board {
     /// Lanes were gained of which nothing is known yet.
     pub(super) fn gain(&mut self) {
         self.knows_what_waits = false;
-    }
-
-    /// The lanes of these shards are left: nothing starts in them any more. Says which they are.
-    pub(super) fn leave(&mut self, shards: ShardSet) -> Vec<EndpointId> {
-        let left: Vec<EndpointId> = self.lanes.keys().copied().filter(|endpoint| shards.has_lane(*endpoint)).collect();
-        left.iter().for_each(|endpoint| self.empty(*endpoint));
-        left
-    }
-
-    /// Drops a lane that was left, if nothing of it is in flight or unwritten. Says whether it is gone.
-    pub(super) fn drop_clear(&mut self, endpoint: EndpointId) -> bool {
-        let is_clear = self.lanes.get(&endpoint).is_none_or(Lane::is_clear);
-        if is_clear {
-            self.lanes.remove(&endpoint);
-        }
-        is_clear
     }
 
     /// Forgets which deliveries were found before their hint came, once none can come any more, who was suspected, and lanes that have nothing left
@@ -465,15 +417,6 @@ impl Board {
                 lane.queue(priority).listed = false;
             }
             self.review((endpoint, priority), now);
-        }
-    }
-
-    /// Closes a lane's windows.
-    fn empty(&mut self, endpoint: EndpointId) {
-        let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
-        for due in lane.close() {
-            self.waiting -= 1;
-            self.shelf.take(&due);
         }
     }
 }
