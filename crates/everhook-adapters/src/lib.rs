@@ -2,6 +2,7 @@
 //! `rabbitmq`, which connects through the connector of `http`: the guard against request forgery exists once.
 
 pub mod by_scheme;
+mod commits;
 mod encoding;
 pub mod http;
 pub mod postgres;

@@ -18,10 +18,9 @@ use tokio_postgres::Row;
 use super::{
     PostgresStore,
     alerts::alert_of_row,
+    collisions::insist,
     fault::Outcome,
-    ordering,
-    recorder::COLLISIONS_MAX,
-    replaying,
+    ordering, replaying,
     rows::{Columns, Int, unreadable},
     settlement_columns::EndedRetries,
     transaction::Tx,
@@ -49,31 +48,19 @@ impl DeliveryQueue for PostgresStore {
     }
 
     async fn settle(&self, settlements: Arc<Vec<Settlement>>) -> Result<Vec<Settled>, StoreError> {
-        let mut tries = 0;
-        loop {
-            match self.settle_all(&settlements).await {
-                Err(fault) if fault.is_collision() && tries < COLLISIONS_MAX => tries += 1,
-                answer => return Ok(answer?),
-            }
-        }
+        Ok(insist(|| self.settle_all(&settlements)).await?)
     }
 
     async fn free_heads(&self, at: Timestamp) -> Result<FreedHeads, StoreError> {
-        Ok(ordering::free_heads(self.pools.line().await?, at).await?)
+        Ok(insist(|| ordering::free_heads(&self.pools, at)).await?)
     }
 
     async fn cancel_waiting(&self, request: CancelWaiting) -> Result<u32, StoreError> {
-        Ok(self.cancel_open(request).await?)
+        Ok(insist(|| self.cancel_open(request)).await?)
     }
 
     async fn replay(&self, replay: Replay) -> Result<Replayed, StoreError> {
-        let mut tries = 0;
-        loop {
-            match replaying::replay(self, &replay).await {
-                Err(fault) if fault.is_collision() && tries < COLLISIONS_MAX => tries += 1,
-                answer => return Ok(answer?),
-            }
-        }
+        Ok(insist(|| replaying::replay(self, &replay)).await?)
     }
 
     async fn pending_alerts(&self, limit: u32) -> Result<Vec<Alert>, StoreError> {

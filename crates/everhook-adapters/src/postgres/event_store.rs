@@ -3,7 +3,7 @@
 //! A group of events is one transaction of two steps. First keys are taken and the counters of the applications locked; then what was decided
 //! from that is written and committed. Each step is sent at once and costs one way to the server and back.
 
-use std::{error::Error as _, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use everhook_core::{
@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use super::{
     PostgresStore,
+    collisions::insist,
     connect::Pools,
     erasing,
     fault::Outcome,
@@ -25,14 +26,16 @@ use super::{
     making::{DeliveryColumns, INSERT_DELIVERIES, small},
     ordering::Placing,
     pipeline::Pipeline,
-    recorder::{COLLISIONS_MAX, GROUP_ROWS_MAX},
     rows::{Columns, Key, unreadable},
     sequences::Sequences,
     transaction::counters_of_row,
 };
-use crate::encoding::{
-    payload,
-    spelling::{priority_number, read_priority},
+use crate::{
+    commits::{self, Answers},
+    encoding::{
+        payload,
+        spelling::{priority_number, read_priority},
+    },
 };
 
 const LOCK_COUNTERS: &str = include_str!("queries/lock_counters.sql");
@@ -41,29 +44,19 @@ const INSERT_EVENTS: &str = include_str!("queries/insert_events.sql");
 const EVENTS_FOR_SENDING: &str = include_str!("queries/events_for_sending.sql");
 const IS_ERASED: &str = include_str!("queries/event_is_erased.sql");
 
-/// So many bytes of data count as one row when commits are bounded: 2,000 rows are then 16 MiB at most.
-const BYTES_A_ROW: usize = 8 * 1024;
-
 #[async_trait]
 impl EventStore for PostgresStore {
     /// A batch that is too large for one commit is recorded in several, in order, until one fails.
     async fn record(&self, events: Vec<NewEvent>) -> Vec<Result<Recorded, StoreError>> {
-        let mut answers = Vec::with_capacity(events.len());
-        let mut commits = split(events).into_iter();
+        let mut answers = Answers::default();
+        let mut commits = commits::split(events, rows_of).into_iter();
         for commit in commits.by_ref() {
             let (count, rows) = (commit.len(), commit.iter().map(rows_of).sum());
-            match self.recorder.record(commit, rows).await {
-                Ok(recorded) => answers.extend(recorded.into_iter().map(Ok)),
-                Err(error) => {
-                    let cause = describe(&error);
-                    answers.extend((0..count).map(|_| Err(StoreError::unavailable(cause.clone()))));
-                    break;
-                }
+            if !answers.add(count, self.recorder.record(commit, rows).await) {
+                break;
             }
         }
-        let untried = commits.map(|commit| commit.len()).sum();
-        answers.extend((0..untried).map(|_| Err(StoreError::unavailable("an event before it in the batch could not be recorded"))));
-        answers
+        answers.finish(commits.map(|commit| commit.len()).sum())
     }
 
     async fn event(&self, id: EventId) -> Result<Option<Event>, StoreError> {
@@ -76,13 +69,7 @@ impl EventStore for PostgresStore {
     }
 
     async fn erase(&self, erasure: Erasure) -> Result<Erased, StoreError> {
-        let mut tries = 0;
-        loop {
-            match erasing::erase(self, &erasure).await {
-                Err(fault) if fault.is_collision() && tries < COLLISIONS_MAX => tries += 1,
-                answer => return Ok(answer?),
-            }
-        }
+        Ok(insist(|| erasing::erase(self, &erasure)).await?)
     }
 }
 
@@ -93,11 +80,6 @@ impl PostgresStore {
         let rows = self.line_reader().await?.query(EVENTS_FOR_SENDING, &[&keys]).await?;
         Ok(rows.iter().filter_map(|row| event_of_row(row).ok()).collect())
     }
-}
-
-/// What failed and why, so that each event of a commit can be told.
-fn describe(error: &StoreError) -> String {
-    error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }
 
 /// Reads the idempotency key; ours is the event's id, and is not kept twice.
@@ -153,26 +135,10 @@ impl Ready {
     }
 }
 
-/// Cuts a batch where a commit would become too large.
-fn split(events: Vec<NewEvent>) -> Vec<Vec<NewEvent>> {
-    let mut commits: Vec<Vec<NewEvent>> = vec![Vec::new()];
-    let mut rows = 0;
-    for event in events {
-        let more = rows_of(&event);
-        if rows + more > GROUP_ROWS_MAX && rows > 0 {
-            commits.push(Vec::new());
-            rows = 0;
-        }
-        rows += more;
-        commits.last_mut().expect("there is always a last commit").push(event);
-    }
-    commits
-}
-
 /// About how many rows an event writes: the event, its key, its deliveries. An event for more endpoints than a commit should have rows has the
 /// commit to itself.
 fn rows_of(new: &NewEvent) -> usize {
-    2 + new.event.data.len() / BYTES_A_ROW + new.deliveries.len()
+    2 + commits::rows_of_data(new) + new.deliveries.len()
 }
 
 /// Records groups of events. Shared by the recorder's tasks.

@@ -1,7 +1,7 @@
 //! The shared store: PostgreSQL behind the same ports as the embedded store, for several nodes at once.
 //!
 //! Read it in this order:
-//! * `connect`, `tls`, `reader`, `transaction`, `pipeline`, `fault`: connections of three pools, single reads, transactions and their locks.
+//! * `connect`, `tls`, `reader`, `transaction`, `pipeline`, `collisions`, `fault`: connections of three pools, single reads, transactions and their locks.
 //! * `recorder`, `event_store`, `keys`, `sequences`, `making`: what is published at one moment becomes one transaction of a few statements over arrays.
 //! * `delivery_queue`, `settling`, `ordering`, `replaying`: where deliveries wait, and how they end. One port call is one transaction.
 //! * `erasing`: how the data of events ends.
@@ -16,6 +16,7 @@ mod alerts;
 mod audit_log;
 mod breakers;
 mod changes;
+mod collisions;
 mod connect;
 mod delivery_queue;
 mod directory;

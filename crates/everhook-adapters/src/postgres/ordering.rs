@@ -7,7 +7,7 @@
 use everhook_core::{
     ids::{ApplicationId, DeliveryId, EventId, OperationId, ScheduleVersion},
     lifecycle,
-    model::{Due, EventType, OrderingMode, Placement, Priority},
+    model::{Due, EventType, Priority},
     ports::{Freed, FreedHeads, NewDelivery, NewEvent},
     time::Timestamp,
 };
@@ -15,7 +15,7 @@ use rustc_hash::FxHashSet;
 use tokio_postgres::Row;
 
 use super::{
-    connect::Connection,
+    connect::{Connection, Pools},
     fault::Outcome,
     making::{DeliveryColumns, Making},
     pipeline::Ask,
@@ -34,11 +34,6 @@ const LIFT_BARRIERS: &str = include_str!("queries/lift_barriers.sql");
 
 /// How many keys and barriers one look frees. Whoever asked asks again for the rest.
 const FREED_MAX: i64 = 1_000;
-
-/// Whether a delivery has an order, or waits behind a barrier.
-pub(super) fn is_ordered(placement: Placement) -> bool {
-    placement.mode != OrderingMode::None || placement.behind_barrier
-}
 
 /// Names the deliveries that go one after the other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -209,7 +204,8 @@ fn freed_of_row(row: &Row) -> Outcome<(OrderKey, Freed)> {
 }
 
 /// Frees what is held behind nothing. Most looks find nothing, and write nothing.
-pub(super) async fn free_heads(mut connection: Connection, at: Timestamp) -> Outcome<FreedHeads> {
+pub(super) async fn free_heads(pools: &Pools, at: Timestamp) -> Outcome<FreedHeads> {
+    let mut connection = pools.line().await?;
     let (lanes, keys) = stranded(&mut connection).await?;
     if lanes.is_empty() && keys.is_empty() {
         return Ok(FreedHeads::default());

@@ -43,9 +43,9 @@ impl PostgresStore {
         if tx.query_opt(EXISTS, &[&name]).await?.is_some() {
             return Ok(());
         }
+        tx.query(TAKE_TURN, &[]).await?;
         // Publishers queue up behind whoever waits for the table: better no partition now than all of them waiting.
         tx.run(PATIENCE).await?;
-        tx.query(TAKE_TURN, &[]).await?;
         let (from, to) = (first_id(day), first_id(day + 1));
         let made = tx.run(&format!("CREATE TABLE IF NOT EXISTS {name} PARTITION OF {table} FOR VALUES FROM ('{from}') TO ('{to}')")).await;
         match made {

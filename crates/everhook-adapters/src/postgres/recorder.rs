@@ -13,20 +13,18 @@ use tokio::{
 };
 
 use super::{
+    collisions::insist,
     event_store::{Ready, Recording},
     fault::{Fault, Outcome},
 };
+use crate::commits;
 
 /// How many groups are under way at once. A third would only wait for the same rows.
 const GROUPS: usize = 2;
-/// The most rows of one commit: enough that the flush no longer counts, few enough that nobody waits long for it.
-pub(super) const GROUP_ROWS_MAX: usize = 2_000;
 /// The most publishers that wait. More than that wait for a place instead.
 const WAITING_MAX: usize = 2_048;
 /// How long a publisher waits for a place before it is told that the store is overloaded.
 const PLACE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a transaction that met another one is tried again.
-pub(super) const COLLISIONS_MAX: u32 = 5;
 
 /// Where all publishing goes.
 pub(super) struct Recorder {
@@ -94,7 +92,7 @@ impl Gathering {
         let mut group = vec![first];
         while let Ok(next) = self.queue.try_recv() {
             rows += next.rows;
-            if rows > GROUP_ROWS_MAX {
+            if rows > commits::ROWS_MAX {
                 self.left_over = Some(next);
                 break;
             }
@@ -144,11 +142,5 @@ async fn record_group(recording: &Recording, mut group: Vec<Waiting>) {
 
 async fn record_alone(recording: &Recording, events: &[Ready]) -> Outcome<Vec<Recorded>> {
     let events: Vec<&Ready> = events.iter().collect();
-    let mut tries = 0;
-    loop {
-        match recording.record(&events).await {
-            Err(fault) if fault.is_collision() && tries < COLLISIONS_MAX => tries += 1,
-            answer => return answer,
-        }
-    }
+    insist(|| recording.record(&events)).await
 }

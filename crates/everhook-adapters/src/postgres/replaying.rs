@@ -4,9 +4,8 @@
 
 use everhook_core::{
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OperationId},
-    model::{DeadLetterStatus, Due, EventType, OperationStatus, Priority},
+    model::{DeadLetterStatus, EventType, OperationStatus, Priority},
     ports::{NewDelivery, Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed},
-    time::Timestamp,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use uuid::Uuid;
@@ -16,7 +15,7 @@ use super::{
     fault::Outcome,
     making::INSERT_DELIVERIES,
     operations::{self, Tally},
-    ordering::{self, Origin, Placing},
+    ordering::{Origin, Placing},
     rows::{Columns, Key, unreadable},
     sequences::Sequences,
     transaction::Tx,
@@ -133,7 +132,7 @@ impl Replaying<'_> {
                     self.place(&mut placing, &mut sequences, item, lane, facts);
                     known.open.insert((item.event, lane));
                     made.push((item, lane));
-                    ReplayAnswer::Made { due: Some(due(item, self.replay.at)), priority }
+                    ReplayAnswer::Made { due: Some(item.due(self.replay.at)), priority }
                 }
             };
         }
@@ -189,7 +188,7 @@ impl Replaying<'_> {
 
     /// At the tail of its lane: behind every event that was published, and everything that was done again, until now.
     fn place(&self, placing: &mut Placing, sequences: &mut Sequences, item: &ReplayItem, lane: i64, facts: &EventFacts) {
-        let position = match ordering::is_ordered(item.placement) {
+        let position = match item.placement.is_ordered() {
             true => sequences.next(item.application, item.config_version).unwrap_or(i64::MAX),
             false => 0,
         };
@@ -259,17 +258,4 @@ fn without_held(mut answers: Vec<ReplayAnswer>, items: &[ReplayItem], held: &FxH
         }
     }
     answers
-}
-
-fn due(item: &ReplayItem, at: Timestamp) -> Due {
-    Due {
-        delivery: item.delivery,
-        event: item.event,
-        loaded: None,
-        retry_schedule: item.retry_schedule,
-        attempts: 0,
-        due_at: at,
-        replay_of: item.of,
-        ordered: ordering::is_ordered(item.placement),
-    }
 }

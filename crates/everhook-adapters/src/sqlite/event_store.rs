@@ -1,7 +1,5 @@
 //! Records events with their deliveries: the port `EventStore`.
 
-use std::error::Error as _;
-
 use async_trait::async_trait;
 use everhook_core::{
     ids::{DeliveryId, EventId},
@@ -19,8 +17,8 @@ use super::{
     rows::{Columns, Key, unreadable},
     spelling::{priority_number, read_priority},
     transaction::Tx,
-    writer::GROUP_ROWS_MAX,
 };
+use crate::commits::{self, Answers};
 
 const ORIGINAL_OF_GIVEN_KEY: &str = include_str!("queries/original_of_given_key.sql");
 const ORIGINAL_OF_MADE_KEY: &str = include_str!("queries/original_of_made_key.sql");
@@ -32,29 +30,19 @@ const INSERT_EXTRAS: &str = include_str!("queries/insert_event_extras.sql");
 const EVENT_FOR_SENDING: &str = include_str!("queries/event_for_sending.sql");
 const IS_ERASED: &str = include_str!("queries/event_is_erased.sql");
 
-/// So many bytes of data count as one row when commits are bounded: 2,000 rows are then 16 MiB at most.
-const BYTES_A_ROW: usize = 8 * 1024;
-
 #[async_trait]
 impl EventStore for SqliteStore {
     /// A batch that is too large for one commit is recorded in several, in order, until one fails.
     async fn record(&self, events: Vec<NewEvent>) -> Vec<Result<Recorded, StoreError>> {
-        let mut answers = Vec::with_capacity(events.len());
-        let mut commits = split(events).into_iter();
+        let mut answers = Answers::default();
+        let mut commits = commits::split(events, rows_of).into_iter();
         for commit in commits.by_ref() {
             let count = commit.len();
-            match self.record_in_one_commit(commit).await {
-                Ok(recorded) => answers.extend(recorded.into_iter().map(Ok)),
-                Err(error) => {
-                    let cause = describe(&error);
-                    answers.extend((0..count).map(|_| Err(StoreError::unavailable(cause.clone()))));
-                    break;
-                }
+            if !answers.add(count, self.record_in_one_commit(commit).await) {
+                break;
             }
         }
-        let untried = commits.map(|commit| commit.len()).sum();
-        answers.extend((0..untried).map(|_| Err(StoreError::unavailable("an event before it in the batch could not be recorded"))));
-        answers
+        answers.finish(commits.map(|commit| commit.len()).sum())
     }
 
     async fn event(&self, id: EventId) -> Result<Option<Event>, StoreError> {
@@ -86,11 +74,6 @@ impl SqliteStore {
         }
         Ok(answers)
     }
-}
-
-/// What failed and why, so that each event of a commit can be told.
-fn describe(error: &StoreError) -> String {
-    error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }
 
 /// Reads one event with its data.
@@ -137,25 +120,9 @@ impl Ready {
     }
 }
 
-/// Cuts a batch where a commit would become too large.
-fn split(events: Vec<NewEvent>) -> Vec<Vec<NewEvent>> {
-    let mut commits: Vec<Vec<NewEvent>> = vec![Vec::new()];
-    let mut rows = 0;
-    for event in events {
-        let more = rows_of(&event);
-        if rows + more > GROUP_ROWS_MAX && rows > 0 {
-            commits.push(Vec::new());
-            rows = 0;
-        }
-        rows += more;
-        commits.last_mut().expect("there is always a last commit").push(event);
-    }
-    commits
-}
-
 /// About how many rows the first commit of an event writes: the event, its data, its key, its deliveries.
 fn rows_of(new: &NewEvent) -> usize {
-    3 + new.event.data.len() / BYTES_A_ROW + new.deliveries.len().min(GROUP_ROWS_MAX)
+    3 + commits::rows_of_data(new) + new.deliveries.len().min(commits::ROWS_MAX)
 }
 
 /// Records one event. The second value names it if deliveries are left for further commits.

@@ -19,8 +19,9 @@ use super::{
     rows::{Columns, Key},
     spelling::{priority_number, read_priority},
     transaction::Tx,
-    writer::{GROUP_ROWS_MAX, Writer},
+    writer::Writer,
 };
+use crate::commits;
 
 const INSERT_DELIVERY: &str = include_str!("queries/insert_delivery.sql");
 const KEEP_STEP: &str = include_str!("queries/keep_fanout_step.sql");
@@ -63,10 +64,10 @@ pub(super) struct Begun {
 /// Those that have an order are all made now: their event's number is their position, and a later event must not get theirs first.
 pub(super) fn begin(tx: &mut Tx<'_>, event: &Event, sequence_number: i64, deliveries: &[NewDelivery]) -> Outcome<Begun> {
     let origin = Origin::of(event);
-    if !deliveries.iter().any(|delivery| ordering::is_ordered(delivery.placement)) {
+    if !deliveries.iter().any(|delivery| delivery.placement.is_ordered()) {
         return Ok(Begun { is_unfinished: begin_unordered(tx, origin, deliveries)?, held: Vec::new() });
     }
-    let (ordered, unordered): (Vec<_>, Vec<_>) = deliveries.iter().partition(|delivery| ordering::is_ordered(delivery.placement));
+    let (ordered, unordered): (Vec<_>, Vec<_>) = deliveries.iter().partition(|delivery| delivery.placement.is_ordered());
     let mut begun = Begun { is_unfinished: begin_unordered(tx, origin, &unordered)?, held: Vec::new() };
     for delivery in ordered {
         let new = Ordered {
@@ -88,9 +89,9 @@ pub(super) fn begin(tx: &mut Tx<'_>, event: &Event, sequence_number: i64, delive
 
 /// Says whether there is a rest.
 fn begin_unordered(tx: &mut Tx<'_>, origin: Origin, deliveries: &[NewDelivery]) -> Outcome<bool> {
-    let (first, rest) = deliveries.split_at(deliveries.len().min(GROUP_ROWS_MAX));
+    let (first, rest) = deliveries.split_at(deliveries.len().min(commits::ROWS_MAX));
     make(tx, origin, first)?;
-    for (step, stretch) in (0_i64..).zip(rest.chunks(GROUP_ROWS_MAX)) {
+    for (step, stretch) in (0_i64..).zip(rest.chunks(commits::ROWS_MAX)) {
         let entries: Vec<u8> = stretch.iter().flat_map(entry).collect();
         tx.prepare(KEEP_STEP)?.execute(params![origin.event.key(), step, entries])?;
     }
@@ -139,7 +140,7 @@ pub(super) fn resume_all(connection: &Connection) -> Outcome<()> {
 }
 
 async fn step_of(writer: &Writer, event: EventId) -> Result<bool, StoreError> {
-    writer.write(GROUP_ROWS_MAX, move |tx| step(tx, Some(event))).await
+    writer.write(commits::ROWS_MAX, move |tx| step(tx, Some(event))).await
 }
 
 /// Makes the next stretch of deliveries; says whether there was one.

@@ -6,7 +6,7 @@
 use everhook_core::{
     ids::{DeliveryId, EndpointId, EventId, OperationId, ScheduleVersion},
     lifecycle,
-    model::{Due, Endpoint, EventType, OrderingMode, Placement, Priority},
+    model::{Due, Endpoint, EventType, OrderingMode, Priority},
     ports::{Freed, FreedHeads, NewDelivery},
     time::Timestamp,
 };
@@ -50,11 +50,6 @@ pub(super) struct Ordered<'a> {
     pub(super) at: Timestamp,
     /// Its place among all deliveries of the application.
     pub(super) position: i64,
-}
-
-/// Whether a delivery has an order, or waits behind a barrier.
-pub(super) fn is_ordered(placement: Placement) -> bool {
-    placement.mode != OrderingMode::None || placement.behind_barrier
 }
 
 /// Makes a delivery that has an order, and says whether it is held.

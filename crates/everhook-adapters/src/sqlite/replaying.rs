@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{ApplicationId, DeliveryId, EventId, OperationId, OrganizationId},
-    model::{DeadLetterStatus, Due, EventType, OperationStatus, Priority},
+    model::{DeadLetterStatus, EventType, OperationStatus, Priority},
     ports::{NewDelivery, Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed},
     time::Timestamp,
 };
@@ -138,7 +138,7 @@ fn replay_one(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, facts: &
         let parameters = params![item.event.key(), item.endpoint.key(), item.delivery.key(), on_behalf.at.as_micros(), automatic];
         tx.hot(REQUEUE)?.execute(parameters)?;
     }
-    Ok(ReplayAnswer::Made { due: (!is_held).then(|| due(item, on_behalf.at)), priority })
+    Ok(ReplayAnswer::Made { due: (!is_held).then(|| item.due(on_behalf.at)), priority })
 }
 
 /// Takes an item off its operation's list; says whether it was on it. What is on no list is there.
@@ -150,7 +150,7 @@ fn take_off(tx: &mut Tx<'_>, operation: Option<OperationId>, item: &ReplayItem) 
 
 /// Makes the delivery, at the tail of its lane; says whether it is held.
 fn make(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, event_type: &EventType, priority: Priority) -> Outcome<bool> {
-    if ordering::is_ordered(item.placement) {
+    if item.placement.is_ordered() {
         return make_ordered(tx, on_behalf, item, event_type, priority);
     }
     let lane = tx.lane_of(item.endpoint)?;
@@ -189,17 +189,4 @@ fn make_ordered(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, event_
         position,
     };
     ordering::place(tx, &ordered)
-}
-
-fn due(item: &ReplayItem, at: Timestamp) -> Due {
-    Due {
-        delivery: item.delivery,
-        event: item.event,
-        loaded: None,
-        retry_schedule: item.retry_schedule,
-        attempts: 0,
-        due_at: at,
-        replay_of: item.of,
-        ordered: ordering::is_ordered(item.placement),
-    }
 }

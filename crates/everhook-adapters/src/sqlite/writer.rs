@@ -21,11 +21,10 @@ use super::{
     job::{Call, Job},
     transaction::Tx,
 };
+use crate::commits;
 
 /// The most jobs of one commit: enough that the flush no longer counts, few enough that nobody waits long for it.
 const GROUP_JOBS_MAX: usize = 512;
-/// The most rows of one commit, for the same reason.
-pub(super) const GROUP_ROWS_MAX: usize = 2_000;
 /// A group of so many jobs means that callers are many: the next group may gather a little longer.
 const BUSY_FROM_JOBS: usize = 4;
 /// How long a busy writer lets a group gather. Each commit logs whole pages, so that twice the events in one cost little more than half as many.
@@ -180,10 +179,10 @@ fn next(queue: &mpsc::Receiver<Waiting>, commits: &mut GroupCommit) -> Option<Wa
 fn gather(first: Waiting, queue: &mpsc::Receiver<Waiting>) -> (Vec<Waiting>, Option<Waiting>) {
     let mut rows = first.rows;
     let mut group = vec![first];
-    while group.len() < GROUP_JOBS_MAX && rows < GROUP_ROWS_MAX {
+    while group.len() < GROUP_JOBS_MAX && rows < commits::ROWS_MAX {
         let Ok(next) = queue.try_recv() else { break };
         rows = rows.saturating_add(next.rows);
-        if rows > GROUP_ROWS_MAX {
+        if rows > commits::ROWS_MAX {
             return (group, Some(next));
         }
         group.push(next);

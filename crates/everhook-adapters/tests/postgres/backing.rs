@@ -46,7 +46,12 @@ impl store::Backing for Backing {
 impl Backing {
     /// The store as one more node sees it.
     pub async fn node(&self) -> PostgresStore {
-        PostgresStore::open(&PostgresSettings { url: self.database().into(), node: "node".to_owned() }).await.unwrap()
+        PostgresStore::open(&PostgresSettings { url: self.url(), node: "node".to_owned() }).await.unwrap()
+    }
+
+    /// Its address.
+    pub fn url(&self) -> String {
+        self.database().into()
     }
 
     fn database(&self) -> Url {

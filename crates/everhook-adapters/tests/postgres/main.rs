@@ -8,6 +8,7 @@ mod conformance;
 
 mod among_nodes;
 mod erasing;
+mod leases;
 mod odd_texts;
 
 use conformance::given;

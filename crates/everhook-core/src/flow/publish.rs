@@ -11,7 +11,7 @@ use crate::{
     catalog::{ApplicationView, Destination},
     flow::{Line, selection::select},
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
-    model::{ApplicationKind, Due, Event, EventType, OrderingMode, Placement, Priority, RateLimit},
+    model::{ApplicationKind, Due, Event, EventType, Placement, Priority, RateLimit},
     policy::{labels::Labels, schema::Violation},
     ports::{Committed, KeyOrigin, NewDelivery, NewEvent, Recorded, StoreError},
     time::Timestamp,
@@ -268,7 +268,7 @@ impl Draft {
                 attempts: 0,
                 due_at,
                 replay_of: None,
-                ordered: delivery.placement.mode != OrderingMode::None,
+                ordered: delivery.placement.is_ordered(),
             },
         }));
     }

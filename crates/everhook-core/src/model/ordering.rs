@@ -58,6 +58,11 @@ impl Placement {
         Self { mode: ordering.mode, behind_barrier: ordering.barrier.is_some() }
     }
 
+    /// Whether it has an order, or waits behind a barrier.
+    pub fn is_ordered(&self) -> bool {
+        self.mode != OrderingMode::None || self.behind_barrier
+    }
+
     /// The key whose open deliveries go one after the other; `None` if it neither has an order nor waits behind a barrier.
     ///
     /// One without an order that waits behind a barrier has a key to itself: it is then freed as the others are.
@@ -93,6 +98,7 @@ mod tests {
         for (mode, behind_barrier, expected) in table {
             let key = Placement { mode, behind_barrier }.key(&event_type, delivery);
             assert_eq!(key.as_deref(), expected, "{mode:?}, behind a barrier: {behind_barrier}");
+            assert_eq!(Placement { mode, behind_barrier }.is_ordered(), expected.is_some());
         }
     }
 }

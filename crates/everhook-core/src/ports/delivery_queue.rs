@@ -278,6 +278,22 @@ pub struct ReplayItem {
     pub priority: Option<Priority>,
 }
 
+impl ReplayItem {
+    /// The new delivery as its lane gets it, if it waits.
+    pub fn due(&self, at: Timestamp) -> Due {
+        Due {
+            delivery: self.delivery,
+            event: self.event,
+            loaded: None,
+            retry_schedule: self.retry_schedule,
+            attempts: 0,
+            due_at: at,
+            replay_of: self.of,
+            ordered: self.placement.is_ordered(),
+        }
+    }
+}
+
 /// What became of a replay.
 #[derive(Clone, Debug)]
 pub enum Replayed {

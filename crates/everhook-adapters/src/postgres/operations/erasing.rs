@@ -12,11 +12,11 @@ use uuid::Uuid;
 use super::{
     super::{
         PostgresStore,
+        collisions::insist,
         erasing::{self, APPLICATIONS_OF_EVENTS, keys},
         fault::Outcome,
         page::Between,
         reader::Reader,
-        recorder::COLLISIONS_MAX,
         rows::{Columns, Key},
         transaction::Tx,
     },
@@ -85,7 +85,7 @@ pub(super) async fn erase(store: &PostgresStore, batch: &ErasureBatch) -> Outcom
     let mut freed = None;
     for events in steps(&store.reader().await?, &batch.events).await? {
         let step = ErasureBatch { events, ..*batch };
-        match erase_step(store, &step).await? {
+        match insist(|| erase_at_once(store, &step)).await? {
             Some(more) => freed.get_or_insert_with(Vec::new).extend(more),
             None => break,
         }
@@ -108,17 +108,6 @@ async fn steps(reader: &Reader, events: &[EventId]) -> Outcome<Vec<Vec<EventId>>
         steps.last_mut().expect("there is always a last step").push(*event);
     }
     Ok(steps)
-}
-
-/// One step, again if it met another transaction.
-async fn erase_step(store: &PostgresStore, step: &ErasureBatch) -> Outcome<Option<Vec<FreedInLane>>> {
-    let mut tries = 0;
-    loop {
-        match erase_at_once(store, step).await {
-            Err(fault) if fault.is_collision() && tries < COLLISIONS_MAX => tries += 1,
-            answer => return answer,
-        }
-    }
 }
 
 /// Counters come before the operation, as where operations deliver again.

@@ -1,0 +1,59 @@
+//! How a batch of events is spread over commits, and what its publisher hears of each. The same in every store.
+
+use std::error::Error as _;
+
+use everhook_core::ports::{NewEvent, Recorded, StoreError};
+
+/// The most rows of one commit: enough that the flush no longer counts, few enough that nobody waits long for it.
+pub(crate) const ROWS_MAX: usize = 2_000;
+/// So many bytes of data count as one row: 2,000 rows are then 16 MiB at most.
+const BYTES_A_ROW: usize = 8 * 1024;
+
+/// As how many rows the data of an event counts, beside the row that holds it.
+pub(crate) fn rows_of_data(new: &NewEvent) -> usize {
+    new.event.data.len() / BYTES_A_ROW
+}
+
+/// Cuts a batch where a commit would become too large. An event that is too large by itself has a commit to itself.
+pub(crate) fn split(events: Vec<NewEvent>, rows_of: impl Fn(&NewEvent) -> usize) -> Vec<Vec<NewEvent>> {
+    let mut commits: Vec<Vec<NewEvent>> = vec![Vec::new()];
+    let mut rows = 0;
+    for event in events {
+        let more = rows_of(&event);
+        if rows + more > ROWS_MAX && rows > 0 {
+            commits.push(Vec::new());
+            rows = 0;
+        }
+        rows += more;
+        commits.last_mut().expect("there is always a last commit").push(event);
+    }
+    commits
+}
+
+/// What became of the events of a batch so far, commit by commit and in order.
+#[derive(Default)]
+pub(crate) struct Answers(Vec<Result<Recorded, StoreError>>);
+
+impl Answers {
+    /// Adds what became of a commit with so many events. Says whether the next one is to be tried.
+    pub(crate) fn add(&mut self, count: usize, outcome: Result<Vec<Recorded>, StoreError>) -> bool {
+        match outcome {
+            Ok(recorded) => {
+                self.0.extend(recorded.into_iter().map(Ok));
+                true
+            }
+            Err(error) => {
+                let cause = error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
+                self.0.extend((0..count).map(|_| Err(StoreError::unavailable(cause.clone()))));
+                false
+            }
+        }
+    }
+
+    /// All answers; so many events behind a commit that failed were not tried.
+    pub(crate) fn finish(mut self, untried: usize) -> Vec<Result<Recorded, StoreError>> {
+        let refusal = || Err(StoreError::unavailable("an event before it in the batch could not be recorded"));
+        self.0.extend((0..untried).map(|_| refusal()));
+        self.0
+    }
+}

@@ -1,0 +1,113 @@
+//! Who holds what among nodes, and what a node that lost its lease can still do: nothing.
+
+use std::sync::Arc;
+
+use everhook_adapters::postgres::PostgresStore;
+use everhook_core::{
+    model::{Duty, DutySet, Shard, ShardSet, Stage},
+    ports::{DeliveryQueue, Held, Leases, Renewed, Roles, Settled, StoreError, Wish},
+};
+use tokio_postgres::NoTls;
+
+use crate::given::{Given, NOW, after, settlement, success};
+
+const ALL: Wish = Wish { shards_max: Shard::COUNT, duties: DutySet::ALL };
+
+async fn node(given: &Given) -> PostgresStore {
+    let node = given.backing.node().await;
+    node.begin(Roles::ALL).await.unwrap();
+    node
+}
+
+/// What a renewal says that a node holds; `None` if its lease is lost.
+async fn held(node: &PostgresStore) -> Option<Held> {
+    match node.renew().await.unwrap() {
+        Renewed::Held { held, .. } => Some(held),
+        Renewed::Lost => None,
+    }
+}
+
+/// Lets all leases end.
+async fn let_leases_end(given: &Given) {
+    given.tamper("UPDATE boots SET good_until = 0").await;
+}
+
+#[tokio::test]
+async fn what_one_node_holds_another_gets_only_when_it_is_given_back() {
+    let given = Given::new().await;
+    let (first, second) = (node(&given).await, node(&given).await);
+    assert_eq!(first.take(ALL).await.unwrap(), Held::EVERYTHING);
+    assert_eq!(second.take(ALL).await.unwrap(), Held::NOTHING);
+    assert_eq!((held(&first).await, held(&second).await), (Some(Held::EVERYTHING), Some(Held::NOTHING)));
+    // When some of it is given back, the other gets just that, and no more than it wishes for.
+    let back = Held { shards: ShardSet::ALL.first(10), duties: [Duty::Alerts].into_iter().collect() };
+    first.release(back).await.unwrap();
+    let taken = second.take(Wish { shards_max: 4, ..ALL }).await.unwrap();
+    assert_eq!((taken.shards.len(), taken.shards.without(back.shards), taken.duties), (4, ShardSet::NONE, back.duties));
+    assert_eq!(held(&second).await, Some(taken));
+    // And when a node ends, everything is free at once.
+    first.end().await.unwrap();
+    assert_eq!(second.take(ALL).await.unwrap().shards.with(taken.shards), ShardSet::ALL);
+}
+
+#[tokio::test]
+async fn a_lease_that_has_ended_is_renewed_until_somebody_takes_what_it_held() {
+    let given = Given::new().await;
+    let (first, second) = (node(&given).await, node(&given).await);
+    first.take(ALL).await.unwrap();
+    let_leases_end(&given).await;
+    assert_eq!(held(&first).await, Some(Held::EVERYTHING));
+    let_leases_end(&given).await;
+    assert_eq!(held(&second).await, Some(Held::NOTHING));
+    assert_eq!(second.take(ALL).await.unwrap(), Held::EVERYTHING);
+    // Then the first is dead: it renews, takes and gives back nothing, until it begins anew.
+    assert_eq!(held(&first).await, None);
+    assert!(matches!(first.take(ALL).await, Err(StoreError::Conflict)));
+    assert!(matches!(first.release(Held::EVERYTHING).await, Err(StoreError::Conflict)));
+    first.begin(Roles::ALL).await.unwrap();
+    assert_eq!((held(&first).await, held(&second).await), (Some(Held::NOTHING), Some(Held::EVERYTHING)));
+}
+
+#[tokio::test]
+async fn a_node_whose_lease_was_taken_settles_nothing() {
+    let given = Given::new().await;
+    let (first, second) = (node(&given).await, node(&given).await);
+    first.take(ALL).await.unwrap();
+    let (_, delivery) = given.published().await;
+    let outcome = || Arc::new(vec![settlement(delivery, given.endpoint, success(1), Stage::Delivered { at: after(1) })]);
+    let_leases_end(&given).await;
+    held(&second).await;
+    second.take(ALL).await.unwrap();
+    assert!(matches!(first.settle(outcome()).await, Err(StoreError::Conflict)));
+    assert_eq!(given.stage(delivery).await, Stage::Waiting { due_at: NOW });
+    assert!(matches!(second.settle(outcome()).await.unwrap()[..], [Settled::Recorded { .. }]));
+}
+
+#[tokio::test]
+async fn what_a_boot_that_is_not_there_seems_to_hold_is_taken() {
+    let given = Given::new().await;
+    let node = node(&given).await;
+    given.tamper("UPDATE shards SET boot = gen_random_uuid() WHERE number < 7").await;
+    given.tamper("UPDATE duties SET boot = gen_random_uuid()").await;
+    assert_eq!(node.take(ALL).await.unwrap(), Held::EVERYTHING);
+}
+
+#[tokio::test]
+async fn a_node_that_hangs_in_the_middle_of_settling_holds_nobody_up() {
+    let given = Given::new().await;
+    let (hanging, other) = (node(&given).await, node(&given).await);
+    hanging.take(Wish { shards_max: 5, duties: DutySet::NONE }).await.unwrap();
+    // Given a boot whose row is locked as settling locks it, by somebody who does not go on.
+    let (client, connection) = tokio_postgres::connect(&given.backing.url(), NoTls).await.unwrap();
+    let connection = tokio::spawn(connection);
+    client.batch_execute("BEGIN; SELECT id FROM boots FOR KEY SHARE").await.unwrap();
+    let_leases_end(&given).await;
+    held(&other).await;
+    // Then what is free is taken at once, and the rest when the lock is gone.
+    assert_eq!(other.take(ALL).await.unwrap().shards.len(), Shard::COUNT - 5);
+    drop(client);
+    connection.await.unwrap().unwrap();
+    let_leases_end(&given).await;
+    held(&other).await;
+    assert_eq!(other.take(ALL).await.unwrap().shards.len(), 5);
+}
