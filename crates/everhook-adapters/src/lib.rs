@@ -3,6 +3,7 @@
 
 pub mod by_scheme;
 mod commits;
+mod due;
 mod encoding;
 pub mod http;
 pub mod postgres;

@@ -162,12 +162,12 @@ impl<S: DeliveryQueue> DeliveryQueue for Faulty<S> {
         through!(self, self.store.lanes(shards))
     }
 
-    async fn due(&self, request: DueRequest) -> Result<DueRead, StoreError> {
-        let mut read = through!(self, self.store.due(request))?;
-        for due in &mut read.rows {
+    async fn due(&self, request: DueRequest) -> Result<Vec<DueRead>, StoreError> {
+        let mut reads = through!(self, self.store.due(request))?;
+        for due in reads.iter_mut().flat_map(|read| &mut read.rows) {
             due.loaded = due.loaded.take().filter(|event| !self.faults.is_damaged(event.id));
         }
-        Ok(read)
+        Ok(reads)
     }
 
     async fn settle(&self, settlements: Arc<Vec<Settlement>>) -> Result<Vec<Settled>, StoreError> {

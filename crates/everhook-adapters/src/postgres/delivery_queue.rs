@@ -1,11 +1,11 @@
 //! Where deliveries wait: the port `DeliveryQueue`. What a settlement writes is in `settling`.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use everhook_core::{
     ids::{EventId, ScheduleVersion},
-    model::{DeadLetterStatus, Due, ShardSet},
+    model::{DeadLetterStatus, Due, Event, ShardSet},
     ports::{
         Alert, AlertId, CancelWaiting, DeliveryQueue, DueRead, DueRequest, FreedHeads, LaneHead, Replay, Replayed, Settled, Settlement,
         StoreError,
@@ -25,7 +25,10 @@ use super::{
     settlement_columns::EndedRetries,
     transaction::Tx,
 };
-use crate::encoding::spelling::{priority_number, read_priority};
+use crate::{
+    due::unknown,
+    encoding::spelling::{priority_number, read_priority},
+};
 
 const LANES: &str = include_str!("queries/lanes.sql");
 const DUE_DELIVERIES: &str = include_str!("queries/due_deliveries.sql");
@@ -33,8 +36,8 @@ const CANCEL_OPEN: &str = include_str!("queries/cancel_open_deliveries.sql");
 const PENDING_ALERTS: &str = include_str!("queries/pending_alerts.sql");
 const FORGET_ALERTS: &str = include_str!("queries/forget_alerts.sql");
 
-/// How many events are read in one go, so that little is read in vain where the budget ends.
-const EVENTS_A_READ: usize = 32;
+/// How many events are read in one go: few enough that little is read in vain where the budget ends.
+const EVENTS_A_READ: usize = 128;
 
 #[async_trait]
 impl DeliveryQueue for PostgresStore {
@@ -43,8 +46,8 @@ impl DeliveryQueue for PostgresStore {
         Ok(rows.iter().map(lane_of_row).collect::<Outcome<_>>()?)
     }
 
-    async fn due(&self, request: DueRequest) -> Result<DueRead, StoreError> {
-        Ok(self.read_due(request).await?)
+    async fn due(&self, request: DueRequest) -> Result<Vec<DueRead>, StoreError> {
+        Ok(self.read_due(&request).await?)
     }
 
     async fn settle(&self, settlements: Arc<Vec<Settlement>>) -> Result<Vec<Settled>, StoreError> {
@@ -86,40 +89,53 @@ fn lane_of_row(row: &Row) -> Outcome<LaneHead> {
 }
 
 impl PostgresStore {
-    async fn read_due(&self, request: DueRequest) -> Outcome<DueRead> {
-        let lane = self.lane_number(request.endpoint).await?;
-        // One more than asked for, to know when the next one is due.
-        let wanted = i64::from(request.limit) + 1;
-        let found = self.line_reader().await?.query(DUE_DELIVERIES, &[&lane, &Int(priority_number(request.priority)), &wanted]).await?;
-        let mut read = DueRead { rows: Vec::new(), next_due_at: None };
-        for row in &found {
+    async fn read_due(&self, request: &DueRequest) -> Outcome<Vec<DueRead>> {
+        let mut reads = vec![DueRead::default(); request.queues.len()];
+        for row in &self.due_rows(request).await? {
+            let place = row.number::<usize>("place")?;
+            let (Some(queue), Some(read)) = (request.queues.get(place), reads.get_mut(place)) else { return Err(unreadable("place")) };
             let due = due_of_row(row)?;
-            if due.due_at > request.due_by || read.rows.len() == request.limit as usize {
-                read.next_due_at = Some(due.due_at);
-                break;
+            if due.due_at > request.due_by || read.rows.len() == queue.limit as usize {
+                read.next_due_at.get_or_insert(due.due_at);
+            } else {
+                read.rows.push(due);
             }
-            read.rows.push(due);
         }
-        self.load_events(&mut read.rows, request.event_bytes_max).await?;
-        Ok(read)
+        self.load_events(unknown(request, &mut reads).collect(), request.event_bytes_max).await?;
+        Ok(reads)
+    }
+
+    async fn due_rows(&self, request: &DueRequest) -> Outcome<Vec<Row>> {
+        let (mut lanes, mut priorities, mut limits) = (Vec::new(), Vec::new(), Vec::new());
+        for queue in &request.queues {
+            lanes.push(self.lane_number(queue.endpoint).await?);
+            priorities.push(Int(priority_number(queue.priority)));
+            // One more than asked for, to know when the next one is due.
+            limits.push(i64::from(queue.limit) + 1);
+        }
+        self.line_reader().await?.query(DUE_DELIVERIES, &[&lanes, &priorities, &limits]).await
     }
 
     /// Reads events until the next one would pass the budget. A delivery whose event is missing or damaged is left without: its attempt asks for
     /// it again, says what is wrong with it and fails alone.
-    async fn load_events(&self, rows: &mut [Due], bytes_max: usize) -> Outcome<()> {
+    async fn load_events(&self, mut rows: Vec<&mut Due>, bytes_max: usize) -> Outcome<()> {
         let mut bytes_left = bytes_max;
+        let mut events: FxHashMap<EventId, Arc<Event>> = FxHashMap::default();
         for some in rows.chunks_mut(EVENTS_A_READ) {
             if bytes_left == 0 {
                 return Ok(());
             }
-            let ids: Vec<EventId> = some.iter().map(|due| due.event).collect();
-            let events: FxHashMap<EventId, _> =
-                self.events_for_sending(&ids).await?.into_iter().map(|event| (event.id, Arc::new(event))).collect();
+            let unread: BTreeSet<EventId> = some.iter().map(|due| due.event).filter(|event| !events.contains_key(event)).collect();
+            let ids: Vec<EventId> = unread.into_iter().collect();
+            let mut read: FxHashMap<EventId, Event> =
+                self.events_for_sending(&ids).await?.into_iter().map(|event| (event.id, event)).collect();
             for due in some {
-                let Some(event) = events.get(&due.event) else { continue };
-                let Some(left) = bytes_left.checked_sub(event.data.len()) else { return Ok(()) };
-                bytes_left = left;
-                due.loaded = Some(event.clone());
+                if let Some(event) = read.remove(&due.event) {
+                    let Some(left) = bytes_left.checked_sub(event.data.len()) else { return Ok(()) };
+                    bytes_left = left;
+                    events.insert(event.id, Arc::new(event));
+                }
+                due.loaded = events.get(&due.event).cloned();
             }
         }
         Ok(())

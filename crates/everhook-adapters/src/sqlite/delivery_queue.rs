@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::DeliveryId,
-    model::{DeadLetterStatus, Due, ShardSet},
+    ids::{DeliveryId, EventId},
+    model::{DeadLetterStatus, Due, Event, ShardSet},
     ports::{
-        Alert, AlertId, CancelWaiting, DeliveryQueue, DueRead, DueRequest, FreedHeads, LaneHead, Replay, Replayed, Settled, Settlement,
-        StoreError,
+        Alert, AlertId, CancelWaiting, DeliveryQueue, DueQueue, DueRead, DueRequest, FreedHeads, LaneHead, Replay, Replayed, Settled,
+        Settlement, StoreError,
     },
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use rustc_hash::FxHashMap;
 
 use super::{
     SqliteStore,
@@ -24,6 +25,7 @@ use super::{
     spelling::{priority_number, read_priority},
     transaction::Tx,
 };
+use crate::due::unknown;
 
 const NEXT_QUEUE_OF_LANE: &str = include_str!("queries/next_queue_of_lane.sql");
 const NEXT_LANE: &str = include_str!("queries/next_lane.sql");
@@ -43,8 +45,8 @@ impl DeliveryQueue for SqliteStore {
         Ok(heads)
     }
 
-    async fn due(&self, request: DueRequest) -> Result<DueRead, StoreError> {
-        self.read(move |connection| due(connection, request)).await
+    async fn due(&self, request: DueRequest) -> Result<Vec<DueRead>, StoreError> {
+        self.read(move |connection| due(connection, &request)).await
     }
 
     async fn settle(&self, settlements: Arc<Vec<Settlement>>) -> Result<Vec<Settled>, StoreError> {
@@ -122,22 +124,27 @@ fn lane_of_row(row: &Row<'_>) -> rusqlite::Result<(i64, LaneHead)> {
     Ok((row.get("lane")?, head))
 }
 
-fn due(connection: &Connection, request: DueRequest) -> Outcome<DueRead> {
+fn due(connection: &Connection, request: &DueRequest) -> Outcome<Vec<DueRead>> {
     let snapshot = connection.unchecked_transaction()?;
-    let mut statement = snapshot.prepare_cached(DUE_DELIVERIES)?;
+    let mut reads = request.queues.iter().map(|queue| due_in(&snapshot, queue, request.due_by)).collect::<Outcome<Vec<_>>>()?;
+    load_events(&snapshot, unknown(request, &mut reads), request.event_bytes_max)?;
+    Ok(reads)
+}
+
+fn due_in(connection: &Connection, queue: &DueQueue, due_by: Timestamp) -> Outcome<DueRead> {
+    let mut statement = connection.prepare_cached(DUE_DELIVERIES)?;
     // One more than asked for, to know when the next one is due.
-    let parameters = params![request.endpoint.key(), priority_number(request.priority), i64::from(request.limit) + 1];
+    let parameters = params![queue.endpoint.key(), priority_number(queue.priority), i64::from(queue.limit) + 1];
     let mut found = statement.query(parameters)?;
-    let mut read = DueRead { rows: Vec::new(), next_due_at: None };
+    let mut read = DueRead::default();
     while let Some(row) = found.next()? {
         let due = due_of_row(row)?;
-        if due.due_at > request.due_by || read.rows.len() == request.limit as usize {
+        if due.due_at > due_by || read.rows.len() == queue.limit as usize {
             read.next_due_at = Some(due.due_at);
             break;
         }
         read.rows.push(due);
     }
-    load_events(&snapshot, &mut read.rows, request.event_bytes_max)?;
     Ok(read)
 }
 
@@ -156,9 +163,14 @@ fn due_of_row(row: &Row<'_>) -> rusqlite::Result<Due> {
 
 /// Reads events until the next one would pass the budget; that one is read in vain. A delivery whose event is missing or damaged is left without:
 /// its attempt asks for it again, says what is wrong with it and fails alone.
-fn load_events(connection: &Connection, rows: &mut [Due], bytes_max: usize) -> Outcome<()> {
+fn load_events<'a>(connection: &Connection, rows: impl Iterator<Item = &'a mut Due>, bytes_max: usize) -> Outcome<()> {
     let mut bytes_left = bytes_max;
+    let mut read: FxHashMap<EventId, Arc<Event>> = FxHashMap::default();
     for due in rows {
+        due.loaded = read.get(&due.event).cloned();
+        if due.loaded.is_some() {
+            continue;
+        }
         if bytes_left == 0 {
             break;
         }
@@ -170,7 +182,7 @@ fn load_events(connection: &Connection, rows: &mut [Due], bytes_max: usize) -> O
         };
         let Some(left) = bytes_left.checked_sub(event.data.len()) else { break };
         bytes_left = left;
-        due.loaded = Some(Arc::new(event));
+        due.loaded = Some(read.entry(due.event).or_insert(Arc::new(event)).clone());
     }
     Ok(())
 }

@@ -9,9 +9,10 @@ use everhook_core::{
         CancelCause, DeadLetter, DeadLetterStatus, DeathCause, DisabledReason, Due, EndpointState, FailureCategory, Priority, Shard,
         ShardSet, Stage,
     },
-    ports::{Alert, CancelWaiting, DueRead, DueRequest, EventStore, LaneHead, ReplayAnswer, ReplayItem, Settled, Settlement},
+    ports::{Alert, CancelWaiting, DueQueue, DueRead, DueRequest, EventStore, LaneHead, ReplayAnswer, ReplayItem, Settled, Settlement},
     time::Timestamp,
 };
+use rustc_hash::FxHashSet;
 
 use super::given::{Given, NOW, after, disabling, event_type, failure, id, replay_of, settlement, success};
 
@@ -53,7 +54,8 @@ impl Given {
     }
 
     pub async fn due(&self, endpoint: EndpointId, due_by: Timestamp, limit: u32, event_bytes_max: usize) -> DueRead {
-        self.store.due(DueRequest { endpoint, priority: Priority::Normal, due_by, limit, event_bytes_max }).await.unwrap()
+        let queues = vec![DueQueue { endpoint, priority: Priority::Normal, limit, known: FxHashSet::default() }];
+        self.store.due(DueRequest { queues, due_by, event_bytes_max }).await.unwrap().remove(0)
     }
 
     pub async fn stage(&self, delivery: DeliveryId) -> Stage {
@@ -138,6 +140,25 @@ async fn every_queue_with_anything_waiting_is_a_lane_however_many_wait_in_it() {
 }
 
 #[tokio::test]
+async fn lanes_that_are_read_together_share_their_events_and_get_none_that_they_have() {
+    let given = Given::new().await;
+    let other = given.another_endpoint().await;
+    let [first, second] = [given.event(&[given.endpoint, other]).await, given.event(&[given.endpoint, other]).await];
+    let known: FxHashSet<DeliveryId> = [first.deliveries[0].id].into_iter().collect();
+    let bytes = first.event.data.len() + second.event.data.len();
+    given.record(first).await;
+    given.record(second).await;
+    let queue = |endpoint, known| DueQueue { endpoint, priority: Priority::Normal, limit: 10, known };
+    let queues = vec![queue(given.endpoint, known), queue(other, FxHashSet::default())];
+    // There is room for each of the two once.
+    let reads = given.store.due(DueRequest { queues, due_by: NOW, event_bytes_max: bytes }).await.unwrap();
+    let [here, there]: [Vec<_>; 2] = [0, 1].map(|place: usize| reads[place].rows.iter().map(|due| due.loaded.as_ref()).collect());
+    assert!(here[0].is_none(), "it is known");
+    assert!(Arc::ptr_eq(here[1].unwrap(), there[1].unwrap()), "both share it");
+    assert!(there[0].is_some());
+}
+
+#[tokio::test]
 async fn what_is_due_is_of_one_queue_of_one_endpoint() {
     let given = Given::new().await;
     let other = given.another_endpoint().await;
@@ -148,9 +169,12 @@ async fn what_is_due_is_of_one_queue_of_one_endpoint() {
         queues.push((endpoint, priority, new.event.id, new.deliveries[0].id));
         given.record(new).await;
     }
-    for (endpoint, priority, event, delivery) in queues {
-        let request = DueRequest { endpoint, priority, due_by: NOW, limit: 10, event_bytes_max: 0 };
-        let read = given.store.due(request).await.unwrap();
+    let queue =
+        |&(endpoint, priority, ..): &(_, _, EventId, DeliveryId)| DueQueue { endpoint, priority, limit: 10, known: FxHashSet::default() };
+    let request = DueRequest { queues: queues.iter().map(queue).collect(), due_by: NOW, event_bytes_max: 0 };
+    let reads = given.store.due(request).await.unwrap();
+    for (place, (.., event, delivery)) in queues.into_iter().enumerate() {
+        let read = &reads[place];
         let due = Due {
             delivery,
             event,

@@ -19,7 +19,7 @@ use super::{
     turns::Turns,
 };
 use crate::{
-    flow::claim::Look,
+    flow::claim::{Look, QueueLook},
     ids::{ApplicationId, DeliveryId, EndpointId},
     model::{InFlight, LanePolicy, Priority},
     policy::breaker::{CallOutcome, Pass},
@@ -129,10 +129,14 @@ impl Board {
     }
 
     /// The next read that should begin.
-    pub(super) fn next_look(&mut self) -> Option<Look> {
-        let (endpoint, priority) = self.looks.pop_front()?;
-        let known = self.lanes.get(&endpoint).map_or(0, Lane::known);
-        Some(Look { endpoint, priority, known, event_bytes_max: self.shelf.room() })
+    pub(super) fn next_look(&mut self, queues_max: usize) -> Option<Look> {
+        let keys = self.looks.drain(..queues_max.min(self.looks.len()));
+        let queue = |(endpoint, priority)| {
+            let known = self.lanes.get(&endpoint).map(Lane::known).cloned().unwrap_or_default();
+            QueueLook { endpoint, priority, known }
+        };
+        let queues: Vec<QueueLook> = keys.map(queue).collect();
+        (!queues.is_empty()).then(|| Look { queues, event_bytes_max: self.shelf.room() })
     }
 
     /// A delivery was made durable: it takes its place in its lane.

@@ -67,7 +67,7 @@ pub(super) fn read(rows: impl IntoIterator<Item = u128>, next_due_at: Option<Tim
 
 /// How many reads begin now.
 pub(super) fn begin_looks(board: &mut Board) -> usize {
-    std::iter::from_fn(|| board.next_look()).count()
+    std::iter::from_fn(|| board.next_look(1)).count()
 }
 
 /// Takes everything that may start now.

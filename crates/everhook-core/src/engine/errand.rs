@@ -29,7 +29,7 @@ const LEARN_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Something to be done.
 #[derive(Clone)]
 pub(super) enum Errand {
-    /// Read what is due in one queue.
+    /// Read what is due in some queues.
     Look(Look),
     /// Find every queue of these shards that has something waiting.
     Survey(ShardSet),
@@ -53,7 +53,7 @@ pub(super) enum Errand {
 
 /// What came of it. A failure of the store or a panic is an answer too: the owner decides when to try again.
 pub(super) enum Done {
-    Looked(QueueKey, Option<DueRead>),
+    Looked(Vec<(QueueKey, Option<DueRead>)>),
     Surveyed(ShardSet, Option<Vec<(LaneHead, Standing)>>),
     Learned(ShardSet, Option<Vec<BreakerRow>>),
     Admitted(WaitingQueue, Option<Standing>),
@@ -99,7 +99,11 @@ pub(super) async fn run(line: Arc<Line>, errand: Errand) -> Done {
 
 async fn attend(line: &Line, errand: Errand) -> Result<Done, StoreError> {
     Ok(match errand {
-        Errand::Look(look) => Done::Looked((look.endpoint, look.priority), Some(claim(line, look).await?)),
+        Errand::Look(look) => {
+            let keys: Vec<QueueKey> = keys(&look).collect();
+            let reads = claim(line, look).await?;
+            Done::Looked(keys.into_iter().zip(reads.into_iter().map(Some)).collect())
+        }
         Errand::Survey(shards) => Done::Surveyed(shards, Some(survey(line, shards).await?)),
         Errand::Learn(shards) => Done::Learned(shards, learn(line).await),
         Errand::Admit(queue) => Done::Admitted(queue, Some(inspect(line, queue.application, queue.endpoint).await?)),
@@ -130,6 +134,11 @@ async fn attend(line: &Line, errand: Errand) -> Result<Done, StoreError> {
             Done::AlertsTold(true)
         }
     })
+}
+
+/// Which queues are looked at.
+fn keys(look: &Look) -> impl Iterator<Item = QueueKey> {
+    look.queues.iter().map(|queue| (queue.endpoint, queue.priority))
 }
 
 /// Looks for what should wait and does not, then for everything that waits.
@@ -256,7 +265,7 @@ impl Errand {
 
     fn failed(self) -> Done {
         match self {
-            Self::Look(look) => Done::Looked((look.endpoint, look.priority), None),
+            Self::Look(look) => Done::Looked(keys(&look).map(|key| (key, None)).collect()),
             Self::Survey(shards) => Done::Surveyed(shards, None),
             Self::Learn(shards) => Done::Learned(shards, None),
             Self::Admit(queue) => Done::Admitted(queue, None),

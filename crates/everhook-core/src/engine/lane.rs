@@ -223,9 +223,9 @@ impl Lane {
         self.queue(priority).backlog = Backlog::Reading { missed: None };
     }
 
-    /// How many deliveries are in memory. A read will find them too.
-    pub(super) fn known(&self) -> usize {
-        self.known.len()
+    /// The deliveries that are in memory. A read will find them too.
+    pub(super) fn known(&self) -> &FxHashSet<DeliveryId> {
+        &self.known
     }
 
     /// A read ended, and what was new of it went into the window. `next_due_at` is when the first row past it is due.

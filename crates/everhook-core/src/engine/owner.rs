@@ -45,8 +45,11 @@ use crate::{
 /// How long the owner waits before it tries again what the store refused.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// How many backlogs are read at once. Each may bring as many bytes of events as there is room for, so that they must be few.
+/// How many reads of backlogs are under way at once. Each may bring as many bytes of events as there is room for, so that they must be few.
 const LOOKS_MAX: usize = 4;
+
+/// How many queues one read is of: where many lanes wait for the same events, these are read once. More would make a short queue wait for long ones.
+const QUEUES_A_LOOK: usize = 8;
 
 /// How many hints are taken in before flights are started.
 const HINT_BATCH: usize = 256;
@@ -258,7 +261,7 @@ impl<'a> Owner<'a> {
 
     fn start_looks(&mut self) {
         while self.looks_under_way < LOOKS_MAX
-            && let Some(look) = self.board.next_look()
+            && let Some(look) = self.board.next_look(QUEUES_A_LOOK)
         {
             self.looks_under_way += 1;
             self.send(Errand::Look(look));

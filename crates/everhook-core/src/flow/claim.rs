@@ -3,40 +3,50 @@
 //! Most deliveries never pass here: those that were just published go straight into their lane. This reads the rest: retries whose time has
 //! come, backlogs larger than a lane's window, and everything that waits when the process starts.
 
+use rustc_hash::FxHashSet;
+
 use crate::{
     flow::Line,
-    ids::EndpointId,
+    ids::{DeliveryId, EndpointId},
     model::Priority,
-    ports::{DueRead, DueRequest, StoreError},
+    ports::{DueQueue, DueRead, DueRequest, StoreError},
 };
 
 /// How many deliveries one look brings into a lane beside those that it knows already.
 pub const CLAIM_BATCH: usize = 1_000;
 
-/// What a lane wants to know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What some lanes want to know.
+#[derive(Clone, Debug)]
 pub struct Look {
-    /// Which lane.
-    pub endpoint: EndpointId,
-    /// Which of its queues.
-    pub priority: Priority,
-    /// How many of the deliveries that will be read the lane has in memory already.
-    pub known: usize,
+    /// Which queues of which lanes.
+    pub queues: Vec<QueueLook>,
     /// How many bytes of events may be brought along.
     pub event_bytes_max: usize,
 }
 
-/// Reads what is due in one queue of one lane.
+/// What one lane wants to know.
+#[derive(Clone, Debug)]
+pub struct QueueLook {
+    /// Which lane.
+    pub endpoint: EndpointId,
+    /// Which of its queues.
+    pub priority: Priority,
+    /// What the lane has in memory already, and the read will find too.
+    pub known: FxHashSet<DeliveryId>,
+}
+
+/// Reads what is due in these queues: an answer for each, in their order.
 ///
 /// # Errors
-/// [`StoreError`] if the store cannot be read; the lane looks again a little later.
-pub async fn claim(line: &Line, look: Look) -> Result<DueRead, StoreError> {
-    let request = DueRequest {
-        endpoint: look.endpoint,
-        priority: look.priority,
-        due_by: line.ports.clock.now(),
-        limit: u32::try_from(CLAIM_BATCH + look.known).unwrap_or(u32::MAX),
-        event_bytes_max: look.event_bytes_max,
+/// [`StoreError`] if the store cannot be read; the lanes look again a little later.
+pub async fn claim(line: &Line, look: Look) -> Result<Vec<DueRead>, StoreError> {
+    let queue = |queue: QueueLook| DueQueue {
+        endpoint: queue.endpoint,
+        priority: queue.priority,
+        limit: u32::try_from(CLAIM_BATCH + queue.known.len()).unwrap_or(u32::MAX),
+        known: queue.known,
     };
+    let queues = look.queues.into_iter().map(queue).collect();
+    let request = DueRequest { queues, due_by: line.ports.clock.now(), event_bytes_max: look.event_bytes_max };
     line.ports.deliveries.due(request).await
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use rustc_hash::FxHashSet;
 use uuid::Uuid;
 
 use crate::{
@@ -24,13 +25,14 @@ pub trait DeliveryQueue: Send + Sync {
     /// [`StoreError::Unavailable`] if the store cannot be read.
     async fn lanes(&self, shards: ShardSet) -> Result<Vec<LaneHead>, StoreError>;
 
-    /// Reads the deliveries of one queue that are due, oldest first. A read: it claims nothing.
+    /// Reads the deliveries of some queues that are due, oldest first: an answer for each queue, in their order. A read: it claims nothing.
     ///
-    /// A delivery whose event is missing or damaged comes without it, so that it costs none of the others.
+    /// An event that several of them wait with is read once. A delivery whose event is missing or damaged comes without it, so that it costs none
+    /// of the others.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the store cannot be read.
-    async fn due(&self, request: DueRequest) -> Result<DueRead, StoreError>;
+    async fn due(&self, request: DueRequest) -> Result<Vec<DueRead>, StoreError>;
 
     /// Records attempts and moves their deliveries on, in one atomic write for all of them.
     ///
@@ -96,22 +98,31 @@ pub struct LaneHead {
 }
 
 /// Which deliveries to read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct DueRequest {
+    /// Of these queues.
+    pub queues: Vec<DueQueue>,
+    /// Due at this instant or before.
+    pub due_by: Timestamp,
+    /// With the events of those that are not known, until these add up to so many bytes of data; the rest without.
+    pub event_bytes_max: usize,
+}
+
+/// Which deliveries of one queue to read.
+#[derive(Clone, Debug)]
+pub struct DueQueue {
     /// Of this lane.
     pub endpoint: EndpointId,
     /// Of this of its queues.
     pub priority: Priority,
-    /// Due at this instant or before.
-    pub due_by: Timestamp,
     /// At most this many.
     pub limit: u32,
-    /// With their events, until these add up to so many bytes of data; the rest without.
-    pub event_bytes_max: usize,
+    /// Whoever asks has these already: they are read too, but without their events.
+    pub known: FxHashSet<DeliveryId>,
 }
 
-/// The deliveries that were read.
-#[derive(Clone, Debug)]
+/// The deliveries of one queue that were read.
+#[derive(Clone, Debug, Default)]
 pub struct DueRead {
     /// Those that are due, oldest first.
     pub rows: Vec<Due>,

@@ -30,8 +30,8 @@ pub use breaker_store::{BreakerChange, BreakerKept, BreakerRow, BreakerStore, Op
 pub use changes::{CHANGES_EVERY, Change, ChangeCursor, Changed, Changes};
 pub use clock::Clock;
 pub use delivery_queue::{
-    Alert, AlertId, CancelWaiting, DeliveryQueue, Disabling, DueRead, DueRequest, Freed, FreedHeads, LaneHead, Replay, ReplayAnswer,
-    ReplayBy, ReplayItem, Replayed, Settled, Settlement,
+    Alert, AlertId, CancelWaiting, DeliveryQueue, Disabling, DueQueue, DueRead, DueRequest, Freed, FreedHeads, LaneHead, Replay,
+    ReplayAnswer, ReplayBy, ReplayItem, Replayed, Settled, Settlement,
 };
 pub use directory::{
     ApplicationRow, Created, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved, NewOrganization, ScheduleDeleted,

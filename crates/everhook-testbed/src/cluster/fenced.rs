@@ -34,7 +34,7 @@ impl DeliveryQueue for Fenced {
         self.queue.lanes(shards).await
     }
 
-    async fn due(&self, request: DueRequest) -> Result<DueRead, StoreError> {
+    async fn due(&self, request: DueRequest) -> Result<Vec<DueRead>, StoreError> {
         self.member.reach().await;
         self.queue.due(request).await
     }

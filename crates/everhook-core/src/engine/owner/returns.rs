@@ -1,13 +1,16 @@
 //! What the owner does with what its errands bring home.
 
 use super::{
-    super::errand::{self, Done, Errand, Inspection, Standing},
+    super::{
+        board::QueueKey,
+        errand::{self, Done, Errand, Inspection, Standing},
+    },
     Owner, RETRY_DELAY, Sweeping,
 };
 use crate::{
     ids::{ApplicationId, EndpointId},
     model::{CancelCause, ShardSet},
-    ports::{BreakerChange, BreakerKept, LaneHead},
+    ports::{BreakerChange, BreakerKept, DueRead, LaneHead},
     time::Timestamp,
 };
 
@@ -16,14 +19,9 @@ impl Owner<'_> {
         let Some(done) = done else { return };
         let now = self.line.ports.clock.now();
         match done {
-            Done::Looked(queue, mut read) => {
+            Done::Looked(reads) => {
                 self.looks_under_way -= 1;
-                read.iter_mut().flat_map(|read| &mut read.rows).for_each(|due| self.line.erasures.unload(due, now));
-                let stranded = self.board.looked(queue, read.ok_or(now + RETRY_DELAY), now);
-                // Where nodes share a store, hints of others are lost, and lanes change hands.
-                if stranded > 0 && self.has_surveyed && !self.line.tenure.is_shared() {
-                    tracing::warn!(stranded, endpoint.id = %queue.0, "deliveries were due and in no lane; a survey found them");
-                }
+                reads.into_iter().for_each(|(queue, read)| self.looked(queue, read, now));
             }
             Done::Surveyed(_, None) => self.survey_at = now + RETRY_DELAY,
             Done::Surveyed(shards, Some(heads)) => self.surveyed(shards, heads, now),
@@ -43,6 +41,15 @@ impl Owner<'_> {
                     self.alerts_at = Some(now + RETRY_DELAY);
                 }
             }
+        }
+    }
+
+    fn looked(&mut self, queue: QueueKey, mut read: Option<DueRead>, now: Timestamp) {
+        read.iter_mut().flat_map(|read| &mut read.rows).for_each(|due| self.line.erasures.unload(due, now));
+        let stranded = self.board.looked(queue, read.ok_or(now + RETRY_DELAY), now);
+        // Where nodes share a store, hints of others are lost, and lanes change hands.
+        if stranded > 0 && self.has_surveyed && !self.line.tenure.is_shared() {
+            tracing::warn!(stranded, endpoint.id = %queue.0, "deliveries were due and in no lane; a survey found them");
         }
     }
 
