@@ -2,6 +2,7 @@
 
 mod build;
 mod look;
+mod shared;
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,12 +15,16 @@ use everhook_core::{
     flow::{Line, LineSettings},
     ids::{ApplicationId, AuditEntryId, OrganizationId},
     model::{Actor, Application, ApplicationKind, AuditAction, AuditEntry, AuditNote, Author, Organization, Profile},
-    ports::{Alone, Clock, Directory, Entropy, NewOrganization, Ports, Roles, Transport},
+    ports::{
+        Alone, AuditLog, BreakerStore, Clock, DeliveryQueue, Directory, Entropy, EventStore, History, NewOrganization, OperationStore,
+        Ports, Roles, Statistics, Transport,
+    },
     time::Timestamp,
 };
 use tempfile::TempDir;
 
 pub use build::{EndpointBuilder, EventBuilder, Receiver};
+use shared::SharedStore;
 
 use crate::{
     clock::SimClock,
@@ -29,13 +34,17 @@ use crate::{
     network::ScriptedNetwork,
 };
 
+/// How long to wait for a server that is being asked something.
+const SERVER_PAUSE: Duration = Duration::from_millis(1);
+
 /// How many times in a row every task may run without anything changing before the world counts as still.
 const STILL_ROUNDS: u32 = 64;
 
 /// The instant at which every world begins.
 pub const BEGINNING: Timestamp = Timestamp::from_secs(1_800_000_000);
 
-/// The real core on the real embedded store; time, network and dice are the test's.
+/// The real core on a real store; time, network and dice are the test's. The store is the embedded one, or the shared one where the environment says
+/// so: there, too, nobody else is beside it.
 ///
 /// It needs a runtime with one thread, so that a run can be repeated.
 pub struct World {
@@ -58,6 +67,8 @@ pub struct World {
     registry: Option<Arc<Registry>>,
     running: Option<Running>,
     folder: TempDir,
+    /// The shared store, if it is that one. A crash does not touch it: it is another process.
+    shared: Option<SharedStore>,
     endpoints_made: u32,
 }
 
@@ -95,21 +106,21 @@ impl World {
 
     /// The same, with other dice.
     pub async fn seeded(seed: u64) -> Self {
-        Self::on(Ground::new(seed)).await
+        Self::found(Ground::new(seed), None, SharedStore::if_asked_for().await).await
     }
 
-    /// The same, on this ground.
+    /// The same, on this ground, which holds the embedded store.
     pub async fn on(ground: Ground) -> Self {
-        Self::found(ground, None).await
+        Self::found(ground, None, None).await
     }
 
     /// The same, for a cluster: it takes events, and leaves sending and duties to other nodes.
     pub async fn fronting(ground: Ground) -> Self {
         let registry = Registry::new(ground.clock.clone());
-        Self::found(ground, Some(registry)).await
+        Self::found(ground, Some(registry), None).await
     }
 
-    async fn found(ground: Ground, registry: Option<Arc<Registry>>) -> Self {
+    async fn found(ground: Ground, registry: Option<Arc<Registry>>, shared: Option<SharedStore>) -> Self {
         let Ground { seed, clock, folder, transport } = ground;
         let dice = Arc::new(Dice::new(seed));
         let network = Arc::new(ScriptedNetwork::new(clock.clone()));
@@ -123,6 +134,7 @@ impl World {
             registry,
             running: None,
             folder,
+            shared,
             endpoints_made: 0,
             clock,
             dice,
@@ -161,11 +173,30 @@ impl World {
         let mut before = self.pulse();
         let mut still = 0;
         while still < STILL_ROUNDS {
-            tokio::task::yield_now().await;
+            let answered = self.wait_for_server().await;
             let now = self.pulse();
-            still = if now == before { still + 1 } else { 0 };
+            still = if now == before && !answered { still + 1 } else { 0 };
             before = now;
         }
+    }
+
+    /// Lets every task run many times.
+    async fn let_all_run(&self) {
+        let mut rounds = 0;
+        while rounds < STILL_ROUNDS {
+            rounds = if self.wait_for_server().await { 0 } else { rounds + 1 };
+        }
+    }
+
+    /// Lets every task run once. Says whether there is a server that was being asked something.
+    async fn wait_for_server(&self) -> bool {
+        let is_busy = self.shared.as_ref().is_some_and(|shared| shared.store.is_busy());
+        if is_busy {
+            tokio::time::sleep(SERVER_PAUSE).await;
+        } else {
+            tokio::task::yield_now().await;
+        }
+        is_busy
     }
 
     /// Kills the process: everything in memory is gone, requests under way are cut. Then starts it again on the same files.
@@ -178,9 +209,7 @@ impl World {
     pub async fn kill(&mut self) {
         self.running = None;
         // Aborted tasks are dropped when they are next looked at; only then is the data folder free.
-        for _ in 0..STILL_ROUNDS {
-            tokio::task::yield_now().await;
-        }
+        self.let_all_run().await;
     }
 
     /// Stops the engine as an operator would, while time goes on.
@@ -193,9 +222,7 @@ impl World {
         let running = self.running.take().expect("the world is running");
         let stopped = tokio::spawn(running.engine.stop(grace));
         while !stopped.is_finished() {
-            for _ in 0..STILL_ROUNDS {
-                tokio::task::yield_now().await;
-            }
+            self.let_all_run().await;
             if dies() {
                 stopped.abort();
             } else if let Some(at) = self.clock.next_wake() {
@@ -221,10 +248,34 @@ impl World {
     /// # Errors
     /// [`OpenError`] if the store does not open; nothing runs then.
     pub fn try_start(&mut self) -> Result<(), OpenError> {
-        let settings = SqliteSettings { data: self.folder.path().to_owned(), mode: WriterMode::Inline };
-        let store = Arc::new(SqliteStore::open(settings)?);
+        let bare = match &self.shared {
+            Some(shared) => self.ports_of(shared.store.clone()),
+            None => {
+                let settings = SqliteSettings { data: self.folder.path().to_owned(), mode: WriterMode::Inline };
+                self.ports_of(Arc::new(SqliteStore::open(settings)?))
+            }
+        };
+        let (ports, roles) = match &self.registry {
+            None => (bare.clone(), Roles::ALL),
+            Some(registry) => {
+                let member = registry.member(FRONT);
+                let ports = Ports { leases: member.clone(), remote_hints: member.clone(), changes: member, ..bare.clone() };
+                (ports, Roles { worker: false, scheduler: false })
+            }
+        };
+        let (wake_up, hints) = engine::hints();
+        let line = Arc::new(Line::new(ports, wake_up, line_settings("world")));
+        let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: 64, roles });
+        self.running = Some(Running { line, engine, bare });
+        Ok(())
+    }
+
+    fn ports_of<S>(&self, store: Arc<S>) -> Ports
+    where
+        S: EventStore + DeliveryQueue + BreakerStore + Directory + AuditLog + History + Statistics + OperationStore + 'static,
+    {
         let faulty = Arc::new(Faulty::new(store.clone(), self.faults.clone()));
-        let bare = Ports {
+        Ports {
             events: faulty.clone(),
             deliveries: faulty.clone(),
             breakers: faulty.clone(),
@@ -240,20 +291,7 @@ impl World {
             vault: Arc::new(AesVault::from_key([7; 32])),
             clock: self.clock.clone(),
             entropy: self.dice.clone(),
-        };
-        let (ports, roles) = match &self.registry {
-            None => (bare.clone(), Roles::ALL),
-            Some(registry) => {
-                let member = registry.member(FRONT);
-                let ports = Ports { leases: member.clone(), remote_hints: member.clone(), changes: member, ..bare.clone() };
-                (ports, Roles { worker: false, scheduler: false })
-            }
-        };
-        let (wake_up, hints) = engine::hints();
-        let line = Arc::new(Line::new(ports, wake_up, line_settings("world")));
-        let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: 64, roles });
-        self.running = Some(Running { line, engine, bare });
-        Ok(())
+        }
     }
 
     /// What it agrees on with other nodes, if it fronts some.

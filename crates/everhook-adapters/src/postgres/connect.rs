@@ -79,6 +79,11 @@ impl Pools {
         self.history.get().await.map_err(Fault::from)
     }
 
+    /// Whether any connection is in use.
+    pub(super) fn are_busy(&self) -> bool {
+        [&self.line, &self.lease, &self.history].into_iter().any(|pool| pool.status().available < pool.status().size)
+    }
+
     /// A connection that belongs to no pool, with what arrives on it unasked.
     pub(super) async fn connect_alone(&self) -> Result<(Client, Arriving), Error> {
         self.address.config.connect(self.address.tls.clone()).await

@@ -156,6 +156,11 @@ impl PostgresStore {
         Ok(u32::try_from(forgotten).unwrap_or(u32::MAX))
     }
 
+    /// Whether anything is being asked of the server at this moment.
+    pub fn is_busy(&self) -> bool {
+        self.pools.are_busy()
+    }
+
     /// A connection for a quick read that deliveries wait for.
     async fn line_reader(&self) -> Outcome<Reader> {
         Ok(Reader::new(self.pools.line().await?))

@@ -1,0 +1,40 @@
+//! The shared store under a world: the same scenarios, with PostgreSQL behind the ports.
+
+use std::{env, sync::Arc};
+
+use everhook_adapters::postgres::{PostgresSettings, PostgresStore};
+use everhook_core::{
+    model::Shard,
+    ports::{Held, Leases as _, Roles, Wish},
+};
+
+use crate::database::Database;
+
+/// The variable that says which store scenarios run on.
+const STORE: &str = "EVERHOOK_TEST_STORE";
+
+/// A store on a database of its own.
+pub(super) struct SharedStore {
+    pub(super) store: Arc<PostgresStore>,
+    // Dropped last: the database goes with it.
+    _database: Database,
+}
+
+impl SharedStore {
+    /// One, if the environment asks for it.
+    pub(super) async fn if_asked_for() -> Option<Self> {
+        if env::var(STORE).is_ok_and(|store| store == "postgres") { Some(Self::create().await) } else { None }
+    }
+
+    /// The store writes outcomes only for a boot that it knows. The world's time is not the server's, so that its lease is never renewed; but nobody
+    /// is there who could take anything of it.
+    async fn create() -> Self {
+        let database = Database::create().await;
+        let store =
+            PostgresStore::open(&PostgresSettings { url: database.url(), node: "world".to_owned() }).await.expect("the store opens");
+        store.begin(Roles::ALL).await.expect("a boot begins");
+        let wish = Wish { shards_max: Shard::COUNT, duties: Held::EVERYTHING.duties };
+        assert_eq!(store.take(wish).await.expect("the server answers"), Held::EVERYTHING);
+        Self { store: Arc::new(store), _database: database }
+    }
+}
