@@ -253,7 +253,14 @@ async fn prepare(store: &SqliteStore, endpoints: usize) -> Result<Place, Failure
         created_at: now(),
     };
     let new = NewOrganization {
-        organization: Organization { id: organization, uid: None, name: "Acme".to_owned(), limits: Default::default(), created_at: now() },
+        organization: Organization {
+            id: organization,
+            uid: None,
+            name: "Acme".to_owned(),
+            limits: Default::default(),
+            worker_pool: Default::default(),
+            created_at: now(),
+        },
         default: application(ApplicationKind::Default, "default"),
         operational: application(ApplicationKind::Operational, "operational"),
     };

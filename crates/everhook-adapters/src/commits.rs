@@ -44,7 +44,10 @@ impl Answers {
             }
             Err(error) => {
                 let cause = error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
-                self.0.extend((0..count).map(|_| Err(StoreError::unavailable(cause.clone()))));
+                // Of several events one is the culprit, and nobody knows which: alone each may be recorded.
+                let is_damage = count == 1 && matches!(error, StoreError::Corrupt(_));
+                let refusal = || if is_damage { StoreError::corrupt(cause.clone()) } else { StoreError::unavailable(cause.clone()) };
+                self.0.extend((0..count).map(|_| Err(refusal())));
                 false
             }
         }

@@ -1,14 +1,18 @@
 //! How it is done: one folder per outside thing, each behind a port of the core. Folders do not know each other, but for
-//! `rabbitmq`, which connects through the connector of `http`: the guard against request forgery exists once.
+//! `rabbitmq`, which connects through the connector of `http` (the guard against request forgery exists once), `spool`, which writes through the
+//! writer of `sqlite` (so does the care for what is on disk), and `moving`, which is about two of them.
 
 pub mod by_scheme;
 mod commits;
 mod due;
 mod encoding;
 pub mod http;
+pub mod moving;
 pub mod postgres;
 #[cfg(feature = "amqp")]
 pub mod rabbitmq;
+pub mod redis;
+pub mod spool;
 pub mod sqlite;
 pub mod system;
 pub mod vault;

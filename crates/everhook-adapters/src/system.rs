@@ -1,13 +1,16 @@
 //! The machine's clock and randomness, behind the core's ports. Used by the binary's wiring; tests and simulations bring their own.
 
 use std::{
-    sync::atomic::{AtomicI64, AtomicU64, Ordering},
+    sync::{
+        PoisonError, RwLock,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use async_trait::async_trait;
 use everhook_core::{
-    ports::{Clock, Entropy},
+    ports::{Clock, Entropy, Offset},
     time::Timestamp,
 };
 use uuid::Uuid;
@@ -15,17 +18,46 @@ use uuid::Uuid;
 /// The longest single sleep. Sleeping is measured by the monotonic clock, so a wall clock that was set forward is noticed this late.
 const SLEEP_STEP_MAX: Duration = Duration::from_secs(5);
 
-/// The machine's wall clock, held still while it is set back.
+/// While it is ahead, a clock that was corrected loses one microsecond in so many. Time that goes by half as fast makes waits longer, not endless.
+const SLOWED_BY: i64 = 2;
+
+/// The machine's wall clock, or the store's where it was told how far that is. Held still while the machine's is set back.
 #[derive(Debug)]
 pub struct SystemClock {
     latest_micros: AtomicI64,
     started_at: Instant,
+    course: RwLock<Course>,
+}
+
+/// How far what is told is from the machine's calendar, in microseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Course {
+    /// How far it should be.
+    aim: i64,
+    /// How far it was when that was said.
+    from: i64,
+    /// When that was, by uptime.
+    since: Duration,
+}
+
+impl Course {
+    /// Forward at once, back little by little.
+    fn offset(&self, uptime: Duration) -> i64 {
+        let elapsed = i64::try_from(uptime.saturating_sub(self.since).as_micros()).unwrap_or(i64::MAX);
+        self.from.saturating_sub(elapsed / SLOWED_BY).max(self.aim)
+    }
 }
 
 impl SystemClock {
     /// A clock that starts at the machine's present time.
     pub fn new() -> Self {
-        Self { latest_micros: AtomicI64::new(i64::MIN), started_at: Instant::now() }
+        Self { latest_micros: AtomicI64::new(i64::MIN), started_at: Instant::now(), course: RwLock::default() }
+    }
+
+    fn offset(&self) -> i64 {
+        let course = *self.course.read().unwrap_or_else(PoisonError::into_inner);
+        // Nearly always: asking for uptime as well would make each look at the clock twice as long.
+        if course.from <= course.aim { course.aim } else { course.offset(self.uptime()) }
     }
 }
 
@@ -38,13 +70,30 @@ impl Default for SystemClock {
 #[async_trait]
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let micros = i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX);
+        let micros = self.calendar().as_micros().saturating_add(self.offset());
         Timestamp::from_micros(self.latest_micros.fetch_max(micros, Ordering::Relaxed).max(micros))
+    }
+
+    fn calendar(&self) -> Timestamp {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp::from_micros(i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX))
     }
 
     fn uptime(&self) -> Duration {
         self.started_at.elapsed()
+    }
+
+    /// Where nobody has looked at it yet, there is nothing to go back from, and it is right at once.
+    fn correct(&self, offset: Offset) {
+        let since = self.uptime();
+        let was_looked_at = self.latest_micros.load(Ordering::Relaxed) != i64::MIN;
+        let mut course = self.course.write().unwrap_or_else(PoisonError::into_inner);
+        let from = if was_looked_at { course.offset(since) } else { offset.micros };
+        *course = Course { aim: offset.micros, from, since };
+    }
+
+    async fn sleep_for(&self, span: Duration) {
+        tokio::time::sleep(span).await;
     }
 
     async fn sleep_until(&self, at: Timestamp) {
@@ -183,6 +232,33 @@ mod tests {
         let mean = units.iter().sum::<f64>() / 10_000.0;
         assert!((0.45..0.55).contains(&mean), "the mean is {mean}");
         assert_ne!(entropy.secret_bytes(), entropy.secret_bytes());
+    }
+
+    #[test]
+    fn a_corrected_clock_goes_forward_at_once_and_back_by_going_at_half_speed() {
+        let course = |from, aim| Course { from, aim, since: Duration::from_micros(1_000) };
+        // What it was and should be, how much later, and what it is then.
+        let table = [(0, 0, 500, 0), (0, 70, 0, 70), (-70, 0, 0, 0), (70, 0, 0, 70), (70, 0, 40, 50), (70, 0, 140, 0), (70, 0, 900, 0)];
+        for (from, aim, later, expected) in table {
+            assert_eq!(course(from, aim).offset(Duration::from_micros(1_000 + later)), expected, "from {from} to {aim} after {later}");
+        }
+    }
+
+    #[test]
+    fn a_corrected_clock_tells_the_stores_time_and_never_goes_back() {
+        const HOUR_MICROS: i64 = 3_600_000_000;
+        let ahead = |clock: &SystemClock| clock.now().as_micros() - clock.calendar().as_micros();
+        let is_about = |found: i64, expected: i64| (found - expected).abs() < 60_000_000;
+        let clock = SystemClock::new();
+        // A machine that is an hour ahead is set right before anything was stamped.
+        clock.correct(Offset { micros: -HOUR_MICROS });
+        assert!(is_about(ahead(&clock), -HOUR_MICROS));
+        // When it is found behind it follows at once; when it is found ahead, it does not go back.
+        clock.correct(Offset { micros: 0 });
+        assert!(is_about(ahead(&clock), 0));
+        let before = clock.now();
+        clock.correct(Offset { micros: -HOUR_MICROS });
+        assert!(clock.now() >= before && is_about(ahead(&clock), 0));
     }
 
     #[tokio::test]

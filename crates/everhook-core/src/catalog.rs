@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use crate::{
     ids::{ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, ScheduleVersion},
     model::{
-        Application, ApplicationKind, Endpoint, EndpointState, EventType, EventTypeMark, LanePolicy, OrganizationLimits, Profile,
+        Application, ApplicationKind, Endpoint, EndpointState, EventType, EventTypeMark, LanePolicy, OrganizationLimits, Post, Profile,
         RetrySchedule, Revision,
     },
     policy::{filter::Filter, matching, schema::Schema},
@@ -61,13 +61,18 @@ impl Catalog {
         }
     }
 
+    /// An application, if it need not be read.
+    pub fn known(&self, id: ApplicationId) -> Option<Arc<ApplicationView>> {
+        self.applications.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+
     /// An application as it stands; `None` if there is none.
     ///
     /// # Errors
     /// [`StoreError`] if it had to be read and could not be.
     pub async fn application(&self, id: ApplicationId) -> Result<Option<Arc<ApplicationView>>, StoreError> {
-        if let Some(view) = self.applications.read().unwrap_or_else(PoisonError::into_inner).get(&id) {
-            return Ok(Some(view.clone()));
+        if let Some(view) = self.known(id) {
+            return Ok(Some(view));
         }
         let changes_before = self.changes.load(Ordering::Acquire);
         let Some(row) = self.directory.application_row(id).await? else { return Ok(None) };
@@ -150,6 +155,8 @@ pub struct ApplicationView {
     pub config_version: i64,
     /// What its organization may use.
     pub limits: OrganizationLimits,
+    /// From where the requests of its lanes are sent.
+    pub post: Post,
     destinations: FxHashMap<EndpointId, Arc<Destination>>,
     event_types: FxHashMap<EventType, EventTypeMark>,
     matches: RwLock<FxHashMap<EventType, Arc<[Arc<Destination>]>>>,
@@ -157,13 +164,14 @@ pub struct ApplicationView {
 
 impl ApplicationView {
     fn new(row: ApplicationRow, vault: &dyn Vault, profile: Profile) -> Result<Self, StoreError> {
-        let of = Belonging { kind: row.application.kind, config_version: row.config_version, limits: row.limits, profile };
+        let of = Belonging { kind: row.application.kind, config_version: row.config_version, limits: row.limits, post: row.post, profile };
         let prepare = |endpoint: Endpoint| Ok((endpoint.id, Arc::new(Destination::new(endpoint, of, vault)?)));
         let destinations = row.endpoints.into_iter().map(prepare);
         Ok(Self {
             application: row.application,
             config_version: row.config_version,
             limits: row.limits,
+            post: row.post,
             destinations: destinations.collect::<Result<_, StoreError>>()?,
             event_types: row.event_types.into_iter().map(|mark| (mark.name.clone(), mark)).collect(),
             matches: RwLock::default(),
@@ -233,6 +241,8 @@ pub struct Belonging {
     pub config_version: i64,
     /// What its organization may use.
     pub limits: OrganizationLimits,
+    /// From where the requests of its lanes are sent.
+    pub post: Post,
     /// What holds where nobody set a limit.
     pub profile: Profile,
 }
@@ -256,6 +266,7 @@ fn lane_policy(endpoint: &Endpoint, of: Belonging) -> LanePolicy {
         endpoint: endpoint.id,
         application: endpoint.application,
         organization: endpoint.organization,
+        post: of.post,
         config_version: of.config_version,
         max_concurrency: endpoint.max_concurrency,
         operational: of.kind == ApplicationKind::Operational,

@@ -16,8 +16,7 @@ use tokio::sync::{Mutex, MutexGuard, watch};
 use crate::{
     ids::EndpointId,
     model::{Duty, ShardSet},
-    ports::{Clock, Held, LEASE_TRUSTED_FOR, Terms},
-    time::Timestamp,
+    ports::{Clock, Held, LEASE_TRUSTED_FOR, Reading, Terms},
 };
 
 /// What this node holds. Of a store that has one owner it holds everything, and no look at it costs anything.
@@ -25,8 +24,8 @@ pub struct Tenure {
     terms: Terms,
     clock: Arc<dyn Clock>,
     standing: watch::Sender<Standing>,
-    /// Until when the lease is trusted, in microseconds of the calendar and of uptime. The first notices a machine that was suspended, the
-    /// second a calendar that was set back.
+    /// Until when the lease is trusted, in microseconds of the machine's own calendar and of uptime. The first notices a machine that was
+    /// suspended, the second a calendar that was set back. What the clock is corrected by changes neither.
     trusted_until: AtomicI64,
     trusted_until_uptime: AtomicU64,
     /// Whether the boot is known to be dead: what it has not written will never be.
@@ -55,13 +54,6 @@ impl Standing {
     pub fn staying(&self) -> ShardSet {
         self.held.shards.without(self.leaving)
     }
-}
-
-/// An instant on both of a node's clocks.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    pub(crate) at: Timestamp,
-    uptime: Duration,
 }
 
 impl Tenure {
@@ -102,8 +94,7 @@ impl Tenure {
         if !self.is_shared() {
             return true;
         }
-        let by_calendar = self.clock.now().as_micros() < self.trusted_until.load(Ordering::Acquire);
-        by_calendar && micros(self.clock.uptime()) < self.trusted_until_uptime.load(Ordering::Acquire)
+        !self.trust_left().is_zero()
     }
 
     /// How things stand.
@@ -121,19 +112,16 @@ impl Tenure {
         self.life.lock().await
     }
 
-    /// The instant from which a renewal that is asked for now will count.
-    pub(crate) fn ask(&self) -> Asked {
-        Asked { at: self.clock.now(), uptime: self.clock.uptime() }
+    /// How much longer the lease is trusted, by whichever of the machine's clocks has gone further.
+    pub(crate) fn trust_left(&self) -> Duration {
+        let by_calendar = self.trusted_until.load(Ordering::Acquire).saturating_sub(self.clock.calendar().as_micros());
+        let by_uptime = self.trusted_until_uptime.load(Ordering::Acquire).saturating_sub(micros(self.clock.uptime()));
+        Duration::from_micros(u64::try_from(by_calendar).unwrap_or(0).min(by_uptime))
     }
 
-    /// Until when the lease is trusted, if there is one.
-    pub(crate) fn trusted_until(&self) -> Option<Timestamp> {
-        self.standing.borrow().has_lease.then(|| Timestamp::from_micros(self.trusted_until.load(Ordering::Acquire)))
-    }
-
-    /// A renewal was granted: this is held, and can be trusted for a while. Unless everything was lost since that epoch.
-    pub(crate) fn grant(&self, held: Held, asked: Asked, epoch: u64) {
-        self.trusted_until.store((asked.at + LEASE_TRUSTED_FOR).as_micros(), Ordering::Release);
+    /// A renewal that was asked for then was granted: this is held, and can be trusted for a while. Unless everything was lost since that epoch.
+    pub(crate) fn grant(&self, held: Held, asked: Reading, epoch: u64) {
+        self.trusted_until.store((asked.calendar + LEASE_TRUSTED_FOR).as_micros(), Ordering::Release);
         self.trusted_until_uptime.store(micros(asked.uptime + LEASE_TRUSTED_FOR), Ordering::Release);
         self.change(|standing| {
             if standing.epoch != epoch {
@@ -214,14 +202,18 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::model::DutySet;
+    use crate::{model::DutySet, time::Timestamp};
 
-    /// A calendar and an uptime that the test sets, in seconds.
+    /// A calendar and an uptime that the test sets, in seconds. Corrections hold it still for as long as it is looked at.
     struct Hands(Mutex<(i64, u64)>);
 
     #[async_trait]
     impl Clock for Hands {
         fn now(&self) -> Timestamp {
+            Timestamp::from_secs(100)
+        }
+
+        fn calendar(&self) -> Timestamp {
             Timestamp::from_secs(self.0.lock().unwrap().0)
         }
 
@@ -251,11 +243,11 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_trusted_for_three_seconds_by_the_calendar_and_by_uptime() {
+    fn a_lease_is_trusted_for_three_seconds_by_the_machines_calendar_and_by_uptime_whatever_the_clock_is_corrected_by() {
         let hands = Arc::new(Hands(Mutex::new((100, 10))));
         let tenure = Tenure::new(Terms::Shared, hands.clone());
         assert!(!tenure.may_send(endpoint(0)), "nothing is held before there is a lease");
-        tenure.grant(some(), tenure.ask(), 0);
+        tenure.grant(some(), tenure.clock.reading(), 0);
         let table = [
             ("at once", (100, 10), true),
             ("two seconds later", (102, 12), true),
@@ -274,7 +266,7 @@ mod tests {
     #[test]
     fn what_was_granted_before_a_loss_is_void_after_it() {
         let tenure = Tenure::new(Terms::Shared, Arc::new(Hands(Mutex::new((100, 10)))));
-        let asked = tenure.ask();
+        let asked = tenure.clock.reading();
         tenure.grant(some(), asked, 0);
         tenure.revoke();
         tenure.grant(some(), asked, 0);
@@ -284,7 +276,7 @@ mod tests {
     #[test]
     fn a_shard_is_left_before_it_is_given_back() {
         let tenure = Tenure::new(Terms::Shared, Arc::new(Hands(Mutex::new((100, 10)))));
-        tenure.grant(some(), tenure.ask(), 0);
+        tenure.grant(some(), tenure.clock.reading(), 0);
         let second = ShardSet::from_bits(0b10);
         // Only what is held can be left, and only what is being left can have been.
         tenure.left(second);

@@ -1,10 +1,12 @@
 //! Stores that fail on demand: the n-th call fails, before it did anything, half-way or after it did everything; or an event is damaged.
 
+mod spool;
+
 use std::{
     collections::BTreeSet,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicBool, AtomicI64, Ordering},
     },
 };
 
@@ -17,12 +19,14 @@ use everhook_core::{
     },
     ports::{
         Alert, AlertId, Begun, BreakerChange, BreakerKept, BreakerRow, BreakerStore, CancelWaiting, Cleared, DeliveryQueue, DueDeadLetters,
-        DueRead, DueRequest, Ending, Erased, Erasure, ErasureBatch, ErasureStep, EventCandidate, EventStore, FreedHeads, FreedInLane,
-        LaneHead, NewEvent, OpenOperation, OpenPeriod, OperationEnded, OperationItem, OperationStore, Recorded, Replay, Replayed, Scan,
-        Scanned, SelectionStep, Settled, Settlement, Statistics, StoreError, TimeRange,
+        DueRead, DueRequest, Ending, Erased, Erasure, ErasureBatch, ErasureStep, EventAlias, EventCandidate, EventStore, FreedHeads,
+        FreedInLane, LaneHead, NewEvent, OpenOperation, OpenPeriod, OperationEnded, OperationItem, OperationStore, Recorded, Replay,
+        Replayed, Scan, Scanned, SelectionStep, Settled, Settlement, Statistics, StoreError, TimeRange,
     },
     time::Timestamp,
 };
+
+pub use self::spool::FaultySpool;
 
 /// When a store fails, and how.
 #[derive(Default)]
@@ -31,6 +35,8 @@ pub struct Faults {
     passing: AtomicI64,
     kind: AtomicI64,
     damaged: Mutex<BTreeSet<EventId>>,
+    is_away: AtomicBool,
+    keeps_spooled: AtomicBool,
 }
 
 /// How a call fails.
@@ -63,7 +69,17 @@ impl Faults {
         self.passing.store(-1, Ordering::Relaxed);
     }
 
-    /// From now on, what the store holds of this event cannot be understood.
+    /// The store is away, or back: while it is away, every call fails before it did anything.
+    pub fn set_away(&self, is_away: bool) {
+        self.is_away.store(is_away, Ordering::Relaxed);
+    }
+
+    /// Whether the spool fails to remove what was forwarded.
+    pub fn keep_spooled(&self, keeps: bool) {
+        self.keeps_spooled.store(keeps, Ordering::Relaxed);
+    }
+
+    /// From now on, what the store holds of this event cannot be understood, and it does not record it.
     pub fn damage(&self, event: EventId) {
         self.damaged.lock().expect("no test panicked here").insert(event);
     }
@@ -78,6 +94,9 @@ impl Faults {
     }
 
     fn strikes(&self) -> Option<Kind> {
+        if self.is_away.load(Ordering::Relaxed) {
+            return Some(Kind::Before);
+        }
         let passing = self.passing.load(Ordering::Relaxed);
         if passing < 0 {
             return None;
@@ -124,6 +143,11 @@ macro_rules! through {
 impl<S: EventStore> EventStore for Faulty<S> {
     async fn record(&self, mut events: Vec<NewEvent>) -> Vec<Result<Recorded, StoreError>> {
         let count = events.len();
+        if events.iter().any(|new| self.faults.is_damaged(new.event.id)) {
+            // As a store would: of several, nobody knows which one is the culprit.
+            let refusal = || if count == 1 { StoreError::corrupt("injected damage") } else { injected() };
+            return events.iter().map(|_| Err(refusal())).collect();
+        }
         let mut answers = match self.faults.strikes() {
             None => return self.store.record(events).await,
             Some(Kind::Before) => Vec::new(),
@@ -153,6 +177,10 @@ impl<S: EventStore> EventStore for Faulty<S> {
 
     async fn erase(&self, erasure: Erasure) -> Result<Erased, StoreError> {
         through!(self, self.store.erase(erasure))
+    }
+
+    async fn alias(&self, aliases: Vec<EventAlias>) -> Result<(), StoreError> {
+        through!(self, self.store.alias(aliases))
     }
 }
 

@@ -11,6 +11,7 @@ pub mod disk;
 pub mod faults;
 pub mod network;
 pub mod node;
+pub mod postgres_server;
 pub mod simulation;
 pub mod world;
 

@@ -45,6 +45,16 @@ impl Node {
         self
     }
 
+    /// Starts it with these flags, too, from the next start on.
+    pub fn add_flags(&mut self, flags: &[&str]) {
+        self.flags.extend(flags.iter().map(|flag| (*flag).to_owned()));
+    }
+
+    /// Its data folder.
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
     /// Its address, as the commands take it.
     pub fn url(&self) -> String {
         format!("http://{}", self.listen)
@@ -61,7 +71,7 @@ impl Node {
         let mut command = command();
         command
             .args(["serve", "--listen", &self.listen, "--allow-private-networks=127.0.0.0/8", "--data"])
-            .arg(self.folder.path().join("data"))
+            .arg(self.data())
             .args(&self.flags);
         command.env("EVERHOOK_ADMIN_KEY", ADMIN_KEY).current_dir(self.folder.path());
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a second handle")).stderr(log);

@@ -7,21 +7,25 @@ mod shared;
 use std::{sync::Arc, time::Duration};
 
 use everhook_adapters::{
+    spool::{SpoolSettings, SqliteSpool},
     sqlite::{OpenError, SqliteSettings, SqliteStore, WriterMode},
     vault::AesVault,
 };
 use everhook_core::{
     engine::{self, Engine, EngineSettings, EngineStatus},
-    flow::{Line, LineSettings},
+    flow::{Line, LineSettings, forward::forward},
     ids::{ApplicationId, AuditEntryId, OrganizationId},
-    model::{Actor, Application, ApplicationKind, AuditAction, AuditEntry, AuditNote, Author, Organization, Profile},
+    model::{
+        Actor, Application, ApplicationKind, AuditAction, AuditEntry, AuditNote, Author, Organization, PoolName, Profile, RetentionPeriods,
+    },
     ports::{
         Alone, AuditLog, BreakerStore, Clock, DeliveryQueue, Directory, Entropy, EventStore, History, NewOrganization, OperationStore,
-        Ports, Roles, Statistics, Transport,
+        Ports, Retention, Roles, Spool, Statistics, Transport,
     },
     time::Timestamp,
 };
 use tempfile::TempDir;
+use tokio::task::JoinSet;
 
 pub use build::{EndpointBuilder, EventBuilder, Receiver};
 use shared::SharedStore;
@@ -30,7 +34,7 @@ use crate::{
     clock::SimClock,
     cluster::{FRONT, Registry},
     dice::Dice,
-    faults::{Faults, Faulty},
+    faults::{Faults, Faulty, FaultySpool},
     network::ScriptedNetwork,
 };
 
@@ -65,6 +69,8 @@ pub struct World {
     transport: Arc<dyn Transport>,
     /// What it agrees on with other nodes, if there are any.
     registry: Option<Arc<Registry>>,
+    /// How large its spool may become, if it has one.
+    spool_bytes_max: Option<u64>,
     running: Option<Running>,
     folder: TempDir,
     /// The shared store, if it is that one. A crash does not touch it: it is another process.
@@ -91,9 +97,19 @@ impl Ground {
     }
 }
 
+/// What is beside a world.
+#[derive(Default)]
+struct Beside {
+    registry: Option<Arc<Registry>>,
+    shared: Option<SharedStore>,
+    spool_bytes_max: Option<u64>,
+}
+
 struct Running {
     line: Arc<Line>,
     engine: Engine,
+    /// Empties the spool.
+    _forwarding: JoinSet<()>,
     /// The outside, as if there were no other node.
     bare: Ports,
 }
@@ -106,22 +122,30 @@ impl World {
 
     /// The same, with other dice.
     pub async fn seeded(seed: u64) -> Self {
-        Self::found(Ground::new(seed), None, SharedStore::if_asked_for().await).await
+        let beside = Beside { shared: SharedStore::if_asked_for().await, ..Beside::default() };
+        Self::found(Ground::new(seed), beside).await
     }
 
     /// The same, on this ground, which holds the embedded store.
     pub async fn on(ground: Ground) -> Self {
-        Self::found(ground, None, None).await
+        Self::found(ground, Beside::default()).await
+    }
+
+    /// A world whose store can go away, and that has a spool of so many bytes for that time.
+    pub async fn spooling(bytes_max: u64) -> Self {
+        let beside = Beside { spool_bytes_max: Some(bytes_max), ..Beside::default() };
+        Self::found(Ground::new(1), beside).await
     }
 
     /// The same, for a cluster: it takes events, and leaves sending and duties to other nodes.
     pub async fn fronting(ground: Ground) -> Self {
         let registry = Registry::new(ground.clock.clone());
-        Self::found(ground, Some(registry), None).await
+        Self::found(ground, Beside { registry: Some(registry), ..Beside::default() }).await
     }
 
-    async fn found(ground: Ground, registry: Option<Arc<Registry>>, shared: Option<SharedStore>) -> Self {
+    async fn found(ground: Ground, beside: Beside) -> Self {
         let Ground { seed, clock, folder, transport } = ground;
+        let Beside { registry, shared, spool_bytes_max } = beside;
         let dice = Arc::new(Dice::new(seed));
         let network = Arc::new(ScriptedNetwork::new(clock.clone()));
         let mut world = Self {
@@ -132,6 +156,7 @@ impl World {
             application: ApplicationId::from_uuid(dice.uuid(BEGINNING)),
             operational: ApplicationId::from_uuid(dice.uuid(BEGINNING)),
             registry,
+            spool_bytes_max,
             running: None,
             folder,
             shared,
@@ -249,30 +274,38 @@ impl World {
     /// [`OpenError`] if the store does not open; nothing runs then.
     pub fn try_start(&mut self) -> Result<(), OpenError> {
         let bare = match &self.shared {
-            Some(shared) => self.ports_of(shared.store.clone()),
+            Some(shared) => self.ports_of(shared.store.clone(), None),
             None => {
                 let settings = SqliteSettings { data: self.folder.path().to_owned(), mode: WriterMode::Inline };
-                self.ports_of(Arc::new(SqliteStore::open(settings)?))
+                self.ports_of(Arc::new(SqliteStore::open(settings)?), self.open_spool()?)
             }
         };
         let (ports, roles) = match &self.registry {
             None => (bare.clone(), Roles::ALL),
             Some(registry) => {
-                let member = registry.member(FRONT);
-                let ports = Ports { leases: member.clone(), remote_hints: member.clone(), changes: member, ..bare.clone() };
+                let member = registry.member(FRONT, PoolName::default());
+                let ports = Ports {
+                    leases: member.clone(),
+                    remote_hints: member.clone(),
+                    changes: member.clone(),
+                    throttle: member,
+                    ..bare.clone()
+                };
                 (ports, Roles { worker: false, scheduler: false })
             }
         };
         let (wake_up, hints) = engine::hints();
         let line = Arc::new(Line::new(ports, wake_up, line_settings("world")));
         let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: 64, roles });
-        self.running = Some(Running { line, engine, bare });
+        let mut forwarding = JoinSet::new();
+        forwarding.spawn(forward(line.clone()));
+        self.running = Some(Running { line, engine, _forwarding: forwarding, bare });
         Ok(())
     }
 
-    fn ports_of<S>(&self, store: Arc<S>) -> Ports
+    fn ports_of<S>(&self, store: Arc<S>, spool: Option<Arc<dyn Spool>>) -> Ports
     where
-        S: EventStore + DeliveryQueue + BreakerStore + Directory + AuditLog + History + Statistics + OperationStore + 'static,
+        S: EventStore + DeliveryQueue + BreakerStore + Directory + AuditLog + History + Statistics + OperationStore + Retention + 'static,
     {
         let faulty = Arc::new(Faulty::new(store.clone(), self.faults.clone()));
         Ports {
@@ -282,16 +315,26 @@ impl World {
             operations: faulty.clone(),
             directory: store.clone(),
             audit_log: store.clone(),
-            history: store,
+            history: store.clone(),
+            retention: store,
             statistics: faulty,
             leases: Arc::new(Alone),
             remote_hints: Arc::new(Alone),
             changes: Arc::new(Alone),
+            breaker_windows: Arc::new(Alone),
+            throttle: Arc::new(Alone),
+            spool,
             transport: self.transport.clone(),
             vault: Arc::new(AesVault::from_key([7; 32])),
             clock: self.clock.clone(),
             entropy: self.dice.clone(),
         }
+    }
+
+    fn open_spool(&self) -> Result<Option<Arc<dyn Spool>>, OpenError> {
+        let Some(bytes_max) = self.spool_bytes_max else { return Ok(None) };
+        let settings = SpoolSettings { folder: self.folder.path().join("spool"), bytes_max, mode: WriterMode::Inline };
+        Ok(Some(Arc::new(FaultySpool::new(SqliteSpool::open(settings)?, self.faults.clone()))))
     }
 
     /// What it agrees on with other nodes, if it fronts some.
@@ -320,6 +363,7 @@ impl World {
                 uid: None,
                 name: "Acme".to_owned(),
                 limits: Default::default(),
+                worker_pool: Default::default(),
                 created_at: BEGINNING,
             },
             default: application(self.application, "default", ApplicationKind::Default),
@@ -334,7 +378,7 @@ impl World {
     }
 
     /// An entry for the audit log, for changes that the scenario makes in the store itself.
-    fn entry(&self) -> AuditEntry {
+    pub(crate) fn entry(&self) -> AuditEntry {
         let at = self.clock.now();
         AuditEntry {
             id: AuditEntryId::from_uuid(self.dice.uuid(at)),
@@ -359,7 +403,15 @@ impl World {
 
 /// How nodes of a scenario run.
 pub fn line_settings(node: &str) -> LineSettings {
-    LineSettings { node: node.to_owned(), idempotency_window: Duration::from_secs(24 * 3_600), profile: Profile::plain() }
+    let days = |count: u64| Duration::from_secs(count * 86_400);
+    let retention = RetentionPeriods {
+        events: Some(days(90)),
+        attempts: Some(days(90)),
+        dead_letters: Some(days(365)),
+        rollups: Some(days(90)),
+        interval: Duration::from_secs(3_600),
+    };
+    LineSettings { node: node.to_owned(), idempotency_window: days(1), profile: Profile::plain(), retention }
 }
 
 /// In memory where the system has such a place: a simulated crash keeps the files whatever they lie on, and flushing to a disk would be most of

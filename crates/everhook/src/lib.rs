@@ -4,8 +4,10 @@
 pub mod api;
 pub mod cli;
 pub mod config;
+pub mod counters;
 pub mod sealing;
 pub mod server;
 pub mod store;
 pub mod telemetry;
+pub mod waiting;
 pub mod wiring;

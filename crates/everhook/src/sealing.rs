@@ -15,20 +15,15 @@ use crate::config::{Config, SealKey};
 
 /// The file in the data folder that holds the key's id.
 const ID_FILE: &str = "seal.id";
+/// The file in the data folder that holds the key, unless it is kept elsewhere.
+pub const KEY_FILE: &str = "seal.key";
 
 /// Opens the vault of a shared store, which keeps the key's id. All nodes are given the same key; none makes one.
 ///
 /// # Errors
 /// Says which key is missing or wrong, and what to do.
 pub async fn open_shared_vault(config: &Config, store: &PostgresStore) -> anyhow::Result<AesVault> {
-    let vault = match &config.seal_key {
-        SealKey::Given(key) => AesVault::from_key(*key.expose()),
-        SealKey::File(path) if path.exists() => AesVault::load_or_create(path)?,
-        SealKey::File(_) => bail!(
-            "a sealing key is needed, the same for all nodes: make one (`openssl rand -base64 32`), and give it to each as EVERHOOK_SEAL_KEY \
-             or in a file named by EVERHOOK_SEAL_KEY_FILE"
-        ),
-    };
+    let vault = given_vault(config)?;
     let id = hex(vault.key_id());
     let known = store.keep_seal_key_id(&id).await.context("the sealing key's id cannot be kept")?;
     if known != id {
@@ -38,6 +33,21 @@ pub async fn open_shared_vault(config: &Config, store: &PostgresStore) -> anyhow
         );
     }
     Ok(vault)
+}
+
+/// The vault of the key that all nodes are given. Whether it is the right one, the store knows.
+///
+/// # Errors
+/// Says which key is missing, and what to do.
+pub fn given_vault(config: &Config) -> anyhow::Result<AesVault> {
+    match &config.seal_key {
+        SealKey::Given(key) => Ok(AesVault::from_key(*key.expose())),
+        SealKey::File(path) if path.exists() => Ok(AesVault::load_or_create(path)?),
+        SealKey::File(_) => bail!(
+            "a sealing key is needed, the same for all nodes: make one (`openssl rand -base64 32`), and give it to each as EVERHOOK_SEAL_KEY \
+             or in a file named by EVERHOOK_SEAL_KEY_FILE"
+        ),
+    }
 }
 
 /// Opens the vault, and makes its key at the first start. The data folder must be locked.
@@ -74,6 +84,22 @@ pub fn open_vault(config: &Config) -> anyhow::Result<AesVault> {
         None => write_whole(&id_path, &format!("{id}\n")).with_context(|| format!("{} cannot be written", id_path.display()))?,
     }
     Ok(vault)
+}
+
+/// The id of the key that a folder's secrets are sealed with, without making anything; `None` if the folder does not tell.
+///
+/// # Errors
+/// Says which file cannot be read.
+pub fn key_id_of(folder: &Path) -> anyhow::Result<Option<String>> {
+    if let Some(id) = read_id(&folder.join(ID_FILE))? {
+        return Ok(Some(id));
+    }
+    // A folder that was restored from a backup, and not started since.
+    let path = folder.join(KEY_FILE);
+    if !path.exists() {
+        return Ok(None);
+    }
+    Ok(Some(hex(AesVault::load_or_create(&path)?.key_id())))
 }
 
 fn read_id(path: &Path) -> anyhow::Result<Option<String>> {

@@ -1,18 +1,20 @@
 //! Drives connections: takes them, bounds them, and lets them end when the server stops.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{
+    pin::pin,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
 
 use axum::Router;
-use hyper::server::conn::http1;
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    service::TowerToHyperService,
-};
+use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower::ServiceExt as _;
 
 /// How many connections are served at once. More wait in the system's queue; each costs some tens of kilobytes.
 const CONNECTIONS_MAX: usize = 10_000;
@@ -34,13 +36,46 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub struct Server {
     stopping: CancellationToken,
     connections: TaskTracker,
+    routes: Routes,
+}
+
+/// What requests are answered by. It can be replaced while connections are open.
+#[derive(Clone)]
+struct Routes(Arc<RwLock<Router>>);
+
+impl Routes {
+    fn current(&self) -> Router {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Where requests come in: nobody is let in yet, or a server takes them already.
+pub enum Door {
+    /// The address is ours.
+    Closed(TcpListener),
+    /// Requests are taken.
+    Open(Server),
+}
+
+impl Door {
+    /// Lets requests in, from now on to these routes.
+    pub fn open(self, router: Router) -> Server {
+        match self {
+            Self::Closed(listener) => Server::start(listener, router),
+            Self::Open(server) => {
+                *server.routes.0.write().unwrap_or_else(PoisonError::into_inner) = router;
+                server
+            }
+        }
+    }
 }
 
 impl Server {
     /// Starts to take connections.
-    pub fn start(listener: TcpListener, router: Router) -> Self {
-        let server = Self { stopping: CancellationToken::new(), connections: TaskTracker::new() };
-        let accepting = accept(listener, router, server.stopping.clone(), server.connections.clone());
+    fn start(listener: TcpListener, router: Router) -> Self {
+        let routes = Routes(Arc::new(RwLock::new(router)));
+        let server = Self { stopping: CancellationToken::new(), connections: TaskTracker::new(), routes };
+        let accepting = accept(listener, server.routes.clone(), server.stopping.clone(), server.connections.clone());
         server.connections.spawn(accepting);
         server
     }
@@ -55,7 +90,7 @@ impl Server {
     }
 }
 
-async fn accept(listener: TcpListener, router: Router, stopping: CancellationToken, connections: TaskTracker) {
+async fn accept(listener: TcpListener, routes: Routes, stopping: CancellationToken, connections: TaskTracker) {
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let builder = builder();
     loop {
@@ -66,7 +101,7 @@ async fn accept(listener: TcpListener, router: Router, stopping: CancellationTok
         };
         match taken {
             Ok((stream, slot)) => {
-                let serving = serve(builder.clone(), stream, router.clone(), stopping.clone(), slot);
+                let serving = serve(builder.clone(), stream, routes.clone(), stopping.clone(), slot);
                 connections.spawn(serving);
             }
             Err(error) => {
@@ -95,10 +130,11 @@ fn builder() -> http1::Builder {
 }
 
 /// Serves one connection. The slot is held until it ends.
-async fn serve(builder: http1::Builder, stream: TcpStream, router: Router, stopping: CancellationToken, slot: OwnedSemaphorePermit) {
+async fn serve(builder: http1::Builder, stream: TcpStream, routes: Routes, stopping: CancellationToken, slot: OwnedSemaphorePermit) {
     // Answers are small and complete: waiting to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
+    let answer = service_fn(move |request: Request<Incoming>| routes.current().oneshot(request));
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), answer));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = stopping.cancelled() => {

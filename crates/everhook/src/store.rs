@@ -5,18 +5,20 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use everhook_adapters::{
     postgres::{PostgresSettings, PostgresStore},
+    spool::{SpoolSettings, SqliteSpool},
     sqlite::{SqliteSettings, SqliteStore, WriterMode},
     system::{SystemClock, SystemEntropy},
 };
 use everhook_core::{
+    model::PoolName,
     ports::{
-        Alone, AuditLog, BreakerStore, Changes, DeliveryQueue, Directory, EventStore, History, Leases, OperationStore, Ports, RemoteHints,
-        Statistics, StoreError, Transport, Vault,
+        Alone, AuditLog, BreakerStore, BreakerWindows, Changes, Clock as _, DeliveryQueue, Directory, EventStore, History, Leases,
+        OperationStore, Ports, RemoteHints, Retention, Spool, Statistics, StoreError, ThrottleStore, Transport, Vault,
     },
     time::Timestamp,
 };
 
-use crate::config::Config;
+use crate::config::{Config, SpoolConfig};
 
 /// A store that is open.
 #[derive(Clone)]
@@ -32,6 +34,16 @@ struct Sharing {
     leases: Arc<dyn Leases>,
     remote_hints: Arc<dyn RemoteHints>,
     changes: Arc<dyn Changes>,
+    throttle: Arc<dyn ThrottleStore>,
+    breaker_windows: Arc<dyn BreakerWindows>,
+}
+
+impl Sharing {
+    /// Nobody is there to share anything with.
+    fn with_nobody() -> Self {
+        let alone = Arc::new(Alone);
+        Self { leases: alone.clone(), remote_hints: alone.clone(), changes: alone.clone(), throttle: alone.clone(), breaker_windows: alone }
+    }
 }
 
 impl Store {
@@ -44,22 +56,71 @@ impl Store {
             let settings = SqliteSettings { data: config.data.clone(), mode: WriterMode::Thread };
             return Ok(Self::Embedded(Arc::new(SqliteStore::open(settings)?)));
         };
-        let settings = PostgresSettings { url: database.expose().clone(), node: node.to_owned() };
+        let pool = PoolName::parse(&config.pool).context("the worker pool has no name that can be used")?;
+        let settings = PostgresSettings { url: database.expose().clone(), node: node.to_owned(), pool };
         let store = PostgresStore::open(&settings).await.context("PostgreSQL cannot be used")?;
         Ok(Self::Shared(Arc::new(store)))
     }
 
+    /// Opens the spool, if this node has one.
+    ///
+    /// # Errors
+    /// Says what is in the way.
+    pub fn open_spool(config: &Config) -> anyhow::Result<Option<Arc<SqliteSpool>>> {
+        let Some(SpoolConfig { folder, bytes_max }) = config.spool.clone() else { return Ok(None) };
+        let settings = SpoolSettings { folder, bytes_max, mode: WriterMode::Thread };
+        Ok(Some(Arc::new(SqliteSpool::open(settings).context("the spool cannot be used")?)))
+    }
+
+    /// The ports of a shared store that is away: whatever is asked of it fails until it is back, and the spool takes what is published.
+    ///
+    /// # Errors
+    /// Says what is wrong with the address.
+    pub fn absent_ports(
+        config: &Config,
+        spool: Arc<dyn Spool>,
+        transport: Arc<dyn Transport>,
+        vault: Arc<dyn Vault>,
+    ) -> anyhow::Result<Ports> {
+        let url = config.database.as_ref().map(|url| url.expose().clone()).unwrap_or_default();
+        let store = Arc::new(PostgresStore::unopened(&PostgresSettings { url, node: String::new(), pool: PoolName::default() })?);
+        Ok(ports_of(&store, Sharing::with_nobody(), Some(spool), transport, vault, Arc::new(SystemClock::new())))
+    }
+
+    /// The machine's clock, set by the store's where that has one: nodes with clocks that run apart still agree on the time.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the store cannot be asked.
+    pub async fn clock(&self) -> Result<Arc<SystemClock>, StoreError> {
+        let clock = Arc::new(SystemClock::new());
+        if let Self::Shared(store) = self
+            && let Some(offset) = store.clock_offset(&*clock).await?
+        {
+            clock.correct(offset);
+        }
+        Ok(clock)
+    }
+
     /// The ports that it is behind, with the others.
-    pub fn ports(&self, transport: Arc<dyn Transport>, vault: Arc<dyn Vault>) -> Ports {
+    pub fn ports(
+        &self,
+        spool: Option<Arc<dyn Spool>>,
+        transport: Arc<dyn Transport>,
+        vault: Arc<dyn Vault>,
+        clock: Arc<SystemClock>,
+    ) -> Ports {
         match self {
-            Self::Embedded(store) => {
-                let alone = Arc::new(Alone);
-                let sharing = Sharing { leases: alone.clone(), remote_hints: alone.clone(), changes: alone };
-                ports_of(store, sharing, transport, vault)
-            }
+            Self::Embedded(store) => ports_of(store, Sharing::with_nobody(), spool, transport, vault, clock),
             Self::Shared(store) => {
-                let sharing = Sharing { leases: store.clone(), remote_hints: Arc::new(store.hints()), changes: store.clone() };
-                ports_of(store, sharing, transport, vault)
+                let sharing = Sharing {
+                    leases: store.clone(),
+                    remote_hints: Arc::new(store.hints()),
+                    changes: store.clone(),
+                    throttle: store.clone(),
+                    // Only a Redis keeps those.
+                    breaker_windows: Arc::new(Alone),
+                };
+                ports_of(store, sharing, spool, transport, vault, clock)
             }
         }
     }
@@ -83,6 +144,17 @@ impl Store {
         }
     }
 
+    /// The worker pools that organizations belong to and that no node sends for. The embedded store has one pool, and one node.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the store cannot be asked.
+    pub async fn pools_without_workers(&self) -> Result<Vec<String>, StoreError> {
+        match self {
+            Self::Embedded(_) => Ok(Vec::new()),
+            Self::Shared(store) => store.pools_without_workers().await,
+        }
+    }
+
     /// Does what the store itself needs from time to time: the shared one makes the partitions of the next days and forgets changes that
     /// every node has seen.
     ///
@@ -99,9 +171,16 @@ impl Store {
     }
 }
 
-fn ports_of<S>(store: &Arc<S>, sharing: Sharing, transport: Arc<dyn Transport>, vault: Arc<dyn Vault>) -> Ports
+fn ports_of<S>(
+    store: &Arc<S>,
+    sharing: Sharing,
+    spool: Option<Arc<dyn Spool>>,
+    transport: Arc<dyn Transport>,
+    vault: Arc<dyn Vault>,
+    clock: Arc<SystemClock>,
+) -> Ports
 where
-    S: EventStore + DeliveryQueue + BreakerStore + Directory + AuditLog + History + Statistics + OperationStore + 'static,
+    S: EventStore + DeliveryQueue + BreakerStore + Directory + AuditLog + History + Statistics + OperationStore + Retention + 'static,
 {
     Ports {
         events: store.clone(),
@@ -112,12 +191,16 @@ where
         history: store.clone(),
         statistics: store.clone(),
         operations: store.clone(),
+        retention: store.clone(),
         leases: sharing.leases,
         remote_hints: sharing.remote_hints,
         changes: sharing.changes,
+        spool,
+        throttle: sharing.throttle,
+        breaker_windows: sharing.breaker_windows,
         transport,
         vault,
-        clock: Arc::new(SystemClock::new()),
+        clock,
         entropy: Arc::new(SystemEntropy::new()),
     }
 }

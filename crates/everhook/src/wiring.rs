@@ -3,33 +3,36 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use everhook_adapters::http::{HttpSettings, HttpTransport};
+use everhook_adapters::spool::SqliteSpool;
 #[cfg(feature = "amqp")]
 use everhook_adapters::{
     by_scheme::ByScheme,
-    rabbitmq::{AmqpSource, AmqpTransport, SourceSettings},
+    rabbitmq::{AmqpSource, AmqpTransport, HintSettings, RabbitHints, SourceSettings},
 };
-use everhook_adapters::{
-    http::{HttpSettings, HttpTransport},
-    system::SystemClock,
-};
+#[cfg(feature = "amqp")]
+use everhook_core::ports::Ports;
 use everhook_core::{
     engine::{self, Engine, EngineSettings},
-    flow::{Line, LineSettings, follow::follow},
-    ids::OrganizationId,
+    flow::{Line, LineSettings, follow::follow, forward::forward},
+    ids::{OrganizationId, Ref},
     manage::{api_keys, organizations},
     model::{Duty, Secret},
     ports::{Clock as _, Roles, StoreError, Transport, Vault},
 };
 use tokio::{net::TcpListener, task::JoinHandle};
+#[cfg(feature = "amqp")]
+use uuid::Uuid;
 
 #[cfg(feature = "amqp")]
 use crate::api::QueueIntake;
 use crate::{
-    api::{self, Api, ApiSettings},
+    api::{self, Api},
     config::Config,
-    sealing,
-    server::Server,
+    counters, sealing,
+    server::{Door, Server},
     store::Store,
+    waiting,
 };
 
 /// How long requests under way, in and out, may take to end when the server stops.
@@ -41,6 +44,10 @@ const FORGET_BATCH: u32 = 1_000;
 
 /// How often the first steps are taken again because another node took them at the same moment.
 const FIRST_STEPS_TRIES_MAX: u32 = 5;
+
+/// The pool that every node works for, and that every lane is of.
+#[cfg(feature = "amqp")]
+const DEFAULT_POOL: &str = "default";
 
 /// How often it is written when keys were last used.
 const KEY_USES_EVERY: Duration = Duration::from_secs(60);
@@ -61,8 +68,12 @@ pub struct Running {
     key_uses: JoinHandle<()>,
     cleaning: JoinHandle<()>,
     following: JoinHandle<()>,
+    forwarding: JoinHandle<()>,
+    spool: Option<Arc<SqliteSpool>>,
     #[cfg(feature = "amqp")]
     amqp_source: Option<AmqpSource>,
+    #[cfg(feature = "amqp")]
+    amqp_hints: Option<Arc<RabbitHints>>,
 }
 
 /// Starts a server.
@@ -73,11 +84,18 @@ pub async fn start(config: &Config) -> anyhow::Result<Running> {
     let listener = TcpListener::bind(config.listen).await.with_context(|| format!("cannot listen on {}", config.listen))?;
     let address = listener.local_addr().context("the listening address cannot be read")?;
     let node = node(address);
-    let store = Store::open(config, &node).await?;
-    store.tidy(SystemClock::new().now()).await.context("the store could not be prepared")?;
-    let ports = store.ports(transport(config)?, open_vault(config, &store).await?);
+    let transport = transport(config)?;
+    let spool = open_spool(config, &node).await?;
+    let (store, door) = waiting::open_store(config, &node, spool.as_ref(), Door::Closed(listener), &transport).await?;
+    let clock = store.clock().await.context("the store cannot be read")?;
+    store.tidy(clock.now()).await.context("the store could not be prepared")?;
+    let ports = store.ports(spool.clone().map(|spool| spool as _), transport, open_vault(config, &store).await?, clock);
+    let ports = counters::with_redis(config, &store, ports).await?;
+    #[cfg(feature = "amqp")]
+    let (ports, amqp_hints) = hint_by_amqp(config, &store, ports).await?;
     let (wake_up, hints) = engine::hints();
-    let settings = LineSettings { node, idempotency_window: config.idempotency_window, profile: config.profile };
+    let settings =
+        LineSettings { node, idempotency_window: config.idempotency_window, profile: config.profile, retention: config.retention };
     let line = Arc::new(Line::new(ports, wake_up, settings));
     // Before anything is remembered that another node could change.
     let seen = line.ports.changes.newest().await.context("the store cannot be read")?;
@@ -85,15 +103,10 @@ pub async fn start(config: &Config) -> anyhow::Result<Running> {
 
     let roles = Roles { worker: config.roles.worker, scheduler: config.roles.scheduler };
     let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: config.concurrency, roles });
-    let settings = ApiSettings {
-        targets: config.targets.clone(),
-        default_organization: organization,
-        payload_bytes_max: config.payload_bytes_max,
-        batch_bytes_max: config.batch_bytes_max,
-    };
+    let settings = waiting::api_settings(config, organization);
     let api = Arc::new(Api::new(line.clone(), settings));
     let router = if config.roles.api { api::router(api.clone()) } else { api::probes(api.clone()) };
-    let server = Server::start(listener, router);
+    let server = door.open(router);
     let watch = tokio::spawn(watch(store.clone(), api.clone()));
     let key_uses = tokio::spawn(write_key_uses(api.clone()));
     let cleaning = tokio::spawn(clean_up(store.clone(), line.clone()));
@@ -101,6 +114,7 @@ pub async fn start(config: &Config) -> anyhow::Result<Running> {
         let api = api.clone();
         move |stale| api.forget_keys(stale)
     }));
+    let forwarding = tokio::spawn(forward(line.clone()));
     #[cfg(feature = "amqp")]
     let amqp_source = start_amqp_source(config, &api)?;
     Ok(Running {
@@ -115,8 +129,12 @@ pub async fn start(config: &Config) -> anyhow::Result<Running> {
         key_uses,
         cleaning,
         following,
+        forwarding,
+        spool,
         #[cfg(feature = "amqp")]
         amqp_source,
+        #[cfg(feature = "amqp")]
+        amqp_hints,
     })
 }
 
@@ -132,9 +150,13 @@ impl Running {
         #[cfg(not(feature = "amqp"))]
         let consuming = async {};
         tokio::join!(consuming, self.server.stop(STOP_GRACE), self.engine.stop(STOP_GRACE));
+        #[cfg(feature = "amqp")]
+        if let Some(hints) = &self.amqp_hints {
+            hints.stop().await;
+        }
         note_key_uses(&self.api).await;
         // All hold the store, which gives its folder free when the last one lets go.
-        for task in [self.following, self.cleaning, self.key_uses, self.watch] {
+        for task in [self.forwarding, self.following, self.cleaning, self.key_uses, self.watch] {
             task.abort();
             let _ = task.await;
         }
@@ -142,7 +164,28 @@ impl Running {
 
     /// Returns once the store has failed for good: stop the process, a restart recovers.
     pub async fn broken(&self) {
-        self.store.broken().await;
+        let spool_broken = async {
+            match &self.spool {
+                Some(spool) => spool.broken().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.store.broken() => {}
+            () = spool_broken => {}
+        }
+    }
+}
+
+/// Opens the spool of a node that has one. If that fails and the database cannot be used either, the error names both.
+async fn open_spool(config: &Config, node: &str) -> anyhow::Result<Option<Arc<SqliteSpool>>> {
+    let spool = match Store::open_spool(config) {
+        Ok(spool) => return Ok(spool),
+        Err(error) => error,
+    };
+    match Store::open(config, node).await {
+        Ok(_) => Err(spool),
+        Err(store) => anyhow::bail!("neither the database nor the spool can be used:\n  - {store:#}\n  - {spool:#}"),
     }
 }
 
@@ -173,6 +216,16 @@ fn start_amqp_source(config: &Config, api: &Arc<Api>) -> anyhow::Result<Option<A
     Ok(Some(AmqpSource::start(settings, Arc::new(QueueIntake::new(api.clone(), source.clone())))?))
 }
 
+/// Lets nodes hint each other through a broker, if one is set up; what hinted them before takes over when the broker is away.
+#[cfg(feature = "amqp")]
+async fn hint_by_amqp(config: &Config, store: &Store, ports: Ports) -> anyhow::Result<(Ports, Option<Arc<RabbitHints>>)> {
+    let (Some(url), Store::Shared(shared)) = (&config.amqp_hints, store) else { return Ok((ports, None)) };
+    let name = shared.name().await.context("the store cannot be read")?;
+    let settings = HintSettings::new(url, &name, DEFAULT_POOL, Uuid::now_v7())?;
+    let hints = Arc::new(RabbitHints::start(settings, ports.remote_hints)?);
+    Ok((Ports { remote_hints: hints.clone(), ..ports }, Some(hints)))
+}
+
 /// Nodes that start together on an empty database take the same steps: whoever comes second looks again.
 async fn take_first_steps(config: &Config, line: &Line) -> anyhow::Result<(OrganizationId, Option<String>)> {
     let mut tries = 0;
@@ -187,6 +240,9 @@ async fn take_first_steps(config: &Config, line: &Line) -> anyhow::Result<(Organ
 /// Sees to it that there is an organization, and a key to begin with.
 async fn first_steps(config: &Config, line: &Line) -> anyhow::Result<(OrganizationId, Option<String>)> {
     let organization = organizations::ensure_default(line).await?.id;
+    // Read once more for the spool to remember them: a start without the database begins with these.
+    let _ = line.publishers.organization(&Ref::Id(organization)).await;
+    let _ = line.publishers.default_application(organization).await;
     let made = match &config.admin_key {
         Some(key) if api_keys::ensure_admin(line, organization, key).await? => None,
         Some(_) => anyhow::bail!("the admin key that was set is in use as a key that may do less, or has expired: set another"),
@@ -221,7 +277,8 @@ async fn note_key_uses(api: &Api) {
     }
 }
 
-/// Forgets idempotency keys that are past their window, and sees to what the store itself needs, while that is this node's duty.
+/// Forgets idempotency keys that are past their window, sees to what the store itself needs, and tells of pools without workers, while that is this
+/// node's duty.
 async fn clean_up(store: Store, line: Arc<Line>) {
     loop {
         tokio::time::sleep(CLEAN_EVERY).await;
@@ -238,5 +295,14 @@ async fn clean_up(store: Store, line: Arc<Line>) {
 async fn clean_up_once(store: &Store, line: &Line) -> Result<(), StoreError> {
     let now = line.ports.clock.now();
     while store.forget_keys(now - line.idempotency_window, FORGET_BATCH).await? == FORGET_BATCH {}
-    store.tidy(now).await
+    store.tidy(now).await?;
+    warn_of_pools(store).await
+}
+
+/// Says which worker pools have organizations and no worker: nothing is lost, and nothing is sent.
+async fn warn_of_pools(store: &Store) -> Result<(), StoreError> {
+    for pool in store.pools_without_workers().await? {
+        tracing::warn!(pool, "no node sends for the worker pool `{pool}`: the deliveries of its organizations wait");
+    }
+    Ok(())
 }

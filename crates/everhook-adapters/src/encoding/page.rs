@@ -57,6 +57,11 @@ pub(crate) fn bounds(range: TimeRange) -> (i64, i64) {
     (from, to)
 }
 
+/// The smallest id that can be made at an instant.
+pub(crate) fn first_id_at(at: Timestamp) -> [u8; 16] {
+    first_id(millis(at))
+}
+
 fn millis(at: Timestamp) -> i64 {
     at.as_micros().div_euclid(1_000)
 }

@@ -1,15 +1,19 @@
-//! Connections: how they are made, and the two pools of them.
+//! Connections: how they are made, and the pools of them.
 
-use std::time::Duration;
+use std::{
+    ops::{Deref, DerefMut},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::Duration,
+};
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use tokio::time::timeout;
 use tokio_postgres::{Client, Config, Connection as Messages, Error, Socket, tls::MakeTlsConnect};
-use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::{
     OpenError,
     fault::{Fault, Outcome},
-    tls::Address,
+    tls::{Address, Tls},
 };
 
 /// How long a new connection may take: past it the server counts as away.
@@ -24,27 +28,119 @@ const KEEPALIVE_EVERY: Duration = Duration::from_secs(2);
 const LINE_CONNECTIONS: usize = 8;
 /// The connections of whoever keeps the lease: it must never wait behind the line.
 const LEASE_CONNECTIONS: usize = 2;
+/// The connections of whoever counts what nodes share: one for the exchange, one for a person who retries.
+const COUNTER_CONNECTIONS: usize = 2;
 /// The connections of everything that people ask for.
 const HISTORY_CONNECTIONS: usize = 8;
 /// What holds for statements of the line: one that takes longer is not worth waiting for, and neither is a lock that somebody else keeps. Their
 /// callers try again. A node that hangs in the middle of a transaction loses it before others suffer.
-const LINE_BOUNDS: &str = "-c statement_timeout=10s -c lock_timeout=2s -c idle_in_transaction_session_timeout=3s";
+const LINE_BOUNDS: &str = "-c statement_timeout=5s -c lock_timeout=2s -c idle_in_transaction_session_timeout=3s";
 /// What holds for those of the lease.
 const LEASE_BOUNDS: &str = "-c statement_timeout=2s -c lock_timeout=1s -c idle_in_transaction_session_timeout=3s";
+/// What holds for those that count: an answer that is late is of no use.
+const COUNTER_BOUNDS: &str = "-c statement_timeout=1s -c lock_timeout=500ms -c idle_in_transaction_session_timeout=1s";
 /// What holds for those of people: a read may hold its snapshot no longer, because an old snapshot keeps dead rows alive for everybody.
 const HISTORY_BOUNDS: &str = "-c statement_timeout=5s -c idle_in_transaction_session_timeout=10s";
 
-/// A connection out of a pool. Its prepared statements stay with it.
-pub(super) type Connection = Object;
+/// How long an answer is waited for, on each kind of connection. A little longer than the server itself lets a statement take, so that it is the one
+/// that says so, unless it has fallen silent: a host that hangs still acknowledges what is sent to it, and no other bound would ever end that.
+const LINE_ANSWER_WITHIN: Duration = Duration::from_secs(6);
+const LEASE_ANSWER_WITHIN: Duration = Duration::from_secs(3);
+const COUNTER_ANSWER_WITHIN: Duration = Duration::from_secs(2);
+const HISTORY_ANSWER_WITHIN: Duration = Duration::from_secs(6);
+
+/// A connection out of a pool. Its prepared statements stay with it. One on which an answer did not come is closed, never used again.
+pub(super) struct Connection {
+    /// There until it is dropped.
+    object: Option<Object>,
+    patience: Patience,
+}
+
+/// How long answers are waited for on a connection.
+pub(super) struct Patience {
+    within_millis: AtomicU64,
+    has_ended: AtomicBool,
+}
+
+impl Patience {
+    /// Waits for an answer. Without one nobody knows what the server did.
+    pub(super) async fn wait<T>(&self, answer: impl Future<Output = Result<T, Error>> + Send) -> Outcome<T> {
+        let within = Duration::from_millis(self.within_millis.load(Ordering::Relaxed));
+        match timeout(within, answer).await {
+            Ok(answer) => Ok(answer?),
+            Err(_) => {
+                self.end();
+                Err(Fault::NoConnection(format!("the database did not answer within {} s", within.as_secs())))
+            }
+        }
+    }
+
+    /// From here on answers may take so long, until the connection goes back into its pool.
+    pub(super) fn allow(&self, within: Duration) {
+        self.within_millis.store(u64::try_from(within.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Nothing that arrives on this connection can be trusted to be an answer to what is asked next.
+    pub(super) fn end(&self) {
+        self.has_ended.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Relaxed)
+    }
+}
+
+impl Connection {
+    fn new(object: Object, within: Duration) -> Self {
+        let patience = Patience { within_millis: AtomicU64::new(0), has_ended: AtomicBool::new(false) };
+        patience.allow(within);
+        Self { object: Some(object), patience }
+    }
+
+    pub(super) fn patience(&self) -> &Patience {
+        &self.patience
+    }
+
+    /// Both at once, for a transaction, which borrows the one and needs the other.
+    pub(super) fn parts(&mut self) -> (&mut Object, &Patience) {
+        (self.object.as_mut().expect(IS_THERE), &self.patience)
+    }
+}
+
+const IS_THERE: &str = "a connection is there until it is dropped";
+
+impl Deref for Connection {
+    type Target = Object;
+
+    fn deref(&self) -> &Object {
+        self.object.as_ref().expect(IS_THERE)
+    }
+}
+
+impl DerefMut for Connection {
+    fn deref_mut(&mut self) -> &mut Object {
+        self.object.as_mut().expect(IS_THERE)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if self.patience.has_ended() {
+            // Out of the pool, which makes another.
+            drop(self.object.take().map(Object::take));
+        }
+    }
+}
 
 /// What arrives on a connection.
-pub(super) type Arriving = Messages<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
+pub(super) type Arriving = Messages<Socket, <Tls as MakeTlsConnect<Socket>>::Stream>;
 
 /// The store's connections.
 #[derive(Clone)]
 pub(super) struct Pools {
     line: Pool,
     lease: Pool,
+    counters: Pool,
     history: Pool,
     address: Address,
 }
@@ -59,6 +155,7 @@ impl Pools {
         Ok(Self {
             line: pool(&address, LINE_CONNECTIONS, LINE_BOUNDS)?,
             lease: pool(&address, LEASE_CONNECTIONS, LEASE_BOUNDS)?,
+            counters: pool(&address, COUNTER_CONNECTIONS, COUNTER_BOUNDS)?,
             history: pool(&address, HISTORY_CONNECTIONS, HISTORY_BOUNDS)?,
             address,
         })
@@ -66,22 +163,27 @@ impl Pools {
 
     /// A connection for what deliveries wait for.
     pub(super) async fn line(&self) -> Outcome<Connection> {
-        self.line.get().await.map_err(Fault::from)
+        Ok(Connection::new(self.line.get().await?, LINE_ANSWER_WITHIN))
     }
 
     /// A connection for the lease.
     pub(super) async fn lease(&self) -> Outcome<Connection> {
-        self.lease.get().await.map_err(Fault::from)
+        Ok(Connection::new(self.lease.get().await?, LEASE_ANSWER_WITHIN))
+    }
+
+    /// A connection for counters.
+    pub(super) async fn counters(&self) -> Outcome<Connection> {
+        Ok(Connection::new(self.counters.get().await?, COUNTER_ANSWER_WITHIN))
     }
 
     /// A connection for what people ask for.
     pub(super) async fn history(&self) -> Outcome<Connection> {
-        self.history.get().await.map_err(Fault::from)
+        Ok(Connection::new(self.history.get().await?, HISTORY_ANSWER_WITHIN))
     }
 
     /// Whether any connection is in use.
     pub(super) fn are_busy(&self) -> bool {
-        [&self.line, &self.lease, &self.history].into_iter().any(|pool| pool.status().available < pool.status().size)
+        [&self.line, &self.lease, &self.counters, &self.history].into_iter().any(|pool| pool.status().available < pool.status().size)
     }
 
     /// A connection that belongs to no pool, with what arrives on it unasked.

@@ -42,7 +42,7 @@ const EVENTS_A_READ: usize = 128;
 #[async_trait]
 impl DeliveryQueue for PostgresStore {
     async fn lanes(&self, shards: ShardSet) -> Result<Vec<LaneHead>, StoreError> {
-        let rows = self.line_reader().await?.query(LANES, &[&shards.bits().cast_signed()]).await?;
+        let rows = self.line_reader().await?.query(LANES, &[&shards.bits().cast_signed(), &self.pool]).await?;
         Ok(rows.iter().map(lane_of_row).collect::<Outcome<_>>()?)
     }
 

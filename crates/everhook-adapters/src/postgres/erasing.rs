@@ -29,7 +29,6 @@ use super::{
 };
 
 pub(super) const APPLICATIONS_OF_EVENTS: &str = include_str!("queries/applications_of_events.sql");
-const TAKE_LONGER: &str = include_str!("queries/take_longer.sql");
 const ERASE_EVENTS: &str = include_str!("queries/erase_events.sql");
 const DELIVERIES: &str = include_str!("queries/deliveries_to_erase.sql");
 const ORDERED_LANES: &str = include_str!("queries/ordered_lanes.sql");
@@ -64,7 +63,7 @@ pub(super) async fn erase(store: &PostgresStore, erasure: &Erasure) -> Outcome<E
 /// Says which of these events are there (of an organization, if one is named), and holds up whoever would make something of them.
 pub(super) async fn lock(tx: &Tx<'_>, of: Option<OrganizationId>, events: &[EventId]) -> Outcome<Vec<EventId>> {
     // One event may have as many deliveries as there are endpoints.
-    tx.execute(TAKE_LONGER, &[]).await?;
+    tx.take_longer().await?;
     let rows = tx.query(APPLICATIONS_OF_EVENTS, &[&keys(events), &of.as_ref().map(Key::key)]).await?;
     let applications: FxHashSet<ApplicationId> = rows.iter().map(|row| row.id("application_id")).collect::<Outcome<_>>()?;
     tx.lock_counters(&Vec::from_iter(applications)).await?;

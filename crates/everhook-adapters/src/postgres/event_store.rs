@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::{DeliveryId, EventId},
     model::Event,
-    ports::{Erased, Erasure, EventStore, NewEvent, Recorded, StoreError},
+    ports::{Erased, Erasure, EventAlias, EventStore, NewEvent, Recorded, StoreError},
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use tokio_postgres::{Row, types::ToSql};
@@ -42,6 +42,7 @@ const LOCK_COUNTERS: &str = include_str!("queries/lock_counters.sql");
 const RAISE_SEQUENCES: &str = include_str!("queries/raise_sequences.sql");
 const INSERT_EVENTS: &str = include_str!("queries/insert_events.sql");
 const EVENTS_FOR_SENDING: &str = include_str!("queries/events_for_sending.sql");
+const KEEP_ALIASES: &str = include_str!("queries/keep_event_aliases.sql");
 const IS_ERASED: &str = include_str!("queries/event_is_erased.sql");
 
 #[async_trait]
@@ -59,6 +60,10 @@ impl EventStore for PostgresStore {
         answers.finish(commits.map(|commit| commit.len()).sum())
     }
 
+    async fn originals(&self, events: &[NewEvent]) -> Result<Vec<Option<Recorded>>, StoreError> {
+        Ok(keys::given_before(&self.line_reader().await?, events).await?)
+    }
+
     async fn event(&self, id: EventId) -> Result<Option<Event>, StoreError> {
         let found = self.line_reader().await?.query_opt(EVENTS_FOR_SENDING, &[&vec![id.key()]]).await?;
         Ok(found.as_ref().map(event_of_row).transpose()?)
@@ -70,6 +75,12 @@ impl EventStore for PostgresStore {
 
     async fn erase(&self, erasure: Erasure) -> Result<Erased, StoreError> {
         Ok(insist(|| erasing::erase(self, &erasure)).await?)
+    }
+
+    async fn alias(&self, aliases: Vec<EventAlias>) -> Result<(), StoreError> {
+        let (ids, events): (Vec<Uuid>, Vec<Uuid>) = aliases.iter().map(|alias| (alias.alias.key(), alias.event.key())).unzip();
+        self.line_reader().await?.execute(KEEP_ALIASES, &[&ids, &events]).await?;
+        Ok(())
     }
 }
 
@@ -153,33 +164,64 @@ impl Recording {
     }
 
     /// Records events in one transaction; one answer for each, in their order.
-    pub(super) async fn record(&self, events: &[&Ready]) -> Outcome<Vec<Recorded>> {
-        match self.try_to_record(events, &FxHashMap::default()).await {
+    pub(super) async fn record(&self, events: &[&Ready], waits: Waits) -> Outcome<Vec<Recorded>> {
+        match self.try_to_record(events, &FxHashMap::default(), waits).await {
             // One of them is recorded under its id already: its publisher tries again after an unknown outcome.
             Err(fault) if fault.taken().is_some_and(|constraint| constraint.starts_with("events")) => {
                 let known = keys::recorded_before(&self.pools, events).await?;
-                self.try_to_record(events, &known).await
+                self.try_to_record(events, &known, waits).await
             }
             answers => answers,
         }
     }
 
-    async fn try_to_record(&self, events: &[&Ready], known: &FxHashMap<EventId, Recorded>) -> Outcome<Vec<Recorded>> {
+    async fn try_to_record(&self, events: &[&Ready], known: &FxHashMap<EventId, Recorded>, waits: Waits) -> Outcome<Vec<Recorded>> {
         let endpoints: Vec<_> = events.iter().flat_map(|ready| ready.new.deliveries.iter().map(|delivery| delivery.endpoint)).collect();
         let lanes = self.lanes.of(&self.pools, &endpoints).await?;
         let pipeline = Pipeline::new(self.pools.line().await?);
-        let outcome = record_in(&pipeline, events, &lanes, known).await;
+        let outcome = record_in(&pipeline, Group { events, lanes: &lanes, known, waits }).await;
         pipeline.finish(outcome).await
     }
 }
 
-async fn record_in(pipeline: &Pipeline, events: &[&Ready], lanes: &[i64], known: &FxHashMap<EventId, Recorded>) -> Outcome<Vec<Recorded>> {
+/// How long a transaction waits for rows that others keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waits {
+    /// A moment: others wait with it who want other rows.
+    Shortly,
+    /// As long as the line waits for any lock.
+    Long,
+}
+
+impl Waits {
+    /// What begins such a transaction.
+    fn begin(self) -> &'static str {
+        match self {
+            Self::Shortly => "BEGIN; SET LOCAL lock_timeout = '150ms'",
+            Self::Long => "BEGIN",
+        }
+    }
+}
+
+/// What one transaction records.
+struct Group<'g> {
+    events: &'g [&'g Ready],
+    /// Those of all their deliveries, in order.
+    lanes: &'g [i64],
+    /// Those that are recorded already.
+    known: &'g FxHashMap<EventId, Recorded>,
+    waits: Waits,
+}
+
+async fn record_in(pipeline: &Pipeline, group: Group<'_>) -> Outcome<Vec<Recorded>> {
+    let Group { events, lanes, known, waits } = group;
     let key_statements = KeyStatements::prepare(pipeline).await?;
     let lock_counters = pipeline.prepare(LOCK_COUNTERS).await?;
     let applications = applications_of(events);
-    let (_, originals, counters) = tokio::try_join!(pipeline.send("BEGIN"), keys::take(pipeline, &key_statements, events, known), async {
-        pipeline.query(&lock_counters, &[&applications]).await
-    },)?;
+    let (_, originals, counters) =
+        tokio::try_join!(pipeline.send(waits.begin()), keys::take(pipeline, &key_statements, events, known), async {
+            pipeline.query(&lock_counters, &[&applications]).await
+        },)?;
     let counters = counters.iter().map(counters_of_row).collect::<Outcome<_>>()?;
     let mut sequences = Sequences::new(counters);
     let answers = decide_all(events, &originals, &mut sequences);

@@ -6,7 +6,7 @@ use tokio_postgres::error::SqlState;
 
 /// A failure of one write or read.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// The server or the way to it failed.
     Postgres(tokio_postgres::Error),
     /// No connection could be had.
@@ -18,7 +18,7 @@ pub(super) enum Fault {
 }
 
 /// What a write or read comes to.
-pub(super) type Outcome<T> = Result<T, Fault>;
+pub(crate) type Outcome<T> = Result<T, Fault>;
 
 impl Fault {
     /// Whether what was read cannot be understood, and never will be.
@@ -40,7 +40,7 @@ impl Fault {
     }
 
     /// What failed, in words.
-    pub(super) fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self {
             Self::Postgres(error) => describe(error),
             Self::NoConnection(what) | Self::Impossible(what) => what.clone(),

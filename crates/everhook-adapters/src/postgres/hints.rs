@@ -18,7 +18,7 @@ use tokio::{
 use tokio_postgres::AsyncMessage;
 use uuid::Uuid;
 
-use super::connect::Pools;
+use super::{connect::Pools, reader::Reader};
 use crate::encoding::spelling::{priority_number, read_priority};
 
 const CHANNEL: &str = "everhook_waiting";
@@ -75,10 +75,8 @@ async fn send(pools: Pools, mut to_send: mpsc::Receiver<WaitingQueue>) {
         queues.sort_unstable();
         queues.dedup();
         let message: String = queues.drain(..).map(spell).collect();
-        if let Ok(connection) = pools.line().await
-            && let Ok(notify) = connection.prepare_cached(NOTIFY).await
-        {
-            let _ = connection.execute(&notify, &[&CHANNEL, &message]).await;
+        if let Ok(connection) = pools.line().await {
+            let _ = Reader::new(connection).execute(NOTIFY, &[&CHANNEL, &message]).await;
         }
     }
 }

@@ -197,6 +197,20 @@ pub(super) async fn give_back(pipeline: &Pipeline, events: &[&Ready], answers: &
     Ok(())
 }
 
+/// The originals of events whose keys were given before, one answer for each.
+pub(super) async fn given_before(reader: &Reader, events: &[NewEvent]) -> Outcome<Vec<Option<Recorded>>> {
+    let wanted: Vec<Wanted<'_>> = events.iter().filter_map(Wanted::of).collect();
+    let Some(valid_since) = wanted.iter().map(|wanted| wanted.valid_since).min() else { return Ok(vec![None; events.len()]) };
+    let (applications, keys, _) = columns(&wanted);
+    let rows = reader.query(OF_GIVEN_KEYS, &[&applications, &keys, &valid_since.as_micros()]).await?;
+    let mut found: FxHashMap<(ApplicationId, &str), Recorded> = FxHashMap::default();
+    for row in &rows {
+        found.insert((row.id("application_id")?, row.value("key")?), duplicate_of_row(row)?);
+    }
+    let original = |new: &NewEvent| found.get(&Wanted::of(new).map(|wanted| (wanted.application, wanted.key))?).cloned();
+    Ok(events.iter().map(original).collect())
+}
+
 /// Which of these events are recorded under their ids already.
 pub(super) async fn recorded_before(pools: &Pools, events: &[&Ready]) -> Outcome<FxHashMap<EventId, Recorded>> {
     let ids: Vec<Uuid> = events.iter().map(|ready| ready.new.event.id.key()).collect();

@@ -1,13 +1,16 @@
 //! Who holds what: the port `Leases`, and the boot that settling is fenced by.
 //!
-//! The server's clock decides. A boot's row is renewed each second; whoever wants what a boot holds deletes the row first, if its lease has ended.
+//! A boot's row is renewed each second. Whoever wants what a boot holds deletes the row first, if it looks as it did when that boot was found to be
+//! overdue; the server's clock has no say in it.
+//! Shards are those of the node's pool; duties are everybody's.
 
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use everhook_core::{
+    ids::OrganizationId,
     model::{Duty, DutySet, Shard, ShardSet},
-    ports::{Held, LEASE_GOOD_FOR, Leases, Renewed, Roles, StoreError, Terms, Wish},
+    ports::{Clock, Departure, Held, LEASE_GOOD_FOR, Leases, Offset, Pulse, Renewed, Roles, StoreError, Terms, Wish},
 };
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -15,11 +18,15 @@ use uuid::Uuid;
 use super::{
     PostgresStore,
     fault::{Fault, Outcome},
-    rows::{Columns, micros},
+    rows::{Columns, Int, Key, micros},
     transaction::Tx,
 };
 
 const BEGIN: &str = include_str!("queries/begin_boot.sql");
+const MAKE_SHARDS: &str = include_str!("queries/make_shards.sql");
+const FORGET_DEPARTURES: &str = include_str!("queries/forget_departures.sql");
+const DEPART: &str = include_str!("queries/delete_departures.sql");
+const WITHOUT_WORKERS: &str = include_str!("queries/pools_without_workers.sql");
 const MAKE_DUTIES: &str = include_str!("queries/make_duties.sql");
 const RENEW: &str = include_str!("queries/renew_boot.sql");
 const LOCK: &str = include_str!("queries/lock_boot.sql");
@@ -29,6 +36,7 @@ const TAKE_DUTIES: &str = include_str!("queries/take_duties.sql");
 const RELEASE_SHARDS: &str = include_str!("queries/release_shards.sql");
 const RELEASE_DUTIES: &str = include_str!("queries/release_duties.sql");
 const END: &str = include_str!("queries/end_boot.sql");
+const STORE_TIME: &str = include_str!("queries/store_time.sql");
 
 /// The boot that this process speaks for, once it has begun one.
 #[derive(Default)]
@@ -62,20 +70,28 @@ impl Leases for PostgresStore {
         }
         let duties: Vec<&str> = Duty::ALL.iter().map(|duty| duty.as_str()).collect();
         connection.execute(MAKE_DUTIES, &[&duties]).await?;
+        connection.execute(FORGET_DEPARTURES, &[]).await?;
+        if roles.worker {
+            connection.execute(MAKE_SHARDS, &[&self.pool, &Int(i64::from(Shard::COUNT))]).await?;
+        }
         let boot = Uuid::now_v7();
-        connection.execute(BEGIN, &[&boot, &self.node, &roles.worker, &roles.scheduler, &good_for()]).await?;
+        let begun = connection.execute(BEGIN, &[&boot, &self.node, &self.pool, &roles.worker, &roles.scheduler, &good_for()]).await?;
+        if begun == 0 {
+            return Err(StoreError::unavailable("a data folder is being moved into this database"));
+        }
         self.boot.set(boot);
         Ok(())
     }
 
     async fn renew(&self) -> Result<Renewed, StoreError> {
         let boot = self.boot.known()?;
-        let row = self.lease_reader().await?.query_one(RENEW, &[&boot, &good_for()]).await?;
+        let connection = self.lease_reader().await?;
+        let row = connection.query_one(RENEW, &[&boot, &good_for(), &self.pool]).await?;
         Ok(renewed_of_row(&row)?)
     }
 
-    async fn take(&self, wish: Wish) -> Result<Held, StoreError> {
-        Ok(self.take_free(wish).await?)
+    async fn take(&self, wish: Wish, overdue: Vec<Pulse>) -> Result<Held, StoreError> {
+        Ok(self.take_free(wish, &overdue).await?)
     }
 
     async fn release(&self, held: Held) -> Result<(), StoreError> {
@@ -83,9 +99,17 @@ impl Leases for PostgresStore {
         let mut connection = self.pools.lease().await?;
         let tx = Tx::begin(&mut connection).await?;
         lock(&tx, boot).await?;
-        tx.execute(RELEASE_SHARDS, &[&boot, &numbers(held.shards)]).await?;
+        tx.execute(RELEASE_SHARDS, &[&boot, &numbers(held.shards), &self.pool]).await?;
         tx.execute(RELEASE_DUTIES, &[&boot, &names(held.duties)]).await?;
         Ok(tx.commit().await?)
+    }
+
+    async fn depart(&self, departures: Vec<Departure>) -> Result<(), StoreError> {
+        let boot = self.boot.known()?;
+        let (organizations, moves): (Vec<Uuid>, Vec<i64>) =
+            departures.iter().map(|departure| (departure.organization.key(), departure.moves)).unzip();
+        self.lease_reader().await?.execute(DEPART, &[&boot, &organizations, &moves]).await?;
+        Ok(())
     }
 
     async fn end(&self) -> Result<(), StoreError> {
@@ -97,13 +121,36 @@ impl Leases for PostgresStore {
 }
 
 impl PostgresStore {
-    async fn take_free(&self, wish: Wish) -> Outcome<Held> {
+    /// The pools that organizations belong to and that no node sends for: their deliveries wait.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the server cannot be asked.
+    pub async fn pools_without_workers(&self) -> Result<Vec<String>, StoreError> {
+        let rows = self.reader().await?.query(WITHOUT_WORKERS, &[]).await?;
+        Ok(rows.iter().map(|row| row.value("worker_pool")).collect::<Outcome<_>>()?)
+    }
+
+    /// Measures how far the server's clock is from the machine's, for a node that is about to start. `None` if the server is too slow to tell.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the server cannot be asked.
+    pub async fn clock_offset(&self, clock: &dyn Clock) -> Result<Option<Offset>, StoreError> {
+        let connection = self.lease_reader().await?;
+        // The first time takes longer: the statement is prepared.
+        connection.query_one(STORE_TIME, &[]).await?;
+        let asked = clock.reading();
+        let store_time = connection.query_one(STORE_TIME, &[]).await?.instant("store_time")?;
+        Ok(Offset::measured(store_time, asked, clock.reading()))
+    }
+
+    async fn take_free(&self, wish: Wish, overdue: &[Pulse]) -> Outcome<Held> {
         let boot = self.boot.known()?;
         let mut connection = self.pools.lease().await?;
         let tx = Tx::begin(&mut connection).await?;
         lock(&tx, boot).await?;
-        tx.execute(BURY, &[&boot]).await?;
-        let shards = tx.query(TAKE_SHARDS, &[&boot, &i64::from(wish.shards_max)]).await?;
+        let (boots, renewals): (Vec<Uuid>, Vec<i64>) = overdue.iter().map(|of| (of.boot, of.renewals.cast_signed())).unzip();
+        tx.execute(BURY, &[&boot, &boots, &renewals]).await?;
+        let shards = tx.query(TAKE_SHARDS, &[&boot, &i64::from(wish.shards_max), &self.pool]).await?;
         let duties = tx.query(TAKE_DUTIES, &[&boot, &names(wish.duties)]).await?;
         let shards = shards.iter().map(|row| row.value("number")).collect::<Outcome<Vec<i16>>>()?;
         let duties = duties.iter().map(|row| row.value("name")).collect::<Outcome<Vec<&str>>>()?;
@@ -127,7 +174,12 @@ fn renewed_of_row(row: &Row) -> Outcome<Renewed> {
         return Ok(Renewed::Lost);
     }
     let held = Held { shards: shard_set(row.value::<Vec<i16>>("shards")?), duties: duty_set(&row.value::<Vec<&str>>("duties")?) };
-    Ok(Renewed::Held { held, workers: row.number("workers")?, store_time: row.instant("store_time")? })
+    let organizations = row.value::<Vec<Uuid>>("departing")?.into_iter().map(OrganizationId::from_uuid);
+    let moves = row.value::<Vec<i64>>("departing_moves")?;
+    let departures = organizations.zip(moves).map(|(organization, moves)| Departure { organization, moves }).collect();
+    let renewals = row.value::<Vec<i64>>("other_renewals")?.into_iter().map(i64::cast_unsigned);
+    let others = row.value::<Vec<Uuid>>("others")?.into_iter().zip(renewals).map(|(boot, renewals)| Pulse { boot, renewals }).collect();
+    Ok(Renewed::Held { held, departures, workers: row.number("workers")?, others, store_time: row.instant("store_time")? })
 }
 
 fn shard_set(numbers: Vec<i16>) -> ShardSet {

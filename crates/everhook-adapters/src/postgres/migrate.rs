@@ -4,9 +4,9 @@
 //! of the version before reads.
 
 use everhook_core::time::Timestamp;
-use tokio_postgres::Transaction;
+use tokio_postgres::{Client, Transaction};
 
-use super::{OpenError, connect::Connection};
+use super::OpenError;
 
 /// A step from one version of the schema to the next.
 struct Migration {
@@ -15,7 +15,10 @@ struct Migration {
 }
 
 /// Every step, oldest first.
-const MIGRATIONS: [Migration; 1] = [Migration { version: 1, sql: include_str!("migrations/0001_lay_the_tables.sql") }];
+const MIGRATIONS: [Migration; 2] = [
+    Migration { version: 1, sql: include_str!("migrations/0001_lay_the_tables.sql") },
+    Migration { version: 2, sql: include_str!("migrations/0002_keep_organizations_apart.sql") },
+];
 
 const TAKE_TURN: &str = include_str!("queries/lock_migrations.sql");
 const MAKE_LEDGER: &str = include_str!("queries/make_migration_ledger.sql");
@@ -27,8 +30,7 @@ const NOTE: &str = include_str!("queries/note_migration.sql");
 ///
 /// # Errors
 /// [`OpenError::TooNew`] for a database of a newer Everhook, [`OpenError::ChangedMigration`] for one that was made by another history.
-pub(super) async fn migrate(connection: &mut Connection, now: Timestamp) -> Result<(), OpenError> {
-    let client: &mut tokio_postgres::Client = connection;
+pub(super) async fn migrate(client: &mut Client, now: Timestamp) -> Result<(), OpenError> {
     let transaction = client.transaction().await?;
     transaction.batch_execute("SET LOCAL statement_timeout = 0").await?;
     transaction.batch_execute(TAKE_TURN).await?;

@@ -2,10 +2,11 @@
 //!
 //! Read it in this order:
 //! * `connect`, `tls`, `reader`, `transaction`, `pipeline`, `collisions`, `fault`: connections of three pools, single reads, transactions and their locks.
-//! * `recorder`, `event_store`, `keys`, `sequences`, `making`: what is published at one moment becomes one transaction of a few statements over arrays.
+//! * `recorder`, `aside`, `event_store`, `keys`, `sequences`, `making`: what is published at one moment becomes one transaction of a few statements over arrays.
 //! * `delivery_queue`, `settling`, `ordering`, `replaying`: where deliveries wait, and how they end. One port call is one transaction.
-//! * `erasing`: how the data of events ends.
-//! * `leases`, `changes`, `hints`, `partitions`: what nodes owe each other, and the tables of each day.
+//! * `erasing`, `retention`: how the data of events ends, and everything else that is old.
+//! * `leases`, `changes`, `hints`, `budgets`, `partitions`: what nodes owe each other, and the tables of each day.
+//! * `moving_in`: a data folder that comes in here; see `moving` beside this folder.
 //! * `breakers`, `directory`, `audit_log`, `history`, `statistics`, `operations`: the other ports.
 //! * `rows`, and `encoding` beside this folder: how values are written and read back.
 //! * `queries`, `migrations`: all SQL, one statement a file, under the names that the embedded store has for them.
@@ -13,8 +14,10 @@
 //! Nothing here decides what happens to a delivery; stages come in as values. Time is a parameter.
 
 mod alerts;
+mod aside;
 mod audit_log;
 mod breakers;
+mod budgets;
 mod changes;
 mod collisions;
 mod connect;
@@ -30,6 +33,7 @@ mod lanes;
 mod leases;
 mod making;
 mod migrate;
+pub(crate) mod moving_in;
 mod operations;
 mod ordering;
 mod page;
@@ -38,6 +42,7 @@ mod pipeline;
 mod reader;
 mod recorder;
 mod replaying;
+mod retention;
 mod rows;
 mod sequences;
 mod settlement_columns;
@@ -48,7 +53,8 @@ mod transaction;
 
 use std::{sync::Arc, time::SystemTime};
 
-use everhook_core::{ports::StoreError, time::Timestamp};
+use everhook_core::{model::PoolName, ports::StoreError, time::Timestamp};
+use uuid::Uuid;
 
 pub use self::hints::PostgresHints;
 use self::{
@@ -62,8 +68,15 @@ use self::{
     rows::Columns as _,
     settling::NodeNumbers,
 };
+pub(crate) use self::{
+    fault::Fault,
+    partitions::{day_of_id, first_id},
+};
 
 const KEEP_SEAL_KEY_ID: &str = include_str!("queries/keep_seal_key_id.sql");
+const INSTALLATION: &str = include_str!("queries/installation.sql");
+const NAME: &str = include_str!("queries/name_of_database.sql");
+const UNFINISHED_MOVE: &str = include_str!("queries/unfinished_move.sql");
 const FORGET_KEYS: &str = include_str!("queries/forget_idempotency_keys.sql");
 
 /// Where the store is.
@@ -73,6 +86,8 @@ pub struct PostgresSettings {
     pub url: String,
     /// How this node calls itself.
     pub node: String,
+    /// The worker pool that it belongs to.
+    pub pool: PoolName,
 }
 
 /// Why the store could not be opened, in words for the one who starts the server.
@@ -97,6 +112,15 @@ pub enum OpenError {
         /// Which migration differs.
         version: i64,
     },
+    /// A data folder is only half in it.
+    #[error(
+        "{folder} was not moved into this database completely: run `everhook migrate` with the same folder and database again, which goes on \
+         where it was; or make a new database"
+    )]
+    UnfinishedMove {
+        /// Which folder.
+        folder: String,
+    },
     /// The server cannot be reached, or refuses.
     #[error("the database cannot be opened")]
     Database(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -116,7 +140,11 @@ pub struct PostgresStore {
     nodes: NodeNumbers,
     /// The node's name, for people who look into the table of boots.
     node: String,
+    /// The worker pool that the node belongs to: it sees the lanes of this one.
+    pool: String,
     boot: Boot,
+    /// By what this process holds slots.
+    holder: Uuid,
 }
 
 impl PostgresStore {
@@ -125,17 +153,48 @@ impl PostgresStore {
     /// # Errors
     /// [`OpenError`] says what to do.
     pub async fn open(settings: &PostgresSettings) -> Result<Self, OpenError> {
-        let pools = Pools::new(&settings.url)?;
-        let mut connection = pools.line().await.map_err(|fault| OpenError::Database(fault.to_store_error().into()))?;
+        let store = Self::unopened(settings)?;
+        let mut connection = store.pools.line().await.map_err(|fault| OpenError::Database(fault.to_store_error().into()))?;
         migrate::migrate(&mut connection, system_time()).await?;
+        if let Some(row) = connection.query_opt(UNFINISHED_MOVE, &[]).await? {
+            return Err(OpenError::UnfinishedMove { folder: row.get("source") });
+        }
+        drop(connection);
+        Ok(store)
+    }
+
+    /// The store of a server that is away: connects to nothing, so that whatever is asked of it fails until the server is back. The schema is not
+    /// looked at.
+    ///
+    /// # Errors
+    /// [`OpenError::Url`] if the address cannot be read.
+    pub fn unopened(settings: &PostgresSettings) -> Result<Self, OpenError> {
+        let pools = Pools::new(&settings.url)?;
         let lanes = Arc::new(LaneNumbers::default());
         let recorder = Recorder::start(Arc::new(Recording::new(pools.clone(), lanes.clone())));
-        Ok(Self { pools, lanes, recorder, nodes: NodeNumbers::default(), node: settings.node.clone(), boot: Boot::default() })
+        Ok(Self {
+            pools,
+            lanes,
+            recorder,
+            nodes: NodeNumbers::default(),
+            node: settings.node.clone(),
+            pool: settings.pool.to_string(),
+            boot: Boot::default(),
+            holder: Uuid::now_v7(),
+        })
     }
 
     /// Hints to and from the other nodes that use this database.
     pub fn hints(&self) -> PostgresHints {
         PostgresHints::start(self.pools.clone())
+    }
+
+    /// Which installation this is: the same for all nodes that use this database, and for no others.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the server cannot be asked.
+    pub async fn installation(&self) -> Result<Uuid, StoreError> {
+        Ok(self.reader().await?.query_one(INSTALLATION, &[]).await?.value("id")?)
     }
 
     /// Keeps the id of the key that secrets are sealed with, if none is kept yet, and says which is.
@@ -144,6 +203,14 @@ impl PostgresStore {
     /// [`StoreError::Unavailable`] if the server cannot be asked.
     pub async fn keep_seal_key_id(&self, id: &str) -> Result<String, StoreError> {
         Ok(self.reader().await?.query_one(KEEP_SEAL_KEY_ID, &[&id]).await?.value("key_id")?)
+    }
+
+    /// A name that every node gives to this database, and to no other.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the server cannot be asked.
+    pub async fn name(&self) -> Result<String, StoreError> {
+        Ok(self.reader().await?.query_one(NAME, &[]).await?.value("name")?)
     }
 
     /// Forgets at most `limit` idempotency keys that were given before the instant, oldest first, and says how many. Fewer than the limit

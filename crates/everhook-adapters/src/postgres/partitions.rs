@@ -6,13 +6,13 @@
 use everhook_core::{ports::StoreError, time::Timestamp};
 use uuid::Uuid;
 
-use super::{PostgresStore, fault::Outcome, transaction::Tx};
+use super::{PostgresStore, connect::Connection, fault::Outcome, transaction::Tx};
 
 const TAKE_TURN: &str = include_str!("queries/lock_partitions.sql");
 const EXISTS: &str = include_str!("queries/partition_exists.sql");
 
 /// How long a new partition may wait for its table.
-const PATIENCE: &str = "SET LOCAL lock_timeout = '100ms'";
+pub(super) const PATIENCE: &str = "SET LOCAL lock_timeout = '100ms'";
 /// The tables that are partitioned.
 const TABLES: [&str; 3] = ["events", "deliveries", "attempts"];
 /// How many days are prepared, today included.
@@ -27,41 +27,64 @@ impl PostgresStore {
     /// # Errors
     /// [`StoreError::Unavailable`]: some are not made, and what belongs there goes to the rest.
     pub async fn make_partitions(&self, now: Timestamp) -> Result<(), StoreError> {
-        let today = now.as_micros().div_euclid(1_000).div_euclid(DAY_MILLIS);
+        let today = day_of(now);
         for day in today..today + DAYS_AHEAD {
             for table in TABLES {
-                self.make_partition(table, day).await?;
+                make_partition(&mut self.connection().await?, table, day).await?;
             }
         }
         Ok(())
     }
+}
 
-    async fn make_partition(&self, table: &str, day: i64) -> Outcome<()> {
-        let name = format!("{table}_{day}");
-        let mut connection = self.connection().await?;
-        let tx = Tx::begin(&mut connection).await?;
-        if tx.query_opt(EXISTS, &[&name]).await?.is_some() {
-            return Ok(());
+/// Makes the partitions of one day that are not there yet, whatever day it is.
+pub(super) async fn make_day(connection: &mut Connection, day: i64) -> Outcome<()> {
+    for table in TABLES {
+        make_partition(connection, table, day).await?;
+    }
+    Ok(())
+}
+
+async fn make_partition(connection: &mut Connection, table: &str, day: i64) -> Outcome<()> {
+    let name = format!("{table}_{day}");
+    let tx = Tx::begin(connection).await?;
+    if tx.query_opt(EXISTS, &[&name]).await?.is_some() {
+        return Ok(());
+    }
+    tx.query(TAKE_TURN, &[]).await?;
+    // Publishers queue up behind whoever waits for the table: better no partition now than all of them waiting.
+    tx.run(PATIENCE).await?;
+    let (from, to) = (first_id(day), first_id(day + 1));
+    // Security is the table's, and not inherited: asked directly, a partition would show everybody's rows to a role that may read it.
+    let make = format!(
+        "CREATE TABLE IF NOT EXISTS {name} PARTITION OF {table}_daily FOR VALUES FROM ('{from}') TO ('{to}'); \
+        ALTER TABLE {name} ENABLE ROW LEVEL SECURITY"
+    );
+    let made = tx.run(&make).await;
+    match made {
+        Ok(()) => tx.commit().await,
+        // Rows of that day are in the rest, and stay there; or somebody reads the table for long, and it is tried again.
+        Err(fault) if fault.is_refused_by_rows() || fault.is_impatience() => {
+            tracing::debug!(partition = name, ?fault, "a partition is not made now");
+            Ok(())
         }
-        tx.query(TAKE_TURN, &[]).await?;
-        // Publishers queue up behind whoever waits for the table: better no partition now than all of them waiting.
-        tx.run(PATIENCE).await?;
-        let (from, to) = (first_id(day), first_id(day + 1));
-        let made = tx.run(&format!("CREATE TABLE IF NOT EXISTS {name} PARTITION OF {table} FOR VALUES FROM ('{from}') TO ('{to}')")).await;
-        match made {
-            Ok(()) => tx.commit().await,
-            // Rows of that day are in the rest, and stay there; or somebody reads the table for long, and it is tried again.
-            Err(fault) if fault.is_refused_by_rows() || fault.is_impatience() => {
-                tracing::debug!(partition = name, ?fault, "a partition is not made now");
-                Ok(())
-            }
-            Err(fault) => Err(fault),
-        }
+        Err(fault) => Err(fault),
     }
 }
 
+/// The day that an instant is in, counted from the epoch's.
+pub(super) fn day_of(at: Timestamp) -> i64 {
+    at.as_micros().div_euclid(1_000).div_euclid(DAY_MILLIS)
+}
+
+/// The day that an id is of.
+pub(crate) fn day_of_id(id: Uuid) -> i64 {
+    let millis = i64::try_from(id.as_u128() >> 80).unwrap_or(0);
+    millis.div_euclid(DAY_MILLIS)
+}
+
 /// The smallest id of a day.
-fn first_id(day: i64) -> Uuid {
+pub(crate) fn first_id(day: i64) -> Uuid {
     let millis = u128::try_from(day * DAY_MILLIS).unwrap_or(0);
     Uuid::from_u128(millis << 80)
 }
@@ -78,6 +101,7 @@ mod tests {
             let nanos = u32::try_from(millis % 1_000).unwrap() * 1_000_000;
             let id = Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, seconds, nanos));
             assert!(first_id(day) <= id && id < first_id(day + 1), "{millis}");
+            assert_eq!(day_of_id(id), day);
         }
     }
 }

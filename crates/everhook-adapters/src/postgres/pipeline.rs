@@ -14,20 +14,20 @@ impl Pipeline {
 
     /// A statement, prepared once for the life of the connection.
     pub(super) async fn prepare(&self, sql: &'static str) -> Outcome<Statement> {
-        Ok(self.0.prepare_cached(sql).await?)
+        self.0.patience().wait(self.0.prepare_cached(sql)).await
     }
 
     /// Sends `BEGIN`, `COMMIT` or `ROLLBACK`. The request goes out when the future is first polled, so that those of a `join` keep their order.
     pub(super) async fn send(&self, command: &'static str) -> Outcome<()> {
-        Ok(self.0.batch_execute(command).await?)
+        self.0.patience().wait(self.0.batch_execute(command)).await
     }
 
     pub(super) async fn query(&self, statement: &Statement, parameters: Params<'_>) -> Outcome<Vec<Row>> {
-        Ok(self.0.query(statement, parameters).await?)
+        self.0.patience().wait(self.0.query(statement, parameters)).await
     }
 
     pub(super) async fn execute(&self, statement: &Statement, parameters: Params<'_>) -> Outcome<u64> {
-        Ok(self.0.execute(statement, parameters).await?)
+        self.0.patience().wait(self.0.execute(statement, parameters)).await
     }
 
     /// The same, if there is anything to write.
@@ -37,8 +37,9 @@ impl Pipeline {
 
     /// Ends what a failure left open. A connection that cannot even do that is closed, and the pool replaces it.
     pub(super) async fn finish<T>(self, outcome: Outcome<T>) -> Outcome<T> {
-        if outcome.is_err() && self.send("ROLLBACK").await.is_err() {
-            drop(Connection::take(self.0));
+        let patience = self.0.patience();
+        if outcome.is_err() && !patience.has_ended() && self.send("ROLLBACK").await.is_err() {
+            patience.end();
         }
         outcome
     }

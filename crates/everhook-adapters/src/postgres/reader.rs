@@ -14,25 +14,30 @@ impl Reader {
 
     /// All rows of a statement.
     pub(super) async fn query(&self, sql: &'static str, parameters: Params<'_>) -> Outcome<Vec<Row>> {
-        let statement = self.0.prepare_cached(sql).await?;
-        Ok(self.0.query(&statement, parameters).await?)
+        let answer = async { self.0.query(&self.0.prepare_cached(sql).await?, parameters).await };
+        self.0.patience().wait(answer).await
     }
 
     /// The row of a statement that has at most one.
     pub(super) async fn query_opt(&self, sql: &'static str, parameters: Params<'_>) -> Outcome<Option<Row>> {
-        let statement = self.0.prepare_cached(sql).await?;
-        Ok(self.0.query_opt(&statement, parameters).await?)
+        let answer = async { self.0.query_opt(&self.0.prepare_cached(sql).await?, parameters).await };
+        self.0.patience().wait(answer).await
     }
 
     /// The row of a statement that always has one.
     pub(super) async fn query_one(&self, sql: &'static str, parameters: Params<'_>) -> Outcome<Row> {
-        let statement = self.0.prepare_cached(sql).await?;
-        Ok(self.0.query_one(&statement, parameters).await?)
+        let answer = async { self.0.query_one(&self.0.prepare_cached(sql).await?, parameters).await };
+        self.0.patience().wait(answer).await
+    }
+
+    /// All rows of a statement that names tables, which no parameter can: it is planned for this one time.
+    pub(super) async fn query_once(&self, sql: &str, parameters: Params<'_>) -> Outcome<Vec<Row>> {
+        Ok(self.0.query(sql, parameters).await?)
     }
 
     /// Runs a statement that is a transaction of its own; says how many rows it wrote.
     pub(super) async fn execute(&self, sql: &'static str, parameters: Params<'_>) -> Outcome<u64> {
-        let statement = self.0.prepare_cached(sql).await?;
-        Ok(self.0.execute(&statement, parameters).await?)
+        let answer = async { self.0.execute(&self.0.prepare_cached(sql).await?, parameters).await };
+        self.0.patience().wait(answer).await
     }
 }

@@ -1,10 +1,14 @@
 //! Many publishers, few commits: what waits at one moment is recorded in one transaction, and answered after its commit.
 //!
-//! Two tasks take turns at gathering: while one waits for its commit, the other gathers the next group. A lone publisher never waits for company.
+//! Two tasks take turns at gathering: while one waits for its commit, the other gathers the next group. A lone publisher never waits for company. A
+//! group that meets a row which somebody else keeps is set `aside`, where each application waits by itself.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
-use everhook_core::ports::{NewEvent, Recorded, StoreError};
+use everhook_core::{
+    ids::ApplicationId,
+    ports::{NewEvent, Recorded, StoreError},
+};
 use futures_util::FutureExt as _;
 use tokio::{
     sync::{Mutex, mpsc, oneshot},
@@ -13,8 +17,9 @@ use tokio::{
 };
 
 use super::{
+    aside::Aside,
     collisions::insist,
-    event_store::{Ready, Recording},
+    event_store::{Ready, Recording, Waits},
     fault::{Fault, Outcome},
 };
 use crate::commits;
@@ -26,6 +31,10 @@ const WAITING_MAX: usize = 2_048;
 /// How long a publisher waits for a place before it is told that the store is overloaded.
 const PLACE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long a publisher waits for its answer: for a group before its own that hears nothing from the server, and for its own. Past it nobody knows
+/// what became of its events, and it should ask again with the same idempotency key.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(8);
+
 /// Where all publishing goes.
 pub(super) struct Recorder {
     queue: mpsc::Sender<Waiting>,
@@ -34,9 +43,9 @@ pub(super) struct Recorder {
 }
 
 /// Events of one publisher, and where their answers go.
-struct Waiting {
+pub(super) struct Waiting {
     events: Vec<Ready>,
-    rows: usize,
+    pub(super) rows: usize,
     answer: oneshot::Sender<Outcome<Vec<Recorded>>>,
 }
 
@@ -45,6 +54,16 @@ impl Waiting {
     fn tell(self, answer: Outcome<Vec<Recorded>>) {
         let _ = self.answer.send(answer);
     }
+
+    /// Refuses it: others wait already for more than can be kept.
+    pub(super) fn refuse(self) {
+        self.tell(Err(Fault::NoConnection("the store is overloaded".to_owned())));
+    }
+
+    /// The application whose row it needs; the first, where it publishes to several.
+    pub(super) fn application(&self) -> Option<ApplicationId> {
+        self.events.first().map(|ready| ready.new.event.application)
+    }
 }
 
 impl Recorder {
@@ -52,9 +71,10 @@ impl Recorder {
     pub(super) fn start(recording: Arc<Recording>) -> Self {
         let (queue, waiting) = mpsc::channel(WAITING_MAX);
         let waiting = Arc::new(Mutex::new(Gathering { queue: waiting, left_over: None }));
+        let aside = Aside::new(recording.clone());
         let mut tasks = JoinSet::new();
         for _ in 0..GROUPS {
-            tasks.spawn(record_groups(recording.clone(), waiting.clone()));
+            tasks.spawn(record_groups(recording.clone(), waiting.clone(), aside.clone()));
         }
         Self { queue, _tasks: tasks }
     }
@@ -66,7 +86,8 @@ impl Recorder {
         // Compressed here, on the publisher's task: the recorder's time is everybody's.
         let events = events.into_iter().map(Ready::new).collect();
         place.map_err(|_| closed())?.send(Waiting { events, rows, answer });
-        answered.await.map_err(|_| closed())?.map_err(StoreError::from)
+        let answer = timeout(ANSWER_TIMEOUT, answered).await.map_err(|_| StoreError::unavailable("the store did not answer in time"))?;
+        answer.map_err(|_| closed())?.map_err(StoreError::from)
     }
 }
 
@@ -102,21 +123,30 @@ impl Gathering {
     }
 }
 
-async fn record_groups(recording: Arc<Recording>, waiting: Arc<Mutex<Gathering>>) {
+async fn record_groups(recording: Arc<Recording>, waiting: Arc<Mutex<Gathering>>, aside: Arc<Aside>) {
     loop {
         let group = waiting.lock().await.next_group().await;
         let Some(group) = group else { return };
-        // Whoever waited for a group that panicked hears that it was not answered; the next group is another one.
-        if AssertUnwindSafe(record_group(&recording, group)).catch_unwind().await.is_err() {
-            tracing::error!("recording a group of events panicked");
+        let group = aside.without_those_who_wait(group);
+        if !group.is_empty() {
+            aside.take_in(record_safely(&recording, group, Waits::Shortly).await);
         }
     }
 }
 
-/// Records a group in one transaction. If that fails, each publisher's events are redone in one of their own, so that only the culprit hears of it.
-async fn record_group(recording: &Recording, mut group: Vec<Waiting>) {
+/// Records a group. Whoever waited for one that panicked hears that it was not answered; the next group is another one.
+pub(super) async fn record_safely(recording: &Recording, group: Vec<Waiting>, waits: Waits) -> Vec<Waiting> {
+    AssertUnwindSafe(record_group(recording, group, waits)).catch_unwind().await.unwrap_or_else(|_| {
+        tracing::error!("recording a group of events panicked");
+        Vec::new()
+    })
+}
+
+/// Records a group in one transaction. If that fails, each publisher's events are redone in one of their own, so that only the culprit hears of it. A
+/// group that should not wait long, and met a row that somebody keeps, is given back.
+async fn record_group(recording: &Recording, mut group: Vec<Waiting>, waits: Waits) -> Vec<Waiting> {
     let all: Vec<&Ready> = group.iter().flat_map(|waiting| &waiting.events).collect();
-    match (recording.record(&all).await, group.len()) {
+    match (recording.record(&all, waits).await, group.len()) {
         (Ok(answers), _) => {
             let mut answers = answers.into_iter();
             for waiting in group {
@@ -124,9 +154,10 @@ async fn record_group(recording: &Recording, mut group: Vec<Waiting>) {
                 waiting.tell(Ok(of_this));
             }
         }
+        (Err(fault), _) if fault.is_impatience() && waits == Waits::Shortly => return group,
         (Err(fault), 1) if !fault.is_collision() => group.remove(0).tell(Err(fault)),
-        // Nobody is the culprit if the server cannot be reached: trying one by one would only make all of them wait.
-        (Err(fault), _) if fault.is_absence() => {
+        // Nobody is the culprit if the server cannot be reached, or somebody else keeps a row: trying one by one would only make all of them wait.
+        (Err(fault), _) if fault.is_absence() || fault.is_impatience() => {
             for waiting in group {
                 waiting.tell(Err(Fault::NoConnection(fault.describe())));
             }
@@ -138,9 +169,10 @@ async fn record_group(recording: &Recording, mut group: Vec<Waiting>) {
             }
         }
     }
+    Vec::new()
 }
 
 async fn record_alone(recording: &Recording, events: &[Ready]) -> Outcome<Vec<Recorded>> {
     let events: Vec<&Ready> = events.iter().collect();
-    insist(|| recording.record(&events)).await
+    insist(|| recording.record(&events, Waits::Long)).await
 }

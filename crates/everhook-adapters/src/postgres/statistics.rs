@@ -141,7 +141,7 @@ async fn keep_standings(tx: &Tx<'_>, standings: &Standings) -> Outcome<()> {
     Ok(())
 }
 
-const fn minute_number(at: Timestamp) -> i64 {
+pub(super) const fn minute_number(at: Timestamp) -> i64 {
     at.as_micros().div_euclid(MINUTE_MICROS)
 }
 

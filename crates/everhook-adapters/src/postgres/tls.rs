@@ -8,7 +8,11 @@ use rustls::{
     crypto::CryptoProvider,
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
 };
-use tokio_postgres::Config;
+use tokio_postgres::{
+    Config, Socket,
+    config::{Host, SslMode},
+    tls::MakeTlsConnect,
+};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use url::Url;
 
@@ -18,16 +22,37 @@ use super::OpenError;
 #[derive(Clone)]
 pub(super) struct Address {
     pub(super) config: Config,
-    pub(super) tls: MakeRustlsConnect,
+    pub(super) tls: Tls,
 }
 
 impl Address {
     /// Reads an address. `sslmode` may be `disable`, `prefer` (encrypted if the server can, which is the default), `require` (always encrypted) or
-    /// `verify-full` (and its certificate is checked, by the usual roots or those of `sslrootcert`).
+    /// `verify-full` (and its certificate is checked, by the usual roots or those of `sslrootcert`). A socket of this machine (`host=/folder`) is
+    /// never encrypted: nobody can listen, and servers offer it nowhere.
     pub(super) fn parse(text: &str) -> Result<Self, OpenError> {
         let (text, verification) = take_verification(text)?;
-        let config = text.parse().map_err(OpenError::Url)?;
-        Ok(Self { config, tls: MakeRustlsConnect::new(client(verification)?) })
+        let mut config: Config = text.parse().map_err(OpenError::Url)?;
+        let hosts = config.get_hosts();
+        if !hosts.is_empty() && hosts.iter().all(|host| matches!(host, Host::Unix(_))) {
+            config.ssl_mode(SslMode::Disable);
+        }
+        Ok(Self { config, tls: Tls(MakeRustlsConnect::new(client(verification)?)) })
+    }
+}
+
+/// Encrypts what goes over a network.
+#[derive(Clone)]
+pub(super) struct Tls(MakeRustlsConnect);
+
+impl MakeTlsConnect<Socket> for Tls {
+    type Stream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
+    type TlsConnect = <MakeRustlsConnect as MakeTlsConnect<Socket>>::TlsConnect;
+    type Error = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Error;
+
+    /// Asked for before it is known whether anything is encrypted. A socket has no name, and none would be refused.
+    fn make_tls_connect(&mut self, domain: &str) -> Result<Self::TlsConnect, Self::Error> {
+        let domain = if domain.is_empty() { "localhost" } else { domain };
+        MakeTlsConnect::<Socket>::make_tls_connect(&mut self.0, domain)
     }
 }
 
@@ -119,8 +144,6 @@ impl ServerCertVerifier for AnyServer {
 
 #[cfg(test)]
 mod tests {
-    use tokio_postgres::config::SslMode;
-
     use super::*;
 
     #[test]
@@ -131,6 +154,9 @@ mod tests {
             ("postgres://u:p@h/d?sslmode=require&application_name=x", SslMode::Require),
             ("postgres://u:p@h/d?application_name=x&sslmode=verify-full", SslMode::Require),
             ("host=h user=u", SslMode::Prefer),
+            ("postgres:///d?host=/var/run/postgresql&sslmode=require", SslMode::Disable),
+            ("postgres://u@%2Fvar%2Frun%2Fpostgresql/d", SslMode::Disable),
+            ("postgres://u@h/d?host=/var/run/postgresql", SslMode::Prefer),
         ];
         for (text, mode) in table {
             assert_eq!(Address::parse(text).ok().map(|address| address.config.get_ssl_mode()), Some(mode), "{text}");

@@ -3,6 +3,8 @@
 //! Every statement sees what was committed before it (`READ COMMITTED`); what must not change meanwhile is locked first: an organization for a
 //! change of its configuration, an application's counters for what depends on its version or its sequence.
 
+use std::time::Duration;
+
 use deadpool_postgres::Transaction;
 use everhook_core::{
     ids::{ApplicationId, OrganizationId},
@@ -12,18 +14,23 @@ use tokio_postgres::{IsolationLevel, Row};
 use uuid::Uuid;
 
 use super::{
-    connect::Connection,
+    connect::{Connection, Patience},
     fault::Outcome,
     rows::{Columns, Key, Params},
 };
 
+const TAKE_LONGER: &str = include_str!("queries/take_longer.sql");
 const LOCK_COUNTERS: &str = include_str!("queries/lock_counters.sql");
 const BUMP_CONFIG: &str = include_str!("queries/bump_config.sql");
 const LOCK_ORGANIZATION: &str = include_str!("queries/lock_organization.sql");
 
+/// A little more than what the server allows then.
+const LONG_ANSWER_WITHIN: Duration = Duration::from_secs(61);
+
 /// An open transaction. Dropped without a commit, it is rolled back.
 pub(super) struct Tx<'c> {
     transaction: Transaction<'c>,
+    patience: &'c Patience,
 }
 
 /// The two numbers of an application that publishing depends on.
@@ -36,47 +43,61 @@ pub(super) struct Counters {
 impl<'c> Tx<'c> {
     /// Begins a change.
     pub(super) async fn begin(connection: &'c mut Connection) -> Outcome<Self> {
-        Ok(Self { transaction: connection.transaction().await? })
+        let (object, patience) = connection.parts();
+        Ok(Self { transaction: patience.wait(object.transaction()).await?, patience })
     }
 
     /// Begins a look at several things as they stood at one moment. Writes nothing.
     pub(super) async fn snapshot(connection: &'c mut Connection) -> Outcome<Self> {
-        let snapshot = connection.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
-        Ok(Self { transaction: snapshot.start().await? })
+        let (object, patience) = connection.parts();
+        let snapshot = object.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
+        Ok(Self { transaction: patience.wait(snapshot.start()).await?, patience })
     }
 
     /// Runs a statement; says how many rows it wrote.
     pub(super) async fn execute(&self, sql: &'static str, parameters: Params<'_>) -> Outcome<u64> {
-        let statement = self.transaction.prepare_cached(sql).await?;
-        Ok(self.transaction.execute(&statement, parameters).await?)
+        let answer = async { self.transaction.execute(&self.transaction.prepare_cached(sql).await?, parameters).await };
+        self.patience.wait(answer).await
     }
 
     /// All rows of a statement.
     pub(super) async fn query(&self, sql: &'static str, parameters: Params<'_>) -> Outcome<Vec<Row>> {
-        let statement = self.transaction.prepare_cached(sql).await?;
-        Ok(self.transaction.query(&statement, parameters).await?)
+        let answer = async { self.transaction.query(&self.transaction.prepare_cached(sql).await?, parameters).await };
+        self.patience.wait(answer).await
     }
 
     /// The row of a statement that has at most one.
     pub(super) async fn query_opt(&self, sql: &'static str, parameters: Params<'_>) -> Outcome<Option<Row>> {
-        let statement = self.transaction.prepare_cached(sql).await?;
-        Ok(self.transaction.query_opt(&statement, parameters).await?)
+        let answer = async { self.transaction.query_opt(&self.transaction.prepare_cached(sql).await?, parameters).await };
+        self.patience.wait(answer).await
     }
 
     /// The row of a statement that always has one.
     pub(super) async fn query_one(&self, sql: &'static str, parameters: Params<'_>) -> Outcome<Row> {
-        let statement = self.transaction.prepare_cached(sql).await?;
-        Ok(self.transaction.query_one(&statement, parameters).await?)
+        let answer = async { self.transaction.query_one(&self.transaction.prepare_cached(sql).await?, parameters).await };
+        self.patience.wait(answer).await
     }
 
-    /// Runs a statement that names tables, which no parameter can.
+    /// All rows of a statement that names tables, which no parameter can.
+    pub(super) async fn query_once(&self, sql: &str, parameters: Params<'_>) -> Outcome<Vec<Row>> {
+        Ok(self.transaction.query(sql, parameters).await?)
+    }
+
+    /// Runs a statement that names tables.
     pub(super) async fn run(&self, sql: &str) -> Outcome<()> {
-        Ok(self.transaction.batch_execute(sql).await?)
+        self.patience.wait(self.transaction.batch_execute(sql)).await
+    }
+
+    /// Gives the statements that follow a minute each, which is more than a change for people has.
+    pub(super) async fn take_longer(&self) -> Outcome<()> {
+        self.execute(TAKE_LONGER, &[]).await?;
+        self.patience.allow(LONG_ANSWER_WITHIN);
+        Ok(())
     }
 
     /// Makes it durable.
     pub(super) async fn commit(self) -> Outcome<()> {
-        Ok(self.transaction.commit().await?)
+        self.patience.wait(self.transaction.commit()).await
     }
 
     /// Waits until no other change of this organization's configuration is under way, and holds up the next until this one has ended.

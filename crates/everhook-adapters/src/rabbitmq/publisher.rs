@@ -32,6 +32,11 @@ impl Publisher {
         Self { link, idle: Mutex::default(), room: Semaphore::new(usize::from(CHANNELS_MAX)) }
     }
 
+    /// The link that it publishes over.
+    pub(super) fn link(&self) -> &Link {
+        &self.link
+    }
+
     /// Whether it can be used, as far as this side knows.
     pub(super) fn is_open(&self) -> bool {
         self.link.is_open()

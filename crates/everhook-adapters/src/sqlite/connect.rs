@@ -22,7 +22,7 @@ const STATEMENTS_MAX: usize = 128;
 pub(super) const BUSY_FOR: Duration = Duration::from_secs(5);
 
 /// Opens the connection that writes. Makes the file if need be.
-pub(super) fn writer(database: &Path) -> rusqlite::Result<Connection> {
+pub(crate) fn writer(database: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(database, flags)?;
     connection.pragma_update(None, "page_size", PAGE_BYTES)?;

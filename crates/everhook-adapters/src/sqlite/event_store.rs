@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::{DeliveryId, EventId},
     model::Event,
-    ports::{Erased, Erasure, EventStore, KeyOrigin, NewEvent, Recorded, StoreError},
+    ports::{Erased, Erasure, EventAlias, EventStore, KeyOrigin, NewEvent, Recorded, StoreError},
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -28,6 +28,7 @@ const INSERT_PAYLOAD: &str = include_str!("queries/insert_payload.sql");
 const FORGET_PAYLOAD: &str = include_str!("queries/forget_payload.sql");
 const INSERT_EXTRAS: &str = include_str!("queries/insert_event_extras.sql");
 const EVENT_FOR_SENDING: &str = include_str!("queries/event_for_sending.sql");
+const KEEP_ALIAS: &str = include_str!("queries/keep_event_alias.sql");
 const IS_ERASED: &str = include_str!("queries/event_is_erased.sql");
 
 #[async_trait]
@@ -55,6 +56,17 @@ impl EventStore for SqliteStore {
 
     async fn erase(&self, erasure: Erasure) -> Result<Erased, StoreError> {
         erasing::erase(&self.writer, erasure).await
+    }
+
+    async fn alias(&self, aliases: Vec<EventAlias>) -> Result<(), StoreError> {
+        let keep = move |tx: &mut Tx<'_>| {
+            let mut keep = tx.prepare(KEEP_ALIAS)?;
+            for EventAlias { alias, event } in &aliases {
+                keep.execute(params![alias.key(), event.key()])?;
+            }
+            Ok(())
+        };
+        self.write(1, keep).await
     }
 }
 

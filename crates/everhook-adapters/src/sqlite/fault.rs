@@ -5,7 +5,7 @@ use rusqlite::{ErrorCode, ffi};
 
 /// A failure of one write or read. Kept in the library's terms until it is answered, because the writer must tell a fatal one apart.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// The library failed.
     Sqlite(rusqlite::Error),
     /// A row holds what cannot be true.
@@ -15,7 +15,7 @@ pub(super) enum Fault {
 }
 
 /// What a write or read comes to.
-pub(super) type Outcome<T> = Result<T, Fault>;
+pub(crate) type Outcome<T> = Result<T, Fault>;
 
 impl Fault {
     /// Whether what is on disk is no longer known: a failed flush may have dropped pages that the next flush reports as written, so that only
@@ -38,7 +38,7 @@ impl Fault {
     }
 
     /// Tells it as the choice that the caller has.
-    pub(super) fn to_store_error(&self) -> StoreError {
+    pub(crate) fn to_store_error(&self) -> StoreError {
         match self {
             Self::Sqlite(error) if self.is_damage() => StoreError::corrupt(error.to_string()),
             Self::Sqlite(error) => StoreError::unavailable(error.to_string()),

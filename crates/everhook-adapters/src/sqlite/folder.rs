@@ -1,4 +1,4 @@
-//! The data folder: made if it is not there, and held by one process at a time.
+//! A folder with a database in it: made if it is not there, and held by one process at a time.
 
 use std::{
     fs::{DirBuilder, File, OpenOptions, TryLockError},
@@ -10,26 +10,25 @@ use super::OpenError;
 
 /// The name of the file that is locked. It stays empty.
 const LOCK_FILE: &str = "lock";
-/// The name of the database's file.
-const DATABASE_FILE: &str = "everhook.db";
 
 /// A data folder that this process holds until the value is dropped, or the process ends in whatever way.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(crate) struct Folder {
     path: PathBuf,
+    database: PathBuf,
     _lock: File,
 }
 
 impl Folder {
-    /// Makes the folder if need be, readable by its owner alone, and takes it for this process.
-    pub(super) fn take(path: &Path) -> Result<Self, OpenError> {
+    /// Makes the folder if need be, readable by its owner alone, and takes it for this process. `database` is the name of the file in it.
+    pub(crate) fn take(path: &Path, database: &str) -> Result<Self, OpenError> {
         let unusable = |source| OpenError::Folder { path: path.to_owned(), source };
         make_private(path).map_err(unusable)?;
         let lock = OpenOptions::new().write(true).create(true).truncate(false).open(path.join(LOCK_FILE)).map_err(unusable)?;
         match lock.try_lock() {
             Ok(()) => {
-                let folder = Self { path: path.to_owned(), _lock: lock };
-                make_private_file(&folder.database()).map_err(unusable)?;
+                let folder = Self { path: path.to_owned(), database: path.join(database), _lock: lock };
+                make_private_file(folder.database()).map_err(unusable)?;
                 Ok(folder)
             }
             Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: path.to_owned() }),
@@ -37,9 +36,34 @@ impl Folder {
         }
     }
 
+    /// Takes a folder that is there, and changes nothing of it.
+    pub(super) fn take_as_it_is(path: &Path, database: &str) -> Result<Self, OpenError> {
+        let unusable = |source| OpenError::Folder { path: path.to_owned(), source };
+        // Absolute, and free of links: it is named to SQLite as a URL.
+        let folder =
+            path.canonicalize().ok().filter(|folder| folder.join(database).metadata().is_ok_and(|file| file.is_file() && file.len() > 0));
+        let Some(folder) = folder else { return Err(OpenError::NoStore { path: path.to_owned() }) };
+        let lock = match File::open(folder.join(LOCK_FILE)) {
+            Ok(lock) => lock,
+            // A copy without it: it is needed to keep a server away.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => File::create(folder.join(LOCK_FILE)).map_err(unusable)?,
+            Err(error) => return Err(unusable(error)),
+        };
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { database: folder.join(database), path: folder, _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: path.to_owned() }),
+            Err(TryLockError::Error(source)) => Err(unusable(source)),
+        }
+    }
+
+    /// Where the folder is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Where the database is.
-    pub(super) fn database(&self) -> PathBuf {
-        self.path.join(DATABASE_FILE)
+    pub(crate) fn database(&self) -> &Path {
+        &self.database
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
 };
 
 /// The writing connection, and whether it can still be trusted.
-pub(super) struct GroupCommit {
+pub(crate) struct GroupCommit {
     connection: Connection,
     broken: watch::Sender<bool>,
     /// Since when the log holds something that was erased.
@@ -26,7 +26,7 @@ pub(super) struct GroupCommit {
 }
 
 impl GroupCommit {
-    pub(super) fn new(connection: Connection, broken: watch::Sender<bool>) -> Self {
+    pub(crate) fn new(connection: Connection, broken: watch::Sender<bool>) -> Self {
         Self { connection, broken, traces_since: None }
     }
 

@@ -1,41 +1,46 @@
-//! The embedded store: one SQLite file behind the ports `EventStore`, `DeliveryQueue`, `BreakerStore`, `Directory`, `AuditLog`, `History`, `Statistics`
-//! and `OperationStore`.
+//! The embedded store: one SQLite file behind the ports `EventStore`, `DeliveryQueue`, `BreakerStore`, `Directory`, `AuditLog`, `History`, `Statistics`,
+//! `OperationStore` and `Retention`.
 //!
 //! Read it in this order:
 //! * `writer`, `group_commit`, `job`, `transaction`: everything that waits is written in one transaction and answered after its commit.
 //! * `readers`, `turn`: reads have connections of their own, and those of `history` have others than those that deliveries wait for.
 //! * `event_store`, `fan_out`, `erasing`, `delivery_queue`, `settling`, `replaying`, `ordering`, `breakers`, `directory`, `audit_log`, `history`, `statistics`,
-//!   `operations`: the ports. One port call is one transaction.
+//!   `operations`, `retention`: the ports. One port call is one transaction.
+//! * `moving_out`: a data folder at rest, to be read by whoever moves it; see `moving` beside this folder.
 //! * `rows`, `page`, and `encoding` beside this folder: how values are written and read back.
 //! * `queries`, `migrations`: all SQL, one statement a file.
+//!
+//! The writer, the folder and what they are made of also carry the `spool`, which has a file of its own.
 //!
 //! Nothing here decides what happens to a delivery; stages come in as values.
 
 mod audit_log;
 mod breakers;
-mod connect;
+pub(crate) mod connect;
 mod delivery_queue;
 mod directory;
 mod erasing;
 mod event_store;
 mod fan_out;
-mod fault;
-mod folder;
-mod group_commit;
+pub(crate) mod fault;
+pub(crate) mod folder;
+pub(crate) mod group_commit;
 mod history;
 mod job;
-mod migrate;
+pub(crate) mod migrate;
+mod moving_out;
 mod operations;
 mod ordering;
 mod page;
 mod readers;
 mod replaying;
-mod rows;
+mod retention;
+pub(crate) mod rows;
 mod settling;
 mod statistics;
-mod transaction;
+pub(crate) mod transaction;
 mod turn;
-mod writer;
+pub(crate) mod writer;
 
 use std::{
     io,
@@ -50,9 +55,13 @@ use tokio::sync::watch;
 
 use crate::encoding::{breaker_json, limits_json, payload, response_headers, schedule_json, selection_json, spelling};
 
+pub(crate) use self::moving_out::MovingOut;
 use self::{fault::Outcome, folder::Folder, group_commit::GroupCommit, readers::Readers, transaction::Tx, writer::Writer};
 
 const FORGET_KEYS: &str = include_str!("queries/forget_idempotency_keys.sql");
+
+/// The name of the database's file.
+const DATABASE_FILE: &str = "everhook.db";
 
 /// Where the store is, and how it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,6 +114,29 @@ pub enum OpenError {
         /// Which migration differs.
         version: i64,
     },
+    /// There is nothing to move.
+    #[error("there is no store of Everhook in {}: name the folder that `everhook serve --data` was given", path.display())]
+    NoStore {
+        /// Which folder.
+        path: PathBuf,
+    },
+    /// The file is from the past, and is only to be read.
+    #[error(
+        "this file was written by an older Everhook (schema {found}, this binary knows {known}): start `everhook serve` of this version on the \
+         folder once, which brings it up to date, and stop it"
+    )]
+    TooOld {
+        /// The file's version.
+        found: i64,
+        /// The version that this binary knows.
+        known: i64,
+    },
+    /// The file holds work that only a start of the server completes.
+    #[error(
+        "the server was killed while it made the deliveries of a large event, or erased one: start `everhook serve` on the folder once, which \
+         completes that, and stop it"
+    )]
+    HalfDone,
     /// The file cannot be read or brought up to date.
     #[error("the database file cannot be opened")]
     Database(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -133,15 +165,15 @@ impl SqliteStore {
     /// # Errors
     /// [`OpenError`] says what to do.
     pub fn open(settings: SqliteSettings) -> Result<Self, OpenError> {
-        let folder = Folder::take(&settings.data)?;
-        let connection = connect::writer(&folder.database())?;
+        let folder = Folder::take(&settings.data, DATABASE_FILE)?;
+        let connection = connect::writer(folder.database())?;
         migrate::migrate(&connection, system_time())?;
         fan_out::resume_all(&connection)
             .and_then(|()| erasing::resume_all(&connection))
             .map_err(|fault| OpenError::Database(fault.to_store_error().into()))?;
         let (breaks, broken) = watch::channel(false);
         let readers = match settings.mode {
-            WriterMode::Thread => Some(ReaderPools::new(&folder.database())),
+            WriterMode::Thread => Some(ReaderPools::new(folder.database())),
             WriterMode::Inline => None,
         };
         let writer = Arc::new(Writer::start(folder, GroupCommit::new(connection, breaks), settings.mode)?);
@@ -217,7 +249,7 @@ impl ReaderPools {
 }
 
 /// When a migration was applied, for people who look into the file.
-fn system_time() -> Timestamp {
+pub(crate) fn system_time() -> Timestamp {
     let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Timestamp::EPOCH + since_epoch
 }

@@ -18,7 +18,7 @@ use uuid::Uuid;
 pub(super) use crate::encoding::{duration, micros};
 
 /// An id as a 16-byte column.
-pub(super) trait Key: Sized {
+pub(crate) trait Key: Sized {
     /// Its bytes, to be bound.
     fn key(&self) -> &[u8; 16];
     /// The id of these bytes.
@@ -52,7 +52,7 @@ macro_rules! keys {
 keys!(OrganizationId, ApplicationId, EndpointId, EventId, DeliveryId, ApiKeyId, ScheduleId, EventTypeId, OperationId, AuditEntryId);
 
 /// Reads columns by name, as the model's types.
-pub(super) trait Columns {
+pub(crate) trait Columns {
     /// An id.
     fn id<T: Key>(&self, column: &str) -> rusqlite::Result<T>;
     /// An id that may be absent.
@@ -115,6 +115,6 @@ impl Columns for Row<'_> {
 }
 
 /// The error for a value that is spelled in no known way.
-pub(super) fn unreadable(column: &str) -> rusqlite::Error {
+pub(crate) fn unreadable(column: &str) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(0, Type::Null, format!("the column `{column}` holds a value that is not understood").into())
 }

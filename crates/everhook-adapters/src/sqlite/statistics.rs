@@ -105,7 +105,7 @@ fn figures(connection: &Connection, endpoint: EndpointId, from: Timestamp, to: T
     Ok(all)
 }
 
-const fn minute_number(at: Timestamp) -> i64 {
+pub(super) const fn minute_number(at: Timestamp) -> i64 {
     at.as_micros().div_euclid(MINUTE_MICROS)
 }
 

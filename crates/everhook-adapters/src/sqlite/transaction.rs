@@ -18,7 +18,7 @@ const NODE_BY_NAME: &str = include_str!("queries/node_by_name.sql");
 const INSERT_NODE: &str = include_str!("queries/insert_node.sql");
 
 /// An open transaction. What it remembers lives no longer than it does, so that nothing is left over from one that was rolled back.
-pub(super) struct Tx<'c> {
+pub(crate) struct Tx<'c> {
     connection: &'c Connection,
     counters: FxHashMap<ApplicationId, Counters>,
     lanes: FxHashMap<EndpointId, i64>,
@@ -50,7 +50,7 @@ impl<'c> Tx<'c> {
     }
 
     /// A statement, prepared once for the life of the connection.
-    pub(super) fn prepare(&self, sql: &'static str) -> Outcome<CachedStatement<'c>> {
+    pub(crate) fn prepare(&self, sql: &'static str) -> Outcome<CachedStatement<'c>> {
         Ok(self.connection.prepare_cached(sql)?)
     }
 
@@ -117,7 +117,7 @@ impl<'c> Tx<'c> {
     }
 
     /// Notes that something was erased, which the log still holds until it is emptied.
-    pub(super) fn leave_traces(&self) {
+    pub(crate) fn leave_traces(&self) {
         self.leaves_traces.set(true);
     }
 

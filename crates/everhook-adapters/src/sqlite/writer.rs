@@ -38,7 +38,7 @@ const PLACE_TIMEOUT: Duration = Duration::from_secs(5);
 const TRACES_FOR: Duration = Duration::from_secs(1);
 
 /// Where all writes go. Holds the folder as long as anything can still be written.
-pub(super) struct Writer {
+pub(crate) struct Writer {
     runs: Runs,
     _folder: Folder,
 }
@@ -66,7 +66,7 @@ struct Waiting {
 
 impl Writer {
     /// Takes over the folder and its writing connection.
-    pub(super) fn start(folder: Folder, commits: GroupCommit, mode: WriterMode) -> Result<Self, OpenError> {
+    pub(crate) fn start(folder: Folder, commits: GroupCommit, mode: WriterMode) -> Result<Self, OpenError> {
         let runs = match mode {
             WriterMode::Inline => Runs::Inline(Box::new(Mutex::new(commits))),
             WriterMode::Thread => Runs::OnThread(WriterThread::start(commits)?),
@@ -90,7 +90,7 @@ impl Writer {
     /// Runs `work` in a transaction and returns its answer once that is durable. `rows` is about how many rows it writes.
     ///
     /// A caller that stops waiting does not undo it.
-    pub(super) async fn write<T, F>(&self, rows: usize, work: F) -> Result<T, StoreError>
+    pub(crate) async fn write<T, F>(&self, rows: usize, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnMut(&mut Tx<'_>) -> Outcome<T> + Send + 'static,

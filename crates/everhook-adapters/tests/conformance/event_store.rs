@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use everhook_core::{
-    ids::{DeliveryId, EventId},
+    ids::{DeliveryId, EventId, OrganizationId},
     model::Priority,
-    ports::{DeliveryFilter, EventStore, KeyOrigin, NewEvent, Recorded},
+    ports::{DeliveryFilter, EventAlias, EventStore, History, KeyOrigin, NewEvent, Recorded},
     time::Timestamp,
 };
 
@@ -229,4 +229,28 @@ async fn a_write_that_fails_takes_none_of_those_beside_it_down() {
         let answer = task.await.unwrap();
         assert_eq!(matches!(answer, Ok(Recorded::Accepted { .. })), number != 50, "{number}: {answer:?}");
     }
+}
+
+#[tokio::test]
+async fn an_alias_shows_its_event_and_an_events_own_id_comes_first() {
+    let given = Given::new().await;
+    let (first, second) = (given.event(&[given.endpoint]).await, given.event(&[]).await);
+    let (original, other) = (first.event.id, second.event.id);
+    given.record(first).await;
+    given.record(second).await;
+    let alias = EventId::from_uuid(id());
+    // Made twice, as after an answer that was lost; and never instead of an event.
+    for _ in 0..2 {
+        let aliases = vec![EventAlias { alias, event: original }, EventAlias { alias: other, event: original }];
+        given.store.alias(aliases).await.unwrap();
+    }
+    let given = given.reopened().await;
+    let shown = |organization, id| {
+        let store = given.store.clone();
+        async move { History::event(&*store, organization, id).await.unwrap().map(|(summary, _)| summary.id) }
+    };
+    assert_eq!(shown(given.organization, alias).await, Some(original));
+    assert_eq!(shown(given.organization, other).await, Some(other));
+    assert_eq!(shown(OrganizationId::from_uuid(id()), alias).await, None);
+    assert_eq!(shown(given.organization, EventId::from_uuid(id())).await, None);
 }

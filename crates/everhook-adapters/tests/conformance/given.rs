@@ -215,7 +215,14 @@ pub fn event_type(name: &str) -> EventType {
 
 pub fn organization() -> NewOrganization {
     let id = OrganizationId::from_uuid(self::id());
-    let organization = Organization { id, uid: None, name: "Acme".to_owned(), limits: Default::default(), created_at: NOW };
+    let organization = Organization {
+        id,
+        uid: None,
+        name: "Acme".to_owned(),
+        limits: Default::default(),
+        worker_pool: Default::default(),
+        created_at: NOW,
+    };
     let application = |kind, name: &str| Application { kind, name: name.to_owned(), ..application(id) };
     NewOrganization {
         organization,

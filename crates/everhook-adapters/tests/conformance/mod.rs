@@ -21,6 +21,7 @@ mod history;
 pub mod operations;
 mod ordering;
 mod replaying;
+pub mod retention;
 mod revisions;
 mod scanning;
 mod statistics;

@@ -6,10 +6,13 @@ use bytes::Bytes;
 use everhook_core::{
     ids::{DeliveryId, EventId, OperationId, OrganizationId},
     model::{
-        Cursor, DeadLetterSelection, DeadLetterStatus, DeathCause, EventSelection, EventTypePattern, FailureCategory, Operation,
-        OperationKind, OperationStatus, PageRequest, Priority, Selection, Stage, Standing, Wanted,
+        AuditAction, AuditEntry, Cursor, DeadLetterSelection, DeadLetterStatus, DeathCause, EventSelection, EventTypePattern,
+        FailureCategory, Operation, OperationKind, OperationStatus, PageRequest, Priority, Selection, Stage, Standing, Wanted,
     },
-    ports::{Alert, Begun, Cleared, Ending, OperationEnded, Phase, Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed, SelectionStep},
+    ports::{
+        Alert, AuditFilter, Begun, Cleared, Ending, OperationEnded, Phase, Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed,
+        SelectionStep,
+    },
 };
 use uuid::Uuid;
 
@@ -54,7 +57,7 @@ impl Given {
     pub async fn end(&self, operation: OperationId, status: OperationStatus) -> OperationEnded {
         let alert =
             Alert { id: id(), organization: self.organization, event_type: event_type("operation.finished"), data: Bytes::from("{}") };
-        let ending = Ending { organization: self.organization, operation, status, at: after(90), alert };
+        let ending = Ending { organization: self.organization, operation, status, at: after(90), alert, entry: None };
         self.store.end(ending).await.unwrap()
     }
 
@@ -284,7 +287,7 @@ async fn an_operation_that_has_ended_takes_nothing_more_and_nobody_else_can_end_
     let operation = given.running(OperationKind::DiscardBatch, &events[..1]).await;
     let alert = Alert { id: id(), organization: given.organization, event_type: event_type("operation.finished"), data: Bytes::from("{}") };
     let stranger = OrganizationId::from_uuid(id());
-    let ending = Ending { organization: stranger, operation, status: OperationStatus::Cancelled, at: NOW, alert };
+    let ending = Ending { organization: stranger, operation, status: OperationStatus::Cancelled, at: NOW, alert, entry: Some(entry()) };
     assert_eq!(given.store.end(ending).await.unwrap(), OperationEnded::NotFound);
     given.store.clear(operation, 10).await.unwrap();
     assert_eq!(given.store.items(operation, 10).await.unwrap().len(), 1, "nothing is cleared before its end");
@@ -294,4 +297,24 @@ async fn an_operation_that_has_ended_takes_nothing_more_and_nobody_else_can_end_
     assert_eq!(given.store.discard_next(operation, 10).await.unwrap(), 0);
     let found = given.look(operation).await;
     assert_eq!((found.status, found.total, found.done, found.skipped), (OperationStatus::Failed, 1, 0, 0));
+}
+
+#[tokio::test]
+async fn who_ends_an_operation_is_entered_in_the_audit_log_with_it_and_whoever_comes_too_late_is_not() {
+    let given = Given::new().await;
+    let operation = given.begun(OperationKind::Replay).await;
+    let ending = || Ending {
+        organization: given.organization,
+        operation,
+        status: OperationStatus::Cancelled,
+        at: NOW,
+        alert: Alert { id: id(), organization: given.organization, event_type: event_type("operation.finished"), data: Bytes::from("{}") },
+        entry: Some(AuditEntry { organization: given.organization, action: AuditAction::OperationCancel, ..entry() }),
+    };
+    let (first, second) = (ending(), ending());
+    let written = first.entry.clone().unwrap();
+    assert_eq!(given.store.end(first).await.unwrap(), OperationEnded::Ended);
+    assert_eq!(given.store.end(second).await.unwrap(), OperationEnded::Before(OperationStatus::Cancelled));
+    let all = PageRequest { limit: 10, cursor: Cursor::Newest };
+    assert_eq!(given.store.audit_log(given.organization, AuditFilter::default(), all).await.unwrap().rows, [written]);
 }

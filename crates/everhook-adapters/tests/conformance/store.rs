@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use everhook_core::{
-    ports::{AuditLog, BreakerStore, DeliveryQueue, Directory, EventStore, History, OperationStore, Statistics},
+    ports::{AuditLog, BreakerStore, DeliveryQueue, Directory, EventStore, History, OperationStore, Retention, Statistics},
     time::Timestamp,
 };
 
 /// Every port that a store implements, as one.
 pub trait Store:
-    EventStore + DeliveryQueue + BreakerStore + Directory + AuditLog + History + Statistics + OperationStore + Send + Sync
+    EventStore + DeliveryQueue + BreakerStore + Directory + AuditLog + History + Statistics + OperationStore + Retention + Send + Sync
 {
 }
 
 impl<T> Store for T where
-    T: EventStore + DeliveryQueue + BreakerStore + Directory + AuditLog + History + Statistics + OperationStore + Send + Sync
+    T: EventStore + DeliveryQueue + BreakerStore + Directory + AuditLog + History + Statistics + OperationStore + Retention + Send + Sync
 {
 }
 

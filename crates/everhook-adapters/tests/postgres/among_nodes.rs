@@ -9,6 +9,7 @@ use everhook_core::{
     policy::presets,
     ports::{Created, Directory, EndpointUpdated, ScheduleDeleted, Updated},
 };
+use tokio_postgres::NoTls;
 
 use crate::given::{Given, NOW, after, application, endpoint, entry, id, organization};
 
@@ -232,4 +233,29 @@ async fn an_order_that_is_changed_while_something_is_open_raises_a_barrier() {
     // With nothing open there is nothing to wait for.
     assert_eq!(given.store.update_endpoint(strict(&other, after(1)), NOW, entry()).await.unwrap(), EndpointUpdated::Updated);
     assert_eq!(current(&given, other.id).await.ordering.barrier, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_is_rolled_back_because_of_a_deadlock_is_made_again() {
+    let given = Given::new().await;
+    let node = Arc::new(given.backing.node().await);
+    // Given a session that keeps what a change needs last,
+    let (session, connection) = tokio_postgres::connect(&given.backing.url(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    session.batch_execute("BEGIN; SET LOCAL deadlock_timeout = '1min'").await.unwrap();
+    session
+        .execute("SELECT 1 FROM application_counters WHERE application_id = $1 FOR UPDATE", &[given.application.as_uuid()])
+        .await
+        .unwrap();
+    let (organization, application) = (given.organization, given.application);
+    let change = tokio::spawn(async move { node.create_endpoint(endpoint(organization, application), entry()).await });
+    // and asks for what it took first, once it waits.
+    let waits = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    while session.query(waits, &[]).await.unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    session.execute("SELECT pg_advisory_xact_lock($1)", &[&organization.as_uuid().as_u64_pair().1.cast_signed()]).await.unwrap();
+    // Then the change gives way, and is made when the session has ended.
+    session.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(change.await.unwrap().unwrap(), Created::Created);
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use everhook_adapters::postgres::{PostgresSettings, PostgresStore};
-use everhook_core::time::Timestamp;
+use everhook_core::{model::PoolName, time::Timestamp};
 use tokio_postgres::NoTls;
 use url::Url;
 use uuid::Uuid;
@@ -46,7 +46,13 @@ impl store::Backing for Backing {
 impl Backing {
     /// The store as one more node sees it.
     pub async fn node(&self) -> PostgresStore {
-        PostgresStore::open(&PostgresSettings { url: self.url(), node: "node".to_owned() }).await.unwrap()
+        self.node_of(PoolName::default().as_str()).await
+    }
+
+    /// The store as one more node of a worker pool sees it.
+    pub async fn node_of(&self, pool: &str) -> PostgresStore {
+        let pool = PoolName::parse(pool).unwrap();
+        PostgresStore::open(&PostgresSettings { url: self.url(), node: "node".to_owned(), pool }).await.unwrap()
     }
 
     /// Its address.
@@ -54,7 +60,8 @@ impl Backing {
         self.database().into()
     }
 
-    fn database(&self) -> Url {
+    /// The same, to be changed.
+    pub fn database(&self) -> Url {
         let mut database = self.server.clone();
         database.set_path(&self.name);
         database
@@ -62,16 +69,20 @@ impl Backing {
 }
 
 impl Drop for Backing {
-    /// On a thread of its own, because a test's own runtime is busy dropping this. Connections that are still open are cut.
+    /// Connections that are still open are cut.
     fn drop(&mut self) {
-        let (server, drop) = (self.server.clone(), format!("DROP DATABASE {} WITH (FORCE)", self.name));
-        let dropping = thread::spawn(move || {
-            tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(execute(&server, &drop));
-        });
-        // A test that fails already should fail for its own reason.
-        if dropping.join().is_err() && !thread::panicking() {
-            panic!("the database {} could not be dropped", self.name);
-        }
+        execute_apart(self.server.clone(), format!("DROP DATABASE {} WITH (FORCE)", self.name));
+    }
+}
+
+/// Does to the server what is left to do when a test ends. On a thread of its own, because the test's own runtime is busy ending.
+pub fn execute_apart(server: Url, sql: String) {
+    let doing = thread::spawn(move || {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(execute(&server, &sql));
+    });
+    // A test that fails already should fail for its own reason.
+    if doing.join().is_err() && !thread::panicking() {
+        panic!("what a test made could not be dropped");
     }
 }
 
@@ -83,13 +94,13 @@ impl Given {
 }
 
 /// The server. There is no good test without one, so that its absence is a failure.
-fn server() -> Url {
+pub fn server() -> Url {
     let url = env::var("EVERHOOK_TEST_POSTGRES")
         .expect("these tests need a PostgreSQL server: name it in EVERHOOK_TEST_POSTGRES, like postgres://user@127.0.0.1:5432/postgres");
     url.parse().expect("EVERHOOK_TEST_POSTGRES holds an address")
 }
 
-async fn execute(database: &Url, sql: &str) {
+pub async fn execute(database: &Url, sql: &str) {
     let (client, connection) = tokio_postgres::connect(database.as_str(), NoTls).await.unwrap();
     let connection = tokio::spawn(connection);
     client.batch_execute(sql).await.unwrap();

@@ -5,10 +5,25 @@
 mod backing;
 #[path = "../conformance/mod.rs"]
 mod conformance;
+mod counters;
 
 mod among_nodes;
 mod erasing;
+mod late_commits;
 mod leases;
+mod locked_rows;
+mod look_aside;
 mod odd_texts;
+mod plans;
+mod pools;
+mod reports;
+mod retention;
+#[allow(dead_code)]
+#[path = "../redis/server.rs"]
+mod server;
+mod silence;
+mod sockets;
+#[path = "../conformance/throttle_store.rs"]
+mod throttle_store;
 
 use conformance::given;

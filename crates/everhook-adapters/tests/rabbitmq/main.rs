@@ -4,6 +4,7 @@
 
 mod broker;
 mod destination;
+mod hints;
 mod proxy;
 mod source;
 mod tls;

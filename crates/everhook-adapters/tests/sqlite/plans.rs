@@ -15,6 +15,8 @@ const STEPS_MAX: i32 = 10_000;
 
 /// What sorts rows that were read. Harmless only where an event or a limit bounds them.
 const SORTS: &str = "USE TEMP B-TREE FOR ORDER BY";
+/// An index that holds few rows, however many operations there were.
+const WALKS_OPEN_OPERATIONS: &str = "SCAN o USING INDEX operations_with_work";
 /// An index that holds few rows, however many endpoints there are.
 const WALKS_BARRIERS: &str = "SCAN endpoints USING INDEX endpoints_with_barrier";
 
@@ -27,7 +29,7 @@ async fn in_a_file_of_a_million_deliveries_every_statement_goes_by_an_index_and_
     let rows = std::env::var("ROWS").map_or(ROWS, |rows| rows.parse().expect("`ROWS` is a number"));
     let connection = fill(&given, rows);
     let about = Middle::of(&given, rows);
-    for statement in [about.claiming(), about.settling(), about.lists(), about.look_ups()].into_iter().flatten() {
+    for statement in [about.claiming(), about.settling(), about.lists(), about.look_ups(), about.removing()].into_iter().flatten() {
         let (plan, cost) = (statement.plan(&connection), statement.run(&connection));
         let slow: Vec<_> = plan.iter().filter(|step| is_slow(step) && statement.excused != Some(step.as_str())).collect();
         assert!(slow.is_empty(), "{}: {slow:?} in {plan:#?}", statement.name);
@@ -255,6 +257,29 @@ impl Middle {
             statement!("attempts_of_delivery", self.dead.clone()),
             statement!("dead_letter", organization(), self.dead.clone()),
             statement!("endpoints_with_deliveries", organization(), NONE),
+        ]
+    }
+
+    /// What is looked up and removed because it is old.
+    fn removing(&self) -> Vec<Statement> {
+        let ([delivery, ..], event) = (&self.deliveries, || self.event.clone());
+        let (first, last) = (|| vec![0; 16], || vec![0xff; 16]);
+        vec![
+            statement!("events_of_age", event(), last(), PAGE_ROWS),
+            statement!("event_may_go", event(), i64::MAX).excused(WALKS_OPEN_OPERATIONS),
+            statement!("deliveries_to_erase", event(), first(), PAGE_ROWS).excused(SORTS),
+            statement!("forget_attempts", self.dead.clone()),
+            statement!("forget_delivery", delivery.clone()),
+            statement!("forget_key_of_event", self.organization.clone(), "key".to_owned(), event()),
+            statement!("forget_event", event()),
+            statement!("forget_dead_letters", i64::MAX, PAGE_ROWS),
+            statement!("endpoints_until", first(), PAGE_ROWS),
+            statement!("organizations_until", first(), PAGE_ROWS),
+            statement!("operations_until", self.operation.clone(), PAGE_ROWS, last()),
+            statement!("forget_rollups", first(), last(), i64::MAX, PAGE_ROWS),
+            statement!("forget_open_periods", first(), last(), i64::MAX, PAGE_ROWS),
+            statement!("forget_audit_entries", first(), last(), self.audit_entry.clone(), PAGE_ROWS),
+            statement!("forget_operations", self.operation.clone(), self.operation.clone(), i64::MAX),
         ]
     }
 }

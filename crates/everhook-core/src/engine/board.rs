@@ -23,7 +23,7 @@ use crate::{
     ids::{ApplicationId, DeliveryId, EndpointId},
     model::{InFlight, LanePolicy, Priority},
     policy::breaker::{CallOutcome, Pass},
-    ports::{Committed, DueRead, LaneHead, LaneReport},
+    ports::{Committed, DueRead, EndpointWindow, LaneHead, LaneReport},
     time::Timestamp,
 };
 
@@ -77,12 +77,12 @@ pub(super) struct Board {
 }
 
 impl Board {
-    /// An empty board that lets `slots` requests be under way at once.
-    pub(super) fn new(slots: usize) -> Self {
+    /// An empty board that lets `slots` requests be under way at once, of organizations that have nothing under way.
+    pub(super) fn with(organizations: Organizations, slots: usize) -> Self {
         Self {
             lanes: FxHashMap::default(),
             turns: Turns::default(),
-            organizations: Organizations::default(),
+            organizations,
             breakers: Breakers::default(),
             alarms: BTreeSet::new(),
             organization_alarms: BTreeSet::new(),
@@ -182,7 +182,7 @@ impl Board {
         let half = self.slots.div_ceil(2);
         let (is_crowded, not_quick) = (self.in_flight >= half, self.not_quick);
         let (lanes, passed_over) = (&mut self.lanes, &mut self.passed_over);
-        let (organizations, organization_alarms) = (&self.organizations, &mut self.organization_alarms);
+        let (organizations, organization_alarms) = (&mut self.organizations, &mut self.organization_alarms);
         let is_open = |party: Party| {
             let is_open = organizations.may_start(party, now);
             if let Some(from) = organizations.flows_from(party, now).filter(|_| !is_open) {
@@ -224,13 +224,16 @@ impl Board {
         let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
         let was_quick = lane.pace == Pace::Quick;
         self.not_quick -= if was_quick { 0 } else { lane.in_flight as usize };
+        if landed.outcome.is_some() {
+            self.breakers.count(endpoint);
+        }
         let transition = lane.land(landed, now).or_else(|| lane.decide(now));
         if let Some(transition) = transition {
             self.breakers.changed(lane.policy.application, endpoint, lane.gate.breaker().keep(), transition);
         }
         self.not_quick += if lane.pace == Pace::Quick { 0 } else { lane.in_flight as usize };
         let party = lane.party();
-        self.organizations.land(party);
+        self.organizations.land(party, now);
         self.turns.resume(party);
         self.review_lane(endpoint, now);
         self.relist(now);
@@ -366,6 +369,19 @@ impl Board {
         }
     }
 
+    /// What breakers have counted since the last time.
+    pub(super) fn take_windows(&mut self, now: Timestamp) -> Vec<EndpointWindow> {
+        let (counted, mut windows) = self.breakers.take_counted();
+        let window = |endpoint| Some(EndpointWindow { endpoint, window: self.lanes.get(&endpoint)?.gate.breaker().window(now)? });
+        windows.extend(counted.into_iter().filter_map(window));
+        windows
+    }
+
+    /// More may be done of what organizations may do on all nodes together.
+    pub(super) fn resume_refused(&mut self) {
+        self.organizations.take_refused().into_iter().for_each(|party| self.turns.resume(party));
+    }
+
     fn review_lane(&mut self, endpoint: EndpointId, now: Timestamp) {
         for priority in Priority::ALL {
             self.review((endpoint, priority), now);
@@ -435,7 +451,12 @@ fn open<'a>(
 ) -> &'a mut Lane {
     lanes.entry(policy.endpoint).or_insert_with(|| {
         organizations.adopt(policy.organization, &policy.limits, now);
-        Lane::new(policy.clone(), breakers.kept(policy.endpoint), now)
+        let mut lane = Lane::new(policy.clone(), breakers.kept(policy.endpoint), now);
+        if let Some(window) = breakers.take_window(policy.endpoint) {
+            let changed_at = breakers.kept(policy.endpoint).map(|kept| kept.since);
+            lane.gate.go_on(&window, changed_at);
+        }
+        lane
     })
 }
 

@@ -9,7 +9,7 @@ use super::*;
 use crate::{
     engine::{lane::WINDOW_LOW, shelf::EVENT_BYTES_MAX},
     ids::{EventId, OrganizationId, ScheduleVersion},
-    model::{BreakerConfig, Due, Event, EventType, OrganizationLimits},
+    model::{BreakerConfig, Due, Event, EventType, OrganizationLimits, Post},
     policy::breaker::{Admission, Breaker},
 };
 
@@ -18,6 +18,13 @@ pub(super) const NOW: Timestamp = Timestamp::from_secs(1_000);
 const LONG_DUE: Timestamp = Timestamp::from_secs(998);
 pub(super) const LANE: EndpointId = EndpointId::from_uuid(Uuid::from_u128(1));
 pub(super) const KEY: QueueKey = (LANE, Priority::Normal);
+
+impl Board {
+    /// An empty board of a node that shares nothing.
+    pub(super) fn new(slots: usize) -> Self {
+        Self::with(Organizations::default(), slots)
+    }
+}
 
 pub(super) fn due(n: u128) -> Due {
     Due {
@@ -37,6 +44,7 @@ pub(super) fn policy() -> LanePolicy {
         endpoint: LANE,
         application: ApplicationId::from_uuid(Uuid::from_u128(1)),
         organization: OrganizationId::from_uuid(Uuid::from_u128(1)),
+        post: Post::ONLY,
         config_version: 1,
         operational: false,
         limits: OrganizationLimits::default(),

@@ -5,13 +5,14 @@
 
 use std::collections::VecDeque;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
     ids::{ApplicationId, EndpointId},
-    model::{KeptBreaker, ShardSet},
+    model::{KeptBreaker, KeptWindow, ShardSet},
     policy::breaker::Transition,
-    ports::{BreakerChange, BreakerRow},
+    ports::{BreakerChange, BreakerRow, EndpointWindow, WINDOW_GOOD_FOR},
+    time::Timestamp,
 };
 
 /// How many changes one write holds.
@@ -23,6 +24,14 @@ pub(super) struct Breakers {
     rows: FxHashMap<EndpointId, Row>,
     /// What is to be written, oldest first.
     unwritten: VecDeque<BreakerChange>,
+    /// Whether somebody keeps what closed breakers have counted.
+    pub(super) keeps_windows: bool,
+    /// What former owners of lanes have counted, until the lane is made.
+    windows: FxHashMap<EndpointId, KeptWindow>,
+    /// Who has counted something that was not handed over.
+    counted: FxHashSet<EndpointId>,
+    /// The same of lanes that are gone.
+    left: Vec<EndpointWindow>,
 }
 
 struct Row {
@@ -39,6 +48,41 @@ impl Breakers {
         let row = self.rows.get_mut(&endpoint)?;
         row.is_news = false;
         Some(&row.kept)
+    }
+
+    /// What former owners of lanes have counted.
+    pub(super) fn learn_windows(&mut self, windows: Vec<EndpointWindow>, now: Timestamp) {
+        let young = windows.into_iter().filter(|kept| now.since(kept.window.at) < WINDOW_GOOD_FOR);
+        self.windows.extend(young.map(|kept| (kept.endpoint, kept.window)));
+    }
+
+    /// What the former owner of a lane has counted, once.
+    pub(super) fn take_window(&mut self, endpoint: EndpointId) -> Option<KeptWindow> {
+        self.windows.remove(&endpoint)
+    }
+
+    /// A lane's breaker has counted a call.
+    pub(super) fn count(&mut self, endpoint: EndpointId) {
+        if self.keeps_windows {
+            self.counted.insert(endpoint);
+        }
+    }
+
+    /// Whether something was counted that was not handed over.
+    pub(super) fn has_counted(&self) -> bool {
+        !self.counted.is_empty() || !self.left.is_empty()
+    }
+
+    /// Who has counted something that was not handed over, and what of it is of lanes that are gone.
+    pub(super) fn take_counted(&mut self) -> (FxHashSet<EndpointId>, Vec<EndpointWindow>) {
+        (std::mem::take(&mut self.counted), std::mem::take(&mut self.left))
+    }
+
+    /// A lane is left: what it has counted is handed over all the same.
+    pub(super) fn leave(&mut self, endpoint: EndpointId, window: Option<KeptWindow>) {
+        if self.counted.remove(&endpoint) {
+            self.left.extend(window.map(|window| EndpointWindow { endpoint, window }));
+        }
     }
 
     /// The store shows this. Says whether it is news. Another decision under the revision of one that is not written yet was faster than ours.
@@ -95,6 +139,7 @@ impl Breakers {
     /// Forgets breakers whose lanes are another node's.
     pub(super) fn forget(&mut self, shards: ShardSet) {
         self.rows.retain(|endpoint, _| !shards.has_lane(*endpoint));
+        self.windows.retain(|endpoint, _| !shards.has_lane(*endpoint));
     }
 
     /// A write failed: it is to be done again, before what came after it.

@@ -10,10 +10,10 @@ use crate::{
         Line, alert,
         claim::{Look, claim},
     },
-    ids::{ApplicationId, EndpointId},
+    ids::{ApplicationId, EndpointId, OrganizationId},
     lifecycle,
     model::{CancelCause, Duty, LanePolicy, ShardSet, Tally},
-    ports::{BreakerChange, BreakerKept, BreakerRow, DueRead, LaneHead, StoreError, WaitingQueue},
+    ports::{BreakerChange, BreakerKept, BreakerRow, Departure, DueRead, EndpointWindow, LaneHead, StoreError, WaitingQueue},
     time::Timestamp,
 };
 
@@ -35,6 +35,10 @@ pub(super) enum Errand {
     Survey(ShardSet),
     /// Find out how breakers of these shards stand, which another node had until now.
     Learn(ShardSet),
+    /// Find out how breakers stand because organizations came from another pool.
+    Greet(Vec<Arrival>),
+    /// Note that nothing of an organization is left here.
+    Depart(Departure),
     /// See how the endpoint of a queue stands in which something waits, says another node.
     Admit(WaitingQueue),
     /// See how an endpoint stands.
@@ -55,7 +59,9 @@ pub(super) enum Errand {
 pub(super) enum Done {
     Looked(Vec<(QueueKey, Option<DueRead>)>),
     Surveyed(ShardSet, Option<Vec<(LaneHead, Standing)>>),
-    Learned(ShardSet, Option<Vec<BreakerRow>>),
+    Learned(ShardSet, Option<Learned>),
+    Greeted(Vec<Arrival>, Option<Vec<BreakerRow>>),
+    Departed(Departure),
     Admitted(WaitingQueue, Option<Standing>),
     Inspected(ApplicationId, EndpointId, Option<Inspection>),
     Swept(EndpointId),
@@ -64,6 +70,21 @@ pub(super) enum Done {
     /// So many of the first are added.
     TalliesAdded(Arc<Vec<Tally>>, usize),
     AlertsTold(bool),
+}
+
+/// An organization that came from another pool, and by which of its moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Arrival {
+    pub(super) organization: OrganizationId,
+    pub(super) moves: i64,
+}
+
+/// What there is to know of breakers whose lanes another node had.
+pub(super) struct Learned {
+    /// How all stand that were ever other than closed.
+    pub(super) rows: Vec<BreakerRow>,
+    /// What those of gained lanes have counted.
+    pub(super) windows: Vec<EndpointWindow>,
 }
 
 /// What there is to know of an endpoint.
@@ -80,6 +101,8 @@ pub(super) enum Standing {
     Open(Arc<LanePolicy>),
     /// It does not; what was made until the instant is cancelled.
     Closed(CancelCause, Timestamp),
+    /// Another worker pool sends for it, whether it gets events or not.
+    Elsewhere,
 }
 
 /// Runs an errand. Never panics.
@@ -105,7 +128,13 @@ async fn attend(line: &Line, errand: Errand) -> Result<Done, StoreError> {
             Done::Looked(keys.into_iter().zip(reads.into_iter().map(Some)).collect())
         }
         Errand::Survey(shards) => Done::Surveyed(shards, Some(survey(line, shards).await?)),
-        Errand::Learn(shards) => Done::Learned(shards, learn(line).await),
+        Errand::Learn(shards) => Done::Learned(shards, learn(line, shards).await),
+        // What was counted in the former pool is not asked for: most lanes of these shards are ours, and have counted themselves.
+        Errand::Greet(arrivals) => Done::Greeted(arrivals, learn(line, ShardSet::NONE).await.map(|learned| learned.rows)),
+        Errand::Depart(departure) => {
+            line.ports.leases.depart(vec![departure]).await?;
+            Done::Departed(departure)
+        }
         Errand::Admit(queue) => Done::Admitted(queue, Some(inspect(line, queue.application, queue.endpoint).await?)),
         Errand::Inspect(application, endpoint) => {
             let breaker = line.ports.breakers.breaker(endpoint).await?;
@@ -152,7 +181,7 @@ async fn survey(line: &Line, shards: ShardSet) -> Result<Vec<(LaneHead, Standing
     let heads = line.ports.deliveries.lanes(shards).await?;
     let mut surveyed = Vec::with_capacity(heads.len());
     for head in heads {
-        match inspect(line, head.application, head.endpoint).await {
+        match inspect_own(line, head.application, head.endpoint).await {
             Ok(standing) => surveyed.push((head, standing)),
             // One application that cannot be read must not keep the others from being looked at.
             Err(error) => {
@@ -165,9 +194,9 @@ async fn survey(line: &Line, shards: ShardSet) -> Result<Vec<(LaneHead, Standing
 }
 
 /// How breakers stand. `None`, a little later, if they cannot be read: it is asked for again.
-async fn learn(line: &Line) -> Option<Vec<BreakerRow>> {
+async fn learn(line: &Line, shards: ShardSet) -> Option<Learned> {
     match line.ports.breakers.breakers().await {
-        Ok(rows) => Some(rows),
+        Ok(rows) => Some(Learned { rows, windows: line.ports.breaker_windows.windows(shards).await }),
         Err(error) => {
             tracing::warn!(error = &error as &dyn std::error::Error, "lanes of another node are taken over a little later");
             let clock = &line.ports.clock;
@@ -221,6 +250,17 @@ pub(super) async fn add_tallies(line: &Line, tallies: &[Tally]) -> usize {
     added
 }
 
+/// How an endpoint stands whose lane is this pool's, says the store. If what is remembered says otherwise, its organization has just come here.
+async fn inspect_own(line: &Line, application: ApplicationId, endpoint: EndpointId) -> Result<Standing, StoreError> {
+    match inspect(line, application, endpoint).await? {
+        Standing::Elsewhere => {
+            line.catalog.forget(application);
+            inspect(line, application, endpoint).await
+        }
+        standing => Ok(standing),
+    }
+}
+
 /// How an endpoint stands. Where nodes share a store, another may have made or enabled it a moment ago: nothing is cancelled because of what this one
 /// remembers.
 async fn inspect(line: &Line, application: ApplicationId, endpoint: EndpointId) -> Result<Standing, StoreError> {
@@ -237,6 +277,9 @@ async fn inspect(line: &Line, application: ApplicationId, endpoint: EndpointId) 
 async fn standing(line: &Line, application: ApplicationId, endpoint: EndpointId) -> Result<Standing, StoreError> {
     let now = line.ports.clock.now();
     let view = line.catalog.application(application).await?;
+    if view.as_ref().is_some_and(|view| !view.post.is_here) {
+        return Ok(Standing::Elsewhere);
+    }
     let Some(destination) = view.as_ref().and_then(|view| view.destination(endpoint)) else {
         // A deleted endpoint is no longer part of its application.
         return Ok(Standing::Closed(CancelCause::EndpointDeleted, now));
@@ -253,6 +296,8 @@ impl Errand {
             Self::Look(_) => "reading a backlog",
             Self::Survey(_) => "looking for waiting deliveries",
             Self::Learn(_) => "reading how breakers stand",
+            Self::Greet(_) => "taking over lanes of another pool",
+            Self::Depart(_) => "leaving lanes to another pool",
             Self::Admit(_) => "looking at a lane that was hinted at",
             Self::Inspect(..) => "looking at a changed endpoint",
             Self::Sweep(..) => "cancelling deliveries",
@@ -268,6 +313,9 @@ impl Errand {
             Self::Look(look) => Done::Looked(keys(&look).map(|key| (key, None)).collect()),
             Self::Survey(shards) => Done::Surveyed(shards, None),
             Self::Learn(shards) => Done::Learned(shards, None),
+            Self::Greet(arrivals) => Done::Greeted(arrivals, None),
+            // The next renewal names it again.
+            Self::Depart(departure) => Done::Departed(departure),
             Self::Admit(queue) => Done::Admitted(queue, None),
             Self::Inspect(application, endpoint) => Done::Inspected(application, endpoint, None),
             Self::Sweep(endpoint, ..) => Done::Swept(endpoint),

@@ -4,7 +4,7 @@
 
 use crate::{
     ids::EventId,
-    model::{BreakerState, KeptBreaker, KeptStage, LanePolicy},
+    model::{BreakerState, KeptBreaker, KeptStage, KeptWindow, LanePolicy},
     policy::{
         breaker::{Admission, Breaker, CallOutcome, Pass, Transition},
         bucket::Bucket,
@@ -77,6 +77,11 @@ impl Gate {
         if kept.stage == KeptStage::Closed {
             self.held_until = None;
         }
+    }
+
+    /// The breaker goes on with what the lane's former owner has counted.
+    pub(super) fn go_on(&mut self, window: &KeptWindow, not_before: Option<Timestamp>) {
+        self.breaker.go_on(window, not_before);
     }
 
     /// The breaker, to be looked at.

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     ids::{ApplicationId, EndpointId, EventId, OrganizationId},
-    ports::{Committed, LaneReport, Lanes, WaitingQueue, WakeUp},
+    ports::{Committed, Departure, LaneReport, Lanes, WaitingQueue, WakeUp},
 };
 
 /// What the engine is told.
@@ -23,8 +23,12 @@ pub(super) enum Hint {
     Changed(ApplicationId, EndpointId),
     /// The data of these events was erased.
     Erased(Vec<EventId>),
+    /// These organizations went to another worker pool.
+    Departing(Vec<Departure>),
     /// The limits of an organization were changed: all lanes are looked at.
     Survey,
+    /// Anything may have been changed: breakers are read again, too.
+    Everything,
     /// Somebody wants to know how this lane stands.
     Report(EndpointId, oneshot::Sender<Option<LaneReport>>),
 }
@@ -82,6 +86,14 @@ impl WakeUp for HintSender {
 
     fn organization_changed(&self, _organization: OrganizationId) {
         self.send(Hint::Survey);
+    }
+
+    fn departing(&self, departures: Vec<Departure>) {
+        self.send(Hint::Departing(departures));
+    }
+
+    fn everything_changed(&self) {
+        self.send(Hint::Everything);
     }
 
     fn erased(&self, events: Vec<EventId>) {

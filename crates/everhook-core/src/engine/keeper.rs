@@ -9,23 +9,25 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use futures_util::FutureExt;
 use tokio::sync::watch;
 
+use super::watch::Watch;
 use crate::{
     flow::Line,
     model::{DutySet, Shard, ShardSet},
-    ports::{Held, LEASE_RENEWED_EVERY, Renewed, Roles, StoreError, Wish},
-    tenure::{Asked, Standing},
+    ports::{Departure, Held, LEASE_RENEWED_EVERY, Offset, Pulse, Reading, Renewed, Roles, StoreError, Wish},
+    tenure::Standing,
     time::Timestamp,
 };
 
 /// How far the node's clock may be from the store's before somebody should look.
 const SKEW_WARNED_FROM: Duration = Duration::from_secs(1);
 
-/// How far it may be before the node holds nothing: it could not tell what is due.
+/// How far it may be before the node holds nothing. What is due it knows by the store's time, but a machine that is so far off is not to be trusted
+/// with anything that others could do.
 const SKEW_MAX: Duration = Duration::from_secs(5);
 
 /// Keeps the lease for ever.
 pub(super) async fn run(line: Arc<Line>, roles: Roles, stop: watch::Receiver<Option<Timestamp>>) {
-    let mut keeper = Keeper { roles, stop, begun_as: None, failures: 0, is_skewed: false, line: line.clone() };
+    let mut keeper = Keeper { roles, stop, begun_as: None, failures: 0, is_skewed: false, watch: Watch::default(), line: line.clone() };
     tokio::select! {
         // In order, not by chance: a seed must give the same run again.
         biased;
@@ -38,15 +40,15 @@ pub(super) async fn run(line: Arc<Line>, roles: Roles, stop: watch::Receiver<Opt
 async fn watch_trust(line: &Line) {
     let mut changes = line.tenure.changes();
     loop {
-        let Some(until) = line.tenure.trusted_until() else {
+        if !line.tenure.standing().has_lease {
             // The sender lives as long as the line.
             let _ = changes.changed().await;
             continue;
-        };
+        }
         tokio::select! {
             biased;
             _ = changes.changed() => {}
-            () = line.ports.clock.sleep_until(until) => {
+            () = line.ports.clock.sleep_for(line.tenure.trust_left()) => {
                 if !line.tenure.is_trusted() {
                     tracing::warn!("the lease could not be renewed in time: requests are aborted, and nothing is sent until it is");
                     line.tenure.revoke();
@@ -65,6 +67,7 @@ struct Keeper {
     /// How many rounds failed in a row.
     failures: u32,
     is_skewed: bool,
+    watch: Watch,
 }
 
 impl Keeper {
@@ -72,7 +75,8 @@ impl Keeper {
         let clock = self.line.ports.clock.clone();
         let mut changes = self.line.tenure.changes();
         loop {
-            let next_at = clock.now() + LEASE_RENEWED_EVERY;
+            // By uptime, as the trust in the lease: a calendar that is set, or corrected, must not make it late.
+            let next_at = clock.uptime() + LEASE_RENEWED_EVERY;
             match AssertUnwindSafe(self.round()).catch_unwind().await {
                 Ok(Ok(())) => self.failures = 0,
                 Ok(Err(error)) => self.failed(&error),
@@ -82,7 +86,7 @@ impl Keeper {
                 biased;
                 // Something may have been left: others wait for it.
                 _ = changes.wait_for(|standing| !standing.left.is_empty()), if self.failures == 0 => {}
-                () = clock.sleep_until(next_at) => {}
+                () = clock.sleep_for(next_at.saturating_sub(clock.uptime())) => {}
             }
         }
     }
@@ -91,15 +95,17 @@ impl Keeper {
         if self.begun_as.is_none() {
             self.begin().await?;
         }
-        let asked = self.line.tenure.ask();
+        let asked = self.line.ports.clock.reading();
         match self.line.ports.leases.renew().await? {
             Renewed::Lost => {
                 tracing::warn!("another node took what this one held: everything in memory is dropped, and it begins anew");
                 self.lose();
                 self.begin().await
             }
-            Renewed::Held { held, workers, store_time } => {
-                self.heed_skew(skew(asked.at, self.line.ports.clock.now(), store_time));
+            Renewed::Held { held, departures, workers, others, store_time } => {
+                let overdue = self.watch.overdue(&others, asked.uptime, self.line.ports.clock.uptime());
+                self.heed_time(store_time, asked);
+                self.let_go(departures);
                 self.adopt(held, asked).await;
                 if held == Held::NOTHING && self.begun_as != Some(self.roles_now()) {
                     // The others count it out, or in again.
@@ -107,8 +113,17 @@ impl Keeper {
                     return self.begin().await;
                 }
                 // A store that is back is back for the others, too: they have a second to renew before somebody takes what they held.
-                if self.failures > 0 { Ok(()) } else { self.balance(workers, asked).await }
+                if self.failures > 0 { Ok(()) } else { self.balance(workers, overdue, asked).await }
             }
+        }
+    }
+
+    /// Organizations that went to another pool are let go of by the owner. What is remembered of them is dropped first, so that whatever it still
+    /// starts finds out before it sends.
+    fn let_go(&self, departures: Vec<Departure>) {
+        if !departures.is_empty() {
+            departures.iter().for_each(|departure| self.line.catalog.forget_organization(departure.organization));
+            self.line.wake_up.departing(departures);
         }
     }
 
@@ -117,12 +132,14 @@ impl Keeper {
         let _nobody = self.line.tenure.life().await;
         let roles = self.roles_now();
         self.line.ports.leases.begin(roles).await?;
+        // An organization that went to another pool before this boot was there does not wait for it.
+        self.line.catalog.forget_all();
         self.line.tenure.unfence();
         self.begun_as = Some(roles);
         Ok(())
     }
 
-    /// What this node is there for. One that cannot tell what is due is there for nothing.
+    /// What this node is there for. One whose clock is far off is there for nothing.
     fn roles_now(&self) -> Roles {
         if self.is_skewed { Roles { worker: false, scheduler: false } } else { self.roles }
     }
@@ -141,7 +158,7 @@ impl Keeper {
     }
 
     /// What the store says is held is in force. If something is missing that was held here, or the trust had ended, what is in memory is void.
-    async fn adopt(&self, held: Held, asked: Asked) {
+    async fn adopt(&self, held: Held, asked: Reading) {
         let tenure = &self.line.tenure;
         let standing = tenure.standing();
         let missing = standing.held.shards.without(standing.left).without(held.shards);
@@ -156,7 +173,7 @@ impl Keeper {
     }
 
     /// Gives back what was left, leaves what is more than this node's share, and takes what is less.
-    async fn balance(&self, workers: u32, asked: Asked) -> Result<(), StoreError> {
+    async fn balance(&self, workers: u32, overdue: Vec<Pulse>, asked: Reading) -> Result<(), StoreError> {
         let (leases, tenure) = (&self.line.ports.leases, &self.line.tenure);
         let standing = tenure.standing();
         let wanted = self.wanted(&standing, workers);
@@ -168,8 +185,9 @@ impl Keeper {
             leases.release(surplus).await?;
             tenure.gave_back(surplus);
         }
-        if wanted.wish.shards_max > 0 || !wanted.wish.duties.is_empty() {
-            let taken = leases.take(wanted.wish).await?;
+        // Whoever is over must not count as one who shares, even where nothing of it is wished for yet.
+        if wanted.wish.shards_max > 0 || !wanted.wish.duties.is_empty() || !overdue.is_empty() {
+            let taken = leases.take(wanted.wish, overdue).await?;
             let held = tenure.standing().held;
             let held = Held { shards: held.shards.with(taken.shards), duties: held.duties.with(taken.duties) };
             tenure.grant(held, asked, standing.epoch);
@@ -190,6 +208,16 @@ impl Keeper {
             Wish { shards_max: share.saturating_sub(standing.held.shards.len()), duties: duties.without(standing.held.duties) }
         };
         Wanted { leave: staying.without(staying.first(share)), resign: standing.held.duties.without(duties), wish }
+    }
+
+    /// What is due, signed and stamped from here on goes by the store's time; what the machine's own clock shows is told if it is wrong.
+    fn heed_time(&mut self, store_time: Timestamp, asked: Reading) {
+        let clock = &self.line.ports.clock;
+        let answered = clock.reading();
+        if let Some(offset) = Offset::measured(store_time, asked, answered) {
+            clock.correct(offset);
+        }
+        self.heed_skew(skew(asked.calendar, answered.calendar, store_time));
     }
 
     fn heed_skew(&mut self, skew: Duration) {

@@ -4,8 +4,10 @@
 //! attempts are counted in [`figures`].
 
 mod figures;
+mod moving;
 mod returns;
 mod tenancy;
+mod windows;
 
 use std::{
     collections::BTreeSet,
@@ -20,12 +22,13 @@ use tokio::{
     task::JoinSet,
 };
 
-use self::tenancy::Tenancy;
+use self::{moving::Moving, tenancy::Tenancy};
 use super::{
     board::{Board, Landed},
     errand::{self, Done, Errand},
     flight::{self, Landing},
     hints::{Hint, Hints},
+    organizations::Organizations,
     settler::{Outcome, Unwritten, Written},
     supervisor::{EngineSettings, EngineStatus},
     tallies::Tallies,
@@ -105,6 +108,7 @@ pub(super) struct Owner<'a> {
     telling_alerts: bool,
     keeping_breakers: bool,
     keep_breakers_at: Timestamp,
+    keep_windows_at: Timestamp,
     /// What happened at endpoints and is not added up yet.
     tallies: Tallies,
     adding_tallies: bool,
@@ -113,6 +117,10 @@ pub(super) struct Owner<'a> {
     has_surveyed: bool,
     /// Which lanes are this owner's.
     tenancy: Tenancy,
+    /// Which organizations come from another worker pool, or go to one.
+    moving: Moving,
+    /// Tells when more was granted of what organizations may do on all nodes together.
+    granted: watch::Receiver<u64>,
     looks_under_way: usize,
 }
 
@@ -121,8 +129,9 @@ impl<'a> Owner<'a> {
         let now = line.ports.clock.now();
         Self {
             tenancy: Tenancy::new(&line.tenure),
+            granted: line.budgets.answers(),
+            board: Board::with(organizations(&line), settings.concurrency),
             line,
-            board: Board::new(settings.concurrency),
             with,
             flights: JoinSet::new(),
             errands: JoinSet::new(),
@@ -135,10 +144,12 @@ impl<'a> Owner<'a> {
             telling_alerts: false,
             keeping_breakers: false,
             keep_breakers_at: now,
+            keep_windows_at: now,
             tallies: Tallies::default(),
             adding_tallies: false,
             add_tallies_at: now,
             has_surveyed: false,
+            moving: Moving::default(),
             looks_under_way: 0,
         }
     }
@@ -186,6 +197,7 @@ impl<'a> Owner<'a> {
                 Some(done) = self.errands.join_next(), if !self.errands.is_empty() => self.finish(done.ok()),
                 // The line lives, and so does who tells.
                 _ = self.tenancy.changes.changed(), if self.tenancy.may_change => self.tenancy.changes.mark_changed(),
+                _ = self.granted.changed(), if self.tenancy.may_change => self.board.resume_refused(),
                 () = alarm.rung() => {}
             }
             if self.flights.len() >= MANY_FLIGHTS {
@@ -241,7 +253,8 @@ impl<'a> Owner<'a> {
         let alerts_at = self.alerts_at.filter(|_| !self.telling_alerts);
         let breakers_at = (self.board.breakers.has_unwritten() && !self.keeping_breakers).then_some(self.keep_breakers_at);
         let inspect_at = (!self.uninspected.is_empty()).then_some(self.inspect_again_at);
-        let alarms = [self.board.wake_at(), alerts_at, breakers_at, inspect_at, self.adding_at(), Some(self.survey_at)];
+        let alarms =
+            [self.board.wake_at(), alerts_at, breakers_at, inspect_at, self.adding_at(), self.keeping_windows_at(), Some(self.survey_at)];
         alarms.into_iter().flatten().min().unwrap_or(Timestamp::FAR_FUTURE)
     }
 
@@ -270,7 +283,10 @@ impl<'a> Owner<'a> {
 
     /// Has written down what the lanes decided.
     fn start_chores(&mut self, now: Timestamp) {
-        self.leave_what_is_clear();
+        self.leave_what_is_clear(now);
+        self.depart_where_clear(now);
+        self.greet();
+        self.keep_windows(now);
         if self.board.breakers.has_unwritten() && !self.keeping_breakers && self.keep_breakers_at <= now {
             self.keeping_breakers = true;
             let changes = self.board.breakers.take_unwritten();
@@ -297,13 +313,13 @@ impl<'a> Owner<'a> {
                 });
             }
             Hint::Erased(events) => self.board.erased(events),
+            Hint::Departing(departures) => self.leave_organizations(departures),
             Hint::Waiting(queues) => self.expect(queues, now),
             Hint::Changed(application, endpoint) if self.is_ours(endpoint) => self.send(Errand::Inspect(application, endpoint)),
             // Its owner hears of it from the store.
             Hint::Changed(..) => {}
-            // One that is under way may have read what was before.
-            Hint::Survey if self.survey_at == Timestamp::FAR_FUTURE => self.survey_again = true,
-            Hint::Survey => self.survey_at = now,
+            Hint::Survey => self.survey_soon(now),
+            Hint::Everything => self.send(Errand::Learn(self.tenancy.active)),
             // Whoever asked may have gone away.
             Hint::Report(endpoint, answer) => _ = answer.send(self.board.report(endpoint, now)),
         }
@@ -402,6 +418,11 @@ impl<'a> Owner<'a> {
             changed
         });
     }
+}
+
+/// The organizations of this node's lanes. Where nodes share a store, they share the limits too.
+fn organizations(line: &Line) -> Organizations {
+    if line.tenure.is_shared() { Organizations::sharing(line.budgets.clone()) } else { Organizations::default() }
 }
 
 /// What a flight says about its endpoint. All failures count but the one that only asks for patience.

@@ -12,9 +12,11 @@ use tokio::{
 };
 
 use super::{
+    exchange,
     hints::Hints,
     keeper, operations,
     owner::{Connections, Ended, Owner},
+    retention,
     settler::{self, Unwritten},
 };
 use crate::{flow::Line, ports::Roles, time::Timestamp};
@@ -99,7 +101,7 @@ async fn supervise(
     stop: watch::Receiver<Option<Timestamp>>,
     status: watch::Sender<EngineStatus>,
 ) {
-    let operations = AbortOnDrop(tokio::spawn(operations::run(line.clone())));
+    let beside = [tokio::spawn(operations::run(line.clone())), tokio::spawn(retention::run(line.clone()))].map(AbortOnDrop);
     let between = between_nodes(&line, settings.roles, &stop);
     loop {
         let ended = match await_lease(&line, stop.clone()).await {
@@ -108,7 +110,9 @@ async fn supervise(
         };
         match ended {
             Ended::Stopped => {
-                operations.abort().await;
+                for task in beside {
+                    task.abort().await;
+                }
                 end_lease(&line, between).await;
                 return;
             }
@@ -121,19 +125,28 @@ async fn supervise(
     }
 }
 
-/// What runs only where nodes share a store: one keeps the lease, one listens to the others.
+/// What runs only where nodes share a store: one keeps the lease, one listens to the others, one asks for its part of what they share.
 fn between_nodes(line: &Arc<Line>, roles: Roles, stop: &watch::Receiver<Option<Timestamp>>) -> Vec<AbortOnDrop> {
     if !line.tenure.is_shared() {
         return Vec::new();
     }
     let keeper = keeper::run(line.clone(), roles, stop.clone());
-    vec![AbortOnDrop(tokio::spawn(keeper)), AbortOnDrop(tokio::spawn(listen(line.clone())))]
+    let tasks = [tokio::spawn(keeper), tokio::spawn(listen(line.clone())), tokio::spawn(exchange::run(line.clone()))];
+    tasks.map(AbortOnDrop).into()
 }
 
+/// Hears the hints of other nodes, and says which ones this node wants.
 async fn listen(line: Arc<Line>) {
+    let (hints, mut changes) = (&line.ports.remote_hints, line.tenure.changes());
+    hints.holds(changes.borrow_and_update().staying());
     loop {
-        let queues = line.ports.remote_hints.next().await;
-        line.wake_up.waiting(queues);
+        tokio::select! {
+            // In order, not by chance: a seed must give the same run again.
+            biased;
+            // The line lives, and so does who tells.
+            _ = changes.changed() => hints.holds(changes.borrow_and_update().staying()),
+            queues = hints.next() => line.wake_up.waiting(queues),
+        }
     }
 }
 
@@ -158,6 +171,7 @@ async fn end_lease(line: &Line, between: Vec<AbortOnDrop>) {
         task.abort().await;
     }
     line.tenure.revoke();
+    exchange::hand_back(line).await;
     let clock = &line.ports.clock;
     tokio::select! {
         biased;

@@ -204,8 +204,11 @@ impl Telling {
     fn note(&mut self, id: AlertId, answer: Result<(), PublishError>) {
         match answer {
             Ok(()) => self.over.push(id),
-            Err(PublishError::Store(error)) => {
+            Err(PublishError::Store(error) | PublishError::NotKnown(error)) => {
                 self.failure.get_or_insert(error);
+            }
+            Err(PublishError::SpoolFull) => {
+                self.failure.get_or_insert_with(|| StoreError::unavailable("the spool is full"));
             }
             Err(error) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "the alert {id} can be told to nobody and is dropped");

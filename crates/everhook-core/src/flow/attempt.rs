@@ -1,7 +1,7 @@
 //! Step 3: the request is sent. No transaction is open here, and nothing is written.
 //!
 //! The endpoint is looked at again just before the request, because it may have been disabled or paused while the delivery waited for its turn, and so
-//! is the lease: another node may send for its lane by now.
+//! is the lease: another node may send for its lane by now, or another pool.
 
 use std::sync::Arc;
 
@@ -66,7 +66,8 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
     };
     let endpoint = &with.destination.endpoint;
     let gets_events = lifecycle::cancellation(endpoint.state).is_none() && endpoint.paused_at.is_none();
-    if !gets_events || !line.tenure.may_send(flight.endpoint) {
+    let is_here = with.destination.lane.post.is_here && line.tenure.may_send(flight.endpoint);
+    if !gets_events || !is_here {
         return Ok(Attempted::Withheld);
     }
     let revision = Some(endpoint.revision);

@@ -30,7 +30,9 @@ pub async fn follow(line: Arc<Line>, seen: ChangeCursor, forget_keys: impl Fn(St
         let delay = match line.ports.changes.changes(seen).await {
             Ok(changed) => {
                 seen = changed.cursor;
-                changed.changes.into_iter().for_each(|change| heed(&line, change, &forget_keys));
+                for change in changed.changes {
+                    heed(&line, change, &forget_keys).await;
+                }
                 if changed.has_more { Duration::ZERO } else { CHANGES_EVERY }
             }
             Err(error) => {
@@ -42,7 +44,7 @@ pub async fn follow(line: Arc<Line>, seen: ChangeCursor, forget_keys: impl Fn(St
     }
 }
 
-fn heed(line: &Line, change: Change, forget_keys: &impl Fn(StaleKeys)) {
+async fn heed(line: &Line, change: Change, forget_keys: &(impl Fn(StaleKeys) + Sync)) {
     match change {
         Change::Endpoint(application, endpoint) => {
             line.catalog.forget(application);
@@ -54,7 +56,10 @@ fn heed(line: &Line, change: Change, forget_keys: &impl Fn(StaleKeys)) {
             line.wake_up.organization_changed(organization);
             line.operations_bell.notify_one();
         }
-        Change::ApiKey(key) => forget_keys(StaleKeys::One(key)),
+        Change::ApiKey(key) => {
+            forget_keys(StaleKeys::One(key));
+            line.publishers.forget_key(key).await;
+        }
         Change::Shared => line.catalog.forget_all(),
         Change::Erased(event) => {
             line.erasures.remember(&[event], line.ports.clock.now());
@@ -62,8 +67,10 @@ fn heed(line: &Line, change: Change, forget_keys: &impl Fn(StaleKeys)) {
         }
         Change::Everything => {
             line.catalog.forget_all();
+            line.wake_up.everything_changed();
             line.operations_bell.notify_one();
             forget_keys(StaleKeys::All);
+            line.publishers.forget_keys().await;
         }
     }
 }

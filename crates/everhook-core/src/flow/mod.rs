@@ -2,14 +2,19 @@
 //!
 //! Read it as an event would: [`publish`] records it, [`claim`] gives it its turn, [`attempt`] sends it, [`settle`] decides what became of it.
 //! [`alert`] tells the organization about an end that a person should know of, and [`recall`] does again what a person
-//! asks for, within the [`retry_limit`]. [`follow`] heeds what other nodes changed, and [`erasures`] keeps what was erased from being sent.
+//! asks for, within the [`retry_limit`]. Where the store is away, events wait in the spool until [`forward`] brings them there, and [`publishers`]
+//! knows who may publish. [`follow`] heeds what other nodes changed, and [`erasures`] keeps what was erased from being sent.
 
 pub mod alert;
 pub mod attempt;
+pub mod budgets;
 pub mod claim;
+mod draft;
 pub mod erasures;
 pub mod follow;
+pub mod forward;
 pub mod publish;
+pub mod publishers;
 pub mod rates;
 pub mod recall;
 pub mod request;
@@ -21,10 +26,10 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
 
-use self::{erasures::Erasures, rates::Rates, retry_limit::RetryLimit};
+use self::{budgets::Budgets, erasures::Erasures, publishers::Publishers, rates::Rates, retry_limit::RetryLimit};
 use crate::{
     catalog::Catalog,
-    model::Profile,
+    model::{Profile, RetentionPeriods},
     ports::{Lanes, Ports, WakeUp},
     tenure::Tenure,
 };
@@ -39,14 +44,22 @@ pub struct Line {
     pub wake_up: Arc<dyn WakeUp>,
     /// How they stand.
     pub lanes: Arc<dyn Lanes>,
+    /// Who may publish where, also while the store is away.
+    pub publishers: Publishers,
+    /// Rung when something was put into the spool.
+    pub spool_bell: Notify,
     /// Which of them this node may send for, and which duties are its.
     pub tenure: Tenure,
+    /// What this node has in hand of the organizations' limits, where nodes share a store.
+    pub budgets: Arc<Budgets>,
     /// How many events each organization may publish.
     pub publish_rates: Rates,
     /// How this process calls itself in attempts.
     pub node: String,
     /// How long an idempotency key is remembered.
     pub idempotency_window: Duration,
+    /// How long things are kept.
+    pub retention: RetentionPeriods,
     /// How often people may retry by hand.
     pub retry_limit: RetryLimit,
     /// What must not be sent any more.
@@ -64,24 +77,30 @@ pub struct LineSettings {
     pub idempotency_window: Duration,
     /// What holds where nobody set a limit.
     pub profile: Profile,
+    /// How long things are kept.
+    pub retention: RetentionPeriods,
 }
 
 impl Line {
     /// A line over these ports.
     pub fn new<O: WakeUp + Lanes + 'static>(ports: Ports, owner: Arc<O>, settings: LineSettings) -> Self {
-        let LineSettings { node, idempotency_window, profile } = settings;
+        let LineSettings { node, idempotency_window, profile, retention } = settings;
         Self {
             tenure: Tenure::new(ports.leases.terms(), ports.clock.clone()),
             catalog: Arc::new(Catalog::new(ports.directory.clone(), ports.vault.clone(), profile)),
+            publishers: Publishers::new(&ports),
+            spool_bell: Notify::new(),
             ports,
             wake_up: owner.clone(),
             lanes: owner,
+            budgets: Arc::default(),
             publish_rates: Rates::default(),
             retry_limit: RetryLimit::default(),
             erasures: Erasures::default(),
             operations_bell: Notify::new(),
             node,
             idempotency_window,
+            retention,
         }
     }
 }

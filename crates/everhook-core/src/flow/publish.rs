@@ -8,18 +8,27 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use crate::{
-    catalog::{ApplicationView, Destination},
-    flow::{Line, selection::select},
-    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
-    model::{ApplicationKind, Due, Event, EventType, Placement, Priority, RateLimit},
+    catalog::ApplicationView,
+    flow::{
+        Line,
+        draft::Draft,
+        publishers::{Acquainted, LookUpError},
+        rates,
+    },
+    ids::{ApplicationId, EndpointId, EventId, OrganizationId},
+    model::{ApplicationKind, Event, EventType, Priority, RateLimit},
     policy::{labels::Labels, schema::Violation},
-    ports::{Committed, KeyOrigin, NewDelivery, NewEvent, Recorded, StoreError},
+    ports::{IncomingEvent, KeyOrigin, Recorded, Spool, StoreError, Taken, within},
     time::Timestamp,
 };
 
 /// How often an event is matched again because the configuration changed under it. Each round needs another change at the very moment of the
 /// write, so that reaching the bound means that something changes it in a loop.
 const MATCH_ROUNDS_MAX: u32 = 20;
+
+/// How long the store may take to answer before it counts as away, where there is a spool: longer than a commit on a busy server takes, and shorter
+/// than publishers wait for an answer.
+pub(super) const STORE_PATIENCE: Duration = Duration::from_secs(3);
 
 /// An event that somebody wants to publish. Its spelling was checked.
 #[derive(Clone, Debug)]
@@ -52,6 +61,15 @@ pub struct Publication {
 
 /// What the publisher is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acceptance {
+    /// It is in the store, with its deliveries.
+    Recorded(Published),
+    /// It is on this node's disk: the store is away, or others wait there.
+    Spooled(Spooled),
+}
+
+/// An event that is in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Published {
     /// The event; the original's id if this was a duplicate.
     pub event: EventId,
@@ -61,6 +79,33 @@ pub struct Published {
     pub duplicate: bool,
     /// Its place in the application.
     pub sequence_number: i64,
+}
+
+/// An event that waits on this node until the store is back. Who gets it, and its place, are decided then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spooled {
+    /// The event; the one that waits already if this was a duplicate.
+    pub event: EventId,
+    /// Whether an event with the same key waits already.
+    pub duplicate: bool,
+}
+
+impl Acceptance {
+    /// The event's id.
+    pub const fn event(&self) -> EventId {
+        match self {
+            Self::Recorded(published) => published.event,
+            Self::Spooled(spooled) => spooled.event,
+        }
+    }
+
+    /// Whether its key had been used before.
+    pub const fn is_duplicate(&self) -> bool {
+        match self {
+            Self::Recorded(published) => published.duplicate,
+            Self::Spooled(spooled) => spooled.duplicate,
+        }
+    }
 }
 
 /// Why an event was not published.
@@ -87,17 +132,27 @@ pub enum PublishError {
     /// It was not recorded, as far as is known; its idempotency key makes trying again safe.
     #[error("the event could not be stored")]
     Store(#[from] StoreError),
+    /// The store is away, and this node has no room for more until it is back.
+    #[error("the store is away, and the spool is full")]
+    SpoolFull,
+    /// The store is away, and this node does not know the application.
+    #[error("the store is away, and this node has not seen the application before")]
+    NotKnown(#[source] StoreError),
 }
 
 /// What became of one event.
-type Answer = Result<Published, PublishError>;
+type Answer = Result<Acceptance, PublishError>;
+
+/// An event of a call that is not answered yet, and its place there.
+type Open = (usize, IncomingEvent);
 
 /// Publishes events, in order, each alone: one answer for each.
 ///
-/// Whatever was recorded is handed over to its lanes, also if the store failed at others.
-pub async fn publish(line: &Line, publications: Vec<Publication>) -> Vec<Result<Published, PublishError>> {
+/// Whatever was recorded is handed over to its lanes, also if the store failed at others. Where there is a spool, it takes what the store does
+/// not, under the id that the store was asked to record: if the store recorded it all the same, it knows that id when it is forwarded.
+pub async fn publish(line: &Line, publications: Vec<Publication>) -> Vec<Result<Acceptance, PublishError>> {
     let mut answers: Vec<Option<Answer>> = publications.iter().map(|_| None).collect();
-    let mut open: Vec<(usize, Publication)> = publications.into_iter().enumerate().collect();
+    let mut open: Vec<Open> = publications.into_iter().map(|publication| arrive(line, publication)).enumerate().collect();
     for _ in 0..MATCH_ROUNDS_MAX {
         open = publish_round(line, open, &mut answers).await;
         if open.is_empty() {
@@ -108,168 +163,189 @@ pub async fn publish(line: &Line, publications: Vec<Publication>) -> Vec<Result<
     answers.into_iter().map(|answer| answer.unwrap_or(Err(PublishError::Store(StoreError::Conflict)))).collect()
 }
 
+/// Gives an event its identity, which it keeps whatever happens to it.
+fn arrive(line: &Line, publication: Publication) -> IncomingEvent {
+    let now = line.ports.clock.now();
+    let id = EventId::from_uuid(line.ports.entropy.uuid(now));
+    let key = match publication.idempotency_key {
+        Some(_) => KeyOrigin::Given { valid_since: now - line.idempotency_window },
+        None => KeyOrigin::Made,
+    };
+    let event = Event {
+        id,
+        application: publication.application,
+        event_type: publication.event_type,
+        data: publication.data,
+        timestamp: publication.timestamp.unwrap_or(now),
+        idempotency_key: publication.idempotency_key.unwrap_or_else(|| id.to_string()),
+        source: publication.source,
+        priority: publication.priority,
+        sequence_number: 0,
+        traceparent: publication.traceparent,
+        labels: publication.labels,
+        headers: publication.headers,
+        created_at: now,
+    };
+    IncomingEvent { organization: publication.organization, event, key, only: publication.only }
+}
+
 /// Publishes what can be, and returns what must be matched again.
-async fn publish_round(line: &Line, open: Vec<(usize, Publication)>, answers: &mut [Option<Answer>]) -> Vec<(usize, Publication)> {
-    let drafts = draft_each(line, open, answers).await;
+async fn publish_round(line: &Line, open: Vec<Open>, answers: &mut [Option<Answer>]) -> Vec<Open> {
+    let Admitted { drafts, unmatched } = admit_each(line, open, answers).await;
+    if let Some(spool) = &line.ports.spool
+        && (spool.standing().events > 0 || !unmatched.is_empty())
+    {
+        // Whoever was answered from the spool must reach the store first.
+        let mut all: Vec<Open> = drafts.into_iter().map(|(index, draft)| (index, draft.incoming)).chain(unmatched).collect();
+        all.sort_by_key(|(index, _)| *index);
+        spool_all(line, &**spool, all, answers).await;
+        return Vec::new();
+    }
     if drafts.is_empty() {
         return Vec::new();
     }
-    let new_events = drafts.iter().map(|draft| draft.to_new_event(line)).collect();
-    let recorded = line.ports.events.record(new_events).await;
-    let mut committed = Vec::new();
-    let mut changed = Vec::new();
-    for (draft, recorded) in drafts.into_iter().zip(recorded) {
+    record_each(line, drafts, answers).await
+}
+
+/// Records what was matched, spools what the store did not take, and returns what must be matched again.
+async fn record_each(line: &Line, drafts: Vec<(usize, Draft)>, answers: &mut [Option<Answer>]) -> Vec<Open> {
+    let recorded = record(line, &drafts).await;
+    let (mut committed, mut changed, mut failed) = (Vec::new(), Vec::new(), None);
+    for ((index, draft), recorded) in drafts.into_iter().zip(recorded) {
         match recorded {
             Ok(Recorded::ConfigChanged) => {
-                line.catalog.forget(draft.publication.application);
-                changed.push((draft.index, draft.publication));
+                line.catalog.forget(draft.incoming.event.application);
+                changed.push((index, draft.incoming));
             }
             Ok(Recorded::Duplicate { event, deliveries, sequence_number }) => {
-                answers[draft.index] = Some(Ok(Published { event, deliveries, duplicate: true, sequence_number }));
+                answers[index] = Some(Ok(Acceptance::Recorded(Published { event, deliveries, duplicate: true, sequence_number })));
             }
             Ok(Recorded::Accepted { sequence_number, held }) => {
-                answers[draft.index] = Some(Ok(draft.published(sequence_number)));
+                let (event, deliveries) = (draft.incoming.event.id, draft.delivery_count());
+                answers[index] = Some(Ok(Acceptance::Recorded(Published { event, deliveries, duplicate: false, sequence_number })));
                 draft.hand_over(sequence_number, &held, &mut committed);
             }
-            Err(error) => answers[draft.index] = Some(Err(error.into())),
+            Err(error @ StoreError::Unavailable(_)) if line.ports.spool.is_some() => {
+                failed.get_or_insert(error);
+                changed.push((index, draft.incoming));
+            }
+            Err(error) => answers[index] = Some(Err(error.into())),
         }
     }
     if !committed.is_empty() {
         line.wake_up.committed(committed);
     }
-    changed
+    match (&line.ports.spool, failed) {
+        (Some(spool), Some(error)) => {
+            // Those that were to be matched again too, or they would come behind what followed them.
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                events = changed.len(),
+                "the store did not take events, which are spooled"
+            );
+            spool_all(line, &**spool, changed, answers).await;
+            Vec::new()
+        }
+        _ => changed,
+    }
 }
 
-/// Matches each event with its endpoints. One that cannot be matched is answered; the others go on.
-async fn draft_each(line: &Line, open: Vec<(usize, Publication)>, answers: &mut [Option<Answer>]) -> Vec<Draft> {
-    let mut drafts = Vec::with_capacity(open.len());
-    for (index, publication) in open {
-        match admit(line, &publication).await {
-            Ok(view) => drafts.push(Draft::new(line, index, publication, &view)),
+/// Asks the store to record. Where there is a spool, a store that does not answer in time counts as away: nobody is to wait for its time-outs.
+async fn record(line: &Line, drafts: &[(usize, Draft)]) -> Vec<Result<Recorded, StoreError>> {
+    let recording = line.ports.events.record(drafts.iter().map(|(_, draft)| draft.to_new_event()).collect());
+    if line.ports.spool.is_none() {
+        return recording.await;
+    }
+    let silence = || Err(StoreError::unavailable(format!("it did not answer within {STORE_PATIENCE:?}")));
+    let recorded = within(&*line.ports.clock, STORE_PATIENCE, recording).await;
+    recorded.unwrap_or_else(|| drafts.iter().map(|_| silence()).collect())
+}
+
+/// Puts events into the spool and answers each.
+async fn spool_all(line: &Line, spool: &dyn Spool, events: Vec<Open>, answers: &mut [Option<Answer>]) {
+    if events.is_empty() {
+        return;
+    }
+    let (places, events): (Vec<_>, Vec<_>) = events.into_iter().map(|(index, incoming)| ((index, incoming.event.id), incoming)).unzip();
+    let taken = match spool.take(events).await {
+        Ok(taken) => taken,
+        Err(error) => {
+            tracing::error!(error = &error as &dyn std::error::Error, "the spool did not take events while the store is away");
+            let words = "neither the store nor the spool takes events";
+            places.iter().for_each(|(index, _)| answers[*index] = Some(Err(StoreError::unavailable(words).into())));
+            return;
+        }
+    };
+    for ((index, event), taken) in places.into_iter().zip(taken) {
+        answers[index] = Some(match taken {
+            Taken::Taken => Ok(Acceptance::Spooled(Spooled { event, duplicate: false })),
+            Taken::Duplicate(first) => Ok(Acceptance::Spooled(Spooled { event: first, duplicate: true })),
+            Taken::Full => Err(PublishError::SpoolFull),
+        });
+    }
+    line.spool_bell.notify_one();
+}
+
+/// Events that may be published.
+#[derive(Default)]
+struct Admitted {
+    /// Matched with their endpoints.
+    drafts: Vec<(usize, Draft)>,
+    /// Of an application that is known, though the store cannot be asked who wants them.
+    unmatched: Vec<Open>,
+}
+
+/// Matches each event with its endpoints. One that is refused is answered; the others go on.
+async fn admit_each(line: &Line, open: Vec<Open>, answers: &mut [Option<Answer>]) -> Admitted {
+    let mut admitted = Admitted::default();
+    for (index, incoming) in open {
+        match admit(line, &incoming).await {
+            Ok(Some(view)) => admitted.drafts.push((index, Draft::new(line, incoming, &view))),
+            Ok(None) => admitted.unmatched.push((index, incoming)),
             Err(error) => answers[index] = Some(Err(error)),
         }
     }
-    drafts
+    admitted
 }
 
-/// Finds the application, if it takes this event.
-async fn admit(line: &Line, publication: &Publication) -> Result<Arc<ApplicationView>, PublishError> {
-    let view = line.catalog.application(publication.application).await?;
-    let view = view.filter(|view| view.application.organization == publication.organization);
-    let view = view.ok_or(PublishError::NoSuchApplication)?;
+/// Finds the application, if it takes this event; `None` if nothing is known but that there is such an application, because the store is away.
+async fn admit(line: &Line, incoming: &IncomingEvent) -> Result<Option<Arc<ApplicationView>>, PublishError> {
+    let (organization, application) = (incoming.organization, incoming.event.application);
+    let view = match line.publishers.view(&line.catalog, organization, application).await {
+        Ok(Acquainted::Fully(view)) if view.application.organization == organization => view,
+        Ok(Acquainted::Fully(_) | Acquainted::NotAtAll) => return Err(PublishError::NoSuchApplication),
+        Ok(Acquainted::ByName) => return Ok(None),
+        Err(LookUpError::NotKnown(error)) => return Err(PublishError::NotKnown(error)),
+        Err(LookUpError::Store(error)) => return Err(error.into()),
+    };
     // Everhook's own events, and samples to one endpoint, are not the organization's to define.
-    if view.application.kind != ApplicationKind::Operational && publication.only.is_none() {
-        check_type(line, &view, publication).await?;
+    if view.application.kind != ApplicationKind::Operational && incoming.only.is_none() {
+        check_type(line, &view, &incoming.event).await?;
     }
-    take_token(line, &view)?;
-    Ok(view)
+    take_token(line, &view).await?;
+    Ok(Some(view))
 }
 
-async fn check_type(line: &Line, view: &ApplicationView, publication: &Publication) -> Result<(), PublishError> {
-    let Some(mark) = view.event_type(&publication.event_type) else {
-        let unknown = || PublishError::UnknownType(publication.event_type.clone());
+async fn check_type(line: &Line, view: &ApplicationView, event: &Event) -> Result<(), PublishError> {
+    let Some(mark) = view.event_type(&event.event_type) else {
+        let unknown = || PublishError::UnknownType(event.event_type.clone());
         return if view.application.strict_event_types { Err(unknown()) } else { Ok(()) };
     };
     if mark.archived {
-        return Err(PublishError::ArchivedType(publication.event_type.clone()));
+        return Err(PublishError::ArchivedType(event.event_type.clone()));
     }
     if !mark.has_schema {
         return Ok(());
     }
-    let Some(schema) = line.catalog.schema(&view.application, mark).await? else { return Ok(()) };
-    let violations = schema.violations(&publication.data);
+    let Some(schema) = line.publishers.schema(&line.catalog, &view.application, mark).await? else { return Ok(()) };
+    let violations = schema.violations(&event.data);
     if violations.is_empty() { Ok(()) } else { Err(PublishError::Misfit(violations)) }
 }
 
 /// Takes the event's token, if the organization has a limit. Everhook's own events about it are exempt.
-fn take_token(line: &Line, view: &ApplicationView) -> Result<(), PublishError> {
+async fn take_token(line: &Line, view: &ApplicationView) -> Result<(), PublishError> {
     let is_exempt = view.application.kind == ApplicationKind::Operational;
     let Some(limit) = view.limits.events_per_minute.and_then(NonZeroU32::new).filter(|_| !is_exempt) else { return Ok(()) };
-    let now = line.ports.clock.now();
-    let taken = line.publish_rates.take(view.application.organization, RateLimit::per_minute(limit, None), now);
-    taken.map_err(|until| PublishError::TooMany { retry_after: until.since(now) })
-}
-
-/// An event that has its ids and its matches, on its way into the store.
-struct Draft {
-    index: usize,
-    publication: Publication,
-    event: Event,
-    config_version: i64,
-    matches: Arc<[Arc<Destination>]>,
-    deliveries: Vec<NewDelivery>,
-}
-
-impl Draft {
-    fn new(line: &Line, index: usize, publication: Publication, view: &ApplicationView) -> Self {
-        let now = line.ports.clock.now();
-        let id = EventId::from_uuid(line.ports.entropy.uuid(now));
-        let matches = match publication.only {
-            None => select(view.matching(&publication.event_type), &publication.labels, &publication.data),
-            Some(endpoint) => view.enabled(endpoint).into_iter().cloned().collect(),
-        };
-        let new_delivery = |destination: &Arc<Destination>| NewDelivery {
-            id: DeliveryId::from_uuid(line.ports.entropy.uuid(now)),
-            endpoint: destination.endpoint.id,
-            retry_schedule: destination.endpoint.retry_schedule,
-            placement: Placement::of(destination.endpoint.ordering),
-        };
-        let deliveries = matches.iter().map(new_delivery).collect();
-        let event = Event {
-            id,
-            application: publication.application,
-            event_type: publication.event_type.clone(),
-            data: publication.data.clone(),
-            timestamp: publication.timestamp.unwrap_or(now),
-            idempotency_key: publication.idempotency_key.clone().unwrap_or_else(|| id.to_string()),
-            source: publication.source.clone(),
-            priority: publication.priority,
-            sequence_number: 0,
-            traceparent: publication.traceparent.clone(),
-            labels: publication.labels.clone(),
-            headers: publication.headers.clone(),
-            created_at: now,
-        };
-        Self { index, publication, event, config_version: view.config_version, matches, deliveries }
-    }
-
-    fn to_new_event(&self, line: &Line) -> NewEvent {
-        let key = match self.publication.idempotency_key {
-            Some(_) => KeyOrigin::Given { valid_since: self.event.created_at - line.idempotency_window },
-            None => KeyOrigin::Made,
-        };
-        NewEvent {
-            organization: self.publication.organization,
-            event: self.event.clone(),
-            key,
-            config_version: self.config_version,
-            deliveries: self.deliveries.clone(),
-        }
-    }
-
-    fn published(&self, sequence_number: i64) -> Published {
-        let deliveries = u32::try_from(self.deliveries.len()).unwrap_or(u32::MAX);
-        Published { event: self.event.id, deliveries, duplicate: false, sequence_number }
-    }
-
-    /// The durable deliveries go straight into their lanes, so that the first attempt waits for no poll. Those that are held come when they are freed.
-    fn hand_over(self, sequence_number: i64, held: &[DeliveryId], committed: &mut Vec<Committed>) {
-        let (priority, due_at) = (self.event.priority, self.event.created_at);
-        let event = Arc::new(Event { sequence_number, ..self.event });
-        let pairs = self.deliveries.into_iter().zip(self.matches.iter()).filter(|(delivery, _)| !held.contains(&delivery.id));
-        committed.extend(pairs.map(|(delivery, destination)| Committed {
-            lane: destination.lane.clone(),
-            priority,
-            due: Due {
-                delivery: delivery.id,
-                event: event.id,
-                loaded: Some(event.clone()),
-                retry_schedule: delivery.retry_schedule,
-                attempts: 0,
-                due_at,
-                replay_of: None,
-                ordered: delivery.placement.is_ordered(),
-            },
-        }));
-    }
+    let taken = rates::take_event(line, view.application.organization, RateLimit::per_minute(limit, None)).await;
+    taken.map_err(|retry_after| PublishError::TooMany { retry_after })
 }

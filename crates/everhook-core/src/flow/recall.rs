@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     catalog::Destination,
-    flow::Line,
+    flow::{Line, retry_limit},
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
     lifecycle,
     model::{DeadLetter, DeadLetterStatus, LanePolicy, Placement, Priority, Standing},
@@ -214,7 +214,7 @@ async fn do_again(
             return Ok(recalled);
         }
         if round == 0 {
-            take_tokens(line, organization, &items)?;
+            take_tokens(line, organization, &items).await?;
         }
         if write(line, organization, &items, &mut recalled).await? {
             return Ok(recalled);
@@ -271,11 +271,10 @@ pub(crate) fn new_item(line: &Line, destination: &Destination, of: ItemOf) -> Re
     }
 }
 
-fn take_tokens(line: &Line, organization: OrganizationId, items: &[(Wish, Prepared)]) -> Result<(), RecallError> {
+async fn take_tokens(line: &Line, organization: OrganizationId, items: &[(Wish, Prepared)]) -> Result<(), RecallError> {
     let Some((_, (_, destination))) = items.first() else { return Ok(()) };
     let retries = u32::try_from(items.len()).unwrap_or(u32::MAX);
-    let now = line.ports.clock.now();
-    line.retry_limit.take(organization, destination.lane.limits, retries, now).map_err(RecallError::TooOften)
+    retry_limit::take(line, organization, destination.lane.limits, retries).await.map_err(RecallError::TooOften)
 }
 
 /// Has deliveries made for which nobody waits, and hands over to their lanes those that wait. What could not be written, because the configuration

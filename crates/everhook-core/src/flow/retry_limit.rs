@@ -1,6 +1,7 @@
 //! How often an organization may retry by hand: the limit that `recall` asks before it makes anything.
 //!
-//! A token bucket that holds a minute's retries, kept in memory: a restart forgives. Every delivery takes a token. A batch may take more than there
+//! Where nodes share a store, they count together, one question for each request of a person. Otherwise, and while the shared counters cannot be reached,
+//! it is a token bucket that holds a minute's retries, kept in memory: a restart forgives. Every delivery takes a token. A batch may take more than there
 //! are, which `policy::bucket` has no notion of, and is then paid for before the next retry.
 
 use std::{
@@ -9,10 +10,20 @@ use std::{
     time::Duration,
 };
 
-use crate::{ids::OrganizationId, model::OrganizationLimits, pruned::Pruned, time::Timestamp};
+use super::Line;
+use crate::{
+    ids::OrganizationId,
+    model::{Budget, Credit, Draw, Drawn, OrganizationLimits, RateLimit},
+    ports::{Ask, Grant, Wanted},
+    pruned::Pruned,
+    time::Timestamp,
+};
 
 /// How many deliveries an organization may retry by hand a minute, unless its own limit says otherwise.
 const DEFAULT_PER_MINUTE: NonZeroU32 = NonZeroU32::new(60).expect("60 is not zero");
+
+/// How long a person waits for the counters that nodes share. Then the node's own count is good enough.
+const ANSWER_AWAITED_FOR: Duration = Duration::from_millis(250);
 
 /// What the limit counts in.
 const PERIOD: Duration = Duration::from_secs(60);
@@ -28,7 +39,7 @@ impl RetryLimit {
     /// # Errors
     /// How long to wait, if there is no token; nothing was taken.
     pub fn take(&self, organization: OrganizationId, limits: OrganizationLimits, retries: u32, now: Timestamp) -> Result<(), Duration> {
-        let per_minute = limits.manual_retries_per_minute.and_then(NonZeroU32::new).unwrap_or(DEFAULT_PER_MINUTE);
+        let per_minute = per_minute(limits);
         let mut paid_at = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let paid_at = paid_at.entry(organization, |at| *at > now, || now);
         // A whole minute's retries may come at once, because people retry in bursts: the last of them is taken when all others are unpaid.
@@ -40,6 +51,40 @@ impl RetryLimit {
         *paid_at = (*paid_at).max(now) + PERIOD * retries / per_minute.get();
         Ok(())
     }
+}
+
+/// Takes tokens for so many retries that start now, of what all nodes count together if they share a store.
+///
+/// # Errors
+/// How long to wait, if there is no token; nothing was taken.
+pub(crate) async fn take(line: &Line, organization: OrganizationId, limits: OrganizationLimits, retries: u32) -> Result<(), Duration> {
+    if line.tenure.is_shared()
+        && let Some(drawn) = draw(line, organization, limits, retries).await
+    {
+        return if drawn.granted > 0 { Ok(()) } else { Err(drawn.next_in) };
+    }
+    line.retry_limit.take(organization, limits, retries, line.ports.clock.now())
+}
+
+/// `None` if the counters cannot be reached.
+async fn draw(line: &Line, organization: OrganizationId, limits: OrganizationLimits, retries: u32) -> Option<Drawn> {
+    let per_minute = per_minute(limits);
+    let limit = RateLimit::per_minute(per_minute, Some(per_minute));
+    let draw = Draw { limit, take: retries, give_back: 0, credit: Credit::Owed };
+    let clock = &line.ports.clock;
+    let answer = tokio::select! {
+        biased;
+        answer = line.ports.throttle.exchange(vec![Ask { organization, what: Wanted::Tokens(Budget::Retries, draw) }]) => answer.ok()?,
+        () = clock.sleep_until(clock.now() + ANSWER_AWAITED_FOR) => return None,
+    };
+    match answer.first() {
+        Some(Grant::Tokens(drawn)) => Some(*drawn),
+        _ => None,
+    }
+}
+
+fn per_minute(limits: OrganizationLimits) -> NonZeroU32 {
+    limits.manual_retries_per_minute.and_then(NonZeroU32::new).unwrap_or(DEFAULT_PER_MINUTE)
 }
 
 #[cfg(test)]

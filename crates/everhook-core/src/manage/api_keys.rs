@@ -58,6 +58,7 @@ pub async fn revoke(line: &Line, by: &Author, revoked_by: Scopes, id: ApiKeyId) 
     }
     let entry = audit::entry(line, by, AuditAction::ApiKeyRevoke, id.as_uuid(), removed(&audit::of_api_key(&key)));
     let revoked = line.ports.directory.revoke_api_key(by.organization, id, entry).await?;
+    line.publishers.forget_key(id).await;
     if revoked { Ok(()) } else { Err(Refusal::NotFound(Noun::ApiKey)) }
 }
 

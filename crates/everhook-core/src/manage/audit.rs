@@ -42,7 +42,11 @@ pub(super) fn of_organization(organization: &Organization) -> Facts {
         "applications": limits.applications,
         "manual_retries_per_minute": limits.manual_retries_per_minute,
     });
-    Facts::default().plain("name", &*organization.name).plain("uid", uid(organization.uid.as_ref())).plain("limits", limits)
+    Facts::default()
+        .plain("name", &*organization.name)
+        .plain("uid", uid(organization.uid.as_ref()))
+        .plain("limits", limits)
+        .plain("worker_pool", organization.worker_pool.as_str())
 }
 
 pub(super) fn of_application(application: &Application) -> Facts {

@@ -29,6 +29,17 @@ const COUNT_BATCH: u32 = 2_000;
 /// # Errors
 /// [`Refusal::NotFound`] if there is no such event in the organization.
 pub async fn erase_event(line: &Line, by: &Author, event: EventId) -> Result<(), Refusal> {
+    match erase_by_id(line, by, event).await {
+        // It may be an alias: whoever was told that id must be able to erase by it.
+        Err(Refusal::NotFound(noun)) => match line.ports.history.event(by.organization, event).await? {
+            Some((original, _)) if original.id != event => erase_by_id(line, by, original.id).await,
+            _ => Err(Refusal::NotFound(noun)),
+        },
+        other => other,
+    }
+}
+
+async fn erase_by_id(line: &Line, by: &Author, event: EventId) -> Result<(), Refusal> {
     let at = line.ports.clock.now();
     let erased_at = |at: Option<Timestamp>| Facts::default().plain("erased_at", at.map(|at| at.to_string()));
     let entry = audit::entry(line, by, AuditAction::EventErase, event.as_uuid(), changed(&erased_at(None), &erased_at(Some(at))));

@@ -10,7 +10,7 @@ use crate::{
         AuditAction, Author, DeadLetterSelection, EventSelection, EventTypePattern, Operation, OperationKind, OperationStatus, Priority,
         Selection, Wanted,
     },
-    policy::{self, selection},
+    policy::{self, audit::Facts, selection},
     ports::{Begun, Ending, OperationEnded, Scan, StoreError},
     time::Timestamp,
 };
@@ -114,16 +114,20 @@ pub async fn replay(line: &Line, by: &Author, kind: OperationKind, wish: ReplayW
     begin(line, by, kind, Selection::Events(events), pace).await
 }
 
-/// Stops an operation. What it had done stays done.
+/// Stops an operation, and enters that in the audit log. What it had done stays done.
 ///
 /// # Errors
 /// [`Refusal`] if there is no such operation, or it has ended.
-pub async fn cancel(line: &Line, organization: OrganizationId, id: OperationId) -> Result<(), Refusal> {
+pub async fn cancel(line: &Line, by: &Author, id: OperationId) -> Result<(), Refusal> {
+    let organization = by.organization;
     let found = line.ports.operations.operation(organization, id).await?;
     let operation = found.ok_or(Refusal::NotFound(Noun::Operation))?;
     let (status, at) = (OperationStatus::Cancelled, line.ports.clock.now());
     let alert = alert::of_operation(line, &operation, status, at);
-    let ended = line.ports.operations.end(Ending { organization, operation: id, status, at, alert }).await?;
+    let stood = |status: OperationStatus| Facts::default().plain("status", status.as_str());
+    let note = policy::audit::changed(&stood(operation.status), &stood(status));
+    let entry = Some(audit::entry(line, by, AuditAction::OperationCancel, id.as_uuid(), note));
+    let ended = line.ports.operations.end(Ending { organization, operation: id, status, at, alert, entry }).await?;
     line.operations_bell.notify_one();
     match ended {
         OperationEnded::Ended => Ok(()),

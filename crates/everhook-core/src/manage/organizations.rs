@@ -4,7 +4,7 @@ use super::{Change, Fault, Noun, Refusal, audit, check_name, check_uid, refuse_f
 use crate::{
     flow::Line,
     ids::{ApplicationId, OrganizationId, Ref, Uid},
-    model::{Application, ApplicationKind, AuditAction, Author, Organization, OrganizationLimits},
+    model::{Application, ApplicationKind, AuditAction, Author, Organization, OrganizationLimits, PoolName},
     policy::audit::{changed, made},
     ports::{Created, NewOrganization, StoreError, Updated},
 };
@@ -21,6 +21,8 @@ pub struct OrganizationChange {
     pub uid: Change<String>,
     /// How much it may have and do; null lifts all limits.
     pub limits: Change<LimitsChange>,
+    /// Whose nodes send for it; null puts it back into `default`.
+    pub worker_pool: Change<String>,
 }
 
 /// What is asked of an organization's limits: the fields that are given change, and a null lifts one.
@@ -56,9 +58,10 @@ pub async fn create(line: &Line, by: &Author, asked: OrganizationChange) -> Resu
         uid: None,
         name: String::new(),
         limits: OrganizationLimits::default(),
+        worker_pool: PoolName::default(),
         created_at: now,
     };
-    apply(asked, &mut organization)?;
+    apply(line, asked, &mut organization)?;
     store(line, by, organization).await
 }
 
@@ -73,7 +76,7 @@ pub async fn change(line: &Line, by: &Author, of: &Ref<OrganizationId>, asked: O
         return Err(Refusal::Conflict("the organization `default` keeps its uid: the server finds it by that".to_owned()));
     }
     let before = audit::of_organization(&organization);
-    apply(asked, &mut organization)?;
+    apply(line, asked, &mut organization)?;
     let note = changed(&before, &audit::of_organization(&organization));
     let entry = audit::entry(line, &by.within(organization.id), AuditAction::OrganizationUpdate, organization.id.as_uuid(), note);
     match line.ports.directory.update_organization(organization.clone(), entry).await? {
@@ -100,7 +103,14 @@ pub async fn ensure_default(line: &Line) -> Result<Organization, StoreError> {
     }
     let now = line.ports.clock.now();
     let id = OrganizationId::from_uuid(line.ports.entropy.uuid(now));
-    let new = Organization { id, uid: Some(uid), name: "Default".to_owned(), limits: OrganizationLimits::default(), created_at: now };
+    let new = Organization {
+        id,
+        uid: Some(uid),
+        name: "Default".to_owned(),
+        limits: OrganizationLimits::default(),
+        worker_pool: PoolName::default(),
+        created_at: now,
+    };
     match store(line, &Author::server(id), new).await {
         Ok(made) => Ok(made),
         Err(Refusal::Store(error)) => Err(error),
@@ -108,7 +118,7 @@ pub async fn ensure_default(line: &Line) -> Result<Organization, StoreError> {
     }
 }
 
-fn apply(asked: OrganizationChange, organization: &mut Organization) -> Result<(), Refusal> {
+fn apply(line: &Line, asked: OrganizationChange, organization: &mut Organization) -> Result<(), Refusal> {
     let mut faults = Vec::new();
     match asked.name {
         Change::Keep if organization.name.is_empty() => faults.push(Fault::new("name", "is required")),
@@ -122,7 +132,19 @@ fn apply(asked: OrganizationChange, organization: &mut Organization) -> Result<(
         Change::Clear => organization.limits = OrganizationLimits::default(),
         Change::Set(limits) => apply_limits(limits, &mut organization.limits, &mut faults),
     }
+    let check_pool = |name: String| check_pool(line, &name);
+    asked.worker_pool.check("worker_pool", &mut faults, check_pool).apply(&mut organization.worker_pool, PoolName::default());
     refuse_faults(faults)
+}
+
+/// A store that one process has to itself has one pool: deliveries of another would wait for ever.
+fn check_pool(line: &Line, name: &str) -> Result<PoolName, String> {
+    let name = PoolName::parse(name).ok_or_else(|| format!("must be {}", PoolName::RULE))?;
+    if line.tenure.is_shared() || name.is_default() {
+        Ok(name)
+    } else {
+        Err("must be `default`: the embedded store has one worker pool; others need a shared store (`database`)".to_owned())
+    }
 }
 
 /// A rate or a concurrency of 0 would stop everything without saying so; no endpoints or applications at all is a limit like any other.

@@ -156,6 +156,8 @@ actions! {
     EventErase = "event" "erase";
     /// A bulk action was begun; what it is about is in the entry.
     OperationBegin = "operation" "begin";
+    /// A bulk action was stopped before its end.
+    OperationCancel = "operation" "cancel";
 }
 
 impl AuditAction {

@@ -181,6 +181,30 @@ pub enum KeptStage {
     HalfOpen,
 }
 
+/// What a closed breaker has counted, as it is handed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptWindow {
+    /// When that was so.
+    pub at: Timestamp,
+    /// How long the slices are that calls are counted in; zero if failures are counted in a row.
+    pub slice: Duration,
+    /// What was counted, oldest first.
+    pub slices: Vec<KeptSlice>,
+}
+
+/// Calls that were counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptSlice {
+    /// Which slice, counted from the epoch.
+    pub number: i64,
+    /// The first of the calls.
+    pub since: Timestamp,
+    /// How many succeeded.
+    pub successes: u32,
+    /// How many failed.
+    pub failures: u32,
+}
+
 /// A time in which a breaker let nothing through but probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenPeriod {

@@ -13,11 +13,13 @@ pub enum Duty {
     FreeHeads,
     /// Forgets idempotency keys that are past their window.
     ForgetKeys,
+    /// Removes what is past its time.
+    Retention,
 }
 
 impl Duty {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Operations, Self::AutomaticReplay, Self::Alerts, Self::FreeHeads, Self::ForgetKeys];
+    pub const ALL: [Self; 6] = [Self::Operations, Self::AutomaticReplay, Self::Alerts, Self::FreeHeads, Self::ForgetKeys, Self::Retention];
 
     /// Its name, for stores and logs. Never changed once it was stored.
     pub const fn as_str(self) -> &'static str {
@@ -27,6 +29,7 @@ impl Duty {
             Self::Alerts => "alerts",
             Self::FreeHeads => "free_heads",
             Self::ForgetKeys => "forget_keys",
+            Self::Retention => "retention",
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     ids::{ApplicationId, EndpointId, OrganizationId},
-    model::{BreakerConfig, OrganizationLimits, RateLimit},
+    model::{BreakerConfig, OrganizationLimits, Post, RateLimit},
 };
 
 /// Everything of an endpoint that decides when a request to it may start. Made when the endpoint is read, and shared with each delivery.
@@ -14,6 +14,8 @@ pub struct LanePolicy {
     pub application: ApplicationId,
     /// Whose lane it is.
     pub organization: OrganizationId,
+    /// From where its requests are sent.
+    pub post: Post,
     /// The version of the application's configuration that it was read from: of two policies, the one with the higher holds.
     pub config_version: i64,
     /// How many requests the endpoint takes at once.

@@ -2,6 +2,7 @@
 
 use crate::{
     ids::{ApplicationId, OrganizationId, Uid},
+    model::PoolName,
     time::Timestamp,
 };
 
@@ -16,6 +17,8 @@ pub struct Organization {
     pub name: String,
     /// How much it may have and do.
     pub limits: OrganizationLimits,
+    /// Whose nodes send for it.
+    pub worker_pool: PoolName,
     /// When it was made.
     pub created_at: Timestamp,
 }

@@ -2,8 +2,11 @@
 
 use async_trait::async_trait;
 
-use super::{ChangeCursor, Changed, Changes, Held, Leases, RemoteHints, Renewed, Roles, StoreError, Terms, WaitingQueue, Wish};
-use crate::time::Timestamp;
+use super::{
+    Ask, BreakerWindows, ChangeCursor, Changed, Changes, Departure, EndpointWindow, Grant, Held, Leases, Pulse, RemoteHints, Renewed,
+    Roles, StoreError, Terms, ThrottleStore, WaitingQueue, Wish,
+};
+use crate::{model::ShardSet, time::Timestamp};
 
 /// Nobody else is there: everything is held for ever, and nothing is ever asked.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,14 +23,18 @@ impl Leases for Alone {
     }
 
     async fn renew(&self) -> Result<Renewed, StoreError> {
-        Ok(Renewed::Held { held: Held::EVERYTHING, workers: 1, store_time: Timestamp::EPOCH })
+        Ok(Renewed::Held { held: Held::EVERYTHING, departures: Vec::new(), workers: 1, others: Vec::new(), store_time: Timestamp::EPOCH })
     }
 
-    async fn take(&self, _wish: Wish) -> Result<Held, StoreError> {
+    async fn take(&self, _wish: Wish, _overdue: Vec<Pulse>) -> Result<Held, StoreError> {
         Ok(Held::NOTHING)
     }
 
     async fn release(&self, _held: Held) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn depart(&self, _departures: Vec<Departure>) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -53,5 +60,29 @@ impl Changes for Alone {
 
     async fn changes(&self, after: ChangeCursor) -> Result<Changed, StoreError> {
         Ok(Changed { cursor: after, ..Changed::default() })
+    }
+}
+
+#[async_trait]
+impl ThrottleStore for Alone {
+    async fn exchange(&self, _asks: Vec<Ask>) -> Result<Vec<Grant>, StoreError> {
+        Err(StoreError::unavailable("nobody is there to share with"))
+    }
+}
+
+#[async_trait]
+impl BreakerWindows for Alone {
+    fn are_kept(&self) -> bool {
+        false
+    }
+
+    fn are_away(&self) -> bool {
+        false
+    }
+
+    fn keep(&self, _windows: Vec<EndpointWindow>) {}
+
+    async fn windows(&self, _shards: ShardSet) -> Vec<EndpointWindow> {
+        Vec::new()
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, RevisionNumber, ScheduleId, ScheduleVersion},
     model::{
         ApiKey, ApiKeyHash, Application, ApplicationKind, AuditEntry, Endpoint, EventType, EventTypeDefinition, EventTypeMark,
-        Organization, OrganizationLimits, OrganizationSchedule, Page, PageRequest, RetrySchedule, Revision,
+        Organization, OrganizationLimits, OrganizationSchedule, Page, PageRequest, Post, RetrySchedule, Revision,
     },
     ports::StoreError,
     time::Timestamp,
@@ -24,7 +24,8 @@ pub trait Directory: Send + Sync {
     async fn organization(&self, of: &Ref<OrganizationId>) -> Result<Option<Organization>, StoreError>;
     /// Lists organizations. Not scoped: only admins may ask.
     async fn organizations(&self, page: PageRequest) -> Result<Page<Organization>, StoreError>;
-    /// Replaces what can be changed of an organization.
+    /// Replaces what can be changed of an organization. One that goes to another worker pool is sent for by nobody until each boot of the former pool
+    /// has let go of it ([`Leases::depart`](super::Leases::depart)) or is dead.
     async fn update_organization(&self, organization: Organization, entry: AuditEntry) -> Result<Updated, StoreError>;
 
     /// Writes an organization's row as it stands: shows whether the store takes writes.
@@ -251,6 +252,8 @@ pub struct ApplicationRow {
     pub config_version: i64,
     /// What its organization may use.
     pub limits: OrganizationLimits,
+    /// Whether the asking node's pool sends for it.
+    pub post: Post,
     /// All its endpoints, the disabled included, the deleted not.
     pub endpoints: Vec<Endpoint>,
     /// The types that its organization defined.

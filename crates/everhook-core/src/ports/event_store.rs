@@ -23,6 +23,15 @@ pub trait EventStore: Send + Sync {
     /// may take several commits: those before the one that failed stand, and nothing after it was tried.
     async fn record(&self, events: Vec<NewEvent>) -> Vec<Result<Recorded, StoreError>>;
 
+    /// Looks which of these events have a key that was given before, and records nothing: one answer for each, what [`EventStore::record`] would say of a
+    /// duplicate, or `None` if it may be new. For those who have a reason to believe that they are duplicates; a store may always say `None`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the store cannot be read.
+    async fn originals(&self, events: &[NewEvent]) -> Result<Vec<Option<Recorded>>, StoreError> {
+        Ok(vec![None; events.len()])
+    }
+
     /// Reads one event, for sending. `None` if there is none.
     ///
     /// # Errors
@@ -46,6 +55,22 @@ pub trait EventStore: Send + Sync {
     /// # Errors
     /// [`StoreError::Unavailable`]: nothing was erased, as far as is known; erasing again is safe.
     async fn erase(&self, erasure: Erasure) -> Result<Erased, StoreError>;
+
+    /// Makes each `alias` another name of its event, for [`crate::ports::History::event`]: a publisher was told that id before it was known that
+    /// its key was taken. Doing it again changes nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: some were not made, as far as is known; making them again is safe.
+    async fn alias(&self, aliases: Vec<EventAlias>) -> Result<(), StoreError>;
+}
+
+/// Another name of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventAlias {
+    /// The id that no event has.
+    pub alias: EventId,
+    /// The event that it stands for.
+    pub event: EventId,
 }
 
 /// An event whose data is to be erased.

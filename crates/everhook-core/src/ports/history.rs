@@ -14,7 +14,7 @@ use crate::{
 pub trait History: Send + Sync {
     /// Lists events, newest first, without their data.
     async fn events(&self, organization: OrganizationId, filter: EventFilter, page: PageRequest) -> Result<Page<EventSummary>, StoreError>;
-    /// One event with its data; without, if that was erased.
+    /// One event with its data; without, if that was erased. An alias finds the event that it stands for, under that one's own id.
     async fn event(&self, organization: OrganizationId, id: EventId) -> Result<Option<(EventSummary, Option<Event>)>, StoreError>;
 
     /// Lists deliveries, newest first.

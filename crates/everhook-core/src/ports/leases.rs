@@ -1,13 +1,18 @@
 //! Who holds what, where several nodes share a store: shards of lanes to send for, and duties.
 //!
+//! Each worker pool has shards of its own: a boot takes those of its pool, and sends for the lanes of organizations that belong to it. Duties are not by
+//! pool. The adapter knows which pool its node is in.
+//!
 //! A lease belongs to a node's boot, never to a delivery: one row for each boot, renewed each second. Called by the engine's keeper only. The
 //! adapter knows which boot it speaks for, and that boot is what [`DeliveryQueue::settle`](super::DeliveryQueue::settle) is fenced by.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
+use uuid::Uuid;
 
 use crate::{
+    ids::OrganizationId,
     model::{DutySet, ShardSet},
     ports::StoreError,
     time::Timestamp,
@@ -16,8 +21,13 @@ use crate::{
 /// How often a boot renews its lease.
 pub const LEASE_RENEWED_EVERY: Duration = Duration::from_secs(1);
 
-/// How long a lease is good after it was renewed, by the store's time. Then others may take what it holds.
+/// How long a lease is good after it was renewed: for so long its boot counts as one of those that work, by the store's time.
 pub const LEASE_GOOD_FOR: Duration = Duration::from_secs(5);
+
+/// How long a node must have seen a lease not being renewed, by its own uptime, before it may take what that holds. Nobody's calendar has a say in
+/// it: that of the store may be set forward like any other, while those who hold something still trust their leases. Half a second less than
+/// [`LEASE_GOOD_FOR`], because looks are a second apart, and the last of five should do.
+pub const LEASE_WATCHED_FOR: Duration = Duration::from_millis(4_500);
 
 /// How long a node trusts its own lease after it asked for the renewal that was granted, by its own clock. The rest of [`LEASE_GOOD_FOR`] is for
 /// requests to be aborted, and for clocks that run apart.
@@ -38,24 +48,31 @@ pub trait Leases: Send + Sync {
 
     /// Makes this boot's lease good for [`LEASE_GOOD_FOR`] from now, by the store's time, and says what it holds.
     ///
-    /// A lease that has ended but that nobody has taken anything of is renewed like any other.
+    /// A lease that is overdue but that nobody has taken anything of is renewed like any other.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]: it was not renewed, as far as is known.
     async fn renew(&self) -> Result<Renewed, StoreError>;
 
-    /// Takes what is free, or held by a boot whose lease has ended, and says what it took. Such a boot is dead from then on with all that it
-    /// held: it can renew nothing, and its outcomes are refused. One atomic write; nothing that is held by a good lease is ever taken.
+    /// Takes what is free, or held by a boot that is overdue, and says what it took. Such a boot is dead from then on with all that it held: it can
+    /// renew nothing, and its outcomes are refused. One that was renewed since it was seen is not overdue. One atomic write.
     ///
     /// # Errors
     /// [`StoreError::Conflict`] if this boot is dead itself. [`StoreError::Unavailable`]: what it took, if anything, the next renewal says.
-    async fn take(&self, wish: Wish) -> Result<Held, StoreError>;
+    async fn take(&self, wish: Wish, overdue: Vec<Pulse>) -> Result<Held, StoreError>;
 
     /// Gives back what is held, for others to take at once. What is not held is not touched.
     ///
     /// # Errors
     /// [`StoreError::Conflict`] if this boot is dead. [`StoreError::Unavailable`]: it is still held, as far as is known.
     async fn release(&self, held: Held) -> Result<(), StoreError>;
+
+    /// Nothing of these organizations is in memory any more: no request of this boot to one of their endpoints is under way or unwritten, and none will
+    /// begin. The nodes of the pool that it went to may begin once all boots of the former one have said so, or are dead.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: the next renewal names those again for which it was not noted.
+    async fn depart(&self, departures: Vec<Departure>) -> Result<(), StoreError>;
 
     /// Ends this boot: everything that it holds is free at once.
     ///
@@ -112,15 +129,37 @@ pub struct Wish {
     pub duties: DutySet,
 }
 
-/// What came of a renewal.
+/// An organization that went to another worker pool, and that a boot must let go of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// Which one.
+    pub organization: OrganizationId,
+    /// Which of its moves: one that came later is not settled with it.
+    pub moves: i64,
+}
+
+/// A sign of life: what a boot's lease looked like at a moment. It looks another way once it is renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pulse {
+    /// Whose lease.
+    pub boot: Uuid,
+    /// How often it has been renewed.
+    pub renewals: u64,
+}
+
+/// What came of a renewal.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Renewed {
     /// The lease is good again.
     Held {
         /// What this boot holds, all of it.
         held: Held,
-        /// How many boots with a good lease and the role `worker` there are; this one counts if it has it.
+        /// The organizations that left this boot's pool and that it has not let go of.
+        departures: Vec<Departure>,
+        /// How many boots of this one's pool with a good lease and the role `worker` there are; this one counts if it has it.
         workers: u32,
+        /// The leases of all other boots that are not over.
+        others: Vec<Pulse>,
         /// What time it is for the store.
         store_time: Timestamp,
     },

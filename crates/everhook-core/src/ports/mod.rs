@@ -5,6 +5,7 @@
 mod alone;
 mod audit_log;
 mod breaker_store;
+mod breaker_windows;
 mod changes;
 mod clock;
 mod delivery_queue;
@@ -16,8 +17,11 @@ mod lanes;
 mod leases;
 mod operation_store;
 mod remote_hints;
+mod retention;
+mod spool;
 mod statistics;
 mod store_error;
+mod throttle_store;
 mod transport;
 mod vault;
 mod wake_up;
@@ -27,8 +31,9 @@ use std::sync::Arc;
 pub use alone::Alone;
 pub use audit_log::{ActorFilter, AuditFilter, AuditLog, Effect};
 pub use breaker_store::{BreakerChange, BreakerKept, BreakerRow, BreakerStore, OpenPeriod};
+pub use breaker_windows::{BreakerWindows, EndpointWindow, WINDOW_GOOD_FOR};
 pub use changes::{CHANGES_EVERY, Change, ChangeCursor, Changed, Changes};
-pub use clock::Clock;
+pub use clock::{Clock, Offset, Reading, within};
 pub use delivery_queue::{
     Alert, AlertId, CancelWaiting, DeliveryQueue, Disabling, DueQueue, DueRead, DueRequest, Freed, FreedHeads, LaneHead, Replay,
     ReplayAnswer, ReplayBy, ReplayItem, Replayed, Settled, Settlement,
@@ -38,17 +43,22 @@ pub use directory::{
     ScheduleRef, Updated,
 };
 pub use entropy::Entropy;
-pub use event_store::{Erased, Erasure, EventStore, FreedInLane, KeyOrigin, NewDelivery, NewEvent, Recorded};
+pub use event_store::{Erased, Erasure, EventAlias, EventStore, FreedInLane, KeyOrigin, NewDelivery, NewEvent, Recorded};
 pub use history::{DeadLetterFilter, DeliveryFilter, DeliveryStatus, Discarded, EventFilter, EventSummary, History, TimeRange};
 pub use lanes::{LaneReport, Lanes};
-pub use leases::{Held, LEASE_GOOD_FOR, LEASE_RENEWED_EVERY, LEASE_TRUSTED_FOR, Leases, Renewed, Roles, Terms, Wish};
+pub use leases::{
+    Departure, Held, LEASE_GOOD_FOR, LEASE_RENEWED_EVERY, LEASE_TRUSTED_FOR, LEASE_WATCHED_FOR, Leases, Pulse, Renewed, Roles, Terms, Wish,
+};
 pub use operation_store::{
     Begun, Cleared, DueDeadLetters, Ending, ErasureBatch, ErasureStep, EventCandidate, OpenOperation, OperationEnded, OperationItem,
     OperationStore, Phase, Scan, Scanned, SelectionStep,
 };
 pub use remote_hints::{RemoteHints, WaitingQueue};
+pub use retention::{Aging, Place, Purge, Purged, Retention};
+pub use spool::{Acquaintance, Acquaintances, IncomingEvent, Spool, SpoolStanding, SpooledEvent, Taken};
 pub use statistics::Statistics;
 pub use store_error::StoreError;
+pub use throttle_store::{ASKS_MAX, Ask, Grant, ThrottleStore, Wanted};
 pub use transport::{OutgoingHeader, OutgoingRequest, Transport, host_first};
 pub use vault::{Vault, VaultError};
 pub use wake_up::{Committed, WakeUp};
@@ -72,12 +82,20 @@ pub struct Ports {
     pub statistics: Arc<dyn Statistics>,
     /// Where bulk actions are kept.
     pub operations: Arc<dyn OperationStore>,
+    /// What removes what is old.
+    pub retention: Arc<dyn Retention>,
     /// Who holds which shards and duties.
     pub leases: Arc<dyn Leases>,
     /// How nodes tell each other what to look at.
     pub remote_hints: Arc<dyn RemoteHints>,
     /// What other nodes changed.
     pub changes: Arc<dyn Changes>,
+    /// Where events wait on this node while the store is away; `None` where the store is as near as the spool would be.
+    pub spool: Option<Arc<dyn Spool>>,
+    /// What closed breakers have counted.
+    pub breaker_windows: Arc<dyn BreakerWindows>,
+    /// What nodes draw from together.
+    pub throttle: Arc<dyn ThrottleStore>,
     /// How requests go out.
     pub transport: Arc<dyn Transport>,
     /// How secrets are kept.

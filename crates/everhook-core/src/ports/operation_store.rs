@@ -87,7 +87,7 @@ pub trait OperationStore: Send + Sync {
     /// count as skipped. Says what was held behind their deliveries and waits now; `None` if the operation does not run: nothing was erased.
     async fn erase_listed(&self, batch: ErasureBatch) -> Result<Option<Vec<FreedInLane>>, StoreError>;
 
-    /// Ends an operation, and keeps what the organization is told about that.
+    /// Ends an operation, and keeps what the organization is told about that, and what is entered in the audit log.
     async fn end(&self, ending: Ending) -> Result<OperationEnded, StoreError>;
 
     /// Forgets items of an operation that has ended.
@@ -246,6 +246,8 @@ pub struct Ending {
     pub at: Timestamp,
     /// What the organization is told, if this is what ends it.
     pub alert: Alert,
+    /// What the audit log gets with it; `None` if nobody ended it but itself.
+    pub entry: Option<AuditEntry>,
 }
 
 /// What became of an ending.

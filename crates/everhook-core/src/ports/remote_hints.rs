@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use crate::{
     ids::{ApplicationId, EndpointId},
-    model::Priority,
+    model::{Priority, ShardSet},
 };
 
 /// Tells the other nodes what to look at, and hears from them.
@@ -17,6 +17,15 @@ pub trait RemoteHints: Send + Sync {
     /// The next hints of other nodes, waiting for them. Called by one task, again and again; dropping the future loses nothing. Those of lanes
     /// that somebody else owns are no harm.
     async fn next(&self) -> Vec<WaitingQueue>;
+
+    /// This node sends for these shards from now on, and for no others: hints about their lanes should find it. Returns at once. Where every node hears
+    /// every hint, there is nothing to do.
+    fn holds(&self, _shards: ShardSet) {}
+
+    /// Whether hints take another way than they should, because what should carry them is away. It costs nothing but speed.
+    fn is_away(&self) -> bool {
+        false
+    }
 }
 
 /// One queue of one lane in which something waits.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     ids::{ApplicationId, EndpointId, EventId, OrganizationId},
     model::{Due, LanePolicy, Priority},
-    ports::WaitingQueue,
+    ports::{Departure, WaitingQueue},
 };
 
 /// A waiting delivery that was just made durable, on its way into its lane.
@@ -32,6 +32,12 @@ pub trait WakeUp: Send + Sync {
 
     /// What this organization may use was changed.
     fn organization_changed(&self, organization: OrganizationId);
+
+    /// These organizations went to another worker pool: nothing more is sent for them, and who holds what is told once nothing is left.
+    fn departing(&self, departures: Vec<Departure>);
+
+    /// Anything may have been changed, nobody knows what: endpoints, breakers, what organizations may use.
+    fn everything_changed(&self);
 
     /// The data of these events was erased: it leaves memory, wherever deliveries wait with it.
     fn erased(&self, events: Vec<EventId>);

@@ -49,6 +49,9 @@ struct Arguments {
     /// How many nodes share the store. More than one live a life of their own, in which nodes come, stop, die and lose the store.
     #[arg(long, default_value_t = 1)]
     nodes: usize,
+    /// How many worker pools they are in. With more than one, the organization goes from one to another.
+    #[arg(long, default_value_t = 1, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..100))]
+    pools: usize,
     /// Where the whole trace of a run goes: of the one seed, or of the first that fails.
     #[arg(long)]
     trace: Option<PathBuf>,
@@ -115,15 +118,16 @@ fn live(arguments: &Arguments, seeds: Range<u64>) -> ExitCode {
     let mut failed = Vec::new();
     let mut total = LifeTally::default();
     for seed in seeds {
-        let life = life::run(LifePlan { seed, nodes: arguments.nodes, span });
+        let life = life::run(LifePlan { seed, nodes: arguments.nodes, pools: arguments.pools, span });
         say(&format!("seed {seed}: {}", life.violation.as_deref().unwrap_or("every promise was kept")));
         total += life.tally;
         if life.violation.is_some() {
             failed.push(seed);
         }
     }
-    let LifeTally { accepted, requests, kills, stops, pauses } = total;
+    let LifeTally { accepted, requests, kills, stops, pauses, moves } = total;
     say(&format!("{accepted} events accepted, {requests} requests; {kills} nodes died, {stops} were stopped, {pauses} lost the store"));
+    say(&format!("the organization changed pools {moves} times"));
     say(&format!("{} runs failed {failed:?}", failed.len()));
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

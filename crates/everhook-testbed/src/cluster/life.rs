@@ -3,7 +3,12 @@
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 
-use everhook_core::{ids::EventId, model::OrderingMode, ports::Clock, time::Timestamp};
+use everhook_core::{
+    ids::EventId,
+    model::{OrderingMode, PoolName},
+    ports::Clock,
+    time::Timestamp,
+};
 
 use super::Cluster;
 use crate::{Answer, Receiver, dice::Dice, faults::Kind, mins, secs, world::BEGINNING};
@@ -21,6 +26,8 @@ pub struct LifePlan {
     pub seed: u64,
     /// How many nodes there are, for most of the time.
     pub nodes: usize,
+    /// How many worker pools they are in. With more than one, the organization goes from one to another.
+    pub pools: usize,
     /// How long things happen, in simulated time, before they heal.
     pub span: Duration,
 }
@@ -49,6 +56,8 @@ pub struct LifeTally {
     pub stops: usize,
     /// Times that a node lost the store for a while.
     pub pauses: usize,
+    /// Times that the organization went to another pool.
+    pub moves: usize,
 }
 
 impl std::ops::AddAssign for LifeTally {
@@ -58,6 +67,7 @@ impl std::ops::AddAssign for LifeTally {
         self.kills += other.kills;
         self.stops += other.stops;
         self.pauses += other.pauses;
+        self.moves += other.moves;
     }
 }
 
@@ -87,6 +97,7 @@ struct Living<'a> {
     /// Which node was without the store from when until when.
     pauses: Vec<(usize, Timestamp, Timestamp)>,
     living: Vec<usize>,
+    pools: Vec<PoolName>,
 }
 
 async fn live(plan: LifePlan, tally: &mut LifeTally) {
@@ -101,7 +112,11 @@ async fn live(plan: LifePlan, tally: &mut LifeTally) {
         paused: Vec::new(),
         pauses: Vec::new(),
         living: (0..plan.nodes).collect(),
+        pools: (0..plan.pools).map(pool).collect(),
     };
+    for pool in living.pools.clone().into_iter().skip(1) {
+        living.start_in(pool).await;
+    }
     living.populate().await;
     let end = BEGINNING + plan.span;
     while living.cluster.clock.now() < end {
@@ -109,6 +124,11 @@ async fn live(plan: LifePlan, tally: &mut LifeTally) {
     }
     living.heal().await;
     living.judge().await;
+}
+
+/// The first is the one that everybody is in at the beginning.
+fn pool(number: usize) -> PoolName {
+    if number == 0 { PoolName::default() } else { PoolName::parse(&format!("pool-{number}")).expect("a name") }
 }
 
 impl Living<'_> {
@@ -140,11 +160,32 @@ impl Living<'_> {
             82..90 => self.cluster.faults.plan(self.dice.below(20) as u32, [Kind::Before, Kind::After][self.dice.below(2) as usize]),
             90..93 => self.cluster.registry.lose_hints(self.dice.below(2) == 0),
             93..95 => self.suspend(),
+            95..100 if self.pools.len() > 1 => self.move_somewhere().await,
             _ => {}
         }
         if self.living.len() < nodes && self.dice.below(3) == 0 {
-            let started = self.cluster.start().await;
-            self.living.push(started);
+            let pool = self.some_pool();
+            self.start_in(pool).await;
+        }
+    }
+
+    async fn start_in(&mut self, pool: PoolName) {
+        let started = self.cluster.start_in(pool).await;
+        self.living.push(started);
+    }
+
+    /// One of the pools. Where there is one, no dice are thrown for it.
+    fn some_pool(&self) -> PoolName {
+        let number = if self.pools.len() == 1 { 0 } else { self.dice.below(self.pools.len() as u64) as usize };
+        self.pools[number].clone()
+    }
+
+    /// Now and then at once to a second one, or back.
+    async fn move_somewhere(&mut self) {
+        for _ in 0..=self.dice.below(2) {
+            let pool = self.some_pool();
+            self.cluster.move_to(&pool).await;
+            self.tally.moves += 1;
         }
     }
 
@@ -232,9 +273,9 @@ impl Living<'_> {
             self.cluster.network.script(&receiver.url, [], Answer::Status(200));
         }
         self.resume_those(|_| true);
-        if self.living.is_empty() {
-            let started = self.cluster.start().await;
-            self.living.push(started);
+        let pool = self.cluster.registry.pool();
+        if !self.living.iter().any(|node| *self.cluster.node(*node).member.pool() == pool) {
+            self.start_in(pool).await;
         }
         self.cluster.pass(HEALED_FOR).await;
     }

@@ -1,7 +1,9 @@
 //! Several nodes on one store: a [`World`] whose own node takes events and sends nothing, and as many nodes beside it that send.
 
+mod counters;
 mod fenced;
 pub mod life;
+mod posted;
 mod registry;
 mod senders;
 
@@ -14,7 +16,8 @@ use std::{
 use everhook_core::{
     engine::{self, Engine, EngineSettings, EngineStatus},
     flow::{Line, follow::follow},
-    model::ShardSet,
+    ids::Ref,
+    model::{PoolName, ShardSet},
     ports::{Changes, Ports, Roles},
 };
 use tokio::task::JoinHandle;
@@ -22,7 +25,7 @@ use tokio::task::JoinHandle;
 pub use registry::{Member, Registry};
 pub use senders::{Senders, SentBy};
 
-use self::{fenced::Fenced, senders::Watched};
+use self::{fenced::Fenced, posted::Posted, senders::Watched};
 use crate::{Receiver, World, world::Ground};
 
 /// How long nodes take to share what there is, at the most: to notice each other, to leave, to take, and to look.
@@ -69,10 +72,12 @@ impl Node {
     /// Starts a node over these ports, which are those of a store with one owner.
     pub async fn start(ports: Ports, member: Arc<Member>, roles: Roles, name: &str) -> Self {
         let ports = Ports {
+            directory: Arc::new(Posted::new(ports.directory.clone(), member.clone())),
             deliveries: Arc::new(Fenced::new(ports.deliveries.clone(), member.clone())),
             leases: member.clone(),
             remote_hints: member.clone(),
             changes: member.clone(),
+            throttle: member.clone(),
             ..ports
         };
         let (wake_up, hints) = engine::hints();
@@ -104,6 +109,11 @@ impl Cluster {
 
     /// Starts one more node, and says which it is.
     pub async fn start(&mut self) -> usize {
+        self.start_in(PoolName::default()).await
+    }
+
+    /// Starts one more node of a worker pool, and says which it is.
+    pub async fn start_in(&mut self, pool: PoolName) -> usize {
         let number = self.nodes.len();
         let watched = Watched {
             node: number,
@@ -112,9 +122,19 @@ impl Cluster {
             clock: self.world.clock.clone(),
         };
         let ports = Ports { transport: Arc::new(watched), ..self.world.bare_ports() };
-        let node = Node::start(ports, self.registry.member(number), Roles::ALL, &format!("node-{number}")).await;
+        let node = Node::start(ports, self.registry.member(number, pool), Roles::ALL, &format!("node-{number}")).await;
         self.nodes.push(Some(node));
         number
+    }
+
+    /// Puts the organization into a worker pool, as an admin would.
+    pub async fn move_to(&self, pool: &PoolName) {
+        let directory = &self.world.line().ports.directory;
+        let organization = directory.organization(&Ref::Id(self.world.organization)).await;
+        let organization = organization.ok().flatten().expect("the world's organization");
+        // The embedded store knows of no pools, but gives the applications their new versions.
+        directory.update_organization(organization, self.world.entry()).await.expect("the organization is changed");
+        self.registry.move_to(self.world.organization, pool);
     }
 
     /// A node that runs.

@@ -1,4 +1,5 @@
 //! What nodes agree on, in memory and on simulated time: the same rules as a shared store has, for the ports `Leases`, `RemoteHints` and `Changes`.
+//! What they draw from together is in `counters`.
 
 use std::{
     collections::BTreeMap,
@@ -8,39 +9,50 @@ use std::{
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::EndpointId,
-    model::{Duty, DutySet, Shard, ShardSet},
+    ids::{EndpointId, OrganizationId},
+    model::{Duty, DutySet, PoolName, Post, Shard, ShardSet},
     ports::{
-        Change, ChangeCursor, Changed, Changes, Clock, Held, LEASE_GOOD_FOR, Leases, RemoteHints, Renewed, Roles, StoreError, Terms,
-        WaitingQueue, Wish,
+        Change, ChangeCursor, Changed, Changes, Clock, Departure, Held, LEASE_GOOD_FOR, Leases, Pulse, RemoteHints, Renewed, Roles,
+        StoreError, Terms, WaitingQueue, Wish,
     },
     time::Timestamp,
 };
 use tokio::sync::{mpsc, watch};
+use uuid::Uuid;
+
+use super::counters::Counters;
 
 /// Names a boot.
 type BootId = u64;
 
 /// What all nodes of a scenario share beside the store.
 pub struct Registry {
-    clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<dyn Clock>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     boots: BTreeMap<BootId, Boot>,
     made: BootId,
-    shards: BTreeMap<Shard, BootId>,
+    shards: BTreeMap<(PoolName, Shard), BootId>,
     duties: BTreeMap<Duty, BootId>,
+    /// The pool of the world's one organization, and how often that was changed.
+    pool: PoolName,
+    moves: i64,
+    /// The boots that have not let go of it.
+    departures: BTreeMap<BootId, Departure>,
     changes: Vec<Change>,
     inboxes: Vec<(usize, mpsc::UnboundedSender<Vec<WaitingQueue>>)>,
     hints_are_lost: bool,
+    pub(super) counters: Counters,
 }
 
 struct Boot {
+    pool: PoolName,
     roles: Roles,
     good_until: Timestamp,
+    renewals: u64,
 }
 
 impl Registry {
@@ -49,8 +61,8 @@ impl Registry {
         Arc::new(Self { clock, state: Mutex::default() })
     }
 
-    /// A node's end of it.
-    pub fn member(self: &Arc<Self>, node: usize) -> Arc<Member> {
+    /// The end of it of a node of a worker pool.
+    pub fn member(self: &Arc<Self>, node: usize, pool: PoolName) -> Arc<Member> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut state = self.state();
         state.inboxes.retain(|(_, inbox)| !inbox.is_closed());
@@ -58,6 +70,7 @@ impl Registry {
         let registry = self.clone();
         Arc::new(Member {
             node,
+            pool,
             registry,
             boot: Mutex::new(None),
             inbox: tokio::sync::Mutex::new(receiver),
@@ -71,12 +84,36 @@ impl Registry {
         self.state().changes.push(change);
     }
 
+    /// Puts the world's organization into a pool, as the store would: each worker of the former one must let go of it first.
+    pub fn move_to(&self, organization: OrganizationId, pool: &PoolName) {
+        let mut state = self.state();
+        if state.pool != *pool {
+            state.moves += 1;
+            let departure = Departure { organization, moves: state.moves };
+            let former = std::mem::replace(&mut state.pool, pool.clone());
+            let workers = state.boots.iter().filter(|(_, boot)| boot.pool == former && boot.roles.worker);
+            let workers: Vec<BootId> = workers.map(|(id, _)| *id).collect();
+            workers.into_iter().for_each(|id| _ = state.departures.entry(id).or_insert(departure));
+        }
+        state.changes.push(Change::Organization(organization));
+    }
+
+    /// The pool of the world's organization.
+    pub fn pool(&self) -> PoolName {
+        self.state().pool.clone()
+    }
+
     /// Says whether hints are lost on their way to other nodes from now on.
     pub fn lose_hints(&self, are_lost: bool) {
         self.state().hints_are_lost = are_lost;
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    /// Says whether nobody answers what nodes ask of what they share.
+    pub fn lose_counters(&self, are_away: bool) {
+        self.state().counters.are_away = are_away;
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -84,32 +121,38 @@ impl Registry {
 impl State {
     fn held(&self, boot: BootId) -> Held {
         Held {
-            shards: self.shards.iter().filter(|(_, by)| **by == boot).map(|(shard, _)| *shard).collect(),
+            shards: self.shards.iter().filter(|(_, by)| **by == boot).map(|((_, shard), _)| *shard).collect(),
             duties: self.duties.iter().filter(|(_, by)| **by == boot).map(|(duty, _)| *duty).collect(),
         }
     }
 
     fn give_back(&mut self, boot: BootId, held: Held) {
-        self.shards.retain(|shard, by| *by != boot || !held.shards.contains(*shard));
+        self.shards.retain(|(_, shard), by| *by != boot || !held.shards.contains(*shard));
         self.duties.retain(|duty, by| *by != boot || !held.duties.contains(*duty));
     }
 
     fn end(&mut self, boot: BootId) {
         self.boots.remove(&boot);
+        self.departures.remove(&boot);
         self.give_back(boot, Held::EVERYTHING);
     }
 
-    /// Ends the boots whose lease has ended. Called when somebody wants something: an ended lease that nobody minds is renewed.
-    fn bury(&mut self, now: Timestamp) {
-        let ended: Vec<BootId> = self.boots.iter().filter(|(_, boot)| boot.good_until <= now).map(|(id, _)| *id).collect();
-        ended.into_iter().for_each(|boot| self.end(boot));
+    /// Ends the boots that are overdue. Called when somebody wants something: a lease that nobody minds is renewed.
+    fn bury(&mut self, overdue: &[Pulse]) {
+        let ended = self.pulses().filter(|(_, pulse)| overdue.contains(pulse)).map(|(id, _)| id);
+        ended.collect::<Vec<BootId>>().into_iter().for_each(|boot| self.end(boot));
+    }
+
+    fn pulses(&self) -> impl Iterator<Item = (BootId, Pulse)> {
+        self.boots.iter().map(|(id, boot)| (*id, Pulse { boot: Uuid::from_u128(u128::from(*id)), renewals: boot.renewals }))
     }
 }
 
 /// One node's end of the registry. While it is paused, no call of it comes through.
 pub struct Member {
-    node: usize,
-    registry: Arc<Registry>,
+    pub(super) node: usize,
+    pool: PoolName,
+    pub(super) registry: Arc<Registry>,
     boot: Mutex<Option<BootId>>,
     inbox: tokio::sync::Mutex<mpsc::UnboundedReceiver<Vec<WaitingQueue>>>,
     paused: watch::Sender<bool>,
@@ -144,6 +187,17 @@ impl Member {
         endpoints.all(|endpoint| held.shards.has_lane(endpoint))
     }
 
+    /// The worker pool that the node belongs to.
+    pub fn pool(&self) -> &PoolName {
+        &self.pool
+    }
+
+    /// Whether this node's pool sends for the world's organization, as the store would say.
+    pub fn post(&self) -> Post {
+        let state = self.registry.state();
+        Post { is_here: state.pool == self.pool && state.departures.is_empty(), moves: state.moves }
+    }
+
     /// What the registry says this node holds.
     pub fn held(&self) -> Held {
         self.boot().map_or(Held::NOTHING, |boot| self.registry.state().held(boot))
@@ -173,7 +227,7 @@ impl Leases for Member {
         former.into_iter().for_each(|boot| state.end(boot));
         state.made += 1;
         let made = state.made;
-        state.boots.insert(made, Boot { roles, good_until });
+        state.boots.insert(made, Boot { pool: self.pool.clone(), roles, good_until, renewals: 0 });
         *self.boot.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
         Ok(())
     }
@@ -183,24 +237,30 @@ impl Leases for Member {
         let now = self.registry.clock.now();
         let mut state = self.registry.state();
         let Some(id) = self.living(&state) else { return Ok(Renewed::Lost) };
-        state.boots.entry(id).and_modify(|boot| boot.good_until = now + LEASE_GOOD_FOR);
-        let workers = state.boots.values().filter(|boot| boot.roles.worker && boot.good_until > now).count();
+        state.boots.entry(id).and_modify(|boot| {
+            boot.good_until = now + LEASE_GOOD_FOR;
+            boot.renewals += 1;
+        });
+        let is_worker = |boot: &&Boot| boot.pool == self.pool && boot.roles.worker && boot.good_until > now;
+        let workers = state.boots.values().filter(is_worker).count();
         Ok(Renewed::Held {
             held: state.held(id),
+            departures: state.departures.get(&id).copied().into_iter().collect(),
             workers: u32::try_from(workers).expect("few nodes"),
+            others: state.pulses().filter(|(other, _)| *other != id).map(|(_, pulse)| pulse).collect(),
             store_time: now + *self.lag.borrow(),
         })
     }
 
-    async fn take(&self, wish: Wish) -> Result<Held, StoreError> {
+    async fn take(&self, wish: Wish, overdue: Vec<Pulse>) -> Result<Held, StoreError> {
         self.reach().await;
         let mut state = self.registry.state();
-        state.bury(self.registry.clock.now());
+        state.bury(&overdue);
         let Some(id) = self.living(&state) else { return Err(StoreError::Conflict) };
-        let free = ShardSet::ALL.iter().filter(|shard| !state.shards.contains_key(shard));
+        let free = ShardSet::ALL.iter().filter(|shard| !state.shards.contains_key(&(self.pool.clone(), *shard)));
         let shards: ShardSet = free.take(wish.shards_max as usize).collect();
         let duties: DutySet = wish.duties.iter().filter(|duty| !state.duties.contains_key(duty)).collect();
-        state.shards.extend(shards.iter().map(|shard| (shard, id)));
+        state.shards.extend(shards.iter().map(|shard| ((self.pool.clone(), shard), id)));
         state.duties.extend(duties.iter().map(|duty| (duty, id)));
         Ok(Held { shards, duties })
     }
@@ -210,6 +270,19 @@ impl Leases for Member {
         let mut state = self.registry.state();
         let Some(id) = self.living(&state) else { return Err(StoreError::Conflict) };
         state.give_back(id, held);
+        Ok(())
+    }
+
+    async fn depart(&self, departures: Vec<Departure>) -> Result<(), StoreError> {
+        self.reach().await;
+        let mut state = self.registry.state();
+        let Some(id) = self.living(&state) else { return Ok(()) };
+        for departure in departures {
+            if state.departures.get(&id) == Some(&departure) {
+                state.departures.remove(&id);
+                state.changes.push(Change::Organization(departure.organization));
+            }
+        }
         Ok(())
     }
 

@@ -32,6 +32,8 @@ struct State {
     /// How many requests each node has under way, by URL.
     under_way: BTreeMap<(String, usize), usize>,
     sent: Vec<SentBy>,
+    /// The most requests that were under way at one time.
+    most_at_once: usize,
     overlaps: Vec<String>,
 }
 
@@ -46,6 +48,11 @@ impl Senders {
         self.state().overlaps.clone()
     }
 
+    /// The most requests that all nodes together had under way at one time.
+    pub fn most_at_once(&self) -> usize {
+        self.state().most_at_once
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -57,6 +64,7 @@ impl Senders {
             state.overlaps.push(format!("node {node} sent to {url} at {at} while a request of node {other} was under way"));
         }
         *state.under_way.entry((url.to_owned(), node)).or_default() += 1;
+        state.most_at_once = state.most_at_once.max(state.under_way.values().sum());
         state.sent.push(SentBy { node, url: url.to_owned(), at });
         UnderWay { senders: self.clone(), key: (url.to_owned(), node) }
     }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use everhook_core::{
-    flow::publish::{Publication, publish},
+    flow::publish::{Acceptance, Publication, publish},
     model::{EventType, Priority},
     policy::matching,
 };
@@ -53,9 +53,10 @@ impl Simulation {
         let answers = publish(self.world.line(), publications).await;
         for ((number, attempted), answer) in (first..).zip(batch).zip(answers) {
             let answer = match answer {
-                Ok(published) if published.duplicate => Answered::Duplicate(published.event),
-                Ok(published) => Answered::Accepted(published.event, published.deliveries),
-                Err(_) => Answered::NotAccepted,
+                Ok(Acceptance::Recorded(published)) if published.duplicate => Answered::Duplicate(published.event),
+                Ok(Acceptance::Recorded(published)) => Answered::Accepted(published.event, published.deliveries),
+                // A simulated life has no spool.
+                Ok(Acceptance::Spooled(_)) | Err(_) => Answered::NotAccepted,
             };
             self.log.note(Happening::Answered(PublicationNo(number), answer));
             if attempted.publication.idempotency_key.is_some() {

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use everhook_core::{
-    flow::publish::{Publication, PublishError, Published, publish},
+    flow::publish::{Acceptance, Publication, PublishError, Published, Spooled, publish},
     ids::{ApplicationId, EndpointId, RevisionNumber, ScheduleId, ScheduleVersion},
     model::{
         BreakerConfig, Endpoint, EndpointState, EventType, EventTypePattern, Jitter, Ordering, OrderingMode, OrganizationSchedule,
@@ -315,6 +315,25 @@ impl EventBuilder {
     /// # Errors
     /// What the publisher is told.
     pub async fn try_publish(self) -> Result<Published, PublishError> {
+        match self.accept().await? {
+            Acceptance::Recorded(published) => Ok(published),
+            Acceptance::Spooled(spooled) => panic!("{spooled:?} should be in the store"),
+        }
+    }
+
+    /// Publishes it, and expects the spool to take it.
+    pub async fn spool(self) -> Spooled {
+        match self.accept().await.expect("the event is accepted") {
+            Acceptance::Spooled(spooled) => spooled,
+            Acceptance::Recorded(published) => panic!("{published:?} should be in the spool"),
+        }
+    }
+
+    /// Publishes it, wherever it comes to.
+    ///
+    /// # Errors
+    /// What the publisher is told.
+    pub async fn accept(self) -> Result<Acceptance, PublishError> {
         publish(&self.line, vec![self.publication]).await.pop().expect("one event, one answer")
     }
 

@@ -4,7 +4,7 @@ use std::{env, sync::Arc};
 
 use everhook_adapters::postgres::{PostgresSettings, PostgresStore};
 use everhook_core::{
-    model::Shard,
+    model::{PoolName, Shard},
     ports::{Held, Leases as _, Roles, Wish},
 };
 
@@ -30,11 +30,12 @@ impl SharedStore {
     /// is there who could take anything of it.
     async fn create() -> Self {
         let database = Database::create().await;
-        let store =
-            PostgresStore::open(&PostgresSettings { url: database.url(), node: "world".to_owned() }).await.expect("the store opens");
+        let store = PostgresStore::open(&PostgresSettings { url: database.url(), node: "world".to_owned(), pool: PoolName::default() })
+            .await
+            .expect("the store opens");
         store.begin(Roles::ALL).await.expect("a boot begins");
         let wish = Wish { shards_max: Shard::COUNT, duties: Held::EVERYTHING.duties };
-        assert_eq!(store.take(wish).await.expect("the server answers"), Held::EVERYTHING);
+        assert_eq!(store.take(wish, Vec::new()).await.expect("the server answers"), Held::EVERYTHING);
         Self { store: Arc::new(store), _database: database }
     }
 }

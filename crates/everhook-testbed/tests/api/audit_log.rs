@@ -47,9 +47,8 @@ const ENTERED: &[(&str, &str, &[&str])] = &[
     ("POST", "/v1/endpoints/{id}/deliveries/{delivery_id}/retry", &[]),
     ("POST", "/v1/dlq/retry-batch", &["operation.begin"]),
     ("POST", "/v1/dlq/discard-batch", &["operation.begin"]),
-    // The operation shows that it was stopped.
-    ("DELETE", "/v1/dlq/batch-operations/{id}", &[]),
-    ("DELETE", "/v1/operations/{id}", &[]),
+    ("DELETE", "/v1/dlq/batch-operations/{id}", &["operation.cancel"]),
+    ("DELETE", "/v1/operations/{id}", &["operation.cancel"]),
     ("POST", "/v1/api-keys", &["api_key.create"]),
     ("DELETE", "/v1/api-keys/{id}", &["api_key.revoke"]),
     ("POST", "/v1/organizations", &["organization.create"]),
@@ -95,6 +94,8 @@ async fn every_change_enters_what_the_table_says() {
     let organization = server.post("/v1/organizations", json!({ "name": "Acme", "uid": "acme" })).await.expect(201);
     let key = server.post("/v1/api-keys", json!({ "name": "k", "scopes": ["read"] })).await.expect(201);
     let (key, schedules) = (key["id"].as_str().unwrap(), "/v1/retry-schedules");
+    let later = json!({ "filter": {}, "start_at": "2100-01-01T00:00:00Z" });
+    let later = server.post("/v1/dlq/retry-batch", later).await.expect(202)["operation_id"].as_str().unwrap().to_owned();
     #[rustfmt::skip]
     let changes = [
         ("DELETE", format!("/v1/dlq/{dead}"), json!({}), "dead_letter.discard"),
@@ -121,6 +122,7 @@ async fn every_change_enters_what_the_table_says() {
         ("POST", "/v1/api-keys".into(), json!({ "name": "ci", "scopes": ["read"] }), "api_key.create"),
         ("DELETE", format!("/v1/api-keys/{key}"), json!({}), "api_key.revoke"),
         ("POST", "/v1/dlq/discard-batch".into(), json!({ "filter": {} }), "operation.begin"),
+        ("DELETE", format!("/v1/operations/{later}"), json!({}), "operation.cancel"),
         ("POST", "/v1/applications/app/erase".into(), json!({}), "operation.begin"),
         ("DELETE", format!("/v1/events/{event}/data"), json!({}), "event.erase"),
         ("PUT", "/v1/organizations/default".into(), json!({ "name": "Home" }), "organization.update"),

@@ -70,3 +70,28 @@ async fn an_organization_that_publishes_more_than_it_may_is_told_when_to_try_aga
     server.post("/v1/events", event).await.expect(202);
     server.stop().await;
 }
+
+#[tokio::test]
+async fn the_embedded_store_has_one_worker_pool_and_says_so() {
+    let server = Server::start().await;
+    assert_eq!(server.get("/v1/organizations/default").await.expect(200)["worker_pool"], "default");
+    let change = |pool: Value| server.put("/v1/organizations/default", json!({ "worker_pool": pool }));
+    let table = [
+        ("heavy", "the embedded store has one worker pool"),
+        ("", "must be 1 to 32 of the characters"),
+        ("Heavy", "must be 1 to 32 of the characters"),
+        ("a b", "must be 1 to 32 of the characters"),
+    ];
+    for (pool, because) in table {
+        let refused = change(json!(pool)).await;
+        assert_eq!(refused.faults(422), ["worker_pool"], "{pool}");
+        assert!(refused.problem(422)["errors"][0].to_string().contains(because), "{pool}");
+    }
+    let new = json!({ "name": "Acme", "worker_pool": "heavy" });
+    assert_eq!(server.post("/v1/organizations", new).await.faults(422), ["worker_pool"]);
+    change(json!(7)).await.problem(400);
+    for fine in [json!("default"), Value::Null] {
+        assert_eq!(change(fine).await.expect(200)["worker_pool"], "default");
+    }
+    server.stop().await;
+}

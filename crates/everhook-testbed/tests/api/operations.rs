@@ -1,5 +1,8 @@
 //! Bulk actions, through HTTP.
 
+use std::time::Duration;
+
+use everhook_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
@@ -66,6 +69,7 @@ async fn dead_letters_are_counted_retried_and_discarded_under_both_names() {
     }
     let dead = async || server.get("/v1/dlq").await.expect(200)["data"].as_array().unwrap().len();
     wait_until(async || dead().await == 4).await;
+    assert_expires_in_a_year(&server.get("/v1/dlq").await.expect(200)["data"][0]);
     let count = async |filter: Value| {
         let body = json!({ "filter": filter, "dry_run": true });
         server.post("/v1/dlq/retry-batch", body).await.expect(200)
@@ -95,6 +99,11 @@ async fn dead_letters_are_counted_retried_and_discarded_under_both_names() {
     assert_eq!(server.post("/v1/dlq/retry-batch", wrong).await.faults(422), faults);
     server.post("/v1/dlq/retry-batch", json!({ "filter": { "endpoint_id": "shop" } })).await.problem(400);
     server.stop().await;
+}
+
+fn assert_expires_in_a_year(letter: &Value) {
+    let at = |name: &str| Timestamp::parse_rfc3339(letter[name].as_str().unwrap()).unwrap();
+    assert_eq!(at("expires_at").since(at("last_failure_at")), Duration::from_secs(365 * 86_400));
 }
 
 #[tokio::test]

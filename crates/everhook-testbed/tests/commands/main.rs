@@ -1,6 +1,8 @@
 //! The commands of the real binary, used as a person or a script would use them.
 
 mod capture;
+mod migrate;
+mod retention;
 
 use std::{
     path::Path,

@@ -1,8 +1,22 @@
 //! Several real nodes on one PostgreSQL, killed one after another under load: nothing that any of them accepted may be lost, and what goes in
 //! order stays in order.
 //!
-//! `KILLS` (10) says how often, `SEED` repeats the dice. The sum of each test is written to standard error, also when it passes.
+//! `KILLS` (10, or 6 among duties) says how often, `SEED` repeats the dice. The sum of each test is written to standard error, also when it passes.
 
+mod alone;
+mod duties;
+mod hints;
+mod limits;
+mod outage;
+mod pools;
+// Shared with the tests of the adapter.
+#[allow(clippy::unwrap_used, dead_code, reason = "a test that cannot go on should stop there")]
+#[path = "../../../everhook-adapters/tests/rabbitmq/proxy.rs"]
+mod proxy;
+// Starts a Redis of a test's own.
+#[allow(dead_code)]
+#[path = "../../../everhook-adapters/tests/redis/server.rs"]
+mod redis_server;
 // Shared with the trial of one node, which looks at more of it.
 #[allow(dead_code)]
 #[path = "../killed/publishers.rs"]
@@ -80,7 +94,8 @@ async fn a_key_that_is_published_at_all_nodes_at_once_makes_one_event() {
     for answer in asked {
         answers.push(answer.await.expect("no panic").expect("an answer"));
     }
-    // Then one made the event, and the others found it.
+    // Then one made the event, and the others found it. On a busy machine some may have been spooled, and find it later.
+    answers.retain(|answer| answer["spooled"] != json!(true));
     let made = answers.iter().filter(|answer| answer["duplicate"] != json!(true)).count();
     assert_eq!(made, 1);
     assert!(answers.iter().all(|answer| answer["id"] == answers[0]["id"] && answer["sequence_number"] == answers[0]["sequence_number"]));
@@ -93,25 +108,38 @@ struct Trial {
     nodes: Vec<Node>,
     sink: Arc<Sink>,
     dice: Dice,
+    seed: u64,
     // Dropped last: the nodes use it.
-    _database: Database,
+    database: Database,
 }
 
 impl Trial {
     async fn start(manners: Manners) -> Self {
+        Self::start_with(manners, &[]).await
+    }
+
+    /// Starts nodes with these flags as well.
+    async fn start_with(manners: Manners, flags: &[&str]) -> Self {
+        let trial = Self::of_nodes(manners, flags).await;
+        trial.make_endpoints().await;
+        trial
+    }
+
+    /// The nodes and the sink, with nothing between them yet.
+    async fn of_nodes(manners: Manners, flags: &[&str]) -> Self {
         let database = Database::create().await;
         let sink = Sink::start(manners).await;
         let mut nodes = Vec::new();
         for _ in 0..NODES {
-            let flags = ["--database", &database.url(), "--seal-key", SEAL_KEY];
-            let mut node = Node::new(Path::new(env!("CARGO_TARGET_TMPDIR"))).with_flags(flags);
+            let mut node =
+                Node::new(Path::new(env!("CARGO_TARGET_TMPDIR"))).with_flags(["--database", &database.url(), "--seal-key", SEAL_KEY]);
+            node.add_flags(flags);
             node.start();
             node.wait_until_ready().await;
             nodes.push(node);
         }
-        let trial = Self { nodes, sink, dice: Dice::new(seed()), _database: database };
-        trial.make_endpoints().await;
-        trial
+        let seed = seed();
+        Self { nodes, sink, dice: Dice::new(seed), seed, database }
     }
 
     async fn make_endpoints(&self) {
@@ -135,14 +163,19 @@ impl Trial {
         let kills = std::env::var("KILLS").ok().map_or(10, |text| text.parse().expect("KILLS is a number"));
         for _ in 0..kills {
             tokio::time::sleep(Duration::from_millis(LIFE.start + self.dice.below(LIFE.end - LIFE.start))).await;
-            let victim = &mut self.nodes[self.dice.below(NODES as u64) as usize];
-            victim.kill();
-            victim.start();
+            self.kill_one();
         }
         for node in &self.nodes {
             node.wait_until_ready().await;
         }
         kills
+    }
+
+    /// Kills any of the nodes and starts it again.
+    fn kill_one(&mut self) {
+        let victim = &mut self.nodes[self.dice.below(NODES as u64) as usize];
+        victim.kill();
+        victim.start();
     }
 
     /// Waits until that many (event, endpoint) were accepted by the sink, and none is open.
@@ -165,10 +198,11 @@ impl Trial {
 
 /// Nobody may arrive at the ordered endpoint for the first time before one that was accepted earlier.
 fn assert_order(accepted: &[Accepted], arrivals: &Arrivals) {
-    let mut in_order: Vec<&Accepted> = accepted.iter().collect();
-    in_order.sort_by_key(|event| event.sequence_number);
+    // On a busy machine one may have been spooled: it got its place later.
+    let mut in_order: Vec<(&Accepted, i64)> = accepted.iter().filter_map(|event| Some((event, event.sequence_number?))).collect();
+    in_order.sort_by_key(|(_, place)| *place);
     let firsts: Vec<(u64, i64, Instant)> =
-        in_order.iter().map(|event| (event.number, event.sequence_number, arrivals[&(0, event.number)][0].at)).collect();
+        in_order.iter().map(|(event, place)| (event.number, *place, arrivals[&(0, event.number)][0].at)).collect();
     for pair in firsts.windows(2) {
         assert!(pair[0].2 <= pair[1].2, "event {} (place {}) overtook event {} (place {})", pair[1].0, pair[1].1, pair[0].0, pair[0].1);
     }

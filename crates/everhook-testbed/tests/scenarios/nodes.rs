@@ -6,17 +6,23 @@ use std::{
     time::Duration,
 };
 
+use async_trait::async_trait;
 use everhook_core::{
     flow::follow::{StaleKeys, follow},
     ids::{ApiKeyId, EventId},
     manage::operations::{self, Pace, ReplayWish},
-    model::{Author, DisabledReason, Duty, DutySet, EndpointState, OperationKind, OperationStatus, OrderingMode, Shard, ShardSet, Wanted},
-    ports::{Change, Clock, Held},
+    model::{
+        Author, DisabledReason, Duty, DutySet, EndpointState, KeptBreaker, KeptStage, OperationKind, OperationStatus, OrderingMode, Shard,
+        ShardSet, Wanted,
+    },
+    ports::{BreakerChange, Change, Clock, Held, Offset, Ports, Roles},
+    time::Timestamp,
 };
 use everhook_testbed::{
     Answer, Receiver,
+    clock::SimClock,
     cluster::{
-        Cluster,
+        Cluster, Node,
         life::{LifePlan, run},
     },
     mins, secs,
@@ -357,6 +363,68 @@ async fn a_node_whose_clock_is_far_from_the_stores_holds_nothing_and_is_not_coun
 }
 
 #[tokio::test]
+async fn a_breaker_that_was_forced_is_heeded_by_a_node_that_only_knows_that_anything_may_have_changed() {
+    let mut cluster = Cluster::of(2).await;
+    let receiver = cluster.endpoint().create().await;
+    publish(&cluster, 1).await;
+    cluster.pass(secs(1)).await;
+    // Given a lane that is known, and a decision about its breaker of which its owner has heard nothing.
+    let kept = KeptBreaker { stage: KeptStage::ForcedOpen { until: None }, since: cluster.clock.now(), failed_recoveries: 0 };
+    let change = BreakerChange {
+        application: receiver.application,
+        endpoint: receiver.id,
+        revision: 1,
+        kept,
+        transition: None,
+        alerts: Vec::new(),
+        entry: None,
+    };
+    cluster.bare_ports().breakers.keep(vec![change]).await.expect("the store takes it");
+    // When more changes were made than anybody keeps apart.
+    cluster.registry.record(Change::Everything);
+    cluster.pass(secs(2)).await;
+    let sent = cluster.senders_to(&receiver).len();
+    publish(&cluster, 3).await;
+    cluster.pass(secs(5)).await;
+    assert_eq!(cluster.senders_to(&receiver).len(), sent, "a breaker that is forced open lets nothing through");
+}
+
+/// A node's clock that keeps what it was corrected by.
+struct Told(Arc<SimClock>, Mutex<Vec<i64>>);
+
+#[async_trait]
+impl Clock for Told {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    fn uptime(&self) -> Duration {
+        self.0.uptime()
+    }
+
+    fn correct(&self, offset: Offset) {
+        self.1.lock().expect("nobody panicked").push(offset.micros);
+    }
+
+    async fn sleep_until(&self, at: Timestamp) {
+        self.0.sleep_until(at).await;
+    }
+}
+
+#[tokio::test]
+async fn a_nodes_clock_is_corrected_by_the_stores_at_each_renewal_even_if_it_is_far_off() {
+    let mut cluster = Cluster::of(1).await;
+    let clock = Arc::new(Told(cluster.clock.clone(), Mutex::default()));
+    let member = cluster.registry.member(7, Default::default());
+    member.lag(secs(40));
+    let ports = Ports { clock: clock.clone(), ..cluster.bare_ports() };
+    let _node = Node::start(ports, member, Roles::ALL, "late").await;
+    cluster.pass(secs(3)).await;
+    let told = clock.1.lock().expect("nobody panicked").clone();
+    assert!(told.len() >= 3 && told.iter().all(|micros| *micros == 40_000_000), "{told:?}");
+}
+
+#[tokio::test]
 async fn a_key_that_was_revoked_at_one_node_is_forgotten_at_the_others_within_a_second() {
     let mut cluster = Cluster::of(1).await;
     let line = cluster.node(0).line.clone();
@@ -376,7 +444,7 @@ async fn a_key_that_was_revoked_at_one_node_is_forgotten_at_the_others_within_a_
 #[test]
 fn whatever_happens_to_nodes_nothing_is_lost_overtaken_or_sent_by_two() {
     for seed in 0..2 {
-        let life = run(LifePlan { seed, nodes: 3, span: mins(3) });
+        let life = run(LifePlan { seed, nodes: 3, pools: 1, span: mins(3) });
         assert_eq!(life.violation, None, "seed {seed}");
         assert!(life.tally.accepted > 20 && life.tally.requests > 100, "{:?}", life.tally);
     }

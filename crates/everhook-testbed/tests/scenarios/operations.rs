@@ -10,8 +10,8 @@ use everhook_core::{
         operations::{self, Pace, ReplayWish},
     },
     model::{
-        AutoReplay, DeadLetterSelection, DeadLetterStatus, DisabledReason, EndpointState, FailureCategory, Operation, OperationKind,
-        OperationStatus, OrderingMode, Priority, Wanted,
+        Author, AutoReplay, DeadLetterSelection, DeadLetterStatus, DisabledReason, EndpointState, FailureCategory, Operation,
+        OperationKind, OperationStatus, OrderingMode, Priority, Wanted,
     },
     ports::Clock,
 };
@@ -130,13 +130,13 @@ async fn a_cancelled_operation_stops_and_what_it_did_stays_done() {
     world.pass(mins(1)).await;
     let id = begin(&world, Wanted::Any, Pace { rate: NonZeroU32::new(1), ..Pace::default() }).await;
     world.pass(Duration::from_millis(9_500)).await;
-    operations::cancel(world.line(), world.organization, id).await.expect("it runs");
+    operations::cancel(world.line(), &Author::server(world.organization), id).await.expect("it runs");
     world.pass(hours(1)).await;
     let operation = look(&world, id).await;
     assert_eq!((operation.status, counts(&operation)), (OperationStatus::Cancelled, (50, 10, 0, 0)));
     assert_eq!(world.arrivals_of(&endpoint).len(), 60);
     assert_eq!(world.operational_types().await, ["operation.finished"]);
-    let again = operations::cancel(world.line(), world.organization, id).await;
+    let again = operations::cancel(world.line(), &Author::server(world.organization), id).await;
     assert_eq!(again.expect_err("it has ended").to_string(), "the operation is cancelled");
     assert_eq!(world.line().ports.operations.open_operations(10).await.expect("the store answers"), [], "nothing is left of it");
     world.assert_promises(&events).await;

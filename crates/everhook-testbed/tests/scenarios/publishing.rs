@@ -68,7 +68,7 @@ async fn what_was_recorded_of_a_batch_is_accepted_and_sent_though_the_rest_faile
     assert!(matches!(answers[..], [Ok(_), Ok(_), Err(PublishError::Store(_)), Err(PublishError::Store(_))]), "{answers:?}");
     assert_eq!(world.arrivals_at(&endpoint), [secs(0); 2]);
     // When the whole batch comes again, each event has been published once.
-    let again: Vec<_> = publish(world.line(), batch).await.into_iter().map(|answer| answer.expect("accepted").duplicate).collect();
+    let again: Vec<_> = publish(world.line(), batch).await.into_iter().map(|answer| answer.expect("accepted").is_duplicate()).collect();
     assert_eq!(again, [true, true, false, false]);
     world.pass(secs(1)).await;
     assert_eq!(world.arrivals_of(&endpoint).len(), 4);

@@ -7,7 +7,10 @@ use std::sync::{
 
 use axum::extract::FromRequestParts;
 use everhook_core::{
-    flow::follow::StaleKeys,
+    flow::{
+        follow::StaleKeys,
+        publishers::{LookUpError, Publishers},
+    },
     ids::{ApiKeyId, OrganizationId, Ref},
     manage::api_keys,
     model::{Actor, ApiKey, ApiKeyHash, Author, Scope, Scopes},
@@ -88,7 +91,7 @@ scoped! {
 async fn identify(api: &Api, headers: &HeaderMap, needed: Scope) -> Result<Caller, ApiError> {
     let text = bearer(headers).ok_or_else(|| unauthorized("send an API key: `Authorization: Bearer eh_…`"))?;
     let now = api.line.ports.clock.now();
-    let key = api.keys.find(&*api.line.ports.directory, text, now).await?;
+    let key = api.keys.find(&api.line.publishers, text, now).await.map_err(|error| ApiError::of_look_up("API key", error))?;
     let key = key.ok_or_else(|| unauthorized("the API key is not known"))?;
     if key.expires_at.is_some_and(|at| at <= now) {
         return Err(unauthorized("the API key has expired"));
@@ -116,8 +119,8 @@ async fn acts_in(api: &Api, headers: &HeaderMap, key: &ApiKey) -> Result<Organiz
     };
     let missing = || ApiError::not_found("organization");
     let of = named.to_str().ok().and_then(Ref::parse).ok_or_else(missing)?;
-    let found = api.line.ports.directory.organization(&of).await?.ok_or_else(missing)?;
-    if is_admin || found.id == key.organization { Ok(found.id) } else { Err(missing()) }
+    let found = api.line.publishers.organization(&of).await.map_err(|error| ApiError::of_look_up("organization", error))?;
+    found.filter(|id| is_admin || *id == key.organization).ok_or_else(missing)
 }
 
 fn unauthorized(detail: &str) -> ApiError {
@@ -162,14 +165,14 @@ impl KnownKey {
 }
 
 impl KeyCache {
-    async fn find(&self, directory: &dyn Directory, text: &str, now: Timestamp) -> Result<Option<Arc<ApiKey>>, StoreError> {
+    async fn find(&self, publishers: &Publishers, text: &str, now: Timestamp) -> Result<Option<Arc<ApiKey>>, LookUpError> {
         let hash = api_keys::hash(text);
         if let Some(known) = self.keys.read().unwrap_or_else(PoisonError::into_inner).get(&hash) {
             known.used(now);
             return Ok(Some(known.key.clone()));
         }
         let revocations_before = self.revocations.load(Ordering::Acquire);
-        let Some(known) = directory.api_key(&hash).await?.map(KnownKey::new) else { return Ok(None) };
+        let Some(known) = publishers.api_key(&hash).await?.map(KnownKey::new) else { return Ok(None) };
         known.used(now);
         let key = known.key.clone();
         let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);

@@ -7,7 +7,7 @@ use everhook_core::{
     flow::recall::recall,
     ids::{DeliveryId, EndpointId, Ref},
     manage::dead_letters,
-    model::{DeadLetter, DeadLetterStatus},
+    model::{DeadLetter, DeadLetterStatus, RetentionPeriods},
     ports::{DeadLetterFilter, TimeRange},
 };
 use http::StatusCode;
@@ -76,11 +76,15 @@ pub struct DeadLetterOut {
     last_failure_at: String,
     #[schema(format = DateTime)]
     requeued_at: Option<String>,
+    /// When it is removed, with its delivery and attempts; null while it is being retried, and where dead letters are kept for ever.
+    #[schema(format = DateTime)]
+    expires_at: Option<String>,
 }
 
-impl From<DeadLetter> for DeadLetterOut {
-    fn from(letter: DeadLetter) -> Self {
+impl DeadLetterOut {
+    fn new(letter: DeadLetter, kept: &RetentionPeriods) -> Self {
         Self {
+            expires_at: kept.dead_letter_expires_at(letter.status, letter.last_failure_at).map(|at| at.to_string()),
             id: letter.id.to_string(),
             kind: "endpoint",
             status: letter.status.as_str(),
@@ -161,7 +165,7 @@ pub async fn list(
     };
     let filter = DeadLetterFilter { application, endpoint, event_type, status, category, died: TimeRange { from, to } };
     let page = page.fetch(|page| api.line.ports.history.dead_letters(caller.organization, filter.clone(), page)).await?;
-    Ok(json(StatusCode::OK, &List::from(page.map(DeadLetterOut::from))))
+    Ok(json(StatusCode::OK, &List::from(page.map(|letter| DeadLetterOut::new(letter, &api.line.retention)))))
 }
 
 /// One dead letter.
@@ -178,7 +182,7 @@ pub async fn get(
 ) -> Result<Response, ApiError> {
     let found = api.line.ports.history.dead_letter(caller.organization, id).await?;
     let letter = found.ok_or_else(|| ApiError::not_found("dead letter"))?;
-    Ok(json(StatusCode::OK, &DeadLetterOut::from(letter)))
+    Ok(json(StatusCode::OK, &DeadLetterOut::new(letter, &api.line.retention)))
 }
 
 /// A dead letter that is being retried.
@@ -203,8 +207,10 @@ pub async fn retry(
     Identified(id): Identified<DeliveryId>,
     _body: OptionalJsonBody<NoFields>,
 ) -> Result<Response, ApiError> {
+    let kept = api.line.retention;
     let (letter, delivery) = to_the_end(async move { recall(&api.line, caller.organization, id).await }).await??;
-    Ok(json(StatusCode::ACCEPTED, &RetryReceipt { delivery_id: delivery.to_string(), dead_letter: letter.into() }))
+    let receipt = RetryReceipt { delivery_id: delivery.to_string(), dead_letter: DeadLetterOut::new(letter, &kept) };
+    Ok(json(StatusCode::ACCEPTED, &receipt))
 }
 
 /// Says that a dead letter is being retried.

@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use everhook_core::{
-    flow::{publish::PublishError, recall::RecallError},
+    flow::{publish::PublishError, publishers::LookUpError, recall::RecallError},
     manage::{Fault, Refusal, endpoints::TrialError},
     policy::schema::Violation,
     ports::StoreError,
@@ -101,6 +101,21 @@ impl ApiError {
     /// 429: a limit is used up for so long.
     pub fn too_many(detail: impl Into<String>, retry_after: Duration) -> Self {
         Self { retry_after: Some(retry_after), ..Self::new(StatusCode::TOO_MANY_REQUESTS, detail) }
+    }
+
+    /// A question about a publisher that was not answered: 503 that says so if the store is away and this node does not know the answer.
+    pub fn of_look_up(noun: &str, error: LookUpError) -> Self {
+        match error {
+            LookUpError::Store(error) => error.into(),
+            LookUpError::NotKnown(error) => Self::not_known(noun, &error),
+        }
+    }
+
+    /// 503: the store is away, and this node has not read of it before.
+    fn not_known(noun: &str, error: &StoreError) -> Self {
+        tracing::warn!(error = error as &dyn Error, "a publisher was refused because its {noun} is not known here and the store is away");
+        let words = format!("the database is away, and this node has not seen this {noun} before: try again");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, words)
     }
 
     /// 500, for a fault of ours; the log has the cause.
@@ -203,6 +218,11 @@ impl From<PublishError> for ApiError {
                 Self::invalid(violations.into_iter().map(fault).collect())
             }
             PublishError::Store(error) => error.into(),
+            PublishError::SpoolFull => {
+                tracing::warn!("a publish was refused because the spool is full");
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "the database is away, and the spool is full: try again")
+            }
+            PublishError::NotKnown(error) => Self::not_known("application", &error),
         }
     }
 }

@@ -157,13 +157,14 @@ pub async fn list_deliveries(
     Identified(id): Identified<EventId>,
     Params(query): Params<deliveries::DeliveryQuery>,
 ) -> Result<Response, ApiError> {
-    ensure_exists(&api, caller.organization, id).await?;
-    deliveries::list_page(&api, caller.organization, query, DeliveryFilter { event: Some(id), ..DeliveryFilter::default() }).await
+    let event = find_id(&api, caller.organization, id).await?;
+    deliveries::list_page(&api, caller.organization, query, DeliveryFilter { event: Some(event), ..DeliveryFilter::default() }).await
 }
 
-async fn ensure_exists(api: &Api, organization: OrganizationId, id: EventId) -> Result<(), ApiError> {
+/// The event's own id, which an alias stands for.
+async fn find_id(api: &Api, organization: OrganizationId, id: EventId) -> Result<EventId, ApiError> {
     let found = api.line.ports.history.event(organization, id).await?;
-    found.map(|_| ()).ok_or_else(|| ApiError::not_found("event"))
+    found.map(|(summary, _)| summary.id).ok_or_else(|| ApiError::not_found("event"))
 }
 
 /// Reads an event type in a query.

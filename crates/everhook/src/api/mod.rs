@@ -45,7 +45,7 @@ use everhook_core::{
     flow::{Line, follow::StaleKeys},
     ids::{ApplicationId, EndpointId, OrganizationId, Ref},
     manage,
-    model::{ApplicationKind, Scope},
+    model::Scope,
     policy::target::TargetRules,
     ports::StoreError,
 };
@@ -138,18 +138,18 @@ impl Api {
     }
 
     /// The application that is meant where none is named. It never changes, so that it is read once.
-    async fn default_application(&self, organization: OrganizationId) -> Result<Option<ApplicationId>, StoreError> {
+    async fn default_application(&self, organization: OrganizationId) -> Result<Option<ApplicationId>, ApiError> {
         if let Some(id) = self.default_applications.read().unwrap_or_else(PoisonError::into_inner).get(&organization) {
             return Ok(Some(*id));
         }
-        let found = self.line.ports.directory.built_in_application(organization, ApplicationKind::Default).await?;
-        let Some(application) = found else { return Ok(None) };
+        let found = self.line.publishers.default_application(organization).await;
+        let Some(application) = found.map_err(|error| ApiError::of_look_up("application", error))? else { return Ok(None) };
         let mut known = self.default_applications.write().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= DEFAULT_APPLICATIONS_MAX {
             known.clear();
         }
-        known.insert(organization, application.id);
-        Ok(Some(application.id))
+        known.insert(organization, application);
+        Ok(Some(application))
     }
 
     /// The organization that an operator or a queue names, by id or uid.
@@ -167,9 +167,9 @@ impl Api {
 
     /// The organization that a path names: the caller's own, or any for an admin. Another's is not found.
     async fn organization_of(&self, caller: &Caller, of: &Ref<OrganizationId>) -> Result<OrganizationId, ApiError> {
-        let found = self.line.ports.directory.organization(of).await?;
+        let found = self.line.publishers.organization(of).await.map_err(|error| ApiError::of_look_up("organization", error))?;
         let mine = |id: &OrganizationId| *id == caller.organization || caller.scopes.allow(Scope::Admin);
-        found.map(|organization| organization.id).filter(mine).ok_or_else(|| ApiError::not_found("organization"))
+        found.filter(mine).ok_or_else(|| ApiError::not_found("organization"))
     }
 
     /// The endpoint whose history is asked for; a deleted one too, by its id.
@@ -183,6 +183,13 @@ impl Api {
 pub fn probes(api: Arc<Api>) -> Router {
     let (router, _) = OpenApiRouter::<Arc<Api>>::new().routes(routes!(status::healthz)).routes(routes!(status::readyz)).split_for_parts();
     router.fallback(no_such_route).method_not_allowed_fallback(no_such_method).with_state(api)
+}
+
+/// What a node answers that has started without its database: it takes events, and everything else must wait.
+pub fn events_only(api: Arc<Api>) -> Router {
+    let publishing = OpenApiRouter::<Arc<Api>>::new().routes(routes!(publish::publish_event)).routes(routes!(publish::publish_batch));
+    let (router, _) = publishing.routes(routes!(status::healthz)).routes(routes!(status::readyz)).split_for_parts();
+    router.fallback(not_yet).method_not_allowed_fallback(not_yet).with_state(api)
 }
 
 /// Every route of the server.
@@ -235,6 +242,10 @@ fn documented() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(organizations::get, organizations::change))
         .routes(routes!(status::healthz))
         .routes(routes!(status::readyz))
+}
+
+async fn not_yet() -> ApiError {
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the database is away: this node takes events, and nothing else until it is back")
 }
 
 async fn no_such_route(uri: Uri) -> ApiError {

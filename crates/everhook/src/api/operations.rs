@@ -145,7 +145,7 @@ pub async fn cancel(
     _query: NoParams,
     Identified(id): Identified<OperationId>,
 ) -> Result<StatusCode, ApiError> {
-    to_the_end(async move { operations::cancel(&api.line, caller.organization, id).await }).await??;
+    to_the_end(async move { operations::cancel(&api.line, &caller.author(), id).await }).await??;
     Ok(StatusCode::NO_CONTENT)
 }
 

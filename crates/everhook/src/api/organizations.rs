@@ -36,6 +36,7 @@ pub struct OrganizationOut {
     uid: Option<String>,
     name: String,
     limits: LimitsOut,
+    worker_pool: String,
     dlq_auto_replay: AutoReplayOut,
     #[schema(format = DateTime)]
     created_at: String,
@@ -73,6 +74,7 @@ impl OrganizationOut {
             uid: organization.uid.map(|uid| uid.to_string()),
             name: organization.name,
             limits: organization.limits.into(),
+            worker_pool: organization.worker_pool.to_string(),
             dlq_auto_replay: auto_replay.into(),
             created_at: organization.created_at.to_string(),
         })
@@ -96,6 +98,10 @@ pub struct OrganizationIn {
     #[serde(default)]
     #[schema(value_type = Option<LimitsIn>)]
     limits: Field<Object<LimitsIn>>,
+    /// Whose nodes send its deliveries, 1 to 32 of the characters a-z 0-9 _ -; null is `default`. Others need a shared store. Without a node in the pool, deliveries wait.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    worker_pool: Field<String>,
     /// Whether dead letters come back by themselves; null switches that off.
     #[serde(default)]
     #[schema(value_type = Option<AutoReplayIn>)]
@@ -147,7 +153,12 @@ impl From<LimitsIn> for LimitsChange {
 
 impl OrganizationIn {
     fn read(self) -> Result<(OrganizationChange, Change<AutoReplayChange>), ApiError> {
-        let change = OrganizationChange { name: self.name.0, uid: self.uid.0, limits: self.limits.map(|Object(limits)| limits.into()) };
+        let change = OrganizationChange {
+            name: self.name.0,
+            uid: self.uid.0,
+            limits: self.limits.map(|Object(limits)| limits.into()),
+            worker_pool: self.worker_pool.0,
+        };
         Ok((change, super::auto_replay::read(self.dlq_auto_replay)?))
     }
 }

@@ -1,42 +1,70 @@
 //! Whether the server is alive and ready, for whatever watches it.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use axum::{extract::State, response::Response};
-use everhook_core::{ids::Ref, ports::StoreError};
+use everhook_core::{
+    ids::Ref,
+    ports::{StoreError, within},
+};
 use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Api, error::ApiError, wire::json};
+use super::{Api, error::ApiError, publish::BESIDE_DATA_BYTES, wire::json};
+
+/// How long the store may take to answer before it counts as away, where there is a spool. Shorter than probes wait for an answer.
+const STORE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How the server is.
 #[derive(Serialize, ToSchema)]
 pub struct Status {
+    /// `ok`; `degraded` while events are taken, but wait on this node until the database is back.
     #[schema(example = "ok")]
     status: &'static str,
+    /// `away` while nodes should hint each other through a RabbitMQ that cannot be reached: events are published and delivered without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    amqp: Option<&'static str>,
+    /// `away` while a Redis is set up and cannot be reached: events are published and delivered without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redis: Option<&'static str>,
 }
 
 /// Answers as long as the process is alive.
 #[utoipa::path(get, path = "/healthz", tag = "server", responses((status = 200, description = "Alive", body = Status)))]
 pub async fn healthz() -> Response {
-    json(StatusCode::OK, &Status { status: "ok" })
+    json(StatusCode::OK, &Status { status: "ok", amqp: None, redis: None })
 }
 
-/// Answers 200 while events can be published.
+/// Answers 200 while events can be published, with the status `degraded` while they are spooled.
 #[utoipa::path(
     get, path = "/readyz", tag = "server",
     responses(
         (status = 200, description = "Ready", body = Status),
-        (status = 503, description = "The store is not available", body = super::error::Problem, content_type = "application/problem+json"),
+        (status = 503, description = "Neither the store nor the spool takes events", body = super::error::Problem, content_type = "application/problem+json"),
     ),
 )]
 pub async fn readyz(State(api): State<Arc<Api>>) -> Result<Response, ApiError> {
-    let is_ready = !api.is_broken() && can_write(&api).await.unwrap_or(false);
-    if !is_ready {
-        return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the store is not available"));
+    let status = if api.is_broken() { None } else { readiness(&api).await };
+    let status = status.ok_or_else(|| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the store is not available"))?;
+    let redis = api.line.ports.breaker_windows.are_away().then_some("away");
+    let amqp = api.line.ports.remote_hints.is_away().then_some("away");
+    Ok(json(StatusCode::OK, &Status { status, amqp, redis }))
+}
+
+/// `None` if nothing takes events.
+async fn readiness(api: &Api) -> Option<&'static str> {
+    let Some(spool) = &api.line.ports.spool else { return can_write(api).await.unwrap_or(false).then_some("ok") };
+    let is_empty = spool.standing().events == 0;
+    // While anything waits, everything else goes behind it: whether the store answers does not matter then.
+    if is_empty && matches!(within(&*api.line.ports.clock, STORE_PATIENCE, can_write(api)).await, Some(Ok(true))) {
+        return Some("ok");
     }
-    Ok(json(StatusCode::OK, &Status { status: "ok" }))
+    let largest_event = (api.payload_bytes_max + BESIDE_DATA_BYTES) as u64;
+    spool.standing().has_room_for(largest_event).then_some("degraded")
 }
 
 /// Whether a publish would succeed. As long as they do, a read is enough; after one has failed, a row is written as it stands, so that a full disk is

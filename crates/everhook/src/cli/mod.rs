@@ -4,6 +4,7 @@ pub mod bench;
 pub mod client;
 pub mod config;
 pub mod demo;
+pub mod migrate;
 pub mod publish;
 pub mod scratch;
 pub mod serve;
@@ -40,6 +41,8 @@ enum Command {
     BenchSink(bench::sink::BenchSinkArgs),
     /// Show what a retry schedule makes of an outage, before there is one
     Simulate(simulate::SimulateArgs),
+    /// Move a data folder into PostgreSQL
+    Migrate(migrate::MigrateArgs),
     /// Print the configuration that is in force, and where each value came from
     Config(config::ConfigArgs),
 }
@@ -57,6 +60,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Bench(args) => bench::run(args).await,
         Command::BenchSink(args) => bench::sink::run(args).await,
         Command::Simulate(args) => simulate::run(args),
+        Command::Migrate(args) => migrate::run(&args).await,
         Command::Config(args) => config::run(&args),
     }
 }

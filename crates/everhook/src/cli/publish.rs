@@ -112,6 +112,12 @@ fn body_of(args: &PublishArgs, data: &RawValue) -> anyhow::Result<Vec<u8>> {
 /// One sentence for people.
 fn outcome(answer: &Value) -> String {
     let id = answer["id"].as_str().unwrap_or("?");
+    if answer["spooled"].as_bool() == Some(true) {
+        return match answer["duplicate"].as_bool() {
+            Some(true) => format!("event {id} waits already with this idempotency key, until the server's database is back"),
+            _ => format!("event {id} accepted: it waits on the server's disk until its database is back"),
+        };
+    }
     let deliveries = answer["deliveries"].as_u64().unwrap_or(0);
     let to = match deliveries {
         0 => "no endpoint wants it".to_owned(),
@@ -148,6 +154,9 @@ mod tests {
                 "event e was already published with this idempotency key (3 deliveries); nothing new was made",
             ),
         ];
+        let spooled = |duplicate: bool| json!({"id": "e", "deliveries": null, "duplicate": duplicate, "spooled": true});
+        assert_eq!(outcome(&spooled(false)), "event e accepted: it waits on the server's disk until its database is back");
+        assert_eq!(outcome(&spooled(true)), "event e waits already with this idempotency key, until the server's database is back");
         for (answer, sentence) in cases {
             assert_eq!(outcome(&answer), sentence);
         }

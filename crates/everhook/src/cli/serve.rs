@@ -11,7 +11,11 @@ pub async fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let config = args.load()?.config;
     telemetry::start(config.log_format);
     let mut stop = StopSignal::listen()?;
-    let running = wiring::start(&config).await?;
+    // A start without the database may take as long as that is away.
+    let running = tokio::select! {
+        running = wiring::start(&config) => running?,
+        () = stop.received() => return Ok(()),
+    };
     anstream::println!("Everhook listens on http://{}", running.address);
     if let Some(key) = &running.admin_key {
         anstream::println!("Admin key, shown only now: {key}");

@@ -9,15 +9,27 @@ pub(super) fn allowed(asked: bool) -> Result<bool, String> {
     if asked && !cfg!(feature = "amqp") { Err(NOT_BUILT.to_owned()) } else { Ok(asked) }
 }
 
-/// The queue that events are taken from. It takes two settings, and the others only make sense with them.
-pub(super) fn source(reader: &mut Reader<'_>) -> Option<AmqpSource> {
+/// What a broker is there for: events from a queue, and hints between nodes that share a store. At least one of them.
+pub(super) fn broker(reader: &mut Reader<'_>) -> (Option<AmqpSource>, Option<Secret<String>>) {
     let url = reader.optional("amqp", parse_url);
+    let (is_named, has_queue) = (reader.is_set("amqp"), reader.is_set("amqp_source_queue"));
+    let is_shared = reader.is_set("database");
+    if is_named && !has_queue && !is_shared {
+        reader
+            .faults
+            .push("amqp: give amqp_source_queue too, to take events from a queue, or `database`, for hints between its nodes".to_owned());
+    }
+    if has_queue && !is_named {
+        reader.faults.push("amqp_source_queue: give amqp too, the broker of that queue".to_owned());
+    }
+    (source(reader, url.clone()), url.filter(|_| is_shared))
+}
+
+/// The queue that events are taken from. The other settings only make sense with it.
+fn source(reader: &mut Reader<'_>, url: Option<Secret<String>>) -> Option<AmqpSource> {
     let queue = reader.optional("amqp_source_queue", parse_queue);
     let organization = reader.optional("amqp_source_organization", parse_ref);
     let application = reader.optional("amqp_source_application", parse_ref);
-    if reader.is_set("amqp") != reader.is_set("amqp_source_queue") {
-        reader.faults.push("amqp and amqp_source_queue: give both, to take events from a queue, or neither".to_owned());
-    }
     for name in ["amqp_source_organization", "amqp_source_application"] {
         if reader.is_set(name) && !reader.is_set("amqp_source_queue") {
             reader.faults.push(format!("{name}: says what becomes of a queue's events: give amqp_source_queue too"));
@@ -31,7 +43,7 @@ const NOT_BUILT: &str = "this build has no RabbitMQ (it was made without the car
 #[cfg(feature = "amqp")]
 fn parse_url(text: &str) -> Result<Secret<String>, String> {
     let url = Secret::new(text.to_owned());
-    everhook_adapters::rabbitmq::SourceSettings::check(&url).map_err(|error| error.to_string())?;
+    everhook_adapters::rabbitmq::BrokerAddress::read(&url).map_err(|error| error.to_string())?;
     Ok(url)
 }
 

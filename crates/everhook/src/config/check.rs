@@ -2,15 +2,16 @@
 
 use std::{net::SocketAddr, ops::RangeInclusive, path::PathBuf, time::Duration};
 
-use everhook_adapters::vault;
+use everhook_adapters::{redis, vault};
 use everhook_core::{
     manage::api_keys,
-    model::{Profile, Secret},
+    model::{PoolName, Profile, Secret},
     policy::{address::AddressRules, target::TargetRules},
 };
 use ipnet::IpNet;
 
-use super::{Config, LogFormat, NodeRoles, SealKey, amqp, raw::Setting, units};
+use super::{Config, LogFormat, NodeRoles, SealKey, amqp, raw::Setting, retention, spool, units};
+use crate::sealing::KEY_FILE;
 
 /// How many requests may be under way at once: each holds a socket, and a process has some tens of thousands.
 const CONCURRENCY: RangeInclusive<usize> = 1..=20_000;
@@ -21,28 +22,32 @@ const BATCH_BYTES: RangeInclusive<usize> = 1..=256 << 20;
 /// How long idempotency keys may be remembered: each is a row.
 const IDEMPOTENCY: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(30 * 86_400);
 
-/// The file that holds the sealing key unless another is named.
-const SEAL_KEY_FILE: &str = "seal.key";
-
 /// Checks every setting; `None` if one that is needed could not be read, and then its fault is among the others.
 pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Config> {
     let mut reader = Reader { settings, faults };
     let listen = reader.needed("listen", parse_listen);
     let data = reader.needed("data", parse_path);
     let database = reader.optional("database", parse_database);
+    let redis = reader.optional("redis", parse_redis);
+    if redis.is_some() && !reader.is_set("database") {
+        reader.faults.push("redis: a node of its own shares nothing with others; it needs `database`".to_owned());
+    }
     let roles = read_roles(&mut reader, database.is_some());
+    let pool = read_pool(&mut reader, roles, database.is_some());
     let admin_key = reader.optional("admin_key", parse_admin_key);
     let seal_key = reader.optional("seal_key", parse_seal_key);
     let seal_key_file = reader.optional("seal_key_file", parse_path);
     let allow_http = reader.needed("allow_http", parse_bool);
     let networks = reader.needed("allow_private_networks", parse_networks);
     let allow_amqp = reader.needed("amqp_destinations", |text| amqp::allowed(parse_bool(text)?));
-    let amqp_source = amqp::source(&mut reader);
+    let (amqp_source, amqp_hints) = amqp::broker(&mut reader);
     let profile = reader.needed("profile", parse_profile);
     let concurrency = reader.needed("concurrency", |text| in_range(text.parse().map_err(|_| "must be a number".to_owned())?, CONCURRENCY));
     let payload_bytes_max = reader.needed("payload_max", |text| in_range(units::parse_size(text)?, PAYLOAD_BYTES));
     let batch_bytes_max = reader.needed("batch_max", |text| in_range(units::parse_size(text)?, BATCH_BYTES));
     let idempotency_window = reader.needed("idempotency_window", |text| in_range(units::parse_duration(text)?, IDEMPOTENCY));
+    let retention = retention::periods(&mut reader);
+    let spool = spool::read(&mut reader, data.as_deref(), database.is_some(), roles.api);
     let log_format = reader.needed("log_format", parse_log_format);
     if seal_key.is_some() && seal_key_file.is_some() {
         reader.faults.push("seal_key and seal_key_file: give one of them, not both".to_owned());
@@ -53,19 +58,24 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
         listen: listen?,
         seal_key: match seal_key {
             Some(key) => SealKey::Given(key),
-            None => SealKey::File(seal_key_file.unwrap_or_else(|| data.join(SEAL_KEY_FILE))),
+            None => SealKey::File(seal_key_file.unwrap_or_else(|| data.join(KEY_FILE))),
         },
         data,
         database,
+        redis,
         roles,
+        pool,
         admin_key,
         targets: TargetRules { allow_http: allow_http? || !addresses.is_public_only(), allow_amqp: allow_amqp?, addresses },
         amqp_source,
+        amqp_hints,
         profile: profile?,
         concurrency: concurrency?,
         payload_bytes_max: payload_bytes_max?,
         batch_bytes_max: batch_bytes_max?,
         idempotency_window: idempotency_window?,
+        retention: retention?,
+        spool,
         log_format: log_format?,
     })
 }
@@ -95,7 +105,7 @@ impl Reader<'_> {
     }
 
     /// As `optional`, for settings that always have a value because they have a default.
-    fn needed<T>(&mut self, name: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+    pub(super) fn needed<T>(&mut self, name: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
         self.optional(name, parse)
     }
 }
@@ -115,6 +125,17 @@ fn read_roles(reader: &mut Reader<'_>, is_shared: bool) -> NodeRoles {
     roles
 }
 
+/// Which worker pool a node belongs to. Naming one where it means nothing is a fault: somebody expects something of it.
+fn read_pool(reader: &mut Reader<'_>, roles: NodeRoles, is_shared: bool) -> String {
+    let named = reader.optional("pool", |text| PoolName::parse(text).ok_or_else(|| format!("must be {}", PoolName::RULE)));
+    if reader.is_set("pool") && !is_shared {
+        reader.faults.push("pool: the embedded store has one worker pool; pools need `database`".to_owned());
+    } else if reader.is_set("pool") && !roles.worker {
+        reader.faults.push("pool: only a node that sends belongs to a pool; give it the role `worker`".to_owned());
+    }
+    named.unwrap_or_default().to_string()
+}
+
 fn parse_database(text: &str) -> Result<Secret<String>, String> {
     if text.starts_with("postgres://") || text.starts_with("postgresql://") {
         Ok(Secret::new(text.to_owned()))
@@ -123,7 +144,15 @@ fn parse_database(text: &str) -> Result<Secret<String>, String> {
     }
 }
 
-fn in_range<T: PartialOrd + std::fmt::Debug>(value: T, range: RangeInclusive<T>) -> Result<T, String> {
+fn parse_redis(text: &str) -> Result<Secret<String>, String> {
+    if redis::is_address(text) {
+        Ok(Secret::new(text.to_owned()))
+    } else {
+        Err("must be the address of a Redis, as in redis://user:password@host:6379/0, or rediss:// for TLS".to_owned())
+    }
+}
+
+pub(super) fn in_range<T: PartialOrd + std::fmt::Debug>(value: T, range: RangeInclusive<T>) -> Result<T, String> {
     if range.contains(&value) { Ok(value) } else { Err(format!("must be {:?} to {:?}", range.start(), range.end())) }
 }
 
@@ -136,7 +165,7 @@ fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     numeric.parse().map_err(|_| "must be an address and a port, as in 127.0.0.1:8080 or [::]:8080".to_owned())
 }
 
-fn parse_path(text: &str) -> Result<PathBuf, String> {
+pub(super) fn parse_path(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() || text.contains('\0') { Err("must be a path".to_owned()) } else { Ok(PathBuf::from(text)) }
 }
 

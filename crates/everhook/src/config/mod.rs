@@ -6,6 +6,8 @@ mod amqp;
 mod check;
 mod file;
 mod raw;
+mod retention;
+mod spool;
 #[cfg(test)]
 mod tests;
 pub(crate) mod units;
@@ -14,7 +16,7 @@ use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Args;
 use everhook_core::{
-    model::{Profile, Secret},
+    model::{Profile, RetentionPeriods, Secret},
     policy::target::TargetRules,
 };
 
@@ -35,6 +37,9 @@ pub struct ServeArgs {
     /// Keep everything in this PostgreSQL instead, shared by several nodes: postgres://user:password@host:5432/database
     #[arg(long, value_name = "URL")]
     pub database: Option<String>,
+    /// Count limits of organizations in this Redis, beside --database: redis://user:password@host:6379/0
+    #[arg(long, value_name = "URL")]
+    pub redis: Option<String>,
     /// Take requests; other roles only if they are named too [default: all roles]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub api: Option<String>,
@@ -44,6 +49,9 @@ pub struct ServeArgs {
     /// Do what one node does at a time (operations, alerts, cleaning up); other roles only if they are named too
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub scheduler: Option<String>,
+    /// Send only for the organizations of this worker pool [default: default]
+    #[arg(long, value_name = "NAME")]
+    pub pool: Option<String>,
     /// Make this key an admin key at each start, instead of printing one at the first
     #[arg(long, value_name = "KEY")]
     pub admin_key: Option<String>,
@@ -62,7 +70,7 @@ pub struct ServeArgs {
     /// Allow endpoints that are message brokers: `amqp://` and `amqps://`
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub amqp_destinations: Option<String>,
-    /// Take events from a queue of this RabbitMQ: amqp://user:password@host:5672/vhost
+    /// Use this RabbitMQ, for hints between nodes that share a store, and to take events from a queue: amqp://user:password@host:5672/vhost
     #[arg(long, value_name = "URL")]
     pub amqp: Option<String>,
     /// Take events from this queue of it
@@ -89,6 +97,27 @@ pub struct ServeArgs {
     /// Remember idempotency keys for this long [default: 24h]
     #[arg(long, value_name = "DURATION")]
     pub idempotency_window: Option<String>,
+    /// Keep events and their deliveries for this long after the last of these has ended, or for ever: `never` [default: 90d]
+    #[arg(long, value_name = "DURATION")]
+    pub retention_events: Option<String>,
+    /// Keep attempts for this long after the last delivery of their event has ended [default: as long as events]
+    #[arg(long, value_name = "DURATION")]
+    pub retention_attempts: Option<String>,
+    /// Keep dead letters, with their events, for this long after the last failure, or for ever: `never` [default: 365d]
+    #[arg(long, value_name = "DURATION")]
+    pub retention_dead_letters: Option<String>,
+    /// Keep figures of endpoints for this long, or for ever: `never` [default: 90d]
+    #[arg(long, value_name = "DURATION")]
+    pub retention_rollups: Option<String>,
+    /// Look for what is past its time this often [default: 1h]
+    #[arg(long, value_name = "DURATION")]
+    pub retention_interval: Option<String>,
+    /// Let events wait in this folder while the database is away [default: spool in the data folder]
+    #[arg(long, value_name = "FOLDER")]
+    pub spool: Option<String>,
+    /// Let at most this much of them wait [default: 1GiB]
+    #[arg(long, value_name = "SIZE")]
+    pub spool_max: Option<String>,
     /// Write the log as `text` or `json` [default: text]
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<String>,
@@ -103,8 +132,12 @@ pub struct Config {
     pub data: PathBuf,
     /// The shared store, if it is used instead.
     pub database: Option<Secret<String>>,
+    /// What nodes that share a store count in, if it is not the store itself.
+    pub redis: Option<Secret<String>>,
     /// What this node is there for.
     pub roles: NodeRoles,
+    /// The worker pool that it belongs to, if it sends.
+    pub pool: String,
     /// A key that is ensured at each start; one is made and printed at the first start if absent.
     pub admin_key: Option<Secret<String>>,
     /// What seals secrets.
@@ -113,6 +146,8 @@ pub struct Config {
     pub targets: TargetRules,
     /// The queue that events are taken from, if any.
     pub amqp_source: Option<AmqpSource>,
+    /// The broker through which nodes that share a store hint each other, with its credentials, if any.
+    pub amqp_hints: Option<Secret<String>>,
     /// What holds where nobody set a limit.
     pub profile: Profile,
     /// How many requests may be under way at once.
@@ -123,8 +158,21 @@ pub struct Config {
     pub batch_bytes_max: usize,
     /// How long an idempotency key is remembered.
     pub idempotency_window: Duration,
+    /// How long things are kept.
+    pub retention: RetentionPeriods,
+    /// Where events wait while the shared store is away, if this node takes any.
+    pub spool: Option<SpoolConfig>,
     /// How the log is written.
     pub log_format: LogFormat,
+}
+
+/// Where events wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpoolConfig {
+    /// The folder.
+    pub folder: PathBuf,
+    /// How many bytes may wait.
+    pub bytes_max: u64,
 }
 
 /// What a node is there for.

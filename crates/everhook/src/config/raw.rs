@@ -32,13 +32,15 @@ const fn secret(name: &'static str) -> Known {
 }
 
 /// Every setting, in the order in which `everhook config` prints them.
-pub(super) const KNOWN: [Known; 22] = [
+pub(super) const KNOWN: &[Known] = &[
     setting("listen", Some("127.0.0.1:8080")),
     setting("data", Some("./everhook-data")),
     secret("database"),
+    secret("redis"),
     setting("api", None),
     setting("worker", None),
     setting("scheduler", None),
+    setting("pool", None),
     secret("admin_key"),
     secret("seal_key"),
     setting("seal_key_file", None),
@@ -54,6 +56,13 @@ pub(super) const KNOWN: [Known; 22] = [
     setting("payload_max", Some("256KiB")),
     setting("batch_max", Some("16MiB")),
     setting("idempotency_window", Some("24h")),
+    setting("retention_events", Some("90d")),
+    setting("retention_attempts", None),
+    setting("retention_dead_letters", Some("365d")),
+    setting("retention_rollups", Some("90d")),
+    setting("retention_interval", Some("1h")),
+    setting("spool", None),
+    setting("spool_max", None),
     setting("log_format", Some("text")),
 ];
 
@@ -147,9 +156,11 @@ fn flag<'a>(args: &'a ServeArgs, name: &str) -> Option<&'a str> {
         "listen" => &args.listen,
         "data" => &args.data,
         "database" => &args.database,
+        "redis" => &args.redis,
         "api" => &args.api,
         "worker" => &args.worker,
         "scheduler" => &args.scheduler,
+        "pool" => &args.pool,
         "admin_key" => &args.admin_key,
         "seal_key" => &args.seal_key,
         "seal_key_file" => &args.seal_key_file,
@@ -165,6 +176,13 @@ fn flag<'a>(args: &'a ServeArgs, name: &str) -> Option<&'a str> {
         "payload_max" => &args.payload_max,
         "batch_max" => &args.batch_max,
         "idempotency_window" => &args.idempotency_window,
+        "retention_events" => &args.retention_events,
+        "retention_attempts" => &args.retention_attempts,
+        "retention_dead_letters" => &args.retention_dead_letters,
+        "retention_rollups" => &args.retention_rollups,
+        "retention_interval" => &args.retention_interval,
+        "spool" => &args.spool,
+        "spool_max" => &args.spool_max,
         "log_format" => &args.log_format,
         _ => &None,
     };

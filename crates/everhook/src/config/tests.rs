@@ -50,6 +50,19 @@ fn every_fault_is_reported_at_once() {
 }
 
 #[test]
+fn a_redis_is_for_nodes_that_share_a_database_and_its_address_is_never_shown() {
+    let load = |redis: &str, database: Option<&str>| {
+        let args = ServeArgs { redis: Some(redis.to_owned()), database: database.map(str::to_owned), ..ServeArgs::default() };
+        args.load_from([])
+    };
+    let database = Some("postgres://localhost/everhook");
+    let loaded = load("rediss://:secret@cache.example/1", database).unwrap();
+    assert!(loaded.settings.iter().all(|setting| !format!("{setting:?}").contains("secret")));
+    assert!(load("redis://localhost", None).unwrap_err().to_string().contains("it needs `database`"));
+    assert!(load("localhost:6379", database).unwrap_err().to_string().contains("redis://"));
+}
+
+#[test]
 fn variables_of_the_command_line_are_no_settings_and_no_faults() {
     let variables = environment(&[
         ("EVERHOOK_URL", "http://localhost"),
@@ -89,6 +102,56 @@ fn a_profile_says_what_holds_where_nobody_set_a_limit() {
     assert!(load("large").is_err());
 }
 
+#[test]
+fn a_pool_is_for_nodes_that_send_from_a_shared_store() {
+    let load = |pool: Option<&str>, flags: &[&str]| {
+        let text = |name: &str| flags.contains(&name).then(|| "true".to_owned());
+        let database = flags.contains(&"database").then(|| "postgres://localhost/everhook".to_owned());
+        ServeArgs { pool: pool.map(str::to_owned), database, api: text("api"), worker: text("worker"), ..ServeArgs::default() }
+            .load_from([])
+    };
+    let table = [
+        (None, &[][..], Ok("default")),
+        (None, &["database"][..], Ok("default")),
+        (Some("heavy"), &["database"][..], Ok("heavy")),
+        (Some("heavy"), &["database", "worker"][..], Ok("heavy")),
+        (Some("heavy"), &[][..], Err("pools need `database`")),
+        (Some("default"), &[][..], Err("pools need `database`")),
+        (Some("heavy"), &["database", "api"][..], Err("give it the role `worker`")),
+        (Some("Heavy!"), &["database"][..], Err("pool = `Heavy!` (--pool): must be 1 to 32 of the characters")),
+    ];
+    for (pool, flags, expected) in table {
+        match (load(pool, flags), expected) {
+            (Ok(loaded), Ok(expected)) => assert_eq!(loaded.config.pool, expected, "{pool:?} {flags:?}"),
+            (Err(faults), Err(words)) => assert!(faults.to_string().contains(words), "{faults}"),
+            (loaded, expected) => panic!("{pool:?} {flags:?}: {loaded:?}, not {expected:?}"),
+        }
+    }
+}
+
+#[test]
+fn events_wait_beside_a_database_and_nowhere_else() {
+    let load = |shared: bool, worker: bool, spool_max: Option<&str>| {
+        let args = ServeArgs {
+            database: shared.then(|| "postgres://db/everhook".to_owned()),
+            worker: worker.then(|| "true".to_owned()),
+            spool_max: spool_max.map(str::to_owned),
+            ..ServeArgs::default()
+        };
+        args.load_from([])
+    };
+    let spool = load(true, false, None).unwrap().config.spool.unwrap();
+    assert!(spool.folder.ends_with("everhook-data/spool") && spool.bytes_max == 1 << 30, "{spool:?}");
+    assert_eq!(load(true, false, Some("2MiB")).unwrap().config.spool.unwrap().bytes_max, 2 << 20);
+    assert_eq!(load(false, false, None).unwrap().config.spool, None);
+    assert_eq!(load(true, true, None).unwrap().config.spool, None);
+    let wrong = [(false, false, "needs `database`"), (true, true, "a node that takes requests")];
+    for (shared, worker, words) in wrong {
+        let text = load(shared, worker, Some("2MiB")).unwrap_err().to_string();
+        assert!(text.contains("spool_max") && text.contains(words), "{text}");
+    }
+}
+
 #[cfg(feature = "amqp")]
 #[test]
 fn a_queue_needs_its_broker_and_the_password_is_never_shown() {
@@ -108,8 +171,8 @@ fn a_queue_needs_its_broker_and_the_password_is_never_shown() {
     assert_eq!((&*source.queue, source.organization, source.application.as_deref()), ("events", None, Some("orders")));
     assert!(!format!("{loaded:?}").contains("hunter2"));
     let wrong = [
-        (Some("amqp://localhost"), None, None, "give both"),
-        (None, Some("events"), None, "give both"),
+        (Some("amqp://localhost"), None, None, "give amqp_source_queue too"),
+        (None, Some("events"), None, "give amqp too"),
         (None, None, Some("orders"), "give amqp_source_queue too"),
         (Some("http://u:hunter2@localhost"), Some("events"), None, "amqp = `***` (--amqp): must be a URL"),
         (Some("amqp://localhost"), Some(""), None, "must be a name"),
@@ -117,5 +180,24 @@ fn a_queue_needs_its_broker_and_the_password_is_never_shown() {
     for (amqp, queue, application, words) in wrong {
         let text = load(amqp, queue, application).unwrap_err().to_string();
         assert!(text.contains(words) && !text.contains("hunter2"), "{text}");
+    }
+}
+
+#[cfg(feature = "amqp")]
+#[test]
+fn a_broker_carries_hints_where_nodes_share_a_store_and_events_where_a_queue_is_named() {
+    let broker = Some("amqp://shop:hunter2@localhost/".to_owned());
+    let table = [(true, true, (true, true)), (true, false, (true, false)), (false, true, (false, true))];
+    for (is_shared, has_queue, expected) in table {
+        let args = ServeArgs {
+            amqp: broker.clone(),
+            database: is_shared.then(|| "postgres://localhost/everhook".to_owned()),
+            seal_key: is_shared.then(|| "dGhlIHNlYWxpbmcga2V5IG9mIGEgdGVzdCBub2RlISE=".to_owned()),
+            amqp_source_queue: has_queue.then(|| "events".to_owned()),
+            ..Default::default()
+        };
+        let config = args.load_from([]).unwrap().config;
+        assert_eq!((config.amqp_hints.is_some(), config.amqp_source.is_some()), expected);
+        assert!(!format!("{config:?}").contains("hunter2"));
     }
 }

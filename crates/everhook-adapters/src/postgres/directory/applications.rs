@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{ApplicationId, OrganizationId, Ref, Uid},
-    model::{Application, ApplicationKind, Page, PageRequest},
+    model::{Application, ApplicationKind, Page, PageRequest, Post},
     ports::{ApplicationRow, Created, Updated},
 };
 use tokio_postgres::Row;
@@ -112,13 +112,14 @@ pub(super) async fn update(tx: &Tx<'_>, application: &Application) -> Outcome<Up
     Ok(Updated::Updated)
 }
 
-/// Reads the application and its endpoints in one snapshot, so that the version is that of exactly these endpoints.
-pub(super) async fn read_row(snapshot: &Tx<'_>, id: ApplicationId) -> Outcome<Option<ApplicationRow>> {
-    let Some(row) = snapshot.query_opt(WITH_VERSION, &[&id.key()]).await? else { return Ok(None) };
+/// Reads the application and its endpoints in one snapshot, so that the version is that of exactly these endpoints. Says whether this pool sends for it.
+pub(super) async fn read_row(snapshot: &Tx<'_>, id: ApplicationId, pool: &str) -> Outcome<Option<ApplicationRow>> {
+    let Some(row) = snapshot.query_opt(WITH_VERSION, &[&id.key(), &pool]).await? else { return Ok(None) };
     let application = of_row(&row)?;
     Ok(Some(ApplicationRow {
         config_version: row.value("config_version")?,
         limits: row.spelled("limits", limits_json::read)?,
+        post: Post { is_here: row.value("is_here")?, moves: row.value("moves")? },
         endpoints: endpoints::of_application(snapshot, id).await?,
         event_types: event_types::marks(snapshot, application.organization).await?,
         application,

@@ -1,7 +1,7 @@
 //! Who owns what: the port `Directory`, one file a resource.
 //!
-//! What somebody changes begins with `changing`, which lets one change of an organization at a time through, on all nodes; and it ends with
-//! `conclude`, which enters it in the audit log. What deliveries and publishers wait for is read by the connections of the line.
+//! What somebody changes is `changed!`: it begins with `changing`, which lets one change of an organization at a time through, on all nodes; and it
+//! ends with `conclude`, which enters it in the audit log. What deliveries and publishers wait for is read by the connections of the line.
 
 mod api_keys;
 mod applications;
@@ -28,16 +28,27 @@ use everhook_core::{
     time::Timestamp,
 };
 
-use super::{PostgresStore, audit_log::conclude, connect::Connection, fault::Outcome, transaction::Tx};
+use super::{PostgresStore, audit_log::conclude, collisions::insist, connect::Connection, fault::Outcome, transaction::Tx};
 use crate::encoding::schedule_json;
+
+/// Makes a change of an organization's configuration, and enters it in the audit log if it took place. One that meets another transaction, and is
+/// rolled back for it, is made again. A macro, because no closure that borrows a transaction can be said to be sendable.
+macro_rules! changed {
+    ($store:ident, $organization:expr, $entry:ident, |$tx:ident| $change:expr) => {{
+        let made = insist(|| async {
+            let mut connection = $store.connection().await?;
+            let $tx = changing(&mut connection, $organization).await?;
+            let outcome = $change.await?;
+            conclude($tx, outcome, &$entry).await
+        });
+        Ok(made.await?)
+    }};
+}
 
 #[async_trait]
 impl Directory for PostgresStore {
     async fn create_organization(&self, new: NewOrganization, entry: AuditEntry) -> Result<Created, StoreError> {
-        let mut connection = self.connection().await?;
-        let tx = changing(&mut connection, new.organization.id).await?;
-        let outcome = organizations::create(&tx, &new).await?;
-        Ok(conclude(tx, outcome, &entry).await?)
+        changed!(self, new.organization.id, entry, |tx| organizations::create(&tx, &new))
     }
 
     async fn organization(&self, of: &Ref<OrganizationId>) -> Result<Option<Organization>, StoreError> {
@@ -49,10 +60,7 @@ impl Directory for PostgresStore {
     }
 
     async fn update_organization(&self, organization: Organization, entry: AuditEntry) -> Result<Updated, StoreError> {
-        let mut connection = self.connection().await?;
-        let tx = changing(&mut connection, organization.id).await?;
-        let outcome = organizations::update(&tx, &organization).await?;
-        Ok(conclude(tx, outcome, &entry).await?)
+        changed!(self, organization.id, entry, |tx| organizations::update(&tx, &organization))
     }
 
     async fn try_write(&self, organization: OrganizationId) -> Result<(), StoreError> {
@@ -60,10 +68,7 @@ impl Directory for PostgresStore {
     }
 
     async fn create_application(&self, application: Application, entry: AuditEntry) -> Result<Created, StoreError> {
-        let mut connection = self.connection().await?;
-        let tx = changing(&mut connection, application.organization).await?;
-        let outcome = applications::create(&tx, &application).await?;
-        Ok(conclude(tx, outcome, &entry).await?)
+        changed!(self, application.organization, entry, |tx| applications::create(&tx, &application))
     }
 
     async fn application(&self, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<Option<Application>, StoreError> {
@@ -79,23 +84,17 @@ impl Directory for PostgresStore {
     }
 
     async fn update_application(&self, application: Application, entry: AuditEntry) -> Result<Updated, StoreError> {
-        let mut connection = self.connection().await?;
-        let tx = changing(&mut connection, application.organization).await?;
-        let outcome = applications::update(&tx, &application).await?;
-        Ok(conclude(tx, outcome, &entry).await?)
+        changed!(self, application.organization, entry, |tx| applications::update(&tx, &application))
     }
 
     async fn application_row(&self, id: ApplicationId) -> Result<Option<ApplicationRow>, StoreError> {
         let mut connection = self.pools.line().await?;
         let snapshot = Tx::snapshot(&mut connection).await?;
-        Ok(applications::read_row(&snapshot, id).await?)
+        Ok(applications::read_row(&snapshot, id, &self.pool).await?)
     }
 
     async fn create_endpoint(&self, endpoint: Endpoint, entry: AuditEntry) -> Result<Created, StoreError> {
-        let mut connection = self.connection().await?;
-        let tx = changing(&mut connection, endpoint.organization).await?;
-        let outcome = endpoints::create(&tx, &endpoint).await?;
-        Ok(conclude(tx, outcome, &entry).await?)
+        changed!(self, endpoint.organization, entry, |tx| endpoints::create(&tx, &endpoint))
     }
 
     async fn endpoint(&self, organization: OrganizationId, of: &Ref<EndpointId>) -> Result<Option<Endpoint>, StoreError> {
@@ -112,10 +111,7 @@ impl Directory for PostgresStore {
     }
 
     async fn update_endpoint(&self, endpoint: Endpoint, read_at: Timestamp, entry: AuditEntry) -> Result<EndpointUpdated, StoreError> {
-        let mut connection = self.connection().await?;
-        let tx = changing(&mut connection, endpoint.organization).await?;
-        let outcome = endpoints::update(&tx, &endpoint, read_at).await?;
-        Ok(conclude(tx, outcome, &entry).await?)
+        changed!(self, endpoint.organization, entry, |tx| endpoints::update(&tx, &endpoint, read_at))
     }
 
     async fn revision(
@@ -150,10 +146,7 @@ impl Directory for PostgresStore {
         count_max: u32,
         entry: AuditEntry,
     ) -> Result<Created, StoreError> {
-        let mut connection = self.connection().await?;
-        let tx = changing(&mut connection, schedule.organization).await?;
-        let outcome = retry_schedules::create(&tx, &schedule, count_max).await?;
-        Ok(conclude(tx, outcome, &entry).await?)
+        changed!(self, schedule.organization, entry, |tx| retry_schedules::create(&tx, &schedule, count_max))
     }
 
     async fn retry_schedule(&self, organization: OrganizationId, of: &ScheduleRef) -> Result<Option<OrganizationSchedule>, StoreError> {
@@ -170,10 +163,7 @@ impl Directory for PostgresStore {
         read_at: Timestamp,
         entry: AuditEntry,
     ) -> Result<Updated, StoreError> {
-        let mut connection = self.connection().await?;
-        let tx = changing(&mut connection, schedule.organization).await?;
-        let outcome = retry_schedules::update(&tx, &schedule, read_at).await?;
-        Ok(conclude(tx, outcome, &entry).await?)
+        changed!(self, schedule.organization, entry, |tx| retry_schedules::update(&tx, &schedule, read_at))
     }
 
     async fn delete_retry_schedule(
@@ -182,24 +172,15 @@ impl Directory for PostgresStore {
         id: ScheduleId,
         entry: AuditEntry,
     ) -> Result<ScheduleDeleted, StoreError> {
-        let mut connection = self.connection().await?;
-        let tx = changing(&mut connection, organization).await?;
-        let outcome = retry_schedules::delete(&tx, organization, id).await?;
-        Ok(conclude(tx, outcome, &entry).await?)
+        changed!(self, organization, entry, |tx| retry_schedules::delete(&tx, organization, id))
     }
 
     async fn move_endpoints(&self, request: MoveEndpoints, entry: AuditEntry) -> Result<Moved, StoreError> {
-        let mut connection = self.connection().await?;
-        let tx = changing(&mut connection, request.organization).await?;
-        let outcome = retry_schedules::move_endpoints(&tx, &request).await?;
-        Ok(conclude(tx, outcome, &entry).await?)
+        changed!(self, request.organization, entry, |tx| retry_schedules::move_endpoints(&tx, &request))
     }
 
     async fn create_event_type(&self, definition: EventTypeDefinition, count_max: u32, entry: AuditEntry) -> Result<Created, StoreError> {
-        let mut connection = self.connection().await?;
-        let tx = changing(&mut connection, definition.organization).await?;
-        let outcome = event_types::create(&tx, &definition, count_max).await?;
-        Ok(conclude(tx, outcome, &entry).await?)
+        changed!(self, definition.organization, entry, |tx| event_types::create(&tx, &definition, count_max))
     }
 
     async fn event_type(&self, organization: OrganizationId, of: &Ref<EventTypeId>) -> Result<Option<EventTypeDefinition>, StoreError> {
@@ -221,24 +202,15 @@ impl Directory for PostgresStore {
         read_at: Timestamp,
         entry: AuditEntry,
     ) -> Result<Updated, StoreError> {
-        let mut connection = self.connection().await?;
-        let tx = changing(&mut connection, definition.organization).await?;
-        let outcome = event_types::update(&tx, &definition, read_at).await?;
-        Ok(conclude(tx, outcome, &entry).await?)
+        changed!(self, definition.organization, entry, |tx| event_types::update(&tx, &definition, read_at))
     }
 
     async fn delete_event_type(&self, organization: OrganizationId, id: EventTypeId, entry: AuditEntry) -> Result<bool, StoreError> {
-        let mut connection = self.connection().await?;
-        let tx = changing(&mut connection, organization).await?;
-        let outcome = event_types::delete(&tx, organization, id).await?;
-        Ok(conclude(tx, outcome, &entry).await?)
+        changed!(self, organization, entry, |tx| event_types::delete(&tx, organization, id))
     }
 
     async fn create_api_key(&self, key: ApiKey, hash: ApiKeyHash, entry: AuditEntry) -> Result<Created, StoreError> {
-        let mut connection = self.connection().await?;
-        let tx = changing(&mut connection, key.organization).await?;
-        let outcome = api_keys::create(&tx, &key, &hash).await?;
-        Ok(conclude(tx, outcome, &entry).await?)
+        changed!(self, key.organization, entry, |tx| api_keys::create(&tx, &key, &hash))
     }
 
     async fn api_key(&self, hash: &ApiKeyHash) -> Result<Option<ApiKey>, StoreError> {
@@ -254,16 +226,19 @@ impl Directory for PostgresStore {
     }
 
     async fn revoke_api_key(&self, organization: OrganizationId, id: ApiKeyId, entry: AuditEntry) -> Result<bool, StoreError> {
-        let mut connection = self.connection().await?;
-        let tx = changing(&mut connection, organization).await?;
-        let outcome = api_keys::revoke(&tx, organization, id).await?;
-        tx.note_change(Change::ApiKey(id)).await?;
-        Ok(conclude(tx, outcome, &entry).await?)
+        changed!(self, organization, entry, |tx| revoke_api_key(&tx, organization, id))
     }
 
     async fn note_key_uses(&self, uses: Vec<(ApiKeyId, Timestamp)>) -> Result<(), StoreError> {
         Ok(api_keys::note_uses(&self.reader().await?, &uses).await?)
     }
+}
+
+/// Revokes a key, and tells the nodes that remember it.
+async fn revoke_api_key(tx: &Tx<'_>, organization: OrganizationId, id: ApiKeyId) -> Outcome<bool> {
+    let is_revoked = api_keys::revoke(tx, organization, id).await?;
+    tx.note_change(Change::ApiKey(id)).await?;
+    Ok(is_revoked)
 }
 
 /// Begins a change of an organization's configuration. From here to its end nobody else changes anything of it, so that what it finds stays true.

@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{OrganizationId, Ref, Uid},
-    model::{Organization, OrganizationLimits, Page, PageRequest},
+    model::{Organization, OrganizationLimits, Page, PageRequest, PoolName},
     ports::{Change, Created, NewOrganization, Updated},
 };
 use tokio_postgres::Row;
@@ -25,6 +25,8 @@ const BY_UID: &str = include_str!("../queries/organization_by_uid.sql");
 const LIST: List =
     List { older: include_str!("../queries/organizations_older.sql"), newer: include_str!("../queries/organizations_newer.sql") };
 const UPDATE: &str = include_str!("../queries/update_organization.sql");
+const LOCK_POOLS: &str = include_str!("../queries/lock_pools.sql");
+const INSERT_DEPARTURES: &str = include_str!("../queries/insert_departures.sql");
 const AS_IT_STANDS: &str = include_str!("../queries/write_organization_as_it_stands.sql");
 
 /// What the server calls the rule that no two organizations have one uid.
@@ -41,6 +43,7 @@ pub(super) async fn create(tx: &Tx<'_>, new: &NewOrganization) -> Outcome<Create
                 &organization.name,
                 &organization.created_at.as_micros(),
                 &limits_json::write(organization.limits),
+                &organization.worker_pool.as_str(),
             ],
         )
         .await?;
@@ -66,11 +69,14 @@ pub(super) async fn list(reader: &Reader, page: PageRequest) -> Outcome<Page<Org
     Ok(Page::from_read(rows, page, |organization| *organization.id.as_uuid()))
 }
 
-/// Every application gets a new version: its endpoints go by the organization's limits.
+/// Every application gets a new version: its endpoints go by the organization's limits and pool.
 ///
 /// No lock of ours spans organizations, so the server itself says whether another has the uid. The transaction is then good for nothing more, and
 /// nothing more is asked of it.
 pub(super) async fn update(tx: &Tx<'_>, organization: &Organization) -> Outcome<Updated> {
+    let Some(before) = tx.query_opt(BY_ID, &[&organization.id.key()]).await?.as_ref().map(of_row).transpose()? else {
+        return Ok(Updated::Changed);
+    };
     let updated = tx
         .execute(
             UPDATE,
@@ -79,6 +85,7 @@ pub(super) async fn update(tx: &Tx<'_>, organization: &Organization) -> Outcome<
                 &organization.uid.as_ref().map(Uid::as_str),
                 &organization.name,
                 &limits_json::write(organization.limits),
+                &organization.worker_pool.as_str(),
             ],
         )
         .await;
@@ -87,11 +94,22 @@ pub(super) async fn update(tx: &Tx<'_>, organization: &Organization) -> Outcome<
         Err(fault) => Err(fault),
         Ok(0) => Ok(Updated::Changed),
         Ok(_) => {
+            if organization.worker_pool != before.worker_pool {
+                leave_pool(tx, organization.id, &before.worker_pool).await?;
+            }
             versions::bump_organization(tx, organization.id).await?;
             tx.note_change(Change::Organization(organization.id)).await?;
             Ok(Updated::Updated)
         }
     }
+}
+
+/// Every worker of the pool that an organization leaves must let go of it before another sends. A boot that begins at this moment is counted in, or
+/// begins after the commit and reads which pool it is now.
+async fn leave_pool(tx: &Tx<'_>, organization: OrganizationId, pool: &PoolName) -> Outcome<()> {
+    tx.query_one(LOCK_POOLS, &[]).await?;
+    tx.execute(INSERT_DEPARTURES, &[&organization.key(), &pool.as_str()]).await?;
+    Ok(())
 }
 
 pub(super) async fn write_as_it_stands(reader: &Reader, organization: OrganizationId) -> Outcome<()> {
@@ -119,6 +137,7 @@ fn of_row(row: &Row) -> Outcome<Organization> {
         uid: row.uid_opt("uid")?,
         name: row.value("name")?,
         limits: row.spelled("limits", limits_json::read)?,
+        worker_pool: row.spelled("worker_pool", |name: &str| PoolName::parse(name))?,
         created_at: row.instant("created_at")?,
     })
 }

@@ -18,6 +18,7 @@ use crate::encoding::spelling::read_priority;
 
 const LIST: List = List { older: include_str!("../queries/events_older.sql"), newer: include_str!("../queries/events_newer.sql") };
 const BY_ID: &str = include_str!("../queries/event_by_id.sql");
+const OF_ALIAS: &str = include_str!("../queries/event_of_alias.sql");
 
 pub(super) async fn list(
     reader: &Reader,
@@ -41,7 +42,18 @@ pub(super) async fn list(
     Ok(Page::from_read(rows, page, |event| *event.id.as_uuid()))
 }
 
+/// Finds an event by its id, or by an id that stands for it.
 pub(super) async fn find(reader: &Reader, organization: OrganizationId, id: EventId) -> Outcome<Option<(EventSummary, Option<Event>)>> {
+    if let Some(found) = find_by_id(reader, organization, id).await? {
+        return Ok(Some(found));
+    }
+    match reader.query_opt(OF_ALIAS, &[&id.key()]).await? {
+        Some(row) => find_by_id(reader, organization, row.id("event_id")?).await,
+        None => Ok(None),
+    }
+}
+
+async fn find_by_id(reader: &Reader, organization: OrganizationId, id: EventId) -> Outcome<Option<(EventSummary, Option<Event>)>> {
     let row = reader.query_opt(BY_ID, &[&organization.key(), &id.key()]).await?;
     let whole = |row: &Row| {
         let summary = summary_of_row(row)?;

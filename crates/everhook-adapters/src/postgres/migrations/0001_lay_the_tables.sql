@@ -15,8 +15,14 @@ CREATE TABLE organizations (
     name text NOT NULL,
     created_at bigint NOT NULL,
     -- A JSON object of numbers, each absent if there is no limit.
-    limits text NOT NULL DEFAULT '{}'
+    limits text NOT NULL DEFAULT '{}',
+    -- Whose nodes send for it, and how often that was changed.
+    worker_pool text COLLATE "C" NOT NULL DEFAULT 'default',
+    moves bigint NOT NULL DEFAULT 0
 );
+
+-- Which pools is anybody in? One look-up a pool.
+CREATE INDEX organizations_by_pool ON organizations (worker_pool);
 
 CREATE TABLE applications (
     id uuid PRIMARY KEY,
@@ -174,9 +180,10 @@ CREATE TABLE api_key_uses (
     last_used_at bigint NOT NULL
 ) WITH (fillfactor = 50);
 
--- Partitioned by id, which begins with the time: a look-up by id reads one partition, and what is old is dropped with its partition.
+-- Partitioned by id, which begins with the time: a look-up by id reads one partition, and what is old is dropped with its partition. What must
+-- outlive its day is `kept`: that moves it to a partition beside those of the days, where every look-up finds it as well (decision 0031).
 CREATE TABLE events (
-    id uuid PRIMARY KEY,
+    id uuid NOT NULL,
     organization_id uuid NOT NULL,
     application_id uuid NOT NULL,
     event_type text COLLATE "C" NOT NULL,
@@ -185,6 +192,7 @@ CREATE TABLE events (
     idempotency_key text,
     source text,
     priority smallint NOT NULL CHECK (priority BETWEEN 0 AND 2),
+    kept boolean NOT NULL DEFAULT false,
     sequence_number bigint NOT NULL,
     traceparent text,
     -- How many deliveries were made when it was published, and the stretch of ids that holds them.
@@ -202,10 +210,13 @@ CREATE TABLE events (
     erased_at bigint,
     CHECK (CASE WHEN erased_at IS NULL THEN body IS NOT NULL ELSE body IS NULL AND labels IS NULL AND headers IS NULL END),
     CHECK ((deliveries = 0) = (first_delivery_id IS NULL) AND (deliveries = 0) = (last_delivery_id IS NULL))
-) PARTITION BY RANGE (id);
+) PARTITION BY LIST (kept);
 
 -- The body is compressed by us where that pays, and not again here.
 ALTER TABLE events ALTER COLUMN body SET STORAGE EXTERNAL;
+
+CREATE TABLE events_daily PARTITION OF events (PRIMARY KEY (id)) FOR VALUES IN (false) PARTITION BY RANGE (id);
+CREATE TABLE events_kept PARTITION OF events (PRIMARY KEY (id)) FOR VALUES IN (true);
 
 CREATE INDEX events_by_organization ON events (organization_id, id);
 
@@ -219,6 +230,12 @@ CREATE TABLE idempotency_keys (
 );
 
 CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
+
+-- Ids that publishers were told before it was known that their key was taken. Looked at only for an id that no event has.
+CREATE TABLE event_aliases (
+    alias uuid PRIMARY KEY,
+    event_id uuid NOT NULL
+);
 
 -- Deliveries that wait or are held.
 CREATE TABLE open_deliveries (
@@ -260,6 +277,7 @@ CREATE TABLE deliveries (
     priority smallint NOT NULL CHECK (priority BETWEEN 0 AND 2),
     -- 1 delivered, 2 dead, 3 cancelled.
     stage smallint NOT NULL,
+    kept boolean NOT NULL DEFAULT false,
     attempts integer NOT NULL,
     retry_schedule bigint NOT NULL,
     ended_at bigint NOT NULL,
@@ -268,13 +286,17 @@ CREATE TABLE deliveries (
     failure_category text,
     replay_of uuid,
     operation_id uuid,
-    PRIMARY KEY (lane, id),
     CHECK (CASE stage
         WHEN 1 THEN cause IS NULL AND attempts > 0
         WHEN 2 THEN attempts > 0 AND cause IN ('retries_exhausted', 'given_up', 'gone', 'tls_failed')
         WHEN 3 THEN cause IN ('endpoint_disabled', 'endpoint_deleted', 'erased')
         ELSE false END)
-) PARTITION BY RANGE (id);
+) PARTITION BY LIST (kept);
+
+CREATE TABLE deliveries_daily PARTITION OF deliveries (PRIMARY KEY (lane, id)) FOR VALUES IN (false) PARTITION BY RANGE (id);
+CREATE TABLE deliveries_kept PARTITION OF deliveries (PRIMARY KEY (lane, id)) FOR VALUES IN (true);
+-- What is kept of a day.
+CREATE INDEX deliveries_kept_by_id ON deliveries_kept (id);
 
 -- How deliveries stand, open or ended, with the columns of both.
 CREATE VIEW all_deliveries AS
@@ -310,6 +332,7 @@ CREATE TABLE attempts (
     status smallint NOT NULL CHECK (status BETWEEN 0 AND 2),
     -- How the endpoint's breaker stood: 0 closed, 1 half-open, 2 open.
     breaker smallint NOT NULL CHECK (breaker BETWEEN 0 AND 2),
+    kept boolean NOT NULL DEFAULT false,
     -- What else came with the response: 0 nothing, 1 more of the body, 2 more headers, 3 both.
     response_cut smallint CHECK (response_cut BETWEEN 0 AND 3),
     response_status smallint,
@@ -332,16 +355,18 @@ CREATE TABLE attempts (
     picked_after bigint NOT NULL,
     executed_after bigint NOT NULL,
     next_retry_at bigint,
-    PRIMARY KEY (delivery_id, number),
     CHECK ((status = 0) = (failure_category IS NULL)),
     CHECK ((response_status IS NULL) = (response_headers IS NULL) AND (response_status IS NULL) = (response_body_sample IS NULL)
         AND (response_status IS NULL) = (response_cut IS NULL))
-) PARTITION BY RANGE (delivery_id);
+) PARTITION BY LIST (kept);
+
+CREATE TABLE attempts_daily PARTITION OF attempts (PRIMARY KEY (delivery_id, number)) FOR VALUES IN (false) PARTITION BY RANGE (delivery_id);
+CREATE TABLE attempts_kept PARTITION OF attempts (PRIMARY KEY (delivery_id, number)) FOR VALUES IN (true);
 
 -- Whatever no other partition takes: ids of a time for which none was made, or made no more.
-CREATE TABLE events_rest PARTITION OF events DEFAULT;
-CREATE TABLE deliveries_rest PARTITION OF deliveries DEFAULT;
-CREATE TABLE attempts_rest PARTITION OF attempts DEFAULT;
+CREATE TABLE events_rest PARTITION OF events_daily DEFAULT;
+CREATE TABLE deliveries_rest PARTITION OF deliveries_daily DEFAULT;
+CREATE TABLE attempts_rest PARTITION OF attempts_daily DEFAULT;
 
 CREATE TABLE dead_letters (
     -- The first dead delivery's.
@@ -370,6 +395,7 @@ CREATE TABLE dead_letters (
 
 CREATE INDEX dead_letters_by_organization ON dead_letters (organization_id, id);
 CREATE INDEX dead_letters_by_endpoint ON dead_letters (endpoint_id, id);
+CREATE INDEX dead_letters_by_age ON dead_letters (last_failure_at) WHERE status <> 'retrying';
 CREATE INDEX recoverable_dead_letters ON dead_letters (organization_id, failures, last_failure_at) WHERE status = 'dead' AND recoverable;
 
 CREATE TABLE pending_alerts (
@@ -446,6 +472,8 @@ CREATE TABLE operations (
     phase text NOT NULL CHECK (phase IN ('selecting', 'selected', 'clearing', 'over')),
     -- Up to which id the selection has looked.
     selected_until uuid NOT NULL,
+    -- The transaction that began it: what was being written then is waited for before anything is selected.
+    begun_by xid8 NOT NULL DEFAULT pg_current_xact_id(),
     total bigint NOT NULL,
     done bigint NOT NULL,
     failed bigint NOT NULL,
@@ -516,23 +544,57 @@ CREATE INDEX audit_log_by_resource ON audit_log (organization_id, resource_id, i
 CREATE TABLE boots (
     id uuid PRIMARY KEY,
     node text NOT NULL,
+    pool text COLLATE "C" NOT NULL,
     worker boolean NOT NULL,
     scheduler boolean NOT NULL,
-    good_until bigint NOT NULL
+    good_until bigint NOT NULL,
+    renewals bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 
--- Who sends for which lanes.
+-- Who sends for which lanes of a pool's organizations. Those of a pool are made when its first boot begins.
 CREATE TABLE shards (
-    number smallint PRIMARY KEY,
-    boot uuid
+    pool text COLLATE "C" NOT NULL,
+    number smallint NOT NULL,
+    boot uuid,
+    PRIMARY KEY (pool, number)
 ) WITH (fillfactor = 50);
 
-INSERT INTO shards (number) SELECT generate_series(0, 63);
+-- Which boots of the pool that an organization left have not let go of it. Nobody else sends for it while one of them is alive.
+CREATE TABLE departures (
+    organization_id uuid NOT NULL,
+    boot uuid NOT NULL,
+    -- Which of the organization's moves it was.
+    moves bigint NOT NULL,
+    PRIMARY KEY (organization_id, boot)
+);
+
+CREATE INDEX departures_by_boot ON departures (boot);
 
 -- Who does what only one node does at a time.
 CREATE TABLE duties (
     name text PRIMARY KEY,
     boot uuid
+) WITH (fillfactor = 50);
+
+-- What nodes draw from together: an organization's rates, and a row by which its slots are locked. Counters are no promises: nothing is flushed for them, and
+-- after a crash of the server they are empty, which means full budgets.
+CREATE UNLOGGED TABLE budgets (
+    organization_id uuid NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('deliveries', 'events', 'retries', 'slots')),
+    -- What is in the bucket, in parts of a token, and when that was true, by this server's clock. NULL: nobody has drawn from it.
+    parts bigint,
+    as_of bigint,
+    PRIMARY KEY (organization_id, kind)
+) WITH (fillfactor = 50);
+
+-- How many of an organization's slots a process holds, and would like to hold.
+CREATE UNLOGGED TABLE budget_slots (
+    organization_id uuid NOT NULL,
+    holder uuid NOT NULL,
+    held bigint NOT NULL,
+    wanted bigint NOT NULL,
+    held_until bigint NOT NULL,
+    PRIMARY KEY (organization_id, holder)
 ) WITH (fillfactor = 50);
 
 -- What was changed, for the nodes that remember it. Read in the order of transactions: those before the oldest that is still open are complete.
@@ -554,6 +616,35 @@ CREATE TABLE forgotten_changes (
 );
 
 INSERT INTO forgotten_changes VALUES ('0');
+
+-- The move of a data folder into this database, if there was one. While it is not finished, no node starts here.
+CREATE TABLE moves (
+    singleton boolean PRIMARY KEY CHECK (singleton),
+    -- The folder, for people.
+    source text NOT NULL,
+    -- What the folder's files looked like when the move began: after a change of them it does not go on.
+    fingerprint bytea NOT NULL,
+    begun_at bigint NOT NULL,
+    finished_at bigint
+);
+
+-- How far it is, for each table: written in the transaction of the rows that it counts.
+CREATE TABLE moved_tables (
+    name text PRIMARY KEY,
+    rows bigint NOT NULL,
+    -- The sum of the rows' hashes.
+    sum bytea NOT NULL CHECK (length(sum) = 32),
+    -- The key of the last row.
+    last_key bytea NOT NULL
+);
+
+-- Which installation this is: what its nodes keep elsewhere is named by it.
+CREATE TABLE installation (
+    singleton boolean PRIMARY KEY CHECK (singleton),
+    id uuid NOT NULL
+);
+
+INSERT INTO installation VALUES (true, gen_random_uuid());
 
 -- Which key secrets are sealed with: a node that has another refuses to start.
 CREATE TABLE sealing (

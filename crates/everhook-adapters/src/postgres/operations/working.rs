@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::{
     super::{
         alerts::{AlertColumns, INSERT_ALERTS},
+        audit_log,
         fault::Outcome,
         rows::{Columns, Key},
         transaction::Tx,
@@ -126,6 +127,9 @@ pub(super) async fn end(tx: &Tx<'_>, ending: &Ending) -> Outcome<OperationEnded>
         return Ok(OperationEnded::NotYet);
     }
     tx.execute(INSERT_ALERTS, &AlertColumns::new(&[&ending.alert]).parameters()).await?;
+    if let Some(entry) = &ending.entry {
+        audit_log::append(tx, entry).await?;
+    }
     Ok(OperationEnded::Ended)
 }
 

@@ -10,7 +10,6 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use everhook_core::policy::address::AddressRules;
 use futures_util::StreamExt as _;
 use lapin::{
     Consumer,
@@ -23,25 +22,19 @@ use tokio_util::sync::CancellationToken;
 
 use self::batch::{answer, gather, read};
 pub use self::settings::{SourceError, SourceSettings};
-use super::{failure, link::Link};
-use crate::http::{Connector, HttpSettings, HttpSetupError, Progress, SystemResolver};
+use super::{
+    address, failure,
+    link::Link,
+    reconnect::{FAILURES_TOLD, OPEN_TIMEOUT, RECONNECT_MAX, doubled},
+};
+use crate::http::{Connector, HttpSetupError};
 
 /// How many messages may be on their way to us without an acknowledgment: enough for full batches, few enough to be held in memory.
 const PREFETCH: u16 = 512;
 
-/// How long connecting and beginning to consume may take in all.
-const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// How long to wait before connecting again: doubled after each failure.
-const RECONNECT_MIN: Duration = Duration::from_secs(1);
-const RECONNECT_MAX: Duration = Duration::from_secs(300);
-
 /// How long to wait before publishing again what could not be: doubled after each failure.
 const REPUBLISH_MIN: Duration = Duration::from_millis(200);
 const REPUBLISH_MAX: Duration = Duration::from_secs(30);
-
-/// After how many failures in a row somebody is told.
-const FAILURES_TOLD: u32 = 3;
 
 /// A message as it came.
 #[derive(Clone, Debug)]
@@ -92,10 +85,8 @@ impl AmqpSource {
     /// # Errors
     /// [`HttpSetupError`] if TLS or the resolver cannot be set up.
     pub fn start(settings: SourceSettings, intake: Arc<dyn Intake>) -> Result<Self, HttpSetupError> {
-        let resolver = Arc::new(SystemResolver::new().map_err(HttpSetupError::Resolver)?);
-        let http = HttpSettings { protocol: None, ..HttpSettings::new(AddressRules::allowing_private()) };
         let stopping = CancellationToken::new();
-        let consumption = Consumption { settings, intake, connector: Connector::new(http, resolver)?, stopping: stopping.clone() };
+        let consumption = Consumption { settings, intake, connector: address::connector()?, stopping: stopping.clone() };
         Ok(Self { stopping, consuming: tokio::spawn(consumption.run()) })
     }
 
@@ -152,8 +143,7 @@ impl Consumption {
 
     async fn open(&self) -> Result<(Link, Consumer), String> {
         let in_words = |error: lapin::Error| failure::of(&error).error;
-        let stream = self.connector.reach(&self.settings.target, &mut Progress::default()).await.map_err(|failure| failure.error)?;
-        let link = Link::open(stream, &self.settings.login, &self.settings.vhost).await.map_err(in_words)?;
+        let link = self.settings.broker.open(&self.connector).await?;
         let channel = link.channel().await.map_err(in_words)?;
         link.unless_lost(channel.basic_qos(PREFETCH, BasicQosOptions::default())).await.map_err(in_words)?;
         let (queue, options) = (self.settings.queue.clone(), BasicConsumeOptions::default());
@@ -225,20 +215,4 @@ impl Consumption {
 enum Published {
     All,
     Stopped,
-}
-
-/// `first`, doubled `times` times, at most `longest`.
-fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
-    first.saturating_mul(1_u32.checked_shl(times).unwrap_or(u32::MAX)).min(longest)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wait_doubles_up_to_its_longest() {
-        let waits: Vec<_> = [0, 1, 2, 8, 9, 31, 32, 99].map(|times| doubled(RECONNECT_MIN, times, RECONNECT_MAX).as_secs()).into();
-        assert_eq!(waits, [1, 2, 4, 256, 300, 300, 300, 300]);
-    }
 }

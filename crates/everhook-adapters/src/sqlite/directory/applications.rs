@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{ApplicationId, OrganizationId, Ref, Uid},
-    model::{Application, ApplicationKind, Page, PageRequest},
+    model::{Application, ApplicationKind, Page, PageRequest, Post},
     ports::{ApplicationRow, Created, Updated},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -111,7 +111,7 @@ pub(super) fn read_row(connection: &Connection, id: ApplicationId) -> Outcome<Op
     let Some((application, config_version, limits)) = found else { return Ok(None) };
     let endpoints = endpoints::of_application(&snapshot, id)?;
     let event_types = event_types::marks(&snapshot, application.organization)?;
-    Ok(Some(ApplicationRow { application, config_version, limits, endpoints, event_types }))
+    Ok(Some(ApplicationRow { application, config_version, limits, post: Post::ONLY, endpoints, event_types }))
 }
 
 /// Asked inside the write, so that the answer still holds at its end.

@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{ApplicationId, OrganizationId, Ref, Uid},
-    model::{Organization, OrganizationLimits, Page, PageRequest},
+    model::{Organization, OrganizationLimits, Page, PageRequest, PoolName},
     ports::{Created, NewOrganization, Updated},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -109,6 +109,8 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<Organization> {
         uid: row.uid_opt("uid")?,
         name: row.get("name")?,
         limits: row.spelled("limits", |json: String| limits_json::read(&json))?,
+        // Whoever has the file to himself sends for everybody: no other is ever kept.
+        worker_pool: PoolName::default(),
         created_at: row.instant("created_at")?,
     })
 }

@@ -17,6 +17,7 @@ use super::super::{
 
 const LIST: List = List { older: include_str!("../queries/events_older.sql"), newer: include_str!("../queries/events_newer.sql") };
 const BY_ID: &str = include_str!("../queries/event_by_id.sql");
+const OF_ALIAS: &str = include_str!("../queries/event_of_alias.sql");
 
 pub(super) fn list(
     connection: &Connection,
@@ -40,7 +41,18 @@ pub(super) fn list(
     Ok(Page::from_read(rows, page, |event| *event.id.as_uuid()))
 }
 
+/// Finds an event by its id, or by an id that stands for it.
 pub(super) fn find(connection: &Connection, organization: OrganizationId, id: EventId) -> Outcome<Option<(EventSummary, Option<Event>)>> {
+    if let Some(found) = find_by_id(connection, organization, id)? {
+        return Ok(Some(found));
+    }
+    match connection.prepare_cached(OF_ALIAS)?.query_row([id.key()], |row| row.id("event_id")).optional()? {
+        Some(original) => find_by_id(connection, organization, original),
+        None => Ok(None),
+    }
+}
+
+fn find_by_id(connection: &Connection, organization: OrganizationId, id: EventId) -> Outcome<Option<(EventSummary, Option<Event>)>> {
     let mut statement = connection.prepare_cached(BY_ID)?;
     let whole = |row: &Row<'_>| {
         let summary = summary_of_row(row)?;

@@ -174,6 +174,12 @@ CREATE TABLE idempotency_keys (
 
 CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
 
+-- Ids that publishers were told before it was known that their key was taken. Looked at only for an id that no event has.
+CREATE TABLE event_aliases (
+    alias BLOB PRIMARY KEY CHECK (length(alias) = 16),
+    event_id BLOB NOT NULL CHECK (length(event_id) = 16)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE deliveries (
     id BLOB PRIMARY KEY CHECK (length(id) = 16),
     event_id BLOB NOT NULL,
@@ -296,6 +302,7 @@ CREATE TABLE dead_letters (
 
 CREATE INDEX dead_letters_by_organization ON dead_letters (organization_id, id);
 CREATE INDEX dead_letters_by_endpoint ON dead_letters (endpoint_id, id);
+CREATE INDEX dead_letters_by_age ON dead_letters (last_failure_at) WHERE status <> 'retrying';
 
 CREATE TABLE pending_alerts (
     id BLOB PRIMARY KEY CHECK (length(id) = 16),

@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use self::row::{item_of_row, of_row, open_of_row, phase_name};
 use super::{
-    SqliteStore,
+    SqliteStore, audit_log,
     fault::Outcome,
     page::{Between, List, rows_wanted},
     rows::{Columns, Key},
@@ -282,6 +282,7 @@ fn end(tx: &Tx<'_>, ending: &Ending) -> Outcome<OperationEnded> {
         return Ok(OperationEnded::NotYet);
     }
     keep_alert(tx, &ending.alert)?;
+    ending.entry.iter().try_for_each(|entry| audit_log::append(tx, entry))?;
     Ok(OperationEnded::Ended)
 }
 

@@ -5,8 +5,9 @@ use rustc_hash::FxHashSet;
 use super::Board;
 use crate::{
     engine::lane::Lane,
-    ids::{EndpointId, EventId},
+    ids::{EndpointId, EventId, OrganizationId},
     model::ShardSet,
+    time::Timestamp,
 };
 
 impl Board {
@@ -37,11 +38,19 @@ impl Board {
         left
     }
 
+    /// The lanes of an organization are left to another worker pool: nothing starts in them any more. Says which they are.
+    pub(in crate::engine) fn leave_organization(&mut self, organization: OrganizationId) -> Vec<EndpointId> {
+        let left = self.lanes.iter().filter(|(_, lane)| lane.policy.organization == organization);
+        let left: Vec<EndpointId> = left.map(|(endpoint, _)| *endpoint).collect();
+        left.iter().for_each(|endpoint| self.empty(*endpoint));
+        left
+    }
+
     /// Drops a lane that was left, if nothing of it is in flight or unwritten. Says whether it is gone.
-    pub(in crate::engine) fn drop_clear(&mut self, endpoint: EndpointId) -> bool {
+    pub(in crate::engine) fn drop_clear(&mut self, endpoint: EndpointId, now: Timestamp) -> bool {
         let is_clear = self.lanes.get(&endpoint).is_none_or(Lane::is_clear);
-        if is_clear {
-            self.lanes.remove(&endpoint);
+        if is_clear && let Some(lane) = self.lanes.remove(&endpoint) {
+            self.breakers.leave(endpoint, lane.gate.breaker().window(now));
         }
         is_clear
     }

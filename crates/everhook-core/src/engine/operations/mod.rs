@@ -142,7 +142,7 @@ impl Duty {
         let Some(found) = self.line.ports.operations.operation(organization, id).await? else { return Ok(Next::WhenRung) };
         let alert = alert::of_operation(&self.line, &found, status, at);
         self.has_untold = true;
-        self.line.ports.operations.end(Ending { organization, operation: id, status, at, alert }).await?;
+        self.line.ports.operations.end(Ending { organization, operation: id, status, at, alert, entry: None }).await?;
         Ok(Next::Now)
     }
 

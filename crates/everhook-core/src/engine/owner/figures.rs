@@ -45,6 +45,7 @@ impl Owner<'_> {
         tokio::select! {
             biased;
             () = async {
+                self.hand_windows_over(clock.now());
                 self.keep_last_breakers().await;
                 self.add_last_tallies().await;
             } => {}

@@ -26,6 +26,8 @@ impl Owner<'_> {
             Done::Surveyed(_, None) => self.survey_at = now + RETRY_DELAY,
             Done::Surveyed(shards, Some(heads)) => self.surveyed(shards, heads, now),
             Done::Learned(shards, rows) => self.learned(shards, rows, now),
+            Done::Greeted(arrivals, rows) => self.greeted(arrivals, rows, now),
+            Done::Departed(departure) => self.departed(departure),
             Done::Admitted(queue, standing) => self.admitted(queue, standing, now),
             Done::Inspected(application, endpoint, inspection) => self.inspected(application, endpoint, inspection, now),
             Done::Swept(endpoint) => self.swept(endpoint),
@@ -60,6 +62,7 @@ impl Owner<'_> {
             let error = match self.line.ports.breakers.breakers().await {
                 Ok(rows) => {
                     rows.into_iter().for_each(|row| _ = self.board.breakers.learn(row));
+                    self.remember_windows().await;
                     return true;
                 }
                 Err(error) => error,
@@ -76,13 +79,25 @@ impl Owner<'_> {
         }
     }
 
+    /// What the former owners of the lanes have counted, if somebody keeps that.
+    async fn remember_windows(&mut self) {
+        let kept = &self.line.ports.breaker_windows;
+        if kept.are_kept() {
+            self.board.breakers.keeps_windows = true;
+            let windows = kept.windows(self.tenancy.active).await;
+            self.board.breakers.learn_windows(windows, self.line.ports.clock.now());
+        }
+    }
+
     fn surveyed(&mut self, shards: ShardSet, heads: Vec<(LaneHead, Standing)>, now: Timestamp) {
         for (head, standing) in heads {
             match standing {
                 // It was left meanwhile.
                 _ if !self.is_ours(head.endpoint) => {}
+                Standing::Elsewhere => self.leave_lane(head.endpoint, now),
                 Standing::Closed(cause, made_until) => self.close(head.application, head.endpoint, cause, made_until),
                 Standing::Open(_) if self.is_swept(head.endpoint) => {}
+                Standing::Open(policy) if !self.is_greeted(&policy) => {}
                 Standing::Open(policy) => {
                     self.board.adjust(&policy, now);
                     self.board.heed(&head, &policy, now);
@@ -90,7 +105,7 @@ impl Owner<'_> {
             }
         }
         self.has_surveyed = true;
-        if self.tenancy.active.without(shards).is_empty() {
+        if self.tenancy.active.without(shards).is_empty() && !self.survey_again {
             self.board.know_what_waits(now);
         }
         self.survey_at = if std::mem::take(&mut self.survey_again) { now } else { now + self.survey_interval() };
@@ -110,7 +125,9 @@ impl Owner<'_> {
         }
         match standing {
             _ if !self.is_ours(endpoint) => {}
+            Standing::Elsewhere => self.leave_lane(endpoint, now),
             Standing::Open(_) if self.is_swept(endpoint) => {}
+            Standing::Open(policy) if !self.is_greeted(&policy) => {}
             Standing::Open(policy) => self.board.adjust(&policy, now),
             Standing::Closed(cause, made_until) => self.close(application, endpoint, cause, made_until),
         }

@@ -8,13 +8,13 @@ use std::{collections::BTreeSet, time::Duration};
 use tokio::sync::watch;
 
 use super::{
-    super::errand::{Errand, Standing as EndpointStanding},
+    super::errand::{Errand, Learned, Standing as EndpointStanding},
     Owner,
 };
 use crate::{
     ids::EndpointId,
     model::ShardSet,
-    ports::{BreakerRow, Committed, WaitingQueue},
+    ports::{Committed, WaitingQueue},
     tenure::{Standing, Tenure},
     time::Timestamp,
 };
@@ -108,18 +108,34 @@ impl Owner<'_> {
         true
     }
 
-    /// How the breakers of gained lanes stand is known: now everything that waits for them is looked for.
-    pub(super) fn learned(&mut self, shards: ShardSet, rows: Option<Vec<BreakerRow>>, now: Timestamp) {
+    /// How breakers stand is known, of lanes that were gained or that may have been changed behind our back: now everything that waits for them is
+    /// looked for.
+    pub(super) fn learned(&mut self, shards: ShardSet, learned: Option<Learned>, now: Timestamp) {
         let gained = shards.and(self.tenancy.learning);
-        let Some(rows) = rows else {
-            self.send(Errand::Learn(gained));
+        let ours = gained.with(shards.and(self.tenancy.active));
+        let Some(Learned { rows, windows }) = learned else {
+            self.send(Errand::Learn(ours));
             return;
         };
-        rows.into_iter().filter(|row| gained.has_lane(row.endpoint)).for_each(|row| _ = self.board.breakers.learn(row));
-        self.tenancy.learning = self.tenancy.learning.without(gained);
-        self.tenancy.active = self.tenancy.active.with(gained);
-        self.board.gain();
-        // A survey that is under way does not ask for these.
+        for row in rows.into_iter().filter(|row| ours.has_lane(row.endpoint)) {
+            if self.board.breakers.learn(row)
+                && let Some(lane) = self.board.lane(row.endpoint)
+            {
+                let application = lane.policy.application;
+                self.send(Errand::Inspect(application, row.endpoint));
+            }
+        }
+        if !gained.is_empty() {
+            self.board.breakers.learn_windows(windows, now);
+            self.tenancy.learning = self.tenancy.learning.without(gained);
+            self.tenancy.active = self.tenancy.active.with(gained);
+            self.board.gain();
+        }
+        self.survey_soon(now);
+    }
+
+    /// Looks for everything that waits, at once. A survey that is under way may have read what was before, and is followed by another.
+    pub(super) fn survey_soon(&mut self, now: Timestamp) {
         if self.survey_at == Timestamp::FAR_FUTURE {
             self.survey_again = true;
         } else {
@@ -128,12 +144,12 @@ impl Owner<'_> {
     }
 
     /// Gives back the shards that were left, once nothing of them is in flight, unwritten or being cancelled.
-    pub(super) fn leave_what_is_clear(&mut self) {
+    pub(super) fn leave_what_is_clear(&mut self, now: Timestamp) {
         if self.tenancy.leaving.is_empty() {
             return;
         }
         while let Some(endpoint) = self.tenancy.lanes_left.last() {
-            if self.sweeping.contains_key(endpoint) || !self.board.drop_clear(*endpoint) {
+            if self.sweeping.contains_key(endpoint) || !self.board.drop_clear(*endpoint, now) {
                 return;
             }
             self.tenancy.lanes_left.pop();
@@ -144,12 +160,13 @@ impl Owner<'_> {
         }
         if !self.keeping_breakers && !self.board.breakers.has_unwritten_of(leaving) {
             self.board.breakers.forget(leaving);
+            self.hand_windows_over(now);
             self.line.tenure.left(leaving);
         }
     }
 
     /// Those of the deliveries whose lanes are this owner's. The owners of the others are told.
-    pub(super) fn keep_ours(&self, mut deliveries: Vec<Committed>) -> Vec<Committed> {
+    pub(super) fn keep_ours(&mut self, mut deliveries: Vec<Committed>) -> Vec<Committed> {
         if !self.line.tenure.is_shared() {
             return deliveries;
         }
@@ -159,12 +176,14 @@ impl Owner<'_> {
             endpoint: committed.lane.endpoint,
             priority: committed.priority,
         };
-        let others: BTreeSet<WaitingQueue> = deliveries.iter().map(queue).filter(|queue| !held.has_lane(queue.endpoint)).collect();
+        let is_others = |committed: &&Committed| !committed.lane.post.is_here || !held.has_lane(committed.lane.endpoint);
+        let others: BTreeSet<WaitingQueue> = deliveries.iter().filter(is_others).map(queue).collect();
         if !others.is_empty() {
             self.line.ports.remote_hints.waiting(others.into_iter().collect());
         }
         // What is held and not yet sent for is found by the survey that follows.
-        deliveries.retain(|committed| self.is_ours(committed.lane.endpoint));
+        deliveries
+            .retain(|committed| committed.lane.post.is_here && self.is_ours(committed.lane.endpoint) && self.is_greeted(&committed.lane));
         deliveries
     }
 
@@ -184,8 +203,10 @@ impl Owner<'_> {
         match standing {
             _ if !self.is_ours(queue.endpoint) => {}
             None => {}
+            Some(EndpointStanding::Elsewhere) => self.leave_lane(queue.endpoint, now),
             Some(EndpointStanding::Closed(cause, made_until)) => self.close(queue.application, queue.endpoint, cause, made_until),
             Some(EndpointStanding::Open(_)) if self.is_swept(queue.endpoint) => {}
+            Some(EndpointStanding::Open(policy)) if !self.is_greeted(&policy) => {}
             Some(EndpointStanding::Open(policy)) => {
                 self.board.adjust(&policy, now);
                 self.board.expect(&policy, queue.priority, now);

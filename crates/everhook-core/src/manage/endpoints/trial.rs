@@ -6,7 +6,7 @@ use super::find;
 use crate::{
     flow::{
         Line,
-        publish::{Publication, PublishError, Published, publish},
+        publish::{Acceptance, Publication, PublishError, publish},
     },
     ids::{EndpointId, OrganizationId, Ref},
     manage::Refusal,
@@ -32,7 +32,7 @@ pub enum TrialError {
 ///
 /// # Errors
 /// [`TrialError`] says why nothing was published.
-pub async fn test(line: &Line, organization: OrganizationId, of: &Ref<EndpointId>) -> Result<Published, TrialError> {
+pub async fn test(line: &Line, organization: OrganizationId, of: &Ref<EndpointId>) -> Result<Acceptance, TrialError> {
     let endpoint = find(line, organization, of).await?;
     if endpoint.state != EndpointState::Enabled {
         return Err(Refusal::Conflict("the endpoint is disabled: enable it first".to_owned()).into());

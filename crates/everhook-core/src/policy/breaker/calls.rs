@@ -3,7 +3,10 @@
 use std::{collections::VecDeque, time::Duration};
 
 use super::CallOutcome;
-use crate::{model::TripRule, time::Timestamp};
+use crate::{
+    model::{KeptSlice, KeptWindow, TripRule},
+    time::Timestamp,
+};
 
 /// Into how many slices the window is cut, so that it takes the same memory at any rate. What is counted is up to one slice younger than
 /// the window is long, and never older.
@@ -83,6 +86,43 @@ impl Calls {
         match self {
             Self::Window(window) => window.counts(now),
             Self::Run(run) => *run,
+        }
+    }
+
+    /// What is handed on.
+    pub(super) fn keep(&self, now: Timestamp) -> KeptWindow {
+        let slice_of = |number: i64, counts: &Counts| KeptSlice {
+            number,
+            since: counts.since.unwrap_or(now),
+            successes: counts.successes,
+            failures: counts.failures,
+        };
+        match self {
+            Self::Window(window) => KeptWindow {
+                at: now,
+                slice: Duration::from_micros(window.slice_micros.cast_unsigned()),
+                slices: window.slices.iter().map(|slice| slice_of(slice.number, &slice.counts)).collect(),
+            },
+            Self::Run(run) => KeptWindow { at: now, slice: Duration::ZERO, slices: vec![slice_of(0, run)] },
+        }
+    }
+
+    /// Goes on with what was handed on, if nothing was counted yet and it was counted in the same way.
+    pub(super) fn go_on(&mut self, kept: &KeptWindow, not_before: Timestamp) {
+        let slices = kept.slices.iter().filter(|slice| slice.since >= not_before);
+        let counts_of = |slice: &KeptSlice| Counts { successes: slice.successes, failures: slice.failures, since: Some(slice.since) };
+        match self {
+            Self::Window(window)
+                if window.slices.is_empty() && kept.slice == Duration::from_micros(window.slice_micros.cast_unsigned()) =>
+            {
+                window.slices =
+                    slices.map(|slice| Slice { number: slice.number, counts: counts_of(slice) }).take(SLICES as usize).collect();
+                window.last_failure = window.slices.iter().rfind(|slice| slice.counts.failures > 0).map(|slice| slice.number);
+            }
+            Self::Run(run) if *run == Counts::default() && kept.slice.is_zero() => {
+                slices.take(1).for_each(|slice| *run = Counts { successes: 0, ..counts_of(slice) });
+            }
+            Self::Window(_) | Self::Run(_) => {}
         }
     }
 

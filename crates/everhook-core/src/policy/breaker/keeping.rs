@@ -2,7 +2,7 @@
 
 use super::{Breaker, Probes, Ramp, Stage};
 use crate::{
-    model::{BreakerConfig, KeptBreaker, KeptStage},
+    model::{BreakerConfig, KeptBreaker, KeptStage, KeptWindow},
     time::Timestamp,
 };
 
@@ -45,5 +45,19 @@ impl Breaker {
             Stage::HalfOpen(_) => KeptStage::HalfOpen,
         };
         KeptBreaker { stage, since: self.since, failed_recoveries: self.failed_recoveries }
+    }
+
+    /// What the next owner of the lane should go on with: what a closed breaker has counted, if there is a failure among it.
+    pub fn window(&self, now: Timestamp) -> Option<KeptWindow> {
+        let is_worth_it = matches!(self.stage, Stage::Closed { .. }) && self.calls.counts(now).failures > 0;
+        is_worth_it.then(|| self.calls.keep(now))
+    }
+
+    /// Goes on with what the lane's former owner has counted, if both count by the same rule. What came before `not_before`, when the breaker last changed,
+    /// is left out. It opens nothing by itself: the next call does.
+    pub fn go_on(&mut self, window: &KeptWindow, not_before: Option<Timestamp>) {
+        if matches!(self.stage, Stage::Closed { .. }) {
+            self.calls.go_on(window, not_before.unwrap_or(Timestamp::EPOCH));
+        }
     }
 }

@@ -6,6 +6,7 @@ use super::*;
 use crate::model::{KeptBreaker, KeptStage};
 
 mod bounds;
+mod handing_on;
 
 const START: Timestamp = Timestamp::from_secs(1_700_000_000);
 

@@ -120,8 +120,9 @@ pub async fn command_breaker(
 ) -> Result<Response, ApiError> {
     // An action that is absent is none of those that there are.
     let order = BreakerOrder { action: asked.action.unwrap_or_default(), duration_seconds: asked.duration_seconds };
+    let is_redis_away = api.line.ports.breaker_windows.are_away();
     let command = async move { endpoints::command_breaker(&api.line, &caller.author(), &of, order).await };
-    Ok(json(StatusCode::OK, &BreakerStateOut::from(to_the_end(command).await??)))
+    Ok(json(StatusCode::OK, &BreakerStateOut::new(to_the_end(command).await??, is_redis_away)))
 }
 
 impl ResumeIn {

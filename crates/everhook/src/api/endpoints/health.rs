@@ -92,7 +92,7 @@ pub struct BreakerStateOut {
     /// When being forced closed ends; null if it is not, or until it is reset.
     #[schema(format = DateTime)]
     force_close_until: Option<String>,
-    /// Always false: this version keeps breakers in its own store.
+    /// Whether a Redis is set up and cannot be reached: a breaker that changes hands then begins to count anew.
     redis_fallback_mode: bool,
 }
 
@@ -145,7 +145,7 @@ pub async fn health(
     Named(of): Named<EndpointId>,
 ) -> Result<Response, ApiError> {
     let health = endpoints::health(&api.line, caller.organization, &of).await?;
-    Ok(json(StatusCode::OK, &HealthOut::from(health)))
+    Ok(json(StatusCode::OK, &HealthOut::new(health, api.line.ports.breaker_windows.are_away())))
 }
 
 /// An endpoint's attempts in numbers, by the minute; a deleted one's too, by its id. Figures take a second to be added up.
@@ -193,8 +193,8 @@ impl StatsQuery {
     }
 }
 
-impl From<Health> for HealthOut {
-    fn from(health: Health) -> Self {
+impl HealthOut {
+    fn new(health: Health, is_redis_away: bool) -> Self {
         let standing = &health.standing;
         Self {
             status: health.status.as_str(),
@@ -205,15 +205,16 @@ impl From<Health> for HealthOut {
             last_failure_at: text(standing.last_failure_at),
             in_flight: health.in_flight,
             held_until: text(health.held_until),
-            circuit_breaker: health.breaker.into(),
+            circuit_breaker: BreakerStateOut::new(health.breaker, is_redis_away),
             stats: StatsOut::from(&health.figures),
             error_distribution: health.figures.failures.occurred().map(|(category, count)| (category.as_str(), count)).collect(),
         }
     }
 }
 
-impl From<BreakerFacts> for BreakerStateOut {
-    fn from(facts: BreakerFacts) -> Self {
+impl BreakerStateOut {
+    /// Where a breaker stands, and whether Redis is away.
+    pub fn new(facts: BreakerFacts, is_redis_away: bool) -> Self {
         Self {
             state: facts.state.as_str(),
             failure_count_in_window: facts.failure_count_in_window,
@@ -229,7 +230,7 @@ impl From<BreakerFacts> for BreakerStateOut {
             forced: facts.is_forced,
             force_open_until: text(facts.force_open_until),
             force_close_until: text(facts.force_close_until),
-            redis_fallback_mode: false,
+            redis_fallback_mode: is_redis_away,
         }
     }
 }

@@ -5,14 +5,13 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use everhook_core::{
     flow::{publish::Publication, request::trace_and_flags},
-    ids::{ApplicationId, OrganizationId},
-    manage::{Fault, applications},
+    ids::{ApplicationId, OrganizationId, Ref},
+    manage::Fault,
     model::{EventType, Priority},
     policy::{
         headers::check_custom_headers,
         labels::{self, Labels},
     },
-    ports::StoreError,
     time::Timestamp,
 };
 use http::HeaderMap;
@@ -189,7 +188,7 @@ impl<'a> Context<'a> {
         organization: OrganizationId,
         named: Option<Text<'_>>,
         faults: &mut Vec<Fault>,
-    ) -> Result<Option<ApplicationId>, StoreError> {
+    ) -> Result<Option<ApplicationId>, ApiError> {
         let Some(Text(name)) = named else {
             return match self.publisher {
                 Publisher::Queue { application: Some(application), .. } => Ok(Some(application)),
@@ -199,12 +198,20 @@ impl<'a> Context<'a> {
         let found = match name.parse() {
             // Whether it is this organization's is checked where the event is matched.
             Ok(id) => Some(id),
-            Err(_) => applications::find_named(&self.api.line, organization, &name).await?.map(|found| found.id),
+            Err(_) => self.application_named(organization, &name).await?,
         };
         if found.is_none() {
             faults.push(Fault::new("application_id", "names no application of this organization"));
         }
         Ok(found)
+    }
+}
+
+impl Context<'_> {
+    async fn application_named(&self, organization: OrganizationId, name: &str) -> Result<Option<ApplicationId>, ApiError> {
+        let Some(of) = Ref::parse(name) else { return Ok(None) };
+        let found = self.api.line.publishers.application(organization, &of).await;
+        found.map_err(|error| ApiError::of_look_up("application", error))
     }
 }
 

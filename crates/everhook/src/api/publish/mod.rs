@@ -11,7 +11,7 @@ use axum::{
     response::Response,
 };
 use everhook_core::{
-    flow::publish::{Publication, PublishError, Published, publish},
+    flow::publish::{Acceptance, Publication, PublishError, publish},
     manage::Fault,
     ports::StoreError,
 };
@@ -31,7 +31,7 @@ use super::{
 };
 
 /// What a body may have beside its `data`: the other fields, and room to breathe.
-const BESIDE_DATA_BYTES: usize = 64 * 1024;
+pub(super) const BESIDE_DATA_BYTES: usize = 64 * 1024;
 /// How many events one batch may have.
 const BATCH_EVENTS_MAX: usize = 1_000;
 /// Several events to publish.
@@ -51,12 +51,16 @@ pub struct Receipt {
     /// The event; the original's id if this was a duplicate.
     #[schema(format = "uuid")]
     id: String,
-    /// How many deliveries it made.
-    deliveries: u32,
+    /// How many deliveries it made; null while it is `spooled`.
+    deliveries: Option<u32>,
     /// Whether its idempotency key had been used before.
     duplicate: bool,
-    /// Its place in the application.
-    sequence_number: i64,
+    /// Its place in the application; null while it is `spooled`.
+    sequence_number: Option<i64>,
+    /// Present and true if the database is away: the event is on this node's disk, and goes on from there when the database is back.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    spooled: bool,
 }
 
 /// What became of one event of a batch.
@@ -78,10 +82,14 @@ pub struct BatchReceipt {
     data: Vec<BatchItem>,
 }
 
-impl From<Published> for Receipt {
-    fn from(published: Published) -> Self {
-        let Published { event, deliveries, duplicate, sequence_number } = published;
-        Self { id: event.to_string(), deliveries, duplicate, sequence_number }
+impl From<Acceptance> for Receipt {
+    fn from(accepted: Acceptance) -> Self {
+        let (id, duplicate) = (accepted.event().to_string(), accepted.is_duplicate());
+        let (deliveries, sequence_number, spooled) = match accepted {
+            Acceptance::Recorded(published) => (Some(published.deliveries), Some(published.sequence_number), false),
+            Acceptance::Spooled(_) => (None, None, true),
+        };
+        Self { id, deliveries, duplicate, sequence_number, spooled }
     }
 }
 
@@ -93,7 +101,7 @@ impl From<Published> for Receipt {
         ("traceparent" = Option<String>, Header, description = "Your trace (W3C), continued by every request about this event"),
     ),
     responses(
-        (status = 202, description = "Published", body = Receipt),
+        (status = 202, description = "Published; or `spooled`, while the database is away", body = Receipt),
         (status = 200, description = "Published before under the same idempotency key: the original's receipt", body = Receipt),
         PublishProblems,
     ),
@@ -108,7 +116,7 @@ pub async fn publish_event(
     let body = read_json(request, api.payload_bytes_max + BESIDE_DATA_BYTES).await?;
     let publication = context.read(parse_object(&body)?).await?;
     let published = run(&api, vec![publication]).await?.pop().expect("one publication has one answer")?;
-    let status = if published.duplicate { StatusCode::OK } else { StatusCode::ACCEPTED };
+    let status = if published.is_duplicate() { StatusCode::OK } else { StatusCode::ACCEPTED };
     Ok(json(status, &Receipt::from(published)))
 }
 
@@ -178,7 +186,7 @@ fn refusal(error: PublishError, unavailable: &mut Option<ApiError>) -> ApiError 
     }
 }
 
-async fn run(api: &Api, publications: Vec<Publication>) -> Result<Vec<Result<Published, PublishError>>, ApiError> {
+async fn run(api: &Api, publications: Vec<Publication>) -> Result<Vec<Result<Acceptance, PublishError>>, ApiError> {
     if publications.is_empty() {
         return Ok(Vec::new());
     }

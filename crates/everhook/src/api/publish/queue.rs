@@ -85,7 +85,9 @@ impl QueueIntake {
         };
         let mut next = || match answers.next().expect("every publication has an answer") {
             Ok(_) => Verdict::Durable,
-            Err(PublishError::Store(error)) => Verdict::Later(error.to_string()),
+            Err(error @ (PublishError::Store(_) | PublishError::SpoolFull | PublishError::NotKnown(_))) => {
+                Verdict::Later(error.to_string())
+            }
             Err(error) => judge(&ApiError::from(error)),
         };
         verdicts.into_iter().map(|verdict| verdict.unwrap_or_else(&mut next)).collect()
@@ -119,6 +121,11 @@ impl QueueIntake {
 #[async_trait]
 impl Intake for QueueIntake {
     async fn take(&self, messages: Vec<Message>) -> Vec<Verdict> {
+        // The queue keeps them as safely as this node's disk would, and any node can take them from there when the database is back. What is found
+        // to be spooled only once it was published is durable all the same.
+        if self.api.line.ports.spool.as_ref().is_some_and(|spool| spool.standing().events > 0) {
+            return messages.iter().map(|_| Verdict::Later("the database is away, or was just now".to_owned())).collect();
+        }
         match self.belonging().await {
             Ok(belonging) => self.publish(messages, belonging).await,
             // The setting or the store is at fault, not the messages.

@@ -1,0 +1,116 @@
+//! Why a move did not happen, or did not end, in words for the one who asked for it.
+
+use crate::{postgres, sqlite};
+
+/// Why a data folder is not in the database, or not all of it. Each says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum MoveError {
+    /// The folder cannot be taken.
+    #[error(transparent)]
+    Folder(#[from] sqlite::OpenError),
+    /// The database cannot be opened.
+    #[error(transparent)]
+    Database(#[from] postgres::OpenError),
+    /// Another process moves something into the same database.
+    #[error("another `everhook migrate` is moving a folder into this database: wait until it has ended")]
+    AlreadyMoving,
+    /// Servers use the database.
+    #[error("nodes are running on this database ({}): stop them first, and try again six seconds later", nodes.join(", "))]
+    NodesAlive {
+        /// How they call themselves.
+        nodes: Vec<String>,
+    },
+    /// There is something in the database.
+    #[error("the database is not empty (there are rows in `{table}`): a folder is only moved into a new database, so make one")]
+    NotEmpty {
+        /// The first table with rows.
+        table: &'static str,
+    },
+    /// It is all there already.
+    #[error("{folder} was moved into this database before: start the nodes, there is nothing left to do")]
+    AlreadyMoved {
+        /// The folder that was moved.
+        folder: String,
+    },
+    /// An unfinished move is of other files.
+    #[error(
+        "a move of {folder} into this database is not finished, and this folder is another one or was written to since: make a new \
+         database and begin again"
+    )]
+    OtherSource {
+        /// The folder whose move is not finished.
+        folder: String,
+    },
+    /// The database has secrets of another key.
+    #[error("this database is set to sealing key {known}, and the folder's secrets are sealed with key {given}: make a new database")]
+    OtherSealKey {
+        /// The key of the database.
+        known: String,
+        /// The key of the folder.
+        given: String,
+    },
+    /// It is not known which key the folder's secrets need.
+    #[error(
+        "the folder does not tell which sealing key it needs (it has neither seal.id nor seal.key): put seal.key into it, or start \
+         `everhook serve` on it once with that key, and stop it"
+    )]
+    NoSealKey,
+    /// The folder cannot be read.
+    #[error("the folder's `{table}` cannot be read: {reason}")]
+    Source {
+        /// Which table.
+        table: &'static str,
+        /// What was said.
+        reason: String,
+    },
+    /// The database did not take something.
+    #[error("the database failed at `{table}`: {reason}. Run the same command again: it goes on where it was")]
+    Target {
+        /// Which table.
+        table: &'static str,
+        /// What was said.
+        reason: String,
+    },
+    /// The database failed between tables.
+    #[error("the database failed: {reason}. Run the same command again: it goes on where it was")]
+    Server {
+        /// What was said.
+        reason: String,
+    },
+    /// What was read back is not what was written.
+    #[error("what is in the database is not what is in the folder: {}. No node can start on it: make a new database and begin again", told(.0))]
+    Mismatch(Vec<Mismatch>),
+    /// It was told to stop.
+    #[error("stopped. Run the same command again: it goes on where it was")]
+    Stopped,
+}
+
+/// A table that is not the same on both sides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// Which table.
+    pub table: &'static str,
+    /// How many rows there are in the folder, and the sum of their hashes.
+    pub source: (i64, String),
+    /// The same of the database.
+    pub target: (i64, String),
+}
+
+fn told(mismatches: &[Mismatch]) -> String {
+    let one = |Mismatch { table, source, target }: &Mismatch| {
+        format!("`{table}` has {} rows (hash {}) there and {} rows (hash {}) here", source.0, source.1, target.0, target.1)
+    };
+    mismatches.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+impl From<postgres::Fault> for MoveError {
+    fn from(fault: postgres::Fault) -> Self {
+        Self::Server { reason: fault.describe() }
+    }
+}
+
+impl From<tokio_postgres::Error> for MoveError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        postgres::Fault::from(error).into()
+    }
+}

@@ -1,0 +1,14 @@
+-- Forgets the idempotency keys that events were published under.
+-- Index: the primary keys, row by row. Lock: the rows.
+DELETE FROM idempotency_keys
+WHERE ctid = ANY(ARRAY(
+    SELECT k.place
+    FROM unnest($1::uuid[]) AS u (id)
+        CROSS JOIN LATERAL (SELECT application_id, idempotency_key FROM events WHERE id = u.id AND idempotency_key IS NOT NULL OFFSET 0) e
+        CROSS JOIN LATERAL (
+            SELECT ctid AS place FROM idempotency_keys
+            WHERE application_id = e.application_id AND key = e.idempotency_key AND event_id = u.id
+            FOR UPDATE
+            OFFSET 0
+        ) k
+));

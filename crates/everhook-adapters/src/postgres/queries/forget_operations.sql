@@ -1,0 +1,3 @@
+-- Removes some operations that ended before an instant. Their items went when they ended.
+-- Index: the primary key. Lock: the rows.
+DELETE FROM operations WHERE id > $1 AND id <= $2 AND phase = 'over' AND finished_at < $3;

@@ -1,0 +1,3 @@
+-- Which installation is this?
+-- Index: the primary key. Lock: none.
+SELECT id FROM installation WHERE singleton;

@@ -1,0 +1,239 @@
+//! Events, deliveries and attempts, a day at a time: what is needed is moved out of the day's partitions, and then these are dropped.
+//!
+//! ```text
+//!   KEEP_NEEDED ─► KEEP_LATE ─► DROP_EVENTS ─► FORGET_LATER ─► MARK ─► KEEP_DELIVERIES ─► KEEP_ATTEMPTS ─► KEEP_OPEN ─► DROP_REST
+//!   events that something      events are      notes on what   what     deliveries of      attempts of those,             deliveries
+//!   needs are moved            gone            is gone         is open  what stayed        and of open ones              and attempts
+//! ```
+//!
+//! Each box is steps of one small transaction. Nothing is remembered between them but the place, so that a crash anywhere begins the day again, and
+//! what was moved stays moved. What can come to be needed meanwhile is looked at once more in the transaction that drops, under locks that hold it up.
+
+use everhook_core::ports::{Aging, Place, Purge, Purged};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::{
+    super::{
+        PostgresStore,
+        fault::Outcome,
+        partitions::{day_of, first_id},
+        reader::Reader,
+        rows::{Columns, Params},
+        transaction::Tx,
+    },
+    partition::{self, Day, Dropped},
+};
+
+const PARTITIONS: &str = include_str!("../queries/partitions.sql");
+const TAKE_LONGER: &str = include_str!("../queries/take_longer.sql");
+const NEEDED: &str = include_str!("../queries/events_needed.sql");
+const KEEP_EVENTS: &str = include_str!("../queries/keep_events.sql");
+const KEEP_DELIVERIES: &str = include_str!("../queries/keep_deliveries.sql");
+const KEEP_ATTEMPTS: &str = include_str!("../queries/keep_attempts.sql");
+const KEPT_OF_DAY: &str = include_str!("../queries/kept_deliveries_of_day.sql");
+const OPEN_OF_DAY: &str = include_str!("../queries/open_deliveries_of_day.sql");
+const FORGET_LATER: &str = include_str!("../queries/forget_made_later_of_day.sql");
+const LATE_ENDS: &str = include_str!("../queries/late_ends.sql");
+const OF_EVENTS_THAT_STAY: &str = include_str!("../queries/deliveries_of_events_that_stay.sql");
+const WITH_KEPT_ATTEMPTS: &str = include_str!("../queries/deliveries_with_kept_attempts.sql");
+
+/// Where a pass over days begins: with the first one at or after the place.
+pub(super) const FIRST: u8 = 2;
+const KEEP_NEEDED: u8 = 3;
+const KEEP_LATE: u8 = 4;
+const DROP_EVENTS: u8 = 5;
+const FORGET_LATER_STAGE: u8 = 6;
+const MARK: u8 = 7;
+const SWEEP: u8 = 8;
+const KEEP_KEPT: u8 = 9;
+const KEEP_OPEN: u8 = 10;
+const DROP_REST: u8 = 11;
+
+/// How many pages of a partition a step reads: a megabyte, with some thousand deliveries.
+const PAGES_A_STEP: i64 = 128;
+
+/// One step.
+pub(super) async fn purge(store: &PostgresStore, purge: Purge) -> Outcome<Purged> {
+    let step = Step { store, purge, day: Day::of(purge.from.id) };
+    let next = match purge.from.stage {
+        FIRST => step.find_day().await?,
+        KEEP_NEEDED => Some(step.keep_needed().await?),
+        KEEP_LATE => Some(step.keep_late().await?),
+        DROP_EVENTS => Some(step.drop_events().await?),
+        FORGET_LATER_STAGE => Some(step.forget_later().await?),
+        MARK => Some(step.mark().await?),
+        SWEEP => Some(step.sweep().await?),
+        KEEP_KEPT => Some(step.keep_attempts_of_kept().await?),
+        KEEP_OPEN => Some(step.keep_attempts_of_open().await?),
+        _ => Some(step.drop_rest().await?),
+    };
+    Ok(Purged { removed: 0, next })
+}
+
+struct Step<'s> {
+    store: &'s PostgresStore,
+    purge: Purge,
+    day: Day,
+}
+
+impl Step<'_> {
+    /// The first day from the place on that has partitions to drop and ended before what may go.
+    async fn find_day(&self) -> Outcome<Option<Place>> {
+        let names = self.reader().await?.query(PARTITIONS, &[]).await?;
+        let names = names.iter().map(|row| row.value("name")).collect::<Outcome<Vec<&str>>>()?;
+        let wanted = |table: &str| self.purge.what == Aging::Events || table == "attempts";
+        let day = |name: &str| {
+            let (table, number) = name.split_once('_')?;
+            number.parse::<i64>().ok().filter(|_| wanted(table))
+        };
+        // A day is over when the next one has begun.
+        let is_old = |day: &i64| *day < day_of(self.purge.before) && first_id(*day) >= self.purge.from.id;
+        let first = names.into_iter().filter_map(day).filter(is_old).min();
+        let stage = if self.purge.what == Aging::Events { KEEP_NEEDED } else { MARK };
+        Ok(first.map(|day| Place { stage, id: first_id(day), ..Place::default() }))
+    }
+
+    /// Moves events that a dead letter, an open delivery, something that was done again, or an operation needs.
+    async fn keep_needed(&self) -> Outcome<Place> {
+        if !self.day.has(&self.reader().await?, "events").await? {
+            return Ok(self.at(FORGET_LATER_STAGE));
+        }
+        let (begin, end) = (self.day.begin(), self.day.end());
+        let parameters: Params<'_> = &[&self.purge.from.id, &end, &self.before(), &self.limit(), &begin, &self.day.soon_after()];
+        let mut connection = self.store.connection().await?;
+        let tx = Tx::begin(&mut connection).await?;
+        // Every lane is looked at.
+        tx.execute(TAKE_LONGER, &[]).await?;
+        let needed = ids(&tx.query(NEEDED, parameters).await?, "event_id")?;
+        tx.execute(KEEP_EVENTS, &[&needed]).await?;
+        tx.commit().await?;
+        Ok(self.after(&needed, KEEP_LATE))
+    }
+
+    /// Moves events whose deliveries ended too late, some pages at a time. After [`Self::keep_needed`]: what was open then is moved already,
+    /// and what had ended is in these pages.
+    async fn keep_late(&self) -> Outcome<Place> {
+        let Some(pages) = self.pages().await? else { return Ok(self.at(DROP_EVENTS)) };
+        let late = self.day.query_pages(&self.reader().await?, LATE_ENDS, &pages, &[&self.before()]).await?;
+        self.keep_events(&ids(&late, "event_id")?).await?;
+        Ok(self.beyond(pages.end, KEEP_LATE))
+    }
+
+    async fn drop_events(&self) -> Outcome<Place> {
+        match partition::drop_events(self.store, &self.day, self.before()).await? {
+            Dropped::Gone => Ok(self.at(FORGET_LATER_STAGE)),
+            Dropped::NotNow => Ok(self.next_day()),
+        }
+    }
+
+    /// Forgets what was made later of events that are gone.
+    async fn forget_later(&self) -> Outcome<Place> {
+        let forgotten = self.reader().await?.execute(FORGET_LATER, &[&self.day.begin(), &self.day.end(), &self.limit()]).await?;
+        let is_full = forgotten == u64::from(self.purge.limit);
+        Ok(self.at(if is_full { FORGET_LATER_STAGE } else { MARK }))
+    }
+
+    /// Remembers what is open of the day: as long as that does not change, nobody adds to its partitions.
+    async fn mark(&self) -> Outcome<Place> {
+        let mark = self.day.mark(&self.reader().await?).await?;
+        Ok(Place { mark, ..self.at(SWEEP) })
+    }
+
+    /// Moves deliveries of events that stayed; or, if attempts go before their events, the attempts of deliveries that still need them.
+    async fn sweep(&self) -> Outcome<Place> {
+        let Some(pages) = self.pages().await? else { return Ok(self.at(KEEP_KEPT)) };
+        let reader = self.reader().await?;
+        if self.purge.what == Aging::Attempts {
+            let found = self.day.query_pages(&reader, WITH_KEPT_ATTEMPTS, &pages, &[&self.before()]).await?;
+            self.keep_attempts(&ids(&found, "id")?).await?;
+        } else {
+            let found = self.day.query_pages(&reader, OF_EVENTS_THAT_STAY, &pages, &[]).await?;
+            let lanes = found.iter().map(|row| row.value("lane")).collect::<Outcome<Vec<i64>>>()?;
+            let ids = ids(&found, "id")?;
+            if !ids.is_empty() {
+                reader.execute(KEEP_DELIVERIES, &[&lanes, &ids]).await?;
+            }
+        }
+        Ok(self.beyond(pages.end, SWEEP))
+    }
+
+    async fn keep_attempts_of_kept(&self) -> Outcome<Place> {
+        let kept = self.reader().await?.query(KEPT_OF_DAY, &[&self.purge.from.id, &self.day.end(), &self.limit()]).await?;
+        let kept = ids(&kept, "id")?;
+        self.keep_attempts(&kept).await?;
+        Ok(self.after(&kept, KEEP_OPEN))
+    }
+
+    async fn keep_attempts_of_open(&self) -> Outcome<Place> {
+        let open = self.reader().await?.query(OPEN_OF_DAY, &[&self.purge.from.id, &self.day.end(), &self.limit()]).await?;
+        let open = ids(&open, "id")?;
+        self.keep_attempts(&open).await?;
+        Ok(self.after(&open, DROP_REST))
+    }
+
+    async fn drop_rest(&self) -> Outcome<Place> {
+        let tables: &[&str] = if self.purge.what == Aging::Events { &["deliveries", "attempts"] } else { &["attempts"] };
+        partition::drop_rest(self.store, &self.day, tables, self.purge.from.mark).await?;
+        Ok(self.next_day())
+    }
+
+    async fn keep_events(&self, events: &[Uuid]) -> Outcome<()> {
+        if !events.is_empty() {
+            self.reader().await?.execute(KEEP_EVENTS, &[&events]).await?;
+        }
+        Ok(())
+    }
+
+    async fn keep_attempts(&self, deliveries: &[Uuid]) -> Outcome<()> {
+        if !deliveries.is_empty() {
+            self.reader().await?.execute(KEEP_ATTEMPTS, &[&deliveries]).await?;
+        }
+        Ok(())
+    }
+
+    /// The next pages of the day's deliveries; `None` at their end.
+    async fn pages(&self) -> Outcome<Option<std::ops::Range<i64>>> {
+        let count = self.day.pages(&self.reader().await?, "deliveries").await?;
+        let from = self.purge.from.offset;
+        Ok((from < count).then_some(from..from + PAGES_A_STEP))
+    }
+
+    /// At another stage of the same day.
+    fn at(&self, stage: u8) -> Place {
+        Place { stage, id: self.day.begin(), offset: 0, ..self.purge.from }
+    }
+
+    /// At the same stage, some pages on.
+    fn beyond(&self, page: i64, stage: u8) -> Place {
+        Place { offset: page, ..Place { stage, ..self.purge.from } }
+    }
+
+    /// Behind the last of the ids that were found; at the next stage if they were the last.
+    fn after(&self, found: &[Uuid], next: u8) -> Place {
+        match found.last() {
+            Some(last) if i64::try_from(found.len()).is_ok_and(|found| found >= self.limit()) => Place { id: *last, ..self.purge.from },
+            _ => self.at(next),
+        }
+    }
+
+    fn next_day(&self) -> Place {
+        Place { stage: FIRST, id: self.day.end(), ..Place::default() }
+    }
+
+    fn before(&self) -> i64 {
+        self.purge.before.as_micros()
+    }
+
+    fn limit(&self) -> i64 {
+        i64::from(self.purge.limit)
+    }
+
+    async fn reader(&self) -> Outcome<Reader> {
+        self.store.reader().await
+    }
+}
+
+fn ids(rows: &[Row], column: &str) -> Outcome<Vec<Uuid>> {
+    rows.iter().map(|row| row.value(column)).collect()
+}

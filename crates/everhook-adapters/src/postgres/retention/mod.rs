@@ -1,0 +1,101 @@
+//! Removes what is past its time: the port `Retention`.
+//!
+//! Events, deliveries and attempts go by the day: `days` moves what something still needs out of a day's partitions, in small transactions, and drops
+//! them when nothing needed is left. What was moved (`…_kept`) or never had a partition (`…_rest`) goes by small deletes: `events`. Everything else is
+//! small, and goes by small deletes here.
+//!
+//! Called by one node at a time; two would only do some of it in vain.
+
+mod days;
+mod events;
+mod partition;
+
+use async_trait::async_trait;
+use everhook_core::ports::{Aging, Place, Purge, Purged, Retention, StoreError};
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use super::{
+    PostgresStore,
+    collisions::insist,
+    fault::Outcome,
+    reader::Reader,
+    rows::{Columns, Params},
+    statistics::minute_number,
+};
+use crate::encoding::page::first_id_at;
+
+const FORGET_DEAD_LETTERS: &str = include_str!("../queries/forget_dead_letters.sql");
+const ENDPOINTS: &str = include_str!("../queries/endpoints_until.sql");
+const ORGANIZATIONS: &str = include_str!("../queries/organizations_until.sql");
+const OPERATIONS: &str = include_str!("../queries/operations_until.sql");
+const FORGET_ROLLUPS: &str = include_str!("../queries/forget_rollups.sql");
+const FORGET_OPEN_PERIODS: &str = include_str!("../queries/forget_open_periods.sql");
+const FORGET_AUDIT_ENTRIES: &str = include_str!("../queries/forget_audit_entries.sql");
+const FORGET_OPERATIONS: &str = include_str!("../queries/forget_operations.sql");
+
+/// How many endpoints or organizations a step looks at: for each, one look-up tells that it has nothing old.
+const OWNERS_A_STEP: i64 = 100;
+
+#[async_trait]
+impl Retention for PostgresStore {
+    async fn purge(&self, purge: Purge) -> Result<Purged, StoreError> {
+        Ok(match purge.what {
+            Aging::Events | Aging::Attempts => insist(|| self.purge_history(purge)).await?,
+            Aging::DeadLetters => self.purge_dead_letters(purge).await?,
+            Aging::Operations => self.purge_operations(purge).await?,
+            Aging::Rollups => self.purge_owned(purge, ENDPOINTS, FORGET_ROLLUPS, &minute_number(purge.before)).await?,
+            Aging::OpenPeriods => self.purge_owned(purge, ENDPOINTS, FORGET_OPEN_PERIODS, &purge.before.as_micros()).await?,
+            Aging::AuditLog => self.purge_owned(purge, ORGANIZATIONS, FORGET_AUDIT_ENTRIES, &oldest_id(purge)).await?,
+        })
+    }
+}
+
+impl PostgresStore {
+    /// Kept events, then those of the rest, then day by day.
+    async fn purge_history(&self, purge: Purge) -> Outcome<Purged> {
+        match purge.from.stage {
+            events::KEPT | events::REST => events::purge(self, purge).await,
+            _ => days::purge(self, purge).await,
+        }
+    }
+
+    async fn purge_dead_letters(&self, purge: Purge) -> Outcome<Purged> {
+        let parameters: Params<'_> = &[&purge.before.as_micros(), &i64::from(purge.limit)];
+        let removed = forget(&self.reader().await?, FORGET_DEAD_LETTERS, parameters).await?;
+        Ok(Purged { removed, next: (removed == purge.limit).then_some(purge.from) })
+    }
+
+    async fn purge_operations(&self, purge: Purge) -> Outcome<Purged> {
+        let (reader, after) = (self.reader().await?, purge.from.id);
+        let limits: Params<'_> = &[&after, &i64::from(purge.limit), &oldest_id(purge)];
+        let Some(until) = until(&reader, OPERATIONS, limits).await? else { return Ok(Purged::default()) };
+        let removed = forget(&reader, FORGET_OPERATIONS, &[&after, &until, &purge.before.as_micros()]).await?;
+        Ok(Purged { removed, next: Some(Place { id: until, ..purge.from }) })
+    }
+
+    /// Removes rows that belong to endpoints or organizations, some owners at a time. `before` is how these rows spell their age.
+    async fn purge_owned(&self, purge: Purge, owners: &'static str, rows: &'static str, before: &(dyn ToSql + Sync)) -> Outcome<Purged> {
+        let (reader, after) = (self.reader().await?, purge.from.id);
+        let Some(until) = until(&reader, owners, &[&after, &OWNERS_A_STEP]).await? else { return Ok(Purged::default()) };
+        let removed = forget(&reader, rows, &[&after, &until, before, &i64::from(purge.limit)]).await?;
+        // A full step may have left some of the same owners.
+        let id = if removed == purge.limit { after } else { until };
+        Ok(Purged { removed, next: Some(Place { id, ..purge.from }) })
+    }
+}
+
+/// The smallest id that is not older than what may go.
+fn oldest_id(purge: Purge) -> Uuid {
+    Uuid::from_bytes(first_id_at(purge.before))
+}
+
+/// Up to whom the next few are.
+async fn until(reader: &Reader, sql: &'static str, parameters: Params<'_>) -> Outcome<Option<Uuid>> {
+    reader.query_opt(sql, parameters).await?.map(|row| row.value("until")).transpose()
+}
+
+/// Runs a statement that removes rows; says how many.
+async fn forget(reader: &Reader, sql: &'static str, parameters: Params<'_>) -> Outcome<u32> {
+    Ok(u32::try_from(reader.execute(sql, parameters).await?).unwrap_or(u32::MAX))
+}

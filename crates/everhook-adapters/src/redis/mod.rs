@@ -1,0 +1,90 @@
+//! Redis, where one is set up beside PostgreSQL: what nodes count together, and what makes an answer quicker. Nothing in it is a promise.
+//!
+//! * `link`: the connection, and what is done while there is none: nothing waits.
+//! * `budgets`: the port `ThrottleStore`.
+//! * `windows`: the port `BreakerWindows`.
+//! * `look_aside`: before the port `EventStore`, for idempotency keys that were seen before.
+//! * `notes`: what is written without anybody waiting for it.
+//! * `scripts`: what must be atomic, in Redis' own language.
+//!
+//! Whatever Redis forgets, invents or does not answer must never change what becomes of an event.
+
+mod budgets;
+mod link;
+mod look_aside;
+mod notes;
+mod windows;
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use everhook_core::time::Timestamp;
+use redis::IntoConnectionInfo as _;
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+pub use self::look_aside::LookAside;
+use self::{link::Link, notes::Notes};
+
+/// Where Redis is.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RedisSettings {
+    /// The address: `redis://user:password@host:port/number`, or `rediss://` for TLS. It may hold a password, and is never shown.
+    pub url: String,
+    /// Which installation this is: all its nodes say the same, and no other that uses the same Redis does.
+    pub installation: Uuid,
+}
+
+/// The address cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("the address of Redis cannot be read: it should look like redis://user:password@host:6379/0, or rediss://… for TLS")]
+pub struct BadAddress;
+
+/// A Redis that is used for as long as this lives, whether it is there or not.
+pub struct Redis {
+    link: Arc<Link>,
+    /// By what this process holds slots.
+    holder: Uuid,
+    notes: Notes,
+    // Dropping it ends the tasks.
+    _tasks: JoinSet<()>,
+}
+
+impl Redis {
+    /// Begins to use it. One that cannot be reached is waited for a moment, and then used when it comes.
+    ///
+    /// # Errors
+    /// [`BadAddress`]. Nothing else: a Redis that is away keeps nobody from starting.
+    pub async fn start(settings: &RedisSettings) -> Result<Self, BadAddress> {
+        let client = redis::Client::open(settings.url.as_str()).map_err(|_| BadAddress)?;
+        let link = Arc::new(Link::new(client, format!("everhook:{}:", settings.installation.simple())));
+        link.try_now().await;
+        let (notes, writing) = Notes::new(link.clone());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(link::watch(link.clone()));
+        tasks.spawn(writing);
+        Ok(Self { link, holder: Uuid::now_v7(), notes, _tasks: tasks })
+    }
+
+    /// Whether it cannot be reached now, as far as is known: what depends on it does without.
+    pub fn is_away(&self) -> bool {
+        self.link.is_away()
+    }
+}
+
+/// Whether an address can be read, before anything is started with it.
+pub fn is_address(url: &str) -> bool {
+    (url.starts_with("redis://") || url.starts_with("rediss://")) && url.into_connection_info().is_ok()
+}
+
+/// What time it is for this machine: only what is far too old is told by it.
+fn now() -> Timestamp {
+    Timestamp::EPOCH + SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// A length of time as scripts take it.
+fn micros(length: Duration) -> u64 {
+    u64::try_from(length.as_micros()).unwrap_or(u64::MAX)
+}

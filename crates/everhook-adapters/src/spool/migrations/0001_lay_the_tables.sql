@@ -1,0 +1,78 @@
+-- The spool's file: events that wait for the store, and what the node remembers of its publishers.
+-- Instants are microseconds since 1970. Ids are 16 bytes.
+
+CREATE TABLE spooled_events (
+    -- The order in which they were accepted, and are forwarded. Never given twice.
+    position INTEGER PRIMARY KEY AUTOINCREMENT,
+    id BLOB NOT NULL CHECK (length(id) = 16),
+    organization_id BLOB NOT NULL,
+    application_id BLOB NOT NULL,
+    event_type TEXT NOT NULL,
+    timestamp INTEGER NOT NULL,
+    idempotency_key TEXT NOT NULL,
+    -- Since when a key that the publisher gave is looked for in the store. NULL: the key is ours.
+    valid_since INTEGER,
+    source TEXT,
+    priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 2),
+    traceparent TEXT,
+    labels TEXT NOT NULL,
+    headers TEXT NOT NULL,
+    -- The one endpoint that it is for. NULL: all that want it.
+    only_endpoint_id BLOB,
+    created_at INTEGER NOT NULL,
+    -- 0: as published. 1: compressed with zstd.
+    encoding INTEGER NOT NULL CHECK (encoding IN (0, 1)),
+    body BLOB NOT NULL,
+    -- As how many bytes it counts.
+    bytes INTEGER NOT NULL CHECK (bytes > 0)
+) STRICT;
+
+-- Publishing a key twice while it waits is the same as once.
+CREATE UNIQUE INDEX spooled_events_by_key ON spooled_events (application_id, idempotency_key);
+
+-- Events that the store will never take, for a person to look at. They count as bytes of the spool until they are deleted by hand.
+CREATE TABLE unforwarded (
+    position INTEGER PRIMARY KEY,
+    id BLOB NOT NULL,
+    organization_id BLOB NOT NULL,
+    application_id BLOB NOT NULL,
+    event_type TEXT NOT NULL,
+    timestamp INTEGER NOT NULL,
+    idempotency_key TEXT NOT NULL,
+    valid_since INTEGER,
+    source TEXT,
+    priority INTEGER NOT NULL,
+    traceparent TEXT,
+    labels TEXT NOT NULL,
+    headers TEXT NOT NULL,
+    only_endpoint_id BLOB,
+    created_at INTEGER NOT NULL,
+    encoding INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    bytes INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    set_aside_at INTEGER NOT NULL
+) STRICT;
+
+-- What admits publishers while the store cannot be asked. Keys are known by their hash alone.
+CREATE TABLE known_keys (
+    hash BLOB PRIMARY KEY CHECK (length(hash) = 32),
+    id BLOB NOT NULL CHECK (length(id) = 16),
+    organization_id BLOB NOT NULL,
+    name TEXT NOT NULL,
+    scopes INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE known_organizations (
+    id BLOB PRIMARY KEY CHECK (length(id) = 16),
+    uid TEXT
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE known_applications (
+    id BLOB PRIMARY KEY CHECK (length(id) = 16),
+    organization_id BLOB NOT NULL,
+    uid TEXT,
+    is_default INTEGER NOT NULL CHECK (is_default IN (0, 1))
+) STRICT, WITHOUT ROWID;

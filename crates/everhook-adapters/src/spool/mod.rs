@@ -1,0 +1,216 @@
+//! The spool: one SQLite file behind the port `Spool`, where events wait while the store that nodes share is away.
+//!
+//! `queue` has the events, `acquaintances` what admits their publishers meanwhile. It writes through the embedded store's writer: what waits is
+//! written in one commit and answered after its flush. There are no readers: whoever empties it is the only one who reads.
+
+mod acquaintances;
+mod queue;
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use everhook_core::{
+    ids::{ApiKeyId, ApplicationId, OrganizationId, Ref},
+    model::{ApiKey, ApiKeyHash},
+    ports::{Acquaintance, Acquaintances, IncomingEvent, Spool, SpoolStanding, SpooledEvent, StoreError, Taken},
+    time::Timestamp,
+};
+use rusqlite::Connection;
+use tokio::sync::watch;
+
+use self::acquaintances::Known;
+use crate::{
+    commits,
+    sqlite::{
+        OpenError, WriterMode, connect,
+        folder::Folder,
+        group_commit::GroupCommit,
+        migrate::{Migration, migrate_by},
+        system_time,
+        writer::Writer,
+    },
+};
+
+/// The name of the spool's file.
+const DATABASE_FILE: &str = "spool.db";
+
+const MIGRATIONS: [Migration; 1] = [Migration { version: 1, sql: include_str!("migrations/0001_lay_the_tables.sql") }];
+
+const STANDING: &str = include_str!("queries/spool_standing.sql");
+
+/// Where a spool is, and how large it may become.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpoolSettings {
+    /// Its folder. Made if it is not there; held by one process at a time.
+    pub folder: PathBuf,
+    /// How many bytes of events there may be.
+    pub bytes_max: u64,
+    /// Who writes.
+    pub mode: WriterMode,
+}
+
+/// A spool on this machine's disk. Dropping it finishes what waits to be written and gives the folder free.
+pub struct SqliteSpool {
+    writer: Writer,
+    bytes_max: u64,
+    /// How many events wait, and as how many bytes they and what is being written count.
+    events: AtomicU64,
+    bytes: AtomicU64,
+    known: Mutex<Known>,
+    broken: watch::Receiver<bool>,
+}
+
+impl SqliteSpool {
+    /// Takes the folder and brings the file up to date. Blocks for a few milliseconds.
+    ///
+    /// # Errors
+    /// [`OpenError`] says what to do.
+    pub fn open(settings: SpoolSettings) -> Result<Self, OpenError> {
+        let folder = Folder::take(&settings.folder, DATABASE_FILE)?;
+        let connection = connect::writer(folder.database())?;
+        // What is forwarded is the store's to erase: no copy is to stay here. The file is small, and written only while the store is away.
+        connection.pragma_update(None, "secure_delete", "ON")?;
+        migrate_by(&MIGRATIONS, &connection, system_time())?;
+        let (events, bytes) = read_standing(&connection)?;
+        let known = Mutex::new(Known::read(&connection)?);
+        let (breaks, broken) = watch::channel(false);
+        let writer = Writer::start(folder, GroupCommit::new(connection, breaks), settings.mode)?;
+        Ok(Self { writer, bytes_max: settings.bytes_max, events: events.into(), bytes: bytes.into(), known, broken })
+    }
+
+    /// Returns once the disk has failed to keep what was written. From then on nothing is taken: end the process, a restart recovers.
+    pub async fn broken(&self) {
+        let mut broken = self.broken.clone();
+        // An error means that the writer is gone, which happens only when the spool is dropped: nothing is broken then.
+        if broken.wait_for(|broken| *broken).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Counts so many bytes if there is room for them.
+    fn reserve(&self, bytes: u64) -> bool {
+        let more = |taken: u64| taken.checked_add(bytes).filter(|sum| *sum <= self.bytes_max);
+        self.bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.bytes.fetch_sub(bytes, Ordering::AcqRel);
+    }
+}
+
+#[async_trait]
+impl Spool for SqliteSpool {
+    async fn take(&self, events: Vec<IncomingEvent>) -> Result<Vec<Taken>, StoreError> {
+        let mut offers: Vec<_> = events.into_iter().map(queue::Offer::new).collect();
+        let mut has_room = true;
+        for offer in &mut offers {
+            has_room = has_room && self.reserve(offer.bytes);
+            offer.has_room = has_room;
+        }
+        let reserved: u64 = offers.iter().filter(|offer| offer.has_room).map(|offer| offer.bytes).sum();
+        let costs: Vec<u64> = offers.iter().map(|offer| offer.bytes).collect();
+        let rows = offers.iter().map(queue::Offer::rows).sum();
+        let taken = self.writer.write(rows, move |tx| offers.iter().map(|offer| queue::take(tx, offer)).collect()).await;
+        let taken: Vec<Taken> = taken.inspect_err(|_| self.give_back(reserved))?;
+        let kept = || taken.iter().zip(&costs).filter(|(taken, _)| **taken == Taken::Taken);
+        // Counted before anybody is answered: whoever publishes after that must queue behind them.
+        self.events.fetch_add(kept().count() as u64, Ordering::AcqRel);
+        self.give_back(reserved - kept().map(|(_, bytes)| bytes).sum::<u64>());
+        Ok(taken)
+    }
+
+    async fn oldest(&self, limit: u32) -> Result<Vec<SpooledEvent>, StoreError> {
+        let read = self.writer.write(1, move |tx| queue::oldest(tx, limit, system_time())).await?;
+        self.events.fetch_sub(read.damaged, Ordering::AcqRel);
+        Ok(read.events)
+    }
+
+    async fn forwarded(&self, positions: Vec<i64>) -> Result<(), StoreError> {
+        let rows = positions.len().min(commits::ROWS_MAX);
+        let removed = self.writer.write(rows, move |tx| queue::remove(tx, &positions)).await?;
+        self.give_back(removed.bytes);
+        self.events.fetch_sub(removed.events, Ordering::AcqRel);
+        Ok(())
+    }
+
+    async fn set_aside(&self, position: i64, reason: String, at: Timestamp) -> Result<(), StoreError> {
+        let removed = self.writer.write(2, move |tx| queue::set_aside(tx, position, &reason, at)).await?;
+        // Its bytes still count: they are on the disk.
+        self.events.fetch_sub(removed.events, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn standing(&self) -> SpoolStanding {
+        // Nothing has room on a disk that failed.
+        let bytes_max = if *self.broken.borrow() { 0 } else { self.bytes_max };
+        SpoolStanding { events: self.events.load(Ordering::Acquire), bytes: self.bytes.load(Ordering::Acquire), bytes_max }
+    }
+}
+
+#[async_trait]
+impl Acquaintances for SqliteSpool {
+    async fn remember(&self, acquaintance: Acquaintance) -> Result<(), StoreError> {
+        let learned = self.known().learn(&acquaintance);
+        match learned {
+            acquaintances::Learned::Nothing => Ok(()),
+            learned => self.writer.write(2, move |tx| acquaintances::write(tx, &acquaintance, learned)).await,
+        }
+    }
+
+    async fn forget_key(&self, id: ApiKeyId) -> Result<(), StoreError> {
+        if !self.known().forget_key(id) {
+            return Ok(());
+        }
+        self.writer.write(1, move |tx| acquaintances::delete_key(tx, id)).await
+    }
+
+    async fn forget_keys(&self) -> Result<(), StoreError> {
+        self.known().forget_keys();
+        self.writer.write(1, acquaintances::delete_keys).await
+    }
+
+    fn api_keys(&self) -> Vec<(ApiKeyHash, ApiKeyId)> {
+        self.known().api_keys()
+    }
+
+    fn api_key(&self, hash: &ApiKeyHash) -> Option<ApiKey> {
+        self.known().api_key(hash)
+    }
+
+    fn organization(&self, of: &Ref<OrganizationId>) -> Option<OrganizationId> {
+        self.known().organization(of)
+    }
+
+    fn application(&self, organization: OrganizationId, of: &Ref<ApplicationId>) -> Option<ApplicationId> {
+        self.known().application(organization, of)
+    }
+
+    fn default_application(&self, organization: OrganizationId) -> Option<ApplicationId> {
+        self.known().default_application(organization)
+    }
+}
+
+impl SqliteSpool {
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// How many events wait, and as how many bytes they count with those that were set aside.
+fn read_standing(connection: &Connection) -> rusqlite::Result<(u64, u64)> {
+    let (events, bytes, unforwarded): (u64, u64, u64) = connection.query_row(STANDING, [], |row| {
+        Ok((queue::number(row, "events")?, queue::number(row, "bytes")?, queue::number(row, "unforwarded")?))
+    })?;
+    if unforwarded > 0 {
+        tracing::warn!(
+            "the spool's table `unforwarded` holds {unforwarded} events that the store did not take: look at them, and delete them"
+        );
+    }
+    Ok((events, bytes))
+}

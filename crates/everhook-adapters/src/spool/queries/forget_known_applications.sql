@@ -1,0 +1,3 @@
+-- Forgets all applications.
+-- Index: none. Lock: the write lock.
+DELETE FROM known_applications;

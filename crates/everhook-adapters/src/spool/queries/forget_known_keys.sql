@@ -1,0 +1,3 @@
+-- Forgets all keys.
+-- Index: none. Lock: the write lock.
+DELETE FROM known_keys;

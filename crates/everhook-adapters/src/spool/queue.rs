@@ -1,0 +1,201 @@
+//! The events that wait, as rows.
+
+use std::collections::BTreeMap;
+
+use everhook_core::{
+    ids::{EndpointId, EventId},
+    model::Event,
+    ports::{IncomingEvent, KeyOrigin, SpooledEvent, Taken},
+    time::Timestamp,
+};
+use rusqlite::{OptionalExtension, Row, params};
+
+use crate::{
+    encoding::{
+        payload,
+        spelling::{priority_number, read_priority},
+    },
+    sqlite::{
+        fault::Outcome,
+        rows::{Columns, Key, unreadable},
+        transaction::Tx,
+    },
+};
+
+const BY_KEY: &str = include_str!("queries/spooled_event_by_key.sql");
+const INSERT: &str = include_str!("queries/insert_spooled_event.sql");
+const OLDEST: &str = include_str!("queries/oldest_spooled_events.sql");
+const REMOVE: &str = include_str!("queries/remove_spooled_event.sql");
+const SET_ASIDE: &str = include_str!("queries/set_aside_spooled_event.sql");
+
+/// As how many bytes an event counts beside its texts and its data: its other columns, its place in the index and its share of half-full pages.
+const ROW_BYTES: usize = 512;
+/// The most bytes that one read brings into memory, unless a single event has more.
+const READ_BYTES_MAX: u64 = 16 << 20;
+/// So many bytes count as one row of a commit.
+const BYTES_A_ROW: u64 = 8 * 1024;
+
+/// An event that may be taken, in the form in which it is kept.
+pub(super) struct Offer {
+    incoming: IncomingEvent,
+    compressed: Option<Vec<u8>>,
+    labels: String,
+    headers: String,
+    /// As how many bytes it counts.
+    pub(super) bytes: u64,
+    /// Whether they were to be had.
+    pub(super) has_room: bool,
+}
+
+impl Offer {
+    /// Compresses the data, on the publisher's task.
+    pub(super) fn new(incoming: IncomingEvent) -> Self {
+        let event = &incoming.event;
+        let compressed = payload::compress(&event.data);
+        let labels = serde_json::to_string(&event.labels).expect("an object of strings is JSON");
+        let headers = serde_json::to_string(&event.headers).expect("a list of pairs of strings is JSON");
+        let texts = [&event.source, &event.traceparent].into_iter().flatten().map(String::len).sum::<usize>();
+        let body = compressed.as_ref().map_or(event.data.len(), Vec::len);
+        let bytes = (ROW_BYTES + body + labels.len() + headers.len() + event.idempotency_key.len() + texts) as u64;
+        Self { compressed, labels, headers, bytes, has_room: false, incoming }
+    }
+
+    /// As how many rows of a commit it counts.
+    pub(super) fn rows(&self) -> usize {
+        usize::try_from(1 + self.bytes / BYTES_A_ROW).unwrap_or(usize::MAX)
+    }
+
+    fn body(&self) -> (i64, &[u8]) {
+        match &self.compressed {
+            Some(compressed) => (payload::ZSTD, compressed),
+            None => (payload::PLAIN, &self.incoming.event.data),
+        }
+    }
+}
+
+/// Puts an event behind the others, unless its key waits already.
+pub(super) fn take(tx: &Tx<'_>, offer: &Offer) -> Outcome<Taken> {
+    let event = &offer.incoming.event;
+    let mut by_key = tx.prepare(BY_KEY)?;
+    let first = by_key.query_row(params![event.application.key(), event.idempotency_key], |row| row.id::<EventId>("id")).optional()?;
+    match first {
+        Some(first) => Ok(Taken::Duplicate(first)),
+        None if offer.has_room => insert(tx, offer).map(|()| Taken::Taken),
+        None => Ok(Taken::Full),
+    }
+}
+
+fn insert(tx: &Tx<'_>, offer: &Offer) -> Outcome<()> {
+    let IncomingEvent { organization, event, key, only } = &offer.incoming;
+    let valid_since = match key {
+        KeyOrigin::Given { valid_since } => Some(valid_since.as_micros()),
+        KeyOrigin::Made => None,
+    };
+    let (encoding, body) = offer.body();
+    tx.prepare(INSERT)?.execute(params![
+        event.id.key(),
+        organization.key(),
+        event.application.key(),
+        event.event_type.as_str(),
+        event.timestamp.as_micros(),
+        event.idempotency_key,
+        valid_since,
+        event.source,
+        priority_number(event.priority),
+        event.traceparent,
+        offer.labels,
+        offer.headers,
+        only.as_ref().map(EndpointId::key),
+        event.created_at.as_micros(),
+        encoding,
+        body,
+        i64::try_from(offer.bytes).unwrap_or(i64::MAX),
+    ])?;
+    Ok(())
+}
+
+/// What a read brought.
+pub(super) struct Read {
+    /// In order.
+    pub(super) events: Vec<SpooledEvent>,
+    /// How many were set aside because they cannot be understood.
+    pub(super) damaged: u64,
+}
+
+/// Reads the oldest events. One that cannot be understood never will be: it is set aside, so that those behind it come through.
+pub(super) fn oldest(tx: &Tx<'_>, limit: u32, now: Timestamp) -> Outcome<Read> {
+    let (mut read, mut bytes, mut damaged) = (Read { events: Vec::new(), damaged: 0 }, 0, Vec::new());
+    let mut statement = tx.prepare(OLDEST)?;
+    let mut rows = statement.query([limit])?;
+    while let Some(row) = rows.next()? {
+        bytes += number(row, "bytes")?;
+        if bytes > READ_BYTES_MAX && !read.events.is_empty() {
+            break;
+        }
+        match of_row(row) {
+            Ok(event) => read.events.push(event),
+            Err(error) => damaged.push((row.get("position")?, error.to_string())),
+        }
+    }
+    drop(rows);
+    for (position, reason) in damaged {
+        tracing::error!("a spooled event cannot be read, and is kept in the table `unforwarded`: {reason}");
+        read.damaged += set_aside(tx, position, &reason, now)?.events;
+    }
+    Ok(read)
+}
+
+fn of_row(row: &Row<'_>) -> rusqlite::Result<SpooledEvent> {
+    let json = |text: String| serde_json::from_str::<BTreeMap<String, String>>(&text).ok();
+    let pairs = |text: String| serde_json::from_str::<Vec<(String, String)>>(&text).ok();
+    let event = Event {
+        id: row.id("id")?,
+        application: row.id("application_id")?,
+        event_type: row.event_type("event_type")?,
+        data: payload::read(row.get("encoding")?, row.get("body")?).ok_or_else(|| unreadable("body"))?,
+        timestamp: row.instant("timestamp")?,
+        idempotency_key: row.get("idempotency_key")?,
+        source: row.get("source")?,
+        priority: row.spelled("priority", read_priority)?,
+        sequence_number: 0,
+        traceparent: row.get("traceparent")?,
+        labels: row.spelled("labels", json)?,
+        headers: row.spelled("headers", pairs)?,
+        created_at: row.instant("created_at")?,
+    };
+    let key = row.instant_opt("valid_since")?.map_or(KeyOrigin::Made, |valid_since| KeyOrigin::Given { valid_since });
+    let incoming = IncomingEvent { organization: row.id("organization_id")?, event, key, only: row.id_opt("only_endpoint_id")? };
+    Ok(SpooledEvent { position: row.get("position")?, incoming })
+}
+
+/// What left the queue.
+#[derive(Default)]
+pub(super) struct Removed {
+    pub(super) events: u64,
+    pub(super) bytes: u64,
+}
+
+/// Removes events; those that are gone already are no fault.
+pub(super) fn remove(tx: &Tx<'_>, positions: &[i64]) -> Outcome<Removed> {
+    let mut removed = Removed::default();
+    let mut remove = tx.prepare(REMOVE)?;
+    for position in positions {
+        if let Some(bytes) = remove.query_row([position], |row| number(row, "bytes")).optional()? {
+            removed.events += 1;
+            removed.bytes += bytes;
+        }
+    }
+    tx.leave_traces();
+    Ok(removed)
+}
+
+/// Moves an event to those that the store will never take.
+pub(super) fn set_aside(tx: &Tx<'_>, position: i64, reason: &str, at: Timestamp) -> Outcome<Removed> {
+    tx.prepare(SET_ASIDE)?.execute(params![position, reason, at.as_micros()])?;
+    remove(tx, &[position])
+}
+
+/// A number that is never negative.
+pub(super) fn number(row: &Row<'_>, column: &str) -> rusqlite::Result<u64> {
+    row.spelled(column, |number: i64| u64::try_from(number).ok())
+}

@@ -1,0 +1,3 @@
+-- Up to which organization are the next few after an id?
+-- Index: the primary key. Lock: none.
+SELECT max(id) AS until FROM (SELECT id FROM organizations WHERE id > ?1 ORDER BY id LIMIT ?2);

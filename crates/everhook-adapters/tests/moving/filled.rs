@@ -1,0 +1,412 @@
+//! A data folder with something of everything.
+
+use std::{fs, num::NonZeroU32, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use everhook_core::{
+    ids::{
+        ApiKeyId, ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, EventTypeId, OperationId, OrganizationId, ScheduleId, Uid,
+    },
+    model::{
+        Actor, ApiKey, ApiKeyHash, Attempt, AuditAction, AuditEntry, AuditNote, AutoReplay, BreakerConfig, CancelCause, Cut,
+        DeadLetterSelection, DeathCause, DisabledReason, Endpoint, EndpointState, ErasureSelection, EventTypeDefinition, EventTypePattern,
+        KeptBreaker, KeptStage, Operation, OperationKind, OperationStatus, OrderingMode, OrganizationSchedule, PayloadStyle, PhaseTimes,
+        Placement, Priority, RateLimit, Response, RetryAfter, RetrySchedule, ScheduleName, Scope, SealedSecret, SealedSecrets, Selection,
+        SignatureStyle, Stage, Tally, Target, minute_of,
+    },
+    policy::{breaker::Breaker, presets},
+    ports::{
+        Alert, BreakerChange, BreakerKept, CancelWaiting, Created, Ending, EndpointUpdated, Erasure, ErasureStep, EventAlias, KeyOrigin,
+        NewEvent, Phase, Replay, ReplayBy, ReplayItem, SelectionStep, Settled, Settlement,
+    },
+};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use crate::given::{Given, NOW, after, application, endpoint, event_type, failure, id, organization, settlement, success};
+
+/// A text that every quoting and every collation could stumble over.
+pub const ODD: &str = "Ünïcødé \u{1F980} 'quoted' \"twice\" \\back\\ \u{feff}\u{202e}tab\tline\n{} -- ;";
+const STRICT: Placement = Placement { mode: OrderingMode::Strict, behind_barrier: false };
+/// A day that nobody would make a partition for.
+const LONG_AGO_DAYS: u64 = 700;
+
+/// What a test may want to name of a filled folder.
+pub struct Filled {
+    pub given: Given,
+    pub organizations: Vec<OrganizationId>,
+    pub applications: Vec<ApplicationId>,
+    /// Every endpoint, deleted ones too.
+    pub endpoints: Vec<EndpointId>,
+    pub api_key: ApiKeyHash,
+    /// An event that was published with a key of its own.
+    pub keyed: NewEvent,
+    /// The endpoint that wants strict order, and its deliveries in that order: the first waits.
+    pub ordered: (EndpointId, Vec<DeliveryId>),
+    pub operations: Vec<OperationId>,
+}
+
+impl Filled {
+    /// A folder that is filled and still open.
+    pub async fn new() -> Self {
+        let given = Given::new().await;
+        let mut filled = Self {
+            organizations: vec![given.organization],
+            applications: vec![given.application],
+            endpoints: vec![given.endpoint],
+            api_key: ApiKeyHash([9; 32]),
+            keyed: given.event(&[given.endpoint]).await,
+            ordered: (given.endpoint, Vec::new()),
+            operations: Vec::new(),
+            given,
+        };
+        filled.define().await;
+        filled.make_endpoints().await;
+        filled.publish().await;
+        filled.go_through_every_stage().await;
+        filled.go_in_order().await;
+        filled.bring_back().await;
+        filled.erase().await;
+        filled.operate().await;
+        filled.count().await;
+        filled
+    }
+
+    fn entry(&self, action: AuditAction) -> AuditEntry {
+        AuditEntry {
+            id: AuditEntryId::from_uuid(id()),
+            organization: self.given.organization,
+            at: NOW,
+            actor: Actor::Key { id: ApiKeyId::from_uuid(id()), name: ODD.to_owned() },
+            action,
+            resource: id(),
+            note: AuditNote { before: None, after: Some("{\"name\":\"ü\\u0000\"}".to_owned()), is_cut: true },
+        }
+    }
+
+    /// Organizations, applications, schedules, types, keys.
+    async fn define(&mut self) {
+        let store = &self.given.store;
+        let mut other = organization();
+        (other.organization.uid, other.organization.name) = (Some(Uid::parse("Other.1").unwrap()), ODD.to_owned());
+        other.organization.limits.endpoints = Some(7);
+        self.organizations.push(other.organization.id);
+        store.create_organization(other, self.entry(AuditAction::OrganizationCreate)).await.unwrap();
+        let mut shop = application(self.given.organization);
+        (shop.uid, shop.strict_event_types) = (Some(Uid::parse("shop").unwrap()), false);
+        self.applications.push(shop.id);
+        store.create_application(shop, self.entry(AuditAction::ApplicationCreate)).await.unwrap();
+        for (n, archived) in [(1, false), (2, true)] {
+            let definition = EventTypeDefinition {
+                id: EventTypeId::from_uuid(id()),
+                organization: self.given.organization,
+                name: event_type(&format!("order.paid{n}")),
+                description: (n == 1).then(|| ODD.to_owned()),
+                schema: Some(r#"{ "type":  "object" }"#.to_owned()),
+                example: None,
+                archived,
+                created_at: NOW,
+                updated_at: after(n),
+            };
+            store.create_event_type(definition, 10, self.entry(AuditAction::EventTypeCreate)).await.unwrap();
+        }
+        let key = ApiKey {
+            id: ApiKeyId::from_uuid(id()),
+            organization: self.given.organization,
+            name: ODD.to_owned(),
+            scopes: [Scope::Publish, Scope::Admin].into_iter().collect(),
+            created_at: NOW,
+            expires_at: Some(after(60)),
+            last_used_at: None,
+        };
+        let used = key.id;
+        store.create_api_key(key, self.api_key, self.entry(AuditAction::ApiKeyCreate)).await.unwrap();
+        store.note_key_uses(vec![(used, after(9))]).await.unwrap();
+    }
+
+    /// Endpoints of every state, with revisions, one of them behind a schedule of the organization.
+    async fn make_endpoints(&mut self) {
+        let store = &self.given.store;
+        let policy = RetrySchedule { name: ScheduleName(ODD.to_owned()), max_attempts: 4, ..presets::standard() };
+        let version = store.schedule_version(&policy).await.unwrap();
+        store.schedule_version(&presets::standard()).await.unwrap();
+        let (schedule, organization) = (ScheduleId::from_uuid(id()), self.given.organization);
+        let kept = OrganizationSchedule { id: schedule, organization, policy, version, created_at: NOW, updated_at: after(2) };
+        store.create_retry_schedule(kept, 10, self.entry(AuditAction::ScheduleCreate)).await.unwrap();
+        let full = Endpoint { follows: Some(schedule), retry_schedule: version, ..full_endpoint(&self.given) };
+        let mut deleted = endpoint(organization, self.given.application);
+        (deleted.state, deleted.uid) = (EndpointState::Deleted { at: NOW }, full.uid.clone());
+        let elsewhere = endpoint(organization, self.applications[1]);
+        for endpoint in [full.clone(), deleted, elsewhere] {
+            self.endpoints.push(endpoint.id);
+            assert_eq!(store.create_endpoint(endpoint, self.entry(AuditAction::EndpointCreate)).await.unwrap(), Created::Created);
+        }
+        let second = Endpoint {
+            secrets: SealedSecrets { current: SealedSecret(vec![8; 60]), previous: Some((full.secrets.current.clone(), after(90))) },
+            revision: full.revision.next(),
+            updated_at: after(5),
+            ..full.clone()
+        };
+        let updated = store.update_endpoint(second, full.updated_at, self.entry(AuditAction::EndpointUpdate)).await.unwrap();
+        assert_eq!(updated, EndpointUpdated::Updated);
+    }
+
+    /// Events with odd texts, with large data, with keys, of long ago, of another application, and for nobody.
+    async fn publish(&mut self) {
+        self.keyed.event.idempotency_key = ODD.to_owned();
+        self.keyed.event.source = Some(ODD.to_owned());
+        self.keyed.event.traceparent = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned());
+        self.keyed.event.labels = [("region".to_owned(), "ü".to_owned())].into();
+        self.keyed.event.headers = vec![("X-A".to_owned(), "\"ü".to_owned())];
+        self.keyed.event.priority = Priority::High;
+        self.keyed.event.data = Bytes::from_static("{ \"a\" : 1.0, \"ü\\u0000\": \"\u{1F980}\" }".as_bytes());
+        self.keyed.key = KeyOrigin::Given { valid_since: NOW };
+        self.keyed.config_version = self.given.config_version().await;
+        self.given.record(self.keyed.clone()).await;
+        let noise: Vec<u8> = (0..300_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        for data in ["a".repeat(200_000).into_bytes(), noise] {
+            let mut large = self.given.event(&[self.given.endpoint]).await;
+            large.event.data = data.into();
+            self.given.record(large).await;
+        }
+        let old = NOW - Duration::from_secs(LONG_AGO_DAYS * 86_400);
+        let at = |uuid: Uuid| Uuid::from_u128(uuid.as_u128() - (u128::from(LONG_AGO_DAYS * 86_400_000) << 80));
+        let mut long_ago = self.given.event(&[self.given.endpoint]).await;
+        (long_ago.event.id, long_ago.event.created_at) = (EventId::from_uuid(at(id())), old);
+        long_ago.event.idempotency_key = long_ago.event.id.to_string();
+        long_ago.deliveries[0].id = DeliveryId::from_uuid(at(id()));
+        let delivery = long_ago.deliveries[0].id;
+        self.given.record(long_ago).await;
+        self.settle(settlement(delivery, self.given.endpoint, success(1), Stage::Delivered { at: old })).await;
+        let other = self.given.event_of(self.applications[1], &[self.endpoints[3]]).await;
+        self.given.record(other).await;
+        let for_nobody = self.given.event(&[]).await;
+        let alias = EventAlias { alias: EventId::from_uuid(id()), event: for_nobody.event.id };
+        self.given.record(for_nobody).await;
+        self.given.store.alias(vec![alias]).await.unwrap();
+    }
+
+    async fn settle(&self, settlement: Settlement) {
+        let settled = self.given.store.settle(Arc::new(vec![settlement])).await.unwrap();
+        assert!(matches!(settled[..], [Settled::Recorded { .. }]), "{settled:?}");
+    }
+
+    /// Deliveries that wait after a failure, were delivered, died of every cause, and were cancelled.
+    async fn go_through_every_stage(&mut self) {
+        let endpoint = self.given.endpoint;
+        let (_, retried) = self.given.published().await;
+        self.settle(settlement(retried, endpoint, answered(failure(1)), Stage::Waiting { due_at: after(500) })).await;
+        let (_, delivered) = self.given.published().await;
+        self.settle(settlement(delivered, endpoint, answered(failure(1)), Stage::Waiting { due_at: after(5) })).await;
+        let second = Attempt { node: "node-2".to_owned(), user_agent: "Everhook/2".into(), ..answered(success(2)) };
+        self.settle(settlement(delivered, endpoint, second, Stage::Delivered { at: after(6) })).await;
+        for cause in [DeathCause::RetriesExhausted, DeathCause::GivenUp, DeathCause::Gone, DeathCause::TlsFailed] {
+            let (_, dead) = self.given.published().await;
+            let data = Bytes::from_static("{\"ü\": 1}".as_bytes());
+            let alert =
+                Alert { id: id(), organization: self.given.organization, event_type: event_type("message.attempt.exhausted"), data };
+            let death = settlement(dead, endpoint, failure(1), Stage::Dead { at: after(7), cause });
+            self.settle(Settlement { alerts: vec![alert], ..death }).await;
+        }
+        let elsewhere = self.endpoints[3];
+        let cancel =
+            CancelWaiting { endpoint: elsewhere, made_until: after(60), cause: CancelCause::EndpointDisabled, at: after(8), limit: 10 };
+        assert_eq!(self.given.store.cancel_waiting(cancel).await.unwrap(), 1);
+    }
+
+    /// A strict lane: one delivered, one waits, three are held.
+    async fn go_in_order(&mut self) {
+        let mut strict = endpoint(self.given.organization, self.given.application);
+        strict.ordering = everhook_core::model::Ordering { mode: OrderingMode::Strict, barrier: None };
+        self.endpoints.push(strict.id);
+        self.given.store.create_endpoint(strict.clone(), self.entry(AuditAction::EndpointCreate)).await.unwrap();
+        let mut deliveries = Vec::new();
+        for _ in 0..5 {
+            let mut new = self.given.event(&[strict.id]).await;
+            new.deliveries[0].placement = STRICT;
+            deliveries.push(new.deliveries[0].id);
+            self.given.record(new).await;
+        }
+        let first = settlement(deliveries[0], strict.id, success(1), Stage::Delivered { at: after(9) });
+        self.settle(Settlement { ordered: true, ..first }).await;
+        self.ordered = (strict.id, deliveries.split_off(1));
+    }
+
+    /// Dead letters that are retried, resolved, died again by themselves, and discarded.
+    async fn bring_back(&mut self) {
+        let endpoint = self.given.endpoint;
+        for (by, end) in [
+            (ReplayBy::Hand, None),
+            (ReplayBy::Hand, Some(Stage::Delivered { at: after(70) })),
+            (ReplayBy::Automatic, Some(Stage::Dead { at: after(71), cause: DeathCause::RetriesExhausted })),
+        ] {
+            let (event, dead) = self.dead().await;
+            let item = ReplayItem { of: Some(dead), only_dead: true, ..self.given.replay_item(event).await };
+            let replay = Replay { organization: self.given.organization, by, items: vec![item], at: after(60) };
+            self.given.store.replay(replay).await.unwrap();
+            if let Some(stage) = end {
+                let attempt = if matches!(stage, Stage::Delivered { .. }) { success(1) } else { failure(1) };
+                let again = settlement(item.delivery, endpoint, attempt, stage);
+                self.settle(Settlement { replay_of: Some(dead), ..again }).await;
+            }
+        }
+        let (_, dead) = self.dead().await;
+        self.given.store.discard(self.given.organization, dead, self.entry(AuditAction::DeadLetterDiscard)).await.unwrap();
+    }
+
+    async fn dead(&self) -> (EventId, DeliveryId) {
+        let (event, delivery) = self.given.published().await;
+        let dead = Stage::Dead { at: NOW, cause: DeathCause::RetriesExhausted };
+        self.settle(settlement(delivery, self.given.endpoint, answered(failure(1)), dead)).await;
+        (event, delivery)
+    }
+
+    /// An event without data, whose delivery was waiting.
+    async fn erase(&mut self) {
+        let mut new = self.given.event(&[self.given.endpoint]).await;
+        new.event.data = Bytes::from("\"private\"".repeat(1_000));
+        new.event.labels = [("customer".to_owned(), "7".to_owned())].into();
+        let (event, delivery) = (new.event.id, new.deliveries[0].id);
+        self.given.record(new).await;
+        self.settle(settlement(delivery, self.given.endpoint, answered(failure(1)), Stage::Waiting { due_at: after(5) })).await;
+        let erasure = Erasure { organization: self.given.organization, event, at: after(11), entry: self.entry(AuditAction::EventErase) };
+        self.given.store.erase(erasure).await.unwrap();
+    }
+
+    /// An operation that has done one of its items, one that erases, one that was cancelled; and dead letters that come back by themselves.
+    async fn operate(&mut self) {
+        let (first, second) = (self.dead().await, self.dead().await);
+        let replaying = self.begin(OperationKind::Replay, Selection::DeadLetters(DeadLetterSelection::default())).await;
+        let items = [first, second].map(|(event, of)| (event, self.given.endpoint, Some(of))).to_vec();
+        let step = SelectionStep { operation: replaying, items, skipped: 2, phase: Some(Phase::Selected) };
+        self.given.store.select(step).await.unwrap();
+        assert!(self.given.store.start(replaying, after(20)).await.unwrap());
+        let next = self.given.store.items(replaying, 1).await.unwrap()[0];
+        let item = ReplayItem { position: Some(next.position), of: next.of, ..self.given.replay_item(next.event).await };
+        let by = ReplayBy::Operation { id: replaying, failed: Vec::new() };
+        let replay = Replay { organization: self.given.organization, by, items: vec![item], at: after(60) };
+        self.given.store.replay(replay).await.unwrap();
+        let about = ErasureSelection { application: Some(self.given.application), label: None, from: None, to: after(100) };
+        let erasing = self.begin(OperationKind::Erase, Selection::Erasure(about)).await;
+        let step = ErasureStep { operation: erasing, events: vec![first.0, second.0], phase: Phase::Selecting(id()) };
+        self.given.store.select_for_erasure(step).await.unwrap();
+        let cancelled = self.begin(OperationKind::RetryBatch, Selection::DeadLetters(DeadLetterSelection::default())).await;
+        let organization = self.given.organization;
+        let alert = Alert { id: id(), organization, event_type: event_type("operation.finished"), data: Bytes::from("{}") };
+        let ending = Ending { organization, operation: cancelled, status: OperationStatus::Cancelled, at: after(90), alert, entry: None };
+        self.given.store.end(ending).await.unwrap();
+        let on = AutoReplay { enabled: true, max_tries: 3, after: Duration::from_secs(77), requests_per_second: NonZeroU32::MIN };
+        self.given.store.set_auto_replay(organization, on).await.unwrap();
+        self.operations = vec![replaying, erasing, cancelled];
+    }
+
+    async fn begin(&self, kind: OperationKind, selection: Selection) -> OperationId {
+        let operation = Operation {
+            id: OperationId::from_uuid(id()),
+            organization: self.given.organization,
+            kind,
+            status: OperationStatus::Pending,
+            total: 0,
+            done: 0,
+            failed: 0,
+            skipped: 0,
+            rate: NonZeroU32::new(7),
+            priority: Priority::Low,
+            start_at: Some(after(3)),
+            created_at: NOW,
+            started_at: None,
+            finished_at: None,
+        };
+        let id = operation.id;
+        self.given.store.begin(operation, selection, 10, self.entry(AuditAction::OperationBegin)).await.unwrap();
+        id
+    }
+
+    /// Breakers and figures.
+    async fn count(&mut self) {
+        let mut breaker = Breaker::new(BreakerConfig::window(), NOW);
+        let opened = breaker.force_open(None, after(10));
+        let change = |endpoint, kept, transition| BreakerChange {
+            application: self.given.application,
+            endpoint,
+            revision: 1,
+            kept,
+            transition,
+            alerts: Vec::new(),
+            entry: None,
+        };
+        let half_open = KeptBreaker { stage: KeptStage::HalfOpen, since: NOW, failed_recoveries: 3 };
+        let changes = vec![change(self.given.endpoint, breaker.keep(), Some(opened)), change(self.endpoints[1], half_open, None)];
+        assert_eq!(self.given.store.keep(changes).await.unwrap(), [BreakerKept::Kept, BreakerKept::Kept]);
+        let mut tally = Tally::new(self.given.endpoint, minute_of(NOW));
+        tally.add(&success(1), NOW);
+        tally.add(&failure(2), after(1));
+        let mut later = Tally::new(self.endpoints[1], minute_of(after(600)));
+        later.add(&success(1), after(600));
+        self.given.store.add(vec![tally, later]).await.unwrap();
+    }
+}
+
+/// An attempt with an answer and a time for everything.
+fn answered(attempt: Attempt) -> Attempt {
+    let headers = vec![("x-echo".to_owned(), Bytes::from_static(b"\xff\x00ok"))];
+    let response = Response {
+        status: 503,
+        headers,
+        body_sample: Bytes::from_static(b"\x00\xfe busy"),
+        cut: Cut { body: true, headers: false },
+        retry_after: Some(RetryAfter::Delay(Duration::from_secs(3))),
+    };
+    let micros = |n| Some(Duration::from_micros(n));
+    let phases = PhaseTimes { dns: micros(1), connect: micros(2), tls: micros(3), first_byte: micros(4) };
+    Attempt { response: Some(response), phases, picked_at: after(1), executed_at: after(2), next_retry_at: Some(after(9)), ..attempt }
+}
+
+/// An endpoint with something in every field.
+fn full_endpoint(given: &Given) -> Endpoint {
+    let written = "https://Shop.example:8443/a b?c=ü".to_owned();
+    Endpoint {
+        uid: Some(Uid::parse("shop-1").unwrap()),
+        name: Some(ODD.to_owned()),
+        description: Some(ODD.to_owned()),
+        target: Target { url: written.parse().unwrap(), written },
+        event_types: vec![EventTypePattern::parse("user.created").unwrap(), EventTypePattern::parse("order.*").unwrap()],
+        secrets: SealedSecrets { current: SealedSecret(vec![0, 255, 1]), previous: Some((SealedSecret(vec![9]), after(86_400))) },
+        signature_style: SignatureStyle::Sha256,
+        payload_style: PayloadStyle::Raw,
+        headers: vec![("X-Key".to_owned(), "a\"b".to_owned())],
+        metadata: Some("{\"a\" : 1.0}".to_owned()),
+        labels: [("region".to_owned(), "eu".to_owned())].into(),
+        filter: Some(r#"{"data.amount": {"gte": 1}}"#.to_owned()),
+        verify_url: true,
+        timeout: Some(Duration::from_millis(1_500)),
+        timeout_growth_factor: 1.1,
+        max_concurrency: 17,
+        ordering: everhook_core::model::Ordering { mode: OrderingMode::PerEventType, barrier: None },
+        rate_limit: Some(RateLimit::per_minute(NonZeroU32::new(60).unwrap(), NonZeroU32::new(3))),
+        breaker: BreakerConfig::consecutive(),
+        drain: Some(RateLimit::per_second(NonZeroU32::new(5).unwrap(), None)),
+        paused_at: Some(after(2)),
+        state: EndpointState::Disabled { at: after(3), reason: DisabledReason::ByOwner },
+        updated_at: after(3),
+        ..endpoint(given.organization, given.application)
+    }
+}
+
+impl Filled {
+    /// What a server that was killed at this moment would leave behind: all that was written is in the log.
+    pub fn copy(&self) -> TempDir {
+        let copy = tempfile::tempdir().unwrap();
+        for name in ["everhook.db", "everhook.db-wal", "lock"] {
+            fs::copy(self.given.backing.folder.path().join(name), copy.path().join(name)).unwrap();
+        }
+        copy
+    }
+
+    /// What a server that was stopped leaves behind.
+    pub fn closed(self) -> TempDir {
+        let Given { store, backing, .. } = self.given;
+        drop(store);
+        backing.folder
+    }
+}

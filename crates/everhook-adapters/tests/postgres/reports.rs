@@ -1,0 +1,406 @@
+//! Roles that read one organization's reports: they see all that is its own, and nothing else, whatever they try.
+
+use std::collections::BTreeSet;
+
+use everhook_adapters::postgres::{PostgresSettings, PostgresStore};
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+use url::Url;
+use uuid::Uuid;
+
+use crate::{
+    backing::{execute, execute_apart, server},
+    given::{Given, NOW},
+};
+
+/// What such a role reads, and how its owner finds the rows of an organization (`:id`) there.
+const COVERED: [(&str, &str); 19] = [
+    ("organizations", "id = ':id'"),
+    ("applications", "organization_id = ':id'"),
+    ("retry_schedules", "organization_id = ':id'"),
+    // The first is the one that all endpoints of this test were written with.
+    ("schedules", "version = 1 OR version IN (SELECT version FROM retry_schedules WHERE organization_id = ':id')"),
+    ("event_types", "organization_id = ':id'"),
+    ("endpoints", "organization_id = ':id'"),
+    ("events", "organization_id = ':id'"),
+    ("open_deliveries", OF_LANES),
+    ("deliveries", OF_LANES),
+    ("all_deliveries", OF_LANES),
+    ("attempts", "delivery_id IN (SELECT id FROM endpoints WHERE organization_id = ':id')"),
+    ("dead_letters", "organization_id = ':id'"),
+    ("circuit_breakers", "endpoint_id IN (SELECT id FROM endpoints WHERE organization_id = ':id')"),
+    ("open_periods", "endpoint_id IN (SELECT id FROM endpoints WHERE organization_id = ':id')"),
+    ("rollups", OF_LANES),
+    ("endpoint_standing", OF_LANES),
+    ("operations", "organization_id = ':id'"),
+    ("auto_replays", "organization_id = ':id'"),
+    ("audit_log", "organization_id = ':id'"),
+];
+const OF_LANES: &str = "lane IN (SELECT lane FROM endpoints WHERE organization_id = ':id')";
+
+/// What no such role reads: secrets, and what nodes keep for themselves.
+const INTERNAL: [&str; 27] = [
+    "api_key_uses",
+    "api_keys",
+    "application_counters",
+    "boots",
+    "budget_slots",
+    "budgets",
+    "changes",
+    "departures",
+    "duties",
+    "endpoint_revisions",
+    "erasure_items",
+    "event_aliases",
+    "forgotten_changes",
+    "idempotency_keys",
+    "installation",
+    "made_later",
+    "moved_tables",
+    "moves",
+    "nodes",
+    "operation_items",
+    "pending_alerts",
+    "report_roles",
+    "schema_migrations",
+    "sealing",
+    "shards",
+    // Not tables, but they tell how many endpoints or changes there are in all.
+    "changes_number_seq",
+    "endpoints_lane_seq",
+];
+
+/// The columns of [`COVERED`] that are not granted: secrets, and headers, whose values may be credentials; and where a row lies.
+const HIDDEN: [&str; 6] = [
+    "endpoints.headers",
+    "endpoints.previous_secret",
+    "endpoints.previous_secret_until",
+    "endpoints.secret",
+    "events.headers",
+    "events.kept",
+];
+
+/// The organizations of `an_organization.sql`, by their digits, with how much they have.
+const ORGANIZATIONS: [(char, u32); 2] = [('a', 2), ('b', 3)];
+
+#[tokio::test]
+async fn every_table_is_either_covered_by_a_policy_or_listed_as_internal() {
+    let given = Given::new().await;
+    let owner = connect(&given.backing.database()).await;
+    // Sequences are refused like tables, whichever they are: only those that tell something are listed.
+    let there = names(&owner, "SELECT relname FROM pg_class WHERE NOT relispartition AND relkind NOT IN ('i', 'I', 'S', 't') AND relnamespace = 'public'::regnamespace").await;
+    let known: BTreeSet<String> =
+        COVERED.iter().map(|(table, _)| *table).chain(INTERNAL).filter(|name| !name.ends_with("_seq")).map(str::to_owned).collect();
+    assert_eq!(there, known, "a new table needs a policy and a grant in a migration, or a line among the internal ones here");
+    // The internal ones have no policy, and every table, also each partition, shows nothing without one.
+    let with_policy = names(&owner, "SELECT tablename FROM pg_policies").await;
+    let covered: BTreeSet<String> = COVERED.iter().map(|(table, _)| (*table).to_owned()).filter(|name| name != "all_deliveries").collect();
+    assert_eq!(with_policy, covered);
+    given.backing.node().await.make_partitions(NOW).await.unwrap();
+    let open = "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace AND NOT relrowsecurity";
+    assert_eq!(names(&owner, open).await, BTreeSet::new());
+    // And what a view shows is subject to the policies of its tables.
+    let trusting = "SELECT relname FROM pg_class WHERE relkind = 'v' AND relnamespace = 'public'::regnamespace
+        AND NOT coalesce('security_invoker=true' = ANY(reloptions), false)";
+    assert_eq!(names(&owner, trusting).await, BTreeSet::new());
+}
+
+#[tokio::test]
+async fn a_role_sees_all_rows_of_its_own_organization_and_no_other() {
+    let reports = Reports::new().await;
+    for reader in &reports.readers {
+        for (table, of_organization) in COVERED {
+            let columns = reader.columns(table).await;
+            let read = format!("SELECT md5(ROW({columns})::text) FROM {table}");
+            let seen = names(&reader.client, &read).await;
+            let own = names(&reports.owner, &format!("{read} WHERE {}", of_organization.replace(":id", &reader.organization))).await;
+            assert!(!own.is_empty(), "{table} has rows of {}", reader.organization);
+            assert_eq!(seen, own, "{table} as {} sees it", reader.organization);
+        }
+    }
+}
+
+#[tokio::test]
+async fn secrets_internals_partitions_and_writes_are_refused() {
+    let reports = Reports::new().await;
+    let columns = "SELECT attrelid::regclass || '.' || attname FROM pg_attribute WHERE attnum > 0 AND NOT attisdropped
+        AND attrelid::regclass::text = ANY(string_to_array('TABLES', ',')) AND NOT has_column_privilege(attrelid, attnum, 'SELECT')";
+    let covered: Vec<&str> = COVERED.iter().map(|(table, _)| *table).collect();
+    let partitions = names(&reports.owner, "SELECT relname FROM pg_class WHERE relispartition AND relkind = 'r'").await;
+    assert!(partitions.len() >= 15, "{partitions:?}");
+    for reader in &reports.readers {
+        let hidden = names(&reader.client, &columns.replace("TABLES", &covered.join(","))).await;
+        assert_eq!(hidden, HIDDEN.map(str::to_owned).into(), "a new column is granted in `everhook_grant_reports`, or listed here");
+        for column in HIDDEN {
+            let (table, column) = column.split_once('.').unwrap();
+            reader.is_refused(&format!("SELECT {column} FROM {table}")).await;
+        }
+        for name in INTERNAL.into_iter().chain(partitions.iter().map(String::as_str)) {
+            reader.is_refused(&format!("SELECT 1 FROM {name}")).await;
+        }
+        // The view cannot be written to by anybody.
+        let tables = covered.iter().copied().filter(|name| *name != "all_deliveries");
+        for table in tables.chain(INTERNAL.into_iter().filter(|name| !name.ends_with("_seq"))) {
+            reader.is_refused(&format!("DELETE FROM {table}")).await;
+            reader.is_refused(&format!("INSERT INTO {table} DEFAULT VALUES")).await;
+            reader.is_refused(&format!("TRUNCATE {table}")).await;
+            reader.is_refused(&format!("DO $$BEGIN LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE; END$$")).await;
+        }
+        reader.is_refused("UPDATE events SET body = ''").await;
+        reader.is_refused("SELECT id FROM events FOR UPDATE").await;
+    }
+}
+
+#[tokio::test]
+async fn a_grant_of_everything_by_mistake_still_shows_no_internals_and_nothing_of_others() {
+    let reports = Reports::new().await;
+    let [reader, _] = &reports.readers;
+    reports.owner.batch_execute(&format!("GRANT SELECT ON ALL TABLES IN SCHEMA public TO {}", reader.name)).await.unwrap();
+    let partitions = names(&reports.owner, "SELECT relname FROM pg_class WHERE relispartition AND relkind = 'r'").await;
+    for name in INTERNAL.into_iter().filter(|name| !name.ends_with("_seq")).chain(partitions.iter().map(String::as_str)) {
+        assert_eq!(reader.count(name).await, 0, "{name}");
+    }
+    assert_eq!(reader.count("events").await, 2);
+}
+
+#[tokio::test]
+async fn a_role_cannot_become_another_or_change_what_bounds_it() {
+    let reports = Reports::new().await;
+    let [reader, other] = &reports.readers;
+    for refused in [
+        format!("SET ROLE {}", other.name),
+        format!("SET SESSION AUTHORIZATION {}", other.name),
+        "SET ROLE pg_read_all_data".to_owned(),
+        format!("SELECT everhook_grant_reports('{}', '{}')", reader.name, other.organization),
+        format!("SELECT everhook_revoke_reports('{}')", other.name),
+        format!("ALTER ROLE {} BYPASSRLS", reader.name),
+        "ALTER TABLE events DISABLE ROW LEVEL SECURITY".to_owned(),
+        "DROP POLICY of_organization ON events".to_owned(),
+        "CREATE POLICY all_of_it ON events USING (true)".to_owned(),
+        "CREATE OR REPLACE FUNCTION everhook_report_organization() RETURNS uuid LANGUAGE sql AS 'SELECT NULL::uuid'".to_owned(),
+        "CREATE TABLE public.mine (id uuid)".to_owned(),
+        "CREATE SCHEMA mine".to_owned(),
+        "COPY endpoints TO STDOUT".to_owned(),
+        "COPY events TO PROGRAM 'cat'".to_owned(),
+        // Without the policies there is an error, and no row.
+        "SET row_security = off; SELECT id FROM events".to_owned(),
+        "SELECT stavalues1 FROM pg_statistic".to_owned(),
+    ] {
+        reader.is_refused(&refused).await;
+    }
+    assert_eq!(names(&reader.client, "SELECT tablename FROM pg_stats WHERE schemaname = 'public'").await, BTreeSet::new());
+}
+
+#[tokio::test]
+async fn tables_functions_and_conditions_of_its_own_show_a_role_no_more() {
+    let reports = Reports::new().await;
+    let [reader, other] = &reports.readers;
+    // Names of its own come first in its path, and lead nowhere.
+    let names_of_its_own = format!(
+        "CREATE TEMP TABLE report_roles AS SELECT session_user AS role, '{0}'::uuid AS organization_id;
+        CREATE TEMP TABLE endpoints AS SELECT '{0}'::uuid AS organization_id, '{0}'::uuid AS id, lane FROM generate_series(1, 100) lane;
+        CREATE FUNCTION pg_temp.everhook_report_organization() RETURNS uuid LANGUAGE sql AS $$SELECT '{0}'::uuid$$;
+        CREATE FUNCTION pg_temp.always(uuid, uuid) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+        CREATE OPERATOR pg_temp.= (LEFTARG = uuid, RIGHTARG = uuid, FUNCTION = pg_temp.always);
+        SET search_path = pg_temp, public, pg_catalog",
+        other.organization
+    );
+    reader.client.batch_execute(&names_of_its_own).await.unwrap();
+    for (table, own) in [("events", 2), ("all_deliveries", 2), ("attempts", 2), ("public.endpoints", 2)] {
+        assert_eq!(reader.count(table).await, own, "{table}");
+    }
+    // A condition of its own sees no row that it may not see, however cheap it claims to be.
+    let peep = "CREATE FUNCTION pg_temp.peep(text) RETURNS boolean LANGUAGE plpgsql COST 0.0000001 AS
+        $$BEGIN IF $1 LIKE '%organization b%' THEN RAISE EXCEPTION 'seen'; END IF; RETURN true; END$$";
+    reader.client.batch_execute(peep).await.unwrap();
+    assert_eq!(reader.count("organizations WHERE pg_temp.peep(name)").await, 1);
+    assert_eq!(reader.count("organizations WHERE 1 / (CASE name WHEN 'organization b' THEN 0 ELSE 1 END) = 1").await, 1);
+}
+
+#[tokio::test]
+async fn only_a_plain_role_is_given_reports_of_one_organization_and_they_can_be_taken_away() {
+    // The role comes first, so that it goes after the database that it gets rights in.
+    let plain = Login::create("").await;
+    let reports = Reports::new().await;
+    let [reader, other] = &reports.readers;
+    let (superuser, bypass) = (Login::create("SUPERUSER").await, Login::create("BYPASSRLS").await);
+    let (replication, creator) = (Login::create("REPLICATION").await, Login::create("CREATEROLE").await);
+    let member = Login::create("IN ROLE pg_read_all_data").await;
+    let nobody = Uuid::nil().to_string();
+    for (login, organization, because) in [
+        ("no_such_role", reader.organization.as_str(), "there is no role"),
+        (&plain.name, &nobody, "there is no organization"),
+        (&superuser.name, &reader.organization, "may do more than read"),
+        (&bypass.name, &reader.organization, "may do more than read"),
+        (&replication.name, &reader.organization, "may do more than read"),
+        (&creator.name, &reader.organization, "may do more than read"),
+        (&member.name, &reader.organization, "is a member of other roles"),
+        (&reader.name, &other.organization, "reads the reports of another organization"),
+    ] {
+        let refused = grant(&reports.owner, login, organization).await.unwrap_err();
+        assert!(refused.contains(because), "{refused}");
+    }
+    reports.owner.batch_execute(&format!("GRANT CREATE ON SCHEMA public TO {}", plain.name)).await.unwrap();
+    let refused = grant(&reports.owner, &plain.name, &reader.organization).await.unwrap_err();
+    assert!(refused.contains("may make tables and functions"), "{refused}");
+    // Again is harmless; taken away, nothing is left, and it can be given for another.
+    grant(&reports.owner, &reader.name, &reader.organization).await.unwrap();
+    reports.owner.batch_execute(&format!("SELECT everhook_revoke_reports('{}')", reader.name)).await.unwrap();
+    for (table, _) in COVERED {
+        reader.is_refused(&format!("SELECT 1 FROM {table}")).await;
+    }
+    grant(&reports.owner, &reader.name, &other.organization).await.unwrap();
+    assert_eq!(reader.count("events").await, 3);
+    // A role that may read the tables, and was given no organization, sees none.
+    reports.owner.batch_execute(&format!("GRANT SELECT ON events, rollups TO {}", plain.name)).await.unwrap();
+    let client = connect(&plain.at(&reports.given.backing.database())).await;
+    assert_eq!(names(&client, "SELECT id FROM events").await.len() + names(&client, "SELECT lane FROM rollups").await.len(), 0);
+}
+
+#[tokio::test]
+async fn the_role_of_the_nodes_needs_no_more_than_to_own_its_database() {
+    let (owner, reader) = (Login::create("").await, Login::create("").await);
+    let database = format!("{}_own", owner.name);
+    execute(&server(), &format!("CREATE DATABASE {database} OWNER {}", owner.name)).await;
+    let mut url = owner.at(&server());
+    url.set_path(&database);
+    // When its nodes have made the tables and the partitions, and it gave a role an organization.
+    let store = PostgresStore::open(&PostgresSettings { url: url.clone().into(), node: "node".to_owned(), pool: Default::default() })
+        .await
+        .unwrap();
+    store.make_partitions(NOW).await.unwrap();
+    execute(&url, &include_str!("an_organization.sql").replace(":o", "a").replace(":rows", "2")).await;
+    let client = connect(&url).await;
+    grant(&client, &reader.name, &organization('a')).await.unwrap();
+    // Then the role reads it, its owner goes on seeing everything, and nothing of this is in the plans of its statements.
+    let seen = names(&connect(&reader.at(&url)).await, "SELECT id FROM events").await;
+    assert_eq!((seen.len(), seen), (2, names(&client, "SELECT id FROM events").await));
+    for (table, _) in COVERED {
+        let plan = plan(&client, table).await;
+        let unprotected = format!("BEGIN; ALTER TABLE {table} DISABLE ROW LEVEL SECURITY");
+        if table != "all_deliveries" {
+            client.batch_execute(&unprotected).await.unwrap();
+            assert_eq!(plan, self::plan(&client, table).await);
+            client.batch_execute("ROLLBACK").await.unwrap();
+        }
+        assert!(!plan.contains("everhook_report") && !plan.contains("Plan"), "{plan}");
+    }
+    drop(store);
+    execute(&server(), &format!("DROP DATABASE {database} WITH (FORCE)")).await;
+}
+
+/// Two organizations, and a role for each.
+struct Reports {
+    owner: Client,
+    readers: [Reader; 2],
+    given: Given,
+    // Dropped last: a role that has rights in a database cannot be dropped before it.
+    _logins: [Login; 2],
+}
+
+impl Reports {
+    async fn new() -> Self {
+        let given = Given::new().await;
+        given.backing.node().await.make_partitions(NOW).await.unwrap();
+        let owner = connect(&given.backing.database()).await;
+        let logins = [Login::create("").await, Login::create("").await];
+        let mut readers = Vec::new();
+        for ((digit, rows), login) in ORGANIZATIONS.into_iter().zip(&logins) {
+            let fill = include_str!("an_organization.sql").replace(":rows", &rows.to_string()).replace(":o", &digit.to_string());
+            given.tamper(&fill).await;
+            grant(&owner, &login.name, &organization(digit)).await.unwrap();
+            let client = connect(&login.at(&given.backing.database())).await;
+            readers.push(Reader { name: login.name.clone(), organization: organization(digit), client });
+        }
+        let readers = readers.try_into().unwrap_or_else(|_| panic!("there are two"));
+        Self { owner, readers, given, _logins: logins }
+    }
+}
+
+/// A role that reads reports, logged in.
+struct Reader {
+    name: String,
+    organization: String,
+    client: Client,
+}
+
+impl Reader {
+    /// The columns of a table that it may read.
+    async fn columns(&self, table: &str) -> String {
+        let columns = format!(
+            "SELECT quote_ident(attname) FROM pg_attribute WHERE attrelid = '{table}'::regclass AND attnum > 0 AND NOT attisdropped
+            AND has_column_privilege(attrelid, attnum, 'SELECT')"
+        );
+        Vec::from_iter(names(&self.client, &columns).await).join(", ")
+    }
+
+    async fn count(&self, from: &str) -> i64 {
+        self.client.query_one(&format!("SELECT count(*) FROM {from}"), &[]).await.unwrap().get(0)
+    }
+
+    /// The server refuses it for want of a right, and for no other reason.
+    async fn is_refused(&self, sql: &str) {
+        let error = self.client.simple_query(sql).await.err().unwrap_or_else(|| panic!("{sql}: it was done"));
+        let error = error.as_db_error().unwrap_or_else(|| panic!("{sql}: {error}"));
+        let because = error.message();
+        let refused = ["permission denied", "must be owner", "must be superuser", "must be member", "row-level security"];
+        assert!(refused.iter().any(|words| because.contains(words)), "{sql}: {because}");
+    }
+}
+
+/// A role that can log in. It goes when this is dropped.
+struct Login {
+    name: String,
+}
+
+impl Login {
+    async fn create(rights: &str) -> Self {
+        let name = format!("everhook_test_{}", Uuid::now_v7().simple());
+        execute(&server(), &format!("CREATE ROLE {name} LOGIN PASSWORD 'secret' {rights}")).await;
+        Self { name }
+    }
+
+    /// A database's address for this role.
+    fn at(&self, database: &Url) -> Url {
+        let mut url = database.clone();
+        url.set_username(&self.name).unwrap();
+        url.set_password(Some("secret")).unwrap();
+        url
+    }
+}
+
+impl Drop for Login {
+    fn drop(&mut self) {
+        execute_apart(server(), format!("DROP ROLE {}", self.name));
+    }
+}
+
+fn organization(digit: char) -> String {
+    format!("018bcfe5-6800-7000-8000-{digit}00000000000")
+}
+
+async fn grant(owner: &Client, login: &str, organization: &str) -> Result<(), String> {
+    let granted = owner.batch_execute(&format!("SELECT everhook_grant_reports('{login}', '{organization}')")).await;
+    granted.map_err(|error| error.as_db_error().expect("the server says why").message().to_owned())
+}
+
+async fn connect(database: &Url) -> Client {
+    let (client, connection) = tokio_postgres::connect(database.as_str(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// How the server would read a table.
+async fn plan(client: &Client, table: &str) -> String {
+    let steps = client.query(&format!("EXPLAIN (COSTS OFF) SELECT * FROM {table}"), &[]).await.unwrap();
+    steps.iter().map(|step| step.get::<_, String>(0) + "\n").collect()
+}
+
+/// The first column of each row, as text.
+async fn names(client: &Client, sql: &str) -> BTreeSet<String> {
+    let messages = client.simple_query(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+    let rows = messages.iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row.get(0).expect("a value").to_owned()),
+        _ => None,
+    });
+    rows.collect()
+}

@@ -1,0 +1,12 @@
+//! Redis: what every store of counters promises, and what happens when it is away, forgets or lies. Against the server that `EVERHOOK_TEST_REDIS` names; those
+//! that stop one start their own.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod away;
+mod counters;
+mod expiry;
+mod server;
+#[path = "../conformance/throttle_store.rs"]
+mod throttle_store;
+mod windows;

@@ -1,0 +1,84 @@
+//! The servers of the tests: the one that all share, and one of a test's own that can be stopped.
+
+use std::{
+    io::Write as _,
+    net::TcpListener,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// A start takes milliseconds; the machine may be busy.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Where the shared server is; `None`, said loudly, if there is none.
+pub fn shared() -> Option<String> {
+    let url = std::env::var("EVERHOOK_TEST_REDIS").ok();
+    if url.is_none() {
+        skipped("EVERHOOK_TEST_REDIS is not set; see scripts/services");
+    }
+    url
+}
+
+/// Past the test harness, which would swallow what a passing test prints.
+fn skipped(why: &str) {
+    let name = std::thread::current().name().unwrap_or("a test").to_owned();
+    let _ = writeln!(std::io::stderr(), "SKIPPED {name}: {why}");
+}
+
+/// A server of a test's own.
+pub struct Server {
+    port: u16,
+    child: Option<Child>,
+}
+
+impl Server {
+    /// One that runs; `None`, said loudly, if there is no such program or the services are not wanted.
+    pub fn start() -> Option<Self> {
+        shared()?;
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port();
+        let mut server = Self { port, child: None };
+        server.resume();
+        server.child.is_some().then_some(server)
+    }
+
+    /// Its address.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// Ends it at once, with all that it held.
+    pub fn kill(&mut self) {
+        let mut child = self.child.take().expect("it runs");
+        child.kill().expect("it can be killed");
+        child.wait().expect("it is gone");
+    }
+
+    /// Starts it again, empty.
+    pub fn resume(&mut self) {
+        let port = self.port.to_string();
+        let spawned = Command::new("redis-server")
+            .args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn();
+        let Ok(child) = spawned else {
+            skipped("redis-server is not installed");
+            return;
+        };
+        self.child = Some(child);
+        let deadline = Instant::now() + START_TIMEOUT;
+        while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            assert!(Instant::now() < deadline, "redis-server does not listen");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The events that wait.
+
+use bytes::Bytes;
+use everhook_core::ports::{IncomingEvent, KeyOrigin, Spool, SpooledEvent, Taken};
+
+use super::*;
+
+async fn waiting(spool: &SqliteSpool) -> Vec<IncomingEvent> {
+    spool.oldest(100).await.unwrap().into_iter().map(|spooled| spooled.incoming).collect()
+}
+
+async fn positions(spool: &SqliteSpool) -> Vec<i64> {
+    spool.oldest(100).await.unwrap().into_iter().map(|spooled| spooled.position).collect()
+}
+
+#[tokio::test]
+async fn what_is_taken_is_read_back_in_order_and_byte_for_byte_also_after_a_reopening() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut events: Vec<IncomingEvent> = (0..3).map(|n| event(&format!("key-{n}"))).collect();
+    events[1].event.data = Bytes::from(vec![b'7'; 200_000]);
+    events[2] = IncomingEvent { key: KeyOrigin::Made, only: None, ..events[2].clone() };
+    let spool = open(&folder);
+    assert_eq!(spool.take(events[..2].to_vec()).await.unwrap(), [Taken::Taken; 2]);
+    assert_eq!(spool.take(events[2..].to_vec()).await.unwrap(), [Taken::Taken]);
+    assert_eq!(waiting(&spool).await, events);
+    let standing = spool.standing();
+    assert_eq!(standing.events, 3);
+    drop(spool);
+    let spool = open(&folder);
+    assert_eq!(waiting(&spool).await, events);
+    assert_eq!(spool.standing(), standing);
+}
+
+#[tokio::test]
+async fn what_was_forwarded_is_gone_and_what_was_not_keeps_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = open(&folder);
+    let empty = spool.standing();
+    let events: Vec<IncomingEvent> = (0..3).map(|n| event(&format!("key-{n}"))).collect();
+    spool.take(events.clone()).await.unwrap();
+    let all = positions(&spool).await;
+    spool.forwarded(vec![all[0], all[2]]).await.unwrap();
+    // Again, as after an answer that was lost.
+    spool.forwarded(vec![all[0]]).await.unwrap();
+    assert_eq!((waiting(&spool).await, spool.standing().events), (vec![events[1].clone()], 1));
+    spool.forwarded(vec![all[1]]).await.unwrap();
+    assert_eq!(spool.standing(), empty);
+    drop(spool);
+    // A place is never given twice, also not after the last one was removed.
+    let spool = open(&folder);
+    spool.take(vec![event("key-4")]).await.unwrap();
+    assert!(positions(&spool).await[0] > all[2]);
+}
+
+#[tokio::test]
+async fn a_key_waits_once_in_its_application() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = open(&folder);
+    let (first, twin) = (event("order-1"), event("order-1"));
+    let mut elsewhere = event("order-1");
+    elsewhere.event.application = ApplicationId::from_uuid(id());
+    let id = first.event.id;
+    assert_eq!(spool.take(vec![first, twin, elsewhere]).await.unwrap(), [Taken::Taken, Taken::Duplicate(id), Taken::Taken]);
+    assert_eq!(spool.take(vec![event("order-1")]).await.unwrap(), [Taken::Duplicate(id)]);
+    let before = spool.standing();
+    assert_eq!(before.events, 2);
+    drop(spool);
+    assert_eq!(open(&folder).standing(), before, "a duplicate takes no room");
+    // Once it is forwarded, the store knows the key.
+    let spool = open(&folder);
+    spool.forwarded(positions(&spool).await).await.unwrap();
+    assert_eq!(spool.take(vec![event("order-1")]).await.unwrap(), [Taken::Taken]);
+}
+
+#[tokio::test]
+async fn past_its_bound_nothing_is_taken_and_nothing_overtakes_what_was_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = SqliteSpool::open(settings(&folder, 5_000)).unwrap();
+    let mut large = event("large");
+    large.event.data = Bytes::from((0..4_000_u32).flat_map(|n| (n.wrapping_mul(2_654_435_761) >> 8).to_le_bytes()).collect::<Vec<u8>>());
+    let answers = spool.take(vec![event("one"), large, event("small")]).await.unwrap();
+    assert_eq!(answers, [Taken::Taken, Taken::Full, Taken::Full]);
+    assert!(spool.standing().bytes <= 5_000 && spool.standing().events == 1);
+    // There is room for what fits, until it is used up.
+    let mut taken = 1;
+    while spool.take(vec![event(&format!("n-{taken}"))]).await.unwrap() == [Taken::Taken] {
+        taken += 1;
+        assert!(taken < 20);
+    }
+    assert!(!spool.standing().has_room_for(1_000));
+    // Forwarding makes room.
+    spool.forwarded(vec![positions(&spool).await[0]]).await.unwrap();
+    assert_eq!(spool.take(vec![event("again")]).await.unwrap(), [Taken::Taken]);
+}
+
+#[tokio::test]
+async fn what_is_set_aside_is_kept_with_its_reason_and_in_nobodys_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = open(&folder);
+    let events = vec![event("one"), event("two")];
+    spool.take(events.clone()).await.unwrap();
+    let bytes = spool.standing().bytes;
+    spool.set_aside(positions(&spool).await[0], "nobody wants it".to_owned(), NOW).await.unwrap();
+    assert_eq!((waiting(&spool).await, spool.standing().events, spool.standing().bytes), (vec![events[1].clone()], 1, bytes));
+    drop(spool);
+    let file = rusqlite::Connection::open(folder.path().join("spool/spool.db")).unwrap();
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
+    let kept = file.query_row("SELECT idempotency_key, reason FROM unforwarded", [], read).unwrap();
+    assert_eq!(kept, ("one".to_owned(), "nobody wants it".to_owned()));
+}
+
+#[tokio::test]
+async fn a_row_that_was_damaged_is_set_aside_and_those_behind_it_come_through() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = open(&folder);
+    let events = vec![event("one"), event("two")];
+    spool.take(events.clone()).await.unwrap();
+    let file = rusqlite::Connection::open(folder.path().join("spool/spool.db")).unwrap();
+    file.execute_batch("UPDATE spooled_events SET labels = 'none' WHERE idempotency_key = 'one'").unwrap();
+    let [SpooledEvent { incoming, .. }] = &spool.oldest(100).await.unwrap()[..] else { panic!("one is left") };
+    assert_eq!((incoming, spool.standing().events), (&events[1], 1));
+}
+
+#[tokio::test]
+async fn many_takers_at_once_are_all_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = std::sync::Arc::new(open(&folder));
+    let taking: Vec<_> = (0..200)
+        .map(|n| {
+            let spool = spool.clone();
+            tokio::spawn(async move { spool.take(vec![event(&format!("key-{n}"))]).await.unwrap() })
+        })
+        .collect();
+    for taken in taking {
+        assert_eq!(taken.await.unwrap(), [Taken::Taken]);
+    }
+    assert_eq!((spool.standing().events, spool.oldest(500).await.unwrap().len()), (200, 200));
+}

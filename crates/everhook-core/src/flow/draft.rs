@@ -1,0 +1,78 @@
+//! An event on its way into the store: matched with endpoints, recorded with its deliveries, handed over to its lanes.
+//!
+//! Used by `publish`, which has just been given the event, and by `forward`, which had it wait. Neither decides here what a failure means.
+
+use std::sync::Arc;
+
+use crate::{
+    catalog::{ApplicationView, Destination},
+    flow::{Line, selection::select},
+    ids::DeliveryId,
+    model::{Due, Event, Placement},
+    ports::{Committed, IncomingEvent, NewDelivery, NewEvent},
+};
+
+/// An event with its matches.
+pub(super) struct Draft {
+    /// The event.
+    pub(super) incoming: IncomingEvent,
+    config_version: i64,
+    matches: Arc<[Arc<Destination>]>,
+    deliveries: Vec<NewDelivery>,
+}
+
+impl Draft {
+    /// Matches the event with the endpoints of its application, as they stand.
+    pub(super) fn new(line: &Line, incoming: IncomingEvent, view: &ApplicationView) -> Self {
+        let (now, event) = (line.ports.clock.now(), &incoming.event);
+        let matches = match incoming.only {
+            None => select(view.matching(&event.event_type), &event.labels, &event.data),
+            Some(endpoint) => view.enabled(endpoint).into_iter().cloned().collect(),
+        };
+        let new_delivery = |destination: &Arc<Destination>| NewDelivery {
+            id: DeliveryId::from_uuid(line.ports.entropy.uuid(now)),
+            endpoint: destination.endpoint.id,
+            retry_schedule: destination.endpoint.retry_schedule,
+            placement: Placement::of(destination.endpoint.ordering),
+        };
+        let deliveries = matches.iter().map(new_delivery).collect();
+        Self { incoming, config_version: view.config_version, matches, deliveries }
+    }
+
+    /// What the store is asked to record.
+    pub(super) fn to_new_event(&self) -> NewEvent {
+        NewEvent {
+            organization: self.incoming.organization,
+            event: self.incoming.event.clone(),
+            key: self.incoming.key,
+            config_version: self.config_version,
+            deliveries: self.deliveries.clone(),
+        }
+    }
+
+    /// How many deliveries it makes.
+    pub(super) fn delivery_count(&self) -> u32 {
+        u32::try_from(self.deliveries.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The durable deliveries go straight into their lanes, so that the first attempt waits for no poll. Those that are held come when they are freed.
+    pub(super) fn hand_over(self, sequence_number: i64, held: &[DeliveryId], committed: &mut Vec<Committed>) {
+        let (priority, due_at) = (self.incoming.event.priority, self.incoming.event.created_at);
+        let event = Arc::new(Event { sequence_number, ..self.incoming.event });
+        let pairs = self.deliveries.into_iter().zip(self.matches.iter()).filter(|(delivery, _)| !held.contains(&delivery.id));
+        committed.extend(pairs.map(|(delivery, destination)| Committed {
+            lane: destination.lane.clone(),
+            priority,
+            due: Due {
+                delivery: delivery.id,
+                event: event.id,
+                loaded: Some(event.clone()),
+                retry_schedule: delivery.retry_schedule,
+                attempts: 0,
+                due_at,
+                replay_of: None,
+                ordered: delivery.placement.is_ordered(),
+            },
+        }));
+    }
+}

@@ -1,0 +1,226 @@
+//! Who may publish where: what publishing asks the store about keys, organizations and applications, and what it knows of them while the store
+//! is away.
+//!
+//! Used by the API to admit publishers, and by `publish`. What the store answers is remembered beside the spool; what it does not answer is
+//! taken from there. Where there is no spool, every question goes to the store alone.
+
+use std::sync::Arc;
+
+use crate::{
+    catalog::{ApplicationView, Catalog},
+    flow::publish::STORE_PATIENCE,
+    ids::{ApiKeyId, ApplicationId, OrganizationId, Ref},
+    model::{ApiKey, ApiKeyHash, Application, ApplicationKind, EventTypeMark, Organization},
+    policy::schema::Schema,
+    ports::{Acquaintance, Clock, Directory, Ports, Spool, StoreError, within},
+};
+
+/// Answers who may publish where.
+pub struct Publishers {
+    directory: Arc<dyn Directory>,
+    spool: Option<Arc<dyn Spool>>,
+    clock: Arc<dyn Clock>,
+}
+
+/// Why a question was not answered.
+#[derive(Debug, thiserror::Error)]
+pub enum LookUpError {
+    /// The store failed.
+    #[error("the store could not be asked")]
+    Store(#[source] StoreError),
+    /// The store is away, and this node has not read of it before.
+    #[error("the store is away, and this node has not seen it before")]
+    NotKnown(#[source] StoreError),
+}
+
+/// What is known of an application.
+pub(super) enum Acquainted {
+    /// Everything.
+    Fully(Arc<ApplicationView>),
+    /// That it is this organization's, and no more: the store is away.
+    ByName,
+    /// There is none.
+    NotAtAll,
+}
+
+impl Publishers {
+    /// Over these ports.
+    pub(super) fn new(ports: &Ports) -> Self {
+        Self { directory: ports.directory.clone(), spool: ports.spool.clone(), clock: ports.clock.clone() }
+    }
+
+    /// The record of a key; `None` if there is no such key.
+    ///
+    /// # Errors
+    /// [`LookUpError`] if nobody knows.
+    pub async fn api_key(&self, hash: &ApiKeyHash) -> Result<Option<ApiKey>, LookUpError> {
+        let found = self.ask(self.directory.api_key(hash), |spool| spool.api_key(hash), |key| Acquaintance::Key(*hash, key.clone()));
+        let found = found.await?;
+        if found.is_none()
+            && let Some(revoked) = self.spool.as_ref().and_then(|spool| spool.api_key(hash))
+        {
+            self.forget_key(revoked.id).await;
+        }
+        Ok(found)
+    }
+
+    /// The organization that is named; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`LookUpError`] if nobody knows.
+    pub async fn organization(&self, of: &Ref<OrganizationId>) -> Result<Option<OrganizationId>, LookUpError> {
+        let reading = async { Ok(self.directory.organization(of).await?.map(Named::from)) };
+        let recall = |spool: &dyn Spool| spool.organization(of).map(|id| Named { id, about: None });
+        Ok(self.ask(reading, recall, Named::to_acquaintance).await?.map(|found| found.id))
+    }
+
+    /// The application of an organization that is named; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`LookUpError`] if nobody knows.
+    pub async fn application(&self, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<Option<ApplicationId>, LookUpError> {
+        let reading = async { Ok(self.directory.application(organization, of).await?.map(Named::from)) };
+        let recall = |spool: &dyn Spool| spool.application(organization, of).map(|id| Named { id, about: None });
+        Ok(self.ask(reading, recall, Named::to_acquaintance).await?.map(|found| found.id))
+    }
+
+    /// The application of an organization that is meant where none is named; `None` if there is no such organization.
+    ///
+    /// # Errors
+    /// [`LookUpError`] if nobody knows.
+    pub async fn default_application(&self, organization: OrganizationId) -> Result<Option<ApplicationId>, LookUpError> {
+        let reading = async { Ok(self.directory.built_in_application(organization, ApplicationKind::Default).await?.map(Named::from)) };
+        let recall = |spool: &dyn Spool| spool.default_application(organization).map(|id| Named { id, about: None });
+        Ok(self.ask(reading, recall, Named::to_acquaintance).await?.map(|found| found.id))
+    }
+
+    /// Heeds that a key was revoked: it admits nobody any more, also while the store is away.
+    pub async fn forget_key(&self, id: ApiKeyId) {
+        if let Some(spool) = &self.spool {
+            note_failure(spool.forget_key(id).await);
+        }
+    }
+
+    /// Heeds that any key may have been revoked. Those that were not are remembered again at their next use.
+    pub async fn forget_keys(&self) {
+        if let Some(spool) = &self.spool {
+            note_failure(spool.forget_keys().await);
+        }
+    }
+
+    /// Forgets the keys that were revoked while nobody here could see it. Asked once after a start.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot be asked: ask again.
+    pub async fn check_keys(&self) -> Result<(), StoreError> {
+        for (hash, id) in self.spool.iter().flat_map(|spool| spool.api_keys()) {
+            if self.directory.api_key(&hash).await?.is_none() {
+                self.forget_key(id).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// An application, with all that matching needs if the store can be asked or was asked before.
+    pub(super) async fn view(&self, catalog: &Catalog, organization: OrganizationId, id: ApplicationId) -> Result<Acquainted, LookUpError> {
+        if let Some(view) = catalog.known(id) {
+            self.keep_in_mind(&view.application).await;
+            return Ok(Acquainted::Fully(view));
+        }
+        let whole = |view: Arc<ApplicationView>| {
+            let about = Named::from(view.application.clone()).about;
+            (Acquainted::Fully(view), about)
+        };
+        let reading = async { Ok(catalog.application(id).await?.map(whole)) };
+        let recall = |spool: &dyn Spool| spool.application(organization, &Ref::Id(id)).map(|_| (Acquainted::ByName, None));
+        let remember = |(_, about): &(Acquainted, Option<Acquaintance>)| about.clone();
+        Ok(self.ask(reading, recall, remember).await?.map_or(Acquainted::NotAtAll, |(found, _)| found))
+    }
+
+    /// The schema that data of a type must fit; `None` if there is none, or if it is not known while the store is away: an event that nobody can
+    /// check is accepted.
+    pub(super) async fn schema(
+        &self,
+        catalog: &Catalog,
+        of: &Application,
+        mark: &EventTypeMark,
+    ) -> Result<Option<Arc<Schema>>, StoreError> {
+        let reading = catalog.schema(of, mark);
+        if self.spool.is_none() {
+            return reading.await;
+        }
+        match within(&*self.clock, STORE_PATIENCE, reading).await {
+            None | Some(Err(StoreError::Unavailable(_))) => Ok(None),
+            Some(read) => read,
+        }
+    }
+
+    /// Remembers an application that somebody else has read before.
+    async fn keep_in_mind(&self, application: &Application) {
+        let Some(spool) = &self.spool else { return };
+        if spool.application(application.organization, &Ref::Id(application.id)).is_none()
+            && let Some(about) = Named::from(application.clone()).about
+        {
+            note_failure(spool.remember(about).await);
+        }
+    }
+
+    /// Asks the store, and remembers its answer; or finds what was remembered if it does not answer. While events wait in the spool, the store is
+    /// away or busy with them: what is remembered comes first then.
+    async fn ask<T, R: Into<Option<Acquaintance>>>(
+        &self,
+        reading: impl Future<Output = Result<Option<T>, StoreError>>,
+        recall: impl Fn(&dyn Spool) -> Option<T>,
+        remember: impl FnOnce(&T) -> R,
+    ) -> Result<Option<T>, LookUpError> {
+        let Some(spool) = &self.spool else { return reading.await.map_err(LookUpError::Store) };
+        if spool.standing().events > 0
+            && let Some(known) = recall(&**spool)
+        {
+            return Ok(Some(known));
+        }
+        let silence = || Err(StoreError::unavailable(format!("it did not answer within {STORE_PATIENCE:?}")));
+        match within(&*self.clock, STORE_PATIENCE, reading).await.unwrap_or_else(silence) {
+            Ok(found) => {
+                if let Some(news) = found.as_ref().and_then(|found| remember(found).into()) {
+                    note_failure(spool.remember(news).await);
+                }
+                Ok(found)
+            }
+            Err(error @ StoreError::Unavailable(_)) => recall(&**spool).map(Some).ok_or(LookUpError::NotKnown(error)),
+            Err(error) => Err(LookUpError::Store(error)),
+        }
+    }
+}
+
+/// An id, and what is to be remembered about it if it was read just now.
+struct Named<Id> {
+    id: Id,
+    about: Option<Acquaintance>,
+}
+
+impl<Id> Named<Id> {
+    fn to_acquaintance(&self) -> Option<Acquaintance> {
+        self.about.clone()
+    }
+}
+
+impl From<Organization> for Named<OrganizationId> {
+    fn from(Organization { id, uid, .. }: Organization) -> Self {
+        Self { id, about: Some(Acquaintance::Organization { id, uid }) }
+    }
+}
+
+impl From<Application> for Named<ApplicationId> {
+    fn from(Application { id, organization, uid, kind, .. }: Application) -> Self {
+        let is_default = kind == ApplicationKind::Default;
+        Self { id, about: Some(Acquaintance::Application { id, organization, uid, is_default }) }
+    }
+}
+
+/// A copy that is not kept costs nothing today; it is missing if the node starts while the store is away.
+fn note_failure(kept: Result<(), StoreError>) {
+    if let Err(error) = kept {
+        tracing::warn!(error = &error as &dyn std::error::Error, "what admits publishers while the store is away could not be kept");
+    }
+}

@@ -1,0 +1,77 @@
+//! What may go at an instant, and in which order it is looked at. Pure; called by the engine's retention task.
+
+use std::time::Duration;
+
+use crate::{model::RetentionPeriods, ports::Aging, time::Timestamp};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// How long operations that have ended are kept: as long as what they did, by default.
+pub const OPERATIONS_KEPT_FOR: Duration = Duration::from_secs(90 * DAY.as_secs());
+
+/// How long entries of the audit log are kept: who changed what is asked for about a year back.
+pub const AUDIT_LOG_KEPT_FOR: Duration = Duration::from_secs(365 * DAY.as_secs());
+
+/// What may go, and before which instant. In this order: operations and dead letters keep events, which keep attempts.
+///
+/// An event stays as long as its idempotency key is in force: the answer to a duplicate names it.
+pub fn horizons(periods: &RetentionPeriods, idempotency_window: Duration, now: Timestamp) -> Vec<(Aging, Timestamp)> {
+    let events = periods.events.map(|period| period.max(idempotency_window));
+    // Those of an event go with it, at the latest.
+    let attempts = periods.attempts.filter(|attempts| events.is_none_or(|events| *attempts < events));
+    let kept_for = [
+        (Aging::Operations, Some(OPERATIONS_KEPT_FOR)),
+        (Aging::DeadLetters, periods.dead_letters),
+        (Aging::Attempts, attempts),
+        (Aging::Events, events),
+        (Aging::Rollups, periods.rollups),
+        (Aging::OpenPeriods, periods.rollups),
+        (Aging::AuditLog, Some(AUDIT_LOG_KEPT_FOR)),
+    ];
+    kept_for.into_iter().filter_map(|(aging, period)| Some((aging, now - period?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_secs(1_700_000_000);
+
+    fn days(count: u64) -> Option<Duration> {
+        Some(Duration::from_secs(count * DAY.as_secs()))
+    }
+
+    fn periods(events: Option<Duration>, attempts: Option<Duration>, dead_letters: Option<Duration>) -> RetentionPeriods {
+        RetentionPeriods { events, attempts, dead_letters, ..RetentionPeriods::FOR_EVER }
+    }
+
+    #[test]
+    fn what_may_go_follows_from_the_periods() {
+        use Aging::*;
+        let day = days(1);
+        let always = [(Operations, 90), (AuditLog, 365)];
+        // Events, attempts, dead letters, idempotency window; what goes, and after how many days.
+        let table: [(_, _, _, _, &[(Aging, u64)]); 6] = [
+            (None, None, None, day, &[]),
+            (days(90), days(90), days(365), day, &[(DeadLetters, 365), (Events, 90)]),
+            (days(90), days(30), None, day, &[(Attempts, 30), (Events, 90)]),
+            (None, days(30), None, day, &[(Attempts, 30)]),
+            (days(1), days(1), None, days(7), &[(Attempts, 1), (Events, 7)]),
+            (days(90), None, days(7), day, &[(DeadLetters, 7), (Events, 90)]),
+        ];
+        for (events, attempts, dead_letters, window, expected) in table {
+            let found = horizons(&periods(events, attempts, dead_letters), window.unwrap(), NOW);
+            let mut expected: Vec<_> = expected.iter().chain(&always).map(|(aging, age)| (*aging, NOW - days(*age).unwrap())).collect();
+            expected.sort_by_key(|(aging, _)| found.iter().position(|(found, _)| found == aging));
+            assert_eq!(found, expected, "{events:?} {attempts:?} {dead_letters:?}");
+        }
+    }
+
+    #[test]
+    fn figures_and_open_periods_go_together() {
+        let periods = RetentionPeriods { rollups: days(90), ..RetentionPeriods::FOR_EVER };
+        let found = horizons(&periods, DAY, NOW);
+        let before = NOW - days(90).unwrap();
+        assert!(found.contains(&(Aging::Rollups, before)) && found.contains(&(Aging::OpenPeriods, before)));
+    }
+}

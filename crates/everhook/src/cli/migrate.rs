@@ -1,0 +1,192 @@
+//! `everhook migrate`: moves a data folder into PostgreSQL, and says what to do next.
+//!
+//! What is moved, how, and how it is checked is in the adapters' `moving`; here it is asked for and shown.
+
+use std::{
+    ops::ControlFlow,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use anyhow::bail;
+use everhook_adapters::moving::{self, BATCH_ROWS, MoveSettings, Moved, Progress, Step};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+
+use super::stop_signal::StopSignal;
+use crate::sealing;
+
+/// How often a program is told how far a table is.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+
+/// What the help says below the flags.
+const HELP: &str = "\
+Stop the server of the folder first. The database must be new; its tables are made. Everything is copied: organizations, endpoints with their \
+secrets, API keys, events, deliveries that wait, history. Then all of it is read back, and counts and hashes are compared. Until that has ended \
+well, no node starts on the database. The folder stays as it is.
+
+If it is interrupted in whatever way, run the same command again: it goes on where it was.
+
+Example:
+  everhook migrate --from everhook-data --to postgres://everhook:secret@db.example/everhook";
+
+/// Move everything that a data folder holds into PostgreSQL, check it, and leave the folder as it is.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub struct MigrateArgs {
+    /// The data folder, as `everhook serve --data` was given it. It is only read
+    #[arg(long, value_name = "FOLDER")]
+    from: PathBuf,
+    /// The database: postgres://user:password@host:5432/database
+    #[arg(long, value_name = "URL", env = "EVERHOOK_DATABASE", hide_env_values = true)]
+    to: String,
+    /// Print JSON, an object a line: how far each table is, and at the end the result
+    #[arg(long)]
+    json: bool,
+}
+
+/// Moves the folder, and shows how far that is.
+///
+/// # Errors
+/// Says what is in the way, and what to do.
+pub async fn run(args: &MigrateArgs) -> anyhow::Result<()> {
+    let mut stop = StopSignal::listen()?;
+    let settings =
+        MoveSettings { from: args.from.clone(), to: args.to.clone(), seal_key_id: sealing::key_id_of(&args.from)?, batch_rows: BATCH_ROWS };
+    let began = Instant::now();
+    let mut screen = Screen::new(args.json);
+    let mut tell = |progress| {
+        screen.show(progress);
+        ControlFlow::Continue(())
+    };
+    let moved = tokio::select! {
+        moved = moving::move_up(&settings, &mut tell) => moved?,
+        () = stop.received() => bail!("stopped. Run the same command again: it goes on where it was"),
+    };
+    screen.end();
+    let seal_key_id = settings.seal_key_id.unwrap_or_default();
+    if args.json {
+        anstream::println!("{}", as_json(&moved, &seal_key_id, began.elapsed()));
+    } else {
+        anstream::println!("{}\n\n{}", as_table(&moved, began.elapsed()), next_steps(args, &seal_key_id));
+    }
+    Ok(())
+}
+
+/// Where progress is shown: a bar for people, lines for programs.
+enum Screen {
+    Bar(ProgressBar),
+    Lines { told: Option<(Step, &'static str, Instant)> },
+}
+
+impl Screen {
+    fn new(json: bool) -> Self {
+        if json {
+            return Self::Lines { told: None };
+        }
+        let style = ProgressStyle::with_template("{msg:<32} {wide_bar} {human_pos}/{human_len} {per_sec}");
+        Self::Bar(ProgressBar::new(1).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())))
+    }
+
+    fn show(&mut self, progress: Progress) {
+        let Progress { step, table, rows, of } = progress;
+        let verb = match step {
+            Step::Copying => "copying",
+            Step::Checking => "checking",
+        };
+        match self {
+            Self::Bar(bar) => {
+                let message = format!("{verb} {table}");
+                if bar.message() != message {
+                    bar.reset();
+                    bar.set_message(message);
+                }
+                bar.set_length(u64::try_from(of).unwrap_or(0));
+                bar.set_position(u64::try_from(rows).unwrap_or(0));
+            }
+            Self::Lines { told } => {
+                // The beginning and the end of each table, and now and then in between.
+                let is_news =
+                    told.is_none_or(|(last_step, last_table, at)| (last_step, last_table) != (step, table) || at.elapsed() >= TELL_EVERY);
+                if is_news || rows == of {
+                    *told = Some((step, table, Instant::now()));
+                    anstream::println!("{}", json!({ "step": verb, "table": table, "rows": rows, "of": of }));
+                }
+            }
+        }
+    }
+
+    fn end(&self) {
+        if let Self::Bar(bar) = self {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn as_json(moved: &Moved, seal_key_id: &str, took: Duration) -> serde_json::Value {
+    let table = |(table, rows, hash): &(&str, i64, String)| json!({ "table": table, "rows": rows, "hash": hash });
+    json!({
+        "step": "finished",
+        "resumed": moved.was_resumed,
+        "seconds": took.as_millis() as f64 / 1_000.0,
+        "seal_key_id": seal_key_id,
+        "tables": moved.tables.iter().map(table).collect::<Vec<_>>(),
+    })
+}
+
+/// Tables without rows are told in one line.
+fn as_table(moved: &Moved, took: Duration) -> String {
+    let (filled, empty): (Vec<_>, Vec<_>) = moved.tables.iter().partition(|(_, rows, _)| *rows > 0);
+    let width = filled.iter().map(|(table, ..)| table.len()).max().unwrap_or_default().max("table".len());
+    let mut lines = vec![format!("{:width$}  {:>12}  check", "table", "rows")];
+    lines.extend(filled.iter().map(|(table, rows, hash)| format!("{table:width$}  {rows:>12}  same on both sides ({})", &hash[..16])));
+    if !empty.is_empty() {
+        let names: Vec<&str> = empty.iter().map(|(table, ..)| *table).collect();
+        lines.push(format!("empty on both sides: {}", names.join(", ")));
+    }
+    let went_on = if moved.was_resumed { ", going on where it was before" } else { "" };
+    lines.push(format!("\nEverything was moved and read back in {:.1} s{went_on}.", took.as_secs_f64()));
+    lines.join("\n")
+}
+
+fn next_steps(args: &MigrateArgs, seal_key_id: &str) -> String {
+    let folder = args.from.canonicalize().unwrap_or_else(|_| args.from.clone());
+    let key_file = folder.join(sealing::KEY_FILE);
+    let key = if key_file.exists() {
+        format!("EVERHOOK_SEAL_KEY_FILE={}, or a copy of that file, or its text as EVERHOOK_SEAL_KEY", key_file.display())
+    } else {
+        "the one that the server of the folder was given as EVERHOOK_SEAL_KEY or EVERHOOK_SEAL_KEY_FILE".to_owned()
+    };
+    format!(
+        "What to do next:\n\
+         1. Give every node the same sealing key ({seal_key_id}): {key}.\n\
+         2. Start the nodes: everhook serve --database postgres://… They go on with what waits.\n\
+         3. Keep {} until you are satisfied, and start no server on it any more: both would send.",
+        folder.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moved() -> Moved {
+        let hash = "00ff".repeat(16);
+        Moved { tables: vec![("events", 12, hash.clone()), ("nodes", 1, hash.clone()), ("rollups", 0, hash)], was_resumed: true }
+    }
+
+    #[test]
+    fn people_are_told_what_was_moved_and_that_it_is_the_same() {
+        let table = as_table(&moved(), Duration::from_millis(1_250));
+        assert!(table.contains("events            12  same on both sides (00ff00ff00ff00ff)"), "{table}");
+        assert!(table.contains("read back in 1.2 s, going on where it was before."), "{table}");
+        assert!(table.contains("empty on both sides: rollups\n"), "{table}");
+    }
+
+    #[test]
+    fn programs_get_every_table_and_its_whole_hash() {
+        let json = as_json(&moved(), "1a2b3c4d", Duration::from_secs(2));
+        assert_eq!((&json["seal_key_id"], &json["resumed"], &json["seconds"]), (&json!("1a2b3c4d"), &json!(true), &json!(2.0)));
+        assert_eq!(json["tables"][2], json!({ "table": "rollups", "rows": 0, "hash": "00ff".repeat(16) }));
+    }
+}

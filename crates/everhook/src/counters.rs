@@ -1,0 +1,22 @@
+//! The Redis beside a shared store, if there is one: what nodes count together goes there instead of into PostgreSQL. Called by `wiring` with the ports of the
+//! store; a node without Redis keeps them as they are.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use everhook_adapters::redis::{Redis, RedisSettings};
+use everhook_core::ports::Ports;
+
+use crate::{config::Config, store::Store};
+
+/// The same ports, with Redis where it is of use.
+///
+/// # Errors
+/// If the installation cannot be named. A Redis that is away is none: it is used when it comes.
+pub async fn with_redis(config: &Config, store: &Store, ports: Ports) -> anyhow::Result<Ports> {
+    let (Some(url), Store::Shared(store)) = (&config.redis, store) else { return Ok(ports) };
+    let installation = store.installation().await.context("the database does not say which installation it is")?;
+    let redis = Arc::new(Redis::start(&RedisSettings { url: url.expose().clone(), installation }).await?);
+    let events = Arc::new(redis.look_aside(ports.events));
+    Ok(Ports { events, throttle: redis.clone(), breaker_windows: redis, ..ports })
+}
