@@ -38,9 +38,6 @@ use crate::{
     network::ScriptedNetwork,
 };
 
-/// How long to wait for a server that is being asked something.
-const SERVER_PAUSE: Duration = Duration::from_millis(1);
-
 /// How many times in a row every task may run without anything changing before the world counts as still.
 const STILL_ROUNDS: u32 = 64;
 
@@ -216,11 +213,8 @@ impl World {
     /// Lets every task run once. Says whether there is a server that was being asked something.
     async fn wait_for_server(&self) -> bool {
         let is_busy = self.shared.as_ref().is_some_and(|shared| shared.store.is_busy());
-        if is_busy {
-            tokio::time::sleep(SERVER_PAUSE).await;
-        } else {
-            tokio::task::yield_now().await;
-        }
+        // While a server is busy this looks again and again: its answers take a tenth of the shortest sleep.
+        tokio::task::yield_now().await;
         is_busy
     }
 

@@ -58,6 +58,7 @@ async fn exchange_in(pipeline: &Pipeline, holder: Uuid, asks: &[Ask]) -> Outcome
     let kinds: Vec<&str> = asks.iter().map(|ask| kind_of(&ask.what)).collect();
     // Each statement sees what was committed before it: who holds slots is read when the locks are held.
     let (_, _, locked, held) = tokio::try_join!(
+        biased;
         pipeline.send("BEGIN"),
         async { pipeline.execute(&make, &[&organizations, &kinds]).await },
         async { pipeline.query(&lock, &[&organizations, &kinds]).await },
@@ -67,6 +68,7 @@ async fn exchange_in(pipeline: &Pipeline, holder: Uuid, asks: &[Ask]) -> Outcome
     let grants = asks.iter().map(|ask| exchange.answer(ask)).collect();
     let Written { budgets, kinds, parts, as_of, slots, held, wanted, until, left, leavers } = exchange.written;
     tokio::try_join!(
+        biased;
         async { pipeline.execute_if(!budgets.is_empty(), &keep.0, &[&budgets, &kinds, &parts, &as_of]).await },
         async { pipeline.execute_if(!slots.is_empty(), &keep.1, &[&holder, &slots, &held, &wanted, &until]).await },
         async { pipeline.execute_if(!left.is_empty(), &keep.2, &[&left, &leavers]).await },

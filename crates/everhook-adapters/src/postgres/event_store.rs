@@ -218,8 +218,7 @@ async fn record_in(pipeline: &Pipeline, group: Group<'_>) -> Outcome<Vec<Recorde
     let key_statements = KeyStatements::prepare(pipeline).await?;
     let lock_counters = pipeline.prepare(LOCK_COUNTERS).await?;
     let applications = applications_of(events);
-    let (_, originals, counters) =
-        tokio::try_join!(pipeline.send(waits.begin()), keys::take(pipeline, &key_statements, events, known), async {
+    let (_, originals, counters) = tokio::try_join!(biased; pipeline.send(waits.begin()), keys::take(pipeline, &key_statements, events, known), async {
             pipeline.query(&lock_counters, &[&applications]).await
         },)?;
     let counters = counters.iter().map(counters_of_row).collect::<Outcome<_>>()?;
@@ -314,6 +313,7 @@ async fn write(pipeline: &Pipeline, made: &Made<'_>, deliveries: &DeliveryColumn
     let raised: [&(dyn ToSql + Sync); 2] = [&applications, &next];
     let (events, deliveries_made) = (columns.parameters(), deliveries.parameters());
     tokio::try_join!(
+        biased;
         pipeline.execute_if(!applications.is_empty(), &raise_sequences, &raised),
         pipeline.execute_if(!columns.is_empty(), &insert_events, &events),
         pipeline.execute_if(!deliveries.is_empty(), &insert_deliveries, &deliveries_made),

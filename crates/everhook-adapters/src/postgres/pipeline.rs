@@ -1,4 +1,7 @@
 //! A transaction whose statements are sent without waiting for the answers before them.
+//!
+//! They are joined with `try_join!(biased; …)`: after a statement has failed, those behind it fail because it did, and the first failure is the one to
+//! hear of. Without `biased`, answers are looked at in any order.
 
 use tokio_postgres::{Row, Statement};
 

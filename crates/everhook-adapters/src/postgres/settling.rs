@@ -236,7 +236,7 @@ impl Settling<'_> {
 async fn send_at_once(pipeline: &Pipeline, columns: &SettlementColumns<'_>) -> Outcome<Vec<Row>> {
     let settle = pipeline.prepare(SETTLE).await?;
     let parameters = columns.parameters();
-    let (_, rows, _) = tokio::try_join!(pipeline.send("BEGIN"), pipeline.query(&settle, &parameters), pipeline.send("COMMIT"))?;
+    let (_, rows, _) = tokio::try_join!(biased; pipeline.send("BEGIN"), pipeline.query(&settle, &parameters), pipeline.send("COMMIT"))?;
     Ok(rows)
 }
 

@@ -252,6 +252,8 @@ async fn a_change_that_is_rolled_back_because_of_a_deadlock_is_made_again() {
     // and asks for what it took first, once it waits.
     let waits = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
     while session.query(waits, &[]).await.unwrap().is_empty() {
+        // A transaction is shown the sessions as they were when it first looked, unless it forgets that.
+        session.execute("SELECT pg_stat_clear_snapshot()", &[]).await.unwrap();
         tokio::task::yield_now().await;
     }
     session.execute("SELECT pg_advisory_xact_lock($1)", &[&organization.as_uuid().as_u64_pair().1.cast_signed()]).await.unwrap();
