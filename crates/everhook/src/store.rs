@@ -72,7 +72,7 @@ impl Store {
         Ok(Some(Arc::new(SqliteSpool::open(settings).context("the spool cannot be used")?)))
     }
 
-    /// The ports of a shared store that is away: whatever is asked of it fails until it is back, and the spool takes what is published.
+    /// The ports of a shared store that is away: whatever is asked of it fails, and the spool takes what is published.
     ///
     /// # Errors
     /// Says what is wrong with the address.
@@ -83,7 +83,7 @@ impl Store {
         vault: Arc<dyn Vault>,
     ) -> anyhow::Result<Ports> {
         let url = config.database.as_ref().map(|url| url.expose().clone()).unwrap_or_default();
-        let store = Arc::new(PostgresStore::unopened(&PostgresSettings { url, node: String::new(), pool: PoolName::default() })?);
+        let store = Arc::new(PostgresStore::absent(&PostgresSettings { url, node: String::new(), pool: PoolName::default() })?);
         Ok(ports_of(&store, Sharing::with_nobody(), Some(spool), transport, vault, Arc::new(SystemClock::new())))
     }
 

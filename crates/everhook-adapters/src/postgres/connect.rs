@@ -181,6 +181,11 @@ impl Pools {
         Ok(Connection::new(self.history.get().await?, HISTORY_ANSWER_WITHIN))
     }
 
+    /// Lets nobody have a connection any more.
+    pub(super) fn close(&self) {
+        [&self.line, &self.lease, &self.counters, &self.history].into_iter().for_each(Pool::close);
+    }
+
     /// Whether any connection is in use.
     pub(super) fn are_busy(&self) -> bool {
         [&self.line, &self.lease, &self.counters, &self.history].into_iter().any(|pool| pool.status().available < pool.status().size)

@@ -163,12 +163,18 @@ impl PostgresStore {
         Ok(store)
     }
 
-    /// The store of a server that is away: connects to nothing, so that whatever is asked of it fails until the server is back. The schema is not
-    /// looked at.
+    /// The store of a server that is away: whatever is asked of it fails, also when the server is back, because nobody has looked then whether this node
+    /// may use it.
     ///
     /// # Errors
     /// [`OpenError::Url`] if the address cannot be read.
-    pub fn unopened(settings: &PostgresSettings) -> Result<Self, OpenError> {
+    pub fn absent(settings: &PostgresSettings) -> Result<Self, OpenError> {
+        let store = Self::unopened(settings)?;
+        store.pools.close();
+        Ok(store)
+    }
+
+    fn unopened(settings: &PostgresSettings) -> Result<Self, OpenError> {
         let pools = Pools::new(&settings.url)?;
         let lanes = Arc::new(LaneNumbers::default());
         let recorder = Recorder::start(Arc::new(Recording::new(pools.clone(), lanes.clone())));

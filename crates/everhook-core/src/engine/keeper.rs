@@ -217,7 +217,9 @@ impl Keeper {
         if let Some(offset) = Offset::measured(store_time, asked, answered) {
             clock.correct(offset);
         }
-        self.heed_skew(skew(asked.calendar, answered.calendar, store_time));
+        // Time never goes back: after a calendar that ran ahead was set right, what is told stands still until that time has come.
+        let ahead = clock.now().since(store_time);
+        self.heed_skew(skew(asked.calendar, answered.calendar, store_time).max(ahead));
     }
 
     fn heed_skew(&mut self, skew: Duration) {

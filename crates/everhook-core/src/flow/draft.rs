@@ -4,13 +4,32 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use crate::{
     catalog::{ApplicationView, Destination},
     flow::{Line, selection::select},
-    ids::DeliveryId,
+    ids::{ApplicationId, DeliveryId},
     model::{Due, Event, Placement},
     ports::{Committed, IncomingEvent, NewDelivery, NewEvent},
 };
+
+/// The applications of a batch, each as it stood when its first event was matched. Matched by two configurations, later events could be accepted
+/// where earlier ones must be matched again, and would overtake them.
+#[derive(Default)]
+pub(super) struct Views(FxHashMap<ApplicationId, Arc<ApplicationView>>);
+
+impl Views {
+    /// The application, if an event of it was matched before.
+    pub(super) fn get(&self, application: ApplicationId) -> Option<Arc<ApplicationView>> {
+        self.0.get(&application).cloned()
+    }
+
+    /// An event of the application is matched for the first time.
+    pub(super) fn keep(&mut self, view: &Arc<ApplicationView>) {
+        self.0.insert(view.application.id, view.clone());
+    }
+}
 
 /// An event with its matches.
 pub(super) struct Draft {

@@ -8,8 +8,12 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use futures_util::FutureExt as _;
 
 use crate::{
-    flow::{Line, draft::Draft},
-    ids::EventId,
+    catalog::ApplicationView,
+    flow::{
+        Line,
+        draft::{Draft, Views},
+    },
+    ids::{ApplicationId, EventId},
     ports::{Committed, EventAlias, Recorded, Spool, SpooledEvent, StoreError, within},
 };
 
@@ -100,15 +104,32 @@ impl Forwarder {
 
     /// Matches each event with its endpoints. The second list has those whose application is gone.
     async fn draft_each(&self, waiting: &[SpooledEvent]) -> Result<(Vec<(i64, Draft)>, Vec<(i64, EventId)>), StoreError> {
-        let (mut drafts, mut homeless) = (Vec::with_capacity(waiting.len()), Vec::new());
+        let (mut drafts, mut homeless, mut views) = (Vec::with_capacity(waiting.len()), Vec::new(), Views::default());
         for SpooledEvent { position, incoming } in waiting {
-            let view = self.line.catalog.application(incoming.event.application).await?;
-            match view.filter(|view| view.application.organization == incoming.organization) {
+            match self
+                .view(&mut views, incoming.event.application)
+                .await?
+                .filter(|view| view.application.organization == incoming.organization)
+            {
                 Some(view) => drafts.push((*position, Draft::new(&self.line, incoming.clone(), &view))),
                 None => homeless.push((*position, incoming.event.id)),
             }
         }
         Ok((drafts, homeless))
+    }
+
+    /// An application that cannot be understood is no fault of its events: they wait until it can.
+    async fn view(&self, views: &mut Views, application: ApplicationId) -> Result<Option<Arc<ApplicationView>>, StoreError> {
+        if let Some(view) = views.get(application) {
+            return Ok(Some(view));
+        }
+        let read = self.line.catalog.application(application).await;
+        let view = read.map_err(|error| match error {
+            StoreError::Corrupt(cause) => StoreError::unavailable(format!("the application {application} cannot be read: {cause}")),
+            other => other,
+        })?;
+        view.iter().for_each(|view| views.keep(view));
+        Ok(view)
     }
 
     /// Records what was matched, and hands it over to its lanes. What must be matched again is in neither list of the round.

@@ -11,7 +11,7 @@ use crate::{
     catalog::ApplicationView,
     flow::{
         Line,
-        draft::Draft,
+        draft::{Draft, Views},
         publishers::{Acquainted, LookUpError},
         rates,
     },
@@ -153,8 +153,8 @@ type Open = (usize, IncomingEvent);
 pub async fn publish(line: &Line, publications: Vec<Publication>) -> Vec<Result<Acceptance, PublishError>> {
     let mut answers: Vec<Option<Answer>> = publications.iter().map(|_| None).collect();
     let mut open: Vec<Open> = publications.into_iter().map(|publication| arrive(line, publication)).enumerate().collect();
-    for _ in 0..MATCH_ROUNDS_MAX {
-        open = publish_round(line, open, &mut answers).await;
+    for round in 0..MATCH_ROUNDS_MAX {
+        open = publish_round(line, open, round == 0, &mut answers).await;
         if open.is_empty() {
             break;
         }
@@ -189,9 +189,9 @@ fn arrive(line: &Line, publication: Publication) -> IncomingEvent {
     IncomingEvent { organization: publication.organization, event, key, only: publication.only }
 }
 
-/// Publishes what can be, and returns what must be matched again.
-async fn publish_round(line: &Line, open: Vec<Open>, answers: &mut [Option<Answer>]) -> Vec<Open> {
-    let Admitted { drafts, unmatched } = admit_each(line, open, answers).await;
+/// Publishes what can be, and returns what must be matched again. An event costs its organization one token, however often it is matched.
+async fn publish_round(line: &Line, open: Vec<Open>, is_first: bool, answers: &mut [Option<Answer>]) -> Vec<Open> {
+    let Admitted { drafts, unmatched } = admit_each(line, open, is_first, answers).await;
     if let Some(spool) = &line.ports.spool
         && (spool.standing().events > 0 || !unmatched.is_empty())
     {
@@ -296,10 +296,10 @@ struct Admitted {
 }
 
 /// Matches each event with its endpoints. One that is refused is answered; the others go on.
-async fn admit_each(line: &Line, open: Vec<Open>, answers: &mut [Option<Answer>]) -> Admitted {
-    let mut admitted = Admitted::default();
+async fn admit_each(line: &Line, open: Vec<Open>, is_first: bool, answers: &mut [Option<Answer>]) -> Admitted {
+    let (mut admitted, mut views) = (Admitted::default(), Views::default());
     for (index, incoming) in open {
-        match admit(line, &incoming).await {
+        match admit(line, &incoming, is_first, &mut views).await {
             Ok(Some(view)) => admitted.drafts.push((index, Draft::new(line, incoming, &view))),
             Ok(None) => admitted.unmatched.push((index, incoming)),
             Err(error) => answers[index] = Some(Err(error)),
@@ -309,21 +309,42 @@ async fn admit_each(line: &Line, open: Vec<Open>, answers: &mut [Option<Answer>]
 }
 
 /// Finds the application, if it takes this event; `None` if nothing is known but that there is such an application, because the store is away.
-async fn admit(line: &Line, incoming: &IncomingEvent) -> Result<Option<Arc<ApplicationView>>, PublishError> {
-    let (organization, application) = (incoming.organization, incoming.event.application);
-    let view = match line.publishers.view(&line.catalog, organization, application).await {
-        Ok(Acquainted::Fully(view)) if view.application.organization == organization => view,
-        Ok(Acquainted::Fully(_) | Acquainted::NotAtAll) => return Err(PublishError::NoSuchApplication),
-        Ok(Acquainted::ByName) => return Ok(None),
-        Err(LookUpError::NotKnown(error)) => return Err(PublishError::NotKnown(error)),
-        Err(LookUpError::Store(error)) => return Err(error.into()),
-    };
+async fn admit(
+    line: &Line,
+    incoming: &IncomingEvent,
+    is_first: bool,
+    views: &mut Views,
+) -> Result<Option<Arc<ApplicationView>>, PublishError> {
+    let Some(view) = find(line, incoming, views).await? else { return Ok(None) };
+    if view.application.organization != incoming.organization {
+        return Err(PublishError::NoSuchApplication);
+    }
     // Everhook's own events, and samples to one endpoint, are not the organization's to define.
     if view.application.kind != ApplicationKind::Operational && incoming.only.is_none() {
         check_type(line, &view, &incoming.event).await?;
     }
-    take_token(line, &view).await?;
+    if is_first {
+        take_token(line, &view).await?;
+    }
     Ok(Some(view))
+}
+
+/// Finds the application, as the events before this one found it.
+async fn find(line: &Line, incoming: &IncomingEvent, views: &mut Views) -> Result<Option<Arc<ApplicationView>>, PublishError> {
+    let (organization, application) = (incoming.organization, incoming.event.application);
+    if let Some(view) = views.get(application) {
+        return Ok(Some(view));
+    }
+    match line.publishers.view(&line.catalog, organization, application).await {
+        Ok(Acquainted::Fully(view)) => {
+            views.keep(&view);
+            Ok(Some(view))
+        }
+        Ok(Acquainted::NotAtAll) => Err(PublishError::NoSuchApplication),
+        Ok(Acquainted::ByName) => Ok(None),
+        Err(LookUpError::NotKnown(error)) => Err(PublishError::NotKnown(error)),
+        Err(LookUpError::Store(error)) => Err(error.into()),
+    }
 }
 
 async fn check_type(line: &Line, view: &ApplicationView, event: &Event) -> Result<(), PublishError> {
