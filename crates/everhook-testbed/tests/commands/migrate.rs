@@ -134,7 +134,9 @@ async fn what_waited_in_a_folder_is_delivered_by_a_node_on_postgresql() {
     // When it is moved, and the move is killed, too, no node starts until it is done again.
     migrate_and_kill(&folder, &database).await;
     let key_file = folder.join("seal.key").display().to_string();
-    let serve = ["serve", "--listen", "127.0.0.1:0", "--database", &to, "--seal-key-file", &key_file];
+    let elsewhere = tempfile::tempdir_in(scratch()).expect("a folder");
+    let data = elsewhere.path().display().to_string();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--database", &to, "--data", &data, "--seal-key-file", &key_file];
     let early = run(&serve).await;
     assert!(!early.status.success() && stderr(&early).contains("run `everhook migrate`"), "{}", stderr(&early));
     let moved = run(&migrate).await;
