@@ -164,8 +164,9 @@ pub struct ApplicationView {
 
 impl ApplicationView {
     fn new(row: ApplicationRow, vault: &dyn Vault, profile: Profile) -> Result<Self, StoreError> {
-        let of = Belonging { kind: row.application.kind, config_version: row.config_version, limits: row.limits, post: row.post, profile };
-        let prepare = |endpoint: Endpoint| Ok((endpoint.id, Arc::new(Destination::new(endpoint, of, vault)?)));
+        let (kind, post) = (row.application.kind, row.post.clone());
+        let of = Belonging { kind, config_version: row.config_version, limits: row.limits, post, profile };
+        let prepare = |endpoint: Endpoint| Ok((endpoint.id, Arc::new(Destination::new(endpoint, &of, vault)?)));
         let destinations = row.endpoints.into_iter().map(prepare);
         Ok(Self {
             application: row.application,
@@ -233,7 +234,7 @@ pub struct Destination {
 }
 
 /// The application that an endpoint belongs to, as far as sending must know it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Belonging {
     /// What it is for.
     pub kind: ApplicationKind,
@@ -252,7 +253,7 @@ impl Destination {
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] if its secret does not open or its filter cannot be read.
-    pub fn new(endpoint: Endpoint, of: Belonging, vault: &dyn Vault) -> Result<Self, StoreError> {
+    pub fn new(endpoint: Endpoint, of: &Belonging, vault: &dyn Vault) -> Result<Self, StoreError> {
         let shape = Shape::open(endpoint.id, Revision::of(&endpoint), vault)?;
         let operational = of.kind == ApplicationKind::Operational;
         let filter = endpoint.filter.as_deref().map(Filter::parse).transpose().map_err(StoreError::corrupt)?;
@@ -261,12 +262,12 @@ impl Destination {
     }
 }
 
-fn lane_policy(endpoint: &Endpoint, of: Belonging) -> LanePolicy {
+fn lane_policy(endpoint: &Endpoint, of: &Belonging) -> LanePolicy {
     LanePolicy {
         endpoint: endpoint.id,
         application: endpoint.application,
         organization: endpoint.organization,
-        post: of.post,
+        post: of.post.clone(),
         config_version: of.config_version,
         max_concurrency: endpoint.max_concurrency,
         operational: of.kind == ApplicationKind::Operational,

@@ -56,8 +56,7 @@ impl Store {
             let settings = SqliteSettings { data: config.data.clone(), mode: WriterMode::Thread };
             return Ok(Self::Embedded(Arc::new(SqliteStore::open(settings)?)));
         };
-        let pool = PoolName::parse(&config.pool).context("the worker pool has no name that can be used")?;
-        let settings = PostgresSettings { url: database.expose().clone(), node: node.to_owned(), pool };
+        let settings = PostgresSettings { url: database.expose().clone(), node: node.to_owned(), pool: config.pool.clone() };
         let store = PostgresStore::open(&settings).await.context("PostgreSQL cannot be used")?;
         Ok(Self::Shared(Arc::new(store)))
     }

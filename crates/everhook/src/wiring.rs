@@ -45,10 +45,6 @@ const FORGET_BATCH: u32 = 1_000;
 /// How often the first steps are taken again because another node took them at the same moment.
 const FIRST_STEPS_TRIES_MAX: u32 = 5;
 
-/// The pool that every node works for, and that every lane is of.
-#[cfg(feature = "amqp")]
-const DEFAULT_POOL: &str = "default";
-
 /// How often it is written when keys were last used.
 const KEY_USES_EVERY: Duration = Duration::from_secs(60);
 
@@ -221,7 +217,7 @@ fn start_amqp_source(config: &Config, api: &Arc<Api>) -> anyhow::Result<Option<A
 async fn hint_by_amqp(config: &Config, store: &Store, ports: Ports) -> anyhow::Result<(Ports, Option<Arc<RabbitHints>>)> {
     let (Some(url), Store::Shared(shared)) = (&config.amqp_hints, store) else { return Ok((ports, None)) };
     let name = shared.name().await.context("the store cannot be read")?;
-    let settings = HintSettings::new(url, &name, DEFAULT_POOL, Uuid::now_v7())?;
+    let settings = HintSettings::new(url, &name, config.pool.clone(), Uuid::now_v7())?;
     let hints = Arc::new(RabbitHints::start(settings, ports.remote_hints)?);
     Ok((Ports { remote_hints: hints.clone(), ..ports }, Some(hints)))
 }

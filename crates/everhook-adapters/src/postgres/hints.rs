@@ -8,6 +8,7 @@ use std::{future::poll_fn, time::Duration};
 use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, EndpointId},
+    model::PoolName,
     ports::{RemoteHints, WaitingQueue},
 };
 use tokio::{
@@ -53,7 +54,7 @@ impl PostgresHints {
 
 #[async_trait]
 impl RemoteHints for PostgresHints {
-    fn waiting(&self, queues: Vec<WaitingQueue>) {
+    fn waiting(&self, _pool: &PoolName, queues: Vec<WaitingQueue>) {
         for queue in queues {
             // Full: the owner looks for itself.
             let _ = self.outgoing.try_send(queue);

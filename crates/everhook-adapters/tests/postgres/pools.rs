@@ -71,14 +71,14 @@ async fn a_pool_sees_the_lanes_of_its_own_organizations_only() {
     let given = Given::new().await;
     let (plain, heavy) = (given.backing.node_of("default").await, given.backing.node_of("heavy").await);
     given.published().await;
-    let here = |is_here, moves| Post { is_here, moves };
-    assert_eq!((post(&given, &plain).await, post(&given, &heavy).await), (here(true, 0), here(false, 0)));
+    let of = |pool, is_here, moves| Post { pool: PoolName::parse(pool).unwrap(), is_here, moves };
+    assert_eq!((post(&given, &plain).await, post(&given, &heavy).await), (of("default", true, 0), of("default", false, 0)));
     // With no worker in the former pool there is nobody to wait for.
     move_to(&given, &plain, "heavy").await;
-    assert_eq!((post(&given, &plain).await, post(&given, &heavy).await), (here(false, 1), here(true, 1)));
+    assert_eq!((post(&given, &plain).await, post(&given, &heavy).await), (of("heavy", false, 1), of("heavy", true, 1)));
     // What changes nothing about the pool is no move.
     move_to(&given, &plain, "heavy").await;
-    assert_eq!(post(&given, &heavy).await, here(true, 1));
+    assert_eq!(post(&given, &heavy).await, of("heavy", true, 1));
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn an_organization_that_comes_back_at_once_is_let_go_of_all_the_same() {
     plain.depart(vec![of(1)]).await.unwrap();
     assert!(!post(&given, &plain).await.is_here);
     heavy.depart(vec![of(2)]).await.unwrap();
-    assert_eq!(post(&given, &plain).await, Post { is_here: true, moves: 2 });
+    assert_eq!(post(&given, &plain).await, Post { pool: PoolName::default(), is_here: true, moves: 2 });
 }
 
 #[tokio::test]

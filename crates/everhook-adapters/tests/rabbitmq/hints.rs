@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use everhook_adapters::rabbitmq::{HintSettings, RabbitHints};
 use everhook_core::{
     ids::{ApplicationId, EndpointId},
-    model::{Priority, Secret, Shard, ShardSet},
+    model::{PoolName, Priority, Secret, Shard, ShardSet},
     ports::{RemoteHints, WaitingQueue},
 };
 use lapin::{
@@ -27,18 +27,18 @@ use super::{
     proxy::Proxy,
 };
 
-/// The other way: it counts what it is asked to carry.
+/// The other way: it counts what it is asked to carry, and for which pool.
 #[derive(Default)]
 struct OtherWay {
-    carried: Mutex<Vec<WaitingQueue>>,
+    carried: Mutex<Vec<(PoolName, WaitingQueue)>>,
     heard: tokio::sync::Notify,
     told: AtomicUsize,
 }
 
 #[async_trait]
 impl RemoteHints for OtherWay {
-    fn waiting(&self, queues: Vec<WaitingQueue>) {
-        self.carried.lock().unwrap().extend(queues);
+    fn waiting(&self, pool: &PoolName, queues: Vec<WaitingQueue>) {
+        self.carried.lock().unwrap().extend(queues.into_iter().map(|queue| (pool.clone(), queue)));
     }
 
     async fn next(&self) -> Vec<WaitingQueue> {
@@ -50,7 +50,7 @@ impl RemoteHints for OtherWay {
 
 impl OtherWay {
     fn carried(&self) -> Vec<WaitingQueue> {
-        self.carried.lock().unwrap().clone()
+        self.carried.lock().unwrap().iter().map(|(_, queue)| *queue).collect()
     }
 }
 
@@ -59,6 +59,13 @@ struct Member {
     hints: RabbitHints,
     other_way: Arc<OtherWay>,
     boot: Uuid,
+}
+
+impl Member {
+    /// Hints at lanes of the default pool.
+    fn tell(&self, queues: Vec<WaitingQueue>) {
+        self.hints.waiting(&PoolName::default(), queues);
+    }
 }
 
 /// Nodes that share a store of this test's own.
@@ -79,9 +86,13 @@ impl Cluster<'_> {
 
     /// One whose queues outlive its connection for this long.
     fn member_keeping(&self, port: u16, held: &[u32], queues_kept_for: Duration) -> Member {
+        self.member_in(PoolName::default(), port, held, queues_kept_for)
+    }
+
+    fn member_in(&self, pool: PoolName, port: u16, held: &[u32], queues_kept_for: Duration) -> Member {
         let url = Secret::new(self.broker.source(port));
         let (boot, other_way) = (Uuid::now_v7(), Arc::<OtherWay>::default());
-        let mut settings = HintSettings::new(&url, &self.store, "default", boot).unwrap();
+        let mut settings = HintSettings::new(&url, &self.store, pool, boot).unwrap();
         settings.reconnect_after = Duration::from_millis(50);
         settings.queues_kept_for = queues_kept_for;
         let hints = RabbitHints::start(settings, other_way.clone()).unwrap();
@@ -91,7 +102,12 @@ impl Cluster<'_> {
 
     /// One that is connected, too. Its bindings are made before it says so.
     async fn connected(&self, held: &[u32]) -> Member {
-        let member = self.member(self.broker.url.port().unwrap(), held);
+        self.connected_in(PoolName::default(), held).await
+    }
+
+    /// The same in another pool.
+    async fn connected_in(&self, pool: PoolName, held: &[u32]) -> Member {
+        let member = self.member_in(pool, self.broker.url.port().unwrap(), held, Duration::from_secs(15));
         until("connected", || !member.hints.is_away()).await;
         member
     }
@@ -123,7 +139,7 @@ async fn next(member: &Member) -> Vec<WaitingQueue> {
 async fn hint_until_heard(from: &Member, to: &Member, hint: WaitingQueue) {
     let hinting = async {
         loop {
-            from.hints.waiting(vec![hint]);
+            from.tell(vec![hint]);
             if tokio::time::timeout(Duration::from_millis(100), to.hints.next()).await.is_ok_and(|heard| heard.contains(&hint)) {
                 return;
             }
@@ -140,12 +156,43 @@ async fn a_hint_reaches_the_node_that_holds_the_shard_and_no_other() {
     // When a third node hints at lanes of both,
     let third = cluster.connected(&[]).await;
     let (to_first, to_second) = (vec![queue(1, Priority::Normal), queue(65, Priority::Normal)], vec![queue(3, Priority::Normal)]);
-    third.hints.waiting([to_first.clone(), to_second.clone()].concat());
+    third.tell([to_first.clone(), to_second.clone()].concat());
     // then each hears what is its own, and nothing of the rest.
     assert_eq!((next(&first).await, next(&second).await), (to_first, to_second));
-    third.hints.waiting(vec![queue(2, Priority::Normal), queue(67, Priority::Low)]);
+    third.tell(vec![queue(2, Priority::Normal), queue(67, Priority::Low)]);
     assert_eq!((next(&first).await, next(&second).await), (vec![queue(2, Priority::Normal)], vec![queue(67, Priority::Low)]));
     assert!(third.other_way.carried().is_empty(), "the broker carried all of it");
+}
+
+#[tokio::test]
+async fn a_hint_reaches_the_pool_that_sends_for_the_lane_and_not_who_holds_the_same_shard_in_another() {
+    let Some(broker) = Broker::connect().await else { return };
+    let cluster = Cluster::new(&broker);
+    let (pool, heavy) = (PoolName::default(), PoolName::parse("heavy").unwrap());
+    let (first, second) = (cluster.connected(&[1]).await, cluster.connected(&[]).await);
+    let other = cluster.connected_in(heavy.clone(), &[1]).await;
+    // When a node of one pool hints at lanes of both, all in one shard,
+    second.hints.waiting(&heavy, vec![queue(1, Priority::Normal)]);
+    second.hints.waiting(&pool, vec![queue(65, Priority::Normal)]);
+    // then each pool hears of its own lane, and so it is the other way round.
+    assert_eq!((next(&other).await, next(&first).await), (vec![queue(1, Priority::Normal)], vec![queue(65, Priority::Normal)]));
+    other.hints.waiting(&pool, vec![queue(129, Priority::High)]);
+    assert_eq!(next(&first).await, [queue(129, Priority::High)]);
+    assert!(second.other_way.carried().is_empty() && other.other_way.carried().is_empty(), "the broker carried all of it");
+}
+
+#[tokio::test]
+async fn hints_for_a_pool_that_no_node_is_in_yet_go_the_other_way_and_cost_no_connection() {
+    let Some(broker) = Broker::connect().await else { return };
+    let cluster = Cluster::new(&broker);
+    let (member, later) = (cluster.connected(&[1]).await, PoolName::parse("later").unwrap());
+    member.hints.waiting(&later, vec![queue(1, Priority::Normal)]);
+    until("returned", || *member.other_way.carried.lock().unwrap() == [(later.clone(), queue(1, Priority::Normal))]).await;
+    assert!(!member.hints.is_away());
+    // When one starts, the broker brings them there.
+    let first_of_it = cluster.connected_in(later.clone(), &[1]).await;
+    member.hints.waiting(&later, vec![queue(65, Priority::Normal)]);
+    assert_eq!(next(&first_of_it).await, [queue(65, Priority::Normal)]);
 }
 
 #[tokio::test]
@@ -168,10 +215,10 @@ async fn urgent_hints_are_taken_before_others() {
     let (from, to) = (cluster.connected(&[]).await, cluster.connected(&[1]).await);
     // Given a node that has not listened for a while.
     let lows: Vec<_> = (0..20).map(|number| queue(64 * number + 1, Priority::Low)).collect();
-    from.hints.waiting(lows.clone());
-    from.hints.waiting(vec![queue(1, Priority::Normal), queue(1, Priority::High)]);
+    from.tell(lows.clone());
+    from.tell(vec![queue(1, Priority::Normal), queue(1, Priority::High)]);
     // What the broker holds no more has been taken in: all three queues were filled and emptied once a hint to another shard was returned after them.
-    from.hints.waiting(vec![queue(2, Priority::Low)]);
+    from.tell(vec![queue(2, Priority::Low)]);
     until("all is sent", || from.other_way.carried() == [queue(2, Priority::Low)]).await;
     for priority in Priority::ALL {
         until_count(&broker, &cluster.queue(to.boot, priority), 0).await;
@@ -201,7 +248,7 @@ async fn what_nobody_is_bound_for_goes_the_other_way_at_once() {
     let Some(broker) = Broker::connect().await else { return };
     let cluster = Cluster::new(&broker);
     let member = cluster.connected(&[1]).await;
-    member.hints.waiting(vec![queue(9, Priority::Normal)]);
+    member.tell(vec![queue(9, Priority::Normal)]);
     until("returned", || member.other_way.carried() == [queue(9, Priority::Normal)]).await;
     assert!(!member.hints.is_away(), "a hint that is returned costs no connection");
 }
@@ -217,7 +264,7 @@ async fn hints_go_the_other_way_while_the_broker_is_away_and_through_it_again_wh
     // When the wire is cut, and stays so for a while,
     wire.block();
     until("away", || from.hints.is_away()).await;
-    from.hints.waiting(vec![queue(65, Priority::Normal)]);
+    from.tell(vec![queue(65, Priority::Normal)]);
     // then the other way is taken, and heard,
     until("carried", || from.other_way.carried().contains(&queue(65, Priority::Normal))).await;
     from.other_way.heard.notify_one();
@@ -241,7 +288,7 @@ async fn hints_for_a_node_that_is_cut_off_expire_and_then_its_queues_do_and_hint
     // While its queues are there, they take hints, and drop them when they are of no use any more,
     wire.block();
     until("away", || to.hints.is_away()).await;
-    from.hints.waiting(vec![queue(1, Priority::Normal)]);
+    from.tell(vec![queue(1, Priority::Normal)]);
     let place = cluster.queue(to.boot, Priority::Normal);
     until_count(&broker, &place, 1).await;
     until_count(&broker, &place, 0).await;
@@ -249,7 +296,7 @@ async fn hints_for_a_node_that_is_cut_off_expire_and_then_its_queues_do_and_hint
     // and then they are gone.
     let hinting = async {
         while from.other_way.carried().is_empty() {
-            from.hints.waiting(vec![queue(65, Priority::Normal)]);
+            from.tell(vec![queue(65, Priority::Normal)]);
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
@@ -267,7 +314,7 @@ async fn a_broker_that_does_not_confirm_in_time_counts_as_away() {
     let carried_before = from.other_way.carried().len();
     // When nothing comes through any more, though the connection stands,
     wire.stall();
-    from.hints.waiting(vec![queue(65, Priority::Normal)]);
+    from.tell(vec![queue(65, Priority::Normal)]);
     // then the hint takes the other way a second later, and the next one at once.
     until("away", || from.hints.is_away()).await;
     until("carried", || from.other_way.carried()[carried_before..].contains(&queue(65, Priority::Normal))).await;
@@ -300,10 +347,10 @@ async fn a_node_that_stops_takes_its_queues_with_it() {
     let cluster = Cluster::new(&broker);
     let (stopping, staying) = (cluster.connected(&[1]).await, cluster.connected(&[2]).await);
     stopping.hints.stop().await;
-    staying.hints.waiting(vec![queue(1, Priority::Normal)]);
+    staying.tell(vec![queue(1, Priority::Normal)]);
     until("returned", || staying.other_way.carried() == [queue(1, Priority::Normal)]).await;
     // What it is asked to tell meanwhile goes the other way, too.
-    stopping.hints.waiting(vec![queue(2, Priority::Normal)]);
+    stopping.tell(vec![queue(2, Priority::Normal)]);
     assert_eq!(stopping.other_way.carried(), [queue(2, Priority::Normal)]);
 }
 
@@ -327,7 +374,7 @@ async fn messages_that_are_not_hints_are_dropped_and_hints_go_on() {
         let sent = broker.channel.basic_publish(cluster.exchange().into(), "1.high".into(), options, body, properties).await.unwrap();
         assert_eq!(sent.await.unwrap().take_message(), None);
     }
-    from.hints.waiting(vec![queue(1, Priority::High)]);
+    from.tell(vec![queue(1, Priority::High)]);
     assert_eq!(next(&to).await, [queue(1, Priority::High)]);
     assert!(!to.hints.is_away());
 }

@@ -44,7 +44,7 @@ pub(super) fn policy() -> LanePolicy {
         endpoint: LANE,
         application: ApplicationId::from_uuid(Uuid::from_u128(1)),
         organization: OrganizationId::from_uuid(Uuid::from_u128(1)),
-        post: Post::ONLY,
+        post: Post::only(),
         config_version: 1,
         operational: false,
         limits: OrganizationLimits::default(),

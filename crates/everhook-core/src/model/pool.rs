@@ -42,8 +42,10 @@ impl fmt::Display for PoolName {
 }
 
 /// From where a lane's requests are sent, as one node sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Post {
+    /// The pool that its organization belongs to: hints about it go to that one's nodes.
+    pub pool: PoolName,
     /// Whether this node's pool sends for it: its organization belongs to the pool, and no node of another pool may still have a request under way.
     pub is_here: bool,
     /// How often its organization went from one pool to another. What a node knows of a lane from before the last time does not count.
@@ -52,7 +54,9 @@ pub struct Post {
 
 impl Post {
     /// Where there is one pool.
-    pub const ONLY: Self = Self { is_here: true, moves: 0 };
+    pub fn only() -> Self {
+        Self { pool: PoolName::default(), is_here: true, moves: 0 }
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,10 @@ use super::{
     Ask, BreakerWindows, ChangeCursor, Changed, Changes, Departure, EndpointWindow, Grant, Held, Leases, Pulse, RemoteHints, Renewed,
     Roles, StoreError, Terms, ThrottleStore, WaitingQueue, Wish,
 };
-use crate::{model::ShardSet, time::Timestamp};
+use crate::{
+    model::{PoolName, ShardSet},
+    time::Timestamp,
+};
 
 /// Nobody else is there: everything is held for ever, and nothing is ever asked.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,7 +48,7 @@ impl Leases for Alone {
 
 #[async_trait]
 impl RemoteHints for Alone {
-    fn waiting(&self, _queues: Vec<WaitingQueue>) {}
+    fn waiting(&self, _pool: &PoolName, _queues: Vec<WaitingQueue>) {}
 
     async fn next(&self) -> Vec<WaitingQueue> {
         std::future::pending().await

@@ -4,15 +4,15 @@ use async_trait::async_trait;
 
 use crate::{
     ids::{ApplicationId, EndpointId},
-    model::{Priority, ShardSet},
+    model::{PoolName, Priority, ShardSet},
 };
 
 /// Tells the other nodes what to look at, and hears from them.
 #[async_trait]
 pub trait RemoteHints: Send + Sync {
-    /// Something was made durable in these queues, whose lanes another node owns: whoever does should look. Returns at once and never fails;
-    /// what cannot be sent is dropped.
-    fn waiting(&self, queues: Vec<WaitingQueue>);
+    /// Something was made durable in these queues, whose lanes another node owns: whoever of this pool does should look. Returns at once and never
+    /// fails; what cannot be sent is dropped. Where every node hears every hint, the pool does not matter.
+    fn waiting(&self, pool: &PoolName, queues: Vec<WaitingQueue>);
 
     /// The next hints of other nodes, waiting for them. Called by one task, again and again; dropping the future loses nothing. Those of lanes
     /// that somebody else owns are no harm.

@@ -195,7 +195,8 @@ impl Member {
     /// Whether this node's pool sends for the world's organization, as the store would say.
     pub fn post(&self) -> Post {
         let state = self.registry.state();
-        Post { is_here: state.pool == self.pool && state.departures.is_empty(), moves: state.moves }
+        let is_here = state.pool == self.pool && state.departures.is_empty();
+        Post { pool: state.pool.clone(), is_here, moves: state.moves }
     }
 
     /// What the registry says this node holds.
@@ -295,7 +296,7 @@ impl Leases for Member {
 
 #[async_trait]
 impl RemoteHints for Member {
-    fn waiting(&self, queues: Vec<WaitingQueue>) {
+    fn waiting(&self, _pool: &PoolName, queues: Vec<WaitingQueue>) {
         let state = self.registry.state();
         if !state.hints_are_lost && !*self.paused.borrow() {
             let others = state.inboxes.iter().filter(|(node, _)| *node != self.node);

@@ -13,6 +13,7 @@ use std::{
 };
 
 use everhook::cli::client::{Connection, Server};
+use everhook_testbed::database::Database;
 use http::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -25,14 +26,14 @@ const AMPLE: Duration = Duration::from_secs(60);
 /// How many events are timed, one after the other.
 const TIMED: u64 = 40;
 /// Half of what would pass on average until the owner of a lane looks for itself, which it does each second.
-const QUICK: Duration = Duration::from_millis(250);
+pub(super) const QUICK: Duration = Duration::from_millis(250);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_event_for_a_lane_of_another_node_is_sent_at_once_because_the_broker_brought_the_hint() {
     // Given three nodes that hint each other through a broker, each with its share of the shards.
     let Some(broker) = broker() else { return };
     let trial = Trial::start_with(Manners::Steady, &["--amqp", &broker]).await;
-    let notified = Notified::listen(&trial).await;
+    let notified = Notified::listen(&trial.database).await;
     until_settled(&trial, &notified).await;
     // When events are published at one of them,
     let told_before = notified.count();
@@ -59,7 +60,7 @@ async fn nothing_is_lost_or_refused_while_the_broker_is_away_and_it_is_used_agai
     let port = broker.parse::<http::Uri>().expect("a URL").port_u16().unwrap_or(5672);
     let wire = Proxy::to(port).await;
     let trial = Trial::start_with(Manners::Steady, &["--amqp", &broker.replace(&format!(":{port}/"), &format!(":{}/", wire.port))]).await;
-    let notified = Notified::listen(&trial).await;
+    let notified = Notified::listen(&trial.database).await;
     until_settled(&trial, &notified).await;
     // Given publishers at every node, none of which is ever refused,
     let load = Load::start(&trial.servers());
@@ -87,7 +88,7 @@ async fn nothing_is_lost_or_refused_while_the_broker_is_away_and_it_is_used_agai
 }
 
 /// The broker's URL, or a loud word that there is none.
-fn broker() -> Option<String> {
+pub(super) fn broker() -> Option<String> {
     let url = std::env::var("EVERHOOK_TEST_AMQP").ok();
     if url.is_none() {
         let name = std::thread::current().name().unwrap_or("a test").to_owned();
@@ -98,15 +99,15 @@ fn broker() -> Option<String> {
 }
 
 /// What nodes tell each other through PostgreSQL.
-struct Notified {
+pub(super) struct Notified {
     count: Arc<AtomicUsize>,
     client: Client,
     _listening: JoinHandle<()>,
 }
 
 impl Notified {
-    async fn listen(trial: &Trial) -> Self {
-        let (client, mut connection) = tokio_postgres::connect(&trial.database.url(), NoTls).await.expect("the server answers");
+    pub(super) async fn listen(database: &Database) -> Self {
+        let (client, mut connection) = tokio_postgres::connect(&database.url(), NoTls).await.expect("the server answers");
         let count = Arc::<AtomicUsize>::default();
         let counted = count.clone();
         let listening = tokio::spawn(async move {
@@ -120,7 +121,7 @@ impl Notified {
         Self { count, client, _listening: listening }
     }
 
-    fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.count.load(Ordering::SeqCst)
     }
 

@@ -18,7 +18,9 @@ use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
 
 use super::{
-    assert_order, is_nothing_open,
+    assert_order,
+    hints::{Notified, QUICK, broker},
+    is_nothing_open,
     publishers::{self, Publishers},
     sink::{Manners, Sink},
     tell,
@@ -30,11 +32,15 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// How often an organization is moved under load, and the time between.
 const MOVES: usize = 6;
 const STAY: Duration = Duration::from_millis(2_500);
+/// How many events are timed.
+const TIMED: usize = 40;
 
 /// A database, nodes of it, and a sink.
 struct Pools {
     nodes: Vec<Node>,
     sink: Arc<Sink>,
+    /// What all of them are started with.
+    flags: Vec<String>,
     // Dropped last: the nodes use it.
     database: Database,
 }
@@ -42,7 +48,13 @@ struct Pools {
 impl Pools {
     /// One node in each of these pools.
     async fn start(pools: &[&str]) -> Self {
-        let mut trial = Self { nodes: Vec::new(), sink: Sink::start(Manners::Steady).await, database: Database::create().await };
+        Self::start_with(pools, &[]).await
+    }
+
+    async fn start_with(pools: &[&str], flags: &[&str]) -> Self {
+        let (sink, database) = (Sink::start(Manners::Steady).await, Database::create().await);
+        let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        let mut trial = Self { nodes: Vec::new(), sink, flags, database };
         for pool in pools {
             trial.start_in(pool).await;
         }
@@ -52,6 +64,7 @@ impl Pools {
     async fn start_in(&mut self, pool: &str) {
         let flags = ["--database", &self.database.url(), "--seal-key", SEAL_KEY, "--pool", pool];
         let mut node = Node::new(Path::new(env!("CARGO_TARGET_TMPDIR"))).with_flags(flags);
+        node.add_flags(&self.flags.iter().map(String::as_str).collect::<Vec<_>>());
         node.start();
         node.wait_until_ready().await;
         self.nodes.push(node);
@@ -150,6 +163,45 @@ async fn each_organizations_requests_come_from_the_node_of_its_pool_wherever_the
     pools.wait_for_arrivals(2 * 4 * 4).await;
     // Then each was sent for by its pool's node alone.
     assert_eq!((pools.senders("light").await, pools.senders("acme").await), (pools.port(0), pools.port(1)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_published_at_a_node_of_another_pool_is_sent_at_once_because_the_broker_brought_the_hint() {
+    // Given a node in each of two pools, an organization in each, and a broker that leads to both.
+    let Some(broker) = broker() else { return };
+    let pools = Pools::start_with(&["default", "heavy"], &["--amqp", &broker]).await;
+    let sides = [("acme", "heavy"), ("light", "default")];
+    for (number, (organization, pool)) in sides.into_iter().enumerate() {
+        pools.make_organization(organization, pool).await;
+        pools.make_endpoint(organization, number as u32, "none").await;
+    }
+    let notified = Notified::listen(&pools.database).await;
+    let (deadline, mut number) = (Instant::now() + PATIENCE, 0);
+    let mut waits = Vec::new();
+    // When each is published to at the other's node,
+    while waits.len() < TIMED {
+        assert!(Instant::now() < deadline, "the broker does not lead to both");
+        let told_before = notified.count();
+        let mut waits_now = Vec::new();
+        for (node, (organization, _)) in sides.into_iter().enumerate() {
+            pools.publish(node, organization, number).await;
+            let accepted_at = Instant::now();
+            pools.wait_for_arrivals(2 * number as usize + node + 1).await;
+            let arrival = pools.sink.arrivals()[&(node as u32, number)][0].at;
+            waits_now.push(arrival.saturating_duration_since(accepted_at));
+        }
+        number += 1;
+        // then, once the nodes have settled, PostgreSQL is not asked to tell anybody,
+        match notified.count() - told_before {
+            0 => waits.extend(waits_now),
+            told => assert!(waits.is_empty(), "{told} notifications of PostgreSQL"),
+        }
+    }
+    // and it is quick.
+    waits.sort();
+    let late = waits[waits.len() * 9 / 10];
+    tell(&format!("hints to another pool by RabbitMQ: median {:?}, nine of ten within {late:?}", waits[waits.len() / 2]));
+    assert!(late < QUICK, "{late:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

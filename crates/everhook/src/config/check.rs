@@ -126,14 +126,14 @@ fn read_roles(reader: &mut Reader<'_>, is_shared: bool) -> NodeRoles {
 }
 
 /// Which worker pool a node belongs to. Naming one where it means nothing is a fault: somebody expects something of it.
-fn read_pool(reader: &mut Reader<'_>, roles: NodeRoles, is_shared: bool) -> String {
+fn read_pool(reader: &mut Reader<'_>, roles: NodeRoles, is_shared: bool) -> PoolName {
     let named = reader.optional("pool", |text| PoolName::parse(text).ok_or_else(|| format!("must be {}", PoolName::RULE)));
     if reader.is_set("pool") && !is_shared {
         reader.faults.push("pool: the embedded store has one worker pool; pools need `database`".to_owned());
     } else if reader.is_set("pool") && !roles.worker {
         reader.faults.push("pool: only a node that sends belongs to a pool; give it the role `worker`".to_owned());
     }
-    named.unwrap_or_default().to_string()
+    named.unwrap_or_default()
 }
 
 fn parse_database(text: &str) -> Result<Secret<String>, String> {

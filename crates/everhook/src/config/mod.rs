@@ -16,7 +16,7 @@ use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Args;
 use everhook_core::{
-    model::{Profile, RetentionPeriods, Secret},
+    model::{PoolName, Profile, RetentionPeriods, Secret},
     policy::target::TargetRules,
 };
 
@@ -137,7 +137,7 @@ pub struct Config {
     /// What this node is there for.
     pub roles: NodeRoles,
     /// The worker pool that it belongs to, if it sends.
-    pub pool: String,
+    pub pool: PoolName,
     /// A key that is ensured at each start; one is made and printed at the first start if absent.
     pub admin_key: Option<Secret<String>>,
     /// What seals secrets.

@@ -122,7 +122,7 @@ fn a_pool_is_for_nodes_that_send_from_a_shared_store() {
     ];
     for (pool, flags, expected) in table {
         match (load(pool, flags), expected) {
-            (Ok(loaded), Ok(expected)) => assert_eq!(loaded.config.pool, expected, "{pool:?} {flags:?}"),
+            (Ok(loaded), Ok(expected)) => assert_eq!(loaded.config.pool.as_str(), expected, "{pool:?} {flags:?}"),
             (Err(faults), Err(words)) => assert!(faults.to_string().contains(words), "{faults}"),
             (loaded, expected) => panic!("{pool:?} {flags:?}: {loaded:?}, not {expected:?}"),
         }

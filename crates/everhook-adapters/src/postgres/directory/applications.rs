@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{ApplicationId, OrganizationId, Ref, Uid},
-    model::{Application, ApplicationKind, Page, PageRequest, Post},
+    model::{Application, ApplicationKind, Page, PageRequest, PoolName, Post},
     ports::{ApplicationRow, Created, Updated},
 };
 use tokio_postgres::Row;
@@ -119,7 +119,11 @@ pub(super) async fn read_row(snapshot: &Tx<'_>, id: ApplicationId, pool: &str) -
     Ok(Some(ApplicationRow {
         config_version: row.value("config_version")?,
         limits: row.spelled("limits", limits_json::read)?,
-        post: Post { is_here: row.value("is_here")?, moves: row.value("moves")? },
+        post: Post {
+            pool: row.spelled("worker_pool", |name: &str| PoolName::parse(name))?,
+            is_here: row.value("is_here")?,
+            moves: row.value("moves")?,
+        },
         endpoints: endpoints::of_application(snapshot, id).await?,
         event_types: event_types::marks(snapshot, application.organization).await?,
         application,

@@ -4,6 +4,7 @@
 //! that is then lost goes the other way too, so that it may come twice, which harms nobody.
 
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -12,7 +13,7 @@ use std::{
 };
 
 use everhook_core::{
-    model::{Priority, ShardSet},
+    model::{PoolName, Priority, ShardSet},
     ports::{RemoteHints, WaitingQueue},
 };
 use futures_util::{StreamExt as _, stream};
@@ -29,7 +30,7 @@ use super::{
     HINTS_MAX,
     inbox::Inbox,
     names::{self, Names},
-    wire::{Consumers, Told, Wire, batches},
+    wire::{Consumers, Hint, Told, Wire, batches},
 };
 use crate::http::Connector;
 
@@ -58,12 +59,12 @@ pub(super) struct Keeping {
 
 /// What changes while it runs.
 pub(super) struct State {
-    pub(super) outgoing: mpsc::Receiver<WaitingQueue>,
+    pub(super) outgoing: mpsc::Receiver<Hint>,
     pub(super) held: watch::Receiver<ShardSet>,
     /// What the queues may be bound for.
     pub(super) bound: ShardSet,
     /// What was given to the wire and not yet answered.
-    pub(super) under_way: Vec<WaitingQueue>,
+    pub(super) under_way: Vec<Hint>,
 }
 
 /// Why a wire is no longer used.
@@ -137,15 +138,15 @@ impl Keeping {
     }
 
     /// Sends what there is, waits for the broker's word about all of it, and sends what has gathered meanwhile.
-    async fn send(&self, wire: &Wire, outgoing: &mut mpsc::Receiver<WaitingQueue>, under_way: &mut Vec<WaitingQueue>) -> String {
+    async fn send(&self, wire: &Wire, outgoing: &mut mpsc::Receiver<Hint>, under_way: &mut Vec<Hint>) -> String {
         while outgoing.recv_many(under_way, HINTS_MAX).await > 0 {
-            let (batches, mut untold) = batches(&self.names, under_way);
+            let (batches, mut untold) = (batches(&self.names, under_way), Vec::new());
             let tell = async |batch| (wire.tell(&batch).await, batch);
             let mut answers = stream::iter(batches.into_iter().map(tell)).buffer_unordered(MESSAGES_AT_ONCE);
             while let Some((told, batch)) = answers.next().await {
                 match told {
                     Told::Yes => {}
-                    Told::Nobody => untold.extend(batch.queues),
+                    Told::Nobody => untold.extend(batch.queues.into_iter().map(|queue| (batch.pool.clone(), queue))),
                     // Everything that is under way goes the other way.
                     Told::Failed(error) => return error,
                 }
@@ -208,16 +209,20 @@ impl Keeping {
     }
 
     /// Lets every hint go the other way. Returns when nobody is left who could have one.
-    async fn divert(&self, outgoing: &mut mpsc::Receiver<WaitingQueue>) {
-        let mut queues = Vec::new();
-        while outgoing.recv_many(&mut queues, HINTS_MAX).await > 0 {
-            self.pass_on(std::mem::take(&mut queues));
+    async fn divert(&self, outgoing: &mut mpsc::Receiver<Hint>) {
+        let mut hints = Vec::new();
+        while outgoing.recv_many(&mut hints, HINTS_MAX).await > 0 {
+            self.pass_on(std::mem::take(&mut hints));
         }
     }
 
-    fn pass_on(&self, queues: Vec<WaitingQueue>) {
-        if !queues.is_empty() {
-            self.inner.waiting(queues);
+    fn pass_on(&self, hints: Vec<Hint>) {
+        let mut by_pool = BTreeMap::<PoolName, Vec<WaitingQueue>>::new();
+        for (pool, queue) in hints {
+            by_pool.entry(pool).or_default().push(queue);
+        }
+        for (pool, queues) in by_pool {
+            self.inner.waiting(&pool, queues);
         }
     }
 

@@ -20,7 +20,7 @@ use std::{
 
 use async_trait::async_trait;
 use everhook_core::{
-    model::{Secret, ShardSet},
+    model::{PoolName, Secret, ShardSet},
     ports::{RemoteHints, WaitingQueue},
 };
 use tokio::{
@@ -34,6 +34,7 @@ use self::{
     inbox::Inbox,
     keeping::{Keeping, State},
     names::Names,
+    wire::Hint,
 };
 use super::{
     address::{self, AddressError, BrokerAddress},
@@ -67,9 +68,9 @@ pub enum HintsError {
     /// The URL does not name a broker.
     #[error(transparent)]
     Broker(#[from] AddressError),
-    /// Names at a broker are made of these.
-    #[error("the names of the store and of the pool must have 1 to 64 bytes")]
-    Names,
+    /// Names at a broker are made of it.
+    #[error("the name of the store must have 1 to 64 bytes")]
+    Store,
 }
 
 impl HintSettings {
@@ -78,15 +79,15 @@ impl HintSettings {
     ///
     /// # Errors
     /// [`HintsError`] says what would be right.
-    pub fn new(url: &Secret<String>, store: &str, pool: &str, boot: Uuid) -> Result<Self, HintsError> {
-        let names = Names::new(store, pool, boot).ok_or(HintsError::Names)?;
+    pub fn new(url: &Secret<String>, store: &str, pool: PoolName, boot: Uuid) -> Result<Self, HintsError> {
+        let names = Names::new(store, pool, boot).ok_or(HintsError::Store)?;
         Ok(Self { broker: BrokerAddress::read(url)?, names, reconnect_after: RECONNECT_MIN, queues_kept_for: QUEUES_KEPT_FOR })
     }
 }
 
 /// Hints through a broker, or else the other way. Dropping it ends everything.
 pub struct RabbitHints {
-    outgoing: mpsc::Sender<WaitingQueue>,
+    outgoing: mpsc::Sender<Hint>,
     held: watch::Sender<ShardSet>,
     inner: Arc<dyn RemoteHints>,
     inbox: Arc<Inbox>,
@@ -138,10 +139,11 @@ impl RabbitHints {
 
 #[async_trait]
 impl RemoteHints for RabbitHints {
-    fn waiting(&self, queues: Vec<WaitingQueue>) {
-        let unsent: Vec<_> = queues.into_iter().filter(|queue| self.outgoing.try_send(*queue).is_err()).collect();
+    fn waiting(&self, pool: &PoolName, queues: Vec<WaitingQueue>) {
+        let is_unsent = |queue: &WaitingQueue| self.outgoing.try_send((pool.clone(), *queue)).is_err();
+        let unsent: Vec<_> = queues.into_iter().filter(is_unsent).collect();
         if !unsent.is_empty() {
-            self.inner.waiting(unsent);
+            self.inner.waiting(pool, unsent);
         }
     }
 

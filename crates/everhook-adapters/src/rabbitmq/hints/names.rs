@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{ApplicationId, EndpointId},
-    model::{Priority, Shard},
+    model::{PoolName, Priority, Shard},
     ports::WaitingQueue,
 };
 use lapin::{BasicProperties, types::ShortString};
@@ -11,8 +11,8 @@ use uuid::Uuid;
 /// What all names begin with, so that one permission covers them.
 const PREFIX: &str = "everhook.hints";
 
-/// The longest name of a store or of a pool: a queue's name has both, and may have 255 bytes.
-const PART_BYTES_MAX: usize = 64;
+/// The longest name of a store: a queue's name has it and more, and may have 255 bytes.
+const STORE_BYTES_MAX: usize = 64;
 
 /// What a message of ours says that it is. Another spelling gets another number, and nodes that do not know it drop it.
 const MESSAGE_TYPE: &str = "everhook.hints.1";
@@ -29,30 +29,25 @@ const QUEUE_BYTES: usize = 32;
 /// The names of one node's things at the broker.
 pub(super) struct Names {
     store: String,
-    pool: String,
+    pool: PoolName,
     boot: Uuid,
 }
 
 impl Names {
-    /// Those of a node; `None` if the name of its store or pool is too long, or empty.
-    pub(super) fn new(store: &str, pool: &str, boot: Uuid) -> Option<Self> {
-        let is_good = |part: &str| (1..=PART_BYTES_MAX).contains(&part.len());
-        (is_good(store) && is_good(pool)).then(|| Self { store: store.to_owned(), pool: pool.to_owned(), boot })
+    /// Those of a node; `None` if the name of its store is too long, or empty.
+    pub(super) fn new(store: &str, pool: PoolName, boot: Uuid) -> Option<Self> {
+        let is_good = (1..=STORE_BYTES_MAX).contains(&store.len());
+        is_good.then(|| Self { store: store.to_owned(), pool, boot })
     }
 
     /// The exchange to which hints for the lanes of this node's pool are published.
     pub(super) fn exchange(&self) -> ShortString {
-        self.exchange_of(&self.pool).expect("the pool's length was checked")
+        self.exchange_of(&self.pool)
     }
 
-    /// The pool whose nodes send for this queue's lane: the one place that says so. Every lane is of the pool that this node is of.
-    pub(super) fn pool_of(&self, _queue: &WaitingQueue) -> &str {
-        &self.pool
-    }
-
-    /// The exchange of a pool; `None` if no pool can be called that.
-    pub(super) fn exchange_of(&self, pool: &str) -> Option<ShortString> {
-        ShortString::try_new(format!("{PREFIX}.{}.{pool}", self.store)).ok()
+    /// The same of any pool.
+    pub(super) fn exchange_of(&self, pool: &PoolName) -> ShortString {
+        ShortString::try_new(format!("{PREFIX}.{}.{pool}", self.store)).expect("the store's and the pool's names are short")
     }
 
     /// The queue in which this node finds its hints of a priority.
@@ -107,15 +102,18 @@ mod tests {
 
     #[test]
     fn names_tell_stores_pools_boots_and_priorities_apart() {
-        let names = Names::new("7a-16384", "default", Uuid::from_u128(10)).unwrap();
+        let names = Names::new("7a-16384", PoolName::default(), Uuid::from_u128(10)).unwrap();
         assert_eq!(names.exchange().as_str(), "everhook.hints.7a-16384.default");
         assert_eq!(names.queue(Priority::Low).as_str(), "everhook.hints.7a-16384.default.0000000000000000000000000000000a.low");
         assert_eq!(routing_key(Shard::from_number(17).unwrap(), Priority::High).as_str(), "17.high");
-        let long = "p".repeat(PART_BYTES_MAX + 1);
-        for (store, pool) in [("", "p"), ("s", ""), (&*long, "p"), ("s", &*long)] {
-            assert!(Names::new(store, pool, Uuid::nil()).is_none(), "{store} {pool}");
+        assert_eq!(names.exchange_of(&PoolName::parse("heavy").unwrap()).as_str(), "everhook.hints.7a-16384.heavy");
+        // The longest names of all still fit.
+        let (store, pool) = ("s".repeat(STORE_BYTES_MAX), PoolName::parse(&"p".repeat(32)).unwrap());
+        let longest = Names::new(&store, pool, Uuid::nil()).unwrap();
+        assert!(longest.queue(Priority::Normal).as_str().starts_with(longest.exchange().as_str()));
+        for store in ["", &*"s".repeat(STORE_BYTES_MAX + 1)] {
+            assert!(Names::new(store, PoolName::default(), Uuid::nil()).is_none(), "{store}");
         }
-        assert!(names.exchange_of(&"p".repeat(300)).is_none());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use everhook_core::{
-    model::{Priority, Shard, ShardSet},
+    model::{PoolName, Priority, Shard, ShardSet},
     ports::WaitingQueue,
 };
 use futures_util::future::try_join_all;
@@ -49,8 +49,12 @@ pub(super) struct Wire {
 /// This node's queues as they are consumed, the most urgent first.
 pub(super) type Consumers = [Consumer; Priority::ALL.len()];
 
+/// A hint on its way out: a queue, and the pool whose nodes send for its lane.
+pub(super) type Hint = (PoolName, WaitingQueue);
+
 /// Hints that go out as one message.
 pub(super) struct Batch {
+    pub(super) pool: PoolName,
     exchange: ShortString,
     routing_key: ShortString,
     pub(super) queues: Vec<WaitingQueue>,
@@ -162,24 +166,25 @@ impl Wire {
     }
 }
 
-/// Hints as messages: one for each pool, priority and shard, the most urgent first. What no message can carry is left over.
-pub(super) fn batches(names: &Names, queues: &[WaitingQueue]) -> (Vec<Batch>, Vec<WaitingQueue>) {
-    let (mut routes, mut left_over) = (BTreeMap::<_, BTreeSet<WaitingQueue>>::new(), Vec::new());
-    for queue in queues {
-        match names.exchange_of(names.pool_of(queue)) {
-            Some(exchange) => _ = routes.entry((queue.priority, exchange, Shard::of(queue.endpoint))).or_default().insert(*queue),
-            None => left_over.push(*queue),
-        }
+/// Hints as messages: one for each pool, priority and shard, the most urgent first.
+pub(super) fn batches(names: &Names, hints: &[Hint]) -> Vec<Batch> {
+    let mut routes = BTreeMap::<_, BTreeSet<WaitingQueue>>::new();
+    for (pool, queue) in hints {
+        routes.entry((queue.priority, pool, Shard::of(queue.endpoint))).or_default().insert(*queue);
     }
     let mut batches = Vec::new();
-    for ((priority, exchange, shard), queues) in routes {
+    for ((priority, pool, shard), queues) in routes {
+        let (exchange, routing_key) = (names.exchange_of(pool), names::routing_key(shard, priority));
+        let batch = |queues: &[WaitingQueue]| Batch {
+            pool: pool.clone(),
+            exchange: exchange.clone(),
+            routing_key: routing_key.clone(),
+            queues: queues.to_vec(),
+        };
         let queues: Vec<_> = queues.into_iter().collect();
-        let routing_key = names::routing_key(shard, priority);
-        let batch =
-            |queues: &[WaitingQueue]| Batch { exchange: exchange.clone(), routing_key: routing_key.clone(), queues: queues.to_vec() };
         batches.extend(queues.chunks(QUEUES_A_MESSAGE).map(batch));
     }
-    (batches, left_over)
+    batches
 }
 
 fn each(shards: ShardSet) -> impl Iterator<Item = (Shard, Priority)> {
@@ -194,19 +199,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hints_of_one_shard_and_priority_are_one_message_and_the_most_urgent_goes_first() {
-        let names = Names::new("store", "default", Uuid::nil()).unwrap();
+    fn hints_of_one_pool_shard_and_priority_are_one_message_and_the_most_urgent_goes_first() {
+        let (plain, heavy) = (PoolName::default(), PoolName::parse("heavy").unwrap());
+        let names = Names::new("store", plain.clone(), Uuid::nil()).unwrap();
         let queue = |number: u128, priority| WaitingQueue {
             endpoint: EndpointId::from_uuid(Uuid::from_u128(number)),
             application: ApplicationId::from_uuid(Uuid::nil()),
             priority,
         };
         let (low, high) = (Priority::Low, Priority::High);
-        let queues = [queue(1, low), queue(65, low), queue(2, low), queue(1, high), queue(1, low)];
-        let (batches, left_over) = batches(&names, &queues);
-        let shown: Vec<_> = batches.iter().map(|batch| (batch.routing_key.as_str(), batch.queues.clone())).collect();
-        let expected = [("1.high", vec![queue(1, high)]), ("1.low", vec![queue(1, low), queue(65, low)]), ("2.low", vec![queue(2, low)])];
-        assert_eq!((shown, left_over), (expected.into(), vec![]));
-        assert!(batches.iter().all(|batch| batch.exchange == names.exchange()));
+        let queues = [(&plain, 1, low), (&plain, 65, low), (&plain, 2, low), (&heavy, 1, high), (&heavy, 129, low), (&plain, 1, low)];
+        let hints = queues.map(|(pool, number, priority)| (pool.clone(), queue(number, priority)));
+        let shown = |batch: &Batch| format!("{} {} {}", batch.exchange, batch.routing_key, batch.queues.len());
+        let batches = batches(&names, &hints);
+        let expected = [
+            "everhook.hints.store.heavy 1.high 1",
+            "everhook.hints.store.default 1.low 2",
+            "everhook.hints.store.default 2.low 1",
+            "everhook.hints.store.heavy 1.low 1",
+        ];
+        assert_eq!(batches.iter().map(shown).collect::<Vec<_>>(), expected);
+        assert_eq!(batches[1].queues, [queue(1, low), queue(65, low)]);
+        assert_eq!((&batches[0].pool, &batches[1].pool), (&heavy, &plain));
     }
 }

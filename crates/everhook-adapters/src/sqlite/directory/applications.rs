@@ -111,7 +111,7 @@ pub(super) fn read_row(connection: &Connection, id: ApplicationId) -> Outcome<Op
     let Some((application, config_version, limits)) = found else { return Ok(None) };
     let endpoints = endpoints::of_application(&snapshot, id)?;
     let event_types = event_types::marks(&snapshot, application.organization)?;
-    Ok(Some(ApplicationRow { application, config_version, limits, post: Post::ONLY, endpoints, event_types }))
+    Ok(Some(ApplicationRow { application, config_version, limits, post: Post::only(), endpoints, event_types }))
 }
 
 /// Asked inside the write, so that the answer still holds at its end.

@@ -3,7 +3,10 @@
 //! A lane that is gained is not sent for before its breaker is known, and one that is left not given away before its last outcome is written. Of a
 //! store that has one owner every lane is its, and nothing here ever changes.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use tokio::sync::watch;
 
@@ -13,7 +16,7 @@ use super::{
 };
 use crate::{
     ids::EndpointId,
-    model::ShardSet,
+    model::{PoolName, ShardSet},
     ports::{Committed, WaitingQueue},
     tenure::{Standing, Tenure},
     time::Timestamp,
@@ -177,9 +180,12 @@ impl Owner<'_> {
             priority: committed.priority,
         };
         let is_others = |committed: &&Committed| !committed.lane.post.is_here || !held.has_lane(committed.lane.endpoint);
-        let others: BTreeSet<WaitingQueue> = deliveries.iter().filter(is_others).map(queue).collect();
-        if !others.is_empty() {
-            self.line.ports.remote_hints.waiting(others.into_iter().collect());
+        let mut others = BTreeMap::<&PoolName, BTreeSet<WaitingQueue>>::new();
+        for committed in deliveries.iter().filter(is_others) {
+            others.entry(&committed.lane.post.pool).or_default().insert(queue(committed));
+        }
+        for (pool, queues) in others {
+            self.line.ports.remote_hints.waiting(pool, queues.into_iter().collect());
         }
         // What is held and not yet sent for is found by the survey that follows.
         deliveries
