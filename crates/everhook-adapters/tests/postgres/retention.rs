@@ -129,28 +129,55 @@ fn id_at(day: i64, millis: i64) -> Uuid {
     Uuid::from_u128((millis << 80) | (0x7 << 76) | (0x2 << 62) | u128::from(Uuid::new_v4().as_u128() as u32))
 }
 
+/// An event of the last moment of the tests' day, whose delivery has another id.
+async fn delivered_as(given: &Given, delivery: Uuid) -> (EventId, DeliveryId) {
+    let mut new = given.event(&[given.endpoint]).await;
+    (new.event.id, new.deliveries[0].id) = (EventId::from_uuid(id_at(DAY + 1, -1)), DeliveryId::from_uuid(delivery));
+    new.event.idempotency_key = new.event.id.to_string();
+    let ids = (new.event.id, new.deliveries[0].id);
+    given.record(new).await;
+    ids
+}
+
 #[tokio::test]
-async fn an_event_of_the_last_moment_is_needed_by_its_deliveries_of_the_next_day() {
+async fn an_event_is_needed_by_its_deliveries_whatever_day_they_were_made_on() {
     let given = given().await;
     let mut made = Vec::new();
-    for end in [None, Some(NOW), Some(RECENT)] {
-        let mut new = given.event(&[given.endpoint]).await;
-        (new.event.id, new.deliveries[0].id) = (EventId::from_uuid(id_at(DAY + 1, -1)), DeliveryId::from_uuid(id_at(DAY + 1, 2)));
-        new.event.idempotency_key = new.event.id.to_string();
-        let (event, delivery) = (new.event.id, new.deliveries[0].id);
-        given.record(new).await;
-        if let Some(at) = end {
-            given.ended(delivery, Stage::Delivered { at }).await;
+    // Around midnight, and after hours and days in a spool; one clock was set back meanwhile.
+    for millis in [-86_400_002, 2, 1_500, 3_600_000, 2 * 86_400_000 + 1] {
+        for end in [None, Some(NOW), Some(RECENT)] {
+            let (event, delivery) = delivered_as(&given, id_at(DAY + 1, millis)).await;
+            if let Some(at) = end {
+                given.ended(delivery, Stage::Delivered { at }).await;
+            }
+            let why = format!("{millis} ms after midnight, ended at {end:?}");
+            made.push((why, Traced { event, deliveries: vec![(delivery, usize::from(end.is_some()))] }, end == Some(NOW)));
         }
-        made.push((Traced { event, deliveries: vec![(delivery, usize::from(end.is_some()))] }, end == Some(NOW)));
     }
-    given.purge(Aging::Events, HORIZON).await;
+    // The first pass takes the day away, in steps that do not hold all of them; the second judges what outlived it.
+    given.purge_in_steps(Aging::Events, HORIZON, 2).await;
     assert_eq!(given.partitions().await, [""; 0]);
-    for (traced, goes) in made {
+    given.purge(Aging::Events, HORIZON).await;
+    for (why, traced, goes) in made {
         match goes {
-            true => given.assert_gone(&traced, "ended long ago").await,
-            false => given.assert_whole(&traced, "open, or ended lately").await,
+            true => given.assert_gone(&traced, &why).await,
+            false => given.assert_whole(&traced, &why).await,
         }
+    }
+}
+
+#[tokio::test]
+async fn an_event_that_comes_out_of_a_spool_while_its_day_is_dropped_stays_whole() {
+    for count in 0..12 {
+        let given = given().await;
+        given.delivered(NOW).await;
+        let from = given.steps(Some(Place::default()), count).await;
+        let (event, delivery) = delivered_as(&given, id_at(DAY + 3, 0)).await;
+        assert_eq!(given.steps(from, STEPS_MAX).await, None, "after {count} steps");
+        given.purge(Aging::Events, HORIZON).await;
+        assert_eq!(given.partitions().await, [""; 0], "after {count} steps");
+        given.assert_whole(&Traced { event, deliveries: vec![(delivery, 0)] }, &format!("after {count} steps")).await;
+        assert_eq!(given.count("events").await, 1, "after {count} steps");
     }
 }
 

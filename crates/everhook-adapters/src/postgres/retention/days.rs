@@ -1,9 +1,10 @@
 //! Events, deliveries and attempts, a day at a time: what is needed is moved out of the day's partitions, and then these are dropped.
 //!
 //! ```text
-//!   KEEP_NEEDED ─► KEEP_LATE ─► DROP_EVENTS ─► FORGET_LATER ─► MARK ─► KEEP_DELIVERIES ─► KEEP_ATTEMPTS ─► KEEP_OPEN ─► DROP_REST
-//!   events that something      events are      notes on what   what     deliveries of      attempts of those,             deliveries
-//!   needs are moved            gone            is gone         is open  what stayed        and of open ones              and attempts
+//!   KEEP_NEEDED ─► KEEP_LATE ─► KEEP_ELSEWHERE ─► DROP_EVENTS ─► FORGET_LATER ─► MARK ─► SWEEP ─► KEEP_KEPT ─► KEEP_OPEN ─► DROP_REST
+//!   events that something       those with        events are     notes on what   what     deliver-  attempts of those,      deliveries
+//!   needs are moved             deliveries of     gone           is gone         is open  ies of    and of open ones        and attempts
+//!                               other days too                                            what stayed
 //! ```
 //!
 //! Each box is steps of one small transaction. Nothing is remembered between them but the place, so that a crash anywhere begins the day again, and
@@ -42,13 +43,14 @@ const WITH_KEPT_ATTEMPTS: &str = include_str!("../queries/deliveries_with_kept_a
 pub(super) const FIRST: u8 = 2;
 const KEEP_NEEDED: u8 = 3;
 const KEEP_LATE: u8 = 4;
-const DROP_EVENTS: u8 = 5;
-const FORGET_LATER_STAGE: u8 = 6;
-const MARK: u8 = 7;
-const SWEEP: u8 = 8;
-const KEEP_KEPT: u8 = 9;
-const KEEP_OPEN: u8 = 10;
-const DROP_REST: u8 = 11;
+const KEEP_ELSEWHERE: u8 = 5;
+const DROP_EVENTS: u8 = 6;
+const FORGET_LATER_STAGE: u8 = 7;
+const MARK: u8 = 8;
+const SWEEP: u8 = 9;
+const KEEP_KEPT: u8 = 10;
+const KEEP_OPEN: u8 = 11;
+const DROP_REST: u8 = 12;
 
 /// How many pages of a partition a step reads: a megabyte, with some thousand deliveries.
 const PAGES_A_STEP: i64 = 128;
@@ -60,6 +62,7 @@ pub(super) async fn purge(store: &PostgresStore, purge: Purge) -> Outcome<Purged
         FIRST => step.find_day().await?,
         KEEP_NEEDED => Some(step.keep_needed().await?),
         KEEP_LATE => Some(step.keep_late().await?),
+        KEEP_ELSEWHERE => Some(step.keep_delivered_elsewhere().await?),
         DROP_EVENTS => Some(step.drop_events().await?),
         FORGET_LATER_STAGE => Some(step.forget_later().await?),
         MARK => Some(step.mark().await?),
@@ -100,7 +103,7 @@ impl Step<'_> {
             return Ok(self.at(FORGET_LATER_STAGE));
         }
         let (begin, end) = (self.day.begin(), self.day.end());
-        let parameters: Params<'_> = &[&self.purge.from.id, &end, &self.before(), &self.limit(), &begin, &self.day.soon_after()];
+        let parameters: Params<'_> = &[&self.purge.from.id, &end, &self.before(), &self.limit(), &begin];
         let mut connection = self.store.connection().await?;
         let tx = Tx::begin(&mut connection).await?;
         // Every lane is looked at.
@@ -114,10 +117,19 @@ impl Step<'_> {
     /// Moves events whose deliveries ended too late, some pages at a time. After [`Self::keep_needed`]: what was open then is moved already,
     /// and what had ended is in these pages.
     async fn keep_late(&self) -> Outcome<Place> {
-        let Some(pages) = self.pages().await? else { return Ok(self.at(DROP_EVENTS)) };
+        let Some(pages) = self.pages().await? else { return Ok(self.at(KEEP_ELSEWHERE)) };
         let late = self.day.query_pages(&self.reader().await?, LATE_ENDS, &pages, &[&self.before()]).await?;
         self.keep_events(&ids(&late, "event_id")?).await?;
         Ok(self.beyond(pages.end, KEEP_LATE))
+    }
+
+    /// Moves events whose deliveries are of other days, needed or not: what became of those is not in this day's partitions. The next pass judges
+    /// them one by one. What was moved is not found again, so that each step finds others.
+    async fn keep_delivered_elsewhere(&self) -> Outcome<Place> {
+        let found = self.day.delivered_elsewhere(&self.reader().await?, self.limit()).await?;
+        self.keep_events(&ids(&found, "id")?).await?;
+        let is_full = found.len() as u64 >= u64::from(self.purge.limit);
+        Ok(self.at(if is_full { KEEP_ELSEWHERE } else { DROP_EVENTS }))
     }
 
     async fn drop_events(&self) -> Outcome<Place> {

@@ -20,10 +20,8 @@ use super::super::{
 const EXISTS: &str = include_str!("../queries/partition_exists.sql");
 const PAGES: &str = include_str!("../queries/pages_of_partition.sql");
 const OPEN_MARK: &str = include_str!("../queries/open_mark.sql");
+const ELSEWHERE: &str = include_str!("../queries/events_delivered_elsewhere.sql");
 const IS_NEEDED: &str = include_str!("../queries/day_is_needed.sql");
-
-/// How long after an event's id the ids of its deliveries may be made: ten thousand of them take some milliseconds.
-const MIDNIGHT_MILLIS: u128 = 1_000;
 
 /// A day, counted from the epoch's.
 pub(super) struct Day(i64);
@@ -52,11 +50,6 @@ impl Day {
         first_id(self.0 + 1)
     }
 
-    /// Above every id of a delivery that was made with an event of the day. Such ids are made one after the other, so that midnight can come between.
-    pub(super) fn soon_after(&self) -> Uuid {
-        Uuid::from_u128(self.end().as_u128() + (MIDNIGHT_MILLIS << 80))
-    }
-
     fn partition(&self, table: &str) -> String {
         format!("{table}_{}", self.0)
     }
@@ -81,6 +74,16 @@ impl Day {
         reader.query_once(&sql, parameters).await
     }
 
+    /// Some of its events whose deliveries are of other days: they waited in a node's spool, or midnight came between.
+    pub(super) async fn delivered_elsewhere(&self, reader: &Reader, limit: i64) -> Outcome<Vec<Row>> {
+        reader.query_once(&self.elsewhere(), &[&limit]).await
+    }
+
+    fn elsewhere(&self) -> String {
+        let (begin, end) = (self.begin().to_string(), self.end().to_string());
+        ELSEWHERE.replace("{events}", &self.partition("events")).replace("{begin}", &begin).replace("{end}", &end)
+    }
+
     /// How many of its deliveries are open and how often they were tried, in one number: while it stays the same, none has ended or been tried.
     pub(super) async fn mark(&self, reader: &Reader) -> Outcome<i64> {
         mark_of_row(&reader.query_one(OPEN_MARK, &[&self.begin(), &self.end()]).await?)
@@ -93,15 +96,19 @@ fn mark_of_row(row: &Row) -> Outcome<i64> {
     Ok(deliveries.wrapping_shl(32).wrapping_add(attempts))
 }
 
-/// Drops the day's events, unless one of them came to be needed: by a delivery that was made later, or by an operation. Both cannot happen any more once
-/// what they would write to is locked; whoever has read an event to do so holds up the drop, and is waited for in the next pass.
+/// Drops the day's events, unless one of them came to be needed, by a delivery that was made later or by an operation, or one came out of a spool. None
+/// of it can happen any more once what they would write to is locked; whoever has read an event to do so holds up the drop, and is waited for in the
+/// next pass.
 pub(super) async fn drop_events(store: &PostgresStore, day: &Day, before: i64) -> Outcome<Dropped> {
     let mut connection = store.connection().await?;
     let tx = Tx::begin(&mut connection).await?;
     let events = day.partition("events");
     let dropping = async {
         tx.run(PATIENCE).await?;
-        tx.run("LOCK TABLE made_later, operation_items, erasure_items IN SHARE MODE").await?;
+        tx.run(&format!("LOCK TABLE made_later, operation_items, erasure_items, {events} IN SHARE MODE")).await?;
+        if !tx.query_once(&day.elsewhere(), &[&1_i64]).await?.is_empty() {
+            return Ok(false);
+        }
         let needed = tx.query_once(&IS_NEEDED.replace("{events}", &events), &[&day.begin(), &day.end(), &before]).await?;
         if needed.first().map(|row| row.value("is_needed")).transpose()? != Some(false) {
             return Ok(false);
