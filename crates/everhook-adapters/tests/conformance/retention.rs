@@ -10,8 +10,8 @@ use everhook_core::{
     },
     policy::breaker::Breaker,
     ports::{
-        Aging, AuditFilter, BreakerChange, CancelWaiting, Cleared, DeadLetterFilter, DeliveryFilter, EventFilter, EventStore, History,
-        KeyOrigin, NewEvent, Place, Purge, Recorded, ReplayAnswer, ReplayItem,
+        Aging, AuditFilter, BreakerChange, CancelWaiting, Cleared, DeadLetterFilter, DeliveryFilter, EventAlias, EventFilter, EventStore,
+        History, KeyOrigin, NewEvent, Place, Purge, Recorded, ReplayAnswer, ReplayItem,
     },
     time::Timestamp,
 };
@@ -222,6 +222,25 @@ async fn an_idempotency_key_goes_with_its_event() {
     let again = given_key(given.event(&[]).await);
     let told = given.record_all(vec![again]).await.remove(0);
     assert!(matches!(told, Recorded::Accepted { .. }), "{told:?}");
+}
+
+#[tokio::test]
+async fn an_alias_goes_with_its_event() {
+    let given = Given::new().await;
+    let (goes, stays) = (given.event(&[]).await, given.published().await.0);
+    let (event, aliases) = (goes.event.id, [id(), id(), id()].map(EventId::from_uuid));
+    given.record(goes.clone()).await;
+    let alias = |(alias, event)| EventAlias { alias, event };
+    given.store.alias(aliases.into_iter().zip([event, event, stays]).map(alias).collect()).await.unwrap();
+    given.purge(Aging::Events, HORIZON).await;
+    assert!(!given.is_there(event).await && given.is_there(stays).await);
+    // An event under the same id would be found by whatever alias was left.
+    given.record(goes).await;
+    let mut shown = Vec::new();
+    for alias in aliases {
+        shown.push(History::event(&*given.store, given.organization, alias).await.unwrap().map(|(summary, _)| summary.id));
+    }
+    assert_eq!(shown, [None, None, Some(stays)]);
 }
 
 #[tokio::test]

@@ -11,14 +11,14 @@ use std::{
 use everhook_core::{
     ids::{DeliveryId, EventId},
     model::{DeadLetterStatus, Stage},
-    ports::{Aging, DeliveryFilter, Erased, EventFilter, NewEvent, Place, Purge, Recorded, ReplayAnswer},
+    ports::{Aging, DeliveryFilter, Erased, EventAlias, EventFilter, NewEvent, Place, Purge, Recorded, ReplayAnswer},
     time::Timestamp,
 };
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
 
 use crate::conformance::{
-    given::{Given, NOW, replay_of, settlement, success},
+    given::{Given, NOW, id, replay_of, settlement, success},
     retention::Traced,
 };
 
@@ -78,6 +78,9 @@ impl Given {
 async fn a_day_is_dropped_and_what_is_needed_of_it_stays_whole() {
     let given = given().await;
     let made = given.of_every_kind(RECENT).await;
+    // Each has other ids, too: as many as do not fit in one step.
+    let aliases = made.iter().flat_map(|(_, traced, _)| [traced.event; 4]);
+    given.store.alias(aliases.map(|event| EventAlias { alias: EventId::from_uuid(id()), event }).collect()).await.unwrap();
     assert_eq!((given.count("events_rest").await, given.partitions().await), (0, TABLES.to_vec()));
     // A step of three rows makes many of them, and each may be the last before a crash.
     for limit in [3, 500] {
@@ -94,6 +97,7 @@ async fn a_day_is_dropped_and_what_is_needed_of_it_stays_whole() {
     let stayed = made.iter().filter(|(_, _, goes)| !goes).count();
     assert_eq!(given.count("events_kept").await, i64::try_from(stayed).unwrap());
     assert_eq!(given.count("made_later").await, 2);
+    assert_eq!(given.count("event_aliases").await, i64::try_from(4 * stayed).unwrap());
 }
 
 #[tokio::test]

@@ -237,6 +237,8 @@ CREATE TABLE event_aliases (
     event_id uuid NOT NULL
 );
 
+CREATE INDEX event_aliases_by_event ON event_aliases (event_id);
+
 -- Deliveries that wait or are held.
 CREATE TABLE open_deliveries (
     lane bigint NOT NULL,

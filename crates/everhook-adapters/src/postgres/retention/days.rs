@@ -35,6 +35,7 @@ const KEEP_ATTEMPTS: &str = include_str!("../queries/keep_attempts.sql");
 const KEPT_OF_DAY: &str = include_str!("../queries/kept_deliveries_of_day.sql");
 const OPEN_OF_DAY: &str = include_str!("../queries/open_deliveries_of_day.sql");
 const FORGET_LATER: &str = include_str!("../queries/forget_made_later_of_day.sql");
+const FORGET_ALIASES: &str = include_str!("../queries/forget_event_aliases_of_day.sql");
 const LATE_ENDS: &str = include_str!("../queries/late_ends.sql");
 const OF_EVENTS_THAT_STAY: &str = include_str!("../queries/deliveries_of_events_that_stay.sql");
 const WITH_KEPT_ATTEMPTS: &str = include_str!("../queries/deliveries_with_kept_attempts.sql");
@@ -139,11 +140,16 @@ impl Step<'_> {
         }
     }
 
-    /// Forgets what was made later of events that are gone.
+    /// Forgets what was made later of events that are gone, and their other ids.
     async fn forget_later(&self) -> Outcome<Place> {
-        let forgotten = self.reader().await?.execute(FORGET_LATER, &[&self.day.begin(), &self.day.end(), &self.limit()]).await?;
-        let is_full = forgotten == u64::from(self.purge.limit);
-        Ok(self.at(if is_full { FORGET_LATER_STAGE } else { MARK }))
+        let reader = self.reader().await?;
+        for sql in [FORGET_LATER, FORGET_ALIASES] {
+            let forgotten = reader.execute(sql, &[&self.day.begin(), &self.day.end(), &self.limit()]).await?;
+            if forgotten == u64::from(self.purge.limit) {
+                return Ok(self.at(FORGET_LATER_STAGE));
+            }
+        }
+        Ok(self.at(MARK))
     }
 
     /// Remembers what is open of the day: as long as that does not change, nobody adds to its partitions.

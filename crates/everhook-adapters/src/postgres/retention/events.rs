@@ -26,6 +26,7 @@ const DELIVERIES: &str = include_str!("../queries/deliveries_to_erase.sql");
 const FORGET_ATTEMPTS: &str = include_str!("../queries/forget_attempts.sql");
 const FORGET_DELIVERIES: &str = include_str!("../queries/forget_deliveries.sql");
 const FORGET_MADE_LATER: &str = include_str!("../queries/forget_made_later.sql");
+const FORGET_ALIASES: &str = include_str!("../queries/forget_event_aliases.sql");
 const FORGET_KEYS: &str = include_str!("../queries/forget_keys_of_old_events.sql");
 const FORGET_EVENTS: &str = include_str!("../queries/forget_events.sql");
 
@@ -95,6 +96,7 @@ async fn forget_events(tx: &Tx<'_>, events: &[EventId]) -> Outcome<u32> {
     tx.execute(FORGET_DELIVERIES, &[&lanes, &ids]).await?;
     tx.execute(FORGET_MADE_LATER, &[&events]).await?;
     tx.execute(FORGET_KEYS, &[&events]).await?;
+    tx.execute(FORGET_ALIASES, &[&events]).await?;
     Ok(u32::try_from(tx.execute(FORGET_EVENTS, &[&events]).await?).unwrap_or(u32::MAX))
 }
 

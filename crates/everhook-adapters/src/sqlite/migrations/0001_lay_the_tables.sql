@@ -180,6 +180,8 @@ CREATE TABLE event_aliases (
     event_id BLOB NOT NULL CHECK (length(event_id) = 16)
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX event_aliases_by_event ON event_aliases (event_id);
+
 CREATE TABLE deliveries (
     id BLOB PRIMARY KEY CHECK (length(id) = 16),
     event_id BLOB NOT NULL,

@@ -1,6 +1,6 @@
 //! Events with all that belongs to them, and attempts that go before their events.
 //!
-//! What belongs to an event goes before it: attempts, then deliveries, then data and key, then the event. So a crash leaves an event with fewer
+//! What belongs to an event goes before it: attempts, then deliveries, then data, key and other ids, then the event. So a crash leaves an event with fewer
 //! deliveries, never a delivery without its event; the next pass finds the event again.
 
 use everhook_core::{
@@ -27,6 +27,7 @@ const FORGET_DELIVERY: &str = include_str!("../queries/forget_delivery.sql");
 const FORGET_PAYLOAD: &str = include_str!("../queries/erase_payload.sql");
 const FORGET_EXTRAS: &str = include_str!("../queries/erase_extras.sql");
 const FORGET_KEY: &str = include_str!("../queries/forget_key_of_event.sql");
+const FORGET_ALIASES: &str = include_str!("../queries/forget_event_aliases.sql");
 const FORGET_EVENT: &str = include_str!("../queries/forget_event.sql");
 
 /// What an event takes at the least: itself, its data, a delivery and its attempt. So many fewer events than rows are looked at in a step.
@@ -155,6 +156,8 @@ fn remove(tx: &Tx<'_>, event: EventId, before: Timestamp, left: &mut u32) -> Out
     if let Some(key) = going.key {
         tx.prepare(FORGET_KEY)?.execute(params![going.application.key(), key, event.key()])?;
     }
+    // A node's spool gives one in each outage at most, so that they are few.
+    tx.prepare(FORGET_ALIASES)?.execute([event.key()])?;
     tx.prepare(FORGET_EVENT)?.execute([event.key()])?;
     *left = left.saturating_sub(2);
     Ok(true)
