@@ -100,6 +100,21 @@ impl Given {
         assert!(matches!(self.replay(vec![item]).await[..], [ReplayAnswer::NotFound]), "{why}");
     }
 
+    /// Delivers an event to one of two endpoints long ago, and to the other at an instant, if at all; says what is left once old attempts have gone.
+    pub async fn assert_attempts_by_sibling(&self, last: Option<Timestamp>, attempts: usize, why: &str, before: Timestamp) {
+        let other = self.another_endpoint().await;
+        let new = self.event(&[self.endpoint, other]).await;
+        let (event, first, second) = (new.event.id, new.deliveries[0].id, new.deliveries[1].id);
+        self.record(new).await;
+        self.ended(first, Stage::Delivered { at: NOW }).await;
+        if let Some(at) = last {
+            self.store.settle(Arc::new(vec![settlement(second, other, success(1), Stage::Delivered { at })])).await.unwrap();
+        }
+        self.purge(Aging::Attempts, before).await;
+        let second = (second, if last.is_some() { attempts } else { 0 });
+        self.assert_whole(&Traced { event, deliveries: vec![(first, attempts), second] }, why).await;
+    }
+
     /// Events in every state that matters, each with whether it may go if what ended at `recent` may not.
     pub async fn of_every_kind(&self, recent: Timestamp) -> Vec<(&'static str, Traced, bool)> {
         let mut made = self.that_go().await;
@@ -291,6 +306,14 @@ async fn attempts_may_go_before_their_events() {
     given.purge(Aging::Attempts, HORIZON).await;
     for (event, delivery, attempts) in [(old, first, 0), (recent, second, 1), (dead, third, 1)] {
         given.assert_whole(&Traced { event, deliveries: vec![(delivery, attempts)] }, "attempts").await;
+    }
+}
+
+#[tokio::test]
+async fn attempts_stay_while_another_delivery_of_their_event_is_open_or_ended_lately() {
+    for (last, attempts, why) in [(None, 1, "open"), (Some(RECENT), 1, "ended lately"), (Some(NOW), 0, "ended long ago")] {
+        let given = Given::new().await;
+        given.assert_attempts_by_sibling(last, attempts, why, HORIZON).await;
     }
 }
 

@@ -64,6 +64,17 @@ impl Given {
         self.client().await.query_one(&format!("SELECT count(*) FROM {table}"), &[]).await.unwrap().get(0)
     }
 
+    /// A pass over attempts; says where it ended, which is where the engine begins the next one.
+    async fn pass_over_attempts(&self, mut from: Place, before: Timestamp) -> Place {
+        for _ in 0..STEPS_MAX {
+            match self.store.purge(Purge { what: Aging::Attempts, before, from, limit: 500 }).await.unwrap().next {
+                Some(next) => from = next,
+                None => return from,
+            }
+        }
+        panic!("the pass does not end");
+    }
+
     /// Takes some steps of a pass; says where it goes on, if it does.
     async fn steps(&self, mut from: Option<Place>, count: usize) -> Option<Place> {
         for _ in 0..count {
@@ -292,4 +303,27 @@ async fn attempts_leave_by_the_day_before_their_events_do() {
     let events = given.store.events(given.organization, EventFilter::default(), all).await.unwrap().rows;
     assert_eq!(events.iter().map(|event| event.id).collect::<Vec<_>>(), [opened, dead, recent]);
     assert_eq!(given.store.deliveries(given.organization, DeliveryFilter::default(), all).await.unwrap().rows.len(), 3);
+}
+
+#[tokio::test]
+async fn attempts_that_leave_by_the_day_stay_while_another_delivery_of_their_event_is_open_or_ended_lately() {
+    for (last, attempts, why) in [(None, 1, "open"), (Some(RECENT), 1, "ended lately"), (Some(NOW), 0, "ended long ago")] {
+        let given = given().await;
+        given.assert_attempts_by_sibling(last, attempts, why, HORIZON).await;
+        assert_eq!(given.partitions().await, ["events", "deliveries"], "{why}");
+    }
+}
+
+#[tokio::test]
+async fn a_day_whose_attempts_could_not_be_dropped_is_tried_again_by_the_next_pass_from_where_the_last_one_ended() {
+    let given = given().await;
+    given.delivered(NOW).await;
+    let mut reader = given.client().await;
+    let reading = reader.transaction().await.unwrap();
+    reading.query("SELECT count(*) FROM attempts", &[]).await.unwrap();
+    let ended = given.pass_over_attempts(Place::default(), HORIZON).await;
+    assert_eq!(given.partitions().await, TABLES);
+    reading.commit().await.unwrap();
+    given.pass_over_attempts(ended, HORIZON + Duration::from_secs(1)).await;
+    assert_eq!(given.partitions().await, ["events", "deliveries"]);
 }

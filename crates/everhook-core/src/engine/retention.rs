@@ -52,7 +52,8 @@ pub(super) async fn run(line: Arc<Line>) {
 
 struct Task {
     line: Arc<Line>,
-    /// Up to where attempts that go before their events have gone: what was passed over goes with its event, so that nothing is looked at twice.
+    /// Where the next pass over attempts that go before their events begins: where the last one ended. What was passed over goes with its event, and
+    /// is not looked at twice; a store that has put something off says so in the place.
     attempts_until: Place,
 }
 

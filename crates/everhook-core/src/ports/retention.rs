@@ -51,7 +51,8 @@ pub struct Purge {
     pub limit: u32,
 }
 
-/// How far a pass is. It means something to the store that gave it, and to nobody else.
+/// How far a pass is. It means something to the store that gave it, and to nobody else. A pass over attempts may begin where the one before it ended,
+/// which removed what was older than something earlier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Which part of the work.

@@ -38,6 +38,7 @@ const FORGET_LATER: &str = include_str!("../queries/forget_made_later_of_day.sql
 const FORGET_ALIASES: &str = include_str!("../queries/forget_event_aliases_of_day.sql");
 const LATE_ENDS: &str = include_str!("../queries/late_ends.sql");
 const OF_EVENTS_THAT_STAY: &str = include_str!("../queries/deliveries_of_events_that_stay.sql");
+const SIBLINGS: &str = include_str!("../queries/siblings_of_events.sql");
 const WITH_KEPT_ATTEMPTS: &str = include_str!("../queries/deliveries_with_kept_attempts.sql");
 
 /// Where a pass over days begins: with the first one at or after the place.
@@ -52,6 +53,8 @@ const SWEEP: u8 = 9;
 const KEEP_KEPT: u8 = 10;
 const KEEP_OPEN: u8 = 11;
 const DROP_REST: u8 = 12;
+/// Where a pass over attempts ends, and the next one begins.
+const THROUGH: u8 = 13;
 
 /// How many pages of a partition a step reads: a megabyte, with some thousand deliveries.
 const PAGES_A_STEP: i64 = 128;
@@ -60,7 +63,8 @@ const PAGES_A_STEP: i64 = 128;
 pub(super) async fn purge(store: &PostgresStore, purge: Purge) -> Outcome<Purged> {
     let step = Step { store, purge, day: Day::of(purge.from.id) };
     let next = match purge.from.stage {
-        FIRST => step.find_day().await?,
+        FIRST => step.find_day().await?.or(step.end()),
+        THROUGH => step.begin_again(),
         KEEP_NEEDED => Some(step.keep_needed().await?),
         KEEP_LATE => Some(step.keep_late().await?),
         KEEP_ELSEWHERE => Some(step.keep_delivered_elsewhere().await?),
@@ -96,6 +100,16 @@ impl Step<'_> {
         let first = names.into_iter().filter_map(day).filter(is_old).min();
         let stage = if self.purge.what == Aging::Events { KEEP_NEEDED } else { MARK };
         Ok(first.map(|day| Place { stage, id: first_id(day), ..Place::default() }))
+    }
+
+    /// Where the next pass begins, if it goes on from there: one over attempts does. It remembers which pass has ended.
+    fn end(&self) -> Option<Place> {
+        (self.purge.what == Aging::Attempts).then(|| Place { stage: THROUGH, mark: self.before(), ..Place::default() })
+    }
+
+    /// The end of a pass; for the next one, which removes what is older than something later, the first day: one may be left that could not be dropped.
+    fn begin_again(&self) -> Option<Place> {
+        (self.purge.from.mark != self.before()).then(|| Place { stage: FIRST, ..Place::default() })
     }
 
     /// Moves events that a dead letter, an open delivery, something that was done again, or an operation needs.
@@ -165,6 +179,8 @@ impl Step<'_> {
         if self.purge.what == Aging::Attempts {
             let found = self.day.query_pages(&reader, WITH_KEPT_ATTEMPTS, &pages, &[&self.before()]).await?;
             self.keep_attempts(&ids(&found, "id")?).await?;
+            let is_late = found.iter().map(|row| row.value("ended_late")).collect::<Outcome<Vec<bool>>>()?;
+            self.keep_attempts_of_siblings(found.iter().zip(is_late).filter_map(|(row, is_late)| is_late.then_some(row))).await?;
         } else {
             let found = self.day.query_pages(&reader, OF_EVENTS_THAT_STAY, &pages, &[]).await?;
             let lanes = found.iter().map(|row| row.value("lane")).collect::<Outcome<Vec<i64>>>()?;
@@ -185,6 +201,9 @@ impl Step<'_> {
 
     async fn keep_attempts_of_open(&self) -> Outcome<Place> {
         let open = self.reader().await?.query(OPEN_OF_DAY, &[&self.purge.from.id, &self.day.end(), &self.limit()]).await?;
+        if self.purge.what == Aging::Attempts {
+            self.keep_attempts_of_siblings(&open).await?;
+        }
         let open = ids(&open, "id")?;
         self.keep_attempts(&open).await?;
         Ok(self.after(&open, DROP_REST))
@@ -206,6 +225,23 @@ impl Step<'_> {
     async fn keep_attempts(&self, deliveries: &[Uuid]) -> Outcome<()> {
         if !deliveries.is_empty() {
             self.reader().await?.execute(KEEP_ATTEMPTS, &[&deliveries]).await?;
+        }
+        Ok(())
+    }
+
+    /// Moves the attempts of all deliveries that were made together with some: an event's attempts stay until its last delivery has ended long ago.
+    async fn keep_attempts_of_siblings(&self, deliveries: impl IntoIterator<Item = &Row>) -> Outcome<()> {
+        let mut events = deliveries.into_iter().map(|row| row.value("event_id")).collect::<Outcome<Vec<Uuid>>>()?;
+        events.sort_unstable();
+        events.dedup();
+        for events in events.chunks(self.purge.limit.max(1) as usize) {
+            let mut connection = self.store.connection().await?;
+            let tx = Tx::begin(&mut connection).await?;
+            // Every lane of their applications is looked at.
+            tx.execute(TAKE_LONGER, &[]).await?;
+            let siblings = ids(&tx.query(SIBLINGS, &[&events]).await?, "id")?;
+            tx.execute(KEEP_ATTEMPTS, &[&siblings]).await?;
+            tx.commit().await?;
         }
         Ok(())
     }
