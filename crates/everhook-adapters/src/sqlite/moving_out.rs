@@ -45,9 +45,9 @@ impl MovingOut {
     pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
         let folder = Folder::take_as_it_is(path, super::DATABASE_FILE)?;
         let database = folder.database();
-        let log = log_of(&database);
+        let log = log_of(database);
         let has_log = log.metadata().is_ok_and(|log| log.len() > 0);
-        let connection = if has_log { open_with_log(&database)? } else { open_without_log(&database)? };
+        let connection = if has_log { open_with_log(database)? } else { open_without_log(database)? };
         connection.pragma_update(None, "query_only", true)?;
         connection.pragma_update(None, "cache_size", CACHE)?;
         migrate::check(&connection)?;
@@ -55,7 +55,7 @@ impl MovingOut {
             return Err(OpenError::HalfDone);
         }
         let unusable = |source| OpenError::Folder { path: path.to_owned(), source };
-        let fingerprint = fingerprint(&database, has_log.then_some(&*log)).map_err(unusable)?;
+        let fingerprint = fingerprint(database, has_log.then_some(&*log)).map_err(unusable)?;
         Ok(Self { connection, fingerprint, folder })
     }
 

@@ -75,6 +75,15 @@ impl Offset {
     }
 }
 
+/// Waits for `work` as long as `patience`; `None` if that was not long enough, and `work` is dropped.
+pub async fn within<T>(clock: &dyn Clock, patience: Duration, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        () = clock.sleep_until(clock.now() + patience) => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,14 +106,5 @@ mod tests {
             let offset = Offset::measured(millis(other), asked, answered);
             assert_eq!(offset.map(|offset| offset.micros / 1_000), expected, "{case}");
         }
-    }
-}
-
-/// Waits for `work` as long as `patience`; `None` if that was not long enough, and `work` is dropped.
-pub async fn within<T>(clock: &dyn Clock, patience: Duration, work: impl Future<Output = T>) -> Option<T> {
-    tokio::select! {
-        biased;
-        done = work => Some(done),
-        () = clock.sleep_until(clock.now() + patience) => None,
     }
 }
