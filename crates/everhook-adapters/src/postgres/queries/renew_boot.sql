@@ -1,5 +1,5 @@
 -- Makes a lease good for a while from now, and says what it holds, what it must let go of, and how the leases of others look.
--- Index: the primary keys, departures_by_boot. Lock: the row of the boot.
+-- Index: the primary keys. Lock: the row of the boot.
 WITH clock AS (
     SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now
 ), renewed AS (

@@ -11,7 +11,7 @@ use crate::given::Given;
 /// How the sessions of the store are set.
 const SETTINGS: &str = "SET plan_cache_mode = force_generic_plan; SET jit = off; SET enable_seqscan = off; SET enable_bitmapscan = off";
 /// Tables that stay small, whatever is published: as many rows as there are nodes, shards or duties, or what nodes were told in the last hour.
-const SMALL: [&str; 6] = ["boots", "shards", "duties", "forgotten_changes", "changes", "schema_migrations"];
+const SMALL: [&str; 8] = ["boots", "shards", "duties", "forgotten_changes", "changes", "schema_migrations", "moves", "moved_tables"];
 /// Every index of the tables, and the index of the partitioned table that it is a part of.
 const INDEXES: &str = "SELECT c.relname, coalesce(p.relname, c.relname)
     FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid LEFT JOIN pg_class p ON p.oid = i.inhparent
