@@ -55,6 +55,7 @@ async fn what_one_node_does_at_a_time_is_done_once_however_often_nodes_are_kille
     // When operations are asked for, and nodes are killed meanwhile.
     let watch = Watch::start(connect(&trial.database.url()).await);
     let kills = trial.kill_among_operations(&application).await;
+    wait_until_something_died_again(&trial, &database).await;
     database.batch_execute("UPDATE auto_replays SET enabled = false").await.expect("nothing more comes back");
     wait_until_at_rest(&trial, &database).await;
     // Then no duty had two nodes, each operation did each of its items once, and nothing came back twice,
@@ -138,6 +139,16 @@ impl Trial {
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
         unreachable!("there are nodes")
+    }
+}
+
+/// Kills may have come so close that nothing had the time to come back by itself and die again.
+async fn wait_until_something_died_again(trial: &Trial, database: &Client) {
+    let patience = 3 * STALL_MAX;
+    let deadline = Instant::now() + patience;
+    while texts(database, DIED_AGAIN).await.is_empty() {
+        assert!(Instant::now() < deadline, "nothing came back by itself within {patience:?}, seed {}", trial.seed);
+        tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
 
