@@ -216,8 +216,8 @@ fn start_amqp_source(config: &Config, api: &Arc<Api>) -> anyhow::Result<Option<A
 #[cfg(feature = "amqp")]
 async fn hint_by_amqp(config: &Config, store: &Store, ports: Ports) -> anyhow::Result<(Ports, Option<Arc<RabbitHints>>)> {
     let (Some(url), Store::Shared(shared)) = (&config.amqp_hints, store) else { return Ok((ports, None)) };
-    let name = shared.name().await.context("the store cannot be read")?;
-    let settings = HintSettings::new(url, &name, config.pool.clone(), Uuid::now_v7())?;
+    let installation = shared.installation().await.context("the database does not say which installation it is")?;
+    let settings = HintSettings::new(url, &installation.simple().to_string(), config.pool.clone(), Uuid::now_v7())?;
     let hints = Arc::new(RabbitHints::start(settings, ports.remote_hints)?);
     Ok((Ports { remote_hints: hints.clone(), ..ports }, Some(hints)))
 }

@@ -75,7 +75,6 @@ pub(crate) use self::{
 
 const KEEP_SEAL_KEY_ID: &str = include_str!("queries/keep_seal_key_id.sql");
 const INSTALLATION: &str = include_str!("queries/installation.sql");
-const NAME: &str = include_str!("queries/name_of_database.sql");
 const UNFINISHED_MOVE: &str = include_str!("queries/unfinished_move.sql");
 const FORGET_KEYS: &str = include_str!("queries/forget_idempotency_keys.sql");
 
@@ -209,14 +208,6 @@ impl PostgresStore {
     /// [`StoreError::Unavailable`] if the server cannot be asked.
     pub async fn keep_seal_key_id(&self, id: &str) -> Result<String, StoreError> {
         Ok(self.reader().await?.query_one(KEEP_SEAL_KEY_ID, &[&id]).await?.value("key_id")?)
-    }
-
-    /// A name that every node gives to this database, and to no other.
-    ///
-    /// # Errors
-    /// [`StoreError::Unavailable`] if the server cannot be asked.
-    pub async fn name(&self) -> Result<String, StoreError> {
-        Ok(self.reader().await?.query_one(NAME, &[]).await?.value("name")?)
     }
 
     /// Forgets at most `limit` idempotency keys that were given before the instant, oldest first, and says how many. Fewer than the limit

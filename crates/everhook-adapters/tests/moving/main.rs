@@ -17,6 +17,8 @@ mod conformance {
     pub(crate) use crate::{given, store};
 }
 
+#[allow(dead_code)]
+#[path = "../postgres/database.rs"]
 mod database;
 mod filled;
 mod look;
@@ -26,3 +28,4 @@ mod mapping;
 mod moved;
 mod refused;
 mod stopped;
+mod target;

@@ -4,11 +4,7 @@ use std::collections::BTreeMap;
 
 use everhook_adapters::{moving, postgres::OpenError};
 
-use crate::{
-    database::{Database, SEAL_KEY_ID},
-    filled::Filled,
-    look::look,
-};
+use crate::{database::Database, filled::Filled, look::look, target::SEAL_KEY_ID};
 
 #[tokio::test]
 async fn whatever_the_folder_answered_the_database_answers_too() {

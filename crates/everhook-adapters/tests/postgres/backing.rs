@@ -1,34 +1,25 @@
 //! The shared store as the conformance suite sees it: a database of its own for each test, on the server that `EVERHOOK_TEST_POSTGRES` names.
 
-use std::{
-    env,
-    sync::{Arc, Mutex, Weak},
-    thread,
-};
+use std::sync::{Arc, Mutex, Weak};
 
 use everhook_adapters::postgres::{PostgresSettings, PostgresStore};
 use everhook_core::{model::PoolName, time::Timestamp};
-use tokio_postgres::NoTls;
 use url::Url;
-use uuid::Uuid;
 
-use crate::conformance::{given::Given, store};
-
-/// What the names of the databases begin with, so that one that a killed test left behind is known as such.
-const PREFIX: &str = "everhook_test";
+use crate::{
+    conformance::{given::Given, store},
+    database::{Database, execute},
+};
 
 /// A database, and the store that is open on it.
 pub struct Backing {
-    server: Url,
-    name: String,
+    database: Database,
     open: Mutex<Weak<PostgresStore>>,
 }
 
 impl store::Backing for Backing {
     async fn create() -> Self {
-        let (server, name) = (server(), format!("{PREFIX}_{}", Uuid::now_v7().simple()));
-        execute(&server, &format!("CREATE DATABASE {name}")).await;
-        Self { server, name, open: Mutex::default() }
+        Self { database: Database::create().await, open: Mutex::default() }
     }
 
     async fn open(&self) -> Arc<dyn store::Store> {
@@ -62,27 +53,7 @@ impl Backing {
 
     /// The same, to be changed.
     pub fn database(&self) -> Url {
-        let mut database = self.server.clone();
-        database.set_path(&self.name);
-        database
-    }
-}
-
-impl Drop for Backing {
-    /// Connections that are still open are cut.
-    fn drop(&mut self) {
-        execute_apart(self.server.clone(), format!("DROP DATABASE {} WITH (FORCE)", self.name));
-    }
-}
-
-/// Does to the server what is left to do when a test ends. On a thread of its own, because the test's own runtime is busy ending.
-pub fn execute_apart(server: Url, sql: String) {
-    let doing = thread::spawn(move || {
-        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(execute(&server, &sql));
-    });
-    // A test that fails already should fail for its own reason.
-    if doing.join().is_err() && !thread::panicking() {
-        panic!("what a test made could not be dropped");
+        self.database.url()
     }
 }
 
@@ -91,19 +62,4 @@ impl Given {
     pub async fn tamper(&self, sql: &str) {
         execute(&self.backing.database(), sql).await;
     }
-}
-
-/// The server. There is no good test without one, so that its absence is a failure.
-pub fn server() -> Url {
-    let url = env::var("EVERHOOK_TEST_POSTGRES")
-        .expect("these tests need a PostgreSQL server: name it in EVERHOOK_TEST_POSTGRES, like postgres://user@127.0.0.1:5432/postgres");
-    url.parse().expect("EVERHOOK_TEST_POSTGRES holds an address")
-}
-
-pub async fn execute(database: &Url, sql: &str) {
-    let (client, connection) = tokio_postgres::connect(database.as_str(), NoTls).await.unwrap();
-    let connection = tokio::spawn(connection);
-    client.batch_execute(sql).await.unwrap();
-    drop(client);
-    connection.await.unwrap().unwrap();
 }

@@ -6,6 +6,7 @@ mod backing;
 #[path = "../conformance/mod.rs"]
 mod conformance;
 mod counters;
+mod database;
 
 mod among_nodes;
 mod erasing;

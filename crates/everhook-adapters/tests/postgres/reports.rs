@@ -8,7 +8,7 @@ use url::Url;
 use uuid::Uuid;
 
 use crate::{
-    backing::{execute, execute_apart, server},
+    database::{execute, execute_apart, server},
     given::{Given, NOW},
 };
 
