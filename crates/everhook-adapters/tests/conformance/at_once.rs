@@ -207,9 +207,10 @@ async fn a_name_that_many_want_is_given_once() {
 async fn limits_hold_however_many_are_made_at_once() {
     let given = Given::new().await;
     let of = everhook_core::ids::Ref::Id(given.organization);
-    let mut limited = given.store.organization(&of).await.unwrap().unwrap();
+    let read = given.store.organization(&of).await.unwrap().unwrap();
+    let mut limited = read.clone();
     limited.limits.endpoints = Some(5);
-    given.store.update_organization(limited, entry()).await.unwrap();
+    given.store.update_organization(read, limited, entry()).await.unwrap();
     // One is there already.
     let endpoints = (0..TASKS).map(|_| super::given::endpoint(given.organization, given.application)).collect();
     let answers =

@@ -5,9 +5,9 @@ use std::{num::NonZeroU32, time::Duration};
 use everhook_core::{
     ids::{ApiKeyId, ApplicationId, EndpointId, OrganizationId, Ref, RevisionNumber, ScheduleVersion, Uid},
     model::{
-        ApiKey, ApiKeyHash, ApplicationKind, Backoff, BreakerConfig, Cursor, DisabledReason, Endpoint, EndpointState, EventTypePattern,
-        Jitter, OrderingMode, OrganizationLimits, PageRequest, PayloadStyle, RateLimit, RetrySchedule, ScheduleName, Scope, SealedSecret,
-        SealedSecrets, SignatureStyle, Strategy, Target,
+        ApiKey, ApiKeyHash, Application, ApplicationKind, Backoff, BreakerConfig, Cursor, DisabledReason, Endpoint, EndpointState,
+        EventTypePattern, Jitter, OrderingMode, Organization, OrganizationLimits, PageRequest, PayloadStyle, RateLimit, RetrySchedule,
+        ScheduleName, Scope, SealedSecret, SealedSecrets, SignatureStyle, Strategy, Target,
     },
     ports::{Created, EndpointUpdated, Updated},
 };
@@ -48,14 +48,41 @@ async fn an_organizations_uid_is_its_own() {
         third
     };
     assert_eq!(given.store.create_organization(third, entry()).await.unwrap(), Created::UidTaken);
+    let read = second.organization.clone();
     second.organization.uid = uid("acme");
-    assert_eq!(given.store.update_organization(second.organization.clone(), entry()).await.unwrap(), Updated::UidTaken);
-    first.organization.name = "Acme Inc".to_owned();
-    assert_eq!(given.store.update_organization(first.organization.clone(), entry()).await.unwrap(), Updated::Updated);
+    assert_eq!(given.store.update_organization(read, second.organization, entry()).await.unwrap(), Updated::UidTaken);
     let found = given.store.organization(&Ref::Id(first.organization.id)).await.unwrap();
     assert_eq!(found, Some(first.organization));
+}
+
+#[tokio::test]
+async fn an_organization_is_changed_as_it_was_read_or_not_at_all() {
+    let given = Given::new().await;
+    let read = given.store.organization(&Ref::Id(given.organization)).await.unwrap().unwrap();
+    let renamed = Organization { name: "Acme Inc".to_owned(), ..read.clone() };
+    assert_eq!(given.store.update_organization(read.clone(), renamed.clone(), entry()).await.unwrap(), Updated::Updated);
+    // Whoever read it before the change would undo it.
+    let limits = OrganizationLimits { concurrency: Some(3), ..read.limits };
+    let limited = Organization { limits, ..read.clone() };
+    let version = given.config_version().await;
+    assert_eq!(given.store.update_organization(read, limited, entry()).await.unwrap(), Updated::Changed);
+    assert_eq!(given.store.organization(&Ref::Id(given.organization)).await.unwrap(), Some(renamed));
+    assert_eq!(given.config_version().await, version);
     let unknown = organization().organization;
-    assert_eq!(given.store.update_organization(unknown, entry()).await.unwrap(), Updated::Changed);
+    assert_eq!(given.store.update_organization(unknown.clone(), unknown, entry()).await.unwrap(), Updated::Changed);
+}
+
+#[tokio::test]
+async fn an_application_is_changed_as_it_was_read_or_not_at_all() {
+    let given = Given::new().await;
+    let read = given.store.application_row(given.application).await.unwrap().unwrap().application;
+    let renamed = Application { name: "Shop".to_owned(), ..read.clone() };
+    assert_eq!(given.store.update_application(read.clone(), renamed.clone(), entry()).await.unwrap(), Updated::Updated);
+    let named = Application { uid: uid("shop"), ..read.clone() };
+    assert_eq!(given.store.update_application(read, named, entry()).await.unwrap(), Updated::Changed);
+    assert_eq!(given.store.application_row(given.application).await.unwrap().unwrap().application, renamed);
+    let unknown = application(given.organization);
+    assert_eq!(given.store.update_application(unknown.clone(), unknown, entry()).await.unwrap(), Updated::Changed);
 }
 
 #[tokio::test]
@@ -69,11 +96,12 @@ async fn an_applications_uid_and_name_are_its_own_within_its_organization() {
         assert_eq!(given.store.application(OrganizationId::from_uuid(id()), &of).await.unwrap(), None);
     }
     let mut second = application(given.organization);
+    let read = second.clone();
     given.store.create_application(second.clone(), entry()).await.unwrap();
     second.uid = uid("shop");
-    assert_eq!(given.store.update_application(second.clone(), entry()).await.unwrap(), Updated::UidTaken);
+    assert_eq!(given.store.update_application(read.clone(), second.clone(), entry()).await.unwrap(), Updated::UidTaken);
     (second.uid, second.name) = (None, "Shop".to_owned());
-    assert_eq!(given.store.update_application(second.clone(), entry()).await.unwrap(), Updated::NameTaken);
+    assert_eq!(given.store.update_application(read, second.clone(), entry()).await.unwrap(), Updated::NameTaken);
     second.id = ApplicationId::from_uuid(id());
     assert_eq!(given.store.create_application(second.clone(), entry()).await.unwrap(), Created::NameTaken);
     (second.uid, second.name) = (uid("shop"), "Other".to_owned());
@@ -225,9 +253,9 @@ async fn every_change_to_an_application_makes_a_new_version_of_its_configuration
     let version = given.config_version().await;
     given.another_endpoint().await;
     assert_eq!(given.config_version().await, version + 1);
-    let mut application = given.store.application_row(given.application).await.unwrap().unwrap().application;
-    application.name = "renamed".to_owned();
-    given.store.update_application(application, entry()).await.unwrap();
+    let read = given.store.application_row(given.application).await.unwrap().unwrap().application;
+    let renamed = Application { name: "renamed".to_owned(), ..read.clone() };
+    given.store.update_application(read, renamed, entry()).await.unwrap();
     assert_eq!(given.config_version().await, version + 2);
 }
 
@@ -288,7 +316,8 @@ async fn a_key_is_found_by_its_hash_until_it_is_revoked() {
 #[tokio::test]
 async fn an_organization_has_no_more_endpoints_and_applications_than_its_limits_allow() {
     let given = Given::new().await;
-    let mut organization = given.store.organization(&Ref::Id(given.organization)).await.unwrap().unwrap();
+    let read = given.store.organization(&Ref::Id(given.organization)).await.unwrap().unwrap();
+    let mut organization = read.clone();
     organization.limits = OrganizationLimits {
         deliveries_per_minute: Some(1),
         events_per_minute: Some(2),
@@ -297,7 +326,7 @@ async fn an_organization_has_no_more_endpoints_and_applications_than_its_limits_
         applications: Some(1),
         manual_retries_per_minute: Some(6),
     };
-    assert_eq!(given.store.update_organization(organization.clone(), entry()).await.unwrap(), Updated::Updated);
+    assert_eq!(given.store.update_organization(read, organization.clone(), entry()).await.unwrap(), Updated::Updated);
     let found = given.store.organization(&Ref::Id(given.organization)).await.unwrap();
     assert_eq!(found, Some(organization));
     // One endpoint and two built-in applications are there.

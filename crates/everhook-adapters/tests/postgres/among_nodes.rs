@@ -5,7 +5,7 @@ use std::sync::Arc;
 use everhook_adapters::postgres::PostgresStore;
 use everhook_core::{
     ids::{ApiKeyId, ApplicationId, EndpointId, Ref, ScheduleId, Uid},
-    model::{ApiKey, ApiKeyHash, Endpoint, OrderingMode, OrganizationSchedule, Scope, Scopes},
+    model::{ApiKey, ApiKeyHash, Endpoint, OrderingMode, Organization, OrganizationSchedule, Scope, Scopes},
     policy::presets,
     ports::{Created, Directory, EndpointUpdated, ScheduleDeleted, Updated},
 };
@@ -42,9 +42,10 @@ async fn current(given: &Given, of: EndpointId) -> Endpoint {
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_hold_among_nodes() {
     let given = Given::new().await;
-    let mut limited = given.store.organization(&Ref::Id(given.organization)).await.unwrap().unwrap();
+    let read = given.store.organization(&Ref::Id(given.organization)).await.unwrap().unwrap();
+    let mut limited = read.clone();
     (limited.limits.endpoints, limited.limits.applications) = (Some(4), Some(3));
-    assert_eq!(given.store.update_organization(limited, entry()).await.unwrap(), Updated::Updated);
+    assert_eq!(given.store.update_organization(read, limited, entry()).await.unwrap(), Updated::Updated);
     let (of, application_id) = (given.organization, given.application);
     // One endpoint is there already; built-in applications do not count.
     let made = on_two_nodes(&given, move |node, _| async move { node.create_endpoint(endpoint(of, application_id), entry()).await }).await;
@@ -62,10 +63,11 @@ async fn a_uid_is_given_once_among_nodes_also_by_changes() {
     let answers = on_two_nodes(&given, move |node, _| {
         let uid = wanted.clone();
         async move {
-            let mut new = organization();
-            assert_eq!(node.create_organization(new.clone(), entry()).await.unwrap(), Created::Created);
-            new.organization.uid = Some(uid);
-            node.update_organization(new.organization, entry()).await.unwrap()
+            let new = organization();
+            let read = new.organization.clone();
+            assert_eq!(node.create_organization(new, entry()).await.unwrap(), Created::Created);
+            let named = Organization { uid: Some(uid), ..read.clone() };
+            node.update_organization(read, named, entry()).await.unwrap()
         }
     })
     .await;
@@ -109,7 +111,7 @@ async fn changes_of_many_applications_at_once_wait_for_each_other_and_never_in_a
             match n % 3 {
                 0 => {
                     let organization = node.organization(&Ref::Id(of)).await.unwrap().unwrap();
-                    node.update_organization(organization, entry()).await.unwrap() == Updated::Updated
+                    node.update_organization(organization.clone(), organization, entry()).await.unwrap() == Updated::Updated
                 }
                 _ => node.create_endpoint(endpoint(of, application), entry()).await.unwrap() == Created::Created,
             }

@@ -3,7 +3,7 @@
 use everhook_adapters::postgres::PostgresStore;
 use everhook_core::{
     ids::Ref,
-    model::{DutySet, PoolName, Post, Shard, ShardSet},
+    model::{DutySet, Organization, PoolName, Post, Shard, ShardSet},
     ports::{Change, Changes, DeliveryQueue, Departure, Directory, Held, Leases, Renewed, Roles, Updated, Wish},
 };
 
@@ -36,9 +36,9 @@ async fn renew(node: &PostgresStore) -> Seen {
 
 /// Puts the organization into a pool, as somebody at this node does.
 async fn move_to(given: &Given, at: &PostgresStore, pool: &str) {
-    let mut organization = at.organization(&Ref::Id(given.organization)).await.unwrap().unwrap();
-    organization.worker_pool = PoolName::parse(pool).unwrap();
-    assert_eq!(at.update_organization(organization, entry()).await.unwrap(), Updated::Updated);
+    let read = at.organization(&Ref::Id(given.organization)).await.unwrap().unwrap();
+    let moved = Organization { worker_pool: PoolName::parse(pool).unwrap(), ..read.clone() };
+    assert_eq!(at.update_organization(read, moved, entry()).await.unwrap(), Updated::Updated);
 }
 
 /// Whether a node sees the lane that waits, and what it reads of who sends for it: the two never differ.

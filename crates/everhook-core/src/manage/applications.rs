@@ -1,6 +1,6 @@
 //! Applications: integrations inside an organization.
 
-use super::{Change, Fault, Noun, Refusal, audit, check_name, check_uid, refuse_faults, unexpected};
+use super::{CHANGE_ROUNDS_MAX, Change, Fault, Noun, Refusal, audit, check_name, check_uid, refuse_faults, unexpected};
 use crate::{
     flow::Line,
     ids::{ApplicationId, OrganizationId, Ref, Uid},
@@ -52,8 +52,32 @@ pub async fn create(line: &Line, by: &Author, asked: ApplicationChange) -> Resul
 /// # Errors
 /// [`Refusal`] says what is wrong, missing or taken.
 pub async fn change(line: &Line, by: &Author, of: &Ref<ApplicationId>, asked: ApplicationChange) -> Result<Application, Refusal> {
-    let found = line.ports.directory.application(by.organization, of).await?;
-    let mut application = found.ok_or(Refusal::NotFound(Noun::Application))?;
+    let mut read = find(line, by.organization, of).await?;
+    for _ in 0..CHANGE_ROUNDS_MAX {
+        check_built_in(&read, &asked)?;
+        let mut application = read.clone();
+        apply(asked.clone(), &mut application)?;
+        let note = changed(&audit::of_application(&read), &audit::of_application(&application));
+        let entry = audit::entry(line, by, AuditAction::ApplicationUpdate, application.id.as_uuid(), note);
+        match line.ports.directory.update_application(read, application.clone(), entry).await? {
+            Updated::Updated => {
+                line.catalog.forget(application.id);
+                return Ok(application);
+            }
+            Updated::UidTaken => return Err(uid_taken(&application)),
+            Updated::NameTaken => return Err(Refusal::taken("name", &application.name)),
+            Updated::Changed => read = find(line, by.organization, &Ref::Id(application.id)).await?,
+            Updated::NoSuchSchedule => return Err(unexpected()),
+        }
+    }
+    Err(Refusal::Conflict("the application is being changed by others: try again".to_owned()))
+}
+
+async fn find(line: &Line, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<Application, Refusal> {
+    line.ports.directory.application(organization, of).await?.ok_or(Refusal::NotFound(Noun::Application))
+}
+
+fn check_built_in(application: &Application, asked: &ApplicationChange) -> Result<(), Refusal> {
     let renamed = matches!(&asked.name, Change::Set(name) if *name != application.name);
     if renamed && application.kind != ApplicationKind::Custom {
         return Err(Refusal::Conflict(format!("the application `{}` is built in and keeps its name", application.name)));
@@ -61,20 +85,7 @@ pub async fn change(line: &Line, by: &Author, of: &Ref<ApplicationId>, asked: Ap
     if asked.strict_event_types == Change::Set(true) && application.kind == ApplicationKind::Operational {
         return Err(Refusal::Conflict("the application `operational` carries Everhook's own events, which need no definition".to_owned()));
     }
-    let before = audit::of_application(&application);
-    apply(asked, &mut application)?;
-    let note = changed(&before, &audit::of_application(&application));
-    let entry = audit::entry(line, by, AuditAction::ApplicationUpdate, application.id.as_uuid(), note);
-    match line.ports.directory.update_application(application.clone(), entry).await? {
-        Updated::Updated => {
-            line.catalog.forget(application.id);
-            Ok(application)
-        }
-        Updated::UidTaken => Err(uid_taken(&application)),
-        Updated::NameTaken => Err(Refusal::taken("name", &application.name)),
-        Updated::Changed => Err(Refusal::NotFound(Noun::Application)),
-        Updated::NoSuchSchedule => Err(unexpected()),
-    }
+    Ok(())
 }
 
 /// Finds an application by what a user calls it: its id or its uid. A text that can be neither names none.

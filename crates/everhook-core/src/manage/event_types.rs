@@ -2,7 +2,7 @@
 //!
 //! A schema and an example are checked here, once, so that what is stored compiles and fits. Publishing does the rest.
 
-use super::{Change, DESCRIPTION_CHARS_MAX, Fault, Noun, Refusal, audit, check_text, refuse_faults, unexpected};
+use super::{CHANGE_ROUNDS_MAX, Change, DESCRIPTION_CHARS_MAX, Fault, Noun, Refusal, audit, check_text, refuse_faults, unexpected};
 use crate::{
     flow::Line,
     ids::{EventTypeId, OrganizationId, Ref},
@@ -21,9 +21,6 @@ pub const EVENT_TYPES_MAX: u32 = 2_000;
 
 /// The largest example, in bytes.
 const EXAMPLE_BYTES_MAX: usize = 64 * 1024;
-
-/// How often a change is made again because somebody else was faster. Each round needs another change in the same millisecond.
-const CHANGE_ROUNDS_MAX: u32 = 10;
 
 /// What is asked of an event type, as written.
 #[derive(Clone, Debug, Default)]

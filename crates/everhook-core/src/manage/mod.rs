@@ -24,6 +24,8 @@ use crate::{ids::Uid, ports::StoreError};
 
 /// The longest name of anything, in characters.
 const NAME_CHARS_MAX: usize = 256;
+/// How often a change is made again because somebody else was faster. Each round needs another change in the same millisecond.
+const CHANGE_ROUNDS_MAX: u32 = 10;
 
 /// What one field of a request should have been.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Organizations: the tenants. Each is born with its two built-in applications.
 
-use super::{Change, Fault, Noun, Refusal, audit, check_name, check_uid, refuse_faults, unexpected};
+use super::{CHANGE_ROUNDS_MAX, Change, Fault, Noun, Refusal, audit, check_name, check_uid, refuse_faults, unexpected};
 use crate::{
     flow::Line,
     ids::{ApplicationId, OrganizationId, Ref, Uid},
@@ -70,26 +70,32 @@ pub async fn create(line: &Line, by: &Author, asked: OrganizationChange) -> Resu
 /// # Errors
 /// [`Refusal`] says what is wrong, missing or taken.
 pub async fn change(line: &Line, by: &Author, of: &Ref<OrganizationId>, asked: OrganizationChange) -> Result<Organization, Refusal> {
-    let found = line.ports.directory.organization(of).await?;
-    let mut organization = found.ok_or(Refusal::NotFound(Noun::Organization))?;
-    if organization.uid.as_ref().is_some_and(|uid| uid.as_str() == DEFAULT_UID) && asked.uid != Change::Keep {
-        return Err(Refusal::Conflict("the organization `default` keeps its uid: the server finds it by that".to_owned()));
-    }
-    let before = audit::of_organization(&organization);
-    apply(line, asked, &mut organization)?;
-    let note = changed(&before, &audit::of_organization(&organization));
-    let entry = audit::entry(line, &by.within(organization.id), AuditAction::OrganizationUpdate, organization.id.as_uuid(), note);
-    match line.ports.directory.update_organization(organization.clone(), entry).await? {
-        Updated::Updated => {
-            line.catalog.forget_organization(organization.id);
-            line.wake_up.organization_changed(organization.id);
-            Ok(organization)
+    let mut read = find(line, of).await?;
+    for _ in 0..CHANGE_ROUNDS_MAX {
+        let mut organization = read.clone();
+        if organization.uid.as_ref().is_some_and(|uid| uid.as_str() == DEFAULT_UID) && asked.uid != Change::Keep {
+            return Err(Refusal::Conflict("the organization `default` keeps its uid: the server finds it by that".to_owned()));
         }
-        Updated::UidTaken => Err(uid_taken(&organization)),
-        Updated::NameTaken => Err(Refusal::taken("name", &organization.name)),
-        Updated::Changed => Err(Refusal::NotFound(Noun::Organization)),
-        Updated::NoSuchSchedule => Err(unexpected()),
+        apply(line, asked.clone(), &mut organization)?;
+        let note = changed(&audit::of_organization(&read), &audit::of_organization(&organization));
+        let entry = audit::entry(line, &by.within(read.id), AuditAction::OrganizationUpdate, read.id.as_uuid(), note);
+        match line.ports.directory.update_organization(read, organization.clone(), entry).await? {
+            Updated::Updated => {
+                line.catalog.forget_organization(organization.id);
+                line.wake_up.organization_changed(organization.id);
+                return Ok(organization);
+            }
+            Updated::UidTaken => return Err(uid_taken(&organization)),
+            Updated::NameTaken => return Err(Refusal::taken("name", &organization.name)),
+            Updated::Changed => read = find(line, &Ref::Id(organization.id)).await?,
+            Updated::NoSuchSchedule => return Err(unexpected()),
+        }
     }
+    Err(Refusal::Conflict("the organization is being changed by others: try again".to_owned()))
+}
+
+async fn find(line: &Line, of: &Ref<OrganizationId>) -> Result<Organization, Refusal> {
+    line.ports.directory.organization(of).await?.ok_or(Refusal::NotFound(Noun::Organization))
 }
 
 /// Finds the organization `default`, or makes it at the first start.

@@ -24,9 +24,9 @@ pub trait Directory: Send + Sync {
     async fn organization(&self, of: &Ref<OrganizationId>) -> Result<Option<Organization>, StoreError>;
     /// Lists organizations. Not scoped: only admins may ask.
     async fn organizations(&self, page: PageRequest) -> Result<Page<Organization>, StoreError>;
-    /// Replaces what can be changed of an organization. One that goes to another worker pool is sent for by nobody until each boot of the former pool
+    /// Replaces what can be changed of an organization, if nobody changed it since it was read. One that goes to another worker pool is sent for by nobody until each boot of the former pool
     /// has let go of it ([`Leases::depart`](super::Leases::depart)) or is dead.
-    async fn update_organization(&self, organization: Organization, entry: AuditEntry) -> Result<Updated, StoreError>;
+    async fn update_organization(&self, read: Organization, changed: Organization, entry: AuditEntry) -> Result<Updated, StoreError>;
 
     /// Writes an organization's row as it stands: shows whether the store takes writes.
     async fn try_write(&self, organization: OrganizationId) -> Result<(), StoreError>;
@@ -39,8 +39,8 @@ pub trait Directory: Send + Sync {
     async fn built_in_application(&self, organization: OrganizationId, kind: ApplicationKind) -> Result<Option<Application>, StoreError>;
     /// Lists an organization's applications.
     async fn applications(&self, organization: OrganizationId, page: PageRequest) -> Result<Page<Application>, StoreError>;
-    /// Replaces what can be changed of an application.
-    async fn update_application(&self, application: Application, entry: AuditEntry) -> Result<Updated, StoreError>;
+    /// Replaces what can be changed of an application, if nobody changed it since it was read.
+    async fn update_application(&self, read: Application, changed: Application, entry: AuditEntry) -> Result<Updated, StoreError>;
     /// Reads an application with all its endpoints and the version of that configuration, as one snapshot. For the catalog.
     async fn application_row(&self, id: ApplicationId) -> Result<Option<ApplicationRow>, StoreError>;
 

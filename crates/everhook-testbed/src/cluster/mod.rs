@@ -133,7 +133,7 @@ impl Cluster {
         let organization = directory.organization(&Ref::Id(self.world.organization)).await;
         let organization = organization.ok().flatten().expect("the world's organization");
         // The embedded store knows of no pools, but gives the applications their new versions.
-        directory.update_organization(organization, self.world.entry()).await.expect("the organization is changed");
+        directory.update_organization(organization.clone(), organization, self.world.entry()).await.expect("the organization is changed");
         self.registry.move_to(self.world.organization, pool);
     }
 

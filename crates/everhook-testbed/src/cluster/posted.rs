@@ -45,8 +45,8 @@ impl Directory for Posted {
         self.directory.organizations(page).await
     }
 
-    async fn update_organization(&self, organization: Organization, entry: AuditEntry) -> Result<Updated, StoreError> {
-        self.directory.update_organization(organization, entry).await
+    async fn update_organization(&self, read: Organization, changed: Organization, entry: AuditEntry) -> Result<Updated, StoreError> {
+        self.directory.update_organization(read, changed, entry).await
     }
 
     async fn try_write(&self, organization: OrganizationId) -> Result<(), StoreError> {
@@ -69,8 +69,8 @@ impl Directory for Posted {
         self.directory.applications(organization, page).await
     }
 
-    async fn update_application(&self, application: Application, entry: AuditEntry) -> Result<Updated, StoreError> {
-        self.directory.update_application(application, entry).await
+    async fn update_application(&self, read: Application, changed: Application, entry: AuditEntry) -> Result<Updated, StoreError> {
+        self.directory.update_application(read, changed, entry).await
     }
 
     async fn application_row(&self, id: ApplicationId) -> Result<Option<ApplicationRow>, StoreError> {

@@ -87,28 +87,28 @@ pub(super) async fn list(reader: &Reader, organization: OrganizationId, page: Pa
     Ok(Page::from_read(rows, page, |application| *application.id.as_uuid()))
 }
 
-pub(super) async fn update(tx: &Tx<'_>, application: &Application) -> Outcome<Updated> {
-    match taken(tx, application).await? {
+pub(super) async fn update(tx: &Tx<'_>, read: &Application, changed: &Application) -> Outcome<Updated> {
+    let found = tx.query_opt(BY_ID, &[&read.organization.key(), &read.id.key()]).await?.as_ref().map(of_row).transpose()?;
+    if found.as_ref() != Some(read) {
+        return Ok(Updated::Changed);
+    }
+    match taken(tx, changed).await? {
         Some(Taken::Uid) => return Ok(Updated::UidTaken),
         Some(Taken::Name) => return Ok(Updated::NameTaken),
         None => {}
     }
-    let changed = tx
-        .execute(
-            UPDATE,
-            &[
-                &application.organization.key(),
-                &application.id.key(),
-                &application.uid.as_ref().map(Uid::as_str),
-                &application.name,
-                &application.strict_event_types,
-            ],
-        )
-        .await?;
-    if changed == 0 {
-        return Ok(Updated::Changed);
-    }
-    tx.bump_config(application.id).await?;
+    tx.execute(
+        UPDATE,
+        &[
+            &changed.organization.key(),
+            &changed.id.key(),
+            &changed.uid.as_ref().map(Uid::as_str),
+            &changed.name,
+            &changed.strict_event_types,
+        ],
+    )
+    .await?;
+    tx.bump_config(changed.id).await?;
     Ok(Updated::Updated)
 }
 

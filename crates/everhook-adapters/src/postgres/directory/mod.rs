@@ -59,8 +59,8 @@ impl Directory for PostgresStore {
         Ok(organizations::list(&self.reader().await?, page).await?)
     }
 
-    async fn update_organization(&self, organization: Organization, entry: AuditEntry) -> Result<Updated, StoreError> {
-        changed!(self, organization.id, entry, |tx| organizations::update(&tx, &organization))
+    async fn update_organization(&self, read: Organization, changed: Organization, entry: AuditEntry) -> Result<Updated, StoreError> {
+        changed!(self, read.id, entry, |tx| organizations::update(&tx, &read, &changed))
     }
 
     async fn try_write(&self, organization: OrganizationId) -> Result<(), StoreError> {
@@ -83,8 +83,8 @@ impl Directory for PostgresStore {
         Ok(applications::list(&self.reader().await?, organization, page).await?)
     }
 
-    async fn update_application(&self, application: Application, entry: AuditEntry) -> Result<Updated, StoreError> {
-        changed!(self, application.organization, entry, |tx| applications::update(&tx, &application))
+    async fn update_application(&self, read: Application, changed: Application, entry: AuditEntry) -> Result<Updated, StoreError> {
+        changed!(self, read.organization, entry, |tx| applications::update(&tx, &read, &changed))
     }
 
     async fn application_row(&self, id: ApplicationId) -> Result<Option<ApplicationRow>, StoreError> {

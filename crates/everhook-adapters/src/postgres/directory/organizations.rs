@@ -73,19 +73,20 @@ pub(super) async fn list(reader: &Reader, page: PageRequest) -> Outcome<Page<Org
 ///
 /// No lock of ours spans organizations, so the server itself says whether another has the uid. The transaction is then good for nothing more, and
 /// nothing more is asked of it.
-pub(super) async fn update(tx: &Tx<'_>, organization: &Organization) -> Outcome<Updated> {
-    let Some(before) = tx.query_opt(BY_ID, &[&organization.id.key()]).await?.as_ref().map(of_row).transpose()? else {
+pub(super) async fn update(tx: &Tx<'_>, read: &Organization, changed: &Organization) -> Outcome<Updated> {
+    let found = tx.query_opt(BY_ID, &[&read.id.key()]).await?.as_ref().map(of_row).transpose()?;
+    if found.as_ref() != Some(read) {
         return Ok(Updated::Changed);
-    };
+    }
     let updated = tx
         .execute(
             UPDATE,
             &[
-                &organization.id.key(),
-                &organization.uid.as_ref().map(Uid::as_str),
-                &organization.name,
-                &limits_json::write(organization.limits),
-                &organization.worker_pool.as_str(),
+                &changed.id.key(),
+                &changed.uid.as_ref().map(Uid::as_str),
+                &changed.name,
+                &limits_json::write(changed.limits),
+                &changed.worker_pool.as_str(),
             ],
         )
         .await;
@@ -94,11 +95,11 @@ pub(super) async fn update(tx: &Tx<'_>, organization: &Organization) -> Outcome<
         Err(fault) => Err(fault),
         Ok(0) => Ok(Updated::Changed),
         Ok(_) => {
-            if organization.worker_pool != before.worker_pool {
-                leave_pool(tx, organization.id, &before.worker_pool).await?;
+            if changed.worker_pool != read.worker_pool {
+                leave_pool(tx, changed.id, &read.worker_pool).await?;
             }
-            versions::bump_organization(tx, organization.id).await?;
-            tx.note_change(Change::Organization(organization.id)).await?;
+            versions::bump_organization(tx, changed.id).await?;
+            tx.note_change(Change::Organization(changed.id)).await?;
             Ok(Updated::Updated)
         }
     }

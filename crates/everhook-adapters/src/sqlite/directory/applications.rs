@@ -79,23 +79,23 @@ pub(super) fn list(connection: &Connection, organization: OrganizationId, page: 
     Ok(Page::from_read(rows, page, |application| *application.id.as_uuid()))
 }
 
-pub(super) fn update(tx: &mut Tx<'_>, application: &Application) -> Outcome<Updated> {
-    match taken(tx, application)? {
+pub(super) fn update(tx: &mut Tx<'_>, read: &Application, changed: &Application) -> Outcome<Updated> {
+    if find(tx.connection(), read.organization, &Ref::Id(read.id))?.as_ref() != Some(read) {
+        return Ok(Updated::Changed);
+    }
+    match taken(tx, changed)? {
         Some(Taken::Uid) => return Ok(Updated::UidTaken),
         Some(Taken::Name) => return Ok(Updated::NameTaken),
         None => {}
     }
-    let changed = tx.prepare(UPDATE)?.execute(params![
-        application.organization.key(),
-        application.id.key(),
-        application.uid.as_ref().map(Uid::as_str),
-        application.name,
-        application.strict_event_types
+    tx.prepare(UPDATE)?.execute(params![
+        changed.organization.key(),
+        changed.id.key(),
+        changed.uid.as_ref().map(Uid::as_str),
+        changed.name,
+        changed.strict_event_types
     ])?;
-    if changed == 0 {
-        return Ok(Updated::Changed);
-    }
-    tx.bump_config(application.id)?;
+    tx.bump_config(changed.id)?;
     Ok(Updated::Updated)
 }
 

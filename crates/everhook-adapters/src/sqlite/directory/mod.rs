@@ -40,8 +40,8 @@ impl Directory for SqliteStore {
         self.read(move |connection| organizations::list(connection, page)).await
     }
 
-    async fn update_organization(&self, organization: Organization, entry: AuditEntry) -> Result<Updated, StoreError> {
-        self.change(1, entry, move |tx| organizations::update(tx, &organization)).await
+    async fn update_organization(&self, read: Organization, changed: Organization, entry: AuditEntry) -> Result<Updated, StoreError> {
+        self.change(1, entry, move |tx| organizations::update(tx, &read, &changed)).await
     }
 
     async fn try_write(&self, organization: OrganizationId) -> Result<(), StoreError> {
@@ -65,8 +65,8 @@ impl Directory for SqliteStore {
         self.read(move |connection| applications::list(connection, organization, page)).await
     }
 
-    async fn update_application(&self, application: Application, entry: AuditEntry) -> Result<Updated, StoreError> {
-        self.change(1, entry, move |tx| applications::update(tx, &application)).await
+    async fn update_application(&self, read: Application, changed: Application, entry: AuditEntry) -> Result<Updated, StoreError> {
+        self.change(1, entry, move |tx| applications::update(tx, &read, &changed)).await
     }
 
     async fn application_row(&self, id: ApplicationId) -> Result<Option<ApplicationRow>, StoreError> {

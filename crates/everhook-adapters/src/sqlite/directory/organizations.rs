@@ -59,21 +59,17 @@ pub(super) fn list(connection: &Connection, page: PageRequest) -> Outcome<Page<O
 }
 
 /// Every application gets a new version: its endpoints go by the organization's limits.
-pub(super) fn update(tx: &mut Tx<'_>, organization: &Organization) -> Outcome<Updated> {
-    if uid_is_taken(tx, organization)? {
-        return Ok(Updated::UidTaken);
-    }
-    let parameters = params![
-        organization.id.key(),
-        organization.uid.as_ref().map(Uid::as_str),
-        organization.name,
-        limits_json::write(organization.limits)
-    ];
-    if tx.prepare(UPDATE)?.execute(parameters)? == 0 {
+pub(super) fn update(tx: &mut Tx<'_>, read: &Organization, changed: &Organization) -> Outcome<Updated> {
+    if find(tx.connection(), &Ref::Id(read.id))?.as_ref() != Some(read) {
         return Ok(Updated::Changed);
     }
+    if uid_is_taken(tx, changed)? {
+        return Ok(Updated::UidTaken);
+    }
+    let parameters = params![changed.id.key(), changed.uid.as_ref().map(Uid::as_str), changed.name, limits_json::write(changed.limits)];
+    tx.prepare(UPDATE)?.execute(parameters)?;
     let applications: Vec<ApplicationId> =
-        tx.prepare(APPLICATIONS)?.query_map([organization.id.key()], |row| row.id("id"))?.collect::<Result<_, _>>()?;
+        tx.prepare(APPLICATIONS)?.query_map([changed.id.key()], |row| row.id("id"))?.collect::<Result<_, _>>()?;
     applications.into_iter().try_for_each(|application| tx.bump_config(application))?;
     Ok(Updated::Updated)
 }

@@ -27,7 +27,7 @@ pub use trial::{TEST_EVENT_TYPE, TrialError, test};
 
 use self::settings::Checked;
 use super::{
-    Change, Fault, Noun, Refusal, applications, audit, refuse_faults,
+    CHANGE_ROUNDS_MAX, Change, Fault, Noun, Refusal, applications, audit, refuse_faults,
     schedules::{self, Chosen},
 };
 use crate::{
@@ -46,9 +46,6 @@ use crate::{
     signing,
     time::Timestamp,
 };
-
-/// How often a change is made again because somebody else was faster. Each round needs another change in the same millisecond.
-const CHANGE_ROUNDS_MAX: u32 = 10;
 
 /// How many requests an endpoint takes at once, unless it says otherwise.
 const CONCURRENCY_DEFAULT: u32 = 5;

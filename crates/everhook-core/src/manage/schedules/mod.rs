@@ -7,7 +7,7 @@ mod settings;
 
 pub use settings::{Growth, Intervals, ScheduleChange};
 
-use super::{Fault, Noun, Refusal, audit, endpoints, refuse_faults, unexpected};
+use super::{CHANGE_ROUNDS_MAX, Fault, Noun, Refusal, audit, endpoints, refuse_faults, unexpected};
 use crate::{
     flow::Line,
     ids::{OrganizationId, Ref, ScheduleId, ScheduleVersion},
@@ -31,9 +31,6 @@ const DEFAULT_NAME: &str = "default";
 
 /// How many endpoints are moved in one write, so that no delivery waits long for its own.
 const MOVE_BATCH: u32 = 1_000;
-
-/// How often a change is made again because somebody else was faster. Each round needs another change in the same millisecond.
-const CHANGE_ROUNDS_MAX: u32 = 10;
 
 /// A schedule that can be named.
 #[derive(Clone, Debug, PartialEq)]
