@@ -74,11 +74,13 @@ pub(super) async fn take(
     let is_first = |place: usize, new: &NewEvent| originals.twin(place).is_none() && !known.contains_key(&new.event.id);
     let firsts = events.iter().enumerate().map(|(place, ready)| (place, &ready.new)).filter(|(place, new)| is_first(*place, new));
     let wanted: Vec<Wanted<'_>> = firsts.filter_map(|(_, new)| Wanted::of(new)).collect();
-    let Some(valid_since) = wanted.iter().map(|wanted| wanted.valid_since).min() else { return Ok(originals) };
-    originals.taken = take_free(pipeline, &statements.take, &wanted, valid_since).await?;
+    if wanted.is_empty() {
+        return Ok(originals);
+    }
+    originals.taken = take_free(pipeline, &statements.take, &wanted).await?;
     let (taken, refused): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|wanted| originals.taken.contains(&wanted.event));
-    originals.found.extend(of_given_keys(pipeline, &statements.of_given_keys, &refused, valid_since).await?);
-    originals.found.extend(of_made_keys(pipeline, &statements.of_made_keys, &taken, valid_since).await?);
+    originals.found.extend(of_given_keys(pipeline, &statements.of_given_keys, &refused).await?);
+    originals.found.extend(of_made_keys(pipeline, &statements.of_made_keys, &taken).await?);
     Ok(originals)
 }
 
@@ -127,30 +129,24 @@ fn columns<'e>(wanted: &[Wanted<'e>]) -> (Vec<Uuid>, Vec<&'e str>, Vec<Uuid>) {
     (applications, keys, wanted.iter().map(|wanted| wanted.event.key()).collect())
 }
 
+fn valid_since(wanted: &[Wanted<'_>]) -> Vec<i64> {
+    wanted.iter().map(|wanted| wanted.valid_since.as_micros()).collect()
+}
+
 /// Says for which events a key could be taken.
-async fn take_free(
-    pipeline: &Pipeline,
-    statement: &Statement,
-    wanted: &[Wanted<'_>],
-    valid_since: Timestamp,
-) -> Outcome<FxHashSet<EventId>> {
+async fn take_free(pipeline: &Pipeline, statement: &Statement, wanted: &[Wanted<'_>]) -> Outcome<FxHashSet<EventId>> {
     let (applications, keys, events) = columns(wanted);
     let made: Vec<i64> = wanted.iter().map(|wanted| wanted.at.as_micros()).collect();
-    let rows = pipeline.query(statement, &[&applications, &keys, &events, &made, &valid_since.as_micros()]).await?;
+    let rows = pipeline.query(statement, &[&applications, &keys, &events, &made, &valid_since(wanted)]).await?;
     rows.iter().map(|row| row.id("event_id")).collect()
 }
 
-async fn of_given_keys(
-    pipeline: &Pipeline,
-    statement: &Statement,
-    refused: &[Wanted<'_>],
-    valid_since: Timestamp,
-) -> Outcome<Vec<(EventId, Recorded)>> {
+async fn of_given_keys(pipeline: &Pipeline, statement: &Statement, refused: &[Wanted<'_>]) -> Outcome<Vec<(EventId, Recorded)>> {
     if refused.is_empty() {
         return Ok(Vec::new());
     }
     let (applications, keys, _) = columns(refused);
-    let rows = pipeline.query(statement, &[&applications, &keys, &valid_since.as_micros()]).await?;
+    let rows = pipeline.query(statement, &[&applications, &keys, &valid_since(refused)]).await?;
     let mut originals = Vec::with_capacity(rows.len());
     for row in &rows {
         let (application, key): (ApplicationId, &str) = (row.id("application_id")?, row.value("key")?);
@@ -162,19 +158,15 @@ async fn of_given_keys(
 }
 
 /// A key that we made is an event's id, and can be given by whoever was told that id.
-async fn of_made_keys(
-    pipeline: &Pipeline,
-    statement: &Statement,
-    taken: &[Wanted<'_>],
-    valid_since: Timestamp,
-) -> Outcome<Vec<(EventId, Recorded)>> {
+async fn of_made_keys(pipeline: &Pipeline, statement: &Statement, taken: &[Wanted<'_>]) -> Outcome<Vec<(EventId, Recorded)>> {
     let as_id = |wanted: &Wanted<'_>| Uuid::try_parse(wanted.key).ok().filter(|id| id.to_string() == wanted.key);
-    let ids: Vec<Uuid> = taken.iter().filter_map(as_id).collect();
+    let (ids, since): (Vec<Uuid>, Vec<i64>) =
+        taken.iter().filter_map(|wanted| Some((as_id(wanted)?, wanted.valid_since.as_micros()))).unzip();
     if ids.is_empty() {
         return Ok(Vec::new());
     }
     let mut originals = Vec::new();
-    for row in &pipeline.query(statement, &[&ids, &valid_since.as_micros()]).await? {
+    for row in &pipeline.query(statement, &[&ids, &since]).await? {
         let (id, application): (Uuid, ApplicationId) = (row.id("id")?, row.id("application_id")?);
         let duplicate = duplicate_of_row(row)?;
         let of_id = taken.iter().filter(|wanted| wanted.application == application && as_id(wanted) == Some(id));
@@ -200,9 +192,11 @@ pub(super) async fn give_back(pipeline: &Pipeline, events: &[&Ready], answers: &
 /// The originals of events whose keys were given before, one answer for each.
 pub(super) async fn given_before(reader: &Reader, events: &[NewEvent]) -> Outcome<Vec<Option<Recorded>>> {
     let wanted: Vec<Wanted<'_>> = events.iter().filter_map(Wanted::of).collect();
-    let Some(valid_since) = wanted.iter().map(|wanted| wanted.valid_since).min() else { return Ok(vec![None; events.len()]) };
+    if wanted.is_empty() {
+        return Ok(vec![None; events.len()]);
+    }
     let (applications, keys, _) = columns(&wanted);
-    let rows = reader.query(OF_GIVEN_KEYS, &[&applications, &keys, &valid_since.as_micros()]).await?;
+    let rows = reader.query(OF_GIVEN_KEYS, &[&applications, &keys, &valid_since(&wanted)]).await?;
     let mut found: FxHashMap<(ApplicationId, &str), Recorded> = FxHashMap::default();
     for row in &rows {
         found.insert((row.id("application_id")?, row.value("key")?), duplicate_of_row(row)?);
@@ -214,7 +208,7 @@ pub(super) async fn given_before(reader: &Reader, events: &[NewEvent]) -> Outcom
 /// Which of these events are recorded under their ids already.
 pub(super) async fn recorded_before(pools: &Pools, events: &[&Ready]) -> Outcome<FxHashMap<EventId, Recorded>> {
     let ids: Vec<Uuid> = events.iter().map(|ready| ready.new.event.id.key()).collect();
-    let rows = Reader::new(pools.line().await?).query(OF_MADE_KEYS, &[&ids, &i64::MIN]).await?;
+    let rows = Reader::new(pools.line().await?).query(OF_MADE_KEYS, &[&ids, &vec![i64::MIN; ids.len()]]).await?;
     rows.iter().map(|row| Ok((row.id("id")?, duplicate_of_row(row)?))).collect()
 }
 

@@ -102,6 +102,23 @@ async fn a_key_is_forgotten_when_its_window_has_passed_and_then_belongs_to_the_n
 }
 
 #[tokio::test]
+async fn each_event_of_a_batch_has_a_window_of_its_own() {
+    let given = Given::new().await;
+    let made = given.event(&[]).await;
+    let made_key = made.event.id.to_string();
+    given.record_all(vec![keyed(given.event(&[]).await, "order-1"), keyed(given.event(&[]).await, "order-2"), made]).await;
+    // The first was accepted long ago and waited since; for the others, these keys are forgotten.
+    let batch = vec![
+        keyed(given.event(&[]).await, "order-1"),
+        keyed_since(given.event(&[]).await, "order-2", after(1)),
+        keyed_since(given.event(&[]).await, &made_key, after(1)),
+    ];
+    let answers = given.record_all(batch).await;
+    let is_new: Vec<bool> = answers.iter().map(|answer| matches!(answer, Recorded::Accepted { .. })).collect();
+    assert_eq!(is_new, [false, true, true], "{answers:?}");
+}
+
+#[tokio::test]
 async fn a_key_that_was_made_can_be_given_by_whoever_was_told_it() {
     let given = Given::new().await;
     let first = given.event(&[]).await;
