@@ -202,6 +202,18 @@ impl World {
         }
     }
 
+    /// Lets every task run as many times, and waits for as many of a server's answers.
+    pub async fn let_run(&self, rounds: u32) {
+        for _ in 0..rounds {
+            while self.wait_for_server().await {}
+        }
+    }
+
+    /// Whether it runs on the store that nodes share.
+    pub fn is_shared(&self) -> bool {
+        self.shared.is_some()
+    }
+
     /// Lets every task run many times.
     async fn let_all_run(&self) {
         let mut rounds = 0;

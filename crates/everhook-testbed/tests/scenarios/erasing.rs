@@ -91,11 +91,13 @@ async fn what_waits_in_memory_with_its_data_is_not_sent() {
 async fn an_event_that_is_erased_before_its_lane_heard_of_it_is_not_sent() {
     let mut world = World::new().await;
     let endpoint = world.endpoint().create().await;
-    // The hint is still in its channel when the event is erased.
+    // The hint is still in its channel when the event is erased, unless there is a server to wait for: then it may be sent meanwhile, but no more.
     let event = publish(&world, 1).await[0];
     erase(&world, event).await;
+    let sent = arrived(&world, &endpoint);
     world.pass(hours(1)).await;
-    assert_eq!(arrived(&world, &endpoint), [""; 0]);
+    assert_eq!(arrived(&world, &endpoint), sent);
+    assert!(sent.is_empty() || world.is_shared());
     assert_eq!(world.stages(event).await, ["cancelled: erased"]);
     world.end().await;
 }
