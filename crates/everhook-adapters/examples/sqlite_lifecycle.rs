@@ -197,6 +197,7 @@ fn event(place: &Place, number: usize, fan_out: usize) -> NewEvent {
         event,
         key: KeyOrigin::Made,
         config_version: place.config_version,
+        made_at: now,
         deliveries: (0..fan_out).map(delivery).collect(),
     }
 }

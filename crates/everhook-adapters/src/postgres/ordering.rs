@@ -84,7 +84,7 @@ impl Placing {
             event: new.event.id,
             event_type: &new.event.event_type,
             priority: new.event.priority,
-            at: new.event.created_at,
+            at: new.made_at,
             replay_of: None,
             operation: None,
             position: sequence_number,

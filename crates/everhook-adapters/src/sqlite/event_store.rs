@@ -164,7 +164,7 @@ fn record(tx: &mut Tx<'_>, ready: &Ready) -> Outcome<(Recorded, Option<EventId>)
             event.created_at.as_micros()
         ])?;
     }
-    let begun = fan_out::begin(tx, &new.event, sequence_number, &new.deliveries)?;
+    let begun = fan_out::begin(tx, new, sequence_number)?;
     Ok((Recorded::Accepted { sequence_number, held: begun.held }, begun.is_unfinished.then_some(new.event.id)))
 }
 

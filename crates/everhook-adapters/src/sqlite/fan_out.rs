@@ -7,8 +7,8 @@ use std::{sync::Arc, time::Duration};
 
 use everhook_core::{
     ids::{DeliveryId, EndpointId, EventId, ScheduleVersion},
-    model::{Event, Placement, Priority},
-    ports::{NewDelivery, StoreError},
+    model::{Placement, Priority},
+    ports::{NewDelivery, NewEvent, StoreError},
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
@@ -45,8 +45,8 @@ struct Origin {
 }
 
 impl Origin {
-    fn of(event: &Event) -> Self {
-        Self { event: event.id, priority: event.priority, at: event.created_at }
+    fn of(new: &NewEvent) -> Self {
+        Self { event: new.event.id, priority: new.event.priority, at: new.made_at }
     }
 }
 
@@ -62,8 +62,8 @@ pub(super) struct Begun {
 /// Makes the first deliveries of an event and keeps the rest for later commits.
 ///
 /// Those that have an order are all made now: their event's number is their position, and a later event must not get theirs first.
-pub(super) fn begin(tx: &mut Tx<'_>, event: &Event, sequence_number: i64, deliveries: &[NewDelivery]) -> Outcome<Begun> {
-    let origin = Origin::of(event);
+pub(super) fn begin(tx: &mut Tx<'_>, new: &NewEvent, sequence_number: i64) -> Outcome<Begun> {
+    let (origin, event, deliveries) = (Origin::of(new), &new.event, &new.deliveries);
     if !deliveries.iter().any(|delivery| delivery.placement.is_ordered()) {
         return Ok(Begun { is_unfinished: begin_unordered(tx, origin, deliveries)?, held: Vec::new() });
     }
@@ -93,7 +93,7 @@ fn begin_unordered(tx: &mut Tx<'_>, origin: Origin, deliveries: &[NewDelivery]) 
     make(tx, origin, first)?;
     for (step, stretch) in (0_i64..).zip(rest.chunks(commits::ROWS_MAX)) {
         let entries: Vec<u8> = stretch.iter().flat_map(entry).collect();
-        tx.prepare(KEEP_STEP)?.execute(params![origin.event.key(), step, entries])?;
+        tx.prepare(KEEP_STEP)?.execute(params![origin.event.key(), step, entries, origin.at.as_micros()])?;
     }
     Ok(!rest.is_empty())
 }
@@ -155,7 +155,7 @@ fn step(tx: &mut Tx<'_>, event: Option<EventId>) -> Outcome<bool> {
 }
 
 fn step_of_row(row: &Row<'_>) -> rusqlite::Result<(Origin, i64, Vec<u8>)> {
-    let origin = Origin { event: row.id("event_id")?, priority: row.spelled("priority", read_priority)?, at: row.instant("created_at")? };
+    let origin = Origin { event: row.id("event_id")?, priority: row.spelled("priority", read_priority)?, at: row.instant("made_at")? };
     Ok((origin, row.get("step")?, row.get("deliveries")?))
 }
 

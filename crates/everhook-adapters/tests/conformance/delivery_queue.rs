@@ -110,7 +110,7 @@ async fn every_queue_with_anything_waiting_is_a_lane_however_many_wait_in_it() {
         given.record(new).await;
     }
     let mut later = given.event(&[other]).await;
-    later.event.created_at = after(5);
+    later.made_at = after(5);
     heads.push(later.deliveries[0].id);
     given.record(later).await;
     let (_, done) = given.published().await;
@@ -196,7 +196,7 @@ async fn what_is_due_comes_oldest_first_and_tells_when_the_next_is() {
     let mut deliveries = Vec::new();
     for secs in [30, 10, 20] {
         let mut new = given.event(&[given.endpoint]).await;
-        new.event.created_at = after(secs);
+        new.made_at = after(secs);
         deliveries.push(new.deliveries[0].id);
         given.record(new).await;
     }
@@ -368,7 +368,7 @@ async fn cancelling_takes_the_oldest_first_and_says_when_none_are_left() {
     let mut deliveries = Vec::new();
     for (secs, priority) in [(1, Priority::Low), (2, Priority::Normal), (3, Priority::High)] {
         let mut new = given.event(&[given.endpoint]).await;
-        (new.event.created_at, new.event.priority) = (after(secs), priority);
+        (new.made_at, new.event.priority) = (after(secs), priority);
         deliveries.push(new.deliveries[0].id);
         given.record(new).await;
     }
@@ -389,7 +389,7 @@ async fn cancelling_touches_one_endpoint_and_what_was_made_until_then() {
     let mut late = Vec::new();
     for priority in Priority::ALL {
         let mut new = given.event(&[given.endpoint, other]).await;
-        (new.event.created_at, new.event.priority) = (after(10), priority);
+        (new.made_at, new.event.priority) = (after(10), priority);
         late.extend(new.deliveries.iter().map(|delivery| delivery.id));
         given.record(new).await;
     }

@@ -157,6 +157,7 @@ impl Given {
             event,
             key: KeyOrigin::Made,
             config_version: self.config_version_of(application).await,
+            made_at: NOW,
             deliveries,
         }
     }

@@ -159,7 +159,7 @@ async fn deliveries(given: &Given) -> Deliveries {
     let (_, dead) = given.published().await;
     let other = given.another_endpoint().await;
     let mut elsewhere = given.event(&[other]).await;
-    (elsewhere.event.event_type, elsewhere.event.created_at) = (event_type("order.paid"), after(30));
+    (elsewhere.event.event_type, elsewhere.made_at) = (event_type("order.paid"), after(30));
     let last = elsewhere.deliveries[0].id;
     given.record(elsewhere).await;
     let (ahead, held) = (ordered(given, other).await, ordered(given, other).await);

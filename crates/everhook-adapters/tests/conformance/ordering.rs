@@ -105,7 +105,7 @@ async fn what_is_held_is_cancelled_with_its_endpoint_and_what_came_later_is_free
     let (first, _) = publish(&given, STRICT, "a").await;
     let (second, _) = publish(&given, STRICT, "a").await;
     let mut late = given.event(&[given.endpoint]).await;
-    late.event.created_at = after(60);
+    late.made_at = after(60);
     late.deliveries[0].placement = STRICT;
     let third = late.deliveries[0].id;
     given.store.record(vec![late]).await.remove(0).unwrap();

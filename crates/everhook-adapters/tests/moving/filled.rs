@@ -172,7 +172,7 @@ impl Filled {
         let old = NOW - Duration::from_secs(LONG_AGO_DAYS * 86_400);
         let at = |uuid: Uuid| Uuid::from_u128(uuid.as_u128() - (u128::from(LONG_AGO_DAYS * 86_400_000) << 80));
         let mut long_ago = self.given.event(&[self.given.endpoint]).await;
-        (long_ago.event.id, long_ago.event.created_at) = (EventId::from_uuid(at(id())), old);
+        (long_ago.event.id, long_ago.event.created_at, long_ago.made_at) = (EventId::from_uuid(at(id())), old, old);
         long_ago.event.idempotency_key = long_ago.event.id.to_string();
         long_ago.deliveries[0].id = DeliveryId::from_uuid(at(id()));
         let delivery = long_ago.deliveries[0].id;

@@ -12,6 +12,7 @@ use crate::{
     ids::{ApplicationId, DeliveryId},
     model::{Due, Event, Placement},
     ports::{Committed, IncomingEvent, NewDelivery, NewEvent},
+    time::Timestamp,
 };
 
 /// The applications of a batch, each as it stood when its first event was matched. Matched by two configurations, later events could be accepted
@@ -36,6 +37,7 @@ pub(super) struct Draft {
     /// The event.
     pub(super) incoming: IncomingEvent,
     config_version: i64,
+    made_at: Timestamp,
     matches: Arc<[Arc<Destination>]>,
     deliveries: Vec<NewDelivery>,
 }
@@ -55,7 +57,7 @@ impl Draft {
             placement: Placement::of(destination.endpoint.ordering),
         };
         let deliveries = matches.iter().map(new_delivery).collect();
-        Self { incoming, config_version: view.config_version, matches, deliveries }
+        Self { incoming, config_version: view.config_version, made_at: now, matches, deliveries }
     }
 
     /// What the store is asked to record.
@@ -65,6 +67,7 @@ impl Draft {
             event: self.incoming.event.clone(),
             key: self.incoming.key,
             config_version: self.config_version,
+            made_at: self.made_at,
             deliveries: self.deliveries.clone(),
         }
     }
@@ -76,7 +79,7 @@ impl Draft {
 
     /// The durable deliveries go straight into their lanes, so that the first attempt waits for no poll. Those that are held come when they are freed.
     pub(super) fn hand_over(self, sequence_number: i64, held: &[DeliveryId], committed: &mut Vec<Committed>) {
-        let (priority, due_at) = (self.incoming.event.priority, self.incoming.event.created_at);
+        let (priority, due_at) = (self.incoming.event.priority, self.made_at);
         let event = Arc::new(Event { sequence_number, ..self.incoming.event });
         let pairs = self.deliveries.into_iter().zip(self.matches.iter()).filter(|(delivery, _)| !held.contains(&delivery.id));
         committed.extend(pairs.map(|(delivery, destination)| Committed {

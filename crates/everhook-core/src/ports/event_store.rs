@@ -117,6 +117,8 @@ pub struct NewEvent {
     pub key: KeyOrigin,
     /// The version of the application's configuration that its endpoints were matched with.
     pub config_version: i64,
+    /// When its deliveries are made and due: as it is accepted, or as it leaves the spool.
+    pub made_at: Timestamp,
     /// One for each endpoint that matched. All wait, due at once, but those that are held behind another.
     pub deliveries: Vec<NewDelivery>,
 }

@@ -191,6 +191,23 @@ async fn an_event_that_the_store_will_never_take_is_kept_aside_and_the_others_co
 }
 
 #[tokio::test]
+async fn a_delivery_is_as_old_as_its_making_however_long_its_event_waited() {
+    // An endpoint that was disabled and enabled again meanwhile cancels what was made before: this was not.
+    let mut world = World::spooling(ROOMY).await;
+    world.endpoint().create().await;
+    accept(&world, 1).await;
+    world.pass(secs(1)).await;
+    world.faults.set_away(true);
+    let spooled = world.event("order.paid").spool().await;
+    world.pass(secs(60)).await;
+    let back_at = world.line().ports.clock.now();
+    world.faults.set_away(false);
+    world.pass(secs(10)).await;
+    let deliveries = world.deliveries_of(spooled.event).await;
+    assert!(deliveries.len() == 1 && deliveries[0].created_at >= back_at, "{deliveries:?}, the store was back at {back_at}");
+}
+
+#[tokio::test]
 async fn an_endpoint_made_while_an_event_waits_gets_it() {
     let mut world = World::spooling(ROOMY).await;
     world.endpoint().create().await;

@@ -225,6 +225,7 @@ CREATE TABLE unfinished_fanouts (
     step INTEGER NOT NULL,
     -- For each delivery its id (16 bytes), its endpoint's id (16) and its schedule version (8, little endian).
     deliveries BLOB NOT NULL,
+    made_at INTEGER NOT NULL,
     PRIMARY KEY (event_id, step)
 ) STRICT, WITHOUT ROWID;
 
