@@ -7,30 +7,34 @@ use tokio_postgres::{Row, Statement};
 
 use super::{connect::Connection, fault::Outcome, rows::Params, transaction::Tx};
 
-/// A connection with a transaction of its own making. `finish` gives the connection back clean, whatever happened.
-pub(super) struct Pipeline(Connection);
+/// A connection with a transaction of its own making. `finish` gives the connection back clean, whatever happened; one that is dropped before, because
+/// nobody waits for it any more, is closed with what it was in the middle of.
+pub(super) struct Pipeline {
+    connection: Connection,
+    is_finished: bool,
+}
 
 impl Pipeline {
     pub(super) fn new(connection: Connection) -> Self {
-        Self(connection)
+        Self { connection, is_finished: false }
     }
 
     /// A statement, prepared once for the life of the connection.
     pub(super) async fn prepare(&self, sql: &'static str) -> Outcome<Statement> {
-        self.0.patience().wait(self.0.prepare_cached(sql)).await
+        self.connection.patience().wait(self.connection.prepare_cached(sql)).await
     }
 
     /// Sends `BEGIN`, `COMMIT` or `ROLLBACK`. The request goes out when the future is first polled, so that those of a `join` keep their order.
     pub(super) async fn send(&self, command: &'static str) -> Outcome<()> {
-        self.0.patience().wait(self.0.batch_execute(command)).await
+        self.connection.patience().wait(self.connection.batch_execute(command)).await
     }
 
     pub(super) async fn query(&self, statement: &Statement, parameters: Params<'_>) -> Outcome<Vec<Row>> {
-        self.0.patience().wait(self.0.query(statement, parameters)).await
+        self.connection.patience().wait(self.connection.query(statement, parameters)).await
     }
 
     pub(super) async fn execute(&self, statement: &Statement, parameters: Params<'_>) -> Outcome<u64> {
-        self.0.patience().wait(self.0.execute(statement, parameters)).await
+        self.connection.patience().wait(self.connection.execute(statement, parameters)).await
     }
 
     /// The same, if there is anything to write.
@@ -39,12 +43,21 @@ impl Pipeline {
     }
 
     /// Ends what a failure left open. A connection that cannot even do that is closed, and the pool replaces it.
-    pub(super) async fn finish<T>(self, outcome: Outcome<T>) -> Outcome<T> {
-        let patience = self.0.patience();
+    pub(super) async fn finish<T>(mut self, outcome: Outcome<T>) -> Outcome<T> {
+        let patience = self.connection.patience();
         if outcome.is_err() && !patience.has_ended() && self.send("ROLLBACK").await.is_err() {
             patience.end();
         }
+        self.is_finished = true;
         outcome
+    }
+}
+
+impl Drop for Pipeline {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            self.connection.patience().end();
+        }
     }
 }
 

@@ -1,12 +1,17 @@
 //! Rows that somebody keeps locked: whoever does not want them does not wait for them.
 
 use std::{
+    num::NonZeroU32,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use everhook_core::{ids::ApplicationId, ports::Recorded};
-use tokio::time::sleep;
+use everhook_core::{
+    ids::ApplicationId,
+    model::SlotAsk,
+    ports::{Ask, Recorded, ThrottleStore as _, Wanted},
+};
+use tokio::time::{sleep, timeout};
 use tokio_postgres::{Client, NoTls};
 
 use crate::given::Given;
@@ -48,4 +53,23 @@ async fn publishers_to_one_application_do_not_wait_for_the_locked_row_of_another
         assert!(matches!(answer, Ok(Recorded::Accepted { .. })), "{answer:?}");
     }
     assert_eq!(given.record(given.event_of(locked, &[]).await).await, 7, "each was recorded once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exchange_that_nobody_waits_for_any_more_leaves_no_transaction_behind() {
+    // Given counters that somebody keeps locked, and a node that has given up on them.
+    let given = Given::new().await;
+    let ask = || Ask { organization: given.organization, what: Wanted::Slots(SlotAsk { limit: NonZeroU32::MIN, bound: 0, wanted: 1 }) };
+    let node = given.backing.node().await;
+    node.exchange(vec![ask()]).await.unwrap();
+    let (session, connection) = tokio_postgres::connect(&given.backing.url(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    session.batch_execute("BEGIN; LOCK TABLE budgets IN EXCLUSIVE MODE").await.unwrap();
+    timeout(Duration::from_millis(100), node.exchange(vec![ask()])).await.expect_err("the counters are locked");
+    // When they are free again.
+    session.batch_execute("ROLLBACK").await.unwrap();
+    // Then its connection is not left in the middle: whoever had it next would commit what was given up.
+    sleep(Duration::from_millis(200)).await;
+    let open = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'";
+    assert_eq!(session.query_one(open, &[]).await.unwrap().get::<_, i64>(0), 0);
 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::{
-    engine::{lane::WINDOW_LOW, shelf::EVENT_BYTES_MAX},
+    engine::shelf::EVENT_BYTES_MAX,
     ids::{EventId, OrganizationId, ScheduleVersion},
     model::{BreakerConfig, Due, Event, EventType, OrganizationLimits, Post},
     policy::breaker::{Admission, Breaker},
@@ -168,8 +168,9 @@ fn a_full_window_leaves_the_rest_in_the_store_and_reads_it_when_it_runs_low() {
     let mut board = Board::new(10);
     let all = WINDOW_MAX as u128 + 10;
     (1..=all).for_each(|n| board.offer(committed(n), NOW));
+    let low = board.lanes[&KEY.0].window_low();
     let mut taken = Vec::new();
-    while taken.len() < WINDOW_MAX - WINDOW_LOW {
+    while taken.len() < WINDOW_MAX - low {
         for n in take_all(&mut board) {
             taken.push(n);
             land_and_release(&mut board, n);
@@ -311,6 +312,23 @@ fn a_survey_finds_a_lost_one_also_in_a_busy_lane() {
     assert_eq!(board.looked(KEY, read([1, 7, 8], None), NOW), 1);
     land_and_release(&mut board, 7);
     assert_eq!(take_all(&mut board), [1]);
+}
+
+#[test]
+fn a_busy_lane_looks_for_what_was_hinted_when_it_runs_low() {
+    let mut board = Board::new(10);
+    (1..=50).for_each(|n| board.offer(committed(n), NOW));
+    let low = board.lanes[&KEY.0].window_low();
+    let mut taken = 0;
+    while taken < 50 - low {
+        board.expect(&policy_now(), KEY.1, NOW);
+        assert_eq!(begin_looks(&mut board), 0, "{} wait in memory", 50 - taken);
+        for n in take_all(&mut board) {
+            taken += 1;
+            land_and_release(&mut board, n);
+        }
+    }
+    assert_eq!(begin_looks(&mut board), 1);
 }
 
 #[test]

@@ -22,8 +22,13 @@ pub(super) const WINDOW_MAX: usize = 50_000;
 /// The same while the lanes together keep many.
 pub(super) const WINDOW_MAX_WHEN_CROWDED: usize = 500;
 
-/// A window this short is filled again from the store.
-pub(super) const WINDOW_LOW: usize = 200;
+/// How many rounds of requests a window still holds when it is filled again from the store: that takes about as long as one or two. Filled sooner, a lane
+/// that is busy reads the same rows again for every hint of a new one.
+const ROUNDS_LOW: usize = 4;
+
+/// A window this short is filled again, and one that is longer is not, however many requests make a round.
+const WINDOW_LOW_MIN: usize = 20;
+const WINDOW_LOW_MAX: usize = 200;
 
 /// A request that takes longer than this is slow.
 const SLOW_FROM: Duration = Duration::from_secs(1);
@@ -215,7 +220,12 @@ impl Lane {
     pub(super) fn wants_look(&self, priority: Priority, now: Timestamp) -> bool {
         let queue = &self.queues[priority as usize];
         let is_due = matches!(queue.backlog, Backlog::From(first) if first <= now);
-        is_due && !self.closed && queue.window.len() <= WINDOW_LOW && matches!(self.gate.flow(now), Flow::Open | Flow::Paced(_))
+        is_due && !self.closed && queue.window.len() <= self.window_low() && matches!(self.gate.flow(now), Flow::Open | Flow::Paced(_))
+    }
+
+    /// A window this short is filled again from the store.
+    pub(super) fn window_low(&self) -> usize {
+        (self.policy.max_concurrency as usize * ROUNDS_LOW).clamp(WINDOW_LOW_MIN, WINDOW_LOW_MAX)
     }
 
     /// A read is asked for.
