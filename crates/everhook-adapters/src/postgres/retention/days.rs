@@ -27,7 +27,6 @@ use super::{
 };
 
 const PARTITIONS: &str = include_str!("../queries/partitions.sql");
-const TAKE_LONGER: &str = include_str!("../queries/take_longer.sql");
 const NEEDED: &str = include_str!("../queries/events_needed.sql");
 const KEEP_EVENTS: &str = include_str!("../queries/keep_events.sql");
 const KEEP_DELIVERIES: &str = include_str!("../queries/keep_deliveries.sql");
@@ -122,7 +121,7 @@ impl Step<'_> {
         let mut connection = self.store.connection().await?;
         let tx = Tx::begin(&mut connection).await?;
         // Every lane is looked at.
-        tx.execute(TAKE_LONGER, &[]).await?;
+        tx.take_longer().await?;
         let needed = ids(&tx.query(NEEDED, parameters).await?, "event_id")?;
         tx.execute(KEEP_EVENTS, &[&needed]).await?;
         tx.commit().await?;
@@ -238,7 +237,7 @@ impl Step<'_> {
             let mut connection = self.store.connection().await?;
             let tx = Tx::begin(&mut connection).await?;
             // Every lane of their applications is looked at.
-            tx.execute(TAKE_LONGER, &[]).await?;
+            tx.take_longer().await?;
             let siblings = ids(&tx.query(SIBLINGS, &[&events]).await?, "id")?;
             tx.execute(KEEP_ATTEMPTS, &[&siblings]).await?;
             tx.commit().await?;
