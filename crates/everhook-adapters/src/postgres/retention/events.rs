@@ -21,7 +21,7 @@ use super::{
 const KEPT_OF_AGE: &str = include_str!("../queries/kept_events_of_age.sql");
 const REST_OF_AGE: &str = include_str!("../queries/rest_events_of_age.sql");
 const MAY_GO: &str = include_str!("../queries/events_that_may_go.sql");
-const DELIVERIES: &str = include_str!("../queries/deliveries_to_erase.sql");
+const DELIVERIES: &str = include_str!("../queries/deliveries_of_events.sql");
 const FORGET_ATTEMPTS: &str = include_str!("../queries/forget_attempts.sql");
 const FORGET_DELIVERIES: &str = include_str!("../queries/forget_deliveries.sql");
 const FORGET_MADE_LATER: &str = include_str!("../queries/forget_made_later.sql");
