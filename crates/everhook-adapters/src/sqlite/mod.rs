@@ -5,7 +5,7 @@
 //! * `writer`, `group_commit`, `job`, `transaction`: everything that waits is written in one transaction and answered after its commit.
 //! * `readers`, `turn`: reads have connections of their own, and those of `history` have others than those that deliveries wait for.
 //! * `event_store`, `fan_out`, `erasing`, `delivery_queue`, `settling`, `replaying`, `ordering`, `breakers`, `directory`, `audit_log`, `history`, `statistics`,
-//!   `operations`, `retention`: the ports. One port call is one transaction.
+//!   `operations`, `retention`: the ports. One port call is one transaction, but for what `finishing` completes in several.
 //! * `moving_out`: a data folder at rest, to be read by whoever moves it; see `moving` beside this folder.
 //! * `rows`, `page`, and `encoding` beside this folder: how values are written and read back.
 //! * `queries`, `migrations`: all SQL, one statement a file.
@@ -23,6 +23,7 @@ mod erasing;
 mod event_store;
 mod fan_out;
 pub(crate) mod fault;
+mod finishing;
 pub(crate) mod folder;
 pub(crate) mod group_commit;
 mod history;
