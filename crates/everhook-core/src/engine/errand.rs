@@ -198,7 +198,7 @@ async fn learn(line: &Line, shards: ShardSet) -> Option<Learned> {
     match line.ports.breakers.breakers().await {
         Ok(rows) => Some(Learned { rows, windows: line.ports.breaker_windows.windows(shards).await }),
         Err(error) => {
-            tracing::warn!(error = &error as &dyn std::error::Error, "lanes of another node are taken over a little later");
+            tracing::warn!(error = &error as &dyn std::error::Error, "how breakers stand cannot be read; it is tried again a little later");
             let clock = &line.ports.clock;
             clock.sleep_until(clock.now() + LEARN_RETRY_DELAY).await;
             None

@@ -206,17 +206,10 @@ impl Owner<'_> {
 
     /// How the endpoint of a queue stands in which something waits is known. If it is not, the next survey finds it.
     pub(super) fn admitted(&mut self, queue: WaitingQueue, standing: Option<EndpointStanding>, now: Timestamp) {
-        match standing {
-            _ if !self.is_ours(queue.endpoint) => {}
-            None => {}
-            Some(EndpointStanding::Elsewhere) => self.leave_lane(queue.endpoint, now),
-            Some(EndpointStanding::Closed(cause, made_until)) => self.close(queue.application, queue.endpoint, cause, made_until),
-            Some(EndpointStanding::Open(_)) if self.is_swept(queue.endpoint) => {}
-            Some(EndpointStanding::Open(policy)) if !self.is_greeted(&policy) => {}
-            Some(EndpointStanding::Open(policy)) => {
-                self.board.adjust(&policy, now);
-                self.board.expect(&policy, queue.priority, now);
-            }
+        if let Some(standing) = standing
+            && let Some(policy) = self.heed_standing(queue.application, queue.endpoint, standing, now)
+        {
+            self.board.expect(&policy, queue.priority, now);
         }
     }
 }
