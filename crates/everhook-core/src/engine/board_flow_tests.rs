@@ -7,6 +7,7 @@ use crate::{
     ids::OrganizationId,
     model::{BreakerConfig, BreakerState, Due, KeptBreaker, KeptStage, OrganizationLimits, RateLimit},
     policy::breaker::{Breaker, Pass},
+    ports::LaneHead,
 };
 
 fn few(n: u32) -> NonZeroU32 {

@@ -11,6 +11,7 @@ use crate::{
     ids::{EventId, OrganizationId, ScheduleVersion},
     model::{BreakerConfig, Due, Event, EventType, OrganizationLimits, Post},
     policy::breaker::{Admission, Breaker},
+    ports::{DueRead, LaneHead},
 };
 
 pub(super) const NOW: Timestamp = Timestamp::from_secs(1_000);
