@@ -1,3 +1,5 @@
+//! That what was written becomes what is true, and that every fault is told.
+
 use super::*;
 
 fn environment(variables: &[(&str, &str)]) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
@@ -35,6 +37,48 @@ fn flags_win_over_the_environment_and_that_over_the_file() {
     assert_eq!(source_of(&loaded, "concurrency"), Origin::Environment);
     assert!(matches!(source_of(&loaded, "payload_max"), Origin::File(_)));
     assert_eq!(source_of(&loaded, "data"), Origin::Default);
+}
+
+/// What is shown of some settings, and their sources.
+fn shown<const N: usize>(args: &ServeArgs, names: [&str; N]) -> [String; N] {
+    let loaded = args.load_from([]).unwrap();
+    names.map(|name| {
+        let setting = loaded.settings.iter().find(|setting| setting.name == name).unwrap();
+        format!("{} ({})", setting.shown().unwrap_or("-"), setting.source())
+    })
+}
+
+#[test]
+fn what_is_shown_is_in_force_although_nobody_wrote_it() {
+    let alone = ServeArgs { data: Some("/here".to_owned()), ..ServeArgs::default() };
+    let names = ["api", "pool", "seal_key_file", "retention_attempts", "spool", "spool_max", "allow_http"];
+    let expected = ["true", "default", "/here/seal.key", "90d", "-", "-", "false"].map(|value| format!("{value} (default)"));
+    assert_eq!(shown(&alone, names), expected);
+
+    let [yes, no] = ["true", "false"].map(|text| Some(text.to_owned()));
+    let shared = ServeArgs {
+        database: Some("postgres://localhost/everhook".to_owned()),
+        seal_key: Some("dGhlIHNlYWxpbmcga2V5IG9mIGEgdGVzdCBub2RlISE=".to_owned()),
+        api: yes.clone(),
+        retention_events: Some("never".to_owned()),
+        ..alone.clone()
+    };
+    assert_eq!(shown(&shared, ["api"]), ["true (--api)"]);
+    let names = ["worker", "scheduler", "pool", "seal_key_file", "retention_attempts", "spool", "spool_max"];
+    let expected = ["false", "false", "-", "-", "never", "/here/spool", "1GiB"].map(|value| format!("{value} (default)"));
+    assert_eq!(shown(&shared, names), expected);
+
+    let private = ServeArgs { allow_private_networks: yes, allow_http: no, ..alone };
+    assert_eq!(shown(&private, ["allow_http"]), ["true (implied by allow_private_networks)"]);
+}
+
+#[test]
+fn every_setting_that_the_server_cannot_do_without_says_so_if_its_default_is_lost() {
+    let mut settings = raw::gather(&ServeArgs::default(), &Default::default(), &file::FileSettings::default());
+    settings.retain(|setting| setting.name != "listen");
+    let mut faults = Vec::new();
+    assert!(check::check(&settings, &mut faults).is_none());
+    assert_eq!(faults, ["listen: must be set"]);
 }
 
 #[test]
