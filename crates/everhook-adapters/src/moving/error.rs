@@ -98,7 +98,10 @@ pub struct Mismatch {
 
 fn told(mismatches: &[Mismatch]) -> String {
     let one = |Mismatch { table, source, target }: &Mismatch| {
-        format!("`{table}` has {} rows (hash {}) there and {} rows (hash {}) here", source.0, source.1, target.0, target.1)
+        format!(
+            "`{table}` has {} rows (hash {}) in the folder and {} rows (hash {}) in the database",
+            source.0, source.1, target.0, target.1
+        )
     };
     mismatches.iter().map(one).collect::<Vec<_>>().join("; ")
 }
