@@ -288,7 +288,7 @@ impl IntoResponses for ChangeProblems {
 
 impl IntoResponses for RetryProblems {
     fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
-        problem_responses(&[400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 503])
+        problem_responses(&[400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503])
     }
 }
 
