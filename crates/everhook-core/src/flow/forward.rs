@@ -12,6 +12,7 @@ use crate::{
     flow::{
         Line,
         draft::{Draft, Views},
+        publish::MATCH_ROUNDS_MAX,
     },
     ids::{ApplicationId, EventId},
     ports::{Committed, EventAlias, Recorded, Spool, SpooledEvent, StoreError, within},
@@ -23,8 +24,6 @@ const FORWARD_BATCH: u32 = 500;
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// How long an empty spool is left alone when nobody rings: a start without the store rings another bell, and a ring may be lost.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How often a batch is matched again because the configuration changed under it, before a pause.
-const MATCH_ROUNDS_MAX: u32 = 20;
 
 /// Forwards what waits for ever, or returns at once where there is no spool. Beside it, what is remembered of keys is checked once.
 pub async fn forward(line: Arc<Line>) {

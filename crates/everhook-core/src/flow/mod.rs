@@ -48,7 +48,7 @@ pub struct Line {
     pub publishers: Publishers,
     /// Rung when something was put into the spool.
     pub spool_bell: Notify,
-    /// Which of them this node may send for, and which duties are its.
+    /// Which lanes this node may send for, and which duties are its.
     pub tenure: Tenure,
     /// What this node has in hand of the organizations' limits, where nodes share a store.
     pub budgets: Arc<Budgets>,

@@ -24,7 +24,7 @@ use crate::{
 
 /// How often an event is matched again because the configuration changed under it. Each round needs another change at the very moment of the
 /// write, so that reaching the bound means that something changes it in a loop.
-const MATCH_ROUNDS_MAX: u32 = 20;
+pub(super) const MATCH_ROUNDS_MAX: u32 = 20;
 
 /// How long the store may take to answer before it counts as away, where there is a spool: longer than a commit on a busy server takes, and shorter
 /// than publishers wait for an answer.
@@ -146,6 +146,13 @@ type Answer = Result<Acceptance, PublishError>;
 /// An event of a call that is not answered yet, and its place there.
 type Open = (usize, IncomingEvent);
 
+/// Which time an event is matched. Its organization pays for the first alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Matching {
+    First,
+    Again,
+}
+
 /// Publishes events, in order, each alone: one answer for each.
 ///
 /// Whatever was recorded is handed over to its lanes, also if the store failed at others. Where there is a spool, it takes what the store does
@@ -153,11 +160,13 @@ type Open = (usize, IncomingEvent);
 pub async fn publish(line: &Line, publications: Vec<Publication>) -> Vec<Result<Acceptance, PublishError>> {
     let mut answers: Vec<Option<Answer>> = publications.iter().map(|_| None).collect();
     let mut open: Vec<Open> = publications.into_iter().map(|publication| arrive(line, publication)).enumerate().collect();
-    for round in 0..MATCH_ROUNDS_MAX {
-        open = publish_round(line, open, round == 0, &mut answers).await;
+    let mut matching = Matching::First;
+    for _ in 0..MATCH_ROUNDS_MAX {
+        open = publish_round(line, open, matching, &mut answers).await;
         if open.is_empty() {
             break;
         }
+        matching = Matching::Again;
     }
     // What has no answer was still being matched again at the last round.
     answers.into_iter().map(|answer| answer.unwrap_or(Err(PublishError::Store(StoreError::Conflict)))).collect()
@@ -190,8 +199,8 @@ fn arrive(line: &Line, publication: Publication) -> IncomingEvent {
 }
 
 /// Publishes what can be, and returns what must be matched again. An event costs its organization one token, however often it is matched.
-async fn publish_round(line: &Line, open: Vec<Open>, is_first: bool, answers: &mut [Option<Answer>]) -> Vec<Open> {
-    let Admitted { drafts, unmatched } = admit_each(line, open, is_first, answers).await;
+async fn publish_round(line: &Line, open: Vec<Open>, matching: Matching, answers: &mut [Option<Answer>]) -> Vec<Open> {
+    let Admitted { drafts, unmatched } = admit_each(line, open, matching, answers).await;
     if let Some(spool) = &line.ports.spool
         && (spool.standing().events > 0 || !unmatched.is_empty())
     {
@@ -210,12 +219,12 @@ async fn publish_round(line: &Line, open: Vec<Open>, is_first: bool, answers: &m
 /// Records what was matched, spools what the store did not take, and returns what must be matched again.
 async fn record_each(line: &Line, drafts: Vec<(usize, Draft)>, answers: &mut [Option<Answer>]) -> Vec<Open> {
     let recorded = record(line, &drafts).await;
-    let (mut committed, mut changed, mut failed) = (Vec::new(), Vec::new(), None);
+    let (mut committed, mut unrecorded, mut failed) = (Vec::new(), Vec::new(), None);
     for ((index, draft), recorded) in drafts.into_iter().zip(recorded) {
         match recorded {
             Ok(Recorded::ConfigChanged) => {
                 line.catalog.forget(draft.incoming.event.application);
-                changed.push((index, draft.incoming));
+                unrecorded.push((index, draft.incoming));
             }
             Ok(Recorded::Duplicate { event, deliveries, sequence_number }) => {
                 answers[index] = Some(Ok(Acceptance::Recorded(Published { event, deliveries, duplicate: true, sequence_number })));
@@ -227,7 +236,7 @@ async fn record_each(line: &Line, drafts: Vec<(usize, Draft)>, answers: &mut [Op
             }
             Err(error @ StoreError::Unavailable(_)) if line.ports.spool.is_some() => {
                 failed.get_or_insert(error);
-                changed.push((index, draft.incoming));
+                unrecorded.push((index, draft.incoming));
             }
             Err(error) => answers[index] = Some(Err(error.into())),
         }
@@ -240,13 +249,13 @@ async fn record_each(line: &Line, drafts: Vec<(usize, Draft)>, answers: &mut [Op
             // Those that were to be matched again too, or they would come behind what followed them.
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
-                events = changed.len(),
+                events = unrecorded.len(),
                 "the store did not take events, which are spooled"
             );
-            spool_all(line, &**spool, changed, answers).await;
+            spool_all(line, &**spool, unrecorded, answers).await;
             Vec::new()
         }
-        _ => changed,
+        _ => unrecorded,
     }
 }
 
@@ -296,10 +305,10 @@ struct Admitted {
 }
 
 /// Matches each event with its endpoints. One that is refused is answered; the others go on.
-async fn admit_each(line: &Line, open: Vec<Open>, is_first: bool, answers: &mut [Option<Answer>]) -> Admitted {
+async fn admit_each(line: &Line, open: Vec<Open>, matching: Matching, answers: &mut [Option<Answer>]) -> Admitted {
     let (mut admitted, mut views) = (Admitted::default(), Views::default());
     for (index, incoming) in open {
-        match admit(line, &incoming, is_first, &mut views).await {
+        match admit(line, &incoming, matching, &mut views).await {
             Ok(Some(view)) => admitted.drafts.push((index, Draft::new(line, incoming, &view))),
             Ok(None) => admitted.unmatched.push((index, incoming)),
             Err(error) => answers[index] = Some(Err(error)),
@@ -312,7 +321,7 @@ async fn admit_each(line: &Line, open: Vec<Open>, is_first: bool, answers: &mut 
 async fn admit(
     line: &Line,
     incoming: &IncomingEvent,
-    is_first: bool,
+    matching: Matching,
     views: &mut Views,
 ) -> Result<Option<Arc<ApplicationView>>, PublishError> {
     let Some(view) = find(line, incoming, views).await? else { return Ok(None) };
@@ -323,7 +332,7 @@ async fn admit(
     if view.application.kind != ApplicationKind::Operational && incoming.only.is_none() {
         check_type(line, &view, &incoming.event).await?;
     }
-    if is_first {
+    if matching == Matching::First {
         take_token(line, &view).await?;
     }
     Ok(Some(view))
