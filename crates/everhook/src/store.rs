@@ -17,6 +17,7 @@ use everhook_core::{
     },
     time::Timestamp,
 };
+use uuid::Uuid;
 
 use crate::config::{Config, SpoolConfig};
 
@@ -129,6 +130,17 @@ impl Store {
         match self {
             Self::Embedded(store) => store.broken().await,
             Self::Shared(_) => std::future::pending().await,
+        }
+    }
+
+    /// Which installation this is, if there may be others beside it: an embedded store is alone.
+    ///
+    /// # Errors
+    /// Says so if the database cannot be asked.
+    pub async fn installation(&self) -> anyhow::Result<Option<Uuid>> {
+        match self {
+            Self::Embedded(_) => Ok(None),
+            Self::Shared(store) => store.installation().await.context("the database does not say which installation it is").map(Some),
         }
     }
 

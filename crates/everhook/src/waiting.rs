@@ -81,15 +81,19 @@ fn events_only(
 ) -> anyhow::Result<Api> {
     let vault = Arc::new(sealing::given_vault(config)?);
     let ports = Store::absent_ports(config, spool.clone(), transport.clone(), vault)?;
-    let settings = LineSettings {
+    let (wake_up, _) = engine::hints();
+    let line = Arc::new(Line::new(ports, wake_up, line_settings(config, node)));
+    Ok(Api::new(line, api_settings(config, default_organization)))
+}
+
+/// What the line of this configuration is told.
+pub fn line_settings(config: &Config, node: &str) -> LineSettings {
+    LineSettings {
         node: node.to_owned(),
         idempotency_window: config.idempotency_window,
         profile: config.profile,
         retention: config.retention,
-    };
-    let (wake_up, _) = engine::hints();
-    let line = Arc::new(Line::new(ports, wake_up, settings));
-    Ok(Api::new(line, api_settings(config, default_organization)))
+    }
 }
 
 /// What the API of this configuration is made of.
