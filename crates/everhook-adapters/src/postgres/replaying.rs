@@ -16,11 +16,10 @@ use super::{
     making::INSERT_DELIVERIES,
     operations::{self, Tally},
     ordering::{Origin, Placing},
-    rows::{Columns, Key, unreadable},
+    rows::{Columns, Key},
     sequences::Sequences,
     transaction::Tx,
 };
-use crate::encoding::spelling::read_priority;
 
 const EVENTS: &str = include_str!("queries/events_to_replay.sql");
 const STATUSES: &str = include_str!("queries/statuses_of_dead_letters.sql");
@@ -238,7 +237,7 @@ impl Replaying<'_> {
 fn facts_of_row(row: &tokio_postgres::Row) -> Outcome<EventFacts> {
     Ok(EventFacts {
         event_type: row.event_type("event_type")?,
-        priority: read_priority(row.number("priority")?).ok_or_else(|| unreadable("priority"))?,
+        priority: row.priority("priority")?,
         sequence_number: row.value("sequence_number")?,
         is_erased: row.value("is_erased")?,
     })
