@@ -7,7 +7,7 @@ use everhook_core::ports::{NewEvent, Recorded, StoreError};
 /// The most rows of one commit: enough that the flush no longer counts, few enough that nobody waits long for it.
 pub(crate) const ROWS_MAX: usize = 2_000;
 /// So many bytes of data count as one row: 2,000 rows are then 16 MiB at most.
-const BYTES_A_ROW: usize = 8 * 1024;
+pub(crate) const BYTES_A_ROW: usize = 8 * 1024;
 
 /// As how many rows the data of an event counts, beside the row that holds it.
 pub(crate) fn rows_of_data(new: &NewEvent) -> usize {

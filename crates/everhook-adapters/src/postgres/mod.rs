@@ -1,14 +1,16 @@
 //! The shared store: PostgreSQL behind the same ports as the embedded store, for several nodes at once.
 //!
 //! Read it in this order:
-//! * `connect`, `tls`, `reader`, `transaction`, `pipeline`, `collisions`, `fault`: connections of three pools, single reads, transactions and their locks.
+//! * `connect`, `tls`, `migrate`, `reader`, `transaction`, `pipeline`, `collisions`, `fault`: connections of four pools, single
+//!   reads, transactions and their locks.
 //! * `recorder`, `aside`, `event_store`, `keys`, `sequences`, `making`: what is published at one moment becomes one transaction of a few statements over arrays.
-//! * `delivery_queue`, `settling`, `ordering`, `replaying`: where deliveries wait, and how they end. One port call is one transaction.
+//! * `delivery_queue`, `lanes`, `settling`, `settlement_columns`, `ordering`, `replaying`: where deliveries wait, and how they end. One port
+//!   call is one transaction.
 //! * `erasing`, `retention`: how the data of events ends, and everything else that is old.
 //! * `leases`, `changes`, `hints`, `budgets`, `partitions`: what nodes owe each other, and the tables of each day.
 //! * `moving_in`: a data folder that comes in here; see `moving` beside this folder.
-//! * `breakers`, `directory`, `audit_log`, `history`, `statistics`, `operations`: the other ports.
-//! * `rows`, and `encoding` beside this folder: how values are written and read back.
+//! * `breakers`, `alerts`, `directory`, `audit_log`, `history`, `statistics`, `operations`: the other ports.
+//! * `rows`, `page`, and `encoding` beside this folder: how values are written and read back.
 //! * `queries`, `migrations`: all SQL, one statement a file, under the names that the embedded store has for them.
 //!
 //! Nothing here decides what happens to a delivery; stages come in as values. Time is a parameter.
@@ -51,7 +53,7 @@ mod statistics;
 mod tls;
 mod transaction;
 
-use std::{sync::Arc, time::SystemTime};
+use std::sync::Arc;
 
 use everhook_core::{model::PoolName, ports::StoreError, time::Timestamp};
 use uuid::Uuid;
@@ -72,6 +74,8 @@ pub(crate) use self::{
     fault::Fault,
     partitions::{day_of_id, first_id},
 };
+
+use crate::system::system_time;
 
 const KEEP_SEAL_KEY_ID: &str = include_str!("queries/keep_seal_key_id.sql");
 const INSTALLATION: &str = include_str!("queries/installation.sql");
@@ -244,10 +248,4 @@ impl PostgresStore {
     async fn connection(&self) -> Outcome<Connection> {
         self.pools.history().await
     }
-}
-
-/// When a migration was applied, for people who look into the database.
-fn system_time() -> Timestamp {
-    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp::EPOCH + since_epoch
 }

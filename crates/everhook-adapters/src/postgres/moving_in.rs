@@ -9,8 +9,9 @@ use super::{
     OpenError,
     connect::Pools,
     fault::{Fault, Outcome},
-    migrate, partitions, system_time,
+    migrate, partitions,
 };
+use crate::system::system_time;
 
 const TAKE: &str = include_str!("queries/take_move.sql");
 const LOCK_BOOTS: &str = include_str!("queries/lock_boots.sql");

@@ -30,11 +30,11 @@ use crate::{
     sqlite::{
         OpenError, WriterMode, connect,
         folder::Folder,
-        group_commit::GroupCommit,
+        group_commit::{self, GroupCommit},
         migrate::{Migration, migrate_by},
-        system_time,
         writer::Writer,
     },
+    system::system_time,
 };
 
 /// The name of the spool's file.
@@ -86,11 +86,7 @@ impl SqliteSpool {
 
     /// Returns once the disk has failed to keep what was written. From then on nothing is taken: end the process, a restart recovers.
     pub async fn broken(&self) {
-        let mut broken = self.broken.clone();
-        // An error means that the writer is gone, which happens only when the spool is dropped: nothing is broken then.
-        if broken.wait_for(|broken| *broken).await.is_err() {
-            std::future::pending::<()>().await;
-        }
+        group_commit::broken(self.broken.clone()).await;
     }
 
     /// Counts so many bytes if there is room for them.

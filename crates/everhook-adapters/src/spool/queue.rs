@@ -1,7 +1,5 @@
 //! The events that wait, as rows.
 
-use std::collections::BTreeMap;
-
 use everhook_core::{
     ids::{EndpointId, EventId},
     model::Event,
@@ -11,8 +9,10 @@ use everhook_core::{
 use rusqlite::{OptionalExtension, Row, params};
 
 use crate::{
+    commits::BYTES_A_ROW,
     encoding::{
-        payload,
+        extras::{headers_json, labels_json, read_headers, read_labels},
+        payload::{self, Body},
         spelling::{priority_number, read_priority},
     },
     sqlite::{
@@ -32,13 +32,11 @@ const SET_ASIDE: &str = include_str!("queries/set_aside_spooled_event.sql");
 const ROW_BYTES: usize = 512;
 /// The most bytes that one read brings into memory, unless a single event has more.
 const READ_BYTES_MAX: u64 = 16 << 20;
-/// So many bytes count as one row of a commit.
-const BYTES_A_ROW: u64 = 8 * 1024;
 
 /// An event that may be taken, in the form in which it is kept.
 pub(super) struct Offer {
     incoming: IncomingEvent,
-    compressed: Option<Vec<u8>>,
+    body: Body,
     labels: String,
     headers: String,
     /// As how many bytes it counts.
@@ -51,25 +49,17 @@ impl Offer {
     /// Compresses the data, on the publisher's task.
     pub(super) fn new(incoming: IncomingEvent) -> Self {
         let event = &incoming.event;
-        let compressed = payload::compress(&event.data);
-        let labels = serde_json::to_string(&event.labels).expect("an object of strings is JSON");
-        let headers = serde_json::to_string(&event.headers).expect("a list of pairs of strings is JSON");
+        let body = Body::of(&event.data);
+        let (labels, headers) = (labels_json(&event.labels), headers_json(&event.headers));
         let texts = [&event.source, &event.traceparent].into_iter().flatten().map(String::len).sum::<usize>();
-        let body = compressed.as_ref().map_or(event.data.len(), Vec::len);
-        let bytes = (ROW_BYTES + body + labels.len() + headers.len() + event.idempotency_key.len() + texts) as u64;
-        Self { compressed, labels, headers, bytes, has_room: false, incoming }
+        let kept = body.columns(&event.data).1.len();
+        let bytes = (ROW_BYTES + kept + labels.len() + headers.len() + event.idempotency_key.len() + texts) as u64;
+        Self { body, labels, headers, bytes, has_room: false, incoming }
     }
 
     /// As how many rows of a commit it counts.
     pub(super) fn rows(&self) -> usize {
-        usize::try_from(1 + self.bytes / BYTES_A_ROW).unwrap_or(usize::MAX)
-    }
-
-    fn body(&self) -> (i64, &[u8]) {
-        match &self.compressed {
-            Some(compressed) => (payload::ZSTD, compressed),
-            None => (payload::PLAIN, &self.incoming.event.data),
-        }
+        usize::try_from(1 + self.bytes / BYTES_A_ROW as u64).unwrap_or(usize::MAX)
     }
 }
 
@@ -91,7 +81,7 @@ fn insert(tx: &Tx<'_>, offer: &Offer) -> Outcome<()> {
         KeyOrigin::Given { valid_since } => Some(valid_since.as_micros()),
         KeyOrigin::Made => None,
     };
-    let (encoding, body) = offer.body();
+    let (encoding, body) = offer.body.columns(&event.data);
     tx.prepare(INSERT)?.execute(params![
         event.id.key(),
         organization.key(),
@@ -146,8 +136,6 @@ pub(super) fn oldest(tx: &Tx<'_>, limit: u32, now: Timestamp) -> Outcome<Read> {
 }
 
 fn of_row(row: &Row<'_>) -> rusqlite::Result<SpooledEvent> {
-    let json = |text: String| serde_json::from_str::<BTreeMap<String, String>>(&text).ok();
-    let pairs = |text: String| serde_json::from_str::<Vec<(String, String)>>(&text).ok();
     let event = Event {
         id: row.id("id")?,
         application: row.id("application_id")?,
@@ -159,8 +147,8 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<SpooledEvent> {
         priority: row.spelled("priority", read_priority)?,
         sequence_number: 0,
         traceparent: row.get("traceparent")?,
-        labels: row.spelled("labels", json)?,
-        headers: row.spelled("headers", pairs)?,
+        labels: row.spelled("labels", |json: String| read_labels(&json))?,
+        headers: row.spelled("headers", |json: String| read_headers(&json))?,
         created_at: row.instant("created_at")?,
     };
     let key = row.instant_opt("valid_since")?.map_or(KeyOrigin::Made, |valid_since| KeyOrigin::Given { valid_since });

@@ -47,14 +47,16 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::Arc,
-    time::SystemTime,
 };
 
 use everhook_core::{ports::StoreError, time::Timestamp};
 use rusqlite::{Connection, params};
 use tokio::sync::watch;
 
-use crate::encoding::{breaker_json, limits_json, payload, response_headers, schedule_json, selection_json, spelling};
+use crate::{
+    encoding::{breaker_json, limits_json, payload, response_headers, schedule_json, selection_json, spelling},
+    system::system_time,
+};
 
 pub(crate) use self::moving_out::MovingOut;
 use self::{fault::Outcome, folder::Folder, group_commit::GroupCommit, readers::Readers, transaction::Tx, writer::Writer};
@@ -183,11 +185,7 @@ impl SqliteStore {
 
     /// Returns once the disk has failed to keep what was written. From then on every write is refused: end the process, a restart recovers.
     pub async fn broken(&self) {
-        let mut broken = self.broken.clone();
-        // An error means that the writer is gone, which happens only when the store is dropped: nothing is broken then.
-        if broken.wait_for(|broken| *broken).await.is_err() {
-            std::future::pending::<()>().await;
-        }
+        group_commit::broken(self.broken.clone()).await;
     }
 
     /// Forgets at most `limit` idempotency keys that were given before the instant, oldest first, and says how many. Fewer than the limit
@@ -247,10 +245,4 @@ impl ReaderPools {
     fn new(database: &Path) -> Self {
         Self { line: Readers::new("sqlite-line", database), history: Readers::new("sqlite-history", database) }
     }
-}
-
-/// When a migration was applied, for people who look into the file.
-pub(crate) fn system_time() -> Timestamp {
-    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp::EPOCH + since_epoch
 }
