@@ -126,6 +126,15 @@ impl Drop for Node {
     }
 }
 
+/// Whether no delivery waits or is held.
+///
+/// # Panics
+/// If the node does not answer.
+pub async fn is_nothing_open(connection: &mut Connection) -> bool {
+    let open = connection.ask(Method::GET, "/v1/deliveries?status=pending&limit=1", None).await.expect("a page of deliveries");
+    open["data"].as_array().expect("rows").is_empty()
+}
+
 /// The binary with none of the caller's settings: the test says all there is.
 pub fn command() -> Command {
     let mut command = Command::new(binary());

@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use everhook::cli::client::{Connection, Server};
 use everhook_testbed::{
     database::SEAL_KEY,
-    node::{Node, command},
+    node::command,
     postgres_server::{PostgresServer, Stop},
 };
 use http::Method;
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::{
     publishers::body,
     sink::{Manners, Sink},
+    start_node,
 };
 
 /// How long a node may take to become whole once PostgreSQL is back, and to deliver, on a busy machine.
@@ -25,9 +26,7 @@ async fn a_node_that_knows_its_publishers_starts_without_postgresql_and_becomes_
     // Given a node that has taken an event before, and is started again while PostgreSQL is away.
     let postgres = PostgresServer::start();
     let sink = Sink::start(Manners::Steady).await;
-    let mut node = Node::new(Path::new(env!("CARGO_TARGET_TMPDIR"))).with_flags(["--database", &postgres.url(), "--seal-key", SEAL_KEY]);
-    node.start();
-    node.wait_until_ready().await;
+    let mut node = start_node(&postgres.url(), &[]).await;
     let mut connection = Connection::new(node.server());
     let endpoint = json!({ "url": format!("http://{}/e/0", sink.address), "event_types": ["kill.test"], "ordering": "strict" });
     connection.ask(Method::POST, "/v1/endpoints", Some(&endpoint)).await.expect("the endpoint is made");
