@@ -25,7 +25,7 @@ const REQUEUE: &str = include_str!("queries/requeue_dead_letter.sql");
 
 /// Makes what can be made, in the order of the events.
 pub(super) fn replay(tx: &mut Tx<'_>, replay: &Replay) -> Outcome<Replayed> {
-    let changed = changed_applications(tx, &replay.items)?;
+    let changed = changed_applications(tx, replay)?;
     if !changed.is_empty() {
         return Ok(Replayed::ConfigChanged(changed));
     }
@@ -44,9 +44,9 @@ pub(super) fn replay(tx: &mut Tx<'_>, replay: &Replay) -> Outcome<Replayed> {
     if let ReplayBy::Operation { id, failed } = &replay.by {
         let mut tally = Tally::default();
         answers.iter().for_each(|answer| tally.count(answer));
-        for (position, endpoint) in failed {
-            let lane = tx.lane_of(*endpoint)?;
-            tally.failed += u64::from(operations::take_item(tx, *id, *position, lane)?);
+        for item in failed {
+            let lane = tx.lane_of(item.endpoint)?;
+            tally.failed += u64::from(operations::take_item(tx, *id, item.position, lane)?);
         }
         operations::add_to_counts(tx, *id, tally)?;
     }
@@ -69,12 +69,12 @@ struct EventFacts {
     is_erased: bool,
 }
 
-fn changed_applications(tx: &mut Tx<'_>, items: &[ReplayItem]) -> Outcome<Vec<ApplicationId>> {
+fn changed_applications(tx: &mut Tx<'_>, replay: &Replay) -> Outcome<Vec<ApplicationId>> {
     let mut changed = Vec::new();
-    for item in items {
-        let is_current = tx.counters(item.application)?.is_some_and(|counters| counters.config_version == item.config_version);
-        if !is_current && !changed.contains(&item.application) {
-            changed.push(item.application);
+    for (application, version) in replay.configurations() {
+        let is_current = tx.counters(application)?.is_some_and(|counters| counters.config_version == version);
+        if !is_current && !changed.contains(&application) {
+            changed.push(application);
         }
     }
     Ok(changed)

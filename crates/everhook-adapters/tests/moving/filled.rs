@@ -278,7 +278,7 @@ impl Filled {
         let (first, second) = (self.dead().await, self.dead().await);
         let replaying = self.begin(OperationKind::Replay, Selection::DeadLetters(DeadLetterSelection::default())).await;
         let items = [first, second].map(|(event, of)| (event, self.given.endpoint, Some(of))).to_vec();
-        let step = SelectionStep { operation: replaying, items, skipped: 2, phase: Some(Phase::Selected) };
+        let step = SelectionStep { operation: replaying, after: Uuid::nil(), items, skipped: 2, phase: Some(Phase::Selected) };
         self.given.store.select(step).await.unwrap();
         assert!(self.given.store.start(replaying, after(20)).await.unwrap());
         let next = self.given.store.items(replaying, 1).await.unwrap()[0];
@@ -288,7 +288,8 @@ impl Filled {
         self.given.store.replay(replay).await.unwrap();
         let about = ErasureSelection { application: Some(self.given.application), label: None, from: None, to: after(100) };
         let erasing = self.begin(OperationKind::Erase, Selection::Erasure(about)).await;
-        let step = ErasureStep { operation: erasing, events: vec![first.0, second.0], phase: Phase::Selecting(id()) };
+        let events = vec![first.0, second.0];
+        let step = ErasureStep { operation: erasing, after: Uuid::nil(), events, phase: Phase::Selecting(id()) };
         self.given.store.select_for_erasure(step).await.unwrap();
         let cancelled = self.begin(OperationKind::RetryBatch, Selection::DeadLetters(DeadLetterSelection::default())).await;
         let organization = self.given.organization;

@@ -18,4 +18,5 @@ mod retries;
 mod schedules;
 mod sent;
 mod shared_limits;
+mod shared_operations;
 mod spool;
