@@ -1,6 +1,6 @@
 //! The store behind the ports: the embedded one, or the one that several nodes share. Opened by `wiring`, which alone asks which of them it is.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use everhook_adapters::{
@@ -12,13 +12,20 @@ use everhook_adapters::{
 use everhook_core::{
     model::PoolName,
     ports::{
-        Alone, AuditLog, BreakerStore, BreakerWindows, Changes, Clock as _, DeliveryQueue, Directory, EventStore, History, Leases,
+        Alone, AuditLog, BreakerStore, BreakerWindows, Changes, Clock as _, DeliveryQueue, Directory, EventStore, History, Leases, Offset,
         OperationStore, Ports, RemoteHints, Retention, Spool, Statistics, StoreError, ThrottleStore, Transport, Vault,
     },
     time::Timestamp,
 };
 
 use crate::config::{Config, SpoolConfig};
+
+/// How far a clock that is believed at once may be from another: past it, a node holds nothing.
+const CLOCKS_AGREE_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long after a store's clock was found far ahead it is asked again, and how often. A start takes that much longer at the most.
+const CLOCK_ASKED_AGAIN_AFTER: Duration = Duration::from_secs(1);
+const CLOCK_ASKED_AGAIN_MAX: u32 = 5;
 
 /// A store that is open.
 #[derive(Clone)]
@@ -88,15 +95,24 @@ impl Store {
 
     /// The machine's clock, set by the store's where that has one: nodes with clocks that run apart still agree on the time.
     ///
+    /// If the store's is far ahead, it is asked again a second later until two answers agree: time that was told cannot be taken back.
+    ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the store cannot be asked.
     pub async fn clock(&self) -> Result<Arc<SystemClock>, StoreError> {
         let clock = Arc::new(SystemClock::new());
-        if let Self::Shared(store) = self
-            && let Some(offset) = store.clock_offset(&*clock).await?
-        {
-            clock.correct(offset);
+        let Self::Shared(store) = self else { return Ok(clock) };
+        let mut found = store.clock_offset(&*clock).await?;
+        for _ in 0..CLOCK_ASKED_AGAIN_MAX {
+            let is_far_ahead = |offset: &Offset| offset.micros > 0 && offset.apart_from(Offset::NONE) > CLOCKS_AGREE_WITHIN;
+            let Some(before) = found.filter(is_far_ahead) else { break };
+            clock.sleep_for(CLOCK_ASKED_AGAIN_AFTER).await;
+            found = store.clock_offset(&*clock).await?;
+            if found.is_some_and(|offset| offset.apart_from(before) <= CLOCKS_AGREE_WITHIN) {
+                break;
+            }
         }
+        found.into_iter().for_each(|offset| clock.correct(offset));
         Ok(clock)
     }
 

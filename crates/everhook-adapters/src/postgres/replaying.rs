@@ -132,7 +132,7 @@ impl Replaying<'_> {
                     self.place(&mut placing, &mut sequences, item, lane, facts);
                     known.open.insert((item.event, lane));
                     made.push((item, lane));
-                    ReplayAnswer::Made { due: Some(item.due(self.replay.at)), priority }
+                    ReplayAnswer::Made { due: Some(item.due(&facts.event_type, self.replay.at)), priority }
                 }
             };
         }

@@ -138,7 +138,7 @@ fn replay_one(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, facts: &
         let parameters = params![item.event.key(), item.endpoint.key(), item.delivery.key(), on_behalf.at.as_micros(), automatic];
         tx.hot(REQUEUE)?.execute(parameters)?;
     }
-    Ok(ReplayAnswer::Made { due: (!is_held).then(|| item.due(on_behalf.at)), priority })
+    Ok(ReplayAnswer::Made { due: (!is_held).then(|| item.due(&facts.event_type, on_behalf.at)), priority })
 }
 
 /// Takes an item off its operation's list; says whether it was on it. What is on no list is there.

@@ -183,7 +183,7 @@ async fn what_is_due_is_of_one_queue_of_one_endpoint() {
             attempts: 0,
             due_at: NOW,
             replay_of: None,
-            ordered: false,
+            order: None,
         };
         assert_eq!(format!("{:?}", read.rows), format!("{:?}", [due]));
         assert_eq!(read.next_due_at, None);

@@ -290,8 +290,8 @@ pub struct ReplayItem {
 }
 
 impl ReplayItem {
-    /// The new delivery as its lane gets it, if it waits.
-    pub fn due(&self, at: Timestamp) -> Due {
+    /// The new delivery of an event of this type, as its lane gets it if it waits.
+    pub fn due(&self, event_type: &EventType, at: Timestamp) -> Due {
         Due {
             delivery: self.delivery,
             event: self.event,
@@ -300,7 +300,7 @@ impl ReplayItem {
             attempts: 0,
             due_at: at,
             replay_of: self.of,
-            ordered: self.placement.is_ordered(),
+            order: self.placement.order(event_type, self.delivery),
         }
     }
 }

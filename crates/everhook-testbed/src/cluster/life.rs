@@ -5,8 +5,9 @@ use std::{panic::AssertUnwindSafe, time::Duration};
 
 use everhook_core::{
     ids::EventId,
-    model::{OrderingMode, PoolName},
-    ports::Clock,
+    manage::erasing,
+    model::{Author, OrderingMode, PoolName},
+    ports::{Change, Clock},
     time::Timestamp,
 };
 
@@ -58,6 +59,8 @@ pub struct LifeTally {
     pub pauses: usize,
     /// Times that the organization went to another pool.
     pub moves: usize,
+    /// Events that were erased.
+    pub erasures: usize,
 }
 
 impl std::ops::AddAssign for LifeTally {
@@ -68,6 +71,7 @@ impl std::ops::AddAssign for LifeTally {
         self.stops += other.stops;
         self.pauses += other.pauses;
         self.moves += other.moves;
+        self.erasures += other.erasures;
     }
 }
 
@@ -160,8 +164,8 @@ impl Living<'_> {
             82..90 => self.cluster.faults.plan(self.dice.below(20) as u32, [Kind::Before, Kind::After][self.dice.below(2) as usize]),
             90..93 => self.cluster.registry.lose_hints(self.dice.below(2) == 0),
             93..95 => self.suspend(),
-            95..100 if self.pools.len() > 1 => self.move_somewhere().await,
-            _ => {}
+            95..98 if self.pools.len() > 1 => self.move_somewhere().await,
+            _ => self.erase().await,
         }
         if self.living.len() < nodes && self.dice.below(3) == 0 {
             let pool = self.some_pool();
@@ -203,6 +207,19 @@ impl Living<'_> {
                 self.tally.accepted += 1;
             }
         }
+    }
+
+    /// Erases one of the last events at some node. Whether anything of it arrives is not asked any more.
+    async fn erase(&mut self) {
+        let Some(place) = self.accepted.len().checked_sub(1 + self.dice.below(6) as usize) else { return };
+        let event = self.accepted.remove(place);
+        let node = self.some_node().filter(|node| self.paused.iter().all(|(paused, _)| paused != node));
+        let line = node.map_or(self.cluster.line(), |node| &self.cluster.node(node).line);
+        // A fault may keep it from that, or only the answer.
+        if erasing::erase_event(line, &Author::server(self.cluster.organization), event).await.is_ok() {
+            self.tally.erasures += 1;
+        }
+        self.cluster.registry.record(Change::Erased(event));
     }
 
     fn some_node(&self) -> Option<usize> {
@@ -297,6 +314,7 @@ impl Living<'_> {
             let differs_at = arrived.iter().zip(&accepted).position(|(arrived, accepted)| arrived != accepted);
             assert_eq!(differs_at, None, "{} gets its events in order, each once or again and again", receiver.url);
             assert_eq!(arrived.len(), accepted.len(), "{} gets all of its events", receiver.url);
+            assert!(self.cluster.senders.most_to(&receiver.url) <= 1, "{} gets one event at a time", receiver.url);
         }
         for node in &self.living {
             let status = self.cluster.node(*node).status();

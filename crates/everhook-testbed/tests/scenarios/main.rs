@@ -1,6 +1,7 @@
 //! Scenarios on a simulated clock and network, with the real core and the real embedded store.
 
 mod by_hand;
+mod clocks;
 mod crashes;
 mod endpoints;
 mod erasing;

@@ -6,23 +6,24 @@ use std::{
     time::Duration,
 };
 
-use async_trait::async_trait;
 use everhook_core::{
     flow::follow::{StaleKeys, follow},
     ids::{ApiKeyId, EventId},
-    manage::operations::{self, Pace, ReplayWish},
+    manage::{
+        erasing,
+        operations::{self, Pace, ReplayWish},
+    },
     model::{
         Author, DisabledReason, Duty, DutySet, EndpointState, KeptBreaker, KeptStage, OperationKind, OperationStatus, OrderingMode, Shard,
         ShardSet, Wanted,
     },
-    ports::{BreakerChange, Change, Clock, Held, Offset, Ports, Roles},
+    ports::{BreakerChange, Change, Clock, Held},
     time::Timestamp,
 };
 use everhook_testbed::{
     Answer, Receiver,
-    clock::SimClock,
     cluster::{
-        Cluster, Node,
+        Cluster,
         life::{LifePlan, run},
     },
     mins, secs,
@@ -389,39 +390,28 @@ async fn a_breaker_that_was_forced_is_heeded_by_a_node_that_only_knows_that_anyt
     assert_eq!(cluster.senders_to(&receiver).len(), sent, "a breaker that is forced open lets nothing through");
 }
 
-/// A node's clock that keeps what it was corrected by.
-struct Told(Arc<SimClock>, Mutex<Vec<i64>>);
-
-#[async_trait]
-impl Clock for Told {
-    fn now(&self) -> Timestamp {
-        self.0.now()
-    }
-
-    fn uptime(&self) -> Duration {
-        self.0.uptime()
-    }
-
-    fn correct(&self, offset: Offset) {
-        self.1.lock().expect("nobody panicked").push(offset.micros);
-    }
-
-    async fn sleep_until(&self, at: Timestamp) {
-        self.0.sleep_until(at).await;
-    }
-}
-
 #[tokio::test]
-async fn a_nodes_clock_is_corrected_by_the_stores_at_each_renewal_even_if_it_is_far_off() {
-    let mut cluster = Cluster::of(1).await;
-    let clock = Arc::new(Told(cluster.clock.clone(), Mutex::default()));
-    let member = cluster.registry.member(7, Default::default());
-    member.lag(secs(40));
-    let ports = Ports { clock: clock.clone(), ..cluster.bare_ports() };
-    let _node = Node::start(ports, member, Roles::ALL, "late").await;
-    cluster.pass(secs(3)).await;
-    let told = clock.1.lock().expect("nobody panicked").clone();
-    assert!(told.len() >= 3 && told.iter().all(|micros| *micros == 40_000_000), "{told:?}");
+async fn the_next_of_an_order_waits_for_a_request_whose_event_was_erased_at_another_node() {
+    // The owner learns of what the erasure freed by a hint, or else by the look that it takes each second.
+    for hints_are_lost in [false, true] {
+        let mut cluster = Cluster::of(2).await;
+        let receiver = cluster.endpoint().in_order(OrderingMode::Strict).always(Answer::Slow(200, secs(4))).create().await;
+        let other = 1 - cluster.owner_of(&receiver);
+        let mut events = publish(&cluster, 2).await;
+        cluster.pass(secs(1)).await;
+        // Given a request on the wire, when its event is erased at the node that does not send it, and one more is published there.
+        cluster.registry.lose_hints(hints_are_lost);
+        let by = Author::server(cluster.organization);
+        erasing::erase_event(&cluster.node(other).line, &by, events[0]).await.expect("it is erased");
+        events.push(cluster.event("order.paid").at(cluster.node(other)).publish().await.event);
+        cluster.pass(secs(20)).await;
+        // Then each is sent when the one before it has ended.
+        assert_eq!(arrived(&cluster, &receiver), in_words(&events), "hints are lost: {hints_are_lost}");
+        let sent_at: Vec<Timestamp> = cluster.arrivals_of(&receiver).into_iter().map(|arrival| arrival.at).collect();
+        assert_eq!(sent_at, [0, 4, 8].map(|later| sent_at[0] + secs(later)), "hints are lost: {hints_are_lost}");
+        assert_eq!(cluster.stages(events[0]).await, ["cancelled: erased"]);
+        cluster.assert_promises(&events).await;
+    }
 }
 
 #[tokio::test]

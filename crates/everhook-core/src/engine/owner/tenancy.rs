@@ -148,16 +148,17 @@ impl Owner<'_> {
 
     /// Gives back the shards that were left, once nothing of them is in flight, unwritten or being cancelled.
     pub(super) fn leave_what_is_clear(&mut self, now: Timestamp) {
-        if self.tenancy.leaving.is_empty() {
+        let leaving = self.tenancy.leaving;
+        // What is swept need not have a lane.
+        if leaving.is_empty() || self.sweeping.keys().any(|endpoint| leaving.has_lane(*endpoint)) {
             return;
         }
         while let Some(endpoint) = self.tenancy.lanes_left.last() {
-            if self.sweeping.contains_key(endpoint) || !self.board.drop_clear(*endpoint, now) {
+            if !self.board.drop_clear(*endpoint, now) {
                 return;
             }
             self.tenancy.lanes_left.pop();
         }
-        let leaving = self.tenancy.leaving;
         if self.line.tenure.standing().left == leaving {
             return;
         }
