@@ -157,15 +157,16 @@ impl Living<'_> {
         self.cluster.pass(Duration::from_millis(self.dice.below(millis_max))).await;
         self.resume_some();
         match self.dice.below(100) {
-            0..60 => self.publish().await,
+            0..57 => self.publish().await,
+            57..60 => self.erase().await,
             60..67 => self.kill().await,
             67..74 => self.stop().await,
             74..82 => self.pause(),
             82..90 => self.cluster.faults.plan(self.dice.below(20) as u32, [Kind::Before, Kind::After][self.dice.below(2) as usize]),
             90..93 => self.cluster.registry.lose_hints(self.dice.below(2) == 0),
             93..95 => self.suspend(),
-            95..98 if self.pools.len() > 1 => self.move_somewhere().await,
-            _ => self.erase().await,
+            95..100 if self.pools.len() > 1 => self.move_somewhere().await,
+            _ => {}
         }
         if self.living.len() < nodes && self.dice.below(3) == 0 {
             let pool = self.some_pool();

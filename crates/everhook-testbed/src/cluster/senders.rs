@@ -71,7 +71,7 @@ impl Senders {
         }
         *state.under_way.entry((url.to_owned(), node)).or_default() += 1;
         state.most_at_once = state.most_at_once.max(state.under_way.values().sum());
-        let to_url = state.under_way.iter().filter(|((to, _), _)| to == url).map(|(_, count)| count).sum();
+        let to_url: usize = state.under_way.iter().filter(|((to, _), _)| to == url).map(|(_, count)| count).sum();
         let most_to = state.most_to.entry(url.to_owned()).or_default();
         *most_to = to_url.max(*most_to);
         state.sent.push(SentBy { node, url: url.to_owned(), at });
