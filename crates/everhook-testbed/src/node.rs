@@ -4,7 +4,7 @@ use std::{
     fs::OpenOptions,
     net::TcpListener,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -104,6 +104,20 @@ impl Node {
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
         None
+    }
+
+    /// Waits until it has ended by itself, and says how, and what it said last.
+    pub async fn wait_until_ended(&mut self) -> (ExitStatus, String) {
+        let mut child = self.child.take().expect("it was started");
+        let deadline = Instant::now() + READY_TIMEOUT;
+        while Instant::now() < deadline {
+            if let Some(status) = child.try_wait().expect("its state") {
+                return (status, self.log_end());
+            }
+            tokio::time::sleep(LOOK_INTERVAL).await;
+        }
+        let _ = child.kill();
+        panic!("the server did not end within {READY_TIMEOUT:?}:\n{}", self.log_end())
     }
 
     fn log(&self) -> PathBuf {

@@ -95,6 +95,14 @@ pub fn key_id_of(folder: &Path) -> anyhow::Result<Option<String>> {
         return Ok(Some(id));
     }
     // A folder that was restored from a backup, and not started since.
+    key_id_in_file_of(folder)
+}
+
+/// The id of the key in a folder's own key file, which need not be the one that its secrets are sealed with; `None` if there is no such file.
+///
+/// # Errors
+/// Says why the file cannot be read.
+pub fn key_id_in_file_of(folder: &Path) -> anyhow::Result<Option<String>> {
     let path = folder.join(KEY_FILE);
     if !path.exists() {
         return Ok(None);

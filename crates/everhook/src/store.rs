@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use everhook_adapters::{
-    postgres::{PostgresSettings, PostgresStore},
-    spool::{SpoolSettings, SqliteSpool},
+    postgres::{OpenError, PostgresSettings, PostgresStore},
+    spool::{SpoolSettings, SqliteSpool, Takeover},
     sqlite::{SqliteSettings, SqliteStore, WriterMode},
     system::{SystemClock, SystemEntropy},
 };
@@ -57,8 +57,35 @@ impl Store {
             return Ok(Self::Embedded(Arc::new(SqliteStore::open(settings)?)));
         };
         let settings = PostgresSettings { url: database.expose().clone(), node: node.to_owned(), pool: config.pool.clone() };
-        let store = PostgresStore::open(&settings).await.context("PostgreSQL cannot be used")?;
-        Ok(Self::Shared(Arc::new(store)))
+        let open = async {
+            let store = PostgresStore::open(&settings).await?;
+            store.announce().await?;
+            Ok::<_, OpenError>(store)
+        };
+        Ok(Self::Shared(Arc::new(open.await.context("PostgreSQL cannot be used")?)))
+    }
+
+    /// Makes sure that a spool holds what is for this store, before any of it is forwarded.
+    ///
+    /// # Errors
+    /// Says whose it is, and what to do.
+    pub async fn bind(&self, spool: &SqliteSpool, takeover: Takeover) -> anyhow::Result<()> {
+        if let Self::Shared(store) = self {
+            let installation = store.installation().await.context("the database does not say which installation it is")?;
+            spool.bind(installation, takeover).await.context("the spool cannot be used")?;
+        }
+        Ok(())
+    }
+
+    /// Fails if somebody began to move a data folder in here while this node took its first steps. Asked before anything is accepted.
+    ///
+    /// # Errors
+    /// Says what to do.
+    pub async fn refuse_half_moved(&self) -> anyhow::Result<()> {
+        match self {
+            Self::Embedded(_) => Ok(()),
+            Self::Shared(store) => Ok(store.refuse_half_moved().await?),
+        }
     }
 
     /// Opens the spool, if this node has one.

@@ -4,7 +4,10 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use everhook_adapters::{postgres::OpenError, spool::SqliteSpool};
+use everhook_adapters::{
+    postgres::OpenError,
+    spool::{SqliteSpool, Takeover},
+};
 use everhook_core::{
     engine,
     flow::{Line, LineSettings},
@@ -29,7 +32,7 @@ const SAY_EVERY: u32 = 60;
 /// Opens the store, however long that takes, and meanwhile takes events through the door.
 ///
 /// # Errors
-/// If the store is there and cannot be used; or if it is away, and the spool knows nobody who could publish.
+/// If the store is there and cannot be used, or is not the one that the spool is of; or if it is away, and the spool knows nobody who could publish.
 pub async fn open_store(
     config: &Config,
     node: &str,
@@ -40,7 +43,12 @@ pub async fn open_store(
     let mut tries: u32 = 0;
     loop {
         let error = match Store::open(config, node).await {
-            Ok(store) => return Ok((store, door)),
+            Ok(store) => {
+                if let Some(spool) = spool {
+                    store.bind(spool, if tries == 0 { Takeover::IfEmpty } else { Takeover::Never }).await?;
+                }
+                return Ok((store, door));
+            }
             Err(error) if is_absence(&error) => error,
             Err(error) => return Err(error),
         };

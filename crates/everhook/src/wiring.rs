@@ -96,6 +96,7 @@ pub async fn start(config: &Config) -> anyhow::Result<Running> {
     // Before anything is remembered that another node could change.
     let seen = line.ports.changes.newest().await.context("the store cannot be read")?;
     let (organization, admin_key) = take_first_steps(config, &line).await.context("the store could not be prepared")?;
+    store.refuse_half_moved().await?;
 
     let roles = Roles { worker: config.roles.worker, scheduler: config.roles.scheduler };
     let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: config.concurrency, roles });

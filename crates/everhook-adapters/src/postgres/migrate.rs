@@ -32,6 +32,13 @@ const NOTE: &str = include_str!("queries/note_migration.sql");
 /// [`OpenError::TooNew`] for a database of a newer Everhook, [`OpenError::ChangedMigration`] for one that was made by another history.
 pub(super) async fn migrate(client: &mut Client, now: Timestamp) -> Result<(), OpenError> {
     let transaction = client.transaction().await?;
+    migrate_within(&transaction, now).await?;
+    transaction.commit().await?;
+    Ok(())
+}
+
+/// The same in a transaction that goes on: until its commit nobody sees the schema, and nobody else makes it.
+pub(super) async fn migrate_within(transaction: &Transaction<'_>, now: Timestamp) -> Result<(), OpenError> {
     transaction.batch_execute("SET LOCAL statement_timeout = 0").await?;
     transaction.batch_execute(TAKE_TURN).await?;
     transaction.batch_execute(MAKE_LEDGER).await?;
@@ -41,9 +48,8 @@ pub(super) async fn migrate(client: &mut Client, now: Timestamp) -> Result<(), O
         return Err(OpenError::TooNew { found, known });
     }
     for migration in &MIGRATIONS {
-        apply(&transaction, migration, now).await?;
+        apply(transaction, migration, now).await?;
     }
-    transaction.commit().await?;
     Ok(())
 }
 

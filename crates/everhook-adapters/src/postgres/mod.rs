@@ -53,7 +53,11 @@ mod transaction;
 
 use std::{sync::Arc, time::SystemTime};
 
-use everhook_core::{model::PoolName, ports::StoreError, time::Timestamp};
+use everhook_core::{
+    model::PoolName,
+    ports::{Leases as _, Roles, StoreError},
+    time::Timestamp,
+};
 use uuid::Uuid;
 
 pub use self::hints::PostgresHints;
@@ -113,8 +117,8 @@ pub enum OpenError {
     },
     /// A data folder is only half in it.
     #[error(
-        "{folder} was not moved into this database completely: run `everhook migrate` with the same folder and database again, which goes on \
-         where it was; or make a new database"
+        "{folder} is not completely in this database: if it is being moved at this moment, wait until that has ended; otherwise run \
+         `everhook migrate` with the same folder and database again, which goes on where it was, or make a new database"
     )]
     UnfinishedMove {
         /// Which folder.
@@ -155,11 +159,37 @@ impl PostgresStore {
         let store = Self::unopened(settings)?;
         let mut connection = store.pools.line().await.map_err(|fault| OpenError::Database(fault.to_store_error().into()))?;
         migrate::migrate(&mut connection, system_time()).await?;
-        if let Some(row) = connection.query_opt(UNFINISHED_MOVE, &[]).await? {
-            return Err(OpenError::UnfinishedMove { folder: row.get("source") });
-        }
         drop(connection);
+        store.refuse_half_moved().await?;
         Ok(store)
+    }
+
+    /// Fails if a data folder is only half in the database.
+    ///
+    /// # Errors
+    /// [`OpenError::UnfinishedMove`] then; or the server cannot be asked.
+    pub async fn refuse_half_moved(&self) -> Result<(), OpenError> {
+        let away = |fault: Fault| OpenError::Database(fault.to_store_error().into());
+        let unfinished = self.line_reader().await.map_err(away)?.query_opt(UNFINISHED_MOVE, &[]).await.map_err(away)?;
+        match unfinished {
+            Some(row) => Err(OpenError::UnfinishedMove { folder: row.value("source").map_err(away)? }),
+            None => Ok(()),
+        }
+    }
+
+    /// Says that a node is about to start here, before it writes anything: whoever wants to move a data folder in sees it from now on, for as long as
+    /// a lease is good, and one that was quicker is seen by the node. The lease that the node lives by begins later, and ends this one.
+    ///
+    /// # Errors
+    /// [`OpenError::UnfinishedMove`] if a move was quicker; or the server cannot be asked.
+    pub async fn announce(&self) -> Result<(), OpenError> {
+        match self.begin(Roles { worker: false, scheduler: false }).await {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                self.refuse_half_moved().await?;
+                Err(OpenError::Database(error.into()))
+            }
+        }
     }
 
     /// The store of a server that is away: whatever is asked of it fails, also when the server is back, because nobody has looked then whether this node

@@ -212,3 +212,11 @@ pub(super) fn delete_keys(tx: &mut Tx<'_>) -> Outcome<()> {
     tx.prepare(FORGET_KEYS)?.execute([])?;
     Ok(())
 }
+
+/// Forgets everybody in the file.
+pub(super) fn delete_all(tx: &Tx<'_>) -> Outcome<()> {
+    for sql in [FORGET_KEYS, FORGET_ORGANIZATIONS, FORGET_APPLICATIONS] {
+        tx.prepare(sql)?.execute([])?;
+    }
+    Ok(())
+}

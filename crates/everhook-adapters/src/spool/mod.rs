@@ -1,10 +1,13 @@
 //! The spool: one SQLite file behind the port `Spool`, where events wait while the store that nodes share is away.
 //!
-//! `queue` has the events, `acquaintances` what admits their publishers meanwhile. It writes through the embedded store's writer: what waits is
+//! `queue` has the events, `acquaintances` what admits their publishers meanwhile, `binding` which database both are of, and `retrying` how events
+//! come back that the store did not take. It writes through the embedded store's writer: what waits is
 //! written in one commit and answered after its flush. There are no readers: whoever empties it is the only one who reads.
 
 mod acquaintances;
+mod binding;
 mod queue;
+mod retrying;
 
 use std::{
     path::PathBuf,
@@ -25,6 +28,7 @@ use rusqlite::Connection;
 use tokio::sync::watch;
 
 use self::acquaintances::Known;
+pub use self::binding::{BindError, Takeover};
 use crate::{
     commits,
     sqlite::{
@@ -77,6 +81,7 @@ impl SqliteSpool {
         // What is forwarded is the store's to erase: no copy is to stay here. The file is small, and written only while the store is away.
         connection.pragma_update(None, "secure_delete", "ON")?;
         migrate_by(&MIGRATIONS, &connection, system_time())?;
+        retry_unforwarded(&connection);
         let (events, bytes) = read_standing(&connection)?;
         let known = Mutex::new(Known::read(&connection)?);
         let (breaks, broken) = watch::channel(false);
@@ -208,9 +213,19 @@ fn read_standing(connection: &Connection) -> rusqlite::Result<(u64, u64)> {
         Ok((queue::number(row, "events")?, queue::number(row, "bytes")?, queue::number(row, "unforwarded")?))
     })?;
     if unforwarded > 0 {
-        tracing::warn!(
-            "the spool's table `unforwarded` holds {unforwarded} events that the store did not take: look at them, and delete them"
+        tracing::error!(
+            "the spool's table `unforwarded` holds {unforwarded} events that were accepted and not forwarded, each with the reason; they are tried \
+             again at the next start"
         );
     }
     Ok((events, bytes))
+}
+
+/// A failure is no reason not to start: what waits can still be forwarded.
+fn retry_unforwarded(connection: &Connection) {
+    match retrying::put_back(connection) {
+        Ok(0) => {}
+        Ok(events) => tracing::warn!(events, "{events} events in the spool could not be forwarded before: they are tried again"),
+        Err(error) => tracing::error!(error = &error as &dyn std::error::Error, "events that could not be forwarded cannot be tried again"),
+    }
 }

@@ -139,7 +139,9 @@ pub(super) fn oldest(tx: &Tx<'_>, limit: u32, now: Timestamp) -> Outcome<Read> {
     }
     drop(rows);
     for (position, reason) in damaged {
-        tracing::error!("a spooled event cannot be read, and is kept in the table `unforwarded`: {reason}");
+        tracing::error!(
+            "a spooled event cannot be read: {reason}. It is kept in the spool's table `unforwarded`, and tried again at each start"
+        );
         read.damaged += set_aside(tx, position, &reason, now)?.events;
     }
     Ok(read)

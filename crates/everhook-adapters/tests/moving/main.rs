@@ -29,3 +29,4 @@ mod moved;
 mod refused;
 mod stopped;
 mod target;
+mod with_nodes;

@@ -89,7 +89,7 @@ impl Forwarder {
         for _ in 0..MATCH_ROUNDS_MAX {
             let (drafts, homeless) = self.draft_each(&waiting).await?;
             for (position, event) in homeless {
-                self.set_aside(position, event, "its application does not exist any more".to_owned()).await?;
+                self.set_aside(position, event, "the store does not have its application".to_owned()).await?;
                 waiting.retain(|spooled| spooled.position != position);
             }
             let round = self.record(drafts).await;
@@ -180,7 +180,10 @@ impl Forwarder {
     async fn set_aside(&mut self, position: i64, event: EventId, reason: String) -> Result<(), StoreError> {
         self.spool.set_aside(position, reason.clone(), self.line.ports.clock.now()).await?;
         self.set_aside += 1;
-        tracing::warn!(event.id = %event, "the spooled event {event} cannot be forwarded, and is kept in the spool's table `unforwarded`: {reason}");
+        tracing::error!(
+            event.id = %event,
+            "the spooled event {event} cannot be forwarded: {reason}. It is kept in the spool's table `unforwarded`, and tried again at each start"
+        );
         Ok(())
     }
 

@@ -7,6 +7,7 @@ mod alone;
 mod duties;
 mod hints;
 mod limits;
+mod other_database;
 mod outage;
 mod pools;
 // Shared with the tests of the adapter.
