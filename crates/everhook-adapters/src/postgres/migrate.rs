@@ -26,6 +26,9 @@ const NEWEST: &str = include_str!("queries/newest_migration.sql");
 const HASH_OF: &str = include_str!("queries/migration_hash.sql");
 const NOTE: &str = include_str!("queries/note_migration.sql");
 
+/// Whoever has the turn makes tables, which may take longer than a lock is worth waiting for on the line.
+const WAIT_FOR_TURN: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '30s'";
+
 /// Applies what is missing, all or nothing.
 ///
 /// # Errors
@@ -39,8 +42,9 @@ pub(super) async fn migrate(client: &mut Client, now: Timestamp) -> Result<(), O
 
 /// The same in a transaction that goes on: until its commit nobody sees the schema, and nobody else makes it.
 pub(super) async fn migrate_within(transaction: &Transaction<'_>, now: Timestamp) -> Result<(), OpenError> {
-    transaction.batch_execute("SET LOCAL statement_timeout = 0").await?;
+    transaction.batch_execute(WAIT_FOR_TURN).await?;
     transaction.batch_execute(TAKE_TURN).await?;
+    transaction.batch_execute("SET LOCAL lock_timeout = DEFAULT").await?;
     transaction.batch_execute(MAKE_LEDGER).await?;
     let known = MIGRATIONS.last().map_or(0, |newest| newest.version);
     let found: i64 = transaction.query_one(NEWEST, &[]).await?.get(0);

@@ -1,6 +1,10 @@
 //! A node and a move that come to a new database at the same moment: whichever is first, the other one is refused before it has done anything.
 
-use std::{ops::ControlFlow, path::Path};
+use std::{
+    ops::ControlFlow,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use everhook_adapters::{
     moving::{self, MoveError, Moved},
@@ -14,6 +18,9 @@ use crate::{
     filled::Filled,
     given::{entry, organization},
 };
+
+/// How long it may take until somebody waits, on a busy machine.
+const WAITING_WITHIN: Duration = Duration::from_secs(20);
 
 /// Moves until there is something to tell, which is after everything was prepared and before anything is copied.
 async fn begin_to_move(database: &Database, folder: &Path) -> Result<Moved, MoveError> {
@@ -31,7 +38,10 @@ async fn hold_turn(database: &Database) -> Client {
 async fn wait_for_waiting(client: &Client, count: i64) {
     let waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
-    while client.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) < count {}
+    let deadline = Instant::now() + WAITING_WITHIN;
+    while client.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) < count {
+        assert!(Instant::now() < deadline, "nobody came to wait");
+    }
 }
 
 async fn tables(database: &Database) -> Vec<String> {
