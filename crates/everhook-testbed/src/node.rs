@@ -108,15 +108,14 @@ impl Node {
 
     /// Waits until it has ended by itself, and says how, and what it said last.
     pub async fn wait_until_ended(&mut self) -> (ExitStatus, String) {
-        let mut child = self.child.take().expect("it was started");
         let deadline = Instant::now() + READY_TIMEOUT;
         while Instant::now() < deadline {
-            if let Some(status) = child.try_wait().expect("its state") {
+            if let Some(status) = self.child.as_mut().expect("it was started").try_wait().expect("its state") {
+                self.child = None;
                 return (status, self.log_end());
             }
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
-        let _ = child.kill();
         panic!("the server did not end within {READY_TIMEOUT:?}:\n{}", self.log_end())
     }
 
