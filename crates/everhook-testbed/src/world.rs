@@ -354,15 +354,6 @@ impl World {
     }
 
     async fn found_organization(&self) {
-        let application = |id, name: &str, kind| Application {
-            id,
-            organization: self.organization,
-            uid: None,
-            name: name.to_owned(),
-            kind,
-            strict_event_types: false,
-            created_at: BEGINNING,
-        };
         let new = NewOrganization {
             organization: Organization {
                 id: self.organization,
@@ -372,10 +363,15 @@ impl World {
                 worker_pool: Default::default(),
                 created_at: BEGINNING,
             },
-            default: application(self.application, "default", ApplicationKind::Default),
-            operational: application(self.operational, "operational", ApplicationKind::Operational),
+            default: self.application_of(self.application, "default", ApplicationKind::Default),
+            operational: self.application_of(self.operational, "operational", ApplicationKind::Operational),
         };
         self.directory().create_organization(new, self.entry()).await.expect("the organization is made");
+    }
+
+    fn application_of(&self, id: ApplicationId, name: &str, kind: ApplicationKind) -> Application {
+        let (organization, name) = (self.organization, name.to_owned());
+        Application { id, organization, uid: None, name, kind, strict_event_types: false, created_at: BEGINNING }
     }
 
     /// Who makes the changes of a scenario.

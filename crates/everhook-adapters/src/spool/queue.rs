@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use everhook_core::{
-    ids::{EndpointId, EventId},
+    ids::{ApplicationId, EndpointId, EventId},
     model::Event,
     ports::{IncomingEvent, KeyOrigin, SpooledEvent, Taken},
     time::Timestamp,
@@ -58,6 +58,11 @@ impl Offer {
         let body = compressed.as_ref().map_or(event.data.len(), Vec::len);
         let bytes = (ROW_BYTES + body + labels.len() + headers.len() + event.idempotency_key.len() + texts) as u64;
         Self { compressed, labels, headers, bytes, has_room: false, incoming }
+    }
+
+    /// Where it belongs.
+    pub(super) fn application(&self) -> ApplicationId {
+        self.incoming.event.application
     }
 
     /// As how many rows of a commit it counts.
@@ -118,29 +123,30 @@ fn insert(tx: &Tx<'_>, offer: &Offer) -> Outcome<()> {
 pub(super) struct Read {
     /// In order.
     pub(super) events: Vec<SpooledEvent>,
-    /// How many were set aside because they cannot be understood.
-    pub(super) damaged: u64,
+    /// Whose events were set aside because they cannot be understood: once for each.
+    pub(super) damaged: Vec<ApplicationId>,
 }
 
-/// Reads the oldest events. One that cannot be understood never will be: it is set aside, so that those behind it come through.
-pub(super) fn oldest(tx: &Tx<'_>, limit: u32, now: Timestamp) -> Outcome<Read> {
-    let (mut read, mut bytes, mut damaged) = (Read { events: Vec::new(), damaged: 0 }, 0, Vec::new());
+/// Reads the oldest events of each application. One that cannot be understood never will be: it is set aside, so that those behind it come through.
+pub(super) fn oldest(tx: &Tx<'_>, of: &[ApplicationId], limit: u32, now: Timestamp) -> Outcome<Read> {
+    let (mut read, mut bytes, mut damaged) = (Read { events: Vec::new(), damaged: Vec::new() }, 0, Vec::new());
     let mut statement = tx.prepare(OLDEST)?;
-    let mut rows = statement.query([limit])?;
-    while let Some(row) = rows.next()? {
-        bytes += number(row, "bytes")?;
-        if bytes > READ_BYTES_MAX && !read.events.is_empty() {
-            break;
-        }
-        match of_row(row) {
-            Ok(event) => read.events.push(event),
-            Err(error) => damaged.push((row.get("position")?, error.to_string())),
+    'applications: for application in of {
+        let mut rows = statement.query(params![application.key(), limit])?;
+        while let Some(row) = rows.next()? {
+            bytes += number(row, "bytes")?;
+            if bytes > READ_BYTES_MAX && !read.events.is_empty() {
+                break 'applications;
+            }
+            match of_row(row) {
+                Ok(event) => read.events.push(event),
+                Err(error) => damaged.push((row.get("position")?, error.to_string())),
+            }
         }
     }
-    drop(rows);
     for (position, reason) in damaged {
         tracing::error!("a spooled event cannot be read, and is kept in the table `unforwarded`: {reason}");
-        read.damaged += set_aside(tx, position, &reason, now)?.events;
+        read.damaged.extend(set_aside(tx, position, &reason, now)?.events);
     }
     Ok(read)
 }
@@ -171,7 +177,8 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<SpooledEvent> {
 /// What left the queue.
 #[derive(Default)]
 pub(super) struct Removed {
-    pub(super) events: u64,
+    /// The application of each.
+    pub(super) events: Vec<ApplicationId>,
     pub(super) bytes: u64,
 }
 
@@ -180,8 +187,10 @@ pub(super) fn remove(tx: &Tx<'_>, positions: &[i64]) -> Outcome<Removed> {
     let mut removed = Removed::default();
     let mut remove = tx.prepare(REMOVE)?;
     for position in positions {
-        if let Some(bytes) = remove.query_row([position], |row| number(row, "bytes")).optional()? {
-            removed.events += 1;
+        if let Some((application, bytes)) =
+            remove.query_row([position], |row| Ok((row.id("application_id")?, number(row, "bytes")?))).optional()?
+        {
+            removed.events.push(application);
             removed.bytes += bytes;
         }
     }

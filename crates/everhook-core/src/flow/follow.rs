@@ -57,8 +57,9 @@ async fn heed(line: &Line, change: Change, forget_keys: &(impl Fn(StaleKeys) + S
             line.operations_bell.notify_one();
         }
         Change::ApiKey(key) => {
-            forget_keys(StaleKeys::One(key));
+            // The spool first: whoever asked it between the two would have the key again, and keep it.
             line.publishers.forget_key(key).await;
+            forget_keys(StaleKeys::One(key));
         }
         Change::Shared => line.catalog.forget_all(),
         Change::Erased(event) => {
@@ -69,8 +70,8 @@ async fn heed(line: &Line, change: Change, forget_keys: &(impl Fn(StaleKeys) + S
             line.catalog.forget_all();
             line.wake_up.everything_changed();
             line.operations_bell.notify_one();
-            forget_keys(StaleKeys::All);
             line.publishers.forget_keys().await;
+            forget_keys(StaleKeys::All);
         }
     }
 }

@@ -6,6 +6,7 @@
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use rustc_hash::FxHashMap;
 
 use crate::{
     catalog::ApplicationView,
@@ -64,7 +65,7 @@ pub struct Publication {
 pub enum Acceptance {
     /// It is in the store, with its deliveries.
     Recorded(Published),
-    /// It is on this node's disk: the store is away, or others wait there.
+    /// It is on this node's disk: the store is away, or others wait there that must come first.
     Spooled(Spooled),
 }
 
@@ -191,20 +192,35 @@ fn arrive(line: &Line, publication: Publication) -> IncomingEvent {
 
 /// Publishes what can be, and returns what must be matched again. An event costs its organization one token, however often it is matched.
 async fn publish_round(line: &Line, open: Vec<Open>, is_first: bool, answers: &mut [Option<Answer>]) -> Vec<Open> {
-    let Admitted { drafts, unmatched } = admit_each(line, open, is_first, answers).await;
-    if let Some(spool) = &line.ports.spool
-        && (spool.standing().events > 0 || !unmatched.is_empty())
-    {
-        // Whoever was answered from the spool must reach the store first.
-        let mut all: Vec<Open> = drafts.into_iter().map(|(index, draft)| (index, draft.incoming)).chain(unmatched).collect();
-        all.sort_by_key(|(index, _)| *index);
-        spool_all(line, &**spool, all, answers).await;
-        return Vec::new();
+    let admitted = admit_each(line, open, is_first, answers).await;
+    let drafts = match &line.ports.spool {
+        Some(spool) => {
+            let (queueing, drafts) = queue_up(line, admitted);
+            spool_all(line, &**spool, queueing, answers).await;
+            drafts
+        }
+        None => admitted.drafts,
+    };
+    if drafts.is_empty() { Vec::new() } else { record_each(line, drafts, answers).await }
+}
+
+/// Parts those that must go behind what waits in the spool from those that may go straight into the store: whoever was answered from the spool
+/// must reach the store first. Asked once for each application, or a later event of a batch could overtake an earlier one.
+fn queue_up(line: &Line, Admitted { drafts, unmatched }: Admitted) -> (Vec<Open>, Vec<(usize, Draft)>) {
+    // Who is stalled need not be known to anybody; with all others, the store is what is missing.
+    let is_away = unmatched.iter().any(|(_, incoming)| !line.backlog.is_stalled(incoming.event.application));
+    let mut must_queue: FxHashMap<ApplicationId, bool> = unmatched.iter().map(|(_, incoming)| (incoming.event.application, true)).collect();
+    let (mut queueing, mut straight) = (unmatched, Vec::new());
+    for (index, draft) in drafts {
+        let application = draft.incoming.event.application;
+        if *must_queue.entry(application).or_insert_with(|| is_away || line.backlog.holds_up(application)) {
+            queueing.push((index, draft.incoming));
+        } else {
+            straight.push((index, draft));
+        }
     }
-    if drafts.is_empty() {
-        return Vec::new();
-    }
-    record_each(line, drafts, answers).await
+    queueing.sort_by_key(|(index, _)| *index);
+    (queueing, straight)
 }
 
 /// Records what was matched, spools what the store did not take, and returns what must be matched again.
@@ -262,7 +278,14 @@ async fn record(line: &Line, drafts: &[(usize, Draft)]) -> Vec<Result<Recorded, 
 }
 
 /// Puts events into the spool and answers each.
-async fn spool_all(line: &Line, spool: &dyn Spool, events: Vec<Open>, answers: &mut [Option<Answer>]) {
+async fn spool_all(line: &Line, spool: &dyn Spool, mut events: Vec<Open>, answers: &mut [Option<Answer>]) {
+    events.retain(|(index, incoming)| {
+        let finds_room = has_share(line, spool, incoming.event.application);
+        if !finds_room {
+            answers[*index] = Some(Err(PublishError::SpoolFull));
+        }
+        finds_room
+    });
     if events.is_empty() {
         return;
     }
@@ -286,12 +309,19 @@ async fn spool_all(line: &Line, spool: &dyn Spool, events: Vec<Open>, answers: &
     line.spool_bell.notify_one();
 }
 
+/// Whether the spool is there for an application: for one that is stalled only while half of it is free, or those who need it when the store is away
+/// would find it full of what nobody can forward.
+fn has_share(line: &Line, spool: &dyn Spool, application: ApplicationId) -> bool {
+    let standing = spool.standing();
+    standing.has_room_for(standing.bytes_max / 2) || !line.backlog.is_stalled(application)
+}
+
 /// Events that may be published.
 #[derive(Default)]
 struct Admitted {
     /// Matched with their endpoints.
     drafts: Vec<(usize, Draft)>,
-    /// Of an application that is known, though the store cannot be asked who wants them.
+    /// Of an application that is known, though the store is not asked who wants them: it is away, or the application is stalled.
     unmatched: Vec<Open>,
 }
 

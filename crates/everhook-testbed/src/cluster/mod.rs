@@ -22,6 +22,7 @@ use everhook_core::{
 };
 use tokio::task::JoinHandle;
 
+pub use posted::Posted;
 pub use registry::{Member, Registry};
 pub use senders::{Senders, SentBy};
 

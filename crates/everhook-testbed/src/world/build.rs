@@ -7,9 +7,9 @@ use everhook_core::{
     flow::publish::{Acceptance, Publication, PublishError, Published, Spooled, publish},
     ids::{ApplicationId, EndpointId, RevisionNumber, ScheduleId, ScheduleVersion},
     model::{
-        BreakerConfig, Endpoint, EndpointState, EventType, EventTypePattern, Jitter, Ordering, OrderingMode, OrganizationSchedule,
-        PayloadStyle, Priority, RateLimit, RetrySchedule, Revision, ScheduleName, SealedSecrets, SignatureStyle, SigningKey, Strategy,
-        Target,
+        ApplicationKind, BreakerConfig, Endpoint, EndpointState, EventType, EventTypePattern, Jitter, Ordering, OrderingMode,
+        OrganizationSchedule, PayloadStyle, Priority, RateLimit, RetrySchedule, Revision, ScheduleName, SealedSecrets, SignatureStyle,
+        SigningKey, Strategy, Target,
     },
     policy::{labels::Labels, presets},
     ports::{Change, Clock, EndpointUpdated, Entropy},
@@ -85,6 +85,15 @@ impl World {
                 only: None,
             },
         }
+    }
+
+    /// Another application of the organization.
+    pub async fn another_application(&self) -> ApplicationId {
+        let now = self.clock.now();
+        let id = ApplicationId::from_uuid(self.dice.uuid(now));
+        let application = self.application_of(id, "another", ApplicationKind::Custom);
+        self.directory().create_application(application, self.entry()).await.expect("the store answers");
+        id
     }
 
     /// Changes an endpoint's state, as its owner would.
@@ -272,6 +281,12 @@ impl EventBuilder {
     /// Published at this node.
     pub fn at(mut self, node: &crate::cluster::Node) -> Self {
         self.line = node.line.clone();
+        self
+    }
+
+    /// Published to this application instead of `default`.
+    pub fn to(mut self, application: ApplicationId) -> Self {
+        self.publication.application = application;
         self
     }
 
