@@ -19,3 +19,5 @@ mod schedules;
 mod sent;
 mod shared_limits;
 mod spool;
+mod spool_keys;
+mod spool_stalls;
