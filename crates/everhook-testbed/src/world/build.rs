@@ -12,7 +12,7 @@ use everhook_core::{
         SigningKey, Strategy, Target,
     },
     policy::{labels::Labels, presets},
-    ports::{Change, Clock, EndpointUpdated, Entropy},
+    ports::{Change, Clock, Created, EndpointUpdated, Entropy},
 };
 
 use super::World;
@@ -91,8 +91,9 @@ impl World {
     pub async fn another_application(&self) -> ApplicationId {
         let now = self.clock.now();
         let id = ApplicationId::from_uuid(self.dice.uuid(now));
-        let application = self.application_of(id, "another", ApplicationKind::Custom);
-        self.directory().create_application(application, self.entry()).await.expect("the store answers");
+        let application = self.application_of(id, &id.to_string(), ApplicationKind::Custom);
+        let created = self.directory().create_application(application, self.entry()).await.expect("the store answers");
+        assert_eq!(created, Created::Created);
         id
     }
 
