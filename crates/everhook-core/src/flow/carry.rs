@@ -59,6 +59,9 @@ impl Failure {
     }
 }
 
+/// What there is for each event of a batch, with its position in the spool.
+type Placed<T> = Vec<(i64, T)>;
+
 /// What became of the first events of a batch, and why no more of them could be carried.
 #[derive(Default)]
 struct Round {
@@ -120,7 +123,7 @@ impl Carrier {
     }
 
     /// Matches each event with its endpoints, all of them by one configuration. The second list has those whose application is gone.
-    fn draft_each(&self, view: Option<&ApplicationView>, waiting: &[SpooledEvent]) -> (Vec<(i64, Draft)>, Vec<(i64, EventId)>) {
+    fn draft_each(&self, view: Option<&ApplicationView>, waiting: &[SpooledEvent]) -> (Placed<Draft>, Placed<EventId>) {
         let (mut drafts, mut homeless) = (Vec::with_capacity(waiting.len()), Vec::new());
         for SpooledEvent { position, incoming } in waiting {
             match view.filter(|view| view.application.organization == incoming.organization) {
@@ -132,7 +135,7 @@ impl Carrier {
     }
 
     /// Records what was matched, and hands it over to its lanes. What must be matched again is in neither list of the round.
-    async fn record(&self, drafts: Vec<(i64, Draft)>) -> Round {
+    async fn record(&self, drafts: Placed<Draft>) -> Round {
         let mut round = Round::default();
         if drafts.is_empty() {
             return round;

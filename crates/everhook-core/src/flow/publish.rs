@@ -133,8 +133,8 @@ pub enum PublishError {
     /// It was not recorded, as far as is known; its idempotency key makes trying again safe.
     #[error("the event could not be stored")]
     Store(#[from] StoreError),
-    /// The store is away, and this node has no room for more until it is back.
-    #[error("the store is away, and the spool is full")]
+    /// The store does not take it now, and this node has no room for it until it does.
+    #[error("the store does not take it now, and the spool has no room for it")]
     SpoolFull,
     /// The store is away, and this node does not know the application.
     #[error("the store is away, and this node has not seen the application before")]

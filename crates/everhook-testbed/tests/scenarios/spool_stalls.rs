@@ -157,9 +157,9 @@ async fn an_application_whose_rows_are_locked_waits_by_itself_until_they_are_not
 async fn a_batch_is_spooled_as_far_as_it_is_of_a_stalled_application() {
     let mut world = World::spooling(ROOMY).await;
     let (mut shop, mut other) = (Tenant::new(&mut world).await, Tenant::new(&mut world).await);
-    shop.become_unreadable(&world).await;
     world.faults.set_away(true);
     shop.spool(&world).await;
+    shop.become_unreadable(&world).await;
     world.faults.set_away(false);
     world.pass(secs(1)).await;
     let batch = [shop.application, other.application, shop.application, other.application];
@@ -206,9 +206,9 @@ async fn while_the_store_is_away_nobody_is_stalled_and_each_application_keeps_it
 async fn if_the_store_goes_away_while_one_is_stalled_everything_is_spooled_at_once_after_the_first() {
     let mut world = World::spooling(ROOMY).await;
     let (mut shop, mut first, mut second) = (Tenant::new(&mut world).await, Tenant::new(&mut world).await, Tenant::new(&mut world).await);
-    shop.become_unreadable(&world).await;
     world.faults.set_away(true);
     shop.spool(&world).await;
+    shop.become_unreadable(&world).await;
     world.faults.set_away(false);
     world.pass(secs(1)).await;
     first.publish(&world).await;
@@ -246,7 +246,7 @@ async fn after_a_crash_the_same_applications_wait_and_the_others_do_not() {
     for _ in 0..3 {
         for tenant in [&mut unreadable, &mut locked, &mut other] {
             let answer = world.event("order.paid").to(tenant.application).accept().await;
-            // It is refused only until the spool holds something: the store says that it cannot be read.
+            // What cannot be read is refused until the spool holds something that comes before it.
             tenant.accepted.extend(answer.ok().map(|accepted| accepted.event()));
         }
         world.pass(secs(2)).await;

@@ -219,8 +219,8 @@ impl From<PublishError> for ApiError {
             }
             PublishError::Store(error) => error.into(),
             PublishError::SpoolFull => {
-                tracing::warn!("a publish was refused because the spool is full");
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "the database is away, and the spool is full: try again")
+                tracing::warn!("a publish was refused because the spool has no room for it");
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "the database does not take it now, and the spool has no room for it: try again")
             }
             PublishError::NotKnown(error) => Self::not_known("application", &error),
         }
