@@ -62,25 +62,22 @@ impl Publishers {
     /// [`LookUpError`] if nobody knows.
     pub async fn api_key(&self, hash: &ApiKeyHash) -> Result<Option<ApiKey>, LookUpError> {
         let revocations_before = *self.revocations.lock().await;
-        let found = self.ask(None, self.directory.api_key(hash), |spool| spool.api_key(hash), |_| None).await?;
-        match &found {
-            Some(key) => self.keep_key(hash, key, revocations_before).await,
-            None => {
-                if let Some(revoked) = self.spool.as_ref().and_then(|spool| spool.api_key(hash)) {
-                    self.forget_key(revoked.id).await;
-                }
+        let reading = async { Ok(self.directory.api_key(hash).await?.map(|key| (Some(Acquaintance::Key(*hash, key.clone())), key))) };
+        let recall = |spool: &dyn Spool| spool.api_key(hash).map(|key| (None, key));
+        let Some((news, key)) = self.ask(None, reading, recall, |_| None).await? else {
+            if let Some(revoked) = self.spool.as_ref().and_then(|spool| spool.api_key(hash)) {
+                self.forget_key(revoked.id).await;
+            }
+            return Ok(None);
+        };
+        if let (Some(spool), Some(news)) = (&self.spool, news) {
+            let revocations = self.revocations.lock().await;
+            // After a revocation, this one or another, it is remembered at its next use.
+            if *revocations == revocations_before {
+                note_failure(spool.remember(news).await);
             }
         }
-        Ok(found)
-    }
-
-    /// Remembers a key, unless any was revoked since it was asked for: it is remembered at its next use then.
-    async fn keep_key(&self, hash: &ApiKeyHash, key: &ApiKey, revocations_before: u64) {
-        let Some(spool) = &self.spool else { return };
-        let revocations = self.revocations.lock().await;
-        if *revocations == revocations_before {
-            note_failure(spool.remember(Acquaintance::Key(*hash, key.clone())).await);
-        }
+        Ok(Some(key))
     }
 
     /// The organization that is named; `None` if there is none.
