@@ -43,9 +43,9 @@ impl Answers {
                 true
             }
             Err(error) => {
-                let cause = error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
                 // Of several events one is the culprit, and nobody knows which: alone each may be recorded.
                 let is_damage = count == 1 && matches!(error, StoreError::Corrupt(_));
+                let cause = error.source().filter(|_| is_damage).map_or_else(|| error.in_words(), ToString::to_string);
                 let refusal = || if is_damage { StoreError::corrupt(cause.clone()) } else { StoreError::unavailable(cause.clone()) };
                 self.0.extend((0..count).map(|_| Err(refusal())));
                 false

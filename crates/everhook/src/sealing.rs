@@ -43,9 +43,10 @@ pub fn given_vault(config: &Config) -> anyhow::Result<AesVault> {
     match &config.seal_key {
         SealKey::Given(key) => Ok(AesVault::from_key(*key.expose())),
         SealKey::File(path) if path.exists() => Ok(AesVault::load_or_create(path)?),
-        SealKey::File(_) => bail!(
-            "a sealing key is needed, the same for all nodes: make one (`openssl rand -base64 32`), and give it to each as EVERHOOK_SEAL_KEY \
-             or in a file named by EVERHOOK_SEAL_KEY_FILE"
+        SealKey::File(path) => bail!(
+            "{} does not exist, and no EVERHOOK_SEAL_KEY is given: all nodes on a database need the same sealing key. Copy it from a node that \
+             works; only for a new database make one (`openssl rand -base64 32`). Name its file by EVERHOOK_SEAL_KEY_FILE",
+            path.display()
         ),
     }
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use everhook_adapters::{
-    postgres::{PostgresSettings, PostgresStore},
+    postgres::{self, PostgresSettings, PostgresStore},
     spool::{SpoolSettings, SqliteSpool},
-    sqlite::{SqliteSettings, SqliteStore, WriterMode},
+    sqlite::{OpenError, SqliteSettings, SqliteStore, WriterMode},
     system::{SystemClock, SystemEntropy},
 };
 use everhook_core::{
@@ -57,7 +57,8 @@ impl Store {
             return Ok(Self::Embedded(Arc::new(SqliteStore::open(settings)?)));
         };
         let settings = PostgresSettings { url: database.expose().clone(), node: node.to_owned(), pool: config.pool.clone() };
-        let store = PostgresStore::open(&settings).await.context("PostgreSQL cannot be used")?;
+        let place = postgres::place(database.expose())?;
+        let store = PostgresStore::open(&settings).await.with_context(|| format!("the database {place} cannot be used"))?;
         Ok(Self::Shared(Arc::new(store)))
     }
 
@@ -68,7 +69,7 @@ impl Store {
     pub fn open_spool(config: &Config) -> anyhow::Result<Option<Arc<SqliteSpool>>> {
         let Some(SpoolConfig { folder, bytes_max }) = config.spool.clone() else { return Ok(None) };
         let settings = SpoolSettings { folder, bytes_max, mode: WriterMode::Thread };
-        Ok(Some(Arc::new(SqliteSpool::open(settings).context("the spool cannot be used")?)))
+        Ok(Some(Arc::new(SqliteSpool::open(settings).map_err(of_spool)?)))
     }
 
     /// The ports of a shared store that is away: whatever is asked of it fails, and the spool takes what is published.
@@ -167,6 +168,17 @@ impl Store {
                 store.forget_changes().await
             }
         }
+    }
+}
+
+/// The spool's folder is no data folder.
+fn of_spool(error: OpenError) -> anyhow::Error {
+    match error {
+        OpenError::Folder { path, source } => {
+            anyhow::Error::new(source).context(format!("the spool folder {} cannot be used", path.display()))
+        }
+        OpenError::InUse { path } => anyhow::anyhow!("the spool folder {} is in use by another everhook process", path.display()),
+        error => anyhow::Error::new(error).context("the spool cannot be used"),
     }
 }
 

@@ -27,6 +27,7 @@ use uuid::Uuid;
 #[cfg(feature = "amqp")]
 use crate::api::QueueIntake;
 use crate::{
+    announce,
     api::{self, Api},
     config::Config,
     counters, sealing,
@@ -77,12 +78,22 @@ pub struct Running {
 /// # Errors
 /// Says what is in the way: the address, the data folder, the sealing key.
 pub async fn start(config: &Config) -> anyhow::Result<Running> {
+    start_telling(config, |_| {}).await
+}
+
+/// As [`start`]. If the database is away, and requests are taken long before the start is complete, `listens` is told where.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_telling(config: &Config, listens: impl Fn(SocketAddr)) -> anyhow::Result<Running> {
     let listener = TcpListener::bind(config.listen).await.with_context(|| format!("cannot listen on {}", config.listen))?;
     let address = listener.local_addr().context("the listening address cannot be read")?;
     let node = node(address);
+    announce::tell(config, &node);
     let transport = transport(config)?;
     let spool = open_spool(config, &node).await?;
-    let (store, door) = waiting::open_store(config, &node, spool.as_ref(), Door::Closed(listener), &transport).await?;
+    let (store, door) = waiting::open_store(config, &node, spool.as_ref(), Door::Closed(listener), &transport, || listens(address)).await?;
+    announce::warn_of_unused_folder(config, &store).await;
     let clock = store.clock().await.context("the store cannot be read")?;
     store.tidy(clock.now()).await.context("the store could not be prepared")?;
     let ports = store.ports(spool.clone().map(|spool| spool as _), transport, open_vault(config, &store).await?, clock);

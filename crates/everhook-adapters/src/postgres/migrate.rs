@@ -20,6 +20,7 @@ const MIGRATIONS: [Migration; 2] = [
     Migration { version: 2, sql: include_str!("migrations/0002_keep_organizations_apart.sql") },
 ];
 
+const ENCODING: &str = include_str!("queries/server_encoding.sql");
 const TAKE_TURN: &str = include_str!("queries/lock_migrations.sql");
 const MAKE_LEDGER: &str = include_str!("queries/make_migration_ledger.sql");
 const NEWEST: &str = include_str!("queries/newest_migration.sql");
@@ -29,8 +30,12 @@ const NOTE: &str = include_str!("queries/note_migration.sql");
 /// Applies what is missing, all or nothing.
 ///
 /// # Errors
-/// [`OpenError::TooNew`] for a database of a newer Everhook, [`OpenError::ChangedMigration`] for one that was made by another history.
+/// [`OpenError::Encoding`] for a database that cannot hold every text, [`OpenError::TooNew`] for one of a newer Everhook, [`OpenError::ChangedMigration`] for one that was made by another history.
 pub(super) async fn migrate(client: &mut Client, now: Timestamp) -> Result<(), OpenError> {
+    let encoding: String = client.query_one(ENCODING, &[]).await?.get("encoding");
+    if encoding != "UTF8" {
+        return Err(OpenError::Encoding { found: encoding });
+    }
     let transaction = client.transaction().await?;
     transaction.batch_execute("SET LOCAL statement_timeout = 0").await?;
     transaction.batch_execute(TAKE_TURN).await?;

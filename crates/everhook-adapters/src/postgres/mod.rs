@@ -67,6 +67,7 @@ use self::{
     recorder::Recorder,
     rows::Columns as _,
     settling::NodeNumbers,
+    tls::Address,
 };
 pub(crate) use self::{
     fault::Fault,
@@ -75,6 +76,7 @@ pub(crate) use self::{
 
 const KEEP_SEAL_KEY_ID: &str = include_str!("queries/keep_seal_key_id.sql");
 const INSTALLATION: &str = include_str!("queries/installation.sql");
+const FINISHED_MOVE: &str = include_str!("queries/finished_move.sql");
 const UNFINISHED_MOVE: &str = include_str!("queries/unfinished_move.sql");
 const FORGET_KEYS: &str = include_str!("queries/forget_idempotency_keys.sql");
 
@@ -93,8 +95,28 @@ pub struct PostgresSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The address cannot be read.
-    #[error("the database address cannot be read: it should look like postgres://user:password@host:5432/database")]
+    #[error(
+        "the database address cannot be read: it should look like postgres://user:password@host:5432/database, and a password with `@`, `/`, `?`, \
+         `#` or `%` has these percent-encoded (`@` as %40)"
+    )]
     Url(#[source] tokio_postgres::Error),
+    /// It can be read, and cannot be meant.
+    #[error("the database address {0}")]
+    Address(&'static str),
+    /// A file that it names cannot be used.
+    #[error("the file {path} of `sslrootcert` cannot be used: {why}")]
+    RootCertificates {
+        /// Which file.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Texts of events would not fit into it.
+    #[error("its encoding is {found}, and must be UTF8: make another database, with `ENCODING 'UTF8' TEMPLATE template0`")]
+    Encoding {
+        /// The encoding that it has.
+        found: String,
+    },
     /// The database is from the future.
     #[error("this database was written by a newer Everhook (schema {found}, this binary knows {known}): use that version or newer")]
     TooNew {
@@ -120,15 +142,36 @@ pub enum OpenError {
         /// Which folder.
         folder: String,
     },
-    /// The server cannot be reached, or refuses.
-    #[error("the database cannot be opened")]
-    Database(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The server cannot be reached, or is not ready: waiting may help.
+    #[error("PostgreSQL cannot be reached: {0}")]
+    Away(String),
+    /// The server is there and turns this node away: a person must act.
+    #[error("PostgreSQL refuses: {0}")]
+    Refused(String),
 }
 
 impl From<tokio_postgres::Error> for OpenError {
     fn from(error: tokio_postgres::Error) -> Self {
-        Self::Database(fault::describe(&error).into())
+        Fault::from(error).into()
     }
+}
+
+impl From<Fault> for OpenError {
+    fn from(fault: Fault) -> Self {
+        match &fault {
+            Fault::Postgres(error) if fault::is_refusal(error) => Self::Refused(fault.describe()),
+            Fault::Impossible(_) => Self::Refused(fault.describe()),
+            _ => Self::Away(fault.describe()),
+        }
+    }
+}
+
+/// Reads an address without connecting, and says where it leads, for people: `host:port/database`. Never who connects, nor by which password.
+///
+/// # Errors
+/// [`OpenError`] says what is wrong with it.
+pub fn place(url: &str) -> Result<String, OpenError> {
+    Ok(Address::parse(url)?.place())
 }
 
 /// The shared store. Cheap to open several times: nodes know nothing of each other but what is in it.
@@ -153,7 +196,7 @@ impl PostgresStore {
     /// [`OpenError`] says what to do.
     pub async fn open(settings: &PostgresSettings) -> Result<Self, OpenError> {
         let store = Self::unopened(settings)?;
-        let mut connection = store.pools.line().await.map_err(|fault| OpenError::Database(fault.to_store_error().into()))?;
+        let mut connection = store.pools.line().await?;
         migrate::migrate(&mut connection, system_time()).await?;
         if let Some(row) = connection.query_opt(UNFINISHED_MOVE, &[]).await? {
             return Err(OpenError::UnfinishedMove { folder: row.get("source") });
@@ -200,6 +243,14 @@ impl PostgresStore {
     /// [`StoreError::Unavailable`] if the server cannot be asked.
     pub async fn installation(&self) -> Result<Uuid, StoreError> {
         Ok(self.reader().await?.query_one(INSTALLATION, &[]).await?.value("id")?)
+    }
+
+    /// Whether a data folder was moved in here.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the server cannot be asked.
+    pub async fn was_moved_in(&self) -> Result<bool, StoreError> {
+        Ok(self.reader().await?.query_one(FINISHED_MOVE, &[]).await?.value("is_there")?)
     }
 
     /// Keeps the id of the key that secrets are sealed with, if none is kept yet, and says which is.

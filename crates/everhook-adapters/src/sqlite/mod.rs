@@ -60,8 +60,8 @@ use self::{fault::Outcome, folder::Folder, group_commit::GroupCommit, readers::R
 
 const FORGET_KEYS: &str = include_str!("queries/forget_idempotency_keys.sql");
 
-/// The name of the database's file.
-const DATABASE_FILE: &str = "everhook.db";
+/// The name of the database's file in the data folder.
+pub const DATABASE_FILE: &str = "everhook.db";
 
 /// Where the store is, and how it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,6 +16,7 @@ use crate::{
     ports::{Departure, Held, LEASE_RENEWED_EVERY, Offset, Pulse, Reading, Renewed, Roles, StoreError, Wish},
     tenure::Standing,
     time::Timestamp,
+    trouble::Trouble,
 };
 
 /// How far the node's clock may be from the store's before somebody should look.
@@ -27,7 +28,9 @@ const SKEW_MAX: Duration = Duration::from_secs(5);
 
 /// Keeps the lease for ever.
 pub(super) async fn run(line: Arc<Line>, roles: Roles, stop: watch::Receiver<Option<Timestamp>>) {
-    let mut keeper = Keeper { roles, stop, begun_as: None, failures: 0, is_skewed: false, watch: Watch::default(), line: line.clone() };
+    let trouble = Trouble::told_at_once();
+    let mut keeper =
+        Keeper { roles, stop, begun_as: None, failures: 0, trouble, is_skewed: false, watch: Watch::default(), line: line.clone() };
     tokio::select! {
         // In order, not by chance: a seed must give the same run again.
         biased;
@@ -66,6 +69,8 @@ struct Keeper {
     begun_as: Option<Roles>,
     /// How many rounds failed in a row.
     failures: u32,
+    /// What the log hears of them. All others who use the store are quiet meanwhile: this is who notices first.
+    trouble: Trouble,
     is_skewed: bool,
     watch: Watch,
 }
@@ -78,7 +83,7 @@ impl Keeper {
             // By uptime, as the trust in the lease: a calendar that is set, or corrected, must not make it late.
             let next_at = clock.uptime() + LEASE_RENEWED_EVERY;
             match AssertUnwindSafe(self.round()).catch_unwind().await {
-                Ok(Ok(())) => self.failures = 0,
+                Ok(Ok(())) => self.succeeded(),
                 Ok(Err(error)) => self.failed(&error),
                 Err(_) => self.failed(&StoreError::unavailable("keeping the lease panicked")),
             }
@@ -154,7 +159,23 @@ impl Keeper {
         if matches!(error, StoreError::Conflict) {
             self.lose();
         }
-        tracing::warn!(error = error as &dyn std::error::Error, failures = self.failures, "the lease is kept a little later");
+        let Some(lasts_for) = self.trouble.failed(self.line.ports.clock.uptime()) else { return };
+        let (error_words, away_secs) = (error.in_words(), lasts_for.as_secs());
+        if error.is_refusal() {
+            tracing::error!(away_secs, "the store refuses this node, which sends nothing until a person has seen to it: {error_words}");
+        } else if lasts_for.is_zero() {
+            tracing::warn!("the store does not answer, and the lease cannot be renewed: {error_words}");
+        } else {
+            tracing::warn!(away_secs, "the store has not answered for {away_secs} s, and nothing is sent: {error_words}");
+        }
+    }
+
+    fn succeeded(&mut self) {
+        self.failures = 0;
+        if let Some(lasted_for) = self.trouble.worked(self.line.ports.clock.uptime()) {
+            let away_ms = u64::try_from(lasted_for.as_millis()).unwrap_or(u64::MAX);
+            tracing::info!(away_ms, "the store answers again, after {away_ms} ms: sending goes on");
+        }
     }
 
     /// What the store says is held is in force. If something is missing that was held here, or the trust had ended, what is in memory is void.

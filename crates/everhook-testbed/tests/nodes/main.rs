@@ -9,6 +9,7 @@ mod hints;
 mod limits;
 mod outage;
 mod pools;
+mod told;
 // Shared with the tests of the adapter.
 #[allow(clippy::unwrap_used, dead_code, reason = "a test that cannot go on should stop there")]
 #[path = "../../../everhook-adapters/tests/rabbitmq/proxy.rs"]

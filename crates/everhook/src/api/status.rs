@@ -49,7 +49,7 @@ pub async fn healthz() -> Response {
 )]
 pub async fn readyz(State(api): State<Arc<Api>>) -> Result<Response, ApiError> {
     let status = if api.is_broken() { None } else { readiness(&api).await };
-    let status = status.ok_or_else(|| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the store is not available"))?;
+    let status = status.ok_or_else(|| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, why_not(&api)))?;
     let redis = api.line.ports.breaker_windows.are_away().then_some("away");
     let amqp = api.line.ports.remote_hints.is_away().then_some("away");
     Ok(json(StatusCode::OK, &Status { status, amqp, redis }))
@@ -65,6 +65,17 @@ async fn readiness(api: &Api) -> Option<&'static str> {
     }
     let largest_event = (api.payload_bytes_max + BESIDE_DATA_BYTES) as u64;
     spool.standing().has_room_for(largest_event).then_some("degraded")
+}
+
+/// Why nothing takes events.
+fn why_not(api: &Api) -> &'static str {
+    let largest_event = (api.payload_bytes_max + BESIDE_DATA_BYTES) as u64;
+    match &api.line.ports.spool {
+        Some(spool) if !api.is_broken() && !spool.standing().has_room_for(largest_event) => {
+            "the store takes no events, and the spool has no room for one of the largest size: `spool_max` is reached"
+        }
+        _ => "the store is not available",
+    }
 }
 
 /// Whether a publish would succeed. As long as they do, a read is enough; after one has failed, a row is written as it stands, so that a full disk is

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, ops::RangeInclusive, path::PathBuf, time::Duration};
 
-use everhook_adapters::{redis, vault};
+use everhook_adapters::{postgres, redis, vault};
 use everhook_core::{
     manage::api_keys,
     model::{PoolName, Profile, Secret},
@@ -47,7 +47,7 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
     let batch_bytes_max = reader.needed("batch_max", |text| in_range(units::parse_size(text)?, BATCH_BYTES));
     let idempotency_window = reader.needed("idempotency_window", |text| in_range(units::parse_duration(text)?, IDEMPOTENCY));
     let retention = retention::periods(&mut reader);
-    let spool = spool::read(&mut reader, data.as_deref(), database.is_some(), roles.api);
+    let spool = spool::read(&mut reader, data.as_deref(), database.is_some(), roles.api, payload_bytes_max);
     let log_format = reader.needed("log_format", parse_log_format);
     if seal_key.is_some() && seal_key_file.is_some() {
         reader.faults.push("seal_key and seal_key_file: give one of them, not both".to_owned());
@@ -137,10 +137,12 @@ fn read_pool(reader: &mut Reader<'_>, roles: NodeRoles, is_shared: bool) -> Pool
 }
 
 fn parse_database(text: &str) -> Result<Secret<String>, String> {
-    if text.starts_with("postgres://") || text.starts_with("postgresql://") {
-        Ok(Secret::new(text.to_owned()))
-    } else {
-        Err("must be the address of a PostgreSQL database, as in postgres://user:password@host:5432/database".to_owned())
+    if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
+        return Err("must be the address of a PostgreSQL database, as in postgres://user:password@host:5432/database".to_owned());
+    }
+    match postgres::place(text) {
+        Ok(_) => Ok(Secret::new(text.to_owned())),
+        Err(error) => Err(format!("{:#}", anyhow::Error::from(error))),
     }
 }
 

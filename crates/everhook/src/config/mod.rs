@@ -58,7 +58,7 @@ pub struct ServeArgs {
     /// Seal secrets with this key: base64 of 32 bytes
     #[arg(long, value_name = "KEY")]
     pub seal_key: Option<String>,
-    /// Seal secrets with the key in this file [default: seal.key in the data folder, made at first start]
+    /// Seal secrets with the key in this file [default: seal.key in the data folder; made if missing, but not with --database]
     #[arg(long, value_name = "FILE")]
     pub seal_key_file: Option<String>,
     /// Allow endpoints with plain http

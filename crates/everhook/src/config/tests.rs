@@ -152,6 +152,41 @@ fn events_wait_beside_a_database_and_nowhere_else() {
     }
 }
 
+#[test]
+fn a_spool_holds_the_largest_event() {
+    let load = |spool_max: &str, payload_max: &str| {
+        let text = |text: &str| Some(text.to_owned());
+        let database = text("postgres://db/everhook");
+        ServeArgs { database, spool_max: text(spool_max), payload_max: text(payload_max), ..ServeArgs::default() }.load_from([])
+    };
+    assert!(load("1MiB", "960KiB").is_ok() && load("1GiB", "16MiB").is_ok());
+    let wrong = [
+        ("1MiB", "961KiB", "spool_max = `1MiB` (--spool-max): must hold the largest event"),
+        ("16MiB", "16MiB", "16448KiB at least"),
+        ("10KiB", "1KiB", "must be 1MiB to 1024GiB"),
+    ];
+    for (spool_max, payload_max, words) in wrong {
+        let text = load(spool_max, payload_max).unwrap_err().to_string();
+        assert!(text.contains(words), "{text}");
+    }
+}
+
+#[test]
+fn a_database_address_that_cannot_be_meant_is_a_fault_and_not_shown() {
+    let load = |url: &str| ServeArgs { database: Some(url.to_owned()), ..ServeArgs::default() }.load_from([]);
+    assert!(load("postgres://u:p%40ss@h:5433/d?sslmode=require").is_ok());
+    let wrong = [
+        ("mysql://u:hunter2@h/d", "must be the address of a PostgreSQL database"),
+        ("postgres://u:hun@ter2@h/d", "write those of the password as %40"),
+        ("postgres://u:hunter2@h:port/d", "cannot be read"),
+        ("postgres://u:hunter2@h/d?sslrootcert=/ca.pem", "needs `sslmode=verify-full`"),
+    ];
+    for (url, words) in wrong {
+        let text = load(url).unwrap_err().to_string();
+        assert!(text.contains(words) && !text.contains("hunter2") && !text.contains("ter2"), "{text}");
+    }
+}
+
 #[cfg(feature = "amqp")]
 #[test]
 fn a_queue_needs_its_broker_and_the_password_is_never_shown() {
