@@ -30,8 +30,9 @@ use self::{budgets::Budgets, erasures::Erasures, publishers::Publishers, rates::
 use crate::{
     catalog::Catalog,
     model::{Profile, RetentionPeriods},
-    ports::{Lanes, Ports, WakeUp},
+    ports::{Lanes, Ports, StoreError, WakeUp},
     tenure::Tenure,
+    trouble::Troubles,
 };
 
 /// What every step of the line works with.
@@ -54,6 +55,8 @@ pub struct Line {
     pub budgets: Arc<Budgets>,
     /// How many events each organization may publish.
     pub publish_rates: Rates,
+    /// What is tried again, and was told.
+    pub troubles: Troubles,
     /// How this process calls itself in attempts.
     pub node: String,
     /// How long an idempotency key is remembered.
@@ -87,6 +90,7 @@ impl Line {
         let LineSettings { node, idempotency_window, profile, retention } = settings;
         Self {
             tenure: Tenure::new(ports.leases.terms(), ports.clock.clone()),
+            troubles: Troubles::new(ports.leases.terms()),
             catalog: Arc::new(Catalog::new(ports.directory.clone(), ports.vault.clone(), profile)),
             publishers: Publishers::new(&ports),
             spool_bell: Notify::new(),
@@ -101,6 +105,16 @@ impl Line {
             node,
             idempotency_window,
             retention,
+        }
+    }
+
+    /// Tells that something did not work and is tried again, unless that was told a moment ago or whoever keeps the lease tells of it.
+    pub(crate) fn tell_delay(&self, what: &'static str, error: &StoreError) {
+        let words = error.in_words();
+        if self.troubles.failed(what, self.ports.clock.uptime()) {
+            tracing::warn!("{what} is delayed: {words}");
+        } else {
+            tracing::debug!("{what} is delayed: {words}");
         }
     }
 }

@@ -170,7 +170,7 @@ impl Duty {
     }
 
     fn delayed(&self, error: &StoreError) -> Next {
-        tracing::warn!(error = error as &dyn std::error::Error, "operations are delayed");
+        self.line.tell_delay("going on with operations", error);
         Next::At(self.line.ports.clock.now() + RETRY_DELAY)
     }
 }

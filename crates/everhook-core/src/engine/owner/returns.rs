@@ -67,7 +67,7 @@ impl Owner<'_> {
                 }
                 Err(error) => error,
             };
-            tracing::warn!(error = &error as &dyn std::error::Error, "nothing is sent yet: breakers cannot be read");
+            self.line.tell_delay("sending, because it cannot be read how breakers stand,", &error);
             let retry_at = clock.now() + RETRY_DELAY;
             tokio::select! {
                 () = clock.sleep_until(retry_at) => {}
