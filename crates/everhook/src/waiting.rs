@@ -40,7 +40,8 @@ pub async fn open_store(
     transport: &Arc<dyn Transport>,
     listens: impl Fn(),
 ) -> anyhow::Result<(Store, Door)> {
-    let (began, mut trouble) = (Instant::now(), Trouble::told_at_once());
+    // Each is told by itself: a refusal in the middle of an outage needs a person at once.
+    let (began, mut absence, mut refusal) = (Instant::now(), Trouble::told_at_once(), Trouble::told_at_once());
     loop {
         let error = match Store::open(config, node).await {
             Ok(store) => return Ok((store, door)),
@@ -61,6 +62,7 @@ pub async fn open_store(
             door = Door::Open(door.open(api::events_only(Arc::new(api))));
             listens();
         }
+        let trouble = if is_refusal { &mut refusal } else { &mut absence };
         if trouble.failed(began.elapsed()).is_some() {
             tell(&error, is_refusal);
         }

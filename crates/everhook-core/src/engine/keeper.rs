@@ -28,9 +28,18 @@ const SKEW_MAX: Duration = Duration::from_secs(5);
 
 /// Keeps the lease for ever.
 pub(super) async fn run(line: Arc<Line>, roles: Roles, stop: watch::Receiver<Option<Timestamp>>) {
-    let trouble = Trouble::told_at_once();
-    let mut keeper =
-        Keeper { roles, stop, begun_as: None, failures: 0, trouble, is_skewed: false, watch: Watch::default(), line: line.clone() };
+    let (trouble, refusal) = (Trouble::told_at_once(), Trouble::told_at_once());
+    let mut keeper = Keeper {
+        roles,
+        stop,
+        begun_as: None,
+        failures: 0,
+        trouble,
+        refusal,
+        is_skewed: false,
+        watch: Watch::default(),
+        line: line.clone(),
+    };
     tokio::select! {
         // In order, not by chance: a seed must give the same run again.
         biased;
@@ -71,6 +80,8 @@ struct Keeper {
     failures: u32,
     /// What the log hears of them. All others who use the store are quiet meanwhile: this is who notices first.
     trouble: Trouble,
+    /// And of those that need a person.
+    refusal: Trouble,
     is_skewed: bool,
     watch: Watch,
 }
@@ -159,19 +170,30 @@ impl Keeper {
         if matches!(error, StoreError::Conflict) {
             self.lose();
         }
-        let Some(lasts_for) = self.trouble.failed(self.line.ports.clock.uptime()) else { return };
-        let (error_words, away_secs) = (error.in_words(), lasts_for.as_secs());
+        self.tell(error);
+    }
+
+    fn tell(&mut self, error: &StoreError) {
+        let (now, words) = (self.line.ports.clock.uptime(), error.in_words());
+        let lasts_for = self.trouble.failed(now);
         if error.is_refusal() {
-            tracing::error!(away_secs, "the store refuses this node, which sends nothing until a person has seen to it: {error_words}");
-        } else if lasts_for.is_zero() {
-            tracing::warn!("the store does not answer, and the lease cannot be renewed: {error_words}");
+            // At once, also in the middle of an outage: until then nobody had to act.
+            if self.refusal.failed(now).is_some() {
+                tracing::error!("the store refuses this node, which sends nothing until a person has seen to it: {words}");
+            }
+            return;
+        }
+        let Some(away_secs) = lasts_for.map(|lasts_for| lasts_for.as_secs()) else { return };
+        if away_secs == 0 {
+            tracing::warn!("the store does not answer, and the lease cannot be renewed: {words}");
         } else {
-            tracing::warn!(away_secs, "the store has not answered for {away_secs} s, and nothing is sent: {error_words}");
+            tracing::warn!(away_secs, "the store has not answered for {away_secs} s, and nothing is sent: {words}");
         }
     }
 
     fn succeeded(&mut self) {
         self.failures = 0;
+        let _ = self.refusal.worked(self.line.ports.clock.uptime());
         if let Some(lasted_for) = self.trouble.worked(self.line.ports.clock.uptime()) {
             let away_ms = u64::try_from(lasted_for.as_millis()).unwrap_or(u64::MAX);
             tracing::info!(away_ms, "the store answers again, after {away_ms} ms: sending goes on");
