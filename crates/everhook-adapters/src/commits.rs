@@ -7,7 +7,7 @@ use everhook_core::ports::{NewEvent, Recorded, StoreError};
 /// The most rows of one commit: enough that the flush no longer counts, few enough that nobody waits long for it.
 pub(crate) const ROWS_MAX: usize = 2_000;
 /// So many bytes of data count as one row: 2,000 rows are then 16 MiB at most.
-const BYTES_A_ROW: usize = 8 * 1024;
+pub(crate) const BYTES_A_ROW: usize = 8 * 1024;
 
 /// As how many rows the data of an event counts, beside the row that holds it.
 pub(crate) fn rows_of_data(new: &NewEvent) -> usize {
@@ -43,9 +43,9 @@ impl Answers {
                 true
             }
             Err(error) => {
-                let cause = error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
                 // Of several events one is the culprit, and nobody knows which: alone each may be recorded.
                 let is_damage = count == 1 && matches!(error, StoreError::Corrupt(_));
+                let cause = error.source().filter(|_| is_damage).map_or_else(|| error.in_words(), ToString::to_string);
                 let refusal = || if is_damage { StoreError::corrupt(cause.clone()) } else { StoreError::unavailable(cause.clone()) };
                 self.0.extend((0..count).map(|_| Err(refusal())));
                 false

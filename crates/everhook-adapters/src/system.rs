@@ -29,6 +29,11 @@ pub struct SystemClock {
     course: RwLock<Course>,
 }
 
+/// What the machine's calendar says. Only for what people read and for what is far too old: everything else asks the [`Clock`].
+pub(crate) fn system_time() -> Timestamp {
+    Timestamp::EPOCH + SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
 /// How far what is told is from the machine's calendar, in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Course {
@@ -75,8 +80,7 @@ impl Clock for SystemClock {
     }
 
     fn calendar(&self) -> Timestamp {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Timestamp::from_micros(i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX))
+        system_time()
     }
 
     fn uptime(&self) -> Duration {

@@ -20,6 +20,7 @@ pub mod shape;
 pub mod catalog;
 mod pruned;
 pub mod tenure;
+pub mod trouble;
 
 pub mod flow;
 pub mod manage;

@@ -67,6 +67,11 @@ impl std::ops::Sub<Duration> for Timestamp {
     }
 }
 
+/// A length of time in whole milliseconds, as wires and the audit log count it.
+pub fn millis(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// RFC 3339 in UTC, with as many digits of the second as are needed.
 ///
 /// Written by hand for the years that occur, because each request holds two of them.

@@ -1,4 +1,6 @@
 //! A PostgreSQL database for one test, on the server that `EVERHOOK_TEST_POSTGRES` names. `scripts/services` starts one.
+//!
+//! The tests of the adapters, which must not depend on this crate, include the file as it is: it uses nothing else of the crate.
 
 use std::{env, thread};
 
@@ -26,38 +28,61 @@ impl Database {
     /// # Panics
     /// If no server is named, or it cannot be used: there is no good test without one.
     pub async fn create() -> Self {
-        let url = env::var(SERVER)
-            .unwrap_or_else(|_| panic!("this test needs a PostgreSQL server: name it in {SERVER}, or run `scripts/services up` first"));
-        let server: Url = url.parse().unwrap_or_else(|_| panic!("{SERVER} should be like postgres://user@127.0.0.1:5432/postgres"));
-        let name = format!("{PREFIX}_{}", Uuid::now_v7().simple());
+        let (server, name) = (server(), format!("{PREFIX}_{}", Uuid::now_v7().simple()));
         execute(&server, &format!("CREATE DATABASE {name}")).await;
         Self { server, name }
     }
 
-    /// Its address.
+    /// Its address, as settings and flags take it.
     pub fn url(&self) -> String {
+        self.address().into()
+    }
+
+    /// The same, to be changed.
+    pub fn address(&self) -> Url {
         let mut database = self.server.clone();
         database.set_path(&self.name);
-        database.into()
+        database
     }
 }
 
 impl Drop for Database {
-    /// On a thread of its own, because a test's own runtime may be busy dropping this. Connections that are still open are cut.
+    /// Connections that are still open are cut.
     fn drop(&mut self) {
-        let (server, drop) = (self.server.clone(), format!("DROP DATABASE {} WITH (FORCE)", self.name));
-        let dropping = thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(execute(&server, &drop));
-        });
-        // A test that fails already should fail for its own reason.
-        if dropping.join().is_err() && !thread::panicking() {
-            panic!("the database {} could not be dropped", self.name);
-        }
+        execute_apart(self.server.clone(), format!("DROP DATABASE {} WITH (FORCE)", self.name));
     }
 }
 
-async fn execute(database: &Url, sql: &str) {
+/// The server.
+///
+/// # Panics
+/// If none is named.
+pub fn server() -> Url {
+    let url = env::var(SERVER)
+        .unwrap_or_else(|_| panic!("this test needs a PostgreSQL server: name it in {SERVER}, or run `scripts/services up` first"));
+    url.parse().unwrap_or_else(|_| panic!("{SERVER} should be like postgres://user@127.0.0.1:5432/postgres"))
+}
+
+/// Does what is left to do on the server when a test ends, on a thread of its own: the test's runtime may be busy ending.
+///
+/// # Panics
+/// If the server does not do it, unless the test fails already: then it should fail for its own reason.
+pub fn execute_apart(server: Url, sql: String) {
+    let words = sql.clone();
+    let doing = thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(execute(&server, &sql));
+    });
+    if doing.join().is_err() && !thread::panicking() {
+        panic!("the server did not do this: {words}");
+    }
+}
+
+/// Has the server do something in a database.
+///
+/// # Panics
+/// If it does not.
+pub async fn execute(database: &Url, sql: &str) {
     let (client, connection) = tokio_postgres::connect(database.as_str(), NoTls).await.expect("the server answers");
     let connection = tokio::spawn(connection);
     client.batch_execute(sql).await.expect("the server does it");

@@ -1,9 +1,22 @@
 //! Seeded randomness: the same seed gives the same ids, secrets and jitter.
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    ops::Range,
+    sync::{Mutex, PoisonError},
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use everhook_core::{ports::Entropy, time::Timestamp};
 use uuid::Uuid;
+
+/// The seed that `SEED` names, so that a run can be repeated; another each time if it names none.
+///
+/// # Panics
+/// If `SEED` is no number.
+pub fn seed_of_run() -> u64 {
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).expect("it is past 1970").as_micros() as u64;
+    std::env::var("SEED").ok().map_or_else(now, |text| text.parse().expect("SEED is a number"))
+}
 
 /// Dice that fall the same way for the same seed (SplitMix64).
 pub struct Dice(Mutex<State>);
@@ -22,6 +35,11 @@ impl Dice {
     /// A number below `bound`.
     pub fn below(&self, bound: u64) -> u64 {
         self.roll() % bound.max(1)
+    }
+
+    /// A number of this range.
+    pub fn within(&self, range: Range<u64>) -> u64 {
+        range.start + self.below(range.end - range.start)
     }
 
     fn roll(&self) -> u64 {

@@ -1,4 +1,5 @@
-//! Stores that fail on demand: the n-th call fails, before it did anything, half-way or after it did everything; or an event is damaged.
+//! Stores that fail on demand: the n-th call fails, before it did anything, half-way or after it did everything; or an event is damaged, or an
+//! application locked.
 
 mod spool;
 
@@ -35,6 +36,7 @@ pub struct Faults {
     passing: AtomicI64,
     kind: AtomicI64,
     damaged: Mutex<BTreeSet<EventId>>,
+    locked: Mutex<BTreeSet<ApplicationId>>,
     is_away: AtomicBool,
     keeps_spooled: AtomicBool,
 }
@@ -84,6 +86,16 @@ impl Faults {
         self.damaged.lock().expect("no test panicked here").insert(event);
     }
 
+    /// Somebody keeps what publishing to this application needs: no event of it is recorded, nor what is to be recorded with it.
+    pub fn lock(&self, application: ApplicationId) {
+        self.locked.lock().expect("no test panicked here").insert(application);
+    }
+
+    /// Nobody does any longer.
+    pub fn unlock(&self, application: ApplicationId) {
+        self.locked.lock().expect("no test panicked here").remove(&application);
+    }
+
     /// Whether the planned fault has struck.
     pub fn has_struck(&self) -> bool {
         self.passing.load(Ordering::Relaxed) < 0
@@ -91,6 +103,10 @@ impl Faults {
 
     fn is_damaged(&self, event: EventId) -> bool {
         self.damaged.lock().expect("no test panicked here").contains(&event)
+    }
+
+    fn is_locked(&self, application: ApplicationId) -> bool {
+        self.locked.lock().expect("no test panicked here").contains(&application)
     }
 
     fn strikes(&self) -> Option<Kind> {
@@ -143,6 +159,9 @@ macro_rules! through {
 impl<S: EventStore> EventStore for Faulty<S> {
     async fn record(&self, mut events: Vec<NewEvent>) -> Vec<Result<Recorded, StoreError>> {
         let count = events.len();
+        if events.iter().any(|new| self.faults.is_locked(new.event.application)) {
+            return events.iter().map(|_| Err(injected())).collect();
+        }
         if events.iter().any(|new| self.faults.is_damaged(new.event.id)) {
             // As a store would: of several, nobody knows which one is the culprit.
             let refusal = || if count == 1 { StoreError::corrupt("injected damage") } else { injected() };

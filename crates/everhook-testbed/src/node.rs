@@ -4,7 +4,7 @@ use std::{
     fs::OpenOptions,
     net::TcpListener,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -106,6 +106,19 @@ impl Node {
         None
     }
 
+    /// Waits until it has ended by itself, and says how, and what it said last.
+    pub async fn wait_until_ended(&mut self) -> (ExitStatus, String) {
+        let deadline = Instant::now() + READY_TIMEOUT;
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.as_mut().expect("it was started").try_wait().expect("its state") {
+                self.child = None;
+                return (status, self.log_end());
+            }
+            tokio::time::sleep(LOOK_INTERVAL).await;
+        }
+        panic!("the server did not end within {READY_TIMEOUT:?}:\n{}", self.log_end())
+    }
+
     fn log(&self) -> PathBuf {
         self.folder.path().join("server.log")
     }
@@ -124,6 +137,15 @@ impl Drop for Node {
             let _ = child.wait();
         }
     }
+}
+
+/// Whether no delivery waits or is held.
+///
+/// # Panics
+/// If the node does not answer.
+pub async fn is_nothing_open(connection: &mut Connection) -> bool {
+    let open = connection.ask(Method::GET, "/v1/deliveries?status=pending&limit=1", None).await.expect("a page of deliveries");
+    open["data"].as_array().expect("rows").is_empty()
 }
 
 /// The binary with none of the caller's settings: the test says all there is.

@@ -3,40 +3,26 @@
 mod build;
 mod look;
 mod shared;
+mod wiring;
 
 use std::{sync::Arc, time::Duration};
 
-use everhook_adapters::{
-    spool::{SpoolSettings, SqliteSpool},
-    sqlite::{OpenError, SqliteSettings, SqliteStore, WriterMode},
-    vault::AesVault,
-};
 use everhook_core::{
-    engine::{self, Engine, EngineSettings, EngineStatus},
-    flow::{Line, LineSettings, forward::forward},
+    engine::EngineStatus,
+    flow::Line,
     ids::{ApplicationId, AuditEntryId, OrganizationId},
-    model::{
-        Actor, Application, ApplicationKind, AuditAction, AuditEntry, AuditNote, Author, Organization, PoolName, Profile, RetentionPeriods,
-    },
-    ports::{
-        Alone, AuditLog, BreakerStore, Clock, DeliveryQueue, Directory, Entropy, EventStore, History, NewOrganization, OperationStore,
-        Ports, Retention, Roles, Spool, Statistics, Transport,
-    },
+    model::{Actor, Application, ApplicationKind, AuditAction, AuditEntry, AuditNote, Author, Organization},
+    ports::{Clock, Directory, Entropy, NewOrganization, Ports, Transport},
     time::Timestamp,
 };
 use tempfile::TempDir;
-use tokio::task::JoinSet;
 
 pub use build::{EndpointBuilder, EventBuilder, Receiver};
 use shared::SharedStore;
+use wiring::Running;
+pub use wiring::line_settings;
 
-use crate::{
-    clock::SimClock,
-    cluster::{FRONT, Registry},
-    dice::Dice,
-    faults::{Faults, Faulty, FaultySpool},
-    network::ScriptedNetwork,
-};
+use crate::{clock::SimClock, cluster::Registry, dice::Dice, faults::Faults, network::ScriptedNetwork};
 
 /// How many times in a row every task may run without anything changing before the world counts as still.
 const STILL_ROUNDS: u32 = 64;
@@ -100,15 +86,6 @@ struct Beside {
     registry: Option<Arc<Registry>>,
     shared: Option<SharedStore>,
     spool_bytes_max: Option<u64>,
-}
-
-struct Running {
-    line: Arc<Line>,
-    engine: Engine,
-    /// Empties the spool.
-    _forwarding: JoinSet<()>,
-    /// The outside, as if there were no other node.
-    bare: Ports,
 }
 
 impl World {
@@ -262,85 +239,11 @@ impl World {
         }
     }
 
-    /// Starts it again on the same files.
-    pub fn start_again(&mut self) {
-        self.try_start().expect("the store opens");
-    }
-
     /// Ends the scenario: an idle engine stops at once.
     pub async fn end(mut self) {
         let before = self.clock.now();
         self.stop_within(Duration::from_secs(30)).await;
         assert_eq!(self.clock.now(), before, "an idle engine took its time to stop");
-    }
-
-    /// Starts it again on files that may have suffered.
-    ///
-    /// # Errors
-    /// [`OpenError`] if the store does not open; nothing runs then.
-    pub fn try_start(&mut self) -> Result<(), OpenError> {
-        let bare = match &self.shared {
-            Some(shared) => self.ports_of(shared.store.clone(), None),
-            None => {
-                let settings = SqliteSettings { data: self.folder.path().to_owned(), mode: WriterMode::Inline };
-                self.ports_of(Arc::new(SqliteStore::open(settings)?), self.open_spool()?)
-            }
-        };
-        let (ports, roles) = match &self.registry {
-            None => (bare.clone(), Roles::ALL),
-            Some(registry) => {
-                let member = registry.member(FRONT, PoolName::default());
-                let ports = Ports {
-                    leases: member.clone(),
-                    remote_hints: member.clone(),
-                    changes: member.clone(),
-                    throttle: member,
-                    ..bare.clone()
-                };
-                (ports, Roles { worker: false, scheduler: false })
-            }
-        };
-        let (wake_up, hints) = engine::hints();
-        let line = Arc::new(Line::new(ports, wake_up, line_settings("world")));
-        let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: 64, roles });
-        let mut forwarding = JoinSet::new();
-        forwarding.spawn(forward(line.clone()));
-        self.running = Some(Running { line, engine, _forwarding: forwarding, bare });
-        Ok(())
-    }
-
-    fn ports_of<S>(&self, store: Arc<S>, spool: Option<Arc<dyn Spool>>) -> Ports
-    where
-        S: EventStore + DeliveryQueue + BreakerStore + Directory + AuditLog + History + Statistics + OperationStore + Retention + 'static,
-    {
-        let faulty = Arc::new(Faulty::new(store.clone(), self.faults.clone()));
-        Ports {
-            events: faulty.clone(),
-            deliveries: faulty.clone(),
-            breakers: faulty.clone(),
-            operations: faulty.clone(),
-            directory: store.clone(),
-            audit_log: store.clone(),
-            history: store.clone(),
-            retention: store,
-            statistics: faulty,
-            leases: Arc::new(Alone),
-            remote_hints: Arc::new(Alone),
-            changes: Arc::new(Alone),
-            breaker_windows: Arc::new(Alone),
-            throttle: Arc::new(Alone),
-            spool,
-            transport: self.transport.clone(),
-            vault: Arc::new(AesVault::from_key([7; 32])),
-            clock: self.clock.clone(),
-            entropy: self.dice.clone(),
-        }
-    }
-
-    fn open_spool(&self) -> Result<Option<Arc<dyn Spool>>, OpenError> {
-        let Some(bytes_max) = self.spool_bytes_max else { return Ok(None) };
-        let settings = SpoolSettings { folder: self.folder.path().join("spool"), bytes_max, mode: WriterMode::Inline };
-        Ok(Some(Arc::new(FaultySpool::new(SqliteSpool::open(settings)?, self.faults.clone()))))
     }
 
     /// What it agrees on with other nodes, if it fronts some.
@@ -354,15 +257,6 @@ impl World {
     }
 
     async fn found_organization(&self) {
-        let application = |id, name: &str, kind| Application {
-            id,
-            organization: self.organization,
-            uid: None,
-            name: name.to_owned(),
-            kind,
-            strict_event_types: false,
-            created_at: BEGINNING,
-        };
         let new = NewOrganization {
             organization: Organization {
                 id: self.organization,
@@ -372,10 +266,15 @@ impl World {
                 worker_pool: Default::default(),
                 created_at: BEGINNING,
             },
-            default: application(self.application, "default", ApplicationKind::Default),
-            operational: application(self.operational, "operational", ApplicationKind::Operational),
+            default: self.application_of(self.application, "default", ApplicationKind::Default),
+            operational: self.application_of(self.operational, "operational", ApplicationKind::Operational),
         };
         self.directory().create_organization(new, self.entry()).await.expect("the organization is made");
+    }
+
+    fn application_of(&self, id: ApplicationId, name: &str, kind: ApplicationKind) -> Application {
+        let (organization, name) = (self.organization, name.to_owned());
+        Application { id, organization, uid: None, name, kind, strict_event_types: false, created_at: BEGINNING }
     }
 
     /// Who makes the changes of a scenario.
@@ -405,19 +304,6 @@ impl World {
     fn pulse(&self) -> (usize, Option<Timestamp>, EngineStatus) {
         (self.network.arrival_count(), self.clock.next_wake(), self.status())
     }
-}
-
-/// How nodes of a scenario run.
-pub fn line_settings(node: &str) -> LineSettings {
-    let days = |count: u64| Duration::from_secs(count * 86_400);
-    let retention = RetentionPeriods {
-        events: Some(days(90)),
-        attempts: Some(days(90)),
-        dead_letters: Some(days(365)),
-        rollups: Some(days(90)),
-        interval: Duration::from_secs(3_600),
-    };
-    LineSettings { node: node.to_owned(), idempotency_window: days(1), profile: Profile::plain(), retention }
 }
 
 /// In memory where the system has such a place: a simulated crash keeps the files whatever they lie on, and flushing to a disk would be most of

@@ -3,9 +3,15 @@
 //! Needs the RabbitMQ that `scripts/services up` starts; without one, every test says loudly that it was skipped.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
+// Shared with the tests of the adapter.
+#[allow(dead_code)]
+#[path = "../../everhook-adapters/tests/rabbitmq/broker.rs"]
+mod broker;
+#[path = "../../everhook-adapters/tests/services/mod.rs"]
+mod services;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::Write as _,
     path::Path,
     sync::{
         Arc,
@@ -18,9 +24,8 @@ use everhook::cli::client::Connection;
 use everhook_testbed::node::Node;
 use http::Method;
 use lapin::{
-    BasicProperties, Channel, ConnectionProperties,
-    message::Delivery,
-    options::{BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions},
+    message::BasicGetMessage,
+    options::QueueDeclareOptions,
     types::{AMQPValue, FieldTable},
 };
 use serde_json::{Value, json};
@@ -29,74 +34,17 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// Long enough for a loaded machine.
-const AMPLE: Duration = Duration::from_secs(60);
+use self::broker::{AMPLE, Broker};
 
-/// The broker, and queues of this test's own.
-struct Broker {
-    url: String,
-    channel: Channel,
-    _connection: lapin::Connection,
-    unique: String,
-}
-
+/// What these tests do with the broker beside what the adapter's do.
 impl Broker {
-    /// Connects, or says that the test is skipped.
-    async fn connect() -> Option<Self> {
-        let Ok(url) = std::env::var("EVERHOOK_TEST_AMQP") else {
-            let name = std::thread::current().name().unwrap_or("a test").to_owned();
-            // Past the test harness, which would swallow what a passing test prints.
-            let _ = writeln!(std::io::stderr(), "SKIPPED {name}: EVERHOOK_TEST_AMQP is not set; see scripts/services");
-            return None;
-        };
-        let connection = lapin::Connection::connect(&url, ConnectionProperties::default()).await.unwrap();
-        let channel = connection.create_channel().await.unwrap();
-        channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
-        Some(Self { url, channel, _connection: connection, unique: uuid::Uuid::now_v7().to_string() })
-    }
-
-    async fn queue(&self, name: &str, arguments: &[(&str, &str)]) -> String {
-        let name = format!("{name}-{}", self.unique);
-        let mut table = FieldTable::default();
-        table.insert("x-expires".into(), AMQPValue::LongInt(300_000));
-        for (key, value) in arguments {
-            table.insert((*key).into(), AMQPValue::LongString((*value).into()));
-        }
-        let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
-        self.channel.queue_declare(name.clone().into(), options, table).await.unwrap();
-        name
-    }
-
-    async fn put(&self, queue: &str, id: &str, body: &str) {
-        let properties = BasicProperties::default().with_message_id(id.into()).with_delivery_mode(2);
-        let options = BasicPublishOptions { mandatory: true, immediate: false };
-        let published = self.channel.basic_publish("".into(), queue.into(), options, body.as_bytes(), properties).await.unwrap();
-        assert!(published.await.unwrap().is_ack());
-    }
-
-    async fn try_get(&self, queue: &str) -> Option<Delivery> {
-        self.channel.basic_get(queue.into(), BasicGetOptions { no_ack: true }).await.unwrap().map(|message| message.delivery)
-    }
-
-    async fn get(&self, queue: &str) -> Delivery {
-        let next = async {
-            loop {
-                match self.try_get(queue).await {
-                    Some(message) => return message,
-                    None => tokio::time::sleep(Duration::from_millis(20)).await,
-                }
-            }
-        };
-        tokio::time::timeout(AMPLE, next).await.expect("a message comes")
-    }
-
     /// The URL of an endpoint that is a queue of this broker.
-    fn endpoint(&self, queue: &str) -> String {
-        format!("amqp://127.0.0.1:{}/?routing_key={queue}", self.port())
+    fn endpoint_of(&self, queue: &str) -> String {
+        self.endpoint(None, &format!("routing_key={queue}"))
     }
 
     fn port(&self) -> u16 {
-        self.url.parse::<http::Uri>().unwrap().port_u16().unwrap_or(5672)
+        self.url.port().unwrap()
     }
 
     fn node(&self, source_queue: &str) -> Node {
@@ -105,13 +53,12 @@ impl Broker {
 
     /// A server that takes events over another port than the broker's own.
     fn node_at(&self, port: u16, source_queue: &str) -> Node {
-        let url = self.url.replace(&format!(":{}/", self.port()), &format!(":{port}/"));
-        let flags = ["--amqp", &url, "--amqp-source-queue", source_queue, "--amqp-destinations"];
+        let flags = ["--amqp", &self.source(port), "--amqp-source-queue", source_queue, "--amqp-destinations"];
         Node::new(Path::new(env!("CARGO_TARGET_TMPDIR"))).with_flags(flags)
     }
 }
 
-fn id_of(message: &Delivery) -> String {
+fn id_of(message: &BasicGetMessage) -> String {
     message.properties.message_id().as_ref().unwrap().to_string()
 }
 
@@ -126,14 +73,16 @@ async fn every_message_becomes_one_event_however_often_the_server_is_killed() {
     node.start();
     node.wait_until_ready().await;
     let endpoint =
-        json!({"url": broker.endpoint(&sink), "event_types": ["*"], "retry_config": {"max_attempts": 10, "base_delay_ms": 1000}});
+        json!({"url": broker.endpoint_of(&sink), "event_types": ["*"], "retry_config": {"max_attempts": 10, "base_delay_ms": 1000}});
     Connection::new(node.server()).ask(Method::POST, "/v1/endpoints", Some(&endpoint)).await.unwrap();
     // When it is killed again and again, each time in the middle of a backlog.
     let mut arrived = Vec::new();
     for round in 0..ROUNDS {
         node.kill();
         for number in round * BACKLOG..(round + 1) * BACKLOG {
-            broker.put(&source, &format!("m-{number}"), &json!({"type": "queue.test", "data": {"number": number}}).to_string()).await;
+            broker
+                .put(&source, &format!("m-{number}"), json!({"type": "queue.test", "data": {"number": number}}).to_string().as_bytes())
+                .await;
         }
         node.start();
         node.wait_until_ready().await;
@@ -164,14 +113,14 @@ async fn a_message_whose_acknowledgment_was_lost_is_not_published_again() {
     let mut node = broker.node_at(wire, &source);
     node.start();
     node.wait_until_ready().await;
-    let endpoint = json!({"url": broker.endpoint(&sink), "event_types": ["*"]});
+    let endpoint = json!({"url": broker.endpoint_of(&sink), "event_types": ["*"]});
     Connection::new(node.server()).ask(Method::POST, "/v1/endpoints", Some(&endpoint)).await.unwrap();
-    broker.put(&source, "first", r#"{"type": "t", "data": 0}"#).await;
+    broker.put(&source, "first", br#"{"type": "t", "data": 0}"#).await;
     broker.get(&sink).await;
     deaf.store(true, Ordering::SeqCst);
     // When messages have become events, and the server is killed before the broker knows.
     for number in 0..MESSAGES {
-        broker.put(&source, &format!("m-{number}"), &json!({"type": "t", "data": number}).to_string()).await;
+        broker.put(&source, &format!("m-{number}"), json!({"type": "t", "data": number}).to_string().as_bytes()).await;
     }
     for _ in 0..MESSAGES {
         broker.get(&sink).await;
@@ -180,7 +129,7 @@ async fn a_message_whose_acknowledgment_was_lost_is_not_published_again() {
     deaf.store(false, Ordering::SeqCst);
     node.start();
     // Then the broker delivers them all again, they are acknowledged, and nothing comes of them but the message after them.
-    broker.put(&source, "last", r#"{"type": "t", "data": "last"}"#).await;
+    broker.put(&source, "last", br#"{"type": "t", "data": "last"}"#).await;
     let after: Value = serde_json::from_slice(&broker.get(&sink).await.data).unwrap();
     assert_eq!(after["data"], "last");
     until_empty(&broker, &source).await;
@@ -223,12 +172,13 @@ async fn wire_to(port: u16) -> (u16, Arc<AtomicBool>) {
 async fn a_message_that_can_never_be_published_goes_to_the_dead_letter_exchange_and_the_others_go_on() {
     let Some(broker) = Broker::connect().await else { return };
     let (dead, sink) = (broker.queue("dead", &[]).await, broker.queue("out", &[]).await);
-    let source = broker.queue("in", &[("x-dead-letter-exchange", ""), ("x-dead-letter-routing-key", &dead)]).await;
+    let text = |text: &str| AMQPValue::LongString(text.into());
+    let source = broker.queue("in", &[("x-dead-letter-exchange", text("")), ("x-dead-letter-routing-key", text(&dead))]).await;
     let mut node = broker.node(&source);
     node.start();
     node.wait_until_ready().await;
     let mut connection = Connection::new(node.server());
-    let endpoint = json!({"url": broker.endpoint(&sink), "event_types": ["*"]});
+    let endpoint = json!({"url": broker.endpoint_of(&sink), "event_types": ["*"]});
     connection.ask(Method::POST, "/v1/endpoints", Some(&endpoint)).await.unwrap();
     let strict = json!({"name": "order.paid", "schema": {"type": "object", "required": ["order"]}});
     connection.ask(Method::POST, "/v1/event-types", Some(&strict)).await.unwrap();
@@ -246,7 +196,7 @@ async fn a_message_that_can_never_be_published_goes_to_the_dead_letter_exchange_
         ("good-1", r#"{"type": "t", "data": 1}"#),
     ];
     for (id, body) in messages {
-        broker.put(&source, id, body).await;
+        broker.put(&source, id, body.as_bytes()).await;
     }
     let mut refused = BTreeSet::new();
     for _ in 0..6 {
@@ -256,7 +206,7 @@ async fn a_message_that_can_never_be_published_goes_to_the_dead_letter_exchange_
         refused,
         ["no-json", "other-organization", "schema", "too-large", "unknown-application", "unknown-field"].map(str::to_owned).into()
     );
-    let data = |message: Delivery| serde_json::from_slice::<Value>(&message.data).unwrap()["data"].to_string();
+    let data = |message: BasicGetMessage| serde_json::from_slice::<Value>(&message.data).unwrap()["data"].to_string();
     let published = BTreeSet::from([data(broker.get(&sink).await), data(broker.get(&sink).await)]);
     assert_eq!(published, ["1", r#"{"order":1}"#].map(str::to_owned).into());
     // The first came twice, and is one event.
@@ -268,14 +218,14 @@ async fn a_message_that_can_never_be_published_goes_to_the_dead_letter_exchange_
 async fn the_organization_is_told_that_its_queue_is_not_consumed_and_a_failing_broker_is_retried() {
     // Given a server whose queue does not exist, and an endpoint whose queue does not exist either.
     let Some(broker) = Broker::connect().await else { return };
-    let mut node = broker.node(&format!("missing-{}", broker.unique));
+    let mut node = broker.node(&broker.name("missing"));
     node.start();
     node.wait_until_ready().await;
     let mut connection = Connection::new(node.server());
-    let sink = format!("late-{}", broker.unique);
+    let sink = broker.name("late");
     let retries = json!({"max_attempts": 50, "base_delay_ms": 1000, "max_delay_ms": 1000});
     let endpoint =
-        json!({"url": broker.endpoint(&sink), "event_types": ["*"], "retry_config": retries, "circuit_breaker": {"enabled": false}});
+        json!({"url": broker.endpoint_of(&sink), "event_types": ["*"], "retry_config": retries, "circuit_breaker": {"enabled": false}});
     connection.ask(Method::POST, "/v1/endpoints", Some(&endpoint)).await.unwrap();
     let event = connection.ask(Method::POST, "/v1/events", Some(&json!({"type": "t", "data": 1}))).await.unwrap();
     // When an attempt has failed, its failure is there to see.

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use everhook_adapters::redis::{Redis, RedisSettings};
 use everhook_core::ports::Ports;
 
@@ -14,8 +13,8 @@ use crate::{config::Config, store::Store};
 /// # Errors
 /// If the installation cannot be named. A Redis that is away is none: it is used when it comes.
 pub async fn with_redis(config: &Config, store: &Store, ports: Ports) -> anyhow::Result<Ports> {
-    let (Some(url), Store::Shared(store)) = (&config.redis, store) else { return Ok(ports) };
-    let installation = store.installation().await.context("the database does not say which installation it is")?;
+    let Some(url) = &config.redis else { return Ok(ports) };
+    let Some(installation) = store.installation().await? else { return Ok(ports) };
     let redis = Arc::new(Redis::start(&RedisSettings { url: url.expose().clone(), installation }).await?);
     let events = Arc::new(redis.look_aside(ports.events));
     Ok(Ports { events, throttle: redis.clone(), breaker_windows: redis, ..ports })

@@ -1,6 +1,7 @@
 //! The product, as a library so that tests can run it in their own process. Read in this order: what it is told (`config`), how it is put
 //! together (`wiring`), how requests come in (`server`, `api`), what people type (`cli`).
 
+pub mod announce;
 pub mod api;
 pub mod cli;
 pub mod config;

@@ -43,9 +43,10 @@ pub fn given_vault(config: &Config) -> anyhow::Result<AesVault> {
     match &config.seal_key {
         SealKey::Given(key) => Ok(AesVault::from_key(*key.expose())),
         SealKey::File(path) if path.exists() => Ok(AesVault::load_or_create(path)?),
-        SealKey::File(_) => bail!(
-            "a sealing key is needed, the same for all nodes: make one (`openssl rand -base64 32`), and give it to each as EVERHOOK_SEAL_KEY \
-             or in a file named by EVERHOOK_SEAL_KEY_FILE"
+        SealKey::File(path) => bail!(
+            "{} does not exist, and no EVERHOOK_SEAL_KEY is given: all nodes on a database need the same sealing key. Copy it from a node that \
+             works; only for a new database make one (`openssl rand -base64 32`). Name its file by EVERHOOK_SEAL_KEY_FILE",
+            path.display()
         ),
     }
 }
@@ -95,6 +96,14 @@ pub fn key_id_of(folder: &Path) -> anyhow::Result<Option<String>> {
         return Ok(Some(id));
     }
     // A folder that was restored from a backup, and not started since.
+    key_id_in_file_of(folder)
+}
+
+/// The id of the key in a folder's own key file, which need not be the one that its secrets are sealed with; `None` if there is no such file.
+///
+/// # Errors
+/// Says why the file cannot be read.
+pub fn key_id_in_file_of(folder: &Path) -> anyhow::Result<Option<String>> {
     let path = folder.join(KEY_FILE);
     if !path.exists() {
         return Ok(None);

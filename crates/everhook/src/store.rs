@@ -1,24 +1,32 @@
 //! The store behind the ports: the embedded one, or the one that several nodes share. Opened by `wiring`, which alone asks which of them it is.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use everhook_adapters::{
-    postgres::{PostgresSettings, PostgresStore},
-    spool::{SpoolSettings, SqliteSpool},
-    sqlite::{SqliteSettings, SqliteStore, WriterMode},
+    postgres::{self, PostgresSettings, PostgresStore},
+    spool::{SpoolSettings, SqliteSpool, Takeover},
+    sqlite::{OpenError, SqliteSettings, SqliteStore, WriterMode},
     system::{SystemClock, SystemEntropy},
 };
 use everhook_core::{
     model::PoolName,
     ports::{
-        Alone, AuditLog, BreakerStore, BreakerWindows, Changes, Clock as _, DeliveryQueue, Directory, EventStore, History, Leases,
+        Alone, AuditLog, BreakerStore, BreakerWindows, Changes, Clock as _, DeliveryQueue, Directory, EventStore, History, Leases, Offset,
         OperationStore, Ports, RemoteHints, Retention, Spool, Statistics, StoreError, ThrottleStore, Transport, Vault,
     },
     time::Timestamp,
 };
+use uuid::Uuid;
 
 use crate::config::{Config, SpoolConfig};
+
+/// How far a clock that is believed at once may be from another: past it, a node holds nothing.
+const CLOCKS_AGREE_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long after a store's clock was found far ahead it is asked again, and how often. A start takes that much longer at the most.
+const CLOCK_ASKED_AGAIN_AFTER: Duration = Duration::from_secs(1);
+const CLOCK_ASKED_AGAIN_MAX: u32 = 5;
 
 /// A store that is open.
 #[derive(Clone)]
@@ -57,8 +65,37 @@ impl Store {
             return Ok(Self::Embedded(Arc::new(SqliteStore::open(settings)?)));
         };
         let settings = PostgresSettings { url: database.expose().clone(), node: node.to_owned(), pool: config.pool.clone() };
-        let store = PostgresStore::open(&settings).await.context("PostgreSQL cannot be used")?;
+        let place = postgres::place(database.expose())?;
+        let open = async {
+            let store = PostgresStore::open(&settings).await?;
+            store.announce().await?;
+            Ok::<_, postgres::OpenError>(store)
+        };
+        let store = open.await.with_context(|| format!("the database {place} cannot be used"))?;
         Ok(Self::Shared(Arc::new(store)))
+    }
+
+    /// Makes sure that a spool holds what is for this store, before any of it is forwarded.
+    ///
+    /// # Errors
+    /// Says whose it is, and what to do.
+    pub async fn bind(&self, spool: &SqliteSpool, takeover: Takeover) -> anyhow::Result<()> {
+        if let Self::Shared(store) = self {
+            let installation = store.installation().await.context("the database does not say which installation it is")?;
+            spool.bind(installation, takeover).await.context("the spool cannot be used")?;
+        }
+        Ok(())
+    }
+
+    /// Fails if somebody began to move a data folder in here while this node took its first steps. Asked before anything is accepted.
+    ///
+    /// # Errors
+    /// Says what to do.
+    pub async fn refuse_half_moved(&self) -> anyhow::Result<()> {
+        match self {
+            Self::Embedded(_) => Ok(()),
+            Self::Shared(store) => Ok(store.refuse_half_moved().await?),
+        }
     }
 
     /// Opens the spool, if this node has one.
@@ -68,7 +105,7 @@ impl Store {
     pub fn open_spool(config: &Config) -> anyhow::Result<Option<Arc<SqliteSpool>>> {
         let Some(SpoolConfig { folder, bytes_max }) = config.spool.clone() else { return Ok(None) };
         let settings = SpoolSettings { folder, bytes_max, mode: WriterMode::Thread };
-        Ok(Some(Arc::new(SqliteSpool::open(settings).context("the spool cannot be used")?)))
+        Ok(Some(Arc::new(SqliteSpool::open(settings).map_err(of_spool)?)))
     }
 
     /// The ports of a shared store that is away: whatever is asked of it fails, and the spool takes what is published.
@@ -88,15 +125,24 @@ impl Store {
 
     /// The machine's clock, set by the store's where that has one: nodes with clocks that run apart still agree on the time.
     ///
+    /// If the store's is far ahead, it is asked again a second later until two answers agree: time that was told cannot be taken back.
+    ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the store cannot be asked.
     pub async fn clock(&self) -> Result<Arc<SystemClock>, StoreError> {
         let clock = Arc::new(SystemClock::new());
-        if let Self::Shared(store) = self
-            && let Some(offset) = store.clock_offset(&*clock).await?
-        {
-            clock.correct(offset);
+        let Self::Shared(store) = self else { return Ok(clock) };
+        let mut found = store.clock_offset(&*clock).await?;
+        for _ in 0..CLOCK_ASKED_AGAIN_MAX {
+            let is_far_ahead = |offset: &Offset| offset.micros > 0 && offset.apart_from(Offset::NONE) > CLOCKS_AGREE_WITHIN;
+            let Some(before) = found.filter(is_far_ahead) else { break };
+            clock.sleep_for(CLOCK_ASKED_AGAIN_AFTER).await;
+            found = store.clock_offset(&*clock).await?;
+            if found.is_some_and(|offset| offset.apart_from(before) <= CLOCKS_AGREE_WITHIN) {
+                break;
+            }
         }
+        found.into_iter().for_each(|offset| clock.correct(offset));
         Ok(clock)
     }
 
@@ -129,6 +175,17 @@ impl Store {
         match self {
             Self::Embedded(store) => store.broken().await,
             Self::Shared(_) => std::future::pending().await,
+        }
+    }
+
+    /// Which installation this is, if there may be others beside it: an embedded store is alone.
+    ///
+    /// # Errors
+    /// Says so if the database cannot be asked.
+    pub async fn installation(&self) -> anyhow::Result<Option<Uuid>> {
+        match self {
+            Self::Embedded(_) => Ok(None),
+            Self::Shared(store) => store.installation().await.context("the database does not say which installation it is").map(Some),
         }
     }
 
@@ -167,6 +224,17 @@ impl Store {
                 store.forget_changes().await
             }
         }
+    }
+}
+
+/// The spool's folder is no data folder.
+fn of_spool(error: OpenError) -> anyhow::Error {
+    match error {
+        OpenError::Folder { path, source } => {
+            anyhow::Error::new(source).context(format!("the spool folder {} cannot be used", path.display()))
+        }
+        OpenError::InUse { path } => anyhow::anyhow!("the spool folder {} is in use by another everhook process", path.display()),
+        error => anyhow::Error::new(error).context("the spool cannot be used"),
     }
 }
 

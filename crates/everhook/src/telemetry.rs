@@ -6,8 +6,8 @@ use tracing_subscriber::{EnvFilter, filter::filter_fn, fmt, layer::SubscriberExt
 
 use crate::config::LogFormat;
 
-/// What is logged if nothing is said.
-const DEFAULT_FILTER: &str = "info";
+/// What is logged if nothing is said. The pool of connections tells of each one that breaks; what follows from that is told once, by whoever needed it.
+const DEFAULT_FILTER: &str = "info,deadpool.postgres=off";
 
 /// Starts the log. `EVERHOOK_LOG`, or else `RUST_LOG`, says what is logged. A second call changes nothing.
 pub fn start(format: LogFormat) {
@@ -31,6 +31,12 @@ fn is_ours_to_tell(target: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn connections_that_break_are_not_told_one_by_one_unless_somebody_asks() {
+        let filter = EnvFilter::builder().parse(DEFAULT_FILTER).unwrap();
+        assert_eq!(filter.to_string(), "deadpool.postgres=off,info");
+    }
 
     #[test]
     fn a_library_that_would_log_payloads_is_kept_silent() {

@@ -1,16 +1,22 @@
 //! A node that starts while its database is away. If its spool knows publishers from before, it takes their events and answers everything else
 //! with 503, and asks for the database every second; `wiring` then goes on with the start.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use anyhow::Context as _;
-use everhook_adapters::{postgres::OpenError, spool::SqliteSpool};
+use everhook_adapters::{
+    postgres::OpenError,
+    spool::{SqliteSpool, Takeover},
+};
 use everhook_core::{
     engine,
     flow::{Line, LineSettings},
     ids::{OrganizationId, Ref, Uid},
     manage::organizations::DEFAULT_UID,
     ports::{Acquaintances as _, Transport},
+    trouble::Trouble,
 };
 
 use crate::{
@@ -23,46 +29,63 @@ use crate::{
 
 /// How often the database is asked for.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// How many times it is asked in vain before that is said again.
-const SAY_EVERY: u32 = 60;
 
-/// Opens the store, however long that takes, and meanwhile takes events through the door.
+/// Opens the store, however long that takes, and meanwhile takes events through the door; `listens` is told when that begins.
 ///
 /// # Errors
-/// If the store is there and cannot be used; or if it is away, and the spool knows nobody who could publish.
+/// If the store is there and cannot be used, or is not the one that the spool is of; or if it is away, and the spool knows nobody who could publish.
+/// A store that begins to refuse this node while it takes events already is waited for, because what it takes is safe here.
 pub async fn open_store(
     config: &Config,
     node: &str,
     spool: Option<&Arc<SqliteSpool>>,
     mut door: Door,
     transport: &Arc<dyn Transport>,
+    listens: impl Fn(),
 ) -> anyhow::Result<(Store, Door)> {
-    let mut tries: u32 = 0;
+    // Each is told by itself: a refusal in the middle of an outage needs a person at once.
+    let (began, mut absence, mut refusal) = (Instant::now(), Trouble::told_at_once(), Trouble::told_at_once());
     loop {
         let error = match Store::open(config, node).await {
-            Ok(store) => return Ok((store, door)),
-            Err(error) if is_absence(&error) => error,
-            Err(error) => return Err(error),
+            Ok(store) => {
+                if let Some(spool) = spool {
+                    let takeover = if matches!(door, Door::Open(_)) { Takeover::Never } else { Takeover::IfEmpty };
+                    store.bind(spool, takeover).await?;
+                }
+                return Ok((store, door));
+            }
+            Err(error) => error,
         };
-        let Some(spool) = spool else { return Err(error) };
-        let Some(organization) = who_is_known(spool) else {
-            return Err(error).context("this node's spool knows no publishers yet, so that it takes no events without the database");
+        let is_open = matches!(door, Door::Open(_));
+        let is_refusal = match error.downcast_ref() {
+            Some(OpenError::Away(_)) => false,
+            Some(OpenError::Refused(_)) if is_open => true,
+            _ => return Err(error),
         };
-        if tries.is_multiple_of(SAY_EVERY) {
-            tracing::warn!("{error:#}: events are taken into the spool, and everything else is refused, until the database is back");
-        }
-        if tries == 0 {
+        if !is_open {
+            let Some(spool) = spool else { return Err(error) };
+            let Some(organization) = who_is_known(spool) else {
+                anyhow::bail!("{error:#} (this node's spool knows no publishers yet, so that it cannot take events meanwhile)");
+            };
             let api = events_only(config, node, spool, organization, transport)?;
             door = Door::Open(door.open(api::events_only(Arc::new(api))));
+            listens();
         }
-        tries = tries.saturating_add(1);
+        let trouble = if is_refusal { &mut refusal } else { &mut absence };
+        if trouble.failed(began.elapsed()).is_some() {
+            tell(&error, is_refusal);
+        }
         tokio::time::sleep(ASK_EVERY).await;
     }
 }
 
-/// Whether the server cannot be reached, or refuses for now; anything else waiting does not heal.
-fn is_absence(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(OpenError::Database(_)))
+fn tell(error: &anyhow::Error, is_refusal: bool) {
+    let meanwhile = "events are taken into the spool, and everything else is refused";
+    if is_refusal {
+        tracing::error!("{error:#}: {meanwhile}, until a person has seen to it");
+    } else {
+        tracing::warn!("{error:#}: {meanwhile}, until the database is back");
+    }
 }
 
 /// The default organization, if the spool knows it and anybody's key.
@@ -81,15 +104,19 @@ fn events_only(
 ) -> anyhow::Result<Api> {
     let vault = Arc::new(sealing::given_vault(config)?);
     let ports = Store::absent_ports(config, spool.clone(), transport.clone(), vault)?;
-    let settings = LineSettings {
+    let (wake_up, _) = engine::hints();
+    let line = Arc::new(Line::new(ports, wake_up, line_settings(config, node)));
+    Ok(Api::new(line, api_settings(config, default_organization)))
+}
+
+/// What the line of this configuration is told.
+pub fn line_settings(config: &Config, node: &str) -> LineSettings {
+    LineSettings {
         node: node.to_owned(),
         idempotency_window: config.idempotency_window,
         profile: config.profile,
         retention: config.retention,
-    };
-    let (wake_up, _) = engine::hints();
-    let line = Arc::new(Line::new(ports, wake_up, settings));
-    Ok(Api::new(line, api_settings(config, default_organization)))
+    }
 }
 
 /// What the API of this configuration is made of.

@@ -10,15 +10,13 @@ use everhook_adapters::{
     by_scheme::ByScheme,
     rabbitmq::{AmqpSource, AmqpTransport, HintSettings, RabbitHints, SourceSettings},
 };
-#[cfg(feature = "amqp")]
-use everhook_core::ports::Ports;
 use everhook_core::{
     engine::{self, Engine, EngineSettings},
-    flow::{Line, LineSettings, follow::follow, forward::forward},
+    flow::{Line, follow::follow, forward::forward},
     ids::{OrganizationId, Ref},
     manage::{api_keys, organizations},
     model::{Duty, Secret},
-    ports::{Clock as _, Roles, StoreError, Transport, Vault},
+    ports::{ChangeCursor, Clock as _, Ports, Roles, StoreError, Transport, Vault},
 };
 use tokio::{net::TcpListener, task::JoinHandle};
 #[cfg(feature = "amqp")]
@@ -27,6 +25,7 @@ use uuid::Uuid;
 #[cfg(feature = "amqp")]
 use crate::api::QueueIntake;
 use crate::{
+    announce,
     api::{self, Api},
     config::Config,
     counters, sealing,
@@ -60,11 +59,7 @@ pub struct Running {
     engine: Engine,
     store: Store,
     api: Arc<Api>,
-    watch: JoinHandle<()>,
-    key_uses: JoinHandle<()>,
-    cleaning: JoinHandle<()>,
-    following: JoinHandle<()>,
-    forwarding: JoinHandle<()>,
+    tasks: [JoinHandle<()>; 5],
     spool: Option<Arc<SqliteSpool>>,
     #[cfg(feature = "amqp")]
     amqp_source: Option<AmqpSource>,
@@ -77,40 +72,38 @@ pub struct Running {
 /// # Errors
 /// Says what is in the way: the address, the data folder, the sealing key.
 pub async fn start(config: &Config) -> anyhow::Result<Running> {
+    start_telling(config, |_| {}).await
+}
+
+/// As [`start`]. If the database is away, and requests are taken long before the start is complete, `listens` is told where.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_telling(config: &Config, listens: impl Fn(SocketAddr)) -> anyhow::Result<Running> {
     let listener = TcpListener::bind(config.listen).await.with_context(|| format!("cannot listen on {}", config.listen))?;
     let address = listener.local_addr().context("the listening address cannot be read")?;
     let node = node(address);
+    announce::tell(config, &node);
     let transport = transport(config)?;
     let spool = open_spool(config, &node).await?;
-    let (store, door) = waiting::open_store(config, &node, spool.as_ref(), Door::Closed(listener), &transport).await?;
-    let clock = store.clock().await.context("the store cannot be read")?;
-    store.tidy(clock.now()).await.context("the store could not be prepared")?;
-    let ports = store.ports(spool.clone().map(|spool| spool as _), transport, open_vault(config, &store).await?, clock);
-    let ports = counters::with_redis(config, &store, ports).await?;
+    let (store, door) = waiting::open_store(config, &node, spool.as_ref(), Door::Closed(listener), &transport, || listens(address)).await?;
+    announce::warn_of_unused_folder(config, &store).await;
+    let ports = open_ports(config, &store, spool.clone(), transport).await?;
     #[cfg(feature = "amqp")]
     let (ports, amqp_hints) = hint_by_amqp(config, &store, ports).await?;
     let (wake_up, hints) = engine::hints();
-    let settings =
-        LineSettings { node, idempotency_window: config.idempotency_window, profile: config.profile, retention: config.retention };
-    let line = Arc::new(Line::new(ports, wake_up, settings));
+    let line = Arc::new(Line::new(ports, wake_up, waiting::line_settings(config, &node)));
     // Before anything is remembered that another node could change.
     let seen = line.ports.changes.newest().await.context("the store cannot be read")?;
     let (organization, admin_key) = take_first_steps(config, &line).await.context("the store could not be prepared")?;
+    store.refuse_half_moved().await?;
 
     let roles = Roles { worker: config.roles.worker, scheduler: config.roles.scheduler };
     let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: config.concurrency, roles });
-    let settings = waiting::api_settings(config, organization);
-    let api = Arc::new(Api::new(line.clone(), settings));
+    let api = Arc::new(Api::new(line.clone(), waiting::api_settings(config, organization)));
     let router = if config.roles.api { api::router(api.clone()) } else { api::probes(api.clone()) };
     let server = door.open(router);
-    let watch = tokio::spawn(watch(store.clone(), api.clone()));
-    let key_uses = tokio::spawn(write_key_uses(api.clone()));
-    let cleaning = tokio::spawn(clean_up(store.clone(), line.clone()));
-    let following = tokio::spawn(follow(line.clone(), seen, {
-        let api = api.clone();
-        move |stale| api.forget_keys(stale)
-    }));
-    let forwarding = tokio::spawn(forward(line.clone()));
+    let tasks = start_tasks(&store, &line, &api, seen);
     #[cfg(feature = "amqp")]
     let amqp_source = start_amqp_source(config, &api)?;
     Ok(Running {
@@ -121,11 +114,7 @@ pub async fn start(config: &Config) -> anyhow::Result<Running> {
         engine,
         store,
         api,
-        watch,
-        key_uses,
-        cleaning,
-        following,
-        forwarding,
+        tasks,
         spool,
         #[cfg(feature = "amqp")]
         amqp_source,
@@ -152,7 +141,7 @@ impl Running {
         }
         note_key_uses(&self.api).await;
         // All hold the store, which gives its folder free when the last one lets go.
-        for task in [self.forwarding, self.following, self.cleaning, self.key_uses, self.watch] {
+        for task in self.tasks {
             task.abort();
             let _ = task.await;
         }
@@ -171,6 +160,34 @@ impl Running {
             () = spool_broken => {}
         }
     }
+}
+
+/// What the line works with: the store, prepared, and what is set up beside it.
+async fn open_ports(
+    config: &Config,
+    store: &Store,
+    spool: Option<Arc<SqliteSpool>>,
+    transport: Arc<dyn Transport>,
+) -> anyhow::Result<Ports> {
+    let clock = store.clock().await.context("the store cannot be read")?;
+    store.tidy(clock.now()).await.context("the store could not be prepared")?;
+    let ports = store.ports(spool.map(|spool| spool as _), transport, open_vault(config, store).await?, clock);
+    counters::with_redis(config, store, ports).await
+}
+
+/// Starts what runs beside requests and lanes, in the order in which it is ended.
+fn start_tasks(store: &Store, line: &Arc<Line>, api: &Arc<Api>, seen: ChangeCursor) -> [JoinHandle<()>; 5] {
+    let forget_keys = {
+        let api = api.clone();
+        move |stale| api.forget_keys(stale)
+    };
+    [
+        tokio::spawn(forward(line.clone())),
+        tokio::spawn(follow(line.clone(), seen, forget_keys)),
+        tokio::spawn(clean_up(store.clone(), line.clone())),
+        tokio::spawn(write_key_uses(api.clone())),
+        tokio::spawn(watch(store.clone(), api.clone())),
+    ]
 }
 
 /// Opens the spool of a node that has one. If that fails and the database cannot be used either, the error names both.
@@ -215,8 +232,8 @@ fn start_amqp_source(config: &Config, api: &Arc<Api>) -> anyhow::Result<Option<A
 /// Lets nodes hint each other through a broker, if one is set up; what hinted them before takes over when the broker is away.
 #[cfg(feature = "amqp")]
 async fn hint_by_amqp(config: &Config, store: &Store, ports: Ports) -> anyhow::Result<(Ports, Option<Arc<RabbitHints>>)> {
-    let (Some(url), Store::Shared(shared)) = (&config.amqp_hints, store) else { return Ok((ports, None)) };
-    let installation = shared.installation().await.context("the database does not say which installation it is")?;
+    let Some(url) = &config.amqp_hints else { return Ok((ports, None)) };
+    let Some(installation) = store.installation().await? else { return Ok((ports, None)) };
     let settings = HintSettings::new(url, &installation.simple().to_string(), config.pool.clone(), Uuid::now_v7())?;
     let hints = Arc::new(RabbitHints::start(settings, ports.remote_hints)?);
     Ok((Ports { remote_hints: hints.clone(), ..ports }, Some(hints)))

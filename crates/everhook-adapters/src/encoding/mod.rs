@@ -5,6 +5,7 @@
 pub(crate) mod breaker_json;
 pub(crate) mod durations;
 pub(crate) mod endpoint_columns;
+pub(crate) mod extras;
 pub(crate) mod limits_json;
 pub(crate) mod page;
 pub(crate) mod payload;

@@ -5,6 +5,7 @@ use everhook_core::{
     ports::TimeRange,
     time::Timestamp,
 };
+use uuid::Uuid;
 
 /// The open interval of ids that a page lies in.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +51,19 @@ pub(crate) fn is_backward(page: PageRequest) -> bool {
     matches!(page.cursor, Cursor::NewerThan(_))
 }
 
+/// Takes the rows of one more list into a page that is merged from several. Says where the page ends if it is full: what lies behind that id need not
+/// be read from further lists.
+pub(crate) fn merge<T>(merged: &mut Vec<T>, more: Vec<T>, page: PageRequest, id: impl Fn(&T) -> Uuid) -> Option<Uuid> {
+    let wanted = usize::try_from(rows_wanted(page)).unwrap_or(usize::MAX);
+    merged.extend(more);
+    merged.sort_unstable_by_key(&id);
+    if !is_backward(page) {
+        merged.reverse();
+    }
+    merged.truncate(wanted);
+    merged.last().filter(|_| merged.len() == wanted).map(id)
+}
+
 /// A span of time as the two bounds of a statement.
 pub(crate) fn bounds(range: TimeRange) -> (i64, i64) {
     let from = range.from.map_or(i64::MIN, Timestamp::as_micros);
@@ -76,6 +90,21 @@ fn first_id(millis: i64) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_merged_from_lists_is_that_of_all_of_them_and_says_where_it_ends() {
+        let lists = [vec![9, 5, 1], vec![], vec![8, 2], vec![7, 6]];
+        let merged_from = |cursor| {
+            let page = PageRequest { limit: 3, cursor };
+            let (mut merged, mut ends) = (Vec::new(), Vec::new());
+            for list in &lists {
+                ends.push(merge(&mut merged, list.clone(), page, |id| Uuid::from_u128(*id)).map(|id| id.as_u128()));
+            }
+            (merged, ends)
+        };
+        assert_eq!(merged_from(Cursor::Newest), (vec![9, 8, 7, 6], vec![None, None, Some(2), Some(6)]));
+        assert_eq!(merged_from(Cursor::NewerThan(Uuid::nil())), (vec![1, 2, 5, 6], vec![None, None, Some(8), Some(6)]));
+    }
 
     #[test]
     fn the_first_id_of_a_millisecond_is_not_above_any_id_made_in_it() {

@@ -14,6 +14,26 @@ pub(crate) const PLAIN: i64 = 0;
 /// How data is kept: compressed.
 pub(crate) const ZSTD: i64 = 1;
 
+/// An event's data in the form in which it is kept. Made on the publisher's task: a writer's time is everybody's.
+pub(crate) struct Body {
+    compressed: Option<Vec<u8>>,
+}
+
+impl Body {
+    /// Compresses data where that pays.
+    pub(crate) fn of(data: &[u8]) -> Self {
+        Self { compressed: compress(data) }
+    }
+
+    /// How the data that it was made of is kept, and the bytes of that.
+    pub(crate) fn columns<'a>(&'a self, data: &'a [u8]) -> (i64, &'a [u8]) {
+        match &self.compressed {
+            Some(compressed) => (ZSTD, compressed),
+            None => (PLAIN, data),
+        }
+    }
+}
+
 /// The compressed form of data, if it is large and that saves a quarter or more.
 pub(crate) fn compress(data: &[u8]) -> Option<Vec<u8>> {
     if data.len() < COMPRESS_FROM_BYTES {

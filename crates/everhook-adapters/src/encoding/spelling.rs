@@ -2,6 +2,7 @@
 
 use everhook_core::{
     model::{ApplicationKind, AttemptStatus, BreakerState, CancelCause, Cut, DeathCause, FailureCategory, Priority, Stage},
+    ports::DeliveryStatus,
     time::Timestamp,
 };
 
@@ -51,6 +52,32 @@ pub(crate) fn read_stage(read: &StageRead) -> Option<Stage> {
         DEAD => Some(Stage::Dead { at: read.ended_at?, cause: DeathCause::parse(cause?)? }),
         CANCELLED => Some(Stage::Cancelled { at: read.ended_at?, cause: CancelCause::parse(cause?)? }),
         _ => None,
+    }
+}
+
+/// A status as what rows are compared with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StageFilter {
+    /// One of the two stages that it means; any if absent.
+    pub(crate) stage: Option<i64>,
+    /// The other one, or the same.
+    pub(crate) or_stage: Option<i64>,
+    /// The fewest attempts.
+    pub(crate) attempts_min: i64,
+}
+
+/// What a status means.
+pub(crate) fn stage_filter(status: Option<DeliveryStatus>) -> StageFilter {
+    let either = |stage, or_stage| StageFilter { stage: Some(stage), or_stage: Some(or_stage), attempts_min: 0 };
+    let Some(status) = status else { return StageFilter::default() };
+    match status {
+        DeliveryStatus::Pending => either(WAITING, HELD),
+        DeliveryStatus::Held => either(HELD, HELD),
+        DeliveryStatus::Waiting => either(WAITING, WAITING),
+        DeliveryStatus::WaitingAfterFailure => StageFilter { attempts_min: 1, ..either(WAITING, WAITING) },
+        DeliveryStatus::Delivered => either(DELIVERED, DELIVERED),
+        DeliveryStatus::Dead => either(DEAD, DEAD),
+        DeliveryStatus::Cancelled => either(CANCELLED, CANCELLED),
     }
 }
 

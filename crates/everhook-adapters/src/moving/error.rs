@@ -26,6 +26,14 @@ pub enum MoveError {
         /// The first table with rows.
         table: &'static str,
     },
+    /// The database is somebody else's.
+    #[error(
+        "the database is not new (there is a table `{table}`, which is not Everhook's): a folder is only moved into a new database, so make one"
+    )]
+    Foreign {
+        /// The first of them.
+        table: String,
+    },
     /// It is all there already.
     #[error("{folder} was moved into this database before: start the nodes, there is nothing left to do")]
     AlreadyMoved {
@@ -98,7 +106,10 @@ pub struct Mismatch {
 
 fn told(mismatches: &[Mismatch]) -> String {
     let one = |Mismatch { table, source, target }: &Mismatch| {
-        format!("`{table}` has {} rows (hash {}) there and {} rows (hash {}) here", source.0, source.1, target.0, target.1)
+        format!(
+            "`{table}` has {} rows (hash {}) in the folder and {} rows (hash {}) in the database",
+            source.0, source.1, target.0, target.1
+        )
     };
     mismatches.iter().map(one).collect::<Vec<_>>().join("; ")
 }

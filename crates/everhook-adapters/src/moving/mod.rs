@@ -126,11 +126,15 @@ struct Move {
 type Copied = Vec<(&'static Table, Sum, i64)>;
 
 impl Move {
-    /// Makes sure that the database is for this folder alone, and says whether a move of it was begun before.
+    /// Makes sure that the database is for this folder alone, and says whether a move of it was begun before. The tables and the mark that no node
+    /// may start come in one transaction: nobody ever finds the one without the other, whatever ends this.
     async fn begin(&mut self, seal_key_id: &str) -> Result<bool, MoveError> {
         let source = self.source.as_ref().expect("nothing is being read yet");
         let (folder, fingerprint) = (source.path().display().to_string(), source.fingerprint().to_vec());
-        let tx = self.target.lock().await?;
+        if let Some(table) = self.target.foreign_table().await? {
+            return Err(MoveError::Foreign { table });
+        }
+        let tx = self.target.prepare().await?;
         let nodes = moving_in::live_nodes(&tx).await?;
         if !nodes.is_empty() {
             return Err(MoveError::NodesAlive { nodes });

@@ -67,7 +67,8 @@ pub(super) fn read(
     batches: &mpsc::Sender<Batch>,
 ) -> Result<(), MoveError> {
     let fault = |error| unreadable(table.name, error);
-    let mut statement = connection.prepare(&table.select_source(!reached.last_key.is_empty())).map_err(fault)?;
+    let select = if reached.last_key.is_empty() { table.select_source() } else { table.select_source_after() };
+    let mut statement = connection.prepare(&select).map_err(fault)?;
     let mut rows = statement.query(params_from_iter(&reached.last_key)).map_err(fault)?;
     let key_places = table.key_places();
     let mut batch = Batch { reached, ..Batch::default() };

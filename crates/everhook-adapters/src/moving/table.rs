@@ -26,16 +26,22 @@ pub(super) const fn same(name: &'static str, key: &'static [&'static str], colum
 }
 
 impl Table {
-    /// All its rows as the embedded store has them, those after a key if one is given, in the order of the key.
-    pub fn select_source(&self, after_key: bool) -> String {
-        let columns: Vec<&str> = self.columns.iter().map(|column| self.expression(column)).collect();
-        let key: Vec<&str> = self.key.iter().map(|column| self.expression(column)).collect();
-        let key = key.join(", ");
+    /// All its rows as the embedded store has them, in the order of the key.
+    pub fn select_source(&self) -> String {
+        self.select_source_where(None)
+    }
+
+    /// Those after a key, which is bound.
+    pub fn select_source_after(&self) -> String {
         let places: Vec<String> = (1..=self.key.len()).map(|place| format!("?{place}")).collect();
-        let after = after_key.then(|| format!("({key}) > ({})", places.join(", ")));
+        self.select_source_where(Some(format!("({}) > ({})", self.key_expressions(), places.join(", "))))
+    }
+
+    fn select_source_where(&self, after: Option<String>) -> String {
+        let columns: Vec<&str> = self.columns.iter().map(|column| self.expression(column)).collect();
         let conditions: Vec<&str> = self.only.into_iter().chain(after.as_deref()).collect();
         let filter = if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) };
-        format!("SELECT {} FROM {}{filter} ORDER BY {key}", columns.join(", "), self.from)
+        format!("SELECT {} FROM {}{filter} ORDER BY {}", columns.join(", "), self.from, self.key_expressions())
     }
 
     /// How many rows the embedded store has.
@@ -72,6 +78,11 @@ impl Table {
         self.key.iter().filter_map(|key| self.columns.iter().position(|column| column == key)).collect()
     }
 
+    fn key_expressions(&self) -> String {
+        let key: Vec<&str> = self.key.iter().map(|column| self.expression(column)).collect();
+        key.join(", ")
+    }
+
     fn expression(&self, column: &'static str) -> &'static str {
         self.spelled.iter().find(|(name, _)| *name == column).map_or(column, |(_, expression)| *expression)
     }
@@ -91,11 +102,11 @@ mod tests {
     #[test]
     fn statements_name_columns_in_one_order_and_keys_as_the_source_spells_them() {
         assert_eq!(
-            CROWS.select_source(true),
+            CROWS.select_source_after(),
             "SELECT egg, coalesce(b.nest, 0), color FROM crows WHERE kind = 'crow' AND (coalesce(b.nest, 0), egg) > (?1, ?2) \
              ORDER BY coalesce(b.nest, 0), egg"
         );
-        assert_eq!(same("crows", &["egg"], &["egg"]).select_source(false), "SELECT egg FROM crows ORDER BY egg");
+        assert_eq!(same("crows", &["egg"], &["egg"]).select_source(), "SELECT egg FROM crows ORDER BY egg");
         assert_eq!(CROWS.select_target(), "SELECT egg, nest, color FROM crows");
         assert_eq!(CROWS.copy_into_target(), "COPY crows (egg, nest, color) FROM STDIN BINARY");
         assert_eq!(CROWS.key_places(), [1, 0]);

@@ -66,11 +66,11 @@ async fn exchange_in(pipeline: &Pipeline, holder: Uuid, asks: &[Ask]) -> Outcome
     )?;
     let mut exchange = Exchange::read(&locked, &held, holder)?;
     let grants = asks.iter().map(|ask| exchange.answer(ask)).collect();
-    let Written { budgets, kinds, parts, as_of, slots, held, wanted, until, left, leavers } = exchange.written;
+    let Written { budgets, kinds, parts, as_of, slots, holders, held, wanted, until, left, leavers } = exchange.written;
     tokio::try_join!(
         biased;
         async { pipeline.execute_if(!budgets.is_empty(), &keep.0, &[&budgets, &kinds, &parts, &as_of]).await },
-        async { pipeline.execute_if(!slots.is_empty(), &keep.1, &[&holder, &slots, &held, &wanted, &until]).await },
+        async { pipeline.execute_if(!slots.is_empty(), &keep.1, &[&slots, &holders, &held, &wanted, &until]).await },
         async { pipeline.execute_if(!left.is_empty(), &keep.2, &[&left, &leavers]).await },
         pipeline.send("COMMIT"),
     )?;
@@ -101,6 +101,7 @@ struct Written {
     parts: Vec<i64>,
     as_of: Vec<i64>,
     slots: Vec<Uuid>,
+    holders: Vec<Uuid>,
     held: Vec<i64>,
     wanted: Vec<i64>,
     until: Vec<i64>,
@@ -147,18 +148,20 @@ impl Exchange {
     fn share(&mut self, organization: OrganizationId, ask: SlotAsk) -> u32 {
         let organization = organization.key();
         let mut holdings = self.holdings.remove(&organization).unwrap_or_default();
-        let before: Vec<Uuid> = holdings.iter().map(|holding| holding.holder).collect();
+        let before = holdings.clone();
         let allowed = shared_slots::share(&mut holdings, self.holder, ask, self.now);
-        let is_left = |holder: &Uuid| holdings.iter().all(|holding| holding.holder != *holder);
-        for holder in before.into_iter().filter(is_left) {
+        let is_left = |gone: &&Holding| holdings.iter().all(|holding| holding.holder != gone.holder);
+        for gone in before.iter().filter(is_left) {
             self.written.left.push(organization);
-            self.written.leavers.push(holder);
+            self.written.leavers.push(gone.holder);
         }
-        if let Some(ours) = holdings.iter().find(|holding| holding.holder == self.holder) {
+        // The asker's, as a rule.
+        for changed in holdings.iter().filter(|holding| !before.contains(holding)) {
             self.written.slots.push(organization);
-            self.written.held.push(ours.held.into());
-            self.written.wanted.push(ours.wanted.into());
-            self.written.until.push(ours.until.as_micros());
+            self.written.holders.push(changed.holder);
+            self.written.held.push(changed.held.into());
+            self.written.wanted.push(changed.wanted.into());
+            self.written.until.push(changed.until.as_micros());
         }
         allowed
     }

@@ -209,7 +209,7 @@ fn pool(address: &Address, connections: usize, bounds: &str) -> Result<Pool, Ope
         .create_timeout(Some(CONNECT_TIMEOUT))
         .wait_timeout(Some(WAIT_TIMEOUT))
         .build()
-        .map_err(|error| OpenError::Database(error.into()))
+        .map_err(|error| OpenError::Refused(error.to_string()))
 }
 
 /// What a session is set to, behind what the address asks for. Plans are made once: every statement of ours finds its rows by an index, whatever

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use async_trait::async_trait;
 use everhook_core::{
     ids::{EventId, ScheduleVersion},
-    model::{DeadLetterStatus, Due, Event, ShardSet},
+    model::{DeadLetterStatus, Due, Event, Order, ShardSet},
     ports::{
         Alert, AlertId, CancelWaiting, DeliveryQueue, DueRead, DueRequest, FreedHeads, LaneHead, Replay, Replayed, Settled, Settlement,
         StoreError,
@@ -166,6 +166,6 @@ fn due_of_row(row: &Row) -> Outcome<Due> {
         attempts: row.number("attempts")?,
         due_at: row.instant("due_at")?,
         replay_of: row.id_opt("replay_of")?,
-        ordered: row.value("ordered")?,
+        order: row.value::<Option<&str>>("order_key")?.map(Order::of_key),
     })
 }

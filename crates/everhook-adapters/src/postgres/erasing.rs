@@ -30,7 +30,7 @@ use super::{
 
 pub(super) const APPLICATIONS_OF_EVENTS: &str = include_str!("queries/applications_of_events.sql");
 const ERASE_EVENTS: &str = include_str!("queries/erase_events.sql");
-const DELIVERIES: &str = include_str!("queries/deliveries_to_erase.sql");
+const DELIVERIES: &str = include_str!("queries/deliveries_of_events.sql");
 const ORDERED_LANES: &str = include_str!("queries/ordered_lanes.sql");
 const CANCEL: &str = include_str!("queries/cancel_deliveries.sql");
 const ERASE_RESPONSES: &str = include_str!("queries/erase_responses.sql");

@@ -76,6 +76,7 @@ impl Fault {
     pub(super) fn to_store_error(&self) -> StoreError {
         match self {
             Self::Postgres(error) if self.is_damage() => StoreError::corrupt(describe(error)),
+            Self::Postgres(error) if is_refusal(error) => StoreError::refused(describe(error)),
             Self::Postgres(error) => StoreError::unavailable(describe(error)),
             Self::NoConnection(why) => StoreError::unavailable(why.clone()),
             Self::Impossible(what) => StoreError::corrupt(what.clone()),
@@ -118,6 +119,28 @@ pub(super) fn describe(error: &tokio_postgres::Error) -> String {
         Some(server) => format!("{} ({})", server.message(), server.code().code()),
         None => std::error::Error::source(error).map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}")),
     }
+}
+
+/// Whether the server is there and turns this node away until a person has changed something: who it is, what it may do, which database, what it asks
+/// for, or how the way is protected. A server that starts, stops, is full or is taken over by its standby is none of these.
+pub(super) fn is_refusal(error: &tokio_postgres::Error) -> bool {
+    // Classes: features, data, names of statements (which a pooler loses), authorization, names of databases and schemas, and access rules.
+    const REFUSALS: [&str; 7] = ["0A", "22", "26", "28", "3D", "3F", "42"];
+    match error.code() {
+        Some(code) => REFUSALS.contains(&&code.code()[..2]),
+        None => is_refused_unasked(error),
+    }
+}
+
+/// Whether the two sides did not even agree how to speak with each other. The library has no other name for these kinds than their words.
+fn is_refused_unasked(error: &tokio_postgres::Error) -> bool {
+    let text = error.to_string();
+    if text.starts_with("error performing TLS handshake") {
+        // A connection that broke off in the middle says nothing of certificates.
+        let broken = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<std::io::Error>());
+        return broken.is_none_or(|broken| broken.kind() == std::io::ErrorKind::InvalidData);
+    }
+    text.starts_with("authentication error") || text.starts_with("invalid configuration")
 }
 
 /// Whether waiting, or somebody who looks after the server, can help. Only what the server says of the values themselves it will always say:

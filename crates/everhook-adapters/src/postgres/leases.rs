@@ -48,8 +48,8 @@ impl Boot {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self, boot: Uuid) -> Option<Uuid> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(boot)
+    fn set(&self, boot: Uuid) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(boot);
     }
 
     fn known(&self) -> Outcome<Uuid> {

@@ -20,20 +20,36 @@ const MIGRATIONS: [Migration; 2] = [
     Migration { version: 2, sql: include_str!("migrations/0002_keep_organizations_apart.sql") },
 ];
 
+const ENCODING: &str = include_str!("queries/server_encoding.sql");
 const TAKE_TURN: &str = include_str!("queries/lock_migrations.sql");
 const MAKE_LEDGER: &str = include_str!("queries/make_migration_ledger.sql");
 const NEWEST: &str = include_str!("queries/newest_migration.sql");
 const HASH_OF: &str = include_str!("queries/migration_hash.sql");
 const NOTE: &str = include_str!("queries/note_migration.sql");
 
+/// Whoever has the turn makes tables, which may take longer than a lock is worth waiting for on the line.
+const WAIT_FOR_TURN: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '30s'";
+
 /// Applies what is missing, all or nothing.
 ///
 /// # Errors
-/// [`OpenError::TooNew`] for a database of a newer Everhook, [`OpenError::ChangedMigration`] for one that was made by another history.
+/// [`OpenError::Encoding`] for a database that cannot hold every text, [`OpenError::TooNew`] for one of a newer Everhook, [`OpenError::ChangedMigration`] for one that was made by another history.
 pub(super) async fn migrate(client: &mut Client, now: Timestamp) -> Result<(), OpenError> {
+    let encoding: String = client.query_one(ENCODING, &[]).await?.get("encoding");
+    if encoding != "UTF8" {
+        return Err(OpenError::Encoding { found: encoding });
+    }
     let transaction = client.transaction().await?;
-    transaction.batch_execute("SET LOCAL statement_timeout = 0").await?;
+    migrate_within(&transaction, now).await?;
+    transaction.commit().await?;
+    Ok(())
+}
+
+/// The same in a transaction that goes on: until its commit nobody sees the schema, and nobody else makes it.
+pub(super) async fn migrate_within(transaction: &Transaction<'_>, now: Timestamp) -> Result<(), OpenError> {
+    transaction.batch_execute(WAIT_FOR_TURN).await?;
     transaction.batch_execute(TAKE_TURN).await?;
+    transaction.batch_execute("SET LOCAL lock_timeout = DEFAULT").await?;
     transaction.batch_execute(MAKE_LEDGER).await?;
     let known = MIGRATIONS.last().map_or(0, |newest| newest.version);
     let found: i64 = transaction.query_one(NEWEST, &[]).await?.get(0);
@@ -41,9 +57,8 @@ pub(super) async fn migrate(client: &mut Client, now: Timestamp) -> Result<(), O
         return Err(OpenError::TooNew { found, known });
     }
     for migration in &MIGRATIONS {
-        apply(&transaction, migration, now).await?;
+        apply(transaction, migration, now).await?;
     }
-    transaction.commit().await?;
     Ok(())
 }
 

@@ -1,14 +1,16 @@
 //! The shared store: PostgreSQL behind the same ports as the embedded store, for several nodes at once.
 //!
 //! Read it in this order:
-//! * `connect`, `tls`, `reader`, `transaction`, `pipeline`, `collisions`, `fault`: connections of three pools, single reads, transactions and their locks.
+//! * `connect`, `tls`, `migrate`, `reader`, `transaction`, `pipeline`, `collisions`, `fault`: connections of four pools, single
+//!   reads, transactions and their locks.
 //! * `recorder`, `aside`, `event_store`, `keys`, `sequences`, `making`: what is published at one moment becomes one transaction of a few statements over arrays.
-//! * `delivery_queue`, `settling`, `ordering`, `replaying`: where deliveries wait, and how they end. One port call is one transaction.
+//! * `delivery_queue`, `lanes`, `settling`, `settlement_columns`, `ordering`, `replaying`: where deliveries wait, and how they end. One port
+//!   call is one transaction.
 //! * `erasing`, `retention`: how the data of events ends, and everything else that is old.
 //! * `leases`, `changes`, `hints`, `budgets`, `partitions`: what nodes owe each other, and the tables of each day.
 //! * `moving_in`: a data folder that comes in here; see `moving` beside this folder.
-//! * `breakers`, `directory`, `audit_log`, `history`, `statistics`, `operations`: the other ports.
-//! * `rows`, and `encoding` beside this folder: how values are written and read back.
+//! * `breakers`, `alerts`, `directory`, `audit_log`, `history`, `statistics`, `operations`: the other ports.
+//! * `rows`, `page`, and `encoding` beside this folder: how values are written and read back.
 //! * `queries`, `migrations`: all SQL, one statement a file, under the names that the embedded store has for them.
 //!
 //! Nothing here decides what happens to a delivery; stages come in as values. Time is a parameter.
@@ -51,9 +53,13 @@ mod statistics;
 mod tls;
 mod transaction;
 
-use std::{sync::Arc, time::SystemTime};
+use std::sync::Arc;
 
-use everhook_core::{model::PoolName, ports::StoreError, time::Timestamp};
+use everhook_core::{
+    model::PoolName,
+    ports::{Leases as _, Roles, StoreError},
+    time::Timestamp,
+};
 use uuid::Uuid;
 
 pub use self::hints::PostgresHints;
@@ -67,14 +73,18 @@ use self::{
     recorder::Recorder,
     rows::Columns as _,
     settling::NodeNumbers,
+    tls::Address,
 };
 pub(crate) use self::{
     fault::Fault,
     partitions::{day_of_id, first_id},
 };
 
+use crate::system::system_time;
+
 const KEEP_SEAL_KEY_ID: &str = include_str!("queries/keep_seal_key_id.sql");
 const INSTALLATION: &str = include_str!("queries/installation.sql");
+const FINISHED_MOVE: &str = include_str!("queries/finished_move.sql");
 const UNFINISHED_MOVE: &str = include_str!("queries/unfinished_move.sql");
 const FORGET_KEYS: &str = include_str!("queries/forget_idempotency_keys.sql");
 
@@ -93,8 +103,28 @@ pub struct PostgresSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The address cannot be read.
-    #[error("the database address cannot be read: it should look like postgres://user:password@host:5432/database")]
+    #[error(
+        "the database address cannot be read: it should look like postgres://user:password@host:5432/database, and a password with `@`, `/`, `?`, \
+         `#` or `%` has these percent-encoded (`@` as %40)"
+    )]
     Url(#[source] tokio_postgres::Error),
+    /// It can be read, and cannot be meant.
+    #[error("the database address {0}")]
+    Address(&'static str),
+    /// A file that it names cannot be used.
+    #[error("the file {path} of `sslrootcert` cannot be used: {why}")]
+    RootCertificates {
+        /// Which file.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Texts of events would not fit into it.
+    #[error("its encoding is {found}, and must be UTF8: make another database, with `ENCODING 'UTF8' TEMPLATE template0`")]
+    Encoding {
+        /// The encoding that it has.
+        found: String,
+    },
     /// The database is from the future.
     #[error("this database was written by a newer Everhook (schema {found}, this binary knows {known}): use that version or newer")]
     TooNew {
@@ -113,22 +143,43 @@ pub enum OpenError {
     },
     /// A data folder is only half in it.
     #[error(
-        "{folder} was not moved into this database completely: run `everhook migrate` with the same folder and database again, which goes on \
-         where it was; or make a new database"
+        "{folder} is not completely in this database: if it is being moved at this moment, wait until that has ended; otherwise run \
+         `everhook migrate` with the same folder and database again, which goes on where it was, or make a new database"
     )]
     UnfinishedMove {
         /// Which folder.
         folder: String,
     },
-    /// The server cannot be reached, or refuses.
-    #[error("the database cannot be opened")]
-    Database(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The server cannot be reached, or is not ready: waiting may help.
+    #[error("PostgreSQL cannot be reached: {0}")]
+    Away(String),
+    /// The server is there and turns this node away: a person must act.
+    #[error("PostgreSQL refuses: {0}")]
+    Refused(String),
 }
 
 impl From<tokio_postgres::Error> for OpenError {
     fn from(error: tokio_postgres::Error) -> Self {
-        Self::Database(fault::describe(&error).into())
+        Fault::from(error).into()
     }
+}
+
+impl From<Fault> for OpenError {
+    fn from(fault: Fault) -> Self {
+        match &fault {
+            Fault::Postgres(error) if fault::is_refusal(error) => Self::Refused(fault.describe()),
+            Fault::Impossible(_) => Self::Refused(fault.describe()),
+            _ => Self::Away(fault.describe()),
+        }
+    }
+}
+
+/// Reads an address without connecting, and says where it leads, for people: `host:port/database`. Never who connects, nor by which password.
+///
+/// # Errors
+/// [`OpenError`] says what is wrong with it.
+pub fn place(url: &str) -> Result<String, OpenError> {
+    Ok(Address::parse(url)?.place())
 }
 
 /// The shared store. Cheap to open several times: nodes know nothing of each other but what is in it.
@@ -153,13 +204,37 @@ impl PostgresStore {
     /// [`OpenError`] says what to do.
     pub async fn open(settings: &PostgresSettings) -> Result<Self, OpenError> {
         let store = Self::unopened(settings)?;
-        let mut connection = store.pools.line().await.map_err(|fault| OpenError::Database(fault.to_store_error().into()))?;
+        let mut connection = store.pools.line().await?;
         migrate::migrate(&mut connection, system_time()).await?;
-        if let Some(row) = connection.query_opt(UNFINISHED_MOVE, &[]).await? {
-            return Err(OpenError::UnfinishedMove { folder: row.get("source") });
-        }
         drop(connection);
+        store.refuse_half_moved().await?;
         Ok(store)
+    }
+
+    /// Fails if a data folder is only half in the database.
+    ///
+    /// # Errors
+    /// [`OpenError::UnfinishedMove`] then; or the server cannot be asked.
+    pub async fn refuse_half_moved(&self) -> Result<(), OpenError> {
+        match self.line_reader().await?.query_opt(UNFINISHED_MOVE, &[]).await? {
+            Some(row) => Err(OpenError::UnfinishedMove { folder: row.value("source")? }),
+            None => Ok(()),
+        }
+    }
+
+    /// Says that a node is about to start here, before it writes anything: whoever wants to move a data folder in sees it from now on, for as long as
+    /// a lease is good, and one that was quicker is seen by the node. The lease that the node lives by begins later, and ends this one.
+    ///
+    /// # Errors
+    /// [`OpenError::UnfinishedMove`] if a move was quicker; or the server cannot be asked.
+    pub async fn announce(&self) -> Result<(), OpenError> {
+        match self.begin(Roles { worker: false, scheduler: false }).await {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                self.refuse_half_moved().await?;
+                Err(OpenError::Away(error.to_string()))
+            }
+        }
     }
 
     /// The store of a server that is away: whatever is asked of it fails, also when the server is back, because nobody has looked then whether this node
@@ -200,6 +275,14 @@ impl PostgresStore {
     /// [`StoreError::Unavailable`] if the server cannot be asked.
     pub async fn installation(&self) -> Result<Uuid, StoreError> {
         Ok(self.reader().await?.query_one(INSTALLATION, &[]).await?.value("id")?)
+    }
+
+    /// Whether a data folder was moved in here.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the server cannot be asked.
+    pub async fn was_moved_in(&self) -> Result<bool, StoreError> {
+        Ok(self.reader().await?.query_one(FINISHED_MOVE, &[]).await?.value("is_there")?)
     }
 
     /// Keeps the id of the key that secrets are sealed with, if none is kept yet, and says which is.
@@ -244,10 +327,4 @@ impl PostgresStore {
     async fn connection(&self) -> Outcome<Connection> {
         self.pools.history().await
     }
-}
-
-/// When a migration was applied, for people who look into the database.
-fn system_time() -> Timestamp {
-    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp::EPOCH + since_epoch
 }

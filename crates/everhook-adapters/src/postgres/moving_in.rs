@@ -9,10 +9,12 @@ use super::{
     OpenError,
     connect::Pools,
     fault::{Fault, Outcome},
-    migrate, partitions, system_time,
+    migrate, partitions,
 };
+use crate::system::system_time;
 
 const TAKE: &str = include_str!("queries/take_move.sql");
+const FOREIGN_TABLE: &str = include_str!("queries/foreign_table.sql");
 const LOCK_BOOTS: &str = include_str!("queries/lock_boots.sql");
 const LIVE_BOOTS: &str = include_str!("queries/live_boots.sql");
 const FOUND: &str = include_str!("queries/found_move.sql");
@@ -54,17 +56,16 @@ pub(crate) struct Part {
 }
 
 impl MovingIn {
-    /// Connects, and brings the schema up to date.
+    /// Connects. Changes nothing.
     ///
     /// # Errors
     /// [`OpenError`] says what to do.
     pub(crate) async fn connect(url: &str) -> Result<Self, OpenError> {
         let pools = Pools::new(url)?;
-        let (mut client, arriving) = pools.connect_alone().await?;
+        let (client, arriving) = pools.connect_alone().await?;
         // Ends with the client; whatever it meets, the client's next statement meets too.
         tokio::spawn(arriving);
         client.batch_execute(NO_BOUNDS).await?;
-        migrate::migrate(&mut client, system_time()).await?;
         Ok(Self { client, pools })
     }
 
@@ -76,6 +77,23 @@ impl MovingIn {
     /// Whether nobody else is moving something in here, until this is dropped.
     pub(crate) async fn take(&self) -> Outcome<bool> {
         Ok(self.client.query_one(TAKE, &[]).await?.try_get("is_taken")?)
+    }
+
+    /// Which table is here that is not Everhook's, if Everhook's are not made yet.
+    pub(crate) async fn foreign_table(&self) -> Outcome<Option<String>> {
+        Ok(self.client.query_opt(FOREIGN_TABLE, &[]).await?.map(|row| row.try_get("name")).transpose()?)
+    }
+
+    /// The same as [`Self::lock`], with the schema up to date. What this transaction writes is there as soon as the schema is: a node waits for its
+    /// end before it looks for either, and if it ends early there is neither.
+    ///
+    /// # Errors
+    /// [`OpenError`] says what to do.
+    pub(crate) async fn prepare(&mut self) -> Result<Transaction<'_>, OpenError> {
+        let tx = self.client.transaction().await?;
+        migrate::migrate_within(&tx, system_time()).await?;
+        tx.batch_execute(LOCK_BOOTS).await?;
+        Ok(tx)
     }
 
     /// Begins a transaction in which no node can begin its life.

@@ -7,7 +7,7 @@
 use everhook_core::{
     ids::{ApplicationId, DeliveryId, EventId, OperationId, ScheduleVersion},
     lifecycle,
-    model::{Due, EventType, Priority},
+    model::{Due, EventType, Order, Priority},
     ports::{Freed, FreedHeads, NewDelivery, NewEvent},
     time::Timestamp,
 };
@@ -189,6 +189,7 @@ fn due_at(stage: everhook_core::model::Stage) -> i64 {
 }
 
 fn freed_of_row(row: &Row) -> Outcome<(OrderKey, Freed)> {
+    let key = OrderKey { lane: row.value("lane")?, key: row.value("order_key")? };
     let due = Due {
         delivery: row.id("id")?,
         event: row.id("event_id")?,
@@ -197,10 +198,10 @@ fn freed_of_row(row: &Row) -> Outcome<(OrderKey, Freed)> {
         attempts: row.number("attempts")?,
         due_at: row.instant("due_at")?,
         replay_of: row.id_opt("replay_of")?,
-        ordered: true,
+        order: Some(Order::of_key(&key.key)),
     };
     let priority = read_priority(row.number("priority")?).ok_or_else(|| unreadable("priority"))?;
-    Ok((OrderKey { lane: row.value("lane")?, key: row.value("order_key")? }, Freed { priority, due }))
+    Ok((key, Freed { priority, due }))
 }
 
 /// Frees what is held behind nothing. Most looks find nothing, and write nothing.

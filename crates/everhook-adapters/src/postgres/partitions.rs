@@ -11,7 +11,7 @@ use super::{PostgresStore, connect::Connection, fault::Outcome, transaction::Tx}
 const TAKE_TURN: &str = include_str!("queries/lock_partitions.sql");
 const EXISTS: &str = include_str!("queries/partition_exists.sql");
 
-/// How long a new partition may wait for its table.
+/// How long whoever makes or drops a partition may wait for its table, and everybody else behind it.
 pub(super) const PATIENCE: &str = "SET LOCAL lock_timeout = '100ms'";
 /// The tables that are partitioned.
 const TABLES: [&str; 3] = ["events", "deliveries", "attempts"];

@@ -32,7 +32,7 @@ impl Reader {
 
     /// All rows of a statement that names tables, which no parameter can: it is planned for this one time.
     pub(super) async fn query_once(&self, sql: &str, parameters: Params<'_>) -> Outcome<Vec<Row>> {
-        Ok(self.0.query(sql, parameters).await?)
+        self.0.patience().wait(self.0.query(sql, parameters)).await
     }
 
     /// Runs a statement that is a transaction of its own; says how many rows it wrote.

@@ -16,11 +16,10 @@ use super::{
     making::INSERT_DELIVERIES,
     operations::{self, Tally},
     ordering::{Origin, Placing},
-    rows::{Columns, Key, unreadable},
+    rows::{Columns, Key},
     sequences::Sequences,
     transaction::Tx,
 };
-use crate::encoding::spelling::read_priority;
 
 const EVENTS: &str = include_str!("queries/events_to_replay.sql");
 const STATUSES: &str = include_str!("queries/statuses_of_dead_letters.sql");
@@ -36,8 +35,8 @@ pub(super) async fn replay(store: &PostgresStore, replay: &Replay) -> Outcome<Re
     let failed = failed_items(store, &replay.by).await?;
     let mut connection = store.pools.line().await?;
     let tx = Tx::begin(&mut connection).await?;
-    let sequences = Sequences::new(tx.lock_counters(&applications_of(&replay.items)).await?);
-    let changed = changed_applications(&sequences, &replay.items);
+    let sequences = Sequences::new(tx.lock_counters(&applications_of(replay)).await?);
+    let changed = changed_applications(&sequences, replay);
     if !changed.is_empty() {
         return Ok(Replayed::ConfigChanged(changed));
     }
@@ -68,20 +67,20 @@ fn operation_of(by: &ReplayBy) -> Option<OperationId> {
 /// The places of items that cannot be done: their positions and lanes.
 async fn failed_items(store: &PostgresStore, by: &ReplayBy) -> Outcome<(Vec<i64>, Vec<i64>)> {
     let ReplayBy::Operation { failed, .. } = by else { return Ok((Vec::new(), Vec::new())) };
-    let endpoints: Vec<EndpointId> = failed.iter().map(|(_, endpoint)| *endpoint).collect();
-    Ok((failed.iter().map(|(position, _)| *position).collect(), store.lane_numbers(&endpoints).await?))
+    let endpoints: Vec<EndpointId> = failed.iter().map(|item| item.endpoint).collect();
+    Ok((failed.iter().map(|item| item.position).collect(), store.lane_numbers(&endpoints).await?))
 }
 
-fn applications_of(items: &[ReplayItem]) -> Vec<ApplicationId> {
-    let mut applications: Vec<ApplicationId> = items.iter().map(|item| item.application).collect();
+fn applications_of(replay: &Replay) -> Vec<ApplicationId> {
+    let mut applications: Vec<ApplicationId> = replay.configurations().map(|(application, _)| application).collect();
     applications.sort_unstable();
     applications.dedup();
     applications
 }
 
-fn changed_applications(sequences: &Sequences, items: &[ReplayItem]) -> Vec<ApplicationId> {
-    let outdated = items.iter().filter(|item| sequences.has_changed(item.application, item.config_version));
-    let mut changed: Vec<ApplicationId> = outdated.map(|item| item.application).collect();
+fn changed_applications(sequences: &Sequences, replay: &Replay) -> Vec<ApplicationId> {
+    let outdated = replay.configurations().filter(|(application, version)| sequences.has_changed(*application, *version));
+    let mut changed: Vec<ApplicationId> = outdated.map(|(application, _)| application).collect();
     changed.dedup();
     changed
 }
@@ -132,7 +131,7 @@ impl Replaying<'_> {
                     self.place(&mut placing, &mut sequences, item, lane, facts);
                     known.open.insert((item.event, lane));
                     made.push((item, lane));
-                    ReplayAnswer::Made { due: Some(item.due(self.replay.at)), priority }
+                    ReplayAnswer::Made { due: Some(item.due(&facts.event_type, self.replay.at)), priority }
                 }
             };
         }
@@ -238,7 +237,7 @@ impl Replaying<'_> {
 fn facts_of_row(row: &tokio_postgres::Row) -> Outcome<EventFacts> {
     Ok(EventFacts {
         event_type: row.event_type("event_type")?,
-        priority: read_priority(row.number("priority")?).ok_or_else(|| unreadable("priority"))?,
+        priority: row.priority("priority")?,
         sequence_number: row.value("sequence_number")?,
         is_erased: row.value("is_erased")?,
     })

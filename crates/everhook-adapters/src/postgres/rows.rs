@@ -7,7 +7,7 @@ use everhook_core::{
     ids::{
         ApiKeyId, ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, EventTypeId, OperationId, OrganizationId, ScheduleId, Uid,
     },
-    model::EventType,
+    model::{EventType, Priority},
     time::Timestamp,
 };
 use tokio_postgres::{
@@ -17,6 +17,7 @@ use tokio_postgres::{
 use uuid::Uuid;
 
 use super::fault::{Fault, Outcome};
+use crate::encoding::spelling::read_priority;
 pub(super) use crate::encoding::{duration, micros};
 
 /// Values for a statement's parameters.
@@ -114,6 +115,8 @@ pub(super) trait Columns {
     fn spelled_opt<'r, S: FromSql<'r>, T>(&'r self, column: &str, read: impl Fn(S) -> Option<T>) -> Outcome<Option<T>>;
     /// An event type.
     fn event_type(&self, column: &str) -> Outcome<EventType>;
+    /// A priority.
+    fn priority(&self, column: &str) -> Outcome<Priority>;
     /// A user's name for a row.
     fn uid_opt(&self, column: &str) -> Outcome<Option<Uid>>;
 }
@@ -164,6 +167,10 @@ impl Columns for Row {
 
     fn event_type(&self, column: &str) -> Outcome<EventType> {
         self.spelled(column, |name: &str| EventType::parse(name))
+    }
+
+    fn priority(&self, column: &str) -> Outcome<Priority> {
+        self.spelled(column, |number: Int| read_priority(number.0))
     }
 
     fn uid_opt(&self, column: &str) -> Outcome<Option<Uid>> {

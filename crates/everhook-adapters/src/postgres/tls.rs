@@ -18,6 +18,9 @@ use url::Url;
 
 use super::OpenError;
 
+/// The port that is meant where none is named.
+const DEFAULT_PORT: u16 = 5432;
+
 /// Where the server is, and how the way to it is protected.
 #[derive(Clone)]
 pub(super) struct Address {
@@ -30,6 +33,10 @@ impl Address {
     /// `verify-full` (and its certificate is checked, by the usual roots or those of `sslrootcert`). A socket of this machine (`host=/folder`) is
     /// never encrypted: nobody can listen, and servers offer it nowhere.
     pub(super) fn parse(text: &str) -> Result<Self, OpenError> {
+        // The library takes the first for the end of the password, and what is left of that for the host, which is shown.
+        if text.matches('@').count() > 1 {
+            return Err(OpenError::Address("has more than one `@`: write those of the password as %40"));
+        }
         let (text, verification) = take_verification(text)?;
         let mut config: Config = text.parse().map_err(OpenError::Url)?;
         let hosts = config.get_hosts();
@@ -37,6 +44,19 @@ impl Address {
             config.ssl_mode(SslMode::Disable);
         }
         Ok(Self { config, tls: Tls(MakeRustlsConnect::new(client(verification)?)) })
+    }
+
+    /// Where it leads, for people. Several hosts are tried in turn.
+    pub(super) fn place(&self) -> String {
+        let ports = self.config.get_ports();
+        let place = |(index, host): (usize, &Host)| match host {
+            Host::Tcp(name) => format!("{name}:{}", ports.get(index).or(ports.first()).unwrap_or(&DEFAULT_PORT)),
+            Host::Unix(folder) => folder.display().to_string(),
+        };
+        let places: Vec<String> = self.config.get_hosts().iter().enumerate().map(place).collect();
+        // Without a name it is the user's.
+        let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();
+        format!("{}/{database}", places.join(","))
     }
 }
 
@@ -70,6 +90,9 @@ fn take_verification(text: &str) -> Result<(String, Verification), OpenError> {
     let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
     let value = |wanted: &str| pairs.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
     let is_verified = matches!(value("sslmode").as_deref(), Some("verify-full" | "verify-ca"));
+    if !is_verified && value("sslrootcert").is_some() {
+        return Err(OpenError::Address("names a file by `sslrootcert`, which needs `sslmode=verify-full`: else no certificate is checked"));
+    }
     if !is_verified {
         return Ok((text.to_owned(), Verification::None));
     }
@@ -83,7 +106,7 @@ fn take_verification(text: &str) -> Result<(String, Verification), OpenError> {
 }
 
 fn read_roots(path: &str) -> Result<RootCertStore, OpenError> {
-    let refused = |why: String| OpenError::Database(format!("the file {path} of `sslrootcert` cannot be used: {why}").into());
+    let refused = |why: String| OpenError::RootCertificates { path: path.to_owned(), why };
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(path).map_err(|error| refused(error.to_string()))? {
         let certificate = certificate.map_err(|error| refused(error.to_string()))?;
@@ -96,7 +119,7 @@ fn client(verification: Verification) -> Result<ClientConfig, OpenError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
-        .map_err(|error| OpenError::Database(error.into()))?;
+        .map_err(|error| OpenError::Refused(error.to_string()))?;
     Ok(match verification {
         Verification::By(roots) => builder.with_root_certificates(roots).with_no_client_auth(),
         Verification::None => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyServer(provider))).with_no_client_auth(),
@@ -161,8 +184,30 @@ mod tests {
         for (text, mode) in table {
             assert_eq!(Address::parse(text).ok().map(|address| address.config.get_ssl_mode()), Some(mode), "{text}");
         }
-        for wrong in ["postgres://u:p@h/d?sslmode=verify-full&sslrootcert=/nowhere.pem", "postgres://u@h/d?sslmode=maybe"] {
-            assert!(Address::parse(wrong).is_err(), "{wrong}");
+        let wrong = [
+            ("postgres://u:p@h/d?sslmode=verify-full&sslrootcert=/nowhere.pem", "the file /nowhere.pem of `sslrootcert` cannot be used"),
+            ("postgres://u:p@h/d?sslrootcert=/nowhere.pem", "needs `sslmode=verify-full`"),
+            ("postgres://u:p@h/d?sslmode=require&sslrootcert=/nowhere.pem", "needs `sslmode=verify-full`"),
+            ("postgres://u@h/d?sslmode=maybe", "cannot be read"),
+            ("postgres://u:p@ss@h/d", "write those of the password as %40"),
+        ];
+        for (text, words) in wrong {
+            let error = Address::parse(text).err().expect(text).to_string();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn people_are_told_where_an_address_leads_and_never_by_which_password() {
+        let table = [
+            ("postgres://u:p%40ss@h:5433/d", "h:5433/d"),
+            ("postgres://u:pass@h", "h:5432/u"),
+            ("postgres://u:pass@a:1,b:2/d?sslmode=require", "a:1,b:2/d"),
+            ("postgres://u:pass@%2Frun%2Fpostgresql/d", "/run/postgresql/d"),
+            ("postgres://h/d", "h:5432/d"),
+        ];
+        for (text, place) in table {
+            assert_eq!(Address::parse(text).expect(text).place(), place, "{text}");
         }
     }
 }

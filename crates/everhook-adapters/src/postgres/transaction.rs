@@ -80,7 +80,7 @@ impl<'c> Tx<'c> {
 
     /// All rows of a statement that names tables, which no parameter can.
     pub(super) async fn query_once(&self, sql: &str, parameters: Params<'_>) -> Outcome<Vec<Row>> {
-        Ok(self.transaction.query(sql, parameters).await?)
+        self.patience.wait(self.transaction.query(sql, parameters)).await
     }
 
     /// Runs a statement that names tables.

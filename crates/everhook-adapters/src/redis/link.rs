@@ -140,13 +140,12 @@ impl Link {
         }
         let State::Away { since, is_told, is_told_again } = &mut *state else { return };
         if !std::mem::replace(is_told, true) {
-            tracing::warn!(
-                error = why,
-                "Redis is away: each node counts limits for itself, and breakers that change hands begin to count anew"
-            );
+            let why = one_line(why);
+            tracing::warn!("Redis is away: each node counts limits for itself, and breakers that change hands begin to count anew: {why}");
         }
         if since.elapsed() >= AWAY_TOO_LONG && !std::mem::replace(is_told_again, true) {
-            tracing::error!(error = why, "Redis has been away for more than two minutes: somebody should look after it");
+            let why = one_line(why);
+            tracing::error!("Redis has been away for more than two minutes: somebody should look after it: {why}");
         }
     }
 
@@ -183,6 +182,17 @@ async fn ping(mut connection: MultiplexedConnection) -> Result<(), RedisError> {
     redis::cmd("PING").query_async(&mut connection).await
 }
 
+/// The most letters of what the server said that the log is told.
+const WORDS_MAX: usize = 200;
+
+/// What went wrong, as one line: whatever answers there may be no Redis, and may answer with a page.
+fn one_line(error: &dyn std::error::Error) -> String {
+    let text = error.to_string();
+    let words: Vec<&str> =
+        text.split(|letter: char| letter.is_whitespace() || letter.is_control()).filter(|word| !word.is_empty()).collect();
+    words.join(" ").chars().take(WORDS_MAX).collect()
+}
+
 /// Whether the connection is of no use any more, or the server of none yet. Other refusals are about the command.
 fn is_broken(error: &RedisError) -> bool {
     error.is_io_error()
@@ -190,4 +200,16 @@ fn is_broken(error: &RedisError) -> bool {
         || error.is_connection_dropped()
         || error.is_connection_refusal()
         || error.is_unrecoverable_error()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_answers_instead_of_redis_is_told_in_one_line() {
+        let page = format!("HTTP/1.1 400 Bad Request\r\n\r\n<html>\u{7}{}", "x".repeat(500));
+        let line = one_line(&RedisError::from((redis::ErrorKind::Parse, "no Redis", page)));
+        assert!(line.lines().count() == 1 && line.contains("400 Bad Request <html> x") && line.len() <= WORDS_MAX, "{line}");
+    }
 }

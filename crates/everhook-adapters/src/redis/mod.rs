@@ -15,12 +15,8 @@ mod look_aside;
 mod notes;
 mod windows;
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{sync::Arc, time::Duration};
 
-use everhook_core::time::Timestamp;
 use redis::IntoConnectionInfo as _;
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -77,11 +73,6 @@ impl Redis {
 /// Whether an address can be read, before anything is started with it.
 pub fn is_address(url: &str) -> bool {
     (url.starts_with("redis://") || url.starts_with("rediss://")) && url.into_connection_info().is_ok()
-}
-
-/// What time it is for this machine: only what is far too old is told by it.
-fn now() -> Timestamp {
-    Timestamp::EPOCH + SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// A length of time as scripts take it.

@@ -12,6 +12,7 @@ use everhook_core::{
 use uuid::Uuid;
 
 use super::{Redis, micros, notes::Note};
+use crate::system::system_time;
 
 #[async_trait]
 impl BreakerWindows for Redis {
@@ -48,7 +49,7 @@ impl Redis {
     /// What is not understood or too old is forgotten: the hash lives as long as any endpoint of its shard has something in it.
     fn read_field(&self, key: &str, field: String, value: &str) -> Option<EndpointWindow> {
         let endpoint = Uuid::try_parse(&field).ok().map(EndpointId::from_uuid);
-        let window = read(value).filter(|window| super::now().since(window.at) < WINDOW_GOOD_FOR);
+        let window = read(value).filter(|window| system_time().since(window.at) < WINDOW_GOOD_FOR);
         match (endpoint, window) {
             (Some(endpoint), Some(window)) => Some(EndpointWindow { endpoint, window }),
             _ => {

@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{ApiKeyId, ApplicationId, OrganizationId, Ref, Uid},
-    model::{ApiKey, ApiKeyHash, Scopes},
+    model::{ApiKey, ApiKeyHash},
     ports::Acquaintance,
     time::Timestamp,
 };
@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::sqlite::{
     fault::Outcome,
-    rows::{Columns, Key},
+    rows::{Columns, Key, api_key_of_row},
     transaction::Tx,
 };
 
@@ -154,16 +154,7 @@ fn read_all<K: std::hash::Hash + Eq, V>(
 }
 
 fn key_of_row(row: &Row<'_>) -> rusqlite::Result<(ApiKeyHash, ApiKey)> {
-    let key = ApiKey {
-        id: row.id("id")?,
-        organization: row.id("organization_id")?,
-        name: row.get("name")?,
-        scopes: Scopes::from_bits(row.get("scopes")?),
-        created_at: row.instant("created_at")?,
-        expires_at: row.instant_opt("expires_at")?,
-        last_used_at: None,
-    };
-    Ok((ApiKeyHash(row.get("hash")?), key))
+    Ok((ApiKeyHash(row.get("hash")?), api_key_of_row(row)?))
 }
 
 /// Writes what was learned.
@@ -210,5 +201,13 @@ pub(super) fn delete_key(tx: &Tx<'_>, id: ApiKeyId) -> Outcome<()> {
 /// Forgets all keys in the file.
 pub(super) fn delete_keys(tx: &mut Tx<'_>) -> Outcome<()> {
     tx.prepare(FORGET_KEYS)?.execute([])?;
+    Ok(())
+}
+
+/// Forgets everybody in the file.
+pub(super) fn delete_all(tx: &Tx<'_>) -> Outcome<()> {
+    for sql in [FORGET_KEYS, FORGET_ORGANIZATIONS, FORGET_APPLICATIONS] {
+        tx.prepare(sql)?.execute([])?;
+    }
     Ok(())
 }

@@ -1,10 +1,14 @@
 //! The spool: one SQLite file behind the port `Spool`, where events wait while the store that nodes share is away.
 //!
-//! `queue` has the events, `acquaintances` what admits their publishers meanwhile. It writes through the embedded store's writer: what waits is
-//! written in one commit and answered after its flush. There are no readers: whoever empties it is the only one who reads.
+//! `queue` has the events, `waiting` how many there are, `acquaintances` what admits their publishers meanwhile, `binding` which database all of it is
+//! of, and `retrying` how events come back that the store did not take. It writes through the embedded store's writer: what waits is written in one
+//! commit and answered after its flush. There are no readers: whoever empties it is the only one who reads.
 
 mod acquaintances;
+mod binding;
 mod queue;
+mod retrying;
+mod waiting;
 
 use std::{
     path::PathBuf,
@@ -21,20 +25,21 @@ use everhook_core::{
     ports::{Acquaintance, Acquaintances, IncomingEvent, Spool, SpoolStanding, SpooledEvent, StoreError, Taken},
     time::Timestamp,
 };
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 use tokio::sync::watch;
 
-use self::acquaintances::Known;
+pub use self::binding::{BindError, Takeover};
+use self::{acquaintances::Known, waiting::Waiting};
 use crate::{
     commits,
     sqlite::{
         OpenError, WriterMode, connect,
         folder::Folder,
-        group_commit::GroupCommit,
+        group_commit::{self, GroupCommit},
         migrate::{Migration, migrate_by},
-        system_time,
         writer::Writer,
     },
+    system::system_time,
 };
 
 /// The name of the spool's file.
@@ -59,8 +64,8 @@ pub struct SpoolSettings {
 pub struct SqliteSpool {
     writer: Writer,
     bytes_max: u64,
-    /// How many events wait, and as how many bytes they and what is being written count.
-    events: AtomicU64,
+    waiting: Waiting,
+    /// As how many bytes what waits and what is being written counts.
     bytes: AtomicU64,
     known: Mutex<Known>,
     broken: watch::Receiver<bool>,
@@ -77,20 +82,17 @@ impl SqliteSpool {
         // What is forwarded is the store's to erase: no copy is to stay here. The file is small, and written only while the store is away.
         connection.pragma_update(None, "secure_delete", "ON")?;
         migrate_by(&MIGRATIONS, &connection, system_time())?;
-        let (events, bytes) = read_standing(&connection)?;
+        retry_unforwarded(&connection);
+        let (waiting, bytes) = (Waiting::read(&connection)?, read_bytes(&connection)?);
         let known = Mutex::new(Known::read(&connection)?);
         let (breaks, broken) = watch::channel(false);
         let writer = Writer::start(folder, GroupCommit::new(connection, breaks), settings.mode)?;
-        Ok(Self { writer, bytes_max: settings.bytes_max, events: events.into(), bytes: bytes.into(), known, broken })
+        Ok(Self { writer, bytes_max: settings.bytes_max, waiting, bytes: bytes.into(), known, broken })
     }
 
     /// Returns once the disk has failed to keep what was written. From then on nothing is taken: end the process, a restart recovers.
     pub async fn broken(&self) {
-        let mut broken = self.broken.clone();
-        // An error means that the writer is gone, which happens only when the spool is dropped: nothing is broken then.
-        if broken.wait_for(|broken| *broken).await.is_err() {
-            std::future::pending::<()>().await;
-        }
+        group_commit::broken(self.broken.clone()).await;
     }
 
     /// Counts so many bytes if there is room for them.
@@ -114,20 +116,20 @@ impl Spool for SqliteSpool {
             offer.has_room = has_room;
         }
         let reserved: u64 = offers.iter().filter(|offer| offer.has_room).map(|offer| offer.bytes).sum();
-        let costs: Vec<u64> = offers.iter().map(|offer| offer.bytes).collect();
+        let costs: Vec<_> = offers.iter().map(|offer| (offer.application(), offer.bytes)).collect();
         let rows = offers.iter().map(queue::Offer::rows).sum();
         let taken = self.writer.write(rows, move |tx| offers.iter().map(|offer| queue::take(tx, offer)).collect()).await;
         let taken: Vec<Taken> = taken.inspect_err(|_| self.give_back(reserved))?;
-        let kept = || taken.iter().zip(&costs).filter(|(taken, _)| **taken == Taken::Taken);
+        let kept = || taken.iter().zip(&costs).filter(|(taken, _)| **taken == Taken::Taken).map(|(_, cost)| *cost);
         // Counted before anybody is answered: whoever publishes after that must queue behind them.
-        self.events.fetch_add(kept().count() as u64, Ordering::AcqRel);
+        self.waiting.add(kept().map(|(application, _)| application));
         self.give_back(reserved - kept().map(|(_, bytes)| bytes).sum::<u64>());
         Ok(taken)
     }
 
-    async fn oldest(&self, limit: u32) -> Result<Vec<SpooledEvent>, StoreError> {
-        let read = self.writer.write(1, move |tx| queue::oldest(tx, limit, system_time())).await?;
-        self.events.fetch_sub(read.damaged, Ordering::AcqRel);
+    async fn oldest(&self, of: Vec<ApplicationId>, limit: u32) -> Result<Vec<SpooledEvent>, StoreError> {
+        let read = self.writer.write(1, move |tx| queue::oldest(tx, &of, limit, system_time())).await?;
+        self.waiting.remove(read.damaged);
         Ok(read.events)
     }
 
@@ -135,21 +137,29 @@ impl Spool for SqliteSpool {
         let rows = positions.len().min(commits::ROWS_MAX);
         let removed = self.writer.write(rows, move |tx| queue::remove(tx, &positions)).await?;
         self.give_back(removed.bytes);
-        self.events.fetch_sub(removed.events, Ordering::AcqRel);
+        self.waiting.remove(removed.events);
         Ok(())
     }
 
     async fn set_aside(&self, position: i64, reason: String, at: Timestamp) -> Result<(), StoreError> {
         let removed = self.writer.write(2, move |tx| queue::set_aside(tx, position, &reason, at)).await?;
         // Its bytes still count: they are on the disk.
-        self.events.fetch_sub(removed.events, Ordering::AcqRel);
+        self.waiting.remove(removed.events);
         Ok(())
     }
 
     fn standing(&self) -> SpoolStanding {
         // Nothing has room on a disk that failed.
         let bytes_max = if *self.broken.borrow() { 0 } else { self.bytes_max };
-        SpoolStanding { events: self.events.load(Ordering::Acquire), bytes: self.bytes.load(Ordering::Acquire), bytes_max }
+        SpoolStanding { events: self.waiting.events(), bytes: self.bytes.load(Ordering::Acquire), bytes_max }
+    }
+
+    fn applications(&self) -> Vec<ApplicationId> {
+        self.waiting.applications()
+    }
+
+    fn any_waits(&self, is_meant: &dyn Fn(ApplicationId) -> bool) -> bool {
+        self.waiting.any(is_meant)
     }
 }
 
@@ -202,15 +212,24 @@ impl SqliteSpool {
     }
 }
 
-/// How many events wait, and as how many bytes they count with those that were set aside.
-fn read_standing(connection: &Connection) -> rusqlite::Result<(u64, u64)> {
-    let (events, bytes, unforwarded): (u64, u64, u64) = connection.query_row(STANDING, [], |row| {
-        Ok((queue::number(row, "events")?, queue::number(row, "bytes")?, queue::number(row, "unforwarded")?))
-    })?;
+/// As how many bytes events count, those with them that were set aside.
+fn read_bytes(connection: &Connection) -> rusqlite::Result<u64> {
+    let read = |row: &Row<'_>| Ok((queue::number(row, "bytes")?, queue::number(row, "unforwarded")?));
+    let (bytes, unforwarded) = connection.query_row(STANDING, [], read)?;
     if unforwarded > 0 {
-        tracing::warn!(
-            "the spool's table `unforwarded` holds {unforwarded} events that the store did not take: look at them, and delete them"
+        tracing::error!(
+            "the spool's table `unforwarded` holds {unforwarded} events that were accepted and not forwarded, each with the reason; they are tried \
+             again at the next start"
         );
     }
-    Ok((events, bytes))
+    Ok(bytes)
+}
+
+/// A failure is no reason not to start: what waits can still be forwarded.
+fn retry_unforwarded(connection: &Connection) {
+    match retrying::put_back(connection) {
+        Ok(0) => {}
+        Ok(events) => tracing::warn!(events, "{events} events in the spool could not be forwarded before: they are tried again"),
+        Err(error) => tracing::error!(error = &error as &dyn std::error::Error, "events that could not be forwarded cannot be tried again"),
+    }
 }

@@ -1,9 +1,7 @@
 //! The events that wait, as rows.
 
-use std::collections::BTreeMap;
-
 use everhook_core::{
-    ids::{EndpointId, EventId},
+    ids::{ApplicationId, EndpointId, EventId},
     model::Event,
     ports::{IncomingEvent, KeyOrigin, SpooledEvent, Taken},
     time::Timestamp,
@@ -11,8 +9,10 @@ use everhook_core::{
 use rusqlite::{OptionalExtension, Row, params};
 
 use crate::{
+    commits::BYTES_A_ROW,
     encoding::{
-        payload,
+        extras::{headers_json, labels_json, read_headers, read_labels},
+        payload::{self, Body},
         spelling::{priority_number, read_priority},
     },
     sqlite::{
@@ -32,13 +32,11 @@ const SET_ASIDE: &str = include_str!("queries/set_aside_spooled_event.sql");
 const ROW_BYTES: usize = 512;
 /// The most bytes that one read brings into memory, unless a single event has more.
 const READ_BYTES_MAX: u64 = 16 << 20;
-/// So many bytes count as one row of a commit.
-const BYTES_A_ROW: u64 = 8 * 1024;
 
 /// An event that may be taken, in the form in which it is kept.
 pub(super) struct Offer {
     incoming: IncomingEvent,
-    compressed: Option<Vec<u8>>,
+    body: Body,
     labels: String,
     headers: String,
     /// As how many bytes it counts.
@@ -51,25 +49,22 @@ impl Offer {
     /// Compresses the data, on the publisher's task.
     pub(super) fn new(incoming: IncomingEvent) -> Self {
         let event = &incoming.event;
-        let compressed = payload::compress(&event.data);
-        let labels = serde_json::to_string(&event.labels).expect("an object of strings is JSON");
-        let headers = serde_json::to_string(&event.headers).expect("a list of pairs of strings is JSON");
+        let body = Body::of(&event.data);
+        let (labels, headers) = (labels_json(&event.labels), headers_json(&event.headers));
         let texts = [&event.source, &event.traceparent].into_iter().flatten().map(String::len).sum::<usize>();
-        let body = compressed.as_ref().map_or(event.data.len(), Vec::len);
-        let bytes = (ROW_BYTES + body + labels.len() + headers.len() + event.idempotency_key.len() + texts) as u64;
-        Self { compressed, labels, headers, bytes, has_room: false, incoming }
+        let kept = body.columns(&event.data).1.len();
+        let bytes = (ROW_BYTES + kept + labels.len() + headers.len() + event.idempotency_key.len() + texts) as u64;
+        Self { body, labels, headers, bytes, has_room: false, incoming }
+    }
+
+    /// Where it belongs.
+    pub(super) fn application(&self) -> ApplicationId {
+        self.incoming.event.application
     }
 
     /// As how many rows of a commit it counts.
     pub(super) fn rows(&self) -> usize {
-        usize::try_from(1 + self.bytes / BYTES_A_ROW).unwrap_or(usize::MAX)
-    }
-
-    fn body(&self) -> (i64, &[u8]) {
-        match &self.compressed {
-            Some(compressed) => (payload::ZSTD, compressed),
-            None => (payload::PLAIN, &self.incoming.event.data),
-        }
+        usize::try_from(1 + self.bytes / BYTES_A_ROW as u64).unwrap_or(usize::MAX)
     }
 }
 
@@ -91,7 +86,7 @@ fn insert(tx: &Tx<'_>, offer: &Offer) -> Outcome<()> {
         KeyOrigin::Given { valid_since } => Some(valid_since.as_micros()),
         KeyOrigin::Made => None,
     };
-    let (encoding, body) = offer.body();
+    let (encoding, body) = offer.body.columns(&event.data);
     tx.prepare(INSERT)?.execute(params![
         event.id.key(),
         organization.key(),
@@ -118,36 +113,37 @@ fn insert(tx: &Tx<'_>, offer: &Offer) -> Outcome<()> {
 pub(super) struct Read {
     /// In order.
     pub(super) events: Vec<SpooledEvent>,
-    /// How many were set aside because they cannot be understood.
-    pub(super) damaged: u64,
+    /// Whose events were set aside because they cannot be understood: once for each.
+    pub(super) damaged: Vec<ApplicationId>,
 }
 
-/// Reads the oldest events. One that cannot be understood never will be: it is set aside, so that those behind it come through.
-pub(super) fn oldest(tx: &Tx<'_>, limit: u32, now: Timestamp) -> Outcome<Read> {
-    let (mut read, mut bytes, mut damaged) = (Read { events: Vec::new(), damaged: 0 }, 0, Vec::new());
+/// Reads the oldest events of each application. One that cannot be understood never will be: it is set aside, so that those behind it come through.
+pub(super) fn oldest(tx: &Tx<'_>, of: &[ApplicationId], limit: u32, now: Timestamp) -> Outcome<Read> {
+    let (mut read, mut bytes, mut damaged) = (Read { events: Vec::new(), damaged: Vec::new() }, 0, Vec::new());
     let mut statement = tx.prepare(OLDEST)?;
-    let mut rows = statement.query([limit])?;
-    while let Some(row) = rows.next()? {
-        bytes += number(row, "bytes")?;
-        if bytes > READ_BYTES_MAX && !read.events.is_empty() {
-            break;
-        }
-        match of_row(row) {
-            Ok(event) => read.events.push(event),
-            Err(error) => damaged.push((row.get("position")?, error.to_string())),
+    'applications: for application in of {
+        let mut rows = statement.query(params![application.key(), limit])?;
+        while let Some(row) = rows.next()? {
+            bytes += number(row, "bytes")?;
+            if bytes > READ_BYTES_MAX && !read.events.is_empty() {
+                break 'applications;
+            }
+            match of_row(row) {
+                Ok(event) => read.events.push(event),
+                Err(error) => damaged.push((row.get("position")?, error.to_string())),
+            }
         }
     }
-    drop(rows);
     for (position, reason) in damaged {
-        tracing::error!("a spooled event cannot be read, and is kept in the table `unforwarded`: {reason}");
-        read.damaged += set_aside(tx, position, &reason, now)?.events;
+        tracing::error!(
+            "a spooled event cannot be read: {reason}. It is kept in the spool's table `unforwarded`, and tried again at each start"
+        );
+        read.damaged.extend(set_aside(tx, position, &reason, now)?.events);
     }
     Ok(read)
 }
 
 fn of_row(row: &Row<'_>) -> rusqlite::Result<SpooledEvent> {
-    let json = |text: String| serde_json::from_str::<BTreeMap<String, String>>(&text).ok();
-    let pairs = |text: String| serde_json::from_str::<Vec<(String, String)>>(&text).ok();
     let event = Event {
         id: row.id("id")?,
         application: row.id("application_id")?,
@@ -159,8 +155,8 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<SpooledEvent> {
         priority: row.spelled("priority", read_priority)?,
         sequence_number: 0,
         traceparent: row.get("traceparent")?,
-        labels: row.spelled("labels", json)?,
-        headers: row.spelled("headers", pairs)?,
+        labels: row.spelled("labels", |json: String| read_labels(&json))?,
+        headers: row.spelled("headers", |json: String| read_headers(&json))?,
         created_at: row.instant("created_at")?,
     };
     let key = row.instant_opt("valid_since")?.map_or(KeyOrigin::Made, |valid_since| KeyOrigin::Given { valid_since });
@@ -171,7 +167,8 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<SpooledEvent> {
 /// What left the queue.
 #[derive(Default)]
 pub(super) struct Removed {
-    pub(super) events: u64,
+    /// The application of each.
+    pub(super) events: Vec<ApplicationId>,
     pub(super) bytes: u64,
 }
 
@@ -180,8 +177,10 @@ pub(super) fn remove(tx: &Tx<'_>, positions: &[i64]) -> Outcome<Removed> {
     let mut removed = Removed::default();
     let mut remove = tx.prepare(REMOVE)?;
     for position in positions {
-        if let Some(bytes) = remove.query_row([position], |row| number(row, "bytes")).optional()? {
-            removed.events += 1;
+        if let Some((application, bytes)) =
+            remove.query_row([position], |row| Ok((row.id("application_id")?, number(row, "bytes")?))).optional()?
+        {
+            removed.events.push(application);
             removed.bytes += bytes;
         }
     }

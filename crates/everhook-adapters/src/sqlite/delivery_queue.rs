@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use everhook_core::{
     ids::{DeliveryId, EventId},
-    model::{DeadLetterStatus, Due, Event, ShardSet},
+    model::{DeadLetterStatus, Due, Event, Order, ShardSet},
     ports::{
         Alert, AlertId, CancelWaiting, DeliveryQueue, DueQueue, DueRead, DueRequest, FreedHeads, LaneHead, Replay, Replayed, Settled,
         Settlement, StoreError,
@@ -157,7 +157,7 @@ fn due_of_row(row: &Row<'_>) -> rusqlite::Result<Due> {
         attempts: row.get("attempts")?,
         due_at: row.instant("due_at")?,
         replay_of: row.id_opt("replay_of")?,
-        ordered: row.get("ordered")?,
+        order: row.get_ref("order_key")?.as_str_or_null()?.map(Order::of_key),
     })
 }
 

@@ -5,7 +5,7 @@
 //!
 //! What is removed is overwritten with zeros, not only unlinked: see decision 0021 for what that does and does not promise.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use everhook_core::{
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
@@ -19,6 +19,7 @@ use uuid::Uuid;
 use super::{
     audit_log,
     fault::Outcome,
+    finishing::{self, Rest},
     ordering,
     rows::{Columns, Key},
     settling,
@@ -32,7 +33,7 @@ const ERASE_EVENT: &str = include_str!("queries/erase_event.sql");
 const ERASE_PAYLOAD: &str = include_str!("queries/erase_payload.sql");
 const ERASE_EXTRAS: &str = include_str!("queries/erase_extras.sql");
 const FORGET_FANOUT: &str = include_str!("queries/forget_fanout.sql");
-const DELIVERIES: &str = include_str!("queries/deliveries_to_erase.sql");
+const DELIVERIES: &str = include_str!("queries/deliveries_of_event.sql");
 const CANCEL: &str = include_str!("queries/cancel_delivery.sql");
 const ERASE_RESPONSES: &str = include_str!("queries/erase_responses.sql");
 const DISCARD: &str = include_str!("queries/discard_dead_letter_of.sql");
@@ -44,10 +45,6 @@ const FORGET_UNFINISHED: &str = include_str!("queries/forget_unfinished_erasure.
 pub(super) const DELIVERIES_A_STEP: usize = 400;
 /// About how many rows that writes.
 pub(super) const ROWS_A_STEP: usize = 2_000;
-/// How long somebody waits for all deliveries of a large event. The rest is done all the same.
-const FINISH_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long to wait after a commit failed, for example on a full disk.
-const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// What a commit did about an event.
 pub(super) enum Begun {
@@ -119,32 +116,9 @@ pub(super) fn begin(tx: &Tx<'_>, of: Option<OrganizationId>, event: EventId, at:
 /// # Errors
 /// [`StoreError::Unavailable`] if that takes too long; it goes on in the background.
 pub(super) async fn finish(writer: &Arc<Writer>, event: EventId) -> Result<Vec<FreedInLane>, StoreError> {
-    let mut freed = Vec::new();
-    if writer.is_inline() {
-        while let Some(step) = step_of(writer, event).await? {
-            freed.extend(step.freed);
-        }
-        return Ok(freed);
-    }
-    // On a task of its own, so that somebody who goes away leaves nothing half done, and without keeping the store open.
-    let weak = Arc::downgrade(writer);
-    let finishing = tokio::spawn(async move {
-        while let Some(writer) = weak.upgrade() {
-            let outcome = step_of(&writer, event).await;
-            drop(writer);
-            match outcome {
-                Ok(Some(step)) => freed.extend(step.freed),
-                Ok(None) => break,
-                Err(error) => {
-                    tracing::warn!(event.id = %event, error = %error, "deliveries of the erased event {event} are still to be ended: {error}");
-                    tokio::time::sleep(RETRY_DELAY).await;
-                }
-            }
-        }
-        freed
-    });
-    let finished = tokio::time::timeout(FINISH_TIMEOUT, finishing).await;
-    finished.map_err(StoreError::unavailable)?.map_err(StoreError::unavailable)
+    let rest = Rest { event, rows: ROWS_A_STEP, to_be: "ended" };
+    let steps = finishing::finish(writer, rest, move |tx| next_step(tx, Some(event))).await?;
+    Ok(steps.into_iter().flat_map(|step| step.freed).collect())
 }
 
 /// Completes what a crash left over.
@@ -164,10 +138,6 @@ struct Unfinished {
     event: EventId,
     done_until: Uuid,
     at: Timestamp,
-}
-
-async fn step_of(writer: &Writer, event: EventId) -> Result<Option<Step>, StoreError> {
-    writer.write(ROWS_A_STEP, move |tx| next_step(tx, Some(event))).await
 }
 
 /// Does the next stretch of deliveries; `None` if nothing is left.

@@ -13,12 +13,15 @@ use uuid::Uuid;
 use super::{
     SqliteStore, erasing, fan_out,
     fault::{Fault, Outcome},
-    payload,
+    payload::{self, Body},
     rows::{Columns, Key, unreadable},
     spelling::{priority_number, read_priority},
     transaction::Tx,
 };
-use crate::commits::{self, Answers};
+use crate::{
+    commits::{self, Answers},
+    encoding::extras::{headers_json, labels_json, read_headers, read_labels},
+};
 
 const ORIGINAL_OF_GIVEN_KEY: &str = include_str!("queries/original_of_given_key.sql");
 const ORIGINAL_OF_MADE_KEY: &str = include_str!("queries/original_of_made_key.sql");
@@ -113,8 +116,8 @@ pub(super) fn event_of_row(row: &Row<'_>) -> rusqlite::Result<Event> {
         priority: row.spelled("priority", read_priority)?,
         sequence_number: row.get("sequence_number")?,
         traceparent: row.get("traceparent")?,
-        labels: row.spelled_opt("labels", |json: String| serde_json::from_str(&json).ok())?.unwrap_or_default(),
-        headers: row.spelled_opt("headers", |json: String| serde_json::from_str(&json).ok())?.unwrap_or_default(),
+        labels: row.spelled_opt("labels", |json: String| read_labels(&json))?.unwrap_or_default(),
+        headers: row.spelled_opt("headers", |json: String| read_headers(&json))?.unwrap_or_default(),
         created_at: row.instant("created_at")?,
     })
 }
@@ -122,13 +125,12 @@ pub(super) fn event_of_row(row: &Row<'_>) -> rusqlite::Result<Event> {
 /// An event whose data has the form in which it is kept.
 struct Ready {
     new: NewEvent,
-    compressed: Option<Vec<u8>>,
+    body: Body,
 }
 
 impl Ready {
     fn new(new: NewEvent) -> Self {
-        let compressed = payload::compress(&new.event.data);
-        Self { new, compressed }
+        Self { body: Body::of(&new.event.data), new }
     }
 }
 
@@ -173,9 +175,7 @@ fn insert_extras(tx: &Tx<'_>, event: &Event) -> Outcome<()> {
     if event.labels.is_empty() && event.headers.is_empty() {
         return Ok(());
     }
-    let labels = serde_json::to_string(&event.labels).expect("an object of strings is JSON");
-    let headers = serde_json::to_string(&event.headers).expect("a list of pairs of strings is JSON");
-    tx.prepare(INSERT_EXTRAS)?.execute(params![event.id.key(), labels, headers])?;
+    tx.prepare(INSERT_EXTRAS)?.execute(params![event.id.key(), labels_json(&event.labels), headers_json(&event.headers)])?;
     Ok(())
 }
 
@@ -235,11 +235,7 @@ fn insert_event(tx: &mut Tx<'_>, new: &NewEvent, sequence_number: i64, payload: 
 
 /// Says under which number it is kept.
 fn insert_payload(tx: &mut Tx<'_>, ready: &Ready) -> Outcome<i64> {
-    let id = ready.new.event.id;
-    let insert = tx.hot(INSERT_PAYLOAD)?;
-    let number = match &ready.compressed {
-        Some(compressed) => insert.insert(params![id.key(), payload::ZSTD, compressed])?,
-        None => insert.insert(params![id.key(), payload::PLAIN, &*ready.new.event.data])?,
-    };
-    Ok(number)
+    let event = &ready.new.event;
+    let (encoding, body) = ready.body.columns(&event.data);
+    Ok(tx.hot(INSERT_PAYLOAD)?.insert(params![event.id.key(), encoding, body])?)
 }

@@ -3,7 +3,7 @@
 //! The first commit makes the first deliveries and keeps a list of the rest; each further commit makes one stretch and takes it off the list. A
 //! crash in between leaves the list, and the next opening completes it before anything else is done.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use everhook_core::{
     ids::{DeliveryId, EndpointId, EventId, ScheduleVersion},
@@ -15,6 +15,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehav
 
 use super::{
     fault::{Fault, Outcome},
+    finishing::{self, Rest},
     ordering::{self, Ordered},
     rows::{Columns, Key},
     spelling::{priority_number, read_priority},
@@ -28,10 +29,6 @@ const KEEP_STEP: &str = include_str!("queries/keep_fanout_step.sql");
 const NEXT_STEP: &str = include_str!("queries/next_fanout_step.sql");
 const FORGET_STEP: &str = include_str!("queries/forget_fanout_step.sql");
 
-/// How long a publisher waits for all deliveries of a large event. The rest is made all the same.
-const FINISH_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long to wait after a commit failed, for example on a full disk.
-const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// The bytes of one delivery in the list: its id, its endpoint's, its schedule version.
 const ENTRY_BYTES: usize = 16 + 16 + 8;
 
@@ -103,28 +100,9 @@ fn begin_unordered(tx: &mut Tx<'_>, origin: Origin, deliveries: &[NewDelivery]) 
 /// # Errors
 /// [`StoreError::Unavailable`] if that takes too long; it goes on in the background.
 pub(super) async fn finish(writer: &Arc<Writer>, event: EventId) -> Result<(), StoreError> {
-    if writer.is_inline() {
-        while step_of(writer, event).await? {}
-        return Ok(());
-    }
-    // On a task of its own, so that a publisher who goes away leaves nothing half made, and without keeping the store open.
-    let weak = Arc::downgrade(writer);
-    let finishing = tokio::spawn(async move {
-        while let Some(writer) = weak.upgrade() {
-            let outcome = step_of(&writer, event).await;
-            drop(writer);
-            match outcome {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(error) => {
-                    tracing::warn!(event.id = %event, error = %error, "deliveries of event {event} are still to be made: {error}");
-                    tokio::time::sleep(RETRY_DELAY).await;
-                }
-            }
-        }
-    });
-    let finished = tokio::time::timeout(FINISH_TIMEOUT, finishing).await;
-    finished.map_err(StoreError::unavailable)?.map_err(StoreError::unavailable)
+    let rest = Rest { event, rows: commits::ROWS_MAX, to_be: "made" };
+    finishing::finish(writer, rest, move |tx| Ok(step(tx, Some(event))?.then_some(()))).await?;
+    Ok(())
 }
 
 /// Completes what a crash left over.
@@ -137,10 +115,6 @@ pub(super) fn resume_all(connection: &Connection) -> Outcome<()> {
             return Ok(());
         }
     }
-}
-
-async fn step_of(writer: &Writer, event: EventId) -> Result<bool, StoreError> {
-    writer.write(commits::ROWS_MAX, move |tx| step(tx, Some(event))).await
 }
 
 /// Makes the next stretch of deliveries; says whether there was one.

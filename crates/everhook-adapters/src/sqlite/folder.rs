@@ -73,7 +73,10 @@ fn make_private(path: &Path) -> io::Result<()> {
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
+    builder.create(path).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder"),
+        _ => error,
+    })
 }
 
 /// Makes the database's file, for its owner alone, also in a folder that others may read. SQLite gives its log the same mode.

@@ -73,7 +73,7 @@ impl GroupCommit {
 
     fn run_together(&mut self, jobs: &mut [Box<dyn Job>]) -> Outcome<()> {
         if *self.broken.borrow() {
-            return Err(broken());
+            return Err(disk_failed());
         }
         match run_in_transaction(&self.connection, jobs) {
             Ok(leaves_traces) => {
@@ -119,8 +119,16 @@ fn run_in_transaction(connection: &Connection, jobs: &mut [Box<dyn Job>]) -> Out
     Ok(leaves_traces)
 }
 
+/// Returns once the disk has failed to keep what was written, and never otherwise.
+pub(crate) async fn broken(mut broken: watch::Receiver<bool>) {
+    // An error means that the writer is gone, which happens only when its store is dropped: nothing is broken then.
+    if broken.wait_for(|broken| *broken).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
 /// What everybody hears once the disk has failed.
-fn broken() -> Fault {
+fn disk_failed() -> Fault {
     let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR);
     Fault::Sqlite(rusqlite::Error::SqliteFailure(code, Some("the disk failed earlier: restart to recover".to_owned())))
 }

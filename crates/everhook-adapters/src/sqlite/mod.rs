@@ -5,7 +5,7 @@
 //! * `writer`, `group_commit`, `job`, `transaction`: everything that waits is written in one transaction and answered after its commit.
 //! * `readers`, `turn`: reads have connections of their own, and those of `history` have others than those that deliveries wait for.
 //! * `event_store`, `fan_out`, `erasing`, `delivery_queue`, `settling`, `replaying`, `ordering`, `breakers`, `directory`, `audit_log`, `history`, `statistics`,
-//!   `operations`, `retention`: the ports. One port call is one transaction.
+//!   `operations`, `retention`: the ports. One port call is one transaction, but for what `finishing` completes in several.
 //! * `moving_out`: a data folder at rest, to be read by whoever moves it; see `moving` beside this folder.
 //! * `rows`, `page`, and `encoding` beside this folder: how values are written and read back.
 //! * `queries`, `migrations`: all SQL, one statement a file.
@@ -23,6 +23,7 @@ mod erasing;
 mod event_store;
 mod fan_out;
 pub(crate) mod fault;
+mod finishing;
 pub(crate) mod folder;
 pub(crate) mod group_commit;
 mod history;
@@ -46,22 +47,24 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::Arc,
-    time::SystemTime,
 };
 
 use everhook_core::{ports::StoreError, time::Timestamp};
 use rusqlite::{Connection, params};
 use tokio::sync::watch;
 
-use crate::encoding::{breaker_json, limits_json, payload, response_headers, schedule_json, selection_json, spelling};
+use crate::{
+    encoding::{breaker_json, limits_json, payload, response_headers, schedule_json, selection_json, spelling},
+    system::system_time,
+};
 
 pub(crate) use self::moving_out::MovingOut;
 use self::{fault::Outcome, folder::Folder, group_commit::GroupCommit, readers::Readers, transaction::Tx, writer::Writer};
 
 const FORGET_KEYS: &str = include_str!("queries/forget_idempotency_keys.sql");
 
-/// The name of the database's file.
-const DATABASE_FILE: &str = "everhook.db";
+/// The name of the database's file in the data folder.
+pub const DATABASE_FILE: &str = "everhook.db";
 
 /// Where the store is, and how it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,11 +185,7 @@ impl SqliteStore {
 
     /// Returns once the disk has failed to keep what was written. From then on every write is refused: end the process, a restart recovers.
     pub async fn broken(&self) {
-        let mut broken = self.broken.clone();
-        // An error means that the writer is gone, which happens only when the store is dropped: nothing is broken then.
-        if broken.wait_for(|broken| *broken).await.is_err() {
-            std::future::pending::<()>().await;
-        }
+        group_commit::broken(self.broken.clone()).await;
     }
 
     /// Forgets at most `limit` idempotency keys that were given before the instant, oldest first, and says how many. Fewer than the limit
@@ -246,10 +245,4 @@ impl ReaderPools {
     fn new(database: &Path) -> Self {
         Self { line: Readers::new("sqlite-line", database), history: Readers::new("sqlite-history", database) }
     }
-}
-
-/// When a migration was applied, for people who look into the file.
-pub(crate) fn system_time() -> Timestamp {
-    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp::EPOCH + since_epoch
 }

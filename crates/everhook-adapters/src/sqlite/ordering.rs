@@ -6,7 +6,7 @@
 use everhook_core::{
     ids::{DeliveryId, EndpointId, EventId, OperationId, ScheduleVersion},
     lifecycle,
-    model::{Due, Endpoint, EventType, OrderingMode, Priority},
+    model::{Due, Endpoint, EventType, Order, OrderingMode, Priority},
     ports::{Freed, FreedHeads, NewDelivery},
     time::Timestamp,
 };
@@ -218,7 +218,7 @@ fn head_of_row(row: &Row<'_>) -> rusqlite::Result<(OrderKey, Held)> {
 fn free_first(tx: &Tx<'_>, key: &OrderKey, at: Timestamp) -> Outcome<Option<Freed>> {
     let read = |row: &Row<'_>| {
         let is_held = row.get::<_, i64>("stage")? == HELD && !row.get::<_, bool>("behind_barrier")?;
-        Ok((is_held, freed_of_row(row, at)?))
+        Ok((is_held, freed_of_row(row, &key.key, at)?))
     };
     let first = tx.prepare(FIRST_OF_KEY)?.query_row(params![key.lane, key.key], read).optional()?;
     let Some((true, freed)) = first else { return Ok(None) };
@@ -227,7 +227,7 @@ fn free_first(tx: &Tx<'_>, key: &OrderKey, at: Timestamp) -> Outcome<Option<Free
     Ok(Some(freed))
 }
 
-fn freed_of_row(row: &Row<'_>, at: Timestamp) -> rusqlite::Result<Freed> {
+fn freed_of_row(row: &Row<'_>, key: &str, at: Timestamp) -> rusqlite::Result<Freed> {
     let due = Due {
         delivery: row.id("id")?,
         event: row.id("event_id")?,
@@ -236,7 +236,7 @@ fn freed_of_row(row: &Row<'_>, at: Timestamp) -> rusqlite::Result<Freed> {
         attempts: row.get("attempts")?,
         due_at: at,
         replay_of: row.id_opt("replay_of")?,
-        ordered: true,
+        order: Some(Order::of_key(key)),
     };
     Ok(Freed { priority: row.spelled("priority", read_priority)?, due })
 }

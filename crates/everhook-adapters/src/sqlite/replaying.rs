@@ -25,7 +25,7 @@ const REQUEUE: &str = include_str!("queries/requeue_dead_letter.sql");
 
 /// Makes what can be made, in the order of the events.
 pub(super) fn replay(tx: &mut Tx<'_>, replay: &Replay) -> Outcome<Replayed> {
-    let changed = changed_applications(tx, &replay.items)?;
+    let changed = changed_applications(tx, replay)?;
     if !changed.is_empty() {
         return Ok(Replayed::ConfigChanged(changed));
     }
@@ -44,9 +44,9 @@ pub(super) fn replay(tx: &mut Tx<'_>, replay: &Replay) -> Outcome<Replayed> {
     if let ReplayBy::Operation { id, failed } = &replay.by {
         let mut tally = Tally::default();
         answers.iter().for_each(|answer| tally.count(answer));
-        for (position, endpoint) in failed {
-            let lane = tx.lane_of(*endpoint)?;
-            tally.failed += u64::from(operations::take_item(tx, *id, *position, lane)?);
+        for item in failed {
+            let lane = tx.lane_of(item.endpoint)?;
+            tally.failed += u64::from(operations::take_item(tx, *id, item.position, lane)?);
         }
         operations::add_to_counts(tx, *id, tally)?;
     }
@@ -69,12 +69,12 @@ struct EventFacts {
     is_erased: bool,
 }
 
-fn changed_applications(tx: &mut Tx<'_>, items: &[ReplayItem]) -> Outcome<Vec<ApplicationId>> {
+fn changed_applications(tx: &mut Tx<'_>, replay: &Replay) -> Outcome<Vec<ApplicationId>> {
     let mut changed = Vec::new();
-    for item in items {
-        let is_current = tx.counters(item.application)?.is_some_and(|counters| counters.config_version == item.config_version);
-        if !is_current && !changed.contains(&item.application) {
-            changed.push(item.application);
+    for (application, version) in replay.configurations() {
+        let is_current = tx.counters(application)?.is_some_and(|counters| counters.config_version == version);
+        if !is_current && !changed.contains(&application) {
+            changed.push(application);
         }
     }
     Ok(changed)
@@ -138,7 +138,7 @@ fn replay_one(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, facts: &
         let parameters = params![item.event.key(), item.endpoint.key(), item.delivery.key(), on_behalf.at.as_micros(), automatic];
         tx.hot(REQUEUE)?.execute(parameters)?;
     }
-    Ok(ReplayAnswer::Made { due: (!is_held).then(|| item.due(on_behalf.at)), priority })
+    Ok(ReplayAnswer::Made { due: (!is_held).then(|| item.due(&facts.event_type, on_behalf.at)), priority })
 }
 
 /// Takes an item off its operation's list; says whether it was on it. What is on no list is there.

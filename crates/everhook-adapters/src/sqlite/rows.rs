@@ -6,7 +6,7 @@ use everhook_core::{
     ids::{
         ApiKeyId, ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, EventTypeId, OperationId, OrganizationId, ScheduleId, Uid,
     },
-    model::EventType,
+    model::{ApiKey, EventType, Scopes},
     time::Timestamp,
 };
 use rusqlite::{
@@ -112,6 +112,19 @@ impl Columns for Row<'_> {
     fn uid_opt(&self, column: &str) -> rusqlite::Result<Option<Uid>> {
         self.spelled_opt(column, |uid: String| Uid::parse(&uid))
     }
+}
+
+/// An API key as rows of keys have it. When it was last used is kept apart.
+pub(crate) fn api_key_of_row(row: &Row<'_>) -> rusqlite::Result<ApiKey> {
+    Ok(ApiKey {
+        id: row.id("id")?,
+        organization: row.id("organization_id")?,
+        name: row.get("name")?,
+        scopes: Scopes::from_bits(row.get("scopes")?),
+        created_at: row.instant("created_at")?,
+        expires_at: row.instant_opt("expires_at")?,
+        last_used_at: None,
+    })
 }
 
 /// The error for a value that is spelled in no known way.

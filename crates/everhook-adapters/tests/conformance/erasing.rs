@@ -62,9 +62,10 @@ impl Given {
         };
         let selection = ErasureSelection { application: Some(self.application), label: None, from: None, to: after(100) };
         assert_eq!(self.store.begin(new, Selection::Erasure(selection), 10, entry()).await.unwrap(), Begun::Begun);
-        for phase in [Phase::Selecting(id()), Phase::Selected] {
+        let until = id();
+        for (after, phase) in [(Uuid::nil(), Phase::Selecting(until)), (until, Phase::Selected)] {
             // The second time adds nothing.
-            let step = ErasureStep { operation, events: events.to_vec(), phase };
+            let step = ErasureStep { operation, after, events: events.to_vec(), phase };
             self.store.select_for_erasure(step).await.unwrap();
         }
         assert!(self.store.start(operation, NOW).await.unwrap());
@@ -256,6 +257,20 @@ async fn an_operation_erases_what_is_on_its_list_once_however_often_it_is_asked(
     assert!(!given.store.is_erased(events[2]).await.unwrap());
     assert_eq!(given.store.clear(operation, 10).await.unwrap(), Cleared::All);
     assert_eq!(given.store.next_for_erasure(operation, 2).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_step_of_an_erasures_selection_that_began_elsewhere_changes_nothing() {
+    let given = Given::new().await;
+    let events = [given.published().await.0, given.published().await.0];
+    let operation = given.erasing(&events).await;
+    assert!(given.erase_listed(operation, &events[..1]).await);
+    // A node that lost its duty comes late with what it found from the beginning on.
+    let step = ErasureStep { operation, after: Uuid::nil(), events: events.to_vec(), phase: Phase::Selecting(*events[0].as_uuid()) };
+    given.store.select_for_erasure(step).await.unwrap();
+    assert_eq!(given.counts(operation).await, (2, 1, 0, 0));
+    assert_eq!(given.store.open_operations(1).await.unwrap()[0].phase, Phase::Selected);
+    assert_eq!(given.store.next_for_erasure(operation, 10).await.unwrap(), events[1..]);
 }
 
 #[tokio::test]

@@ -24,4 +24,5 @@ mod replaying;
 pub mod retention;
 mod revisions;
 mod scanning;
+mod settling;
 mod statistics;

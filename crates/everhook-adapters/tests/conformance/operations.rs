@@ -10,8 +10,8 @@ use everhook_core::{
         FailureCategory, Operation, OperationKind, OperationStatus, PageRequest, Priority, Selection, Stage, Standing, Wanted,
     },
     ports::{
-        Alert, AuditFilter, Begun, Cleared, Ending, OperationEnded, Phase, Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed,
-        SelectionStep,
+        Alert, AuditFilter, Begun, Cleared, Ending, FailedItem, OperationEnded, OperationItem, Phase, Replay, ReplayAnswer, ReplayBy,
+        ReplayItem, Replayed, SelectionStep,
     },
 };
 use uuid::Uuid;
@@ -38,20 +38,26 @@ impl Given {
     pub async fn running(&self, kind: OperationKind, events: &[(EventId, DeliveryId)]) -> OperationId {
         let operation = self.begun(kind).await;
         let items = events.iter().map(|(event, of)| (*event, self.endpoint, Some(*of))).collect();
-        let step = SelectionStep { operation, items, skipped: 0, phase: Some(Phase::Selected) };
+        let step = SelectionStep { operation, after: Uuid::nil(), items, skipped: 0, phase: Some(Phase::Selected) };
         self.store.select(step).await.unwrap();
         assert!(self.store.start(operation, NOW).await.unwrap());
         operation
     }
 
     /// Does the next items; says what became of them.
-    async fn work(&self, operation: OperationId, items: &[everhook_core::ports::OperationItem]) -> Replayed {
+    async fn work(&self, operation: OperationId, items: &[OperationItem]) -> Replayed {
         let mut replays = Vec::new();
         for item in items {
             replays.push(ReplayItem { position: Some(item.position), of: item.of, ..self.replay_item(item.event).await });
         }
         let by = ReplayBy::Operation { id: operation, failed: Vec::new() };
         self.store.replay(Replay { organization: self.organization, by, items: replays, at: after(60) }).await.unwrap()
+    }
+
+    /// Takes items off the list that cannot be done.
+    async fn give_up(&self, operation: OperationId, failed: Vec<FailedItem>) -> Replayed {
+        let by = ReplayBy::Operation { id: operation, failed };
+        self.store.replay(Replay { organization: self.organization, by, items: Vec::new(), at: NOW }).await.unwrap()
     }
 
     pub async fn end(&self, operation: OperationId, status: OperationStatus) -> OperationEnded {
@@ -129,10 +135,12 @@ async fn what_is_selected_twice_is_on_the_list_once_in_the_order_of_events() {
     }
     let until = id();
     let of = |indexes: &[usize]| indexes.iter().map(|n| (events[*n].0, given.endpoint, Some(events[*n].1))).collect::<Vec<_>>();
-    for (items, skipped, phase) in
-        [(of(&[2, 0]), 0, None), (of(&[0, 1]), 2, Some(Phase::Selecting(until))), (of(&[]), 0, Some(Phase::Selected))]
-    {
-        given.store.select(SelectionStep { operation, items, skipped, phase }).await.unwrap();
+    for (after, items, skipped, phase) in [
+        (Uuid::nil(), of(&[2, 0]), 0, None),
+        (Uuid::nil(), of(&[0, 1]), 2, Some(Phase::Selecting(until))),
+        (until, of(&[]), 0, Some(Phase::Selected)),
+    ] {
+        given.store.select(SelectionStep { operation, after, items, skipped, phase }).await.unwrap();
         if let Some(Phase::Selecting(until)) = phase {
             assert_eq!(given.store.open_operations(1).await.unwrap()[0].phase, Phase::Selecting(until));
         }
@@ -141,6 +149,34 @@ async fn what_is_selected_twice_is_on_the_list_once_in_the_order_of_events() {
     assert_eq!((found.total, found.skipped, found.remaining()), (5, 2, 3));
     let items = given.store.items(operation, 10).await.unwrap();
     assert_eq!(items.iter().map(|item| (item.event, item.of.unwrap())).collect::<Vec<_>>(), events);
+}
+
+#[tokio::test]
+async fn a_step_of_a_selection_that_began_elsewhere_changes_nothing() {
+    let given = Given::new().await;
+    let events = [given.published_dead().await, given.published_dead().await, given.published_dead().await];
+    let operation = given.begun(OperationKind::Replay).await;
+    let (first, second) = (id(), id());
+    let select = async |after, index: usize, phase| {
+        let items = vec![(events[index].0, given.endpoint, Some(events[index].1))];
+        given.store.select(SelectionStep { operation, after, items, skipped: 1, phase }).await.unwrap();
+        let (found, open) = (given.look(operation).await, given.store.open_operations(1).await.unwrap().remove(0));
+        (found.total, found.skipped, open.phase)
+    };
+    assert_eq!(select(Uuid::nil(), 0, Some(Phase::Selecting(first))).await, (2, 1, Phase::Selecting(first)));
+    // While another selects: from behind, and from a place that it has not come to.
+    for (after, phase) in [(Uuid::nil(), None), (Uuid::nil(), Some(Phase::Selecting(second))), (second, Some(Phase::Selected))] {
+        assert_eq!(select(after, 1, phase).await, (2, 1, Phase::Selecting(first)), "{after} {phase:?}");
+    }
+    assert_eq!(select(first, 2, Some(Phase::Selected)).await, (4, 2, Phase::Selected));
+    // Once an item was worked off, nothing on the list says any more that it was selected.
+    assert!(given.store.start(operation, NOW).await.unwrap());
+    let items = given.store.items(operation, 1).await.unwrap();
+    given.work(operation, &items).await;
+    for (after, phase) in [(Uuid::nil(), None), (Uuid::nil(), Some(Phase::Selecting(first))), (first, Some(Phase::Selected))] {
+        assert_eq!(select(after, 0, phase).await, (4, 2, Phase::Selected), "{after} {phase:?}");
+    }
+    assert_eq!(given.store.items(operation, 10).await.unwrap().iter().map(|item| item.event).collect::<Vec<_>>(), [events[2].0]);
 }
 
 #[tokio::test]
@@ -209,13 +245,34 @@ async fn what_cannot_be_done_is_taken_off_the_list_and_counted_once() {
     let events = [given.published_dead().await, given.published_dead().await];
     let operation = given.running(OperationKind::RetryBatch, &events).await;
     let items = given.store.items(operation, 10).await.unwrap();
-    let failed = vec![(items[0].position, items[0].endpoint); 2];
-    let by = ReplayBy::Operation { id: operation, failed };
-    let replay = Replay { organization: given.organization, by, items: Vec::new(), at: NOW };
-    given.store.replay(replay).await.unwrap();
-    assert_eq!(given.store.items(operation, 10).await.unwrap(), items[1..]);
-    let found = given.look(operation).await;
-    assert_eq!((found.done, found.failed, found.skipped, found.remaining()), (0, 1, 0, 1));
+    let version = given.config_version().await;
+    for judged_by in [Some((given.application, version)), None] {
+        let failed = vec![FailedItem { position: items[0].position, endpoint: items[0].endpoint, judged_by }; 2];
+        assert!(matches!(given.give_up(operation, failed).await, Replayed::Answered(_)));
+        assert_eq!(given.store.items(operation, 10).await.unwrap(), items[1..]);
+        let found = given.look(operation).await;
+        assert_eq!((found.done, found.failed, found.skipped, found.remaining()), (0, 1, 0, 1));
+    }
+}
+
+#[tokio::test]
+async fn what_could_not_be_done_by_an_older_configuration_stays_on_the_list() {
+    let given = Given::new().await;
+    let events = [given.published_dead().await, given.published_dead().await];
+    let operation = given.running(OperationKind::RetryBatch, &events).await;
+    let items = given.store.items(operation, 10).await.unwrap();
+    // One of them says that by the present configuration, and the other one does not.
+    let version = given.config_version().await;
+    let judged = |(item, version): (&OperationItem, i64)| FailedItem {
+        position: item.position,
+        endpoint: item.endpoint,
+        judged_by: Some((given.application, version)),
+    };
+    let failed = items.iter().zip([version, version - 1]).map(judged).collect();
+    let told = given.give_up(operation, failed).await;
+    assert!(matches!(&told, Replayed::ConfigChanged(applications) if *applications == [given.application]), "{told:?}");
+    assert_eq!(given.store.items(operation, 10).await.unwrap(), items);
+    assert_eq!(given.look(operation).await.failed, 0);
 }
 
 #[tokio::test]
@@ -292,11 +349,17 @@ async fn an_operation_that_has_ended_takes_nothing_more_and_nobody_else_can_end_
     given.store.clear(operation, 10).await.unwrap();
     assert_eq!(given.store.items(operation, 10).await.unwrap().len(), 1, "nothing is cleared before its end");
     assert_eq!(given.end(operation, OperationStatus::Failed).await, OperationEnded::Ended);
-    let items = vec![(events[1].0, given.endpoint, None)];
-    given.store.select(SelectionStep { operation, items, skipped: 7, phase: Some(Phase::Selected) }).await.unwrap();
     assert_eq!(given.store.discard_next(operation, 10).await.unwrap(), 0);
     let found = given.look(operation).await;
     assert_eq!((found.status, found.total, found.done, found.skipped), (OperationStatus::Failed, 1, 0, 0));
+    // Nor is anything selected for one that ended before its selection did.
+    let operation = given.begun(OperationKind::DiscardBatch).await;
+    assert_eq!(given.end(operation, OperationStatus::Cancelled).await, OperationEnded::Ended);
+    let items = vec![(events[1].0, given.endpoint, None)];
+    let step = SelectionStep { operation, after: Uuid::nil(), items, skipped: 7, phase: Some(Phase::Selected) };
+    given.store.select(step).await.unwrap();
+    let found = given.look(operation).await;
+    assert_eq!((found.status, found.total, found.skipped), (OperationStatus::Cancelled, 0, 0));
 }
 
 #[tokio::test]

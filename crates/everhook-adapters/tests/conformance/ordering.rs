@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use everhook_core::{
     ids::{DeliveryId, EventId},
-    model::{CancelCause, DeathCause, OrderingMode, Placement, Stage},
+    model::{CancelCause, DeathCause, Order, OrderingMode, Placement, Stage},
     ports::{
         CancelWaiting, EndpointUpdated, NewEvent, Recorded, Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed, Settled, Settlement,
     },
@@ -175,4 +175,31 @@ async fn set_mode(given: &Given, mode: OrderingMode) -> EndpointUpdated {
     endpoint.ordering.mode = mode;
     endpoint.updated_at = everhook_core::time::Timestamp::from_micros(read_at.as_micros() + 1);
     given.store.update_endpoint(endpoint, read_at, entry()).await.unwrap()
+}
+
+#[tokio::test]
+async fn whoever_hands_out_a_delivery_says_what_must_not_be_under_way_together_with_it() {
+    let cases = [
+        ("strict", STRICT, Some(Order::Lane)),
+        ("by type", PER_TYPE, Some(Order::of_key("a"))),
+        ("without an order", Placement::default(), None),
+    ];
+    for (case, placement, expected) in cases {
+        let given = Given::new().await;
+        let (first, _) = publish(&given, placement, "a").await;
+        let (second, is_held) = publish(&given, placement, "a").await;
+        let read = async || given.due(given.endpoint, after(1_000), 100, 0).await.rows.into_iter().map(|due| (due.delivery, due.order));
+        assert_eq!(read().await.next(), Some((first, expected)), "{case}, read");
+        // What settling frees says the same, and so does what is done again.
+        let ended = Settlement { ordered: is_held, ..delivered(&given, first) };
+        let settled = given.store.settle(Arc::new(vec![ended])).await.unwrap().remove(0);
+        let Settled::Recorded { freed } = settled else { panic!("{settled:?}") };
+        let freed = freed.map(|freed| (freed.due.delivery, freed.due.order));
+        assert_eq!(freed, is_held.then_some((second, expected)), "{case}, freed");
+        end(&given, delivered(&given, second)).await;
+        let item = ReplayItem { placement, of: Some(first), ..given.replay_item(event_of(&given, first).await).await };
+        let made = given.replay(vec![item]).await.remove(0);
+        let ReplayAnswer::Made { due: Some(due), .. } = made else { panic!("{made:?}") };
+        assert_eq!((due.order, read().await.next()), (expected, Some((due.delivery, expected))), "{case}, done again");
+    }
 }

@@ -18,7 +18,7 @@ mod conformance {
 }
 
 #[allow(dead_code)]
-#[path = "../postgres/database.rs"]
+#[path = "../../../everhook-testbed/src/database.rs"]
 mod database;
 mod filled;
 mod look;
@@ -29,3 +29,4 @@ mod moved;
 mod refused;
 mod stopped;
 mod target;
+mod with_nodes;

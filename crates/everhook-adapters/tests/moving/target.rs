@@ -16,23 +16,18 @@ pub const SEAL_KEY_ID: &str = "1a2b3c4d";
 impl Database {
     /// A connection that belongs to nobody.
     pub async fn client(&self) -> Client {
-        let (client, connection) = tokio_postgres::connect(self.url().as_str(), NoTls).await.unwrap();
+        let (client, connection) = tokio_postgres::connect(&self.url(), NoTls).await.unwrap();
         tokio::spawn(connection);
         client
     }
 
     /// Opens it as a node would.
     pub async fn open(&self) -> Result<PostgresStore, OpenError> {
-        PostgresStore::open(&PostgresSettings { url: self.url().into(), node: "node".to_owned(), pool: Default::default() }).await
+        PostgresStore::open(&PostgresSettings { url: self.url(), node: "node".to_owned(), pool: Default::default() }).await
     }
 
     pub fn settings(&self, folder: &Path) -> MoveSettings {
-        MoveSettings {
-            from: folder.to_owned(),
-            to: self.url().into(),
-            seal_key_id: Some(SEAL_KEY_ID.to_owned()),
-            batch_rows: moving::BATCH_ROWS,
-        }
+        MoveSettings { from: folder.to_owned(), to: self.url(), seal_key_id: Some(SEAL_KEY_ID.to_owned()), batch_rows: moving::BATCH_ROWS }
     }
 
     /// Moves a folder into it.

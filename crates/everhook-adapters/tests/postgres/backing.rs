@@ -48,12 +48,12 @@ impl Backing {
 
     /// Its address.
     pub fn url(&self) -> String {
-        self.database().into()
+        self.database.url()
     }
 
     /// The same, to be changed.
     pub fn database(&self) -> Url {
-        self.database.url()
+        self.database.address()
     }
 }
 

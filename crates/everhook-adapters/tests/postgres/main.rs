@@ -6,6 +6,9 @@ mod backing;
 #[path = "../conformance/mod.rs"]
 mod conformance;
 mod counters;
+// The testbed's, not all of which is needed here.
+#[allow(dead_code)]
+#[path = "../../../everhook-testbed/src/database.rs"]
 mod database;
 
 mod among_nodes;
@@ -22,6 +25,8 @@ mod retention;
 #[allow(dead_code)]
 #[path = "../redis/server.rs"]
 mod server;
+#[path = "../services/mod.rs"]
+mod services;
 mod silence;
 mod sockets;
 #[path = "../conformance/throttle_store.rs"]

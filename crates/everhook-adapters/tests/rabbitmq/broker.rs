@@ -1,6 +1,6 @@
-//! The broker of the tests, and what they do there beside the adapter.
+//! The broker of the tests, and what they do there beside the adapter. Shared with the tests of the binary.
 
-use std::{io::Write as _, time::Duration};
+use std::time::Duration;
 
 use lapin::{
     BasicProperties, Channel, Connection, ConnectionProperties,
@@ -10,8 +10,10 @@ use lapin::{
 };
 use url::Url;
 
+use crate::services;
+
 /// Long enough for a loaded machine.
-pub const AMPLE: Duration = Duration::from_secs(20);
+pub const AMPLE: Duration = Duration::from_secs(60);
 
 /// A connection to the broker, with queues whose names are this test's own.
 pub struct Broker {
@@ -24,12 +26,7 @@ pub struct Broker {
 impl Broker {
     /// Connects, or says that the test is skipped.
     pub async fn connect() -> Option<Self> {
-        let Ok(url) = std::env::var("EVERHOOK_TEST_AMQP") else {
-            let name = std::thread::current().name().unwrap_or("a test").to_owned();
-            // Past the test harness, which would swallow what a passing test prints.
-            let _ = writeln!(std::io::stderr(), "SKIPPED {name}: EVERHOOK_TEST_AMQP is not set; see scripts/services");
-            return None;
-        };
+        let url = services::address("EVERHOOK_TEST_AMQP")?;
         let connection = Connection::connect(&url, ConnectionProperties::default()).await.unwrap();
         let channel = connection.create_channel().await.unwrap();
         channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
@@ -42,7 +39,7 @@ impl Broker {
         format!("{name}-{}", self.unique)
     }
 
-    /// Makes a queue that goes away with this connection.
+    /// Makes a queue that goes away when nobody uses it for some minutes.
     pub async fn queue(&self, name: &str, arguments: &[(&str, AMQPValue)]) -> String {
         let name = self.name(name);
         let mut table = FieldTable::default();
@@ -51,7 +48,7 @@ impl Broker {
         }
         // Not exclusive: the adapter consumes over a connection of its own.
         let options = QueueDeclareOptions { auto_delete: false, durable: true, ..QueueDeclareOptions::default() };
-        table.insert("x-expires".into(), AMQPValue::LongInt(120_000));
+        table.insert("x-expires".into(), AMQPValue::LongInt(300_000));
         self.channel.queue_declare(name.clone().into(), options, table).await.unwrap();
         name
     }

@@ -6,5 +6,7 @@ mod broker;
 mod destination;
 mod hints;
 mod proxy;
+#[path = "../services/mod.rs"]
+mod services;
 mod source;
 mod tls;

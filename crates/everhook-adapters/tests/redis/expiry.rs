@@ -26,6 +26,15 @@ async fn what_a_dead_node_held_comes_free_by_itself() {
     let key: Vec<String> = redis::cmd("KEYS").arg("*:slots").query_async(&mut client).await.unwrap();
     let holders: Vec<String> = redis::cmd("HKEYS").arg(&key[0]).query_async(&mut client).await.unwrap();
     let first = holders.iter().min().unwrap();
+    // Where Redis' clock was set back, its time comes in an hour, and is then no further away than ever.
+    let until: String = redis::cmd("HGET").arg(&key[0]).arg(first).query_async(&mut client).await.unwrap();
+    let until: u64 = until.rsplit(' ').next().unwrap().parse().unwrap();
+    let _: () =
+        redis::cmd("HSET").arg(&key[0]).arg(first).arg(format!("4 4 {}", until + 3_600_000_000)).query_async(&mut client).await.unwrap();
+    assert_eq!(living.exchange(vec![ask]).await.unwrap(), [Grant::Slots(0)]);
+    let capped: String = redis::cmd("HGET").arg(&key[0]).arg(first).query_async(&mut client).await.unwrap();
+    let capped: u64 = capped.rsplit(' ').next().unwrap().parse().unwrap();
+    assert!(capped < until + 60_000_000, "{capped} is long after {until}");
     let _: () = redis::cmd("HSET").arg(&key[0]).arg(first).arg("4 4 1").query_async(&mut client).await.unwrap();
     assert_eq!(living.exchange(vec![ask]).await.unwrap(), [Grant::Slots(4)]);
 }

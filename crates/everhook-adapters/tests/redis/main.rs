@@ -7,6 +7,8 @@ mod away;
 mod counters;
 mod expiry;
 mod server;
+#[path = "../services/mod.rs"]
+mod services;
 #[path = "../conformance/throttle_store.rs"]
 mod throttle_store;
 mod windows;

@@ -1,28 +1,19 @@
 //! The servers of the tests: the one that all share, and one of a test's own that can be stopped.
 
 use std::{
-    io::Write as _,
     net::TcpListener,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
+
+use crate::services;
 
 /// A start takes milliseconds; the machine may be busy.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Where the shared server is; `None`, said loudly, if there is none.
 pub fn shared() -> Option<String> {
-    let url = std::env::var("EVERHOOK_TEST_REDIS").ok();
-    if url.is_none() {
-        skipped("EVERHOOK_TEST_REDIS is not set; see scripts/services");
-    }
-    url
-}
-
-/// Past the test harness, which would swallow what a passing test prints.
-fn skipped(why: &str) {
-    let name = std::thread::current().name().unwrap_or("a test").to_owned();
-    let _ = writeln!(std::io::stderr(), "SKIPPED {name}: {why}");
+    services::address("EVERHOOK_TEST_REDIS")
 }
 
 /// A server of a test's own.
@@ -62,7 +53,7 @@ impl Server {
             .stdout(Stdio::null())
             .spawn();
         let Ok(child) = spawned else {
-            skipped("redis-server is not installed");
+            services::skipped("redis-server is not installed");
             return;
         };
         self.child = Some(child);

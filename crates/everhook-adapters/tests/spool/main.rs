@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod acquaintances;
+mod binding;
 mod opening;
 mod queue;
 

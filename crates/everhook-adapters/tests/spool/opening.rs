@@ -39,7 +39,7 @@ async fn what_was_forwarded_leaves_no_copy_in_the_files() {
     let mut secret = event("secret");
     secret.event.data = Bytes::from_static(b"\"the-quick-brown-fox\"");
     spool.take(vec![secret]).await.unwrap();
-    let position = spool.oldest(1).await.unwrap()[0].position;
+    let position = spool.oldest(spool.applications(), 1).await.unwrap()[0].position;
     spool.forwarded(vec![position]).await.unwrap();
     drop(spool);
     for file in std::fs::read_dir(folder.path().join("spool")).unwrap() {

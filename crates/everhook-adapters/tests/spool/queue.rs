@@ -5,12 +5,17 @@ use everhook_core::ports::{IncomingEvent, KeyOrigin, Spool, SpooledEvent, Taken}
 
 use super::*;
 
+/// The oldest events of every application that has any.
+async fn oldest(spool: &SqliteSpool, limit: u32) -> Vec<SpooledEvent> {
+    spool.oldest(spool.applications(), limit).await.unwrap()
+}
+
 async fn waiting(spool: &SqliteSpool) -> Vec<IncomingEvent> {
-    spool.oldest(100).await.unwrap().into_iter().map(|spooled| spooled.incoming).collect()
+    oldest(spool, 100).await.into_iter().map(|spooled| spooled.incoming).collect()
 }
 
 async fn positions(spool: &SqliteSpool) -> Vec<i64> {
-    spool.oldest(100).await.unwrap().into_iter().map(|spooled| spooled.position).collect()
+    oldest(spool, 100).await.into_iter().map(|spooled| spooled.position).collect()
 }
 
 #[tokio::test]
@@ -117,7 +122,7 @@ async fn a_row_that_was_damaged_is_set_aside_and_those_behind_it_come_through() 
     spool.take(events.clone()).await.unwrap();
     let file = rusqlite::Connection::open(folder.path().join("spool/spool.db")).unwrap();
     file.execute_batch("UPDATE spooled_events SET labels = 'none' WHERE idempotency_key = 'one'").unwrap();
-    let [SpooledEvent { incoming, .. }] = &spool.oldest(100).await.unwrap()[..] else { panic!("one is left") };
+    let [SpooledEvent { incoming, .. }] = &oldest(&spool, 100).await[..] else { panic!("one is left") };
     assert_eq!((incoming, spool.standing().events), (&events[1], 1));
 }
 
@@ -134,5 +139,78 @@ async fn many_takers_at_once_are_all_there() {
     for taken in taking {
         assert_eq!(taken.await.unwrap(), [Taken::Taken]);
     }
-    assert_eq!((spool.standing().events, spool.oldest(500).await.unwrap().len()), (200, 200));
+    assert_eq!((spool.standing().events, oldest(&spool, 500).await.len()), (200, 200));
+}
+
+/// An event of this application.
+fn event_of(application: ApplicationId, key: &str) -> IncomingEvent {
+    let mut incoming = event(key);
+    incoming.event.application = application;
+    incoming
+}
+
+#[tokio::test]
+async fn each_application_is_read_by_itself_and_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = open(&folder);
+    let [first, second, third] = [id(), id(), id()].map(ApplicationId::from_uuid);
+    let events: Vec<IncomingEvent> =
+        [(second, "a"), (first, "z"), (second, "b"), (first, "y"), (third, "c"), (first, "x")].map(|(of, key)| event_of(of, key)).into();
+    spool.take(events).await.unwrap();
+    let keys = async |of: &[ApplicationId], limit| {
+        let read = spool.oldest(of.to_vec(), limit).await.unwrap();
+        read.into_iter().map(|spooled| spooled.incoming.event.idempotency_key).collect::<Vec<_>>().join(" ")
+    };
+    // Whose, how many of each, and what comes: by the order in which they came, not by their keys.
+    let table: [(&[ApplicationId], u32, &str); 5] = [
+        (&[first], 10, "z y x"),
+        (&[first, second, third], 10, "z y x a b c"),
+        (&[second, first], 1, "a z"),
+        (&[ApplicationId::from_uuid(id())], 10, ""),
+        (&[], 10, ""),
+    ];
+    for (of, limit, expected) in table {
+        assert_eq!(keys(of, limit).await, expected, "{of:?}, {limit}");
+    }
+}
+
+#[tokio::test]
+async fn it_knows_of_which_applications_events_wait_also_after_a_reopening() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = open(&folder);
+    let [first, second, third] = [id(), id(), id()].map(ApplicationId::from_uuid);
+    let events: Vec<IncomingEvent> = [(second, "a"), (first, "b"), (first, "c"), (third, "d")].map(|(of, key)| event_of(of, key)).into();
+    spool.take(events).await.unwrap();
+    assert_eq!(spool.applications(), [first, second, third]);
+    let spool = {
+        drop(spool);
+        open(&folder)
+    };
+    assert_eq!((spool.applications(), spool.standing().events), (vec![first, second, third], 4));
+    // What is forwarded, and what is set aside, waits no longer.
+    let place = async |of, n: usize| spool.oldest(vec![of], 10).await.unwrap()[n].position;
+    spool.forwarded(vec![place(second, 0).await, place(first, 0).await]).await.unwrap();
+    spool.set_aside(place(third, 0).await, "nobody wants it".to_owned(), NOW).await.unwrap();
+    assert_eq!((spool.applications(), spool.standing().events), (vec![first], 1));
+    assert!(spool.any_waits(&|application| application == first));
+    assert!(!spool.any_waits(&|application| application != first));
+    spool.forwarded(vec![place(first, 0).await]).await.unwrap();
+    assert_eq!((spool.applications(), spool.standing().events), (vec![], 0));
+    assert!(!spool.any_waits(&|_| true));
+}
+
+#[tokio::test]
+async fn one_read_brings_a_bounded_number_of_bytes_however_many_applications_it_asks_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = open(&folder);
+    let applications: Vec<ApplicationId> = (0..4).map(|_| ApplicationId::from_uuid(id())).collect();
+    for application in &applications {
+        let mut large = event_of(*application, "large");
+        // Noise, which does not become smaller when it is compressed.
+        let noise = |n: u32| n.wrapping_mul(2_654_435_761).rotate_left(n % 31).wrapping_mul(2_246_822_519).to_le_bytes();
+        large.event.data = Bytes::from((0..1_250_000_u32).flat_map(noise).collect::<Vec<u8>>());
+        assert_eq!(spool.take(vec![large]).await.unwrap(), [Taken::Taken]);
+    }
+    let read = spool.oldest(applications, 10).await.unwrap();
+    assert_eq!(read.len(), 3, "of four of 5 MB each, in 16 MiB");
 }

@@ -267,7 +267,7 @@ impl Middle {
         vec![
             statement!("events_of_age", event(), last(), PAGE_ROWS),
             statement!("event_may_go", event(), i64::MAX).excused(WALKS_OPEN_OPERATIONS),
-            statement!("deliveries_to_erase", event(), first(), PAGE_ROWS).excused(SORTS),
+            statement!("deliveries_of_event", event(), first(), PAGE_ROWS).excused(SORTS),
             statement!("forget_attempts", self.dead.clone()),
             statement!("forget_delivery", delivery.clone()),
             statement!("forget_key_of_event", self.organization.clone(), "key".to_owned(), event()),

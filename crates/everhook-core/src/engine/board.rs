@@ -1,6 +1,7 @@
 //! All lanes: what waits in memory, whose turn it is, and what must be read from the store. Pure: it is handed the time and does nothing itself.
 
 mod leaving;
+mod looking;
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -19,11 +20,10 @@ use super::{
     turns::Turns,
 };
 use crate::{
-    flow::claim::{Look, QueueLook},
     ids::{ApplicationId, DeliveryId, EndpointId},
     model::{InFlight, LanePolicy, Priority},
     policy::breaker::{CallOutcome, Pass},
-    ports::{Committed, DueRead, EndpointWindow, LaneHead, LaneReport},
+    ports::{Committed, EndpointWindow, LaneReport},
     time::Timestamp,
 };
 
@@ -35,9 +35,6 @@ const RELIST_MAX: usize = 16;
 
 /// How late a hint may come after its delivery is in the store. A publisher sends it as soon as it hears of the commit.
 const HINT_DELAY_MAX: Duration = Duration::from_secs(10);
-
-/// How long a delivery must have been due before it is suspected that nobody knows of it.
-const SUSPECT_FROM: Duration = Duration::from_secs(1);
 
 /// Names one queue of one lane.
 pub(super) type QueueKey = (EndpointId, Priority);
@@ -126,17 +123,6 @@ impl Board {
     /// A lane, to be looked at.
     pub(super) fn lane(&self, endpoint: EndpointId) -> Option<&Lane> {
         self.lanes.get(&endpoint)
-    }
-
-    /// The next read that should begin.
-    pub(super) fn next_look(&mut self, queues_max: usize) -> Option<Look> {
-        let keys = self.looks.drain(..queues_max.min(self.looks.len()));
-        let queue = |(endpoint, priority)| {
-            let known = self.lanes.get(&endpoint).map(Lane::known).cloned().unwrap_or_default();
-            QueueLook { endpoint, priority, known }
-        };
-        let queues: Vec<QueueLook> = keys.map(queue).collect();
-        (!queues.is_empty()).then(|| Look { queues, event_bytes_max: self.shelf.room() })
     }
 
     /// A delivery was made durable: it takes its place in its lane.
@@ -250,61 +236,6 @@ impl Board {
     pub(super) fn release(&mut self, key: QueueKey, delivery: DeliveryId, next_due_at: Option<Timestamp>, now: Timestamp) {
         let others_waited = self.lanes.get_mut(&key.0).is_some_and(|lane| lane.release(key.1, delivery, next_due_at));
         if others_waited { self.review_lane(key.0, now) } else { self.review(key, now) }
-    }
-
-    /// A read ended. A failed one is tried again at `retry_at`. Says how many of what it found had been stranded.
-    pub(super) fn looked(&mut self, key: QueueKey, read: Result<DueRead, Timestamp>, now: Timestamp) -> usize {
-        let (rows, next_due_at) = match read {
-            Ok(read) => (read.rows, read.next_due_at),
-            Err(retry_at) => (Vec::new(), Some(retry_at)),
-        };
-        let Some(lane) = self.lanes.get_mut(&key.0) else { return 0 };
-        let mut stranded = 0;
-        for mut due in rows {
-            if lane.knows(due.delivery) {
-                continue;
-            }
-            stranded += usize::from(self.suspects.remove(&due.delivery));
-            if due.attempts == 0 && now.since(due.due_at) < HINT_DELAY_MAX {
-                self.unannounced.insert(due.delivery, due.due_at);
-            }
-            self.shelf.put(&mut due);
-            self.waiting += 1;
-            lane.push(key.1, due);
-        }
-        lane.end_look(key.1, next_due_at);
-        if lane.closed {
-            self.empty(key.0);
-        }
-        self.review(key, now);
-        stranded
-    }
-
-    /// The store shows something waiting in this queue. If the lane has no reason to know of it, it looks. One that came due a
-    /// moment ago is not suspected to have been stranded: its hint may be on its way.
-    pub(super) fn heed(&mut self, head: &LaneHead, policy: &Arc<LanePolicy>, now: Timestamp) {
-        let lane = open(&mut self.lanes, &mut self.organizations, &mut self.breakers, policy, now);
-        let knows = lane.knows(head.delivery);
-        let queue = lane.queue(head.priority);
-        let is_news = match queue.backlog {
-            Backlog::Empty => !knows,
-            Backlog::From(first) => !knows && head.next_due_at < first,
-            Backlog::Reading { .. } => false,
-        };
-        if is_news {
-            queue.backlog.extend(head.next_due_at);
-            if now.since(head.next_due_at) >= SUSPECT_FROM {
-                self.suspects.insert(head.delivery);
-            }
-        }
-        self.review((head.endpoint, head.priority), now);
-    }
-
-    /// Another node made something durable in this queue: the lane looks.
-    pub(super) fn expect(&mut self, policy: &Arc<LanePolicy>, priority: Priority, now: Timestamp) {
-        let lane = open(&mut self.lanes, &mut self.organizations, &mut self.breakers, policy, now);
-        lane.queue(priority).backlog.extend(now);
-        self.review((policy.endpoint, priority), now);
     }
 
     /// The endpoint was changed, or it gets events again.

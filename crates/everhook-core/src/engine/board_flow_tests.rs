@@ -7,6 +7,7 @@ use crate::{
     ids::OrganizationId,
     model::{BreakerConfig, BreakerState, Due, KeptBreaker, KeptStage, OrganizationLimits, RateLimit},
     policy::breaker::{Breaker, Pass},
+    ports::LaneHead,
 };
 
 fn few(n: u32) -> NonZeroU32 {
@@ -324,4 +325,15 @@ fn a_drain_goes_on_after_a_restart_until_everything_that_waits_was_seen() {
     assert_eq!(begin_looks(&mut board), 1);
     board.looked(KEY, read(0..5, None), NOW);
     assert!(start_all(&mut board, NOW).is_empty(), "the token of this second is used up");
+}
+
+#[test]
+fn whose_an_endpoint_is_is_known_while_its_lane_is_there() {
+    let mut board = Board::new(10);
+    board.offer(committed(1), NOW);
+    let (ours, other) = (policy().organization, OrganizationId::from_uuid(uuid::Uuid::from_u128(2)));
+    let table = [(ours, vec![], false), (ours, vec![LANE], true), (other, vec![LANE], false), (other, vec![LANE, lane(9)], true)];
+    for (organization, endpoints, expected) in table {
+        assert_eq!(board.may_be_of(organization, endpoints.iter().copied()), expected, "{organization} and {endpoints:?}");
+    }
 }

@@ -9,8 +9,9 @@ use super::*;
 use crate::{
     engine::shelf::EVENT_BYTES_MAX,
     ids::{EventId, OrganizationId, ScheduleVersion},
-    model::{BreakerConfig, Due, Event, EventType, OrganizationLimits, Post},
+    model::{BreakerConfig, Due, Event, EventType, Order, OrganizationLimits, Post},
     policy::breaker::{Admission, Breaker},
+    ports::{DueRead, LaneHead},
 };
 
 pub(super) const NOW: Timestamp = Timestamp::from_secs(1_000);
@@ -35,7 +36,7 @@ pub(super) fn due(n: u128) -> Due {
         attempts: 0,
         due_at: NOW,
         replay_of: None,
-        ordered: false,
+        order: None,
     }
 }
 
@@ -465,13 +466,12 @@ fn the_data_of_an_erased_event_leaves_memory_wherever_it_waits() {
 }
 
 #[test]
-fn the_next_of_an_order_waits_for_a_flight_whose_event_was_erased() {
-    let ordered = |n, priority| Committed { priority, due: Due { ordered: true, ..due(n) }, ..committed(n) };
+fn the_next_of_an_order_waits_for_a_flight_that_the_store_has_ended() {
+    let ordered = |n, priority| Committed { priority, due: Due { order: Some(Order::Lane), ..due(n) }, ..committed(n) };
     let mut board = Board::new(10);
     board.offer(ordered(1, Priority::Normal), NOW);
     assert_eq!(take_all(&mut board), [1]);
-    // The store has ended the first and freed the second, which has another priority.
-    board.erased(vec![due(1).event]);
+    // The event of the first was erased, here or at another node, which frees the second. That has another priority.
     board.offer(ordered(2, Priority::Low), NOW);
     board.offer(committed(3), NOW);
     assert_eq!(take_all(&mut board), [3], "what has no order does not wait");
@@ -479,4 +479,21 @@ fn the_next_of_an_order_waits_for_a_flight_whose_event_was_erased() {
     assert_eq!(take_all(&mut board), [0_u128; 0], "its outcome is unwritten");
     board.release(KEY, due(1).delivery, None, NOW);
     assert_eq!(take_all(&mut board), [2]);
+}
+
+#[test]
+fn event_types_that_keep_their_own_order_do_not_wait_for_each_other() {
+    let typed = |n, key| Committed { due: Due { order: Some(Order::of_key(key)), ..due(n) }, ..committed(n) };
+    let mut board = Board::new(10);
+    board.offer(typed(1, "order.paid"), NOW);
+    board.offer(typed(2, "order.sent"), NOW);
+    assert_eq!(take_all(&mut board), [1, 2]);
+    // Written outcomes free the next: it is offered before its predecessor is released, and starts then.
+    for (n, key) in [(1, "order.paid"), (2, "order.sent")] {
+        land(&mut board, LANE, Duration::ZERO);
+        board.offer(typed(n + 2, key), NOW);
+        assert_eq!(take_all(&mut board), [0_u128; 0], "the outcome of {n} is not known to be written");
+        board.release(KEY, due(n).delivery, None, NOW);
+        assert_eq!(take_all(&mut board), [n + 2]);
+    }
 }

@@ -131,9 +131,14 @@ impl Breakers {
         !self.unwritten.is_empty()
     }
 
+    /// Whose breakers are to be written.
+    pub(super) fn unwritten(&self) -> impl Iterator<Item = EndpointId> {
+        self.unwritten.iter().map(|change| change.endpoint)
+    }
+
     /// Whether anything is to be written about lanes of these shards.
     pub(super) fn has_unwritten_of(&self, shards: ShardSet) -> bool {
-        self.unwritten.iter().any(|change| shards.has_lane(change.endpoint))
+        self.unwritten().any(|endpoint| shards.has_lane(endpoint))
     }
 
     /// Forgets breakers whose lanes are another node's.

@@ -110,7 +110,7 @@ pub(super) async fn run(line: Arc<Line>, errand: Errand) -> Done {
     match AssertUnwindSafe(attend(&line, errand.clone())).catch_unwind().await {
         Ok(Ok(done)) => done,
         Ok(Err(error)) => {
-            tracing::warn!(error = &error as &dyn std::error::Error, "{} is delayed", errand.name());
+            line.tell_delay(errand.name(), &error);
             errand.failed()
         }
         Err(_) => {
@@ -175,8 +175,7 @@ async fn survey(line: &Line, shards: ShardSet) -> Result<Vec<(LaneHead, Standing
     if line.tenure.does(Duty::FreeHeads)
         && let Err(error) = free_heads(line).await
     {
-        let error = &error as &dyn std::error::Error;
-        tracing::warn!(error, "deliveries that are held behind nothing are freed a little later");
+        line.tell_delay("freeing what is held behind nothing", &error);
     }
     let heads = line.ports.deliveries.lanes(shards).await?;
     let mut surveyed = Vec::with_capacity(heads.len());
@@ -184,6 +183,7 @@ async fn survey(line: &Line, shards: ShardSet) -> Result<Vec<(LaneHead, Standing
         match inspect_own(line, head.application, head.endpoint).await {
             Ok(standing) => surveyed.push((head, standing)),
             // One application that cannot be read must not keep the others from being looked at.
+            Err(error @ StoreError::Unavailable(_)) => line.tell_delay("looking at an endpoint that has something waiting", &error),
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
                 tracing::error!(error, endpoint.id = %head.endpoint, "an endpoint cannot be read; its deliveries wait");
@@ -198,7 +198,7 @@ async fn learn(line: &Line, shards: ShardSet) -> Option<Learned> {
     match line.ports.breakers.breakers().await {
         Ok(rows) => Some(Learned { rows, windows: line.ports.breaker_windows.windows(shards).await }),
         Err(error) => {
-            tracing::warn!(error = &error as &dyn std::error::Error, "lanes of another node are taken over a little later");
+            line.tell_delay("learning how breakers stand", &error);
             let clock = &line.ports.clock;
             clock.sleep_until(clock.now() + LEARN_RETRY_DELAY).await;
             None
@@ -242,7 +242,7 @@ pub(super) async fn add_tallies(line: &Line, tallies: &[Tally]) -> usize {
     let mut added = 0;
     for some in tallies.chunks(TALLIES_PER_WRITE) {
         if let Err(error) = line.ports.statistics.add(some.to_vec()).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "figures of endpoints are delayed");
+            line.tell_delay("adding up figures", &error);
             break;
         }
         added += some.len();

@@ -36,7 +36,7 @@ pub(super) async fn fly(line: Arc<Line>, flight: InFlight) -> (InFlight, Landing
         }
     };
     let landing = landing.unwrap_or_else(|error| {
-        tracing::warn!(error = &error as &dyn std::error::Error, delivery.id = %flight.due.delivery, "an attempt is delayed");
+        line.tell_delay("an attempt", &error);
         Landing::NotMade
     });
     (flight, landing)

@@ -16,6 +16,7 @@ use crate::{
     ports::{Departure, Held, LEASE_RENEWED_EVERY, Offset, Pulse, Reading, Renewed, Roles, StoreError, Wish},
     tenure::Standing,
     time::Timestamp,
+    trouble::Trouble,
 };
 
 /// How far the node's clock may be from the store's before somebody should look.
@@ -25,9 +26,25 @@ const SKEW_WARNED_FROM: Duration = Duration::from_secs(1);
 /// with anything that others could do.
 const SKEW_MAX: Duration = Duration::from_secs(5);
 
+/// How long all renewals must show the store's clock further ahead than [`SKEW_MAX`], by the same, before the node's follows it. Time that was told cannot
+/// be taken back: following a clock that was wrong for a moment would cost twice as much time as it was ahead.
+const LEAP_DOUBTED_FOR: Duration = Duration::from_secs(3);
+
 /// Keeps the lease for ever.
 pub(super) async fn run(line: Arc<Line>, roles: Roles, stop: watch::Receiver<Option<Timestamp>>) {
-    let mut keeper = Keeper { roles, stop, begun_as: None, failures: 0, is_skewed: false, watch: Watch::default(), line: line.clone() };
+    let (trouble, refusal) = (Trouble::told_at_once(), Trouble::told_at_once());
+    let mut keeper = Keeper {
+        roles,
+        stop,
+        begun_as: None,
+        failures: 0,
+        trouble,
+        refusal,
+        is_skewed: false,
+        leap: None,
+        watch: Watch::default(),
+        line: line.clone(),
+    };
     tokio::select! {
         // In order, not by chance: a seed must give the same run again.
         biased;
@@ -66,7 +83,13 @@ struct Keeper {
     begun_as: Option<Roles>,
     /// How many rounds failed in a row.
     failures: u32,
+    /// What the log hears of them. All others who use the store are quiet meanwhile: this is who notices first.
+    trouble: Trouble,
+    /// And of those that need a person.
+    refusal: Trouble,
     is_skewed: bool,
+    /// Where the store's clock has gone, while that is doubted.
+    leap: Option<Leap>,
     watch: Watch,
 }
 
@@ -78,7 +101,7 @@ impl Keeper {
             // By uptime, as the trust in the lease: a calendar that is set, or corrected, must not make it late.
             let next_at = clock.uptime() + LEASE_RENEWED_EVERY;
             match AssertUnwindSafe(self.round()).catch_unwind().await {
-                Ok(Ok(())) => self.failures = 0,
+                Ok(Ok(())) => self.succeeded(),
                 Ok(Err(error)) => self.failed(&error),
                 Err(_) => self.failed(&StoreError::unavailable("keeping the lease panicked")),
             }
@@ -154,7 +177,34 @@ impl Keeper {
         if matches!(error, StoreError::Conflict) {
             self.lose();
         }
-        tracing::warn!(error = error as &dyn std::error::Error, failures = self.failures, "the lease is kept a little later");
+        self.tell(error);
+    }
+
+    fn tell(&mut self, error: &StoreError) {
+        let (now, words) = (self.line.ports.clock.uptime(), error.in_words());
+        let lasts_for = self.trouble.failed(now);
+        if error.is_refusal() {
+            // At once, also in the middle of an outage: until then nobody had to act.
+            if self.refusal.failed(now).is_some() {
+                tracing::error!("the store refuses this node, which sends nothing until a person has seen to it: {words}");
+            }
+            return;
+        }
+        let Some(away_secs) = lasts_for.map(|lasts_for| lasts_for.as_secs()) else { return };
+        if away_secs == 0 {
+            tracing::warn!("the store does not answer, and the lease cannot be renewed: {words}");
+        } else {
+            tracing::warn!(away_secs, "the store has not answered for {away_secs} s, and nothing is sent: {words}");
+        }
+    }
+
+    fn succeeded(&mut self) {
+        self.failures = 0;
+        let _ = self.refusal.worked(self.line.ports.clock.uptime());
+        if let Some(lasted_for) = self.trouble.worked(self.line.ports.clock.uptime()) {
+            let away_ms = u64::try_from(lasted_for.as_millis()).unwrap_or(u64::MAX);
+            tracing::info!(away_ms, "the store answers again, after {away_ms} ms: sending goes on");
+        }
     }
 
     /// What the store says is held is in force. If something is missing that was held here, or the trust had ended, what is in memory is void.
@@ -210,16 +260,25 @@ impl Keeper {
         Wanted { leave: staying.without(staying.first(share)), resign: standing.held.duties.without(duties), wish }
     }
 
-    /// What is due, signed and stamped from here on goes by the store's time; what the machine's own clock shows is told if it is wrong.
+    /// What is due, signed and stamped from here on goes by the store's time, unless that may yet turn out to be wrong; what the machine's own clock shows
+    /// is told if it is wrong.
     fn heed_time(&mut self, store_time: Timestamp, asked: Reading) {
-        let clock = &self.line.ports.clock;
+        let clock = self.line.ports.clock.clone();
         let answered = clock.reading();
-        if let Some(offset) = Offset::measured(store_time, asked, answered) {
+        if let Some(offset) = Offset::measured(store_time, asked, answered)
+            && self.may_follow(offset, store_time.since(clock.now()), answered.uptime)
+        {
             clock.correct(offset);
         }
         // Time never goes back: after a calendar that ran ahead was set right, what is told stands still until that time has come.
         let ahead = clock.now().since(store_time);
         self.heed_skew(skew(asked.calendar, answered.calendar, store_time).max(ahead));
+    }
+
+    /// Whether the node's time may go where the store's is, which is so far ahead of it.
+    fn may_follow(&mut self, to: Offset, ahead: Duration, uptime: Duration) -> bool {
+        self.leap = Leap::doubted(self.leap, to, ahead, uptime);
+        self.leap.is_none_or(|leap| leap.is_over(uptime))
     }
 
     fn heed_skew(&mut self, skew: Duration) {
@@ -230,6 +289,26 @@ impl Keeper {
         } else if skew > SKEW_WARNED_FROM && !self.is_skewed {
             tracing::warn!(skew_ms, "this node's clock is {skew_ms} ms from the store's");
         }
+    }
+}
+
+/// Where the store's clock was found, too far ahead to be believed at once.
+#[derive(Clone, Copy)]
+struct Leap {
+    to: Offset,
+    /// When it was found there for the first time, by uptime.
+    since: Duration,
+}
+
+impl Leap {
+    /// What is to be doubted now that the store's clock is found there, so far ahead of the node's time. `None` if nothing is.
+    fn doubted(before: Option<Self>, to: Offset, ahead: Duration, uptime: Duration) -> Option<Self> {
+        let is_same = |before: &Self| before.to.apart_from(to) <= SKEW_MAX;
+        (ahead > SKEW_MAX).then(|| before.filter(is_same).unwrap_or(Self { to, since: uptime }))
+    }
+
+    fn is_over(&self, uptime: Duration) -> bool {
+        uptime.saturating_sub(self.since) >= LEAP_DOUBTED_FOR
     }
 }
 
@@ -255,6 +334,29 @@ mod tests {
         let table = [(10, 12, 11, 0), (10, 12, 10, 0), (10, 12, 12, 0), (10, 12, 7, 3), (10, 12, 20, 8)];
         for (asked, answered, store, expected) in table {
             assert_eq!(skew(at(asked), at(answered), at(store)), Duration::from_secs(expected), "{store}");
+        }
+    }
+
+    #[test]
+    fn a_store_that_is_suddenly_far_ahead_is_followed_when_it_has_been_there_for_a_while() {
+        // How far the store is from the node's calendar, and how far the node's time is when it has heard of that, in seconds: a renewal each second.
+        let table: [(&str, &[(i64, i64)]); 5] = [
+            ("a little, at once", &[(0, 0), (4, 4), (8, 8)]),
+            ("back, at once: the clock sees to it that time does not", &[(0, 0), (-3_600, -3_600)]),
+            ("an hour that stays", &[(0, 0), (3_600, 0), (3_602, 0), (3_599, 0), (3_600, 3_600), (3_601, 3_601)]),
+            ("an hour for a moment", &[(0, 0), (3_600, 0), (0, 0), (3_600, 0), (3_600, 0), (3_600, 0), (1, 1)]),
+            ("never the same", &[(0, 0), (3_600, 0), (7_200, 0), (3_600, 0), (7_200, 0), (3_600, 0)]),
+        ];
+        for (case, renewals) in table {
+            let (mut leap, mut node) = (None, 0);
+            for ((store, expected), second) in renewals.iter().zip(0..) {
+                let (ahead, uptime) = (Duration::from_secs(u64::try_from(store - node).unwrap_or(0)), Duration::from_secs(second));
+                leap = Leap::doubted(leap, Offset { micros: store * 1_000_000 }, ahead, uptime);
+                if leap.is_none_or(|leap| leap.is_over(uptime)) {
+                    node = *store;
+                }
+                assert_eq!(node, *expected, "{case}, after {second} s");
+            }
         }
     }
 }

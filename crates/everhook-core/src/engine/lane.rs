@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     ids::{DeliveryId, EventId},
-    model::{Due, KeptBreaker, LanePolicy, Priority},
+    model::{Due, KeptBreaker, LanePolicy, Order, Priority},
     policy::breaker::{Pass, Transition},
     time::Timestamp,
 };
@@ -59,18 +59,17 @@ pub(super) struct Lane {
     /// The endpoint is disabled or deleted: nothing starts, and what waits is being cancelled.
     pub(super) closed: bool,
     pub(super) queues: [Queue; 3],
-    /// Deliveries with an order that are in flight or unwritten, by their events, and whether these were erased meanwhile.
+    /// Deliveries with an order that are in flight or unwritten.
     ordered_in_flight: Vec<OrderedFlight>,
     /// Every delivery that is in memory: in a window, in flight, or landed and not yet written. The store shows all of them as waiting.
     known: FxHashSet<DeliveryId>,
 }
 
-/// A delivery with an order whose request is under way, or whose outcome is unwritten.
+/// A delivery with an order whose request is under way, or whose outcome is unwritten. The next waits until this one is over, even if the store has
+/// ended it meanwhile, because its event was erased here or elsewhere: one of an order at a time.
 struct OrderedFlight {
     delivery: DeliveryId,
-    event: EventId,
-    /// The store has ended it and freed the next, which waits all the same until this one is over: one of an order at a time.
-    is_erased: bool,
+    order: Order,
 }
 
 /// The deliveries of one endpoint and one priority.
@@ -155,14 +154,14 @@ impl Lane {
     /// Puts a delivery into the window.
     pub(super) fn push(&mut self, priority: Priority, due: Due) {
         self.known.insert(due.delivery);
-        self.has_order |= due.ordered;
+        self.has_order |= due.order.is_some();
         self.queue(priority).window.push_back(due);
     }
 
     /// A queue may start a flight if it has something, a slot is free, and the endpoint gets events now.
     pub(super) fn may_start(&self, priority: Priority, now: Timestamp) -> bool {
         let first = self.queues[priority as usize].window.front();
-        let has_work = !self.closed && first.is_some_and(|due| !(due.ordered && self.waits_for_erased()));
+        let has_work = !self.closed && first.is_some_and(|due| !due.order.is_some_and(|order| self.is_under_way(order)));
         let max = self.policy.max_concurrency;
         has_work && self.in_flight < max && self.gate.flow(now) == Flow::Open && self.in_flight < self.gate.concurrency(max)
     }
@@ -173,14 +172,15 @@ impl Lane {
         let pass = self.gate.begin(window.front()?.event, now)?;
         let due = window.pop_front()?;
         self.in_flight += 1;
-        if due.ordered {
-            self.ordered_in_flight.push(OrderedFlight { delivery: due.delivery, event: due.event, is_erased: false });
+        if let Some(order) = due.order {
+            self.ordered_in_flight.push(OrderedFlight { delivery: due.delivery, order });
         }
         Some((due, pass))
     }
 
-    fn waits_for_erased(&self) -> bool {
-        self.ordered_in_flight.iter().any(|flight| flight.is_erased)
+    /// As a rule not: the store frees the next when the outcome of the one before is written. But what was erased, it ends at once.
+    fn is_under_way(&self, order: Order) -> bool {
+        self.ordered_in_flight.iter().any(|flight| flight.order.excludes(order))
     }
 
     /// A request ended. Says what its breaker did, if it did something.
@@ -202,8 +202,8 @@ impl Lane {
     /// A delivery left memory: its outcome is written, or it was handed back. `next_due_at` says when it is due again, if it is. Says whether others may
     /// have waited for it.
     pub(super) fn release(&mut self, priority: Priority, delivery: DeliveryId, next_due_at: Option<Timestamp>) -> bool {
-        let waited = self.waits_for_erased();
-        self.ordered_in_flight.retain(|flight| flight.delivery != delivery);
+        let flight = self.ordered_in_flight.iter().position(|flight| flight.delivery == delivery);
+        let had_order = flight.map(|index| self.ordered_in_flight.swap_remove(index)).is_some();
         let queue = &mut self.queues[priority as usize];
         if queue.is_read() {
             queue.departed.push(delivery);
@@ -213,7 +213,7 @@ impl Lane {
         if let Some(due_at) = next_due_at {
             queue.backlog.extend(due_at);
         }
-        waited
+        had_order
     }
 
     /// Whether the backlog should be read now.
@@ -283,11 +283,6 @@ impl Lane {
     pub(super) fn reopen(&mut self, now: Timestamp) {
         self.closed = false;
         self.queues.iter_mut().for_each(|queue| queue.backlog.extend(now));
-    }
-
-    /// These events were erased: what is in flight of them holds up the next of its order until it is over.
-    pub(super) fn note_erased(&mut self, events: &FxHashSet<EventId>) {
-        self.ordered_in_flight.iter_mut().for_each(|flight| flight.is_erased |= events.contains(&flight.event));
     }
 
     /// Takes the data of these events from the deliveries that wait with it. Each then asks the store at its turn.

@@ -1,28 +1,30 @@
 //! The one task that owns the lanes: it takes hints, starts flights, hands outcomes to the settler, and sends errands.
 //!
-//! Everything it knows is in its memory and may be lost at any moment; the store has it all. What errands bring home is heeded in [`returns`], and
-//! attempts are counted in [`figures`].
+//! Everything it knows is in its memory and may be lost at any moment; the store has it all. What errands bring home is heeded in [`returns`],
+//! attempts are counted in [`figures`], and what a stop does is in [`stopping`].
 
+mod alarm;
 mod figures;
 mod moving;
 mod returns;
+mod stopping;
 mod tenancy;
 mod windows;
 
 use std::{
     collections::BTreeSet,
+    ops::ControlFlow,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use futures_util::future::BoxFuture;
 use rustc_hash::FxHashMap;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
 };
 
-use self::{moving::Moving, tenancy::Tenancy};
+use self::{alarm::Alarm, moving::Moving, tenancy::Tenancy};
 use super::{
     board::{Board, Landed},
     errand::{self, Done, Errand},
@@ -167,44 +169,60 @@ impl<'a> Owner<'a> {
                 return Ended::Lost;
             }
             let now = self.line.ports.clock.now();
-            self.keep_time(now);
-            self.start_flights(now);
-            self.start_looks();
-            self.start_chores(now);
-            self.report();
+            self.start_what_can_be(now);
             alarm.set(&self.line, self.wake_at());
             let stop_at = *self.with.stop.borrow_and_update();
             if let Some(stop_at) = stop_at {
                 self.wind_down(stop_at).await;
                 return Ended::Stopped;
             }
-            tokio::select! {
-                biased;
-                _ = self.with.stop.changed() => {}
-                Some(landed) = self.flights.join_next(), if !self.flights.is_empty() => self.land(landed.ok()),
-                written = self.with.written.recv() => match written {
-                    Some(written) => self.release(written),
-                    // It ends only by a panic while we live.
-                    None => return Ended::SettlerGone,
-                },
-                taken = self.with.hints.receiver.recv_many(&mut hints, HINT_BATCH) => {
-                    if taken == 0 {
-                        // Every publisher is gone, and so is every hint: only time and flights are left to wait for.
-                        self.wind_down(now).await;
-                        return Ended::Stopped;
-                    }
+            match self.wait(&mut alarm, &mut hints).await {
+                ControlFlow::Continue(()) => {}
+                ControlFlow::Break(Ended::Stopped) => {
+                    self.wind_down(now).await;
+                    return Ended::Stopped;
                 }
-                Some(done) = self.errands.join_next(), if !self.errands.is_empty() => self.finish(done.ok()),
-                // The line lives, and so does who tells.
-                _ = self.tenancy.changes.changed(), if self.tenancy.may_change => self.tenancy.changes.mark_changed(),
-                _ = self.granted.changed(), if self.tenancy.may_change => self.board.resume_refused(),
-                () = alarm.rung() => {}
+                ControlFlow::Break(ended) => return ended,
             }
             if self.flights.len() >= MANY_FLIGHTS {
                 tokio::task::yield_now().await;
             }
             self.drain(&mut hints);
         }
+    }
+
+    fn start_what_can_be(&mut self, now: Timestamp) {
+        self.keep_time(now);
+        self.start_flights(now);
+        self.start_looks();
+        self.start_chores(now);
+        self.report();
+    }
+
+    /// Waits until something happens, and heeds it; hints are only gathered. Says if the owner's life is over.
+    async fn wait(&mut self, alarm: &mut Alarm, hints: &mut Vec<Hint>) -> ControlFlow<Ended> {
+        tokio::select! {
+            biased;
+            _ = self.with.stop.changed() => {}
+            Some(landed) = self.flights.join_next(), if !self.flights.is_empty() => self.land(landed.ok()),
+            written = self.with.written.recv() => match written {
+                Some(written) => self.release(written),
+                // It ends only by a panic while we live.
+                None => return ControlFlow::Break(Ended::SettlerGone),
+            },
+            taken = self.with.hints.receiver.recv_many(hints, HINT_BATCH) => {
+                if taken == 0 {
+                    // Every publisher is gone, and so is every hint: only time and flights are left to wait for.
+                    return ControlFlow::Break(Ended::Stopped);
+                }
+            }
+            Some(done) = self.errands.join_next(), if !self.errands.is_empty() => self.finish(done.ok()),
+            // The line lives, and so does who tells.
+            _ = self.tenancy.changes.changed(), if self.tenancy.may_change => self.tenancy.changes.mark_changed(),
+            _ = self.granted.changed(), if self.tenancy.may_change => self.board.resume_refused(),
+            () = alarm.rung() => {}
+        }
+        ControlFlow::Continue(())
     }
 
     /// Takes in whatever else is ready, so that one round serves many deliveries.
@@ -386,30 +404,6 @@ impl<'a> Owner<'a> {
         }
     }
 
-    /// Starts nothing new, lets what is in flight land until `deadline`, and aborts the rest: it still waits in the store.
-    async fn wind_down(mut self, deadline: Timestamp) {
-        let clock = self.line.ports.clock.clone();
-        let mut time_is_up = clock.sleep_until(deadline);
-        while !self.flights.is_empty() {
-            tokio::select! {
-                // In order, not by chance: a seed must give the same run again.
-                biased;
-                landed = self.flights.join_next() => self.land(landed.and_then(Result::ok)),
-                () = self.tenancy.lost() => {
-                    self.flights.abort_all();
-                    break;
-                }
-                () = &mut time_is_up => {
-                    tracing::warn!(in_flight = self.flights.len(), "requests still under way are handed back: they will be made again");
-                    self.flights.abort_all();
-                    break;
-                }
-            }
-        }
-        self.report();
-        self.add_the_rest().await;
-    }
-
     fn report(&self) {
         let (in_flight, unwritten) = (self.board.in_flight(), self.with.unwritten.count());
         self.with.status.send_if_modified(|status| {
@@ -433,29 +427,4 @@ fn outcome(landing: &Landing) -> Option<CallOutcome> {
         Some(FailureCategory::RateLimit) => CallOutcome::Ignored,
         Some(_) => CallOutcome::Failure,
     })
-}
-
-/// The next instant at which something is to be done. Set anew only when it changes, because most rounds do not change it.
-#[derive(Default)]
-struct Alarm {
-    at: Option<Timestamp>,
-    sleep: Option<BoxFuture<'static, ()>>,
-}
-
-impl Alarm {
-    fn set(&mut self, line: &Arc<Line>, at: Timestamp) {
-        if self.at == Some(at) && self.sleep.is_some() {
-            return;
-        }
-        let clock = line.ports.clock.clone();
-        self.at = Some(at);
-        self.sleep = Some(Box::pin(async move { clock.sleep_until(at).await }));
-    }
-
-    async fn rung(&mut self) {
-        if let Some(sleep) = &mut self.sleep {
-            sleep.await;
-        }
-        self.sleep = None;
-    }
 }

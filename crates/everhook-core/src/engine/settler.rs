@@ -20,6 +20,7 @@ use crate::{
     model::Stage,
     ports::{Freed, Settled, Settlement, StoreError},
     time::Timestamp,
+    trouble::{TOLD_EVERY, Trouble},
 };
 
 /// How many outcomes one write holds. Large enough that a commit's fixed cost vanishes, small enough to stay a few milliseconds.
@@ -155,12 +156,13 @@ async fn write(line: &Line, batch: Vec<Outcome>) -> Vec<Written> {
 /// # Errors
 /// Only if the store says that trying again is no use, or nothing of this boot will be written any more.
 async fn write_together(line: &Line, settlements: &Arc<Vec<Settlement>>) -> Result<Vec<Settled>, StoreError> {
-    let mut failures = 0_u32;
+    let (clock, mut trouble) = (&line.ports.clock, Trouble::told_at_once());
     loop {
         match line.ports.deliveries.settle(settlements.clone()).await {
             Ok(settled) => {
-                if failures > 0 {
-                    tracing::info!(outcomes = settlements.len(), "outcomes are written again after {failures} failed tries");
+                if let Some(lasted_for) = trouble.worked(clock.uptime()) {
+                    let delay_ms = u64::try_from(lasted_for.as_millis()).unwrap_or(u64::MAX);
+                    tracing::info!(outcomes = settlements.len(), delay_ms, "outcomes are written again, after {delay_ms} ms");
                 }
                 return Ok(settled);
             }
@@ -168,10 +170,10 @@ async fn write_together(line: &Line, settlements: &Arc<Vec<Settlement>>) -> Resu
                 if line.tenure.is_fenced() {
                     return Err(StoreError::Conflict);
                 }
-                complain(&error, settlements.len(), failures);
-                failures += 1;
-                let retry_at = line.ports.clock.now() + RETRY_DELAY;
-                line.ports.clock.sleep_until(retry_at).await;
+                if let Some(lasts_for) = trouble.failed(clock.uptime()) {
+                    complain(&error, settlements.len(), lasts_for);
+                }
+                clock.sleep_until(clock.now() + RETRY_DELAY).await;
             }
             Err(error) => return Err(error),
         }
@@ -195,11 +197,13 @@ async fn write_one_by_one(line: &Line, settlements: &[Settlement]) -> Vec<Settle
     settled
 }
 
-/// Says so once, then now and then: a disk that is full for an hour should not fill the log as well.
-fn complain(error: &StoreError, outcomes: usize, failures: u32) {
-    if failures.is_multiple_of(50) {
-        let error = error as &dyn std::error::Error;
-        tracing::error!(error, outcomes, "outcomes cannot be written; they are kept, and nothing new is sent meanwhile");
+/// A server that is restarted is back before anybody could act; what lasts, or needs a person, is one's business.
+fn complain(error: &StoreError, outcomes: usize, lasts_for: Duration) {
+    let (words, secs) = (error.in_words(), lasts_for.as_secs());
+    if lasts_for >= TOLD_EVERY || error.is_refusal() {
+        tracing::error!(outcomes, "outcomes have not been written for {secs} s; they are kept, and nothing new is sent meanwhile: {words}");
+    } else {
+        tracing::warn!(outcomes, "outcomes cannot be written yet; they are kept, and nothing new is sent meanwhile: {words}");
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) async fn sweep(line: &Line, endpoint: EndpointId, cause: CancelCause,
             Ok(cancelled) if cancelled < SWEEP_BATCH => return,
             Ok(_) => tokio::task::yield_now().await,
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, endpoint.id = %endpoint, "a sweep of cancelled deliveries is delayed");
+                line.tell_delay("cancelling what waits for an endpoint", &error);
                 line.ports.clock.sleep_until(at + RETRY_DELAY).await;
             }
         }

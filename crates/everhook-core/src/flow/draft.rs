@@ -93,7 +93,7 @@ impl Draft {
                 attempts: 0,
                 due_at,
                 replay_of: None,
-                ordered: delivery.placement.is_ordered(),
+                order: delivery.placement.order(&event.event_type, delivery.id),
             },
         }));
     }

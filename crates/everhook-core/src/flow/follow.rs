@@ -9,10 +9,14 @@ use crate::{
     flow::Line,
     ids::ApiKeyId,
     ports::{CHANGES_EVERY, Change, ChangeCursor},
+    trouble::Trouble,
 };
 
 /// How long to wait before changes are asked for again when they could not be read.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// How long changes must be unreadable before that is told. Whoever keeps the lease tells of a store that is away.
+const TOLD_AFTER: Duration = Duration::from_secs(30);
 
 /// What must not be remembered of API keys any longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,18 +29,23 @@ pub enum StaleKeys {
 
 /// Follows the changes after `seen` for ever, or returns at once where the store has one owner. `seen` was read before anything was remembered; `forget_keys` is told of keys that were revoked.
 pub async fn follow(line: Arc<Line>, seen: ChangeCursor, forget_keys: impl Fn(StaleKeys) + Send + Sync) {
-    let mut seen = seen;
+    let (mut seen, mut trouble) = (seen, Trouble::told_after(TOLD_AFTER));
     while line.tenure.is_shared() {
         let delay = match line.ports.changes.changes(seen).await {
             Ok(changed) => {
                 seen = changed.cursor;
+                if trouble.worked(line.ports.clock.uptime()).is_some() {
+                    tracing::info!("what other nodes changed can be read again");
+                }
                 for change in changed.changes {
                     heed(&line, change, &forget_keys).await;
                 }
                 if changed.has_more { Duration::ZERO } else { CHANGES_EVERY }
             }
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "what other nodes changed is heeded a little later");
+                if line.tenure.is_trusted() && trouble.failed(line.ports.clock.uptime()).is_some() {
+                    tracing::warn!("what other nodes changed cannot be read: {}", error.in_words());
+                }
                 RETRY_DELAY
             }
         };
@@ -57,8 +66,9 @@ async fn heed(line: &Line, change: Change, forget_keys: &(impl Fn(StaleKeys) + S
             line.operations_bell.notify_one();
         }
         Change::ApiKey(key) => {
-            forget_keys(StaleKeys::One(key));
+            // The spool first: whoever asked it between the two would have the key again, and keep it.
             line.publishers.forget_key(key).await;
+            forget_keys(StaleKeys::One(key));
         }
         Change::Shared => line.catalog.forget_all(),
         Change::Erased(event) => {
@@ -69,8 +79,8 @@ async fn heed(line: &Line, change: Change, forget_keys: &(impl Fn(StaleKeys) + S
             line.catalog.forget_all();
             line.wake_up.everything_changed();
             line.operations_bell.notify_one();
-            forget_keys(StaleKeys::All);
             line.publishers.forget_keys().await;
+            forget_keys(StaleKeys::All);
         }
     }
 }

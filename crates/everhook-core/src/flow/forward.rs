@@ -1,229 +1,224 @@
-//! Empties the spool into the store, oldest first. One task a node, started by wiring; it ends with the process.
+//! Empties the spool into the store: each application's events in order, and many applications at the same time. One task a node, started by
+//! wiring; it ends with the process.
 //!
-//! An event that waits was accepted: nothing is checked a second time and no rate is counted. Endpoints are matched now. It leaves the spool only
-//! after the store has it, so that a crash between the two has it forwarded again; the store knows its id then, and makes nothing of it.
+//! Each application is carried by itself. If none comes through, the store is away, and all wait. If some do, those that do not are *stalled*:
+//! they are tried again by themselves, less and less often, and hold up nobody else (`backlog`). An application that fails while nothing else
+//! waits proves nothing: the first event of another that queues behind it does.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use futures_util::FutureExt as _;
+use futures_util::{StreamExt as _, future::join_all, stream::FuturesUnordered};
+use tokio::sync::mpsc;
 
 use crate::{
-    catalog::ApplicationView,
     flow::{
         Line,
-        draft::{Draft, Views},
+        backlog::STALLED_MAX,
+        carry::{Carrier, Failure},
     },
-    ids::{ApplicationId, EventId},
-    ports::{Committed, EventAlias, Recorded, Spool, SpooledEvent, StoreError, within},
+    ids::ApplicationId,
+    ports::{SpooledEvent, StoreError, within},
 };
 
 /// How many events are forwarded in one go: enough that the commit no longer counts, few enough that memory does not.
 const FORWARD_BATCH: u32 = 500;
-/// How long to wait before a store that failed is tried again.
+/// How many applications have their turn in one go: the store records them in few commits, and no more of its connections wait than it has for
+/// as many publishers.
+const TURNS_AT_ONCE: usize = 64;
+/// How many of them are tried in one go after nothing came through. If the store is away, one shows that as well as many; if it is not, more of
+/// them find one sooner that comes through.
+const TRIALS_AT_ONCE: usize = 8;
+/// How long to wait before a store that failed is tried again, and before a stalled application is for the first time.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
+/// The longest wait before a stalled application is tried again: a try may keep a connection for seconds, and nobody else waits for it.
+const STALLED_DELAY_MAX: Duration = Duration::from_secs(30);
 /// How long an empty spool is left alone when nobody rings: a start without the store rings another bell, and a ring may be lost.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How often a batch is matched again because the configuration changed under it, before a pause.
-const MATCH_ROUNDS_MAX: u32 = 20;
 
 /// Forwards what waits for ever, or returns at once where there is no spool. Beside it, what is remembered of keys is checked once.
 pub async fn forward(line: Arc<Line>) {
     let Some(spool) = line.ports.spool.clone() else { return };
-    tokio::join!(check_keys(&line), empty(line.clone(), spool));
+    let carrier = Carrier::new(line.clone(), spool);
+    let (stalls, stalled) = mpsc::channel(STALLED_MAX);
+    let forwarder = Forwarder { carrier: &carrier, stalls, batch: FORWARD_BATCH, failures: 0, last_turn: None };
+    tokio::join!(check_keys(&line), forwarder.empty(), see_through(&carrier, stalled));
 }
 
 /// As soon as the store answers.
 async fn check_keys(line: &Line) {
     while line.publishers.check_keys().await.is_err() {
-        pause(line).await;
+        pause(line, RETRY_DELAY).await;
     }
 }
 
-async fn empty(line: Arc<Line>, spool: Arc<dyn Spool>) {
-    let mut forwarder = Forwarder { line, spool, batch: FORWARD_BATCH, failures: 0, forwarded: 0, set_aside: 0 };
-    loop {
-        if forwarder.spool.standing().events == 0 {
-            forwarder.tell_drained();
-            let line = &forwarder.line;
-            within(&*line.ports.clock, LOOK_EVERY, line.spool_bell.notified()).await;
-            continue;
-        }
-        let worked = AssertUnwindSafe(forwarder.forward_some()).catch_unwind().await;
-        let worked = worked.unwrap_or_else(|_| Err(StoreError::unavailable("a defect stopped forwarding")));
-        if !forwarder.goes_on_after(worked).await {
-            pause(&forwarder.line).await;
-        }
-    }
-}
-
-/// The one who empties the spool.
-struct Forwarder {
-    line: Arc<Line>,
-    spool: Arc<dyn Spool>,
-    /// How many events are taken at once: one after a failure, and twice as many after each success.
+/// The one who forwards whatever is not stalled.
+struct Forwarder<'c> {
+    carrier: &'c Carrier,
+    /// Who is stalled from now on.
+    stalls: mpsc::Sender<ApplicationId>,
+    /// How many events are taken at once: one of each application after a failure, and twice as many after each success.
     batch: u32,
-    /// How often in a row the store failed.
+    /// How often in a row nothing came through.
     failures: u32,
-    /// How many were forwarded, and how many could not be, since it was last empty.
-    forwarded: u64,
-    set_aside: u64,
+    /// Who had the last turn: the next one is behind it.
+    last_turn: Option<ApplicationId>,
 }
 
-/// What became of the first events of a batch, and why no more of them could be forwarded.
-struct Round {
-    /// Positions of those that are in the store.
-    stored: Vec<i64>,
-    /// Those whose key was taken.
-    aliases: Vec<EventAlias>,
-    failure: Option<StoreError>,
-}
+/// What became of an application's turn.
+type Turn = (ApplicationId, Result<(), Failure>);
 
-impl Forwarder {
-    /// Forwards one batch. What came through before a failure is removed all the same.
-    async fn forward_some(&mut self) -> Result<(), StoreError> {
-        let mut waiting = self.spool.oldest(self.batch).await?;
-        if waiting.is_empty() && self.spool.standing().events > 0 {
+impl Forwarder<'_> {
+    async fn empty(mut self) {
+        let Carrier { line, .. } = self.carrier;
+        loop {
+            let next = self.whose_turn();
+            if next.is_empty() {
+                self.tell_drained();
+                within(&*line.ports.clock, LOOK_EVERY, line.spool_bell.notified()).await;
+            } else if !self.forward_some(next).await {
+                pause(line, RETRY_DELAY).await;
+            }
+        }
+    }
+
+    /// The applications that have something waiting and are not stalled, in turn.
+    fn whose_turn(&self) -> Vec<ApplicationId> {
+        let mut waiting = self.carrier.spool.applications();
+        waiting.retain(|application| !self.carrier.line.backlog.is_stalled(*application));
+        let had_their_turn = waiting.partition_point(|application| Some(*application) <= self.last_turn);
+        waiting.rotate_left(had_their_turn);
+        waiting.truncate(if self.batch == 1 { TRIALS_AT_ONCE } else { TURNS_AT_ONCE });
+        waiting
+    }
+
+    /// Forwards some events of each, and says whether to go on at once.
+    async fn forward_some(&mut self, applications: Vec<ApplicationId>) -> bool {
+        let of_each = (self.batch / u32::try_from(applications.len()).unwrap_or(u32::MAX)).max(1);
+        let turns = match self.carrier.spool.oldest(applications, of_each).await {
+            Ok(events) => self.carry_each(events).await,
+            Err(error) => return self.goes_on_after_failure(&error.into()),
+        };
+        if turns.is_empty() {
             // Trying again at once would never end.
-            return Err(StoreError::unavailable("the spool does not show what it counts"));
+            return self.goes_on_after_failure(&hidden());
         }
-        for _ in 0..MATCH_ROUNDS_MAX {
-            let (drafts, homeless) = self.draft_each(&waiting).await?;
-            for (position, event) in homeless {
-                self.set_aside(position, event, "its application does not exist any more".to_owned()).await?;
-                waiting.retain(|spooled| spooled.position != position);
-            }
-            let round = self.record(drafts).await;
-            waiting.retain(|spooled| !round.stored.contains(&spooled.position));
-            self.conclude(round).await?;
-            if waiting.is_empty() {
-                return Ok(());
-            }
-        }
-        Err(StoreError::Conflict)
+        self.goes_on_after(turns)
     }
 
-    /// Matches each event with its endpoints. The second list has those whose application is gone.
-    async fn draft_each(&self, waiting: &[SpooledEvent]) -> Result<(Vec<(i64, Draft)>, Vec<(i64, EventId)>), StoreError> {
-        let (mut drafts, mut homeless, mut views) = (Vec::with_capacity(waiting.len()), Vec::new(), Views::default());
-        for SpooledEvent { position, incoming } in waiting {
-            match self
-                .view(&mut views, incoming.event.application)
-                .await?
-                .filter(|view| view.application.organization == incoming.organization)
+    /// Carries the events of each application, all applications at once.
+    async fn carry_each(&mut self, events: Vec<SpooledEvent>) -> Vec<Turn> {
+        self.last_turn = events.last().map(|last| last.incoming.event.application).or(self.last_turn);
+        let mut parts: BTreeMap<ApplicationId, Vec<SpooledEvent>> = BTreeMap::new();
+        for event in events {
+            parts.entry(event.incoming.event.application).or_default().push(event);
+        }
+        let carrier = self.carrier;
+        join_all(parts.into_iter().map(|(application, events)| async move { (application, carrier.carry(application, events).await) }))
+            .await
+    }
+
+    /// Finds out whether the store or single applications are the reason of what failed, and says whether to go on at once.
+    fn goes_on_after(&mut self, turns: Vec<Turn>) -> bool {
+        let any_came_through = turns.iter().any(|(_, carried)| carried.is_ok());
+        let mut held_up = None;
+        for (application, carried) in turns {
+            if let Err(failure) = carried
+                && !((any_came_through || failure.is_of_its_own()) && self.stall(application))
             {
-                Some(view) => drafts.push((*position, Draft::new(&self.line, incoming.clone(), &view))),
-                None => homeless.push((*position, incoming.event.id)),
+                held_up = Some(failure);
             }
         }
-        Ok((drafts, homeless))
+        if any_came_through {
+            (self.batch, self.failures) = ((self.batch * 2).min(FORWARD_BATCH), 0);
+            return true;
+        }
+        held_up.is_none_or(|failure| self.goes_on_after_failure(&failure))
     }
 
-    /// An application that cannot be understood is no fault of its events: they wait until it can.
-    async fn view(&self, views: &mut Views, application: ApplicationId) -> Result<Option<Arc<ApplicationView>>, StoreError> {
-        if let Some(view) = views.get(application) {
-            return Ok(Some(view));
+    /// After many at once, a few are tried; after those, there is a pause.
+    fn goes_on_after_failure(&mut self, failure: &Failure) -> bool {
+        if self.batch > 1 {
+            self.batch = 1;
+            return true;
         }
-        let read = self.line.catalog.application(application).await;
-        let view = read.map_err(|error| match error {
-            StoreError::Corrupt(cause) => StoreError::unavailable(format!("the application {application} cannot be read: {cause}")),
-            other => other,
-        })?;
-        view.iter().for_each(|view| views.keep(view));
-        Ok(view)
+        if self.failures == 0 {
+            let waiting = self.carrier.spool.standing().events;
+            tracing::warn!(error = failure as &dyn std::error::Error, "{waiting} events wait in the spool until the store is back");
+        }
+        self.failures = self.failures.saturating_add(1);
+        false
     }
 
-    /// Records what was matched, and hands it over to its lanes. What must be matched again is in neither list of the round.
-    async fn record(&self, drafts: Vec<(i64, Draft)>) -> Round {
-        let mut round = Round { stored: Vec::new(), aliases: Vec::new(), failure: None };
-        if drafts.is_empty() {
-            return round;
-        }
-        let recorded = self.line.ports.events.record(drafts.iter().map(|(_, draft)| draft.to_new_event()).collect()).await;
-        let mut committed: Vec<Committed> = Vec::new();
-        for ((position, draft), recorded) in drafts.into_iter().zip(recorded) {
-            let id = draft.incoming.event.id;
-            match recorded {
-                Ok(Recorded::Accepted { sequence_number, held }) => {
-                    round.stored.push(position);
-                    draft.hand_over(sequence_number, &held, &mut committed);
-                }
-                Ok(Recorded::Duplicate { event, .. }) => {
-                    round.stored.push(position);
-                    // Its own id: it was recorded before, by a try whose answer was lost or by a node that died before it was removed.
-                    round.aliases.extend((event != id).then_some(EventAlias { alias: id, event }));
-                }
-                Ok(Recorded::ConfigChanged) => self.line.catalog.forget(draft.incoming.event.application),
-                Err(error) => {
-                    round.failure.get_or_insert(error);
-                }
-            }
-        }
-        if !committed.is_empty() {
-            self.line.wake_up.committed(committed);
-        }
-        round
+    fn stall(&self, application: ApplicationId) -> bool {
+        // There is a place for each that may be stalled.
+        self.carrier.line.backlog.stall(application) && self.stalls.try_send(application).is_ok()
     }
 
-    /// Removes what is in the store now. Aliases come first: once an event is removed, nobody would make its alias.
-    async fn conclude(&mut self, round: Round) -> Result<(), StoreError> {
-        if !round.aliases.is_empty() {
-            self.line.ports.events.alias(round.aliases).await?;
+    fn tell_drained(&self) {
+        if self.carrier.spool.standing().events > 0 {
+            return;
         }
-        if !round.stored.is_empty() {
-            let count = round.stored.len() as u64;
-            self.spool.forwarded(round.stored).await?;
-            self.forwarded += count;
-        }
-        round.failure.map_or(Ok(()), Err)
-    }
-
-    async fn set_aside(&mut self, position: i64, event: EventId, reason: String) -> Result<(), StoreError> {
-        self.spool.set_aside(position, reason.clone(), self.line.ports.clock.now()).await?;
-        self.set_aside += 1;
-        tracing::warn!(event.id = %event, "the spooled event {event} cannot be forwarded, and is kept in the spool's table `unforwarded`: {reason}");
-        Ok(())
-    }
-
-    /// Says whether to go on at once.
-    async fn goes_on_after(&mut self, worked: Result<(), StoreError>) -> bool {
-        match worked {
-            Ok(()) => {
-                (self.batch, self.failures) = ((self.batch * 2).min(FORWARD_BATCH), 0);
-                true
-            }
-            // If one of them is what the store will never take, it is found by itself; if the store is away, one shows that as well as many.
-            Err(_) if self.batch > 1 => {
-                self.batch = 1;
-                true
-            }
-            Err(StoreError::Corrupt(cause)) => self.refuse_oldest(cause.to_string()).await,
-            Err(error) => {
-                if self.failures == 0 {
-                    let waiting = self.spool.standing().events;
-                    tracing::warn!(error = &error as &dyn std::error::Error, "{waiting} events wait in the spool until the store is back");
-                }
-                self.failures += 1;
-                false
-            }
-        }
-    }
-
-    async fn refuse_oldest(&mut self, reason: String) -> bool {
-        let Ok(oldest) = self.spool.oldest(1).await else { return false };
-        let Some(SpooledEvent { position, incoming }) = oldest.into_iter().next() else { return true };
-        self.set_aside(position, incoming.event.id, reason).await.is_ok()
-    }
-
-    fn tell_drained(&mut self) {
-        if self.forwarded > 0 || self.set_aside > 0 {
-            let (forwarded, set_aside) = (self.forwarded, self.set_aside);
+        let (forwarded, set_aside) = self.carrier.tally();
+        if forwarded > 0 || set_aside > 0 {
             tracing::info!(forwarded, set_aside, "the spool is empty again: {forwarded} events were forwarded, {set_aside} could not be");
-            (self.forwarded, self.set_aside) = (0, 0);
         }
     }
 }
 
-async fn pause(line: &Line) {
+/// Sees each stalled application through, for ever.
+async fn see_through(carrier: &Carrier, mut stalled: mpsc::Receiver<ApplicationId>) {
+    let mut under_way = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            newcomer = stalled.recv() => match newcomer {
+                Some(application) => under_way.push(see_one_through(carrier, application)),
+                None => return,
+            },
+            Some(()) = under_way.next() => {}
+        }
+    }
+}
+
+/// Carries what waits of a stalled application, at first one event at a time, until nothing does. The first try is made at once: what failed as the
+/// store came back needs no second one, and nobody need hear of it.
+async fn see_one_through(carrier: &Carrier, application: ApplicationId) {
+    let (mut batch, mut delay, mut is_told) = (1, RETRY_DELAY, false);
+    while !carrier.line.backlog.end_stall(application) {
+        match carry_some(carrier, application, batch).await {
+            Ok(()) => (batch, delay) = ((batch * 2).min(FORWARD_BATCH), RETRY_DELAY),
+            Err(_) if batch > 1 => batch = 1,
+            Err(failure) => {
+                if !is_told {
+                    let error = &failure as &dyn std::error::Error;
+                    tracing::warn!(application.id = %application, error, "events of the application {application} wait in the spool, and those of others do not");
+                    is_told = true;
+                }
+                pause(&carrier.line, delay).await;
+                delay = (delay * 2).min(STALLED_DELAY_MAX);
+            }
+        }
+    }
+    if is_told {
+        tracing::info!(application.id = %application, "events of the application {application} wait in the spool no longer");
+    }
+}
+
+/// Carries the oldest events of an application. One alone that the store refuses is set aside.
+async fn carry_some(carrier: &Carrier, application: ApplicationId, limit: u32) -> Result<(), Failure> {
+    let events = carrier.spool.oldest(vec![application], limit).await?;
+    let first = events.first().map(|event| (event.position, event.incoming.event.id)).ok_or_else(hidden)?;
+    let is_alone = events.len() == 1;
+    match (carrier.carry(application, events).await, first) {
+        (Err(Failure::Refused(reason)), (position, event)) if is_alone => carrier.set_aside(position, event, &reason).await,
+        (carried, _) => carried,
+    }
+}
+
+fn hidden() -> Failure {
+    StoreError::unavailable("the spool does not show what it counts").into()
+}
+
+async fn pause(line: &Line, delay: Duration) {
     let clock = &line.ports.clock;
-    clock.sleep_until(clock.now() + RETRY_DELAY).await;
+    clock.sleep_until(clock.now() + delay).await;
 }

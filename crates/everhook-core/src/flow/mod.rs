@@ -2,12 +2,14 @@
 //!
 //! Read it as an event would: [`publish`] records it, [`claim`] gives it its turn, [`attempt`] sends it, [`settle`] decides what became of it.
 //! [`alert`] tells the organization about an end that a person should know of, and [`recall`] does again what a person
-//! asks for, within the [`retry_limit`]. Where the store is away, events wait in the spool until [`forward`] brings them there, and [`publishers`]
-//! knows who may publish. [`follow`] heeds what other nodes changed, and [`erasures`] keeps what was erased from being sent.
+//! asks for, within the [`retry_limit`]. Where the store is away, events wait in the spool until [`forward`] brings them there, [`backlog`]
+//! knows who must queue behind them, and [`publishers`] who may publish. [`follow`] heeds what other nodes changed, and [`erasures`] keeps what was erased from being sent.
 
 pub mod alert;
 pub mod attempt;
+pub mod backlog;
 pub mod budgets;
+mod carry;
 pub mod claim;
 mod draft;
 pub mod erasures;
@@ -26,12 +28,13 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
 
-use self::{budgets::Budgets, erasures::Erasures, publishers::Publishers, rates::Rates, retry_limit::RetryLimit};
+use self::{backlog::Backlog, budgets::Budgets, erasures::Erasures, publishers::Publishers, rates::Rates, retry_limit::RetryLimit};
 use crate::{
     catalog::Catalog,
     model::{Profile, RetentionPeriods},
-    ports::{Lanes, Ports, WakeUp},
+    ports::{Lanes, Ports, StoreError, WakeUp},
     tenure::Tenure,
+    trouble::Troubles,
 };
 
 /// What every step of the line works with.
@@ -46,14 +49,18 @@ pub struct Line {
     pub lanes: Arc<dyn Lanes>,
     /// Who may publish where, also while the store is away.
     pub publishers: Publishers,
+    /// Who must queue behind what waits in the spool.
+    pub backlog: Arc<Backlog>,
     /// Rung when something was put into the spool.
     pub spool_bell: Notify,
-    /// Which of them this node may send for, and which duties are its.
+    /// Which lanes this node may send for, and which duties are its.
     pub tenure: Tenure,
     /// What this node has in hand of the organizations' limits, where nodes share a store.
     pub budgets: Arc<Budgets>,
     /// How many events each organization may publish.
     pub publish_rates: Rates,
+    /// What is tried again, and was told.
+    pub troubles: Troubles,
     /// How this process calls itself in attempts.
     pub node: String,
     /// How long an idempotency key is remembered.
@@ -85,10 +92,13 @@ impl Line {
     /// A line over these ports.
     pub fn new<O: WakeUp + Lanes + 'static>(ports: Ports, owner: Arc<O>, settings: LineSettings) -> Self {
         let LineSettings { node, idempotency_window, profile, retention } = settings;
+        let backlog = Arc::new(Backlog::new(&ports));
         Self {
             tenure: Tenure::new(ports.leases.terms(), ports.clock.clone()),
+            troubles: Troubles::new(ports.leases.terms()),
             catalog: Arc::new(Catalog::new(ports.directory.clone(), ports.vault.clone(), profile)),
-            publishers: Publishers::new(&ports),
+            publishers: Publishers::new(&ports, backlog.clone()),
+            backlog,
             spool_bell: Notify::new(),
             ports,
             wake_up: owner.clone(),
@@ -101,6 +111,16 @@ impl Line {
             node,
             idempotency_window,
             retention,
+        }
+    }
+
+    /// Tells that something did not work and is tried again, unless that was told a moment ago or whoever keeps the lease tells of it.
+    pub(crate) fn tell_delay(&self, what: &'static str, error: &StoreError) {
+        let words = error.in_words();
+        if self.troubles.failed(what, self.ports.clock.uptime()) {
+            tracing::warn!("{what} is delayed: {words}");
+        } else {
+            tracing::debug!("{what} is delayed: {words}");
         }
     }
 }

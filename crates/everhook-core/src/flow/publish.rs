@@ -6,6 +6,7 @@
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use rustc_hash::FxHashMap;
 
 use crate::{
     catalog::ApplicationView,
@@ -24,7 +25,7 @@ use crate::{
 
 /// How often an event is matched again because the configuration changed under it. Each round needs another change at the very moment of the
 /// write, so that reaching the bound means that something changes it in a loop.
-const MATCH_ROUNDS_MAX: u32 = 20;
+pub(super) const MATCH_ROUNDS_MAX: u32 = 20;
 
 /// How long the store may take to answer before it counts as away, where there is a spool: longer than a commit on a busy server takes, and shorter
 /// than publishers wait for an answer.
@@ -64,7 +65,7 @@ pub struct Publication {
 pub enum Acceptance {
     /// It is in the store, with its deliveries.
     Recorded(Published),
-    /// It is on this node's disk: the store is away, or others wait there.
+    /// It is on this node's disk: the store is away, or others wait there that must come first.
     Spooled(Spooled),
 }
 
@@ -132,8 +133,8 @@ pub enum PublishError {
     /// It was not recorded, as far as is known; its idempotency key makes trying again safe.
     #[error("the event could not be stored")]
     Store(#[from] StoreError),
-    /// The store is away, and this node has no room for more until it is back.
-    #[error("the store is away, and the spool is full")]
+    /// The store does not take it now, and this node has no room for it until it does.
+    #[error("the store does not take it now, and the spool has no room for it")]
     SpoolFull,
     /// The store is away, and this node does not know the application.
     #[error("the store is away, and this node has not seen the application before")]
@@ -146,6 +147,13 @@ type Answer = Result<Acceptance, PublishError>;
 /// An event of a call that is not answered yet, and its place there.
 type Open = (usize, IncomingEvent);
 
+/// Which time an event is matched. Its organization pays for the first alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Matching {
+    First,
+    Again,
+}
+
 /// Publishes events, in order, each alone: one answer for each.
 ///
 /// Whatever was recorded is handed over to its lanes, also if the store failed at others. Where there is a spool, it takes what the store does
@@ -153,11 +161,13 @@ type Open = (usize, IncomingEvent);
 pub async fn publish(line: &Line, publications: Vec<Publication>) -> Vec<Result<Acceptance, PublishError>> {
     let mut answers: Vec<Option<Answer>> = publications.iter().map(|_| None).collect();
     let mut open: Vec<Open> = publications.into_iter().map(|publication| arrive(line, publication)).enumerate().collect();
-    for round in 0..MATCH_ROUNDS_MAX {
-        open = publish_round(line, open, round == 0, &mut answers).await;
+    let mut matching = Matching::First;
+    for _ in 0..MATCH_ROUNDS_MAX {
+        open = publish_round(line, open, matching, &mut answers).await;
         if open.is_empty() {
             break;
         }
+        matching = Matching::Again;
     }
     // What has no answer was still being matched again at the last round.
     answers.into_iter().map(|answer| answer.unwrap_or(Err(PublishError::Store(StoreError::Conflict)))).collect()
@@ -190,32 +200,47 @@ fn arrive(line: &Line, publication: Publication) -> IncomingEvent {
 }
 
 /// Publishes what can be, and returns what must be matched again. An event costs its organization one token, however often it is matched.
-async fn publish_round(line: &Line, open: Vec<Open>, is_first: bool, answers: &mut [Option<Answer>]) -> Vec<Open> {
-    let Admitted { drafts, unmatched } = admit_each(line, open, is_first, answers).await;
-    if let Some(spool) = &line.ports.spool
-        && (spool.standing().events > 0 || !unmatched.is_empty())
-    {
-        // Whoever was answered from the spool must reach the store first.
-        let mut all: Vec<Open> = drafts.into_iter().map(|(index, draft)| (index, draft.incoming)).chain(unmatched).collect();
-        all.sort_by_key(|(index, _)| *index);
-        spool_all(line, &**spool, all, answers).await;
-        return Vec::new();
+async fn publish_round(line: &Line, open: Vec<Open>, matching: Matching, answers: &mut [Option<Answer>]) -> Vec<Open> {
+    let admitted = admit_each(line, open, matching, answers).await;
+    let drafts = match &line.ports.spool {
+        Some(spool) => {
+            let (queueing, drafts) = queue_up(line, admitted);
+            spool_all(line, &**spool, queueing, answers).await;
+            drafts
+        }
+        None => admitted.drafts,
+    };
+    if drafts.is_empty() { Vec::new() } else { record_each(line, drafts, answers).await }
+}
+
+/// Parts those that must go behind what waits in the spool from those that may go straight into the store: whoever was answered from the spool
+/// must reach the store first. Asked once for each application, or a later event of a batch could overtake an earlier one.
+fn queue_up(line: &Line, Admitted { drafts, unmatched }: Admitted) -> (Vec<Open>, Vec<(usize, Draft)>) {
+    // Who is stalled need not be known to anybody; with all others, the store is what is missing.
+    let is_away = unmatched.iter().any(|(_, incoming)| !line.backlog.is_stalled(incoming.event.application));
+    let mut must_queue: FxHashMap<ApplicationId, bool> = unmatched.iter().map(|(_, incoming)| (incoming.event.application, true)).collect();
+    let (mut queueing, mut straight) = (unmatched, Vec::new());
+    for (index, draft) in drafts {
+        let application = draft.incoming.event.application;
+        if *must_queue.entry(application).or_insert_with(|| is_away || line.backlog.holds_up(application)) {
+            queueing.push((index, draft.incoming));
+        } else {
+            straight.push((index, draft));
+        }
     }
-    if drafts.is_empty() {
-        return Vec::new();
-    }
-    record_each(line, drafts, answers).await
+    queueing.sort_by_key(|(index, _)| *index);
+    (queueing, straight)
 }
 
 /// Records what was matched, spools what the store did not take, and returns what must be matched again.
 async fn record_each(line: &Line, drafts: Vec<(usize, Draft)>, answers: &mut [Option<Answer>]) -> Vec<Open> {
     let recorded = record(line, &drafts).await;
-    let (mut committed, mut changed, mut failed) = (Vec::new(), Vec::new(), None);
+    let (mut committed, mut unrecorded, mut failed) = (Vec::new(), Vec::new(), None);
     for ((index, draft), recorded) in drafts.into_iter().zip(recorded) {
         match recorded {
             Ok(Recorded::ConfigChanged) => {
                 line.catalog.forget(draft.incoming.event.application);
-                changed.push((index, draft.incoming));
+                unrecorded.push((index, draft.incoming));
             }
             Ok(Recorded::Duplicate { event, deliveries, sequence_number }) => {
                 answers[index] = Some(Ok(Acceptance::Recorded(Published { event, deliveries, duplicate: true, sequence_number })));
@@ -227,7 +252,7 @@ async fn record_each(line: &Line, drafts: Vec<(usize, Draft)>, answers: &mut [Op
             }
             Err(error @ StoreError::Unavailable(_)) if line.ports.spool.is_some() => {
                 failed.get_or_insert(error);
-                changed.push((index, draft.incoming));
+                unrecorded.push((index, draft.incoming));
             }
             Err(error) => answers[index] = Some(Err(error.into())),
         }
@@ -240,13 +265,13 @@ async fn record_each(line: &Line, drafts: Vec<(usize, Draft)>, answers: &mut [Op
             // Those that were to be matched again too, or they would come behind what followed them.
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
-                events = changed.len(),
+                events = unrecorded.len(),
                 "the store did not take events, which are spooled"
             );
-            spool_all(line, &**spool, changed, answers).await;
+            spool_all(line, &**spool, unrecorded, answers).await;
             Vec::new()
         }
-        _ => changed,
+        _ => unrecorded,
     }
 }
 
@@ -262,7 +287,14 @@ async fn record(line: &Line, drafts: &[(usize, Draft)]) -> Vec<Result<Recorded, 
 }
 
 /// Puts events into the spool and answers each.
-async fn spool_all(line: &Line, spool: &dyn Spool, events: Vec<Open>, answers: &mut [Option<Answer>]) {
+async fn spool_all(line: &Line, spool: &dyn Spool, mut events: Vec<Open>, answers: &mut [Option<Answer>]) {
+    events.retain(|(index, incoming)| {
+        let finds_room = has_share(line, spool, incoming.event.application);
+        if !finds_room {
+            answers[*index] = Some(Err(PublishError::SpoolFull));
+        }
+        finds_room
+    });
     if events.is_empty() {
         return;
     }
@@ -286,20 +318,27 @@ async fn spool_all(line: &Line, spool: &dyn Spool, events: Vec<Open>, answers: &
     line.spool_bell.notify_one();
 }
 
+/// Whether the spool is there for an application: for one that is stalled only while half of it is free, or those who need it when the store is away
+/// would find it full of what nobody can forward.
+fn has_share(line: &Line, spool: &dyn Spool, application: ApplicationId) -> bool {
+    let standing = spool.standing();
+    standing.has_room_for(standing.bytes_max / 2) || !line.backlog.is_stalled(application)
+}
+
 /// Events that may be published.
 #[derive(Default)]
 struct Admitted {
     /// Matched with their endpoints.
     drafts: Vec<(usize, Draft)>,
-    /// Of an application that is known, though the store cannot be asked who wants them.
+    /// Of an application that is known, though the store is not asked who wants them: it is away, or the application is stalled.
     unmatched: Vec<Open>,
 }
 
 /// Matches each event with its endpoints. One that is refused is answered; the others go on.
-async fn admit_each(line: &Line, open: Vec<Open>, is_first: bool, answers: &mut [Option<Answer>]) -> Admitted {
+async fn admit_each(line: &Line, open: Vec<Open>, matching: Matching, answers: &mut [Option<Answer>]) -> Admitted {
     let (mut admitted, mut views) = (Admitted::default(), Views::default());
     for (index, incoming) in open {
-        match admit(line, &incoming, is_first, &mut views).await {
+        match admit(line, &incoming, matching, &mut views).await {
             Ok(Some(view)) => admitted.drafts.push((index, Draft::new(line, incoming, &view))),
             Ok(None) => admitted.unmatched.push((index, incoming)),
             Err(error) => answers[index] = Some(Err(error)),
@@ -312,7 +351,7 @@ async fn admit_each(line: &Line, open: Vec<Open>, is_first: bool, answers: &mut 
 async fn admit(
     line: &Line,
     incoming: &IncomingEvent,
-    is_first: bool,
+    matching: Matching,
     views: &mut Views,
 ) -> Result<Option<Arc<ApplicationView>>, PublishError> {
     let Some(view) = find(line, incoming, views).await? else { return Ok(None) };
@@ -323,7 +362,7 @@ async fn admit(
     if view.application.kind != ApplicationKind::Operational && incoming.only.is_none() {
         check_type(line, &view, &incoming.event).await?;
     }
-    if is_first {
+    if matching == Matching::First {
         take_token(line, &view).await?;
     }
     Ok(Some(view))

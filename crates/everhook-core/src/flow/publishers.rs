@@ -6,9 +6,11 @@
 
 use std::sync::Arc;
 
+use tokio::sync::Mutex;
+
 use crate::{
     catalog::{ApplicationView, Catalog},
-    flow::publish::STORE_PATIENCE,
+    flow::{backlog::Backlog, publish::STORE_PATIENCE},
     ids::{ApiKeyId, ApplicationId, OrganizationId, Ref},
     model::{ApiKey, ApiKeyHash, Application, ApplicationKind, EventTypeMark, Organization},
     policy::schema::Schema,
@@ -19,7 +21,11 @@ use crate::{
 pub struct Publishers {
     directory: Arc<dyn Directory>,
     spool: Option<Arc<dyn Spool>>,
+    backlog: Arc<Backlog>,
     clock: Arc<dyn Clock>,
+    /// Counts revocations, so that a key that was read before one is not remembered after it. Held while a key is remembered or forgotten: the
+    /// spool does one after the other then, also in its file.
+    revocations: Mutex<u64>,
 }
 
 /// Why a question was not answered.
@@ -45,8 +51,9 @@ pub(super) enum Acquainted {
 
 impl Publishers {
     /// Over these ports.
-    pub(super) fn new(ports: &Ports) -> Self {
-        Self { directory: ports.directory.clone(), spool: ports.spool.clone(), clock: ports.clock.clone() }
+    pub(super) fn new(ports: &Ports, backlog: Arc<Backlog>) -> Self {
+        let (directory, spool, clock) = (ports.directory.clone(), ports.spool.clone(), ports.clock.clone());
+        Self { directory, spool, backlog, clock, revocations: Mutex::default() }
     }
 
     /// The record of a key; `None` if there is no such key.
@@ -54,14 +61,23 @@ impl Publishers {
     /// # Errors
     /// [`LookUpError`] if nobody knows.
     pub async fn api_key(&self, hash: &ApiKeyHash) -> Result<Option<ApiKey>, LookUpError> {
-        let found = self.ask(self.directory.api_key(hash), |spool| spool.api_key(hash), |key| Acquaintance::Key(*hash, key.clone()));
-        let found = found.await?;
-        if found.is_none()
-            && let Some(revoked) = self.spool.as_ref().and_then(|spool| spool.api_key(hash))
-        {
-            self.forget_key(revoked.id).await;
+        let revocations_before = *self.revocations.lock().await;
+        let reading = async { Ok(self.directory.api_key(hash).await?.map(|key| (Some(Acquaintance::Key(*hash, key.clone())), key))) };
+        let recall = |spool: &dyn Spool| spool.api_key(hash).map(|key| (None, key));
+        let Some((news, key)) = self.ask(None, reading, recall, |_| None).await? else {
+            if let Some(revoked) = self.spool.as_ref().and_then(|spool| spool.api_key(hash)) {
+                self.forget_key(revoked.id).await;
+            }
+            return Ok(None);
+        };
+        if let (Some(spool), Some(news)) = (&self.spool, news) {
+            let revocations = self.revocations.lock().await;
+            // After a revocation, this one or another, it is remembered at its next use.
+            if *revocations == revocations_before {
+                note_failure(spool.remember(news).await);
+            }
         }
-        Ok(found)
+        Ok(Some(key))
     }
 
     /// The organization that is named; `None` if there is none.
@@ -71,7 +87,7 @@ impl Publishers {
     pub async fn organization(&self, of: &Ref<OrganizationId>) -> Result<Option<OrganizationId>, LookUpError> {
         let reading = async { Ok(self.directory.organization(of).await?.map(Named::from)) };
         let recall = |spool: &dyn Spool| spool.organization(of).map(|id| Named { id, about: None });
-        Ok(self.ask(reading, recall, Named::to_acquaintance).await?.map(|found| found.id))
+        Ok(self.ask(None, reading, recall, Named::to_acquaintance).await?.map(|found| found.id))
     }
 
     /// The application of an organization that is named; `None` if there is none.
@@ -81,7 +97,7 @@ impl Publishers {
     pub async fn application(&self, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<Option<ApplicationId>, LookUpError> {
         let reading = async { Ok(self.directory.application(organization, of).await?.map(Named::from)) };
         let recall = |spool: &dyn Spool| spool.application(organization, of).map(|id| Named { id, about: None });
-        Ok(self.ask(reading, recall, Named::to_acquaintance).await?.map(|found| found.id))
+        Ok(self.ask(None, reading, recall, Named::to_acquaintance).await?.map(|found| found.id))
     }
 
     /// The application of an organization that is meant where none is named; `None` if there is no such organization.
@@ -91,12 +107,14 @@ impl Publishers {
     pub async fn default_application(&self, organization: OrganizationId) -> Result<Option<ApplicationId>, LookUpError> {
         let reading = async { Ok(self.directory.built_in_application(organization, ApplicationKind::Default).await?.map(Named::from)) };
         let recall = |spool: &dyn Spool| spool.default_application(organization).map(|id| Named { id, about: None });
-        Ok(self.ask(reading, recall, Named::to_acquaintance).await?.map(|found| found.id))
+        Ok(self.ask(None, reading, recall, Named::to_acquaintance).await?.map(|found| found.id))
     }
 
     /// Heeds that a key was revoked: it admits nobody any more, also while the store is away.
     pub async fn forget_key(&self, id: ApiKeyId) {
         if let Some(spool) = &self.spool {
+            let mut revocations = self.revocations.lock().await;
+            *revocations += 1;
             note_failure(spool.forget_key(id).await);
         }
     }
@@ -104,6 +122,8 @@ impl Publishers {
     /// Heeds that any key may have been revoked. Those that were not are remembered again at their next use.
     pub async fn forget_keys(&self) {
         if let Some(spool) = &self.spool {
+            let mut revocations = self.revocations.lock().await;
+            *revocations += 1;
             note_failure(spool.forget_keys().await);
         }
     }
@@ -134,7 +154,7 @@ impl Publishers {
         let reading = async { Ok(catalog.application(id).await?.map(whole)) };
         let recall = |spool: &dyn Spool| spool.application(organization, &Ref::Id(id)).map(|_| (Acquainted::ByName, None));
         let remember = |(_, about): &(Acquainted, Option<Acquaintance>)| about.clone();
-        Ok(self.ask(reading, recall, remember).await?.map_or(Acquainted::NotAtAll, |(found, _)| found))
+        Ok(self.ask(Some(id), reading, recall, remember).await?.map_or(Acquainted::NotAtAll, |(found, _)| found))
     }
 
     /// The schema that data of a type must fit; `None` if there is none, or if it is not known while the store is away: an event that nobody can
@@ -165,16 +185,17 @@ impl Publishers {
         }
     }
 
-    /// Asks the store, and remembers its answer; or finds what was remembered if it does not answer. While events wait in the spool, the store is
-    /// away or busy with them: what is remembered comes first then.
-    async fn ask<T, R: Into<Option<Acquaintance>>>(
+    /// Asks the store, and remembers its answer; or finds what was remembered if it does not answer. While events wait in the spool that hold up
+    /// everybody, or those of the application that this is `about`, the store is away or busy with them: what is remembered comes first then.
+    async fn ask<T>(
         &self,
+        about: Option<ApplicationId>,
         reading: impl Future<Output = Result<Option<T>, StoreError>>,
         recall: impl Fn(&dyn Spool) -> Option<T>,
-        remember: impl FnOnce(&T) -> R,
+        remember: impl FnOnce(&T) -> Option<Acquaintance>,
     ) -> Result<Option<T>, LookUpError> {
         let Some(spool) = &self.spool else { return reading.await.map_err(LookUpError::Store) };
-        if spool.standing().events > 0
+        if about.map_or_else(|| self.backlog.holds_up_all(), |application| self.backlog.holds_up(application))
             && let Some(known) = recall(&**spool)
         {
             return Ok(Some(known));
@@ -182,7 +203,7 @@ impl Publishers {
         let silence = || Err(StoreError::unavailable(format!("it did not answer within {STORE_PATIENCE:?}")));
         match within(&*self.clock, STORE_PATIENCE, reading).await.unwrap_or_else(silence) {
             Ok(found) => {
-                if let Some(news) = found.as_ref().and_then(|found| remember(found).into()) {
+                if let Some(news) = found.as_ref().and_then(remember) {
                     note_failure(spool.remember(news).await);
                 }
                 Ok(found)

@@ -53,7 +53,7 @@ pub fn settle(line: &Line, ended: &Ended<'_>, report: Report) -> Settlement {
         delivery: flight.due.delivery,
         endpoint: flight.endpoint,
         replay_of: flight.due.replay_of,
-        ordered: flight.due.ordered,
+        ordered: flight.due.order.is_some(),
         attempt: record(line, ended, verdict, stage, report),
         stage,
         url: endpoint.target.written.clone(),

@@ -22,7 +22,7 @@ use crate::{
         presets,
     },
     ports::StoreError,
-    time::Timestamp,
+    time::{Timestamp, millis},
 };
 
 /// A line for the log, made now.
@@ -235,8 +235,4 @@ fn jitter(jitter: Jitter) -> Value {
         Jitter::Share(share) => json!(share),
         Jitter::Later(most) => json!({ "later_ms": millis(most) }),
     }
-}
-
-fn millis(length: Duration) -> u64 {
-    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Fault, Noun, Refusal, audit,
+    COUNT_BATCH, Fault, Noun, Refusal, audit,
     operations::{self, Pace},
     refuse_faults,
 };
@@ -19,9 +19,6 @@ use crate::{
     ports::{Erased, Erasure, Scan, StoreError, TimeRange},
     time::Timestamp,
 };
-
-/// How many events are looked at in one go when they are counted.
-const COUNT_BATCH: u32 = 2_000;
 
 /// Erases one event's data. Once this returns, nothing of it is sent any more from here; a request that is on the wire may end. Erasing again does
 /// nothing and is no fault.

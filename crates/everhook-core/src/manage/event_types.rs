@@ -2,7 +2,9 @@
 //!
 //! A schema and an example are checked here, once, so that what is stored compiles and fits. Publishing does the rest.
 
-use super::{CHANGE_ROUNDS_MAX, Change, DESCRIPTION_CHARS_MAX, Fault, Noun, Refusal, audit, check_text, refuse_faults, unexpected};
+use super::{
+    CHANGE_ROUNDS_MAX, Change, DESCRIPTION_CHARS_MAX, Fault, Noun, Refusal, audit, changed_at, check_text, refuse_faults, unexpected,
+};
 use crate::{
     flow::Line,
     ids::{EventTypeId, OrganizationId, Ref},
@@ -13,7 +15,6 @@ use crate::{
         schema::Schema,
     },
     ports::{Created, Updated},
-    time::Timestamp,
 };
 
 /// How many types an organization may define: every application keeps a mark of each in memory.
@@ -93,8 +94,7 @@ pub async fn change(line: &Line, by: &Author, of: &Ref<EventTypeId>, asked: Even
     for _ in 0..CHANGE_ROUNDS_MAX {
         let (read_at, before) = (found.updated_at, audit::of_event_type(&found));
         let mut changed = apply(asked.clone(), found, Vec::new())?;
-        // Two changes within one tick of the clock must still differ, or the second would not see the first.
-        changed.updated_at = line.ports.clock.now().max(Timestamp::from_micros(read_at.as_micros() + 1));
+        changed.updated_at = changed_at(line, read_at);
         let note = policy::audit::changed(&before, &audit::of_event_type(&changed));
         let entry = audit::entry(line, by, AuditAction::EventTypeUpdate, changed.id.as_uuid(), note);
         match line.ports.directory.update_event_type(changed.clone(), read_at, entry).await? {

@@ -18,14 +18,20 @@ pub mod sent;
 pub mod transfer;
 pub mod why;
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
-use crate::{ids::Uid, ports::StoreError};
+use crate::{flow::Line, ids::Uid, ports::StoreError, time::Timestamp};
 
 /// The longest name of anything, in characters.
 const NAME_CHARS_MAX: usize = 256;
 /// How often a change is made again because somebody else was faster. Each round needs another change in the same millisecond.
 const CHANGE_ROUNDS_MAX: u32 = 10;
+
+/// How many rows are looked at in one go when somebody asks how many an operation would be of.
+const COUNT_BATCH: u32 = 2_000;
+/// How long one attempt may be allowed to take.
+const TIMEOUT_MIN: Duration = Duration::from_millis(100);
+const TIMEOUT_MAX: Duration = Duration::from_secs(60);
 
 /// What one field of a request should have been.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,6 +112,12 @@ impl Refusal {
     fn taken(field: &str, value: &str) -> Self {
         Self::Conflict(format!("the {field} `{value}` is taken"))
     }
+}
+
+/// When something is changed that was read as of `read_at`. Two changes within one tick of the clock must still differ, or the second would not see the
+/// first.
+fn changed_at(line: &Line, read_at: Timestamp) -> Timestamp {
+    line.ports.clock.now().max(Timestamp::from_micros(read_at.as_micros() + 1))
 }
 
 /// What a store answers that no caller of this kind can bring about: read again, decide again.
@@ -192,6 +204,10 @@ fn check_text(text: String, chars_max: usize) -> Result<String, String> {
         return Err("must not contain control characters".to_owned());
     }
     Ok(text)
+}
+
+fn check_timeout(timeout: Duration) -> Result<Duration, String> {
+    if (TIMEOUT_MIN..=TIMEOUT_MAX).contains(&timeout) { Ok(timeout) } else { Err("must be 100 to 60000".to_owned()) }
 }
 
 fn check_uid(uid: String) -> Result<Uid, String> {

@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use super::{Fault, Noun, Refusal, audit, refuse_faults};
+use super::{COUNT_BATCH, Fault, Noun, Refusal, audit, refuse_faults};
 use crate::{
     flow::{Line, alert},
     ids::{ApplicationId, EndpointId, OperationId, OrganizationId, Ref},
@@ -20,9 +20,6 @@ pub const OPEN_MAX: u32 = 20;
 
 /// How many values a list in a filter may have.
 pub const FILTER_VALUES_MAX: usize = 1_000;
-
-/// How many dead letters are looked at in one go when they are counted.
-const COUNT_BATCH: u32 = 2_000;
 
 /// How fast an operation goes, and when it begins.
 #[derive(Clone, Copy, Debug, Default)]

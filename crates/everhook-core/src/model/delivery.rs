@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OperationId, OrganizationId, ScheduleVersion},
-    model::{BreakerState, Event, EventType, FailureCategory, Priority},
+    model::{BreakerState, Event, EventType, FailureCategory, Order, Priority},
     time::Timestamp,
 };
 
@@ -152,8 +152,8 @@ pub struct Due {
     pub due_at: Timestamp,
     /// The delivery that this one does again.
     pub replay_of: Option<DeliveryId>,
-    /// Whether another may be held behind it.
-    pub ordered: bool,
+    /// Its order, if it has one: another may be held behind it.
+    pub order: Option<Order>,
 }
 
 /// A delivery whose turn has come: exactly one owner is about to attempt it, or is attempting it.

@@ -46,7 +46,7 @@ pub use operation::{
     DeadLetterSelection, ErasureCandidate, ErasureSelection, EventSelection, Operation, OperationKind, OperationStatus, Selection,
     Standing, Wanted,
 };
-pub use ordering::{Ordering, OrderingMode, Placement};
+pub use ordering::{Order, Ordering, OrderingMode, Placement};
 pub use page::{Cursor, Page, PageRequest};
 pub use pool::{PoolName, Post};
 pub use profile::Profile;

@@ -1,8 +1,13 @@
 //! Whether and how an endpoint's deliveries keep their order.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, hash::Hasher};
+
+use rustc_hash::FxHasher;
 
 use crate::{ids::DeliveryId, model::EventType};
+
+/// What the key of a delivery that has one to itself begins with. No event type does.
+const OWN_KEY: char = '#';
 
 /// An endpoint's order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,8 +75,51 @@ impl Placement {
         match self.mode {
             OrderingMode::Strict => Some(Cow::Borrowed("")),
             OrderingMode::PerEventType => Some(Cow::Borrowed(event_type.as_str())),
-            OrderingMode::None if self.behind_barrier => Some(Cow::Owned(format!("#{delivery}"))),
+            OrderingMode::None if self.behind_barrier => Some(Cow::Owned(format!("{OWN_KEY}{delivery}"))),
             OrderingMode::None => None,
+        }
+    }
+
+    /// The same, as a lane's owner keeps it.
+    pub fn order(&self, event_type: &EventType, delivery: DeliveryId) -> Option<Order> {
+        self.key(event_type, delivery).map(|key| Order::of_key(&key))
+    }
+}
+
+/// Which of its lane's deliveries must not be under way together with one that has an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// All that have an order.
+    Lane,
+    /// Those of the same event type, by its digest: one is kept for each delivery in memory. Two types with the same digest wait for each other,
+    /// which costs them a little time.
+    Type(u32),
+    /// Of its own mode none: it only waited behind a barrier.
+    Alone,
+}
+
+impl Order {
+    /// The order of deliveries with this key.
+    pub fn of_key(key: &str) -> Self {
+        if key.is_empty() {
+            return Self::Lane;
+        }
+        if key.starts_with(OWN_KEY) {
+            return Self::Alone;
+        }
+        let mut digest = FxHasher::default();
+        digest.write(key.as_bytes());
+        // The lower half is as good as the whole.
+        Self::Type(digest.finish() as u32)
+    }
+
+    /// Whether the two must not be under way together. Two modes meet where the endpoint's was changed: what is of the new one was held behind a
+    /// barrier until everything before it had ended.
+    pub fn excludes(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Type(one), Self::Type(other)) => one == other,
+            (Self::Alone, Self::Alone) => false,
+            _ => true,
         }
     }
 }
@@ -99,6 +147,24 @@ mod tests {
             let key = Placement { mode, behind_barrier }.key(&event_type, delivery);
             assert_eq!(key.as_deref(), expected, "{mode:?}, behind a barrier: {behind_barrier}");
             assert_eq!(Placement { mode, behind_barrier }.is_ordered(), expected.is_some());
+        }
+    }
+
+    #[test]
+    fn one_of_a_key_is_under_way_at_a_time_and_one_of_a_strict_lane() {
+        let table = [
+            ("", "", true),
+            ("order.paid", "order.paid", true),
+            ("order.paid", "order.sent", false),
+            ("#1", "#2", false),
+            // The mode was changed.
+            ("", "order.paid", true),
+            ("", "#1", true),
+            ("order.paid", "#1", true),
+        ];
+        for (one, other, expected) in table {
+            let (one, other) = (Order::of_key(one), Order::of_key(other));
+            assert_eq!([one.excludes(other), other.excludes(one)], [expected; 2], "{one:?} and {other:?}");
         }
     }
 }

@@ -1,3 +1,5 @@
+//! What figures promise: minutes add up to what one look at all attempts would have said.
+
 use uuid::Uuid;
 
 use super::*;

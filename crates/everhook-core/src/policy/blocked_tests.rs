@@ -1,3 +1,5 @@
+//! What notes of open breakers promise: one for each time that a due delivery was kept waiting, and none for anything else.
+
 use uuid::Uuid;
 
 use super::*;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::{model::RateLimit, time::Timestamp};
 
 /// How far back the time may go from one question to the next without the clock having been set: callers read it at different moments.
-const CLOCK_JITTER: Duration = Duration::from_secs(1);
+pub(super) const CLOCK_JITTER: Duration = Duration::from_secs(1);
 
 /// Holds up to `burst` tokens and gains `requests` a period. Each request takes one when it starts.
 #[derive(Clone, Debug)]
@@ -89,13 +89,13 @@ impl Bucket {
 }
 
 /// How many parts a token has.
-const fn token(limit: RateLimit) -> u64 {
+pub(super) const fn token(limit: RateLimit) -> u64 {
     limit.per.as_micros()
 }
 
 /// How many parts fit in: the burst, and what the last microsecond brought beyond a whole token. Without that, each token that is awaited
 /// would cost up to a microsecond more than its share. Fewer than 2⁵⁹ in all, as a burst has 32 bits and a minute 26.
-fn capacity(limit: RateLimit) -> u64 {
+pub(super) fn capacity(limit: RateLimit) -> u64 {
     let beyond = u64::from(limit.requests.get() - 1).min(token(limit) - 1);
     u64::from(limit.burst.get()) * token(limit) + beyond
 }

@@ -7,13 +7,11 @@
 
 use std::time::Duration;
 
+use super::bucket::{self, CLOCK_JITTER};
 use crate::{
     model::{Credit, Draw, Drawn, RateLimit},
     time::Timestamp,
 };
-
-/// How far back the time may go from one draw to the next without the clock having been set.
-const CLOCK_JITTER: Duration = Duration::from_secs(1);
 
 /// A bucket that several nodes draw from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,13 +60,12 @@ impl SharedBucket {
 
 /// How many parts a token has.
 fn token(limit: RateLimit) -> i64 {
-    limit.per.as_micros().cast_signed()
+    bucket::token(limit).cast_signed()
 }
 
-/// How many parts fit in, as in `bucket`.
+/// How many parts fit in. There are fewer than 2⁵⁹ of them.
 fn capacity(limit: RateLimit) -> i64 {
-    let beyond = i64::from(limit.requests.get() - 1).min(token(limit) - 1);
-    i64::from(limit.burst.get()).saturating_mul(token(limit)).saturating_add(beyond)
+    bucket::capacity(limit).cast_signed()
 }
 
 /// How many parts a time brings.

@@ -30,9 +30,11 @@ pub struct Holding {
     pub until: Timestamp,
 }
 
-/// Answers a node how many requests it may have under way from now on, and notes what it holds. Those whose time is over are forgotten.
+/// Answers a node how many requests it may have under way from now on, and notes what it holds. Those whose time is over are forgotten. Where a clock was
+/// set back, nobody holds anything for longer than from now on: one that is dead would keep its slots for as long as the clock went back.
 pub fn share(holdings: &mut Vec<Holding>, holder: Uuid, ask: SlotAsk, now: Timestamp) -> u32 {
     holdings.retain(|holding| holding.holder != holder && holding.until > now);
+    holdings.iter_mut().for_each(|holding| holding.until = holding.until.min(now + SLOTS_HELD_FOR));
     let held_by_others: u32 = holdings.iter().fold(0, |sum, holding| sum.saturating_add(holding.held));
     let free = ask.limit.get().saturating_sub(held_by_others);
     holdings.push(Holding { holder, held: 0, wanted: ask.wanted, until: now + SLOTS_HELD_FOR });
@@ -135,6 +137,15 @@ mod tests {
         share(&mut holdings, node(1), ask(4, 0, 4), NOW);
         assert_eq!(share(&mut holdings, node(2), ask(4, 0, 4), NOW + Duration::from_secs(4)), 0);
         assert_eq!(share(&mut holdings, node(2), ask(4, 0, 4), NOW + Duration::from_secs(5)), 4);
+    }
+
+    #[test]
+    fn also_where_the_clock_was_set_back() {
+        let (mut holdings, earlier) = (Vec::new(), NOW - Duration::from_secs(3_600));
+        share(&mut holdings, node(1), ask(4, 0, 4), NOW);
+        assert_eq!(share(&mut holdings, node(2), ask(4, 0, 4), earlier), 0, "it may be alive");
+        assert_eq!(share(&mut holdings, node(2), ask(4, 0, 4), earlier + Duration::from_secs(4)), 0);
+        assert_eq!(share(&mut holdings, node(2), ask(4, 0, 4), earlier + Duration::from_secs(5)), 4);
     }
 
     #[test]

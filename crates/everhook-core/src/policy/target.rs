@@ -58,6 +58,9 @@ pub enum TargetFault {
     /// It has a user name or password.
     #[error("must not contain a user name or password; put credentials into a custom header")]
     Userinfo,
+    /// It is a message broker, and has a user name or password.
+    #[error("must not contain a user name or password; put them into the header `Authorization`, as `Basic` and base64 of `user:password`")]
+    BrokerUserinfo,
     /// It has no host.
     #[error("must name a host")]
     NoHost,
@@ -89,7 +92,8 @@ pub fn check(url: &str, rules: &TargetRules) -> Result<Target, TargetFault> {
     let parsed = Url::parse(url).map_err(TargetFault::NotAUrl)?;
     check_scheme(&parsed, rules)?;
     if !parsed.username().is_empty() || parsed.password().is_some() {
-        return Err(TargetFault::Userinfo);
+        let is_broker = matches!(parsed.scheme(), "amqp" | "amqps");
+        return Err(if is_broker { TargetFault::BrokerUserinfo } else { TargetFault::Userinfo });
     }
     if parsed.port() == Some(0) {
         return Err(TargetFault::PortZero);
@@ -279,7 +283,7 @@ mod tests {
         let cases = [
             (
                 "amqp://user:secret@broker.example?exchange=x",
-                "must not contain a user name or password; put credentials into a custom header",
+                "must not contain a user name or password; put them into the header `Authorization`, as `Basic` and base64 of `user:password`",
             ),
             ("amqp://broker.example:0/?exchange=x", "must not use port 0"),
             ("amqp:///vhost?exchange=x", "must name a host"),

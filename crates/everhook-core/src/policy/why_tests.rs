@@ -1,3 +1,5 @@
+//! What an explanation promises: the reason that the records bear out, and no guess beyond it.
+
 use std::num::NonZeroU32;
 
 use uuid::Uuid;

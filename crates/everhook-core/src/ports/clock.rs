@@ -62,6 +62,9 @@ pub struct Offset {
 }
 
 impl Offset {
+    /// None: both show the same.
+    pub const NONE: Self = Self { micros: 0 };
+
     /// Taken from what another clock showed between question and answer: in the middle of them, as far as anybody knows. `None` if that took too
     /// long, or if the calendar was set meanwhile.
     pub fn measured(other: Timestamp, asked: Reading, answered: Reading) -> Option<Self> {
@@ -72,6 +75,11 @@ impl Offset {
         }
         let middle = asked.calendar + round_trip / 2;
         Some(Self { micros: other.as_micros().saturating_sub(middle.as_micros()) })
+    }
+
+    /// How far apart two offsets are.
+    pub const fn apart_from(self, other: Self) -> Duration {
+        Duration::from_micros(self.micros.abs_diff(other.micros))
     }
 }
 

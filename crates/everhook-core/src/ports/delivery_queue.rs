@@ -255,11 +255,34 @@ pub enum ReplayBy {
     Operation {
         /// Which operation.
         id: OperationId,
-        /// Items that cannot be done, by their places on the list: taken off and counted, too.
-        failed: Vec<(i64, EndpointId)>,
+        /// Items that cannot be done: taken off and counted, too.
+        failed: Vec<FailedItem>,
     },
     /// The organization's automatic replay of dead letters.
     Automatic,
+}
+
+/// An item of an operation that cannot be done, because its endpoint gets no events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailedItem {
+    /// Its place on the list.
+    pub position: i64,
+    /// Where to.
+    pub endpoint: EndpointId,
+    /// The endpoint's application, and the version of its configuration that says so; `None` if there is no such application any more.
+    pub judged_by: Option<(ApplicationId, i64)>,
+}
+
+impl Replay {
+    /// The configurations that it goes by, also those that say what cannot be done: nothing is written if one of them has changed.
+    pub fn configurations(&self) -> impl Iterator<Item = (ApplicationId, i64)> {
+        let failed = match &self.by {
+            ReplayBy::Operation { failed, .. } => failed.as_slice(),
+            ReplayBy::Hand | ReplayBy::Automatic => &[],
+        };
+        let items = self.items.iter().map(|item| (item.application, item.config_version));
+        items.chain(failed.iter().filter_map(|failed| failed.judged_by))
+    }
 }
 
 /// One event for one endpoint, again.
@@ -290,8 +313,8 @@ pub struct ReplayItem {
 }
 
 impl ReplayItem {
-    /// The new delivery as its lane gets it, if it waits.
-    pub fn due(&self, at: Timestamp) -> Due {
+    /// The new delivery of an event of this type, as its lane gets it if it waits.
+    pub fn due(&self, event_type: &EventType, at: Timestamp) -> Due {
         Due {
             delivery: self.delivery,
             event: self.event,
@@ -300,7 +323,7 @@ impl ReplayItem {
             attempts: 0,
             due_at: at,
             replay_of: self.of,
-            ordered: self.placement.is_ordered(),
+            order: self.placement.order(event_type, self.delivery),
         }
     }
 }

@@ -35,8 +35,8 @@ pub use breaker_windows::{BreakerWindows, EndpointWindow, WINDOW_GOOD_FOR};
 pub use changes::{CHANGES_EVERY, Change, ChangeCursor, Changed, Changes};
 pub use clock::{Clock, Offset, Reading, within};
 pub use delivery_queue::{
-    Alert, AlertId, CancelWaiting, DeliveryQueue, Disabling, DueQueue, DueRead, DueRequest, Freed, FreedHeads, LaneHead, Replay,
-    ReplayAnswer, ReplayBy, ReplayItem, Replayed, Settled, Settlement,
+    Alert, AlertId, CancelWaiting, DeliveryQueue, Disabling, DueQueue, DueRead, DueRequest, FailedItem, Freed, FreedHeads, LaneHead,
+    Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed, Settled, Settlement,
 };
 pub use directory::{
     ApplicationRow, Created, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved, NewOrganization, ScheduleDeleted,

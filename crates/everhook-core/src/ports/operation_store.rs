@@ -50,7 +50,8 @@ pub trait OperationStore: Send + Sync {
 
     /// Adds items to an operation and moves its selection on, in one atomic write. An item that it has already is left as it is.
     ///
-    /// At most 2,000 items. Nothing is written for an operation that has ended.
+    /// At most 2,000 items. Nothing is written unless the selection still stands where the step began: not for an operation that has ended, and not
+    /// by a node that lost its duty and comes late. It would add what was worked off already, and everything behind it would be done twice.
     async fn select(&self, step: SelectionStep) -> Result<(), StoreError>;
 
     /// The next items, in the order of their events.
@@ -76,7 +77,7 @@ pub trait OperationStore: Send + Sync {
     /// Adds events to the list of an operation that erases, and moves its selection on, in one atomic write. An event that it has already is left
     /// as it is.
     ///
-    /// At most 2,000 events. Nothing is written for an operation that has ended.
+    /// At most 2,000 events. Nothing is written unless the selection still stands where the step began, as in [`Self::select`].
     async fn select_for_erasure(&self, step: ErasureStep) -> Result<(), StoreError>;
 
     /// The next events that an operation erases.
@@ -188,6 +189,8 @@ pub struct EventCandidate {
 pub struct ErasureStep {
     /// Which operation.
     pub operation: OperationId,
+    /// The id behind which they were looked for: where the selection stands before this step.
+    pub after: Uuid,
     /// The events.
     pub events: Vec<EventId>,
     /// Where the selection stands after this step.
@@ -225,6 +228,8 @@ pub struct OperationItem {
 pub struct SelectionStep {
     /// Which operation.
     pub operation: OperationId,
+    /// The id behind which they were looked for: where the selection stands before this step.
+    pub after: Uuid,
     /// The items: event, endpoint, and the delivery that would be done again.
     pub items: Vec<(EventId, EndpointId, Option<DeliveryId>)>,
     /// How many more belong to it and need nothing.

@@ -11,7 +11,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// A bounded queue of events on this node's disk, oldest first.
+/// A bounded queue of events on this node's disk, in order within each application.
 #[async_trait]
 pub trait Spool: Acquaintances {
     /// Takes events, in order, behind those that wait. There is one answer for each; when this returns, what was taken is on disk and counts
@@ -21,11 +21,12 @@ pub trait Spool: Acquaintances {
     /// [`StoreError::Unavailable`] if the disk did not take them: none was taken, as far as is known.
     async fn take(&self, events: Vec<IncomingEvent>) -> Result<Vec<Taken>, StoreError>;
 
-    /// Reads the oldest events that wait, in order, at most `limit` and about 16 MiB.
+    /// Reads the oldest events that wait of each of these applications, one application after the other and each in order: at most `limit` of
+    /// each, and about 16 MiB in all, so that nothing may come of the last ones.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the disk cannot be read.
-    async fn oldest(&self, limit: u32) -> Result<Vec<SpooledEvent>, StoreError>;
+    async fn oldest(&self, of: Vec<ApplicationId>, limit: u32) -> Result<Vec<SpooledEvent>, StoreError>;
 
     /// Removes events that are in the store now. They no longer count in [`Spool::standing`] once that is on disk, never before: until then
     /// whatever is published must queue behind them.
@@ -42,6 +43,12 @@ pub trait Spool: Acquaintances {
 
     /// How full it is. From memory, for every publish asks.
     fn standing(&self) -> SpoolStanding;
+
+    /// The applications of which events wait, by their ids. From memory.
+    fn applications(&self) -> Vec<ApplicationId>;
+
+    /// Whether events wait of any application that is meant. From memory, for every publish asks while anything waits.
+    fn any_waits(&self, is_meant: &dyn Fn(ApplicationId) -> bool) -> bool;
 }
 
 /// What admits publishers while the store cannot be asked: a small copy of what the node has read of it.

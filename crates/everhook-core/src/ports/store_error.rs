@@ -18,28 +18,53 @@ pub enum StoreError {
 
 /// What the store's library said.
 #[derive(Debug)]
-pub struct Cause(Box<dyn Error + Send + Sync>);
+pub struct Cause {
+    said: Box<dyn Error + Send + Sync>,
+    /// Whether it will say so until a person has changed something.
+    is_refusal: bool,
+}
 
 impl StoreError {
     /// It cannot be reached; `cause` is what the library said.
     pub fn unavailable(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self::Unavailable(Cause(cause.into()))
+        Self::Unavailable(Cause { said: cause.into(), is_refusal: false })
+    }
+
+    /// It is there and does not let this node in: a password, a right or a table is missing. Trying again helps once a person has seen to it.
+    pub fn refused(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Unavailable(Cause { said: cause.into(), is_refusal: true })
     }
 
     /// It holds something that cannot be true; `cause` says what.
     pub fn corrupt(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self::Corrupt(Cause(cause.into()))
+        Self::Corrupt(Cause { said: cause.into(), is_refusal: false })
+    }
+
+    /// What happened, without saying twice that it happened to the store: for a sentence that says what follows from it.
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Unavailable(cause) => cause.to_string(),
+            Self::Conflict | Self::Corrupt(_) => match self.source() {
+                Some(cause) => format!("{self}: {cause}"),
+                None => self.to_string(),
+            },
+        }
+    }
+
+    /// Whether a person must act before trying again is of use.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Unavailable(Cause { is_refusal: true, .. }))
     }
 }
 
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.said.fmt(f)
     }
 }
 
 impl Error for Cause {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.0.source()
+        self.said.source()
     }
 }

@@ -125,9 +125,9 @@ fn live(arguments: &Arguments, seeds: Range<u64>) -> ExitCode {
             failed.push(seed);
         }
     }
-    let LifeTally { accepted, requests, kills, stops, pauses, moves } = total;
+    let LifeTally { accepted, requests, kills, stops, pauses, moves, erasures } = total;
     say(&format!("{accepted} events accepted, {requests} requests; {kills} nodes died, {stops} were stopped, {pauses} lost the store"));
-    say(&format!("the organization changed pools {moves} times"));
+    say(&format!("{erasures} events were erased, and the organization changed pools {moves} times"));
     say(&format!("{} runs failed {failed:?}", failed.len()));
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

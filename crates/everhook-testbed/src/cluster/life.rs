@@ -5,8 +5,9 @@ use std::{panic::AssertUnwindSafe, time::Duration};
 
 use everhook_core::{
     ids::EventId,
-    model::{OrderingMode, PoolName},
-    ports::Clock,
+    manage::erasing,
+    model::{Author, OrderingMode, PoolName},
+    ports::{Change, Clock},
     time::Timestamp,
 };
 
@@ -58,6 +59,8 @@ pub struct LifeTally {
     pub pauses: usize,
     /// Times that the organization went to another pool.
     pub moves: usize,
+    /// Events that were erased.
+    pub erasures: usize,
 }
 
 impl std::ops::AddAssign for LifeTally {
@@ -68,6 +71,7 @@ impl std::ops::AddAssign for LifeTally {
         self.stops += other.stops;
         self.pauses += other.pauses;
         self.moves += other.moves;
+        self.erasures += other.erasures;
     }
 }
 
@@ -153,7 +157,8 @@ impl Living<'_> {
         self.cluster.pass(Duration::from_millis(self.dice.below(millis_max))).await;
         self.resume_some();
         match self.dice.below(100) {
-            0..60 => self.publish().await,
+            0..57 => self.publish().await,
+            57..60 => self.erase().await,
             60..67 => self.kill().await,
             67..74 => self.stop().await,
             74..82 => self.pause(),
@@ -203,6 +208,19 @@ impl Living<'_> {
                 self.tally.accepted += 1;
             }
         }
+    }
+
+    /// Erases one of the last events at some node. Whether anything of it arrives is not asked any more.
+    async fn erase(&mut self) {
+        let Some(place) = self.accepted.len().checked_sub(1 + self.dice.below(6) as usize) else { return };
+        let event = self.accepted.remove(place);
+        let node = self.some_node().filter(|node| self.paused.iter().all(|(paused, _)| paused != node));
+        let line = node.map_or(self.cluster.line(), |node| &self.cluster.node(node).line);
+        // A fault may keep it from that, or only the answer.
+        if erasing::erase_event(line, &Author::server(self.cluster.organization), event).await.is_ok() {
+            self.tally.erasures += 1;
+        }
+        self.cluster.registry.record(Change::Erased(event));
     }
 
     fn some_node(&self) -> Option<usize> {
@@ -297,6 +315,7 @@ impl Living<'_> {
             let differs_at = arrived.iter().zip(&accepted).position(|(arrived, accepted)| arrived != accepted);
             assert_eq!(differs_at, None, "{} gets its events in order, each once or again and again", receiver.url);
             assert_eq!(arrived.len(), accepted.len(), "{} gets all of its events", receiver.url);
+            assert!(self.cluster.senders.most_to(&receiver.url) <= 1, "{} gets one event at a time", receiver.url);
         }
         for node in &self.living {
             let status = self.cluster.node(*node).status();

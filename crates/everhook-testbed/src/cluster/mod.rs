@@ -22,10 +22,11 @@ use everhook_core::{
 };
 use tokio::task::JoinHandle;
 
+pub use posted::Posted;
 pub use registry::{Member, Registry};
 pub use senders::{Senders, SentBy};
 
-use self::{fenced::Fenced, posted::Posted, senders::Watched};
+use self::{fenced::Fenced, senders::Watched};
 use crate::{Receiver, World, world::Ground};
 
 /// How long nodes take to share what there is, at the most: to notice each other, to leave, to take, and to look.

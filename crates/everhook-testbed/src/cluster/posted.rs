@@ -196,7 +196,10 @@ impl Directory for Posted {
     }
 
     async fn api_key(&self, hash: &ApiKeyHash) -> Result<Option<ApiKey>, StoreError> {
-        self.directory.api_key(hash).await
+        let found = self.directory.api_key(hash).await;
+        // An answer that is on its way to a node which is cut off may be out of date when it comes.
+        self.member.reach().await;
+        found
     }
 
     async fn api_key_by_id(&self, organization: OrganizationId, id: ApiKeyId) -> Result<Option<ApiKey>, StoreError> {

@@ -32,8 +32,9 @@ struct State {
     /// How many requests each node has under way, by URL.
     under_way: BTreeMap<(String, usize), usize>,
     sent: Vec<SentBy>,
-    /// The most requests that were under way at one time.
+    /// The most requests that were under way at one time, in all and by URL.
     most_at_once: usize,
+    most_to: BTreeMap<String, usize>,
     overlaps: Vec<String>,
 }
 
@@ -53,6 +54,11 @@ impl Senders {
         self.state().most_at_once
     }
 
+    /// The most requests to a URL that were under way at one time.
+    pub fn most_to(&self, url: &str) -> usize {
+        self.state().most_to.get(url).copied().unwrap_or(0)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -65,6 +71,9 @@ impl Senders {
         }
         *state.under_way.entry((url.to_owned(), node)).or_default() += 1;
         state.most_at_once = state.most_at_once.max(state.under_way.values().sum());
+        let to_url: usize = state.under_way.iter().filter(|((to, _), _)| to == url).map(|(_, count)| count).sum();
+        let most_to = state.most_to.entry(url.to_owned()).or_default();
+        *most_to = to_url.max(*most_to);
         state.sent.push(SentBy { node, url: url.to_owned(), at });
         UnderWay { senders: self.clone(), key: (url.to_owned(), node) }
     }

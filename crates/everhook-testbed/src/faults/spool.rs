@@ -31,8 +31,8 @@ impl<S: Spool> Spool for FaultySpool<S> {
         self.spool.take(events).await
     }
 
-    async fn oldest(&self, limit: u32) -> Result<Vec<SpooledEvent>, StoreError> {
-        self.spool.oldest(limit).await
+    async fn oldest(&self, of: Vec<ApplicationId>, limit: u32) -> Result<Vec<SpooledEvent>, StoreError> {
+        self.spool.oldest(of, limit).await
     }
 
     async fn forwarded(&self, positions: Vec<i64>) -> Result<(), StoreError> {
@@ -48,6 +48,14 @@ impl<S: Spool> Spool for FaultySpool<S> {
 
     fn standing(&self) -> SpoolStanding {
         self.spool.standing()
+    }
+
+    fn applications(&self) -> Vec<ApplicationId> {
+        self.spool.applications()
+    }
+
+    fn any_waits(&self, is_meant: &dyn Fn(ApplicationId) -> bool) -> bool {
+        self.spool.any_waits(is_meant)
     }
 }
 

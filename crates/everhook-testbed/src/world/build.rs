@@ -7,12 +7,12 @@ use everhook_core::{
     flow::publish::{Acceptance, Publication, PublishError, Published, Spooled, publish},
     ids::{ApplicationId, EndpointId, RevisionNumber, ScheduleId, ScheduleVersion},
     model::{
-        BreakerConfig, Endpoint, EndpointState, EventType, EventTypePattern, Jitter, Ordering, OrderingMode, OrganizationSchedule,
-        PayloadStyle, Priority, RateLimit, RetrySchedule, Revision, ScheduleName, SealedSecrets, SignatureStyle, SigningKey, Strategy,
-        Target,
+        ApplicationKind, BreakerConfig, Endpoint, EndpointState, EventType, EventTypePattern, Jitter, Ordering, OrderingMode,
+        OrganizationSchedule, PayloadStyle, Priority, RateLimit, RetrySchedule, Revision, ScheduleName, SealedSecrets, SignatureStyle,
+        SigningKey, Strategy, Target,
     },
     policy::{labels::Labels, presets},
-    ports::{Change, Clock, EndpointUpdated, Entropy},
+    ports::{Change, Clock, Created, EndpointUpdated, Entropy},
 };
 
 use super::World;
@@ -85,6 +85,16 @@ impl World {
                 only: None,
             },
         }
+    }
+
+    /// Another application of the organization.
+    pub async fn another_application(&self) -> ApplicationId {
+        let now = self.clock.now();
+        let id = ApplicationId::from_uuid(self.dice.uuid(now));
+        let application = self.application_of(id, &id.to_string(), ApplicationKind::Custom);
+        let created = self.directory().create_application(application, self.entry()).await.expect("the store answers");
+        assert_eq!(created, Created::Created);
+        id
     }
 
     /// Changes an endpoint's state, as its owner would.
@@ -200,65 +210,56 @@ impl EndpointBuilder<'_> {
 
     /// Makes it.
     pub async fn create(self) -> Receiver {
-        let Self {
-            world,
-            application,
-            event_types,
-            schedule,
-            first,
-            then,
-            max_concurrency,
-            ordering,
-            rate_limit,
-            breaker,
-            follows,
-            headers,
-        } = self;
-        world.endpoints_made += 1;
-        let url = format!("https://receiver-{}.example/hook", world.endpoints_made);
-        world.network.script(&url, first, then);
-        let now = world.clock.now();
-        let id = EndpointId::from_uuid(world.dice.uuid(now));
-        let directory = world.directory();
-        let retry_schedule: ScheduleVersion = directory.schedule_version(&schedule).await.expect("the store answers");
-        let key = SigningKey::hmac_from_random(world.dice.secret_bytes());
-        let current = world.line().ports.vault.seal(id.as_uuid(), key.text().expose().as_bytes());
-        let endpoint = Endpoint {
+        self.world.endpoints_made += 1;
+        let url = format!("https://receiver-{}.example/hook", self.world.endpoints_made);
+        self.world.network.script(&url, self.first.clone(), self.then);
+        let version = self.world.directory().schedule_version(&self.schedule).await.expect("the store answers");
+        let endpoint = self.describe(&url, version);
+        let (world, receiver) = (self.world, Receiver { id: endpoint.id, application: endpoint.application, url });
+        world.directory().create_endpoint(endpoint, world.entry()).await.expect("the store answers");
+        world.line().catalog.forget(receiver.application);
+        world.note(Change::Endpoint(receiver.application, receiver.id));
+        receiver
+    }
+
+    /// The endpoint as its owner would have asked for it, with a secret of its own.
+    fn describe(&self, url: &str, retry_schedule: ScheduleVersion) -> Endpoint {
+        let now = self.world.clock.now();
+        let id = EndpointId::from_uuid(self.world.dice.uuid(now));
+        let key = SigningKey::hmac_from_random(self.world.dice.secret_bytes());
+        let current = self.world.line().ports.vault.seal(id.as_uuid(), key.text().expose().as_bytes());
+        Endpoint {
             id,
-            organization: world.organization,
-            application,
+            organization: self.world.organization,
+            application: self.application,
             uid: None,
             name: None,
             description: None,
-            target: Target { written: url.clone(), url: url.parse().expect("a URL") },
-            event_types,
+            target: Target { written: url.to_owned(), url: url.parse().expect("a URL") },
+            event_types: self.event_types.clone(),
             secrets: SealedSecrets { current, previous: None },
             signature_style: SignatureStyle::Timestamped,
             payload_style: PayloadStyle::Envelope,
-            headers,
+            headers: self.headers.clone(),
             revision: RevisionNumber::FIRST,
             metadata: None,
             retry_schedule,
-            follows,
+            follows: self.follows,
             labels: Default::default(),
             filter: None,
             verify_url: false,
             timeout: None,
             timeout_growth_factor: 1.0,
-            max_concurrency,
-            ordering: Ordering { mode: ordering, barrier: None },
-            rate_limit,
-            breaker,
+            max_concurrency: self.max_concurrency,
+            ordering: Ordering { mode: self.ordering, barrier: None },
+            rate_limit: self.rate_limit,
+            breaker: self.breaker,
             drain: None,
             paused_at: None,
             state: EndpointState::Enabled,
             created_at: now,
             updated_at: now,
-        };
-        directory.create_endpoint(endpoint, world.entry()).await.expect("the store answers");
-        world.line().catalog.forget(application);
-        world.note(Change::Endpoint(application, id));
-        Receiver { id, application, url }
+        }
     }
 }
 
@@ -272,6 +273,12 @@ impl EventBuilder {
     /// Published at this node.
     pub fn at(mut self, node: &crate::cluster::Node) -> Self {
         self.line = node.line.clone();
+        self
+    }
+
+    /// Published to this application instead of `default`.
+    pub fn to(mut self, application: ApplicationId) -> Self {
+        self.publication.application = application;
         self
     }
 

@@ -1,3 +1,5 @@
+//! Endpoints over HTTP: made, changed, listed and deleted, their secrets, and what is refused.
+
 use everhook_core::{
     ids::Ref,
     manage::{

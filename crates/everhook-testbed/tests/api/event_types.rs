@@ -1,3 +1,5 @@
+//! Event types over HTTP: what is said about them, and what that refuses when events are published.
+
 use serde_json::{Value, json};
 
 use crate::client::Server;

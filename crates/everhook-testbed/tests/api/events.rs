@@ -1,3 +1,5 @@
+//! Publishing over HTTP, alone and in batches, and reading it all back.
+
 use http::{Method, Request};
 use http_body_util::Full;
 use serde_json::json;

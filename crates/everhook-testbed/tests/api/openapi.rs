@@ -1,3 +1,5 @@
+//! The OpenAPI document, as a list of what there is: a change of the API shows here.
+
 use std::fmt::Write as _;
 
 use crate::client::Server;

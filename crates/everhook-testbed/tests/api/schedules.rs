@@ -1,3 +1,5 @@
+//! Retry schedules over HTTP: made, changed, followed by endpoints, and deleted.
+
 use serde_json::{Value, json};
 
 use crate::client::Server;

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use everhook::config::ServeArgs;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -96,6 +97,26 @@ async fn a_url_that_does_not_return_it_is_refused_and_nothing_is_stored() {
     let nobody: SocketAddr = "127.0.0.1:9".parse().unwrap();
     assert_eq!(server.post("/v1/endpoints", asking(nobody)).await.faults(422), ["url"]);
     assert_eq!(server.get("/v1/endpoints").await.expect(200)["data"], json!([]));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_broker_is_not_asked_to_prove_anything() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = |text: &str| Some(text.to_owned());
+    let server = Server::start_with(&ServeArgs {
+        listen: text("127.0.0.1:0"),
+        data: Some(folder.path().display().to_string()),
+        allow_private_networks: text("true"),
+        amqp_destinations: text("true"),
+        ..ServeArgs::default()
+    })
+    .await;
+    // Nobody listens there: a challenge would fail by the URL.
+    let endpoint = |verify_url: bool| json!({ "url": "amqp://127.0.0.1:9/?exchange=x", "event_types": ["*"], "uid": "shop", "verify_url": verify_url });
+    assert_eq!(server.post("/v1/endpoints", endpoint(true)).await.faults(422), ["verify_url"]);
+    server.post("/v1/endpoints", endpoint(false)).await.expect(201);
+    assert_eq!(server.put("/v1/endpoints/shop", json!({ "verify_url": true })).await.faults(422), ["verify_url"]);
     server.stop().await;
 }
 

@@ -3,6 +3,7 @@
 mod capture;
 mod migrate;
 mod retention;
+mod starting;
 
 use std::{
     path::Path,

@@ -16,7 +16,7 @@ use axum::{Router, body::Bytes, extract, http::StatusCode, routing::post};
 use everhook::cli::client::{Connection, Server};
 use everhook_adapters::postgres::{PostgresSettings, PostgresStore};
 use everhook_testbed::{
-    database::Database,
+    database::{Database, SEAL_KEY},
     node::{Node, command},
 };
 use http::Method;
@@ -172,4 +172,26 @@ async fn assert_goes_on(node: &Node, key: &Value) {
     assert_eq!((&known["duplicate"], &known["sequence_number"]), (&json!(true), &json!(4)), "{known}");
     let new = connection.ask(Method::POST, "/v1/events", Some(&event(EVENTS))).await.expect("it is accepted");
     assert_eq!((&new["duplicate"], &new["sequence_number"]), (&json!(false), &json!(EVENTS + 1)), "{new}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_sent_to_a_key_file_that_does_not_hold_the_folders_key() {
+    // Given a folder whose key file was replaced.
+    let mut old = started().await;
+    old.kill();
+    let (database, folder) = (Database::create().await, old.data());
+    let needed = std::fs::read_to_string(folder.join("seal.id")).expect("the id of its key");
+    let (needed, key_file) = (needed.trim(), folder.join("seal.key").display().to_string());
+    std::fs::write(&key_file, SEAL_KEY).expect("the file is replaced");
+    // When it is moved, it is said before and after that this is not the key that nodes need,
+    let (from, to) = (folder.display().to_string(), database.url());
+    let moved = run(&["migrate", "--from", &from, "--to", &to]).await;
+    assert!(moved.status.success(), "{}{}", stdout(&moved), stderr(&moved));
+    assert!(stderr(&moved).contains(&format!("Warning: the secrets in this folder are sealed with key {needed}")), "{}", stderr(&moved));
+    assert!(stdout(&moved).contains(&format!("({needed}): NOT {key_file}, which holds another key")), "{}", stdout(&moved));
+    // and so it is.
+    let elsewhere = tempfile::tempdir_in(scratch()).expect("a folder");
+    let data = elsewhere.path().display().to_string();
+    let refused = run(&["serve", "--listen", "127.0.0.1:0", "--database", &to, "--data", &data, "--seal-key-file", &key_file]).await;
+    assert!(!refused.status.success() && stderr(&refused).contains(&format!("sealed with key {needed}")), "{}", stderr(&refused));
 }

@@ -15,7 +15,10 @@ use std::{
 };
 
 use everhook::cli::client::Connection;
-use everhook_testbed::node::Node;
+use everhook_testbed::{
+    dice::{Dice, seed_of_run},
+    node::{Node, is_nothing_open},
+};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -33,7 +36,7 @@ const UNWRITTEN_MAX: Duration = Duration::from_secs(1);
 const LATE_READ_MAX: Duration = Duration::from_millis(250);
 /// How long an accepted event may wait for its first request while the server is up.
 const STALL_MAX: Duration = Duration::from_secs(5);
-/// The time from one start to the next kill. The shortest hit a server that is still starting.
+/// The time from one start to the next kill, in milliseconds. The shortest hit a server that is still starting.
 const LIFE: std::ops::Range<u64> = 20..900;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -102,24 +105,6 @@ fn kills() -> usize {
     std::env::var("KILLS").ok().map_or(20, |text| text.parse().expect("KILLS is a number"))
 }
 
-fn seed() -> u64 {
-    let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("it is past 1970").as_micros() as u64;
-    std::env::var("SEED").ok().map_or_else(now, |text| text.parse().expect("SEED is a number"))
-}
-
-/// Random numbers from a seed (SplitMix64).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, range: std::ops::Range<u64>) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        range.start + (mixed ^ (mixed >> 31)) % (range.end - range.start)
-    }
-}
-
 /// From ready to killed: when the server could have sent something.
 struct Life {
     ready_at: Instant,
@@ -138,7 +123,7 @@ struct Trial {
 
 impl Trial {
     async fn start(manners: Manners, endpoints: u32, settings: Value) -> Self {
-        let seed = seed();
+        let seed = seed_of_run();
         let sink = Sink::start(manners).await;
         let mut node = Node::new(Path::new(env!("CARGO_TARGET_TMPDIR")));
         node.start();
@@ -150,12 +135,12 @@ impl Trial {
             connection.ask(Method::POST, "/v1/endpoints", Some(&endpoint)).await.expect("the endpoint is made");
         }
         let publishers = Publishers::start_at(&[node.server()], "kill.test");
-        Self { node, sink, publishers, seed, dice: Dice(seed), lives: Vec::new() }
+        Self { node, sink, publishers, seed, dice: Dice::new(seed), lives: Vec::new() }
     }
 
     async fn kill_again_and_again(&mut self, kills: usize) {
         for _ in 0..kills {
-            let dies_at = Instant::now() + Duration::from_millis(self.dice.roll(LIFE));
+            let dies_at = Instant::now() + Duration::from_millis(self.dice.within(LIFE));
             let ready_at = self.node.ready_before(dies_at).await;
             tokio::time::sleep_until(dies_at.into()).await;
             self.node.kill();
@@ -255,9 +240,4 @@ async fn dead_letters(connection: &mut Connection) -> Vec<Value> {
             None => return letters,
         }
     }
-}
-
-async fn is_nothing_open(connection: &mut Connection) -> bool {
-    let open = connection.ask(Method::GET, "/v1/deliveries?status=pending&limit=1", None).await.expect("a page of deliveries");
-    open["data"].as_array().expect("rows").is_empty()
 }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::{
     publishers::body,
     sink::{Manners, Sink},
+    start_node,
 };
 
 /// How long a node may take to become whole once PostgreSQL is back, and to deliver, on a busy machine.
@@ -25,17 +26,17 @@ async fn a_node_that_knows_its_publishers_starts_without_postgresql_and_becomes_
     // Given a node that has taken an event before, and is started again while PostgreSQL is away.
     let postgres = PostgresServer::start();
     let sink = Sink::start(Manners::Steady).await;
-    let mut node = Node::new(Path::new(env!("CARGO_TARGET_TMPDIR"))).with_flags(["--database", &postgres.url(), "--seal-key", SEAL_KEY]);
-    node.start();
-    node.wait_until_ready().await;
+    let mut node = start_node(&postgres.url(), &[]).await;
     let mut connection = Connection::new(node.server());
     let endpoint = json!({ "url": format!("http://{}/e/0", sink.address), "event_types": ["kill.test"], "ordering": "strict" });
     connection.ask(Method::POST, "/v1/endpoints", Some(&endpoint)).await.expect("the endpoint is made");
     connection.ask(Method::POST, "/v1/events", Some(&body("kill.test", 0))).await.expect("an event is taken");
     postgres.stop(Stop::Fast);
     node.kill();
+    let said_before = said(&node);
     node.start();
     node.wait_until_ready().await;
+    assert_eq!(said(&node), said_before + 1, "it listens");
     // Then it takes events of whom it knows, and nothing else.
     let mut connection = Connection::new(node.server());
     let status = connection.ask(Method::GET, "/readyz", None).await.expect("the node is ready");
@@ -75,9 +76,18 @@ async fn a_first_start_without_postgresql_ends_with_an_error_that_says_what_is_m
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     let words = serve(&folder.path().join("spool"));
-    assert!(words.contains("PostgreSQL cannot be used") && words.contains("spool knows no publishers"), "{words}");
+    assert!(
+        words.contains("everhook: the database 127.0.0.1:1/nobody cannot be used: ") && words.contains("spool knows no publishers"),
+        "{words}"
+    );
     let words = serve(&file);
-    assert!(words.contains("neither the database nor the spool") && words.contains("PostgreSQL cannot be used"), "{words}");
+    assert!(words.contains("neither the database nor the spool") && words.contains("PostgreSQL cannot be reached"), "{words}");
+    assert!(words.contains("the spool folder") && words.contains("it is not a folder"), "{words}");
+}
+
+/// How often it said where it listens.
+fn said(node: &Node) -> usize {
+    std::fs::read_to_string(node.data().with_file_name("server.log")).expect("its log").matches("Everhook listens on ").count()
 }
 
 async fn assert_refused(connection: &mut Connection, method: Method, path: &str, body: &str, words: &str) {

@@ -10,12 +10,13 @@ use std::{
 
 use axum::{Router, body::Bytes, extract::State, http::HeaderMap, routing::post};
 use everhook::cli::client::Connection;
+use everhook_testbed::node::is_nothing_open;
 use http::Method;
 use serde_json::{Value, json};
 use tokio::{sync::oneshot, task::JoinHandle};
 use tokio_postgres::{Client, NoTls};
 
-use super::{STALL_MAX, Trial, is_nothing_open, publishers, sink::Manners, tell};
+use super::{STALL_MAX, Trial, publishers, sink::Manners, tell};
 
 /// The events that operations do again.
 const EVENTS: u64 = 60;
@@ -119,7 +120,7 @@ impl Trial {
                 ("/v1/dlq/retry-batch".to_owned(), json!({"filter": {}, "rate_limit": rate}))
             };
             self.ask(Method::POST, &path, Some(&body)).await;
-            tokio::time::sleep(Duration::from_millis(LIFE.start + self.dice.below(LIFE.end - LIFE.start))).await;
+            tokio::time::sleep(Duration::from_millis(self.dice.within(LIFE))).await;
             self.kill_one();
         }
         for node in &self.nodes {

@@ -4,7 +4,6 @@
 
 use std::{
     future::poll_fn,
-    io::Write as _,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -19,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 
-use super::{ENDPOINTS, NODES, Trial, proxy::Proxy, publishers::body, sink::Manners, tell};
+use super::{ENDPOINTS, NODES, Trial, proxy::Proxy, publishers::body, services, sink::Manners, tell};
 
 /// Long enough for a loaded machine.
 const AMPLE: Duration = Duration::from_secs(60);
@@ -89,13 +88,7 @@ async fn nothing_is_lost_or_refused_while_the_broker_is_away_and_it_is_used_agai
 
 /// The broker's URL, or a loud word that there is none.
 pub(super) fn broker() -> Option<String> {
-    let url = std::env::var("EVERHOOK_TEST_AMQP").ok();
-    if url.is_none() {
-        let name = std::thread::current().name().unwrap_or("a test").to_owned();
-        // Past the test harness, which would swallow what a passing test prints.
-        let _ = writeln!(std::io::stderr(), "SKIPPED {name}: EVERHOOK_TEST_AMQP is not set; see scripts/services");
-    }
-    url
+    services::address("EVERHOOK_TEST_AMQP")
 }
 
 /// What nodes tell each other through PostgreSQL.

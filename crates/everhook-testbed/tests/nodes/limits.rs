@@ -1,16 +1,12 @@
 //! The limits of an organization hold over all nodes together, counted in PostgreSQL or in a Redis beside it; and a Redis that dies stops nothing.
 
 use std::{
-    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use everhook::cli::client::Connection;
-use everhook_testbed::{
-    database::{Database, SEAL_KEY},
-    node::Node,
-};
+use everhook_testbed::{database::Database, node::Node};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -18,7 +14,7 @@ use crate::{
     NODES, STALL_MAX, publishers,
     redis_server::Server,
     sink::{Manners, Sink},
-    tell,
+    start_nodes, tell,
 };
 
 /// Spread over the nodes by their ids: that all are one node's would take one in 80,000 runs.
@@ -43,17 +39,9 @@ impl Trial {
     async fn start(redis: Option<&Server>) -> Self {
         let database = Database::create().await;
         let sink = Sink::start(Manners::Steady).await;
-        let mut nodes = Vec::new();
-        for _ in 0..NODES {
-            let node = Node::new(Path::new(env!("CARGO_TARGET_TMPDIR")));
-            let mut node = match redis {
-                Some(redis) => node.with_flags(["--database", &database.url(), "--seal-key", SEAL_KEY, "--redis", &redis.url()]),
-                None => node.with_flags(["--database", &database.url(), "--seal-key", SEAL_KEY]),
-            };
-            node.start();
-            node.wait_until_ready().await;
-            nodes.push(node);
-        }
+        let redis = redis.map(Server::url);
+        let flags: Vec<&str> = redis.iter().flat_map(|url| ["--redis", url]).collect();
+        let nodes = start_nodes(NODES, &database.url(), &flags).await;
         let trial = Self { nodes, sink, _database: database };
         trial.make_endpoints().await;
         trial

@@ -7,8 +7,10 @@ mod alone;
 mod duties;
 mod hints;
 mod limits;
+mod other_database;
 mod outage;
 mod pools;
+mod told;
 // Shared with the tests of the adapter.
 #[allow(clippy::unwrap_used, dead_code, reason = "a test that cannot go on should stop there")]
 #[path = "../../../everhook-adapters/tests/rabbitmq/proxy.rs"]
@@ -17,6 +19,8 @@ mod proxy;
 #[allow(dead_code)]
 #[path = "../../../everhook-adapters/tests/redis/server.rs"]
 mod redis_server;
+#[path = "../../../everhook-adapters/tests/services/mod.rs"]
+mod services;
 // Shared with the trial of one node, which looks at more of it.
 #[allow(dead_code)]
 #[path = "../killed/publishers.rs"]
@@ -26,6 +30,7 @@ mod publishers;
 mod sink;
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     io::Write as _,
     path::Path,
     sync::Arc,
@@ -35,8 +40,8 @@ use std::{
 use everhook::cli::client::{Connection, Server};
 use everhook_testbed::{
     database::{Database, SEAL_KEY},
-    dice::Dice,
-    node::Node,
+    dice::{Dice, seed_of_run},
+    node::{Node, is_nothing_open},
 };
 use http::Method;
 use serde_json::{Value, json};
@@ -94,13 +99,41 @@ async fn a_key_that_is_published_at_all_nodes_at_once_makes_one_event() {
     for answer in asked {
         answers.push(answer.await.expect("no panic").expect("an answer"));
     }
-    // Then one made the event, and the others found it. On a busy machine some may have been spooled, and find it later.
-    answers.retain(|answer| answer["spooled"] != json!(true));
-    let made = answers.iter().filter(|answer| answer["duplicate"] != json!(true)).count();
-    assert_eq!(made, 1);
-    assert!(answers.iter().all(|answer| answer["id"] == answers[0]["id"] && answer["sequence_number"] == answers[0]["sequence_number"]));
     trial.wait_until_quiet(ENDPOINTS as usize).await;
+    // Then one made the event, and the others found it. On a busy machine some are spooled: one of those may have made it, and the others were told
+    // an id that finds it once it is forwarded.
+    let (spooled, recorded): (Vec<&Value>, Vec<&Value>) = answers.iter().partition(|answer| answer["spooled"] == json!(true));
+    let made = recorded.iter().filter(|answer| answer["duplicate"] != json!(true)).count();
+    assert!(made == 1 || (made == 0 && !spooled.is_empty()), "{made} made it, {} were spooled", spooled.len());
+    trial.wait_until_forwarded().await;
+    let told: BTreeSet<&str> = answers.iter().map(|answer| answer["id"].as_str().expect("an id")).collect();
+    let mut found = BTreeMap::new();
+    for id in told {
+        let event = trial.event(id).await;
+        found.insert(event["id"].to_string(), event);
+    }
+    let found: Vec<Value> = found.into_values().collect();
+    let [event] = &found[..] else { panic!("one key became several events: {found:?}") };
+    assert!(recorded.iter().all(|answer| answer["id"] == event["id"] && answer["sequence_number"] == event["sequence_number"]), "{event}");
     assert!(trial.sink.arrivals().values().all(|of_event| of_event.len() == 1));
+}
+
+/// Starts a node on this database, with these flags as well, and waits until it takes events.
+async fn start_node(database: &str, flags: &[&str]) -> Node {
+    let mut node = Node::new(Path::new(env!("CARGO_TARGET_TMPDIR"))).with_flags(["--database", database, "--seal-key", SEAL_KEY]);
+    node.add_flags(flags);
+    node.start();
+    node.wait_until_ready().await;
+    node
+}
+
+/// Starts as many, one after the other.
+async fn start_nodes(count: usize, database: &str, flags: &[&str]) -> Vec<Node> {
+    let mut nodes = Vec::new();
+    for _ in 0..count {
+        nodes.push(start_node(database, flags).await);
+    }
+    nodes
 }
 
 /// Nodes that share a database, and a sink.
@@ -129,16 +162,8 @@ impl Trial {
     async fn of_nodes(manners: Manners, flags: &[&str]) -> Self {
         let database = Database::create().await;
         let sink = Sink::start(manners).await;
-        let mut nodes = Vec::new();
-        for _ in 0..NODES {
-            let mut node =
-                Node::new(Path::new(env!("CARGO_TARGET_TMPDIR"))).with_flags(["--database", &database.url(), "--seal-key", SEAL_KEY]);
-            node.add_flags(flags);
-            node.start();
-            node.wait_until_ready().await;
-            nodes.push(node);
-        }
-        let seed = seed();
+        let nodes = start_nodes(NODES, &database.url(), flags).await;
+        let seed = seed_of_run();
         Self { nodes, sink, dice: Dice::new(seed), seed, database }
     }
 
@@ -162,7 +187,7 @@ impl Trial {
     async fn kill_again_and_again(&mut self) -> usize {
         let kills = std::env::var("KILLS").ok().map_or(10, |text| text.parse().expect("KILLS is a number"));
         for _ in 0..kills {
-            tokio::time::sleep(Duration::from_millis(LIFE.start + self.dice.below(LIFE.end - LIFE.start))).await;
+            tokio::time::sleep(Duration::from_millis(self.dice.within(LIFE))).await;
             self.kill_one();
         }
         for node in &self.nodes {
@@ -194,28 +219,37 @@ impl Trial {
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }
+
+    /// Waits until no node has anything in its spool.
+    async fn wait_until_forwarded(&self) {
+        let deadline = Instant::now() + STALL_MAX;
+        for server in self.servers() {
+            let mut connection = Connection::new(server);
+            while connection.ask(Method::GET, "/readyz", None).await.expect("the node is ready")["status"] != "ok" {
+                assert!(Instant::now() < deadline, "something is spooled after {STALL_MAX:?}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+
+    /// The event that an id finds.
+    async fn event(&self, id: &str) -> Value {
+        let path = format!("/v1/events/{id}");
+        Connection::new(self.nodes[0].server()).ask(Method::GET, &path, None).await.expect("the event is found")
+    }
 }
 
 /// Nobody may arrive at the ordered endpoint for the first time before one that was accepted earlier.
 fn assert_order(accepted: &[Accepted], arrivals: &Arrivals) {
-    // On a busy machine one may have been spooled: it got its place later.
+    // On a busy machine some may have been spooled: they got their place later.
     let mut in_order: Vec<(&Accepted, i64)> = accepted.iter().filter_map(|event| Some((event, event.sequence_number?))).collect();
+    assert!(2 * in_order.len() > accepted.len(), "only {} of {} were not spooled", in_order.len(), accepted.len());
     in_order.sort_by_key(|(_, place)| *place);
     let firsts: Vec<(u64, i64, Instant)> =
         in_order.iter().map(|(event, place)| (event.number, *place, arrivals[&(0, event.number)][0].at)).collect();
     for pair in firsts.windows(2) {
         assert!(pair[0].2 <= pair[1].2, "event {} (place {}) overtook event {} (place {})", pair[1].0, pair[1].1, pair[0].0, pair[0].1);
     }
-}
-
-async fn is_nothing_open(connection: &mut Connection) -> bool {
-    let open: Value = connection.ask(Method::GET, "/v1/deliveries?status=pending&limit=1", None).await.expect("a page of deliveries");
-    open["data"].as_array().expect("rows").is_empty()
-}
-
-fn seed() -> u64 {
-    let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("it is past 1970").as_micros() as u64;
-    std::env::var("SEED").ok().map_or_else(now, |text| text.parse().expect("SEED is a number"))
 }
 
 fn tell(what: &str) {

@@ -1,7 +1,6 @@
 //! PostgreSQL is stopped and started again under load: every publish is accepted meanwhile, nothing is lost, and what goes in order stays in order.
 
 use std::{
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -11,7 +10,6 @@ use std::{
 
 use everhook::cli::client::{Connection, Server};
 use everhook_testbed::{
-    database::SEAL_KEY,
     node::Node,
     postgres_server::{PostgresServer, Stop},
 };
@@ -21,7 +19,7 @@ use tokio::task::JoinHandle;
 
 use super::{
     sink::{Arrivals, Manners, Sink},
-    tell,
+    start_nodes, tell,
 };
 
 /// How many nodes there are, and how many publishers at each.
@@ -79,14 +77,7 @@ impl Trial {
     async fn start() -> Self {
         let postgres = PostgresServer::start();
         let sink = Sink::start(Manners::Steady).await;
-        let mut nodes = Vec::new();
-        for _ in 0..NODES {
-            let flags = ["--database", &postgres.url(), "--seal-key", SEAL_KEY];
-            let mut node = Node::new(Path::new(env!("CARGO_TARGET_TMPDIR"))).with_flags(flags);
-            node.start();
-            node.wait_until_ready().await;
-            nodes.push(node);
-        }
+        let nodes = start_nodes(NODES, &postgres.url(), &[]).await;
         let endpoint = json!({ "url": format!("http://{}/e/0", sink.address), "event_types": ["kill.test"], "ordering": "strict" });
         Connection::new(nodes[0].server()).ask(Method::POST, "/v1/endpoints", Some(&endpoint)).await.expect("the endpoint is made");
         Self { nodes, sink, postgres }

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeSet,
-    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -10,8 +9,8 @@ use std::{
 use bytes::Bytes;
 use everhook::cli::client::Connection;
 use everhook_testbed::{
-    database::{Database, SEAL_KEY},
-    node::{ADMIN_KEY, Node},
+    database::Database,
+    node::{ADMIN_KEY, Node, is_nothing_open},
 };
 use http::{Method, Request};
 use http_body_util::{BodyExt as _, Full};
@@ -20,10 +19,9 @@ use serde_json::{Value, json};
 use super::{
     assert_order,
     hints::{Notified, QUICK, broker},
-    is_nothing_open,
     publishers::{self, Publishers},
     sink::{Manners, Sink},
-    tell,
+    start_node, tell,
 };
 
 /// How long something may take that should happen at once, or when a lease has ended: this machine may be busy.
@@ -62,12 +60,8 @@ impl Pools {
     }
 
     async fn start_in(&mut self, pool: &str) {
-        let flags = ["--database", &self.database.url(), "--seal-key", SEAL_KEY, "--pool", pool];
-        let mut node = Node::new(Path::new(env!("CARGO_TARGET_TMPDIR"))).with_flags(flags);
-        node.add_flags(&self.flags.iter().map(String::as_str).collect::<Vec<_>>());
-        node.start();
-        node.wait_until_ready().await;
-        self.nodes.push(node);
+        let flags: Vec<&str> = ["--pool", pool].into_iter().chain(self.flags.iter().map(String::as_str)).collect();
+        self.nodes.push(start_node(&self.database.url(), &flags).await);
     }
 
     /// Asks a node as an admin, within an organization.
@@ -127,16 +121,16 @@ impl Pools {
         }
     }
 
-    /// The ports of the nodes that made an organization's attempts, once nothing of it is open.
+    /// The ports of the nodes that made an organization's attempts, once everything of it is delivered.
     async fn senders(&self, organization: &str) -> BTreeSet<String> {
         let deadline = Instant::now() + PATIENCE;
         let deliveries = loop {
             let page = self.ask(0, organization, Method::GET, "/v1/deliveries?limit=100", None).await;
             let rows = page["data"].as_array().expect("rows").clone();
-            if rows.iter().all(|row| row["status"] != json!("pending")) {
+            if !rows.is_empty() && rows.iter().all(|row| row["status"] == json!("delivered")) {
                 break rows;
             }
-            assert!(Instant::now() < deadline, "something is still open");
+            assert!(Instant::now() < deadline, "not everything is delivered: {page}");
             tokio::time::sleep(LOOK_INTERVAL).await;
         };
         let mut senders = BTreeSet::new();

@@ -1,6 +1,7 @@
 //! Scenarios on a simulated clock and network, with the real core and the real embedded store.
 
 mod by_hand;
+mod clocks;
 mod crashes;
 mod endpoints;
 mod erasing;
@@ -18,4 +19,7 @@ mod retries;
 mod schedules;
 mod sent;
 mod shared_limits;
+mod shared_operations;
 mod spool;
+mod spool_keys;
+mod spool_stalls;

@@ -114,7 +114,7 @@ impl DeadLetterOut {
 pub struct DeadLetterQuery {
     /// Of this application, by id or uid.
     application_id: Option<String>,
-    /// For this endpoint, by id.
+    /// For this endpoint, by id or uid.
     #[serde(alias = "webhook_id")]
     endpoint_id: Option<String>,
     /// Of this type.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
 use everhook_core::{
-    ids::{ApplicationId, EventId, Ref},
+    ids::{ApplicationId, EventId},
     manage::{
-        Fault,
+        Fault, applications,
         erasing::{self, ErasureWish},
     },
 };
@@ -176,10 +176,7 @@ async fn named_application(
     faults: &mut Vec<Fault>,
 ) -> Result<Option<ApplicationId>, ApiError> {
     let Some(name) = name else { return Ok(None) };
-    let found = match Ref::parse(name) {
-        Some(of) => api.line.ports.directory.application(caller.organization, &of).await?,
-        None => None,
-    };
+    let found = applications::find_named(&api.line, caller.organization, name).await?;
     if found.is_none() {
         faults.push(Fault::new("application_id", "names no application of this organization"));
     }

@@ -219,8 +219,8 @@ impl From<PublishError> for ApiError {
             }
             PublishError::Store(error) => error.into(),
             PublishError::SpoolFull => {
-                tracing::warn!("a publish was refused because the spool is full");
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "the database is away, and the spool is full: try again")
+                tracing::warn!("a publish was refused because the spool has no room for it");
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "the database does not take it now, and the spool has no room for it: try again")
             }
             PublishError::NotKnown(error) => Self::not_known("application", &error),
         }
@@ -288,7 +288,7 @@ impl IntoResponses for ChangeProblems {
 
 impl IntoResponses for RetryProblems {
     fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
-        problem_responses(&[400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 503])
+        problem_responses(&[400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503])
     }
 }
 

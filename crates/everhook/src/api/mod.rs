@@ -32,6 +32,7 @@ mod transfer;
 mod why;
 mod wire;
 
+pub(crate) use self::publish::BESIDE_DATA_BYTES;
 #[cfg(feature = "amqp")]
 pub use self::publish::queue::QueueIntake;
 use self::to_the_end::to_the_end;
@@ -182,7 +183,7 @@ impl Api {
 /// What a node answers that takes no requests: whether it lives, and whether it is ready.
 pub fn probes(api: Arc<Api>) -> Router {
     let (router, _) = OpenApiRouter::<Arc<Api>>::new().routes(routes!(status::healthz)).routes(routes!(status::readyz)).split_for_parts();
-    router.fallback(no_such_route).method_not_allowed_fallback(no_such_method).with_state(api)
+    router.fallback(no_such_role).method_not_allowed_fallback(no_such_method).with_state(api)
 }
 
 /// What a node answers that has started without its database: it takes events, and everything else must wait.
@@ -246,6 +247,11 @@ fn documented() -> OpenApiRouter<Arc<Api>> {
 
 async fn not_yet() -> ApiError {
     ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the database is away: this node takes events, and nothing else until it is back")
+}
+
+async fn no_such_role(uri: Uri) -> ApiError {
+    let words = "this node lacks the role `api`, and answers /healthz and /readyz only";
+    ApiError::new(StatusCode::NOT_FOUND, format!("there is nothing at {}: {words}", uri.path()))
 }
 
 async fn no_such_route(uri: Uri) -> ApiError {

@@ -25,6 +25,9 @@ pub struct Status {
     /// `ok`; `degraded` while events are taken, but wait on this node until the database is back.
     #[schema(example = "ok")]
     status: &'static str,
+    /// Of how many applications events wait on this node while the database takes those of others. The log names them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stalled_applications: Option<usize>,
     /// `away` while nodes should hint each other through a RabbitMQ that cannot be reached: events are published and delivered without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     amqp: Option<&'static str>,
@@ -36,7 +39,7 @@ pub struct Status {
 /// Answers as long as the process is alive.
 #[utoipa::path(get, path = "/healthz", tag = "server", responses((status = 200, description = "Alive", body = Status)))]
 pub async fn healthz() -> Response {
-    json(StatusCode::OK, &Status { status: "ok", amqp: None, redis: None })
+    json(StatusCode::OK, &Status { status: "ok", stalled_applications: None, amqp: None, redis: None })
 }
 
 /// Answers 200 while events can be published, with the status `degraded` while they are spooled.
@@ -49,22 +52,34 @@ pub async fn healthz() -> Response {
 )]
 pub async fn readyz(State(api): State<Arc<Api>>) -> Result<Response, ApiError> {
     let status = if api.is_broken() { None } else { readiness(&api).await };
-    let status = status.ok_or_else(|| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the store is not available"))?;
+    let status = status.ok_or_else(|| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, why_not(&api)))?;
+    let stalled_applications = Some(api.line.backlog.stalled_count()).filter(|count| *count > 0);
     let redis = api.line.ports.breaker_windows.are_away().then_some("away");
     let amqp = api.line.ports.remote_hints.is_away().then_some("away");
-    Ok(json(StatusCode::OK, &Status { status, amqp, redis }))
+    Ok(json(StatusCode::OK, &Status { status, stalled_applications, amqp, redis }))
 }
 
 /// `None` if nothing takes events.
 async fn readiness(api: &Api) -> Option<&'static str> {
     let Some(spool) = &api.line.ports.spool else { return can_write(api).await.unwrap_or(false).then_some("ok") };
     let is_empty = spool.standing().events == 0;
-    // While anything waits, everything else goes behind it: whether the store answers does not matter then.
-    if is_empty && matches!(within(&*api.line.ports.clock, STORE_PATIENCE, can_write(api)).await, Some(Ok(true))) {
-        return Some("ok");
+    // While what waits holds up everything else, whether the store answers does not matter.
+    if !api.line.backlog.holds_up_all() && matches!(within(&*api.line.ports.clock, STORE_PATIENCE, can_write(api)).await, Some(Ok(true))) {
+        return Some(if is_empty { "ok" } else { "degraded" });
     }
     let largest_event = (api.payload_bytes_max + BESIDE_DATA_BYTES) as u64;
     spool.standing().has_room_for(largest_event).then_some("degraded")
+}
+
+/// Why nothing takes events.
+fn why_not(api: &Api) -> &'static str {
+    let largest_event = (api.payload_bytes_max + BESIDE_DATA_BYTES) as u64;
+    match &api.line.ports.spool {
+        Some(spool) if !api.is_broken() && !spool.standing().has_room_for(largest_event) => {
+            "the store takes no events, and the spool has no room for one of the largest size: `spool_max` is reached"
+        }
+        _ => "the store is not available",
+    }
 }
 
 /// Whether a publish would succeed. As long as they do, a read is enough; after one has failed, a row is written as it stands, so that a full disk is

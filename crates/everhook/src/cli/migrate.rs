@@ -4,7 +4,7 @@
 
 use std::{
     ops::ControlFlow,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -21,7 +21,7 @@ const TELL_EVERY: Duration = Duration::from_secs(1);
 
 /// What the help says below the flags.
 const HELP: &str = "\
-Stop the server of the folder first. The database must be new; its tables are made. Everything is copied: organizations, endpoints with their \
+Stop the server of the folder first. The database must be new, with nothing in it; its tables are made. Everything is copied: organizations, endpoints with their \
 secrets, API keys, events, deliveries that wait, history. Then all of it is read back, and counts and hashes are compared. Until that has ended \
 well, no node starts on the database. The folder stays as it is.
 
@@ -53,6 +53,10 @@ pub async fn run(args: &MigrateArgs) -> anyhow::Result<()> {
     let mut stop = StopSignal::listen()?;
     let settings =
         MoveSettings { from: args.from.clone(), to: args.to.clone(), seal_key_id: sealing::key_id_of(&args.from)?, batch_rows: BATCH_ROWS };
+    let key = NodesKey::of(&args.from, settings.seal_key_id.clone().unwrap_or_default())?;
+    if let Some(warning) = key.warning() {
+        anstream::eprintln!("Warning: {warning}");
+    }
     let began = Instant::now();
     let mut screen = Screen::new(args.json);
     let mut tell = |progress| {
@@ -64,13 +68,65 @@ pub async fn run(args: &MigrateArgs) -> anyhow::Result<()> {
         () = stop.received() => bail!("stopped. Run the same command again: it goes on where it was"),
     };
     screen.end();
-    let seal_key_id = settings.seal_key_id.unwrap_or_default();
     if args.json {
-        anstream::println!("{}", as_json(&moved, &seal_key_id, began.elapsed()));
+        anstream::println!("{}", as_json(&moved, &key, began.elapsed()));
     } else {
-        anstream::println!("{}\n\n{}", as_table(&moved, began.elapsed()), next_steps(args, &seal_key_id));
+        anstream::println!("{}\n\n{}", as_table(&moved, began.elapsed()), key.next_steps());
     }
     Ok(())
+}
+
+/// The key that all nodes will need, and whether the folder has it. A move does not: secrets stay sealed as they are.
+struct NodesKey {
+    folder: PathBuf,
+    /// The id of the key that the secrets are sealed with.
+    needed: String,
+    /// The id of the key in the folder's own file, if it has one.
+    in_file: Option<String>,
+}
+
+impl NodesKey {
+    fn of(folder: &Path, needed: String) -> anyhow::Result<Self> {
+        let in_file = sealing::key_id_in_file_of(folder)?;
+        Ok(Self { folder: folder.canonicalize().unwrap_or_else(|_| folder.to_owned()), needed, in_file })
+    }
+
+    fn is_in_file(&self) -> bool {
+        self.in_file.as_ref() == Some(&self.needed)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.join(sealing::KEY_FILE)
+    }
+
+    /// Said before anything is copied: that is harmless without the key, and of no use if nobody has it any more.
+    fn warning(&self) -> Option<String> {
+        let in_file = self.in_file.as_ref().filter(|_| !self.is_in_file())?;
+        let (needed, file) = (&self.needed, self.file());
+        Some(format!(
+            "the secrets in this folder are sealed with key {needed}, and {} holds another key, {in_file}. Everything is moved all the same, but no \
+             node starts on the database without key {needed}, and nothing else opens the endpoints' secrets: make sure that you have it",
+            file.display()
+        ))
+    }
+
+    fn next_steps(&self) -> String {
+        let (needed, file, folder) = (&self.needed, self.file(), self.folder.display());
+        let from_elsewhere = "the one that the server of the folder was given as EVERHOOK_SEAL_KEY or EVERHOOK_SEAL_KEY_FILE";
+        let key = match &self.in_file {
+            Some(_) if self.is_in_file() => {
+                format!("EVERHOOK_SEAL_KEY_FILE={}, or a copy of that file, or its text as EVERHOOK_SEAL_KEY", file.display())
+            }
+            Some(other) => format!("NOT {}, which holds another key ({other}), but {from_elsewhere}", file.display()),
+            None => from_elsewhere.to_owned(),
+        };
+        format!(
+            "What to do next:\n\
+             1. Give every node the same sealing key ({needed}): {key}.\n\
+             2. Start the nodes: everhook serve --database postgres://… They go on with what waits.\n\
+             3. Keep {folder} until you are satisfied, and start no server on it any more: both would send."
+        )
+    }
 }
 
 /// Where progress is shown: a bar for people, lines for programs.
@@ -123,13 +179,14 @@ impl Screen {
     }
 }
 
-fn as_json(moved: &Moved, seal_key_id: &str, took: Duration) -> serde_json::Value {
+fn as_json(moved: &Moved, key: &NodesKey, took: Duration) -> serde_json::Value {
     let table = |(table, rows, hash): &(&str, i64, String)| json!({ "table": table, "rows": rows, "hash": hash });
     json!({
         "step": "finished",
         "resumed": moved.was_resumed,
         "seconds": took.as_millis() as f64 / 1_000.0,
-        "seal_key_id": seal_key_id,
+        "seal_key_id": key.needed,
+        "seal_key_file": key.is_in_file().then(|| key.file()),
         "tables": moved.tables.iter().map(table).collect::<Vec<_>>(),
     })
 }
@@ -149,23 +206,6 @@ fn as_table(moved: &Moved, took: Duration) -> String {
     lines.join("\n")
 }
 
-fn next_steps(args: &MigrateArgs, seal_key_id: &str) -> String {
-    let folder = args.from.canonicalize().unwrap_or_else(|_| args.from.clone());
-    let key_file = folder.join(sealing::KEY_FILE);
-    let key = if key_file.exists() {
-        format!("EVERHOOK_SEAL_KEY_FILE={}, or a copy of that file, or its text as EVERHOOK_SEAL_KEY", key_file.display())
-    } else {
-        "the one that the server of the folder was given as EVERHOOK_SEAL_KEY or EVERHOOK_SEAL_KEY_FILE".to_owned()
-    };
-    format!(
-        "What to do next:\n\
-         1. Give every node the same sealing key ({seal_key_id}): {key}.\n\
-         2. Start the nodes: everhook serve --database postgres://… They go on with what waits.\n\
-         3. Keep {} until you are satisfied, and start no server on it any more: both would send.",
-        folder.display()
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,6 +213,24 @@ mod tests {
     fn moved() -> Moved {
         let hash = "00ff".repeat(16);
         Moved { tables: vec![("events", 12, hash.clone()), ("nodes", 1, hash.clone()), ("rollups", 0, hash)], was_resumed: true }
+    }
+
+    fn key(in_file: Option<&str>) -> NodesKey {
+        NodesKey { folder: "/data".into(), needed: "1a2b3c4d".to_owned(), in_file: in_file.map(str::to_owned) }
+    }
+
+    #[test]
+    fn nodes_are_pointed_to_the_folders_key_only_if_it_is_the_one_that_they_need() {
+        for (in_file, expected, warns) in [
+            (Some("1a2b3c4d"), "(1a2b3c4d): EVERHOOK_SEAL_KEY_FILE=/data/seal.key, or", false),
+            (Some("ffffffff"), "(1a2b3c4d): NOT /data/seal.key, which holds another key (ffffffff), but the one that", true),
+            (None, "(1a2b3c4d): the one that the server of the folder was given", false),
+        ] {
+            let key = key(in_file);
+            assert!(key.next_steps().contains(expected), "{}", key.next_steps());
+            assert_eq!(key.warning().is_some(), warns);
+            assert!(key.warning().is_none_or(|warning| warning.contains("1a2b3c4d") && warning.contains("ffffffff")));
+        }
     }
 
     #[test]
@@ -185,8 +243,9 @@ mod tests {
 
     #[test]
     fn programs_get_every_table_and_its_whole_hash() {
-        let json = as_json(&moved(), "1a2b3c4d", Duration::from_secs(2));
+        let json = as_json(&moved(), &key(None), Duration::from_secs(2));
         assert_eq!((&json["seal_key_id"], &json["resumed"], &json["seconds"]), (&json!("1a2b3c4d"), &json!(true), &json!(2.0)));
+        assert_eq!(json["seal_key_file"], json!(null));
         assert_eq!(json["tables"][2], json!({ "table": "rollups", "rows": 0, "hash": "00ff".repeat(16) }));
     }
 }

@@ -1,5 +1,7 @@
 //! `everhook serve`: runs the server until it is told to stop, or its store breaks.
 
+use std::{cell::Cell, net::SocketAddr};
+
 use super::stop_signal::StopSignal;
 use crate::{config::ServeArgs, telemetry, wiring};
 
@@ -11,12 +13,21 @@ pub async fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let config = args.load()?.config;
     telemetry::start(config.log_format);
     let mut stop = StopSignal::listen()?;
+    let is_told = Cell::new(false);
+    let listens = |address: SocketAddr| {
+        if !is_told.replace(true) {
+            anstream::println!("Everhook listens on http://{address}");
+        }
+    };
     // A start without the database may take as long as that is away.
     let running = tokio::select! {
-        running = wiring::start(&config) => running?,
-        () = stop.received() => return Ok(()),
+        running = wiring::start_telling(&config, listens) => running?,
+        () = stop.received() => {
+            tracing::info!("stopping before the start was complete");
+            return Ok(());
+        }
     };
-    anstream::println!("Everhook listens on http://{}", running.address);
+    listens(running.address);
     if let Some(key) = &running.admin_key {
         anstream::println!("Admin key, shown only now: {key}");
     }

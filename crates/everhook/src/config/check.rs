@@ -1,8 +1,13 @@
 //! What was written becomes what is true. Every fault is found, not only the first.
 
-use std::{net::SocketAddr, ops::RangeInclusive, path::PathBuf, time::Duration};
+use std::{
+    net::SocketAddr,
+    ops::RangeInclusive,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use everhook_adapters::{redis, vault};
+use everhook_adapters::{postgres, redis, vault};
 use everhook_core::{
     manage::api_keys,
     model::{PoolName, Profile, Secret},
@@ -28,45 +33,31 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
     let listen = reader.needed("listen", parse_listen);
     let data = reader.needed("data", parse_path);
     let database = reader.optional("database", parse_database);
-    let redis = reader.optional("redis", parse_redis);
-    if redis.is_some() && !reader.is_set("database") {
-        reader.faults.push("redis: a node of its own shares nothing with others; it needs `database`".to_owned());
-    }
+    let redis = read_redis(&mut reader);
     let roles = read_roles(&mut reader, database.is_some());
     let pool = read_pool(&mut reader, roles, database.is_some());
     let admin_key = reader.optional("admin_key", parse_admin_key);
-    let seal_key = reader.optional("seal_key", parse_seal_key);
-    let seal_key_file = reader.optional("seal_key_file", parse_path);
-    let allow_http = reader.needed("allow_http", parse_bool);
-    let networks = reader.needed("allow_private_networks", parse_networks);
-    let allow_amqp = reader.needed("amqp_destinations", |text| amqp::allowed(parse_bool(text)?));
+    let seal_key = read_seal_key(&mut reader, data.as_deref());
+    let targets = read_targets(&mut reader);
     let (amqp_source, amqp_hints) = amqp::broker(&mut reader);
     let profile = reader.needed("profile", parse_profile);
-    let concurrency = reader.needed("concurrency", |text| in_range(text.parse().map_err(|_| "must be a number".to_owned())?, CONCURRENCY));
+    let concurrency = reader.needed("concurrency", parse_concurrency);
     let payload_bytes_max = reader.needed("payload_max", |text| in_range(units::parse_size(text)?, PAYLOAD_BYTES));
     let batch_bytes_max = reader.needed("batch_max", |text| in_range(units::parse_size(text)?, BATCH_BYTES));
     let idempotency_window = reader.needed("idempotency_window", |text| in_range(units::parse_duration(text)?, IDEMPOTENCY));
     let retention = retention::periods(&mut reader);
-    let spool = spool::read(&mut reader, data.as_deref(), database.is_some(), roles.api);
+    let spool = spool::read(&mut reader, data.as_deref(), database.is_some(), roles.api, payload_bytes_max);
     let log_format = reader.needed("log_format", parse_log_format);
-    if seal_key.is_some() && seal_key_file.is_some() {
-        reader.faults.push("seal_key and seal_key_file: give one of them, not both".to_owned());
-    }
-    let data = data?;
-    let addresses = networks?;
     Some(Config {
         listen: listen?,
-        seal_key: match seal_key {
-            Some(key) => SealKey::Given(key),
-            None => SealKey::File(seal_key_file.unwrap_or_else(|| data.join(KEY_FILE))),
-        },
-        data,
+        data: data?,
         database,
         redis,
         roles,
         pool,
         admin_key,
-        targets: TargetRules { allow_http: allow_http? || !addresses.is_public_only(), allow_amqp: allow_amqp?, addresses },
+        seal_key: seal_key?,
+        targets: targets?,
         amqp_source,
         amqp_hints,
         profile: profile?,
@@ -104,10 +95,22 @@ impl Reader<'_> {
         self.settings.iter().any(|setting| setting.name == name && setting.text.is_some())
     }
 
-    /// As `optional`, for settings that always have a value because they have a default.
+    /// As `optional`, for settings that the server cannot do without. They have defaults; one that lost its default is a fault like any other.
     pub(super) fn needed<T>(&mut self, name: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+        if !self.is_set(name) {
+            self.faults.push(format!("{name}: must be set"));
+        }
         self.optional(name, parse)
     }
+}
+
+/// Where nodes that share a store count.
+fn read_redis(reader: &mut Reader<'_>) -> Option<Secret<String>> {
+    let redis = reader.optional("redis", parse_redis);
+    if redis.is_some() && !reader.is_set("database") {
+        reader.faults.push("redis: a node of its own shares nothing with others; it needs `database`".to_owned());
+    }
+    redis
 }
 
 /// Which roles a node has: all, or those that are named.
@@ -136,11 +139,35 @@ fn read_pool(reader: &mut Reader<'_>, roles: NodeRoles, is_shared: bool) -> Pool
     named.unwrap_or_default()
 }
 
+/// Where the sealing key comes from: the data folder unless something else is said.
+fn read_seal_key(reader: &mut Reader<'_>, data: Option<&Path>) -> Option<SealKey> {
+    let given = reader.optional("seal_key", parse_seal_key);
+    let file = reader.optional("seal_key_file", parse_path);
+    if given.is_some() && file.is_some() {
+        reader.faults.push("seal_key and seal_key_file: give one of them, not both".to_owned());
+    }
+    match given {
+        Some(key) => Some(SealKey::Given(key)),
+        None => file.or_else(|| data.map(|data| data.join(KEY_FILE))).map(SealKey::File),
+    }
+}
+
+/// Which URLs endpoints may have. Who opens private networks has no certificates there, so that plain http comes with them.
+fn read_targets(reader: &mut Reader<'_>) -> Option<TargetRules> {
+    let allow_http = reader.needed("allow_http", parse_bool);
+    let networks = reader.needed("allow_private_networks", parse_networks);
+    let allow_amqp = reader.needed("amqp_destinations", |text| amqp::allowed(parse_bool(text)?));
+    let addresses = networks?;
+    Some(TargetRules { allow_http: allow_http? || !addresses.is_public_only(), allow_amqp: allow_amqp?, addresses })
+}
+
 fn parse_database(text: &str) -> Result<Secret<String>, String> {
-    if text.starts_with("postgres://") || text.starts_with("postgresql://") {
-        Ok(Secret::new(text.to_owned()))
-    } else {
-        Err("must be the address of a PostgreSQL database, as in postgres://user:password@host:5432/database".to_owned())
+    if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
+        return Err("must be the address of a PostgreSQL database, as in postgres://user:password@host:5432/database".to_owned());
+    }
+    match postgres::place(text) {
+        Ok(_) => Ok(Secret::new(text.to_owned())),
+        Err(error) => Err(format!("{:#}", anyhow::Error::from(error))),
     }
 }
 
@@ -206,6 +233,10 @@ fn parse_profile(text: &str) -> Result<Profile, String> {
         "hosted" => Ok(Profile::hosted()),
         _ => Err("must be plain or hosted".to_owned()),
     }
+}
+
+fn parse_concurrency(text: &str) -> Result<usize, String> {
+    in_range(text.parse().map_err(|_| "must be a number".to_owned())?, CONCURRENCY)
 }
 
 fn parse_log_format(text: &str) -> Result<LogFormat, String> {

@@ -38,7 +38,7 @@ fn parse(path: &Path, text: &str, faults: &mut Vec<String>) -> BTreeMap<String, 
     let table: toml::Table = match text.parse() {
         Ok(table) => table,
         Err(error) => {
-            faults.push(format!("{}: is not TOML: {}", path.display(), error.to_string().trim_end()));
+            faults.push(format!("{}: is not TOML{}: {}", path.display(), place(text, &error), error.message()));
             return BTreeMap::new();
         }
     };
@@ -58,6 +58,14 @@ fn parse(path: &Path, text: &str, faults: &mut Vec<String>) -> BTreeMap<String, 
     values
 }
 
+/// Where it went wrong. The library would show the line, which may hold a password or a key.
+fn place(text: &str, error: &toml::de::Error) -> String {
+    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else { return String::new() };
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|character| *character != '\n').count() + 1;
+    format!(" (line {line}, column {column})")
+}
+
 fn text_of(value: &toml::Value) -> Option<String> {
     match value {
         toml::Value::String(text) => Some(text.clone()),
@@ -68,5 +76,31 @@ fn text_of(value: &toml::Value) -> Option<String> {
             texts.map(|texts| texts.join(","))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_not_toml_is_pointed_at_and_never_quoted() {
+        let table = [
+            ("listen = \"x\"\ndatabase = \"postgres://u:hunter2@h/d", "(line 2, column "),
+            ("seal_key = hunter2\n", "(line 1, column 12)"),
+            ("seal_key = \"a\"\nseal_key = \"hunter2\"\n", "(line 2, column 1)"),
+            ("admin_key = 'hunter2\n", "(line 1, column "),
+            ("admin_key: hunter2\n", "(line 1, column "),
+            ("admin_key = \"hunter2\\q\"\n", "(line 1, column "),
+            ("admin_key = \"x\" hunter2\n", "(line 1, column "),
+            ("admin_key = 2024-99-99hunter2\n", "(line 1, column "),
+        ];
+        for (text, place) in table {
+            let mut faults = Vec::new();
+            assert!(parse(Path::new("e.toml"), text, &mut faults).is_empty());
+            let told = faults.join("\n");
+            assert!(told.starts_with("e.toml: is not TOML") && told.contains(place) && !told.contains("hunter2"), "{text}: {told}");
+            assert_eq!(told.lines().count(), 1, "{told}");
+        }
     }
 }

@@ -1,10 +1,12 @@
 //! Configuration: what was written (flags, environment, file, defaults) becomes what is true, once, with every fault reported at once.
 //!
-//! `raw` gathers texts and where they came from; `check` reads them. The rest of the program sees only [`Config`].
+//! `raw` gathers texts and where they came from; `check` reads them; `in_force` says what follows where nothing is written. The rest of the program
+//! sees only [`Config`].
 
 mod amqp;
 mod check;
 mod file;
+mod in_force;
 mod raw;
 mod retention;
 mod spool;
@@ -58,7 +60,7 @@ pub struct ServeArgs {
     /// Seal secrets with this key: base64 of 32 bytes
     #[arg(long, value_name = "KEY")]
     pub seal_key: Option<String>,
-    /// Seal secrets with the key in this file [default: seal.key in the data folder, made at first start]
+    /// Seal secrets with the key in this file [default: seal.key in the data folder; made if missing, but not with --database]
     #[arg(long, value_name = "FILE")]
     pub seal_key_file: Option<String>,
     /// Allow endpoints with plain http
@@ -209,7 +211,7 @@ pub struct AmqpSource {
 pub enum SealKey {
     /// It was given.
     Given(Secret<[u8; 32]>),
-    /// It is in this file, and made there if the file is missing.
+    /// It is in this file. A node of its own makes it there if the file is missing; nodes that share a store must be given one.
     File(PathBuf),
 }
 
@@ -227,7 +229,7 @@ pub enum LogFormat {
 pub struct Loaded {
     /// What is in force.
     pub config: Config,
-    /// Each setting as it was written, and where.
+    /// Each setting as it is in force, and where that was written.
     pub settings: Vec<Setting>,
 }
 
@@ -264,10 +266,13 @@ impl ServeArgs {
         let mut faults = Vec::new();
         let environment = raw::environment(environment, &mut faults);
         let file = file::read(self.config.as_deref(), environment.get("config"), &mut faults);
-        let settings = raw::gather(self, &environment, &file);
+        let mut settings = raw::gather(self, &environment, &file);
         let config = check::check(&settings, &mut faults);
         match config {
-            Some(config) if faults.is_empty() => Ok(Loaded { config, settings }),
+            Some(config) if faults.is_empty() => {
+                in_force::complete(&mut settings, &config);
+                Ok(Loaded { config, settings })
+            }
             _ => Err(ConfigFaults(faults)),
         }
     }

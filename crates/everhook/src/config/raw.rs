@@ -77,14 +77,16 @@ pub enum Origin {
     File(PathBuf),
     /// Nowhere.
     Default,
+    /// Nowhere, or otherwise: this setting brings it with it.
+    Implied(&'static str),
 }
 
-/// One setting as it was written. A secret's text is kept for checking and never printed.
+/// One setting as it was written, and later as it is in force. A secret's text is kept for checking and never printed.
 #[derive(Clone)]
 pub struct Setting {
     /// Its name.
     pub name: &'static str,
-    /// The text; `None` if it is not set and has no default.
+    /// The text; `None` if nothing is written and nothing holds instead.
     pub(super) text: Option<String>,
     /// Where it came from.
     pub origin: Origin,
@@ -97,13 +99,14 @@ impl Setting {
         if self.secret { self.text.as_ref().map(|_| "***") } else { self.text.as_deref() }
     }
 
-    /// Where the value came from, as its author would look for it: `--listen`, `EVERHOOK_LISTEN`, a file's name, `default`.
+    /// Where the value came from, as its author would look for it: `--listen`, `EVERHOOK_LISTEN`, a file's name, `default`, or another setting.
     pub fn source(&self) -> String {
         match &self.origin {
             Origin::Flag => format!("--{}", self.name.replace('_', "-")),
             Origin::Environment => format!("{ENV_PREFIX}{}", self.name.to_uppercase()),
             Origin::File(path) => path.display().to_string(),
             Origin::Default => "default".to_owned(),
+            Origin::Implied(by) => format!("implied by {by}"),
         }
     }
 }

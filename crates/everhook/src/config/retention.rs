@@ -42,6 +42,11 @@ fn parse(text: &str) -> Result<Option<Duration>, String> {
     in_range(period, PERIOD).map(Some)
 }
 
+/// Writes a period as it is read.
+pub(super) fn show(period: Option<Duration>) -> String {
+    period.map_or_else(|| NEVER.to_owned(), units::show_duration)
+}
+
 fn is_longer(period: Option<Duration>, than: Option<Duration>) -> bool {
     match (period, than) {
         (_, None) => false,
@@ -59,6 +64,7 @@ mod tests {
         let days = |count: u64| Some(Duration::from_secs(count * 86_400));
         for (text, expected) in [("90d", days(90)), ("1w", days(7)), ("never", None), ("3s", Some(Duration::from_secs(3)))] {
             assert_eq!(parse(text), Ok(expected), "{text}");
+            assert_eq!(show(expected), text);
         }
         for bad in ["", "off", "90", "0s", "101000w"] {
             assert!(parse(bad).is_err(), "{bad}");

@@ -1,3 +1,5 @@
+//! That what was written becomes what is true, and that every fault is told.
+
 use super::*;
 
 fn environment(variables: &[(&str, &str)]) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
@@ -35,6 +37,48 @@ fn flags_win_over_the_environment_and_that_over_the_file() {
     assert_eq!(source_of(&loaded, "concurrency"), Origin::Environment);
     assert!(matches!(source_of(&loaded, "payload_max"), Origin::File(_)));
     assert_eq!(source_of(&loaded, "data"), Origin::Default);
+}
+
+/// What is shown of some settings, and their sources.
+fn shown<const N: usize>(args: &ServeArgs, names: [&str; N]) -> [String; N] {
+    let loaded = args.load_from([]).unwrap();
+    names.map(|name| {
+        let setting = loaded.settings.iter().find(|setting| setting.name == name).unwrap();
+        format!("{} ({})", setting.shown().unwrap_or("-"), setting.source())
+    })
+}
+
+#[test]
+fn what_is_shown_is_in_force_although_nobody_wrote_it() {
+    let alone = ServeArgs { data: Some("/here".to_owned()), ..ServeArgs::default() };
+    let names = ["api", "pool", "seal_key_file", "retention_attempts", "spool", "spool_max", "allow_http"];
+    let expected = ["true", "default", "/here/seal.key", "90d", "-", "-", "false"].map(|value| format!("{value} (default)"));
+    assert_eq!(shown(&alone, names), expected);
+
+    let [yes, no] = ["true", "false"].map(|text| Some(text.to_owned()));
+    let shared = ServeArgs {
+        database: Some("postgres://localhost/everhook".to_owned()),
+        seal_key: Some("dGhlIHNlYWxpbmcga2V5IG9mIGEgdGVzdCBub2RlISE=".to_owned()),
+        api: yes.clone(),
+        retention_events: Some("never".to_owned()),
+        ..alone.clone()
+    };
+    assert_eq!(shown(&shared, ["api"]), ["true (--api)"]);
+    let names = ["worker", "scheduler", "pool", "seal_key_file", "retention_attempts", "spool", "spool_max"];
+    let expected = ["false", "false", "-", "-", "never", "/here/spool", "1GiB"].map(|value| format!("{value} (default)"));
+    assert_eq!(shown(&shared, names), expected);
+
+    let private = ServeArgs { allow_private_networks: yes, allow_http: no, ..alone };
+    assert_eq!(shown(&private, ["allow_http"]), ["true (implied by allow_private_networks)"]);
+}
+
+#[test]
+fn every_setting_that_the_server_cannot_do_without_says_so_if_its_default_is_lost() {
+    let mut settings = raw::gather(&ServeArgs::default(), &Default::default(), &file::FileSettings::default());
+    settings.retain(|setting| setting.name != "listen");
+    let mut faults = Vec::new();
+    assert!(check::check(&settings, &mut faults).is_none());
+    assert_eq!(faults, ["listen: must be set"]);
 }
 
 #[test]
@@ -149,6 +193,41 @@ fn events_wait_beside_a_database_and_nowhere_else() {
     for (shared, worker, words) in wrong {
         let text = load(shared, worker, Some("2MiB")).unwrap_err().to_string();
         assert!(text.contains("spool_max") && text.contains(words), "{text}");
+    }
+}
+
+#[test]
+fn a_spool_holds_the_largest_event() {
+    let load = |spool_max: &str, payload_max: &str| {
+        let text = |text: &str| Some(text.to_owned());
+        let database = text("postgres://db/everhook");
+        ServeArgs { database, spool_max: text(spool_max), payload_max: text(payload_max), ..ServeArgs::default() }.load_from([])
+    };
+    assert!(load("1MiB", "960KiB").is_ok() && load("1GiB", "16MiB").is_ok());
+    let wrong = [
+        ("1MiB", "961KiB", "spool_max = `1MiB` (--spool-max): must hold the largest event"),
+        ("16MiB", "16MiB", "16448KiB at least"),
+        ("10KiB", "1KiB", "must be 1MiB to 1024GiB"),
+    ];
+    for (spool_max, payload_max, words) in wrong {
+        let text = load(spool_max, payload_max).unwrap_err().to_string();
+        assert!(text.contains(words), "{text}");
+    }
+}
+
+#[test]
+fn a_database_address_that_cannot_be_meant_is_a_fault_and_not_shown() {
+    let load = |url: &str| ServeArgs { database: Some(url.to_owned()), ..ServeArgs::default() }.load_from([]);
+    assert!(load("postgres://u:p%40ss@h:5433/d?sslmode=require").is_ok());
+    let wrong = [
+        ("mysql://u:hunter2@h/d", "must be the address of a PostgreSQL database"),
+        ("postgres://u:hun@ter2@h/d", "write those of the password as %40"),
+        ("postgres://u:hunter2@h:port/d", "cannot be read"),
+        ("postgres://u:hunter2@h/d?sslrootcert=/ca.pem", "needs `sslmode=verify-full`"),
+    ];
+    for (url, words) in wrong {
+        let text = load(url).unwrap_err().to_string();
+        assert!(text.contains(words) && !text.contains("hunter2") && !text.contains("ter2"), "{text}");
     }
 }
 

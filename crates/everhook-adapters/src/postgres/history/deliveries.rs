@@ -5,7 +5,7 @@ use std::iter;
 use everhook_core::{
     ids::{DeliveryId, OrganizationId, ScheduleVersion},
     model::{Attempt, Delivery, EventType, FailureCategory, Page, PageRequest, Stage},
-    ports::{DeliveryFilter, DeliveryStatus},
+    ports::DeliveryFilter,
 };
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -20,8 +20,8 @@ use super::{
     attempts,
 };
 use crate::encoding::{
-    page::is_backward,
-    spelling::{CANCELLED, DEAD, DELIVERED, HELD, StageRead, WAITING, read_category, read_priority, read_stage},
+    page::{is_backward, merge},
+    spelling::{StageFilter, StageRead, read_category, read_stage, stage_filter},
 };
 
 const OF_ENDPOINT: List = List {
@@ -73,7 +73,7 @@ struct Search<'s> {
 impl Search<'_> {
     async fn read(&self, list: List, endpoints: Option<&[Uuid]>, between: Between) -> Outcome<Vec<Delivery>> {
         let filter = self.filter;
-        let (stage, or_stage, attempts_min) = stage_filter(filter.status);
+        let StageFilter { stage, or_stage, attempts_min } = stage_filter(filter.status);
         let (from, to) = bounds(filter.made);
         let parameters: Params<'_> = &[
             &self.organization.key(),
@@ -98,20 +98,14 @@ impl Search<'_> {
     /// Merges the lists of the organization's endpoints. Once a page is full, further endpoints only add what belongs before the page's last
     /// row, so that most of them cost one look-up.
     async fn read_every_endpoint(&self, mut between: Between) -> Outcome<Vec<Delivery>> {
-        let wanted = usize::try_from(rows_wanted(self.page)).unwrap_or(usize::MAX);
         let mut merged: Vec<Delivery> = Vec::new();
         let endpoints = self.endpoints().await?;
         let (first, others) = endpoints.split_at(endpoints.len().min(ENDPOINTS_AT_FIRST));
         for some in iter::once(first).chain(others.chunks(ENDPOINTS_AT_ONCE)) {
-            merged.append(&mut self.read(OF_ENDPOINT, Some(some), between).await?);
-            merged.sort_unstable_by_key(|delivery| delivery.id);
-            if !is_backward(self.page) {
-                merged.reverse();
-            }
-            merged.truncate(wanted);
-            if let Some(last) = merged.last().filter(|_| merged.len() == wanted) {
+            let more = self.read(OF_ENDPOINT, Some(some), between).await?;
+            if let Some(last) = merge(&mut merged, more, self.page, |delivery| *delivery.id.as_uuid()) {
                 let bound = if is_backward(self.page) { &mut between.before } else { &mut between.after };
-                *bound = last.id.key();
+                *bound = last;
             }
         }
         Ok(merged)
@@ -123,21 +117,6 @@ impl Search<'_> {
     }
 }
 
-/// A status as the one or two stages and the fewest attempts that it means.
-fn stage_filter(status: Option<DeliveryStatus>) -> (Option<i64>, Option<i64>, i64) {
-    let one = |stage| (Some(stage), Some(stage), 0);
-    match status {
-        None => (None, None, 0),
-        Some(DeliveryStatus::Pending) => (Some(WAITING), Some(HELD), 0),
-        Some(DeliveryStatus::Held) => one(HELD),
-        Some(DeliveryStatus::Waiting) => one(WAITING),
-        Some(DeliveryStatus::WaitingAfterFailure) => (Some(WAITING), Some(WAITING), 1),
-        Some(DeliveryStatus::Delivered) => one(DELIVERED),
-        Some(DeliveryStatus::Dead) => one(DEAD),
-        Some(DeliveryStatus::Cancelled) => one(CANCELLED),
-    }
-}
-
 fn of_row(row: &Row) -> Outcome<Delivery> {
     Ok(Delivery {
         id: row.id("id")?,
@@ -146,7 +125,7 @@ fn of_row(row: &Row) -> Outcome<Delivery> {
         event: row.id("event_id")?,
         event_type: row.event_type("event_type")?,
         endpoint: row.id("endpoint_id")?,
-        priority: row.spelled("priority", |number: Int| read_priority(number.0))?,
+        priority: row.priority("priority")?,
         retry_schedule: ScheduleVersion(row.value("retry_schedule")?),
         stage: stage_of_row(row)?,
         attempts: row.number("attempts")?,

@@ -12,9 +12,8 @@ use super::super::{
     fault::Outcome,
     page::{Between, List, bounds, rows_wanted},
     reader::Reader,
-    rows::{Columns, Int, Key, Params},
+    rows::{Columns, Key, Params},
 };
-use crate::encoding::spelling::read_priority;
 
 const LIST: List = List { older: include_str!("../queries/events_older.sql"), newer: include_str!("../queries/events_newer.sql") };
 const BY_ID: &str = include_str!("../queries/event_by_id.sql");
@@ -68,7 +67,7 @@ fn summary_of_row(row: &Row) -> Outcome<EventSummary> {
         id: row.id("id")?,
         application: row.id("application_id")?,
         event_type: row.event_type("event_type")?,
-        priority: row.spelled("priority", |number: Int| read_priority(number.0))?,
+        priority: row.priority("priority")?,
         timestamp: row.instant("timestamp")?,
         idempotency_key: read_idempotency_key(row)?,
         source: row.value("source")?,

@@ -21,7 +21,7 @@ use super::{
         transaction::Tx,
     },
     row::phase_name,
-    working::{MOVE_SELECTION_ON, Tally, add_to_counts, number, status},
+    working::{MOVE_SELECTION_ON, Tally, add_to_counts, number, selects_after, status},
 };
 use crate::encoding::page;
 
@@ -62,7 +62,7 @@ fn candidate_of_row(row: &Row) -> Outcome<ErasureCandidate> {
 
 /// Adds events and moves the selection on.
 pub(super) async fn select(tx: &Tx<'_>, step: &ErasureStep) -> Outcome<()> {
-    if status(tx, step.operation).await?.is_none_or(OperationStatus::is_over) {
+    if !selects_after(tx, step.operation, step.after).await? {
         return Ok(());
     }
     let added = tx.execute(INSERT_ITEMS, &[&step.operation.key(), &keys(&step.events)]).await?;

@@ -10,9 +10,9 @@ use tokio_postgres::Row;
 
 use super::super::{
     fault::Outcome,
-    rows::{Columns, Int, unreadable},
+    rows::{Columns, unreadable},
 };
-use crate::encoding::{selection_json, spelling::read_priority};
+use crate::encoding::selection_json;
 
 pub(super) fn of_row(row: &Row) -> Outcome<Operation> {
     Ok(Operation {
@@ -25,7 +25,7 @@ pub(super) fn of_row(row: &Row) -> Outcome<Operation> {
         failed: row.number("failed")?,
         skipped: row.number("skipped")?,
         rate: row.spelled_opt("rate_per_second", positive)?,
-        priority: row.spelled("priority", |number: Int| read_priority(number.0))?,
+        priority: row.priority("priority")?,
         start_at: row.instant_opt("start_at")?,
         created_at: row.instant("created_at")?,
         started_at: row.instant_opt("started_at")?,

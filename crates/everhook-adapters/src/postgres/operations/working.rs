@@ -20,6 +20,7 @@ use super::{
 };
 
 const STATUS: &str = include_str!("../queries/status_of_operation.sql");
+const SELECTS_AFTER: &str = include_str!("../queries/operation_selects_after.sql");
 const INSERT_ITEMS: &str = include_str!("../queries/insert_operation_item.sql");
 pub(super) const MOVE_SELECTION_ON: &str = include_str!("../queries/move_selection_on.sql");
 const TAKE_ITEMS: &str = include_str!("../queries/take_operation_item.sql");
@@ -71,9 +72,14 @@ pub(super) fn number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
+/// Whether an operation still selects, from behind this id on, and will until the commit. Whoever looked there may have come too late.
+pub(super) async fn selects_after(tx: &Tx<'_>, id: OperationId, after: Uuid) -> Outcome<bool> {
+    Ok(tx.query_opt(SELECTS_AFTER, &[&id.key(), &after]).await?.is_some())
+}
+
 /// Adds items and moves the selection on. The lanes are those of the items, in their order.
 pub(super) async fn select(tx: &Tx<'_>, step: &SelectionStep, lanes: &[i64]) -> Outcome<()> {
-    if status(tx, step.operation).await?.is_none_or(OperationStatus::is_over) {
+    if !selects_after(tx, step.operation, step.after).await? {
         return Ok(());
     }
     let events: Vec<Uuid> = step.items.iter().map(|(event, _, _)| event.key()).collect();

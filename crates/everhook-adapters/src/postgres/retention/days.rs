@@ -1,7 +1,7 @@
 //! Events, deliveries and attempts, a day at a time: what is needed is moved out of the day's partitions, and then these are dropped.
 //!
 //! ```text
-//!   KEEP_NEEDED ─► KEEP_LATE ─► KEEP_ELSEWHERE ─► DROP_EVENTS ─► FORGET_LATER ─► MARK ─► SWEEP ─► KEEP_KEPT ─► KEEP_OPEN ─► DROP_REST
+//!   KeepNeeded ──► KeepLate ──► KeepElsewhere ──► DropEvents ──► ForgetLater ──► Mark ──► Sweep ──► KeepKept ──► KeepOpen ──► DropRest
 //!   events that something       those with        events are     notes on what   what     deliver-  attempts of those,      deliveries
 //!   needs are moved             deliveries of     gone           is gone         is open  ies of    and of open ones        and attempts
 //!                               other days too                                            what stayed
@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::{
     super::{
         PostgresStore,
-        fault::Outcome,
+        fault::{Fault, Outcome},
         partitions::{day_of, first_id},
         reader::Reader,
         rows::{Columns, Params},
@@ -27,14 +27,13 @@ use super::{
 };
 
 const PARTITIONS: &str = include_str!("../queries/partitions.sql");
-const TAKE_LONGER: &str = include_str!("../queries/take_longer.sql");
 const NEEDED: &str = include_str!("../queries/events_needed.sql");
 const KEEP_EVENTS: &str = include_str!("../queries/keep_events.sql");
 const KEEP_DELIVERIES: &str = include_str!("../queries/keep_deliveries.sql");
 const KEEP_ATTEMPTS: &str = include_str!("../queries/keep_attempts.sql");
 const KEPT_OF_DAY: &str = include_str!("../queries/kept_deliveries_of_day.sql");
 const OPEN_OF_DAY: &str = include_str!("../queries/open_deliveries_of_day.sql");
-const FORGET_LATER: &str = include_str!("../queries/forget_made_later_of_day.sql");
+const FORGET_MADE_LATER: &str = include_str!("../queries/forget_made_later_of_day.sql");
 const FORGET_ALIASES: &str = include_str!("../queries/forget_event_aliases_of_day.sql");
 const LATE_ENDS: &str = include_str!("../queries/late_ends.sql");
 const OF_EVENTS_THAT_STAY: &str = include_str!("../queries/deliveries_of_events_that_stay.sql");
@@ -42,39 +41,73 @@ const SIBLINGS: &str = include_str!("../queries/siblings_of_events.sql");
 const WITH_KEPT_ATTEMPTS: &str = include_str!("../queries/deliveries_with_kept_attempts.sql");
 
 /// Where a pass over days begins: with the first one at or after the place.
-pub(super) const FIRST: u8 = 2;
-const KEEP_NEEDED: u8 = 3;
-const KEEP_LATE: u8 = 4;
-const KEEP_ELSEWHERE: u8 = 5;
-const DROP_EVENTS: u8 = 6;
-const FORGET_LATER_STAGE: u8 = 7;
-const MARK: u8 = 8;
-const SWEEP: u8 = 9;
-const KEEP_KEPT: u8 = 10;
-const KEEP_OPEN: u8 = 11;
-const DROP_REST: u8 = 12;
-/// Where a pass over attempts ends, and the next one begins.
-const THROUGH: u8 = 13;
+pub(super) const FIRST: u8 = Stage::FindDay as u8;
 
 /// How many pages of a partition a step reads: a megabyte, with some thousand deliveries.
 const PAGES_A_STEP: i64 = 128;
 
+/// What a step does. The numbers are those of places, and follow on those of `events`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Stage {
+    FindDay = 2,
+    KeepNeeded,
+    KeepLate,
+    KeepElsewhere,
+    DropEvents,
+    ForgetLater,
+    Mark,
+    Sweep,
+    KeepKept,
+    KeepOpen,
+    DropRest,
+    /// Where a pass over attempts ends, and the next one begins.
+    Through,
+}
+
+impl Stage {
+    const ALL: [Self; 12] = [
+        Self::FindDay,
+        Self::KeepNeeded,
+        Self::KeepLate,
+        Self::KeepElsewhere,
+        Self::DropEvents,
+        Self::ForgetLater,
+        Self::Mark,
+        Self::Sweep,
+        Self::KeepKept,
+        Self::KeepOpen,
+        Self::DropRest,
+        Self::Through,
+    ];
+}
+
+impl TryFrom<u8> for Stage {
+    type Error = Fault;
+
+    /// Refuses a place that this store never gave: to guess could drop what is needed.
+    fn try_from(number: u8) -> Outcome<Self> {
+        let unknown = || Fault::Impossible(format!("retention has no stage {number}"));
+        Self::ALL.into_iter().find(|stage| *stage as u8 == number).ok_or_else(unknown)
+    }
+}
+
 /// One step.
 pub(super) async fn purge(store: &PostgresStore, purge: Purge) -> Outcome<Purged> {
     let step = Step { store, purge, day: Day::of(purge.from.id) };
-    let next = match purge.from.stage {
-        FIRST => step.find_day().await?.or(step.end()),
-        THROUGH => step.begin_again(),
-        KEEP_NEEDED => Some(step.keep_needed().await?),
-        KEEP_LATE => Some(step.keep_late().await?),
-        KEEP_ELSEWHERE => Some(step.keep_delivered_elsewhere().await?),
-        DROP_EVENTS => Some(step.drop_events().await?),
-        FORGET_LATER_STAGE => Some(step.forget_later().await?),
-        MARK => Some(step.mark().await?),
-        SWEEP => Some(step.sweep().await?),
-        KEEP_KEPT => Some(step.keep_attempts_of_kept().await?),
-        KEEP_OPEN => Some(step.keep_attempts_of_open().await?),
-        _ => Some(step.drop_rest().await?),
+    let next = match Stage::try_from(purge.from.stage)? {
+        Stage::FindDay => step.find_day().await?.or(step.end()),
+        Stage::Through => step.begin_again(),
+        Stage::KeepNeeded => Some(step.keep_needed().await?),
+        Stage::KeepLate => Some(step.keep_late().await?),
+        Stage::KeepElsewhere => Some(step.keep_delivered_elsewhere().await?),
+        Stage::DropEvents => Some(step.drop_events().await?),
+        Stage::ForgetLater => Some(step.forget_later().await?),
+        Stage::Mark => Some(step.mark().await?),
+        Stage::Sweep => Some(step.sweep().await?),
+        Stage::KeepKept => Some(step.keep_attempts_of_kept().await?),
+        Stage::KeepOpen => Some(step.keep_attempts_of_open().await?),
+        Stage::DropRest => Some(step.drop_rest().await?),
     };
     Ok(Purged { removed: 0, next })
 }
@@ -98,13 +131,13 @@ impl Step<'_> {
         // A day is over when the next one has begun.
         let is_old = |day: &i64| *day < day_of(self.purge.before) && first_id(*day) >= self.purge.from.id;
         let first = names.into_iter().filter_map(day).filter(is_old).min();
-        let stage = if self.purge.what == Aging::Events { KEEP_NEEDED } else { MARK };
-        Ok(first.map(|day| Place { stage, id: first_id(day), ..Place::default() }))
+        let stage = if self.purge.what == Aging::Events { Stage::KeepNeeded } else { Stage::Mark };
+        Ok(first.map(|day| Place { stage: stage as u8, id: first_id(day), ..Place::default() }))
     }
 
     /// Where the next pass begins, if it goes on from there: one over attempts does. It remembers which pass has ended.
     fn end(&self) -> Option<Place> {
-        (self.purge.what == Aging::Attempts).then(|| Place { stage: THROUGH, mark: self.before(), ..Place::default() })
+        (self.purge.what == Aging::Attempts).then(|| Place { stage: Stage::Through as u8, mark: self.before(), ..Place::default() })
     }
 
     /// The end of a pass; for the next one, which removes what is older than something later, the first day: one may be left that could not be dropped.
@@ -115,27 +148,27 @@ impl Step<'_> {
     /// Moves events that a dead letter, an open delivery, something that was done again, or an operation needs.
     async fn keep_needed(&self) -> Outcome<Place> {
         if !self.day.has(&self.reader().await?, "events").await? {
-            return Ok(self.at(FORGET_LATER_STAGE));
+            return Ok(self.at(Stage::ForgetLater));
         }
         let (begin, end) = (self.day.begin(), self.day.end());
         let parameters: Params<'_> = &[&self.purge.from.id, &end, &self.before(), &self.limit(), &begin];
         let mut connection = self.store.connection().await?;
         let tx = Tx::begin(&mut connection).await?;
         // Every lane is looked at.
-        tx.execute(TAKE_LONGER, &[]).await?;
+        tx.take_longer().await?;
         let needed = ids(&tx.query(NEEDED, parameters).await?, "event_id")?;
         tx.execute(KEEP_EVENTS, &[&needed]).await?;
         tx.commit().await?;
-        Ok(self.after(&needed, KEEP_LATE))
+        Ok(self.after(&needed, Stage::KeepLate))
     }
 
     /// Moves events whose deliveries ended too late, some pages at a time. After [`Self::keep_needed`]: what was open then is moved already,
     /// and what had ended is in these pages.
     async fn keep_late(&self) -> Outcome<Place> {
-        let Some(pages) = self.pages().await? else { return Ok(self.at(KEEP_ELSEWHERE)) };
+        let Some(pages) = self.pages().await? else { return Ok(self.at(Stage::KeepElsewhere)) };
         let late = self.day.query_pages(&self.reader().await?, LATE_ENDS, &pages, &[&self.before()]).await?;
         self.keep_events(&ids(&late, "event_id")?).await?;
-        Ok(self.beyond(pages.end, KEEP_LATE))
+        Ok(self.beyond(pages.end, Stage::KeepLate))
     }
 
     /// Moves events whose deliveries are of other days, needed or not: what became of those is not in this day's partitions. The next pass judges
@@ -144,12 +177,12 @@ impl Step<'_> {
         let found = self.day.delivered_elsewhere(&self.reader().await?, self.limit()).await?;
         self.keep_events(&ids(&found, "id")?).await?;
         let is_full = found.len() as u64 >= u64::from(self.purge.limit);
-        Ok(self.at(if is_full { KEEP_ELSEWHERE } else { DROP_EVENTS }))
+        Ok(self.at(if is_full { Stage::KeepElsewhere } else { Stage::DropEvents }))
     }
 
     async fn drop_events(&self) -> Outcome<Place> {
         match partition::drop_events(self.store, &self.day, self.before()).await? {
-            Dropped::Gone => Ok(self.at(FORGET_LATER_STAGE)),
+            Dropped::Gone => Ok(self.at(Stage::ForgetLater)),
             Dropped::NotNow => Ok(self.next_day()),
         }
     }
@@ -157,24 +190,24 @@ impl Step<'_> {
     /// Forgets what was made later of events that are gone, and their other ids.
     async fn forget_later(&self) -> Outcome<Place> {
         let reader = self.reader().await?;
-        for sql in [FORGET_LATER, FORGET_ALIASES] {
+        for sql in [FORGET_MADE_LATER, FORGET_ALIASES] {
             let forgotten = reader.execute(sql, &[&self.day.begin(), &self.day.end(), &self.limit()]).await?;
             if forgotten == u64::from(self.purge.limit) {
-                return Ok(self.at(FORGET_LATER_STAGE));
+                return Ok(self.at(Stage::ForgetLater));
             }
         }
-        Ok(self.at(MARK))
+        Ok(self.at(Stage::Mark))
     }
 
     /// Remembers what is open of the day: as long as that does not change, nobody adds to its partitions.
     async fn mark(&self) -> Outcome<Place> {
         let mark = self.day.mark(&self.reader().await?).await?;
-        Ok(Place { mark, ..self.at(SWEEP) })
+        Ok(Place { mark, ..self.at(Stage::Sweep) })
     }
 
     /// Moves deliveries of events that stayed; or, if attempts go before their events, the attempts of deliveries that still need them.
     async fn sweep(&self) -> Outcome<Place> {
-        let Some(pages) = self.pages().await? else { return Ok(self.at(KEEP_KEPT)) };
+        let Some(pages) = self.pages().await? else { return Ok(self.at(Stage::KeepKept)) };
         let reader = self.reader().await?;
         if self.purge.what == Aging::Attempts {
             let found = self.day.query_pages(&reader, WITH_KEPT_ATTEMPTS, &pages, &[&self.before()]).await?;
@@ -189,14 +222,14 @@ impl Step<'_> {
                 reader.execute(KEEP_DELIVERIES, &[&lanes, &ids]).await?;
             }
         }
-        Ok(self.beyond(pages.end, SWEEP))
+        Ok(self.beyond(pages.end, Stage::Sweep))
     }
 
     async fn keep_attempts_of_kept(&self) -> Outcome<Place> {
         let kept = self.reader().await?.query(KEPT_OF_DAY, &[&self.purge.from.id, &self.day.end(), &self.limit()]).await?;
         let kept = ids(&kept, "id")?;
         self.keep_attempts(&kept).await?;
-        Ok(self.after(&kept, KEEP_OPEN))
+        Ok(self.after(&kept, Stage::KeepOpen))
     }
 
     async fn keep_attempts_of_open(&self) -> Outcome<Place> {
@@ -206,7 +239,7 @@ impl Step<'_> {
         }
         let open = ids(&open, "id")?;
         self.keep_attempts(&open).await?;
-        Ok(self.after(&open, DROP_REST))
+        Ok(self.after(&open, Stage::DropRest))
     }
 
     async fn drop_rest(&self) -> Outcome<Place> {
@@ -238,7 +271,7 @@ impl Step<'_> {
             let mut connection = self.store.connection().await?;
             let tx = Tx::begin(&mut connection).await?;
             // Every lane of their applications is looked at.
-            tx.execute(TAKE_LONGER, &[]).await?;
+            tx.take_longer().await?;
             let siblings = ids(&tx.query(SIBLINGS, &[&events]).await?, "id")?;
             tx.execute(KEEP_ATTEMPTS, &[&siblings]).await?;
             tx.commit().await?;
@@ -254,17 +287,17 @@ impl Step<'_> {
     }
 
     /// At another stage of the same day.
-    fn at(&self, stage: u8) -> Place {
-        Place { stage, id: self.day.begin(), offset: 0, ..self.purge.from }
+    fn at(&self, stage: Stage) -> Place {
+        Place { stage: stage as u8, id: self.day.begin(), offset: 0, ..self.purge.from }
     }
 
-    /// At the same stage, some pages on.
-    fn beyond(&self, page: i64, stage: u8) -> Place {
-        Place { offset: page, ..Place { stage, ..self.purge.from } }
+    /// Some pages on.
+    fn beyond(&self, page: i64, stage: Stage) -> Place {
+        Place { stage: stage as u8, offset: page, ..self.purge.from }
     }
 
     /// Behind the last of the ids that were found; at the next stage if they were the last.
-    fn after(&self, found: &[Uuid], next: u8) -> Place {
+    fn after(&self, found: &[Uuid], next: Stage) -> Place {
         match found.last() {
             Some(last) if i64::try_from(found.len()).is_ok_and(|found| found >= self.limit()) => Place { id: *last, ..self.purge.from },
             _ => self.at(next),
@@ -290,4 +323,18 @@ impl Step<'_> {
 
 fn ids(rows: &[Row], column: &str) -> Outcome<Vec<Uuid>> {
     rows.iter().map(|row| row.value(column)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::events, *};
+
+    #[test]
+    fn a_place_that_was_never_given_is_refused() {
+        for number in 0..=u8::MAX {
+            let is_known = (FIRST..=Stage::Through as u8).contains(&number);
+            assert_eq!(Stage::try_from(number).is_ok(), is_known, "{number}");
+        }
+        assert!([events::KEPT, events::REST].into_iter().all(|number| Stage::try_from(number).is_err()), "those are not of days");
+    }
 }

@@ -20,9 +20,8 @@ use super::{
 
 const KEPT_OF_AGE: &str = include_str!("../queries/kept_events_of_age.sql");
 const REST_OF_AGE: &str = include_str!("../queries/rest_events_of_age.sql");
-const TAKE_LONGER: &str = include_str!("../queries/take_longer.sql");
 const MAY_GO: &str = include_str!("../queries/events_that_may_go.sql");
-const DELIVERIES: &str = include_str!("../queries/deliveries_to_erase.sql");
+const DELIVERIES: &str = include_str!("../queries/deliveries_of_events.sql");
 const FORGET_ATTEMPTS: &str = include_str!("../queries/forget_attempts.sql");
 const FORGET_DELIVERIES: &str = include_str!("../queries/forget_deliveries.sql");
 const FORGET_MADE_LATER: &str = include_str!("../queries/forget_made_later.sql");
@@ -63,7 +62,7 @@ async fn remove(store: &PostgresStore, ids: &[Uuid], purge: Purge) -> Outcome<u3
     let mut connection = store.connection().await?;
     let tx = Tx::begin(&mut connection).await?;
     // One event may have as many deliveries as there are endpoints.
-    tx.execute(TAKE_LONGER, &[]).await?;
+    tx.take_longer().await?;
     // Most of what is kept stays for long: they are looked at without a lock first.
     let found = tx.query(MAY_GO, &[&ids, &before]).await?;
     if found.is_empty() {

@@ -42,6 +42,10 @@ for place, key in ipairs(KEYS) do
     if not held or tonumber(held_until) <= now then
       redis.call('HDEL', key, kept[index])
     elseif kept[index] ~= holder then
+      -- The clock was set back: nobody holds anything for longer than from now on.
+      if tonumber(held_until) > now + held_for then
+        redis.call('HSET', key, kept[index], string.format('%s %s %.0f', held, wants, now + held_for))
+      end
       rows[#rows + 1] = { holder = kept[index], wanted = tonumber(wants) }
       held_by_others = held_by_others + tonumber(held)
     end

@@ -2,11 +2,11 @@
 -- Instants are microseconds since 1970. Ids are 16 bytes.
 
 CREATE TABLE spooled_events (
-    -- The order in which they were accepted, and are forwarded. Never given twice.
+    -- The order in which they were accepted, and in which those of an application are forwarded. Never given twice.
     position INTEGER PRIMARY KEY AUTOINCREMENT,
     id BLOB NOT NULL CHECK (length(id) = 16),
     organization_id BLOB NOT NULL,
-    application_id BLOB NOT NULL,
+    application_id BLOB NOT NULL CHECK (length(application_id) = 16),
     event_type TEXT NOT NULL,
     timestamp INTEGER NOT NULL,
     idempotency_key TEXT NOT NULL,
@@ -29,8 +29,11 @@ CREATE TABLE spooled_events (
 
 -- Publishing a key twice while it waits is the same as once.
 CREATE UNIQUE INDEX spooled_events_by_key ON spooled_events (application_id, idempotency_key);
+-- Each application's events are forwarded by themselves. The position is its last column, as of every index.
+CREATE INDEX spooled_events_by_application ON spooled_events (application_id);
 
--- Events that the store will never take, for a person to look at. They count as bytes of the spool until they are deleted by hand.
+-- Events that the store did not take, each with the reason, for a person to look at. They count as bytes of the spool, and go back behind what
+-- waits when the spool is opened.
 CREATE TABLE unforwarded (
     position INTEGER PRIMARY KEY,
     id BLOB NOT NULL,
@@ -52,6 +55,12 @@ CREATE TABLE unforwarded (
     bytes INTEGER NOT NULL,
     reason TEXT NOT NULL,
     set_aside_at INTEGER NOT NULL
+) STRICT;
+
+-- Which database all of this is of, by the id that it made for itself. No row: it was never used with one.
+CREATE TABLE binding (
+    singleton INTEGER PRIMARY KEY CHECK (singleton = 1),
+    installation BLOB NOT NULL CHECK (length(installation) = 16)
 ) STRICT;
 
 -- What admits publishers while the store cannot be asked. Keys are known by their hash alone.

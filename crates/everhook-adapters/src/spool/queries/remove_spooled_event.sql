@@ -1,3 +1,3 @@
--- Removes an event that is in the store, and says as how many bytes it counted.
+-- Removes an event that is in the store, and says whose it was and as how many bytes it counted.
 -- Index: the primary key. Lock: the write lock.
-DELETE FROM spooled_events WHERE position = ?1 RETURNING bytes;
+DELETE FROM spooled_events WHERE position = ?1 RETURNING application_id, bytes;

@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{ApiKeyId, OrganizationId},
-    model::{ApiKey, ApiKeyHash, Page, PageRequest, Scopes},
+    model::{ApiKey, ApiKeyHash, Page, PageRequest},
     ports::Created,
     time::Timestamp,
 };
@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::super::{
     fault::Outcome,
     page::{Between, List, rows_wanted},
-    rows::{Columns, Key},
+    rows::{Columns, Key, api_key_of_row},
     transaction::Tx,
 };
 
@@ -68,13 +68,5 @@ pub(super) fn note_uses(tx: &Tx<'_>, uses: &[(ApiKeyId, Timestamp)]) -> Outcome<
 }
 
 fn of_row(row: &Row<'_>) -> rusqlite::Result<ApiKey> {
-    Ok(ApiKey {
-        id: row.id("id")?,
-        organization: row.id("organization_id")?,
-        name: row.get("name")?,
-        scopes: Scopes::from_bits(row.get("scopes")?),
-        created_at: row.instant("created_at")?,
-        expires_at: row.instant_opt("expires_at")?,
-        last_used_at: row.instant_opt("last_used_at")?,
-    })
+    Ok(ApiKey { last_used_at: row.instant_opt("last_used_at")?, ..api_key_of_row(row)? })
 }

@@ -3,16 +3,16 @@
 use everhook_core::{
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId, ScheduleVersion},
     model::{Attempt, Delivery, EventType, FailureCategory, Page, PageRequest, Stage},
-    ports::{DeliveryFilter, DeliveryStatus},
+    ports::DeliveryFilter,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
     super::{
         fault::Outcome,
-        page::{Between, List, bounds, is_backward, rows_wanted},
+        page::{Between, List, bounds, is_backward, merge, rows_wanted},
         rows::{Columns, Key, unreadable},
-        spelling::{CANCELLED, DEAD, DELIVERED, HELD, StageRead, WAITING, read_category, read_priority, read_stage},
+        spelling::{StageFilter, StageRead, read_category, read_priority, read_stage, stage_filter},
     },
     attempts,
 };
@@ -64,7 +64,7 @@ struct Search<'s> {
 impl Search<'_> {
     fn read(&self, list: List, endpoint: Option<EndpointId>, between: Between) -> Outcome<Vec<Delivery>> {
         let filter = self.filter;
-        let (stage, or_stage, attempts_min) = stage_filter(filter.status);
+        let StageFilter { stage, or_stage, attempts_min } = stage_filter(filter.status);
         let (from, to) = bounds(filter.made);
         let parameters = params![
             self.organization.key(),
@@ -88,19 +88,12 @@ impl Search<'_> {
     /// Merges the lists of the organization's endpoints. Once a page is full, an endpoint only adds what belongs before the page's last row, so
     /// that most of them cost one look-up.
     fn read_every_endpoint(&self, mut between: Between) -> Outcome<Vec<Delivery>> {
-        let wanted = usize::try_from(rows_wanted(self.page)).unwrap_or(usize::MAX);
         let mut merged: Vec<Delivery> = Vec::new();
         for endpoint in self.endpoints()? {
-            let mut more = self.read(OF_ENDPOINT, Some(endpoint), between)?;
-            merged.append(&mut more);
-            merged.sort_unstable_by_key(|delivery| delivery.id);
-            if !is_backward(self.page) {
-                merged.reverse();
-            }
-            merged.truncate(wanted);
-            if let Some(last) = merged.last().filter(|_| merged.len() == wanted) {
+            let more = self.read(OF_ENDPOINT, Some(endpoint), between)?;
+            if let Some(last) = merge(&mut merged, more, self.page, |delivery| *delivery.id.as_uuid()) {
                 let bound = if is_backward(self.page) { &mut between.before } else { &mut between.after };
-                *bound = *last.id.key();
+                *bound = last.into_bytes();
             }
         }
         Ok(merged)
@@ -110,21 +103,6 @@ impl Search<'_> {
         let mut statement = self.connection.prepare_cached(ENDPOINTS)?;
         let parameters = params![self.organization.key(), self.filter.application.as_ref().map(ApplicationId::key)];
         Ok(statement.query_map(parameters, |row| row.id("id"))?.collect::<Result<_, _>>()?)
-    }
-}
-
-/// A status as the one or two stages and the fewest attempts that it means.
-fn stage_filter(status: Option<DeliveryStatus>) -> (Option<i64>, Option<i64>, u32) {
-    let one = |stage| (Some(stage), Some(stage), 0);
-    match status {
-        None => (None, None, 0),
-        Some(DeliveryStatus::Pending) => (Some(WAITING), Some(HELD), 0),
-        Some(DeliveryStatus::Held) => one(HELD),
-        Some(DeliveryStatus::Waiting) => one(WAITING),
-        Some(DeliveryStatus::WaitingAfterFailure) => (Some(WAITING), Some(WAITING), 1),
-        Some(DeliveryStatus::Delivered) => one(DELIVERED),
-        Some(DeliveryStatus::Dead) => one(DEAD),
-        Some(DeliveryStatus::Cancelled) => one(CANCELLED),
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
         rows::{Columns, Key},
         transaction::Tx,
     },
-    MOVE_SELECTION_ON, Tally, add_to_counts, phase_name, status,
+    MOVE_SELECTION_ON, Tally, add_to_counts, phase_name, selects_after, status,
 };
 
 const EVENTS: &str = include_str!("../queries/events_to_erase_after.sql");
@@ -50,7 +50,7 @@ fn candidate_of_row(row: &Row<'_>) -> rusqlite::Result<ErasureCandidate> {
 }
 
 pub(super) fn select(tx: &mut Tx<'_>, step: &ErasureStep) -> Outcome<()> {
-    if status(tx, step.operation)?.is_none_or(OperationStatus::is_over) {
+    if !selects_after(tx, step.operation, step.after)? {
         return Ok(());
     }
     let mut added = 0;

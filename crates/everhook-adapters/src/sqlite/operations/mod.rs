@@ -36,6 +36,7 @@ const BY_ID: &str = include_str!("../queries/operation_by_id.sql");
 const LIST: List = List { older: include_str!("../queries/operations_older.sql"), newer: include_str!("../queries/operations_newer.sql") };
 const WITH_WORK: &str = include_str!("../queries/operations_with_work.sql");
 const STATUS: &str = include_str!("../queries/status_of_operation.sql");
+const SELECTS_AFTER: &str = include_str!("../queries/operation_selects_after.sql");
 const INSERT_ITEM: &str = include_str!("../queries/insert_operation_item.sql");
 const MOVE_SELECTION_ON: &str = include_str!("../queries/move_selection_on.sql");
 const NEXT_ITEMS: &str = include_str!("../queries/next_operation_items.sql");
@@ -224,8 +225,13 @@ fn find(connection: &Connection, organization: OrganizationId, id: OperationId) 
     Ok(statement.query_row(params![organization.key(), id.key()], of_row).optional()?)
 }
 
+/// Whether an operation still selects, from behind this id on. Whoever looked there may have come too late.
+fn selects_after(tx: &Tx<'_>, id: OperationId, after: Uuid) -> Outcome<bool> {
+    Ok(tx.prepare(SELECTS_AFTER)?.exists(params![id.key(), after.key()])?)
+}
+
 fn select(tx: &mut Tx<'_>, step: &SelectionStep) -> Outcome<()> {
-    if status(tx, step.operation)?.is_none_or(OperationStatus::is_over) {
+    if !selects_after(tx, step.operation, step.after)? {
         return Ok(());
     }
     let mut added = 0;

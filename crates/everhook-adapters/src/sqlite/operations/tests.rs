@@ -16,7 +16,7 @@ const STATEMENTS: &[(&str, &str)] = &[
     ("an erasure's items", include_str!("../queries/next_erasure_items.sql")),
     ("an erasure's item's end", include_str!("../queries/take_erasure_item.sql")),
     ("clearing of an erasure", include_str!("../queries/clear_erasure_items.sql")),
-    ("deliveries to erase", include_str!("../queries/deliveries_to_erase.sql")),
+    ("deliveries of an event", include_str!("../queries/deliveries_of_event.sql")),
     ("responses to erase", include_str!("../queries/erase_responses.sql")),
     ("dead letters", include_str!("../queries/dead_letters_after.sql")),
     ("events", include_str!("../queries/events_after.sql")),

@@ -1,6 +1,6 @@
 -- Which deliveries of a queue come first?
 -- Index: waiting_by_lane, the primary key of endpoints. Lock: none, a snapshot.
-SELECT id, event_id, retry_schedule, attempts, due_at, replay_of, order_key IS NOT NULL AS ordered
+SELECT id, event_id, retry_schedule, attempts, due_at, replay_of, order_key
 FROM deliveries INDEXED BY waiting_by_lane
 WHERE stage = 0 AND lane = (SELECT lane FROM endpoints WHERE id = ?1) AND priority = ?2
 ORDER BY due_at, id

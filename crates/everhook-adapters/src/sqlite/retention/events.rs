@@ -21,11 +21,11 @@ use crate::encoding::page::first_id_at;
 
 const OF_AGE: &str = include_str!("../queries/events_of_age.sql");
 const MAY_GO: &str = include_str!("../queries/event_may_go.sql");
-const DELIVERIES: &str = include_str!("../queries/deliveries_to_erase.sql");
+const DELIVERIES: &str = include_str!("../queries/deliveries_of_event.sql");
 const FORGET_ATTEMPTS: &str = include_str!("../queries/forget_attempts.sql");
 const FORGET_DELIVERY: &str = include_str!("../queries/forget_delivery.sql");
-const FORGET_PAYLOAD: &str = include_str!("../queries/erase_payload.sql");
-const FORGET_EXTRAS: &str = include_str!("../queries/erase_extras.sql");
+const ERASE_PAYLOAD: &str = include_str!("../queries/erase_payload.sql");
+const ERASE_EXTRAS: &str = include_str!("../queries/erase_extras.sql");
 const FORGET_KEY: &str = include_str!("../queries/forget_key_of_event.sql");
 const FORGET_ALIASES: &str = include_str!("../queries/forget_event_aliases.sql");
 const FORGET_EVENT: &str = include_str!("../queries/forget_event.sql");
@@ -151,8 +151,8 @@ fn remove(tx: &Tx<'_>, event: EventId, before: Timestamp, left: &mut u32) -> Out
             break;
         }
     }
-    tx.prepare(FORGET_PAYLOAD)?.execute(params![going.payload, event.key()])?;
-    tx.prepare(FORGET_EXTRAS)?.execute([event.key()])?;
+    tx.prepare(ERASE_PAYLOAD)?.execute(params![going.payload, event.key()])?;
+    tx.prepare(ERASE_EXTRAS)?.execute([event.key()])?;
     if let Some(key) = going.key {
         tx.prepare(FORGET_KEY)?.execute(params![going.application.key(), key, event.key()])?;
     }

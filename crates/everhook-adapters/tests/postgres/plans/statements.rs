@@ -255,7 +255,7 @@ impl Middle {
             statement!("clear_operation_items", self.operation(), PAGE),
             statement!("take_erasure_items", self.operation(), self.events()),
             statement!("clear_erasure_items", self.operation(), PAGE),
-            statement!("deliveries_to_erase", array(&[self.event()])),
+            statement!("deliveries_of_events", array(&[self.event()])),
             statement!("erase_events", self.events(), 1),
             statement!("erase_responses", dead_letters),
             statement!("discard_dead_letter_of", events, endpoints),

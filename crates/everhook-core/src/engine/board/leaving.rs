@@ -55,17 +55,19 @@ impl Board {
         is_clear
     }
 
+    /// Whether one of these endpoints may be the organization's. Of one whose lane is gone nobody knows.
+    pub(in crate::engine) fn may_be_of(&self, organization: OrganizationId, mut endpoints: impl Iterator<Item = EndpointId>) -> bool {
+        endpoints.any(|endpoint| self.lanes.get(&endpoint).is_none_or(|lane| lane.policy.organization == organization))
+    }
+
     /// The data of these events was erased: it leaves memory. Their deliveries are cancelled in the store, and learn of that at their turn. Windows are
     /// walked only if one of the events is in memory.
     pub(in crate::engine) fn erased(&mut self, events: Vec<EventId>) {
         let mut is_kept = false;
         events.iter().for_each(|event| is_kept |= self.shelf.drop_event(*event));
-        let events: FxHashSet<EventId> = events.into_iter().collect();
-        for lane in self.lanes.values_mut() {
-            lane.note_erased(&events);
-            if is_kept {
-                lane.unload(&events);
-            }
+        if is_kept {
+            let events: FxHashSet<EventId> = events.into_iter().collect();
+            self.lanes.values_mut().for_each(|lane| lane.unload(&events));
         }
     }
 

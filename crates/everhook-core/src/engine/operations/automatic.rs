@@ -92,7 +92,8 @@ impl Duty {
         let line = &self.line;
         let (mut items, mut lanes) = (Vec::new(), Vec::new());
         for letter in letters {
-            // It was enabled when it was read; if it no longer is, it is not read again.
+            // It was enabled when it was read. If it no longer is, it is not read again; if this node has not heard yet that it is, the next look
+            // finds it.
             let Some(destination) = open_destination(line, letter.application, letter.endpoint).await? else { continue };
             let of = ItemOf { position: None, event: letter.event, of: Some(letter.id), only_dead: true, priority: None };
             items.push(new_item(line, &destination, of));

@@ -11,12 +11,12 @@ mod working;
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
     flow::{Line, alert},
     ids::{OperationId, OrganizationId},
-    model::{self, Operation, OperationStatus},
+    model::{self, Operation, OperationStatus, Selection},
     policy::bucket::Bucket,
     ports::{Cleared, Ending, OpenOperation, Phase, StoreError},
     time::Timestamp,
@@ -76,6 +76,8 @@ struct Duty {
     buckets: FxHashMap<OperationId, Bucket>,
     /// The same for organizations whose dead letters come back by themselves.
     auto_buckets: FxHashMap<OrganizationId, Bucket>,
+    /// The operations whose selection this node has begun or gone on with.
+    selecting: FxHashSet<OperationId>,
     /// When to look for such dead letters. Whoever changes what should happen rings the bell.
     look_at: Timestamp,
     /// Whether an end may have been recorded that was not told yet.
@@ -85,7 +87,7 @@ struct Duty {
 impl Duty {
     fn new(line: Arc<Line>) -> Self {
         let (buckets, auto_buckets) = (FxHashMap::default(), FxHashMap::default());
-        Self { line, buckets, auto_buckets, look_at: Timestamp::EPOCH, has_untold: false }
+        Self { line, buckets, auto_buckets, selecting: FxHashSet::default(), look_at: Timestamp::EPOCH, has_untold: false }
     }
 
     /// One step of each operation, and a look at what comes back by itself.
@@ -94,7 +96,9 @@ impl Duty {
             Ok(open) => open,
             Err(error) => return self.delayed(&error),
         };
-        self.buckets.retain(|id, _| open.iter().any(|open| open.operation.id == *id));
+        let is_open = |id: &OperationId| open.iter().any(|open| open.operation.id == *id);
+        self.buckets.retain(|id, _| is_open(id));
+        self.selecting.retain(is_open);
         let mut next = Next::WhenRung;
         for open in open {
             if !self.line.tenure.does(model::Duty::Operations) {
@@ -121,6 +125,7 @@ impl Duty {
     async fn step(&mut self, open: &OpenOperation) -> Result<Next, StoreError> {
         match open.phase {
             Phase::Selecting(after) => {
+                self.read_anew(open);
                 selecting::step(&self.line, open, after).await?;
                 Ok(Next::Now)
             }
@@ -132,6 +137,17 @@ impl Duty {
                     Cleared::All => Next::WhenRung,
                 })
             }
+        }
+    }
+
+    /// Where nodes share a store, another may have enabled an endpoint just before it began the operation: before this node's first look at what an
+    /// operation is about, it forgets what it remembers of the application. Once, because publishers need it, too, and later changes are not meant.
+    fn read_anew(&mut self, open: &OpenOperation) {
+        if let Selection::Events(events) = &open.selection
+            && self.line.tenure.is_shared()
+            && self.selecting.insert(open.operation.id)
+        {
+            self.line.catalog.forget(events.application);
         }
     }
 
@@ -170,7 +186,7 @@ impl Duty {
     }
 
     fn delayed(&self, error: &StoreError) -> Next {
-        tracing::warn!(error = error as &dyn std::error::Error, "operations are delayed");
+        self.line.tell_delay("going on with operations", error);
         Next::At(self.line.ports.clock.now() + RETRY_DELAY)
     }
 }

@@ -30,6 +30,17 @@ const ERASURES_A_STEP: u32 = 2_000;
 /// Event, endpoint, and the delivery that would be done again.
 type Item = (EventId, EndpointId, Option<DeliveryId>);
 
+/// What a stretch holds for an operation.
+struct Found {
+    /// Where the stretch begins.
+    after: Uuid,
+    items: Vec<Item>,
+    /// How many more belong to the operation and need nothing.
+    skipped: u64,
+    /// Where the next stretch begins; `None` if this was the last.
+    goes_on_after: Option<Uuid>,
+}
+
 /// Looks at the next stretch after an id.
 pub(super) async fn step(line: &Line, open: &OpenOperation, after: Uuid) -> Result<(), StoreError> {
     let operation = &open.operation;
@@ -45,12 +56,13 @@ async fn select_dead_letters(line: &Line, of: &Operation, wanted: &DeadLetterSel
     let scanned = line.ports.operations.scan_dead_letters(of.organization, scan).await?;
     let meant = scanned.rows.iter().filter(|letter| selection::takes_dead_letter(wanted, letter, of.created_at));
     let items = meant.map(|letter| (letter.event, letter.endpoint, Some(letter.id))).collect();
-    keep(line, of, items, 0, scanned.goes_on_after).await
+    let found = Found { after, items, skipped: 0, goes_on_after: scanned.goes_on_after };
+    keep(line, of, found).await
 }
 
 async fn select_events(line: &Line, of: &Operation, wanted: &EventSelection, after: Uuid) -> Result<(), StoreError> {
     let Some(view) = line.catalog.application(wanted.application).await? else {
-        return keep(line, of, Vec::new(), 0, None).await;
+        return keep(line, of, Found { after, items: Vec::new(), skipped: 0, goes_on_after: None }).await;
     };
     let endpoints = view.endpoint_count().max(1);
     let limit = u32::try_from(PAIRS_A_STEP / endpoints).unwrap_or(EVENTS_A_STEP).clamp(1, EVENTS_A_STEP);
@@ -68,7 +80,7 @@ async fn select_events(line: &Line, of: &Operation, wanted: &EventSelection, aft
             }
         }
     }
-    keep(line, of, items, skipped, scanned.goes_on_after).await
+    keep(line, of, Found { after, items, skipped, goes_on_after: scanned.goes_on_after }).await
 }
 
 async fn select_for_erasure(line: &Line, of: &Operation, wanted: &ErasureSelection, after: Uuid) -> Result<(), StoreError> {
@@ -78,7 +90,7 @@ async fn select_for_erasure(line: &Line, of: &Operation, wanted: &ErasureSelecti
     let meant = scanned.rows.iter().filter(|event| selection::takes_for_erasure(wanted, event));
     let events = meant.map(|event| event.event).collect();
     let phase = scanned.goes_on_after.map_or(Phase::Selected, Phase::Selecting);
-    line.ports.operations.select_for_erasure(ErasureStep { operation: of.id, events, phase }).await
+    line.ports.operations.select_for_erasure(ErasureStep { operation: of.id, after, events, phase }).await
 }
 
 /// A sample event was for one endpoint alone, so that it goes to others only if it is asked for by name.
@@ -101,13 +113,14 @@ fn standing_at(event: &EventCandidate, endpoint: EndpointId) -> Standing {
 
 /// Adds what was found, in as many writes as it takes. Only the last one moves the selection on: whatever a crash leaves is found again, and
 /// what is on the list already is left as it is.
-async fn keep(line: &Line, of: &Operation, mut items: Vec<Item>, skipped: u64, goes_on_after: Option<Uuid>) -> Result<(), StoreError> {
+async fn keep(line: &Line, of: &Operation, found: Found) -> Result<(), StoreError> {
+    let Found { after, mut items, skipped, goes_on_after } = found;
     while items.len() > ITEMS_A_WRITE {
         let rest = items.split_off(ITEMS_A_WRITE);
-        let first = SelectionStep { operation: of.id, items, skipped: 0, phase: None };
+        let first = SelectionStep { operation: of.id, after, items, skipped: 0, phase: None };
         line.ports.operations.select(first).await?;
         items = rest;
     }
     let phase = Some(goes_on_after.map_or(Phase::Selected, Phase::Selecting));
-    line.ports.operations.select(SelectionStep { operation: of.id, items, skipped, phase }).await
+    line.ports.operations.select(SelectionStep { operation: of.id, after, items, skipped, phase }).await
 }

@@ -4,11 +4,11 @@ use super::{Duty, Next};
 use crate::{
     flow::{
         erasures,
-        recall::{self, ItemOf, new_item, open_destination},
+        recall::{self, ItemOf, new_item},
     },
     model::{Operation, OperationKind, OperationStatus, RateLimit},
     policy::bucket::Bucket,
-    ports::{ErasureBatch, OperationItem, Replay, ReplayBy, StoreError},
+    ports::{ErasureBatch, FailedItem, OperationItem, Replay, ReplayBy, StoreError},
     time::Timestamp,
 };
 
@@ -91,8 +91,11 @@ impl Duty {
         let line = &self.line;
         let (mut failed, mut replays, mut lanes) = (Vec::new(), Vec::new(), Vec::new());
         for item in items {
-            let Some(destination) = open_destination(line, item.application, item.endpoint).await? else {
-                failed.push((item.position, item.endpoint));
+            let view = line.catalog.application(item.application).await?;
+            let Some(destination) = view.as_ref().and_then(|view| view.enabled(item.endpoint)) else {
+                // Another node may have enabled it a moment ago: the store takes this only if nothing has changed since it was read.
+                let judged_by = view.map(|view| (item.application, view.config_version));
+                failed.push(FailedItem { position: item.position, endpoint: item.endpoint, judged_by });
                 continue;
             };
             let of = ItemOf {
@@ -102,7 +105,7 @@ impl Duty {
                 only_dead: operation.kind == OperationKind::RetryBatch,
                 priority: Some(operation.priority),
             };
-            replays.push(new_item(line, &destination, of));
+            replays.push(new_item(line, destination, of));
             lanes.push(destination.lane.clone());
         }
         let by = ReplayBy::Operation { id: operation.id, failed };

@@ -11,9 +11,6 @@ use crate::{ids::EndpointId, model::Attempt, time::Timestamp};
 /// How often what happened at endpoints is added up in the store. A crash loses this much of the figures, and nothing of the deliveries.
 const ADD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a stop waits for figures: they are worth no more.
-const STOP_GRACE: Duration = Duration::from_secs(2);
-
 impl Owner<'_> {
     /// Counts an attempt.
     pub(super) fn tally(&mut self, endpoint: EndpointId, attempt: &Attempt, now: Timestamp) {
@@ -39,24 +36,8 @@ impl Owner<'_> {
         }
     }
 
-    /// Before a stop: adds up what is left, unless the store takes too long.
-    pub(super) async fn add_the_rest(mut self) {
-        let clock = self.line.ports.clock.clone();
-        tokio::select! {
-            biased;
-            () = async {
-                self.hand_windows_over(clock.now());
-                self.keep_last_breakers().await;
-                self.add_last_tallies().await;
-            } => {}
-            () = clock.sleep_until(clock.now() + STOP_GRACE) => {
-                tracing::warn!("the figures of the last second could not be written before the stop");
-            }
-        }
-    }
-
-    /// Waits for what is being added, and adds the rest. Other errands end with the owner.
-    async fn add_last_tallies(&mut self) {
+    /// Before a stop: waits for what is being added, and adds the rest. Other errands end with the owner.
+    pub(super) async fn add_last_tallies(&mut self) {
         while self.adding_tallies
             && let Some(done) = self.errands.join_next().await
         {

@@ -60,13 +60,17 @@ impl Owner<'_> {
 
     /// Has it noted that nothing of an organization is left, once nothing of it is in flight, unwritten or being cancelled.
     pub(super) fn depart_where_clear(&mut self, now: Timestamp) {
-        if self.moving.leaving.is_empty() || self.keeping_breakers || self.board.breakers.has_unwritten() {
+        if self.moving.leaving.is_empty() || self.keeping_breakers {
             return;
         }
         let mut departures = Vec::new();
         for (organization, leaving) in self.moving.leaving.iter_mut().filter(|(_, leaving)| !leaving.is_noted) {
+            // Those of others may change without an end, and are not waited for.
+            let unfinished = self.board.breakers.unwritten().chain(self.sweeping.keys().copied());
+            if self.board.may_be_of(*organization, unfinished) {
+                continue;
+            }
             while let Some(endpoint) = leaving.lanes.last()
-                && !self.sweeping.contains_key(endpoint)
                 && self.board.drop_clear(*endpoint, now)
             {
                 leaving.lanes.pop();

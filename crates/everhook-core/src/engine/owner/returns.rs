@@ -1,15 +1,17 @@
 //! What the owner does with what its errands bring home.
 
+use std::sync::Arc;
+
 use super::{
     super::{
         board::QueueKey,
-        errand::{self, Done, Errand, Inspection, Standing},
+        errand::{Done, Errand, Inspection, Standing},
     },
     Owner, RETRY_DELAY, Sweeping,
 };
 use crate::{
     ids::{ApplicationId, EndpointId},
-    model::{CancelCause, ShardSet},
+    model::{CancelCause, LanePolicy, ShardSet},
     ports::{BreakerChange, BreakerKept, DueRead, LaneHead},
     time::Timestamp,
 };
@@ -67,7 +69,7 @@ impl Owner<'_> {
                 }
                 Err(error) => error,
             };
-            tracing::warn!(error = &error as &dyn std::error::Error, "nothing is sent yet: breakers cannot be read");
+            self.line.tell_delay("sending, because it cannot be read how breakers stand,", &error);
             let retry_at = clock.now() + RETRY_DELAY;
             tokio::select! {
                 () = clock.sleep_until(retry_at) => {}
@@ -91,17 +93,8 @@ impl Owner<'_> {
 
     fn surveyed(&mut self, shards: ShardSet, heads: Vec<(LaneHead, Standing)>, now: Timestamp) {
         for (head, standing) in heads {
-            match standing {
-                // It was left meanwhile.
-                _ if !self.is_ours(head.endpoint) => {}
-                Standing::Elsewhere => self.leave_lane(head.endpoint, now),
-                Standing::Closed(cause, made_until) => self.close(head.application, head.endpoint, cause, made_until),
-                Standing::Open(_) if self.is_swept(head.endpoint) => {}
-                Standing::Open(policy) if !self.is_greeted(&policy) => {}
-                Standing::Open(policy) => {
-                    self.board.adjust(&policy, now);
-                    self.board.heed(&head, &policy, now);
-                }
+            if let Some(policy) = self.heed_standing(head.application, head.endpoint, standing, now) {
+                self.board.heed(&head, &policy, now);
             }
         }
         self.has_surveyed = true;
@@ -123,18 +116,39 @@ impl Owner<'_> {
         if breaker.is_some_and(|row| self.board.breakers.learn(row)) {
             self.alerts_at = Some(now);
         }
+        self.heed_standing(application, endpoint, standing, now);
+    }
+
+    /// Does with a lane what follows from how its endpoint stands. Says under which policy something may be sent in it now, if anything may.
+    pub(super) fn heed_standing(
+        &mut self,
+        application: ApplicationId,
+        endpoint: EndpointId,
+        standing: Standing,
+        now: Timestamp,
+    ) -> Option<Arc<LanePolicy>> {
         match standing {
-            _ if !self.is_ours(endpoint) => {}
-            Standing::Elsewhere => self.leave_lane(endpoint, now),
-            Standing::Open(_) if self.is_swept(endpoint) => {}
-            Standing::Open(policy) if !self.is_greeted(&policy) => {}
-            Standing::Open(policy) => self.board.adjust(&policy, now),
-            Standing::Closed(cause, made_until) => self.close(application, endpoint, cause, made_until),
+            // It was left meanwhile.
+            _ if !self.is_ours(endpoint) => None,
+            Standing::Elsewhere => {
+                self.leave_lane(endpoint, now);
+                None
+            }
+            Standing::Closed(cause, made_until) => {
+                self.close(application, endpoint, cause, made_until);
+                None
+            }
+            Standing::Open(_) if self.is_swept(endpoint) => None,
+            Standing::Open(policy) if !self.is_greeted(&policy) => None,
+            Standing::Open(policy) => {
+                self.board.adjust(&policy, now);
+                Some(policy)
+            }
         }
     }
 
     /// What is in flight may end first: its outcome is written as it came. The last one to be written brings us here again.
-    pub(super) fn close(&mut self, application: ApplicationId, endpoint: EndpointId, cause: CancelCause, made_until: Timestamp) {
+    fn close(&mut self, application: ApplicationId, endpoint: EndpointId, cause: CancelCause, made_until: Timestamp) {
         if self.board.close(endpoint) && !self.sweeping.contains_key(&endpoint) {
             self.sweeping.insert(endpoint, Sweeping { application, reopened: false });
             self.send(Errand::Sweep(endpoint, cause, made_until));
@@ -142,7 +156,7 @@ impl Owner<'_> {
     }
 
     /// Whether an endpoint that gets events again is still being swept. It is looked at when that is over.
-    pub(super) fn is_swept(&mut self, endpoint: EndpointId) -> bool {
+    fn is_swept(&mut self, endpoint: EndpointId) -> bool {
         self.sweeping.get_mut(&endpoint).map(|sweeping| sweeping.reopened = true).is_some()
     }
 
@@ -150,24 +164,6 @@ impl Owner<'_> {
         self.board.forget_closed(endpoint);
         if let Some(Sweeping { application, reopened: true }) = self.sweeping.remove(&endpoint) {
             self.send(Errand::Inspect(application, endpoint));
-        }
-    }
-
-    /// Before a stop: what the last requests did to breakers is written.
-    pub(super) async fn keep_last_breakers(&mut self) {
-        while self.keeping_breakers
-            && let Some(done) = self.errands.join_next().await
-        {
-            if let Ok(done @ Done::BreakersKept(..)) = done {
-                self.finish(Some(done));
-            }
-        }
-        while self.board.breakers.has_unwritten() {
-            let changes = self.board.breakers.take_unwritten();
-            if let Err(error) = errand::keep_breakers(&self.line, changes).await {
-                tracing::warn!(error = &error as &dyn std::error::Error, "how some breakers stand could not be written before the stop");
-                return;
-            }
         }
     }
 

@@ -148,16 +148,17 @@ impl Owner<'_> {
 
     /// Gives back the shards that were left, once nothing of them is in flight, unwritten or being cancelled.
     pub(super) fn leave_what_is_clear(&mut self, now: Timestamp) {
-        if self.tenancy.leaving.is_empty() {
+        let leaving = self.tenancy.leaving;
+        // What is swept need not have a lane.
+        if leaving.is_empty() || self.sweeping.keys().any(|endpoint| leaving.has_lane(*endpoint)) {
             return;
         }
         while let Some(endpoint) = self.tenancy.lanes_left.last() {
-            if self.sweeping.contains_key(endpoint) || !self.board.drop_clear(*endpoint, now) {
+            if !self.board.drop_clear(*endpoint, now) {
                 return;
             }
             self.tenancy.lanes_left.pop();
         }
-        let leaving = self.tenancy.leaving;
         if self.line.tenure.standing().left == leaving {
             return;
         }
@@ -206,17 +207,10 @@ impl Owner<'_> {
 
     /// How the endpoint of a queue stands in which something waits is known. If it is not, the next survey finds it.
     pub(super) fn admitted(&mut self, queue: WaitingQueue, standing: Option<EndpointStanding>, now: Timestamp) {
-        match standing {
-            _ if !self.is_ours(queue.endpoint) => {}
-            None => {}
-            Some(EndpointStanding::Elsewhere) => self.leave_lane(queue.endpoint, now),
-            Some(EndpointStanding::Closed(cause, made_until)) => self.close(queue.application, queue.endpoint, cause, made_until),
-            Some(EndpointStanding::Open(_)) if self.is_swept(queue.endpoint) => {}
-            Some(EndpointStanding::Open(policy)) if !self.is_greeted(&policy) => {}
-            Some(EndpointStanding::Open(policy)) => {
-                self.board.adjust(&policy, now);
-                self.board.expect(&policy, queue.priority, now);
-            }
+        if let Some(standing) = standing
+            && let Some(policy) = self.heed_standing(queue.application, queue.endpoint, standing, now)
+        {
+            self.board.expect(&policy, queue.priority, now);
         }
     }
 }

@@ -27,7 +27,7 @@ pub use trial::{TEST_EVENT_TYPE, TrialError, test};
 
 use self::settings::Checked;
 use super::{
-    CHANGE_ROUNDS_MAX, Change, Fault, Noun, Refusal, applications, audit, refuse_faults,
+    CHANGE_ROUNDS_MAX, Change, Fault, Noun, Refusal, applications, audit, changed_at, refuse_faults,
     schedules::{self, Chosen},
 };
 use crate::{
@@ -208,8 +208,7 @@ async fn update(
 ) -> Result<Endpoint, Refusal> {
     for _ in 0..CHANGE_ROUNDS_MAX {
         let (read, facts) = (endpoint.clone(), audit::of_endpoint(line, &endpoint).await?);
-        // Two changes within one tick of the clock must still differ, or the second would not see the first.
-        let now = line.ports.clock.now().max(Timestamp::from_micros(read.updated_at.as_micros() + 1));
+        let now = changed_at(line, read.updated_at);
         edit(&mut endpoint, now)?;
         endpoint.updated_at = now;
         endpoint.revision = Revision::number_after(&read, &endpoint);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    super::{Change, DESCRIPTION_CHARS_MAX, Fault, Refusal, check_name, check_text, check_uid, schedules::Wish},
+    super::{Change, DESCRIPTION_CHARS_MAX, Fault, Refusal, check_name, check_text, check_timeout, check_uid, schedules::Wish},
     flow::{BreakerWish, RateWish, read_ordering},
 };
 use crate::{
@@ -24,9 +24,6 @@ use crate::{
 const EVENT_TYPES_MAX: usize = 200;
 /// The largest metadata, in bytes.
 const METADATA_BYTES_MAX: usize = 16 * 1024;
-/// How long one attempt may be allowed to take.
-const TIMEOUT_MIN: Duration = Duration::from_millis(100);
-const TIMEOUT_MAX: Duration = Duration::from_secs(60);
 /// How far `max_concurrency` may be set.
 const CONCURRENCY_MAX: u64 = 1_000;
 
@@ -125,7 +122,7 @@ impl Checked {
             headers: asked.headers.check("headers", faults, read_headers),
             metadata: asked.metadata.check("metadata", faults, read_metadata),
             retry: read_retry(asked.retry_schedule_id, asked.retry_schedule, asked.retry_config, faults),
-            timeout: asked.timeout.check("timeout_ms", faults, read_timeout),
+            timeout: asked.timeout.check("timeout_ms", faults, check_timeout),
             timeout_growth_factor: asked.timeout_growth_factor.check("timeout_growth_factor", faults, read_growth),
             max_concurrency: asked.max_concurrency.check("max_concurrency", faults, read_concurrency),
             rate_limit: read_rate_limit(asked.rate_limit, faults),
@@ -238,10 +235,6 @@ fn read_retry(id: Change<String>, name: Change<String>, config: Change<RetryConf
 
 fn is_set<T>(change: &Change<T>) -> bool {
     matches!(change, Change::Set(_))
-}
-
-fn read_timeout(timeout: Duration) -> Result<Duration, String> {
-    if (TIMEOUT_MIN..=TIMEOUT_MAX).contains(&timeout) { Ok(timeout) } else { Err("must be 100 to 60000".to_owned()) }
 }
 
 fn read_growth(factor: f64) -> Result<f64, String> {

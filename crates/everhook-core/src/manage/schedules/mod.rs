@@ -7,7 +7,7 @@ mod settings;
 
 pub use settings::{Growth, Intervals, ScheduleChange};
 
-use super::{CHANGE_ROUNDS_MAX, Fault, Noun, Refusal, audit, endpoints, refuse_faults, unexpected};
+use super::{CHANGE_ROUNDS_MAX, Fault, Noun, Refusal, audit, changed_at, endpoints, refuse_faults, unexpected};
 use crate::{
     flow::Line,
     ids::{OrganizationId, Ref, ScheduleId, ScheduleVersion},
@@ -17,7 +17,6 @@ use crate::{
         presets,
     },
     ports::{Created, MoveEndpoints, Moved, ScheduleDeleted, ScheduleRef, StoreError, Updated},
-    time::Timestamp,
 };
 
 /// How many schedules an organization may have: far more than policies that people can tell apart, and few enough to be listed in one read.
@@ -117,8 +116,7 @@ pub async fn change(line: &Line, by: &Author, of: &ScheduleRef, asked: ScheduleC
         let (read_at, before) = (schedule.updated_at, audit::of_schedule(&schedule));
         schedule.policy = settings::apply(asked.clone(), Some(&schedule.policy))?;
         schedule.version = line.ports.directory.schedule_version(&schedule.policy).await?;
-        // Two changes within one tick of the clock must still differ, or the second would not see the first.
-        schedule.updated_at = line.ports.clock.now().max(Timestamp::from_micros(read_at.as_micros() + 1));
+        schedule.updated_at = changed_at(line, read_at);
         let note = changed(&before, &audit::of_schedule(&schedule));
         let entry = audit::entry(line, by, AuditAction::ScheduleUpdate, schedule.id.as_uuid(), note);
         match line.ports.directory.update_retry_schedule(schedule.clone(), read_at, entry).await? {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::{Change, Fault, Refusal, check_name, refuse_faults};
+use super::super::{Change, Fault, Refusal, check_name, check_timeout, refuse_faults};
 use crate::{
     ids::ScheduleId,
     model::{Backoff, Jitter, RetrySchedule, ScheduleName, Strategy},
@@ -21,9 +21,6 @@ const ATTEMPTS_DEFAULT: u32 = 8;
 const JITTER_DEFAULT: f64 = 0.1;
 /// How many statuses a schedule may give up on: all that HTTP knows are fewer.
 const GIVE_UP_ON_MAX: usize = 100;
-/// How long one attempt may be allowed to take.
-const TIMEOUT_MIN: Duration = Duration::from_millis(100);
-const TIMEOUT_MAX: Duration = Duration::from_secs(60);
 
 /// What is asked of a schedule, as written.
 #[derive(Clone, Debug, Default)]
@@ -255,10 +252,6 @@ fn check_statuses(statuses: Vec<i64>) -> Result<Vec<u16>, String> {
         }
         _ => Err(format!("must be at most {GIVE_UP_ON_MAX} HTTP statuses, each 300 to 599")),
     }
-}
-
-fn check_timeout(timeout: Duration) -> Result<Duration, String> {
-    if (TIMEOUT_MIN..=TIMEOUT_MAX).contains(&timeout) { Ok(timeout) } else { Err("must be 100 to 60000".to_owned()) }
 }
 
 #[cfg(test)]

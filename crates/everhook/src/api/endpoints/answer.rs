@@ -1,11 +1,12 @@
 //! An endpoint as clients see it.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use everhook_core::{
     manage::endpoints::{Revealed, key_kind, standing},
     model::{Backoff, Endpoint, EndpointStanding, EndpointState, RetrySchedule, Scopes, SigningKey, Strategy},
     policy::presets,
+    time::millis,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -272,8 +273,4 @@ fn retry_config(schedule: &RetrySchedule) -> Option<RetryConfigOut> {
         }),
         _ => None,
     }
-}
-
-pub(super) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -3,11 +3,12 @@
 use everhook_core::{
     manage::endpoints::{BreakerWish, RateWish, rule_name},
     model::{BreakerConfig, RateLimit, TripRule},
+    time::millis,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{answer, request};
+use super::request;
 
 /// How many requests may start in a time.
 #[derive(Deserialize, ToSchema)]
@@ -126,8 +127,8 @@ impl From<BreakerConfig> for BreakerOut {
             error_threshold_percentage: None,
             minimum_throughput: None,
             window_size_ms: None,
-            sleep_window_ms: answer::millis(config.sleep),
-            sleep_max_ms: answer::millis(config.sleep_max),
+            sleep_window_ms: millis(config.sleep),
+            sleep_max_ms: millis(config.sleep_max),
             half_open_max_calls: config.half_open_max_calls,
             half_open_success_threshold: None,
             failure_threshold: None,
@@ -137,7 +138,7 @@ impl From<BreakerConfig> for BreakerOut {
             TripRule::Window { error_threshold_percentage, minimum_throughput, window, half_open_success_threshold } => Self {
                 error_threshold_percentage: Some(error_threshold_percentage),
                 minimum_throughput: Some(minimum_throughput),
-                window_size_ms: Some(answer::millis(window)),
+                window_size_ms: Some(millis(window)),
                 half_open_success_threshold: Some(half_open_success_threshold),
                 ..blank
             },

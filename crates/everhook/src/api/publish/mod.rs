@@ -31,7 +31,7 @@ use super::{
 };
 
 /// What a body may have beside its `data`: the other fields, and room to breathe.
-pub(super) const BESIDE_DATA_BYTES: usize = 64 * 1024;
+pub(crate) const BESIDE_DATA_BYTES: usize = 64 * 1024;
 /// How many events one batch may have.
 const BATCH_EVENTS_MAX: usize = 1_000;
 /// Several events to publish.

@@ -123,7 +123,7 @@ impl Intake for QueueIntake {
     async fn take(&self, messages: Vec<Message>) -> Vec<Verdict> {
         // The queue keeps them as safely as this node's disk would, and any node can take them from there when the database is back. What is found
         // to be spooled only once it was published is durable all the same.
-        if self.api.line.ports.spool.as_ref().is_some_and(|spool| spool.standing().events > 0) {
+        if self.api.line.backlog.holds_up_all() {
             return messages.iter().map(|_| Verdict::Later("the database is away, or was just now".to_owned())).collect();
         }
         match self.belonging().await {

@@ -5,6 +5,7 @@ use std::{fmt, time::Duration};
 use everhook_core::{
     manage::schedules::{Growth, Intervals, Known, ScheduleChange},
     model::{Backoff, Jitter, Strategy},
+    time::millis,
 };
 use serde::{
     Deserialize, Deserializer, Serialize,
@@ -225,10 +226,6 @@ impl<'de> Visitor<'de> for IntervalsVisitor {
 
 fn seconds(delays: &[Duration]) -> IntervalsOut {
     IntervalsOut::List(delays.iter().map(Duration::as_secs_f64).collect())
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A negative number becomes none at all, which every rule about a length of time refuses.

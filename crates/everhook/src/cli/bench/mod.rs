@@ -6,7 +6,7 @@
 mod children;
 mod load;
 mod marker;
-mod neighbours;
+mod neighbors;
 mod procs;
 mod report;
 mod scenarios;
@@ -47,9 +47,9 @@ pub struct BenchArgs {
     /// `max_concurrency` of the endpoints; the server's default if not given.
     #[arg(long, value_name = "N")]
     max_concurrency: Option<u32>,
-    /// Measure instead what endpoints that hang or fail cost the others: 80 of 100 endpoints, with good and with bad neighbours.
+    /// Measure instead what endpoints that hang or fail cost the others: 80 of 100 endpoints, with good and with bad neighbors.
     #[arg(long, conflicts_with = "scenario")]
-    neighbours: bool,
+    neighbors: bool,
     /// Fewer events: a first impression in seconds.
     #[arg(long)]
     quick: bool,
@@ -102,7 +102,7 @@ async fn run_scenarios(args: &BenchArgs) -> anyhow::Result<()> {
 }
 
 fn chosen(args: &BenchArgs) -> impl Iterator<Item = &'static Scenario> {
-    let all: &[Scenario] = if args.neighbours { &neighbours::SCENARIOS } else { &SCENARIOS };
+    let all: &[Scenario] = if args.neighbors { &neighbors::SCENARIOS } else { &SCENARIOS };
     all.iter().filter(|scenario| args.scenario.is_empty() || args.scenario.iter().any(|name| name == scenario.name))
 }
 
@@ -163,15 +163,15 @@ fn conclude(args: &BenchArgs, place: &Place, limit: &Outcome, lines: &[Line]) ->
             "version": env!("CARGO_PKG_VERSION"), "cores": cores(), "file_system": place.file_system(),
             "connections": args.connections, "data_bytes": args.size,
             "limit_per_second": limit.delivered_per_second, "limit_ms": limit.end_to_end_ms.to_json(), "scenarios": scenarios,
-            "bad_neighbours": neighbours::compare(lines).map(|(full, steady)| json!({
+            "bad_neighbors": neighbors::compare(lines).map(|(full, steady)| json!({
                 "full_speed": {"delivered_ratio": full.delivered, "p99_ratio": full.p99},
                 "steady": {"delivered_ratio": steady.delivered, "p99_ratio": steady.p99},
             })),
         });
         anstream::println!("{whole}");
     }
-    if args.neighbours {
-        say(args, &neighbours::compare_text(lines));
+    if args.neighbors {
+        say(args, &neighbors::compare_text(lines));
     }
     if !faults.is_empty() {
         bail!("deliveries are missing, doubled or not accepted:\n{}", faults.join("\n"));

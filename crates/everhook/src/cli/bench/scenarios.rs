@@ -16,7 +16,7 @@ use super::{
     children::SinkProcess,
     load::{self, Door, Load, Published},
     marker::now_ns,
-    neighbours::Neighbours,
+    neighbors::Neighbors,
     procs,
     report::{Outcome, Percentiles, Proof},
 };
@@ -47,7 +47,7 @@ pub struct Scenario {
     /// Events a second, or as fast as answered.
     pub rate: Option<f64>,
     /// Endpoints that get every event too, and are not measured.
-    pub neighbours: Neighbours,
+    pub neighbors: Neighbors,
 }
 
 /// All scenarios, in the order they are run.
@@ -59,7 +59,7 @@ pub const SCENARIOS: [Scenario; 4] = [
 ];
 
 const ALONE: Scenario =
-    Scenario { name: "", title: "", endpoints: 1, events: 0, events_quick: 0, batch: 1, rate: None, neighbours: Neighbours::None };
+    Scenario { name: "", title: "", endpoints: 1, events: 0, events_quick: 0, batch: 1, rate: None, neighbors: Neighbors::None };
 
 /// What every scenario of a bench has in common.
 pub struct Bench<'a> {
@@ -113,7 +113,7 @@ impl Bench<'_> {
     async fn create_endpoints(&self, connection: &mut Connection, scenario: &Scenario, event_type: &str) -> anyhow::Result<Vec<String>> {
         let mut ids = Vec::new();
         let measured = (0..scenario.endpoints).map(|number| format!("e/{number}"));
-        for path in measured.chain(scenario.neighbours.paths()) {
+        for path in measured.chain(scenario.neighbors.paths()) {
             let mut endpoint =
                 json!({"url": format!("{}{path}", self.sink.url), "event_types": [event_type], "name": format!("bench {path}")});
             if let Some(max_concurrency) = self.max_concurrency {

@@ -84,10 +84,10 @@ impl Sink {
         if let Some(what) = path.strip_prefix("/control/") {
             return Ok(self.control(what, request.uri().query().unwrap_or_default()));
         }
-        let neighbour = ["/well/", "/fail/", "/hang/"].into_iter().find(|kind| path.starts_with(kind));
+        let neighbor = ["/well/", "/fail/", "/hang/"].into_iter().find(|kind| path.starts_with(kind));
         let endpoint = path.rsplit('/').next().and_then(|number| number.parse().ok());
         let body = request.into_body().collect().await?.to_bytes();
-        match neighbour {
+        match neighbor {
             None => {}
             Some("/well/") => return Ok(respond(StatusCode::OK, Bytes::from_static(b"ok"))),
             Some("/fail/") => return Ok(respond(StatusCode::INTERNAL_SERVER_ERROR, Bytes::from_static(b"no"))),

@@ -94,7 +94,12 @@ pub fn dead_letter(letter: &Value, names: &EndpointNames) -> String {
 pub fn summary(tally: &Tally) -> String {
     let Tally { events, requests, taken, dead, wrong_signatures } = tally;
     let alarm = if *wrong_signatures > 0 { format!(", {ALARM}{wrong_signatures} WRONG SIGNATURES{ALARM:#}") } else { String::new() };
-    format!("{BOLD}{events} events, {requests} requests, {taken} delivered, {dead} dead letters{alarm}{BOLD:#}")
+    let [events, requests, dead] = [(events, "event"), (requests, "request"), (dead, "dead letter")].map(|(count, of)| counted(*count, of));
+    format!("{BOLD}{events}, {requests}, {taken} delivered, {dead}{alarm}{BOLD:#}")
+}
+
+fn counted(count: u64, of: &str) -> String {
+    if count == 1 { format!("1 {of}") } else { format!("{count} {of}s") }
 }
 
 fn clock() -> String {
@@ -125,6 +130,12 @@ mod tests {
         let seen = Attempt { endpoint: "slow", event_type: "user.created".into(), number: "1".into(), answer: Answer::WrongSignature };
         assert!(attempt(&seen).contains("THE SIGNATURE IS WRONG"));
         assert!(summary(&Tally { wrong_signatures: 1, ..Tally::default() }).contains("1 WRONG SIGNATURES"));
+    }
+
+    #[test]
+    fn the_last_line_counts_one_as_one() {
+        let tally = Tally { events: 1, requests: 2, taken: 1, dead: 1, wrong_signatures: 0 };
+        assert_eq!(plain(&summary(&tally)), "1 event, 2 requests, 1 delivered, 1 dead letter");
     }
 
     #[test]

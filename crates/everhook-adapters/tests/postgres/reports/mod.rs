@@ -1,14 +1,16 @@
 //! Roles that read one organization's reports: they see all that is its own, and nothing else, whatever they try.
 
+mod readers;
+
 use std::collections::BTreeSet;
 
 use everhook_adapters::postgres::{PostgresSettings, PostgresStore};
-use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
-use url::Url;
+use tokio_postgres::Client;
 use uuid::Uuid;
 
+use self::readers::{Login, Reports, connect, filling, grant, names, organization};
 use crate::{
-    database::{execute, execute_apart, server},
+    database::{execute, server},
     given::{Given, NOW},
 };
 
@@ -78,9 +80,6 @@ const HIDDEN: [&str; 6] = [
     "events.headers",
     "events.kept",
 ];
-
-/// The organizations of `an_organization.sql`, by their digits, with how much they have.
-const ORGANIZATIONS: [(char, u32); 2] = [('a', 2), ('b', 3)];
 
 #[tokio::test]
 async fn every_table_is_either_covered_by_a_policy_or_listed_as_internal() {
@@ -268,7 +267,7 @@ async fn the_role_of_the_nodes_needs_no_more_than_to_own_its_database() {
         .await
         .unwrap();
     store.make_partitions(NOW).await.unwrap();
-    execute(&url, &include_str!("an_organization.sql").replace(":o", "a").replace(":rows", "2")).await;
+    execute(&url, &filling('a', 2)).await;
     let client = connect(&url).await;
     grant(&client, &reader.name, &organization('a')).await.unwrap();
     // Then the role reads it, its owner goes on seeing everything, and nothing of this is in the plans of its statements.
@@ -288,119 +287,8 @@ async fn the_role_of_the_nodes_needs_no_more_than_to_own_its_database() {
     execute(&server(), &format!("DROP DATABASE {database} WITH (FORCE)")).await;
 }
 
-/// Two organizations, and a role for each.
-struct Reports {
-    owner: Client,
-    readers: [Reader; 2],
-    given: Given,
-    // Dropped last: a role that has rights in a database cannot be dropped before it.
-    _logins: [Login; 2],
-}
-
-impl Reports {
-    async fn new() -> Self {
-        let given = Given::new().await;
-        given.backing.node().await.make_partitions(NOW).await.unwrap();
-        let owner = connect(&given.backing.database()).await;
-        let logins = [Login::create("").await, Login::create("").await];
-        let mut readers = Vec::new();
-        for ((digit, rows), login) in ORGANIZATIONS.into_iter().zip(&logins) {
-            let fill = include_str!("an_organization.sql").replace(":rows", &rows.to_string()).replace(":o", &digit.to_string());
-            given.tamper(&fill).await;
-            grant(&owner, &login.name, &organization(digit)).await.unwrap();
-            let client = connect(&login.at(&given.backing.database())).await;
-            readers.push(Reader { name: login.name.clone(), organization: organization(digit), client });
-        }
-        let readers = readers.try_into().unwrap_or_else(|_| panic!("there are two"));
-        Self { owner, readers, given, _logins: logins }
-    }
-}
-
-/// A role that reads reports, logged in.
-struct Reader {
-    name: String,
-    organization: String,
-    client: Client,
-}
-
-impl Reader {
-    /// The columns of a table that it may read.
-    async fn columns(&self, table: &str) -> String {
-        let columns = format!(
-            "SELECT quote_ident(attname) FROM pg_attribute WHERE attrelid = '{table}'::regclass AND attnum > 0 AND NOT attisdropped
-            AND has_column_privilege(attrelid, attnum, 'SELECT')"
-        );
-        Vec::from_iter(names(&self.client, &columns).await).join(", ")
-    }
-
-    async fn count(&self, from: &str) -> i64 {
-        self.client.query_one(&format!("SELECT count(*) FROM {from}"), &[]).await.unwrap().get(0)
-    }
-
-    /// The server refuses it for want of a right, and for no other reason.
-    async fn is_refused(&self, sql: &str) {
-        let error = self.client.simple_query(sql).await.err().unwrap_or_else(|| panic!("{sql}: it was done"));
-        let error = error.as_db_error().unwrap_or_else(|| panic!("{sql}: {error}"));
-        let because = error.message();
-        let refused = ["permission denied", "must be owner", "must be superuser", "must be member", "row-level security"];
-        assert!(refused.iter().any(|words| because.contains(words)), "{sql}: {because}");
-    }
-}
-
-/// A role that can log in. It goes when this is dropped.
-struct Login {
-    name: String,
-}
-
-impl Login {
-    async fn create(rights: &str) -> Self {
-        let name = format!("everhook_test_{}", Uuid::now_v7().simple());
-        execute(&server(), &format!("CREATE ROLE {name} LOGIN PASSWORD 'secret' {rights}")).await;
-        Self { name }
-    }
-
-    /// A database's address for this role.
-    fn at(&self, database: &Url) -> Url {
-        let mut url = database.clone();
-        url.set_username(&self.name).unwrap();
-        url.set_password(Some("secret")).unwrap();
-        url
-    }
-}
-
-impl Drop for Login {
-    fn drop(&mut self) {
-        execute_apart(server(), format!("DROP ROLE {}", self.name));
-    }
-}
-
-fn organization(digit: char) -> String {
-    format!("018bcfe5-6800-7000-8000-{digit}00000000000")
-}
-
-async fn grant(owner: &Client, login: &str, organization: &str) -> Result<(), String> {
-    let granted = owner.batch_execute(&format!("SELECT everhook_grant_reports('{login}', '{organization}')")).await;
-    granted.map_err(|error| error.as_db_error().expect("the server says why").message().to_owned())
-}
-
-async fn connect(database: &Url) -> Client {
-    let (client, connection) = tokio_postgres::connect(database.as_str(), NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
-}
-
 /// How the server would read a table.
 async fn plan(client: &Client, table: &str) -> String {
     let steps = client.query(&format!("EXPLAIN (COSTS OFF) SELECT * FROM {table}"), &[]).await.unwrap();
     steps.iter().map(|step| step.get::<_, String>(0) + "\n").collect()
-}
-
-/// The first column of each row, as text.
-async fn names(client: &Client, sql: &str) -> BTreeSet<String> {
-    let messages = client.simple_query(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
-    let rows = messages.iter().filter_map(|message| match message {
-        SimpleQueryMessage::Row(row) => Some(row.get(0).expect("a value").to_owned()),
-        _ => None,
-    });
-    rows.collect()
 }

@@ -1,62 +1,19 @@
-//! Several nodes on one store: each lane has one owner, and loses nothing when it changes hands.
+//! Who has lanes and duties, and how they change hands: by a node that comes, stops, dies or loses the store.
 
-use std::{
-    num::NonZeroU32,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{num::NonZeroU32, time::Duration};
 
-use async_trait::async_trait;
 use everhook_core::{
-    flow::follow::{StaleKeys, follow},
-    ids::{ApiKeyId, EventId},
-    manage::operations::{self, Pace, ReplayWish},
-    model::{
-        Author, DisabledReason, Duty, DutySet, EndpointState, KeptBreaker, KeptStage, OperationKind, OperationStatus, OrderingMode, Shard,
-        ShardSet, Wanted,
+    manage::{
+        erasing,
+        operations::{self, Pace, ReplayWish},
     },
-    ports::{BreakerChange, Change, Clock, Held, Offset, Ports, Roles},
+    model::{Author, Duty, DutySet, OperationKind, OperationStatus, OrderingMode, Shard, ShardSet, Wanted},
+    ports::Clock,
     time::Timestamp,
 };
-use everhook_testbed::{
-    Answer, Receiver,
-    clock::SimClock,
-    cluster::{
-        Cluster, Node,
-        life::{LifePlan, run},
-    },
-    mins, secs,
-    world::BEGINNING,
-};
+use everhook_testbed::{Answer, cluster::Cluster, mins, secs, world::BEGINNING};
 
-/// So many endpoints of which every one gets every event.
-async fn endpoints(cluster: &mut Cluster, count: usize) -> Vec<Receiver> {
-    let mut made = Vec::new();
-    for _ in 0..count {
-        made.push(cluster.endpoint().create().await);
-    }
-    made
-}
-
-async fn publish(cluster: &Cluster, count: usize) -> Vec<EventId> {
-    let mut events = Vec::new();
-    for _ in 0..count {
-        events.push(cluster.event("order.paid").publish().await.event);
-    }
-    events
-}
-
-fn arrived(cluster: &Cluster, receiver: &Receiver) -> Vec<String> {
-    cluster.arrivals_of(receiver).into_iter().map(|arrival| arrival.event).collect()
-}
-
-fn in_words(events: &[EventId]) -> Vec<String> {
-    events.iter().map(EventId::to_string).collect()
-}
-
-fn assert_one_sender_a_lane(cluster: &Cluster) {
-    assert_eq!(cluster.senders.overlaps(), [""; 0]);
-}
+use super::{arrived, assert_one_sender_a_lane, endpoints, in_words, publish};
 
 #[tokio::test]
 async fn nodes_share_the_lanes_evenly_and_send_only_for_their_own() {
@@ -213,64 +170,6 @@ async fn a_paused_node_sends_nothing_after_three_seconds_and_its_late_outcomes_a
 }
 
 #[tokio::test]
-async fn an_event_for_another_nodes_lane_is_delivered_at_once_with_a_hint_and_within_a_second_without() {
-    let mut cluster = Cluster::of(2).await;
-    let receiver = cluster.endpoint().create().await;
-    let owner = cluster.owner_of(&receiver);
-    let delay = |cluster: &Cluster, since| cluster.arrivals_of(&receiver).last().map(|arrival| arrival.at.since(since));
-    // Published at the other node, it is delivered by the owner.
-    let published_at = cluster.clock.now();
-    cluster.event("order.paid").at(cluster.node(1 - owner)).publish().await;
-    cluster.settle_down().await;
-    assert_eq!(delay(&cluster, published_at), Some(Duration::ZERO));
-    assert_eq!(cluster.senders_to(&receiver), [owner]);
-    // So it is when the hint is lost, a little later.
-    cluster.registry.lose_hints(true);
-    cluster.pass(Duration::from_millis(300)).await;
-    let published_at = cluster.clock.now();
-    cluster.event("order.paid").at(cluster.node(1 - owner)).publish().await;
-    cluster.pass(secs(2)).await;
-    assert_eq!(cluster.senders_to(&receiver), [owner; 2]);
-    let delay = delay(&cluster, published_at).expect("it arrived");
-    assert!(delay > Duration::ZERO && delay <= secs(1), "{delay:?}");
-}
-
-#[tokio::test]
-async fn a_change_at_one_node_holds_at_the_others_within_a_second() {
-    let mut cluster = Cluster::of(2).await;
-    let receivers = endpoints(&mut cluster, 12).await;
-    let first = publish(&cluster, 1).await;
-    cluster.pass(secs(1)).await;
-    // Given an endpoint that fails for now, so that something waits for it, and one that is paused.
-    for receiver in &receivers {
-        cluster.change(receiver, |endpoint| endpoint.paused_at = Some(endpoint.updated_at)).await;
-    }
-    cluster.pass(secs(1)).await;
-    let count = cluster.senders.sent().len();
-    let second = publish(&cluster, 1).await;
-    cluster.pass(mins(1)).await;
-    assert_eq!(cluster.senders.sent().len(), count, "a pause holds everywhere");
-    for receiver in &receivers {
-        cluster.change(receiver, |endpoint| endpoint.paused_at = None).await;
-    }
-    cluster.pass(secs(1)).await;
-    assert_eq!(cluster.senders.sent().len(), count + receivers.len(), "and so does its end");
-    // What is disabled and enabled again at another node is not cancelled because of what this one remembers.
-    for receiver in &receivers {
-        cluster.set_state(receiver, EndpointState::Disabled { at: cluster.clock.now(), reason: DisabledReason::ByOwner }).await;
-    }
-    cluster.pass(secs(2)).await;
-    for receiver in &receivers {
-        cluster.set_state(receiver, EndpointState::Enabled).await;
-    }
-    let third = publish(&cluster, 1).await;
-    cluster.pass(secs(2)).await;
-    for event in [&first, &second, &third].map(|events| events[0]) {
-        assert_eq!(cluster.stages(event).await, ["delivered"; 12]);
-    }
-}
-
-#[tokio::test]
 async fn each_duty_is_one_nodes_at_a_time_and_taken_over() {
     let mut cluster = Cluster::of(3).await;
     let duties = |cluster: &Cluster, node: usize| Duty::ALL.into_iter().filter(|duty| cluster.node(node).line.tenure.does(*duty)).collect();
@@ -342,110 +241,25 @@ async fn an_open_breaker_stays_open_when_its_lane_changes_hands() {
 }
 
 #[tokio::test]
-async fn a_node_whose_clock_is_far_from_the_stores_holds_nothing_and_is_not_counted() {
-    let mut cluster = Cluster::of(2).await;
-    let receivers = endpoints(&mut cluster, 8).await;
-    // A little is told, and no more.
-    cluster.node(0).member.lag(secs(4));
-    cluster.pass(secs(3)).await;
-    assert_eq!(cluster.shards(0).len(), 32);
-    // Too much, and it leaves everything to the other until that is set right.
-    cluster.node(0).member.lag(secs(6));
-    cluster.pass(secs(5)).await;
-    assert_eq!([0, 1].map(|node| cluster.node(node).member.held()), [Held::NOTHING, Held::EVERYTHING]);
-    let events = publish(&cluster, 2).await;
-    cluster.pass(secs(2)).await;
-    assert!(receivers.iter().all(|receiver| cluster.senders_to(receiver) == [1, 1]));
-    cluster.node(0).member.lag(Duration::ZERO);
-    cluster.pass(secs(5)).await;
-    assert_eq!([0, 1].map(|node| cluster.shards(node).len()), [32, 32]);
-    cluster.assert_promises(&events).await;
-}
-
-#[tokio::test]
-async fn a_breaker_that_was_forced_is_heeded_by_a_node_that_only_knows_that_anything_may_have_changed() {
-    let mut cluster = Cluster::of(2).await;
-    let receiver = cluster.endpoint().create().await;
-    publish(&cluster, 1).await;
-    cluster.pass(secs(1)).await;
-    // Given a lane that is known, and a decision about its breaker of which its owner has heard nothing.
-    let kept = KeptBreaker { stage: KeptStage::ForcedOpen { until: None }, since: cluster.clock.now(), failed_recoveries: 0 };
-    let change = BreakerChange {
-        application: receiver.application,
-        endpoint: receiver.id,
-        revision: 1,
-        kept,
-        transition: None,
-        alerts: Vec::new(),
-        entry: None,
-    };
-    cluster.bare_ports().breakers.keep(vec![change]).await.expect("the store takes it");
-    // When more changes were made than anybody keeps apart.
-    cluster.registry.record(Change::Everything);
-    cluster.pass(secs(2)).await;
-    let sent = cluster.senders_to(&receiver).len();
-    publish(&cluster, 3).await;
-    cluster.pass(secs(5)).await;
-    assert_eq!(cluster.senders_to(&receiver).len(), sent, "a breaker that is forced open lets nothing through");
-}
-
-/// A node's clock that keeps what it was corrected by.
-struct Told(Arc<SimClock>, Mutex<Vec<i64>>);
-
-#[async_trait]
-impl Clock for Told {
-    fn now(&self) -> Timestamp {
-        self.0.now()
-    }
-
-    fn uptime(&self) -> Duration {
-        self.0.uptime()
-    }
-
-    fn correct(&self, offset: Offset) {
-        self.1.lock().expect("nobody panicked").push(offset.micros);
-    }
-
-    async fn sleep_until(&self, at: Timestamp) {
-        self.0.sleep_until(at).await;
-    }
-}
-
-#[tokio::test]
-async fn a_nodes_clock_is_corrected_by_the_stores_at_each_renewal_even_if_it_is_far_off() {
-    let mut cluster = Cluster::of(1).await;
-    let clock = Arc::new(Told(cluster.clock.clone(), Mutex::default()));
-    let member = cluster.registry.member(7, Default::default());
-    member.lag(secs(40));
-    let ports = Ports { clock: clock.clone(), ..cluster.bare_ports() };
-    let _node = Node::start(ports, member, Roles::ALL, "late").await;
-    cluster.pass(secs(3)).await;
-    let told = clock.1.lock().expect("nobody panicked").clone();
-    assert!(told.len() >= 3 && told.iter().all(|micros| *micros == 40_000_000), "{told:?}");
-}
-
-#[tokio::test]
-async fn a_key_that_was_revoked_at_one_node_is_forgotten_at_the_others_within_a_second() {
-    let mut cluster = Cluster::of(1).await;
-    let line = cluster.node(0).line.clone();
-    let seen = line.ports.changes.newest().await.expect("the registry answers");
-    let stale = Arc::new(Mutex::new(Vec::new()));
-    let following = tokio::spawn(follow(line, seen, {
-        let stale = stale.clone();
-        move |keys| stale.lock().expect("nobody panicked").push(keys)
-    }));
-    let key = ApiKeyId::from_uuid(*cluster.organization.as_uuid());
-    cluster.registry.record(Change::ApiKey(key));
-    cluster.pass(secs(1)).await;
-    assert_eq!(*stale.lock().expect("nobody panicked"), [StaleKeys::One(key)]);
-    following.abort();
-}
-
-#[test]
-fn whatever_happens_to_nodes_nothing_is_lost_overtaken_or_sent_by_two() {
-    for seed in 0..2 {
-        let life = run(LifePlan { seed, nodes: 3, pools: 1, span: mins(3) });
-        assert_eq!(life.violation, None, "seed {seed}");
-        assert!(life.tally.accepted > 20 && life.tally.requests > 100, "{:?}", life.tally);
+async fn the_next_of_an_order_waits_for_a_request_whose_event_was_erased_at_another_node() {
+    // The owner learns of what the erasure freed by a hint, or else by the look that it takes each second.
+    for hints_are_lost in [false, true] {
+        let mut cluster = Cluster::of(2).await;
+        let receiver = cluster.endpoint().in_order(OrderingMode::Strict).always(Answer::Slow(200, secs(4))).create().await;
+        let other = 1 - cluster.owner_of(&receiver);
+        let mut events = publish(&cluster, 2).await;
+        cluster.pass(secs(1)).await;
+        // Given a request on the wire, when its event is erased at the node that does not send it, and one more is published there.
+        cluster.registry.lose_hints(hints_are_lost);
+        let by = Author::server(cluster.organization);
+        erasing::erase_event(&cluster.node(other).line, &by, events[0]).await.expect("it is erased");
+        events.push(cluster.event("order.paid").at(cluster.node(other)).publish().await.event);
+        cluster.pass(secs(20)).await;
+        // Then each is sent when the one before it has ended.
+        assert_eq!(arrived(&cluster, &receiver), in_words(&events), "hints are lost: {hints_are_lost}");
+        let sent_at: Vec<Timestamp> = cluster.arrivals_of(&receiver).into_iter().map(|arrival| arrival.at).collect();
+        assert_eq!(sent_at, [0, 4, 8].map(|later| sent_at[0] + secs(later)), "hints are lost: {hints_are_lost}");
+        assert_eq!(cluster.stages(events[0]).await, ["cancelled: erased"]);
+        cluster.assert_promises(&events).await;
     }
 }

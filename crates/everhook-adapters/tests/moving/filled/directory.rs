@@ -1,0 +1,117 @@
+//! What the folder has before anything is published: organizations, applications, schedules, types, keys, and endpoints of every state.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use everhook_core::{
+    ids::{ApiKeyId, EventTypeId, ScheduleId, Uid},
+    model::{
+        ApiKey, AuditAction, BreakerConfig, DisabledReason, Endpoint, EndpointState, EventTypeDefinition, EventTypePattern, OrderingMode,
+        OrganizationSchedule, PayloadStyle, RateLimit, RetrySchedule, ScheduleName, Scope, SealedSecret, SealedSecrets, SignatureStyle,
+        Target,
+    },
+    policy::presets,
+    ports::{Created, EndpointUpdated},
+};
+
+use super::{Filled, ODD};
+use crate::given::{Given, NOW, after, application, endpoint, event_type, id, organization};
+
+impl Filled {
+    /// Organizations, applications, schedules, types, keys.
+    pub(super) async fn define(&mut self) {
+        let store = &self.given.store;
+        let mut other = organization();
+        (other.organization.uid, other.organization.name) = (Some(Uid::parse("Other.1").unwrap()), ODD.to_owned());
+        other.organization.limits.endpoints = Some(7);
+        self.organizations.push(other.organization.id);
+        store.create_organization(other, self.entry(AuditAction::OrganizationCreate)).await.unwrap();
+        let mut shop = application(self.given.organization);
+        (shop.uid, shop.strict_event_types) = (Some(Uid::parse("shop").unwrap()), false);
+        self.applications.push(shop.id);
+        store.create_application(shop, self.entry(AuditAction::ApplicationCreate)).await.unwrap();
+        for (n, archived) in [(1, false), (2, true)] {
+            let definition = EventTypeDefinition {
+                id: EventTypeId::from_uuid(id()),
+                organization: self.given.organization,
+                name: event_type(&format!("order.paid{n}")),
+                description: (n == 1).then(|| ODD.to_owned()),
+                schema: Some(r#"{ "type":  "object" }"#.to_owned()),
+                example: None,
+                archived,
+                created_at: NOW,
+                updated_at: after(n),
+            };
+            store.create_event_type(definition, 10, self.entry(AuditAction::EventTypeCreate)).await.unwrap();
+        }
+        let key = ApiKey {
+            id: ApiKeyId::from_uuid(id()),
+            organization: self.given.organization,
+            name: ODD.to_owned(),
+            scopes: [Scope::Publish, Scope::Admin].into_iter().collect(),
+            created_at: NOW,
+            expires_at: Some(after(60)),
+            last_used_at: None,
+        };
+        let used = key.id;
+        store.create_api_key(key, self.api_key, self.entry(AuditAction::ApiKeyCreate)).await.unwrap();
+        store.note_key_uses(vec![(used, after(9))]).await.unwrap();
+    }
+
+    /// Endpoints of every state, with revisions, one of them behind a schedule of the organization.
+    pub(super) async fn make_endpoints(&mut self) {
+        let store = &self.given.store;
+        let policy = RetrySchedule { name: ScheduleName(ODD.to_owned()), max_attempts: 4, ..presets::standard() };
+        let version = store.schedule_version(&policy).await.unwrap();
+        store.schedule_version(&presets::standard()).await.unwrap();
+        let (schedule, organization) = (ScheduleId::from_uuid(id()), self.given.organization);
+        let kept = OrganizationSchedule { id: schedule, organization, policy, version, created_at: NOW, updated_at: after(2) };
+        store.create_retry_schedule(kept, 10, self.entry(AuditAction::ScheduleCreate)).await.unwrap();
+        let full = Endpoint { follows: Some(schedule), retry_schedule: version, ..full_endpoint(&self.given) };
+        let mut deleted = endpoint(organization, self.given.application);
+        (deleted.state, deleted.uid) = (EndpointState::Deleted { at: NOW }, full.uid.clone());
+        let elsewhere = endpoint(organization, self.applications[1]);
+        for endpoint in [full.clone(), deleted, elsewhere] {
+            self.endpoints.push(endpoint.id);
+            assert_eq!(store.create_endpoint(endpoint, self.entry(AuditAction::EndpointCreate)).await.unwrap(), Created::Created);
+        }
+        let second = Endpoint {
+            secrets: SealedSecrets { current: SealedSecret(vec![8; 60]), previous: Some((full.secrets.current.clone(), after(90))) },
+            revision: full.revision.next(),
+            updated_at: after(5),
+            ..full.clone()
+        };
+        let updated = store.update_endpoint(second, full.updated_at, self.entry(AuditAction::EndpointUpdate)).await.unwrap();
+        assert_eq!(updated, EndpointUpdated::Updated);
+    }
+}
+
+/// An endpoint with something in every field.
+fn full_endpoint(given: &Given) -> Endpoint {
+    let written = "https://Shop.example:8443/a b?c=ü".to_owned();
+    Endpoint {
+        uid: Some(Uid::parse("shop-1").unwrap()),
+        name: Some(ODD.to_owned()),
+        description: Some(ODD.to_owned()),
+        target: Target { url: written.parse().unwrap(), written },
+        event_types: vec![EventTypePattern::parse("user.created").unwrap(), EventTypePattern::parse("order.*").unwrap()],
+        secrets: SealedSecrets { current: SealedSecret(vec![0, 255, 1]), previous: Some((SealedSecret(vec![9]), after(86_400))) },
+        signature_style: SignatureStyle::Sha256,
+        payload_style: PayloadStyle::Raw,
+        headers: vec![("X-Key".to_owned(), "a\"b".to_owned())],
+        metadata: Some("{\"a\" : 1.0}".to_owned()),
+        labels: [("region".to_owned(), "eu".to_owned())].into(),
+        filter: Some(r#"{"data.amount": {"gte": 1}}"#.to_owned()),
+        verify_url: true,
+        timeout: Some(Duration::from_millis(1_500)),
+        timeout_growth_factor: 1.1,
+        max_concurrency: 17,
+        ordering: everhook_core::model::Ordering { mode: OrderingMode::PerEventType, barrier: None },
+        rate_limit: Some(RateLimit::per_minute(NonZeroU32::new(60).unwrap(), NonZeroU32::new(3))),
+        breaker: BreakerConfig::consecutive(),
+        drain: Some(RateLimit::per_second(NonZeroU32::new(5).unwrap(), None)),
+        paused_at: Some(after(2)),
+        state: EndpointState::Disabled { at: after(3), reason: DisabledReason::ByOwner },
+        updated_at: after(3),
+        ..endpoint(given.organization, given.application)
+    }
+}

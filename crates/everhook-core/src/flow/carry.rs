@@ -1,0 +1,189 @@
+//! Brings events of one application from the spool into the store.
+//!
+//! Used by `forward`, which decides whose turn it is and what a failure means. An event that waits was accepted: nothing is checked a second time
+//! and no rate is counted. Endpoints are matched now. It leaves the spool only after the store has it, so that a crash between the two has it
+//! carried again; the store knows its id then, and makes nothing of it.
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use futures_util::FutureExt as _;
+
+use crate::{
+    catalog::ApplicationView,
+    flow::{Line, draft::Draft, publish::MATCH_ROUNDS_MAX},
+    ids::{ApplicationId, EventId},
+    ports::{Committed, EventAlias, Recorded, Spool, SpooledEvent, StoreError},
+};
+
+/// The one who carries.
+pub(super) struct Carrier {
+    /// The line.
+    pub(super) line: Arc<Line>,
+    /// Where they wait.
+    pub(super) spool: Arc<dyn Spool>,
+    /// How many were carried, and how many could not be, since somebody last asked.
+    carried: AtomicU64,
+    set_aside: AtomicU64,
+}
+
+/// Why events of an application could not be carried.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    /// Its configuration cannot be understood here. That is no fault of its events: they wait until it can.
+    #[error("the application cannot be read: {0}")]
+    Unreadable(String),
+    /// The store says that a value of one of them is wrong, and always will.
+    #[error("the store refuses what is in it: {0}")]
+    Refused(String),
+    /// The store or the spool failed: it is away, or somebody keeps what they need.
+    #[error("the store did not take them")]
+    NotTaken(#[from] StoreError),
+}
+
+impl Failure {
+    /// Whether the store was there, and spoke of this application alone.
+    pub(super) const fn is_of_its_own(&self) -> bool {
+        match self {
+            Self::Unreadable(_) | Self::Refused(_) => true,
+            Self::NotTaken(_) => false,
+        }
+    }
+}
+
+/// What there is for each event of a batch, with its position in the spool.
+type Placed<T> = Vec<(i64, T)>;
+
+/// What became of the first events of a batch, and why no more of them could be carried.
+#[derive(Default)]
+struct Round {
+    /// Positions of those that are in the store.
+    stored: Vec<i64>,
+    /// Those whose key was taken.
+    aliases: Vec<EventAlias>,
+    failure: Option<StoreError>,
+}
+
+impl Carrier {
+    /// Between this spool and the store of this line.
+    pub(super) fn new(line: Arc<Line>, spool: Arc<dyn Spool>) -> Self {
+        Self { line, spool, carried: AtomicU64::new(0), set_aside: AtomicU64::new(0) }
+    }
+
+    /// Carries events of one application, in order. What came through before a failure is removed all the same.
+    pub(super) async fn carry(&self, application: ApplicationId, events: Vec<SpooledEvent>) -> Result<(), Failure> {
+        let carried = AssertUnwindSafe(self.try_to_carry(application, events)).catch_unwind().await;
+        carried.unwrap_or_else(|_| Err(StoreError::unavailable("a defect stopped forwarding").into()))
+    }
+
+    /// Keeps an event that can never be carried where a person can look at it.
+    pub(super) async fn set_aside(&self, position: i64, event: EventId, reason: &str) -> Result<(), Failure> {
+        self.spool.set_aside(position, reason.to_owned(), self.line.ports.clock.now()).await?;
+        self.set_aside.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(
+            event.id = %event,
+            "the spooled event {event} cannot be forwarded: {reason}. It is kept in the spool's table `unforwarded`, and tried again at each start"
+        );
+        Ok(())
+    }
+
+    /// How many events were carried, and how many were set aside, since this was last asked.
+    pub(super) fn tally(&self) -> (u64, u64) {
+        (self.carried.swap(0, Ordering::Relaxed), self.set_aside.swap(0, Ordering::Relaxed))
+    }
+
+    async fn try_to_carry(&self, application: ApplicationId, mut waiting: Vec<SpooledEvent>) -> Result<(), Failure> {
+        for _ in 0..MATCH_ROUNDS_MAX {
+            let view = self.view(application).await?;
+            let (drafts, homeless) = self.draft_each(view.as_deref(), &waiting);
+            for (position, event) in homeless {
+                self.set_aside(position, event, "the store does not have its application").await?;
+                waiting.retain(|spooled| spooled.position != position);
+            }
+            let round = self.record(drafts).await;
+            waiting.retain(|spooled| !round.stored.contains(&spooled.position));
+            self.conclude(round).await?;
+            if waiting.is_empty() {
+                return Ok(());
+            }
+        }
+        Err(StoreError::Conflict.into())
+    }
+
+    async fn view(&self, application: ApplicationId) -> Result<Option<Arc<ApplicationView>>, Failure> {
+        self.line.catalog.application(application).await.map_err(|error| match error {
+            StoreError::Corrupt(cause) => Failure::Unreadable(cause.to_string()),
+            other => other.into(),
+        })
+    }
+
+    /// Matches each event with its endpoints, all of them by one configuration. The second list has those whose application is gone.
+    fn draft_each(&self, view: Option<&ApplicationView>, waiting: &[SpooledEvent]) -> (Placed<Draft>, Placed<EventId>) {
+        let (mut drafts, mut homeless) = (Vec::with_capacity(waiting.len()), Vec::new());
+        for SpooledEvent { position, incoming } in waiting {
+            match view.filter(|view| view.application.organization == incoming.organization) {
+                Some(view) => drafts.push((*position, Draft::new(&self.line, incoming.clone(), view))),
+                None => homeless.push((*position, incoming.event.id)),
+            }
+        }
+        (drafts, homeless)
+    }
+
+    /// Records what was matched, and hands it over to its lanes. What must be matched again is in neither list of the round.
+    async fn record(&self, drafts: Placed<Draft>) -> Round {
+        let mut round = Round::default();
+        if drafts.is_empty() {
+            return round;
+        }
+        let recorded = self.line.ports.events.record(drafts.iter().map(|(_, draft)| draft.to_new_event()).collect()).await;
+        let mut committed: Vec<Committed> = Vec::new();
+        for ((position, draft), recorded) in drafts.into_iter().zip(recorded) {
+            let id = draft.incoming.event.id;
+            match recorded {
+                Ok(Recorded::Accepted { sequence_number, held }) => {
+                    round.stored.push(position);
+                    draft.hand_over(sequence_number, &held, &mut committed);
+                }
+                Ok(Recorded::Duplicate { event, .. }) => {
+                    round.stored.push(position);
+                    // Its own id: it was recorded before, by a try whose answer was lost or by a node that died before it was removed.
+                    round.aliases.extend((event != id).then_some(EventAlias { alias: id, event }));
+                }
+                Ok(Recorded::ConfigChanged) => self.line.catalog.forget(draft.incoming.event.application),
+                Err(error) => {
+                    round.failure.get_or_insert(error);
+                }
+            }
+        }
+        if !committed.is_empty() {
+            self.line.wake_up.committed(committed);
+        }
+        round
+    }
+
+    /// Removes what is in the store now. Aliases come first: once an event is removed, nobody would make its alias.
+    async fn conclude(&self, round: Round) -> Result<(), Failure> {
+        if !round.aliases.is_empty() {
+            self.line.ports.events.alias(round.aliases).await.map_err(refusal)?;
+        }
+        if !round.stored.is_empty() {
+            let count = round.stored.len() as u64;
+            self.spool.forwarded(round.stored).await?;
+            self.carried.fetch_add(count, Ordering::Relaxed);
+        }
+        round.failure.map_or(Ok(()), |error| Err(refusal(error)))
+    }
+}
+
+/// What the store said of the events themselves.
+fn refusal(error: StoreError) -> Failure {
+    match error {
+        StoreError::Corrupt(cause) => Failure::Refused(cause.to_string()),
+        other => other.into(),
+    }
+}

@@ -1,0 +1,119 @@
+//! How a world is put together: the ports, the engine, and the task that empties the spool. Done anew for every life of the process.
+
+use std::{sync::Arc, time::Duration};
+
+use everhook_adapters::{
+    spool::{SpoolSettings, SqliteSpool},
+    sqlite::{OpenError, SqliteSettings, SqliteStore, WriterMode},
+    vault::AesVault,
+};
+use everhook_core::{
+    engine::{self, Engine, EngineSettings},
+    flow::{Line, LineSettings, forward::forward},
+    model::{PoolName, Profile, RetentionPeriods},
+    ports::{
+        Alone, AuditLog, BreakerStore, DeliveryQueue, Directory, EventStore, History, OperationStore, Ports, Retention, Roles, Spool,
+        Statistics,
+    },
+};
+use tokio::task::JoinSet;
+
+use super::World;
+use crate::{
+    cluster::FRONT,
+    faults::{Faulty, FaultySpool},
+};
+
+/// What a life of the process consists of.
+pub(super) struct Running {
+    pub(super) line: Arc<Line>,
+    pub(super) engine: Engine,
+    /// Empties the spool.
+    _forwarding: JoinSet<()>,
+    /// The outside, as if there were no other node.
+    pub(super) bare: Ports,
+}
+
+impl World {
+    /// Starts it again on the same files.
+    pub fn start_again(&mut self) {
+        self.try_start().expect("the store opens");
+    }
+
+    /// Starts it again on files that may have suffered.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the store does not open; nothing runs then.
+    pub fn try_start(&mut self) -> Result<(), OpenError> {
+        let bare = match &self.shared {
+            Some(shared) => self.ports_of(shared.store.clone(), None),
+            None => {
+                let settings = SqliteSettings { data: self.folder.path().to_owned(), mode: WriterMode::Inline };
+                self.ports_of(Arc::new(SqliteStore::open(settings)?), self.open_spool()?)
+            }
+        };
+        let (ports, roles) = self.among_others(bare.clone());
+        let (wake_up, hints) = engine::hints();
+        let line = Arc::new(Line::new(ports, wake_up, line_settings("world")));
+        let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: 64, roles });
+        let mut forwarding = JoinSet::new();
+        forwarding.spawn(forward(line.clone()));
+        self.running = Some(Running { line, engine, _forwarding: forwarding, bare });
+        Ok(())
+    }
+
+    /// The outside where other nodes are beside it, and what it does there; where there are none, it has everything to itself.
+    fn among_others(&self, bare: Ports) -> (Ports, Roles) {
+        let Some(registry) = &self.registry else { return (bare, Roles::ALL) };
+        let member = registry.member(FRONT, PoolName::default());
+        let ports = Ports { leases: member.clone(), remote_hints: member.clone(), changes: member.clone(), throttle: member, ..bare };
+        (ports, Roles { worker: false, scheduler: false })
+    }
+
+    fn ports_of<S>(&self, store: Arc<S>, spool: Option<Arc<dyn Spool>>) -> Ports
+    where
+        S: EventStore + DeliveryQueue + BreakerStore + Directory + AuditLog + History + Statistics + OperationStore + Retention + 'static,
+    {
+        let faulty = Arc::new(Faulty::new(store.clone(), self.faults.clone()));
+        Ports {
+            events: faulty.clone(),
+            deliveries: faulty.clone(),
+            breakers: faulty.clone(),
+            operations: faulty.clone(),
+            directory: store.clone(),
+            audit_log: store.clone(),
+            history: store.clone(),
+            retention: store,
+            statistics: faulty,
+            leases: Arc::new(Alone),
+            remote_hints: Arc::new(Alone),
+            changes: Arc::new(Alone),
+            breaker_windows: Arc::new(Alone),
+            throttle: Arc::new(Alone),
+            spool,
+            transport: self.transport.clone(),
+            vault: Arc::new(AesVault::from_key([7; 32])),
+            clock: self.clock.clone(),
+            entropy: self.dice.clone(),
+        }
+    }
+
+    fn open_spool(&self) -> Result<Option<Arc<dyn Spool>>, OpenError> {
+        let Some(bytes_max) = self.spool_bytes_max else { return Ok(None) };
+        let settings = SpoolSettings { folder: self.folder.path().join("spool"), bytes_max, mode: WriterMode::Inline };
+        Ok(Some(Arc::new(FaultySpool::new(SqliteSpool::open(settings)?, self.faults.clone()))))
+    }
+}
+
+/// How nodes of a scenario run.
+pub fn line_settings(node: &str) -> LineSettings {
+    let days = |count: u64| Duration::from_secs(count * 86_400);
+    let retention = RetentionPeriods {
+        events: Some(days(90)),
+        attempts: Some(days(90)),
+        dead_letters: Some(days(365)),
+        rollups: Some(days(90)),
+        interval: Duration::from_secs(3_600),
+    };
+    LineSettings { node: node.to_owned(), idempotency_window: days(1), profile: Profile::plain(), retention }
+}

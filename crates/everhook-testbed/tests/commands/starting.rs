@@ -1,0 +1,125 @@
+//! Starts that cannot succeed, and what they say: the cause first, with the place, and never a password.
+
+use std::{fs, path::Path};
+
+use everhook::cli::client::Connection;
+use everhook_testbed::{
+    database::{Database, SEAL_KEY},
+    node::{ADMIN_KEY, Node},
+};
+use http::Method;
+use serde_json::json;
+use tempfile::TempDir;
+use tokio_postgres::NoTls;
+use uuid::Uuid;
+
+use super::{run, scratch, stderr, stdout};
+
+fn folder() -> TempDir {
+    tempfile::tempdir_in(scratch()).expect("a folder")
+}
+
+/// The address of another database of the same server.
+fn beside(database: &Database, name: &str) -> String {
+    let url = database.url();
+    format!("{}/{name}", url.rsplit_once('/').expect("a path").0)
+}
+
+/// Starts a server that must not come up, with a folder of its own, and returns what it says.
+async fn refusal(data: &Path, flags: &[&str]) -> String {
+    let data = data.display().to_string();
+    let output = run(&[&["serve", "--listen", "127.0.0.1:0", "--data", &data], flags].concat()).await;
+    assert_eq!(output.status.code(), Some(1), "{}{}", stdout(&output), stderr(&output));
+    // The last line: the log is before it.
+    stderr(&output).lines().last().unwrap_or_default().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_cannot_be_used_is_named_with_the_cause_and_without_the_password() {
+    let (data, database) = (folder(), Database::create().await);
+    let (missing, there) = (beside(&database, "there_is_no_such_database"), database.url());
+    let with_root = format!("{there}?sslrootcert=/nowhere.pem");
+    let verified = format!("{there}?sslmode=verify-full&sslrootcert=/nowhere.pem");
+    let table = [
+        (&*missing, "/there_is_no_such_database cannot be used: PostgreSQL refuses: database \"there_is_no_such_database\" does not exist"),
+        ("postgres://u:hunter2@127.0.0.1:9/d", "everhook: the database 127.0.0.1:9/d cannot be used: PostgreSQL cannot be reached: "),
+        (
+            "postgres://u:hunter2@there.invalid/d",
+            "everhook: the database there.invalid:5432/d cannot be used: PostgreSQL cannot be reached: ",
+        ),
+        ("postgres://u:hun@ter2@127.0.0.1/d", "has more than one `@`: write those of the password as %40"),
+        ("postgres://u:hunter2@h/d?sslmode=maybe", "the database address cannot be read"),
+        (&*with_root, "needs `sslmode=verify-full`"),
+        (&*verified, "the file /nowhere.pem of `sslrootcert` cannot be used"),
+    ];
+    for (url, words) in table {
+        let said = refusal(data.path(), &["--database", url, "--seal-key", SEAL_KEY]).await;
+        assert!(said.contains(words) && !said.contains("hunter2") && !said.contains("ter2"), "{url}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_of_another_encoding_is_refused() {
+    let (data, database) = (folder(), Database::create().await);
+    let (client, connection) = tokio_postgres::connect(&database.url(), NoTls).await.expect("the server answers");
+    let connection = tokio::spawn(connection);
+    let name = format!("everhook_test_latin_{}", Uuid::now_v7().simple());
+    client.batch_execute(&format!("CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")).await.expect("it is made");
+    let said = refusal(data.path(), &["--database", &beside(&database, &name), "--seal-key", SEAL_KEY]).await;
+    client.batch_execute(&format!("DROP DATABASE {name} WITH (FORCE)")).await.expect("it is dropped");
+    drop(client);
+    connection.await.expect("no panic").expect("a clean end");
+    assert!(said.contains("its encoding is LATIN1, and must be UTF8"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_file_and_a_spool_folder_that_are_none_are_named() {
+    let (data, database) = (folder(), Database::create().await);
+    let file = data.path().join("file");
+    fs::write(&file, "").expect("a file");
+    let (url, file) = (database.url(), file.display().to_string());
+    let said = refusal(data.path(), &["--database", &url, "--seal-key-file", "/nope"]).await;
+    assert!(said.starts_with("everhook: /nope does not exist") && said.contains("Copy it from a node that works"), "{said}");
+    let said = refusal(data.path(), &["--database", &url, "--seal-key", SEAL_KEY, "--spool", &file]).await;
+    assert_eq!(said, format!("everhook: the spool folder {file} cannot be used: it is not a folder"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_its_database_refuses_ends_even_if_its_spool_knows_publishers() {
+    let database = Database::create().await;
+    let mut node = Node::new(scratch()).with_flags(["--database", &database.url(), "--seal-key", SEAL_KEY]);
+    node.start();
+    node.wait_until_ready().await;
+    let event = json!({ "type": "order.paid", "data": 1 });
+    Connection::new(node.server()).ask(Method::POST, "/v1/events", Some(&event)).await.expect("an event is taken");
+    node.kill();
+    let missing = beside(&database, "there_is_no_such_database");
+    let said = refusal(&node.data(), &["--database", &missing, "--seal-key", SEAL_KEY]).await;
+    assert!(said.contains("does not exist (3D000)"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_says_what_it_is_which_folder_it_does_not_use_and_which_role_it_lacks() {
+    let database = Database::create().await;
+    let mut node = Node::new(scratch()).with_flags(["--worker", "--database", &database.url(), "--seal-key", SEAL_KEY]);
+    fs::create_dir_all(node.data()).expect("its folder");
+    fs::write(node.data().join("everhook.db"), "").expect("a file");
+    node.start();
+    node.wait_until_ready().await;
+    let publish = run(&["publish", "--url", &node.url(), "--key", ADMIN_KEY, "--type", "user.created", "--data", "1"]).await;
+    assert!(stderr(&publish).contains("404: there is nothing at /v1/events: this node lacks the role `api`"), "{}", stderr(&publish));
+    let log = fs::read_to_string(node.data().with_file_name("server.log")).expect("a log");
+    for words in ["roles worker, worker pool default, PostgreSQL ", "everhook.db is not used by this node", "`everhook migrate`"] {
+        assert_eq!(log.matches(words).count(), 1, "`{words}` in:\n{log}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_cannot_be_read_is_pointed_at_and_never_quoted() {
+    let folder = folder();
+    let file = folder.path().join("everhook.toml");
+    fs::write(&file, "listen = \"127.0.0.1:0\"\ndatabase = \"postgres://everhook:hunter2@h/db").expect("a file");
+    let refused = run(&["config", "--config", &file.display().to_string()]).await;
+    let said = stderr(&refused);
+    assert!(said.contains("is not TOML (line 2, column ") && !said.contains("hunter2"), "{said}");
+}
