@@ -25,10 +25,7 @@ use super::{
     settlement_columns::EndedRetries,
     transaction::Tx,
 };
-use crate::{
-    due::unknown,
-    encoding::spelling::{priority_number, read_priority},
-};
+use crate::{due::unknown, encoding::spelling::priority_number};
 
 const LANES: &str = include_str!("queries/lanes.sql");
 const DUE_DELIVERIES: &str = include_str!("queries/due_deliveries.sql");
@@ -82,7 +79,7 @@ fn lane_of_row(row: &Row) -> Outcome<LaneHead> {
         organization: row.id("organization_id")?,
         application: row.id("application_id")?,
         endpoint: row.id("endpoint_id")?,
-        priority: read_priority(row.number("priority")?).ok_or_else(|| unreadable("priority"))?,
+        priority: row.priority("priority")?,
         delivery: row.id("id")?,
         next_due_at: row.instant("due_at")?,
     })

@@ -20,10 +20,11 @@ use super::{
     collisions::insist,
     connect::Pools,
     erasing,
+    event_columns::{EventColumns, Ready},
     fault::Outcome,
     keys::{self, KeyStatements, Originals},
     lanes::LaneNumbers,
-    making::{DeliveryColumns, INSERT_DELIVERIES, small},
+    making::{DeliveryColumns, INSERT_DELIVERIES},
     ordering::Placing,
     pipeline::Pipeline,
     rows::{Columns, Key, unreadable},
@@ -33,8 +34,8 @@ use super::{
 use crate::{
     commits::{self, Answers},
     encoding::{
+        extras::{read_headers, read_labels},
         payload,
-        spelling::{priority_number, read_priority},
     },
 };
 
@@ -111,39 +112,13 @@ pub(super) fn event_of_row(row: &Row) -> Outcome<Event> {
         timestamp: row.instant("timestamp")?,
         idempotency_key: read_idempotency_key(row)?,
         source: row.value("source")?,
-        priority: read_priority(row.number("priority")?).ok_or_else(|| unreadable("priority"))?,
+        priority: row.priority("priority")?,
         sequence_number: row.value("sequence_number")?,
         traceparent: row.value("traceparent")?,
-        labels: row.spelled_opt("labels", |json: &str| serde_json::from_str(json).ok())?.unwrap_or_default(),
-        headers: row.spelled_opt("headers", |json: &str| serde_json::from_str(json).ok())?.unwrap_or_default(),
+        labels: row.spelled_opt("labels", read_labels)?.unwrap_or_default(),
+        headers: row.spelled_opt("headers", read_headers)?.unwrap_or_default(),
         created_at: row.instant("created_at")?,
     })
-}
-
-/// An event whose data has the form in which it is kept.
-pub(super) struct Ready {
-    pub(super) new: NewEvent,
-    compressed: Option<Vec<u8>>,
-    labels: Option<String>,
-    headers: Option<String>,
-}
-
-impl Ready {
-    pub(super) fn new(new: NewEvent) -> Self {
-        let event = &new.event;
-        let compressed = payload::compress(&event.data);
-        let labels = (!event.labels.is_empty()).then(|| serde_json::to_string(&event.labels).expect("an object of strings is JSON"));
-        let headers =
-            (!event.headers.is_empty()).then(|| serde_json::to_string(&event.headers).expect("a list of pairs of strings is JSON"));
-        Self { new, compressed, labels, headers }
-    }
-
-    fn body(&self) -> (i16, &[u8]) {
-        match &self.compressed {
-            Some(compressed) => (small(payload::ZSTD), compressed),
-            None => (small(payload::PLAIN), &self.new.event.data),
-        }
-    }
 }
 
 /// About how many rows an event writes: the event, its key, its deliveries. An event for more endpoints than a commit should have rows has the
@@ -320,82 +295,4 @@ async fn write(pipeline: &Pipeline, made: &Made<'_>, deliveries: &DeliveryColumn
         pipeline.send("COMMIT"),
     )?;
     Ok(())
-}
-
-/// Events, column by column.
-#[derive(Default)]
-struct EventColumns<'e> {
-    ids: Vec<Uuid>,
-    organizations: Vec<Uuid>,
-    applications: Vec<Uuid>,
-    types: Vec<&'e str>,
-    timestamps: Vec<i64>,
-    keys: Vec<Option<&'e str>>,
-    sources: Vec<Option<&'e str>>,
-    priorities: Vec<i16>,
-    sequence_numbers: Vec<i64>,
-    traceparents: Vec<Option<&'e str>>,
-    deliveries: Vec<i32>,
-    first_deliveries: Vec<Option<Uuid>>,
-    last_deliveries: Vec<Option<Uuid>>,
-    made: Vec<i64>,
-    encodings: Vec<i16>,
-    bodies: Vec<&'e [u8]>,
-    labels: Vec<Option<&'e str>>,
-    headers: Vec<Option<&'e str>>,
-}
-
-impl<'e> EventColumns<'e> {
-    fn push(&mut self, ready: &'e Ready, sequence_number: i64) {
-        let (new, event) = (&ready.new, &ready.new.event);
-        let ids = || new.deliveries.iter().map(|delivery| delivery.id);
-        let is_key_made = event.idempotency_key == event.id.to_string();
-        let (encoding, body) = ready.body();
-        self.ids.push(event.id.key());
-        self.organizations.push(new.organization.key());
-        self.applications.push(event.application.key());
-        self.types.push(event.event_type.as_str());
-        self.timestamps.push(event.timestamp.as_micros());
-        self.keys.push((!is_key_made).then_some(&event.idempotency_key));
-        self.sources.push(event.source.as_deref());
-        self.priorities.push(small(priority_number(event.priority)));
-        self.sequence_numbers.push(sequence_number);
-        self.traceparents.push(event.traceparent.as_deref());
-        self.deliveries.push(i32::try_from(new.deliveries.len()).unwrap_or(i32::MAX));
-        self.first_deliveries.push(ids().min().as_ref().map(DeliveryId::key));
-        self.last_deliveries.push(ids().max().as_ref().map(DeliveryId::key));
-        self.made.push(event.created_at.as_micros());
-        self.encodings.push(encoding);
-        self.bodies.push(body);
-        self.labels.push(ready.labels.as_deref());
-        self.headers.push(ready.headers.as_deref());
-    }
-
-    fn is_empty(&self) -> bool {
-        self.ids.is_empty()
-    }
-
-    /// The parameters of [`INSERT_EVENTS`].
-    fn parameters(&self) -> [&(dyn ToSql + Sync); 18] {
-        [
-            &self.ids,
-            &self.organizations,
-            &self.applications,
-            &self.types,
-            &self.timestamps,
-            &self.keys,
-            &self.sources,
-            &self.priorities,
-            &self.sequence_numbers,
-            &self.traceparents,
-            &self.deliveries,
-            &self.first_deliveries,
-            &self.last_deliveries,
-            &self.made,
-            &self.encodings,
-            &self.bodies,
-            &self.labels,
-            &self.headers,
-        ]
-    }
 }

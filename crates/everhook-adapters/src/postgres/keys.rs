@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{
     connect::Pools,
-    event_store::Ready,
+    event_columns::Ready,
     fault::Outcome,
     pipeline::Pipeline,
     reader::Reader,

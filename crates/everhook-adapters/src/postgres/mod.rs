@@ -26,6 +26,7 @@ mod connect;
 mod delivery_queue;
 mod directory;
 mod erasing;
+mod event_columns;
 mod event_store;
 mod fault;
 mod hints;

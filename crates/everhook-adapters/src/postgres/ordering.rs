@@ -19,10 +19,9 @@ use super::{
     fault::Outcome,
     making::{DeliveryColumns, Making},
     pipeline::Ask,
-    rows::{Columns, unreadable},
+    rows::Columns,
     transaction::Tx,
 };
-use crate::encoding::spelling::read_priority;
 
 const LOCK_LANES: &str = include_str!("queries/lock_lanes.sql");
 const OPEN_OF_KEYS: &str = include_str!("queries/open_of_keys.sql");
@@ -200,7 +199,7 @@ fn freed_of_row(row: &Row) -> Outcome<(OrderKey, Freed)> {
         replay_of: row.id_opt("replay_of")?,
         order: Some(Order::of_key(&key.key)),
     };
-    let priority = read_priority(row.number("priority")?).ok_or_else(|| unreadable("priority"))?;
+    let priority = row.priority("priority")?;
     Ok((key, Freed { priority, due }))
 }
 

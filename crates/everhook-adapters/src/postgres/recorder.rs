@@ -19,7 +19,8 @@ use tokio::{
 use super::{
     aside::Aside,
     collisions::insist,
-    event_store::{Ready, Recording, Waits},
+    event_columns::Ready,
+    event_store::{Recording, Waits},
     fault::{Fault, Outcome},
 };
 use crate::commits;

@@ -6,7 +6,7 @@
 use super::{report::Line, scenarios::Scenario};
 
 /// How many endpoints are not measured: half of them hang, half of them fail, or all answer.
-pub const NEIGHBOURS: u32 = 20;
+pub const NEIGHBORS: u32 = 20;
 
 /// How the endpoints behave that are not measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Neighbors {
             Self::Bad if number.is_multiple_of(2) => Some(format!("hang/{number}")),
             Self::Bad => Some(format!("fail/{number}")),
         };
-        (0..NEIGHBOURS).filter_map(path).collect()
+        (0..NEIGHBORS).filter_map(path).collect()
     }
 }
 

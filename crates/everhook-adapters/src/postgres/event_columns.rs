@@ -1,0 +1,114 @@
+//! Events on their way into the table, column by column: one statement writes all of a group.
+
+use everhook_core::{ids::DeliveryId, ports::NewEvent};
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use super::{making::small, rows::Key};
+use crate::encoding::{
+    extras::{headers_json, labels_json},
+    payload::Body,
+    spelling::priority_number,
+};
+
+/// An event whose data has the form in which it is kept.
+pub(super) struct Ready {
+    pub(super) new: NewEvent,
+    body: Body,
+    labels: Option<String>,
+    headers: Option<String>,
+}
+
+impl Ready {
+    /// Compresses the data, on the publisher's task.
+    pub(super) fn new(new: NewEvent) -> Self {
+        let event = &new.event;
+        let labels = (!event.labels.is_empty()).then(|| labels_json(&event.labels));
+        let headers = (!event.headers.is_empty()).then(|| headers_json(&event.headers));
+        Self { body: Body::of(&event.data), labels, headers, new }
+    }
+
+    fn body(&self) -> (i16, &[u8]) {
+        let (encoding, body) = self.body.columns(&self.new.event.data);
+        (small(encoding), body)
+    }
+}
+
+/// Events, column by column.
+#[derive(Default)]
+pub(super) struct EventColumns<'e> {
+    ids: Vec<Uuid>,
+    organizations: Vec<Uuid>,
+    applications: Vec<Uuid>,
+    types: Vec<&'e str>,
+    timestamps: Vec<i64>,
+    keys: Vec<Option<&'e str>>,
+    sources: Vec<Option<&'e str>>,
+    priorities: Vec<i16>,
+    sequence_numbers: Vec<i64>,
+    traceparents: Vec<Option<&'e str>>,
+    deliveries: Vec<i32>,
+    first_deliveries: Vec<Option<Uuid>>,
+    last_deliveries: Vec<Option<Uuid>>,
+    made: Vec<i64>,
+    encodings: Vec<i16>,
+    bodies: Vec<&'e [u8]>,
+    labels: Vec<Option<&'e str>>,
+    headers: Vec<Option<&'e str>>,
+}
+
+impl<'e> EventColumns<'e> {
+    /// Adds an event that was accepted.
+    pub(super) fn push(&mut self, ready: &'e Ready, sequence_number: i64) {
+        let (new, event) = (&ready.new, &ready.new.event);
+        let ids = || new.deliveries.iter().map(|delivery| delivery.id);
+        let is_key_made = event.idempotency_key == event.id.to_string();
+        let (encoding, body) = ready.body();
+        self.ids.push(event.id.key());
+        self.organizations.push(new.organization.key());
+        self.applications.push(event.application.key());
+        self.types.push(event.event_type.as_str());
+        self.timestamps.push(event.timestamp.as_micros());
+        self.keys.push((!is_key_made).then_some(&event.idempotency_key));
+        self.sources.push(event.source.as_deref());
+        self.priorities.push(small(priority_number(event.priority)));
+        self.sequence_numbers.push(sequence_number);
+        self.traceparents.push(event.traceparent.as_deref());
+        self.deliveries.push(i32::try_from(new.deliveries.len()).unwrap_or(i32::MAX));
+        self.first_deliveries.push(ids().min().as_ref().map(DeliveryId::key));
+        self.last_deliveries.push(ids().max().as_ref().map(DeliveryId::key));
+        self.made.push(event.created_at.as_micros());
+        self.encodings.push(encoding);
+        self.bodies.push(body);
+        self.labels.push(ready.labels.as_deref());
+        self.headers.push(ready.headers.as_deref());
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// The parameters of `insert_events.sql`.
+    pub(super) fn parameters(&self) -> [&(dyn ToSql + Sync); 18] {
+        [
+            &self.ids,
+            &self.organizations,
+            &self.applications,
+            &self.types,
+            &self.timestamps,
+            &self.keys,
+            &self.sources,
+            &self.priorities,
+            &self.sequence_numbers,
+            &self.traceparents,
+            &self.deliveries,
+            &self.first_deliveries,
+            &self.last_deliveries,
+            &self.made,
+            &self.encodings,
+            &self.bodies,
+            &self.labels,
+            &self.headers,
+        ]
+    }
+}
