@@ -333,6 +333,25 @@ fn a_busy_lane_looks_for_what_was_hinted_when_it_runs_low() {
 }
 
 #[test]
+fn a_lane_with_requests_under_way_gathers_hints_for_a_moment_and_an_idle_one_does_not() {
+    let mut board = Board::new(10);
+    board.expect(&policy_now(), KEY.1, NOW);
+    assert_eq!(begin_looks(&mut board), 1);
+    board.looked(KEY, read([1], None), NOW);
+    assert_eq!(take_all(&mut board), [1]);
+    for millis in [0, 5, 19] {
+        board.expect(&policy_now(), KEY.1, NOW + Duration::from_millis(millis));
+        assert_eq!(begin_looks(&mut board), 0, "after {millis} ms");
+    }
+    let later = NOW + Duration::from_millis(20);
+    board.offer(committed(3), later);
+    board.ring(later);
+    assert_eq!(begin_looks(&mut board), 1, "what was hinted is not passed over");
+    board.looked(KEY, read([1, 2, 3], None), later);
+    assert_eq!(take_all(&mut board), [2]);
+}
+
+#[test]
 fn one_that_came_due_a_moment_ago_is_looked_for_and_not_called_stranded() {
     let mut board = Board::new(10);
     board.heed(&head(NOW), &policy_now(), NOW);

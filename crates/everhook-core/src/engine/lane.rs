@@ -30,6 +30,10 @@ const ROUNDS_LOW: usize = 4;
 const WINDOW_LOW_MIN: usize = 20;
 const WINDOW_LOW_MAX: usize = 200;
 
+/// How long a lane with requests under way gathers hints before it looks: one read then brings what many hints told, and the rows that are known are
+/// read again less often. An idle lane looks at once.
+pub(super) const HINTS_GATHER: Duration = Duration::from_millis(20);
+
 /// A request that takes longer than this is slow.
 const SLOW_FROM: Duration = Duration::from_secs(1);
 
@@ -141,7 +145,8 @@ impl Lane {
         let queue = &mut self.queues[priority as usize];
         let older_in_store = match queue.backlog {
             Backlog::Empty => false,
-            Backlog::From(first) => first <= now,
+            // What was hinted is older, and is read in a moment.
+            Backlog::From(first) => first <= now + HINTS_GATHER,
             Backlog::Reading { .. } => true,
         };
         let accepts = !is_shut && !older_in_store && queue.window.len() < window_max;

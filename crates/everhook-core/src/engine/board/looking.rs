@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Board, HINT_DELAY_MAX, QueueKey, open};
 use crate::{
-    engine::lane::{Backlog, Lane},
+    engine::lane::{Backlog, HINTS_GATHER, Lane},
     flow::claim::{Look, QueueLook},
     model::{LanePolicy, Priority},
     ports::{DueRead, LaneHead},
@@ -74,10 +74,11 @@ impl Board {
         self.review((head.endpoint, head.priority), now);
     }
 
-    /// Another node made something durable in this queue: the lane looks.
+    /// Another node made something durable in this queue: the lane looks, at once or in a moment.
     pub(in crate::engine) fn expect(&mut self, policy: &Arc<LanePolicy>, priority: Priority, now: Timestamp) {
         let lane = open(&mut self.lanes, &mut self.organizations, &mut self.breakers, policy, now);
-        lane.queue(priority).backlog.extend(now);
+        let look_at = if lane.in_flight == 0 { now } else { now + HINTS_GATHER };
+        lane.queue(priority).backlog.extend(look_at);
         self.review((policy.endpoint, priority), now);
     }
 }
