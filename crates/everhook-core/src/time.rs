@@ -67,7 +67,7 @@ impl std::ops::Sub<Duration> for Timestamp {
     }
 }
 
-/// A length of time in whole milliseconds, as wires and the audit log count it.
+/// A length of time in whole milliseconds, as wires, logs and the audit log count it.
 pub fn millis(length: Duration) -> u64 {
     u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }

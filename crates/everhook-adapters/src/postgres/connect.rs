@@ -7,6 +7,7 @@ use std::{
 };
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use everhook_core::time::millis;
 use tokio::time::timeout;
 use tokio_postgres::{Client, Config, Connection as Messages, Error, Socket, tls::MakeTlsConnect};
 
@@ -77,7 +78,7 @@ impl Patience {
 
     /// From here on answers may take so long, until the connection goes back into its pool.
     pub(super) fn allow(&self, within: Duration) {
-        self.within_millis.store(u64::try_from(within.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.within_millis.store(millis(within), Ordering::Relaxed);
     }
 
     /// Nothing that arrives on this connection can be trusted to be an answer to what is asked next.

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use everhook_core::time::millis;
 use redis::{AsyncConnectionConfig, Client, RedisError, aio::MultiplexedConnection};
 use tokio::{
     sync::Notify,
@@ -152,7 +153,7 @@ impl Link {
     fn returned(&self, connection: MultiplexedConnection) {
         let before = std::mem::replace(&mut *self.state(), State::Here(connection));
         if let State::Away { since, is_told: true, .. } = before {
-            let away_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let away_ms = millis(since.elapsed());
             tracing::info!(away_ms, "Redis is back, after {away_ms} ms");
         }
     }

@@ -406,5 +406,9 @@ pub(super) struct Landed {
 mod tests;
 
 #[cfg(test)]
+#[path = "board_look_tests.rs"]
+mod look_tests;
+
+#[cfg(test)]
 #[path = "board_flow_tests.rs"]
 mod flow_tests;

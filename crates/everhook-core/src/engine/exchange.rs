@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 use crate::{
     flow::Line,
     ports::{Ask, Grant, StoreError},
-    time::Timestamp,
+    time::{Timestamp, millis},
 };
 
 /// How long counters may take to answer before they count as away. Then nobody is held back by them.
@@ -101,7 +101,7 @@ fn heed_failure(away_since: &mut Option<Timestamp>, error: &StoreError, now: Tim
 
 fn heed_return(away_since: &mut Option<Timestamp>, now: Timestamp) {
     if let Some(since) = away_since.take() {
-        let away_ms = u64::try_from(now.since(since).as_millis()).unwrap_or(u64::MAX);
+        let away_ms = millis(now.since(since));
         tracing::info!(away_ms, "limits of organizations are counted together again, after {away_ms} ms");
     }
 }

@@ -12,6 +12,7 @@ use crate::{
     },
     model::InFlight,
     ports::{Settlement, StoreError},
+    time::millis,
 };
 
 /// What came of a flight.
@@ -53,7 +54,7 @@ async fn make(line: &Line, flight: &InFlight) -> Result<Landing, StoreError> {
                 endpoint.id = %flight.endpoint,
                 attempt = settlement.attempt.number,
                 status = settlement.attempt.status.as_str(),
-                duration_ms = u64::try_from(settlement.attempt.duration.as_millis()).unwrap_or(u64::MAX),
+                duration_ms = millis(settlement.attempt.duration),
                 error = settlement.attempt.error.as_deref(),
                 "attempt {} ended: {}", settlement.attempt.number, settlement.attempt.status.as_str(),
             );

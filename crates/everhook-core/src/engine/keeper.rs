@@ -15,7 +15,7 @@ use crate::{
     model::{DutySet, Shard, ShardSet},
     ports::{Departure, Held, LEASE_RENEWED_EVERY, Offset, Pulse, Reading, Renewed, Roles, StoreError, Wish},
     tenure::Standing,
-    time::Timestamp,
+    time::{Timestamp, millis},
     trouble::Trouble,
 };
 
@@ -202,7 +202,7 @@ impl Keeper {
         self.failures = 0;
         let _ = self.refusal.worked(self.line.ports.clock.uptime());
         if let Some(lasted_for) = self.trouble.worked(self.line.ports.clock.uptime()) {
-            let away_ms = u64::try_from(lasted_for.as_millis()).unwrap_or(u64::MAX);
+            let away_ms = millis(lasted_for);
             tracing::info!(away_ms, "the store answers again, after {away_ms} ms: sending goes on");
         }
     }
@@ -283,7 +283,7 @@ impl Keeper {
 
     fn heed_skew(&mut self, skew: Duration) {
         let was_skewed = std::mem::replace(&mut self.is_skewed, skew > SKEW_MAX);
-        let skew_ms = u64::try_from(skew.as_millis()).unwrap_or(u64::MAX);
+        let skew_ms = millis(skew);
         if self.is_skewed && !was_skewed {
             tracing::error!(skew_ms, "this node's clock is {skew_ms} ms from the store's: it holds nothing until that is set right");
         } else if skew > SKEW_WARNED_FROM && !self.is_skewed {

@@ -19,7 +19,7 @@ use crate::{
     ids::{ApplicationId, DeliveryId},
     model::Stage,
     ports::{Freed, Settled, Settlement, StoreError},
-    time::Timestamp,
+    time::{Timestamp, millis},
     trouble::{TOLD_EVERY, Trouble},
 };
 
@@ -161,7 +161,7 @@ async fn write_together(line: &Line, settlements: &Arc<Vec<Settlement>>) -> Resu
         match line.ports.deliveries.settle(settlements.clone()).await {
             Ok(settled) => {
                 if let Some(lasted_for) = trouble.worked(clock.uptime()) {
-                    let delay_ms = u64::try_from(lasted_for.as_millis()).unwrap_or(u64::MAX);
+                    let delay_ms = millis(lasted_for);
                     tracing::info!(outcomes = settlements.len(), delay_ms, "outcomes are written again, after {delay_ms} ms");
                 }
                 return Ok(settled);

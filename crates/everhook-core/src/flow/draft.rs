@@ -1,6 +1,6 @@
 //! An event on its way into the store: matched with endpoints, recorded with its deliveries, handed over to its lanes.
 //!
-//! Used by `publish`, which has just been given the event, and by `forward`, which had it wait. Neither decides here what a failure means.
+//! Used by `publish`, which has just been given the event, and by `carry`, which had it wait. Neither decides here what a failure means.
 
 use std::sync::Arc;
 

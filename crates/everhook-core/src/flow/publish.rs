@@ -203,12 +203,13 @@ fn arrive(line: &Line, publication: Publication) -> IncomingEvent {
 async fn publish_round(line: &Line, open: Vec<Open>, matching: Matching, answers: &mut [Option<Answer>]) -> Vec<Open> {
     let admitted = admit_each(line, open, matching, answers).await;
     let drafts = match &line.ports.spool {
-        Some(spool) => {
+        // What is in the spool or must go there is the exception.
+        Some(spool) if spool.standing().events > 0 || !admitted.unmatched.is_empty() => {
             let (queueing, drafts) = queue_up(line, admitted);
             spool_all(line, &**spool, queueing, answers).await;
             drafts
         }
-        None => admitted.drafts,
+        _ => admitted.drafts,
     };
     if drafts.is_empty() { Vec::new() } else { record_each(line, drafts, answers).await }
 }

@@ -24,8 +24,8 @@ pub trait Directory: Send + Sync {
     async fn organization(&self, of: &Ref<OrganizationId>) -> Result<Option<Organization>, StoreError>;
     /// Lists organizations. Not scoped: only admins may ask.
     async fn organizations(&self, page: PageRequest) -> Result<Page<Organization>, StoreError>;
-    /// Replaces what can be changed of an organization, if nobody changed it since it was read. One that goes to another worker pool is sent for by nobody until each boot of the former pool
-    /// has let go of it ([`Leases::depart`](super::Leases::depart)) or is dead.
+    /// Replaces what can be changed of an organization, if nobody changed it since it was read. One that goes to another worker pool is sent for by
+    /// nobody until each boot of the former pool has let go of it ([`Leases::depart`](super::Leases::depart)) or is dead.
     async fn update_organization(&self, read: Organization, changed: Organization, entry: AuditEntry) -> Result<Updated, StoreError>;
 
     /// Writes an organization's row as it stands: shows whether the store takes writes.

@@ -54,6 +54,15 @@ impl Tenant {
         world.change(&self.endpoint, |endpoint| self.secret = Some(std::mem::replace(&mut endpoint.secrets.current, garbage))).await;
     }
 
+    /// An event of it waits, and it cannot be read.
+    async fn stall(&mut self, world: &mut World) {
+        world.faults.set_away(true);
+        self.spool(world).await;
+        self.become_unreadable(world).await;
+        world.faults.set_away(false);
+        world.pass(secs(1)).await;
+    }
+
     async fn become_readable(&mut self, world: &World) {
         let secret = self.secret.take().expect("it was unreadable");
         world.change(&self.endpoint, |endpoint| endpoint.secrets.current = secret).await;
@@ -61,11 +70,7 @@ impl Tenant {
 
     /// The events that arrived, in order.
     fn arrived(&self, world: &World) -> Vec<String> {
-        let id = |arrival: &everhook_testbed::network::Arrival| {
-            let headers = &arrival.request.headers;
-            everhook_core::flow::request::header(headers, "webhook-id").expect("every request has one").to_owned()
-        };
-        world.arrivals_of(&self.endpoint).iter().map(id).collect()
+        world.arrivals_of(&self.endpoint).into_iter().map(|arrival| arrival.event).collect()
     }
 
     /// Says that so many of its events arrived, each once and in order.
@@ -117,11 +122,7 @@ async fn an_application_that_cannot_be_read_waits_by_itself_until_it_can() {
 async fn an_application_that_cannot_be_read_holds_up_nobody_also_if_nothing_else_waits() {
     let mut world = World::spooling(ROOMY).await;
     let (mut shop, mut other) = (Tenant::new(&mut world).await, Tenant::new(&mut world).await);
-    world.faults.set_away(true);
-    shop.spool(&world).await;
-    shop.become_unreadable(&world).await;
-    world.faults.set_away(false);
-    world.pass(secs(1)).await;
+    shop.stall(&mut world).await;
     assert!(!world.line().backlog.holds_up_all() && world.line().backlog.holds_up(shop.application));
     other.publish(&world).await;
 }
@@ -157,11 +158,7 @@ async fn an_application_whose_rows_are_locked_waits_by_itself_until_they_are_not
 async fn a_batch_is_spooled_as_far_as_it_is_of_a_stalled_application() {
     let mut world = World::spooling(ROOMY).await;
     let (mut shop, mut other) = (Tenant::new(&mut world).await, Tenant::new(&mut world).await);
-    world.faults.set_away(true);
-    shop.spool(&world).await;
-    shop.become_unreadable(&world).await;
-    world.faults.set_away(false);
-    world.pass(secs(1)).await;
+    shop.stall(&mut world).await;
     let batch = [shop.application, other.application, shop.application, other.application];
     let batch = batch.map(|application| world.event("order.paid").to(application).publication()).into();
     let answers: Vec<Acceptance> = publish(world.line(), batch).await.into_iter().map(|answer| answer.expect("accepted")).collect();
@@ -206,11 +203,7 @@ async fn while_the_store_is_away_nobody_is_stalled_and_each_application_keeps_it
 async fn if_the_store_goes_away_while_one_is_stalled_everything_is_spooled_at_once_after_the_first() {
     let mut world = World::spooling(ROOMY).await;
     let (mut shop, mut first, mut second) = (Tenant::new(&mut world).await, Tenant::new(&mut world).await, Tenant::new(&mut world).await);
-    world.faults.set_away(true);
-    shop.spool(&world).await;
-    shop.become_unreadable(&world).await;
-    world.faults.set_away(false);
-    world.pass(secs(1)).await;
+    shop.stall(&mut world).await;
     first.publish(&world).await;
     // When the store goes away, one publisher finds out, and nobody after it asks the store.
     world.faults.set_away(true);

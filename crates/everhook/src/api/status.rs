@@ -8,7 +8,7 @@ use std::{
 use axum::{extract::State, response::Response};
 use everhook_core::{
     ids::Ref,
-    ports::{StoreError, within},
+    ports::{Spool, StoreError, within},
 };
 use http::StatusCode;
 use serde::Serialize;
@@ -67,15 +67,18 @@ async fn readiness(api: &Api) -> Option<&'static str> {
     if !api.line.backlog.holds_up_all() && matches!(within(&*api.line.ports.clock, STORE_PATIENCE, can_write(api)).await, Some(Ok(true))) {
         return Some(if is_empty { "ok" } else { "degraded" });
     }
-    let largest_event = (api.payload_bytes_max + BESIDE_DATA_BYTES) as u64;
-    spool.standing().has_room_for(largest_event).then_some("degraded")
+    has_room(api, &**spool).then_some("degraded")
+}
+
+/// Whether the spool takes whatever may be published.
+fn has_room(api: &Api, spool: &dyn Spool) -> bool {
+    spool.standing().has_room_for((api.payload_bytes_max + BESIDE_DATA_BYTES) as u64)
 }
 
 /// Why nothing takes events.
 fn why_not(api: &Api) -> &'static str {
-    let largest_event = (api.payload_bytes_max + BESIDE_DATA_BYTES) as u64;
     match &api.line.ports.spool {
-        Some(spool) if !api.is_broken() && !spool.standing().has_room_for(largest_event) => {
+        Some(spool) if !api.is_broken() && !has_room(api, &**spool) => {
             "the store takes no events, and the spool has no room for one of the largest size: `spool_max` is reached"
         }
         _ => "the store is not available",

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use everhook_core::time::millis;
+
 /// The units of time, in milliseconds, the shortest first.
 const TIMES: [(&str, u64); 6] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000), ("w", 604_800_000)];
 
@@ -29,7 +31,7 @@ pub(super) fn parse_size(text: &str) -> Result<usize, String> {
 
 /// Writes a duration in the longest unit that it is a whole number of.
 pub(super) fn show_duration(duration: Duration) -> String {
-    show(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX), &TIMES)
+    show(millis(duration), &TIMES)
 }
 
 /// Writes a size in the largest unit that it is a whole number of.

@@ -1,0 +1,206 @@
+//! When the board looks into the store, and what it makes of what it finds there: nothing is passed over, and nothing is read without need.
+
+use super::{tests::*, *};
+use crate::ports::LaneHead;
+
+/// Longer ago than a hint takes.
+const LONG_DUE: Timestamp = Timestamp::from_secs(998);
+
+#[test]
+fn a_read_does_not_bring_back_what_is_in_flight_or_settled_meanwhile() {
+    let mut board = Board::new(10);
+    board.offer(committed(1), NOW);
+    board.offer(committed(2), NOW);
+    assert_eq!(take_all(&mut board), [1, 2]);
+    // A retry of another delivery comes due; while it is read, the first is settled, and the read still shows it.
+    board.release(KEY, due(7).delivery, Some(NOW), NOW);
+    assert_eq!(begin_looks(&mut board), 1);
+    land_and_release(&mut board, 1);
+    board.looked(KEY, read([1, 2, 7], None), NOW);
+    assert_eq!(take_all(&mut board), [7]);
+    assert_eq!(take_all(&mut board), []);
+}
+
+#[test]
+fn a_hint_that_comes_after_a_read_found_its_delivery_is_no_news() {
+    let mut board = Board::new(10);
+    board.heed(&head(NOW), &policy_now(), NOW);
+    begin_looks(&mut board);
+    board.looked(KEY, read([1, 2, 3], None), NOW);
+    assert_eq!(take_all(&mut board), [1, 2]);
+    // While it is in flight, after it was settled, and while it waits in the window.
+    board.offer(committed(1), NOW);
+    land_and_release(&mut board, 2);
+    board.offer(committed(2), NOW);
+    board.offer(committed(3), NOW);
+    assert_eq!(take_all(&mut board), [3]);
+    land_and_release(&mut board, 1);
+    assert_eq!(take_all(&mut board), []);
+}
+
+#[test]
+fn a_full_window_leaves_the_rest_in_the_store_and_reads_it_when_it_runs_low() {
+    let mut board = Board::new(10);
+    let all = WINDOW_MAX as u128 + 10;
+    (1..=all).for_each(|n| board.offer(committed(n), NOW));
+    let low = board.lanes[&KEY.0].window_low();
+    let mut taken = Vec::new();
+    while taken.len() < WINDOW_MAX - low {
+        for n in take_all(&mut board) {
+            taken.push(n);
+            land_and_release(&mut board, n);
+        }
+    }
+    assert_eq!(begin_looks(&mut board), 1);
+    let rest: Vec<u128> = (taken.len() as u128 + 1..=all).collect();
+    board.looked(KEY, read(rest, None), NOW);
+    while taken.len() < all as usize {
+        for n in take_all(&mut board) {
+            taken.push(n);
+            land_and_release(&mut board, n);
+        }
+    }
+    assert_eq!(taken, (1..=all).collect::<Vec<_>>());
+    board.prune(NOW + Duration::from_secs(1));
+    assert_eq!(board.lanes.len(), 1, "its breaker still counts");
+    board.prune(NOW + Duration::from_secs(120));
+    assert!(board.lanes.is_empty(), "a lane that has nothing to remember is dropped");
+}
+
+#[test]
+fn a_retry_is_looked_for_when_it_is_due_and_not_before() {
+    let mut board = Board::new(10);
+    board.offer(committed(1), NOW);
+    take_all(&mut board);
+    land(&mut board, LANE, Duration::ZERO);
+    let due_at = NOW + Duration::from_secs(5);
+    board.release(KEY, due(1).delivery, Some(due_at), NOW);
+    assert_eq!(board.wake_at(), Some(due_at));
+    board.ring(NOW + Duration::from_secs(4));
+    assert_eq!(begin_looks(&mut board), 0);
+    board.ring(due_at);
+    assert_eq!(begin_looks(&mut board), 1);
+}
+
+#[test]
+fn new_work_does_not_wait_for_a_retry_that_is_not_due() {
+    let mut board = Board::new(10);
+    board.heed(&head(NOW + Duration::from_secs(60)), &policy_now(), NOW);
+    board.offer(committed(2), NOW);
+    assert_eq!(take_all(&mut board), [2]);
+}
+
+#[test]
+fn a_failed_read_is_tried_again_later() {
+    let mut board = Board::new(10);
+    board.heed(&head(NOW), &policy_now(), NOW);
+    assert_eq!(begin_looks(&mut board), 1);
+    let retry_at = NOW + Duration::from_secs(1);
+    board.looked(KEY, Err(retry_at), NOW);
+    assert_eq!(begin_looks(&mut board), 0);
+    board.ring(retry_at);
+    assert_eq!(begin_looks(&mut board), 1);
+}
+
+#[test]
+fn a_survey_finds_what_no_hint_told_and_only_that() {
+    let mut board = Board::new(10);
+    board.heed(&head(LONG_DUE), &policy_now(), NOW);
+    assert_eq!(begin_looks(&mut board), 1, "nothing was known of it");
+    board.heed(&head(LONG_DUE), &policy_now(), NOW);
+    assert_eq!(begin_looks(&mut board), 0, "it is being read");
+    assert_eq!(board.looked(KEY, read([1], None), NOW), 1, "it was stranded");
+    board.heed(&head(LONG_DUE), &policy_now(), NOW);
+    take_all(&mut board);
+    board.heed(&head(LONG_DUE), &policy_now(), NOW);
+    assert_eq!(begin_looks(&mut board), 0, "it is known, in the window and in flight");
+    land_and_release(&mut board, 1);
+    board.prune(NOW);
+    // The survey had seen it before it was settled: the look finds nothing, and nothing was stranded.
+    board.heed(&head(LONG_DUE), &policy_now(), NOW);
+    assert_eq!(begin_looks(&mut board), 1);
+    assert_eq!(board.looked(KEY, read([], None), NOW), 0);
+}
+
+#[test]
+fn a_survey_finds_a_lost_one_also_in_a_busy_lane() {
+    let mut board = Board::new(10);
+    board.offer(committed(7), NOW);
+    board.offer(committed(8), NOW);
+    take_all(&mut board);
+    board.heed(&head(LONG_DUE), &policy_now(), NOW);
+    assert_eq!(begin_looks(&mut board), 1);
+    assert_eq!(board.looked(KEY, read([1, 7, 8], None), NOW), 1);
+    land_and_release(&mut board, 7);
+    assert_eq!(take_all(&mut board), [1]);
+}
+
+#[test]
+fn a_busy_lane_looks_for_what_was_hinted_when_it_runs_low() {
+    let mut board = Board::new(10);
+    (1..=50).for_each(|n| board.offer(committed(n), NOW));
+    let low = board.lanes[&KEY.0].window_low();
+    let mut taken = 0;
+    while taken < 50 - low {
+        board.expect(&policy_now(), KEY.1, NOW);
+        assert_eq!(begin_looks(&mut board), 0, "{} wait in memory", 50 - taken);
+        for n in take_all(&mut board) {
+            taken += 1;
+            land_and_release(&mut board, n);
+        }
+    }
+    assert_eq!(begin_looks(&mut board), 1);
+}
+
+#[test]
+fn a_lane_with_requests_under_way_gathers_hints_for_a_moment_and_an_idle_one_does_not() {
+    let mut board = Board::new(10);
+    board.expect(&policy_now(), KEY.1, NOW);
+    assert_eq!(begin_looks(&mut board), 1);
+    board.looked(KEY, read([1], None), NOW);
+    assert_eq!(take_all(&mut board), [1]);
+    for millis in [0, 5, 19] {
+        board.expect(&policy_now(), KEY.1, NOW + Duration::from_millis(millis));
+        assert_eq!(begin_looks(&mut board), 0, "after {millis} ms");
+    }
+    let later = NOW + Duration::from_millis(20);
+    board.offer(committed(3), later);
+    board.ring(later);
+    assert_eq!(begin_looks(&mut board), 1, "what was hinted is not passed over");
+    board.looked(KEY, read([1, 2, 3], None), later);
+    assert_eq!(take_all(&mut board), [2]);
+}
+
+#[test]
+fn one_that_came_due_a_moment_ago_is_looked_for_and_not_called_stranded() {
+    let mut board = Board::new(10);
+    board.heed(&head(NOW), &policy_now(), NOW);
+    assert_eq!(begin_looks(&mut board), 1);
+    assert_eq!(board.looked(KEY, read([1], None), NOW), 0, "its hint may be on its way");
+    assert_eq!(take_all(&mut board), [1]);
+}
+
+#[test]
+fn a_retry_that_comes_due_while_another_queue_is_read_is_not_passed_over() {
+    let mut board = Board::new(10);
+    board.offer(committed(1), NOW);
+    take_all(&mut board);
+    // A slow read of the high queue is under way while the normal delivery fails, waits, and comes due.
+    board.heed(&LaneHead { priority: Priority::High, delivery: due(5).delivery, ..head(NOW) }, &policy_now(), NOW);
+    assert_eq!(begin_looks(&mut board), 1);
+    land(&mut board, LANE, Duration::ZERO);
+    board.release(KEY, due(1).delivery, Some(NOW), NOW);
+    assert_eq!(begin_looks(&mut board), 1);
+    board.looked((LANE, Priority::High), read([], None), NOW);
+    board.looked(KEY, read([1], None), NOW);
+    assert_eq!(take_all(&mut board), [1]);
+}
+
+#[test]
+fn a_hint_that_is_very_late_only_means_a_look() {
+    let mut board = Board::new(10);
+    let late = NOW + HINT_DELAY_MAX;
+    board.offer(committed(1), late);
+    assert!(board.next(late).is_none());
+    assert_eq!(begin_looks(&mut board), 1);
+}
