@@ -37,6 +37,12 @@ impl Timestamp {
         Self::from_secs(self.as_secs())
     }
 
+    /// The first instant after this one that lies a whole number of steps after the epoch.
+    pub fn next_multiple_of(self, step: Duration) -> Self {
+        let micros = i64::try_from(step.as_micros()).unwrap_or(i64::MAX).max(1);
+        Self((self.0.div_euclid(micros) + 1).saturating_mul(micros))
+    }
+
     /// The time that passed since `earlier`; zero if it lies in the future.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -174,6 +180,14 @@ mod tests {
         }
         for micros in instants {
             assert_eq!(Timestamp::from_micros(micros).to_string(), by_library(micros));
+        }
+    }
+
+    #[test]
+    fn moments_that_are_shared_lie_whole_steps_apart() {
+        let step = Duration::from_millis(20);
+        for (instant, next) in [(0, 20_000), (1, 20_000), (19_999, 20_000), (20_000, 40_000), (-1, 0)] {
+            assert_eq!(Timestamp::from_micros(instant).next_multiple_of(step), Timestamp::from_micros(next), "{instant}");
         }
     }
 

@@ -25,7 +25,7 @@ const WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// How often a silent connection is asked whether anybody is there.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(2);
-/// The connections of the line: two for publishing, some for settling, the rest for reads that deliveries wait for.
+/// The connections of the line: one for publishing, some for settling, the rest for reads that deliveries wait for.
 const LINE_CONNECTIONS: usize = 8;
 /// The connections of whoever keeps the lease: it must never wait behind the line.
 const LEASE_CONNECTIONS: usize = 2;

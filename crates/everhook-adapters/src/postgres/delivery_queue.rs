@@ -34,7 +34,7 @@ const PENDING_ALERTS: &str = include_str!("queries/pending_alerts.sql");
 const FORGET_ALERTS: &str = include_str!("queries/forget_alerts.sql");
 
 /// How many events are read in one go: few enough that little is read in vain where the budget ends.
-const EVENTS_A_READ: usize = 128;
+const EVENTS_A_READ: usize = 512;
 
 #[async_trait]
 impl DeliveryQueue for PostgresStore {
@@ -93,7 +93,7 @@ impl PostgresStore {
             let (Some(queue), Some(read)) = (request.queues.get(place), reads.get_mut(place)) else { return Err(unreadable("place")) };
             let due = due_of_row(row)?;
             if due.due_at > request.due_by || read.rows.len() == queue.limit as usize {
-                read.next_due_at.get_or_insert(due.due_at);
+                read.next_due_at = Some(read.next_due_at.map_or(due.due_at, |first| first.min(due.due_at)));
             } else {
                 read.rows.push(due);
             }
@@ -103,14 +103,16 @@ impl PostgresStore {
     }
 
     async fn due_rows(&self, request: &DueRequest) -> Outcome<Vec<Row>> {
-        let (mut lanes, mut priorities, mut limits) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut lanes, mut priorities, mut limits, mut from) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for queue in &request.queues {
             lanes.push(self.lane_number(queue.endpoint).await?);
             priorities.push(Int(priority_number(queue.priority)));
             // One more than asked for, to know when the next one is due.
             limits.push(i64::from(queue.limit) + 1);
+            from.push(queue.due_from.as_micros());
         }
-        self.line_reader().await?.query(DUE_DELIVERIES, &[&lanes, &priorities, &limits]).await
+        let due_by = request.due_by.as_micros();
+        self.line_reader().await?.query(DUE_DELIVERIES, &[&lanes, &priorities, &limits, &from, &due_by]).await
     }
 
     /// Reads events until the next one would pass the budget. A delivery whose event is missing or damaged is left without: its attempt asks for

@@ -10,6 +10,7 @@ use everhook_core::{
     ids::{ApplicationId, EndpointId},
     model::PoolName,
     ports::{RemoteHints, WaitingQueue},
+    time::Timestamp,
 };
 use tokio::{
     sync::{Mutex, mpsc},
@@ -28,10 +29,12 @@ const NOTIFY: &str = include_str!("queries/notify_waiting.sql");
 
 /// The most hints that wait to be sent or heard. What does not fit is dropped.
 const HINTS_MAX: usize = 4_096;
-/// How many letters a queue takes: two ids and a digit.
-const QUEUE_BYTES: usize = 32 + 32 + 1;
+/// How many letters a queue takes: two ids, an instant and a digit.
+const QUEUE_BYTES: usize = 32 + 32 + 16 + 1;
 /// The most queues of one notification: a server takes 8,000 bytes.
-const QUEUES_A_MESSAGE: usize = 100;
+const QUEUES_A_MESSAGE: usize = 95;
+/// How long hints gather after some were sent. Each notification wakes every node, and a lane that is busy gathers what it hears for longer than this.
+const GATHER_FOR: Duration = Duration::from_millis(10);
 /// How long to wait before a lost connection is made again.
 const RECONNECT_DELAY: Duration = Duration::from_millis(500);
 
@@ -72,15 +75,19 @@ impl RemoteHints for PostgresHints {
     }
 }
 
+/// Sends the first hint at once, and what follows closely together.
 async fn send(pools: Pools, mut to_send: mpsc::Receiver<WaitingQueue>) {
     let mut queues = Vec::new();
-    while to_send.recv_many(&mut queues, QUEUES_A_MESSAGE).await > 0 {
-        queues.sort_unstable();
-        queues.dedup();
-        let message: String = queues.drain(..).map(spell).collect();
-        if let Ok(connection) = pools.line().await {
-            let _ = Reader::new(connection).execute(NOTIFY, &[&CHANNEL, &message]).await;
+    while to_send.recv_many(&mut queues, HINTS_MAX).await > 0 {
+        WaitingQueue::merge(&mut queues);
+        for some in queues.chunks(QUEUES_A_MESSAGE) {
+            let message: String = some.iter().map(spell).collect();
+            if let Ok(connection) = pools.line().await {
+                let _ = Reader::new(connection).execute(NOTIFY, &[&CHANNEL, &message]).await;
+            }
         }
+        queues.clear();
+        sleep(GATHER_FOR).await;
     }
 }
 
@@ -120,10 +127,10 @@ async fn listen_once(pools: &Pools, heard: &mpsc::Sender<WaitingQueue>) -> Resul
     }
 }
 
-/// An endpoint, its application and a priority, as [`QUEUE_BYTES`] letters.
-fn spell(queue: WaitingQueue) -> String {
+/// An endpoint, its application, an instant and a priority, as [`QUEUE_BYTES`] letters.
+fn spell(queue: &WaitingQueue) -> String {
     let (endpoint, application) = (queue.endpoint.as_uuid().simple(), queue.application.as_uuid().simple());
-    format!("{endpoint}{application}{}", priority_number(queue.priority))
+    format!("{endpoint}{application}{:016x}{}", queue.due_from.as_micros(), priority_number(queue.priority))
 }
 
 /// Reads what [`spell`] wrote; what it did not write is left out.
@@ -133,7 +140,8 @@ fn read(message: &str) -> Vec<WaitingQueue> {
         Some(WaitingQueue {
             endpoint: EndpointId::from_uuid(Uuid::try_parse(&text[..32]).ok()?),
             application: ApplicationId::from_uuid(Uuid::try_parse(&text[32..64]).ok()?),
-            priority: read_priority(text[64..].parse().ok()?)?,
+            due_from: Timestamp::from_micros(i64::from_str_radix(&text[64..80], 16).ok()?),
+            priority: read_priority(text[80..].parse().ok()?)?,
         })
     };
     let (spelled, rest) = message.as_bytes().as_chunks::<QUEUE_BYTES>();
@@ -156,11 +164,12 @@ mod tests {
             endpoint: EndpointId::from_uuid(Uuid::from_u128(number)),
             application: ApplicationId::from_uuid(Uuid::from_u128(number << 64)),
             priority,
+            due_from: Timestamp::from_micros(1_763_300_000_000_000),
         };
         let queues = vec![queue(1, Priority::High), queue(u128::MAX >> 3, Priority::Low)];
-        let message: String = queues.iter().copied().map(spell).collect();
+        let message: String = queues.iter().map(spell).collect();
         assert_eq!(read(&message), queues);
-        for noise in ["", "x", &"é".repeat(65), &"z".repeat(65), &message[1..]] {
+        for noise in ["", "x", &"é".repeat(QUEUE_BYTES), &"z".repeat(QUEUE_BYTES), &message[1..]] {
             assert!(read(noise).is_empty(), "{noise}");
         }
     }

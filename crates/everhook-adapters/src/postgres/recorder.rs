@@ -1,7 +1,7 @@
 //! Many publishers, few commits: what waits at one moment is recorded in one transaction, and answered after its commit.
 //!
-//! Two tasks take turns at gathering: while one waits for its commit, the other gathers the next group. A lone publisher never waits for company. A
-//! group that meets a row which somebody else keeps is set `aside`, where each application waits by itself.
+//! While one group waits for its commit, the next one gathers. A lone publisher never waits for company. A group that meets a row which somebody else keeps
+//! is set `aside`, where each application waits by itself.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -11,9 +11,9 @@ use everhook_core::{
 };
 use futures_util::FutureExt as _;
 use tokio::{
-    sync::{Mutex, mpsc, oneshot},
+    sync::{mpsc, oneshot},
     task::JoinSet,
-    time::{Duration, timeout},
+    time::{Duration, Instant, sleep, timeout},
 };
 
 use super::{
@@ -25,8 +25,13 @@ use super::{
 };
 use crate::commits;
 
-/// How many groups are under way at once. A third would only wait for the same rows.
-const GROUPS: usize = 2;
+/// A group of so many publishers means that they are many: the next one may gather a little longer, because those who were just answered are about to
+/// publish again, and a transaction for twice as many costs little more.
+const BUSY_FROM: usize = 4;
+/// How much longer: this part of the time that the group before it took.
+const LINGER_PART: u32 = 10;
+/// Timers are no finer than this.
+const LINGER_MIN: Duration = Duration::from_millis(1);
 /// The most publishers that wait. More than that wait for a place instead.
 const WAITING_MAX: usize = 2_048;
 /// How long a publisher waits for a place before it is told that the store is overloaded.
@@ -39,8 +44,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(8);
 /// Where all publishing goes.
 pub(super) struct Recorder {
     queue: mpsc::Sender<Waiting>,
-    // Dropping it ends the tasks.
-    _tasks: JoinSet<()>,
+    // Dropping it ends the task.
+    _task: JoinSet<()>,
 }
 
 /// Events of one publisher, and where their answers go.
@@ -68,16 +73,12 @@ impl Waiting {
 }
 
 impl Recorder {
-    /// Starts the tasks.
+    /// Starts the task.
     pub(super) fn start(recording: Arc<Recording>) -> Self {
         let (queue, waiting) = mpsc::channel(WAITING_MAX);
-        let waiting = Arc::new(Mutex::new(Gathering { queue: waiting, left_over: None }));
-        let aside = Aside::new(recording.clone());
-        let mut tasks = JoinSet::new();
-        for _ in 0..GROUPS {
-            tasks.spawn(record_groups(recording.clone(), waiting.clone(), aside.clone()));
-        }
-        Self { queue, _tasks: tasks }
+        let mut task = JoinSet::new();
+        task.spawn(record_groups(recording, Gathering { queue: waiting, left_over: None }));
+        Self { queue, _task: task }
     }
 
     /// Records events in one commit, together with what others record at the same moment. `rows` is about how many rows that writes.
@@ -96,7 +97,7 @@ fn closed() -> StoreError {
     StoreError::unavailable("the store was closed")
 }
 
-/// What waits, as the task sees it whose turn it is to gather.
+/// What waits.
 struct Gathering {
     queue: mpsc::Receiver<Waiting>,
     /// What did not fit into the last group.
@@ -105,11 +106,14 @@ struct Gathering {
 
 impl Gathering {
     /// Takes what waits, up to the bounds of a commit. `None` once the store is closed.
-    async fn next_group(&mut self) -> Option<Vec<Waiting>> {
+    async fn next_group(&mut self, linger_for: Duration) -> Option<Vec<Waiting>> {
         let first = match self.left_over.take() {
             Some(left_over) => left_over,
             None => self.queue.recv().await?,
         };
+        if linger_for >= LINGER_MIN {
+            sleep(linger_for).await;
+        }
         let mut rows = first.rows;
         let mut group = vec![first];
         while let Ok(next) = self.queue.try_recv() {
@@ -124,14 +128,16 @@ impl Gathering {
     }
 }
 
-async fn record_groups(recording: Arc<Recording>, waiting: Arc<Mutex<Gathering>>, aside: Arc<Aside>) {
-    loop {
-        let group = waiting.lock().await.next_group().await;
-        let Some(group) = group else { return };
+async fn record_groups(recording: Arc<Recording>, mut waiting: Gathering) {
+    let aside = Aside::new(recording.clone());
+    let mut linger_for = Duration::ZERO;
+    while let Some(group) = waiting.next_group(linger_for).await {
+        let (began_at, is_busy) = (Instant::now(), group.len() >= BUSY_FROM);
         let group = aside.without_those_who_wait(group);
         if !group.is_empty() {
             aside.take_in(record_safely(&recording, group, Waits::Shortly).await);
         }
+        linger_for = if is_busy { began_at.elapsed() / LINGER_PART } else { Duration::ZERO };
     }
 }
 

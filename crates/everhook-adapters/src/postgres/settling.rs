@@ -1,7 +1,7 @@
 //! What settlements write: attempts, the deliveries' next stages, and everything that follows from them.
 //!
-//! Most settlements are of deliveries without an order that wait on or were delivered: those of one call are one statement, sent with its commit.
-//! What follows from the others is written between the two.
+//! Most settlements are of deliveries without an order that wait on or were delivered: those of one call are one statement. What follows from the others
+//! is written with it in one transaction.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -22,7 +22,7 @@ use super::{
     connect::Connection,
     fault::{Fault, Outcome},
     ordering::{self, OrderKey},
-    pipeline::Pipeline,
+    reader::Reader,
     rows::{Columns, Key},
     settlement_columns::{Deaths, EndedRetries, SettlementColumns},
     transaction::Tx,
@@ -62,7 +62,7 @@ impl PostgresStore {
         let node = self.number_of_node(&first.attempt.node, &first.attempt.user_agent).await?;
         let settling = Settling { settlements, lanes: &lanes, node, boot: self.boot.get() };
         let connection = self.pools.line().await?;
-        if settlements.iter().any(has_consequences) { settling.run(connection).await } else { settling.run_at_once(connection).await }
+        if settlements.iter().any(has_consequences) { settling.run(connection).await } else { settling.run_alone(connection).await }
     }
 
     /// Tells settlements that nobody waited for apart from those of a boot that is over.
@@ -99,12 +99,10 @@ struct Moved {
 }
 
 impl Settling<'_> {
-    /// Writes settlements that nothing follows from.
-    async fn run_at_once(&self, connection: Connection) -> Outcome<Vec<Settled>> {
-        let pipeline = Pipeline::new(connection);
+    /// Writes settlements that nothing follows from: the statement is a transaction of its own.
+    async fn run_alone(&self, connection: Connection) -> Outcome<Vec<Settled>> {
         let columns = SettlementColumns::new(self.with_lanes(), self.node, self.boot);
-        let outcome = send_at_once(&pipeline, &columns).await;
-        let rows = pipeline.finish(outcome).await?;
+        let rows = Reader::new(connection).query(SETTLE, &columns.parameters()).await?;
         Ok(self.answers(&moved(&rows)?, FxHashMap::default()))
     }
 
@@ -230,14 +228,6 @@ impl Settling<'_> {
         };
         self.with_lanes().map(answer).collect()
     }
-}
-
-/// Sends the statement together with its transaction: one way to the server and back.
-async fn send_at_once(pipeline: &Pipeline, columns: &SettlementColumns<'_>) -> Outcome<Vec<Row>> {
-    let settle = pipeline.prepare(SETTLE).await?;
-    let parameters = columns.parameters();
-    let (_, rows, _) = tokio::try_join!(biased; pipeline.send("BEGIN"), pipeline.query(&settle, &parameters), pipeline.send("COMMIT"))?;
-    Ok(rows)
 }
 
 /// Whether more is written for a settlement than the attempt and the delivery's stage.

@@ -134,7 +134,8 @@ fn due(connection: &Connection, request: &DueRequest) -> Outcome<Vec<DueRead>> {
 fn due_in(connection: &Connection, queue: &DueQueue, due_by: Timestamp) -> Outcome<DueRead> {
     let mut statement = connection.prepare_cached(DUE_DELIVERIES)?;
     // One more than asked for, to know when the next one is due.
-    let parameters = params![queue.endpoint.key(), priority_number(queue.priority), i64::from(queue.limit) + 1];
+    let (limit, due_from) = (i64::from(queue.limit) + 1, queue.due_from.as_micros());
+    let parameters = params![queue.endpoint.key(), priority_number(queue.priority), limit, due_from];
     let mut found = statement.query(parameters)?;
     let mut read = DueRead::default();
     while let Some(row) = found.next()? {

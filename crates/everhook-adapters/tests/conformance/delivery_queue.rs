@@ -51,7 +51,17 @@ impl Given {
     }
 
     pub async fn due(&self, endpoint: EndpointId, due_by: Timestamp, limit: u32, event_bytes_max: usize) -> DueRead {
-        let queues = vec![DueQueue { endpoint, priority: Priority::Normal, limit, known: FxHashSet::default() }];
+        self.due_between(endpoint, (Timestamp::EPOCH, due_by), limit, event_bytes_max).await
+    }
+
+    pub async fn due_between(
+        &self,
+        endpoint: EndpointId,
+        (due_from, due_by): (Timestamp, Timestamp),
+        limit: u32,
+        event_bytes_max: usize,
+    ) -> DueRead {
+        let queues = vec![DueQueue { endpoint, priority: Priority::Normal, due_from, limit, known: FxHashSet::default() }];
         self.store.due(DueRequest { queues, due_by, event_bytes_max }).await.unwrap().remove(0)
     }
 
@@ -145,7 +155,7 @@ async fn lanes_that_are_read_together_share_their_events_and_get_none_that_they_
     let bytes = first.event.data.len() + second.event.data.len();
     given.record(first).await;
     given.record(second).await;
-    let queue = |endpoint, known| DueQueue { endpoint, priority: Priority::Normal, limit: 10, known };
+    let queue = |endpoint, known| DueQueue { endpoint, priority: Priority::Normal, due_from: Timestamp::EPOCH, limit: 10, known };
     let queues = vec![queue(given.endpoint, known), queue(other, FxHashSet::default())];
     // There is room for each of the two once.
     let reads = given.store.due(DueRequest { queues, due_by: NOW, event_bytes_max: bytes }).await.unwrap();
@@ -166,8 +176,13 @@ async fn what_is_due_is_of_one_queue_of_one_endpoint() {
         queues.push((endpoint, priority, new.event.id, new.deliveries[0].id));
         given.record(new).await;
     }
-    let queue =
-        |&(endpoint, priority, ..): &(_, _, EventId, DeliveryId)| DueQueue { endpoint, priority, limit: 10, known: FxHashSet::default() };
+    let queue = |&(endpoint, priority, ..): &(_, _, EventId, DeliveryId)| DueQueue {
+        endpoint,
+        priority,
+        due_from: Timestamp::EPOCH,
+        limit: 10,
+        known: FxHashSet::default(),
+    };
     let request = DueRequest { queues: queues.iter().map(queue).collect(), due_by: NOW, event_bytes_max: 0 };
     let reads = given.store.due(request).await.unwrap();
     for (place, (.., event, delivery)) in queues.into_iter().enumerate() {
@@ -210,6 +225,19 @@ async fn what_is_due_comes_oldest_first_and_tells_when_the_next_is() {
         let read = given.due(given.endpoint, due_by, limit, 0).await;
         let found: Vec<_> = read.rows.iter().map(|due| due.delivery).collect();
         assert_eq!((found, read.next_due_at), (expected, next_due_at), "due by {due_by}, at most {limit}");
+    }
+    let cases = [
+        // due from, due by, limit → deliveries, next due
+        (after(10), after(10), 10, vec![ten], Some(after(20))),
+        (after(11), after(30), 10, vec![twenty, thirty], None),
+        (after(11), after(30), 1, vec![twenty], Some(after(30))),
+        (after(15), after(10), 10, vec![], Some(after(20))),
+        (after(31), after(40), 10, vec![], None),
+    ];
+    for (due_from, due_by, limit, expected, next_due_at) in cases {
+        let read = given.due_between(given.endpoint, (due_from, due_by), limit, 0).await;
+        let found: Vec<_> = read.rows.iter().map(|due| due.delivery).collect();
+        assert_eq!((found, read.next_due_at), (expected, next_due_at), "due from {due_from} by {due_by}, at most {limit}");
     }
 }
 

@@ -110,7 +110,8 @@ async fn look_at_queues(store: &dyn Store, filled: &Filled, told: &mut Told) {
     told.note("lanes", lanes);
     for endpoint in &filled.endpoints {
         for priority in Priority::ALL {
-            let queues = vec![DueQueue { endpoint: *endpoint, priority, limit: 100, known: Default::default() }];
+            let queues =
+                vec![DueQueue { endpoint: *endpoint, priority, due_from: Timestamp::EPOCH, limit: 100, known: Default::default() }];
             let request = DueRequest { queues, due_by: after(10_000), event_bytes_max: 1_000 };
             told.note("due", store.due(request).await.unwrap());
         }

@@ -14,6 +14,7 @@ use everhook_core::{
     ids::{ApplicationId, EndpointId},
     model::{PoolName, Priority, Secret, Shard, ShardSet},
     ports::{RemoteHints, WaitingQueue},
+    time::Timestamp,
 };
 use lapin::{
     BasicProperties, ExchangeKind,
@@ -128,7 +129,7 @@ fn shards(numbers: &[u32]) -> ShardSet {
 /// A queue of a lane in the shard that is the number's rest by 64.
 fn queue(number: u128, priority: Priority) -> WaitingQueue {
     let endpoint = EndpointId::from_uuid(Uuid::from_u128(number));
-    WaitingQueue { application: ApplicationId::from_uuid(Uuid::from_u128(7)), endpoint, priority }
+    WaitingQueue { application: ApplicationId::from_uuid(Uuid::from_u128(7)), endpoint, priority, due_from: Timestamp::from_secs(1_000) }
 }
 
 async fn next(member: &Member) -> Vec<WaitingQueue> {

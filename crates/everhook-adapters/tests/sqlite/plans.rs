@@ -185,7 +185,7 @@ impl Middle {
         vec![
             statement!("next_lane", 0),
             statement!("next_queue_of_lane", 10, 0),
-            statement!("due_deliveries", endpoint(), 1, PAGE_ROWS),
+            statement!("due_deliveries", endpoint(), 1, PAGE_ROWS, 0),
             statement!("event_for_sending", self.event.clone()),
             statement!("next_lane_in_order", 0),
             statement!("next_key_in_order", 10, String::new()),

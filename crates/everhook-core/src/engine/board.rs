@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{
     breakers::Breakers,
     gate::Flow,
-    lane::{Backlog, Lane, Pace, WINDOW_MAX, WINDOW_MAX_WHEN_CROWDED},
+    lane::{Backlog, Lane, LookWish, Pace, Rest, WINDOW_MAX, WINDOW_MAX_WHEN_CROWDED},
     organizations::{Organizations, Party},
     shelf::Shelf,
     turns::Turns,
@@ -54,6 +54,8 @@ pub(super) struct Board {
     drained: Vec<(ApplicationId, EndpointId)>,
     /// Queues whose backlog should be read, in the order in which they asked.
     looks: VecDeque<QueueKey>,
+    /// Queues whose backlog could be read as well: they come along where a read has room. Entries may be stale: the lane is asked again.
+    postponed: VecDeque<QueueKey>,
     /// New deliveries that a read found before their hint came, with the instant of their making. The hint is then no news, even if the
     /// delivery has come and gone meanwhile.
     unannounced: FxHashMap<DeliveryId, Timestamp>,
@@ -85,6 +87,7 @@ impl Board {
             organization_alarms: BTreeSet::new(),
             drained: Vec::new(),
             looks: VecDeque::new(),
+            postponed: VecDeque::new(),
             unannounced: FxHashMap::default(),
             suspects: FxHashSet::default(),
             shelf: Shelf::default(),
@@ -144,7 +147,7 @@ impl Board {
         } else if lane.accepts(priority, &due, window_max, now) {
             self.shelf.put(&mut due);
             self.waiting += 1;
-            lane.push(priority, due);
+            lane.admit(priority, due);
         }
         self.review((endpoint, priority), now);
     }
@@ -278,6 +281,7 @@ impl Board {
         self.unannounced.retain(|_, made_at| now.since(*made_at) < HINT_DELAY_MAX);
         self.lanes.retain(|_, lane| !lane.is_forgettable(now));
         let lanes = &self.lanes;
+        self.postponed.retain(|(endpoint, _)| lanes.contains_key(endpoint));
         self.organizations.prune(now, || lanes.values().map(|lane| lane.policy.organization).collect());
     }
 
@@ -343,13 +347,20 @@ impl Board {
                 }
             }
         }
-        if lane.wants_look(priority, now) {
-            lane.begin_look(priority);
-            self.looks.push_back((endpoint, priority));
-        } else if let Backlog::From(first) = lane.queue(priority).backlog
-            && first > now
+        match lane.look(priority, now) {
+            LookWish::Now => {
+                lane.begin_look(priority, now);
+                self.looks.push_back((endpoint, priority));
+            }
+            LookWish::Soon if !std::mem::replace(&mut lane.queue(priority).postponed, true) => {
+                self.postponed.push_back((endpoint, priority))
+            }
+            LookWish::Soon | LookWish::No => {}
+        }
+        if let Backlog::Unread(Rest { look_at, .. }) = lane.queue(priority).backlog
+            && look_at > now
         {
-            self.alarms.insert((first, endpoint, priority));
+            self.alarms.insert((look_at, endpoint, priority));
         }
         if lane.is_forgettable(now) {
             self.lanes.remove(&endpoint);

@@ -1,7 +1,12 @@
 //! When the board looks into the store, and what it makes of what it finds there: nothing is passed over, and nothing is read without need.
 
+use uuid::Uuid;
+
 use super::{tests::*, *};
-use crate::ports::LaneHead;
+use crate::{
+    model::Due,
+    ports::{LaneHead, WaitingQueue},
+};
 
 /// Longer ago than a hint takes.
 const LONG_DUE: Timestamp = Timestamp::from_secs(998);
@@ -142,7 +147,7 @@ fn a_busy_lane_looks_for_what_was_hinted_when_it_runs_low() {
     let low = board.lanes[&KEY.0].window_low();
     let mut taken = 0;
     while taken < 50 - low {
-        board.expect(&policy_now(), KEY.1, NOW);
+        board.expect(&policy_now(), waiting(NOW), NOW);
         assert_eq!(begin_looks(&mut board), 0, "{} wait in memory", 50 - taken);
         for n in take_all(&mut board) {
             taken += 1;
@@ -153,22 +158,66 @@ fn a_busy_lane_looks_for_what_was_hinted_when_it_runs_low() {
 }
 
 #[test]
-fn a_lane_with_requests_under_way_gathers_hints_for_a_moment_and_an_idle_one_does_not() {
+fn a_lane_that_has_just_looked_gathers_hints_for_a_moment_and_others_look_at_once() {
     let mut board = Board::new(10);
-    board.expect(&policy_now(), KEY.1, NOW);
-    assert_eq!(begin_looks(&mut board), 1);
+    board.expect(&policy_now(), waiting(NOW), NOW);
+    assert_eq!(next_look(&mut board, NOW), [(KEY, NOW)]);
     board.looked(KEY, read([1], None), NOW);
     assert_eq!(take_all(&mut board), [1]);
-    for millis in [0, 5, 19] {
-        board.expect(&policy_now(), KEY.1, NOW + Duration::from_millis(millis));
-        assert_eq!(begin_looks(&mut board), 0, "after {millis} ms");
+    for millis in [1, 5, 19] {
+        let then = NOW + Duration::from_millis(millis);
+        board.expect(&policy_now(), waiting(then), then);
+        assert_eq!(next_look(&mut board, then), [], "after {millis} ms");
     }
     let later = NOW + Duration::from_millis(20);
-    board.offer(committed(3), later);
+    let third = Committed { due: Due { due_at: later, ..due(3) }, ..committed(3) };
+    board.offer(third, later);
     board.ring(later);
-    assert_eq!(begin_looks(&mut board), 1, "what was hinted is not passed over");
-    board.looked(KEY, read([1, 2, 3], None), later);
-    assert_eq!(take_all(&mut board), [2]);
+    assert_eq!(next_look(&mut board, later), [(KEY, NOW + Duration::from_millis(1))], "all that was hinted, and nothing before it");
+    board.looked(KEY, read([2, 3], None), later);
+    assert_eq!(take_all(&mut board), [2], "what was hinted is not passed over");
+    let much_later = NOW + Duration::from_millis(41);
+    board.expect(&policy_now(), waiting(much_later), much_later);
+    assert_eq!(next_look(&mut board, much_later), [(KEY, much_later)]);
+}
+
+#[test]
+fn a_read_begins_where_the_unknown_begins_and_goes_on_where_the_last_one_ended() {
+    let mut board = Board::new(10);
+    let [early, late] = [5, 9].map(|secs| NOW + Duration::from_secs(secs));
+    board.heed(&head(NOW), &policy_now(), NOW);
+    assert_eq!(next_look(&mut board, NOW), [(KEY, NOW)]);
+    board.looked(KEY, read([1], Some(early)), NOW);
+    board.ring(early);
+    assert_eq!(next_look(&mut board, early), [(KEY, early)]);
+    // What could not be read is still due from then on, whatever is hinted meanwhile.
+    board.expect(&policy_now(), waiting(late), early);
+    board.looked(KEY, Err(late), early);
+    board.ring(late);
+    assert_eq!(next_look(&mut board, late), [(KEY, early)]);
+    // An endpoint that was closed and gets events again may have anything waiting.
+    board.looked(KEY, read([], None), late);
+    board.close(LANE);
+    board.adjust(&Arc::new(LanePolicy { config_version: 2, ..policy() }), late);
+    assert_eq!(next_look(&mut board, late)[0].1, Timestamp::EPOCH);
+}
+
+#[test]
+fn a_read_takes_queues_along_that_will_run_low_soon_and_no_others() {
+    let mut board = Board::new(100);
+    let lane = |n| EndpointId::from_uuid(Uuid::from_u128(n));
+    let policy = |n| Arc::new(LanePolicy { endpoint: lane(n), ..policy() });
+    let low = Lane::new(policy(1), None, NOW).window_low() as u128;
+    // The first has nothing left, the second a little, the third enough for long.
+    for (n, waiting_there) in [(1, 0), (2, 2 * low), (3, 20 * low)] {
+        (0..waiting_there).for_each(|place| {
+            board.offer(Committed { lane: policy(n), priority: Priority::Normal, due: due(n * 10_000 + place) }, NOW);
+        });
+        board.expect(&policy(n), WaitingQueue { endpoint: lane(n), ..waiting(NOW) }, NOW);
+    }
+    let read: Vec<EndpointId> = next_look(&mut board, NOW).into_iter().map(|((endpoint, _), _)| endpoint).collect();
+    assert_eq!(read, [lane(1), lane(2)]);
+    assert_eq!(next_look(&mut board, NOW), [], "none of them begins a read");
 }
 
 #[test]

@@ -11,12 +11,14 @@ use crate::{
     ids::{EventId, OrganizationId, ScheduleVersion},
     model::{BreakerConfig, Due, Event, EventType, Order, OrganizationLimits, Post},
     policy::breaker::{Admission, Breaker},
-    ports::{DueRead, LaneHead},
+    ports::{DueRead, LaneHead, WaitingQueue},
 };
 
 pub(super) const NOW: Timestamp = Timestamp::from_secs(1_000);
 pub(super) const LANE: EndpointId = EndpointId::from_uuid(Uuid::from_u128(1));
 pub(super) const KEY: QueueKey = (LANE, Priority::Normal);
+/// When a failed read is tried again.
+const RETRY: Duration = Duration::from_secs(1);
 
 impl Board {
     /// An empty board of a node that shares nothing.
@@ -59,6 +61,11 @@ pub(super) fn policy_now() -> Arc<LanePolicy> {
     Arc::new(policy())
 }
 
+/// Another node made something in the lane that is due then.
+pub(super) fn waiting(due_from: Timestamp) -> WaitingQueue {
+    WaitingQueue { application: policy().application, endpoint: LANE, priority: Priority::Normal, due_from }
+}
+
 pub(super) fn committed(n: u128) -> Committed {
     Committed { lane: Arc::new(policy()), priority: Priority::Normal, due: due(n) }
 }
@@ -74,7 +81,13 @@ pub(super) fn read(rows: impl IntoIterator<Item = u128>, next_due_at: Option<Tim
 
 /// How many reads begin now.
 pub(super) fn begin_looks(board: &mut Board) -> usize {
-    std::iter::from_fn(|| board.next_look(1)).count()
+    std::iter::from_fn(|| board.next_look(1, NOW)).count()
+}
+
+/// The queues of the next read, each with the instant from which on it is read.
+pub(super) fn next_look(board: &mut Board, now: Timestamp) -> Vec<(QueueKey, Timestamp)> {
+    let look = board.next_look(8, now).map_or_else(Vec::new, |look| look.queues);
+    look.into_iter().map(|queue| ((queue.endpoint, queue.priority), queue.due_from)).collect()
 }
 
 /// Takes everything that may start now.
@@ -114,20 +127,49 @@ fn no_more_start_than_the_process_has_slots() {
 }
 
 #[test]
-fn what_comes_while_older_work_waits_in_the_store_is_not_put_before_it() {
-    let mut board = Board::new(10);
-    board.heed(&head(NOW), &policy_now(), NOW);
-    board.offer(committed(9), NOW);
-    assert_eq!(take_all(&mut board), []);
-    assert_eq!(begin_looks(&mut board), 1);
-    // The read had not seen the ninth yet: it is looked for again.
-    board.looked(KEY, read([1, 2], None), NOW);
-    assert_eq!(take_all(&mut board), [1, 2]);
-    assert_eq!(begin_looks(&mut board), 1);
-    board.looked(KEY, read([1, 2, 9], None), NOW);
-    land_and_release(&mut board, 1);
-    assert_eq!(take_all(&mut board), [9]);
-    assert_eq!(begin_looks(&mut board), 0);
+fn what_comes_while_older_work_is_read_follows_it_without_another_read() {
+    for seen in [vec![1, 2], vec![1, 2, 9]] {
+        let mut board = Board::new(10);
+        board.heed(&head(NOW), &policy_now(), NOW);
+        assert_eq!(begin_looks(&mut board), 1);
+        board.offer(committed(9), NOW);
+        assert_eq!(take_all(&mut board), []);
+        board.looked(KEY, read(seen, None), NOW);
+        assert_eq!(take_all(&mut board), [1, 2]);
+        land_and_release(&mut board, 1);
+        assert_eq!(take_all(&mut board), [9]);
+        land_and_release(&mut board, 2);
+        land_and_release(&mut board, 9);
+        assert_eq!((take_all(&mut board), begin_looks(&mut board), board.waiting), (vec![], 0, 0));
+    }
+}
+
+#[test]
+fn what_comes_while_older_work_is_read_is_not_put_before_what_the_read_left() {
+    // The read was cut short, failed, or another node made something meanwhile that it may have missed.
+    let cut = (read([1, 2], Some(NOW)), None);
+    let failed = (Err(NOW + RETRY), None);
+    let overtaken = (read([1, 2], None), Some(waiting(NOW)));
+    for (place, (outcome, hint)) in [cut, failed, overtaken].into_iter().enumerate() {
+        let mut board = Board::new(10);
+        board.heed(&head(NOW), &policy_now(), NOW);
+        assert_eq!(begin_looks(&mut board), 1);
+        board.offer(committed(9), NOW);
+        hint.into_iter().for_each(|hint| board.expect(&policy_now(), hint, NOW));
+        board.looked(KEY, outcome, NOW);
+        assert!(!take_all(&mut board).contains(&9), "case {place}");
+        let later = NOW + RETRY;
+        board.ring(later);
+        assert_eq!(next_look(&mut board, later), [(KEY, NOW)], "case {place}");
+        board.looked(KEY, read([1, 2, 3, 9], None), later);
+        let mut order = Vec::new();
+        for n in [1, 2, 3, 9] {
+            order.extend(take_all(&mut board));
+            land_and_release(&mut board, n);
+        }
+        assert!(order.ends_with(&[3, 9]), "case {place}: {order:?}");
+        assert_eq!(board.waiting, 0, "case {place}");
+    }
 }
 
 #[test]

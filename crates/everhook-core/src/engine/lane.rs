@@ -1,9 +1,12 @@
 //! One endpoint's lane: what of its waiting deliveries is in memory, and what is still in the store. Pure.
 
+mod backlog;
+
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use rustc_hash::FxHashSet;
 
+pub(super) use self::backlog::{Backlog, Rest};
 use super::{
     board::Landed,
     gate::{Flow, Gate},
@@ -30,8 +33,10 @@ const ROUNDS_LOW: usize = 4;
 const WINDOW_LOW_MIN: usize = 20;
 const WINDOW_LOW_MAX: usize = 200;
 
-/// How long a lane with requests under way gathers hints before it looks: one read then brings what many hints told, and the rows that are known are
-/// read again less often. An idle lane looks at once.
+/// A window that is up to so many times as long is filled again if a read for others begins: lanes that wait for the same events then read them once.
+const WINDOWS_SOON: usize = 4;
+
+/// How long at most a queue that has just looked gathers hints before it looks again: one read then brings what many hints told. Others look at once.
 pub(super) const HINTS_GATHER: Duration = Duration::from_millis(20);
 
 /// A request that takes longer than this is slow.
@@ -83,22 +88,27 @@ pub(super) struct Queue {
     pub(super) window: VecDeque<Due>,
     /// What the store holds beside those that are known.
     pub(super) backlog: Backlog,
+    /// Those that were made while the backlog was being read: they follow what is read.
+    arrived: Vec<Due>,
     /// Those that left memory while the backlog was being read: what is read may still show them as they were.
     departed: Vec<DeliveryId>,
+    /// When the backlog was last read.
+    looked_at: Option<Timestamp>,
     /// Whether the turns list this queue.
     pub(super) listed: bool,
+    /// Whether the board lists it among those that will want a read soon.
+    pub(super) postponed: bool,
 }
 
-/// What the store holds of a queue beside what is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Backlog {
-    /// Nothing.
-    #[default]
-    Empty,
-    /// Something, the first of it due at this instant.
-    From(Timestamp),
-    /// It is being read. What came to be meanwhile, and may be missing from what is read, is due from `missed` on.
-    Reading { missed: Option<Timestamp> },
+/// Whether a queue should be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LookWish {
+    /// It runs low.
+    Now,
+    /// It will run low soon, and comes along where others are read.
+    Soon,
+    /// Nothing is due in the store, nothing flows, or there is enough in memory.
+    No,
 }
 
 impl Lane {
@@ -135,8 +145,8 @@ impl Lane {
         &mut self.queues[priority as usize]
     }
 
-    /// Whether a delivery that was just made durable goes into the window. It does unless it is known, something older must go first, nothing
-    /// flows for a while, or there is no room; then it is found when the backlog is read.
+    /// Whether a delivery that was just made durable is kept. It is unless it is known, something older must go first, nothing flows for a while, or
+    /// there is no room; then it is found when the backlog is read.
     pub(super) fn accepts(&mut self, priority: Priority, due: &Due, window_max: usize, now: Timestamp) -> bool {
         if self.known.contains(&due.delivery) {
             return false;
@@ -145,15 +155,23 @@ impl Lane {
         let queue = &mut self.queues[priority as usize];
         let older_in_store = match queue.backlog {
             Backlog::Empty => false,
-            // What was hinted is older, and is read in a moment.
-            Backlog::From(first) => first <= now + HINTS_GATHER,
-            Backlog::Reading { .. } => true,
+            Backlog::Unread(rest) | Backlog::Reading { missed: Some(rest), .. } => rest.due_from <= now,
+            Backlog::Reading { missed: None, .. } => false,
         };
-        let accepts = !is_shut && !older_in_store && queue.window.len() < window_max;
+        let accepts = !is_shut && !older_in_store && queue.window.len() + queue.arrived.len() < window_max;
         if !accepts {
             queue.backlog.extend(due.due_at);
         }
         accepts
+    }
+
+    /// Keeps a delivery that was just made durable: in the window, or until that is filled by the read that is under way.
+    pub(super) fn admit(&mut self, priority: Priority, due: Due) {
+        if !self.queue(priority).is_read() {
+            return self.push(priority, due);
+        }
+        self.known.insert(due.delivery);
+        self.queue(priority).arrived.push(due);
     }
 
     /// Puts a delivery into the window.
@@ -221,11 +239,18 @@ impl Lane {
         had_order
     }
 
-    /// Whether the backlog should be read now.
-    pub(super) fn wants_look(&self, priority: Priority, now: Timestamp) -> bool {
+    /// Whether the backlog should be read now, or could be.
+    pub(super) fn look(&self, priority: Priority, now: Timestamp) -> LookWish {
         let queue = &self.queues[priority as usize];
-        let is_due = matches!(queue.backlog, Backlog::From(first) if first <= now);
-        is_due && !self.closed && queue.window.len() <= self.window_low() && matches!(self.gate.flow(now), Flow::Open | Flow::Paced(_))
+        let is_due = matches!(queue.backlog, Backlog::Unread(rest) if rest.look_at <= now);
+        if !is_due || self.closed || !matches!(self.gate.flow(now), Flow::Open | Flow::Paced(_)) {
+            return LookWish::No;
+        }
+        match queue.window.len() {
+            waiting if waiting <= self.window_low() => LookWish::Now,
+            waiting if waiting <= self.window_low() * WINDOWS_SOON => LookWish::Soon,
+            _ => LookWish::No,
+        }
     }
 
     /// A window this short is filled again from the store.
@@ -234,8 +259,12 @@ impl Lane {
     }
 
     /// A read is asked for.
-    pub(super) fn begin_look(&mut self, priority: Priority) {
-        self.queue(priority).backlog = Backlog::Reading { missed: None };
+    pub(super) fn begin_look(&mut self, priority: Priority, now: Timestamp) {
+        let queue = self.queue(priority);
+        if let Backlog::Unread(Rest { due_from, .. }) = queue.backlog {
+            queue.backlog = Backlog::Reading { due_from, missed: None };
+            queue.looked_at = Some(now);
+        }
     }
 
     /// The deliveries that are in memory. A read will find them too.
@@ -243,33 +272,45 @@ impl Lane {
         &self.known
     }
 
-    /// A read ended, and what was new of it went into the window. `next_due_at` is when the first row past it is due.
-    pub(super) fn end_look(&mut self, priority: Priority, next_due_at: Option<Timestamp>) {
+    /// A read ended, and what was new of it went into the window. `rest` is what lies past it. What was made meanwhile follows, unless something that is
+    /// older must go first: then it is given back.
+    pub(super) fn end_look(&mut self, priority: Priority, rest: Option<Rest>, now: Timestamp) -> Vec<Due> {
         let queue = &mut self.queues[priority as usize];
         let missed = match queue.backlog {
-            Backlog::Reading { missed } => missed,
-            Backlog::Empty | Backlog::From(_) => None,
+            Backlog::Reading { missed, .. } => missed,
+            Backlog::Empty | Backlog::Unread(_) => None,
         };
         queue.backlog = Backlog::Empty;
-        for due_at in [next_due_at, missed].into_iter().flatten() {
-            queue.backlog.extend(due_at);
+        for rest in [rest, missed].into_iter().flatten() {
+            queue.backlog.add(rest);
         }
         for delivery in queue.departed.drain(..) {
             self.known.remove(&delivery);
         }
+        let arrived = std::mem::take(&mut queue.arrived);
+        if matches!(queue.backlog, Backlog::Unread(rest) if rest.due_from <= now) {
+            return self.forget(priority, arrived);
+        }
+        arrived.into_iter().for_each(|due| self.push(priority, due));
+        Vec::new()
+    }
+
+    /// Leaves deliveries that wait in memory to the store.
+    fn forget(&mut self, priority: Priority, waiting: Vec<Due>) -> Vec<Due> {
+        if let Some(first) = waiting.iter().map(|due| due.due_at).min() {
+            self.queue(priority).backlog.extend(first);
+        }
+        waiting.iter().for_each(|due| _ = self.known.remove(&due.delivery));
+        waiting
     }
 
     /// Nothing flows for a while: what waits in memory is left to the store.
     pub(super) fn give_back(&mut self) -> Vec<Due> {
         let mut given_back = Vec::new();
-        for queue in &mut self.queues {
-            if let Some(first) = queue.window.iter().map(|due| due.due_at).min() {
-                queue.backlog.extend(first);
-            }
-            given_back.extend(queue.window.drain(..));
-        }
-        for due in &given_back {
-            self.known.remove(&due.delivery);
+        for priority in Priority::ALL {
+            let queue = self.queue(priority);
+            let waiting = queue.window.drain(..).chain(queue.arrived.drain(..)).collect();
+            given_back.extend(self.forget(priority, waiting));
         }
         given_back
     }
@@ -287,12 +328,12 @@ impl Lane {
     /// The endpoint gets events again: what was given back and not cancelled is read anew.
     pub(super) fn reopen(&mut self, now: Timestamp) {
         self.closed = false;
-        self.queues.iter_mut().for_each(|queue| queue.backlog.extend(now));
+        self.queues.iter_mut().for_each(|queue| queue.backlog.add(Rest { due_from: Timestamp::EPOCH, look_at: now }));
     }
 
     /// Takes the data of these events from the deliveries that wait with it. Each then asks the store at its turn.
     pub(super) fn unload(&mut self, events: &FxHashSet<EventId>) {
-        let waiting = self.queues.iter_mut().flat_map(|queue| &mut queue.window);
+        let waiting = self.queues.iter_mut().flat_map(|queue| queue.window.iter_mut().chain(&mut queue.arrived));
         waiting.filter(|due| events.contains(&due.event)).for_each(|due| due.loaded = None);
     }
 
@@ -318,7 +359,7 @@ impl Lane {
             queue.window.front().is_none_or(|due| due.due_at > began_at)
                 && match queue.backlog {
                     Backlog::Empty => true,
-                    Backlog::From(first) => first > began_at,
+                    Backlog::Unread(rest) => rest.due_from > began_at,
                     Backlog::Reading { .. } => false,
                 }
         };
@@ -332,7 +373,7 @@ impl Lane {
             queue.window.is_empty()
                 && match queue.backlog {
                     Backlog::Empty => true,
-                    Backlog::From(first) => first > now,
+                    Backlog::Unread(rest) => rest.due_from > now,
                     Backlog::Reading { .. } => false,
                 }
         };
@@ -346,18 +387,14 @@ impl Lane {
 }
 
 impl Queue {
+    /// When to look for what another node made durable: at once, or, if that was just done, at the next of the moments that all queues share. One read
+    /// then serves them all, and an event that they share is read once.
+    pub(super) fn look_at(&self, now: Timestamp) -> Timestamp {
+        let has_just_looked = self.looked_at.is_some_and(|looked_at| now.since(looked_at) < HINTS_GATHER);
+        if has_just_looked { now.next_multiple_of(HINTS_GATHER) } else { now }
+    }
+
     fn is_read(&self) -> bool {
         matches!(self.backlog, Backlog::Reading { .. })
-    }
-}
-
-impl Backlog {
-    /// The store holds one more, due at this instant.
-    pub(super) fn extend(&mut self, due_at: Timestamp) {
-        *self = match *self {
-            Self::Empty => Self::From(due_at),
-            Self::From(first) => Self::From(first.min(due_at)),
-            Self::Reading { missed } => Self::Reading { missed: Some(missed.map_or(due_at, |first| first.min(due_at))) },
-        };
     }
 }

@@ -194,7 +194,7 @@ impl<'a> Owner<'a> {
     fn start_what_can_be(&mut self, now: Timestamp) {
         self.keep_time(now);
         self.start_flights(now);
-        self.start_looks();
+        self.start_looks(now);
         self.start_chores(now);
         self.report();
     }
@@ -290,9 +290,9 @@ impl<'a> Owner<'a> {
         }
     }
 
-    fn start_looks(&mut self) {
+    fn start_looks(&mut self, now: Timestamp) {
         while self.looks_under_way < LOOKS_MAX
-            && let Some(look) = self.board.next_look(QUEUES_A_LOOK)
+            && let Some(look) = self.board.next_look(QUEUES_A_LOOK, now)
         {
             self.looks_under_way += 1;
             self.send(Errand::Look(look));

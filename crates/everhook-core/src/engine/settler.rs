@@ -30,6 +30,9 @@ const SETTLE_BATCH: usize = 512;
 /// writes leave more of the disk to publishers, and only this much more is sent again after a crash.
 const GATHER_FOR: Duration = Duration::from_millis(5);
 
+/// The same where nodes share a store: each gathers its own, and the statement that writes them costs the server as much for few as for many.
+const GATHER_FOR_SHARED: Duration = Duration::from_millis(20);
+
 /// How many outcomes may be unwritten before no new request is started.
 const UNWRITTEN_MAX: usize = 10_000;
 
@@ -115,7 +118,8 @@ async fn gather(line: &Line, outcomes: &mut mpsc::UnboundedReceiver<Outcome>, ba
     if batch.iter().any(|outcome| outcome.settlement.ordered) {
         return;
     }
-    let mut time_is_up = line.ports.clock.sleep_until(line.ports.clock.now() + GATHER_FOR);
+    let gather_for = if line.tenure.is_shared() { GATHER_FOR_SHARED } else { GATHER_FOR };
+    let mut time_is_up = line.ports.clock.sleep_until(line.ports.clock.now() + gather_for);
     while batch.len() < SETTLE_BATCH {
         let room = SETTLE_BATCH - batch.len();
         tokio::select! {

@@ -10,6 +10,7 @@ use crate::{
     ids::{DeliveryId, EndpointId},
     model::Priority,
     ports::{DueQueue, DueRead, DueRequest, StoreError},
+    time::Timestamp,
 };
 
 /// How many deliveries one look brings into a lane beside those that it knows already.
@@ -31,6 +32,8 @@ pub struct QueueLook {
     pub endpoint: EndpointId,
     /// Which of its queues.
     pub priority: Priority,
+    /// What is due before this instant is known to the lane, or was found by no survey yet.
+    pub due_from: Timestamp,
     /// What the lane has in memory already, and the read will find too.
     pub known: FxHashSet<DeliveryId>,
 }
@@ -43,6 +46,7 @@ pub async fn claim(line: &Line, look: Look) -> Result<Vec<DueRead>, StoreError> 
     let queue = |queue: QueueLook| DueQueue {
         endpoint: queue.endpoint,
         priority: queue.priority,
+        due_from: queue.due_from,
         limit: u32::try_from(CLAIM_BATCH + queue.known.len()).unwrap_or(u32::MAX),
         known: queue.known,
     };

@@ -115,6 +115,8 @@ pub struct DueQueue {
     pub endpoint: EndpointId,
     /// Of this of its queues.
     pub priority: Priority,
+    /// Not due before this instant.
+    pub due_from: Timestamp,
     /// At most this many.
     pub limit: u32,
     /// Whoever asks has these already: they are read too, but without their events.

@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use crate::{
     ids::{ApplicationId, EndpointId},
     model::{PoolName, Priority, ShardSet},
+    time::Timestamp,
 };
 
 /// Tells the other nodes what to look at, and hears from them.
@@ -37,4 +38,36 @@ pub struct WaitingQueue {
     pub endpoint: EndpointId,
     /// Which of its queues.
     pub priority: Priority,
+    /// When the first of it is due.
+    pub due_from: Timestamp,
+}
+
+impl WaitingQueue {
+    /// Leaves one of each queue, the one that is due first.
+    pub fn merge(queues: &mut Vec<Self>) {
+        queues.sort_unstable();
+        queues.dedup_by_key(|queue| (queue.application, queue.endpoint, queue.priority));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn of_each_queue_the_one_that_is_due_first_is_left() {
+        let queue = |number: u128, secs| WaitingQueue {
+            application: ApplicationId::from_uuid(Uuid::nil()),
+            endpoint: EndpointId::from_uuid(Uuid::from_u128(number)),
+            priority: Priority::Normal,
+            due_from: Timestamp::from_secs(secs),
+        };
+        let high = WaitingQueue { priority: Priority::High, ..queue(1, 9) };
+        let mut queues = vec![queue(2, 5), queue(1, 7), high, queue(1, 3), queue(2, 5)];
+        WaitingQueue::merge(&mut queues);
+        queues.sort_by_key(|queue| (queue.endpoint, queue.due_from));
+        assert_eq!(queues, [queue(1, 3), high, queue(2, 5)]);
+    }
 }

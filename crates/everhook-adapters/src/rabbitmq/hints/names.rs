@@ -4,6 +4,7 @@ use everhook_core::{
     ids::{ApplicationId, EndpointId},
     model::{PoolName, Priority, Shard},
     ports::WaitingQueue,
+    time::Timestamp,
 };
 use lapin::{BasicProperties, types::ShortString};
 use uuid::Uuid;
@@ -15,16 +16,16 @@ const PREFIX: &str = "everhook.hints";
 const STORE_BYTES_MAX: usize = 64;
 
 /// What a message of ours says that it is. Another spelling gets another number, and nodes that do not know it drop it.
-const MESSAGE_TYPE: &str = "everhook.hints.1";
+const MESSAGE_TYPE: &str = "everhook.hints.2";
 
 /// AMQP's "transient". What is in a quorum queue is on disk all the same.
 const TRANSIENT: u8 = 1;
 
-/// The most queues of one message: 32 KB. What is more goes out as several.
+/// The most queues of one message: 40 KB. What is more goes out as several.
 pub(super) const QUEUES_A_MESSAGE: usize = 1_000;
 
-/// An endpoint and its application.
-const QUEUE_BYTES: usize = 32;
+/// An endpoint, its application, and an instant.
+const QUEUE_BYTES: usize = 16 + 16 + 8;
 
 /// The names of one node's things at the broker.
 pub(super) struct Names {
@@ -69,7 +70,10 @@ pub(super) fn properties() -> BasicProperties {
 
 /// Spells queues of one priority, which the routing key says.
 pub(super) fn spell(queues: &[WaitingQueue]) -> Vec<u8> {
-    let spell_one = |queue: &WaitingQueue| [*queue.endpoint.as_uuid().as_bytes(), *queue.application.as_uuid().as_bytes()].concat();
+    let spell_one = |queue: &WaitingQueue| {
+        let due_from = queue.due_from.as_micros().to_be_bytes();
+        [&queue.endpoint.as_uuid().as_bytes()[..], queue.application.as_uuid().as_bytes(), &due_from].concat()
+    };
     queues.iter().flat_map(spell_one).collect()
 }
 
@@ -81,11 +85,11 @@ pub(super) fn read(properties: &BasicProperties, body: &[u8], priority: Priority
         return None;
     }
     let read_one = |bytes: &[u8]| {
-        let (endpoint, application) = bytes.split_at(QUEUE_BYTES / 2);
         Some(WaitingQueue {
-            endpoint: EndpointId::from_uuid(Uuid::from_slice(endpoint).ok()?),
-            application: ApplicationId::from_uuid(Uuid::from_slice(application).ok()?),
+            endpoint: EndpointId::from_uuid(Uuid::from_slice(&bytes[..16]).ok()?),
+            application: ApplicationId::from_uuid(Uuid::from_slice(&bytes[16..32]).ok()?),
             priority,
+            due_from: Timestamp::from_micros(i64::from_be_bytes(bytes[32..].try_into().ok()?)),
         })
     };
     body.chunks_exact(QUEUE_BYTES).map(read_one).collect()
@@ -97,7 +101,8 @@ mod tests {
 
     fn queue(number: u128, priority: Priority) -> WaitingQueue {
         let (endpoint, application) = (Uuid::from_u128(number), Uuid::from_u128(number << 64));
-        WaitingQueue { endpoint: EndpointId::from_uuid(endpoint), application: ApplicationId::from_uuid(application), priority }
+        let due_from = Timestamp::from_micros(1_763_300_000_000_000);
+        WaitingQueue { endpoint: EndpointId::from_uuid(endpoint), application: ApplicationId::from_uuid(application), priority, due_from }
     }
 
     #[test]

@@ -168,12 +168,13 @@ impl Wire {
 
 /// Hints as messages: one for each pool, priority and shard, the most urgent first.
 pub(super) fn batches(names: &Names, hints: &[Hint]) -> Vec<Batch> {
-    let mut routes = BTreeMap::<_, BTreeSet<WaitingQueue>>::new();
+    let mut routes = BTreeMap::<_, Vec<WaitingQueue>>::new();
     for (pool, queue) in hints {
-        routes.entry((queue.priority, pool, Shard::of(queue.endpoint))).or_default().insert(*queue);
+        routes.entry((queue.priority, pool, Shard::of(queue.endpoint))).or_default().push(*queue);
     }
     let mut batches = Vec::new();
-    for ((priority, pool, shard), queues) in routes {
+    for ((priority, pool, shard), mut queues) in routes {
+        WaitingQueue::merge(&mut queues);
         let (exchange, routing_key) = (names.exchange_of(pool), names::routing_key(shard, priority));
         let batch = |queues: &[WaitingQueue]| Batch {
             pool: pool.clone(),
@@ -181,7 +182,6 @@ pub(super) fn batches(names: &Names, hints: &[Hint]) -> Vec<Batch> {
             routing_key: routing_key.clone(),
             queues: queues.to_vec(),
         };
-        let queues: Vec<_> = queues.into_iter().collect();
         batches.extend(queues.chunks(QUEUES_A_MESSAGE).map(batch));
     }
     batches
@@ -193,7 +193,10 @@ fn each(shards: ShardSet) -> impl Iterator<Item = (Shard, Priority)> {
 
 #[cfg(test)]
 mod tests {
-    use everhook_core::ids::{ApplicationId, EndpointId};
+    use everhook_core::{
+        ids::{ApplicationId, EndpointId},
+        time::Timestamp,
+    };
     use uuid::Uuid;
 
     use super::*;
@@ -206,6 +209,7 @@ mod tests {
             endpoint: EndpointId::from_uuid(Uuid::from_u128(number)),
             application: ApplicationId::from_uuid(Uuid::nil()),
             priority,
+            due_from: Timestamp::EPOCH,
         };
         let (low, high) = (Priority::Low, Priority::High);
         let queues = [(&plain, 1, low), (&plain, 65, low), (&plain, 2, low), (&heavy, 1, high), (&heavy, 129, low), (&plain, 1, low)];

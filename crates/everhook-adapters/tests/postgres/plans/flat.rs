@@ -68,7 +68,10 @@ impl Cost {
         for claim in 0..CLAIMS {
             let lane = claim * LANES / CLAIMS;
             let due = session
-                .run(&statement("due_deliveries", vec![format!("'{{{}}}'", lane + 1), "'{1}'".to_owned(), "'{64}'".to_owned()]))
+                .run(&statement(
+                    "due_deliveries",
+                    vec![format!("'{{{}}}'", lane + 1), "'{1}'".to_owned(), "'{64}'".to_owned(), "'{0}'".to_owned(), i64::MAX.to_string()],
+                ))
                 .await;
             assert_eq!(due.steps()[0].rows(), 5, "five wait in lane {}", lane + 1);
             let of_lane = |kind| (0..5).map(|k| waiting(kind, lane + LANES * k)).collect::<Vec<_>>();

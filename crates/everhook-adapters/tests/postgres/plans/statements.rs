@@ -196,7 +196,7 @@ impl Middle {
     pub fn claiming(&self) -> Vec<Statement> {
         vec![
             statement!("lanes", -1, "default"),
-            statement!("due_deliveries", array(&[LANE]), "{1}", array(&[PAGE])),
+            statement!("due_deliveries", array(&[LANE]), "{1}", array(&[PAGE]), "{0}", i64::MAX),
             statement!("events_for_sending", self.events()),
             statement!("stranded_keys", "{}", PAGE),
             statement!("lanes_with_barrier", PAGE),

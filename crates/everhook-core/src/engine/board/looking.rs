@@ -4,10 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Board, HINT_DELAY_MAX, QueueKey, open};
 use crate::{
-    engine::lane::{Backlog, HINTS_GATHER, Lane},
+    engine::lane::{Backlog, LookWish, Rest},
     flow::claim::{Look, QueueLook},
-    model::{LanePolicy, Priority},
-    ports::{DueRead, LaneHead},
+    model::LanePolicy,
+    ports::{DueRead, LaneHead, WaitingQueue},
     time::Timestamp,
 };
 
@@ -15,24 +15,41 @@ use crate::{
 const SUSPECT_FROM: Duration = Duration::from_secs(1);
 
 impl Board {
-    /// The next read that should begin.
-    pub(in crate::engine) fn next_look(&mut self, queues_max: usize) -> Option<Look> {
+    /// The next read that should begin. Where it has room, queues come along that will want one soon.
+    pub(in crate::engine) fn next_look(&mut self, queues_max: usize, now: Timestamp) -> Option<Look> {
+        if !self.looks.is_empty() {
+            self.fill_up(queues_max, now);
+        }
         let keys = self.looks.drain(..queues_max.min(self.looks.len()));
         let queue = |(endpoint, priority)| {
-            let known = self.lanes.get(&endpoint).map(Lane::known).cloned().unwrap_or_default();
-            QueueLook { endpoint, priority, known }
+            let lane = self.lanes.get(&endpoint)?;
+            let due_from = lane.queues[priority as usize].backlog.read_from()?;
+            Some(QueueLook { endpoint, priority, due_from, known: lane.known().clone() })
         };
-        let queues: Vec<QueueLook> = keys.map(queue).collect();
+        let queues: Vec<QueueLook> = keys.filter_map(queue).collect();
         (!queues.is_empty()).then(|| Look { queues, event_bytes_max: self.shelf.room() })
+    }
+
+    fn fill_up(&mut self, queues_max: usize, now: Timestamp) {
+        while self.looks.len() < queues_max
+            && let Some((endpoint, priority)) = self.postponed.pop_front()
+        {
+            let Some(lane) = self.lanes.get_mut(&endpoint) else { continue };
+            lane.queue(priority).postponed = false;
+            if lane.look(priority, now) == LookWish::Soon {
+                lane.begin_look(priority, now);
+                self.looks.push_back((endpoint, priority));
+            }
+        }
     }
 
     /// A read ended. A failed one is tried again at `retry_at`. Says how many of what it found had been stranded.
     pub(in crate::engine) fn looked(&mut self, key: QueueKey, read: Result<DueRead, Timestamp>, now: Timestamp) -> usize {
-        let (rows, next_due_at) = match read {
-            Ok(read) => (read.rows, read.next_due_at),
-            Err(retry_at) => (Vec::new(), Some(retry_at)),
-        };
         let Some(lane) = self.lanes.get_mut(&key.0) else { return 0 };
+        let (rows, rest) = match read {
+            Ok(read) => (read.rows, read.next_due_at.map(Rest::due)),
+            Err(retry_at) => (Vec::new(), lane.queue(key.1).backlog.read_from().map(|due_from| Rest { due_from, look_at: retry_at })),
+        };
         let mut stranded = 0;
         for mut due in rows {
             if lane.knows(due.delivery) {
@@ -46,7 +63,10 @@ impl Board {
             self.waiting += 1;
             lane.push(key.1, due);
         }
-        lane.end_look(key.1, next_due_at);
+        for due in lane.end_look(key.1, rest, now) {
+            self.waiting -= 1;
+            self.shelf.take(&due);
+        }
         if lane.closed {
             self.empty(key.0);
         }
@@ -62,7 +82,7 @@ impl Board {
         let queue = lane.queue(head.priority);
         let is_news = match queue.backlog {
             Backlog::Empty => !knows,
-            Backlog::From(first) => !knows && head.next_due_at < first,
+            Backlog::Unread(rest) => !knows && head.next_due_at < rest.due_from,
             Backlog::Reading { .. } => false,
         };
         if is_news {
@@ -75,10 +95,11 @@ impl Board {
     }
 
     /// Another node made something durable in this queue: the lane looks, at once or in a moment.
-    pub(in crate::engine) fn expect(&mut self, policy: &Arc<LanePolicy>, priority: Priority, now: Timestamp) {
+    pub(in crate::engine) fn expect(&mut self, policy: &Arc<LanePolicy>, waiting: WaitingQueue, now: Timestamp) {
         let lane = open(&mut self.lanes, &mut self.organizations, &mut self.breakers, policy, now);
-        let look_at = if lane.in_flight == 0 { now } else { now + HINTS_GATHER };
-        lane.queue(priority).backlog.extend(look_at);
-        self.review((policy.endpoint, priority), now);
+        let queue = lane.queue(waiting.priority);
+        let look_at = queue.look_at(now);
+        queue.backlog.add(Rest { due_from: waiting.due_from, look_at });
+        self.review((policy.endpoint, waiting.priority), now);
     }
 }

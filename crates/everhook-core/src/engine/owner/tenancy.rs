@@ -3,10 +3,7 @@
 //! A lane that is gained is not sent for before its breaker is known, and one that is left not given away before its last outcome is written. Of a
 //! store that has one owner every lane is its, and nothing here ever changes.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use tokio::sync::watch;
 
@@ -179,14 +176,16 @@ impl Owner<'_> {
             application: committed.lane.application,
             endpoint: committed.lane.endpoint,
             priority: committed.priority,
+            due_from: committed.due.due_at,
         };
         let is_others = |committed: &&Committed| !committed.lane.post.is_here || !held.has_lane(committed.lane.endpoint);
-        let mut others = BTreeMap::<&PoolName, BTreeSet<WaitingQueue>>::new();
+        let mut others = BTreeMap::<&PoolName, Vec<WaitingQueue>>::new();
         for committed in deliveries.iter().filter(is_others) {
-            others.entry(&committed.lane.post.pool).or_default().insert(queue(committed));
+            others.entry(&committed.lane.post.pool).or_default().push(queue(committed));
         }
-        for (pool, queues) in others {
-            self.line.ports.remote_hints.waiting(pool, queues.into_iter().collect());
+        for (pool, mut queues) in others {
+            WaitingQueue::merge(&mut queues);
+            self.line.ports.remote_hints.waiting(pool, queues);
         }
         // What is held and not yet sent for is found by the survey that follows.
         deliveries
@@ -199,7 +198,7 @@ impl Owner<'_> {
         let active = self.tenancy.active;
         for queue in queues.into_iter().filter(|queue| active.has_lane(queue.endpoint)) {
             match self.board.lane(queue.endpoint).map(|lane| lane.policy.clone()) {
-                Some(policy) => self.board.expect(&policy, queue.priority, now),
+                Some(policy) => self.board.expect(&policy, queue, now),
                 None => self.send(Errand::Admit(queue)),
             }
         }
@@ -210,7 +209,7 @@ impl Owner<'_> {
         if let Some(standing) = standing
             && let Some(policy) = self.heed_standing(queue.application, queue.endpoint, standing, now)
         {
-            self.board.expect(&policy, queue.priority, now);
+            self.board.expect(&policy, queue, now);
         }
     }
 }

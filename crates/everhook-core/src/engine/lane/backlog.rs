@@ -1,0 +1,59 @@
+//! What the store holds of a queue beside what its lane has in memory, and when that is read. Pure.
+
+use crate::time::Timestamp;
+
+/// What the store holds of a queue beside what is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::engine) enum Backlog {
+    /// Nothing.
+    #[default]
+    Empty,
+    /// Something that is to be read.
+    Unread(Rest),
+    /// It is being read, from `due_from` on. What came to be meanwhile may be missing from what is read.
+    Reading { due_from: Timestamp, missed: Option<Rest> },
+}
+
+/// Deliveries in the store that are not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engine) struct Rest {
+    /// None of them is due before. A read begins here: what is due earlier is known, and would be read in vain.
+    pub(in crate::engine) due_from: Timestamp,
+    /// When they are read: not before the first is due, and later if more are expected.
+    pub(in crate::engine) look_at: Timestamp,
+}
+
+impl Backlog {
+    /// The store holds one more, due at this instant.
+    pub(in crate::engine) fn extend(&mut self, due_at: Timestamp) {
+        self.add(Rest::due(due_at));
+    }
+
+    /// The store holds more.
+    pub(in crate::engine) fn add(&mut self, more: Rest) {
+        *self = match *self {
+            Self::Empty => Self::Unread(more),
+            Self::Unread(rest) => Self::Unread(rest.and(more)),
+            Self::Reading { due_from, missed } => Self::Reading { due_from, missed: Some(missed.map_or(more, |rest| rest.and(more))) },
+        };
+    }
+
+    /// From when on it is being read, if it is.
+    pub(in crate::engine) fn read_from(self) -> Option<Timestamp> {
+        match self {
+            Self::Reading { due_from, .. } => Some(due_from),
+            Self::Empty | Self::Unread(_) => None,
+        }
+    }
+}
+
+impl Rest {
+    /// Something that is read when it is due.
+    pub(in crate::engine) fn due(due_at: Timestamp) -> Self {
+        Self { due_from: due_at, look_at: due_at }
+    }
+
+    fn and(self, more: Self) -> Self {
+        Self { due_from: self.due_from.min(more.due_from), look_at: self.look_at.min(more.look_at) }
+    }
+}
