@@ -53,7 +53,7 @@ impl Aside {
         others
     }
 
-    /// Takes in a group that met a row which somebody keeps.
+    /// Takes in a group that met a row which somebody keeps, or failed because of one of its events.
     pub(super) fn take_in(self: &Arc<Self>, group: Vec<Waiting>) {
         let mut queues = self.queues();
         for waiting in group {

@@ -34,7 +34,7 @@ const PENDING_ALERTS: &str = include_str!("queries/pending_alerts.sql");
 const FORGET_ALERTS: &str = include_str!("queries/forget_alerts.sql");
 
 /// How many events are read in one go: few enough that little is read in vain where the budget ends.
-const EVENTS_A_READ: usize = 512;
+const EVENTS_A_READ: usize = 128;
 
 #[async_trait]
 impl DeliveryQueue for PostgresStore {

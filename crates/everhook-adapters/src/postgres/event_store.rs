@@ -127,7 +127,7 @@ fn rows_of(new: &NewEvent) -> usize {
     2 + commits::rows_of_data(new) + new.deliveries.len()
 }
 
-/// Records groups of events. Shared by the recorder's tasks.
+/// Records groups of events. Shared by the recorder and those that it sets aside.
 pub(super) struct Recording {
     pools: Pools,
     lanes: Arc<LaneNumbers>,

@@ -23,8 +23,9 @@ use uuid::Uuid;
 use super::{connect::Pools, reader::Reader};
 use crate::encoding::spelling::{priority_number, read_priority};
 
-const CHANNEL: &str = "everhook_waiting";
-const LISTEN: &str = "LISTEN everhook_waiting";
+/// Another spelling gets another number.
+const CHANNEL: &str = "everhook_waiting_2";
+const LISTEN: &str = "LISTEN everhook_waiting_2";
 const NOTIFY: &str = include_str!("queries/notify_waiting.sql");
 
 /// The most hints that wait to be sent or heard. What does not fit is dropped.
@@ -82,8 +83,9 @@ async fn send(pools: Pools, mut to_send: mpsc::Receiver<WaitingQueue>) {
         WaitingQueue::merge(&mut queues);
         for some in queues.chunks(QUEUES_A_MESSAGE) {
             let message: String = some.iter().map(spell).collect();
-            if let Ok(connection) = pools.line().await {
-                let _ = Reader::new(connection).execute(NOTIFY, &[&CHANNEL, &message]).await;
+            let Ok(connection) = pools.line().await else { break };
+            if Reader::new(connection).execute(NOTIFY, &[&CHANNEL, &message]).await.is_err() {
+                break;
             }
         }
         queues.clear();

@@ -13,7 +13,7 @@ use futures_util::FutureExt as _;
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinSet,
-    time::{Duration, Instant, sleep, timeout},
+    time::{Duration, Instant, sleep_until, timeout},
 };
 
 use super::{
@@ -28,8 +28,9 @@ use crate::commits;
 /// A group of so many publishers means that they are many: the next one may gather a little longer, because those who were just answered are about to
 /// publish again, and a transaction for twice as many costs little more.
 const BUSY_FROM: usize = 4;
-/// How much longer: this part of the time that the group before it took.
+/// How much longer: this part of the time that the group before it took, counted from its end, and no longer than the most.
 const LINGER_PART: u32 = 10;
+const LINGER_MAX: Duration = Duration::from_millis(5);
 /// Timers are no finer than this.
 const LINGER_MIN: Duration = Duration::from_millis(1);
 /// The most publishers that wait. More than that wait for a place instead.
@@ -106,14 +107,15 @@ struct Gathering {
 
 impl Gathering {
     /// Takes what waits, up to the bounds of a commit. `None` once the store is closed.
-    async fn next_group(&mut self, linger_for: Duration) -> Option<Vec<Waiting>> {
+    async fn next_group(&mut self, linger_until: Instant) -> Option<Vec<Waiting>> {
         let first = match self.left_over.take() {
             Some(left_over) => left_over,
-            None => self.queue.recv().await?,
+            None => {
+                let first = self.queue.recv().await?;
+                sleep_until(linger_until).await;
+                first
+            }
         };
-        if linger_for >= LINGER_MIN {
-            sleep(linger_for).await;
-        }
         let mut rows = first.rows;
         let mut group = vec![first];
         while let Ok(next) = self.queue.try_recv() {
@@ -130,14 +132,16 @@ impl Gathering {
 
 async fn record_groups(recording: Arc<Recording>, mut waiting: Gathering) {
     let aside = Aside::new(recording.clone());
-    let mut linger_for = Duration::ZERO;
-    while let Some(group) = waiting.next_group(linger_for).await {
+    let mut linger_until = Instant::now();
+    while let Some(group) = waiting.next_group(linger_until).await {
         let (began_at, is_busy) = (Instant::now(), group.len() >= BUSY_FROM);
         let group = aside.without_those_who_wait(group);
         if !group.is_empty() {
             aside.take_in(record_safely(&recording, group, Waits::Shortly).await);
         }
-        linger_for = if is_busy { began_at.elapsed() / LINGER_PART } else { Duration::ZERO };
+        let linger_for = (began_at.elapsed() / LINGER_PART).min(LINGER_MAX);
+        let is_worth_it = is_busy && linger_for >= LINGER_MIN;
+        linger_until = Instant::now() + if is_worth_it { linger_for } else { Duration::ZERO };
     }
 }
 
@@ -149,8 +153,9 @@ pub(super) async fn record_safely(recording: &Recording, group: Vec<Waiting>, wa
     })
 }
 
-/// Records a group in one transaction. If that fails, each publisher's events are redone in one of their own, so that only the culprit hears of it. A
-/// group that should not wait long, and met a row that somebody keeps, is given back.
+/// Records a group in one transaction. A group of many that fails because of one of them, or should not wait long and met a row that somebody keeps, is
+/// given back if others wait behind it. Where nobody does, each publisher's events are redone in a transaction of their own, so that only the culprit hears
+/// of it.
 async fn record_group(recording: &Recording, mut group: Vec<Waiting>, waits: Waits) -> Vec<Waiting> {
     let all: Vec<&Ready> = group.iter().flat_map(|waiting| &waiting.events).collect();
     match (recording.record(&all, waits).await, group.len()) {
@@ -161,8 +166,8 @@ async fn record_group(recording: &Recording, mut group: Vec<Waiting>, waits: Wai
                 waiting.tell(Ok(of_this));
             }
         }
-        (Err(fault), _) if fault.is_impatience() && waits == Waits::Shortly => return group,
-        (Err(fault), 1) if !fault.is_collision() => group.remove(0).tell(Err(fault)),
+        (Err(fault), 1) if !fault.is_collision() && !(fault.is_impatience() && waits == Waits::Shortly) => group.remove(0).tell(Err(fault)),
+        (Err(fault), _) if waits == Waits::Shortly && !fault.is_absence() => return group,
         // Nobody is the culprit if the server cannot be reached, or somebody else keeps a row: trying one by one would only make all of them wait.
         (Err(fault), _) if fault.is_absence() || fault.is_impatience() => {
             for waiting in group {

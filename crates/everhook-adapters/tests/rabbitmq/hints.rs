@@ -362,13 +362,13 @@ async fn messages_that_are_not_hints_are_dropped_and_hints_go_on() {
     let (from, to) = (cluster.connected(&[]).await, cluster.connected(&[1]).await);
     let options = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
     broker.channel.exchange_declare(cluster.exchange().into(), ExchangeKind::Direct, options, FieldTable::default()).await.unwrap();
-    let ours = BasicProperties::default().with_type("everhook.hints.1".into());
+    let ours = BasicProperties::default().with_type("everhook.hints.2".into());
     let strange: [(&[u8], BasicProperties); 5] = [
         (b"", ours.clone()),
         (b"hello", ours.clone()),
-        (&[255; 31], ours.clone()),
-        (&[0; 64 << 10], ours),
-        (&[0; 32], BasicProperties::default().with_type("order.paid".into())),
+        (&[255; 39], ours.clone()),
+        (&[0; 40 * 1_001], ours),
+        (&[0; 40], BasicProperties::default().with_type("order.paid".into())),
     ];
     for (body, properties) in strange {
         let options = BasicPublishOptions { mandatory: true, immediate: false };

@@ -235,9 +235,9 @@ impl Board {
         }
     }
 
-    /// A delivery's outcome is written, or it was handed back without one. `next_due_at` says when it is due again, if it is.
-    pub(super) fn release(&mut self, key: QueueKey, delivery: DeliveryId, next_due_at: Option<Timestamp>, now: Timestamp) {
-        let others_waited = self.lanes.get_mut(&key.0).is_some_and(|lane| lane.release(key.1, delivery, next_due_at));
+    /// A delivery's outcome is written, or it was handed back without one. `rest` says what the store still holds of it, if it does.
+    pub(super) fn release(&mut self, key: QueueKey, delivery: DeliveryId, rest: Option<Rest>, now: Timestamp) {
+        let others_waited = self.lanes.get_mut(&key.0).is_some_and(|lane| lane.release(key.1, delivery, rest));
         if others_waited { self.review_lane(key.0, now) } else { self.review(key, now) }
     }
 

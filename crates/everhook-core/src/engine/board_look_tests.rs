@@ -18,7 +18,7 @@ fn a_read_does_not_bring_back_what_is_in_flight_or_settled_meanwhile() {
     board.offer(committed(2), NOW);
     assert_eq!(take_all(&mut board), [1, 2]);
     // A retry of another delivery comes due; while it is read, the first is settled, and the read still shows it.
-    board.release(KEY, due(7).delivery, Some(NOW), NOW);
+    board.release(KEY, due(7).delivery, Some(Rest::due(NOW)), NOW);
     assert_eq!(begin_looks(&mut board), 1);
     land_and_release(&mut board, 1);
     board.looked(KEY, read([1, 2, 7], None), NOW);
@@ -79,7 +79,7 @@ fn a_retry_is_looked_for_when_it_is_due_and_not_before() {
     take_all(&mut board);
     land(&mut board, LANE, Duration::ZERO);
     let due_at = NOW + Duration::from_secs(5);
-    board.release(KEY, due(1).delivery, Some(due_at), NOW);
+    board.release(KEY, due(1).delivery, Some(Rest::due(due_at)), NOW);
     assert_eq!(board.wake_at(), Some(due_at));
     board.ring(NOW + Duration::from_secs(4));
     assert_eq!(begin_looks(&mut board), 0);
@@ -238,7 +238,7 @@ fn a_retry_that_comes_due_while_another_queue_is_read_is_not_passed_over() {
     board.heed(&LaneHead { priority: Priority::High, delivery: due(5).delivery, ..head(NOW) }, &policy_now(), NOW);
     assert_eq!(begin_looks(&mut board), 1);
     land(&mut board, LANE, Duration::ZERO);
-    board.release(KEY, due(1).delivery, Some(NOW), NOW);
+    board.release(KEY, due(1).delivery, Some(Rest::due(NOW)), NOW);
     assert_eq!(begin_looks(&mut board), 1);
     board.looked((LANE, Priority::High), read([], None), NOW);
     board.looked(KEY, read([1], None), NOW);
@@ -252,4 +252,80 @@ fn a_hint_that_is_very_late_only_means_a_look() {
     board.offer(committed(1), late);
     assert!(board.next(late).is_none());
     assert_eq!(begin_looks(&mut board), 1);
+}
+
+#[test]
+fn one_that_was_handed_back_is_looked_for_where_the_store_shows_it_and_not_before_its_time() {
+    let mut board = Board::new(10);
+    let retry_at = NOW + Duration::from_secs(1);
+    board.offer(committed(1), NOW);
+    assert_eq!(take_all(&mut board), [1]);
+    land(&mut board, LANE, Duration::ZERO);
+    board.release(KEY, due(1).delivery, Some(Rest { due_from: NOW, look_at: retry_at }), NOW);
+    // Others go on meanwhile, and one that the lane has no room for does not bring the look forward.
+    let later = NOW + Duration::from_millis(500);
+    board.offer(committed(2), later);
+    assert_eq!(take_all(&mut board), [2]);
+    board.lanes.get_mut(&LANE).unwrap().queue(KEY.1).backlog.extend(later);
+    board.ring(later);
+    assert_eq!(next_look(&mut board, later), []);
+    board.ring(retry_at);
+    assert_eq!(next_look(&mut board, retry_at), [(KEY, NOW)]);
+    board.looked(KEY, read([1, 2], None), retry_at);
+    assert_eq!(take_all(&mut board), [1]);
+}
+
+#[test]
+fn a_survey_is_heeded_while_a_read_is_under_way_that_began_behind_what_it_found() {
+    let mut board = Board::new(10);
+    board.expect(&policy_now(), waiting(NOW), NOW);
+    assert_eq!(next_look(&mut board, NOW), [(KEY, NOW)]);
+    board.heed(&head(LONG_DUE), &policy_now(), NOW);
+    board.offer(committed(9), NOW);
+    board.looked(KEY, read([8], None), NOW);
+    assert_eq!(next_look(&mut board, NOW), [(KEY, LONG_DUE)]);
+    assert_eq!(take_all(&mut board), [8]);
+    board.looked(KEY, read([1, 8, 9], None), NOW);
+    assert_eq!(take_all(&mut board), [1]);
+    land_and_release(&mut board, 8);
+    assert_eq!(take_all(&mut board), [9]);
+}
+
+#[test]
+fn a_read_that_is_to_come_begins_at_the_head_that_a_survey_shows_even_if_that_is_known() {
+    let mut board = Board::new(10);
+    board.expect(&policy_now(), waiting(NOW), NOW);
+    next_look(&mut board, NOW);
+    board.looked(KEY, read([1], None), NOW);
+    assert_eq!(take_all(&mut board), [1]);
+    // The hint of the second was lost; that of the third came.
+    let (then, later) = (NOW + Duration::from_millis(5), NOW + Duration::from_millis(20));
+    board.expect(&policy_now(), waiting(then), then);
+    board.heed(&head(NOW), &policy_now(), then);
+    board.ring(later);
+    assert_eq!(next_look(&mut board, later), [(KEY, NOW)]);
+    board.looked(KEY, read([1, 2, 3], None), later);
+    assert_eq!(take_all(&mut board), [2]);
+}
+
+#[test]
+fn what_came_during_a_read_leaves_memory_with_its_lane_and_its_data_when_it_is_erased() {
+    const MEBIBYTE: usize = 1024 * 1024;
+    let loaded = |n| {
+        let mut committed = committed(n);
+        committed.due.loaded = Some(event_of_a_mebibyte(n));
+        committed
+    };
+    let mut board = Board::new(10);
+    board.heed(&head(NOW), &policy_now(), NOW);
+    begin_looks(&mut board);
+    board.offer(loaded(8), NOW);
+    board.offer(loaded(9), NOW);
+    let room = board.shelf.room();
+    board.erased(vec![due(8).event]);
+    assert_eq!((board.shelf.room(), board.waiting), (room + MEBIBYTE, 2));
+    board.close(LANE);
+    assert_eq!((board.shelf.room(), board.waiting), (room + 2 * MEBIBYTE, 0));
+    board.looked(KEY, read([8, 9], None), NOW);
+    assert_eq!((take_all(&mut board), board.waiting), (vec![], 0));
 }

@@ -250,7 +250,7 @@ fn however_many_endpoints_hang_those_that_answer_have_half_of_the_slots() {
     assert_eq!(take_all(&mut board).len(), 1);
 }
 
-fn event_of_a_mebibyte(n: u128) -> Arc<Event> {
+pub(super) fn event_of_a_mebibyte(n: u128) -> Arc<Event> {
     Arc::new(Event {
         id: due(n).event,
         application: policy().application,

@@ -92,7 +92,7 @@ pub(super) struct Queue {
     arrived: Vec<Due>,
     /// Those that left memory while the backlog was being read: what is read may still show them as they were.
     departed: Vec<DeliveryId>,
-    /// When the backlog was last read.
+    /// When a read of the backlog was last asked for.
     looked_at: Option<Timestamp>,
     /// Whether the turns list this queue.
     pub(super) listed: bool,
@@ -155,7 +155,8 @@ impl Lane {
         let queue = &mut self.queues[priority as usize];
         let older_in_store = match queue.backlog {
             Backlog::Empty => false,
-            Backlog::Unread(rest) | Backlog::Reading { missed: Some(rest), .. } => rest.due_from <= now,
+            // Older, and read in a moment. What is read later, because it failed, must not hold up everything else.
+            Backlog::Unread(rest) | Backlog::Reading { missed: Some(rest), .. } => rest.look_at <= now + HINTS_GATHER,
             Backlog::Reading { missed: None, .. } => false,
         };
         let accepts = !is_shut && !older_in_store && queue.window.len() + queue.arrived.len() < window_max;
@@ -222,9 +223,9 @@ impl Lane {
         if self.has_nothing_due(now) { self.gate.nothing_waits(now) } else { None }
     }
 
-    /// A delivery left memory: its outcome is written, or it was handed back. `next_due_at` says when it is due again, if it is. Says whether others may
+    /// A delivery left memory: its outcome is written, or it was handed back. `rest` says what the store still holds of it, if it does. Says whether others may
     /// have waited for it.
-    pub(super) fn release(&mut self, priority: Priority, delivery: DeliveryId, next_due_at: Option<Timestamp>) -> bool {
+    pub(super) fn release(&mut self, priority: Priority, delivery: DeliveryId, rest: Option<Rest>) -> bool {
         let flight = self.ordered_in_flight.iter().position(|flight| flight.delivery == delivery);
         let had_order = flight.map(|index| self.ordered_in_flight.swap_remove(index)).is_some();
         let queue = &mut self.queues[priority as usize];
@@ -233,8 +234,8 @@ impl Lane {
         } else {
             self.known.remove(&delivery);
         }
-        if let Some(due_at) = next_due_at {
-            queue.backlog.extend(due_at);
+        if let Some(rest) = rest {
+            queue.backlog.add(rest);
         }
         had_order
     }

@@ -30,6 +30,7 @@ use super::{
     errand::{self, Done, Errand},
     flight::{self, Landing},
     hints::{Hint, Hints},
+    lane::Rest,
     organizations::Organizations,
     settler::{Outcome, Unwritten, Written},
     supervisor::{EngineSettings, EngineStatus},
@@ -350,6 +351,8 @@ impl<'a> Owner<'a> {
         let landed = Landed { pass, outcome: outcome(&landing), took: now.since(flight.picked_at) };
         self.board.landed(flight.endpoint, landed, now);
         let queue = (flight.endpoint, flight.priority);
+        // Of one without an outcome, which the store shows as it was.
+        let rest = Rest { due_from: flight.due.due_at, look_at: now + RETRY_DELAY };
         match landing {
             Landing::Settle(settlement) => {
                 self.heed_answer(&flight, &settlement.attempt, now);
@@ -365,9 +368,9 @@ impl<'a> Owner<'a> {
             }
             // It is cancelled, or about to be: if a crash kept it from that, a survey finds it.
             Landing::Erased => self.board.release(queue, flight.due.delivery, None, now),
-            Landing::NotMade => self.board.release(queue, flight.due.delivery, Some(now + RETRY_DELAY), now),
+            Landing::NotMade => self.board.release(queue, flight.due.delivery, Some(rest), now),
             Landing::Withheld => {
-                self.board.release(queue, flight.due.delivery, Some(now + RETRY_DELAY), now);
+                self.board.release(queue, flight.due.delivery, Some(rest), now);
                 self.send(Errand::Inspect(flight.application, flight.endpoint));
             }
         }
@@ -384,14 +387,14 @@ impl<'a> Owner<'a> {
     /// Outcomes are durable: their deliveries leave memory.
     fn release(&mut self, written: Vec<Written>) {
         let now = self.line.ports.clock.now();
-        for Written { queue, application, delivery, next_due_at, freed, disabled, alerts } in written {
+        for Written { queue, application, delivery, rest, freed, disabled, alerts } in written {
             // What was freed comes first: a lane that seems to have nothing left would take its leave.
             if let Some(freed) = freed
                 && let Some(lane) = self.board.lane(queue.0).map(|lane| lane.policy.clone())
             {
                 self.board.offer(Committed { lane, priority: freed.priority, due: freed.due }, now);
             }
-            self.board.release(queue, delivery, next_due_at, now);
+            self.board.release(queue, delivery, rest, now);
             if disabled {
                 self.line.catalog.forget(application);
             }

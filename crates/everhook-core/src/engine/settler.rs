@@ -13,7 +13,7 @@ use std::{
 
 use tokio::sync::mpsc;
 
-use super::board::QueueKey;
+use super::{board::QueueKey, lane::Rest};
 use crate::{
     flow::Line,
     ids::{ApplicationId, DeliveryId},
@@ -55,8 +55,8 @@ pub(super) struct Written {
     pub(super) queue: QueueKey,
     pub(super) application: ApplicationId,
     pub(super) delivery: DeliveryId,
-    /// When it is due again, if it is.
-    pub(super) next_due_at: Option<Timestamp>,
+    /// What the store still holds of it, if it does.
+    pub(super) rest: Option<Rest>,
     /// What was held behind it and waits now.
     pub(super) freed: Option<Box<Freed>>,
     /// Whether its endpoint was disabled with it.
@@ -225,21 +225,24 @@ impl Outcome {
 
 impl Kept {
     /// A stale settlement was written before, by a try whose answer was lost, or its delivery was cancelled meanwhile. The owner then does as if it
-    /// were written now: looking for a delivery that is not there costs a read, not looking for one that is would strand it.
+    /// were written now, but looks from where it was due before: looking for a delivery that is not there costs a read, not looking for one that is would
+    /// strand it.
     fn written(self, settlement: &Settlement, settled: Settled) -> Written {
-        let freed = match settled {
-            Settled::Recorded { freed } => freed,
+        let (freed, is_stale) = match settled {
+            Settled::Recorded { freed } => (freed, false),
             Settled::Stale => {
                 tracing::debug!(delivery.id = %settlement.delivery, "an outcome was recorded before, or came too late");
-                None
+                (None, true)
             }
         };
+        let was_due_at = settlement.attempt.scheduled_at;
         Written {
             queue: self.queue,
             application: self.application,
             delivery: settlement.delivery,
-            next_due_at: match settlement.stage {
-                Stage::Waiting { due_at } => Some(due_at),
+            rest: match settlement.stage {
+                Stage::Waiting { due_at } if is_stale => Some(Rest { due_from: was_due_at.min(due_at), look_at: due_at }),
+                Stage::Waiting { due_at } => Some(Rest::due(due_at)),
                 _ => None,
             },
             freed,

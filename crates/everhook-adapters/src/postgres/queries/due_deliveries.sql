@@ -15,7 +15,7 @@ FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[]) WITH ORDIN
         (
             SELECT id, event_id, retry_schedule, attempts, due_at, replay_of, order_key
             FROM open_deliveries
-            WHERE stage = 0 AND lane = q.lane AND priority = q.priority AND due_at > greatest(q.due_from - 1, $5)
+            WHERE stage = 0 AND lane = q.lane AND priority = q.priority AND due_at >= q.due_from AND due_at > $5
             ORDER BY due_at, id
             LIMIT 1
         )

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{Board, HINT_DELAY_MAX, QueueKey, open};
 use crate::{
     engine::lane::{Backlog, LookWish, Rest},
-    flow::claim::{Look, QueueLook},
+    flow::claim::{CLAIM_BATCH, Look, QueueLook},
     model::LanePolicy,
     ports::{DueRead, LaneHead, WaitingQueue},
     time::Timestamp,
@@ -46,15 +46,20 @@ impl Board {
     /// A read ended. A failed one is tried again at `retry_at`. Says how many of what it found had been stranded.
     pub(in crate::engine) fn looked(&mut self, key: QueueKey, read: Result<DueRead, Timestamp>, now: Timestamp) -> usize {
         let Some(lane) = self.lanes.get_mut(&key.0) else { return 0 };
-        let (rows, rest) = match read {
+        let (rows, mut rest) = match read {
             Ok(read) => (read.rows, read.next_due_at.map(Rest::due)),
             Err(retry_at) => (Vec::new(), lane.queue(key.1).backlog.read_from().map(|due_from| Rest { due_from, look_at: retry_at })),
         };
-        let mut stranded = 0;
+        let (mut stranded, mut brought) = (0, 0);
         for mut due in rows {
             if lane.knows(due.delivery) {
                 continue;
             }
+            if brought == CLAIM_BATCH {
+                rest = Some(Rest::due(due.due_at));
+                break;
+            }
+            brought += 1;
             stranded += usize::from(self.suspects.remove(&due.delivery));
             if due.attempts == 0 && now.since(due.due_at) < HINT_DELAY_MAX {
                 self.unannounced.insert(due.delivery, due.due_at);
@@ -83,7 +88,9 @@ impl Board {
         let is_news = match queue.backlog {
             Backlog::Empty => !knows,
             Backlog::Unread(rest) => !knows && head.next_due_at < rest.due_from,
-            Backlog::Reading { .. } => false,
+            Backlog::Reading { due_from, missed } => {
+                !knows && head.next_due_at < missed.map_or(due_from, |missed| missed.due_from.min(due_from))
+            }
         };
         if is_news {
             queue.backlog.extend(head.next_due_at);
@@ -91,6 +98,7 @@ impl Board {
                 self.suspects.insert(head.delivery);
             }
         }
+        queue.backlog.begin_at(head.next_due_at, now);
         self.review((head.endpoint, head.priority), now);
     }
 
@@ -98,7 +106,7 @@ impl Board {
     pub(in crate::engine) fn expect(&mut self, policy: &Arc<LanePolicy>, waiting: WaitingQueue, now: Timestamp) {
         let lane = open(&mut self.lanes, &mut self.organizations, &mut self.breakers, policy, now);
         let queue = lane.queue(waiting.priority);
-        let look_at = queue.look_at(now);
+        let look_at = queue.look_at(now).max(waiting.due_from);
         queue.backlog.add(Rest { due_from: waiting.due_from, look_at });
         self.review((policy.endpoint, waiting.priority), now);
     }

@@ -24,9 +24,25 @@ pub(in crate::engine) struct Rest {
 }
 
 impl Backlog {
-    /// The store holds one more, due at this instant.
+    /// The store holds one more, due at this instant. If a read is to come that finds it, that one may wait for what it waits for.
     pub(in crate::engine) fn extend(&mut self, due_at: Timestamp) {
-        self.add(Rest::due(due_at));
+        let is_covered = match *self {
+            Self::Unread(rest) | Self::Reading { missed: Some(rest), .. } => rest.due_from <= due_at,
+            Self::Empty | Self::Reading { missed: None, .. } => false,
+        };
+        if !is_covered {
+            self.add(Rest::due(due_at));
+        }
+    }
+
+    /// The first of the queue is due at this instant, known or not: a read that is to come, and is due, begins there. Where hints were lost, it finds what
+    /// they told.
+    pub(in crate::engine) fn begin_at(&mut self, head_due_at: Timestamp, now: Timestamp) {
+        if let Self::Unread(rest) = self
+            && rest.due_from <= now
+        {
+            rest.due_from = rest.due_from.min(head_due_at);
+        }
     }
 
     /// The store holds more.
