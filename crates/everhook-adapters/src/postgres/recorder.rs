@@ -166,14 +166,15 @@ async fn record_group(recording: &Recording, mut group: Vec<Waiting>, waits: Wai
                 waiting.tell(Ok(of_this));
             }
         }
-        (Err(fault), 1) if !fault.is_collision() && !(fault.is_impatience() && waits == Waits::Shortly) => group.remove(0).tell(Err(fault)),
-        (Err(fault), _) if waits == Waits::Shortly && !fault.is_absence() => return group,
+        (Err(fault), _) if waits == Waits::Shortly && (fault.is_impatience() || fault.is_collision()) => return group,
+        (Err(fault), 1) if !fault.is_collision() => group.remove(0).tell(Err(fault)),
         // Nobody is the culprit if the server cannot be reached, or somebody else keeps a row: trying one by one would only make all of them wait.
         (Err(fault), _) if fault.is_absence() || fault.is_impatience() => {
             for waiting in group {
                 waiting.tell(Err(Fault::NoConnection(fault.describe())));
             }
         }
+        (Err(_), _) if waits == Waits::Shortly => return group,
         (Err(_), _) => {
             for waiting in group {
                 let answer = record_alone(recording, &waiting.events).await;
