@@ -110,7 +110,7 @@ impl Notified {
                 }
             }
         });
-        client.batch_execute("LISTEN everhook_waiting").await.expect("it listens");
+        client.batch_execute("LISTEN everhook_waiting_2").await.expect("it listens");
         Self { count, client, _listening: listening }
     }
 
