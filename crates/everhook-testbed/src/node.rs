@@ -88,6 +88,18 @@ impl Node {
         child.wait().expect("it is gone");
     }
 
+    /// Asks it to stop as an operator would; does not wait for it.
+    pub fn ask_to_stop(&self) {
+        let pid = self.child.as_ref().expect("it was started").id().to_string();
+        let asked = Command::new("kill").args(["-TERM", &pid]).status().expect("`kill` can be run");
+        assert!(asked.success(), "{asked}");
+    }
+
+    /// How often it has said this in all its lives.
+    pub fn times_said(&self, words: &str) -> usize {
+        std::fs::read_to_string(self.log()).expect("its log").matches(words).count()
+    }
+
     /// Waits until it takes events, and says since when.
     pub async fn wait_until_ready(&self) -> Instant {
         let ready_at = self.ready_before(Instant::now() + READY_TIMEOUT).await;

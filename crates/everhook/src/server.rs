@@ -1,11 +1,13 @@
 //! Drives connections: takes them, bounds them, and lets them end when the server stops.
 
 use std::{
+    net::SocketAddr,
     pin::pin,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::Duration,
 };
 
+use anyhow::Context as _;
 use axum::Router;
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -32,52 +34,63 @@ const BUFFER_BYTES_MAX: usize = 128 * 1024;
 /// How long to wait after the system refused a connection (no more descriptors, as a rule) before taking the next.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A server that takes requests until it is stopped.
+/// A server that takes requests from when it is opened until it is stopped. Its clones are the same server.
+#[derive(Clone)]
 pub struct Server {
+    /// Where it takes requests.
+    pub address: SocketAddr,
+    closed: Arc<Mutex<Option<TcpListener>>>,
+    routes: Routes,
     stopping: CancellationToken,
     connections: TaskTracker,
-    routes: Routes,
 }
 
 /// What requests are answered by. It can be replaced while connections are open.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Routes(Arc<RwLock<Router>>);
 
 impl Routes {
     fn current(&self) -> Router {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
-}
 
-/// Where requests come in: nobody is let in yet, or a server takes them already.
-pub enum Door {
-    /// The address is ours.
-    Closed(TcpListener),
-    /// Requests are taken.
-    Open(Server),
-}
-
-impl Door {
-    /// Lets requests in, from now on to these routes.
-    pub fn open(self, router: Router) -> Server {
-        match self {
-            Self::Closed(listener) => Server::start(listener, router),
-            Self::Open(server) => {
-                *server.routes.0.write().unwrap_or_else(PoisonError::into_inner) = router;
-                server
-            }
-        }
+    fn replace(&self, router: Router) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = router;
     }
 }
 
 impl Server {
-    /// Starts to take connections.
-    fn start(listener: TcpListener, router: Router) -> Self {
-        let routes = Routes(Arc::new(RwLock::new(router)));
-        let server = Self { stopping: CancellationToken::new(), connections: TaskTracker::new(), routes };
-        let accepting = accept(listener, server.routes.clone(), server.stopping.clone(), server.connections.clone());
-        server.connections.spawn(accepting);
-        server
+    /// Makes the address ours. Whoever connects waits until the server is opened.
+    ///
+    /// # Errors
+    /// If the address cannot be had.
+    pub async fn bind(address: SocketAddr) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
+        Ok(Self {
+            address: listener.local_addr().context("the listening address cannot be read")?,
+            closed: Arc::new(Mutex::new(Some(listener))),
+            routes: Routes::default(),
+            stopping: CancellationToken::new(),
+            connections: TaskTracker::new(),
+        })
+    }
+
+    /// Whether requests are taken.
+    pub fn is_open(&self) -> bool {
+        self.lock().is_none()
+    }
+
+    /// Lets requests in, from now on to these routes.
+    pub fn open(&self, router: Router) {
+        self.routes.replace(router);
+        if let Some(listener) = self.lock().take() {
+            let accepting = accept(listener, self.routes.clone(), self.stopping.clone(), self.connections.clone());
+            self.connections.spawn(accepting);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<TcpListener>> {
+        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes no more connections, closes those that are idle, and waits for requests under way to end, as long as `grace`.

@@ -23,14 +23,14 @@ use crate::{
     api::{self, Api, ApiSettings},
     config::Config,
     sealing,
-    server::Door,
+    server::Server,
     store::Store,
 };
 
 /// How often the database is asked for.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
-/// Opens the store, however long that takes, and meanwhile takes events through the door; `listens` is told when that begins.
+/// Opens the store, however long that takes, and meanwhile takes events; `listens` is called when that begins.
 ///
 /// # Errors
 /// If the store is there and cannot be used, or is not the one that the spool is of; or if it is away, and the spool knows nobody who could publish.
@@ -39,24 +39,24 @@ pub async fn open_store(
     config: &Config,
     node: &str,
     spool: Option<&Arc<SqliteSpool>>,
-    mut door: Door,
+    server: &Server,
     transport: &Arc<dyn Transport>,
     listens: impl Fn(),
-) -> anyhow::Result<(Store, Door)> {
+) -> anyhow::Result<Store> {
     // Each is told by itself: a refusal in the middle of an outage needs a person at once.
     let (began, mut absence, mut refusal) = (Instant::now(), Trouble::told_at_once(), Trouble::told_at_once());
     loop {
         let error = match Store::open(config, node).await {
             Ok(store) => {
                 if let Some(spool) = spool {
-                    let takeover = if matches!(door, Door::Open(_)) { Takeover::Never } else { Takeover::IfEmpty };
+                    let takeover = if server.is_open() { Takeover::Never } else { Takeover::IfEmpty };
                     store.bind(spool, takeover).await?;
                 }
-                return Ok((store, door));
+                return Ok(store);
             }
             Err(error) => error,
         };
-        let is_open = matches!(door, Door::Open(_));
+        let is_open = server.is_open();
         let is_refusal = match error.downcast_ref() {
             Some(OpenError::Away(_)) => false,
             Some(OpenError::Refused(_)) if is_open => true,
@@ -68,8 +68,8 @@ pub async fn open_store(
                 anyhow::bail!("{error:#} (this node's spool knows no publishers yet, so that it cannot take events meanwhile)");
             };
             let api = events_only(config, node, spool, organization, transport)?;
-            door = Door::Open(door.open(api::events_only(Arc::new(api))));
             listens();
+            server.open(api::events_only(Arc::new(api)));
         }
         let trouble = if is_refusal { &mut refusal } else { &mut absence };
         if trouble.failed(began.elapsed()).is_some() {

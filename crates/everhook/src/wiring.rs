@@ -18,7 +18,7 @@ use everhook_core::{
     model::{Duty, Secret},
     ports::{ChangeCursor, Clock as _, Ports, Roles, StoreError, Transport, Vault},
 };
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::task::JoinHandle;
 #[cfg(feature = "amqp")]
 use uuid::Uuid;
 
@@ -29,13 +29,13 @@ use crate::{
     api::{self, Api},
     config::Config,
     counters, sealing,
-    server::{Door, Server},
+    server::Server,
     store::Store,
     waiting,
 };
 
 /// How long requests under way, in and out, may take to end when the server stops.
-const STOP_GRACE: Duration = Duration::from_secs(30);
+pub const STOP_GRACE: Duration = Duration::from_secs(30);
 
 /// How often what is too old is forgotten, and how many idempotency keys in one go.
 const CLEAN_EVERY: Duration = Duration::from_secs(60);
@@ -72,21 +72,20 @@ pub struct Running {
 /// # Errors
 /// Says what is in the way: the address, the data folder, the sealing key.
 pub async fn start(config: &Config) -> anyhow::Result<Running> {
-    start_telling(config, |_| {}).await
+    start_at(&Server::bind(config.listen).await?, config, || {}).await
 }
 
-/// As [`start`]. If the database is away, and requests are taken long before the start is complete, `listens` is told where.
+/// As [`start`], at an address that is ours already. If the database is away, requests are taken long before the start is complete: `listens` is called
+/// just before the first of them.
 ///
 /// # Errors
 /// As [`start`].
-pub async fn start_telling(config: &Config, listens: impl Fn(SocketAddr)) -> anyhow::Result<Running> {
-    let listener = TcpListener::bind(config.listen).await.with_context(|| format!("cannot listen on {}", config.listen))?;
-    let address = listener.local_addr().context("the listening address cannot be read")?;
-    let node = node(address);
+pub async fn start_at(server: &Server, config: &Config, listens: impl Fn()) -> anyhow::Result<Running> {
+    let node = node(server.address);
     announce::tell(config, &node);
     let transport = transport(config)?;
     let spool = open_spool(config, &node).await?;
-    let (store, door) = waiting::open_store(config, &node, spool.as_ref(), Door::Closed(listener), &transport, || listens(address)).await?;
+    let store = waiting::open_store(config, &node, spool.as_ref(), server, &transport, listens).await?;
     announce::warn_of_unused_folder(config, &store).await;
     let ports = open_ports(config, &store, spool.clone(), transport).await?;
     #[cfg(feature = "amqp")]
@@ -102,15 +101,15 @@ pub async fn start_telling(config: &Config, listens: impl Fn(SocketAddr)) -> any
     let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: config.concurrency, roles });
     let api = Arc::new(Api::new(line.clone(), waiting::api_settings(config, organization)));
     let router = if config.roles.api { api::router(api.clone()) } else { api::probes(api.clone()) };
-    let server = door.open(router);
+    server.open(router);
     let tasks = start_tasks(&store, &line, &api, seen);
     #[cfg(feature = "amqp")]
     let amqp_source = start_amqp_source(config, &api)?;
     Ok(Running {
-        address,
+        address: server.address,
         admin_key,
         line,
-        server,
+        server: server.clone(),
         engine,
         store,
         api,

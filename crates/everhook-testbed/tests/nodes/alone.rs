@@ -5,11 +5,15 @@ use std::{path::Path, time::Duration};
 use everhook::cli::client::{Connection, Server};
 use everhook_testbed::{
     database::SEAL_KEY,
-    node::{Node, command},
+    node::{ADMIN_KEY, Node, command},
     postgres_server::{PostgresServer, Stop},
 };
 use http::Method;
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 
 use super::{
     publishers::body,
@@ -20,6 +24,8 @@ use super::{
 /// How long a node may take to become whole once PostgreSQL is back, and to deliver, on a busy machine.
 const WHOLE_WITHIN: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LISTENS: &str = "Everhook listens on ";
+const CONTINUE: &str = "HTTP/1.1 100 Continue\r\n\r\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_knows_its_publishers_starts_without_postgresql_and_becomes_whole_when_it_is_back() {
@@ -30,13 +36,10 @@ async fn a_node_that_knows_its_publishers_starts_without_postgresql_and_becomes_
     let mut connection = Connection::new(node.server());
     let endpoint = json!({ "url": format!("http://{}/e/0", sink.address), "event_types": ["kill.test"], "ordering": "strict" });
     connection.ask(Method::POST, "/v1/endpoints", Some(&endpoint)).await.expect("the endpoint is made");
-    connection.ask(Method::POST, "/v1/events", Some(&body("kill.test", 0))).await.expect("an event is taken");
-    postgres.stop(Stop::Fast);
-    node.kill();
-    let said_before = said(&node);
-    node.start();
-    node.wait_until_ready().await;
-    assert_eq!(said(&node), said_before + 1, "it listens");
+    publish(&node, 0).await;
+    assert_eq!(node.times_said(LISTENS), 1);
+    start_again_without(&postgres, &mut node).await;
+    assert_eq!(node.times_said(LISTENS), 2, "it says so before it answers");
     // Then it takes events of whom it knows, and nothing else.
     let mut connection = Connection::new(node.server());
     let status = connection.ask(Method::GET, "/readyz", None).await.expect("the node is ready");
@@ -62,6 +65,36 @@ async fn a_node_that_knows_its_publishers_starts_without_postgresql_and_becomes_
     assert!(at.is_sorted(), "{at:?}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_in_the_middle_of_a_start_without_postgresql_lets_requests_end() {
+    let postgres = PostgresServer::start();
+    let mut node = start_node(&postgres.url(), &[]).await;
+    publish(&node, 0).await;
+    start_again_without(&postgres, &mut node).await;
+    // Given a request of which the node has read the head.
+    let event = body("kill.test", 1).to_string();
+    let mut stream = TcpStream::connect(node.url().trim_start_matches("http://")).await.expect("a connection");
+    let head = format!(
+        "POST /v1/events HTTP/1.1\r\nhost: everhook\r\nauthorization: Bearer {ADMIN_KEY}\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\nexpect: 100-continue\r\n\r\n",
+        event.len()
+    );
+    stream.write_all(head.as_bytes()).await.expect("the head is written");
+    let mut go_on = [0; CONTINUE.len()];
+    stream.read_exact(&mut go_on).await.expect("the node has read the head");
+    assert_eq!(String::from_utf8_lossy(&go_on), CONTINUE);
+    // When it is asked to stop.
+    node.ask_to_stop();
+    wait_until(async || node.times_said("stopping before the start was complete") == 1).await;
+    // Then the rest of the request is still read, and answered.
+    stream.write_all(event.as_bytes()).await.expect("the body is written");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 202 ") && answer.contains(r#""spooled":true"#), "{answer}");
+    let (status, said) = node.wait_until_ended().await;
+    assert!(status.success(), "{said}");
+}
+
 #[tokio::test]
 async fn a_first_start_without_postgresql_ends_with_an_error_that_says_what_is_missing() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -85,9 +118,16 @@ async fn a_first_start_without_postgresql_ends_with_an_error_that_says_what_is_m
     assert!(words.contains("the spool folder") && words.contains("it is not a folder"), "{words}");
 }
 
-/// How often it said where it listens.
-fn said(node: &Node) -> usize {
-    std::fs::read_to_string(node.data().with_file_name("server.log")).expect("its log").matches("Everhook listens on ").count()
+async fn publish(node: &Node, number: u64) {
+    Connection::new(node.server()).ask(Method::POST, "/v1/events", Some(&body("kill.test", number))).await.expect("it is accepted");
+}
+
+/// Kills the node and starts it again while PostgreSQL is away.
+async fn start_again_without(postgres: &PostgresServer, node: &mut Node) {
+    postgres.stop(Stop::Fast);
+    node.kill();
+    node.start();
+    node.wait_until_ready().await;
 }
 
 async fn assert_refused(connection: &mut Connection, method: Method, path: &str, body: &str, words: &str) {

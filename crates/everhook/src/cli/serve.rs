@@ -1,9 +1,9 @@
 //! `everhook serve`: runs the server until it is told to stop, or its store breaks.
 
-use std::{cell::Cell, net::SocketAddr};
+use std::cell::Cell;
 
 use super::stop_signal::StopSignal;
-use crate::{config::ServeArgs, telemetry, wiring};
+use crate::{config::ServeArgs, server::Server, telemetry, wiring};
 
 /// Runs the server.
 ///
@@ -13,21 +13,23 @@ pub async fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let config = args.load()?.config;
     telemetry::start(config.log_format);
     let mut stop = StopSignal::listen()?;
+    let server = Server::bind(config.listen).await?;
     let is_told = Cell::new(false);
-    let listens = |address: SocketAddr| {
+    let listens = || {
         if !is_told.replace(true) {
-            anstream::println!("Everhook listens on http://{address}");
+            anstream::println!("Everhook listens on http://{}", server.address);
         }
     };
     // A start without the database may take as long as that is away.
     let running = tokio::select! {
-        running = wiring::start_telling(&config, listens) => running?,
+        running = wiring::start_at(&server, &config, listens) => running?,
         () = stop.received() => {
-            tracing::info!("stopping before the start was complete");
+            tracing::info!("stopping before the start was complete: requests under way may end");
+            server.stop(wiring::STOP_GRACE).await;
             return Ok(());
         }
     };
-    listens(running.address);
+    listens();
     if let Some(key) = &running.admin_key {
         anstream::println!("Admin key, shown only now: {key}");
     }
