@@ -22,7 +22,7 @@ async fn redis(server: &Server) -> Redis {
     Redis::start(&RedisSettings { url: server.url(), installation: Uuid::now_v7() }).await.unwrap()
 }
 
-async fn take(redis: &Redis) -> Result<(), StoreError> {
+pub async fn take(redis: &Redis) -> Result<(), StoreError> {
     let limit = RateLimit::per_minute(NonZeroU32::new(60).unwrap(), NonZeroU32::new(1_000));
     let draw = Draw { limit, take: 1, give_back: 0, credit: Credit::Ahead(Duration::ZERO) };
     let organization = OrganizationId::from_uuid(Uuid::from_u128(1));

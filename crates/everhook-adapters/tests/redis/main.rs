@@ -11,4 +11,5 @@ mod server;
 mod services;
 #[path = "../conformance/throttle_store.rs"]
 mod throttle_store;
+mod tls;
 mod windows;

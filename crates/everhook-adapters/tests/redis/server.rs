@@ -19,20 +19,32 @@ pub fn shared() -> Option<String> {
 /// A server of a test's own.
 pub struct Server {
     port: u16,
+    /// How it is started.
+    args: Vec<String>,
     child: Option<Child>,
 }
 
 impl Server {
     /// One that runs; `None`, said loudly, if there is no such program or the services are not wanted.
     pub fn start() -> Option<Self> {
+        Self::start_as(|port| vec!["--port".to_owned(), port])
+    }
+
+    /// One that is started like this, with the port that it should listen on.
+    pub fn start_as(args: impl FnOnce(String) -> Vec<String>) -> Option<Self> {
         shared()?;
         let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port();
-        let mut server = Self { port, child: None };
+        let mut server = Self { port, args: args(port.to_string()), child: None };
         server.resume();
         server.child.is_some().then_some(server)
     }
 
-    /// Its address.
+    /// Its port on this machine.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its address, without TLS.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
     }
@@ -46,9 +58,9 @@ impl Server {
 
     /// Starts it again, empty.
     pub fn resume(&mut self) {
-        let port = self.port.to_string();
         let spawned = Command::new("redis-server")
-            .args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            .args(&self.args)
+            .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn();
