@@ -1,6 +1,6 @@
 //! Where deliveries wait: the port `DeliveryQueue`. What a settlement writes is in `settling`.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use everhook_core::{
@@ -12,7 +12,7 @@ use everhook_core::{
     },
     time::Timestamp,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tokio_postgres::Row;
 
 use super::{
@@ -115,29 +115,35 @@ impl PostgresStore {
         self.line_reader().await?.query(DUE_DELIVERIES, &[&lanes, &priorities, &limits, &from, &due_by]).await
     }
 
-    /// Reads events until the next one would pass the budget. A delivery whose event is missing or damaged is left without: its attempt asks for
-    /// it again, says what is wrong with it and fails alone.
-    async fn load_events(&self, mut rows: Vec<&mut Due>, bytes_max: usize) -> Outcome<()> {
-        let mut bytes_left = bytes_max;
-        let mut events: FxHashMap<EventId, Arc<Event>> = FxHashMap::default();
-        for some in rows.chunks_mut(EVENTS_A_READ) {
-            if bytes_left == 0 {
-                return Ok(());
-            }
-            let unread: BTreeSet<EventId> = some.iter().map(|due| due.event).filter(|event| !events.contains_key(event)).collect();
-            let ids: Vec<EventId> = unread.into_iter().collect();
-            let mut read: FxHashMap<EventId, Event> =
-                self.events_for_sending(&ids).await?.into_iter().map(|event| (event.id, event)).collect();
-            for due in some {
-                if let Some(event) = read.remove(&due.event) {
-                    let Some(left) = bytes_left.checked_sub(event.data.len()) else { return Ok(()) };
-                    bytes_left = left;
-                    events.insert(event.id, Arc::new(event));
-                }
-                due.loaded = events.get(&due.event).cloned();
-            }
+    /// Brings along what is sent. A delivery whose event is missing or damaged, or past the budget, is left without: its attempt asks for it again, says
+    /// what is wrong with it and fails alone.
+    async fn load_events(&self, rows: Vec<&mut Due>, bytes_max: usize) -> Outcome<()> {
+        let mut seen: FxHashSet<EventId> = FxHashSet::default();
+        let wanted: Vec<EventId> = rows.iter().map(|due| due.event).filter(|event| seen.insert(*event)).collect();
+        let events = self.events_within(&wanted, bytes_max).await?;
+        for due in rows {
+            due.loaded = events.get(&due.event).cloned();
         }
         Ok(())
+    }
+
+    /// Reads events in their order until the next one would pass the budget.
+    async fn events_within(&self, wanted: &[EventId], bytes_max: usize) -> Outcome<FxHashMap<EventId, Arc<Event>>> {
+        let mut bytes_left = bytes_max;
+        let mut events: FxHashMap<EventId, Arc<Event>> = FxHashMap::default();
+        for some in wanted.chunks(EVENTS_A_READ) {
+            if bytes_left == 0 {
+                break;
+            }
+            let mut read: FxHashMap<EventId, Event> =
+                self.events_for_sending(some).await?.into_iter().map(|event| (event.id, event)).collect();
+            for event in some.iter().filter_map(|id| read.remove(id)) {
+                let Some(left) = bytes_left.checked_sub(event.data.len()) else { return Ok(events) };
+                bytes_left = left;
+                events.insert(event.id, Arc::new(event));
+            }
+        }
+        Ok(events)
     }
 
     async fn cancel_open(&self, request: CancelWaiting) -> Outcome<u32> {
