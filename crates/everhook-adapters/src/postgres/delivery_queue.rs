@@ -115,8 +115,8 @@ impl PostgresStore {
         self.line_reader().await?.query(DUE_DELIVERIES, &[&lanes, &priorities, &limits, &from, &due_by]).await
     }
 
-    /// Brings along what is sent. A delivery whose event is missing or damaged, or past the budget, is left without: its attempt asks for it again, says
-    /// what is wrong with it and fails alone.
+    /// Brings along what is sent, within the budget. A delivery that is left without its event asks for it again at its attempt; if that event is missing
+    /// or damaged, the attempt says so and fails alone.
     async fn load_events(&self, rows: Vec<&mut Due>, bytes_max: usize) -> Outcome<()> {
         let mut seen: FxHashSet<EventId> = FxHashSet::default();
         let wanted: Vec<EventId> = rows.iter().map(|due| due.event).filter(|event| seen.insert(*event)).collect();

@@ -153,9 +153,9 @@ pub(super) async fn record_safely(recording: &Recording, group: Vec<Waiting>, wa
     })
 }
 
-/// Records a group in one transaction. A group of many that fails because of one of them, or should not wait long and met a row that somebody keeps, is
-/// given back if others wait behind it. Where nobody does, each publisher's events are redone in a transaction of their own, so that only the culprit hears
-/// of it.
+/// Records a group in one transaction. One that others wait behind (`Waits::Shortly`) is given back if it met a row that somebody keeps, or is of many and
+/// failed because of one of them. Where nobody waits behind it, each publisher's events are redone in a transaction of their own, so that only the culprit
+/// hears of it.
 async fn record_group(recording: &Recording, mut group: Vec<Waiting>, waits: Waits) -> Vec<Waiting> {
     let all: Vec<&Ready> = group.iter().flat_map(|waiting| &waiting.events).collect();
     match (recording.record(&all, waits).await, group.len()) {
