@@ -25,7 +25,17 @@ pub struct Node {
     listen: String,
     server: Arc<Server>,
     flags: Vec<String>,
+    limits: Option<ResourceLimits>,
     child: Option<Child>,
+}
+
+/// What the system allows the process, so that a server that misbehaves fails instead of taking the machine with it.
+#[derive(Clone, Copy, Debug)]
+pub struct ResourceLimits {
+    /// Its address space. Allocators reserve far more than they use: give a few GiB.
+    pub address_space_bytes: u64,
+    /// Its open files, hard and soft.
+    pub open_files: u64,
 }
 
 impl Node {
@@ -36,7 +46,7 @@ impl Node {
         let listen = format!("127.0.0.1:{port}");
         let url = format!("http://{listen}").parse().expect("a URL");
         let server = Server::new(&url, Some(ADMIN_KEY)).expect("an address");
-        Self { folder, listen, server, flags: Vec::new(), child: None }
+        Self { folder, listen, server, flags: Vec::new(), limits: None, child: None }
     }
 
     /// The same one, started with these flags as well.
@@ -48,6 +58,17 @@ impl Node {
     /// Starts it with these flags, too, from the next start on.
     pub fn add_flags(&mut self, flags: &[&str]) {
         self.flags.extend(flags.iter().map(|flag| (*flag).to_owned()));
+    }
+
+    /// The same one, with resource limits set on its process.
+    pub fn with_limits(mut self, limits: ResourceLimits) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+
+    /// The id of its process, while it runs.
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("it was started").id()
     }
 
     /// Its data folder.
@@ -68,7 +89,7 @@ impl Node {
     /// Starts the binary; does not wait for it.
     pub fn start(&mut self) {
         let log = OpenOptions::new().create(true).append(true).open(self.log()).expect("a log file");
-        let mut command = command();
+        let mut command = self.limits.map_or_else(command, limited_command);
         command
             .args(["serve", "--listen", &self.listen, "--allow-private-networks=127.0.0.0/8", "--data"])
             .arg(self.data())
@@ -167,6 +188,22 @@ pub fn command() -> Command {
         command.env_remove(name);
     }
     command
+}
+
+/// The same, started by a shell that sets the limits and then becomes the binary.
+fn limited_command(limits: ResourceLimits) -> Command {
+    let binary = command();
+    let ResourceLimits { address_space_bytes, open_files } = limits;
+    let script = format!("ulimit -v {} && ulimit -n {open_files} && exec \"$0\" \"$@\"", address_space_bytes / 1024);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script]).arg(binary.get_program());
+    for (name, value) in binary.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell
 }
 
 /// The binary beside this test's own, `target/<profile>/everhook`, or the one that `EVERHOOK_TEST_BINARY` names: figures are asked of a release build.
