@@ -1,16 +1,14 @@
 //! What a retry schedule makes of an outage. Asked by `everhook simulate` and by whoever chooses a schedule.
 //!
-//! It decides nothing about retries itself: each next attempt is the answer of [`retry::next_due`], the one that deliveries get. The endpoint
-//! fails every request of the outage at once and answers every one after it; circuit breaker, limits and concurrency are left out, so that
-//! the load shown is what the schedule asks for. Pure: chance comes in as a function.
+//! It decides nothing itself: each next attempt is the answer of [`crate::policy::retry::next_due`], and whether a request is made at all that of
+//! [`crate::policy::breaker::Breaker`], as for deliveries (`outage/lane.rs`). The endpoint fails every request of the outage at once and answers every one after it; rate
+//! limits are left out. Pure: chance comes in as a function.
+
+mod lane;
 
 use std::time::Duration;
 
-use crate::{
-    model::{FailureCategory, RetrySchedule},
-    policy::retry::{self, Retry},
-    time::Timestamp,
-};
+use crate::model::{BreakerConfig, RetrySchedule};
 
 /// How many attempts are followed at most, so that any question is answered in a second and some ten megabytes. Of more events than that
 /// allows, some are followed, evenly spaced, and each stands for several.
@@ -30,6 +28,8 @@ const SLICE_SECS: [u64; 18] = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_80
 pub struct Outage<'a> {
     /// The schedule that deliveries are retried by.
     pub schedule: &'a RetrySchedule,
+    /// The endpoint's circuit breaker.
+    pub breaker: BreakerConfig,
     /// How long the endpoint is down.
     pub down_for: Duration,
     /// How many events are published a second, during the outage and after it.
@@ -95,33 +95,22 @@ pub struct Load {
 }
 
 /// Follows the events of an outage to their ends. `unit` gives random numbers from 0 to 1, for jitter.
-pub fn simulate(outage: &Outage<'_>, mut unit: impl FnMut() -> f64) -> Aftermath {
+pub fn simulate(outage: &Outage<'_>, unit: impl FnMut() -> f64) -> Aftermath {
     let events = (outage.events_per_second.max(0.0) * outage.down_for.as_secs_f64()).ceil() as u64;
     let followed = events.min(ATTEMPTS_FOLLOWED_MAX / u64::from(outage.schedule.max_attempts.max(1)));
-    let first_event = attempts(outage, Duration::ZERO, &mut unit);
-    let mut tracks = Tracks::default();
-    for index in 0..followed {
-        let published = outage.down_for.mul_f64(index as f64 / followed as f64);
-        tracks.add(published, &attempts(outage, published, &mut unit));
-    }
     let weight = if followed == 0 { 0.0 } else { events as f64 / followed as f64 };
+    // One event is followed even where none is published: its attempts are shown.
+    let mut first_event = Vec::new();
+    let mut tracks = Tracks::default();
+    lane::follow(outage, followed.max(1), weight, unit, |made| {
+        if made.event == 0 {
+            first_event.push(made.attempt);
+        }
+        if followed > 0 {
+            tracks.add(&made);
+        }
+    });
     tracks.sum_up(outage, Aftermath { events, followed, ..blank(first_event) }, weight)
-}
-
-/// The attempts of an event published at this instant of the outage. There are as many as the schedule allows, at most.
-fn attempts(outage: &Outage<'_>, published: Duration, unit: &mut impl FnMut() -> f64) -> Vec<Try> {
-    let start = Timestamp::EPOCH;
-    let mut tries = Vec::new();
-    let mut due = Some(start + published);
-    while let Some(now) = due {
-        let at = now.since(start);
-        let succeeds = at >= outage.down_for;
-        tries.push(Try { at, succeeds });
-        let attempt_number = u32::try_from(tries.len()).unwrap_or(u32::MAX);
-        let failed = Retry { attempt_number, category: FailureCategory::ServerError, retry_after: None, now, unit: unit() };
-        due = if succeeds { None } else { retry::next_due(outage.schedule, failed) };
-    }
-    tries
 }
 
 /// What was seen of the events followed.
@@ -135,16 +124,14 @@ struct Tracks {
 }
 
 impl Tracks {
-    fn add(&mut self, published: Duration, tries: &[Try]) {
-        for attempt in tries {
-            if attempt.succeeds {
-                self.succeeded_at.push(attempt.at);
-                self.late.push(attempt.at.saturating_sub(published));
-            } else {
-                self.failed_at.push(attempt.at);
-            }
+    fn add(&mut self, made: &lane::Made) {
+        if made.attempt.succeeds {
+            self.succeeded_at.push(made.attempt.at);
+            self.late.push(made.attempt.at.saturating_sub(made.published));
+        } else {
+            self.failed_at.push(made.attempt.at);
+            self.dead += u64::from(made.is_last);
         }
-        self.dead += u64::from(tries.last().is_some_and(|last| !last.succeeds));
     }
 
     fn sum_up(mut self, outage: &Outage<'_>, blank: Aftermath, weight: f64) -> Aftermath {
@@ -240,6 +227,8 @@ mod tests {
     use super::*;
     use crate::{model::Jitter, policy::presets};
 
+    const NO_BREAKER: BreakerConfig = BreakerConfig { enabled: false, ..BreakerConfig::window() };
+
     const HOUR: Duration = Duration::from_secs(3_600);
 
     fn steady(name: &str) -> RetrySchedule {
@@ -247,7 +236,7 @@ mod tests {
     }
 
     fn after(schedule: &RetrySchedule, down_for: Duration, events_per_second: f64) -> Aftermath {
-        simulate(&Outage { schedule, down_for, events_per_second }, || 0.5)
+        simulate(&Outage { schedule, breaker: NO_BREAKER, down_for, events_per_second }, || 0.5)
     }
 
     #[test]
@@ -280,6 +269,33 @@ mod tests {
     }
 
     #[test]
+    fn an_open_breaker_spares_the_endpoint_and_its_deliveries() {
+        let schedule = steady("standard");
+        let with =
+            |breaker, down_for, events_per_second| simulate(&Outage { schedule: &schedule, breaker, down_for, events_per_second }, || 0.5);
+        let (on, off) = (with(BreakerConfig::window(), HOUR, 1.0), with(NO_BREAKER, HOUR, 1.0));
+        // It is tried with five events each time that it has slept: after 30, 30, 60, 120 … up to 900 s.
+        assert!(on.attempts_in_vain < 150 && off.attempts_in_vain > 10_000, "{} and {}", on.attempts_in_vain, off.attempts_in_vain);
+        assert_eq!((on.delivered, on.dead), (3_600, 0));
+        // What waits goes out when the breaker closes, instead of when its schedule says.
+        let slept = on.recovery.iter().position(|requests| *requests > 0).unwrap() as u32 * on.recovery_slice;
+        assert!(slept <= Duration::from_secs(900), "{slept:?}");
+        assert!(on.lateness.unwrap().max < off.lateness.unwrap().max);
+        // Too few calls for it to judge: as if there were none.
+        let (on, off) = (with(BreakerConfig::window(), HOUR, 0.01), with(NO_BREAKER, HOUR, 0.01));
+        assert_eq!(on, off);
+    }
+
+    #[test]
+    fn a_breaker_opens_alike_if_each_event_stands_for_several() {
+        let schedule = steady("standard");
+        let outage = Outage { schedule: &schedule, breaker: BreakerConfig::window(), down_for: 24 * HOUR, events_per_second: 50.0 };
+        let aftermath = simulate(&outage, || 0.5);
+        assert!(aftermath.followed < aftermath.events);
+        assert!(aftermath.attempts_in_vain < 50_000, "{} of {}", aftermath.attempts_in_vain, aftermath.events);
+    }
+
+    #[test]
     fn lateness_counts_from_publishing_and_only_what_is_delivered() {
         // Down for 8 s: `relay` tries at 0, 1, 3 and 7 s, so that the event of second 0 dies and the others are caught by their last tries.
         let aftermath = after(&steady("relay"), Duration::from_secs(8), 1.0);
@@ -303,7 +319,7 @@ mod tests {
     fn a_peak_does_not_come_of_following_few() {
         let schedule = presets::preset("patient").unwrap();
         let mut units = [0.1, 0.7, 0.4, 0.9, 0.2, 0.6, 0.0, 0.8, 0.3, 0.5, 1.0].into_iter().cycle();
-        let outage = Outage { schedule: &schedule, down_for: 48 * HOUR, events_per_second: 20.0 };
+        let outage = Outage { schedule: &schedule, breaker: NO_BREAKER, down_for: 48 * HOUR, events_per_second: 20.0 };
         let aftermath = simulate(&outage, || units.next().unwrap());
         let busiest = aftermath.recovery.iter().max().copied().unwrap() as f64 / aftermath.recovery_slice.as_secs_f64();
         assert!((busiest..2.0 * busiest).contains(&aftermath.peak_per_second), "{} of {busiest}", aftermath.peak_per_second);

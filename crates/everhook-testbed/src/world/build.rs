@@ -159,6 +159,12 @@ impl EndpointBuilder<'_> {
         self
     }
 
+    /// Retries by this schedule.
+    pub fn retrying_by(mut self, schedule: &RetrySchedule) -> Self {
+        self.schedule = schedule.clone();
+        self
+    }
+
     /// Gets only events that match.
     pub fn wanting(mut self, pattern: &str) -> Self {
         self.event_types = vec![EventTypePattern::parse(pattern).expect("a well-formed pattern")];

@@ -12,6 +12,7 @@ mod lanes;
 mod nodes;
 mod operations;
 mod order;
+mod outage;
 mod pools;
 mod publishing;
 mod retention;

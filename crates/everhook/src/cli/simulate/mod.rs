@@ -11,7 +11,7 @@ use std::{path::PathBuf, time::Duration};
 
 use anyhow::Context as _;
 use everhook_core::{
-    model::RetrySchedule,
+    model::{BreakerConfig, RetrySchedule},
     policy::{
         outage::{Aftermath, Outage, simulate},
         presets,
@@ -33,6 +33,9 @@ pub struct SimulateArgs {
     /// How many events are published (`20/s`, `600/m`, `1000/h`).
     #[arg(long, default_value = "1/s", value_name = "RATE", value_parser = units::parse_rate)]
     rate: EventRate,
+    /// Whether the endpoint's circuit breaker is on, with its default numbers.
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    breaker: bool,
     /// Another number gives other jitter; the same number gives the same again.
     #[arg(long, default_value_t = 1, value_name = "N")]
     jitter_seed: u64,
@@ -49,6 +52,7 @@ struct Story {
     schedule: RetrySchedule,
     down_for: Duration,
     rate: EventRate,
+    breaker: BreakerConfig,
     aftermath: Aftermath,
 }
 
@@ -57,9 +61,10 @@ struct Story {
 /// # Errors
 /// When the SVG cannot be written; the rest was printed.
 pub fn run(args: SimulateArgs) -> anyhow::Result<()> {
-    let outage = Outage { schedule: &args.schedule, down_for: args.down, events_per_second: args.rate.per_second() };
+    let breaker = BreakerConfig { enabled: args.breaker, ..BreakerConfig::window() };
+    let outage = Outage { schedule: &args.schedule, breaker, down_for: args.down, events_per_second: args.rate.per_second() };
     let aftermath = simulate(&outage, units_from(args.jitter_seed));
-    let story = Story { schedule: args.schedule, down_for: args.down, rate: args.rate, aftermath };
+    let story = Story { schedule: args.schedule, down_for: args.down, rate: args.rate, breaker, aftermath };
     if args.json {
         anstream::println!("{:#}", as_json(&story));
     } else {
@@ -98,6 +103,7 @@ fn as_json(story: &Story) -> serde_json::Value {
         "max_attempts": story.schedule.max_attempts,
         "down_seconds": secs(story.down_for),
         "events_per_second": story.rate.per_second(),
+        "circuit_breaker": story.breaker.enabled,
         "first_event": aftermath.first_event.iter().map(|attempt| json!({
             "at_seconds": secs(attempt.at),
             "delivered": attempt.succeeds,

@@ -5,11 +5,15 @@ use everhook_core::policy::outage::{Outage, simulate};
 use super::*;
 
 fn story(preset: &str, down: &str, rate: &str) -> Story {
+    story_with(preset, down, rate, BreakerConfig { enabled: false, ..BreakerConfig::window() })
+}
+
+fn story_with(preset: &str, down: &str, rate: &str, breaker: BreakerConfig) -> Story {
     let schedule = parse_schedule(preset).unwrap();
     let (down_for, rate) = (units::parse_duration(down).unwrap(), units::parse_rate(rate).unwrap());
-    let outage = Outage { schedule: &schedule, down_for, events_per_second: rate.per_second() };
+    let outage = Outage { schedule: &schedule, breaker, down_for, events_per_second: rate.per_second() };
     let aftermath = simulate(&outage, units_from(1));
-    Story { aftermath, schedule, down_for, rate }
+    Story { aftermath, schedule, down_for, rate, breaker }
 }
 
 #[test]
@@ -67,6 +71,8 @@ fn the_text_fits_80_columns_and_says_what_dies() {
         assert!(text.lines().count() <= 55, "{text}");
     }
     assert!(text_plot::draw(&story("relay", "1h", "10/s")).contains("✗ dead"));
+    let with_breaker = text_plot::draw(&story_with("standard", "3h", "20/s", BreakerConfig::window()));
+    assert!(with_breaker.contains("circuit breaker on") && with_breaker.lines().all(|line| line.chars().count() <= 80), "{with_breaker}");
     assert!(text_plot::draw(&story("relay", "1h", "1/h")).contains("none of them is left to send"));
     assert!(text_plot::draw(&story("standard", "3h", "20/s")).contains("delivered              216,000  100 %"));
 }

@@ -35,8 +35,9 @@ pub(super) fn draw(story: &Story) -> String {
 
 fn headline(out: &mut String, story: &Story) {
     let (name, attempts) = (&story.schedule.name.0, story.schedule.max_attempts);
-    let _ =
-        writeln!(out, "{name}: {attempts} attempts. The endpoint is down for {}; events come at {}.\n", words(story.down_for), story.rate);
+    let breaker = if story.breaker.enabled { "on" } else { "off" };
+    let _ = writeln!(out, "{name}: {attempts} attempts, circuit breaker {breaker}.");
+    let _ = writeln!(out, "The endpoint is down for {}; events come at {}.\n", words(story.down_for), story.rate);
 }
 
 fn first_event(out: &mut String, story: &Story) {
