@@ -13,6 +13,12 @@ const OTHER_VARIABLES: [&str; 4] = ["url", "key", "log", "config"];
 /// Variables that begin so say where the tests find their services; a server that a test starts inherits them.
 const TEST_PREFIX: &str = "test_";
 
+/// Kubernetes sets variables for every Service that a pod can see; for one called `everhook` they look like ours: `EVERHOOK_SERVICE_HOST`,
+/// `EVERHOOK_SERVICE_PORT_HTTP`, `EVERHOOK_PORT`, `EVERHOOK_PORT_8080_TCP_ADDR`. They say nothing to us.
+fn is_injected_by_kubernetes(name: &str) -> bool {
+    name == "port" || name.starts_with("port_") || name.starts_with("service_")
+}
+
 /// A setting that exists.
 pub(super) struct Known {
     /// Its name in the file; the flag and the variable follow from it.
@@ -123,7 +129,7 @@ pub(super) fn environment(variables: impl IntoIterator<Item = (OsString, OsStrin
     for (variable, value) in variables {
         let Some(variable) = variable.to_str() else { continue };
         let Some(name) = variable.strip_prefix(ENV_PREFIX).map(str::to_lowercase) else { continue };
-        if name.starts_with(TEST_PREFIX) {
+        if name.starts_with(TEST_PREFIX) || is_injected_by_kubernetes(&name) {
             continue;
         }
         let known = KNOWN.iter().any(|known| known.name == name) || OTHER_VARIABLES.contains(&name.as_str());

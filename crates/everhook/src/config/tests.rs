@@ -82,6 +82,20 @@ fn every_setting_that_the_server_cannot_do_without_says_so_if_its_default_is_los
 }
 
 #[test]
+fn what_kubernetes_injects_for_a_service_of_our_name_is_ignored() {
+    let injected = [
+        ("EVERHOOK_SERVICE_HOST", "10.0.0.1"),
+        ("EVERHOOK_SERVICE_PORT", "8080"),
+        ("EVERHOOK_SERVICE_PORT_HTTP", "8080"),
+        ("EVERHOOK_PORT", "tcp://10.0.0.1:8080"),
+        ("EVERHOOK_PORT_8080_TCP_ADDR", "10.0.0.1"),
+    ];
+    let (_folder, args) = file("");
+    assert!(args.load_from(environment(&injected)).is_ok());
+    assert!(args.load_from(environment(&[("EVERHOOK_PORTS", "1")])).is_err(), "a misspelled setting is still a fault");
+}
+
+#[test]
 fn every_fault_is_reported_at_once() {
     let (_folder, args) = file("listne = \"x\"\nallow_http = \"perhaps\"\n");
     let faults = args.load_from(environment(&[("EVERHOOK_CONCURENCY", "8"), ("EVERHOOK_ADMIN_KEY", "hunter2")])).unwrap_err();
