@@ -36,6 +36,13 @@ impl<K: Eq + Hash, V> Pruned<K, V> {
 }
 
 #[cfg(test)]
+impl<K, V> Pruned<K, V> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+        self.entries.values()
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

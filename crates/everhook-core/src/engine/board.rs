@@ -13,14 +13,17 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
     breakers::Breakers,
+    fair_queue::FairQueue,
     gate::Flow,
-    lane::{Backlog, Lane, LookWish, Pace, Rest, WINDOW_MAX, WINDOW_MAX_WHEN_CROWDED},
+    lane::{Backlog, Lane, LookWish, Rest, WINDOW_MAX, WINDOW_MAX_WHEN_CROWDED},
     organizations::{Organizations, Party},
+    paces::Paces,
     shelf::Shelf,
-    turns::Turns,
+    slots::{Pool, SlotClass, Slots},
+    turns::{Opening, Turns},
 };
 use crate::{
-    ids::{ApplicationId, DeliveryId, EndpointId},
+    ids::{ApplicationId, DeliveryId, EndpointId, OrganizationId},
     model::{InFlight, LanePolicy, Priority},
     policy::breaker::{CallOutcome, Pass},
     ports::{Committed, EndpointWindow, LaneReport},
@@ -30,8 +33,8 @@ use crate::{
 /// How many deliveries the windows of all lanes may keep before each may keep only few. A delivery takes about a hundred bytes.
 const WAITING_CROWD: usize = 200_000;
 
-/// How many queues that were passed over get another chance when a slot is free. More would be looked at in vain.
-const RELIST_MAX: usize = 16;
+/// How many alarms ring before others are heard: less than a millisecond of work. The rest rings at once afterwards.
+const RING_MAX: usize = 1_000;
 
 /// How late a hint may come after its delivery is in the store. A publisher sends it as soon as it hears of the commit.
 const HINT_DELAY_MAX: Duration = Duration::from_secs(10);
@@ -52,8 +55,8 @@ pub(super) struct Board {
     organization_alarms: BTreeSet<(Timestamp, Party)>,
     /// Endpoints that have sent what gathered during a pause.
     drained: Vec<(ApplicationId, EndpointId)>,
-    /// Queues whose backlog should be read, in the order in which they asked.
-    looks: VecDeque<QueueKey>,
+    /// Queues whose backlog should be read, in the order in which they asked. Organizations take turns.
+    looks: FairQueue<OrganizationId, QueueKey>,
     /// Queues whose backlog could be read as well: they come along where a read has room. Entries may be stale: the lane is asked again.
     postponed: VecDeque<QueueKey>,
     /// New deliveries that a read found before their hint came, with the instant of their making. The hint is then no news, even if the
@@ -67,12 +70,11 @@ pub(super) struct Board {
     knows_what_waits: bool,
     /// How many deliveries wait in the windows.
     waiting: usize,
-    slots: usize,
-    in_flight: usize,
-    /// How many of those are in lanes that are not known to be quick.
-    not_quick: usize,
-    /// Queues that could have started if they were quick, in the order in which they were passed over.
-    passed_over: VecDeque<QueueKey>,
+    slots: Slots,
+    /// How quickly those answered whose lanes are forgotten.
+    paces: Paces,
+    /// Queues whose turn came in a class that is no longer theirs.
+    misplaced: Vec<QueueKey>,
 }
 
 impl Board {
@@ -86,23 +88,22 @@ impl Board {
             alarms: BTreeSet::new(),
             organization_alarms: BTreeSet::new(),
             drained: Vec::new(),
-            looks: VecDeque::new(),
+            looks: FairQueue::default(),
             postponed: VecDeque::new(),
             unannounced: FxHashMap::default(),
             suspects: FxHashSet::default(),
             shelf: Shelf::default(),
             knows_what_waits: false,
             waiting: 0,
-            slots,
-            in_flight: 0,
-            not_quick: 0,
-            passed_over: VecDeque::new(),
+            slots: Slots::new(slots),
+            paces: Paces::default(),
+            misplaced: Vec::new(),
         }
     }
 
     /// How many requests are under way.
     pub(super) fn in_flight(&self) -> usize {
-        self.in_flight
+        self.slots.in_flight()
     }
 
     /// When something comes due or may flow next.
@@ -140,79 +141,94 @@ impl Board {
         if self.lanes.get(&endpoint).is_some_and(|lane| lane.policy.config_version < policy.config_version) {
             self.adjust(&policy, now);
         }
-        let lane = open(&mut self.lanes, &mut self.organizations, &mut self.breakers, &policy, now);
+        let lane = open(&mut self.lanes, &mut self.organizations, &mut self.breakers, &mut self.paces, &policy, now);
         if is_late {
             // It may have been found, sent and forgotten by now: only the store knows.
             lane.queue(priority).backlog.extend(due.due_at);
         } else if lane.accepts(priority, &due, window_max, now) {
-            self.shelf.put(&mut due);
+            self.shelf.put(policy.organization, &mut due);
             self.waiting += 1;
             lane.admit(priority, due);
         }
         self.review((endpoint, priority), now);
     }
 
-    /// Takes the next delivery whose turn it is, if a slot is free.
-    ///
-    /// Once half of the slots are taken, a lane that is not known to be quick holds one at most, and all such lanes together half: however many
-    /// endpoints hang, those that answer have the other half.
-    pub(super) fn next(&mut self, now: Timestamp) -> Option<(InFlight, Pass)> {
-        while self.in_flight < self.slots {
-            let (endpoint, priority) = self.next_turn(now)?;
-            if let Some(started) = self.start((endpoint, priority), now) {
+    /// Takes the next delivery whose turn it is, if there is a slot for it.
+    pub(super) fn next(&mut self, now: Timestamp) -> Option<(InFlight, Start)> {
+        while !self.slots.are_taken() {
+            let Some((class, queue)) = self.next_turn(now) else {
+                if !self.turns.readmit(|class, held| self.slots.may_start(class, held)) {
+                    return None;
+                }
+                continue;
+            };
+            if let Some(started) = self.start(class, queue, now) {
                 return Some(started);
             }
         }
         None
     }
 
-    /// Whose turn it is, of those that may start.
-    fn next_turn(&mut self, now: Timestamp) -> Option<QueueKey> {
-        let half = self.slots.div_ceil(2);
-        let (is_crowded, not_quick) = (self.in_flight >= half, self.not_quick);
-        let (lanes, passed_over) = (&mut self.lanes, &mut self.passed_over);
+    /// Whose turn it is, of those that may start, and to which slots.
+    fn next_turn(&mut self, now: Timestamp) -> Option<(SlotClass, QueueKey)> {
+        loop {
+            let turn = self.take_turn(now);
+            if turn.is_some() || self.misplaced.is_empty() {
+                return turn.map(|(class, endpoint, priority)| (class, (endpoint, priority)));
+            }
+            std::mem::take(&mut self.misplaced).into_iter().for_each(|queue| self.review(queue, now));
+        }
+    }
+
+    fn take_turn(&mut self, now: Timestamp) -> Option<(SlotClass, EndpointId, Priority)> {
+        let (lanes, slots, misplaced) = (&mut self.lanes, &self.slots, &mut self.misplaced);
         let (organizations, organization_alarms) = (&mut self.organizations, &mut self.organization_alarms);
-        let is_open = |party: Party| {
-            let is_open = organizations.may_start(party, now);
-            if let Some(from) = organizations.flows_from(party, now).filter(|_| !is_open) {
+        let opening = |party: Party, class| {
+            let held = slots.held(party.organization, class);
+            if !slots.may_start(class, held) {
+                return Opening::WithoutSlot(held);
+            }
+            if organizations.may_start(party, now) {
+                return Opening::Open;
+            }
+            if let Some(from) = organizations.flows_from(party, now) {
                 organization_alarms.insert((from, party));
             }
-            is_open
+            Opening::Limited
         };
-        self.turns.next(is_open, |endpoint, priority| {
+        self.turns.next(opening, |class, endpoint, priority| {
             let Some(lane) = lanes.get_mut(&endpoint) else { return false };
-            let has_slot = lane.pace == Pace::Quick || !is_crowded || (lane.in_flight == 0 && not_quick < half);
-            let may_start = lane.may_start(priority, now);
-            if may_start && !has_slot {
-                passed_over.push_back((endpoint, priority));
+            let may_start = lane.may_start(priority, slots, now);
+            if may_start && lane.queue(priority).listed == Some(class) && lane.slot_class(now) == class {
+                return true;
             }
-            // One that was passed over counts as listed: it comes back by itself.
-            lane.queue(priority).listed = may_start;
-            may_start && has_slot
+            if lane.queue(priority).unlist(class) && may_start {
+                misplaced.push((endpoint, priority));
+            }
+            false
         })
     }
 
     /// Takes the next delivery of a queue. `None` if the breaker wants another event than its first as a probe.
-    fn start(&mut self, (endpoint, priority): QueueKey, now: Timestamp) -> Option<(InFlight, Pass)> {
+    fn start(&mut self, class: SlotClass, (endpoint, priority): QueueKey, now: Timestamp) -> Option<(InFlight, Start)> {
         let lane = self.lanes.get_mut(&endpoint)?;
-        lane.queue(priority).listed = false;
+        lane.queue(priority).unlist(class);
         let (due, pass) = lane.take(priority, now)?;
-        let application = lane.policy.application;
-        self.organizations.start(lane.party(), now);
-        self.in_flight += 1;
-        self.not_quick += usize::from(lane.pace != Pace::Quick);
+        let (party, application) = (lane.party(), lane.policy.application);
+        self.organizations.start(party, now);
+        self.slots.start(party.organization, class.pool());
         self.waiting -= 1;
         self.shelf.take(&due);
         self.review((endpoint, priority), now);
-        Some((InFlight { due, endpoint, priority, application, picked_at: now, breaker: pass.state() }, pass))
+        let flight = InFlight { due, endpoint, priority, application, picked_at: now, breaker: pass.state() };
+        Some((flight, Start { pass, organization: party.organization, pool: class.pool(), at: now }))
     }
 
     /// A request ended: its slot is free. Its delivery stays known until [`Board::release`].
     pub(super) fn landed(&mut self, endpoint: EndpointId, landed: Landed, now: Timestamp) {
-        self.in_flight -= 1;
+        let Start { organization, pool, .. } = landed.start;
+        self.slots.land(organization, pool);
         let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
-        let was_quick = lane.pace == Pace::Quick;
-        self.not_quick -= if was_quick { 0 } else { lane.in_flight as usize };
         if landed.outcome.is_some() {
             self.breakers.count(endpoint);
         }
@@ -220,12 +236,10 @@ impl Board {
         if let Some(transition) = transition {
             self.breakers.changed(lane.policy.application, endpoint, lane.gate.breaker().keep(), transition);
         }
-        self.not_quick += if lane.pace == Pace::Quick { 0 } else { lane.in_flight as usize };
-        let party = lane.party();
-        self.organizations.land(party, now);
-        self.turns.resume(party);
+        self.organizations.land(lane.party(), now);
+        // Both count for what it holds.
+        [false, true].into_iter().for_each(|exempt| self.turns.resume(Party { organization, exempt }));
         self.review_lane(endpoint, now);
-        self.relist(now);
     }
 
     /// The endpoint asked for a pause until the instant given, or answered well, which ends one.
@@ -279,19 +293,26 @@ impl Board {
     pub(super) fn prune(&mut self, now: Timestamp) {
         self.suspects.clear();
         self.unannounced.retain(|_, made_at| now.since(*made_at) < HINT_DELAY_MAX);
-        self.lanes.retain(|_, lane| !lane.is_forgettable(now));
+        let paces = &mut self.paces;
+        self.lanes.retain(|endpoint, lane| {
+            let is_forgettable = lane.is_forgettable(now);
+            if is_forgettable {
+                paces.remember(*endpoint, lane.pace);
+            }
+            !is_forgettable
+        });
         let lanes = &self.lanes;
         self.postponed.retain(|(endpoint, _)| lanes.contains_key(endpoint));
         self.organizations.prune(now, || lanes.values().map(|lane| lane.policy.organization).collect());
     }
 
-    /// Rings the alarms that are due.
+    /// Rings the alarms that are due, up to [`RING_MAX`] of lanes.
     pub(super) fn ring(&mut self, now: Timestamp) {
-        while let Some(&(at, endpoint, _)) = self.alarms.first() {
-            if at > now {
+        for _ in 0..RING_MAX {
+            if self.alarms.first().is_none_or(|(at, ..)| *at > now) {
                 break;
             }
-            self.alarms.pop_first();
+            let Some((_, endpoint, _)) = self.alarms.pop_first() else { break };
             // All its queues: what they share, like a rate, may have been what they waited for.
             self.review_lane(endpoint, now);
         }
@@ -330,9 +351,11 @@ impl Board {
             lane.gate.end_drain();
             self.drained.push((lane.policy.application, endpoint));
         }
-        if lane.may_start(priority, now) && !lane.queue(priority).listed {
-            lane.queue(priority).listed = true;
-            self.turns.list(lane.party(), endpoint, priority);
+        if lane.may_start(priority, &self.slots, now) {
+            let class = lane.slot_class(now);
+            if lane.queue(priority).list(class) {
+                self.turns.list(lane.party(), class, endpoint, priority);
+            }
         }
         match lane.gate.flow(now) {
             Flow::Open | Flow::Full => {}
@@ -350,7 +373,7 @@ impl Board {
         match lane.look(priority, now) {
             LookWish::Now => {
                 lane.begin_look(priority, now);
-                self.looks.push_back((endpoint, priority));
+                self.looks.push(lane.policy.organization, (endpoint, priority));
             }
             LookWish::Soon if !std::mem::replace(&mut lane.queue(priority).postponed, true) => {
                 self.postponed.push_back((endpoint, priority))
@@ -363,22 +386,8 @@ impl Board {
             self.alarms.insert((look_at, endpoint, priority));
         }
         if lane.is_forgettable(now) {
+            self.paces.remember(endpoint, lane.pace);
             self.lanes.remove(&endpoint);
-        }
-    }
-
-    /// Lists some of those again that were passed over because too many slots were taken, if one may start now.
-    fn relist(&mut self, now: Timestamp) {
-        let half = self.slots.div_ceil(2);
-        for _ in 0..RELIST_MAX {
-            if self.in_flight >= half && self.not_quick >= half {
-                return;
-            }
-            let Some((endpoint, priority)) = self.passed_over.pop_front() else { return };
-            if let Some(lane) = self.lanes.get_mut(&endpoint) {
-                lane.queue(priority).listed = false;
-            }
-            self.review((endpoint, priority), now);
         }
     }
 }
@@ -388,12 +397,14 @@ fn open<'a>(
     lanes: &'a mut FxHashMap<EndpointId, Lane>,
     organizations: &mut Organizations,
     breakers: &mut Breakers,
+    paces: &mut Paces,
     policy: &Arc<LanePolicy>,
     now: Timestamp,
 ) -> &'a mut Lane {
     lanes.entry(policy.endpoint).or_insert_with(|| {
         organizations.adopt(policy.organization, &policy.limits, now);
         let mut lane = Lane::new(policy.clone(), breakers.kept(policy.endpoint), now);
+        lane.pace = paces.take(policy.endpoint);
         if let Some(window) = breakers.take_window(policy.endpoint) {
             let changed_at = breakers.kept(policy.endpoint).map(|kept| kept.since);
             lane.gate.go_on(&window, changed_at);
@@ -402,14 +413,25 @@ fn open<'a>(
     })
 }
 
+/// What a request that starts has to give back when it has ended.
+#[derive(Debug)]
+pub(super) struct Start {
+    /// What its breaker let it start with.
+    pub(super) pass: Pass,
+    /// Who holds the slot.
+    organization: OrganizationId,
+    /// Of which pool it is.
+    pool: Pool,
+    /// When it started.
+    pub(super) at: Timestamp,
+}
+
 /// How a request ended, as far as its lane must know.
 pub(super) struct Landed {
-    /// What let it start.
-    pub(super) pass: Pass,
+    /// What it started with.
+    pub(super) start: Start,
     /// What it says about the endpoint; `None` if no request was made.
     pub(super) outcome: Option<CallOutcome>,
-    /// How long it took.
-    pub(super) took: Duration,
 }
 
 #[cfg(test)]
@@ -423,3 +445,7 @@ mod look_tests;
 #[cfg(test)]
 #[path = "board_flow_tests.rs"]
 mod flow_tests;
+
+#[cfg(test)]
+#[path = "board_slot_tests.rs"]
+mod slot_tests;

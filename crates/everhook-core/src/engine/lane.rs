@@ -2,15 +2,20 @@
 
 mod backlog;
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque, btree_map::Entry},
+    sync::Arc,
+    time::Duration,
+};
 
 use rustc_hash::FxHashSet;
 
 pub(super) use self::backlog::{Backlog, Rest};
 use super::{
-    board::Landed,
+    board::{Landed, Start},
     gate::{Flow, Gate},
     organizations::Party,
+    slots::{SlotClass, SlotClasses, Slots, UNKNOWN_LANE_MAX},
 };
 use crate::{
     ids::{DeliveryId, EventId},
@@ -39,7 +44,7 @@ const WINDOWS_SOON: usize = 4;
 /// How long at most a queue that has just looked gathers hints before it looks again: one read then brings what many hints told. Others look at once.
 pub(super) const HINTS_GATHER: Duration = Duration::from_millis(20);
 
-/// A request that takes longer than this is slow.
+/// A request that takes longer than this is slow, and so is a lane that has had one under way for longer.
 const SLOW_FROM: Duration = Duration::from_secs(1);
 
 /// How quickly an endpoint answers, by its last request.
@@ -61,6 +66,8 @@ pub(super) struct Lane {
     pub(super) gate: Gate,
     /// How many are under way.
     pub(super) in_flight: u32,
+    /// How many of those started at which instant.
+    started: BTreeMap<Timestamp, u32>,
     /// How quickly it answers.
     pub(super) pace: Pace,
     /// Whether any of its deliveries had an order.
@@ -94,8 +101,10 @@ pub(super) struct Queue {
     departed: Vec<DeliveryId>,
     /// When a read of the backlog was last asked for.
     looked_at: Option<Timestamp>,
-    /// Whether the turns list this queue.
-    pub(super) listed: bool,
+    /// In which class the turns list this queue, if they do.
+    pub(super) listed: Option<SlotClass>,
+    /// In which classes they have an entry of it. Those of other classes than it is listed in are stale, and dropped at their turn.
+    pub(super) entries: SlotClasses,
     /// Whether the board lists it among those that will want a read soon.
     pub(super) postponed: bool,
 }
@@ -118,6 +127,7 @@ impl Lane {
             gate: Gate::new(&policy, kept, now),
             policy,
             in_flight: 0,
+            started: BTreeMap::new(),
             pace: Pace::Unknown,
             has_order: false,
             closed: false,
@@ -182,12 +192,38 @@ impl Lane {
         self.queue(priority).window.push_back(due);
     }
 
-    /// A queue may start a flight if it has something, a slot is free, and the endpoint gets events now.
-    pub(super) fn may_start(&self, priority: Priority, now: Timestamp) -> bool {
+    /// A queue may start a flight if it has something, the lane has not as many under way as it takes, and the endpoint gets events now.
+    pub(super) fn may_start(&self, priority: Priority, slots: &Slots, now: Timestamp) -> bool {
         let first = self.queues[priority as usize].window.front();
         let has_work = !self.closed && first.is_some_and(|due| !due.order.is_some_and(|order| self.is_under_way(order)));
-        let max = self.policy.max_concurrency;
+        let max = self.policy.max_concurrency.min(self.in_flight_max(slots, now));
         has_work && self.in_flight < max && self.gate.flow(now) == Flow::Open && self.in_flight < self.gate.concurrency(max)
+    }
+
+    /// How quickly it answers. A request that is under way for long says so before it has ended.
+    fn pace(&self, now: Timestamp) -> Pace {
+        let hangs = self.started.first_key_value().is_some_and(|(at, _)| now.since(*at) > SLOW_FROM);
+        if hangs { Pace::Slow } else { self.pace }
+    }
+
+    /// How many may be under way at once, as quickly as it answers.
+    fn in_flight_max(&self, slots: &Slots, now: Timestamp) -> u32 {
+        match self.pace(now) {
+            Pace::Quick => u32::MAX,
+            Pace::Slow => slots.slow_lane_max(),
+            Pace::Unknown => UNKNOWN_LANE_MAX,
+        }
+    }
+
+    /// Why it wants a slot.
+    pub(super) fn slot_class(&self, now: Timestamp) -> SlotClass {
+        match (self.pace(now), self.in_flight) {
+            (Pace::Quick, 0) => SlotClass::FirstOfQuick,
+            (Pace::Quick, _) => SlotClass::MoreOfQuick,
+            (Pace::Unknown, 0) => SlotClass::FirstOfUnknown,
+            (Pace::Slow, 0) => SlotClass::FirstOfSlow,
+            (Pace::Unknown | Pace::Slow, _) => SlotClass::MoreOfNotQuick,
+        }
     }
 
     /// Takes the next delivery. It stays known until its outcome is written.
@@ -196,6 +232,7 @@ impl Lane {
         let pass = self.gate.begin(window.front()?.event, now)?;
         let due = window.pop_front()?;
         self.in_flight += 1;
+        *self.started.entry(now).or_default() += 1;
         if let Some(order) = due.order {
             self.ordered_in_flight.push(OrderedFlight { delivery: due.delivery, order });
         }
@@ -210,12 +247,19 @@ impl Lane {
     /// A request ended. Says what its breaker did, if it did something.
     pub(super) fn land(&mut self, landed: Landed, now: Timestamp) -> Option<Transition> {
         self.in_flight -= 1;
+        let Start { pass, at, .. } = landed.start;
+        if let Entry::Occupied(mut count) = self.started.entry(at) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
         let Some(outcome) = landed.outcome else {
-            self.gate.unmade(landed.pass, now);
+            self.gate.unmade(pass, now);
             return None;
         };
-        self.pace = if landed.took > SLOW_FROM { Pace::Slow } else { Pace::Quick };
-        self.gate.end(landed.pass, outcome, now)
+        self.pace = if now.since(at) > SLOW_FROM { Pace::Slow } else { Pace::Quick };
+        self.gate.end(pass, outcome, now)
     }
 
     /// A breaker that is being tried out decides if nothing more is there to try it with.
@@ -348,9 +392,9 @@ impl Lane {
         self.known.is_empty() && self.queues.iter().all(|queue| queue.backlog == Backlog::Empty)
     }
 
-    /// Whether nothing is lost if the lane is forgotten.
+    /// Whether nothing is lost if the lane is forgotten. Entries of it that are left with the turns would be made again and again.
     pub(super) fn is_forgettable(&self, now: Timestamp) -> bool {
-        self.is_idle() && !self.closed && self.gate.is_pristine(now)
+        self.is_idle() && !self.closed && self.gate.is_pristine(now) && self.queues.iter().all(|queue| queue.entries.is_empty())
     }
 
     /// Whether what gathered until `began_at` is sent: nothing is due that old, or nothing at all. Of an ordered lane only the latter says so, because what
@@ -388,6 +432,20 @@ impl Lane {
 }
 
 impl Queue {
+    /// It wants a slot of this class now. Says whether the turns need an entry for that.
+    pub(super) fn list(&mut self, class: SlotClass) -> bool {
+        self.listed = Some(class);
+        self.entries.insert(class)
+    }
+
+    /// Its entry of this class is gone. Says whether that was where it was listed.
+    pub(super) fn unlist(&mut self, class: SlotClass) -> bool {
+        self.entries.remove(class);
+        let was_listed = self.listed == Some(class);
+        self.listed = self.listed.filter(|listed| *listed != class);
+        was_listed
+    }
+
     /// When to look for what another node made durable: at once, or, if that was just done, at the next of the moments that all queues share. One read
     /// then serves them all, and an event that they share is read once.
     pub(super) fn look_at(&self, now: Timestamp) -> Timestamp {

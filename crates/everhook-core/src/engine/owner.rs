@@ -26,7 +26,7 @@ use tokio::{
 
 use self::{alarm::Alarm, moving::Moving, tenancy::Tenancy};
 use super::{
-    board::{Board, Landed},
+    board::{Board, Landed, Start},
     errand::{self, Done, Errand},
     flight::{self, Landing},
     hints::{Hint, Hints},
@@ -40,10 +40,7 @@ use crate::{
     flow::Line,
     ids::{ApplicationId, EndpointId},
     model::{Attempt, AttemptStatus, Duty, FailureCategory, InFlight},
-    policy::{
-        breaker::{CallOutcome, Pass},
-        retry_after,
-    },
+    policy::{breaker::CallOutcome, retry_after},
     ports::Committed,
     time::Timestamp,
 };
@@ -96,7 +93,7 @@ pub(super) struct Owner<'a> {
     line: Arc<Line>,
     board: Board,
     with: Connections<'a>,
-    flights: JoinSet<(InFlight, Pass, Landing)>,
+    flights: JoinSet<(InFlight, Start, Landing)>,
     errands: JoinSet<Done>,
     /// The endpoints whose deliveries are being cancelled. Nothing is sent to one before that is over, even if it gets events again meanwhile.
     sweeping: FxHashMap<EndpointId, Sweeping>,
@@ -281,12 +278,12 @@ impl<'a> Owner<'a> {
         if self.with.unwritten.is_stalled(now) || !self.line.tenure.is_trusted() {
             return;
         }
-        while let Some((flight, pass)) = self.board.next(now) {
+        while let Some((flight, start)) = self.board.next(now) {
             let fly = flight::fly(self.line.clone(), flight);
             // Boxed, because a task's own memory must lie at a multiple of 128 bytes, which is dear to find for large ones.
             self.flights.spawn(Box::pin(async move {
                 let (flight, landing) = fly.await;
-                (flight, pass, landing)
+                (flight, start, landing)
             }));
         }
     }
@@ -345,10 +342,10 @@ impl<'a> Owner<'a> {
     }
 
     /// A flight is over: its slot is free, and its outcome goes to the settler. `None` is a flight that was aborted while winding down.
-    fn land(&mut self, landed: Option<(InFlight, Pass, Landing)>) {
-        let Some((flight, pass, landing)) = landed else { return };
+    fn land(&mut self, landed: Option<(InFlight, Start, Landing)>) {
+        let Some((flight, start, landing)) = landed else { return };
         let now = self.line.ports.clock.now();
-        let landed = Landed { pass, outcome: outcome(&landing), took: now.since(flight.picked_at) };
+        let landed = Landed { start, outcome: outcome(&landing) };
         self.board.landed(flight.endpoint, landed, now);
         let queue = (flight.endpoint, flight.priority);
         // Of one without an outcome, which the store shows as it was.

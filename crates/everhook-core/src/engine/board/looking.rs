@@ -14,20 +14,24 @@ use crate::{
 /// How long a delivery must have been due before it is suspected that nobody knows of it.
 const SUSPECT_FROM: Duration = Duration::from_secs(1);
 
+/// How many bytes of events one read brings: some ten milliseconds of it, for which a read of another organization may have to wait. Events beyond that are
+/// read when they are sent.
+const LOOK_BYTES_MAX: usize = 16 * 1024 * 1024;
+
 impl Board {
     /// The next read that should begin. Where it has room, queues come along that will want one soon.
     pub(in crate::engine) fn next_look(&mut self, queues_max: usize, now: Timestamp) -> Option<Look> {
-        if !self.looks.is_empty() {
+        if self.looks.len() > 0 {
             self.fill_up(queues_max, now);
         }
-        let keys = self.looks.drain(..queues_max.min(self.looks.len()));
+        let keys: Vec<QueueKey> = std::iter::from_fn(|| self.looks.pop()).take(queues_max).collect();
         let queue = |(endpoint, priority)| {
             let lane = self.lanes.get(&endpoint)?;
             let due_from = lane.queues[priority as usize].backlog.read_from()?;
             Some(QueueLook { endpoint, priority, due_from, known: lane.known().clone() })
         };
-        let queues: Vec<QueueLook> = keys.filter_map(queue).collect();
-        (!queues.is_empty()).then(|| Look { queues, event_bytes_max: self.shelf.room() })
+        let queues: Vec<QueueLook> = keys.into_iter().filter_map(queue).collect();
+        (!queues.is_empty()).then(|| Look { queues, event_bytes_max: self.shelf.room().min(LOOK_BYTES_MAX) })
     }
 
     fn fill_up(&mut self, queues_max: usize, now: Timestamp) {
@@ -38,7 +42,7 @@ impl Board {
             lane.queue(priority).postponed = false;
             if lane.look(priority, now) == LookWish::Soon {
                 lane.begin_look(priority, now);
-                self.looks.push_back((endpoint, priority));
+                self.looks.push(lane.policy.organization, (endpoint, priority));
             }
         }
     }
@@ -64,7 +68,7 @@ impl Board {
             if due.attempts == 0 && now.since(due.due_at) < HINT_DELAY_MAX {
                 self.unannounced.insert(due.delivery, due.due_at);
             }
-            self.shelf.put(&mut due);
+            self.shelf.put(lane.policy.organization, &mut due);
             self.waiting += 1;
             lane.push(key.1, due);
         }
@@ -82,7 +86,7 @@ impl Board {
     /// The store shows something waiting in this queue. If the lane has no reason to know of it, it looks. One that came due a
     /// moment ago is not suspected to have been stranded: its hint may be on its way.
     pub(in crate::engine) fn heed(&mut self, head: &LaneHead, policy: &Arc<LanePolicy>, now: Timestamp) {
-        let lane = open(&mut self.lanes, &mut self.organizations, &mut self.breakers, policy, now);
+        let lane = open(&mut self.lanes, &mut self.organizations, &mut self.breakers, &mut self.paces, policy, now);
         let knows = lane.knows(head.delivery);
         let queue = lane.queue(head.priority);
         let is_news = match queue.backlog {
@@ -104,7 +108,7 @@ impl Board {
 
     /// Another node made something durable in this queue: the lane looks, at once or in a moment.
     pub(in crate::engine) fn expect(&mut self, policy: &Arc<LanePolicy>, waiting: WaitingQueue, now: Timestamp) {
-        let lane = open(&mut self.lanes, &mut self.organizations, &mut self.breakers, policy, now);
+        let lane = open(&mut self.lanes, &mut self.organizations, &mut self.breakers, &mut self.paces, policy, now);
         let queue = lane.queue(waiting.priority);
         let look_at = queue.look_at(now).max(waiting.due_from);
         queue.backlog.add(Rest { due_from: waiting.due_from, look_at });
