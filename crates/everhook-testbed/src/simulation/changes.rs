@@ -23,7 +23,7 @@ use super::{
 impl Simulation {
     /// Changes some endpoint. If nobody can say what came of it, the owner looks.
     pub(super) async fn change_an_endpoint(&mut self) -> Result<(), Violation> {
-        let number = EndpointNo(self.dice.below(self.endpoints.len() as u64) as usize);
+        let number = EndpointNo(self.dice.below(self.changeable.endpoints) as usize);
         let change = self.some_change(number);
         if self.settings[number.0].standing == Standing::Deleted { Ok(()) } else { self.make_change(number, change).await }
     }
@@ -106,7 +106,7 @@ impl Simulation {
 
     /// Changes what some organization may use.
     pub(super) async fn change_limits(&mut self) -> Result<(), Violation> {
-        let tenant = TenantNo(self.dice.below(self.tenants.len() as u64) as usize);
+        let tenant = TenantNo(self.dice.below(self.changeable.tenants) as usize);
         let limits = flow::some_limits(&self.dice);
         match self.limit(tenant, limits).await {
             Ok(()) => Ok(()),

@@ -14,7 +14,7 @@ const CHOICE: PageRequest = PageRequest { limit: 20, cursor: Cursor::Newest };
 impl Simulation {
     /// Erases some event of late, if there is one. If nobody can say what came of it, it stays open.
     pub(super) async fn erase_something(&mut self) -> Result<(), Violation> {
-        let organization = self.tenants[self.dice.below(self.tenants.len() as u64) as usize];
+        let organization = self.tenants[self.dice.below(self.changeable.tenants) as usize];
         let line = self.world.line().clone();
         let found = line.ports.history.events(organization, EventFilter::default(), CHOICE).await;
         let events = found.map(|page| page.rows).unwrap_or_default();

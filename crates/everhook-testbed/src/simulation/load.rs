@@ -22,8 +22,8 @@ const RECENT_MAX: usize = 30;
 /// Something that a publisher tried to publish.
 #[derive(Clone)]
 pub(super) struct Attempted {
-    application: usize,
-    publication: Publication,
+    pub(super) application: usize,
+    pub(super) publication: Publication,
 }
 
 impl Simulation {
@@ -42,8 +42,8 @@ impl Simulation {
         if self.disk.is_off() { self.come_back().await } else { Ok(()) }
     }
 
-    /// Publishes a batch, and remembers what was not accepted.
-    pub(super) async fn publish(&mut self, batch: Vec<Attempted>) {
+    /// Publishes a batch, and remembers what was not accepted. Says what was answered.
+    pub(super) async fn publish(&mut self, batch: Vec<Attempted>) -> Vec<Answered> {
         let first = self.publications;
         self.publications += batch.len();
         for (number, attempted) in (first..).zip(&batch) {
@@ -51,6 +51,7 @@ impl Simulation {
         }
         let publications = batch.iter().map(|attempted| attempted.publication.clone()).collect();
         let answers = publish(self.world.line(), publications).await;
+        let mut answered = Vec::with_capacity(answers.len());
         for ((number, attempted), answer) in (first..).zip(batch).zip(answers) {
             let answer = match answer {
                 Ok(Acceptance::Recorded(published)) if published.duplicate => Answered::Duplicate(published.event),
@@ -59,10 +60,12 @@ impl Simulation {
                 Ok(Acceptance::Spooled(_)) | Err(_) => Answered::NotAccepted,
             };
             self.log.note(Happening::Answered(PublicationNo(number), answer));
+            answered.push(answer);
             if attempted.publication.idempotency_key.is_some() {
                 self.remember(attempted, answer);
             }
         }
+        answered
     }
 
     fn remember(&mut self, attempted: Attempted, answer: Answered) {

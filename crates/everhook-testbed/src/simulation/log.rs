@@ -62,6 +62,8 @@ pub enum Happening {
     Publishing(Box<Publishing>),
     /// A publisher is answered.
     Answered(PublicationNo, Answered),
+    /// This event was just accepted, for an endpoint that is well and idle, while nothing was wrong with the machine.
+    DueAtOnce(EventId),
     /// A request arrives at an endpoint.
     RequestBegan(Box<Request>),
     /// A request is over.
@@ -203,6 +205,7 @@ impl fmt::Display for Happening {
             }
             Self::Answered(publication, Answered::Duplicate(event)) => write!(f, "{publication} is a duplicate of {event}"),
             Self::Answered(publication, Answered::NotAccepted) => write!(f, "{publication} is not accepted"),
+            Self::DueAtOnce(event) => write!(f, "event {event} is to be sent at once"),
             Self::RequestBegan(request) => {
                 let Request { request, endpoint, event, delivery, attempt } = request.as_ref();
                 write!(f, "{request} arrives at {endpoint}: delivery {delivery} attempt {attempt} of event {event}")

@@ -1,7 +1,7 @@
 //! The simulation: from one seed, organizations, endpoints of every character, load, changes, crashes, power cuts, faults of the store and jumps of
 //! the clock; the real core on the real SQLite. First safety, then everything heals, then liveness. The same seed gives the same run.
 //!
-//! `population` makes who is there, `load`, `changes`, `recalls`, `erasures` and `disasters` are what happens to them, `receivers` is the other side of the network,
+//! `population` and `neighbors` make who is there, `load`, `changes`, `recalls`, `erasures` and `disasters` are what happens to them, `receivers` is the other side of the network,
 //! `log` is what happened, and `oracle` says whether that was right. The `simulate` binary and the tests call [`run`].
 
 mod changes;
@@ -12,6 +12,7 @@ mod healing;
 mod load;
 pub mod log;
 mod look;
+mod neighbors;
 pub mod oracle;
 mod population;
 mod recalls;
@@ -35,6 +36,7 @@ use self::{
     disasters::{PlannedDeath, SOON_CHANGES},
     load::Attempted,
     log::{Happening, Log},
+    neighbors::Neighbors,
     oracle::{ALWAYS, AT_THE_END, EndpointFacts, Evidence, Facts, Rule, Stored, Violation, judge},
     receivers::Receivers,
     settings::{Limits, Settings},
@@ -159,7 +161,18 @@ struct Simulation {
     /// What was not accepted, and whose publisher tries again.
     unanswered: Vec<Attempted>,
     planned_death: Option<PlannedDeath>,
+    /// Who does its worst, and who must not notice.
+    neighbors: Option<Neighbors>,
+    /// How many of the tenants and endpoints have owners who change them.
+    changeable: Changeable,
     tally: Tally,
+}
+
+/// The first of them have owners who change them; the others are the neighbors'.
+#[derive(Clone, Copy, Default)]
+struct Changeable {
+    tenants: u64,
+    endpoints: u64,
 }
 
 impl Simulation {
@@ -191,9 +204,13 @@ impl Simulation {
             recent: VecDeque::new(),
             unanswered: Vec::new(),
             planned_death: None,
+            neighbors: None,
+            changeable: Changeable::default(),
             tally: Tally::default(),
         };
         simulation.populate().await;
+        simulation.changeable = Changeable { tenants: simulation.tenants.len() as u64, endpoints: simulation.endpoints.len() as u64 };
+        simulation.settle_neighbors().await;
         simulation
     }
 
@@ -205,6 +222,11 @@ impl Simulation {
             self.look_for_stranded();
             if self.dice.below(5) == 0 {
                 self.free_the_disk();
+            }
+            match self.dice.below(20) {
+                0 => self.let_the_hostile_burst().await?,
+                1..6 => self.nudge_the_quiet().await?,
+                _ => {}
             }
             match self.dice.below(100) {
                 0..54 => self.publish_some().await?,

@@ -70,7 +70,7 @@ impl Simulation {
         self.settle_endpoint(tenant, operational, Character::Healthy).await;
     }
 
-    async fn built_in(&self, organization: OrganizationId, kind: ApplicationKind) -> ApplicationId {
+    pub(super) async fn built_in(&self, organization: OrganizationId, kind: ApplicationKind) -> ApplicationId {
         let found = self.world.line().ports.directory.built_in_application(organization, kind).await;
         found.expect("the store answers").expect("every organization has it").id
     }

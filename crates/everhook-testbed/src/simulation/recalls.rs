@@ -14,7 +14,7 @@ const CHOICE: PageRequest = PageRequest { limit: 20, cursor: Cursor::Newest };
 impl Simulation {
     /// Brings some dead letter back, if there is one.
     pub(super) async fn recall_something(&mut self) -> Result<(), Violation> {
-        let organization = self.tenants[self.dice.below(self.tenants.len() as u64) as usize];
+        let organization = self.tenants[self.dice.below(self.changeable.tenants) as usize];
         let line = self.world.line().clone();
         let filter = DeadLetterFilter { status: Some(DeadLetterStatus::Dead), ..Default::default() };
         let found = line.ports.history.dead_letters(organization, filter, CHOICE).await;

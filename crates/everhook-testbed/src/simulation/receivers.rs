@@ -47,10 +47,14 @@ pub enum Character {
     Leaving,
     /// Cannot be reached, each time for another reason.
     Unreachable,
+    /// Answers 200 at once for two minutes, then says nothing for two.
+    Turning,
+    /// Answers 200 as late as a quick one may.
+    Dripping,
 }
 
 impl Character {
-    /// All of them; the healthy one more than once, because most receivers are.
+    /// All that endpoints of ordinary organizations have; the healthy one more than once, because most receivers are.
     const CAST: [Self; 12] = [
         Self::Healthy,
         Self::Healthy,
@@ -91,6 +95,9 @@ impl Character {
             Self::Overloaded => (soon, asking(503, retry_after)),
             Self::Redirecting => (soon, status(302)),
             Self::Leaving => (soon, status(if dice.below(40) == 0 { 410 } else { 200 })),
+            Self::Turning if now.as_secs() / 120 % 2 == 0 => (soon, status(200)),
+            Self::Turning => (soon, None),
+            Self::Dripping => (Duration::from_millis(950), status(200)),
             Self::Unreachable => (soon, Some(Reply::Failed(unreachable_because(dice)))),
         }
     }

@@ -167,8 +167,7 @@ struct Seen {
 impl Watch {
     async fn begin(arena: &Arena) -> Self {
         let receiver = Receiver::start().await;
-        let url = format!("http://{}/", receiver.address);
-        arena.neighbor.endpoint(&url, &["neighbor.event"], json!({})).await;
+        arena.neighbor.endpoint(&receiver.url(), &["neighbor.event"], json!({})).await;
         let stop = Arc::new(AtomicBool::new(false));
         let (publisher, health, pid) = (arena.neighbor.connect(), Connection::new(arena.node.server()), arena.node.pid());
         let task = tokio::spawn(look_on(publisher, health, receiver, pid, stop.clone()));
@@ -230,7 +229,7 @@ async fn look_on(mut publisher: Connection, mut health: Connection, receiver: Re
 }
 
 /// The neighbor's receiver: answers at once, and remembers what came when.
-struct Receiver {
+pub struct Receiver {
     address: SocketAddr,
     arrived: Arc<Mutex<Vec<(String, Instant)>>>,
 }
@@ -238,7 +237,7 @@ struct Receiver {
 type Arrived = Arc<Mutex<Vec<(String, Instant)>>>;
 
 impl Receiver {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("its address");
         let arrived = Arrived::default();
@@ -247,7 +246,13 @@ impl Receiver {
         Self { address, arrived }
     }
 
-    async fn wait_for(&self, event: &str) -> Option<Instant> {
+    /// Where it listens.
+    pub fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+
+    /// When this event came, waiting for it if it has not come yet.
+    pub async fn wait_for(&self, event: &str) -> Option<Instant> {
         let deadline = Instant::now() + ARRIVAL_TIMEOUT;
         while Instant::now() < deadline {
             let found = self.arrived.lock().expect("no panic").iter().rev().find(|(id, _)| id == event).map(|(_, at)| *at);

@@ -5,3 +5,4 @@
 //! of `docs/reliability.md`. What was measured is written to standard error in either case.
 
 mod arena;
+mod lanes;

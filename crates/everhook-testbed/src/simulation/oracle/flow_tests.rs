@@ -202,3 +202,24 @@ fn a_breaker_that_is_not_closed_lets_few_pass() {
         (1..=6).for_each(|n| _ = story.request(40, n, 1).reply(40, 500));
     });
 }
+
+#[test]
+fn an_idle_endpoint_is_served_at_once() {
+    let rule = Some("an idle endpoint's first attempt starts within 100 ms, whatever others do");
+    let due = || Happening::DueAtOnce(event());
+    expect(ALWAYS, None, |story| {
+        story.request(30, 1, 1).then(30, due()).reply(31, 200).then(40, due());
+    });
+    expect(ALWAYS, rule, |story| {
+        story.then(30, due()).request(31, 1, 1).reply(31, 200);
+    });
+    // The process had just started, the store failed just before, or goes away; and what happens at the end of a log is not known.
+    for (second, excuse) in [(25, Happening::Started), (29, Happening::DiskFreed), (29, Happening::ClockMoved(1)), (30, died())] {
+        expect(ALWAYS, None, |story| {
+            story.then(second, excuse).then(30, due()).request(31, 1, 1).reply(31, 200);
+        });
+    }
+    expect(ALWAYS, None, |story| {
+        story.then(30, due());
+    });
+}

@@ -11,6 +11,7 @@ mod flow_tests;
 mod limits;
 mod order;
 mod sending;
+mod starting;
 #[cfg(test)]
 mod tests;
 
@@ -72,6 +73,10 @@ pub const ALWAYS: &[Rule] = &[
     Rule { words: "of one key one request is under way at a time", check: order::one_at_a_time },
     Rule { words: "after a change of mode new deliveries wait for those before it", check: order::new_ones_wait_for_a_change_of_mode },
     Rule { words: "nothing is held for long with nothing before it", check: order::no_first_is_held_for_long },
+    Rule {
+        words: "an idle endpoint's first attempt starts within 100 ms, whatever others do",
+        check: starting::the_idle_are_served_at_once,
+    },
 ];
 
 /// What must hold once everything is well and the schedules' time has passed.
