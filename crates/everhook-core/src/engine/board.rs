@@ -173,10 +173,12 @@ impl Board {
     fn next_turn(&mut self, now: Timestamp) -> Option<(SlotClass, QueueKey)> {
         loop {
             let turn = self.take_turn(now);
-            if turn.is_some() || self.misplaced.is_empty() {
+            let misplaced = std::mem::take(&mut self.misplaced);
+            let is_over = turn.is_some() || misplaced.is_empty();
+            misplaced.into_iter().for_each(|queue| self.review(queue, now));
+            if is_over {
                 return turn.map(|(class, endpoint, priority)| (class, (endpoint, priority)));
             }
-            std::mem::take(&mut self.misplaced).into_iter().for_each(|queue| self.review(queue, now));
         }
     }
 

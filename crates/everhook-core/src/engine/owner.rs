@@ -27,7 +27,7 @@ use tokio::{
 use self::{alarm::Alarm, moving::Moving, tenancy::Tenancy};
 use super::{
     board::{Board, Landed, Start},
-    errand::{self, Done, Errand},
+    errand::{self, Done, Errand, Standing},
     flight::{self, Landing},
     hints::{Hint, Hints},
     lane::Rest,
@@ -39,9 +39,9 @@ use super::{
 use crate::{
     flow::Line,
     ids::{ApplicationId, EndpointId},
-    model::{Attempt, AttemptStatus, Duty, FailureCategory, InFlight},
+    model::{Attempt, AttemptStatus, Duty, FailureCategory, InFlight, ShardSet},
     policy::{breaker::CallOutcome, retry_after},
-    ports::Committed,
+    ports::{Committed, LaneHead},
     time::Timestamp,
 };
 
@@ -88,6 +88,12 @@ struct Sweeping {
     reopened: bool,
 }
 
+/// What a survey found, as far as it was not heeded yet.
+struct Surveyed {
+    shards: ShardSet,
+    heads: std::vec::IntoIter<(LaneHead, Standing)>,
+}
+
 /// The owner of every lane of this process.
 pub(super) struct Owner<'a> {
     line: Arc<Line>,
@@ -101,6 +107,8 @@ pub(super) struct Owner<'a> {
     survey_at: Timestamp,
     /// Whether another survey follows the one that is under way at once.
     survey_again: bool,
+    /// What a survey found and was not heeded yet.
+    surveyed: Option<Surveyed>,
     alerts_at: Option<Timestamp>,
     /// Endpoints that were changed and could not be looked at.
     uninspected: BTreeSet<(ApplicationId, EndpointId)>,
@@ -138,6 +146,7 @@ impl<'a> Owner<'a> {
             sweeping: FxHashMap::default(),
             survey_at: now,
             survey_again: false,
+            surveyed: None,
             alerts_at: Some(now),
             uninspected: BTreeSet::new(),
             inspect_again_at: now,
@@ -245,6 +254,7 @@ impl<'a> Owner<'a> {
 
     fn keep_time(&mut self, now: Timestamp) {
         self.board.ring(now);
+        self.heed_some_surveyed(now);
         if self.survey_at <= now {
             self.survey_at = Timestamp::FAR_FUTURE;
             self.board.prune(now);
@@ -269,8 +279,9 @@ impl<'a> Owner<'a> {
         let alerts_at = self.alerts_at.filter(|_| !self.telling_alerts);
         let breakers_at = (self.board.breakers.has_unwritten() && !self.keeping_breakers).then_some(self.keep_breakers_at);
         let inspect_at = (!self.uninspected.is_empty()).then_some(self.inspect_again_at);
-        let alarms =
-            [self.board.wake_at(), alerts_at, breakers_at, inspect_at, self.adding_at(), self.keeping_windows_at(), Some(self.survey_at)];
+        let surveyed_at = self.surveyed.as_ref().map(|_| Timestamp::EPOCH);
+        let [adding_at, windows_at] = [self.adding_at(), self.keeping_windows_at()];
+        let alarms = [self.board.wake_at(), alerts_at, breakers_at, inspect_at, adding_at, windows_at, surveyed_at, Some(self.survey_at)];
         alarms.into_iter().flatten().min().unwrap_or(Timestamp::FAR_FUTURE)
     }
 

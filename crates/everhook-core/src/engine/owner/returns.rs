@@ -7,14 +7,17 @@ use super::{
         board::QueueKey,
         errand::{Done, Errand, Inspection, Standing},
     },
-    Owner, RETRY_DELAY, Sweeping,
+    Owner, RETRY_DELAY, Surveyed, Sweeping,
 };
 use crate::{
     ids::{ApplicationId, EndpointId},
     model::{CancelCause, LanePolicy, ShardSet},
-    ports::{BreakerChange, BreakerKept, DueRead, LaneHead},
+    ports::{BreakerChange, BreakerKept, DueRead},
     time::Timestamp,
 };
+
+/// How many of the queues that a survey found are heeded before others have their turn: some milliseconds of work.
+const SURVEYED_AT_ONCE: usize = 1_000;
 
 impl Owner<'_> {
     pub(super) fn finish(&mut self, done: Option<Done>) {
@@ -26,7 +29,7 @@ impl Owner<'_> {
                 reads.into_iter().for_each(|(queue, read)| self.looked(queue, read, now));
             }
             Done::Surveyed(_, None) => self.survey_at = now + RETRY_DELAY,
-            Done::Surveyed(shards, Some(heads)) => self.surveyed(shards, heads, now),
+            Done::Surveyed(shards, Some(heads)) => self.surveyed = Some(Surveyed { shards, heads: heads.into_iter() }),
             Done::Learned(shards, rows) => self.learned(shards, rows, now),
             Done::Greeted(arrivals, rows) => self.greeted(arrivals, rows, now),
             Done::Departed(departure) => self.departed(departure),
@@ -91,12 +94,23 @@ impl Owner<'_> {
         }
     }
 
-    fn surveyed(&mut self, shards: ShardSet, heads: Vec<(LaneHead, Standing)>, now: Timestamp) {
-        for (head, standing) in heads {
+    /// Heeds some of what a survey found, between which others have their turn.
+    pub(super) fn heed_some_surveyed(&mut self, now: Timestamp) {
+        let Some(Surveyed { shards, heads }) = &mut self.surveyed else { return };
+        let (shards, some): (_, Vec<_>) = (*shards, heads.take(SURVEYED_AT_ONCE).collect());
+        let is_last = some.len() < SURVEYED_AT_ONCE;
+        for (head, standing) in some {
             if let Some(policy) = self.heed_standing(head.application, head.endpoint, standing, now) {
                 self.board.heed(&head, &policy, now);
             }
         }
+        if is_last {
+            self.surveyed = None;
+            self.end_survey(shards, now);
+        }
+    }
+
+    fn end_survey(&mut self, shards: ShardSet, now: Timestamp) {
         self.has_surveyed = true;
         if self.tenancy.active.without(shards).is_empty() && !self.survey_again {
             self.board.know_what_waits(now);
