@@ -3,6 +3,7 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
+use rustc_hash::FxHashSet;
 
 use super::{board::QueueKey, sweep::sweep};
 use crate::{
@@ -39,8 +40,8 @@ pub(super) enum Errand {
     Greet(Vec<Arrival>),
     /// Note that nothing of an organization is left here.
     Depart(Departure),
-    /// See how the endpoint of a queue stands in which something waits, says another node.
-    Admit(WaitingQueue),
+    /// See how the endpoints of some queues stand in which something waits, says another node.
+    LookUpHinted(Vec<WaitingQueue>),
     /// See how an endpoint stands.
     Inspect(ApplicationId, EndpointId),
     /// Cancel what waits for an endpoint that gets no events any more.
@@ -62,7 +63,7 @@ pub(super) enum Done {
     Learned(ShardSet, Option<Learned>),
     Greeted(Vec<Arrival>, Option<Vec<BreakerRow>>),
     Departed(Departure),
-    Admitted(WaitingQueue, Option<Standing>),
+    HintedLookedUp(Vec<(WaitingQueue, Option<Standing>)>),
     Inspected(ApplicationId, EndpointId, Option<Inspection>),
     Swept(EndpointId),
     BreakersKept(Vec<BreakerChange>, Option<Vec<BreakerKept>>),
@@ -135,7 +136,7 @@ async fn attend(line: &Line, errand: Errand) -> Result<Done, StoreError> {
             line.ports.leases.depart(vec![departure]).await?;
             Done::Departed(departure)
         }
-        Errand::Admit(queue) => Done::Admitted(queue, Some(inspect(line, queue.application, queue.endpoint).await?)),
+        Errand::LookUpHinted(queues) => Done::HintedLookedUp(look_up_hinted(line, queues).await),
         Errand::Inspect(application, endpoint) => {
             let breaker = line.ports.breakers.breaker(endpoint).await?;
             let standing = inspect(line, application, endpoint).await?;
@@ -261,6 +262,24 @@ async fn inspect_own(line: &Line, application: ApplicationId, endpoint: Endpoint
     }
 }
 
+/// How the endpoints of hinted queues stand. An application is read again for one of them at most: the others see what that brought.
+async fn look_up_hinted(line: &Line, queues: Vec<WaitingQueue>) -> Vec<(WaitingQueue, Option<Standing>)> {
+    let mut read = FxHashSet::default();
+    let mut found = Vec::with_capacity(queues.len());
+    for queue in queues {
+        let is_first = read.insert(queue.application);
+        let looked_up = match is_first {
+            true => inspect(line, queue.application, queue.endpoint).await,
+            false => standing(line, queue.application, queue.endpoint).await,
+        };
+        if let Err(error) = &looked_up {
+            line.tell_delay("looking up endpoints that another node hinted at", error);
+        }
+        found.push((queue, looked_up.ok()));
+    }
+    found
+}
+
 /// How an endpoint stands. Where nodes share a store, another may have made or enabled it a moment ago: nothing is cancelled because of what this one
 /// remembers.
 async fn inspect(line: &Line, application: ApplicationId, endpoint: EndpointId) -> Result<Standing, StoreError> {
@@ -298,7 +317,7 @@ impl Errand {
             Self::Learn(_) => "reading how breakers stand",
             Self::Greet(_) => "taking over lanes of another pool",
             Self::Depart(_) => "leaving lanes to another pool",
-            Self::Admit(_) => "looking at a lane that was hinted at",
+            Self::LookUpHinted(_) => "looking up endpoints that another node hinted at",
             Self::Inspect(..) => "looking at a changed endpoint",
             Self::Sweep(..) => "cancelling deliveries",
             Self::KeepBreakers(_) => "keeping how breakers stand",
@@ -316,7 +335,7 @@ impl Errand {
             Self::Greet(arrivals) => Done::Greeted(arrivals, None),
             // The next renewal names it again.
             Self::Depart(departure) => Done::Departed(departure),
-            Self::Admit(queue) => Done::Admitted(queue, None),
+            Self::LookUpHinted(queues) => Done::HintedLookedUp(queues.into_iter().map(|queue| (queue, None)).collect()),
             Self::Inspect(application, endpoint) => Done::Inspected(application, endpoint, None),
             Self::Sweep(endpoint, ..) => Done::Swept(endpoint),
             Self::KeepBreakers(changes) => Done::BreakersKept(changes, None),

@@ -33,6 +33,20 @@ pub(super) enum Hint {
     Report(EndpointId, oneshot::Sender<Option<LaneReport>>),
 }
 
+impl Hint {
+    /// How many queues another node hinted at with this.
+    pub(super) fn remote_queues(&self) -> usize {
+        match self {
+            Self::Waiting(queues) => queues.len(),
+            _ => 0,
+        }
+    }
+}
+
+/// How many queues that other nodes hinted at may wait. Such hints can be forged, and the engine may lag: more are dropped, and the next survey finds
+/// what they told.
+const REMOTE_QUEUES_MAX: usize = 8_192;
+
 /// How many hints may wait with their events.
 const WAITING_WITH_EVENTS_MAX: usize = 1_000;
 
@@ -41,6 +55,8 @@ pub struct Hints {
     pub(super) receiver: mpsc::UnboundedReceiver<Hint>,
     /// How many hints wait: the engine counts down what it takes.
     pub(super) waiting: Arc<AtomicUsize>,
+    /// How many queues of other nodes' hints wait: the same.
+    pub(super) remote: Arc<AtomicUsize>,
 }
 
 /// Makes the channel: what publishers hold, and what the engine is started with.
@@ -49,8 +65,8 @@ pub struct Hints {
 /// holds is then small, and is gone as soon as the engine, which does little more than take it in, has a moment.
 pub fn hints() -> (Arc<HintSender>, Hints) {
     let (sender, receiver) = mpsc::unbounded_channel();
-    let waiting = Arc::new(AtomicUsize::new(0));
-    (Arc::new(HintSender { sender, waiting: waiting.clone() }), Hints { receiver, waiting })
+    let (waiting, remote) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    (Arc::new(HintSender { sender, waiting: waiting.clone(), remote: remote.clone() }), Hints { receiver, waiting, remote })
 }
 
 /// What publishers hold.
@@ -58,6 +74,8 @@ pub struct HintSender {
     sender: mpsc::UnboundedSender<Hint>,
     /// How many hints wait.
     waiting: Arc<AtomicUsize>,
+    /// How many queues of other nodes' hints wait.
+    remote: Arc<AtomicUsize>,
 }
 
 impl HintSender {
@@ -76,7 +94,14 @@ impl WakeUp for HintSender {
         self.send(Hint::Committed(deliveries));
     }
 
-    fn waiting(&self, queues: Vec<WaitingQueue>) {
+    fn waiting(&self, mut queues: Vec<WaitingQueue>) {
+        let room = REMOTE_QUEUES_MAX.saturating_sub(self.remote.load(Ordering::Relaxed));
+        queues.truncate(room);
+        if queues.is_empty() {
+            return;
+        }
+        queues.shrink_to_fit();
+        self.remote.fetch_add(queues.len(), Ordering::Relaxed);
         self.send(Hint::Waiting(queues));
     }
 
@@ -108,5 +133,31 @@ impl Lanes for HintSender {
         self.send(Hint::Report(endpoint, answer));
         // An engine that has stopped answers nobody.
         answered.await.ok().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{model::Priority, time::Timestamp};
+
+    #[test]
+    fn what_other_nodes_hint_is_dropped_beyond_a_bound_while_the_engine_lags() {
+        let (sender, mut hints) = hints();
+        let queue = |number: u128| WaitingQueue {
+            application: ApplicationId::from_uuid(Uuid::nil()),
+            endpoint: EndpointId::from_uuid(Uuid::from_u128(number)),
+            priority: Priority::Normal,
+            due_from: Timestamp::from_secs(1),
+        };
+        for _ in 0..100 {
+            sender.waiting((0..4_096).map(queue).collect());
+        }
+        sender.organization_changed(OrganizationId::from_uuid(Uuid::nil()));
+        let waiting: Vec<Hint> = std::iter::from_fn(|| hints.receiver.try_recv().ok()).collect();
+        assert_eq!(waiting.iter().map(Hint::remote_queues).sum::<usize>(), REMOTE_QUEUES_MAX);
+        assert!(matches!(waiting.last(), Some(Hint::Survey)), "what is no hint of another node is kept");
     }
 }

@@ -5,6 +5,7 @@
 
 mod alarm;
 mod figures;
+mod hinted;
 mod moving;
 mod returns;
 mod stopping;
@@ -24,7 +25,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use self::{alarm::Alarm, moving::Moving, tenancy::Tenancy};
+use self::{alarm::Alarm, hinted::Hinted, moving::Moving, tenancy::Tenancy};
 use super::{
     board::{Board, Landed, Start},
     errand::{self, Done, Errand, Standing},
@@ -125,6 +126,8 @@ pub(super) struct Owner<'a> {
     has_surveyed: bool,
     /// Which lanes are this owner's.
     tenancy: Tenancy,
+    /// Hints of other nodes for lanes that are not in memory.
+    hinted: Hinted,
     /// Which organizations come from another worker pool, or go to one.
     moving: Moving,
     /// Tells when more was granted of what organizations may do on all nodes together.
@@ -158,6 +161,7 @@ impl<'a> Owner<'a> {
             adding_tallies: false,
             add_tallies_at: now,
             has_surveyed: false,
+            hinted: Hinted::default(),
             moving: Moving::default(),
             looks_under_way: 0,
         }
@@ -240,6 +244,7 @@ impl<'a> Owner<'a> {
             hints.push(hint);
         }
         self.with.hints.waiting.fetch_sub(hints.len(), Ordering::Relaxed);
+        self.with.hints.remote.fetch_sub(hints.iter().map(Hint::remote_queues).sum(), Ordering::Relaxed);
         hints.drain(..).for_each(|hint| self.heed(hint));
         while let Some(landed) = self.flights.try_join_next() {
             self.land(landed.ok());

@@ -19,7 +19,11 @@ use super::{
     retention,
     settler::{self, Unwritten},
 };
-use crate::{flow::Line, ports::Roles, time::Timestamp};
+use crate::{
+    flow::Line,
+    ports::{Roles, WaitingQueue},
+    time::Timestamp,
+};
 
 /// How long a panicked engine waits before it starts again.
 const RESTART_DELAY: Duration = Duration::from_millis(200);
@@ -145,7 +149,10 @@ async fn listen(line: Arc<Line>) {
             biased;
             // The line lives, and so does who tells.
             _ = changes.changed() => hints.holds(changes.borrow_and_update().staying()),
-            queues = hints.next() => line.wake_up.waiting(queues),
+            mut queues = hints.next() => {
+                WaitingQueue::merge(&mut queues);
+                line.wake_up.waiting(queues);
+            }
         }
     }
 }

@@ -33,7 +33,7 @@ impl Owner<'_> {
             Done::Learned(shards, rows) => self.learned(shards, rows, now),
             Done::Greeted(arrivals, rows) => self.greeted(arrivals, rows, now),
             Done::Departed(departure) => self.departed(departure),
-            Done::Admitted(queue, standing) => self.admitted(queue, standing, now),
+            Done::HintedLookedUp(found) => self.hinted_looked_up(found, now),
             Done::Inspected(application, endpoint, inspection) => self.inspected(application, endpoint, inspection, now),
             Done::Swept(endpoint) => self.swept(endpoint),
             Done::DrainEnded => {}

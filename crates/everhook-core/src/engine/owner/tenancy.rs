@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, time::Duration};
 use tokio::sync::watch;
 
 use super::{
-    super::errand::{Errand, Learned, Standing as EndpointStanding},
+    super::errand::{Errand, Learned},
     Owner,
 };
 use crate::{
@@ -191,25 +191,5 @@ impl Owner<'_> {
         deliveries
             .retain(|committed| committed.lane.post.is_here && self.is_ours(committed.lane.endpoint) && self.is_greeted(&committed.lane));
         deliveries
-    }
-
-    /// Another node made something durable in these queues.
-    pub(super) fn expect(&mut self, queues: Vec<WaitingQueue>, now: Timestamp) {
-        let active = self.tenancy.active;
-        for queue in queues.into_iter().filter(|queue| active.has_lane(queue.endpoint)) {
-            match self.board.lane(queue.endpoint).map(|lane| lane.policy.clone()) {
-                Some(policy) => self.board.expect(&policy, queue, now),
-                None => self.send(Errand::Admit(queue)),
-            }
-        }
-    }
-
-    /// How the endpoint of a queue stands in which something waits is known. If it is not, the next survey finds it.
-    pub(super) fn admitted(&mut self, queue: WaitingQueue, standing: Option<EndpointStanding>, now: Timestamp) {
-        if let Some(standing) = standing
-            && let Some(policy) = self.heed_standing(queue.application, queue.endpoint, standing, now)
-        {
-            self.board.expect(&policy, queue, now);
-        }
     }
 }
