@@ -101,12 +101,15 @@ pub async fn move_up(settings: &MoveSettings, tell: Tell<'_>) -> Result<Moved, M
     let path = settings.from.clone();
     let source = on_a_thread(move || Ok(MovingOut::open(&path)?)).await?;
     let seal_key_id = settings.seal_key_id.as_deref().ok_or(MoveError::NoSealKey)?;
-    let target = MovingIn::connect(&settings.to).await?;
+    let mut target = MovingIn::connect(&settings.to).await?;
     if !target.take().await? {
         return Err(MoveError::AlreadyMoving);
     }
     let mut under_way = Move { source: Some(source), target, batch_rows: settings.batch_rows };
     let was_resumed = under_way.begin(seal_key_id).await?;
+    if !under_way.target.take().await? {
+        return Err(MoveError::AlreadyMoving);
+    }
     under_way.make_partitions().await?;
     let copied = under_way.copy_all(tell).await?;
     let tables = under_way.check_all(&copied, tell).await?;

@@ -22,6 +22,7 @@ use super::{
     transaction::Tx,
 };
 
+const LOCK_BOOTS_SHARED: &str = include_str!("queries/lock_boots_shared.sql");
 const BEGIN: &str = include_str!("queries/begin_boot.sql");
 const MAKE_SHARDS: &str = include_str!("queries/make_shards.sql");
 const FORGET_DEPARTURES: &str = include_str!("queries/forget_departures.sql");
@@ -74,9 +75,9 @@ impl Leases for PostgresStore {
         if roles.worker {
             connection.execute(MAKE_SHARDS, &[&self.pool, &Int(i64::from(Shard::COUNT))]).await?;
         }
+        drop(connection);
         let boot = Uuid::now_v7();
-        let begun = connection.execute(BEGIN, &[&boot, &self.node, &self.pool, &roles.worker, &roles.scheduler, &good_for()]).await?;
-        if begun == 0 {
+        if !self.insert_boot(boot, roles).await? {
             return Err(StoreError::unavailable("a data folder is being moved into this database"));
         }
         self.boot.set(boot);
@@ -141,6 +142,16 @@ impl PostgresStore {
         let asked = clock.reading();
         let store_time = connection.query_one(STORE_TIME, &[]).await?.instant("store_time")?;
         Ok(Offset::measured(store_time, asked, clock.reading()))
+    }
+
+    /// Says whether the boot may begin.
+    async fn insert_boot(&self, boot: Uuid, roles: Roles) -> Outcome<bool> {
+        let mut connection = self.pools.lease().await?;
+        let tx = Tx::begin(&mut connection).await?;
+        tx.query_one(LOCK_BOOTS_SHARED, &[]).await?;
+        let begun = tx.execute(BEGIN, &[&boot, &self.node, &self.pool, &roles.worker, &roles.scheduler, &good_for()]).await?;
+        tx.commit().await?;
+        Ok(begun > 0)
     }
 
     async fn take_free(&self, wish: Wish, overdue: &[Pulse]) -> Outcome<Held> {

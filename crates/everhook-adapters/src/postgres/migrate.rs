@@ -4,7 +4,7 @@
 //! of the version before reads.
 
 use everhook_core::time::Timestamp;
-use tokio_postgres::{Client, Transaction};
+use tokio_postgres::{Client, Transaction, error::SqlState};
 
 use super::OpenError;
 
@@ -30,6 +30,9 @@ const NOTE: &str = include_str!("queries/note_migration.sql");
 /// Whoever has the turn makes tables, which may take longer than a lock is worth waiting for on the line.
 const WAIT_FOR_TURN: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '30s'";
 
+/// How often the ledger is made. The second time it is there, unless somebody drops it at this very moment.
+const LEDGER_TRIES: u32 = 3;
+
 /// Applies what is missing, all or nothing.
 ///
 /// # Errors
@@ -47,10 +50,7 @@ pub(super) async fn migrate(client: &mut Client, now: Timestamp) -> Result<(), O
 
 /// The same in a transaction that goes on: until its commit nobody sees the schema, and nobody else makes it.
 pub(super) async fn migrate_within(transaction: &Transaction<'_>, now: Timestamp) -> Result<(), OpenError> {
-    transaction.batch_execute(WAIT_FOR_TURN).await?;
-    transaction.batch_execute(TAKE_TURN).await?;
-    transaction.batch_execute("SET LOCAL lock_timeout = DEFAULT").await?;
-    transaction.batch_execute(MAKE_LEDGER).await?;
+    take_turn(transaction).await?;
     let known = MIGRATIONS.last().map_or(0, |newest| newest.version);
     let found: i64 = transaction.query_one(NEWEST, &[]).await?.get(0);
     if found > known {
@@ -60,6 +60,29 @@ pub(super) async fn migrate_within(transaction: &Transaction<'_>, now: Timestamp
         apply(transaction, migration, now).await?;
     }
     Ok(())
+}
+
+/// Waits until nobody else changes the schema, and keeps others from it until the commit.
+async fn take_turn(transaction: &Transaction<'_>) -> Result<(), OpenError> {
+    transaction.batch_execute(WAIT_FOR_TURN).await?;
+    for _ in 0..LEDGER_TRIES {
+        transaction.batch_execute("SAVEPOINT ledger").await?;
+        match transaction.batch_execute(MAKE_LEDGER).await {
+            Ok(()) => break,
+            // Somebody else made it meanwhile, and has ended: now it is there.
+            Err(error) if is_there_already(&error) => transaction.batch_execute("ROLLBACK TO SAVEPOINT ledger").await?,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    transaction.batch_execute(TAKE_TURN).await?;
+    transaction.batch_execute("SET LOCAL lock_timeout = DEFAULT").await?;
+    Ok(())
+}
+
+fn is_there_already(error: &tokio_postgres::Error) -> bool {
+    // Two that make one table at the same moment collide at its name, its type or its index.
+    const TAKEN: [SqlState; 3] = [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_OBJECT];
+    error.code().is_some_and(|code| TAKEN.contains(code))
 }
 
 async fn apply(transaction: &Transaction<'_>, migration: &Migration, now: Timestamp) -> Result<(), OpenError> {

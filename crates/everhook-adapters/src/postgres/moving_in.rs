@@ -13,6 +13,7 @@ use super::{
 };
 use crate::system::system_time;
 
+const SCHEMA_IS_THERE: &str = include_str!("queries/schema_is_there.sql");
 const TAKE: &str = include_str!("queries/take_move.sql");
 const FOREIGN_TABLE: &str = include_str!("queries/foreign_table.sql");
 const LOCK_BOOTS: &str = include_str!("queries/lock_boots.sql");
@@ -30,6 +31,9 @@ const NO_BOUNDS: &str = "SET statement_timeout = 0; SET lock_timeout = 0; SET id
 /// A database that is moved into.
 pub(crate) struct MovingIn {
     client: Client,
+    /// Keeps others from moving something in: its transaction holds a lock for as long as it is open. Nodes do not run meanwhile, so that nobody minds an
+    /// old transaction.
+    guard: Option<Client>,
     pools: Pools,
 }
 
@@ -62,11 +66,8 @@ impl MovingIn {
     /// [`OpenError`] says what to do.
     pub(crate) async fn connect(url: &str) -> Result<Self, OpenError> {
         let pools = Pools::new(url)?;
-        let (client, arriving) = pools.connect_alone().await?;
-        // Ends with the client; whatever it meets, the client's next statement meets too.
-        tokio::spawn(arriving);
-        client.batch_execute(NO_BOUNDS).await?;
-        Ok(Self { client, pools })
+        let client = connect(&pools).await?;
+        Ok(Self { client, guard: None, pools })
     }
 
     /// The connection.
@@ -74,9 +75,17 @@ impl MovingIn {
         &mut self.client
     }
 
-    /// Whether nobody else is moving something in here, until this is dropped.
-    pub(crate) async fn take(&self) -> Outcome<bool> {
-        Ok(self.client.query_one(TAKE, &[]).await?.try_get("is_taken")?)
+    /// Whether nobody else is moving something in here, until this is dropped. In a database without tables there is nothing to take yet: asked again
+    /// after they were [made](Self::prepare), it says which of several that made them goes on.
+    pub(crate) async fn take(&mut self) -> Outcome<bool> {
+        if self.guard.is_some() || !self.client.query_one(SCHEMA_IS_THERE, &[]).await?.try_get("is_there")? {
+            return Ok(true);
+        }
+        let guard = connect(&self.pools).await?;
+        guard.batch_execute("BEGIN").await?;
+        let is_taken = guard.query_opt(TAKE, &[]).await?.is_some();
+        self.guard = is_taken.then_some(guard);
+        Ok(is_taken)
     }
 
     /// Which table is here that is not Everhook's, if Everhook's are not made yet.
@@ -92,14 +101,14 @@ impl MovingIn {
     pub(crate) async fn prepare(&mut self) -> Result<Transaction<'_>, OpenError> {
         let tx = self.client.transaction().await?;
         migrate::migrate_within(&tx, system_time()).await?;
-        tx.batch_execute(LOCK_BOOTS).await?;
+        tx.query_one(LOCK_BOOTS, &[]).await?;
         Ok(tx)
     }
 
     /// Begins a transaction in which no node can begin its life.
     pub(crate) async fn lock(&mut self) -> Outcome<Transaction<'_>> {
         let tx = self.client.transaction().await?;
-        tx.batch_execute(LOCK_BOOTS).await?;
+        tx.query_one(LOCK_BOOTS, &[]).await?;
         Ok(tx)
     }
 
@@ -130,6 +139,15 @@ impl MovingIn {
         }
         Ok(())
     }
+}
+
+/// A connection without bounds.
+async fn connect(pools: &Pools) -> Result<Client, tokio_postgres::Error> {
+    let (client, arriving) = pools.connect_alone().await?;
+    // Ends with the client; whatever it meets, the client's next statement meets too.
+    tokio::spawn(arriving);
+    client.batch_execute(NO_BOUNDS).await?;
+    Ok(client)
 }
 
 /// The nodes that are alive.

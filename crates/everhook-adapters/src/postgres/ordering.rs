@@ -234,10 +234,13 @@ async fn free_stranded(connection: &mut Connection, lanes: Vec<i64>, keys: Vec<O
         let applications = tx.query(APPLICATIONS_OF_LANES, &[&lanes]).await?;
         let applications = applications.iter().map(|row| row.id("application_id")).collect::<Outcome<Vec<ApplicationId>>>()?;
         tx.lock_counters(&applications).await?;
+        lock_lanes(&tx, &all).await?;
         let lifted = tx.query(LIFT_BARRIERS, &[&lanes]).await?;
         freed.applications = lifted.iter().map(|row| row.id("application_id")).collect::<Outcome<Vec<ApplicationId>>>()?;
     }
-    lock_lanes(&tx, &all).await?;
+    if lanes.is_empty() {
+        lock_lanes(&tx, &all).await?;
+    }
     let keys: Vec<_> = keys.into_iter().map(|key| (key, at)).collect();
     freed.deliveries = free_first(&tx, &keys).await?.into_iter().map(|(_, freed)| freed.due.delivery).collect();
     tx.commit().await?;

@@ -102,8 +102,7 @@ impl<'c> Tx<'c> {
 
     /// Waits until no other change of this organization's configuration is under way, and holds up the next until this one has ended.
     pub(super) async fn lock_organization(&self, organization: OrganizationId) -> Outcome<()> {
-        let low_bits = organization.key().as_u64_pair().1;
-        self.query(LOCK_ORGANIZATION, &[&low_bits.cast_signed()]).await?;
+        self.query(LOCK_ORGANIZATION, &[&organization.key()]).await?;
         Ok(())
     }
 

@@ -29,6 +29,7 @@ const NO_FOLDER_HAS: &[(&str, &str, &str)] = &[
     ("budgets", "*", "what nodes count"),
     ("budget_slots", "*", "what nodes count"),
     ("installation", "*", "a database has a name of its own"),
+    ("node_locks", "*", "what nodes take turns at"),
     ("report_roles", "*", "roles of the server"),
     ("organizations", "worker_pool", "a folder has one pool, the default"),
     ("organizations", "moves", "a folder has one pool"),

@@ -131,8 +131,9 @@ async fn an_unfinished_move_goes_on_only_from_the_same_folder_as_it_was() {
 async fn a_folder_is_moved_once_and_by_one_process_at_a_time() {
     let (database, filled) = (Database::create().await, Filled::new().await);
     let (folder, other) = (filled.copy(), filled.copy());
+    database.open().await.unwrap();
     let client = database.client().await;
-    client.batch_execute("SELECT pg_advisory_lock(7311155388384341869)").await.unwrap();
+    client.batch_execute("BEGIN; SELECT 1 FROM node_locks WHERE name = 'moves' FOR UPDATE").await.unwrap();
     let refused = database.take_in(folder.path()).await.unwrap_err();
     assert!(matches!(refused, MoveError::AlreadyMoving), "{refused}");
     drop(client);

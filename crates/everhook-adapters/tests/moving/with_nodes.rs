@@ -27,19 +27,25 @@ async fn begin_to_move(database: &Database, folder: &Path) -> Result<Moved, Move
     moving::move_up(&database.settings(folder), &mut |_| ControlFlow::Break(())).await
 }
 
-/// Holds the turn to make tables, as a node does that was here a moment earlier.
-async fn hold_turn(database: &Database) -> Client {
+/// Holds up whoever makes the first table, in the middle of it: until the commit of the session that is returned.
+async fn hold_up_tables(database: &Database) -> Client {
     let client = database.client().await;
-    client.batch_execute("BEGIN; SELECT pg_advisory_xact_lock(7311155388384341867)").await.unwrap();
+    let hold_up =
+        "CREATE FUNCTION hold_up() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock_shared(1); END $$;
+        CREATE EVENT TRIGGER hold_up ON ddl_command_end WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION hold_up()";
+    client.batch_execute(hold_up).await.unwrap();
+    client.batch_execute("BEGIN; SELECT pg_advisory_xact_lock(1)").await.unwrap();
     client
 }
 
-/// Returns once so many wait for that turn. The server gives it to them in the order in which they came.
+/// Returns once so many wait: the first in the middle of making a table, the others for the end of that.
 async fn wait_for_waiting(client: &Client, count: i64) {
-    let waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
-        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    let waiting =
+        "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.datname = current_database()";
     let deadline = Instant::now() + WAITING_WITHIN;
     while client.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) < count {
+        // A transaction is shown the sessions as they were when it first looked, unless it forgets that.
+        client.execute("SELECT pg_stat_clear_snapshot()", &[]).await.unwrap();
         assert!(Instant::now() < deadline, "nobody came to wait");
     }
 }
@@ -52,7 +58,7 @@ async fn tables(database: &Database) -> Vec<String> {
 #[tokio::test]
 async fn a_node_that_comes_while_a_move_makes_the_tables_is_refused() {
     let (database, folder) = (Database::create().await, Filled::new().await.closed());
-    let turn = hold_turn(&database).await;
+    let turn = hold_up_tables(&database).await;
     let node = async {
         wait_for_waiting(&turn, 1).await;
         database.open().await
@@ -73,7 +79,7 @@ async fn a_node_that_comes_while_a_move_makes_the_tables_is_refused() {
 #[tokio::test]
 async fn a_node_that_opened_the_database_before_the_move_began_finds_out_before_it_writes() {
     let (database, folder) = (Database::create().await, Filled::new().await.closed());
-    let turn = hold_turn(&database).await;
+    let turn = hold_up_tables(&database).await;
     let moving = async {
         wait_for_waiting(&turn, 1).await;
         begin_to_move(&database, folder.path()).await

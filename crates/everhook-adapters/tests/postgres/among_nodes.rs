@@ -258,7 +258,7 @@ async fn a_change_that_is_rolled_back_because_of_a_deadlock_is_made_again() {
         session.execute("SELECT pg_stat_clear_snapshot()", &[]).await.unwrap();
         tokio::task::yield_now().await;
     }
-    session.execute("SELECT pg_advisory_xact_lock($1)", &[&organization.as_uuid().as_u64_pair().1.cast_signed()]).await.unwrap();
+    session.execute("SELECT 1 FROM organizations WHERE id = $1 FOR UPDATE", &[organization.as_uuid()]).await.unwrap();
     // Then the change gives way, and is made when the session has ended.
     session.batch_execute("ROLLBACK").await.unwrap();
     assert_eq!(change.await.unwrap().unwrap(), Created::Created);

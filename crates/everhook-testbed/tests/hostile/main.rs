@@ -6,3 +6,4 @@
 
 mod arena;
 mod lanes;
+mod hints;

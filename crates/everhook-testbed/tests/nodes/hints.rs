@@ -110,7 +110,8 @@ impl Notified {
                 }
             }
         });
-        client.batch_execute("LISTEN everhook_waiting_2").await.expect("it listens");
+        let channel: String = client.query_one("SELECT hint_channel FROM installation", &[]).await.expect("nodes have started").get(0);
+        client.batch_execute(&format!("LISTEN \"{channel}\"")).await.expect("it listens");
         Self { count, client, _listening: listening }
     }
 

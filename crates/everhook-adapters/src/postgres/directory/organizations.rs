@@ -25,7 +25,7 @@ const BY_UID: &str = include_str!("../queries/organization_by_uid.sql");
 const LIST: List =
     List { older: include_str!("../queries/organizations_older.sql"), newer: include_str!("../queries/organizations_newer.sql") };
 const UPDATE: &str = include_str!("../queries/update_organization.sql");
-const LOCK_POOLS: &str = include_str!("../queries/lock_pools.sql");
+const LOCK_BOOTS: &str = include_str!("../queries/lock_boots.sql");
 const INSERT_DEPARTURES: &str = include_str!("../queries/insert_departures.sql");
 const AS_IT_STANDS: &str = include_str!("../queries/write_organization_as_it_stands.sql");
 
@@ -108,7 +108,7 @@ pub(super) async fn update(tx: &Tx<'_>, read: &Organization, changed: &Organizat
 /// Every worker of the pool that an organization leaves must let go of it before another sends. A boot that begins at this moment is counted in, or
 /// begins after the commit and reads which pool it is now.
 async fn leave_pool(tx: &Tx<'_>, organization: OrganizationId, pool: &PoolName) -> Outcome<()> {
-    tx.query_one(LOCK_POOLS, &[]).await?;
+    tx.query_one(LOCK_BOOTS, &[]).await?;
     tx.execute(INSERT_DEPARTURES, &[&organization.key(), &pool.as_str()]).await?;
     Ok(())
 }

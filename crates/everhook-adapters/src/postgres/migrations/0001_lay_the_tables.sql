@@ -643,10 +643,21 @@ CREATE TABLE moved_tables (
 -- Which installation this is: what its nodes keep elsewhere is named by it.
 CREATE TABLE installation (
     singleton boolean PRIMARY KEY CHECK (singleton),
-    id uuid NOT NULL
+    id uuid NOT NULL,
+    -- Where nodes notify each other. Every role of a database may notify and listen on every channel whose name it knows: this one is known to those who
+    -- may read it here.
+    hint_channel text NOT NULL CHECK (hint_channel ~ '^everhook_[0-9a-f]{32}$')
 );
 
-INSERT INTO installation VALUES (true, gen_random_uuid());
+INSERT INTO installation VALUES (true, gen_random_uuid(), 'everhook_' || replace(gen_random_uuid()::text, '-', ''));
+
+-- What nodes take turns at, by a lock on a row. Advisory locks are open to every role of the database, and so are those on tables: a statement that is
+-- prepared locks its tables before anybody asks whether it may be run. A row is locked only by who may change it.
+CREATE TABLE node_locks (
+    name text PRIMARY KEY
+);
+
+INSERT INTO node_locks VALUES ('boots'), ('moves'), ('partitions');
 
 -- Which key secrets are sealed with: a node that has another refuses to start.
 CREATE TABLE sealing (

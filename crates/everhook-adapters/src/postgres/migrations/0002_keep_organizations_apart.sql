@@ -92,6 +92,10 @@ BEGIN
     IF has_schema_privilege(asked.oid, current_schema(), 'CREATE') THEN
         RAISE EXCEPTION 'the role "%" may make tables and functions beside ours', login USING HINT = 'Take that away: REVOKE CREATE ON SCHEMA … FROM PUBLIC';
     END IF;
+    -- A schema of its own could be named like the nodes' role, and come first in their path.
+    IF has_database_privilege(asked.oid, current_database(), 'CREATE') THEN
+        RAISE EXCEPTION 'the role "%" may make schemas in this database', login USING HINT = 'Take that away: REVOKE CREATE ON DATABASE … FROM PUBLIC';
+    END IF;
     IF EXISTS (SELECT FROM report_roles WHERE role = login AND organization_id <> organization) THEN
         RAISE EXCEPTION 'the role "%" reads the reports of another organization', login USING HINT = 'Take these away first: everhook_revoke_reports';
     END IF;

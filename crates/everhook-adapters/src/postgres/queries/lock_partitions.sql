@@ -1,3 +1,3 @@
 -- Lets one node at a time make partitions.
--- Index: none. Lock: a number of our own, until the commit.
-SELECT pg_advisory_xact_lock(7311155388384341868);
+-- Index: the primary key. Lock: the row, until the commit.
+SELECT 1 FROM node_locks WHERE name = 'partitions' FOR UPDATE;

@@ -1,3 +1,3 @@
--- Lets one process at a time move a data folder into this database.
--- Index: none. Lock: a number of our own, for as long as the connection lives.
-SELECT pg_try_advisory_lock(7311155388384341869) AS is_taken;
+-- Lets one process at a time move a data folder into this database: no row if another does.
+-- Index: the primary key. Lock: the row, for as long as the transaction is open.
+SELECT 1 FROM node_locks WHERE name = 'moves' FOR UPDATE SKIP LOCKED;

@@ -5,13 +5,14 @@ mod readers;
 use std::collections::BTreeSet;
 
 use everhook_adapters::postgres::{PostgresSettings, PostgresStore};
+use everhook_core::ports::Directory as _;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
 use self::readers::{Login, Reports, connect, filling, grant, names, organization};
 use crate::{
     database::{execute, server},
-    given::{Given, NOW},
+    given::{Given, NOW, endpoint, entry},
 };
 
 /// What such a role reads, and how its owner finds the rows of an organization (`:id`) there.
@@ -40,7 +41,7 @@ const COVERED: [(&str, &str); 19] = [
 const OF_LANES: &str = "lane IN (SELECT lane FROM endpoints WHERE organization_id = ':id')";
 
 /// What no such role reads: secrets, and what nodes keep for themselves.
-const INTERNAL: [&str; 27] = [
+const INTERNAL: [&str; 28] = [
     "api_key_uses",
     "api_keys",
     "application_counters",
@@ -59,6 +60,7 @@ const INTERNAL: [&str; 27] = [
     "made_later",
     "moved_tables",
     "moves",
+    "node_locks",
     "nodes",
     "operation_items",
     "pending_alerts",
@@ -238,6 +240,10 @@ async fn only_a_plain_role_is_given_reports_of_one_organization_and_they_can_be_
         let refused = grant(&reports.owner, login, organization).await.unwrap_err();
         assert!(refused.contains(because), "{refused}");
     }
+    let database = reports.given.backing.database().path().trim_start_matches('/').to_owned();
+    reports.owner.batch_execute(&format!("GRANT CREATE ON DATABASE {database} TO {}", plain.name)).await.unwrap();
+    let refused = grant(&reports.owner, &plain.name, &reader.organization).await.unwrap_err();
+    assert!(refused.contains("may make schemas"), "{refused}");
     reports.owner.batch_execute(&format!("GRANT CREATE ON SCHEMA public TO {}", plain.name)).await.unwrap();
     let refused = grant(&reports.owner, &plain.name, &reader.organization).await.unwrap_err();
     assert!(refused.contains("may make tables and functions"), "{refused}");
@@ -253,6 +259,65 @@ async fn only_a_plain_role_is_given_reports_of_one_organization_and_they_can_be_
     reports.owner.batch_execute(&format!("GRANT SELECT ON events, rollups TO {}", plain.name)).await.unwrap();
     let client = connect(&plain.at(&reports.given.backing.database())).await;
     assert_eq!(names(&client, "SELECT id FROM events").await.len() + names(&client, "SELECT lane FROM rollups").await.len(), 0);
+}
+
+#[tokio::test]
+async fn a_role_that_holds_every_lock_it_can_get_keeps_nodes_from_nothing() {
+    let reports = Reports::new().await;
+    let [reader, _] = &reports.readers;
+    for name in ["boots", "moves", "partitions"] {
+        reader.is_refused(&format!("SELECT 1 FROM node_locks WHERE name = '{name}' FOR UPDATE")).await;
+    }
+    for refused in [
+        "SELECT 1 FROM schema_migrations FOR UPDATE",
+        "SELECT lane FROM endpoints FOR NO KEY UPDATE",
+        "SELECT id FROM organizations FOR SHARE",
+    ] {
+        reader.is_refused(refused).await;
+    }
+    // Given a role that holds advisory locks, and the locks of tables that a prepared statement takes before anybody asks whether it may be run,
+    let tables =
+        ["boots", "node_locks", "schema_migrations", "installation", "moves", "organizations", "endpoints", "application_counters"];
+    let mut hold = "BEGIN; SELECT pg_advisory_lock(7311155388384341867 + n) FROM generate_series(0, 9) n; SELECT pg_advisory_lock(2, 0);
+        SELECT pg_advisory_lock(1, lane) FROM generate_series(0, 99) lane; "
+        .to_owned();
+    hold.extend(tables.iter().map(|table| format!("PREPARE hold_{table} AS DELETE FROM {table}; ")));
+    reader.client.batch_execute(&hold).await.unwrap();
+    // when a node starts, changes the configuration, makes partitions and publishes in order,
+    let node = reports.given.backing.node().await;
+    node.announce().await.unwrap();
+    node.make_partitions(NOW).await.unwrap();
+    let given = &reports.given;
+    node.create_endpoint(endpoint(given.organization, given.application), entry()).await.unwrap();
+    // then nothing of it has waited for the role.
+    reader.client.batch_execute("COMMIT").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_role_does_not_find_the_channel_on_which_nodes_hint_each_other() {
+    let reports = Reports::new().await;
+    let [reader, _] = &reports.readers;
+    // Given a node that listens, and one that has notified.
+    let node = reports.given.backing.node().await;
+    let _hints = node.hints();
+    let listening = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'";
+    while reports.owner.query_one(listening, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+        tokio::task::yield_now().await;
+    }
+    let channel: String = reports.owner.query_one("SELECT hint_channel FROM installation", &[]).await.unwrap().get(0);
+    // Then whatever the role can read of sessions, locks, statistics and channels does not name it.
+    reader.is_refused("SELECT hint_channel FROM installation").await;
+    for shown in [
+        "SELECT a::text FROM pg_stat_activity a",
+        "SELECT l::text FROM pg_locks l",
+        "SELECT s::text FROM pg_stats s WHERE schemaname = 'public'",
+        "SELECT pg_listening_channels()",
+        "SELECT p::text FROM pg_prepared_statements p",
+        "SELECT c::text FROM pg_class c",
+        "SELECT coalesce(pg_get_expr(conbin, conrelid), '') FROM pg_constraint",
+    ] {
+        assert!(!names(&reader.client, shown).await.iter().any(|text| text.contains(&channel)), "{shown}");
+    }
 }
 
 #[tokio::test]
