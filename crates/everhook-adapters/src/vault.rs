@@ -20,6 +20,9 @@ use everhook_core::{
 };
 use uuid::Uuid;
 
+/// The file in the data folder that holds the key, unless it is kept elsewhere.
+pub const KEY_FILE: &str = "seal.key";
+
 /// The length of a sealing key.
 pub const KEY_BYTES: usize = 32;
 

@@ -6,6 +6,7 @@ pub mod api;
 pub mod cli;
 pub mod config;
 pub mod counters;
+pub mod disk_space;
 pub mod sealing;
 pub mod server;
 pub mod store;

@@ -1,22 +1,20 @@
 //! Which key secrets are sealed with, and that it stays the same one.
 //!
-//! Beside the database lies the id of the key that its secrets are sealed with. A server that is given another key, or whose key file is gone, refuses
-//! to start: it would come up, and fail at every secret that it has to open.
+//! The store holds the id of the key that its secrets are sealed with, so that every backup of it does. A server that is given another key, or whose key
+//! file is gone, refuses to start: it would come up, and fail at every secret that it has to open.
 
-use std::{fs, io::ErrorKind, path::Path};
+use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use everhook_adapters::{
     postgres::PostgresStore,
-    vault::{AesVault, write_whole},
+    sqlite::{SqliteStore, seal_key_id_at_rest},
+    vault::AesVault,
 };
 
 use crate::config::{Config, SealKey};
 
-/// The file in the data folder that holds the key's id.
-const ID_FILE: &str = "seal.id";
-/// The file in the data folder that holds the key, unless it is kept elsewhere.
-pub const KEY_FILE: &str = "seal.key";
+pub use everhook_adapters::vault::KEY_FILE;
 
 /// Opens the vault of a shared store, which keeps the key's id. All nodes are given the same key; none makes one.
 ///
@@ -51,40 +49,38 @@ pub fn given_vault(config: &Config) -> anyhow::Result<AesVault> {
     }
 }
 
-/// Opens the vault, and makes its key at the first start. The data folder must be locked.
+/// Opens the vault of an embedded store, which keeps the key's id, and makes the key at the first start.
 ///
 /// # Errors
-/// Says which key is missing or wrong, and what to do.
-pub fn open_vault(config: &Config) -> anyhow::Result<AesVault> {
-    let id_path = config.data.join(ID_FILE);
-    let known = read_id(&id_path)?;
-    let vault = match &config.seal_key {
-        SealKey::Given(key) => AesVault::from_key(*key.expose()),
+/// Says which key is missing or wrong, where it is looked for, and how to bring it.
+pub async fn open_vault(config: &Config, store: &SqliteStore) -> anyhow::Result<AesVault> {
+    let known = store.seal_key_id().await.context("it cannot be read which key the secrets are sealed with")?;
+    let data = config.data.display();
+    let (vault, place) = match &config.seal_key {
+        SealKey::Given(key) => (AesVault::from_key(*key.expose()), "EVERHOOK_SEAL_KEY".to_owned()),
         SealKey::File(path) => {
-            if let Some(id) = &known
-                && !path.exists()
-            {
-                bail!(
-                    "the secrets in {} are sealed with key {id}, and {} is gone: restore it from a backup",
-                    config.data.display(),
-                    path.display()
-                );
+            let place = path.display().to_string();
+            if let Some(known) = known.as_ref().filter(|_| !path.exists()) {
+                bail!("the secrets in {data} are sealed with key {known}, and {place} does not exist: {}", how_to_bring(path));
             }
-            AesVault::load_or_create(path)?
+            (AesVault::load_or_create(path)?, place)
         }
     };
     let id = hex(vault.key_id());
-    match known {
-        Some(known) if known != id => {
-            bail!(
-                "the secrets in {} are sealed with key {known}, and this is key {id}: give the key they were sealed with",
-                config.data.display()
-            )
-        }
-        Some(_) => {}
-        None => write_whole(&id_path, &format!("{id}\n")).with_context(|| format!("{} cannot be written", id_path.display()))?,
+    let known = store.keep_seal_key_id(&id).await.context("the sealing key's id cannot be kept")?;
+    if known != id {
+        let own_file = config.data.join(KEY_FILE);
+        bail!("the secrets in {data} are sealed with key {known}, and {place} is key {id}: {}", how_to_bring(&own_file));
     }
     Ok(vault)
+}
+
+fn how_to_bring(path: &Path) -> String {
+    format!(
+        "bring the key that this store had when it was backed up, as {}, by naming its file in EVERHOOK_SEAL_KEY_FILE, or as EVERHOOK_SEAL_KEY, and start \
+         again",
+        path.display()
+    )
 }
 
 /// The id of the key that a folder's secrets are sealed with, without making anything; `None` if the folder does not tell.
@@ -92,11 +88,11 @@ pub fn open_vault(config: &Config) -> anyhow::Result<AesVault> {
 /// # Errors
 /// Says which file cannot be read.
 pub fn key_id_of(folder: &Path) -> anyhow::Result<Option<String>> {
-    if let Some(id) = read_id(&folder.join(ID_FILE))? {
-        return Ok(Some(id));
+    // Whatever is wrong with the folder, whoever opens it next says it.
+    match seal_key_id_at_rest(folder).ok().flatten() {
+        Some(id) => Ok(Some(id)),
+        None => key_id_in_file_of(folder),
     }
-    // A folder that was restored from a backup, and not started since.
-    key_id_in_file_of(folder)
 }
 
 /// The id of the key in a folder's own key file, which need not be the one that its secrets are sealed with; `None` if there is no such file.
@@ -109,14 +105,6 @@ pub fn key_id_in_file_of(folder: &Path) -> anyhow::Result<Option<String>> {
         return Ok(None);
     }
     Ok(Some(hex(AesVault::load_or_create(&path)?.key_id())))
-}
-
-fn read_id(path: &Path) -> anyhow::Result<Option<String>> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text.trim().to_owned())),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
-    }
 }
 
 fn hex(id: [u8; 4]) -> String {

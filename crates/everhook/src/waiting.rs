@@ -126,5 +126,9 @@ pub fn api_settings(config: &Config, default_organization: OrganizationId) -> Ap
         default_organization,
         payload_bytes_max: config.payload_bytes_max,
         batch_bytes_max: config.batch_bytes_max,
+        folder: match (&config.database, &config.spool) {
+            (None, _) => Some(config.data.clone()),
+            (Some(_), spool) => spool.as_ref().map(|spool| spool.folder.clone()),
+        },
     }
 }

@@ -204,7 +204,7 @@ async fn open_spool(config: &Config, node: &str) -> anyhow::Result<Option<Arc<Sq
 /// The vault comes after the store: opening that has locked the folder in which the key may be made.
 async fn open_vault(config: &Config, store: &Store) -> anyhow::Result<Arc<dyn Vault>> {
     Ok(match store {
-        Store::Embedded(_) => Arc::new(sealing::open_vault(config)?),
+        Store::Embedded(store) => Arc::new(sealing::open_vault(config, store).await?),
         Store::Shared(store) => Arc::new(sealing::open_shared_vault(config, store).await?),
     })
 }

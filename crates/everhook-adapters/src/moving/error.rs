@@ -59,7 +59,7 @@ pub enum MoveError {
     },
     /// It is not known which key the folder's secrets need.
     #[error(
-        "the folder does not tell which sealing key it needs (it has neither seal.id nor seal.key): put seal.key into it, or start \
+        "the folder does not tell which sealing key it needs (its store names none, and it has no seal.key): put seal.key into it, or start \
          `everhook serve` on it once with that key, and stop it"
     )]
     NoSealKey,

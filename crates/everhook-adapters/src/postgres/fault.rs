@@ -1,7 +1,7 @@
 //! What can go wrong inside the adapter, and how it is told to the core. No type of the library crosses that seam.
 
 use deadpool_postgres::PoolError;
-use everhook_core::ports::StoreError;
+use everhook_core::ports::{FullDisk, StoreError};
 use tokio_postgres::error::SqlState;
 
 /// A failure of one write or read.
@@ -77,6 +77,7 @@ impl Fault {
         match self {
             Self::Postgres(error) if self.is_damage() => StoreError::corrupt(describe(error)),
             Self::Postgres(error) if is_refusal(error) => StoreError::refused(describe(error)),
+            Self::Postgres(error) if error.code() == Some(&SqlState::DISK_FULL) => StoreError::disk_full(FullDisk::DatabaseServer),
             Self::Postgres(error) => StoreError::unavailable(describe(error)),
             Self::NoConnection(why) => StoreError::unavailable(why.clone()),
             Self::Impossible(what) => StoreError::corrupt(what.clone()),

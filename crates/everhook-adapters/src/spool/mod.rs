@@ -44,6 +44,8 @@ use crate::{
 
 /// The name of the spool's file.
 const DATABASE_FILE: &str = "spool.db";
+/// What the header of the file says about who made it: the letters "EvHs".
+const APPLICATION_ID: i32 = 0x4576_4873;
 
 const MIGRATIONS: [Migration; 1] = [Migration { version: 1, sql: include_str!("migrations/0001_lay_the_tables.sql") }];
 
@@ -78,7 +80,7 @@ impl SqliteSpool {
     /// [`OpenError`] says what to do.
     pub fn open(settings: SpoolSettings) -> Result<Self, OpenError> {
         let folder = Folder::take(&settings.folder, DATABASE_FILE)?;
-        let connection = connect::writer(folder.database())?;
+        let connection = connect::writer(folder.database(), APPLICATION_ID)?;
         // What is forwarded is the store's to erase: no copy is to stay here. The file is small, and written only while the store is away.
         connection.pragma_update(None, "secure_delete", "ON")?;
         migrate_by(&MIGRATIONS, &connection, system_time())?;

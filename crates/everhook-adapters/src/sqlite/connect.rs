@@ -4,6 +4,10 @@ use std::{path::Path, time::Duration};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 
+use super::OpenError;
+
+const IS_EMPTY: &str = include_str!("queries/file_is_empty.sql");
+
 /// 4 KiB pages. Each commit logs whole pages, and most of them for a few rows: in a sketch of the tables, 8 KiB
 /// logged two fifths more with ten endpoints. Payloads, which are too large for small pages, are in a table with a rowid, whose leaves they fill.
 const PAGE_BYTES: i64 = 4 * 1024;
@@ -21,10 +25,11 @@ const STATEMENTS_MAX: usize = 128;
 /// How long a connection waits for a lock. Only opening and closing ever contend for one.
 pub(super) const BUSY_FOR: Duration = Duration::from_secs(5);
 
-/// Opens the connection that writes. Makes the file if need be.
-pub(crate) fn writer(database: &Path) -> rusqlite::Result<Connection> {
+/// Opens the connection that writes. Makes the file if need be, and marks it; one with another mark is not touched.
+pub(crate) fn writer(database: &Path, application_id: i32) -> Result<Connection, OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(database, flags)?;
+    let is_new = is_new(&connection, application_id).map_err(|error| of_foreign(error, database))?;
     connection.pragma_update(None, "page_size", PAGE_BYTES)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     // An accepted event is on disk: FULL flushes the log at every commit, NORMAL would only flush it at checkpoints.
@@ -37,7 +42,44 @@ pub(crate) fn writer(database: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "secure_delete", "FAST")?;
     common(&connection)?;
     secure(&connection)?;
+    if is_new {
+        connection.pragma_update(None, "application_id", application_id)?;
+    }
     Ok(connection)
+}
+
+/// Whether nothing is in the file yet. A first start that was killed may have left it marked and empty, or neither.
+///
+/// # Errors
+/// [`Foreignness`] if somebody else made it, or it cannot be read.
+fn is_new(connection: &Connection, application_id: i32) -> Result<bool, Foreignness> {
+    let found: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    if found == application_id {
+        return Ok(false);
+    }
+    let is_empty: bool = connection.query_row(IS_EMPTY, [], |row| row.get(0))?;
+    if found == 0 && is_empty { Ok(true) } else { Err(Foreignness::OtherApplication) }
+}
+
+/// Why a file is not ours.
+enum Foreignness {
+    OtherApplication,
+    Sqlite(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Foreignness {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+fn of_foreign(foreignness: Foreignness, database: &Path) -> OpenError {
+    let foreign = |what| OpenError::Foreign { path: database.to_owned(), what };
+    match foreignness {
+        Foreignness::OtherApplication => foreign("is a SQLite database of another application"),
+        Foreignness::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => foreign("is not a SQLite database"),
+        Foreignness::Sqlite(error) => error.into(),
+    }
 }
 
 /// Flushes what the log holds before anybody builds on it. A process that was killed between writing a commit and flushing it leaves one that the next

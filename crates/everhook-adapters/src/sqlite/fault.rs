@@ -1,6 +1,6 @@
 //! What can go wrong inside the adapter, and how it is told to the core. No type of the library crosses that seam.
 
-use everhook_core::ports::StoreError;
+use everhook_core::ports::{FullDisk, StoreError};
 use rusqlite::{ErrorCode, ffi};
 
 /// A failure of one write or read. Kept in the library's terms until it is answered, because the writer must tell a fatal one apart.
@@ -41,6 +41,7 @@ impl Fault {
     pub(crate) fn to_store_error(&self) -> StoreError {
         match self {
             Self::Sqlite(error) if self.is_damage() => StoreError::corrupt(error.to_string()),
+            Self::Sqlite(error) if is_full(error) => StoreError::disk_full(FullDisk::Data),
             Self::Sqlite(error) => StoreError::unavailable(error.to_string()),
             Self::Impossible(what) => StoreError::corrupt(what.clone()),
             Self::Panicked => StoreError::unavailable("a defect stopped the request; nothing was written"),
@@ -52,6 +53,12 @@ impl From<rusqlite::Error> for Fault {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sqlite(error)
     }
+}
+
+/// Whether a file could not grow: that of the database, its log, or the index of that log.
+fn is_full(error: &rusqlite::Error) -> bool {
+    let extended = error.sqlite_error().map(|error| error.extended_code);
+    error.sqlite_error_code() == Some(ErrorCode::DiskFull) || extended == Some(ffi::SQLITE_IOERR_SHMSIZE)
 }
 
 /// Whether waiting, freeing space or restarting can help.

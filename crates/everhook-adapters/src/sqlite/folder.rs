@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::OpenError;
+use crate::vault;
 
 /// The name of the file that is locked. It stays empty.
 const LOCK_FILE: &str = "lock";
@@ -24,10 +25,11 @@ impl Folder {
     pub(crate) fn take(path: &Path, database: &str) -> Result<Self, OpenError> {
         let unusable = |source| OpenError::Folder { path: path.to_owned(), source };
         make_private(path).map_err(unusable)?;
-        let lock = OpenOptions::new().write(true).create(true).truncate(false).open(path.join(LOCK_FILE)).map_err(unusable)?;
+        let lock = make_private_file(&path.join(LOCK_FILE)).map_err(unusable)?;
         match lock.try_lock() {
             Ok(()) => {
                 let folder = Self { path: path.to_owned(), database: path.join(database), _lock: lock };
+                refuse_lost(folder.database())?;
                 make_private_file(folder.database()).map_err(unusable)?;
                 Ok(folder)
             }
@@ -46,7 +48,7 @@ impl Folder {
         let lock = match File::open(folder.join(LOCK_FILE)) {
             Ok(lock) => lock,
             // A copy without it: it is needed to keep a server away.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => File::create(folder.join(LOCK_FILE)).map_err(unusable)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => make_private_file(&folder.join(LOCK_FILE)).map_err(unusable)?,
             Err(error) => return Err(unusable(error)),
         };
         match lock.try_lock() {
@@ -79,11 +81,29 @@ fn make_private(path: &Path) -> io::Result<()> {
     })
 }
 
-/// Makes the database's file, for its owner alone, also in a folder that others may read. SQLite gives its log the same mode.
-fn make_private_file(path: &Path) -> io::Result<()> {
+/// Fails if the database is missing or empty while its log, or the key of its secrets, is there: a new one would hide that it was lost.
+fn refuse_lost(database: &Path) -> Result<(), OpenError> {
+    let bytes = database.metadata().ok().map(|file| file.len());
+    let mut log = database.as_os_str().to_owned();
+    log.push("-wal");
+    let has_log = Path::new(&log).metadata().is_ok_and(|log| log.len() > 0);
+    // The key may be brought before the first start; an empty file comes with it only if somebody emptied it.
+    let is_store = database.file_name().is_some_and(|name| name == super::DATABASE_FILE);
+    let has_key = is_store && database.with_file_name(vault::KEY_FILE).exists();
+    let beside = match bytes {
+        None | Some(0) if has_log => Path::new(&log).display().to_string(),
+        Some(0) if has_key => database.with_file_name(vault::KEY_FILE).display().to_string(),
+        _ => return Ok(()),
+    };
+    Err(OpenError::Lost { path: database.to_owned(), how: if bytes.is_none() { "missing" } else { "empty" }, beside })
+}
+
+/// Makes a file for its owner alone, also in a folder that others may read, or opens the one that is there. SQLite gives the log of a database the same
+/// mode.
+fn make_private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path).map(drop)
+    options.open(path)
 }

@@ -50,7 +50,7 @@ use std::{
 };
 
 use everhook_core::{ports::StoreError, time::Timestamp};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 use tokio::sync::watch;
 
 use crate::{
@@ -61,10 +61,15 @@ use crate::{
 pub(crate) use self::moving_out::MovingOut;
 use self::{fault::Outcome, folder::Folder, group_commit::GroupCommit, readers::Readers, transaction::Tx, writer::Writer};
 
+const SEAL_KEY_ID: &str = include_str!("queries/seal_key_id.sql");
+const KEEP_SEAL_KEY_ID: &str = include_str!("queries/keep_seal_key_id.sql");
 const FORGET_KEYS: &str = include_str!("queries/forget_idempotency_keys.sql");
 
 /// The name of the database's file in the data folder.
 pub const DATABASE_FILE: &str = "everhook.db";
+
+/// What the header of the file says about who made it (`PRAGMA application_id`): the letters "EvHk".
+const APPLICATION_ID: i32 = 0x4576_486B;
 
 /// Where the store is, and how it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +105,28 @@ pub enum OpenError {
     InUse {
         /// Which folder.
         path: PathBuf,
+    },
+    /// The file was lost or emptied, and what lies beside it says that there was a store.
+    #[error(
+        "{} is {how}, and {beside} beside it belongs to a store that was there: restore the file from a backup, together with what lies beside it. To \
+         begin with an empty store instead, remove both",
+        path.display()
+    )]
+    Lost {
+        /// Which file.
+        path: PathBuf,
+        /// Whether it is missing or empty.
+        how: &'static str,
+        /// The file that gives it away.
+        beside: String,
+    },
+    /// The file is somebody else's.
+    #[error("{} {what}: name another folder (`everhook serve --data`), or move the file away; nothing of it was changed", path.display())]
+    Foreign {
+        /// Which file.
+        path: PathBuf,
+        /// What it is instead.
+        what: &'static str,
     },
     /// The file is from the future.
     #[error("this file was written by a newer Everhook (schema {found}, this binary knows {known}): use that version or newer")]
@@ -169,7 +196,7 @@ impl SqliteStore {
     /// [`OpenError`] says what to do.
     pub fn open(settings: SqliteSettings) -> Result<Self, OpenError> {
         let folder = Folder::take(&settings.data, DATABASE_FILE)?;
-        let connection = connect::writer(folder.database())?;
+        let connection = connect::writer(folder.database(), APPLICATION_ID)?;
         migrate::migrate(&connection, system_time())?;
         fan_out::resume_all(&connection)
             .and_then(|()| erasing::resume_all(&connection))
@@ -186,6 +213,23 @@ impl SqliteStore {
     /// Returns once the disk has failed to keep what was written. From then on every write is refused: end the process, a restart recovers.
     pub async fn broken(&self) {
         group_commit::broken(self.broken.clone()).await;
+    }
+
+    /// The id of the key that secrets are sealed with; `None` before the first start has named one.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the file cannot be read.
+    pub async fn seal_key_id(&self) -> Result<Option<String>, StoreError> {
+        self.read(|connection| Ok(read_seal_key_id(connection)?)).await
+    }
+
+    /// Keeps the id of the key that secrets are sealed with, if none is kept yet, and says which is.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the file cannot be written.
+    pub async fn keep_seal_key_id(&self, id: &str) -> Result<String, StoreError> {
+        let id = id.to_owned();
+        self.write(1, move |tx| Ok(tx.prepare(KEEP_SEAL_KEY_ID)?.query_row([&id], |row| row.get(0))?)).await
     }
 
     /// Forgets at most `limit` idempotency keys that were given before the instant, oldest first, and says how many. Fewer than the limit
@@ -233,6 +277,18 @@ impl SqliteStore {
             None => self.writer.read_inline(work).map_err(|fault| fault.to_store_error()),
         }
     }
+}
+
+/// The id of the key that the secrets of a folder are sealed with, while no server runs on it; `None` if it does not say.
+///
+/// # Errors
+/// [`OpenError`] says why the folder cannot be read.
+pub fn seal_key_id_at_rest(folder: &Path) -> Result<Option<String>, OpenError> {
+    Ok(read_seal_key_id(MovingOut::open(folder)?.connection())?)
+}
+
+fn read_seal_key_id(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    connection.query_row(SEAL_KEY_ID, [], |row| row.get(0)).optional()
 }
 
 /// Who reads, where reads have threads.

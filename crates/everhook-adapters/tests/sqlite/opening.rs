@@ -1,6 +1,6 @@
 //! Opening and closing the store.
 
-use everhook_adapters::sqlite::{OpenError, SqliteSettings, SqliteStore, WriterMode};
+use everhook_adapters::sqlite::{OpenError, SqliteSettings, SqliteStore, WriterMode, seal_key_id_at_rest};
 use everhook_core::{
     model::ShardSet,
     ports::{DeliveryQueue, Directory, EventStore},
@@ -65,8 +65,75 @@ fn a_file_whose_schema_was_made_by_other_statements_is_refused() {
 #[test]
 fn a_file_that_is_no_database_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("everhook.db"), "not a database".repeat(100)).unwrap();
-    assert!(matches!(refusal(&folder), OpenError::Database(_)));
+    let file = folder.path().join("everhook.db");
+    std::fs::write(&file, "not a database".repeat(100)).unwrap();
+    let words = refusal(&folder).to_string();
+    assert!(words.starts_with(&format!("{} is not a SQLite database: name another folder", file.display())), "{words}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "not a database".repeat(100));
+}
+
+#[test]
+fn a_database_of_another_application_is_refused_and_not_touched() {
+    for foreign in
+        ["CREATE TABLE contacts (name TEXT)", "PRAGMA application_id = 1196444487", "CREATE TABLE schema_migrations (version TEXT)"]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        tamper(&folder, foreign);
+        let file = folder.path().join("everhook.db");
+        let before = std::fs::read(&file).unwrap();
+        let words = refusal(&folder).to_string();
+        assert!(words.contains("is a SQLite database of another application"), "{foreign}: {words}");
+        assert_eq!(std::fs::read(&file).unwrap(), before, "{foreign}");
+    }
+}
+
+#[test]
+fn a_database_that_is_empty_or_missing_beside_what_belongs_to_it_is_refused() {
+    // An empty file alone is what a first start leaves that was killed at once.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("everhook.db"), "").unwrap();
+    drop(open(&folder));
+    for (how, beside) in [("empty", "seal.key"), ("empty", "everhook.db-wal"), ("missing", "everhook.db-wal")] {
+        let folder = tempfile::tempdir().unwrap();
+        if how == "empty" {
+            std::fs::write(folder.path().join("everhook.db"), "").unwrap();
+        }
+        std::fs::write(folder.path().join(beside), "something").unwrap();
+        let words = refusal(&folder).to_string();
+        assert!(words.contains(&format!("everhook.db is {how}, and ")) && words.contains(beside) && words.contains("restore"), "{words}");
+        assert_eq!(folder.path().join("everhook.db").exists(), how == "empty", "none is made in its place");
+    }
+    // A key that was brought before the first start is no such thing.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("seal.key"), "a key").unwrap();
+    open(&folder);
+}
+
+#[cfg(unix)]
+#[test]
+fn every_file_of_the_store_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    // Also in a folder that others may read.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let _store = open(&folder);
+    let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap()).collect();
+    assert!(files.len() >= 3, "{files:?}");
+    for file in files {
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{}", file.path().display());
+    }
+}
+
+#[tokio::test]
+async fn the_first_key_that_is_named_is_the_one_that_secrets_are_sealed_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    assert_eq!(store.seal_key_id().await.unwrap(), None);
+    assert_eq!(store.keep_seal_key_id("0a0b0c0d").await.unwrap(), "0a0b0c0d");
+    assert_eq!(store.keep_seal_key_id("ffffffff").await.unwrap(), "0a0b0c0d");
+    drop(store);
+    assert_eq!(open(&folder).seal_key_id().await.unwrap().as_deref(), Some("0a0b0c0d"));
+    assert_eq!(seal_key_id_at_rest(folder.path()).unwrap().as_deref(), Some("0a0b0c0d"));
 }
 
 #[tokio::test]

@@ -57,7 +57,7 @@ pub use remote_hints::{RemoteHints, WaitingQueue};
 pub use retention::{Aging, Place, Purge, Purged, Retention};
 pub use spool::{Acquaintance, Acquaintances, IncomingEvent, Spool, SpoolStanding, SpooledEvent, Taken};
 pub use statistics::Statistics;
-pub use store_error::StoreError;
+pub use store_error::{FullDisk, StoreError};
 pub use throttle_store::{ASKS_MAX, Ask, Grant, ThrottleStore, Wanted};
 pub use transport::{OutgoingHeader, OutgoingRequest, Transport, host_first};
 pub use vault::{Vault, VaultError};

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use everhook::{config::ServeArgs, wiring};
+use everhook_adapters::sqlite::seal_key_id_at_rest;
 use everhook_core::manage::api_keys;
 use serde_json::json;
 
@@ -76,10 +77,10 @@ async fn a_start_without_the_key_that_secrets_are_sealed_with_is_refused() {
     // Another key is named by its id; a missing one by its file, and none is made in its place.
     let other = ServeArgs { seal_key: Some("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=".to_owned()), ..args(folder.path()) };
     let error = format!("{:#}", start(&other).await.err().unwrap());
-    assert!(error.contains("give the key they were sealed with"), "{error}");
+    assert!(error.contains("EVERHOOK_SEAL_KEY is key ") && error.contains("bring the key that this store had"), "{error}");
     std::fs::rename(&key, &kept).unwrap();
     let error = format!("{:#}", start(&args(folder.path())).await.err().unwrap());
-    assert!(error.contains("seal.key is gone"), "{error}");
+    assert!(error.contains("seal.key does not exist: bring the key"), "{error}");
     assert!(!key.exists());
     // With the old key back, it starts.
     std::fs::rename(&kept, &key).unwrap();
@@ -90,9 +91,10 @@ async fn a_start_without_the_key_that_secrets_are_sealed_with_is_refused() {
 async fn a_first_start_that_was_killed_between_its_files_is_completed_by_the_next() {
     let folder = tempfile::tempdir().unwrap();
     start(&args(folder.path())).await.unwrap().stop().await;
-    // The key was made and its id was not, or only the file beside it.
-    std::fs::rename(folder.path().join("seal.id"), folder.path().join("seal.id.new")).unwrap();
-    std::fs::write(folder.path().join("seal.id.new"), "").unwrap();
+    // The key was made and its id was not kept.
+    let kept = || seal_key_id_at_rest(folder.path()).unwrap();
+    let id = kept().expect("the id of its key");
+    rusqlite::Connection::open(folder.path().join("everhook.db")).unwrap().execute("DELETE FROM sealing", []).unwrap();
     start(&args(folder.path())).await.unwrap().stop().await;
-    assert_eq!(std::fs::read_to_string(folder.path().join("seal.id")).unwrap().trim().len(), 8);
+    assert_eq!(kept(), Some(id));
 }

@@ -1,6 +1,7 @@
 //! The commands of the real binary, used as a person or a script would use them.
 
 mod capture;
+mod full_disk;
 mod migrate;
 mod retention;
 mod starting;

@@ -15,6 +15,7 @@ use std::{
 use axum::{Router, body::Bytes, extract, http::StatusCode, routing::post};
 use everhook::cli::client::{Connection, Server};
 use everhook_adapters::postgres::{PostgresSettings, PostgresStore};
+use everhook_adapters::sqlite::seal_key_id_at_rest;
 use everhook_testbed::{
     database::{Database, SEAL_KEY},
     node::{Node, command},
@@ -180,8 +181,8 @@ async fn nobody_is_sent_to_a_key_file_that_does_not_hold_the_folders_key() {
     let mut old = started().await;
     old.kill();
     let (database, folder) = (Database::create().await, old.data());
-    let needed = std::fs::read_to_string(folder.join("seal.id")).expect("the id of its key");
-    let (needed, key_file) = (needed.trim(), folder.join("seal.key").display().to_string());
+    let needed = seal_key_id_at_rest(&folder).expect("the folder can be read").expect("the id of its key");
+    let (needed, key_file) = (needed.as_str(), folder.join("seal.key").display().to_string());
     std::fs::write(&key_file, SEAL_KEY).expect("the file is replaced");
     // When it is moved, it is said before and after that this is not the key that nodes need,
     let (from, to) = (folder.display().to_string(), database.url());

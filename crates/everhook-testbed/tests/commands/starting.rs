@@ -59,6 +59,50 @@ async fn a_database_that_cannot_be_used_is_named_with_the_cause_and_without_the_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_restored_store_without_its_key_is_refused_with_the_way_out_and_takes_the_right_key_afterwards() {
+    // Given a store with a secret in it, and a backup of it without the key.
+    let mut node = Node::new(scratch());
+    node.start();
+    node.wait_until_ready().await;
+    let endpoint = json!({ "url": "http://127.0.0.1:9/", "event_types": ["order.paid"] });
+    let made = Connection::new(node.server()).ask(Method::POST, "/v1/endpoints", Some(&endpoint)).await.expect("an endpoint");
+    node.ask_to_stop();
+    node.wait_until_ended().await;
+    let (key, kept) = (node.data().join("seal.key"), node.data().with_file_name("kept.key"));
+    let folder = fs::read_dir(node.data()).expect("its folder").map(|file| file.expect("a file").path());
+    let only_the_store = folder.filter(|file| !["everhook.db", "seal.key"].iter().any(|name| file.ends_with(name)));
+    only_the_store.for_each(|file| fs::remove_file(file).expect("it is not in the backup"));
+    fs::rename(&key, &kept).expect("the key is left behind");
+    // When it is started, it says which key is missing, where it is looked for and how to bring it, and makes none.
+    let said = refusal(&node.data(), &[]).await;
+    let words = format!("and {} does not exist: bring the key that this store had when it was backed up", key.display());
+    assert!(said.contains("are sealed with key ") && said.contains(&words) && said.contains("EVERHOOK_SEAL_KEY_FILE"), "{said}");
+    assert!(!key.exists());
+    let said = refusal(&node.data(), &["--seal-key", SEAL_KEY]).await;
+    assert!(said.contains("EVERHOOK_SEAL_KEY is key "), "{said}");
+    // The right key is accepted then, and opens the secret.
+    fs::rename(&kept, &key).expect("the key is brought");
+    node.start();
+    node.wait_until_ready().await;
+    let secret = format!("/v1/endpoints/{}/secret", made["id"].as_str().expect("its id"));
+    let shown = Connection::new(node.server()).ask(Method::GET, &secret, None).await.expect("the secret");
+    assert_eq!(shown["secret"], made["secret"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_is_empty_or_somebody_elses_is_named_with_the_remedy() {
+    let data = folder();
+    let file = data.path().join("everhook.db");
+    fs::write(&file, "").expect("a file");
+    fs::write(data.path().join("seal.key"), SEAL_KEY).expect("a key");
+    let said = refusal(data.path(), &[]).await;
+    assert!(said.contains(&format!("{} is empty, and ", file.display())) && said.contains("restore the file from a backup"), "{said}");
+    fs::write(&file, "somebody else's".repeat(100)).expect("a file");
+    let said = refusal(data.path(), &[]).await;
+    assert!(said.contains(&format!("{} is not a SQLite database: name another folder", file.display())), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_database_of_another_encoding_is_refused() {
     let (data, database) = (folder(), Database::create().await);
     let (client, connection) = tokio_postgres::connect(&database.url(), NoTls).await.expect("the server answers");

@@ -90,7 +90,7 @@ impl SharedArena {
         }
         let database = Database::create().await;
         let flags = flags(&database);
-        let arena = Arena::start([&flags[0], &flags[1], &flags[2], &flags[3]]).await;
+        let arena = Arena::start(flags.each_ref().map(String::as_str)).await;
         let mut second = node(&database);
         second.start();
         second.wait_until_ready().await;
@@ -110,7 +110,7 @@ fn flags(database: &Database) -> [String; 4] {
 
 fn node(database: &Database) -> Node {
     let flags = flags(database);
-    Node::new(Path::new(env!("CARGO_TARGET_TMPDIR"))).with_flags([&flags[0], &flags[1], &flags[2], &flags[3]])
+    Node::new(Path::new(env!("CARGO_TARGET_TMPDIR"))).with_flags(flags.each_ref().map(String::as_str))
 }
 
 /// Answers everything at once.

@@ -177,6 +177,11 @@ impl IntoResponse for ApiError {
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match error {
+            // Whoever watches the disk tells the log of it, once.
+            error if error.full_disk().is_some() => {
+                tracing::debug!(error = &error as &dyn Error, "a request was refused because a disk is full");
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, format!("{}: try again when there is some", error.in_words()))
+            }
             StoreError::Unavailable(_) | StoreError::Conflict => {
                 tracing::warn!(error = &error as &dyn Error, "a request was refused because the store did not take it");
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "the store is not available: try again")

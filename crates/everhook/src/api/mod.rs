@@ -36,9 +36,13 @@ pub(crate) use self::publish::BESIDE_DATA_BYTES;
 #[cfg(feature = "amqp")]
 pub use self::publish::queue::QueueIntake;
 use self::to_the_end::to_the_end;
-use std::sync::{
-    Arc, PoisonError, RwLock,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
 };
 
 use axum::Router;
@@ -48,11 +52,14 @@ use everhook_core::{
     manage,
     model::Scope,
     policy::target::TargetRules,
-    ports::StoreError,
+    ports::{FullDisk, StoreError},
+    trouble::Trouble,
 };
 use http::{Method, StatusCode, Uri};
 use rustc_hash::FxHashMap;
 use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::disk_space::DiskSpace;
 
 use self::{
     access::{Caller, KeyCache},
@@ -75,6 +82,12 @@ pub struct Api {
     broken: AtomicBool,
     /// The last publish could not be written.
     publishing_fails: AtomicBool,
+    /// The disk that events are written to by this node, if it writes any.
+    disk: Option<DiskSpace>,
+    /// The disk of the database server, as the log hears of it, and since when its time is counted.
+    server_disk: (Instant, Mutex<Trouble>),
+    /// The look at its own readiness that is under way: whoever asks meanwhile waits for the same one.
+    readiness: Mutex<Option<status::Looking>>,
 }
 
 /// What the API is made of.
@@ -87,12 +100,15 @@ pub struct ApiSettings {
     pub payload_bytes_max: usize,
     /// The largest body of a batch, in bytes.
     pub batch_bytes_max: usize,
+    /// The folder that events are written to by this node, if it writes any.
+    pub folder: Option<PathBuf>,
 }
 
 impl Api {
     /// The API over a line.
     pub fn new(line: Arc<Line>, settings: ApiSettings) -> Self {
-        let ApiSettings { targets, default_organization, payload_bytes_max, batch_bytes_max } = settings;
+        let ApiSettings { targets, default_organization, payload_bytes_max, batch_bytes_max, folder } = settings;
+        let disk = folder.map(|folder| DiskSpace::of(folder, payload_bytes_max));
         let (keys, default_applications) = (KeyCache::default(), RwLock::default());
         let (broken, publishing_fails) = (AtomicBool::new(false), AtomicBool::new(false));
         Self {
@@ -105,6 +121,9 @@ impl Api {
             default_applications,
             broken,
             publishing_fails,
+            disk,
+            server_disk: (Instant::now(), Mutex::new(Trouble::told_at_once())),
+            readiness: Mutex::default(),
         }
     }
 
@@ -131,6 +150,23 @@ impl Api {
         // Read first: on the hot path it hardly ever changes, and a write would take the line of memory from the other threads.
         if self.publishing_fails.load(Ordering::Relaxed) == works {
             self.publishing_fails.store(!works, Ordering::Relaxed);
+        }
+    }
+
+    /// Remembers which disk was full, so that the log says it once, and looks again once something could be written.
+    async fn heed_disk(&self, error: Option<&StoreError>) {
+        match (&self.disk, error.map(StoreError::full_disk)) {
+            (Some(disk), Some(Some(FullDisk::Data))) => disk.was_full(),
+            (_, Some(Some(FullDisk::DatabaseServer))) => self.tell_server_full(),
+            (Some(disk), None) if disk.is_full() => _ = disk.has_room().await,
+            _ => {}
+        }
+    }
+
+    fn tell_server_full(&self) {
+        let (since, trouble) = &self.server_disk;
+        if trouble.lock().unwrap_or_else(PoisonError::into_inner).failed(since.elapsed()).is_some() {
+            tracing::error!("no space left on the disk of the database server: events are refused until there is room");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Whether the server is alive and ready, for whatever watches it.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
@@ -10,11 +10,16 @@ use everhook_core::{
     ids::Ref,
     ports::{Spool, StoreError, within},
 };
+use futures_util::{
+    FutureExt as _,
+    future::{BoxFuture, Shared},
+};
 use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{Api, error::ApiError, publish::BESIDE_DATA_BYTES, wire::json};
+use crate::disk_space::DiskSpace;
 
 /// How long the store may take to answer before it counts as away, where there is a spool. Shorter than probes wait for an answer.
 const STORE_PATIENCE: Duration = Duration::from_secs(1);
@@ -51,7 +56,7 @@ pub async fn healthz() -> Response {
     ),
 )]
 pub async fn readyz(State(api): State<Arc<Api>>) -> Result<Response, ApiError> {
-    let status = if api.is_broken() { None } else { readiness(&api).await };
+    let status = if api.is_broken() { None } else { look(&api).await };
     let status = status.ok_or_else(|| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, why_not(&api)))?;
     let stalled_applications = Some(api.line.backlog.stalled_count()).filter(|count| *count > 0);
     let redis = api.line.ports.breaker_windows.are_away().then_some("away");
@@ -59,15 +64,44 @@ pub async fn readyz(State(api): State<Arc<Api>>) -> Result<Response, ApiError> {
     Ok(json(StatusCode::OK, &Status { status, stalled_applications, amqp, redis }))
 }
 
+/// A look at the server's readiness that several may wait for.
+pub type Looking = Shared<BoxFuture<'static, Option<&'static str>>>;
+
+/// Joins the look that is under way, or begins one: whoever asks again and again, with or without a key, has the store asked one thing at a time.
+async fn look(api: &Arc<Api>) -> Option<&'static str> {
+    let looking = {
+        let mut under_way = api.readiness.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*under_way {
+            Some(looking) if looking.peek().is_none() => looking.clone(),
+            _ => {
+                let api = api.clone();
+                // A task of its own: it goes on when the one who began it does not wait for it any more.
+                let looking = tokio::spawn(async move { readiness(&api).await });
+                under_way.insert(looking.map(|status| status.ok().flatten()).boxed().shared()).clone()
+            }
+        }
+    };
+    looking.await
+}
+
 /// `None` if nothing takes events.
 async fn readiness(api: &Api) -> Option<&'static str> {
-    let Some(spool) = &api.line.ports.spool else { return can_write(api).await.unwrap_or(false).then_some("ok") };
+    let Some(spool) = &api.line.ports.spool else {
+        return (disk_has_room(api).await && can_write(api).await.unwrap_or(false)).then_some("ok");
+    };
     let is_empty = spool.standing().events == 0;
     // While what waits holds up everything else, whether the store answers does not matter.
     if !api.line.backlog.holds_up_all() && matches!(within(&*api.line.ports.clock, STORE_PATIENCE, can_write(api)).await, Some(Ok(true))) {
         return Some(if is_empty { "ok" } else { "degraded" });
     }
-    has_room(api, &**spool).then_some("degraded")
+    (has_room(api, &**spool) && disk_has_room(api).await).then_some("degraded")
+}
+
+async fn disk_has_room(api: &Api) -> bool {
+    match &api.disk {
+        Some(disk) => disk.has_room().await,
+        None => true,
+    }
 }
 
 /// Whether the spool takes whatever may be published.
@@ -78,6 +112,7 @@ fn has_room(api: &Api, spool: &dyn Spool) -> bool {
 /// Why nothing takes events.
 fn why_not(api: &Api) -> &'static str {
     match &api.line.ports.spool {
+        _ if api.disk.as_ref().is_some_and(DiskSpace::is_full) => "no space left on the data disk",
         Some(spool) if !api.is_broken() && !has_room(api, &**spool) => {
             "the store takes no events, and the spool has no room for one of the largest size: `spool_max` is reached"
         }

@@ -333,3 +333,9 @@ CREATE TABLE open_periods (
     closed_at INTEGER,
     PRIMARY KEY (endpoint_id, opened_at)
 ) STRICT, WITHOUT ROWID;
+
+-- Which key secrets are sealed with, so that a copy of this file knows it wherever it is restored: a server that has another key refuses to start.
+CREATE TABLE sealing (
+    singleton INTEGER PRIMARY KEY CHECK (singleton = 1),
+    key_id TEXT NOT NULL
+) STRICT;

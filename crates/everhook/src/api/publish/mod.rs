@@ -192,6 +192,11 @@ async fn run(api: &Api, publications: Vec<Publication>) -> Result<Vec<Result<Acc
     }
     let line = api.line.clone();
     let answers = to_the_end(async move { publish(&line, publications).await }).await?;
-    api.set_publishing(!answers.iter().any(|answer| matches!(answer, Err(PublishError::Store(_)))));
+    let failure = answers.iter().find_map(|answer| match answer {
+        Err(PublishError::Store(error)) => Some(error),
+        _ => None,
+    });
+    api.set_publishing(failure.is_none());
+    api.heed_disk(failure).await;
     Ok(answers)
 }
