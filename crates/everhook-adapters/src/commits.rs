@@ -46,7 +46,11 @@ impl Answers {
                 // Of several events one is the culprit, and nobody knows which: alone each may be recorded.
                 let is_damage = count == 1 && matches!(error, StoreError::Corrupt(_));
                 let cause = error.source().filter(|_| is_damage).map_or_else(|| error.in_words(), ToString::to_string);
-                let refusal = || if is_damage { StoreError::corrupt(cause.clone()) } else { StoreError::unavailable(cause.clone()) };
+                let refusal = || match error.full_disk() {
+                    Some(disk) => StoreError::disk_full(disk),
+                    None if is_damage => StoreError::corrupt(cause.clone()),
+                    None => StoreError::unavailable(cause.clone()),
+                };
                 self.0.extend((0..count).map(|_| Err(refusal())));
                 false
             }

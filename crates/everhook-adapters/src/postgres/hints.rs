@@ -119,7 +119,12 @@ async fn listen_once(pools: &Pools, heard: &mpsc::Sender<WaitingQueue>) -> Resul
             if let AsyncMessage::Notification(notification) = message?
                 && allowance.take(Instant::now())
             {
-                for queue in read(notification.payload()) {
+                let queues = read(notification.payload());
+                if heard.capacity() < queues.len() {
+                    // Whoever takes them may be ready to.
+                    tokio::task::yield_now().await;
+                }
+                for queue in queues {
                     // Full: the owner looks for itself.
                     let _ = heard.try_send(queue);
                 }

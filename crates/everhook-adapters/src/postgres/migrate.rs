@@ -30,6 +30,10 @@ const NOTE: &str = include_str!("queries/note_migration.sql");
 /// Whoever has the turn makes tables, which may take longer than a lock is worth waiting for on the line.
 const WAIT_FOR_TURN: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '30s'";
 
+/// Nodes of the version before publish meanwhile, and queue up behind whoever waits for a table that somebody reads for long: a start that finds one gives
+/// up and is tried again.
+const HOLD_UP_NOBODY: &str = "SET LOCAL lock_timeout = '200ms'";
+
 /// How often the ledger is made. The second time it is there, unless somebody drops it at this very moment.
 const LEDGER_TRIES: u32 = 3;
 
@@ -56,9 +60,11 @@ pub(super) async fn migrate_within(transaction: &Transaction<'_>, now: Timestamp
     if found > known {
         return Err(OpenError::TooNew { found, known });
     }
+    transaction.batch_execute(HOLD_UP_NOBODY).await?;
     for migration in &MIGRATIONS {
         apply(transaction, migration, now).await?;
     }
+    transaction.batch_execute("SET LOCAL lock_timeout = DEFAULT").await?;
     Ok(())
 }
 
@@ -75,7 +81,6 @@ async fn take_turn(transaction: &Transaction<'_>) -> Result<(), OpenError> {
         }
     }
     transaction.batch_execute(TAKE_TURN).await?;
-    transaction.batch_execute("SET LOCAL lock_timeout = DEFAULT").await?;
     Ok(())
 }
 

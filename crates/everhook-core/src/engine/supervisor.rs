@@ -28,6 +28,9 @@ use crate::{
 /// How long a panicked engine waits before it starts again.
 const RESTART_DELAY: Duration = Duration::from_millis(200);
 
+/// How many queues of endpoints that are not in the catalog are taken at once from what other nodes hinted: as many as are looked up in one second, about.
+const UNKNOWN_QUEUES_MAX: usize = 256;
+
 /// How long a stop waits for outcomes to be written, at the least.
 const SETTLE_GRACE: Duration = Duration::from_secs(5);
 
@@ -151,10 +154,19 @@ async fn listen(line: Arc<Line>) {
             _ = changes.changed() => hints.holds(changes.borrow_and_update().staying()),
             mut queues = hints.next() => {
                 WaitingQueue::merge(&mut queues);
-                line.wake_up.waiting(queues);
+                line.wake_up.waiting(known_first(&line, queues));
             }
         }
     }
+}
+
+/// Those of endpoints that this node knows, and then a few others: hints can be forged, and must not crowd out those that are not.
+fn known_first(line: &Line, queues: Vec<WaitingQueue>) -> Vec<WaitingQueue> {
+    let is_known = |queue: &WaitingQueue| line.catalog.known(queue.application).is_some_and(|view| view.enabled(queue.endpoint).is_some());
+    let (mut known, mut unknown): (Vec<_>, Vec<_>) = queues.into_iter().partition(is_known);
+    unknown.truncate(UNKNOWN_QUEUES_MAX);
+    known.append(&mut unknown);
+    known
 }
 
 /// Waits until there is a lease; `None` if it is told to stop first.

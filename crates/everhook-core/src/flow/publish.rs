@@ -303,9 +303,15 @@ async fn spool_all(line: &Line, spool: &dyn Spool, mut events: Vec<Open>, answer
     let taken = match spool.take(events).await {
         Ok(taken) => taken,
         Err(error) => {
-            tracing::error!(error = &error as &dyn std::error::Error, "the spool did not take events while the store is away");
-            let words = "neither the store nor the spool takes events";
-            places.iter().for_each(|(index, _)| answers[*index] = Some(Err(StoreError::unavailable(words).into())));
+            let refusal = || match error.full_disk() {
+                Some(disk) => StoreError::disk_full(disk),
+                None => StoreError::unavailable("neither the store nor the spool takes events"),
+            };
+            // Of a full disk the log hears once, from whoever watches it.
+            if error.full_disk().is_none() {
+                tracing::error!(error = &error as &dyn std::error::Error, "the spool did not take events while the store is away");
+            }
+            places.iter().for_each(|(index, _)| answers[*index] = Some(Err(refusal().into())));
             return;
         }
     };
