@@ -121,7 +121,7 @@ pub enum OpenError {
         beside: String,
     },
     /// The file is somebody else's.
-    #[error("{} {what}: name another folder (`everhook serve --data`), or move the file away; nothing of it was changed", path.display())]
+    #[error("{} {what}: name another folder, or move the file away; nothing of it was changed", path.display())]
     Foreign {
         /// Which file.
         path: PathBuf,

@@ -8,10 +8,11 @@ use rusqlite::Connection;
 use crate::database::Database;
 
 /// What the embedded store has and a move leaves behind.
-const LEFT_BEHIND: [(&str, &str, &str); 3] = [
+const LEFT_BEHIND: [(&str, &str, &str); 4] = [
     ("schema_migrations", "*", "each store has its own"),
     ("unfinished_fanouts", "*", "a folder that has any is refused: its server completes them"),
     ("unfinished_erasures", "*", "a folder that has any is refused: its server completes them"),
+    ("sealing", "*", "read before the move begins, and kept with the mark of the move"),
 ];
 
 /// What the shared store has and no folder fills.

@@ -29,7 +29,7 @@ async fn a_file_that_is_no_database_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("spool")).unwrap();
     std::fs::write(folder.path().join("spool/spool.db"), vec![b'x'; 8_192]).unwrap();
-    assert!(matches!(SqliteSpool::open(settings(&folder, ROOMY)), Err(OpenError::Database(_))));
+    assert!(matches!(SqliteSpool::open(settings(&folder, ROOMY)), Err(OpenError::Foreign { .. })));
 }
 
 #[tokio::test]
