@@ -1,6 +1,10 @@
 //! Events on their way into the table, column by column: one statement writes all of a group.
 
-use everhook_core::{ids::DeliveryId, ports::NewEvent};
+use everhook_core::{
+    ids::DeliveryId,
+    model::Fingerprint,
+    ports::{KeyOrigin, NewEvent, Original, Recorded},
+};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
@@ -15,6 +19,8 @@ use crate::encoding::{
 pub(super) struct Ready {
     pub(super) new: NewEvent,
     body: Body,
+    /// Of those whose key a publisher gave.
+    pub(super) fingerprint: Option<Fingerprint>,
     labels: Option<String>,
     headers: Option<String>,
 }
@@ -25,7 +31,13 @@ impl Ready {
         let event = &new.event;
         let labels = (!event.labels.is_empty()).then(|| labels_json(&event.labels));
         let headers = (!event.headers.is_empty()).then(|| headers_json(&event.headers));
-        Self { body: Body::of(&event.data), labels, headers, new }
+        let fingerprint = matches!(new.key, KeyOrigin::Given { .. }).then(|| event.fingerprint());
+        Self { body: Body::of(&event.data), fingerprint, labels, headers, new }
+    }
+
+    /// What is said to it, given the event that has its key or its id.
+    pub(super) fn answer(&self, original: &Original) -> Recorded {
+        original.answer_to(self.new.event.id, self.fingerprint.unwrap_or_else(|| self.new.event.fingerprint()))
     }
 
     fn body(&self) -> (i16, &[u8]) {

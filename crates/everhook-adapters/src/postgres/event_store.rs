@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::{DeliveryId, EventId},
     model::Event,
-    ports::{Erased, Erasure, EventAlias, EventStore, NewEvent, Recorded, StoreError},
+    ports::{Erased, Erasure, EventAlias, EventStore, NewEvent, Original, Recorded, StoreError},
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use tokio_postgres::{Row, types::ToSql};
@@ -150,7 +150,7 @@ impl Recording {
         }
     }
 
-    async fn try_to_record(&self, events: &[&Ready], known: &FxHashMap<EventId, Recorded>, waits: Waits) -> Outcome<Vec<Recorded>> {
+    async fn try_to_record(&self, events: &[&Ready], known: &FxHashMap<EventId, Original>, waits: Waits) -> Outcome<Vec<Recorded>> {
         let endpoints: Vec<_> = events.iter().flat_map(|ready| ready.new.deliveries.iter().map(|delivery| delivery.endpoint)).collect();
         let lanes = self.lanes.of(&self.pools, &endpoints).await?;
         let pipeline = Pipeline::new(self.pools.line().await?);
@@ -184,7 +184,7 @@ struct Group<'g> {
     /// Those of all their deliveries, in order.
     lanes: &'g [i64],
     /// Those that are recorded already.
-    known: &'g FxHashMap<EventId, Recorded>,
+    known: &'g FxHashMap<EventId, Original>,
     waits: Waits,
 }
 
@@ -228,8 +228,11 @@ fn decide_all(events: &[&Ready], originals: &Originals, sequences: &mut Sequence
     for (place, ready) in events.iter().enumerate() {
         let event = &ready.new.event;
         answers.push(match (originals.of(event.id), originals.twin(place)) {
-            (Some(original), _) => original,
-            (None, Some(first)) => twin_of(&events[first].new, &answers[first]),
+            (Some(original), _) => ready.answer(original),
+            (None, Some(first)) => match originals.of(events[first].new.event.id) {
+                Some(original) => ready.answer(original),
+                None => twin_of(events[first], &answers[first], ready),
+            },
             (None, None) => match sequences.next(event.application, ready.new.config_version) {
                 Some(sequence_number) => Recorded::Accepted { sequence_number, held: Vec::new() },
                 None => Recorded::ConfigChanged,
@@ -239,14 +242,15 @@ fn decide_all(events: &[&Ready], originals: &Originals, sequences: &mut Sequence
     answers
 }
 
-/// The answer for an event with the same key as one before it in the group.
-fn twin_of(first: &NewEvent, answer: &Recorded) -> Recorded {
+/// The answer for an event with the same key as one before it in the group, of which no original was found.
+fn twin_of(first: &Ready, answer: &Recorded, ready: &Ready) -> Recorded {
     match answer {
-        Recorded::Accepted { sequence_number, .. } => Recorded::Duplicate {
-            event: first.event.id,
-            deliveries: u32::try_from(first.deliveries.len()).unwrap_or(u32::MAX),
+        Recorded::Accepted { sequence_number, .. } => ready.answer(&Original {
+            event: first.new.event.id,
+            deliveries: u32::try_from(first.new.deliveries.len()).unwrap_or(u32::MAX),
             sequence_number: *sequence_number,
-        },
+            fingerprint: first.fingerprint,
+        }),
         other => other.clone(),
     }
 }

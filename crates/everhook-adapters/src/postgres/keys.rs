@@ -2,7 +2,8 @@
 
 use everhook_core::{
     ids::{ApplicationId, EventId},
-    ports::{KeyOrigin, NewEvent, Recorded},
+    model::Fingerprint,
+    ports::{KeyOrigin, NewEvent, Original, Recorded},
     time::Timestamp,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -15,8 +16,9 @@ use super::{
     fault::Outcome,
     pipeline::Pipeline,
     reader::Reader,
-    rows::{Columns, Key},
+    rows::{Columns, Key, unreadable},
 };
+use crate::encoding::payload;
 
 const TAKE: &str = include_str!("queries/keep_idempotency_keys.sql");
 const GIVE_BACK: &str = include_str!("queries/forget_keys_of_events.sql");
@@ -26,8 +28,8 @@ const OF_MADE_KEYS: &str = include_str!("queries/originals_of_made_keys.sql");
 /// Which events of a group are not new.
 #[derive(Default)]
 pub(super) struct Originals {
-    /// What they are duplicates of.
-    found: FxHashMap<EventId, Recorded>,
+    /// The events that have their keys or their ids.
+    found: FxHashMap<EventId, Original>,
     /// The places in the group of events with the same key, or the same id, as one before them, and its place.
     twins: FxHashMap<usize, usize>,
     /// Whose keys were taken in this transaction.
@@ -35,9 +37,9 @@ pub(super) struct Originals {
 }
 
 impl Originals {
-    /// The original of an event, if it was recorded before.
-    pub(super) fn of(&self, event: EventId) -> Option<Recorded> {
-        self.found.get(&event).cloned()
+    /// The event that has an event's key or id, if one was recorded before.
+    pub(super) fn of(&self, event: EventId) -> Option<&Original> {
+        self.found.get(&event)
     }
 
     /// The place of the event in the same group that has the same key, or is the same, and comes first.
@@ -68,16 +70,17 @@ pub(super) async fn take(
     pipeline: &Pipeline,
     statements: &KeyStatements,
     events: &[&Ready],
-    known: &FxHashMap<EventId, Recorded>,
+    known: &FxHashMap<EventId, Original>,
 ) -> Outcome<Originals> {
     let mut originals = Originals { found: known.clone(), twins: twins(events), ..Originals::default() };
     let is_first = |place: usize, new: &NewEvent| originals.twin(place).is_none() && !known.contains_key(&new.event.id);
-    let firsts = events.iter().enumerate().map(|(place, ready)| (place, &ready.new)).filter(|(place, new)| is_first(*place, new));
-    let wanted: Vec<Wanted<'_>> = firsts.filter_map(|(_, new)| Wanted::of(new)).collect();
+    let firsts = events.iter().enumerate().filter(|(place, ready)| is_first(*place, &ready.new));
+    let (wanted, fingerprints): (Vec<Wanted<'_>>, Vec<_>) =
+        firsts.filter_map(|(_, ready)| Some((Wanted::of(&ready.new)?, ready.fingerprint.as_ref().map(fingerprint_bytes)))).unzip();
     if wanted.is_empty() {
         return Ok(originals);
     }
-    originals.taken = take_free(pipeline, &statements.take, &wanted).await?;
+    originals.taken = take_free(pipeline, &statements.take, &wanted, &fingerprints).await?;
     let (taken, refused): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|wanted| originals.taken.contains(&wanted.event));
     originals.found.extend(of_given_keys(pipeline, &statements.of_given_keys, &refused).await?);
     originals.found.extend(of_made_keys(pipeline, &statements.of_made_keys, &taken).await?);
@@ -134,14 +137,19 @@ fn valid_since(wanted: &[Wanted<'_>]) -> Vec<i64> {
 }
 
 /// Says for which events a key could be taken.
-async fn take_free(pipeline: &Pipeline, statement: &Statement, wanted: &[Wanted<'_>]) -> Outcome<FxHashSet<EventId>> {
+async fn take_free(
+    pipeline: &Pipeline,
+    statement: &Statement,
+    wanted: &[Wanted<'_>],
+    fingerprints: &[Option<&[u8]>],
+) -> Outcome<FxHashSet<EventId>> {
     let (applications, keys, events) = columns(wanted);
     let made: Vec<i64> = wanted.iter().map(|wanted| wanted.at.as_micros()).collect();
-    let rows = pipeline.query(statement, &[&applications, &keys, &events, &made, &valid_since(wanted)]).await?;
+    let rows = pipeline.query(statement, &[&applications, &keys, &events, &made, &valid_since(wanted), &fingerprints]).await?;
     rows.iter().map(|row| row.id("event_id")).collect()
 }
 
-async fn of_given_keys(pipeline: &Pipeline, statement: &Statement, refused: &[Wanted<'_>]) -> Outcome<Vec<(EventId, Recorded)>> {
+async fn of_given_keys(pipeline: &Pipeline, statement: &Statement, refused: &[Wanted<'_>]) -> Outcome<Vec<(EventId, Original)>> {
     if refused.is_empty() {
         return Ok(Vec::new());
     }
@@ -150,15 +158,15 @@ async fn of_given_keys(pipeline: &Pipeline, statement: &Statement, refused: &[Wa
     let mut originals = Vec::with_capacity(rows.len());
     for row in &rows {
         let (application, key): (ApplicationId, &str) = (row.id("application_id")?, row.value("key")?);
-        let duplicate = duplicate_of_row(row)?;
+        let original = of_given_key(row)?;
         let of_key = refused.iter().filter(|wanted| wanted.application == application && wanted.key == key);
-        originals.extend(of_key.map(|wanted| (wanted.event, duplicate.clone())));
+        originals.extend(of_key.map(|wanted| (wanted.event, original)));
     }
     Ok(originals)
 }
 
 /// A key that we made is an event's id, and can be given by whoever was told that id.
-async fn of_made_keys(pipeline: &Pipeline, statement: &Statement, taken: &[Wanted<'_>]) -> Outcome<Vec<(EventId, Recorded)>> {
+async fn of_made_keys(pipeline: &Pipeline, statement: &Statement, taken: &[Wanted<'_>]) -> Outcome<Vec<(EventId, Original)>> {
     let as_id = |wanted: &Wanted<'_>| Uuid::try_parse(wanted.key).ok().filter(|id| id.to_string() == wanted.key);
     let (ids, since): (Vec<Uuid>, Vec<i64>) =
         taken.iter().filter_map(|wanted| Some((as_id(wanted)?, wanted.valid_since.as_micros()))).unzip();
@@ -168,9 +176,9 @@ async fn of_made_keys(pipeline: &Pipeline, statement: &Statement, taken: &[Wante
     let mut originals = Vec::new();
     for row in &pipeline.query(statement, &[&ids, &since]).await? {
         let (id, application): (Uuid, ApplicationId) = (row.id("id")?, row.id("application_id")?);
-        let duplicate = duplicate_of_row(row)?;
+        let original = of_made_key(row)?;
         let of_id = taken.iter().filter(|wanted| wanted.application == application && as_id(wanted) == Some(id));
-        originals.extend(of_id.map(|wanted| (wanted.event, duplicate.clone())));
+        originals.extend(of_id.map(|wanted| (wanted.event, original)));
     }
     Ok(originals)
 }
@@ -197,21 +205,46 @@ pub(super) async fn given_before(reader: &Reader, events: &[NewEvent]) -> Outcom
     }
     let (applications, keys, _) = columns(&wanted);
     let rows = reader.query(OF_GIVEN_KEYS, &[&applications, &keys, &valid_since(&wanted)]).await?;
-    let mut found: FxHashMap<(ApplicationId, &str), Recorded> = FxHashMap::default();
+    let mut found: FxHashMap<(ApplicationId, &str), Original> = FxHashMap::default();
     for row in &rows {
-        found.insert((row.id("application_id")?, row.value("key")?), duplicate_of_row(row)?);
+        found.insert((row.id("application_id")?, row.value("key")?), of_given_key(row)?);
     }
-    let original = |new: &NewEvent| found.get(&Wanted::of(new).map(|wanted| (wanted.application, wanted.key))?).cloned();
-    Ok(events.iter().map(original).collect())
+    let answer = |new: &NewEvent| {
+        let original = found.get(&Wanted::of(new).map(|wanted| (wanted.application, wanted.key))?)?;
+        Some(original.answer_to(new.event.id, new.event.fingerprint()))
+    };
+    Ok(events.iter().map(answer).collect())
 }
 
 /// Which of these events are recorded under their ids already.
-pub(super) async fn recorded_before(pools: &Pools, events: &[&Ready]) -> Outcome<FxHashMap<EventId, Recorded>> {
+pub(super) async fn recorded_before(pools: &Pools, events: &[&Ready]) -> Outcome<FxHashMap<EventId, Original>> {
     let ids: Vec<Uuid> = events.iter().map(|ready| ready.new.event.id.key()).collect();
     let rows = Reader::new(pools.line().await?).query(OF_MADE_KEYS, &[&ids, &vec![i64::MIN; ids.len()]]).await?;
-    rows.iter().map(|row| Ok((row.id("id")?, duplicate_of_row(row)?))).collect()
+    rows.iter().map(|row| Ok((row.id("id")?, of_made_key(row)?))).collect()
 }
 
-fn duplicate_of_row(row: &Row) -> Outcome<Recorded> {
-    Ok(Recorded::Duplicate { event: row.id("id")?, deliveries: row.number("deliveries")?, sequence_number: row.value("sequence_number")? })
+fn original_of_row(row: &Row, fingerprint: Option<Fingerprint>) -> Outcome<Original> {
+    Ok(Original {
+        event: row.id("id")?,
+        deliveries: row.number("deliveries")?,
+        sequence_number: row.value("sequence_number")?,
+        fingerprint,
+    })
+}
+
+fn of_given_key(row: &Row) -> Outcome<Original> {
+    let fingerprint = row.value::<Option<&[u8]>>("fingerprint")?.map(|kept| kept.try_into().map_err(|_| unreadable("fingerprint")));
+    original_of_row(row, fingerprint.transpose()?.map(Fingerprint::from_bytes))
+}
+
+/// Nothing is kept of an event whose key we made but the event itself. One that is damaged counts as erased: nobody can say what it was.
+fn of_made_key(row: &Row) -> Outcome<Original> {
+    let (encoding, body) = (row.number("encoding")?, row.value::<Option<Vec<u8>>>("body")?);
+    let data = body.and_then(|body| payload::read(encoding, body));
+    let event_type = row.event_type("event_type")?;
+    original_of_row(row, data.map(|data| Fingerprint::of(&event_type, &data)))
+}
+
+fn fingerprint_bytes(fingerprint: &Fingerprint) -> &[u8] {
+    fingerprint.as_bytes()
 }

@@ -49,7 +49,9 @@ impl EventStore for LookAside {
         let mut answers = Vec::with_capacity(originals.len());
         for (original, key) in originals.into_iter().zip(keys) {
             let answer = original.map_or_else(|| recorded.next().unwrap_or_else(missing), Ok);
-            if let (Ok(Recorded::Accepted { .. } | Recorded::Duplicate { .. }), Some((key, for_at_most))) = (&answer, key) {
+            if let (Ok(Recorded::Accepted { .. } | Recorded::Duplicate { .. } | Recorded::KeyReused(_)), Some((key, for_at_most))) =
+                (&answer, key)
+            {
                 self.notes.note(Note::Seen { key, for_at_most });
             }
             answers.push(answer);

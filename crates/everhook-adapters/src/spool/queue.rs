@@ -71,10 +71,15 @@ impl Offer {
 /// Puts an event behind the others, unless its key waits already.
 pub(super) fn take(tx: &Tx<'_>, offer: &Offer) -> Outcome<Taken> {
     let event = &offer.incoming.event;
+    let first_of_row = |row: &Row<'_>| {
+        let data = payload::read(row.get("encoding")?, row.get("body")?);
+        Ok((row.id::<EventId>("id")?, row.event_type("event_type")? == event.event_type && data.as_ref() == Some(&event.data)))
+    };
     let mut by_key = tx.prepare(BY_KEY)?;
-    let first = by_key.query_row(params![event.application.key(), event.idempotency_key], |row| row.id::<EventId>("id")).optional()?;
+    let first = by_key.query_row(params![event.application.key(), event.idempotency_key], first_of_row).optional()?;
     match first {
-        Some(first) => Ok(Taken::Duplicate(first)),
+        Some((first, is_same)) if is_same || first == event.id => Ok(Taken::Duplicate(first)),
+        Some((first, _)) => Ok(Taken::KeyReused(first)),
         None if offer.has_room => insert(tx, offer).map(|()| Taken::Taken),
         None => Ok(Taken::Full),
     }

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use everhook_core::{
     ids::{DeliveryId, EventId},
-    model::Event,
-    ports::{Erased, Erasure, EventAlias, EventStore, KeyOrigin, NewEvent, Recorded, StoreError},
+    model::{Event, Fingerprint},
+    ports::{Erased, Erasure, EventAlias, EventStore, KeyOrigin, NewEvent, Original, Recorded, StoreError},
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -126,11 +126,19 @@ pub(super) fn event_of_row(row: &Row<'_>) -> rusqlite::Result<Event> {
 struct Ready {
     new: NewEvent,
     body: Body,
+    /// Of those whose key a publisher gave.
+    fingerprint: Option<Fingerprint>,
 }
 
 impl Ready {
     fn new(new: NewEvent) -> Self {
-        Self { body: Body::of(&new.event.data), new }
+        let fingerprint = matches!(new.key, KeyOrigin::Given { .. }).then(|| new.event.fingerprint());
+        Self { body: Body::of(&new.event.data), fingerprint, new }
+    }
+
+    /// What is said to it, given the event that has its key or its id.
+    fn answer(&self, original: &Original) -> Recorded {
+        original.answer_to(self.new.event.id, self.fingerprint.unwrap_or_else(|| self.new.event.fingerprint()))
     }
 }
 
@@ -143,7 +151,7 @@ fn rows_of(new: &NewEvent) -> usize {
 fn record(tx: &mut Tx<'_>, ready: &Ready) -> Outcome<(Recorded, Option<EventId>)> {
     let new = &ready.new;
     if let Some(original) = original(tx, new)? {
-        return Ok((original, None));
+        return Ok((ready.answer(&original), None));
     }
     let Some(counters) = tx.counters(new.event.application)? else { return Ok((Recorded::ConfigChanged, None)) };
     if counters.config_version != new.config_version {
@@ -154,7 +162,7 @@ fn record(tx: &mut Tx<'_>, ready: &Ready) -> Outcome<(Recorded, Option<EventId>)
     let payload = insert_payload(tx, ready)?;
     if !insert_event(tx, new, sequence_number, payload)? {
         tx.prepare(FORGET_PAYLOAD)?.execute([payload])?;
-        return Ok((recorded_before(tx, new)?, None));
+        return Ok((ready.answer(&recorded_before(tx, new)?), None));
     }
     insert_extras(tx, &new.event)?;
     if let KeyOrigin::Given { .. } = new.key {
@@ -163,7 +171,8 @@ fn record(tx: &mut Tx<'_>, ready: &Ready) -> Outcome<(Recorded, Option<EventId>)
             event.application.key(),
             event.idempotency_key,
             event.id.key(),
-            event.created_at.as_micros()
+            event.created_at.as_micros(),
+            ready.fingerprint.as_ref().map(Fingerprint::as_bytes),
         ])?;
     }
     let begun = fan_out::begin(tx, new, sequence_number)?;
@@ -180,32 +189,46 @@ fn insert_extras(tx: &Tx<'_>, event: &Event) -> Outcome<()> {
 }
 
 /// The event that has this one's key already. A key that we made is an event's id, and can be given by whoever was told that id.
-fn original(tx: &Tx<'_>, new: &NewEvent) -> Outcome<Option<Recorded>> {
+fn original(tx: &Tx<'_>, new: &NewEvent) -> Outcome<Option<Original>> {
     let KeyOrigin::Given { valid_since } = new.key else { return Ok(None) };
     let event = &new.event;
     let mut by_key = tx.prepare(ORIGINAL_OF_GIVEN_KEY)?;
     let found =
-        by_key.query_row(params![event.application.key(), event.idempotency_key, valid_since.as_micros()], duplicate_of_row).optional()?;
+        by_key.query_row(params![event.application.key(), event.idempotency_key, valid_since.as_micros()], of_given_key).optional()?;
     match (found, Uuid::try_parse(&event.idempotency_key)) {
         (None, Ok(id)) if id.to_string() == event.idempotency_key => made_key(tx, new, id, valid_since),
         (found, _) => Ok(found),
     }
 }
 
-fn made_key(tx: &Tx<'_>, new: &NewEvent, id: Uuid, valid_since: Timestamp) -> Outcome<Option<Recorded>> {
+fn made_key(tx: &Tx<'_>, new: &NewEvent, id: Uuid, valid_since: Timestamp) -> Outcome<Option<Original>> {
     let mut by_id = tx.prepare(ORIGINAL_OF_MADE_KEY)?;
     let parameters = params![new.event.application.key(), id.key(), valid_since.as_micros()];
-    Ok(by_id.query_row(parameters, duplicate_of_row).optional()?)
+    Ok(by_id.query_row(parameters, of_made_key).optional()?)
 }
 
 /// An event that is recorded under this id already: the caller tries again after an unknown outcome.
-fn recorded_before(tx: &Tx<'_>, new: &NewEvent) -> Outcome<Recorded> {
+fn recorded_before(tx: &Tx<'_>, new: &NewEvent) -> Outcome<Original> {
     made_key(tx, new, *new.event.id.as_uuid(), Timestamp::from_micros(i64::MIN))?
         .ok_or_else(|| Fault::Impossible(format!("the id {} was given to two events", new.event.id)))
 }
 
-fn duplicate_of_row(row: &Row<'_>) -> rusqlite::Result<Recorded> {
-    Ok(Recorded::Duplicate { event: row.id("id")?, deliveries: row.get("deliveries")?, sequence_number: row.get("sequence_number")? })
+fn original_of_row(row: &Row<'_>, fingerprint: Option<Fingerprint>) -> rusqlite::Result<Original> {
+    Ok(Original { event: row.id("id")?, deliveries: row.get("deliveries")?, sequence_number: row.get("sequence_number")?, fingerprint })
+}
+
+fn of_given_key(row: &Row<'_>) -> rusqlite::Result<Original> {
+    original_of_row(row, row.get::<_, Option<_>>("fingerprint")?.map(Fingerprint::from_bytes))
+}
+
+/// Nothing is kept of an event whose key we made but the event itself. One that is damaged counts as erased: nobody can say what it was.
+fn of_made_key(row: &Row<'_>) -> rusqlite::Result<Original> {
+    let data = match row.get("encoding")? {
+        None => None,
+        Some(encoding) => payload::read(encoding, row.get("body")?),
+    };
+    let event_type = row.event_type("event_type")?;
+    original_of_row(row, data.map(|data| Fingerprint::of(&event_type, &data)))
 }
 
 /// Says whether there was none of this id.

@@ -6,7 +6,8 @@ use everhook_core::{
     ids::{DeliveryId, EventId, Uid},
     model::{DeadLetterStatus, DeathCause, KeptBreaker, KeptStage, OrderingMode, Placement, Stage, Tally, minute_of},
     ports::{
-        BreakerChange, BreakerKept, Created, KeyOrigin, NewEvent, Recorded, Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed, Settled,
+        BreakerChange, BreakerKept, Created, KeyOrigin, KeyReused, NewEvent, Recorded, Replay, ReplayAnswer, ReplayBy, ReplayItem,
+        Replayed, Settled,
     },
 };
 
@@ -58,6 +59,23 @@ async fn of_many_events_with_one_key_one_is_accepted_and_the_others_are_told_whi
     let [winner] = accepted[..] else { panic!("{} were accepted", accepted.len()) };
     let duplicate = Recorded::Duplicate { event: ids[winner], deliveries: 1, sequence_number: 1 };
     assert_eq!(answers.iter().filter(|answer| **answer == duplicate).count(), TASKS - 1, "{answers:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_different_events_with_one_key_one_is_accepted_and_none_is_taken_for_it() {
+    let given = Given::new().await;
+    let mut events = events(&given).await;
+    for (n, new) in events.iter_mut().enumerate() {
+        new.event.idempotency_key = "order-1".to_owned();
+        new.event.data = format!("{{\"n\":{n}}}").into();
+        new.key = KeyOrigin::Given { valid_since: NOW - Duration::from_secs(60) };
+    }
+    let ids: Vec<EventId> = events.iter().map(|new| new.event.id).collect();
+    let answers = record_at_once(&given, events).await;
+    let accepted: Vec<usize> = (0..TASKS).filter(|n| matches!(answers[*n], Recorded::Accepted { .. })).collect();
+    let [winner] = accepted[..] else { panic!("{} were accepted", accepted.len()) };
+    let refused = Recorded::KeyReused(KeyReused { original: ids[winner], is_erased: false });
+    assert_eq!(answers.iter().filter(|answer| **answer == refused).count(), TASKS - 1, "{answers:?}");
     let listed = given.store.deliveries(given.organization, Default::default(), super::history::ALL).await.unwrap();
     assert_eq!(listed.rows.len(), 1, "only one made a delivery");
 }

@@ -11,7 +11,7 @@ use everhook_core::{
     },
     ports::{
         Alert, AuditFilter, Begun, Cleared, Erased, Erasure, ErasureBatch, ErasureStep, EventFilter, EventStore, History, KeyOrigin,
-        NewEvent, Phase, Recorded, ReplayAnswer, Scan, Settled, Settlement, TimeRange,
+        KeyReused, NewEvent, Phase, Recorded, ReplayAnswer, Scan, Settled, Settlement, TimeRange,
     },
     time::Timestamp,
 };
@@ -140,8 +140,14 @@ async fn the_idempotency_key_stays_so_that_publishing_again_brings_nothing_back(
     let event = new.event.id;
     given.record(new).await;
     given.erase(event).await;
+    // Nobody can say any more whether it is the same: nothing is left that could be compared, or guessed.
     let again = given_key(given.event(&[given.endpoint]).await);
-    let told = given.record_all(vec![again]).await.remove(0);
+    let told = given.record_all(vec![again.clone()]).await;
+    assert_eq!(told, [Recorded::KeyReused(KeyReused { original: event, is_erased: true })]);
+    // The very event, once more after an unknown outcome.
+    let mut itself = again;
+    itself.event.id = event;
+    let told = given.record_all(vec![itself]).await.remove(0);
     assert!(matches!(told, Recorded::Duplicate { event: original, .. } if original == event), "{told:?}");
     assert_eq!(EventStore::event(&*given.store, event).await.unwrap(), None);
 }

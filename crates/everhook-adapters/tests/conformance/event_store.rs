@@ -6,12 +6,12 @@ use bytes::Bytes;
 use everhook_core::{
     ids::{DeliveryId, EventId, OrganizationId},
     model::Priority,
-    ports::{DeliveryFilter, EventAlias, EventStore, History, KeyOrigin, NewEvent, Recorded},
+    ports::{DeliveryFilter, EventAlias, EventStore, History, KeyOrigin, KeyReused, NewEvent, Recorded},
     time::Timestamp,
 };
 
 use super::{
-    given::{Given, NOW, after, id},
+    given::{Given, NOW, after, event_type, id},
     store::Backing as _,
 };
 
@@ -86,6 +86,71 @@ async fn the_same_key_twice_in_one_batch_makes_one_event() {
     let duplicate = Recorded::Duplicate { event: original, deliveries: 0, sequence_number: 1 };
     assert_eq!(answers, [Recorded::Accepted { sequence_number: 1, held: Vec::new() }, duplicate]);
     assert_eq!(EventStore::event(&*given.store, twin).await.unwrap(), None);
+}
+
+/// The same event, with other data.
+fn saying(mut new: NewEvent, data: &'static str) -> NewEvent {
+    new.event.data = Bytes::from_static(data.as_bytes());
+    new
+}
+
+fn reused(original: EventId) -> Recorded {
+    Recorded::KeyReused(KeyReused { original, is_erased: false })
+}
+
+#[tokio::test]
+async fn another_event_under_a_key_that_was_given_is_told_so_and_records_nothing() {
+    let given = Given::new().await;
+    let first = keyed(given.event(&[given.endpoint]).await, "order-1");
+    let original = first.event.id;
+    let sequence_number = given.record(first).await;
+    let given = given.reopened().await;
+    let mut other_type = keyed(given.event(&[given.endpoint]).await, "order-1");
+    other_type.event.event_type = event_type("order.other");
+    let other = saying(keyed(given.event(&[given.endpoint]).await, "order-1"), "\"other\"");
+    let same = keyed(given.event(&[]).await, "order-1");
+    let ids = [other_type.event.id, other.event.id];
+    let duplicate = Recorded::Duplicate { event: original, deliveries: 1, sequence_number };
+    // Each by itself, and all of them at once: what comes first of a batch need not be the original.
+    for new in [other_type.clone(), other.clone()] {
+        assert_eq!(given.record_all(vec![new]).await, [reused(original)]);
+    }
+    let answers = given.record_all(vec![other_type, other, same]).await;
+    assert_eq!(answers, [reused(original), reused(original), duplicate]);
+    for id in ids {
+        assert_eq!(EventStore::event(&*given.store, id).await.unwrap(), None);
+    }
+    let next = given.event(&[]).await;
+    assert_eq!(given.record(next).await, sequence_number + 1, "nothing took a place");
+}
+
+#[tokio::test]
+async fn two_events_under_one_key_in_one_batch_are_one_event_and_one_refusal() {
+    let given = Given::new().await;
+    let first = keyed(given.event(&[]).await, "order-1");
+    let other = saying(keyed(given.event(&[]).await, "order-1"), "\"other\"");
+    let same = keyed(given.event(&[]).await, "order-1");
+    let original = first.event.id;
+    let answers = given.record_all(vec![first, other, same]).await;
+    let duplicate = Recorded::Duplicate { event: original, deliveries: 0, sequence_number: 1 };
+    assert_eq!(answers, [Recorded::Accepted { sequence_number: 1, held: Vec::new() }, reused(original), duplicate]);
+}
+
+#[tokio::test]
+async fn a_key_that_we_made_belongs_to_what_its_event_said() {
+    let given = Given::new().await;
+    for data in ["{}", include_str!("event_store.rs")] {
+        let first = saying(given.event(&[]).await, data);
+        let (original, key) = (first.event.id, first.event.id.to_string());
+        let sequence_number = given.record(first).await;
+        let same = saying(keyed(given.event(&[]).await, &key), data);
+        let other = saying(keyed(given.event(&[]).await, &key), "\"other\"");
+        let duplicate = Recorded::Duplicate { event: original, deliveries: 0, sequence_number };
+        assert_eq!(given.record_all(vec![same]).await, [duplicate]);
+        assert_eq!(given.record_all(vec![other.clone()]).await, [reused(original)]);
+        // The key was not taken by the one that was refused.
+        assert_eq!(given.record_all(vec![other]).await, [reused(original)]);
+    }
 }
 
 #[tokio::test]

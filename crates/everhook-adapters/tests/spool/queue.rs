@@ -58,6 +58,20 @@ async fn what_was_forwarded_is_gone_and_what_was_not_keeps_its_place() {
 }
 
 #[tokio::test]
+async fn another_event_under_a_key_that_waits_is_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = open(&folder);
+    let (mut first, mut other) = (event("order-1"), event("order-1"));
+    first.event.data = Bytes::from(vec![b'7'; 20_000]);
+    other.event.data = Bytes::from(vec![b'7'; 20_001]);
+    let mut same = event("order-1");
+    same.event.data = first.event.data.clone();
+    let id = first.event.id;
+    let taken = spool.take(vec![first, other, same]).await.unwrap();
+    assert_eq!(taken, [Taken::Taken, Taken::KeyReused(id), Taken::Duplicate(id)]);
+}
+
+#[tokio::test]
 async fn a_key_waits_once_in_its_application() {
     let folder = tempfile::tempdir().unwrap();
     let spool = open(&folder);

@@ -10,7 +10,7 @@ use crate::{
     flow::{
         Line,
         attempt::Equipment,
-        publish::{Publication, PublishError, publish},
+        publish::{Publication, PublishError, publish_own},
     },
     ids::{ApplicationId, EndpointId, OrganizationId},
     model::{ApplicationKind, DeathCause, Endpoint, EventType, InFlight, Operation, OperationStatus, Priority, Stage},
@@ -147,7 +147,7 @@ pub async fn tell_now(
         data: Bytes::from(data.to_string()),
     };
     let publication = publication(line, alert).await?.ok_or(PublishError::NoSuchApplication)?;
-    publish(line, vec![publication]).await.pop().expect("one publication has one answer").map(|_| ())
+    publish_own(line, vec![publication]).await.pop().expect("one publication has one answer").map(|_| ())
 }
 
 /// Tells every alert that waits.
@@ -195,7 +195,7 @@ async fn tell(line: &Line, pending: Vec<Alert>) -> Telling {
             Err(error) => telling.note(id, Err(error.into())),
         }
     }
-    let answers = publish(line, publications).await;
+    let answers = publish_own(line, publications).await;
     ids.into_iter().zip(answers).for_each(|(id, answer)| telling.note(id, answer.map(|_| ())));
     telling
 }

@@ -3,6 +3,9 @@
 //! Used by `forward`, which decides whose turn it is and what a failure means. An event that waits was accepted: nothing is checked a second time
 //! and no rate is counted. Endpoints are matched now. It leaves the spool only after the store has it, so that a crash between the two has it
 //! carried again; the store knows its id then, and makes nothing of it.
+//!
+//! If another event has its idempotency key meanwhile, it becomes an event of its own all the same, under its id as key: a publisher that was
+//! answered cannot be told any more. Only if that other event was erased, the two are taken for the same: erasing must not be undone.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -18,7 +21,7 @@ use crate::{
     catalog::ApplicationView,
     flow::{Line, draft::Draft, publish::MATCH_ROUNDS_MAX},
     ids::{ApplicationId, EventId},
-    ports::{Committed, EventAlias, Recorded, Spool, SpooledEvent, StoreError},
+    ports::{Committed, EventAlias, KeyOrigin, KeyReused, Recorded, Spool, SpooledEvent, StoreError},
 };
 
 /// The one who carries.
@@ -66,6 +69,8 @@ struct Round {
     stored: Vec<i64>,
     /// Those whose key was taken.
     aliases: Vec<EventAlias>,
+    /// Positions of those whose key another event has.
+    key_reused: Vec<i64>,
     failure: Option<StoreError>,
 }
 
@@ -107,6 +112,7 @@ impl Carrier {
             }
             let round = self.record(drafts).await;
             waiting.retain(|spooled| !round.stored.contains(&spooled.position));
+            waiting.iter_mut().filter(|spooled| round.key_reused.contains(&spooled.position)).for_each(give_own_key);
             self.conclude(round).await?;
             if waiting.is_empty() {
                 return Ok(());
@@ -154,6 +160,21 @@ impl Carrier {
                     // Its own id: it was recorded before, by a try whose answer was lost or by a node that died before it was removed.
                     round.aliases.extend((event != id).then_some(EventAlias { alias: id, event }));
                 }
+                Ok(Recorded::KeyReused(KeyReused { original, is_erased: true })) => {
+                    tracing::error!(
+                        event.id = %id,
+                        "the spooled event {id} has the idempotency key of {original}, whose data was erased: it is taken for the same and not sent"
+                    );
+                    round.stored.push(position);
+                    round.aliases.push(EventAlias { alias: id, event: original });
+                }
+                Ok(Recorded::KeyReused(KeyReused { original, is_erased: false })) => {
+                    tracing::warn!(
+                        event.id = %id,
+                        "the spooled event {id} has the idempotency key of {original}, which is another event: it is recorded under a key of its own"
+                    );
+                    round.key_reused.push(position);
+                }
                 Ok(Recorded::ConfigChanged) => self.line.catalog.forget(draft.incoming.event.application),
                 Err(error) => {
                     round.failure.get_or_insert(error);
@@ -178,6 +199,14 @@ impl Carrier {
         }
         round.failure.map_or(Ok(()), |error| Err(refusal(error)))
     }
+}
+
+/// Gives an event its own id as its idempotency key, because another event has the one that its publisher gave. The publisher was told that it was
+/// accepted before the store could say so: it is not refused any more. A crash before it leaves the spool does the same again, under the same id.
+fn give_own_key(spooled: &mut SpooledEvent) {
+    let incoming = &mut spooled.incoming;
+    incoming.event.idempotency_key = incoming.event.id.to_string();
+    incoming.key = KeyOrigin::Made;
 }
 
 /// What the store said of the events themselves.

@@ -19,7 +19,7 @@ use crate::{
     ids::{ApplicationId, EndpointId, EventId, OrganizationId},
     model::{ApplicationKind, Event, EventType, Priority, RateLimit},
     policy::{labels::Labels, schema::Violation},
-    ports::{IncomingEvent, KeyOrigin, Recorded, Spool, StoreError, Taken, within},
+    ports::{IncomingEvent, KeyOrigin, KeyReused, Recorded, Spool, StoreError, Taken, within},
     time::Timestamp,
 };
 
@@ -115,6 +115,9 @@ pub enum PublishError {
     /// The application does not exist in this organization.
     #[error("there is no such application in this organization")]
     NoSuchApplication,
+    /// The application carries Everhook's own events, and nobody else publishes there.
+    #[error("the application carries Everhook's own events")]
+    Operational,
     /// The organization publishes more than it may.
     #[error("the organization has published as many events as it may for now")]
     TooMany {
@@ -130,6 +133,9 @@ pub enum PublishError {
     /// The data does not fit the type's schema.
     #[error("the data does not fit the schema of its type")]
     Misfit(Vec<Violation>),
+    /// Its idempotency key was given to another event before.
+    #[error("the idempotency key was used for another event, {}", .0.original)]
+    KeyReused(KeyReused),
     /// It was not recorded, as far as is known; its idempotency key makes trying again safe.
     #[error("the event could not be stored")]
     Store(#[from] StoreError),
@@ -154,20 +160,46 @@ enum Matching {
     Again,
 }
 
+/// Whose events they are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// A publisher's.
+    Publisher,
+    /// Ours: they alone go to the application `operational`.
+    Everhook,
+}
+
+/// How events are matched in one round.
+#[derive(Clone, Copy)]
+struct RoundOf {
+    origin: Origin,
+    matching: Matching,
+}
+
 /// Publishes events, in order, each alone: one answer for each.
 ///
 /// Whatever was recorded is handed over to its lanes, also if the store failed at others. Where there is a spool, it takes what the store does
 /// not, under the id that the store was asked to record: if the store recorded it all the same, it knows that id when it is forwarded.
 pub async fn publish(line: &Line, publications: Vec<Publication>) -> Vec<Result<Acceptance, PublishError>> {
+    publish_all(line, publications, Origin::Publisher).await
+}
+
+/// Publishes events that Everhook itself makes, as [`publish`] does; also to the application `operational`, where a publisher could otherwise forge
+/// them.
+pub async fn publish_own(line: &Line, publications: Vec<Publication>) -> Vec<Result<Acceptance, PublishError>> {
+    publish_all(line, publications, Origin::Everhook).await
+}
+
+async fn publish_all(line: &Line, publications: Vec<Publication>, origin: Origin) -> Vec<Answer> {
     let mut answers: Vec<Option<Answer>> = publications.iter().map(|_| None).collect();
     let mut open: Vec<Open> = publications.into_iter().map(|publication| arrive(line, publication)).enumerate().collect();
-    let mut matching = Matching::First;
+    let mut round = RoundOf { origin, matching: Matching::First };
     for _ in 0..MATCH_ROUNDS_MAX {
-        open = publish_round(line, open, matching, &mut answers).await;
+        open = publish_round(line, open, round, &mut answers).await;
         if open.is_empty() {
             break;
         }
-        matching = Matching::Again;
+        round.matching = Matching::Again;
     }
     // What has no answer was still being matched again at the last round.
     answers.into_iter().map(|answer| answer.unwrap_or(Err(PublishError::Store(StoreError::Conflict)))).collect()
@@ -200,8 +232,8 @@ fn arrive(line: &Line, publication: Publication) -> IncomingEvent {
 }
 
 /// Publishes what can be, and returns what must be matched again. An event costs its organization one token, however often it is matched.
-async fn publish_round(line: &Line, open: Vec<Open>, matching: Matching, answers: &mut [Option<Answer>]) -> Vec<Open> {
-    let admitted = admit_each(line, open, matching, answers).await;
+async fn publish_round(line: &Line, open: Vec<Open>, round: RoundOf, answers: &mut [Option<Answer>]) -> Vec<Open> {
+    let admitted = admit_each(line, open, round, answers).await;
     let drafts = match &line.ports.spool {
         // What is in the spool or must go there is the exception.
         Some(spool) if spool.standing().events > 0 || !admitted.unmatched.is_empty() => {
@@ -246,6 +278,7 @@ async fn record_each(line: &Line, drafts: Vec<(usize, Draft)>, answers: &mut [Op
             Ok(Recorded::Duplicate { event, deliveries, sequence_number }) => {
                 answers[index] = Some(Ok(Acceptance::Recorded(Published { event, deliveries, duplicate: true, sequence_number })));
             }
+            Ok(Recorded::KeyReused(reused)) => answers[index] = Some(Err(PublishError::KeyReused(reused))),
             Ok(Recorded::Accepted { sequence_number, held }) => {
                 let (event, deliveries) = (draft.incoming.event.id, draft.delivery_count());
                 answers[index] = Some(Ok(Acceptance::Recorded(Published { event, deliveries, duplicate: false, sequence_number })));
@@ -319,6 +352,7 @@ async fn spool_all(line: &Line, spool: &dyn Spool, mut events: Vec<Open>, answer
         answers[index] = Some(match taken {
             Taken::Taken => Ok(Acceptance::Spooled(Spooled { event, duplicate: false })),
             Taken::Duplicate(first) => Ok(Acceptance::Spooled(Spooled { event: first, duplicate: true })),
+            Taken::KeyReused(original) => Err(PublishError::KeyReused(KeyReused { original, is_erased: false })),
             Taken::Full => Err(PublishError::SpoolFull),
         });
     }
@@ -342,10 +376,10 @@ struct Admitted {
 }
 
 /// Matches each event with its endpoints. One that is refused is answered; the others go on.
-async fn admit_each(line: &Line, open: Vec<Open>, matching: Matching, answers: &mut [Option<Answer>]) -> Admitted {
+async fn admit_each(line: &Line, open: Vec<Open>, round: RoundOf, answers: &mut [Option<Answer>]) -> Admitted {
     let (mut admitted, mut views) = (Admitted::default(), Views::default());
     for (index, incoming) in open {
-        match admit(line, &incoming, matching, &mut views).await {
+        match admit(line, &incoming, round, &mut views).await {
             Ok(Some(view)) => admitted.drafts.push((index, Draft::new(line, incoming, &view))),
             Ok(None) => admitted.unmatched.push((index, incoming)),
             Err(error) => answers[index] = Some(Err(error)),
@@ -358,18 +392,21 @@ async fn admit_each(line: &Line, open: Vec<Open>, matching: Matching, answers: &
 async fn admit(
     line: &Line,
     incoming: &IncomingEvent,
-    matching: Matching,
+    round: RoundOf,
     views: &mut Views,
 ) -> Result<Option<Arc<ApplicationView>>, PublishError> {
     let Some(view) = find(line, incoming, views).await? else { return Ok(None) };
     if view.application.organization != incoming.organization {
         return Err(PublishError::NoSuchApplication);
     }
+    if view.application.kind == ApplicationKind::Operational && round.origin == Origin::Publisher {
+        return Err(PublishError::Operational);
+    }
     // Everhook's own events, and samples to one endpoint, are not the organization's to define.
     if view.application.kind != ApplicationKind::Operational && incoming.only.is_none() {
         check_type(line, &view, &incoming.event).await?;
     }
-    if matching == Matching::First {
+    if round.matching == Matching::First {
         take_token(line, &view).await?;
     }
     Ok(Some(view))

@@ -235,7 +235,9 @@ impl From<Organization> for Named<OrganizationId> {
 impl From<Application> for Named<ApplicationId> {
     fn from(Application { id, organization, uid, kind, .. }: Application) -> Self {
         let is_default = kind == ApplicationKind::Default;
-        Self { id, about: Some(Acquaintance::Application { id, organization, uid, is_default }) }
+        // Nobody publishes to `operational`, and a copy that does not say what an application is for would admit whoever names it.
+        let is_open = kind != ApplicationKind::Operational;
+        Self { id, about: is_open.then_some(Acquaintance::Application { id, organization, uid, is_default }) }
     }
 }
 

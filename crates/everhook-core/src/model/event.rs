@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::{
     ids::{ApplicationId, EventId, is_name_byte},
+    model::Fingerprint,
     time::Timestamp,
 };
 
@@ -38,6 +39,13 @@ pub struct Event {
     pub headers: Vec<(String, String)>,
     /// When it was accepted.
     pub created_at: Timestamp,
+}
+
+impl Event {
+    /// What tells it apart from another event with the same idempotency key.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of(&self.event_type, &self.data)
+    }
 }
 
 /// How events share an organization's capacity: of 21 deliveries under pressure, 16 are high, 4 normal, 1 low.

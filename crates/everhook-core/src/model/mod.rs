@@ -12,6 +12,7 @@ mod duty;
 mod endpoint;
 mod event;
 mod event_type;
+mod fingerprint;
 mod histogram;
 mod lane_policy;
 mod operation;
@@ -40,6 +41,7 @@ pub use duty::{Duty, DutySet};
 pub use endpoint::{DisabledReason, Endpoint, EndpointState, PayloadStyle, SignatureStyle, Target};
 pub use event::{Event, EventType, EventTypePattern, Priority};
 pub use event_type::{EventTypeDefinition, EventTypeMark};
+pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
 pub use histogram::Histogram;
 pub use lane_policy::LanePolicy;
 pub use operation::{

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use crate::{
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId, ScheduleVersion},
-    model::{AuditEntry, Event, Placement},
+    model::{AuditEntry, Event, Fingerprint, Placement},
     ports::{Freed, StoreError},
     time::Timestamp,
 };
@@ -24,7 +24,7 @@ pub trait EventStore: Send + Sync {
     async fn record(&self, events: Vec<NewEvent>) -> Vec<Result<Recorded, StoreError>>;
 
     /// Looks which of these events have a key that was given before, and records nothing: one answer for each, what [`EventStore::record`] would say of a
-    /// duplicate, or `None` if it may be new. For those who have a reason to believe that they are duplicates; a store may always say `None`.
+    /// duplicate or of a key that another event has, or `None` if it may be new. For those who have a reason to believe that they are duplicates; a store may always say `None`.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the store cannot be read.
@@ -47,7 +47,8 @@ pub trait EventStore: Send + Sync {
 
     /// Erases an event's data, labels and headers and what endpoints answered to it, ends its open deliveries as `cancelled: erased`, frees what
     /// was held behind them, discards its dead letters, and enters that in the audit log, in one atomic write. The event stays, without data, and
-    /// so does its idempotency key. Nothing new is made of it from then on.
+    /// so does its idempotency key, without the fingerprint: whoever gives it again hears [`Recorded::KeyReused`]. Nothing new is made of it from then
+    /// on.
     ///
     /// An event with more deliveries than one commit should hold loses its data in the first and is completed in steps that survive a crash; the
     /// answer comes after the last. An event that was erased before answers the same, and is entered once.
@@ -167,6 +168,69 @@ pub enum Recorded {
         /// The original's place in the application.
         sequence_number: i64,
     },
+    /// Its key was used before, by another event: one of another type or with other data, or one whose data was erased, so that nobody can say
+    /// whether it was the same. Nothing was written.
+    KeyReused(KeyReused),
     /// The application's configuration changed since the endpoints were matched: match again. Nothing was written.
     ConfigChanged,
+}
+
+/// Who has an idempotency key that was given to a second event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyReused {
+    /// The event that has it.
+    pub original: EventId,
+    /// Whether its data was erased.
+    pub is_erased: bool,
+}
+
+/// An event that has an idempotency key, as a store finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Original {
+    /// Its id.
+    pub event: EventId,
+    /// How many deliveries it made.
+    pub deliveries: u32,
+    /// Its place in the application.
+    pub sequence_number: i64,
+    /// What it said. `None` if that was erased.
+    pub fingerprint: Option<Fingerprint>,
+}
+
+impl Original {
+    /// What is said to an event that was given the same key.
+    pub fn answer_to(&self, new: EventId, fingerprint: Fingerprint) -> Recorded {
+        // Its own id: somebody records it once more after an unknown outcome, also if it was erased meanwhile.
+        if self.event == new || self.fingerprint == Some(fingerprint) {
+            let Self { event, deliveries, sequence_number, .. } = *self;
+            return Recorded::Duplicate { event, deliveries, sequence_number };
+        }
+        Recorded::KeyReused(KeyReused { original: self.event, is_erased: self.fingerprint.is_none() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_duplicate_says_the_same_or_is_the_same_event() {
+        let (fingerprint, other) = (Fingerprint::from_bytes([1; 16]), Fingerprint::from_bytes([2; 16]));
+        let (event, new) = (EventId::from_uuid(Uuid::from_u128(1)), EventId::from_uuid(Uuid::from_u128(2)));
+        let kept = Original { event, deliveries: 3, sequence_number: 4, fingerprint: Some(fingerprint) };
+        let erased = Original { fingerprint: None, ..kept };
+        let duplicate = Recorded::Duplicate { event, deliveries: 3, sequence_number: 4 };
+        let reused = |is_erased| Recorded::KeyReused(KeyReused { original: event, is_erased });
+        for (original, id, given, answer) in [
+            (kept, new, fingerprint, duplicate.clone()),
+            (kept, new, other, reused(false)),
+            (kept, event, other, duplicate.clone()),
+            (erased, new, fingerprint, reused(true)),
+            (erased, event, fingerprint, duplicate),
+        ] {
+            assert_eq!(original.answer_to(id, given), answer);
+        }
+    }
 }

@@ -43,7 +43,9 @@ pub use directory::{
     ScheduleRef, Updated,
 };
 pub use entropy::Entropy;
-pub use event_store::{Erased, Erasure, EventAlias, EventStore, FreedInLane, KeyOrigin, NewDelivery, NewEvent, Recorded};
+pub use event_store::{
+    Erased, Erasure, EventAlias, EventStore, FreedInLane, KeyOrigin, KeyReused, NewDelivery, NewEvent, Original, Recorded,
+};
 pub use history::{DeadLetterFilter, DeliveryFilter, DeliveryStatus, Discarded, EventFilter, EventSummary, History, TimeRange};
 pub use lanes::{LaneReport, Lanes};
 pub use leases::{

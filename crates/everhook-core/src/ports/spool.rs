@@ -102,8 +102,10 @@ pub struct IncomingEvent {
 pub enum Taken {
     /// It waits.
     Taken,
-    /// An event of its application with the same key waits already: this one.
+    /// An event of its application with the same key, the same type and the same data waits already: this one.
     Duplicate(EventId),
+    /// An event of its application with the same key and another type or other data waits already: this one.
+    KeyReused(EventId),
     /// There was no room for it.
     Full,
 }

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use everhook_core::{
-    flow::publish::{Acceptance, Publication, publish},
-    model::{EventType, Priority},
+    flow::publish::{Acceptance, Publication, PublishError, publish},
+    model::{EventType, Fingerprint, Priority},
     policy::matching,
 };
 
@@ -56,6 +56,7 @@ impl Simulation {
             let answer = match answer {
                 Ok(Acceptance::Recorded(published)) if published.duplicate => Answered::Duplicate(published.event),
                 Ok(Acceptance::Recorded(published)) => Answered::Accepted(published.event, published.deliveries),
+                Err(PublishError::KeyReused(reused)) => Answered::KeyReused(reused.original),
                 // A simulated life has no spool.
                 Ok(Acceptance::Spooled(_)) | Err(_) => Answered::NotAccepted,
             };
@@ -69,9 +70,10 @@ impl Simulation {
     }
 
     fn remember(&mut self, attempted: Attempted, answer: Answered) {
-        if answer == Answered::NotAccepted {
-            self.unanswered.push(attempted);
-            return;
+        match answer {
+            Answered::NotAccepted => return self.unanswered.push(attempted),
+            Answered::KeyReused(_) => return,
+            Answered::Accepted(..) | Answered::Duplicate(_) => {}
         }
         self.recent.push_back(attempted);
         if self.recent.len() > RECENT_MAX {
@@ -79,10 +81,15 @@ impl Simulation {
         }
     }
 
-    /// Mostly something new; now and then something that was published before, under the same key.
+    /// Mostly something new; now and then something that was published before, under the same key, or something else under that key.
     fn something(&self) -> Attempted {
         if !self.recent.is_empty() && self.dice.below(7) == 0 {
-            return self.recent[self.dice.below(self.recent.len() as u64) as usize].clone();
+            let chosen = self.dice.below(self.recent.len() as u64) as usize;
+            let mut again = self.recent[chosen].clone();
+            if chosen % 5 == 4 {
+                again.publication.data = Bytes::from_static(b"{\"something\":\"else\"}");
+            }
+            return again;
         }
         let application = self.dice.below(self.applications.len() as u64) as usize;
         let (tenant, id) = self.applications[application];
@@ -122,6 +129,7 @@ impl Simulation {
             application: attempted.application,
             event_type: wanted.event_type.to_string(),
             key: wanted.idempotency_key.clone(),
+            fingerprint: Fingerprint::of(&wanted.event_type, &wanted.data),
             wanted_by,
             perhaps_by,
         }

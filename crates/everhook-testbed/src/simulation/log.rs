@@ -9,7 +9,7 @@ use std::{
 
 use everhook_core::{
     ids::{DeliveryId, EventId},
-    model::FailureCategory,
+    model::{FailureCategory, Fingerprint},
     ports::Clock,
     time::Timestamp,
 };
@@ -119,6 +119,8 @@ pub struct Publishing {
     pub event_type: String,
     /// Its idempotency key, if the publisher gave one.
     pub key: Option<String>,
+    /// What it says.
+    pub fingerprint: Fingerprint,
     /// Endpoints that must get it.
     pub wanted_by: Vec<EndpointNo>,
     /// Endpoints that may get it: nobody outside knows how they stand.
@@ -132,6 +134,8 @@ pub enum Answered {
     Accepted(EventId, u32),
     /// The key was used before, by this event.
     Duplicate(EventId),
+    /// The key is that of this event, which says something else or was erased.
+    KeyReused(EventId),
     /// Nothing, or that it failed.
     NotAccepted,
 }
@@ -204,6 +208,7 @@ impl fmt::Display for Happening {
                 write!(f, "{publication} is accepted as {event} with {deliveries} deliveries")
             }
             Self::Answered(publication, Answered::Duplicate(event)) => write!(f, "{publication} is a duplicate of {event}"),
+            Self::Answered(publication, Answered::KeyReused(event)) => write!(f, "{publication} is refused: its key is that of {event}"),
             Self::Answered(publication, Answered::NotAccepted) => write!(f, "{publication} is not accepted"),
             Self::DueAtOnce(event) => write!(f, "event {event} is to be sent at once"),
             Self::RequestBegan(request) => {

@@ -67,6 +67,54 @@ async fn the_same_idempotency_key_gets_the_originals_answer() {
 }
 
 #[tokio::test]
+async fn the_same_idempotency_key_with_another_event_is_a_problem_of_its_own() {
+    let server = Server::start().await;
+    let event = json!({ "type": "t", "data": { "n": 1 }, "idempotency_key": "k" });
+    let first = server.post("/v1/events", event.clone()).await.expect(202);
+    for (field, other) in [("data", json!({ "n": 2 })), ("type", json!("u"))] {
+        let mut event = event.clone();
+        event[field] = other;
+        let problem = server.post("/v1/events", event).await.problem(422);
+        assert_eq!(problem["type"], "urn:everhook:problem:idempotency-key-reused", "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(first["id"].as_str().unwrap()), "{problem}");
+    }
+    // The very bytes count, as they are sent to endpoints.
+    let spaced = r#"{"type":"t","data":{"n": 1},"idempotency_key":"k"}"#.to_owned();
+    server.call(Method::POST, "/v1/events", &server.admin, spaced).await.problem(422);
+    let batch = json!({ "events": [event, { "type": "t", "data": 2, "idempotency_key": "k" }] });
+    let answer = server.post("/v1/events/batch", batch).await.expect(202);
+    assert_eq!(answer["data"][0]["id"], first["id"]);
+    assert_eq!(answer["data"][1]["error"]["type"], "urn:everhook:problem:idempotency-key-reused");
+    // An erased event keeps its key, and nothing that would tell what it was.
+    server.delete(&format!("/v1/events/{}/data", first["id"].as_str().unwrap())).await.expect(204);
+    let problem = server.post("/v1/events", event).await.problem(422);
+    assert!(problem["detail"].as_str().unwrap().contains("erased"), "{problem}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn nobody_publishes_to_the_operational_application() {
+    let server = Server::start().await;
+    let applications = server.get("/v1/applications").await.expect(200);
+    let all = applications["data"].as_array().unwrap();
+    let operational = all.iter().find(|application| application["kind"] == "operational").expect("it is there");
+    let endpoint = server.endpoint(json!({ "application_id": operational["id"] })).await;
+    let forged = json!({ "type": "endpoint.disabled", "data": {}, "application_id": operational["id"] });
+    let problem = server.post("/v1/events", forged.clone()).await.problem(403);
+    assert_eq!(problem["type"], "urn:everhook:problem:operational-application", "{problem}");
+    let batch = server.post("/v1/events/batch", json!({ "events": [forged, { "type": "t", "data": 1 }] })).await.expect(202);
+    assert_eq!(batch["data"][0]["error"]["status"], 403);
+    assert!(batch["data"][1]["id"].is_string());
+    // A sample is ours, and says so by its type.
+    server.post(&format!("/v1/endpoints/{}/test", endpoint["id"].as_str().unwrap()), json!({})).await.expect(202);
+    let path = format!("/v1/events?application_id={}", operational["id"].as_str().unwrap());
+    let listed = server.get(&path).await.expect(200);
+    let types: Vec<_> = listed["data"].as_array().unwrap().iter().map(|event| event["type"].clone()).collect();
+    assert_eq!(types, ["endpoint.test"]);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn each_event_of_a_batch_stands_alone() {
     let server = Server::start().await;
     let too_large = "x".repeat(256 * 1024);

@@ -2,10 +2,11 @@
 
 use everhook_core::{
     flow::{
-        publish::{Publication, PublishError, Published, publish},
+        publish::{Acceptance, Publication, PublishError, Published, publish},
         request::header,
     },
     ids::ApplicationId,
+    ports::KeyReused,
 };
 use everhook_testbed::{Answer, World, faults::Kind, hours, mins, secs};
 
@@ -27,13 +28,49 @@ async fn the_same_key_is_the_same_event_for_a_day() {
     let mut world = World::new().await;
     let endpoint = world.endpoint().create().await;
     let first = world.event("order.paid").keyed("k-1").publish().await;
-    let again = world.event("order.paid").keyed("k-1").data("{\"other\":true}").publish().await;
+    let again = world.event("order.paid").keyed("k-1").publish().await;
     assert_eq!(again, Published { duplicate: true, ..first });
     world.pass(hours(25)).await;
     let later = world.event("order.paid").keyed("k-1").publish().await;
     assert!(!later.duplicate && later.event != first.event);
     world.pass(secs(1)).await;
     assert_eq!(world.arrivals_of(&endpoint).len(), 2);
+}
+
+#[tokio::test]
+async fn another_event_under_the_same_key_is_refused_and_not_swallowed() {
+    let mut world = World::new().await;
+    let endpoint = world.endpoint().create().await;
+    let first = world.event("order.paid").keyed("k-1").publish().await;
+    let made = world.event("order.paid").publish().await;
+    let reused = |original| PublishError::KeyReused(KeyReused { original, is_erased: false }).to_string();
+    for (other, original) in [
+        (world.event("order.paid").keyed("k-1").data("{\"other\":true}"), first.event),
+        (world.event("order.refunded").keyed("k-1"), first.event),
+        (world.event("order.refunded").keyed(&made.event.to_string()), made.event),
+    ] {
+        let refusal = other.try_publish().await.expect_err("it is another event");
+        assert_eq!(refusal.to_string(), reused(original));
+    }
+    // In one batch, too: the first has the key, and what says the same as the first is its duplicate.
+    let batch = ["1", "2", "1"].map(|data| world.event("order.paid").keyed("k-2").data(data).publication());
+    let answers = publish(world.line(), batch.to_vec()).await;
+    assert!(matches!(answers[..], [Ok(_), Err(PublishError::KeyReused(_)), Ok(_)]), "{answers:?}");
+    assert!(answers[2].as_ref().is_ok_and(Acceptance::is_duplicate));
+    // Whatever is not compared may differ.
+    let again = world.event("order.paid").keyed("k-1").label("try", "2").publish().await;
+    assert_eq!(again, Published { duplicate: true, ..first });
+    world.pass(secs(1)).await;
+    assert_eq!(world.arrivals_of(&endpoint).len(), 3);
+}
+
+#[tokio::test]
+async fn nobody_but_everhook_publishes_to_the_operational_application() {
+    let mut world = World::new().await;
+    let forged = world.event("message.attempt.exhausted").to(world.operational).try_publish().await;
+    assert!(matches!(forged, Err(PublishError::Operational)), "{forged:?}");
+    world.pass(secs(1)).await;
+    assert_eq!(world.operational_types().await, Vec::<String>::new());
 }
 
 #[tokio::test]

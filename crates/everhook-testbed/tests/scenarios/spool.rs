@@ -3,6 +3,7 @@
 use everhook_core::{
     flow::publish::{Acceptance, PublishError, Spooled, publish},
     ids::EventId,
+    manage::erasing,
     model::OrderingMode,
 };
 use everhook_testbed::{Receiver, World, faults::Kind, secs};
@@ -120,6 +121,53 @@ async fn a_key_that_was_taken_makes_the_spooled_id_another_name_of_the_original(
     assert_eq!(found.expect("the alias finds it").0.id, original.event);
     let later = world.event("order.paid").keyed("order-1").publish().await;
     assert!(later.duplicate && later.event == original.event);
+}
+
+#[tokio::test]
+async fn a_spooled_event_under_a_key_that_another_has_becomes_an_event_of_its_own() {
+    // Given an event with a key, and a store that goes away.
+    let mut world = World::spooling(ROOMY).await;
+    let endpoint = world.endpoint().create().await;
+    let original = world.event("order.paid").keyed("order-1").publish().await;
+    world.pass(secs(1)).await;
+    world.faults.set_away(true);
+    // When something else is accepted under its key, because nobody can know, and a third under a key that waits is refused.
+    let other = world.event("order.paid").keyed("order-1").data("{\"n\":2}").spool().await;
+    let third = world.event("order.paid").keyed("order-1").data("{\"n\":3}").accept().await;
+    assert!(matches!(third, Err(PublishError::KeyReused(reused)) if reused.original == other.event), "{third:?}");
+    let behind = world.event("order.paid").keyed("order-2").spool().await;
+    world.faults.keep_spooled(true);
+    world.faults.set_away(false);
+    world.pass(secs(5)).await;
+    // And the node dies between the store's commit and the removal.
+    world.crash().await;
+    world.faults.keep_spooled(false);
+    world.pass(secs(10)).await;
+    // Then all that were accepted arrived, once each.
+    let mut seen = arrived(&world, &endpoint);
+    seen.sort();
+    assert_eq!(seen, texts(&[original.event, other.event, behind.event]));
+    let found = world.line().ports.history.event(world.organization, other.event).await.expect("the store answers").expect("it is there");
+    assert_eq!((found.0.id, found.0.idempotency_key), (other.event, other.event.to_string()));
+    assert_eq!(world.line().ports.spool.as_ref().expect("a spool").standing().events, 0);
+}
+
+#[tokio::test]
+async fn a_spooled_event_under_the_key_of_an_erased_one_brings_nothing_back() {
+    let mut world = World::spooling(ROOMY).await;
+    let endpoint = world.endpoint().create().await;
+    let original = world.event("order.paid").keyed("order-1").publish().await;
+    world.pass(secs(1)).await;
+    erasing::erase_event(world.line(), &world.author(), original.event).await.expect("it is erased");
+    let refused = world.event("order.paid").keyed("order-1").accept().await;
+    assert!(matches!(refused, Err(PublishError::KeyReused(reused)) if reused.is_erased), "{refused:?}");
+    world.faults.set_away(true);
+    let again = world.event("order.paid").keyed("order-1").spool().await;
+    world.faults.set_away(false);
+    world.pass(secs(10)).await;
+    assert_eq!(arrived(&world, &endpoint), texts(&[original.event]));
+    let found = world.line().ports.history.event(world.organization, again.event).await.expect("the store answers");
+    assert_eq!(found.expect("the alias finds it").0.id, original.event);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use everhook_core::{
     flow::{publish::PublishError, publishers::LookUpError, recall::RecallError},
     manage::{Fault, Refusal, endpoints::TrialError},
     policy::schema::Violation,
-    ports::StoreError,
+    ports::{KeyReused, StoreError},
 };
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
@@ -35,7 +35,19 @@ pub struct ApiError {
     errors: Vec<Fault>,
     /// When it is worth trying again, where that is known.
     retry_after: Option<Duration>,
+    /// What kind of problem it is, where the status does not say it.
+    kind: Option<Kind>,
 }
+
+/// A kind of problem that programs tell apart from others of the same status.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    code: &'static str,
+    title: &'static str,
+}
+
+const IDEMPOTENCY_KEY_REUSED: Kind = Kind { code: "idempotency-key-reused", title: "Idempotency Key Reused" };
+const OPERATIONAL_APPLICATION: Kind = Kind { code: "operational-application", title: "Operational Application" };
 
 /// What went wrong (RFC 9457).
 #[derive(Serialize, ToSchema)]
@@ -70,7 +82,24 @@ struct FieldProblem {
 impl ApiError {
     /// Any status with words of its own.
     pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { status, detail: detail.into(), errors: Vec::new(), retry_after: None }
+        Self { status, detail: detail.into(), errors: Vec::new(), retry_after: None, kind: None }
+    }
+
+    /// A problem of a kind of its own.
+    fn of_kind(kind: Kind, status: StatusCode, detail: impl Into<String>) -> Self {
+        Self { kind: Some(kind), ..Self::new(status, detail) }
+    }
+
+    /// 422: the idempotency key belongs to another event.
+    fn key_reused(KeyReused { original, is_erased }: KeyReused) -> Self {
+        let detail = if is_erased {
+            format!(
+                "the idempotency key was used for the event {original}, whose data was erased: publish under another key, if it may be sent"
+            )
+        } else {
+            format!("the idempotency key was used for the event {original}, which has another type or other data: use another key")
+        };
+        Self::of_kind(IDEMPOTENCY_KEY_REUSED, StatusCode::UNPROCESSABLE_ENTITY, detail)
     }
 
     /// 400: the request is not what this route reads.
@@ -138,8 +167,8 @@ impl ApiError {
 
     /// The body, also for one item of a batch.
     pub fn into_problem(self) -> Problem {
-        let title = self.status.canonical_reason().unwrap_or("Error");
-        let code = title.to_ascii_lowercase().replace(' ', "-");
+        let title = self.kind.map_or_else(|| self.status.canonical_reason().unwrap_or("Error"), |kind| kind.title);
+        let code = self.kind.map_or_else(|| title.to_ascii_lowercase().replace(' ', "-"), |kind| kind.code.to_owned());
         let field = |fault: Fault| FieldProblem { field: fault.field, reason: fault.reason };
         Problem {
             kind: format!("{TYPE_PREFIX}{code}"),
@@ -221,6 +250,11 @@ impl From<PublishError> for ApiError {
             PublishError::Misfit(violations) => {
                 let fault = |violation: Violation| Fault::new(format!("data{}", violation.path), violation.reason);
                 Self::invalid(violations.into_iter().map(fault).collect())
+            }
+            PublishError::KeyReused(reused) => Self::key_reused(reused),
+            PublishError::Operational => {
+                let detail = "the application `operational` carries Everhook's own events: publish to another application";
+                Self::of_kind(OPERATIONAL_APPLICATION, StatusCode::FORBIDDEN, detail)
             }
             PublishError::Store(error) => error.into(),
             PublishError::SpoolFull => {

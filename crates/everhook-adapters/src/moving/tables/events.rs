@@ -13,7 +13,7 @@ pub(super) const TABLES: [Table; 3] = [
         ],
         ..same("events", &["id"], &EVENT)
     },
-    same("idempotency_keys", &["application_id", "key"], &["application_id", "key", "event_id", "created_at"]),
+    same("idempotency_keys", &["application_id", "key"], &["application_id", "key", "event_id", "created_at", "fingerprint"]),
     same("event_aliases", &["alias"], &["alias", "event_id"]),
 ];
 

@@ -226,6 +226,8 @@ CREATE TABLE idempotency_keys (
     key text COLLATE "C" NOT NULL,
     event_id uuid NOT NULL,
     created_at bigint NOT NULL,
+    -- A hash of the event's type and data: another event under the same key is no duplicate. NULL: the data was erased, and this with it.
+    fingerprint bytea CHECK (length(fingerprint) = 16),
     PRIMARY KEY (application_id, key)
 );
 

@@ -1,3 +1,3 @@
--- Which event with this key waits?
+-- Which event with this key waits, and what does it say?
 -- Index: spooled_events_by_key. Lock: the write lock.
-SELECT id FROM spooled_events WHERE application_id = ?1 AND idempotency_key = ?2;
+SELECT id, event_type, encoding, body FROM spooled_events WHERE application_id = ?1 AND idempotency_key = ?2;

@@ -169,6 +169,8 @@ CREATE TABLE idempotency_keys (
     key TEXT NOT NULL,
     event_id BLOB NOT NULL,
     created_at INTEGER NOT NULL,
+    -- A hash of the event's type and data: another event under the same key is no duplicate. NULL: the data was erased, and this with it.
+    fingerprint BLOB CHECK (length(fingerprint) = 16),
     PRIMARY KEY (application_id, key)
 ) STRICT, WITHOUT ROWID;
 

@@ -6,7 +6,7 @@ use super::find;
 use crate::{
     flow::{
         Line,
-        publish::{Acceptance, Publication, PublishError, publish},
+        publish::{Acceptance, Publication, PublishError, publish_own},
     },
     ids::{EndpointId, OrganizationId, Ref},
     manage::Refusal,
@@ -52,6 +52,6 @@ pub async fn test(line: &Line, organization: OrganizationId, of: &Ref<EndpointId
         headers: Vec::new(),
         only: Some(endpoint.id),
     };
-    let mut answers = publish(line, vec![sample]).await;
+    let mut answers = publish_own(line, vec![sample]).await;
     Ok(answers.pop().expect("one publication has one answer")?)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everhook_core::ids::EventId;
+use everhook_core::{ids::EventId, model::Fingerprint};
 
 use super::Evidence;
 use crate::simulation::log::{Answered, EndpointNo, Happening, PublicationNo, Publishing};
@@ -52,21 +52,34 @@ pub(super) fn a_key_names_one_event(evidence: &Evidence<'_>) -> Result<(), Strin
 }
 
 pub(super) fn a_used_key_finds_its_event(evidence: &Evidence<'_>) -> Result<(), String> {
-    let mut known: BTreeMap<(usize, &str), EventId> = BTreeMap::new();
+    let mut known: BTreeMap<(usize, &str), (EventId, Fingerprint)> = BTreeMap::new();
     for (asked, answer) in answers(evidence) {
-        let (Some(key), Some(event)) = (asked.key.as_deref(), event_of(answer)) else { continue };
+        let Some(key) = asked.key.as_deref() else { continue };
+        let told = |event: EventId, original: EventId| {
+            Err(format!("{} was told of {event} for the key {key}, which belongs to {original}", asked.publication))
+        };
         let name = (asked.application, key);
-        match known.get(&name) {
-            Some(original) if *original != event || matches!(answer, Answered::Accepted(..)) => {
-                return Err(format!("{} was told of {event} for the key {key}, which belongs to {original}", asked.publication));
+        match (answer, known.get(&name)) {
+            (Answered::NotAccepted, _) | (Answered::KeyReused(_), None) => {}
+            (Answered::Accepted(event, _) | Answered::Duplicate(event), None) => _ = known.insert(name, (event, asked.fingerprint)),
+            (Answered::Accepted(event, _), Some((original, _))) => return told(event, *original),
+            (Answered::Duplicate(event) | Answered::KeyReused(event), Some((original, _))) if event != *original => {
+                return told(event, *original);
             }
-            Some(_) => {}
-            None => {
-                known.insert(name, event);
+            (Answered::Duplicate(_), Some((_, said))) if *said != asked.fingerprint => {
+                return Err(format!("{} says something else under the key {key} and was taken for a duplicate", asked.publication));
             }
+            (Answered::KeyReused(original), Some((_, said))) if *said == asked.fingerprint && !is_erasing(evidence, original) => {
+                return Err(format!("{} says the same under the key {key} and was refused", asked.publication));
+            }
+            (Answered::Duplicate(_) | Answered::KeyReused(_), Some(_)) => {}
         }
     }
     Ok(())
+}
+
+fn is_erasing(evidence: &Evidence<'_>, event: EventId) -> bool {
+    evidence.entries.iter().any(|entry| matches!(entry.what, Happening::Erasing(erased) if erased == event))
 }
 
 pub(super) fn every_recall_is_kept(evidence: &Evidence<'_>) -> Result<(), String> {
@@ -103,7 +116,7 @@ pub(super) fn the_erased_stay_erased(evidence: &Evidence<'_>) -> Result<(), Stri
 fn event_of(answer: Answered) -> Option<EventId> {
     match answer {
         Answered::Accepted(event, _) | Answered::Duplicate(event) => Some(event),
-        Answered::NotAccepted => None,
+        Answered::KeyReused(_) | Answered::NotAccepted => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::ScheduleVersion,
-    model::{EventType, OrderingMode, Priority, Stage},
+    model::{EventType, Fingerprint, OrderingMode, Priority, Stage},
     policy::presets,
 };
 use uuid::Uuid;
@@ -65,12 +65,17 @@ impl Story {
     }
 
     pub(super) fn published(&mut self, second: u64, key: &str, answer: Answered) -> &mut Self {
+        self.published_saying(second, key, "{}", answer)
+    }
+
+    pub(super) fn published_saying(&mut self, second: u64, key: &str, data: &str, answer: Answered) -> &mut Self {
         let publication = PublicationNo(self.entries.len());
         let asked = Publishing {
             publication,
             application: 0,
             event_type: "order.paid".to_owned(),
             key: Some(key.to_owned()),
+            fingerprint: Fingerprint::of(&EventType::parse("order.paid").unwrap(), data.as_bytes()),
             wanted_by: vec![E],
             perhaps_by: Vec::new(),
         };
@@ -175,6 +180,19 @@ fn what_publishers_were_told_is_held_against_the_store() {
         story.published(1, "k", accepted).published(2, "k", Answered::Duplicate(other));
         story.stores_event(event(), "k").stores_event(other, "l").stores_delivery(1, waiting, 0);
     });
+    expect(ALWAYS, None, |story| {
+        story.published(1, "k", accepted).published_saying(2, "k", "1", Answered::KeyReused(event()));
+        story.then(3, Happening::Erasing(event())).published(4, "k", Answered::KeyReused(event()));
+        story.stores_event(event(), "k").stores_delivery(1, waiting, 0);
+    });
+    let swallowed = |data: &'static str, answer: Answered| {
+        expect(ALWAYS, Some("a key that was used finds its event"), move |story| {
+            story.published(1, "k", accepted).published_saying(2, "k", data, answer);
+            story.stores_event(event(), "k").stores_delivery(1, waiting, 0);
+        });
+    };
+    swallowed("1", Answered::Duplicate(event()));
+    swallowed("{}", Answered::KeyReused(event()));
     expect(ALWAYS, Some("a dead letter that was brought back has a delivery"), |story| {
         story.then(1, Happening::Recalled(delivery(1)));
     });

@@ -10,6 +10,7 @@ use everhook_core::{
     flow::{alert, publish::PublishError},
     ids::{ApplicationId, OrganizationId},
     manage::applications,
+    model::ApplicationKind,
     ports::StoreError,
 };
 use serde_json::json;
@@ -60,7 +61,11 @@ impl QueueIntake {
             Some(name) => {
                 let found = applications::find_named(&self.api.line, organization, name).await.map_err(unreadable)?;
                 let missing = || format!("amqp_source_application: there is no application `{name}` in its organization");
-                Some(found.ok_or_else(missing)?.id)
+                let application = found.ok_or_else(missing)?;
+                if application.kind == ApplicationKind::Operational {
+                    return Err(format!("amqp_source_application: `{name}` carries Everhook's own events, and nobody publishes there"));
+                }
+                Some(application.id)
             }
         };
         Ok(Belonging { organization, application })
