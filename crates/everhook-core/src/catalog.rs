@@ -4,11 +4,9 @@
 //! matched again if that is no longer the newest.
 
 use std::{
+    collections::VecDeque,
     num::NonZeroU32,
-    sync::{
-        Arc, PoisonError, RwLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, PoisonError, RwLock},
 };
 
 use rustc_hash::FxHashMap;
@@ -28,8 +26,20 @@ use crate::{
 /// How many applications are kept. Past it all are dropped and read again: rare, and simpler than an order of use.
 const APPLICATIONS_MAX: usize = 10_000;
 
+/// How many endpoints these have together: a tenant may make as many as it likes, and each takes a few kilobytes here.
+const ENDPOINTS_MAX: usize = 1_000_000;
+
 /// How many event types of one application have their matches kept. Publishers choose type names, so it must be bounded.
 const MATCHED_TYPES_MAX: usize = 1_000;
+
+/// How many matches are kept for each endpoint of an application, so that they take a share of what its endpoints take anyway.
+const MATCHES_AN_ENDPOINT: usize = 64;
+
+/// How many versions of retry schedules are kept: a tenant makes one with each change of a schedule, of 2 KiB at most. Past it all are dropped.
+const SCHEDULES_MAX: usize = 10_000;
+
+/// How many changes are remembered to tell whether one of them concerns what was read meanwhile: a second of many busy organizations.
+const RECENT_CHANGES_MAX: usize = 1_000;
 
 /// How many event types have their compiled schema kept. Past it all are dropped and compiled again.
 const SCHEMAS_MAX: usize = 1_000;
@@ -39,31 +49,89 @@ pub struct Catalog {
     directory: Arc<dyn Directory>,
     vault: Arc<dyn Vault>,
     profile: Profile,
-    applications: RwLock<FxHashMap<ApplicationId, Arc<ApplicationView>>>,
+    applications: RwLock<Applications>,
     schedules: RwLock<FxHashMap<ScheduleVersion, Arc<RetrySchedule>>>,
     /// With the instant of the definition that each was compiled from.
     schemas: RwLock<FxHashMap<EventTypeId, (Timestamp, Arc<Schema>)>>,
-    /// Counts the changes, so that a read that began before one is not kept after it.
-    changes: AtomicU64,
+}
+
+/// The applications that need not be read.
+#[derive(Default)]
+struct Applications {
+    known: FxHashMap<ApplicationId, Arc<ApplicationView>>,
+    /// How many endpoints they have together.
+    endpoints: usize,
+    /// How many changes there were.
+    changes: u64,
+    /// The newest of them. A read that began before one which concerns it is not kept after it; others' changes do not keep it from being kept, or
+    /// one tenant that changes something all the time would have everybody's applications read for every event.
+    recent: VecDeque<Stale>,
+}
+
+/// What a change concerns.
+#[derive(Clone, Copy)]
+enum Stale {
+    Application(ApplicationId),
+    Organization(OrganizationId),
+    All,
+}
+
+impl Stale {
+    fn concerns(self, application: ApplicationId, organization: OrganizationId) -> bool {
+        match self {
+            Self::Application(changed) => changed == application,
+            Self::Organization(changed) => changed == organization,
+            Self::All => true,
+        }
+    }
+}
+
+impl Applications {
+    /// Keeps what was read, unless it may have been changed since there were so many changes.
+    fn keep(&mut self, view: &Arc<ApplicationView>, changes_before: u64) {
+        let (id, organization) = (view.application.id, view.application.organization);
+        let since = usize::try_from(self.changes - changes_before).unwrap_or(usize::MAX);
+        if since > self.recent.len() || self.recent.iter().rev().take(since).any(|stale| stale.concerns(id, organization)) {
+            return;
+        }
+        if self.known.len() >= APPLICATIONS_MAX || self.endpoints + view.endpoint_count() > ENDPOINTS_MAX {
+            self.known.clear();
+            self.endpoints = 0;
+        }
+        self.endpoints += view.endpoint_count();
+        if let Some(before) = self.known.insert(id, view.clone()) {
+            self.endpoints -= before.endpoint_count();
+        }
+    }
+
+    fn forget(&mut self, stale: Stale) {
+        self.changes += 1;
+        if self.recent.len() >= RECENT_CHANGES_MAX {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(stale);
+        match stale {
+            // By far the most frequent: not by looking through all of them.
+            Stale::Application(id) => {
+                self.endpoints -= self.known.remove(&id).map_or(0, |view| view.endpoint_count());
+                return;
+            }
+            Stale::Organization(id) => self.known.retain(|_, view| view.application.organization != id),
+            Stale::All => self.known.clear(),
+        }
+        self.endpoints = self.known.values().map(|view| view.endpoint_count()).sum();
+    }
 }
 
 impl Catalog {
     /// An empty catalog over the directory.
     pub fn new(directory: Arc<dyn Directory>, vault: Arc<dyn Vault>, profile: Profile) -> Self {
-        Self {
-            directory,
-            vault,
-            profile,
-            applications: RwLock::default(),
-            schedules: RwLock::default(),
-            schemas: RwLock::default(),
-            changes: AtomicU64::new(0),
-        }
+        Self { directory, vault, profile, applications: RwLock::default(), schedules: RwLock::default(), schemas: RwLock::default() }
     }
 
     /// An application, if it need not be read.
     pub fn known(&self, id: ApplicationId) -> Option<Arc<ApplicationView>> {
-        self.applications.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+        self.applications.read().unwrap_or_else(PoisonError::into_inner).known.get(&id).cloned()
     }
 
     /// An application as it stands; `None` if there is none.
@@ -74,38 +142,30 @@ impl Catalog {
         if let Some(view) = self.known(id) {
             return Ok(Some(view));
         }
-        let changes_before = self.changes.load(Ordering::Acquire);
+        let changes_before = self.applications.read().unwrap_or_else(PoisonError::into_inner).changes;
         let Some(row) = self.directory.application_row(id).await? else { return Ok(None) };
         let view = Arc::new(ApplicationView::new(row, &*self.vault, self.profile)?);
-        let mut applications = self.applications.write().unwrap_or_else(PoisonError::into_inner);
-        if self.changes.load(Ordering::Acquire) == changes_before {
-            if applications.len() >= APPLICATIONS_MAX {
-                applications.clear();
-            }
-            applications.insert(id, view.clone());
-        }
+        self.applications.write().unwrap_or_else(PoisonError::into_inner).keep(&view, changes_before);
         Ok(Some(view))
     }
 
     /// Drops what is known of an application. Called after every change to it or to one of its endpoints.
     pub fn forget(&self, id: ApplicationId) {
-        let mut applications = self.applications.write().unwrap_or_else(PoisonError::into_inner);
-        self.changes.fetch_add(1, Ordering::AcqRel);
-        applications.remove(&id);
+        self.forget_stale(Stale::Application(id));
     }
 
-    /// Drops what is known of all applications of an organization. Called after a change to the organization.
+    /// Drops what is known of all applications of an organization. Called after a change to the organization, or to what its applications share.
     pub fn forget_organization(&self, id: OrganizationId) {
-        let mut applications = self.applications.write().unwrap_or_else(PoisonError::into_inner);
-        self.changes.fetch_add(1, Ordering::AcqRel);
-        applications.retain(|_, view| view.application.organization != id);
+        self.forget_stale(Stale::Organization(id));
     }
 
-    /// Drops what is known of all applications. Called after a change that many of them can share, which is rare.
+    /// Drops what is known of all applications. Called where nobody can say which of them changed, which is rare.
     pub fn forget_all(&self) {
-        let mut applications = self.applications.write().unwrap_or_else(PoisonError::into_inner);
-        self.changes.fetch_add(1, Ordering::AcqRel);
-        applications.clear();
+        self.forget_stale(Stale::All);
+    }
+
+    fn forget_stale(&self, stale: Stale) {
+        self.applications.write().unwrap_or_else(PoisonError::into_inner).forget(stale);
     }
 
     /// A schedule version. Versions never change, so that what was read once holds for ever.
@@ -118,7 +178,11 @@ impl Catalog {
         }
         let found = self.directory.schedule(version).await?;
         let schedule = Arc::new(found.ok_or_else(|| StoreError::corrupt(format!("retry schedule version {} is missing", version.0)))?);
-        self.schedules.write().unwrap_or_else(PoisonError::into_inner).insert(version, schedule.clone());
+        let mut schedules = self.schedules.write().unwrap_or_else(PoisonError::into_inner);
+        if schedules.len() >= SCHEDULES_MAX {
+            schedules.clear();
+        }
+        schedules.insert(version, schedule.clone());
         Ok(schedule)
     }
 }
@@ -159,7 +223,15 @@ pub struct ApplicationView {
     pub post: Post,
     destinations: FxHashMap<EndpointId, Arc<Destination>>,
     event_types: FxHashMap<EventType, EventTypeMark>,
-    matches: RwLock<FxHashMap<EventType, Arc<[Arc<Destination>]>>>,
+    matches: RwLock<Matches>,
+}
+
+/// Which endpoints want which types.
+#[derive(Default)]
+struct Matches {
+    of_types: FxHashMap<EventType, Arc<[Arc<Destination>]>>,
+    /// How many there are of all types together.
+    count: usize,
 }
 
 impl ApplicationView {
@@ -201,7 +273,7 @@ impl ApplicationView {
 
     /// The enabled endpoints that want events of this type, in the order of their making.
     pub fn matching(&self, event_type: &EventType) -> Arc<[Arc<Destination>]> {
-        if let Some(known) = self.matches.read().unwrap_or_else(PoisonError::into_inner).get(event_type) {
+        if let Some(known) = self.matches.read().unwrap_or_else(PoisonError::into_inner).of_types.get(event_type) {
             return known.clone();
         }
         let wants = |destination: &&Arc<Destination>| {
@@ -211,10 +283,12 @@ impl ApplicationView {
         found.sort_by_key(|destination| destination.endpoint.id);
         let found: Arc<[_]> = found.into();
         let mut matches = self.matches.write().unwrap_or_else(PoisonError::into_inner);
-        if matches.len() >= MATCHED_TYPES_MAX {
-            matches.clear();
+        if matches.of_types.len() >= MATCHED_TYPES_MAX || matches.count + found.len() > self.destinations.len() * MATCHES_AN_ENDPOINT {
+            *matches = Matches::default();
         }
-        matches.insert(event_type.clone(), found.clone());
+        if matches.of_types.insert(event_type.clone(), found.clone()).is_none() {
+            matches.count += found.len();
+        }
         found
     }
 }
@@ -279,5 +353,70 @@ fn lane_policy(endpoint: &Endpoint, of: &Belonging) -> LanePolicy {
         drain: endpoint.drain,
         breaker: endpoint.breaker,
         paused: endpoint.paused_at.is_some(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn view(application: u128, organization: u128) -> Arc<ApplicationView> {
+        Arc::new(ApplicationView {
+            application: Application {
+                id: ApplicationId::from_uuid(Uuid::from_u128(application)),
+                organization: OrganizationId::from_uuid(Uuid::from_u128(organization)),
+                uid: None,
+                name: "shop".to_owned(),
+                kind: ApplicationKind::Custom,
+                strict_event_types: false,
+                created_at: Timestamp::from_secs(1),
+            },
+            config_version: 1,
+            limits: OrganizationLimits::default(),
+            post: Post::only(),
+            destinations: FxHashMap::default(),
+            event_types: FxHashMap::default(),
+            matches: RwLock::default(),
+        })
+    }
+
+    #[test]
+    fn a_read_is_kept_unless_a_change_meanwhile_concerns_it() {
+        let read = view(1, 7);
+        let (mine, other) = (read.application.id, view(2, 8).application.id);
+        let (my_organization, other_organization) = (read.application.organization, view(2, 8).application.organization);
+        let table = [
+            (vec![], true),
+            (vec![Stale::Application(other), Stale::Organization(other_organization)], true),
+            (vec![Stale::Application(mine)], false),
+            (vec![Stale::Organization(my_organization), Stale::Application(other)], false),
+            (vec![Stale::All], false),
+            // More than is remembered: one of them may have concerned it.
+            (vec![Stale::Application(other); RECENT_CHANGES_MAX + 1], false),
+        ];
+        for (meanwhile, is_kept) in table {
+            let mut applications = Applications::default();
+            applications.forget(Stale::All);
+            let before = applications.changes;
+            let count = meanwhile.len();
+            meanwhile.into_iter().for_each(|stale| applications.forget(stale));
+            applications.keep(&read, before);
+            assert_eq!(applications.known.contains_key(&mine), is_kept, "after {count} changes");
+        }
+    }
+
+    #[test]
+    fn a_change_drops_what_it_concerns_and_nothing_else() {
+        let all = [view(1, 7), view(2, 7), view(3, 8)];
+        let left = |stale: Stale| {
+            let mut applications = Applications::default();
+            all.iter().for_each(|view| applications.keep(view, 0));
+            applications.forget(stale);
+            applications.known.len()
+        };
+        let first = &all[0].application;
+        assert_eq!([Stale::Application(first.id), Stale::Organization(first.organization), Stale::All].map(left), [2, 1, 0]);
     }
 }

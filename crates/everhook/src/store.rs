@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context as _;
 use everhook_adapters::{
     postgres::{self, PostgresSettings, PostgresStore},
+    sealed_directory::SealedDirectory,
     spool::{SpoolSettings, SqliteSpool, Takeover},
     sqlite::{OpenError, SqliteSettings, SqliteStore, WriterMode},
     system::{SystemClock, SystemEntropy},
@@ -253,7 +254,7 @@ where
         events: store.clone(),
         deliveries: store.clone(),
         breakers: store.clone(),
-        directory: store.clone(),
+        directory: Arc::new(SealedDirectory::new(store.clone(), vault.clone())),
         audit_log: store.clone(),
         history: store.clone(),
         statistics: store.clone(),

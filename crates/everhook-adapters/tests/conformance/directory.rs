@@ -295,9 +295,11 @@ async fn a_key_is_found_by_its_hash_until_it_is_revoked() {
         last_used_at: None,
     };
     let hash = ApiKeyHash([7; 32]);
-    assert_eq!(given.store.create_api_key(key.clone(), hash, entry()).await.unwrap(), Created::Created);
+    assert_eq!(given.store.create_api_key(key.clone(), hash, 100, entry()).await.unwrap(), Created::Created);
     let again = ApiKey { id: ApiKeyId::from_uuid(id()), name: "other".to_owned(), ..key.clone() };
-    assert_eq!(given.store.create_api_key(again, hash, entry()).await.unwrap(), Created::UidTaken);
+    assert_eq!(given.store.create_api_key(again, hash, 100, entry()).await.unwrap(), Created::UidTaken);
+    let one_more = ApiKey { id: ApiKeyId::from_uuid(id()), ..key.clone() };
+    assert_eq!(given.store.create_api_key(one_more, ApiKeyHash([8; 32]), 1, entry()).await.unwrap(), Created::TooMany);
     assert_eq!(given.store.api_key(&hash).await.unwrap().as_ref(), Some(&key));
     assert_eq!(given.store.api_keys(given.organization, ALL).await.unwrap().rows, std::slice::from_ref(&key));
     assert!(!given.store.revoke_api_key(OrganizationId::from_uuid(id()), key.id, entry()).await.unwrap());

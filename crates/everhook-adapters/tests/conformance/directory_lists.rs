@@ -94,7 +94,7 @@ async fn an_organizations_keys_are_walked_both_ways() {
             expires_at: None,
             last_used_at: None,
         };
-        given.store.create_api_key(key.clone(), ApiKeyHash([number; 32]), entry()).await.unwrap();
+        given.store.create_api_key(key.clone(), ApiKeyHash([number; 32]), 100, entry()).await.unwrap();
         keys.insert(0, key);
     }
     keys.remove(2);

@@ -24,5 +24,6 @@ mod replaying;
 pub mod retention;
 mod revisions;
 mod scanning;
+mod sealed_headers;
 mod settling;
 mod statistics;

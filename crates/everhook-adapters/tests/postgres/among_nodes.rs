@@ -180,7 +180,7 @@ async fn the_last_use_of_a_key_is_the_latest_that_any_node_tells() {
             last_used_at: None,
         };
         keys.push(key.id);
-        given.store.create_api_key(key, ApiKeyHash([n; 32]), entry()).await.unwrap();
+        given.store.create_api_key(key, ApiKeyHash([n; 32]), 100, entry()).await.unwrap();
     }
     let told = keys.clone();
     on_two_nodes(&given, move |node, n| {

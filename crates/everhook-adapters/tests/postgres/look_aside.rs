@@ -13,7 +13,7 @@ use everhook_adapters::redis::{LookAside, Redis, RedisSettings};
 use everhook_core::{
     ids::EventId,
     model::Event,
-    ports::{Erased, Erasure, EventAlias, EventStore, NewEvent, Recorded, StoreError},
+    ports::{Erased, Erasure, EventAlias, EventStore, KeyReused, NewEvent, Recorded, StoreError},
 };
 use redis::aio::MultiplexedConnection;
 use uuid::Uuid;
@@ -117,6 +117,11 @@ async fn a_key_that_was_seen_is_answered_by_one_read_as_recording_would_answer_i
     assert_eq!(answers[1], Recorded::Duplicate { event: first.event.id, deliveries: 1, sequence_number });
     assert!(matches!(answers[2], Recorded::Duplicate { .. }), "its twin is in the same batch");
     assert_eq!(aside.recorded(), 1 + 2, "the one that was seen was not recorded again");
+    // Redis says only that the key was perhaps seen: whether it is the same event, the store knows.
+    let mut other = aside.event("a").await;
+    other.event.data = b"\"other\"".as_slice().into();
+    let reused = Recorded::KeyReused(KeyReused { original: first.event.id, is_erased: false });
+    assert_eq!(aside.record(vec![other]).await, [reused]);
 }
 
 #[tokio::test]

@@ -278,6 +278,8 @@ impl Middle {
             statement!("operations_until", self.operation.clone(), PAGE_ROWS, last()),
             statement!("forget_rollups", first(), last(), i64::MAX, PAGE_ROWS),
             statement!("forget_open_periods", first(), last(), i64::MAX, PAGE_ROWS),
+            statement!("forget_revisions", first(), last(), i64::MAX, PAGE_ROWS),
+            statement!("unused_deleted_endpoints", first(), last(), i64::MAX, PAGE_ROWS),
             statement!("forget_audit_entries", first(), last(), self.audit_entry.clone(), PAGE_ROWS),
             statement!("forget_operations", self.operation.clone(), self.operation.clone(), i64::MAX),
         ]

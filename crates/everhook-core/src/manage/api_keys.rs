@@ -16,6 +16,10 @@ use crate::{
 /// What every key begins with, so that a leaked one is recognized.
 pub const PREFIX: &str = "eh_";
 
+/// How many keys an organization can have, the expired ones included: each service and each person has one, and those that are no longer used
+/// are revoked.
+pub const API_KEYS_MAX: u32 = 1_000;
+
 /// How many keys are looked at in one read.
 const KEYS_PAGE: u32 = 250;
 
@@ -40,8 +44,11 @@ pub async fn create(line: &Line, by: &Author, granted_by: Scopes, new: NewApiKey
     let id = ApiKeyId::from_uuid(line.ports.entropy.uuid(now));
     let key = ApiKey { id, organization: by.organization, name, scopes, created_at: now, expires_at: new.expires_at, last_used_at: None };
     let text = make_text(line);
-    match store(line, by, key.clone(), hash(text.expose())).await? {
+    match store(line, by, key.clone(), hash(text.expose()), API_KEYS_MAX).await? {
         Created::Created => Ok((key, text)),
+        Created::TooMany => {
+            Err(Refusal::Conflict(format!("an organization can have {API_KEYS_MAX} API keys, and has as many: revoke one")))
+        }
         _ => Err(Refusal::Conflict("the same key exists already: try again".to_owned())),
     }
 }
@@ -80,7 +87,7 @@ pub async fn ensure_admin(line: &Line, organization: OrganizationId, text: &Secr
     if let Some(known) = line.ports.directory.api_key(&hash).await? {
         return Ok(is_good_admin(&known, line.ports.clock.now()));
     }
-    match store(line, &Author::server(organization), admin_record(line, organization, "set by the operator"), hash).await? {
+    match store(line, &Author::server(organization), admin_record(line, organization, "set by the operator"), hash, u32::MAX).await? {
         Created::Created => Ok(true),
         _ => Err(StoreError::Conflict),
     }
@@ -96,7 +103,8 @@ pub async fn first_admin(line: &Line, organization: OrganizationId) -> Result<Op
         return Ok(None);
     }
     let text = make_text(line);
-    match store(line, &Author::server(organization), admin_record(line, organization, "first admin key"), hash(text.expose())).await? {
+    let record = admin_record(line, organization, "first admin key");
+    match store(line, &Author::server(organization), record, hash(text.expose()), u32::MAX).await? {
         Created::Created => Ok(Some(text)),
         _ => Err(StoreError::Conflict),
     }
@@ -145,9 +153,9 @@ fn check(new: &NewApiKey, granted_by: Scopes, now: Timestamp) -> Result<(String,
     Ok((name, scopes.into_iter().collect()))
 }
 
-async fn store(line: &Line, by: &Author, key: ApiKey, hash: ApiKeyHash) -> Result<Created, StoreError> {
+async fn store(line: &Line, by: &Author, key: ApiKey, hash: ApiKeyHash, count_max: u32) -> Result<Created, StoreError> {
     let entry = audit::entry(line, by, AuditAction::ApiKeyCreate, key.id.as_uuid(), made(&audit::of_api_key(&key)));
-    line.ports.directory.create_api_key(key, hash, entry).await
+    line.ports.directory.create_api_key(key, hash, count_max, entry).await
 }
 
 fn make_text(line: &Line) -> Secret<String> {

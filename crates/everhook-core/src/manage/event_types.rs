@@ -48,7 +48,7 @@ pub async fn create(line: &Line, by: &Author, asked: EventTypeChange) -> Result<
     let entry = audit::entry(line, by, AuditAction::EventTypeCreate, definition.id.as_uuid(), note);
     match line.ports.directory.create_event_type(definition.clone(), EVENT_TYPES_MAX, entry).await? {
         Created::Created => {
-            line.catalog.forget_all();
+            line.catalog.forget_organization(by.organization);
             Ok(definition)
         }
         Created::NameTaken => Err(Refusal::taken("name", definition.name.as_str())),
@@ -99,7 +99,7 @@ pub async fn change(line: &Line, by: &Author, of: &Ref<EventTypeId>, asked: Even
         let entry = audit::entry(line, by, AuditAction::EventTypeUpdate, changed.id.as_uuid(), note);
         match line.ports.directory.update_event_type(changed.clone(), read_at, entry).await? {
             Updated::Updated => {
-                line.catalog.forget_all();
+                line.catalog.forget_organization(by.organization);
                 return Ok(changed);
             }
             Updated::Changed => found = find(line, by.organization, &Ref::Id(changed.id)).await?,
@@ -120,7 +120,7 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<EventTypeId>) -> Result<(
     if !line.ports.directory.delete_event_type(by.organization, found.id, entry).await? {
         return Err(Refusal::NotFound(Noun::EventType));
     }
-    line.catalog.forget_all();
+    line.catalog.forget_organization(by.organization);
     Ok(())
 }
 

@@ -12,7 +12,12 @@ pub const OPERATIONS_KEPT_FOR: Duration = Duration::from_secs(90 * DAY.as_secs()
 /// How long entries of the audit log are kept: who changed what is asked for about a year back.
 pub const AUDIT_LOG_KEPT_FOR: Duration = Duration::from_secs(365 * DAY.as_secs());
 
-/// What may go, and before which instant. In this order: operations and dead letters keep events, which keep attempts.
+/// How long replaced revisions and deleted endpoints are kept if nothing in history names them: until whatever was under way has ended. Nobody sees
+/// them any more, and a tenant makes as many as it likes.
+pub const UNUSED_KEPT_FOR: Duration = Duration::from_secs(3_600);
+
+/// What may go, and before which instant. In this order: operations and dead letters keep events, which keep attempts, and
+/// deliveries and figures keep revisions and deleted endpoints.
 ///
 /// An event stays as long as its idempotency key is in force: the answer to a duplicate names it.
 pub fn horizons(periods: &RetentionPeriods, idempotency_window: Duration, now: Timestamp) -> Vec<(Aging, Timestamp)> {
@@ -27,6 +32,9 @@ pub fn horizons(periods: &RetentionPeriods, idempotency_window: Duration, now: T
         (Aging::Rollups, periods.rollups),
         (Aging::OpenPeriods, periods.rollups),
         (Aging::AuditLog, Some(AUDIT_LOG_KEPT_FOR)),
+        (Aging::Revisions, Some(UNUSED_KEPT_FOR)),
+        (Aging::DeletedEndpoints, Some(UNUSED_KEPT_FOR)),
+        (Aging::ScheduleVersions, Some(Duration::ZERO)),
     ];
     kept_for.into_iter().filter_map(|(aging, period)| Some((aging, now - period?))).collect()
 }
@@ -49,7 +57,7 @@ mod tests {
     fn what_may_go_follows_from_the_periods() {
         use Aging::*;
         let day = days(1);
-        let always = [(Operations, 90), (AuditLog, 365)];
+        let always = [(Operations, 90 * 24), (AuditLog, 365 * 24), (Revisions, 1), (DeletedEndpoints, 1), (ScheduleVersions, 0)];
         // Events, attempts, dead letters, idempotency window; what goes, and after how many days.
         let table: [(_, _, _, _, &[(Aging, u64)]); 6] = [
             (None, None, None, day, &[]),
@@ -61,7 +69,8 @@ mod tests {
         ];
         for (events, attempts, dead_letters, window, expected) in table {
             let found = horizons(&periods(events, attempts, dead_letters), window.unwrap(), NOW);
-            let mut expected: Vec<_> = expected.iter().chain(&always).map(|(aging, age)| (*aging, NOW - days(*age).unwrap())).collect();
+            let expected = expected.iter().map(|(aging, days)| (*aging, days * 24)).chain(always);
+            let mut expected: Vec<_> = expected.map(|(aging, hours)| (aging, NOW - Duration::from_secs(hours * 3_600))).collect();
             expected.sort_by_key(|(aging, _)| found.iter().position(|(found, _)| found == aging));
             assert_eq!(found, expected, "{events:?} {attempts:?} {dead_letters:?}");
         }

@@ -120,8 +120,9 @@ pub trait Directory: Send + Sync {
     /// Deletes an event type of an organization; says whether there was one.
     async fn delete_event_type(&self, organization: OrganizationId, id: EventTypeId, entry: AuditEntry) -> Result<bool, StoreError>;
 
-    /// Keeps an API key's record under the hash of its text. The same hash again replaces nothing and is `UidTaken`.
-    async fn create_api_key(&self, key: ApiKey, hash: ApiKeyHash, entry: AuditEntry) -> Result<Created, StoreError>;
+    /// Keeps an API key's record under the hash of its text. The same hash again replaces nothing and is `UidTaken`. An organization that has
+    /// `count_max` of them gets no more.
+    async fn create_api_key(&self, key: ApiKey, hash: ApiKeyHash, count_max: u32, entry: AuditEntry) -> Result<Created, StoreError>;
     /// Finds the record of a key that somebody showed. Not scoped: the key itself says whose it is.
     async fn api_key(&self, hash: &ApiKeyHash) -> Result<Option<ApiKey>, StoreError>;
     /// Finds a key's record by its id.

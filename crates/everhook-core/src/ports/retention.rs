@@ -36,6 +36,13 @@ pub enum Aging {
     OpenPeriods,
     /// Entries of the audit log, by when they were made.
     AuditLog,
+    /// Revisions of endpoints that were replaced, by the next one's making; not while the endpoint has a delivery that may have been sent by it.
+    Revisions,
+    /// Endpoints that were deleted, by when; not while anything else is kept of them: deliveries, dead letters, figures, older revisions.
+    DeletedEndpoints,
+    /// Versions of retry schedules that no endpoint and no schedule has; not while an event is kept that was published before the store noticed. The
+    /// instant is the present.
+    ScheduleVersions,
 }
 
 /// One step.

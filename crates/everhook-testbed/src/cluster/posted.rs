@@ -191,8 +191,8 @@ impl Directory for Posted {
         self.directory.delete_event_type(organization, id, entry).await
     }
 
-    async fn create_api_key(&self, key: ApiKey, hash: ApiKeyHash, entry: AuditEntry) -> Result<Created, StoreError> {
-        self.directory.create_api_key(key, hash, entry).await
+    async fn create_api_key(&self, key: ApiKey, hash: ApiKeyHash, count_max: u32, entry: AuditEntry) -> Result<Created, StoreError> {
+        self.directory.create_api_key(key, hash, count_max, entry).await
     }
 
     async fn api_key(&self, hash: &ApiKeyHash) -> Result<Option<ApiKey>, StoreError> {

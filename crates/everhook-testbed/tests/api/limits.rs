@@ -1,5 +1,6 @@
 //! How much an organization may have.
 
+use http::Method;
 use serde_json::{Value, json};
 
 use crate::client::{Server, is_on_postgres};
@@ -104,5 +105,37 @@ async fn a_worker_pool_has_a_name_and_the_embedded_store_has_one_pool() {
     for fine in [json!("default"), Value::Null] {
         assert_eq!(change(fine).await.expect(200)["worker_pool"], "default");
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_organization_changes_its_configuration_at_a_rate_and_admins_are_not_held() {
+    let server = Server::start().await;
+    let owner = server.key(&["manage"]).await;
+    let nothing = "/v1/api-keys/01920000-0000-7000-8000-000000000000";
+    let mut changes = 0;
+    let refused = loop {
+        let answer = server.call(Method::DELETE, nothing, &owner, "").await;
+        if answer.status.as_u16() == 429 {
+            break answer;
+        }
+        answer.problem(404);
+        changes += 1;
+        assert!(changes < 10_000, "nothing was refused");
+    };
+    assert!(changes >= 1_000, "{changes} at once");
+    assert_eq!(refused.headers["retry-after"], "1");
+    assert!(refused.problem(429)["detail"].as_str().unwrap().contains("50 times a second"));
+    // An import is as many changes as it has things, in tens.
+    let endpoints: Vec<_> = (0..500).map(|n| json!({ "url": format!("http://127.0.0.1:9/{n}"), "event_types": ["*"] })).collect();
+    let document = json!({ "version": 1, "dry_run": true, "endpoints": endpoints });
+    let applications = server.get("/v1/applications").await.expect(200);
+    let path = format!("/v1/applications/{}/import", applications["data"][0]["id"].as_str().unwrap());
+    server.call(Method::POST, &path, &owner, document.to_string()).await.problem(429);
+    // Reading, publishing, and the operator are not held up.
+    server.call(Method::GET, "/v1/endpoints", &owner, "").await.expect(200);
+    server.call(Method::POST, "/v1/events", &owner, json!({ "type": "t", "data": 1 }).to_string()).await.expect(202);
+    server.delete(nothing).await.problem(404);
+    server.post(&path, document).await.expect(200);
     server.stop().await;
 }

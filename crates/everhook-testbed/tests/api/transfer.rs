@@ -106,6 +106,16 @@ async fn all_faults_are_told_and_nothing_is_written() {
         server.post("/v1/applications/app/import", bad).await.problem(status);
     }
     let placed = json!({ "version": 1, "endpoints": [hook(json!({ "application_id": "app" }))] });
-    assert_eq!(server.post("/v1/applications/app/import", placed).await.faults(422), ["endpoints[0]"]);
+    assert_eq!(server.post("/v1/applications/app/import", placed).await.faults(422), ["endpoints[0].application_id"]);
+    for (field, value) in [("tenant_id", json!("default")), ("owner_id", json!("app")), ("headers", json!({ "x-key": "***" }))] {
+        let mut fields = json!({});
+        fields[field] = value;
+        let place = match field {
+            "owner_id" => "endpoints[0].application_id".to_owned(),
+            field => format!("endpoints[0].{field}"),
+        };
+        let document = json!({ "version": 1, "dry_run": true, "endpoints": [hook(fields)] });
+        assert_eq!(server.post("/v1/applications/app/import", document).await.faults(422), [place]);
+    }
     server.stop().await;
 }

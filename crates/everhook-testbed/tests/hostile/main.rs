@@ -7,3 +7,4 @@
 mod arena;
 mod lanes;
 mod hints;
+mod growth;

@@ -1,8 +1,11 @@
 //! Who is asking, and what they may do. A handler names the scope it needs by the extractor it takes, so that forgetting one does not compile.
 
-use std::sync::{
-    Arc, PoisonError, RwLock,
-    atomic::{AtomicI64, AtomicU64, Ordering},
+use std::{
+    num::NonZeroU32,
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
 };
 
 use axum::extract::FromRequestParts;
@@ -10,10 +13,11 @@ use everhook_core::{
     flow::{
         follow::StaleKeys,
         publishers::{LookUpError, Publishers},
+        rates::Rates,
     },
     ids::{ApiKeyId, OrganizationId, Ref},
     manage::api_keys,
-    model::{Actor, ApiKey, ApiKeyHash, Author, Scope, Scopes},
+    model::{Actor, ApiKey, ApiKeyHash, Author, RateLimit, Scope, Scopes},
     ports::{Directory, StoreError},
     time::Timestamp,
 };
@@ -71,7 +75,11 @@ macro_rules! scoped {
             type Rejection = ApiError;
 
             async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, ApiError> {
-                identify(api, &parts.headers, $scope).await.map(Self)
+                let caller = identify(api, &parts.headers, $scope).await?;
+                if matches!($scope, Scope::Manage | Scope::Admin) && !parts.method.is_safe() {
+                    api.changes.take(&caller, 1, api.line.ports.clock.now())?;
+                }
+                Ok(Self(caller))
             }
         }
     )+};
@@ -125,6 +133,37 @@ async fn acts_in(api: &Api, headers: &HeaderMap, key: &ApiKey) -> Result<Organiz
 
 fn unauthorized(detail: &str) -> ApiError {
     ApiError::new(StatusCode::UNAUTHORIZED, detail)
+}
+
+/// How many changes an organization may ask of one node in the long run, a second: enough to make ten thousand endpoints in three minutes, and too few
+/// to fill memory or a disk with what is made and deleted again.
+const CHANGES_PER_SECOND: NonZeroU32 = NonZeroU32::new(50).expect("not zero");
+/// How many of them may come at once: what a deployment changes.
+const CHANGES_AT_ONCE: NonZeroU32 = NonZeroU32::new(1_000).expect("not zero");
+
+/// Holds organizations to a rate of changes: whatever is not publishing or reading. Whoever holds an admin key is the operator, and is not held.
+#[derive(Default)]
+pub struct ChangeRates(Rates);
+
+impl ChangeRates {
+    /// Takes what so many changes cost.
+    ///
+    /// # Errors
+    /// 429 if they are too many for now.
+    pub fn take(&self, caller: &Caller, changes: u32, now: Timestamp) -> Result<(), ApiError> {
+        if caller.scopes.allow(Scope::Admin) {
+            return Ok(());
+        }
+        let limit = RateLimit::per_second(CHANGES_PER_SECOND, Some(CHANGES_AT_ONCE));
+        for _ in 0..changes.min(CHANGES_AT_ONCE.get()) {
+            self.0.take(caller.organization, limit, now).map_err(|until| {
+                let words =
+                    format!("the organization changes its configuration more than {CHANGES_PER_SECOND} times a second: try again later");
+                ApiError::too_many(words, until.since(now))
+            })?;
+        }
+        Ok(())
+    }
 }
 
 /// The keys that were shown lately, so that a publish does not read the store for its key. Unknown keys are not kept: guesses would fill it.

@@ -321,7 +321,7 @@ impl IntoResponses for ReadProblems {
 
 impl IntoResponses for ChangeProblems {
     fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
-        problem_responses(&[400, 401, 403, 404, 408, 409, 413, 415, 422, 500, 503])
+        problem_responses(&[400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503])
     }
 }
 

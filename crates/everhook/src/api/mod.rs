@@ -62,7 +62,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use crate::disk_space::DiskSpace;
 
 use self::{
-    access::{Caller, KeyCache},
+    access::{Caller, ChangeRates, KeyCache},
     error::ApiError,
 };
 
@@ -77,6 +77,7 @@ pub struct Api {
     payload_bytes_max: usize,
     batch_bytes_max: usize,
     keys: KeyCache,
+    changes: ChangeRates,
     default_applications: RwLock<FxHashMap<OrganizationId, ApplicationId>>,
     /// The store failed for good.
     broken: AtomicBool,
@@ -118,6 +119,7 @@ impl Api {
             payload_bytes_max,
             batch_bytes_max,
             keys,
+            changes: ChangeRates::default(),
             default_applications,
             broken,
             publishing_fails,

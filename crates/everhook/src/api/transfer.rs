@@ -28,7 +28,7 @@ use super::{
     event_types::{EventTypeConfigOut, EventTypeIn},
     schedules::{ScheduleConfigOut, ScheduleIn, ScheduleOut},
     to_the_end,
-    wire::{Named, NoParams, Object, Params, json},
+    wire::{HIDDEN, Named, NoParams, Object, Params, json},
 };
 
 /// The version of the document that this server writes and reads.
@@ -36,6 +36,9 @@ const VERSION: u32 = 1;
 
 /// The largest document, in bytes: a thousand endpoints with their metadata.
 const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// How many things of a document count as one change: they come in one request, and are written one after the other.
+const ITEMS_A_CHANGE: usize = 10;
 
 /// How many event types are read at once.
 const TYPES_PAGE: u32 = 250;
@@ -170,6 +173,9 @@ pub async fn import(
     let asked: ConfigurationIn = parse_object(&body)?;
     let mode = if asked.dry_run { Mode::DryRun } else { Mode::Write };
     let wanted = asked.into_configuration()?;
+    // Each thing is a write of its own, and a check of its own in a dry run.
+    let items = wanted.endpoints.len() + wanted.event_types.len() + wanted.schedules.len();
+    api.changes.take(&caller, u32::try_from(items / ITEMS_A_CHANGE).unwrap_or(u32::MAX), api.line.ports.clock.now())?;
     let import = async move { transfer::import(&api.line, &api.targets, &caller.author(), &of, wanted, mode).await };
     let Imported { application, schedules, event_types, endpoints } = to_the_end(import).await??;
     let out = ImportedOut {
@@ -190,12 +196,21 @@ impl ConfigurationIn {
         let strict = self.application.and_then(|Object(application)| application.strict_event_types);
         let mut endpoints = Vec::with_capacity(self.endpoints.len());
         for (index, Object(endpoint)) in self.endpoints.into_iter().enumerate() {
-            if endpoint.names_a_place() {
-                let field = format!("endpoints[{index}]");
-                let reason = "must not name an application or organization: it goes to the one in the path";
-                return Err(ApiError::invalid(vec![Fault::new(field, reason)]));
+            let mut faults = Vec::new();
+            for field in endpoint.named_places() {
+                let reason = "must not be given: an imported endpoint goes to the application in the path";
+                faults.push(Fault::new(format!("endpoints[{index}].{field}"), reason));
             }
-            endpoints.push(endpoint.into_new()?);
+            let new = endpoint.into_new()?;
+            if matches!(&new.settings.headers, Change::Set(headers) if headers.iter().any(|(_, value)| value == HIDDEN)) {
+                let reason =
+                    format!("has the value `{HIDDEN}`, which stands for one that was not exported: export with a key that may manage");
+                faults.push(Fault::new(format!("endpoints[{index}].headers"), reason));
+            }
+            if !faults.is_empty() {
+                return Err(ApiError::invalid(faults));
+            }
+            endpoints.push(new);
         }
         let event_types = self.event_types.into_iter().map(|Object(definition)| definition.try_into());
         Ok(Configuration {

@@ -11,7 +11,7 @@ pub(super) const TABLES: [Table; 11] = [
         spelled: &[("application_id", "id")],
         ..same("application_counters", &["application_id"], &["application_id", "config_version", "next_sequence"])
     },
-    Table { counted: Some("version"), ..same("schedules", &["version"], &["version", "definition"]) },
+    Table { counted: Some("version"), ..same("schedules", &["version"], &["version", "definition", "unused_since"]) },
     same("retry_schedules", &["id"], &["id", "organization_id", "name", "version", "created_at", "updated_at"]),
     same(
         "event_types",

@@ -18,6 +18,7 @@ use super::super::{
 };
 
 const INSERT: &str = include_str!("../queries/insert_api_key.sql");
+const COUNT: &str = include_str!("../queries/count_api_keys.sql");
 const BY_HASH: &str = include_str!("../queries/api_key_by_hash.sql");
 const BY_ID: &str = include_str!("../queries/api_key_by_id.sql");
 const LIST: List = List { older: include_str!("../queries/api_keys_older.sql"), newer: include_str!("../queries/api_keys_newer.sql") };
@@ -25,7 +26,11 @@ const NOTE_USES: &str = include_str!("../queries/note_api_key_uses.sql");
 const FORGET_USE: &str = include_str!("../queries/forget_api_key_use.sql");
 const DELETE: &str = include_str!("../queries/delete_api_key.sql");
 
-pub(super) async fn create(tx: &Tx<'_>, key: &ApiKey, hash: &ApiKeyHash) -> Outcome<Created> {
+pub(super) async fn create(tx: &Tx<'_>, key: &ApiKey, hash: &ApiKeyHash, count_max: u32) -> Outcome<Created> {
+    let count: i64 = tx.query_one(COUNT, &[&key.organization.key()]).await?.value("count")?;
+    if count >= i64::from(count_max) {
+        return Ok(Created::TooMany);
+    }
     let inserted = tx
         .execute(
             INSERT,

@@ -209,8 +209,8 @@ impl Directory for PostgresStore {
         changed!(self, organization, entry, |tx| event_types::delete(&tx, organization, id))
     }
 
-    async fn create_api_key(&self, key: ApiKey, hash: ApiKeyHash, entry: AuditEntry) -> Result<Created, StoreError> {
-        changed!(self, key.organization, entry, |tx| api_keys::create(&tx, &key, &hash))
+    async fn create_api_key(&self, key: ApiKey, hash: ApiKeyHash, count_max: u32, entry: AuditEntry) -> Result<Created, StoreError> {
+        changed!(self, key.organization, entry, |tx| api_keys::create(&tx, &key, &hash, count_max))
     }
 
     async fn api_key(&self, hash: &ApiKeyHash) -> Result<Option<ApiKey>, StoreError> {

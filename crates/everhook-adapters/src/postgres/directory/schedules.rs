@@ -11,6 +11,7 @@ use super::super::{
 use crate::encoding::schedule_json;
 
 const VERSION_OF: &str = include_str!("../queries/schedule_version_of.sql");
+const USE_AGAIN: &str = include_str!("../queries/use_schedule_again.sql");
 const INSERT: &str = include_str!("../queries/insert_schedule.sql");
 const BY_VERSION: &str = include_str!("../queries/schedule_by_version.sql");
 
@@ -18,6 +19,9 @@ const BY_VERSION: &str = include_str!("../queries/schedule_by_version.sql");
 pub(super) async fn ensure_version(reader: &Reader, definition: &str) -> Outcome<ScheduleVersion> {
     if let Some(version) = find_version(reader, definition).await? {
         return Ok(version);
+    }
+    if let Some(row) = reader.query_opt(USE_AGAIN, &[&definition]).await? {
+        return version_of_row(&row);
     }
     match reader.query_opt(INSERT, &[&definition]).await? {
         Some(row) => version_of_row(&row),

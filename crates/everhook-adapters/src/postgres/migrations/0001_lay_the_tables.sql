@@ -51,6 +51,8 @@ CREATE TABLE application_counters (
 CREATE TABLE schedules (
     version bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     definition text NOT NULL,
+    -- When it was noticed that no endpoint and no schedule has it. Deliveries that were made before keep it.
+    unused_since bigint,
     -- Unique by its hash: the longest definitions do not fit an ordered index.
     CONSTRAINT schedules_definition EXCLUDE USING hash (definition WITH =)
 );
@@ -66,6 +68,7 @@ CREATE TABLE retry_schedules (
     CONSTRAINT retry_schedules_name UNIQUE (organization_id, name)
 );
 
+CREATE INDEX retry_schedules_by_version ON retry_schedules (version);
 CREATE INDEX retry_schedules_by_organization ON retry_schedules (organization_id, id);
 
 CREATE TABLE event_types (
@@ -103,7 +106,7 @@ CREATE TABLE endpoints (
     previous_secret_until bigint,
     signature_style text NOT NULL CHECK (signature_style IN ('timestamped', 'sha256', 'hex')),
     payload_style text NOT NULL CHECK (payload_style IN ('envelope', 'raw')),
-    -- A JSON array of [name, value].
+    -- A JSON array of [name, value], each value sealed as the secret is.
     headers text NOT NULL,
     metadata text,
     -- The version that it was written with; the one in force is its schedule's, if it follows one.
@@ -138,6 +141,7 @@ CREATE TABLE endpoints (
     CHECK ((state = 'deleted') = (deleted_at IS NOT NULL))
 );
 
+CREATE INDEX endpoints_by_version ON endpoints (retry_schedule);
 CREATE INDEX endpoints_with_barrier ON endpoints (lane) WHERE order_barrier IS NOT NULL;
 CREATE INDEX endpoints_by_organization ON endpoints (organization_id, id);
 CREATE INDEX endpoints_by_application ON endpoints (application_id, id);

@@ -31,6 +31,11 @@ const ORGANIZATIONS: &str = include_str!("../queries/organizations_until.sql");
 const OPERATIONS: &str = include_str!("../queries/operations_until.sql");
 const FORGET_ROLLUPS: &str = include_str!("../queries/forget_rollups.sql");
 const FORGET_OPEN_PERIODS: &str = include_str!("../queries/forget_open_periods.sql");
+const FORGET_REVISIONS: &str = include_str!("../queries/forget_revisions.sql");
+const FORGET_DELETED_ENDPOINTS: &str = include_str!("../queries/forget_deleted_endpoints.sql");
+const SCHEDULES: &str = include_str!("../queries/schedules_until.sql");
+const NOTE_UNUSED_SCHEDULES: &str = include_str!("../queries/note_unused_schedules.sql");
+const FORGET_SCHEDULES: &str = include_str!("../queries/forget_schedules.sql");
 const FORGET_AUDIT_ENTRIES: &str = include_str!("../queries/forget_audit_entries.sql");
 const FORGET_OPERATIONS: &str = include_str!("../queries/forget_operations.sql");
 
@@ -46,6 +51,9 @@ impl Retention for PostgresStore {
             Aging::Operations => self.purge_operations(purge).await?,
             Aging::Rollups => self.purge_owned(purge, ENDPOINTS, FORGET_ROLLUPS, &minute_number(purge.before)).await?,
             Aging::OpenPeriods => self.purge_owned(purge, ENDPOINTS, FORGET_OPEN_PERIODS, &purge.before.as_micros()).await?,
+            Aging::Revisions => self.purge_owned(purge, ENDPOINTS, FORGET_REVISIONS, &purge.before.as_micros()).await?,
+            Aging::DeletedEndpoints => self.purge_deleted_endpoints(purge).await?,
+            Aging::ScheduleVersions => self.purge_schedules(purge).await?,
             Aging::AuditLog => self.purge_owned(purge, ORGANIZATIONS, FORGET_AUDIT_ENTRIES, &oldest_id(purge)).await?,
         })
     }
@@ -72,6 +80,26 @@ impl PostgresStore {
         let Some(until) = until(&reader, OPERATIONS, limits).await? else { return Ok(Purged::default()) };
         let removed = forget(&reader, FORGET_OPERATIONS, &[&after, &until, &purge.before.as_micros()]).await?;
         Ok(Purged { removed, next: Some(Place { id: until, ..purge.from }) })
+    }
+
+    /// Removes endpoints that were deleted and are named by nothing any more, with what belongs to each.
+    async fn purge_deleted_endpoints(&self, purge: Purge) -> Outcome<Purged> {
+        let (reader, after) = (self.reader().await?, purge.from.id);
+        let Some(until) = until(&reader, ENDPOINTS, &[&after, &OWNERS_A_STEP]).await? else { return Ok(Purged::default()) };
+        let limits: Params<'_> = &[&after, &until, &purge.before.as_micros(), &i64::from(purge.limit)];
+        let removed = reader.query_one(FORGET_DELETED_ENDPOINTS, limits).await?.number("removed")?;
+        let id = if removed == purge.limit { after } else { until };
+        Ok(Purged { removed, next: Some(Place { id, ..purge.from }) })
+    }
+
+    /// Notes which versions of retry schedules nobody has, and removes those of which no delivery can be left.
+    async fn purge_schedules(&self, purge: Purge) -> Outcome<Purged> {
+        let (reader, after, now) = (self.reader().await?, purge.from.offset, purge.before.as_micros());
+        let until: Option<i64> = reader.query_one(SCHEDULES, &[&after, &i64::from(purge.limit)]).await?.value("until")?;
+        let Some(until) = until else { return Ok(Purged::default()) };
+        reader.execute(NOTE_UNUSED_SCHEDULES, &[&after, &until, &now]).await?;
+        let removed = forget(&reader, FORGET_SCHEDULES, &[&after, &until, &now]).await?;
+        Ok(Purged { removed, next: Some(Place { offset: until, ..purge.from }) })
     }
 
     /// Removes rows that belong to endpoints or organizations, some owners at a time. `before` is how these rows spell their age.

@@ -192,8 +192,8 @@ impl Directory for SqliteStore {
         self.change(2, entry, move |tx| event_types::delete(tx, organization, id)).await
     }
 
-    async fn create_api_key(&self, key: ApiKey, hash: ApiKeyHash, entry: AuditEntry) -> Result<Created, StoreError> {
-        self.change(1, entry, move |tx| api_keys::create(tx, &key, &hash)).await
+    async fn create_api_key(&self, key: ApiKey, hash: ApiKeyHash, count_max: u32, entry: AuditEntry) -> Result<Created, StoreError> {
+        self.change(1, entry, move |tx| api_keys::create(tx, &key, &hash, count_max)).await
     }
 
     async fn api_key(&self, hash: &ApiKeyHash) -> Result<Option<ApiKey>, StoreError> {

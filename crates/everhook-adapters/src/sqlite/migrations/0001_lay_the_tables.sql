@@ -39,7 +39,9 @@ CREATE INDEX applications_by_organization ON applications (organization_id, id);
 
 CREATE TABLE schedules (
     version INTEGER PRIMARY KEY,
-    definition TEXT NOT NULL UNIQUE
+    definition TEXT NOT NULL UNIQUE,
+    -- When it was noticed that no endpoint and no schedule has it. Deliveries that were made before keep it.
+    unused_since INTEGER
 ) STRICT;
 
 CREATE TABLE endpoints (
@@ -57,7 +59,7 @@ CREATE TABLE endpoints (
     previous_secret_until INTEGER,
     signature_style TEXT NOT NULL CHECK (signature_style IN ('timestamped', 'sha256', 'hex')),
     payload_style TEXT NOT NULL CHECK (payload_style IN ('envelope', 'raw')),
-    -- A JSON array of [name, value].
+    -- A JSON array of [name, value], each value sealed as the secret is.
     headers TEXT NOT NULL,
     metadata TEXT,
     retry_schedule INTEGER NOT NULL,
@@ -90,6 +92,7 @@ CREATE TABLE endpoints (
     CHECK ((state = 'deleted') = (deleted_at IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX endpoints_by_version ON endpoints (retry_schedule);
 CREATE UNIQUE INDEX endpoints_by_lane ON endpoints (lane);
 CREATE INDEX endpoints_with_barrier ON endpoints (lane) WHERE order_barrier IS NOT NULL;
 CREATE INDEX endpoints_by_organization ON endpoints (organization_id, id);

@@ -13,6 +13,7 @@ CREATE TABLE retry_schedules (
     UNIQUE (organization_id, name)
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX retry_schedules_by_version ON retry_schedules (version);
 CREATE INDEX retry_schedules_by_organization ON retry_schedules (organization_id, id);
 
 -- The schedule that an endpoint follows. Its version is then looked up there, and `retry_schedule` is what it was when the endpoint was written:

@@ -5,8 +5,11 @@
 mod events;
 
 use async_trait::async_trait;
-use everhook_core::ports::{Aging, Place, Purge, Purged, Retention, StoreError};
-use rusqlite::{ToSql, params};
+use everhook_core::{
+    ids::EndpointId,
+    ports::{Aging, Place, Purge, Purged, Retention, StoreError},
+};
+use rusqlite::{Row, ToSql, params};
 use uuid::Uuid;
 
 use super::{
@@ -24,6 +27,19 @@ const ORGANIZATIONS: &str = include_str!("../queries/organizations_until.sql");
 const OPERATIONS: &str = include_str!("../queries/operations_until.sql");
 const FORGET_ROLLUPS: &str = include_str!("../queries/forget_rollups.sql");
 const FORGET_OPEN_PERIODS: &str = include_str!("../queries/forget_open_periods.sql");
+const FORGET_REVISIONS: &str = include_str!("../queries/forget_revisions.sql");
+const UNUSED_ENDPOINTS: &str = include_str!("../queries/unused_deleted_endpoints.sql");
+/// What is removed with an endpoint that was deleted: by its id, and by its lane.
+const FORGET_BY_ID: [&str; 4] = [
+    include_str!("../queries/forget_revisions_of_endpoint.sql"),
+    include_str!("../queries/forget_open_periods_of_endpoint.sql"),
+    include_str!("../queries/forget_breaker_of_endpoint.sql"),
+    include_str!("../queries/forget_endpoint.sql"),
+];
+const FORGET_STANDING: &str = include_str!("../queries/forget_standing_of_lane.sql");
+const SCHEDULES: &str = include_str!("../queries/schedules_until.sql");
+const NOTE_UNUSED_SCHEDULES: &str = include_str!("../queries/note_unused_schedules.sql");
+const FORGET_SCHEDULES: &str = include_str!("../queries/forget_schedules.sql");
 const FORGET_AUDIT_ENTRIES: &str = include_str!("../queries/forget_audit_entries.sql");
 const FORGET_OPERATIONS: &str = include_str!("../queries/forget_operations.sql");
 
@@ -40,6 +56,9 @@ impl Retention for SqliteStore {
             Aging::Operations => self.purge_operations(purge).await,
             Aging::Rollups => self.purge_owned(purge, ENDPOINTS, FORGET_ROLLUPS, minute_number(purge.before)).await,
             Aging::OpenPeriods => self.purge_owned(purge, ENDPOINTS, FORGET_OPEN_PERIODS, purge.before.as_micros()).await,
+            Aging::Revisions => self.purge_owned(purge, ENDPOINTS, FORGET_REVISIONS, purge.before.as_micros()).await,
+            Aging::DeletedEndpoints => self.purge_deleted_endpoints(purge).await,
+            Aging::ScheduleVersions => self.purge_schedules(purge).await,
             Aging::AuditLog => self.purge_owned(purge, ORGANIZATIONS, FORGET_AUDIT_ENTRIES, first_id_at(purge.before)).await,
         }
     }
@@ -75,6 +94,44 @@ impl SqliteStore {
             // A full step may have left some of the same owners.
             let id = if removed == purge.limit { after } else { until };
             Ok(Purged { removed, next: Some(Place { id, ..purge.from }) })
+        };
+        self.write(purge.limit as usize, forget).await
+    }
+}
+
+impl SqliteStore {
+    /// Removes endpoints that were deleted and are named by nothing any more, with what belongs to each.
+    async fn purge_deleted_endpoints(&self, purge: Purge) -> Result<Purged, StoreError> {
+        let after = purge.from.id;
+        let forget = move |tx: &mut Tx<'_>| {
+            let Some(until) = until(tx, ENDPOINTS, params![after.key(), OWNERS_A_STEP])? else { return Ok(Purged::default()) };
+            let limits = params![after.key(), until.key(), purge.before.as_micros(), purge.limit];
+            let unused = |row: &Row<'_>| Ok((row.id::<EndpointId>("id")?, row.get::<_, i64>("lane")?));
+            let unused = tx.prepare(UNUSED_ENDPOINTS)?.query_map(limits, unused)?.collect::<Result<Vec<_>, _>>()?;
+            for (endpoint, lane) in &unused {
+                for forget in FORGET_BY_ID {
+                    tx.prepare(forget)?.execute([endpoint.key()])?;
+                }
+                tx.prepare(FORGET_STANDING)?.execute([lane])?;
+            }
+            let removed = u32::try_from(unused.len()).unwrap_or(u32::MAX);
+            let id = if removed == purge.limit { after } else { until };
+            Ok(Purged { removed, next: Some(Place { id, ..purge.from }) })
+        };
+        self.write(purge.limit as usize, forget).await
+    }
+}
+
+impl SqliteStore {
+    /// Notes which versions of retry schedules nobody has, and removes those of which no delivery can be left.
+    async fn purge_schedules(&self, purge: Purge) -> Result<Purged, StoreError> {
+        let (after, now) = (purge.from.offset, purge.before.as_micros());
+        let forget = move |tx: &mut Tx<'_>| {
+            let until = tx.prepare(SCHEDULES)?.query_row(params![after, purge.limit], |row| row.get::<_, Option<i64>>("until"))?;
+            let Some(until) = until else { return Ok(Purged::default()) };
+            tx.prepare(NOTE_UNUSED_SCHEDULES)?.execute(params![after, until, now])?;
+            let removed = forget(tx, FORGET_SCHEDULES, params![after, until, now])?;
+            Ok(Purged { removed, next: Some(Place { offset: until, ..purge.from }) })
         };
         self.write(purge.limit as usize, forget).await
     }

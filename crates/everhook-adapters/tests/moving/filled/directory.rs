@@ -53,7 +53,7 @@ impl Filled {
             last_used_at: None,
         };
         let used = key.id;
-        store.create_api_key(key, self.api_key, self.entry(AuditAction::ApiKeyCreate)).await.unwrap();
+        store.create_api_key(key, self.api_key, 100, self.entry(AuditAction::ApiKeyCreate)).await.unwrap();
         store.note_key_uses(vec![(used, after(9))]).await.unwrap();
     }
 

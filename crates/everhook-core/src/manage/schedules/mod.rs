@@ -121,7 +121,7 @@ pub async fn change(line: &Line, by: &Author, of: &ScheduleRef, asked: ScheduleC
         let entry = audit::entry(line, by, AuditAction::ScheduleUpdate, schedule.id.as_uuid(), note);
         match line.ports.directory.update_retry_schedule(schedule.clone(), read_at, entry).await? {
             Updated::Updated => {
-                line.catalog.forget_all();
+                line.catalog.forget_organization(by.organization);
                 return Ok(schedule);
             }
             Updated::NameTaken => return Err(Refusal::taken("name", &schedule.policy.name.0)),
@@ -290,7 +290,7 @@ async fn move_all(line: &Line, by: &Author, from: &OrganizationSchedule, heir: C
         let note = changed(&follow(Some(from.id)), &follow(heir.follows));
         let entry = audit::entry(line, by, AuditAction::ScheduleReassign, from.id.as_uuid(), note);
         let moved = line.ports.directory.move_endpoints(request, entry).await?;
-        line.catalog.forget_all();
+        line.catalog.forget_organization(organization);
         match moved {
             Moved::Moved(endpoints) if endpoints < limit => return Ok(()),
             Moved::Moved(_) => {}

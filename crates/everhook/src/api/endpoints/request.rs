@@ -180,9 +180,10 @@ impl EndpointIn {
         Ok(NewEndpoint { application, secret, signature_key, settings: self.into_settings()? })
     }
 
-    /// Whether it says where it belongs.
-    pub fn names_a_place(&self) -> bool {
-        self.application_id.is_some()
+    /// The fields by which it says where it belongs.
+    pub fn named_places(&self) -> Vec<&'static str> {
+        let places = [("application_id", self.application_id.is_some()), ("tenant_id", self.tenant_id.is_some())];
+        places.into_iter().filter(|(_, is_given)| *is_given).map(|(field, _)| field).collect()
     }
 
     /// As a wish to change one. What can be said at creation only is refused, not ignored.
