@@ -78,7 +78,6 @@ fn change_of_row(row: &Row, kind: &str) -> Outcome<Change> {
         "application" => Change::Application(row.id("id")?),
         "organization" => Change::Organization(row.id("id")?),
         "api_key" => Change::ApiKey(row.id("id")?),
-        "shared" => Change::Shared,
         "erased" => Change::Erased(row.id("id")?),
         // A newer version's.
         _ => Change::Everything,
@@ -113,6 +112,6 @@ fn columns_of(change: Change) -> (&'static str, Option<Uuid>, Option<Uuid>) {
         Change::Organization(organization) => ("organization", Some(organization.key()), None),
         Change::ApiKey(key) => ("api_key", Some(key.key()), None),
         Change::Erased(event) => ("erased", Some(event.key()), None),
-        Change::Shared | Change::Everything => ("shared", None, None),
+        Change::Everything => ("shared", None, None),
     }
 }

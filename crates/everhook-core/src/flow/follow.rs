@@ -70,7 +70,6 @@ async fn heed(line: &Line, change: Change, forget_keys: &(impl Fn(StaleKeys) + S
             line.publishers.forget_key(key).await;
             forget_keys(StaleKeys::One(key));
         }
-        Change::Shared => line.catalog.forget_all(),
         Change::Erased(event) => {
             line.erasures.remember(&[event], line.ports.clock.now());
             line.wake_up.erased(vec![event]);

@@ -52,12 +52,10 @@ pub enum Change {
     Endpoint(ApplicationId, EndpointId),
     /// An application: whatever raises its `config_version`.
     Application(ApplicationId),
-    /// An organization, what it may use, or its automatic replay.
+    /// An organization, what it may use, its automatic replay, or what its applications share, as a retry schedule or an event type.
     Organization(OrganizationId),
     /// An API key was revoked.
     ApiKey(ApiKeyId),
-    /// Something that many applications can share, as a retry schedule or an event type.
-    Shared,
     /// An event's data was erased: what is in memory of it must not be sent.
     Erased(EventId),
     /// Nobody knows any more what. What was erased is told all the same.

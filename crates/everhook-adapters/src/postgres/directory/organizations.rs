@@ -3,7 +3,7 @@
 use everhook_core::{
     ids::{OrganizationId, Ref, Uid},
     model::{Organization, OrganizationLimits, Page, PageRequest, PoolName},
-    ports::{Change, Created, NewOrganization, Updated},
+    ports::{Created, NewOrganization, Updated},
 };
 use tokio_postgres::Row;
 
@@ -99,7 +99,6 @@ pub(super) async fn update(tx: &Tx<'_>, read: &Organization, changed: &Organizat
                 leave_pool(tx, changed.id, &read.worker_pool).await?;
             }
             versions::bump_organization(tx, changed.id).await?;
-            tx.note_change(Change::Organization(changed.id)).await?;
             Ok(Updated::Updated)
         }
     }

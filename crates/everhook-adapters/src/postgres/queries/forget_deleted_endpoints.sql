@@ -6,21 +6,21 @@ WITH gone AS (
         SELECT p.id
         FROM endpoints p
         WHERE p.id > $1 AND p.id <= $2 AND p.state = 'deleted' AND p.deleted_at < $3
-            AND NOT EXISTS (SELECT FROM open_deliveries d WHERE d.lane = p.lane)
-            AND NOT EXISTS (SELECT FROM deliveries d WHERE d.lane = p.lane)
-            AND NOT EXISTS (SELECT FROM dead_letters l WHERE l.endpoint_id = p.id)
-            AND NOT EXISTS (SELECT FROM rollups u WHERE u.lane = p.lane)
-            AND NOT EXISTS (SELECT FROM endpoint_revisions r WHERE r.endpoint_id = p.id AND r.number < p.revision)
+            AND (SELECT true FROM open_deliveries WHERE lane = p.lane LIMIT 1) IS NULL
+            AND (SELECT true FROM deliveries WHERE lane = p.lane LIMIT 1) IS NULL
+            AND (SELECT count(*) FROM dead_letters WHERE endpoint_id = p.id) = 0
+            AND (SELECT true FROM rollups WHERE lane = p.lane LIMIT 1) IS NULL
+            AND (SELECT true FROM endpoint_revisions WHERE endpoint_id = p.id AND number < p.revision LIMIT 1) IS NULL
         LIMIT $4
     ))
     RETURNING id, lane
 ), revisions AS (
-    DELETE FROM endpoint_revisions WHERE endpoint_id IN (SELECT id FROM gone)
+    DELETE FROM endpoint_revisions WHERE endpoint_id = ANY(ARRAY(SELECT id FROM gone))
 ), periods AS (
-    DELETE FROM open_periods WHERE endpoint_id IN (SELECT id FROM gone)
+    DELETE FROM open_periods WHERE endpoint_id = ANY(ARRAY(SELECT id FROM gone))
 ), breakers AS (
-    DELETE FROM circuit_breakers WHERE endpoint_id IN (SELECT id FROM gone)
+    DELETE FROM circuit_breakers WHERE endpoint_id = ANY(ARRAY(SELECT id FROM gone))
 ), standing AS (
-    DELETE FROM endpoint_standing WHERE lane IN (SELECT lane FROM gone)
+    DELETE FROM endpoint_standing WHERE lane = ANY(ARRAY(SELECT lane FROM gone))
 )
 SELECT count(*) AS removed FROM gone;
