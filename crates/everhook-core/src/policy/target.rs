@@ -1,6 +1,9 @@
 //! Which URLs an endpoint may have. Called when an endpoint is registered or changed.
 //!
 //! This is the polite refusal, with a reason for the owner. It is not the guard: names are vetted by their address, on each connect.
+//!
+//! The parser is a browser's: it takes `https:\\\\host`, `https:host`, `0x7f.1` and fullwidth letters for what they might mean. Other programs take them
+//! for something else, so that a URL is accepted only if it says what the parser understands.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -37,9 +40,24 @@ pub enum TargetFault {
     /// It does not parse; the words are the parser's.
     #[error("is not a URL: {0}")]
     NotAUrl(url::ParseError),
-    /// It has blanks or control characters, which a parser would drop without a word.
+    /// It has blanks, control characters or invisible ones, which a parser would drop without a word.
     #[error("must not contain blanks or control characters")]
     Blank,
+    /// It has a backslash, which some parsers take for a slash.
+    #[error("must not contain `\\`; write `/`, or `%5c` where a backslash is meant")]
+    Backslash,
+    /// It has no slashes or too many before the host, which a parser would correct without a word.
+    #[error("must have exactly two slashes between the scheme and the host: `https://example.com/`")]
+    Slashes,
+    /// Its port is empty or has leading zeros.
+    #[error("must have a port of 1 to 65535 behind `:`, without leading zeros, or none")]
+    Port,
+    /// Its host is written as no other program would understand it: percent-encoded, in fullwidth letters, as an unusual form of an address.
+    #[error("must have its host written as `{0}`, which is what is understood")]
+    HostSpelling(String),
+    /// A part of its path is `.` or `..`, which a parser would remove without a word.
+    #[error("must not have `.` or `..` as a part of its path")]
+    DotSegment,
     /// It is longer than [`URL_CHARS_MAX`].
     #[error("must be at most {URL_CHARS_MAX} characters long, and has {0}")]
     TooLong(usize),
@@ -77,7 +95,8 @@ pub enum TargetFault {
 
 /// Reads a URL and says whether an endpoint may have it.
 ///
-/// The parser turns every spelling of an IPv4 address (decimal, octal, hexadecimal, shortened) into the address, so that none slips by.
+/// The parser turns every spelling of an IPv4 address (decimal, octal, hexadecimal, shortened) into the address, so that none slips by; then every
+/// spelling but the usual one is refused.
 ///
 /// # Errors
 /// [`TargetFault`] says what would be right.
@@ -86,20 +105,27 @@ pub fn check(url: &str, rules: &TargetRules) -> Result<Target, TargetFault> {
     if chars > URL_CHARS_MAX {
         return Err(TargetFault::TooLong(chars));
     }
-    if url.chars().any(|c| c.is_whitespace() || c.is_control()) {
+    if url.chars().any(|c| c.is_whitespace() || c.is_control() || is_invisible(c)) {
         return Err(TargetFault::Blank);
+    }
+    if url.contains('\\') {
+        return Err(TargetFault::Backslash);
     }
     let parsed = Url::parse(url).map_err(TargetFault::NotAUrl)?;
     check_scheme(&parsed, rules)?;
-    if !parsed.username().is_empty() || parsed.password().is_some() {
-        let is_broker = matches!(parsed.scheme(), "amqp" | "amqps");
-        return Err(if is_broker { TargetFault::BrokerUserinfo } else { TargetFault::Userinfo });
+    let target = Target { written: url.to_owned(), url: parsed };
+    let host = target.host().ok_or(TargetFault::NoHost)?;
+    let parts = Parts::read(url).ok_or(TargetFault::Slashes)?;
+    if parts.has_userinfo {
+        return Err(if target.is_amqp() { TargetFault::BrokerUserinfo } else { TargetFault::Userinfo });
     }
-    if parsed.port() == Some(0) {
+    if target.url.port() == Some(0) {
         return Err(TargetFault::PortZero);
     }
-    let target = Target { written: url.to_owned(), url: parsed };
-    check_host(target.host().ok_or(TargetFault::NoHost)?, &rules.addresses)?;
+    parts.check_port()?;
+    check_host(&host, &rules.addresses)?;
+    parts.check_spelling(&host)?;
+    parts.check_path()?;
     if target.is_amqp() {
         broker::place(&target.url)?;
     }
@@ -118,11 +144,66 @@ fn check_scheme(url: &Url, rules: &TargetRules) -> Result<(), TargetFault> {
     }
 }
 
-fn check_host(host: Host, addresses: &AddressRules) -> Result<(), TargetFault> {
+/// Characters that are not seen, or that change the order in which others are.
+const fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// The parts of a URL as they were written.
+struct Parts<'a> {
+    has_userinfo: bool,
+    host: &'a str,
+    port: Option<&'a str>,
+    path: &'a str,
+}
+
+impl<'a> Parts<'a> {
+    /// Takes a URL apart; `None` if not exactly two slashes stand before the host.
+    fn read(url: &'a str) -> Option<Self> {
+        let (_, rest) = url.split_once(':')?;
+        let rest = rest.strip_prefix("//").filter(|rest| !rest.starts_with('/'))?;
+        let (authority, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        let (userinfo, location) = authority.rsplit_once('@').map_or((None, authority), |(userinfo, location)| (Some(userinfo), location));
+        // The colons of an IPv6 address stand inside of its brackets.
+        let host_bytes = location.rfind(']').map_or(0, |bracket| bracket + 1);
+        let host_bytes = location[host_bytes..].find(':').map_or(location.len(), |colon| host_bytes + colon);
+        let (host, port) = location.split_at(host_bytes);
+        let path = &rest[..rest.find(['?', '#']).unwrap_or(rest.len())];
+        Some(Self { has_userinfo: userinfo.is_some(), host, port: port.strip_prefix(':'), path })
+    }
+
+    fn check_port(&self) -> Result<(), TargetFault> {
+        match self.port {
+            Some(port) if port.is_empty() || port.starts_with('0') => Err(TargetFault::Port),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the host that was understood is what was written, but for the case of letters.
+    fn check_spelling(&self, understood: &Host) -> Result<(), TargetFault> {
+        let is_same = match understood {
+            Host::Ipv4(address) => self.host == address.to_string(),
+            Host::Ipv6(address) => {
+                let inner = self.host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+                inner.and_then(|inner| inner.parse().ok()) == Some(*address)
+            }
+            Host::Domain(name) if self.host.is_ascii() => self.host.eq_ignore_ascii_case(name),
+            Host::Domain(name) => self.host.to_lowercase() == idna::domain_to_unicode(name).0,
+        };
+        if is_same { Ok(()) } else { Err(TargetFault::HostSpelling(understood.to_string())) }
+    }
+
+    fn check_path(&self) -> Result<(), TargetFault> {
+        let is_dots = |part: &str| matches!(&*part.to_ascii_lowercase().replace("%2e", "."), "." | "..");
+        if self.path.split('/').any(is_dots) { Err(TargetFault::DotSegment) } else { Ok(()) }
+    }
+}
+
+fn check_host(host: &Host, addresses: &AddressRules) -> Result<(), TargetFault> {
     match host {
-        Host::Ipv4(address) => addresses.vet(address.into()).map_err(TargetFault::Blocked),
-        Host::Ipv6(address) => addresses.vet(address.into()).map_err(TargetFault::Blocked),
-        Host::Domain(name) => check_name(&name, addresses),
+        Host::Ipv4(address) => addresses.vet((*address).into()).map_err(TargetFault::Blocked),
+        Host::Ipv6(address) => addresses.vet((*address).into()).map_err(TargetFault::Blocked),
+        Host::Domain(name) => check_name(name, addresses),
     }
 }
 
@@ -170,6 +251,11 @@ mod tests {
             "https://bücher.example/",
             "https://8.8.8.8/",
             "https://[2606:4700::1111]:444/x",
+            "https://[2606:4700:0:0::1111]/x",
+            "https://example.com:443/a..b/.well-known/%2f?x=/../y#/../z",
+            "https://BÜCHER.example/",
+            "https://xn--bcher-kva.example/",
+            "https://faß.example/straße",
             "https://localhost.example.com/",
             "https://notinternal.example/",
         ];
@@ -208,6 +294,68 @@ mod tests {
     }
 
     #[test]
+    fn a_url_that_a_parser_would_correct_without_a_word_is_refused() {
+        let backslash = "must not contain `\\`; write `/`, or `%5c` where a backslash is meant";
+        let blank = "must not contain blanks or control characters";
+        let slashes = "must have exactly two slashes between the scheme and the host: `https://example.com/`";
+        let port = "must have a port of 1 to 65535 behind `:`, without leading zeros, or none";
+        let userinfo = "must not contain a user name or password; put credentials into a custom header";
+        let dots = "must not have `.` or `..` as a part of its path";
+        let host = "must have its host written as `example.com`, which is what is understood";
+        let address = "must have its host written as `8.8.8.8`, which is what is understood";
+        let cases = [
+            ("https://93.184.216.34\\@127.0.0.1/", backslash),
+            ("https:\\\\example.com\\", backslash),
+            ("https://example.com/a\\b", backslash),
+            ("https://example.com/\t", blank),
+            ("\thttps://example.com/", blank),
+            ("https://example.com/ ", blank),
+            ("https://example.com/\u{a0}", blank),
+            ("https://exam\u{ad}ple.com/", blank),
+            ("https://example.com\u{200b}/", blank),
+            ("https://example.com/\u{202e}gpj", blank),
+            ("https://example.com/\u{7f}", blank),
+            ("https:example.com", slashes),
+            ("https:/example.com", slashes),
+            ("https:///example.com/", slashes),
+            ("https:////example.com/", slashes),
+            ("https://example.com:/", port),
+            ("https://example.com:0443/", port),
+            ("https://@example.com/", userinfo),
+            ("https://:@example.com/", userinfo),
+            ("https://a@b@example.com/", userinfo),
+            ("https://example.com/a/../b", dots),
+            ("https://example.com/a/.", dots),
+            ("https://example.com/%2E%2e/b", dots),
+            ("https://ex%61mple.com/", host),
+            ("https://example%2ecom/", host),
+            ("https://ｅxample.com/", host),
+            ("https://example。com/", host),
+            ("https://example．com/", host),
+            ("https://8.8.2056/", address),
+            ("https://134744072/", address),
+            ("https://0x8.8.8.8/", address),
+            ("https://010.8.8.8/", address),
+            ("https://8.8.8.8./", address),
+            ("https://８.8.8.8/", address),
+        ];
+        for (url, words) in cases {
+            assert_eq!(fault(url, &strict()), words, "{url:?}");
+        }
+        let broker = TargetRules { allow_amqp: true, ..strict() };
+        for url in [
+            "amqp://8.8.2056?exchange=x",
+            "amqp://ex%61mple.com?exchange=x",
+            "amqp://example.com\\@evil.example?exchange=x",
+            "amqp://@example.com?exchange=x",
+            "amqp://example.com:?exchange=x",
+            "amqp://example。com?exchange=x",
+        ] {
+            assert!(check(url, &broker).is_err(), "{url}");
+        }
+    }
+
+    #[test]
     fn no_spelling_of_a_special_address_slips_by() {
         let cases = [
             ("https://127.0.0.1/", "127.0.0.1 is a loopback address"),
@@ -221,8 +369,6 @@ mod tests {
             ("https://127.0.0.1:8443/", "127.0.0.1 is a loopback address"),
             ("https://%31%32%37.0.0.1/", "127.0.0.1 is a loopback address"),
             ("https://①②⑦.0.0.1/", "127.0.0.1 is a loopback address"),
-            ("https:127.0.0.1", "127.0.0.1 is a loopback address"),
-            ("https:\\\\127.0.0.1\\", "127.0.0.1 is a loopback address"),
             ("https://0/", "0.0.0.0 is an address of \"this network\""),
             ("https://10.0.0.1/", "10.0.0.1 is a private address"),
             ("https://192.168.0.1/", "192.168.0.1 is a private address"),
