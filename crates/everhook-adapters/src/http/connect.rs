@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use everhook_core::{model::Target, policy::address::AddressRules};
+use everhook_core::{ids::OrganizationId, model::Target, policy::address::AddressRules, ports::OutgoingRequest};
 use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs, pki_types::ServerName};
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsConnector, client::TlsStream};
@@ -17,7 +17,8 @@ use super::{
     HttpSettings, HttpSetupError,
     connection::Connection,
     exchange::{Progress, Stage},
-    failure::Failure,
+    failure::{Failure, Peer},
+    look_ups::LookUps,
     resolver::{Resolve, ResolveError},
 };
 
@@ -37,28 +38,35 @@ pub(crate) struct Connector {
     rules: AddressRules,
     connect_timeout: Duration,
     resolver: Arc<dyn Resolve>,
+    look_ups: LookUps,
     tls: TlsConnector,
 }
 
 impl Connector {
     pub(crate) fn new(settings: HttpSettings, resolver: Arc<dyn Resolve>) -> Result<Self, HttpSetupError> {
         let tls = tls_config(settings.extra_roots, settings.protocol)?;
-        Ok(Self { rules: settings.rules, connect_timeout: settings.connect_timeout, resolver, tls: TlsConnector::from(Arc::new(tls)) })
+        let tls = TlsConnector::from(Arc::new(tls));
+        Ok(Self { rules: settings.rules, connect_timeout: settings.connect_timeout, resolver, look_ups: LookUps::default(), tls })
     }
 
-    /// Opens a connection to the target's origin, noting how long each part took.
-    pub(super) async fn open(&self, target: &Target, progress: &mut Progress) -> Result<Connection, Failure> {
-        match self.reach(target, progress).await? {
+    /// Opens a connection to the origin that the request goes to, noting how long each part took.
+    pub(super) async fn open(&self, request: &OutgoingRequest, progress: &mut Progress) -> Result<Connection, Failure> {
+        match self.reach(&request.target, Some(request.organization), progress).await? {
             Stream::Secure(stream) => Ok(Connection::new(*stream)),
             Stream::Plain(stream) => Ok(Connection::new(stream)),
         }
     }
 
-    /// Opens a connection on which nothing has been said yet, whatever will be spoken there.
-    pub(crate) async fn reach(&self, target: &Target, progress: &mut Progress) -> Result<Stream, Failure> {
-        let addresses = self.allowed_addresses(target, progress).await?;
+    /// Opens a connection on which nothing has been said yet, whatever will be spoken there, for an organization or for the operator.
+    pub(crate) async fn reach(
+        &self,
+        target: &Target,
+        organization: Option<OrganizationId>,
+        progress: &mut Progress,
+    ) -> Result<Stream, Failure> {
+        let addresses = self.allowed_addresses(target, organization, progress).await?;
         let port = target.port().ok_or_else(Failure::no_host)?;
-        let stream = self.connect(&addresses, port, progress).await?;
+        let stream = self.connect(target, &addresses, port, progress).await?;
         if target.is_secure() {
             return Ok(Stream::Secure(Box::new(self.secure(stream, target, progress).await?)));
         }
@@ -69,24 +77,29 @@ impl Connector {
     ///
     /// One allowed address is enough: only allowed ones are connected to, and a network that translates addresses adds special ones to
     /// every name.
-    async fn allowed_addresses(&self, target: &Target, progress: &mut Progress) -> Result<Vec<IpAddr>, Failure> {
+    async fn allowed_addresses(
+        &self,
+        target: &Target,
+        organization: Option<OrganizationId>,
+        progress: &mut Progress,
+    ) -> Result<Vec<IpAddr>, Failure> {
         let mut addresses = match target.literal_address() {
             Some(address) => vec![address],
-            None => self.resolve(&target.host().ok_or_else(Failure::no_host)?.to_string(), progress).await?,
+            None => self.resolve(&target.host().ok_or_else(Failure::no_host)?.to_string(), organization, progress).await?,
         };
         let mut blocked = None;
         addresses.retain(|&address| self.rules.vet(address).map_err(|reason| blocked.get_or_insert(reason).to_owned()).is_ok());
         addresses.truncate(ADDRESSES_TRIED_MAX);
         match blocked {
-            Some(reason) if addresses.is_empty() => Err(Failure::blocked(reason)),
+            Some(reason) if addresses.is_empty() => Err(Failure::blocked(target, reason)),
             _ => Ok(addresses),
         }
     }
 
-    async fn resolve(&self, host: &str, progress: &mut Progress) -> Result<Vec<IpAddr>, Failure> {
+    async fn resolve(&self, host: &str, organization: Option<OrganizationId>, progress: &mut Progress) -> Result<Vec<IpAddr>, Failure> {
         progress.stage = Stage::Resolving;
         let started = Instant::now();
-        let found = timeout(self.connect_timeout, self.resolver.resolve(host)).await;
+        let found = timeout(self.connect_timeout, self.look_up(host, organization)).await;
         progress.phases.dns = Some(started.elapsed());
         match found.unwrap_or(Err(ResolveError::TimedOut)) {
             Ok(addresses) if addresses.is_empty() => Err(Failure::unresolved(host, &ResolveError::NoAddress)),
@@ -95,13 +108,23 @@ impl Connector {
         }
     }
 
+    /// Resolves a name when it is the organization's turn; what the resolver knows by itself needs none.
+    async fn look_up(&self, host: &str, organization: Option<OrganizationId>) -> Result<Vec<IpAddr>, ResolveError> {
+        if let Some(known) = self.resolver.known(host) {
+            return known;
+        }
+        let _permit = self.look_ups.begin(organization).await;
+        self.resolver.resolve(host).await
+    }
+
     /// Tries the addresses in turn, each with an equal share of the time that is left.
-    async fn connect(&self, addresses: &[IpAddr], port: u16, progress: &mut Progress) -> Result<TcpStream, Failure> {
+    async fn connect(&self, target: &Target, addresses: &[IpAddr], port: u16, progress: &mut Progress) -> Result<TcpStream, Failure> {
         progress.stage = Stage::Connecting;
         let started = Instant::now();
         let mut last_failure = Failure::no_host();
         for (tried, &address) in addresses.iter().enumerate() {
             let address = SocketAddr::new(address, port);
+            let peer = Peer { target, address };
             let left = self.connect_timeout.saturating_sub(started.elapsed());
             let share = left / u32::try_from(addresses.len() - tried).unwrap_or(1);
             let outcome = timeout(share, TcpStream::connect(address)).await;
@@ -109,11 +132,11 @@ impl Connector {
             match outcome {
                 Ok(Ok(stream)) => {
                     // A request is written at once and then waited for: nothing is gained by holding back its last packet.
-                    stream.set_nodelay(true).map_err(|error| Failure::unreachable(address, &error))?;
+                    stream.set_nodelay(true).map_err(|error| Failure::unreachable(&peer, &error))?;
                     return Ok(stream);
                 }
-                Ok(Err(error)) => last_failure = Failure::unreachable(address, &error),
-                Err(_) => last_failure = Failure::connect_timeout(address, started.elapsed()),
+                Ok(Err(error)) => last_failure = Failure::unreachable(&peer, &error),
+                Err(_) => last_failure = Failure::connect_timeout(&peer, started.elapsed()),
             }
         }
         Err(last_failure)

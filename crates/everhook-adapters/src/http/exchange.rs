@@ -14,12 +14,12 @@ use everhook_core::{
 use url::Position;
 
 use super::{
-    answer::{self, Framing, Head},
+    answer::{self, End, Framing, Head},
     compose::compose,
     connect::Connector,
     connection::{Connection, Message, Sending},
     failure::Failure,
-    pool::Pool,
+    pool::{Pool, PoolKey},
 };
 
 /// The largest head of an answer, interim ones before it included: what common servers and proxies allow themselves.
@@ -87,19 +87,19 @@ pub(super) async fn run(
     progress: &mut Progress,
 ) -> Result<(), Failure> {
     let target = &*request.target;
-    let origin = &target.url[..Position::BeforePath];
+    let key = PoolKey { organization: request.organization, origin: &target.url[..Position::BeforePath] };
     let message = compose(request)?;
     for _ in 0..STALE_TRIES_MAX {
-        let Some(connection) = pool.take(origin) else { break };
+        let Some(connection) = pool.take(key) else { break };
         let mut exchange = Exchange::new(connection, &message);
         match exchange.run(progress).await {
             Err(broken) if exchange.may_be_stale(&broken) => {}
-            ended => return exchange.end(ended, pool, origin),
+            ended => return exchange.end(ended, pool, key),
         }
     }
-    let mut exchange = Exchange::new(connector.open(target, progress).await?, &message);
+    let mut exchange = Exchange::new(connector.open(request, progress).await?, &message);
     let ended = exchange.run(progress).await;
-    exchange.end(ended, pool, origin)
+    exchange.end(ended, pool, key)
 }
 
 /// A message on a connection.
@@ -145,10 +145,10 @@ impl<'a> Exchange<'a> {
     }
 
     /// Keeps the connection if the next exchange can begin on it.
-    fn end(self, ended: Result<After, Broken>, pool: &Arc<Pool>, origin: &str) -> Result<(), Failure> {
+    fn end(self, ended: Result<After, Broken>, pool: &Arc<Pool>, key: PoolKey<'_>) -> Result<(), Failure> {
         let after = ended.map_err(|broken| Failure::exchange(&broken))?;
         if after == After::Reusable && self.sending.is_complete() && self.received.is_empty() {
-            pool.park(origin, self.connection);
+            pool.park(key, self.connection);
         }
         Ok(())
     }
@@ -157,7 +157,12 @@ impl<'a> Exchange<'a> {
     async fn read_head(&mut self) -> Result<Head, Broken> {
         let mut interim_bytes = 0;
         loop {
+            let known = self.received.len();
             self.receive().await?;
+            // A head that comes byte by byte is read once for each line, not for each byte. The first bytes show whether it is one at all.
+            if known > 0 && !self.received[known..].contains(&b'\n') && self.received.len() < ANSWER_HEAD_BYTES_MAX {
+                continue;
+            }
             while let Some(head) = answer::read_head(&self.received).map_err(Broken::Answer)? {
                 self.received.drain(..head.bytes);
                 if !matches!(head.response.status, 100 | 102..=199) {
@@ -180,12 +185,13 @@ impl<'a> Exchange<'a> {
             let taken = framing.take(&self.received, |data| progress.sample(data)).map_err(Broken::Answer)?;
             self.received.drain(..taken.bytes);
             read += taken.bytes;
-            // What cannot be taken yet is a line that is too long.
             if read + self.received.len() > BODY_READ_MAX {
                 return Ok(After::GivenUp);
             }
-            if taken.is_end {
-                return Ok(After::Reusable);
+            match taken.end {
+                End::Exact => return Ok(After::Reusable),
+                End::Odd => return Ok(After::GivenUp),
+                End::NotYet => {}
             }
             match self.receive().await {
                 Ok(()) => {}

@@ -1,10 +1,14 @@
 //! Says what went wrong with a request: a category for the retry policy and a sentence for the endpoint's owner.
 //!
-//! The sentences tell what the other side did and, where there is a usual cause, what to look at. They never contain the request.
+//! The sentences tell what the other side did and, where there is a usual cause, what to look at. They never contain the request, nor an address
+//! that is not public unless the owner wrote it: which addresses a private network has is not for tenants to find out.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{fmt, io, net::SocketAddr, time::Duration};
 
-use everhook_core::{model::FailureCategory, policy::address::BlockedAddress};
+use everhook_core::{
+    model::{FailureCategory, Target},
+    policy::address::{AddressRules, BlockedAddress},
+};
 use rustls::{AlertDescription, CertificateError, Error as TlsError, PeerIncompatible};
 
 use super::{
@@ -20,14 +24,34 @@ pub(crate) struct Failure {
     pub(crate) error: String,
 }
 
+/// Whom a connection was to be opened to. Shown by the address, or by the name that led to it if the address is not public.
+pub(super) struct Peer<'a> {
+    pub(super) target: &'a Target,
+    pub(super) address: SocketAddr,
+}
+
+impl fmt::Display for Peer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_public = AddressRules::public_only().vet(self.address.ip()).is_ok();
+        match self.target.host() {
+            Some(name) if self.target.literal_address().is_none() && !is_public => write!(f, "{name}:{}", self.address.port()),
+            _ => write!(f, "{}", self.address),
+        }
+    }
+}
+
 impl Failure {
     pub(crate) fn new(category: FailureCategory, error: impl Into<String>) -> Self {
         Self { category, error: error.into() }
     }
 
     /// The address is one that requests must not go to.
-    pub(super) fn blocked(reason: BlockedAddress) -> Self {
-        Self::new(FailureCategory::BlockedAddress, format!("not connected: {reason}"))
+    pub(super) fn blocked(target: &Target, reason: BlockedAddress) -> Self {
+        let words = match (target.literal_address(), target.host()) {
+            (None, Some(name)) => format!("not connected: the address of `{name}` is {}", reason.range),
+            _ => format!("not connected: {reason}"),
+        };
+        Self::new(FailureCategory::BlockedAddress, words)
     }
 
     /// The name has no address, as far as is known.
@@ -36,17 +60,17 @@ impl Failure {
     }
 
     /// The connection was not opened.
-    pub(super) fn unreachable(address: SocketAddr, error: &io::Error) -> Self {
+    pub(super) fn unreachable(peer: &Peer<'_>, error: &io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::ConnectionRefused => Self::new(FailureCategory::Network, format!("{address} refused the connection")),
-            io::ErrorKind::TimedOut => Self::new(FailureCategory::Timeout, format!("{address} did not accept the connection in time")),
-            _ => Self::new(FailureCategory::Network, format!("no connection to {address}: {error}")),
+            io::ErrorKind::ConnectionRefused => Self::new(FailureCategory::Network, format!("{peer} refused the connection")),
+            io::ErrorKind::TimedOut => Self::new(FailureCategory::Timeout, format!("{peer} did not accept the connection in time")),
+            _ => Self::new(FailureCategory::Network, format!("no connection to {peer}: {error}")),
         }
     }
 
     /// Nobody answered the connect.
-    pub(super) fn connect_timeout(address: SocketAddr, after: Duration) -> Self {
-        Self::new(FailureCategory::Timeout, format!("{address} did not accept the connection within {}", in_words(after)))
+    pub(super) fn connect_timeout(peer: &Peer<'_>, after: Duration) -> Self {
+        Self::new(FailureCategory::Timeout, format!("{peer} did not accept the connection within {}", in_words(after)))
     }
 
     /// The TLS handshake failed.
@@ -106,6 +130,9 @@ fn exchange_words(broken: &Broken) -> String {
             format!("the head of the answer is larger than {limit} KiB or has more than 100 headers")
         }
         Broken::Answer(Fault::NotHttp) => "the answer is not HTTP/1.1".to_owned(),
+        Broken::Answer(Fault::UnclearEnd) => {
+            "the headers of the answer contradict each other about where it ends (`Content-Length`, `Transfer-Encoding`)".to_owned()
+        }
         Broken::Stream(error) if error.kind() == io::ErrorKind::ConnectionReset => {
             "the connection was reset before the answer was complete".to_owned()
         }

@@ -1,15 +1,17 @@
 //! How requests go out: HTTP/1.1 over kept-alive connections to strangers' servers.
 //!
 //! The engine calls [`HttpTransport`] for every attempt. Read in the order of the line: `exchange` sends one request and reads its answer,
-//! `pool` keeps connections for the next one, `connect` opens them to vetted addresses only, `resolver` finds those, and `failure`
-//! says what went wrong. Nothing here follows a redirect, reads a proxy setting, decompresses an answer, or trusts a name.
+//! `pool` keeps connections for the next one, `connect` opens them to vetted addresses only, `resolver` finds those, `look_ups` bounds how many
+//! names are being resolved, and `failure` says what went wrong. Nothing here follows a redirect, reads a proxy setting, decompresses an answer, or trusts a name.
 
 mod answer;
+mod answer_cache;
 mod compose;
 mod connect;
 mod connection;
 mod exchange;
 mod failure;
+mod look_ups;
 mod pool;
 mod resolver;
 
@@ -42,7 +44,9 @@ pub struct HttpSettings {
     pub connect_timeout: Duration,
     /// How many unused connections are kept to one origin.
     pub idle_per_origin_max: usize,
-    /// How many unused connections are kept in all; the longest unused is closed for a new one.
+    /// How many unused connections are kept for one organization; its longest unused is closed for a new one.
+    pub idle_per_organization_max: usize,
+    /// How many unused connections are kept in all; whoever keeps the most gives up one for a new one.
     pub idle_total_max: usize,
     /// Certificate authorities that are trusted beside the public ones.
     pub extra_roots: Vec<CertificateDer<'static>>,
@@ -58,6 +62,8 @@ impl HttpSettings {
             connect_timeout: Duration::from_secs(5),
             // An endpoint has 5 requests under way by default; a fast one that is allowed many should keep all of its connections.
             idle_per_origin_max: 128,
+            // Half of all: an organization that is alone on the server keeps as many as it can have requests under way.
+            idle_per_organization_max: 512,
             idle_total_max: 1_024,
             extra_roots: Vec::new(),
             protocol: Some(b"http/1.1"),
@@ -100,7 +106,11 @@ impl HttpTransport {
     /// # Errors
     /// [`HttpSetupError`] if a root certificate is unusable or TLS cannot be set up.
     pub fn with_resolver(settings: HttpSettings, resolver: Arc<dyn Resolve>) -> Result<Self, HttpSetupError> {
-        let limits = PoolLimits { idle_per_origin_max: settings.idle_per_origin_max, idle_total_max: settings.idle_total_max };
+        let limits = PoolLimits {
+            idle_per_origin_max: settings.idle_per_origin_max,
+            idle_per_organization_max: settings.idle_per_organization_max,
+            idle_total_max: settings.idle_total_max,
+        };
         Ok(Self { connector: Connector::new(settings, resolver)?, pool: Arc::new(Pool::new(limits)) })
     }
 }

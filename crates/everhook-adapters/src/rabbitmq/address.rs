@@ -64,7 +64,7 @@ impl BrokerAddress {
 
     /// Connects. What fails is said in words, without anything secret.
     pub(super) async fn open(&self, connector: &Connector) -> Result<Link, String> {
-        let stream = connector.reach(&self.target, &mut Progress::default()).await.map_err(|failure| failure.error)?;
+        let stream = connector.reach(&self.target, None, &mut Progress::default()).await.map_err(|failure| failure.error)?;
         Link::open(stream, &self.login, &self.vhost).await.map_err(|error| failure::of(&error).error)
     }
 }

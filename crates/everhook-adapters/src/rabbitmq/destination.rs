@@ -57,7 +57,8 @@ impl AmqpTransport {
     async fn publish(&self, request: &OutgoingRequest, progress: &mut Progress, lease: &mut Option<Lease>) -> Result<(), Failure> {
         let place = broker::place(&request.target.url).map_err(|fault| Failure::new(FailureCategory::ClientError, fault.to_string()))?;
         let outgoing = message::compose(request, &place)?;
-        let key = Key { url: request.target.url.to_string(), login: message::login(request)? };
+        let (organization, login) = (request.organization, message::login(request)?);
+        let key = Key { organization, url: request.target.url.to_string(), login };
         let mut repeated = false;
         loop {
             progress.stage = Stage::Connecting;
@@ -86,7 +87,7 @@ impl AmqpTransport {
     }
 
     async fn open(&self, request: &OutgoingRequest, key: &Key, vhost: &str, progress: &mut Progress) -> Result<Publisher, Failure> {
-        let stream = self.connector.reach(&request.target, progress).await?;
+        let stream = self.connector.reach(&request.target, Some(request.organization), progress).await?;
         progress.stage = Stage::Waiting;
         Link::open(stream, &key.login, vhost).await.map(Publisher::new).map_err(|error| failure::of(&error))
     }

@@ -1,12 +1,14 @@
 //! Keeps a link to each broker's URL, so that a message costs one round trip and not a handshake.
 //!
-//! Messages for one URL share a link. Links are not shared between URLs: an endpoint that keeps its broker busy costs only itself.
+//! Messages of an organization for one URL share a link. Links are not shared between URLs or organizations: an endpoint that keeps its broker
+//! busy costs only itself.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
+use everhook_core::ids::OrganizationId;
 use rustc_hash::FxHashMap;
 
 use super::{failure, link::Login, publisher::Publisher};
@@ -15,15 +17,19 @@ use crate::http::Failure;
 /// How many links are kept: each costs a thread, a socket and some buffers.
 const LINKS_MAX: usize = 128;
 
+/// How many of them one organization may have: its endpoints do not cost others theirs.
+const LINKS_PER_ORGANIZATION_MAX: usize = 32;
+
 /// How long a link is kept unused.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 
 /// How often links that were kept too long are looked for.
 const REAP_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What a link belongs to: the URL as it is requested, and who we are there.
+/// What a link belongs to: an organization, the URL as it is requested, and who we are there.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
+    pub(super) organization: OrganizationId,
     pub(super) url: String,
     pub(super) login: Login,
 }
@@ -76,8 +82,10 @@ impl Pool {
         if let Some(slot) = slots.by_key.get(key) {
             return Ok(slot.clone());
         }
-        if slots.by_key.len() >= LINKS_MAX {
-            slots.evict_oldest()?;
+        if slots.by_key.keys().filter(|known| known.organization == key.organization).count() >= LINKS_PER_ORGANIZATION_MAX {
+            slots.evict_oldest(LINKS_PER_ORGANIZATION_MAX, |known| known.organization == key.organization)?;
+        } else if slots.by_key.len() >= LINKS_MAX {
+            slots.evict_oldest(LINKS_MAX, |_| true)?;
         }
         let slot = Arc::new(Slot { link: tokio::sync::Mutex::new(None), used_at: Mutex::new(Instant::now()) });
         slots.by_key.insert(key.clone(), slot.clone());
@@ -109,11 +117,11 @@ impl Drop for Lease {
 }
 
 impl Slots {
-    /// Makes room for one more. A slot that is not held by anybody else but this map is not in use.
-    fn evict_oldest(&mut self) -> Result<(), Failure> {
-        let unused = self.by_key.iter().filter(|(_, slot)| Arc::strong_count(slot) == 1);
+    /// Makes room for one more among these. A slot that is not held by anybody else but this map is not in use.
+    fn evict_oldest(&mut self, links_max: usize, among: impl Fn(&Key) -> bool) -> Result<(), Failure> {
+        let unused = self.by_key.iter().filter(|(key, slot)| among(key) && Arc::strong_count(slot) == 1);
         let oldest = unused.min_by_key(|(_, slot)| slot.used_at()).map(|(key, _)| key.clone());
-        let oldest = oldest.ok_or_else(|| failure::crowded(LINKS_MAX))?;
+        let oldest = oldest.ok_or_else(|| failure::crowded(links_max))?;
         if let Some(slot) = self.by_key.remove(&oldest) {
             tokio::spawn(close(slot));
         }
@@ -155,5 +163,28 @@ async fn reap(pool: Weak<Pool>) {
         if is_empty {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn key(organization: u128, number: usize) -> Key {
+        let organization = OrganizationId::from_uuid(Uuid::from_u128(organization));
+        Key { organization, url: format!("amqp://broker.example/?routing_key={number}"), login: Login::guest() }
+    }
+
+    #[tokio::test]
+    async fn an_organization_uses_up_its_own_links_and_nobody_elses() {
+        let pool = Arc::new(Pool::default());
+        let held: Vec<_> = (0..LINKS_PER_ORGANIZATION_MAX).map(|n| pool.slot(&key(1, n)).ok().expect("there is room")).collect();
+        assert!(pool.slot(&key(1, 1_000)).is_err(), "all of its links are in use");
+        assert!(pool.slot(&key(2, 0)).is_ok());
+        drop(held);
+        assert!(pool.slot(&key(1, 1_000)).is_ok(), "one that is not in use makes room");
+        assert_eq!(pool.lock().by_key.len(), LINKS_PER_ORGANIZATION_MAX + 1);
     }
 }

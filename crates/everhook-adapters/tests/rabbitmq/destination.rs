@@ -6,6 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use everhook_adapters::rabbitmq::AmqpTransport;
 use everhook_core::{
+    ids::OrganizationId,
     model::{FailureCategory, Report, Sent, Target},
     policy::address::AddressRules,
     ports::{OutgoingRequest, Transport},
@@ -16,6 +17,7 @@ use lapin::{
     types::{AMQPValue, FieldTable},
 };
 use tokio::{io::AsyncReadExt as _, net::TcpListener};
+use uuid::Uuid;
 
 use super::{
     broker::{AMPLE, Broker},
@@ -38,6 +40,7 @@ pub fn request(url: &str, timeout: Duration) -> OutgoingRequest {
         ("x-custom", "grüße"),
     ];
     OutgoingRequest {
+        organization: OrganizationId::from_uuid(Uuid::nil()),
         target: Arc::new(Target { written: url.to_owned(), url: url.parse().unwrap() }),
         headers: headers.into_iter().map(|(name, value)| (name.into(), Bytes::from(value))).collect(),
         body: Bytes::from_static(BODY),

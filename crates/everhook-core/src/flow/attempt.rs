@@ -77,6 +77,7 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
         return Ok(Attempted::Erased);
     }
     let outgoing = Outgoing {
+        organization: endpoint.organization,
         delivery: flight.due.delivery,
         attempt_number: flight.attempt_number(),
         replay_of: flight.due.replay_of,

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::{
     envelope,
-    ids::DeliveryId,
+    ids::{DeliveryId, OrganizationId},
     model::Event,
     ports::{OutgoingHeader, OutgoingRequest, host_first},
     shape::Shape,
@@ -30,6 +30,8 @@ const HEADERS_OF_OURS: usize = 15;
 
 /// What an attempt is made of.
 pub struct Outgoing<'a> {
+    /// Whose it is.
+    pub organization: OrganizationId,
     /// Which delivery.
     pub delivery: DeliveryId,
     /// Which attempt of it.
@@ -48,11 +50,11 @@ pub struct Outgoing<'a> {
 
 /// Builds the request, signed and complete, that may take so long.
 pub fn build(outgoing: &Outgoing<'_>, timeout: Duration) -> OutgoingRequest {
-    let Outgoing { event, shape, at, .. } = *outgoing;
+    let Outgoing { organization, event, shape, at, .. } = *outgoing;
     let body = envelope::body(event, shape.payload_style);
     let signable = Signable { event: event.id, at, body: &body, style: shape.signature_style };
     let signatures = signing::sign(&shape.keys, &signable);
-    OutgoingRequest { target: shape.target.clone(), headers: headers(outgoing, Some(signatures)), body, timeout }
+    OutgoingRequest { organization, target: shape.target.clone(), headers: headers(outgoing, Some(signatures)), body, timeout }
 }
 
 /// What is left of a request whose event's data is gone: the headers as they went over the wire, but for the signatures and the length.
@@ -221,6 +223,7 @@ mod tests {
     fn a_request_whose_data_is_gone_keeps_every_header_that_does_not_come_from_it() {
         let (event, shape) = (event(), shape());
         let outgoing = Outgoing {
+            organization: OrganizationId::from_uuid(Uuid::nil()),
             delivery: DeliveryId::from_uuid(Uuid::from_u128(2)),
             attempt_number: 1,
             replay_of: None,

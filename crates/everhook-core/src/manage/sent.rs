@@ -50,6 +50,7 @@ pub async fn sent(line: &Line, delivery: &Delivery, attempt: &Attempt) -> Result
     let is_erased = event.is_none();
     let event = event.unwrap_or_else(|| tombstone(summary));
     let outgoing = Outgoing {
+        organization: delivery.organization,
         delivery: delivery.id,
         attempt_number: attempt.number,
         replay_of: delivery.replay_of,

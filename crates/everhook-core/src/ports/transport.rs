@@ -5,11 +5,16 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::model::{Report, Target};
+use crate::{
+    ids::OrganizationId,
+    model::{Report, Target},
+};
 
 /// A POST that is complete, signed and ready.
 #[derive(Clone, Debug)]
 pub struct OutgoingRequest {
+    /// Whose it is. Organizations never share a connection: what one receiver leaves on it must not answer for another's.
+    pub organization: OrganizationId,
     /// Where it goes.
     pub target: Arc<Target>,
     /// Every header but `host` and `content-length`, in order; lower case, checked, no name twice. Values are visible ASCII or UTF-8 without

@@ -1,12 +1,19 @@
 //! What goes out, and what is kept of an ordinary answer.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
-use everhook_adapters::http::HttpTransport;
+use everhook_adapters::http::{HttpTransport, Resolve, ResolveError};
 use everhook_core::{
     model::{Cut, FailureCategory, RetryAfter},
-    ports::Transport,
+    ports::{OutgoingRequest, Transport},
 };
 use tokio::{
     io::AsyncWriteExt as _,
@@ -15,7 +22,7 @@ use tokio::{
 };
 
 use super::{
-    AMPLE, Names, SHORT, answered, failed, loopback_settings, post, request,
+    AMPLE, Names, SHORT, answered, failed, loopback_settings, organization, post, request,
     server::{Server, read_request},
     transport,
 };
@@ -140,14 +147,46 @@ async fn a_name_without_an_address_is_a_dns_failure() {
 async fn a_name_server_that_does_not_answer_is_a_dns_failure_within_the_deadline() {
     struct Silence;
     #[async_trait::async_trait]
-    impl everhook_adapters::http::Resolve for Silence {
-        async fn resolve(&self, _: &str) -> Result<Vec<std::net::IpAddr>, everhook_adapters::http::ResolveError> {
+    impl Resolve for Silence {
+        async fn resolve(&self, _: &str) -> Result<Vec<IpAddr>, ResolveError> {
             std::future::pending().await
         }
     }
     let transport = HttpTransport::with_resolver(loopback_settings(), Arc::new(Silence)).unwrap();
     let (category, error, _) = failed(transport.send(request("http://silent.example/", SHORT)).await);
     assert_eq!((category, error.as_str()), (FailureCategory::Dns, "the host name was not resolved within 150 ms"));
+}
+
+#[tokio::test]
+async fn names_that_are_never_answered_hold_up_their_own_organization_alone() {
+    struct SilentFor(&'static str, AtomicUsize);
+    #[async_trait::async_trait]
+    impl Resolve for SilentFor {
+        async fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, ResolveError> {
+            if !host.ends_with(self.0) {
+                return Ok(vec!["127.0.0.1".parse().unwrap()]);
+            }
+            self.1.fetch_add(1, Ordering::SeqCst);
+            std::future::pending().await
+        }
+    }
+    let server = Server::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
+    let resolver = Arc::new(SilentFor("silent.example", AtomicUsize::new(0)));
+    let transport = Arc::new(HttpTransport::with_resolver(loopback_settings(), resolver.clone()).unwrap());
+    let hanging: Vec<_> = (0..300)
+        .map(|n| {
+            let transport = transport.clone();
+            tokio::spawn(async move { transport.send(request(&format!("http://{n}.silent.example/"), AMPLE)).await })
+        })
+        .collect();
+    while resolver.1.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    let url = format!("http://fine.example:{}/", server.port);
+    let other = OutgoingRequest { organization: organization(2), ..request(&url, AMPLE) };
+    assert_eq!(answered(transport.send(other).await).status, 200);
+    assert_eq!(resolver.1.load(Ordering::SeqCst), 16, "no more of its names are asked about at once");
+    hanging.into_iter().for_each(|task| task.abort());
 }
 
 #[tokio::test]

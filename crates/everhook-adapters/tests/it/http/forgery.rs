@@ -90,14 +90,14 @@ const HOSTILE_HOSTS: [(&str, &str); 76] = [
     ("[2001:db8::1]", "is a documentation address"),
     ("[ff02::1]", "is a multicast address"),
     // Names.
-    ("localhost", "127.0.0.1 is a loopback address"),
-    ("LocalHost", "127.0.0.1 is a loopback address"),
-    ("localhost.", "127.0.0.1 is a loopback address"),
-    ("a.b.localhost", "127.0.0.1 is a loopback address"),
-    ("a.localhost.", "127.0.0.1 is a loopback address"),
-    ("metadata.google.internal", "127.0.0.1 is a loopback address"),
-    ("metadata.google.internal.", "127.0.0.1 is a loopback address"),
-    ("metadata", "127.0.0.1 is a loopback address"),
+    ("localhost", "the address of `localhost` is a loopback address"),
+    ("LocalHost", "the address of `localhost` is a loopback address"),
+    ("localhost.", "the address of `localhost.` is a loopback address"),
+    ("a.b.localhost", "the address of `a.b.localhost` is a loopback address"),
+    ("a.localhost.", "the address of `a.localhost.` is a loopback address"),
+    ("metadata.google.internal", "the address of `metadata.google.internal` is a loopback address"),
+    ("metadata.google.internal.", "the address of `metadata.google.internal.` is a loopback address"),
+    ("metadata", "the address of `metadata` is a loopback address"),
 ];
 
 fn public_only() -> TargetRules {
@@ -173,7 +173,7 @@ async fn a_name_that_changes_after_it_was_allowed_is_vetted_again_on_the_next_co
     assert_eq!(answered(post(&transport, &url).await).status, 200);
     let (category, error, _) = failed(post(&transport, &url).await);
     assert_eq!(category, FailureCategory::BlockedAddress);
-    assert_eq!(error, "not connected: 169.254.169.254 is a cloud metadata address");
+    assert_eq!(error, "not connected: the address of `rebinding.example` is a cloud metadata address");
     assert_eq!(answered(post(&transport, &url).await).status, 200);
 }
 
@@ -206,4 +206,18 @@ async fn a_redirect_is_an_answer_and_is_not_followed() {
         assert_eq!(response.headers[0], ("location".to_owned(), location.into()));
     }
     assert_eq!(inside.accepted(), 0);
+}
+
+#[tokio::test]
+async fn an_address_behind_a_name_is_shown_only_if_it_is_public() {
+    // A port that was just free, with nobody listening.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let names = Names::default().with("inside.example", &[&["127.0.0.1"]]).with("metadata.example", &[&["169.254.169.254", "10.1.2.3"]]);
+    let transport = HttpTransport::with_resolver(loopback_settings(), Arc::new(names)).unwrap();
+    let (category, error, _) = failed(post(&transport, &format!("http://inside.example:{port}/")).await);
+    assert_eq!((category, error), (FailureCategory::Network, format!("inside.example:{port} refused the connection")));
+    let (_, error, _) = failed(post(&transport, "http://metadata.example/").await);
+    assert_eq!(error, "not connected: the address of `metadata.example` is a cloud metadata address");
+    let (_, error, _) = failed(post(&transport, &format!("http://127.0.0.1:{port}/")).await);
+    assert_eq!(error, format!("127.0.0.1:{port} refused the connection"), "what the owner wrote is no secret");
 }

@@ -14,6 +14,7 @@ use super::{
     transport,
 };
 
+const UNCLEAR_END: &str = "the headers of the answer contradict each other about where it ends (`Content-Length`, `Transfer-Encoding`)";
 const TOO_LARGE: &str = "the head of the answer is larger than 32 KiB or has more than 100 headers";
 
 #[tokio::test]
@@ -112,15 +113,22 @@ async fn bytes_that_are_no_text_are_kept_as_they_are() {
 #[tokio::test]
 async fn what_is_not_http_is_a_network_failure() {
     let closed = "the connection was closed before the answer was complete";
-    let cases: [(&[u8], &str); 11] = [
+    let cases: [(&[u8], &str); 18] = [
         (b"SSH-2.0-OpenSSH_9.6\r\n", "the answer is not HTTP/1.1"),
         (b"\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09", "the answer is not HTTP/1.1"),
         (b"HTTP/9.9 200 OK\r\n\r\n", "the answer is not HTTP/1.1"),
         (b"HTTP/1.1 abc OK\r\n\r\n", "the answer is not HTTP/1.1"),
         (b"HTTP/1.1 200 OK\r\nNo colon here\r\n\r\n", "the answer is not HTTP/1.1"),
         (b"HTTP/1.1 200 OK\r\nX-Nul: a\x00b\r\n\r\n", "the answer is not HTTP/1.1"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n", "the answer is not HTTP/1.1"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!", "the answer is not HTTP/1.1"),
+        (b"HTTP/1.1 200 OK\r\nX: a\r\n b\r\n\r\n", "the answer is not HTTP/1.1"),
+        (b"\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", "the answer is not HTTP/1.1"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n", UNCLEAR_END),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!", UNCLEAR_END),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n", UNCLEAR_END),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", UNCLEAR_END),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nContent-Length: 2\r\n\r\nok", UNCLEAR_END),
+        (b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", UNCLEAR_END),
+        (b"HTTP/1.1 100 Continue\r\nContent-Length: 40\r\n\r\nHTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n", UNCLEAR_END),
         (b"", closed),
         (b"HTTP/1.1 20", closed),
         (b"HTTP/1.1 200 OK\r\nContent-Le", closed),
@@ -191,4 +199,24 @@ async fn an_answer_that_comes_before_the_request_was_read_counts() {
         assert_eq!(answered(transport.send(request).await).status, 413);
     }
     assert_eq!(server.accepted(), 2, "a connection with half a request on it is not used again");
+}
+
+#[tokio::test]
+async fn a_head_that_comes_byte_by_byte_costs_little() {
+    let server = Server::start(|mut stream, _| async move {
+        read_request(&mut stream).await;
+        stream.set_nodelay(true).unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\nX-Long: ").await.unwrap();
+        for _ in 0..20_000 {
+            if stream.write_all(b"v").await.is_err() {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+        stream.write_all(b"\r\nContent-Length: 0\r\n\r\n").await.ok();
+        stream.read_to_end(&mut Vec::new()).await.ok();
+    })
+    .await;
+    let response = answered(post(&transport(), &server.url()).await);
+    assert_eq!((response.status, response.cut.headers), (200, true));
 }

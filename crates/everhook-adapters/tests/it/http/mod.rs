@@ -18,6 +18,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use everhook_adapters::http::{HttpSettings, HttpTransport, Resolve, ResolveError};
 use everhook_core::{
+    ids::OrganizationId,
     model::{FailureCategory, Report, Response, Sent, Target},
     policy::address::AddressRules,
     ports::{OutgoingRequest, Transport},
@@ -40,6 +41,7 @@ fn loopback_settings() -> HttpSettings {
 fn request(url: &str, timeout: Duration) -> OutgoingRequest {
     let target = Target { written: url.to_owned(), url: url.parse().unwrap() };
     OutgoingRequest {
+        organization: organization(1),
         target: Arc::new(target),
         headers: vec![
             ("content-type".into(), Bytes::from_static(b"application/json")),
@@ -49,6 +51,11 @@ fn request(url: &str, timeout: Duration) -> OutgoingRequest {
         body: Bytes::from_static(b"{\"type\":\"order.paid\"}"),
         timeout,
     }
+}
+
+/// An organization of its own for each number.
+fn organization(number: u128) -> OrganizationId {
+    OrganizationId::from_uuid(uuid::Uuid::from_u128(number))
 }
 
 async fn post(transport: &HttpTransport, url: &str) -> Report {

@@ -3,14 +3,17 @@
 use std::{sync::Arc, time::Duration};
 
 use everhook_adapters::http::{HttpSettings, HttpTransport};
-use everhook_core::{model::FailureCategory, ports::Transport};
+use everhook_core::{
+    model::FailureCategory,
+    ports::{OutgoingRequest, Transport},
+};
 use tokio::{
     io::AsyncWriteExt as _,
     sync::{Barrier, mpsc},
 };
 
 use super::{
-    AMPLE, Names, answered, failed, loopback_settings, post, request,
+    AMPLE, Names, answered, failed, loopback_settings, organization, post, request,
     server::{Server, read_request},
     transport,
 };
@@ -52,6 +55,120 @@ async fn origins_do_not_share_connections() {
         answered(post(&transport, &server.url()).await);
     }
     assert_eq!((one.accepted(), other.accepted()), (1, 1));
+}
+
+#[tokio::test]
+async fn organizations_do_not_share_connections() {
+    let server = Server::answering(OK).await;
+    let transport = transport();
+    for number in [1, 2, 1, 2, 3] {
+        let request = OutgoingRequest { organization: organization(number), ..request(&server.url(), AMPLE) };
+        answered(transport.send(request).await);
+    }
+    assert_eq!(server.accepted(), 3);
+}
+
+#[tokio::test]
+async fn an_answer_that_another_reader_might_end_elsewhere_counts_and_costs_its_connection() {
+    let cases = [
+        // A body where none can be: it would be read as the next answer.
+        (204, "HTTP/1.1 204 No Content\r\nContent-Length: 38\r\n\r\n"),
+        (204, "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n"),
+        (304, "HTTP/1.1 304 Not Modified\r\nContent-Length: 38\r\n\r\n"),
+        // Bare line feeds, and a line break before the answer.
+        (200, "HTTP/1.1 200 OK\nContent-Length: 2\n\nok"),
+        (200, "HTTP/1.1 200 OK\r\nX-Two: lines\nContent-Length: 2\r\n\r\nok"),
+        (200, "\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),
+        // Lengths said twice over.
+        (200, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok"),
+        (200, "HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\nok"),
+        (200, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"),
+        // Chunks with more than a size, and fields behind the last.
+        (200, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0 \r\n\r\n"),
+        (200, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 1\r\n\r\n"),
+        (200, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\njunk\n\n"),
+        // Bytes behind the answer.
+        (200, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"),
+        (200, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok\r\n"),
+    ];
+    for (status, answer) in cases {
+        let server = Server::answering(answer).await;
+        let transport = transport();
+        for _ in 0..3 {
+            assert_eq!(answered(post(&transport, &server.url()).await).status, status, "{answer:?}");
+        }
+        assert_eq!(server.accepted(), 3, "{answer:?}");
+    }
+    let endless = "x".repeat(1_000);
+    let extended = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;{endless}\r\nok\r\n0\r\n\r\n");
+    let server = Server::answering(extended).await;
+    let transport = transport();
+    for _ in 0..3 {
+        assert_eq!(answered(post(&transport, &server.url()).await).status, 200);
+    }
+    assert_eq!(server.accepted(), 3, "an extension that is too long");
+}
+
+#[tokio::test]
+async fn an_empty_length_or_a_short_extension_keeps_the_connection() {
+    for answer in [
+        "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 204 No Content\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;a=b\r\nok\r\n0\r\n\r\n",
+    ] {
+        let server = Server::answering(answer).await;
+        let transport = transport();
+        for _ in 0..3 {
+            answered(post(&transport, &server.url()).await);
+        }
+        assert_eq!(server.accepted(), 1, "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_behind_a_204_is_never_the_next_answer() {
+    // The body comes a moment after the head, when the connection would be kept already.
+    let server = Server::start(|mut stream, number| async move {
+        while read_request(&mut stream).await.is_some() {
+            if number > 0 {
+                stream.write_all(OK.as_bytes()).await.ok();
+                continue;
+            }
+            stream.write_all(b"HTTP/1.1 204 No Content\r\nContent-Length: 38\r\n\r\n").await.ok();
+            tokio::task::yield_now().await;
+            stream.write_all(b"HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n").await.ok();
+        }
+    })
+    .await;
+    let transport = transport();
+    assert_eq!(answered(post(&transport, &server.url()).await).status, 204);
+    for _ in 0..3 {
+        assert_eq!(answered(post(&transport, &server.url()).await).status, 200);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_on_which_somebody_spoke_unasked_is_not_used_again() {
+    let (spoken, mut has_spoken) = mpsc::unbounded_channel();
+    let server = Server::start(move |mut stream, _| {
+        let spoken = spoken.clone();
+        async move {
+            while read_request(&mut stream).await.is_some() {
+                stream.write_all(OK.as_bytes()).await.ok();
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                stream.write_all(b"HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n").await.ok();
+                spoken.send(()).unwrap();
+            }
+        }
+    })
+    .await;
+    let transport = transport();
+    for _ in 0..3 {
+        assert_eq!(answered(post(&transport, &server.url()).await).status, 200);
+        has_spoken.recv().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(server.accepted(), 3);
 }
 
 #[tokio::test]
@@ -186,8 +303,9 @@ async fn no_more_connections_are_kept_than_the_limits_say() {
     type Limit = fn(&mut HttpSettings);
     let per_origin = |settings: &mut HttpSettings| settings.idle_per_origin_max = 1;
     let total = |settings: &mut HttpSettings| settings.idle_total_max = 1;
+    let per_organization = |settings: &mut HttpSettings| settings.idle_per_organization_max = 1;
     let none = |settings: &mut HttpSettings| settings.idle_total_max = 0;
-    let cases: [(Limit, usize); 4] = [(|_| {}, 3), (per_origin, 5), (total, 5), (none, 6)];
+    let cases: [(Limit, usize); 5] = [(|_| {}, 3), (per_origin, 5), (per_organization, 5), (total, 5), (none, 6)];
     for (limit, connections) in cases {
         let together = Arc::new(Barrier::new(3));
         let server = Server::start(move |mut stream, _| {

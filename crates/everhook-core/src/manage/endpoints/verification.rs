@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     flow::{Line, request::USER_AGENT},
-    ids::{EndpointId, EventId},
+    ids::EventId,
     manage::{Fault, Refusal},
     model::{Endpoint, Revision, Sent},
     ports::{OutgoingHeader, OutgoingRequest},
@@ -40,7 +40,7 @@ pub(super) async fn verify(line: &Line, endpoint: &Endpoint) -> Result<(), Refus
     }
     let challenge: String = line.ports.entropy.secret_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     let shape = Shape::open(endpoint.id, Revision::of(endpoint), &*line.ports.vault)?;
-    let report = line.ports.transport.send(build(line, endpoint.id, &shape, &challenge)).await;
+    let report = line.ports.transport.send(build(line, endpoint, &shape, &challenge)).await;
     let words = match report.sent {
         Sent::Answered(response) if !(200..300).contains(&response.status) => format!("answered {}", response.status),
         Sent::Answered(response) if returns(&response.body_sample, &challenge) => return Ok(()),
@@ -51,7 +51,7 @@ pub(super) async fn verify(line: &Line, endpoint: &Endpoint) -> Result<(), Refus
     Err(Refusal::Invalid(vec![Fault::new("url", reason)]))
 }
 
-fn build(line: &Line, endpoint: EndpointId, shape: &Shape, challenge: &str) -> OutgoingRequest {
+fn build(line: &Line, endpoint: &Endpoint, shape: &Shape, challenge: &str) -> OutgoingRequest {
     let at = line.ports.clock.now();
     let id = EventId::from_uuid(line.ports.entropy.uuid(at));
     let body = Bytes::from(json!({ "type": VERIFICATION_TYPE, "challenge": challenge }).to_string());
@@ -63,14 +63,15 @@ fn build(line: &Line, endpoint: EndpointId, shape: &Shape, challenge: &str) -> O
         ("webhook-id", id.to_string()),
         ("webhook-timestamp", at.as_secs().to_string()),
         ("webhook-signature", signatures.webhook_signature),
-        ("x-webhook-id", endpoint.to_string()),
+        ("x-webhook-id", endpoint.id.to_string()),
         ("x-webhook-event", VERIFICATION_TYPE.to_owned()),
         ("x-webhook-timestamp", at.floor_to_second().to_string()),
         ("x-webhook-signature", signatures.x_webhook_signature),
     ];
     let ours = ours.into_iter().map(|(name, value)| (OutgoingHeader::from(name), Bytes::from(value)));
     let headers = ours.chain(shape.headers.iter().cloned()).collect();
-    OutgoingRequest { target: shape.target.clone(), headers, body, timeout: VERIFICATION_TIMEOUT }
+    let target = shape.target.clone();
+    OutgoingRequest { organization: endpoint.organization, target, headers, body, timeout: VERIFICATION_TIMEOUT }
 }
 
 /// Whether a body is the challenge, or an object that has it.
