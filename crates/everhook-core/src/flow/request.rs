@@ -16,6 +16,7 @@ use crate::{
     envelope,
     ids::{DeliveryId, OrganizationId},
     model::Event,
+    policy::headers::is_same_name,
     ports::{OutgoingHeader, OutgoingRequest, host_first},
     shape::Shape,
     signing::{self, Signable, Signatures},
@@ -120,9 +121,8 @@ const fn scatter(number: u64) -> u64 {
 /// Adds the publisher's own headers, but for those that the endpoint's owner set: an endpoint's credentials are not a publisher's to replace.
 fn add_event_headers(of_event: &[(String, String)], headers: &mut Vec<(OutgoingHeader, Bytes)>) {
     for (name, value) in of_event {
-        let lower = name.to_ascii_lowercase();
-        if headers.iter().all(|(known, _)| *known != lower) {
-            headers.push((lower.into(), Bytes::copy_from_slice(value.as_bytes())));
+        if headers.iter().all(|(known, _)| !is_same_name(known, name)) {
+            headers.push((name.to_ascii_lowercase().into(), Bytes::copy_from_slice(value.as_bytes())));
         }
     }
 }

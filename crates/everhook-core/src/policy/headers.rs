@@ -1,6 +1,9 @@
 //! Which headers an endpoint's owner may add to its requests. Asked when an endpoint is made or changed, never at sending.
 //!
 //! The danger is request smuggling (framing names, line breaks) and forged or doubled headers of ours; everything else is the owner's.
+//!
+//! Names are compared as receivers do that keep headers in environment variables (CGI, WSGI, Rack, PHP): there, `X_Webhook_Event` and
+//! `X-Webhook-Event` are the same header, and the one that comes last wins.
 
 /// How many headers an endpoint may add.
 pub const HEADERS_MAX: usize = 64;
@@ -8,8 +11,9 @@ pub const HEADERS_MAX: usize = 64;
 /// How many bytes their names and values may have in all: what common servers take, with room for ours.
 pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 
-/// Belong to one connection or say where a message ends: to set them is to break or smuggle requests.
-const FRAMING: [&str; 11] = [
+/// Belong to one connection or say where a message ends: to set them is to break or smuggle requests. `proxy` is here because CGI programs take it
+/// for their own proxy setting.
+const FRAMING: [&str; 12] = [
     "connection",
     "content-encoding",
     "content-length",
@@ -17,6 +21,7 @@ const FRAMING: [&str; 11] = [
     "host",
     "http2-settings",
     "keep-alive",
+    "proxy",
     "te",
     "trailer",
     "transfer-encoding",
@@ -54,24 +59,38 @@ pub fn check_custom_headers(headers: &[(String, String)]) -> Result<(), HeaderFa
         if bytes > HEADER_BYTES_MAX {
             return Err(fault("is too much: names and values can have at most 16 KiB in all"));
         }
-        let lower = name.to_ascii_lowercase();
-        check_name(&lower).and_then(|()| check_value(value)).map_err(fault)?;
-        if seen.contains(&lower) {
-            return Err(fault("appears twice"));
+        let folded = fold(name);
+        check_name(name, &folded).and_then(|()| check_value(value)).map_err(fault)?;
+        if seen.contains(&folded) {
+            return Err(fault("appears twice: case, `-`, `_` and other signs make no difference to many receivers"));
         }
-        seen.push(lower);
+        seen.push(folded);
     }
     Ok(())
 }
 
-fn check_name(lower: &str) -> Result<(), &'static str> {
-    if lower.is_empty() || !lower.bytes().all(is_token_byte) {
+/// Whether receivers may take these two names for the same header.
+pub fn is_same_name(one: &str, other: &str) -> bool {
+    one.len() == other.len() && one.bytes().map(fold_byte).eq(other.bytes().map(fold_byte))
+}
+
+/// A name as it is compared: lower case, and a dash for every sign.
+fn fold(name: &str) -> String {
+    name.bytes().map(|byte| char::from(fold_byte(byte))).collect()
+}
+
+const fn fold_byte(byte: u8) -> u8 {
+    if byte.is_ascii_alphanumeric() { byte.to_ascii_lowercase() } else { b'-' }
+}
+
+fn check_name(name: &str, folded: &str) -> Result<(), &'static str> {
+    if name.is_empty() || !name.bytes().all(is_token_byte) {
         return Err("is not a header name: only letters, digits and !#$%&'*+-.^_`|~ can stand in one");
     }
-    if FRAMING.contains(&lower) || lower.starts_with(FRAMING_PREFIX) {
+    if FRAMING.contains(&folded) || folded.starts_with(FRAMING_PREFIX) {
         return Err("belongs to the connection and cannot be set");
     }
-    if OURS.contains(&lower) || OUR_PREFIXES.iter().any(|prefix| lower.starts_with(prefix)) {
+    if OURS.contains(&folded) || OUR_PREFIXES.iter().any(|prefix| folded.starts_with(prefix)) {
         return Err("is reserved: Everhook writes it itself or leaves it out");
     }
     Ok(())
@@ -125,7 +144,12 @@ mod tests {
         let refused = [
             (connection, FRAMING.as_slice()),
             (connection, &["Host", "TE", "Content-Length", "Transfer-Encoding", "Proxy-Authorization", "proxy-anything"]),
+            (connection, &["content_length", "Transfer_Encoding", "transfer.encoding", "Proxy", "PROXY_X", "keep~alive"]),
             (ours, OURS.as_slice()),
+            (
+                ours,
+                &["x_webhook_event", "X_Webhook-Event", "X.Webhook.Event", "webhook_id", "Webhook~Signature", "user_agent", "Content_Type"],
+            ),
             (ours, &["User-Agent", "Webhook-Id", "webhook-signature", "X-Webhook-Attempt", "X-WEBHOOK-ANYTHING", "X-Idempotency-Key"]),
         ];
         for (reason, names) in refused {
@@ -151,9 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_appears_once_whatever_its_case() {
+    fn a_name_appears_once_whatever_its_case_and_signs() {
         let fault = check(&[("X-Tenant", "1"), ("x-tenant", "2")]).unwrap_err();
-        assert_eq!(fault.to_string(), "header `x-tenant` appears twice");
+        assert!(fault.to_string().starts_with("header `x-tenant` appears twice"), "{fault}");
+        for twin in ["x_tenant", "X.Tenant", "X_TENANT"] {
+            assert!(check(&[("X-Tenant", "1"), (twin, "2")]).is_err(), "{twin}");
+            assert!(is_same_name("X-Tenant", twin), "{twin}");
+        }
+        assert!(!is_same_name("x-tenant", "x-tenants") && !is_same_name("x-tenant", "xtenant"));
     }
 
     #[test]
