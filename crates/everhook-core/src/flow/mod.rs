@@ -15,6 +15,7 @@ mod draft;
 pub mod erasures;
 pub mod follow;
 pub mod forward;
+pub mod probe_limit;
 pub mod publish;
 pub mod publishers;
 pub mod rates;
@@ -28,7 +29,10 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
 
-use self::{backlog::Backlog, budgets::Budgets, erasures::Erasures, publishers::Publishers, rates::Rates, retry_limit::RetryLimit};
+use self::{
+    backlog::Backlog, budgets::Budgets, erasures::Erasures, probe_limit::ProbeLimit, publishers::Publishers, rates::Rates,
+    retry_limit::RetryLimit,
+};
 use crate::{
     catalog::Catalog,
     model::{Profile, RetentionPeriods},
@@ -69,6 +73,8 @@ pub struct Line {
     pub retention: RetentionPeriods,
     /// How often people may retry by hand.
     pub retry_limit: RetryLimit,
+    /// How many verifications and test events may go out.
+    pub probe_limit: ProbeLimit,
     /// What must not be sent any more.
     pub erasures: Erasures,
     /// Rung when there is something new to do for an operation. A ring that nobody hears costs nothing: what there is to do is in the store.
@@ -106,6 +112,7 @@ impl Line {
             budgets: Arc::default(),
             publish_rates: Rates::default(),
             retry_limit: RetryLimit::default(),
+            probe_limit: ProbeLimit::default(),
             erasures: Erasures::default(),
             operations_bell: Notify::new(),
             node,

@@ -407,7 +407,7 @@ async fn admit(
         check_type(line, &view, &incoming.event).await?;
     }
     if round.matching == Matching::First {
-        take_token(line, &view).await?;
+        take_token(line, &view, incoming).await?;
     }
     Ok(Some(view))
 }
@@ -446,9 +446,10 @@ async fn check_type(line: &Line, view: &ApplicationView, event: &Event) -> Resul
     if violations.is_empty() { Ok(()) } else { Err(PublishError::Misfit(violations)) }
 }
 
-/// Takes the event's token, if the organization has a limit. Everhook's own events about it are exempt.
-async fn take_token(line: &Line, view: &ApplicationView) -> Result<(), PublishError> {
-    let is_exempt = view.application.kind == ApplicationKind::Operational;
+/// Takes the event's token, if the organization has a limit. Everhook's own events about it are exempt; test events, which go to one endpoint
+/// alone, are not.
+async fn take_token(line: &Line, view: &ApplicationView, incoming: &IncomingEvent) -> Result<(), PublishError> {
+    let is_exempt = view.application.kind == ApplicationKind::Operational && incoming.only.is_none();
     let Some(limit) = view.limits.events_per_minute.and_then(NonZeroU32::new).filter(|_| !is_exempt) else { return Ok(()) };
     let taken = rates::take_event(line, view.application.organization, RateLimit::per_minute(limit, None)).await;
     taken.map_err(|retry_after| PublishError::TooMany { retry_after })

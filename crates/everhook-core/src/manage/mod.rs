@@ -20,7 +20,12 @@ pub mod why;
 
 use std::{fmt, time::Duration};
 
-use crate::{flow::Line, ids::Uid, ports::StoreError, time::Timestamp};
+use crate::{
+    flow::{Line, probe_limit::ProbeRefusal},
+    ids::Uid,
+    ports::StoreError,
+    time::Timestamp,
+};
 
 /// The longest name of anything, in characters.
 const NAME_CHARS_MAX: usize = 256;
@@ -103,6 +108,9 @@ pub enum Refusal {
     /// The caller's key may not do this; the words say what may.
     #[error("{0}")]
     Forbidden(String),
+    /// Too many verifications or test events are under way, or were sent.
+    #[error(transparent)]
+    Probe(#[from] ProbeRefusal),
     /// The store failed; nothing was changed, as far as is known.
     #[error("the change could not be stored")]
     Store(#[from] StoreError),

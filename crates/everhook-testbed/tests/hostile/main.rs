@@ -4,6 +4,7 @@
 //! bounds that hold on a busy machine with a debug build; with `EVERHOOK_TEST_STRICT=1` and a release build (`EVERHOOK_TEST_BINARY`) it asserts those
 //! of `docs/reliability.md`. What was measured is written to standard error in either case.
 
+mod answers;
 mod arena;
 mod lanes;
 mod hints;

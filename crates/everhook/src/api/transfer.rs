@@ -24,7 +24,7 @@ use super::{
     access::{Caller, MayManage, MayRead},
     body::{parse_object, read_json},
     endpoints::{EndpointConfigOut, EndpointIn, EndpointOut},
-    error::{ApiError, ChangeProblems, ReadProblems},
+    error::{ApiError, ChangeProblems, LimitProblems, ReadProblems},
     event_types::{EventTypeConfigOut, EventTypeIn},
     schedules::{ScheduleConfigOut, ScheduleIn, ScheduleOut},
     to_the_end,
@@ -158,7 +158,7 @@ pub async fn export(
 #[utoipa::path(
     post, path = "/v1/applications/{id}/import", tag = "applications", operation_id = "import_application", request_body = ConfigurationIn,
     params(("id" = String, Path, description = "The application's id or uid")), security(("api_key" = ["manage"])),
-    responses((status = 200, description = "Imported", body = ImportedOut), ChangeProblems),
+    responses((status = 200, description = "Imported", body = ImportedOut), ChangeProblems, LimitProblems),
 )]
 pub async fn import(
     State(api): State<Arc<Api>>,

@@ -20,7 +20,7 @@ pub const TEST_EVENT_TYPE: &str = "endpoint.test";
 /// Why an endpoint could not be tried out.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
-    /// It is missing or disabled.
+    /// It is missing or disabled, or too many test events were sent.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// The sample event could not be published.
@@ -37,6 +37,7 @@ pub async fn test(line: &Line, organization: OrganizationId, of: &Ref<EndpointId
     if endpoint.state != EndpointState::Enabled {
         return Err(Refusal::Conflict("the endpoint is disabled: enable it first".to_owned()).into());
     }
+    let _probe = line.probe_limit.begin(organization, line.ports.clock.now()).map_err(Refusal::from)?;
     let data = serde_json::json!({ "message": "This is a test event from Everhook.", "endpoint_id": endpoint.id.to_string() });
     let sample = Publication {
         organization,

@@ -94,7 +94,7 @@ pub struct EndpointQuery {
 /// Makes an endpoint. Its secret is in the answer.
 #[utoipa::path(
     post, path = "", tag = "endpoints", operation_id = "create_endpoint", request_body = EndpointIn, security(("api_key" = ["manage"])),
-    responses((status = 201, description = "Made", body = EndpointOut), ChangeProblems),
+    responses((status = 201, description = "Made", body = EndpointOut), ChangeProblems, LimitProblems),
 )]
 async fn create(
     State(api): State<Arc<Api>>,
@@ -187,7 +187,7 @@ async fn get(
 #[utoipa::path(
     put, path = "/{id}", tag = "endpoints", operation_id = "change_endpoint", request_body = EndpointIn,
     params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["manage"])),
-    responses((status = 200, description = "Changed", body = EndpointOut), ChangeProblems),
+    responses((status = 200, description = "Changed", body = EndpointOut), ChangeProblems, LimitProblems),
 )]
 async fn change(
     State(api): State<Arc<Api>>,
