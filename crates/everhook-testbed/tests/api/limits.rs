@@ -139,3 +139,33 @@ async fn an_organization_changes_its_configuration_at_a_rate_and_admins_are_not_
     server.post(&path, document).await.expect(200);
     server.stop().await;
 }
+
+#[tokio::test]
+async fn test_events_count_against_the_limits_of_the_organization_whatever_the_application() {
+    let server = Server::start().await;
+    server.put("/v1/organizations/default", json!({ "limits": { "events_per_minute": 2 } })).await.expect(200);
+    server.endpoint(json!({ "uid": "alerts", "application_id": "operational" })).await;
+    let test = || server.post("/v1/endpoints/alerts/test", json!({}));
+    test().await.expect(202);
+    let mut refused = test().await;
+    if is_on_postgres() && refused.status == 202 {
+        refused = test().await;
+    }
+    assert!(refused.headers.contains_key("retry-after"));
+    refused.problem(429);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_organization_sends_sixty_test_events_a_minute() {
+    let server = Server::start().await;
+    server.endpoint(json!({ "uid": "shop" })).await;
+    for _ in 0..60 {
+        server.post("/v1/endpoints/shop/test", json!({})).await.expect(202);
+    }
+    let refused = server.post("/v1/endpoints/shop/test", json!({})).await;
+    assert!(refused.headers.contains_key("retry-after"));
+    let problem = refused.problem(429);
+    assert!(problem["detail"].as_str().unwrap().contains("60 a minute"), "{problem}");
+    server.stop().await;
+}
