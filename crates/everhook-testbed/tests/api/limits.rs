@@ -144,7 +144,9 @@ async fn an_organization_changes_its_configuration_at_a_rate_and_admins_are_not_
 async fn test_events_count_against_the_limits_of_the_organization_whatever_the_application() {
     let server = Server::start().await;
     server.put("/v1/organizations/default", json!({ "limits": { "events_per_minute": 2 } })).await.expect(200);
-    server.endpoint(json!({ "uid": "alerts", "application_id": "operational" })).await;
+    let all = server.get("/v1/applications").await.expect(200);
+    let operational = all["data"].as_array().unwrap().iter().find(|row| row["kind"] == "operational").unwrap();
+    server.endpoint(json!({ "uid": "alerts", "application_id": operational["id"] })).await;
     let test = || server.post("/v1/endpoints/alerts/test", json!({}));
     test().await.expect(202);
     let mut refused = test().await;
