@@ -91,7 +91,10 @@ impl Connector {
         addresses.retain(|&address| self.rules.vet(address).map_err(|reason| blocked.get_or_insert(reason).to_owned()).is_ok());
         addresses.truncate(ADDRESSES_TRIED_MAX);
         match blocked {
-            Some(reason) if addresses.is_empty() => Err(Failure::blocked(target, reason)),
+            Some(reason) if addresses.is_empty() => {
+                tracing::debug!(host = target.authority(), "not connected: {reason}");
+                Err(Failure::blocked(target, reason))
+            }
             _ => Ok(addresses),
         }
     }

@@ -28,7 +28,7 @@ const QUERY_RETRIES: usize = 1;
 
 /// How many questions one connection to a name server carries at once: two for each name that may be resolved at once, so that names whose
 /// servers are silent do not keep others from being asked about.
-const QUERIES_PER_CONNECTION_MAX: usize = 256;
+const QUERIES_PER_CONNECTION_MAX: usize = 512;
 
 /// How many addresses of one name are looked at; more are an attack or a mistake.
 const ADDRESSES_MAX: usize = 16;

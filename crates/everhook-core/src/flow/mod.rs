@@ -15,7 +15,7 @@ mod draft;
 pub mod erasures;
 pub mod follow;
 pub mod forward;
-pub mod probe_limit;
+pub mod on_demand_limit;
 pub mod publish;
 pub mod publishers;
 pub mod rates;
@@ -30,7 +30,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 use self::{
-    backlog::Backlog, budgets::Budgets, erasures::Erasures, probe_limit::ProbeLimit, publishers::Publishers, rates::Rates,
+    backlog::Backlog, budgets::Budgets, erasures::Erasures, on_demand_limit::OnDemandLimit, publishers::Publishers, rates::Rates,
     retry_limit::RetryLimit,
 };
 use crate::{
@@ -74,7 +74,7 @@ pub struct Line {
     /// How often people may retry by hand.
     pub retry_limit: RetryLimit,
     /// How many verifications and test events may go out.
-    pub probe_limit: ProbeLimit,
+    pub on_demand_limit: OnDemandLimit,
     /// What must not be sent any more.
     pub erasures: Erasures,
     /// Rung when there is something new to do for an operation. A ring that nobody hears costs nothing: what there is to do is in the store.
@@ -112,7 +112,7 @@ impl Line {
             budgets: Arc::default(),
             publish_rates: Rates::default(),
             retry_limit: RetryLimit::default(),
-            probe_limit: ProbeLimit::default(),
+            on_demand_limit: OnDemandLimit::default(),
             erasures: Erasures::default(),
             operations_bell: Notify::new(),
             node,

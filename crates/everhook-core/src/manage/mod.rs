@@ -21,7 +21,7 @@ pub mod why;
 use std::{fmt, time::Duration};
 
 use crate::{
-    flow::{Line, probe_limit::ProbeRefusal},
+    flow::{Line, on_demand_limit::OnDemandRefusal},
     ids::Uid,
     ports::StoreError,
     time::Timestamp,
@@ -110,7 +110,7 @@ pub enum Refusal {
     Forbidden(String),
     /// Too many verifications or test events are under way, or were sent.
     #[error(transparent)]
-    Probe(#[from] ProbeRefusal),
+    OnDemand(#[from] OnDemandRefusal),
     /// The store failed; nothing was changed, as far as is known.
     #[error("the change could not be stored")]
     Store(#[from] StoreError),

@@ -1,4 +1,4 @@
-//! Receivers that answer for others, and organizations that send more probes than they may.
+//! Receivers that answer for others, and organizations that send more verifications and test events than they may.
 
 use std::{
     net::SocketAddr,

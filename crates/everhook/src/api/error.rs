@@ -230,7 +230,7 @@ impl From<Refusal> for ApiError {
             Refusal::NotFound(noun) => Self::not_found(&noun.to_string()),
             Refusal::Forbidden(words) => Self::new(StatusCode::FORBIDDEN, words),
             Refusal::Conflict(words) => Self::new(StatusCode::CONFLICT, words),
-            Refusal::Probe(refusal) => Self::too_many(refusal.to_string(), refusal.retry_after()),
+            Refusal::OnDemand(refusal) => Self::too_many(refusal.to_string(), refusal.retry_after()),
             Refusal::Store(error) => error.into(),
         }
     }

@@ -185,7 +185,7 @@ async fn names_that_are_never_answered_hold_up_their_own_organization_alone() {
     let url = format!("http://fine.example:{}/", server.port);
     let other = OutgoingRequest { organization: organization(2), ..request(&url, AMPLE) };
     assert_eq!(answered(transport.send(other).await).status, 200);
-    assert_eq!(resolver.1.load(Ordering::SeqCst), 16, "no more of its names are asked about at once");
+    assert_eq!(resolver.1.load(Ordering::SeqCst), 32, "no more of its names are asked about at once");
     hanging.into_iter().for_each(|task| task.abort());
 }
 

@@ -37,7 +37,7 @@ pub async fn test(line: &Line, organization: OrganizationId, of: &Ref<EndpointId
     if endpoint.state != EndpointState::Enabled {
         return Err(Refusal::Conflict("the endpoint is disabled: enable it first".to_owned()).into());
     }
-    let _probe = line.probe_limit.begin(organization, line.ports.clock.now()).map_err(Refusal::from)?;
+    let _counted = line.on_demand_limit.begin(organization, line.ports.clock.now()).map_err(Refusal::from)?;
     let data = serde_json::json!({ "message": "This is a test event from Everhook.", "endpoint_id": endpoint.id.to_string() });
     let sample = Publication {
         organization,

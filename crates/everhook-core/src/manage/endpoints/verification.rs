@@ -31,7 +31,7 @@ pub(super) fn is_needed(before: &Endpoint, after: &Endpoint) -> bool {
 /// Sends the challenge.
 ///
 /// # Errors
-/// [`Refusal::Invalid`] says what the URL did instead of returning it, or that nobody is there to return it; [`Refusal::Probe`] that too many
+/// [`Refusal::Invalid`] says what the URL did instead of returning it, or that nobody is there to return it; [`Refusal::OnDemand`] that too many
 /// were sent.
 pub(super) async fn verify(line: &Line, endpoint: &Endpoint) -> Result<(), Refusal> {
     if endpoint.target.is_amqp() {
@@ -39,7 +39,7 @@ pub(super) async fn verify(line: &Line, endpoint: &Endpoint) -> Result<(), Refus
         let reason = "needs a URL that answers: a message broker cannot return a challenge";
         return Err(Refusal::Invalid(vec![Fault::new("verify_url", reason)]));
     }
-    let _probe = line.probe_limit.begin(endpoint.organization, line.ports.clock.now())?;
+    let _counted = line.on_demand_limit.begin(endpoint.organization, line.ports.clock.now())?;
     let challenge: String = line.ports.entropy.secret_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     let shape = Shape::open(endpoint.id, Revision::of(endpoint), &*line.ports.vault)?;
     let report = line.ports.transport.send(build(line, endpoint, &shape, &challenge)).await;
