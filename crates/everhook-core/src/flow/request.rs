@@ -241,6 +241,15 @@ mod tests {
     }
 
     #[test]
+    fn an_event_cannot_replace_a_header_of_its_endpoint_under_a_name_that_receivers_take_for_the_same() {
+        let mut headers = vec![("x-api-key".to_owned().into(), Bytes::from_static(b"of the endpoint"))];
+        let of_event = ["X-Api-Key", "x_api_key", "X.API.KEY", "X-Api-Keys"].map(|name| (name.to_owned(), "of the event".to_owned()));
+        add_event_headers(&of_event, &mut headers);
+        let names: Vec<_> = headers.iter().map(|(name, _)| name.as_ref()).collect();
+        assert_eq!(names, ["x-api-key", "x-api-keys"]);
+    }
+
+    #[test]
     fn requests_have_different_spans_and_each_always_the_same() {
         let one = (DeliveryId::from_uuid(Uuid::from_u128(1)), 1, Timestamp::EPOCH);
         let (delivery, number, at) = one;

@@ -163,3 +163,31 @@ async fn a_change_of_a_row_that_is_no_longer_the_newest_is_made_on_the_newest() 
     server.get("/v1/endpoints/store").await.problem(404);
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_url_or_header_that_others_would_read_differently_is_refused_wherever_it_is_given() {
+    let server = Server::start().await;
+    server.endpoint(json!({ "uid": "shop" })).await;
+    server.post("/v1/applications", json!({ "name": "app", "uid": "app" })).await.expect(201);
+    let refused = [
+        json!({ "url": "https://93.184.216.34\\@127.0.0.1/" }),
+        json!({ "url": "https:example.com" }),
+        json!({ "url": "https://8.8.2056/" }),
+        json!({ "url": "https://example.com/\u{feff}" }),
+        json!({ "headers": { "x_webhook_event": "forged" } }),
+        json!({ "headers": { "X-Tenant": "1", "X_Tenant": "2" } }),
+    ];
+    for wrong in refused {
+        let field = wrong.as_object().unwrap().keys().next().unwrap().clone();
+        let mut whole = json!({ "url": "https://example.com/", "event_types": ["*"] });
+        whole.as_object_mut().unwrap().extend(wrong.as_object().unwrap().clone());
+        let created = server.post("/v1/endpoints", whole.clone()).await.problem(422);
+        let changed = server.put("/v1/endpoints/shop", wrong).await.problem(422);
+        let imported = server.post("/v1/applications/app/import", json!({ "version": 1, "endpoints": [whole] })).await.problem(422);
+        assert_eq!((&created["errors"][0]["field"], &changed["errors"][0]["field"]), (&json!(field), &json!(field)));
+        assert_eq!(imported["errors"][0]["field"], json!(format!("endpoints[0].{field}")), "{imported}");
+    }
+    let event = json!({ "type": "order.paid", "data": 1, "headers": { "webhook_id": "forged" } });
+    assert_eq!(server.post("/v1/events", event).await.problem(422)["errors"][0]["field"], "headers");
+    server.stop().await;
+}
