@@ -3,6 +3,8 @@
 //! Used by the steps of the line. The store stays the judge: a publish carries the version of the configuration it was matched with, and is
 //! matched again if that is no longer the newest.
 
+mod schemas;
+
 use std::{
     collections::VecDeque,
     num::NonZeroU32,
@@ -11,13 +13,14 @@ use std::{
 
 use rustc_hash::FxHashMap;
 
+pub use self::schemas::Schemas;
 use crate::{
-    ids::{ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, ScheduleVersion},
+    ids::{ApplicationId, EndpointId, OrganizationId, Ref, ScheduleVersion},
     model::{
         Application, ApplicationKind, Endpoint, EndpointState, EventType, EventTypeMark, LanePolicy, OrganizationLimits, Post, Profile,
         RetrySchedule, Revision,
     },
-    policy::{filter::Filter, matching, schema::Schema},
+    policy::{filter::Filter, matching},
     ports::{ApplicationRow, Directory, StoreError, Vault},
     shape::Shape,
     time::Timestamp,
@@ -41,9 +44,6 @@ const SCHEDULES_MAX: usize = 10_000;
 /// How many changes are remembered to tell whether one of them concerns what was read meanwhile: a second of many busy organizations.
 const RECENT_CHANGES_MAX: usize = 1_000;
 
-/// How many event types have their compiled schema kept. Past it all are dropped and compiled again.
-const SCHEMAS_MAX: usize = 1_000;
-
 /// A cache of the directory, shaped for sending.
 pub struct Catalog {
     directory: Arc<dyn Directory>,
@@ -51,8 +51,8 @@ pub struct Catalog {
     profile: Profile,
     applications: RwLock<Applications>,
     schedules: RwLock<FxHashMap<ScheduleVersion, Arc<RetrySchedule>>>,
-    /// With the instant of the definition that each was compiled from.
-    schemas: RwLock<FxHashMap<EventTypeId, (Timestamp, Arc<Schema>)>>,
+    /// Compiled schemas.
+    pub schemas: Schemas,
 }
 
 /// The applications that need not be read.
@@ -126,7 +126,7 @@ impl Applications {
 impl Catalog {
     /// An empty catalog over the directory.
     pub fn new(directory: Arc<dyn Directory>, vault: Arc<dyn Vault>, profile: Profile) -> Self {
-        Self { directory, vault, profile, applications: RwLock::default(), schedules: RwLock::default(), schemas: RwLock::default() }
+        Self { directory, vault, profile, applications: RwLock::default(), schedules: RwLock::default(), schemas: Schemas::default() }
     }
 
     /// An application, if it need not be read.
@@ -188,26 +188,13 @@ impl Catalog {
 }
 
 impl Catalog {
-    /// The schema that data of a type must fit, compiled once for each definition. `None` if it has none any more.
+    /// The text of the schema that data of a type must fit, and the instant of the definition that has it. `None` if it has none any more.
     ///
     /// # Errors
-    /// [`StoreError`] if it had to be read and could not be, or does not compile.
-    pub async fn schema(&self, of: &Application, mark: &EventTypeMark) -> Result<Option<Arc<Schema>>, StoreError> {
-        let known = self.schemas.read().unwrap_or_else(PoisonError::into_inner).get(&mark.id).cloned();
-        if let Some((compiled_from, schema)) = known
-            && compiled_from >= mark.updated_at
-        {
-            return Ok(Some(schema));
-        }
+    /// [`StoreError`] if it could not be read.
+    pub async fn schema_text(&self, of: &Application, mark: &EventTypeMark) -> Result<Option<(Timestamp, String)>, StoreError> {
         let found = self.directory.event_type(of.organization, &Ref::Id(mark.id)).await?;
-        let Some((updated_at, text)) = found.and_then(|found| Some((found.updated_at, found.schema?))) else { return Ok(None) };
-        let schema = Arc::new(Schema::compile(&text).map_err(StoreError::corrupt)?);
-        let mut schemas = self.schemas.write().unwrap_or_else(PoisonError::into_inner);
-        if schemas.len() >= SCHEMAS_MAX {
-            schemas.clear();
-        }
-        schemas.insert(mark.id, (updated_at, schema.clone()));
-        Ok(Some(schema))
+        Ok(found.and_then(|found| Some((found.updated_at, found.schema?))))
     }
 }
 

@@ -12,7 +12,7 @@ use everhook_adapters::{
 };
 use everhook_core::{
     engine,
-    flow::{Line, LineSettings},
+    flow::{Line, LineSettings, evaluations::EvaluationThreads},
     ids::{OrganizationId, Ref, Uid},
     manage::organizations::DEFAULT_UID,
     ports::{Acquaintances as _, Transport},
@@ -29,6 +29,9 @@ use crate::{
 
 /// How often the database is asked for.
 const ASK_EVERY: Duration = Duration::from_secs(1);
+
+/// The most threads that evaluate schemas and filters: what they hold in memory is bounded by it, too.
+const EVALUATION_THREADS_MAX: usize = 4;
 
 /// Opens the store, however long that takes, and meanwhile takes events; `listens` is called when that begins.
 ///
@@ -116,7 +119,13 @@ pub fn line_settings(config: &Config, node: &str) -> LineSettings {
         idempotency_window: config.idempotency_window,
         profile: config.profile,
         retention: config.retention,
+        evaluation_threads: EvaluationThreads::Beside(evaluation_threads()),
     }
+}
+
+/// On how many threads schemas and filters are evaluated that are not quick: half of the processors, so that the others serve everybody else.
+fn evaluation_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |count| (count.get() / 2).clamp(1, EVALUATION_THREADS_MAX))
 }
 
 /// What the API of this configuration is made of.

@@ -19,7 +19,7 @@ use futures_util::FutureExt as _;
 
 use crate::{
     catalog::ApplicationView,
-    flow::{Line, draft::Draft, publish::MATCH_ROUNDS_MAX},
+    flow::{Line, draft::Draft, evaluations::RequestWork, publish::MATCH_ROUNDS_MAX, selection::select_accepted},
     ids::{ApplicationId, EventId},
     ports::{Committed, EventAlias, KeyOrigin, KeyReused, Recorded, Spool, SpooledEvent, StoreError},
 };
@@ -105,7 +105,7 @@ impl Carrier {
     async fn try_to_carry(&self, application: ApplicationId, mut waiting: Vec<SpooledEvent>) -> Result<(), Failure> {
         for _ in 0..MATCH_ROUNDS_MAX {
             let view = self.view(application).await?;
-            let (drafts, homeless) = self.draft_each(view.as_deref(), &waiting);
+            let (drafts, homeless) = self.draft_each(view.as_deref(), &waiting).await;
             for (position, event) in homeless {
                 self.set_aside(position, event, "the store does not have its application").await?;
                 waiting.retain(|spooled| spooled.position != position);
@@ -129,11 +129,15 @@ impl Carrier {
     }
 
     /// Matches each event with its endpoints, all of them by one configuration. The second list has those whose application is gone.
-    fn draft_each(&self, view: Option<&ApplicationView>, waiting: &[SpooledEvent]) -> (Placed<Draft>, Placed<EventId>) {
+    async fn draft_each(&self, view: Option<&ApplicationView>, waiting: &[SpooledEvent]) -> (Placed<Draft>, Placed<EventId>) {
         let (mut drafts, mut homeless) = (Vec::with_capacity(waiting.len()), Vec::new());
+        let mut work = RequestWork::of_accepted();
         for SpooledEvent { position, incoming } in waiting {
             match view.filter(|view| view.application.organization == incoming.organization) {
-                Some(view) => drafts.push((*position, Draft::new(&self.line, incoming.clone(), view))),
+                Some(view) => {
+                    let matches = select_accepted(&self.line, incoming, view, &mut work).await;
+                    drafts.push((*position, Draft::new(&self.line, incoming.clone(), view, matches)));
+                }
                 None => homeless.push((*position, incoming.event.id)),
             }
         }

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{
     catalog::{ApplicationView, Destination},
-    flow::{Line, selection::select},
+    flow::{Line, selection::Matches},
     ids::{ApplicationId, DeliveryId},
     model::{Due, Event, Placement},
     ports::{Committed, IncomingEvent, NewDelivery, NewEvent},
@@ -38,18 +38,14 @@ pub(super) struct Draft {
     pub(super) incoming: IncomingEvent,
     config_version: i64,
     made_at: Timestamp,
-    matches: Arc<[Arc<Destination>]>,
+    matches: Matches,
     deliveries: Vec<NewDelivery>,
 }
 
 impl Draft {
-    /// Matches the event with the endpoints of its application, as they stand.
-    pub(super) fn new(line: &Line, incoming: IncomingEvent, view: &ApplicationView) -> Self {
-        let (now, event) = (line.ports.clock.now(), &incoming.event);
-        let matches = match incoming.only {
-            None => select(view.matching(&event.event_type), &event.labels, &event.data),
-            Some(endpoint) => view.enabled(endpoint).into_iter().cloned().collect(),
-        };
+    /// An event for these endpoints of its application.
+    pub(super) fn new(line: &Line, incoming: IncomingEvent, view: &ApplicationView, matches: Matches) -> Self {
+        let now = line.ports.clock.now();
         let new_delivery = |destination: &Arc<Destination>| NewDelivery {
             id: DeliveryId::from_uuid(line.ports.entropy.uuid(now)),
             endpoint: destination.endpoint.id,

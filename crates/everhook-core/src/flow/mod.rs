@@ -3,7 +3,8 @@
 //! Read it as an event would: [`publish`] records it, [`claim`] gives it its turn, [`attempt`] sends it, [`settle`] decides what became of it.
 //! [`alert`] tells the organization about an end that a person should know of, and [`recall`] does again what a person
 //! asks for, within the [`retry_limit`]. Where the store is away, events wait in the spool until [`forward`] brings them there, [`backlog`]
-//! knows who must queue behind them, and [`publishers`] who may publish. [`follow`] heeds what other nodes changed, and [`erasures`] keeps what was erased from being sent.
+//! knows who must queue behind them, and [`publishers`] who may publish. [`follow`] heeds what other nodes changed, [`erasures`] keeps what was erased from being sent, and [`evaluations`] keeps schemas
+//! and filters that take long from holding others up.
 
 pub mod alert;
 pub mod attempt;
@@ -13,6 +14,7 @@ mod carry;
 pub mod claim;
 mod draft;
 pub mod erasures;
+pub mod evaluations;
 pub mod follow;
 pub mod forward;
 pub mod on_demand_limit;
@@ -30,7 +32,13 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 use self::{
-    backlog::Backlog, budgets::Budgets, erasures::Erasures, on_demand_limit::OnDemandLimit, publishers::Publishers, rates::Rates,
+    backlog::Backlog,
+    budgets::Budgets,
+    erasures::Erasures,
+    evaluations::{EvaluationThreads, Evaluations},
+    on_demand_limit::OnDemandLimit,
+    publishers::Publishers,
+    rates::Rates,
     retry_limit::RetryLimit,
 };
 use crate::{
@@ -77,6 +85,8 @@ pub struct Line {
     pub on_demand_limit: OnDemandLimit,
     /// What must not be sent any more.
     pub erasures: Erasures,
+    /// Where schemas and filters are evaluated that are not quick.
+    pub evaluations: Evaluations,
     /// Rung when there is something new to do for an operation. A ring that nobody hears costs nothing: what there is to do is in the store.
     pub operations_bell: Notify,
 }
@@ -92,12 +102,14 @@ pub struct LineSettings {
     pub profile: Profile,
     /// How long things are kept.
     pub retention: RetentionPeriods,
+    /// Where schemas and filters are evaluated that are not quick.
+    pub evaluation_threads: EvaluationThreads,
 }
 
 impl Line {
     /// A line over these ports.
     pub fn new<O: WakeUp + Lanes + 'static>(ports: Ports, owner: Arc<O>, settings: LineSettings) -> Self {
-        let LineSettings { node, idempotency_window, profile, retention } = settings;
+        let LineSettings { node, idempotency_window, profile, retention, evaluation_threads } = settings;
         let backlog = Arc::new(Backlog::new(&ports));
         Self {
             tenure: Tenure::new(ports.leases.terms(), ports.clock.clone()),
@@ -106,6 +118,7 @@ impl Line {
             publishers: Publishers::new(&ports, backlog.clone()),
             backlog,
             spool_bell: Notify::new(),
+            evaluations: Evaluations::new(ports.clock.clone(), evaluation_threads),
             ports,
             wake_up: owner.clone(),
             lanes: owner,

@@ -7,18 +7,25 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
+use serde_json::Value;
 
 use crate::{
     catalog::ApplicationView,
     flow::{
         Line,
         draft::{Draft, Views},
+        evaluations::{Busy, EventData, NotEvaluated, RequestWork},
         publishers::{Acquainted, LookUpError},
         rates,
+        selection::{Matches, select},
     },
     ids::{ApplicationId, EndpointId, EventId, OrganizationId},
-    model::{ApplicationKind, Event, EventType, Priority, RateLimit},
-    policy::{labels::Labels, schema::Violation},
+    model::{ApplicationKind, Event, EventType, EventTypeMark, Priority, RateLimit},
+    policy::{
+        labels::Labels,
+        schema::{Misfit, Schema, Violation},
+        work::{SCHEMA_UNITS_MAX, WorkBudget},
+    },
     ports::{IncomingEvent, KeyOrigin, KeyReused, Recorded, Spool, StoreError, Taken, within},
     time::Timestamp,
 };
@@ -132,7 +139,22 @@ pub enum PublishError {
     ArchivedType(EventType),
     /// The data does not fit the type's schema.
     #[error("the data does not fit the schema of its type")]
-    Misfit(Vec<Violation>),
+    Misfit(Violation),
+    /// Checking the data against the type's schema takes more than it may.
+    #[error("checking the data against the schema of its type takes too much work")]
+    SchemaTooCostly,
+    /// Evaluating the filters of the application's endpoints takes more than it may.
+    #[error("evaluating the filters of endpoints takes too much work, at the one of {endpoint}")]
+    FilterTooCostly {
+        /// Whose filter was being evaluated.
+        endpoint: EndpointId,
+    },
+    /// The events of one call take more than they may together; this one may be published by itself.
+    #[error("the events that were published together take too much work")]
+    RequestTooCostly,
+    /// Too much is being evaluated, of the organization or of many.
+    #[error("too much is being evaluated")]
+    EvaluationBusy,
     /// Its idempotency key was given to another event before.
     #[error("the idempotency key was used for another event, {}", .0.original)]
     KeyReused(KeyReused),
@@ -145,6 +167,23 @@ pub enum PublishError {
     /// The store is away, and this node does not know the application.
     #[error("the store is away, and this node has not seen the application before")]
     NotKnown(#[source] StoreError),
+}
+
+impl From<NotEvaluated> for PublishError {
+    fn from(reason: NotEvaluated) -> Self {
+        match reason {
+            NotEvaluated::TooCostly(None) => Self::SchemaTooCostly,
+            NotEvaluated::TooCostly(Some(endpoint)) => Self::FilterTooCostly { endpoint },
+            NotEvaluated::RequestTooCostly => Self::RequestTooCostly,
+            NotEvaluated::Busy => Self::EvaluationBusy,
+        }
+    }
+}
+
+impl From<Busy> for PublishError {
+    fn from(Busy: Busy) -> Self {
+        Self::EvaluationBusy
+    }
 }
 
 /// What became of one event.
@@ -193,9 +232,9 @@ pub async fn publish_own(line: &Line, publications: Vec<Publication>) -> Vec<Res
 async fn publish_all(line: &Line, publications: Vec<Publication>, origin: Origin) -> Vec<Answer> {
     let mut answers: Vec<Option<Answer>> = publications.iter().map(|_| None).collect();
     let mut open: Vec<Open> = publications.into_iter().map(|publication| arrive(line, publication)).enumerate().collect();
-    let mut round = RoundOf { origin, matching: Matching::First };
+    let (mut round, mut work) = (RoundOf { origin, matching: Matching::First }, RequestWork::new());
     for _ in 0..MATCH_ROUNDS_MAX {
-        open = publish_round(line, open, round, &mut answers).await;
+        open = publish_round(line, open, round, &mut work, &mut answers).await;
         if open.is_empty() {
             break;
         }
@@ -232,8 +271,8 @@ fn arrive(line: &Line, publication: Publication) -> IncomingEvent {
 }
 
 /// Publishes what can be, and returns what must be matched again. An event costs its organization one token, however often it is matched.
-async fn publish_round(line: &Line, open: Vec<Open>, round: RoundOf, answers: &mut [Option<Answer>]) -> Vec<Open> {
-    let admitted = admit_each(line, open, round, answers).await;
+async fn publish_round(line: &Line, open: Vec<Open>, round: RoundOf, work: &mut RequestWork, answers: &mut [Option<Answer>]) -> Vec<Open> {
+    let admitted = admit_each(line, open, round, work, answers).await;
     let drafts = match &line.ports.spool {
         // What is in the spool or must go there is the exception.
         Some(spool) if spool.standing().events > 0 || !admitted.unmatched.is_empty() => {
@@ -376,11 +415,11 @@ struct Admitted {
 }
 
 /// Matches each event with its endpoints. One that is refused is answered; the others go on.
-async fn admit_each(line: &Line, open: Vec<Open>, round: RoundOf, answers: &mut [Option<Answer>]) -> Admitted {
+async fn admit_each(line: &Line, open: Vec<Open>, round: RoundOf, work: &mut RequestWork, answers: &mut [Option<Answer>]) -> Admitted {
     let (mut admitted, mut views) = (Admitted::default(), Views::default());
     for (index, incoming) in open {
-        match admit(line, &incoming, round, &mut views).await {
-            Ok(Some(view)) => admitted.drafts.push((index, Draft::new(line, incoming, &view))),
+        match admit(line, &incoming, round, &mut views, work).await {
+            Ok(Some((view, matches))) => admitted.drafts.push((index, Draft::new(line, incoming, &view, matches))),
             Ok(None) => admitted.unmatched.push((index, incoming)),
             Err(error) => answers[index] = Some(Err(error)),
         }
@@ -388,13 +427,14 @@ async fn admit_each(line: &Line, open: Vec<Open>, round: RoundOf, answers: &mut 
     admitted
 }
 
-/// Finds the application, if it takes this event; `None` if nothing is known but that there is such an application, because the store is away.
+/// Finds the application, if it takes this event, and the endpoints that get it; `None` if nothing is known but that there is such an application, because the store is away.
 async fn admit(
     line: &Line,
     incoming: &IncomingEvent,
     round: RoundOf,
     views: &mut Views,
-) -> Result<Option<Arc<ApplicationView>>, PublishError> {
+    work: &mut RequestWork,
+) -> Result<Option<(Arc<ApplicationView>, Matches)>, PublishError> {
     let Some(view) = find(line, incoming, views).await? else { return Ok(None) };
     if view.application.organization != incoming.organization {
         return Err(PublishError::NoSuchApplication);
@@ -402,14 +442,16 @@ async fn admit(
     if view.application.kind == ApplicationKind::Operational && round.origin == Origin::Publisher {
         return Err(PublishError::Operational);
     }
+    let mut data = EventData::new(incoming.event.data.clone());
     // Everhook's own events, and samples to one endpoint, are not the organization's to define.
     if view.application.kind != ApplicationKind::Operational && incoming.only.is_none() {
-        check_type(line, &view, &incoming.event).await?;
+        check_type(line, &view, incoming, &mut data, work).await?;
     }
     if round.matching == Matching::First {
         take_token(line, &view, incoming).await?;
     }
-    Ok(Some(view))
+    let matches = select(line, incoming, &view, &mut data, work).await?;
+    Ok(Some((view, matches)))
 }
 
 /// Finds the application, as the events before this one found it.
@@ -430,7 +472,14 @@ async fn find(line: &Line, incoming: &IncomingEvent, views: &mut Views) -> Resul
     }
 }
 
-async fn check_type(line: &Line, view: &ApplicationView, event: &Event) -> Result<(), PublishError> {
+async fn check_type(
+    line: &Line,
+    view: &ApplicationView,
+    incoming: &IncomingEvent,
+    data: &mut EventData,
+    work: &mut RequestWork,
+) -> Result<(), PublishError> {
+    let event = &incoming.event;
     let Some(mark) = view.event_type(&event.event_type) else {
         let unknown = || PublishError::UnknownType(event.event_type.clone());
         return if view.application.strict_event_types { Err(unknown()) } else { Ok(()) };
@@ -441,9 +490,40 @@ async fn check_type(line: &Line, view: &ApplicationView, event: &Event) -> Resul
     if !mark.has_schema {
         return Ok(());
     }
-    let Some(schema) = line.publishers.schema(&line.catalog, &view.application, mark).await? else { return Ok(()) };
-    let violations = schema.violations(&event.data);
-    if violations.is_empty() { Ok(()) } else { Err(PublishError::Misfit(violations)) }
+    let Some(schema) = find_schema(line, view, mark, work).await? else { return Ok(()) };
+    let check = move |data: Option<&Value>, budget: &mut WorkBudget| match data.map(|data| schema.check(data, budget)) {
+        Some(Ok(())) => Ok(None),
+        Some(Err(Misfit::Violation(violation))) => Ok(Some(violation)),
+        Some(Err(Misfit::TooCostly)) => Err(None),
+        None => Ok(Some(Violation::unreadable())),
+    };
+    let violation = work.evaluate(&line.evaluations, incoming.organization, data, SCHEMA_UNITS_MAX, check).await?;
+    violation.map_or(Ok(()), |violation| Err(PublishError::Misfit(violation)))
+}
+
+/// The schema of a type, compiled once for each definition. `None` if it has none any more, or cannot be read while the store is away.
+async fn find_schema(
+    line: &Line,
+    view: &ApplicationView,
+    mark: &EventTypeMark,
+    work: &mut RequestWork,
+) -> Result<Option<Arc<Schema>>, PublishError> {
+    if let Some(known) = line.catalog.schemas.get(mark) {
+        return Ok(Some(known));
+    }
+    let Some((defined_at, text)) = line.publishers.schema_text(&line.catalog, &view.application, mark).await? else { return Ok(None) };
+    let (catalog, mark, organization) = (line.catalog.clone(), mark.clone(), view.application.organization);
+    let compile = move || {
+        // While this waited for its turn, another event of the type may have had it compiled.
+        if let Some(known) = catalog.schemas.get(&mark) {
+            return Ok(known);
+        }
+        let schema = Arc::new(Schema::compile(&text).map_err(StoreError::corrupt)?);
+        catalog.schemas.keep(organization, mark.id, defined_at, schema.clone());
+        Ok::<_, StoreError>(schema)
+    };
+    let timeout = work.timeout(&*line.ports.clock)?;
+    Ok(Some(line.evaluations.run(organization, timeout, compile).await??))
 }
 
 /// Takes the event's token, if the organization has a limit. Everhook's own events about it are exempt; test events, which go to one endpoint

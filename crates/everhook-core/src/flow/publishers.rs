@@ -13,8 +13,8 @@ use crate::{
     flow::{backlog::Backlog, publish::STORE_PATIENCE},
     ids::{ApiKeyId, ApplicationId, OrganizationId, Ref},
     model::{ApiKey, ApiKeyHash, Application, ApplicationKind, EventTypeMark, Organization},
-    policy::schema::Schema,
     ports::{Acquaintance, Clock, Directory, Ports, Spool, StoreError, within},
+    time::Timestamp,
 };
 
 /// Answers who may publish where.
@@ -157,15 +157,15 @@ impl Publishers {
         Ok(self.ask(Some(id), reading, recall, remember).await?.map_or(Acquainted::NotAtAll, |(found, _)| found))
     }
 
-    /// The schema that data of a type must fit; `None` if there is none, or if it is not known while the store is away: an event that nobody can
-    /// check is accepted.
-    pub(super) async fn schema(
+    /// The text of the schema that data of a type must fit; `None` if there is none, or if it is not known while the store is away: an event that nobody
+    /// can check is accepted.
+    pub(super) async fn schema_text(
         &self,
         catalog: &Catalog,
         of: &Application,
         mark: &EventTypeMark,
-    ) -> Result<Option<Arc<Schema>>, StoreError> {
-        let reading = catalog.schema(of, mark);
+    ) -> Result<Option<(Timestamp, String)>, StoreError> {
+        let reading = catalog.schema_text(of, mark);
         if self.spool.is_none() {
             return reading.await;
         }

@@ -2,31 +2,113 @@
 //!
 //! Most endpoints ask for neither, and then nothing is copied or parsed. The data is parsed once an event, and only if a filter asks.
 
-use std::{cell::OnceCell, sync::Arc};
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::{
-    catalog::Destination,
-    policy::{
-        filter::Filter,
-        labels::{self, Labels},
+    catalog::{ApplicationView, Destination},
+    flow::{
+        Line,
+        evaluations::{Evaluated, EventData, NotEvaluated, RequestWork},
     },
+    ids::EndpointId,
+    model::ApplicationKind,
+    policy::{
+        labels::{self, Labels},
+        work::{FILTER_UNITS_MAX, INLINE_UNITS_MAX, WorkBudget},
+    },
+    ports::IncomingEvent,
 };
 
-/// Narrows the endpoints that want an event's type to those that want the event.
-pub(super) fn select(by_type: Arc<[Arc<Destination>]>, labels: &Labels, data: &[u8]) -> Arc<[Arc<Destination>]> {
-    let is_choosy = |destination: &Arc<Destination>| !destination.endpoint.labels.is_empty() || destination.filter.is_some();
-    if !by_type.iter().any(is_choosy) {
+/// The endpoints that get an event.
+pub(super) type Matches = Arc<[Arc<Destination>]>;
+
+/// Finds the endpoints of its application that get an event, as they stand.
+///
+/// # Errors
+/// [`NotEvaluated`] if their filters take too much. Everhook's own events always find them.
+pub(super) async fn select(
+    line: &Line,
+    incoming: &IncomingEvent,
+    view: &ApplicationView,
+    data: &mut EventData,
+    work: &mut RequestWork,
+) -> Result<Matches, NotEvaluated> {
+    let candidates = match candidates(incoming, view) {
+        Candidates::Chosen(matches) => return Ok(matches),
+        Candidates::Filtered(candidates) => candidates,
+    };
+    if view.application.kind == ApplicationKind::Operational {
+        // They are small, and alerts of many organizations are told one after the other: none waits for the filters of another.
+        let data = serde_json::from_slice(&incoming.event.data).ok();
+        return Ok(filter_or_pass(&candidates, data.as_ref(), &mut WorkBudget::new(INLINE_UNITS_MAX)));
+    }
+    let filter = move |data: Option<&Value>, budget: &mut WorkBudget| filter(&candidates, data, budget);
+    work.evaluate(&line.evaluations, incoming.organization, data, FILTER_UNITS_MAX, filter).await
+}
+
+/// As [`select`], for an event that was accepted before: an endpoint whose filter would take too much gets it, because too much is better than too
+/// little.
+pub(super) async fn select_accepted(line: &Line, incoming: &IncomingEvent, view: &ApplicationView, work: &mut RequestWork) -> Matches {
+    let candidates = match candidates(incoming, view) {
+        Candidates::Chosen(matches) => return matches,
+        Candidates::Filtered(candidates) => candidates,
+    };
+    let mut data = EventData::new(incoming.event.data.clone());
+    let filter = {
+        let candidates = candidates.clone();
+        move |data: Option<&Value>, budget: &mut WorkBudget| {
+            let is_last_try = budget.units() >= FILTER_UNITS_MAX;
+            if is_last_try { Ok(filter_or_pass(&candidates, data, budget)) } else { filter(&candidates, data, budget) }
+        }
+    };
+    let evaluated = work.evaluate(&line.evaluations, incoming.organization, &mut data, FILTER_UNITS_MAX, filter).await;
+    evaluated.unwrap_or(candidates)
+}
+
+enum Candidates {
+    /// These get it.
+    Chosen(Matches),
+    /// Those of them whose filters it passes get it.
+    Filtered(Matches),
+}
+
+fn candidates(incoming: &IncomingEvent, view: &ApplicationView) -> Candidates {
+    if let Some(endpoint) = incoming.only {
+        return Candidates::Chosen(view.enabled(endpoint).into_iter().cloned().collect());
+    }
+    let candidates = with_labels(view.matching(&incoming.event.event_type), &incoming.event.labels);
+    let has_filter = candidates.iter().any(|destination| destination.filter.is_some());
+    if has_filter { Candidates::Filtered(candidates) } else { Candidates::Chosen(candidates) }
+}
+
+fn with_labels(by_type: Matches, labels: &Labels) -> Matches {
+    if by_type.iter().all(|destination| destination.endpoint.labels.is_empty()) {
         return by_type;
     }
-    let parsed = OnceCell::new();
-    // Data that holds a number which no double can hold, or nests as deep as it may, cannot be looked into, and passes: too much is better
-    // than too little.
-    let read_data = || serde_json::from_slice::<Value>(data).ok();
-    let passes = |filter: &Filter| parsed.get_or_init(read_data).as_ref().is_none_or(|data| filter.passes(data));
-    let wants = |destination: &&Arc<Destination>| {
-        labels::has_all(labels, &destination.endpoint.labels) && destination.filter.as_ref().is_none_or(passes)
-    };
-    by_type.iter().filter(wants).cloned().collect()
+    by_type.iter().filter(|destination| labels::has_all(labels, &destination.endpoint.labels)).cloned().collect()
+}
+
+/// The endpoints whose filter data passes. Data that holds a number which no double can hold, or nests as deep as it may, cannot be looked into, and
+/// passes: too much is better than too little.
+fn filter(candidates: &Matches, data: Option<&Value>, budget: &mut WorkBudget) -> Evaluated<Matches> {
+    let Some(data) = data else { return Ok(candidates.clone()) };
+    let mut chosen = Vec::with_capacity(candidates.len());
+    for destination in candidates.iter() {
+        if passes(destination, data, budget).map_err(Some)? {
+            chosen.push(destination.clone());
+        }
+    }
+    Ok(chosen.into())
+}
+
+/// The same; what is left when the budget ends passes.
+fn filter_or_pass(candidates: &Matches, data: Option<&Value>, budget: &mut WorkBudget) -> Matches {
+    let Some(data) = data else { return candidates.clone() };
+    candidates.iter().filter(|destination| passes(destination, data, budget).unwrap_or(true)).cloned().collect()
+}
+
+fn passes(destination: &Destination, data: &Value, budget: &mut WorkBudget) -> Result<bool, EndpointId> {
+    destination.filter.as_ref().map_or(Ok(true), |filter| filter.passes(data, budget)).map_err(|_| destination.endpoint.id)
 }

@@ -6,13 +6,17 @@ use super::{
     CHANGE_ROUNDS_MAX, Change, DESCRIPTION_CHARS_MAX, Fault, Noun, Refusal, audit, changed_at, check_text, refuse_faults, unexpected,
 };
 use crate::{
-    flow::Line,
+    flow::{
+        Line,
+        evaluations::{Busy, EVALUATION_TIMEOUT},
+    },
     ids::{EventTypeId, OrganizationId, Ref},
     model::{AuditAction, Author, EventType, EventTypeDefinition},
     policy::{
         self,
         audit::{made, removed},
-        schema::Schema,
+        schema::{Misfit, Schema, Violation},
+        work::{SCHEMA_UNITS_MAX, WorkBudget},
     },
     ports::{Created, Updated},
 };
@@ -43,7 +47,7 @@ pub struct EventTypeChange {
 /// # Errors
 /// [`Refusal`] lists what is wrong, or says what is taken or that there are too many.
 pub async fn create(line: &Line, by: &Author, asked: EventTypeChange) -> Result<EventTypeDefinition, Refusal> {
-    let definition = checked(line, by.organization, asked, None)?;
+    let definition = checked(line, by.organization, asked, None).await?;
     let note = made(&audit::of_event_type(&definition));
     let entry = audit::entry(line, by, AuditAction::EventTypeCreate, definition.id.as_uuid(), note);
     match line.ports.directory.create_event_type(definition.clone(), EVENT_TYPES_MAX, entry).await? {
@@ -58,14 +62,14 @@ pub async fn create(line: &Line, by: &Author, asked: EventTypeChange) -> Result<
 }
 
 /// What a definition would be, without writing it: a new one, or the one that was found, changed.
-pub(super) fn checked(
+pub(super) async fn checked(
     line: &Line,
     organization: OrganizationId,
     asked: EventTypeChange,
     found: Option<EventTypeDefinition>,
 ) -> Result<EventTypeDefinition, Refusal> {
     if let Some(found) = found {
-        return apply(asked, found, Vec::new());
+        return apply(line, asked, found, Vec::new()).await;
     }
     let now = line.ports.clock.now();
     let mut faults = Vec::new();
@@ -82,7 +86,7 @@ pub(super) fn checked(
         created_at: now,
         updated_at: now,
     };
-    apply(EventTypeChange { name: Change::Keep, ..asked }, blank, faults)
+    apply(line, EventTypeChange { name: Change::Keep, ..asked }, blank, faults).await
 }
 
 /// Changes the fields that are given, for events published from now on.
@@ -93,7 +97,7 @@ pub async fn change(line: &Line, by: &Author, of: &Ref<EventTypeId>, asked: Even
     let mut found = find(line, by.organization, of).await?;
     for _ in 0..CHANGE_ROUNDS_MAX {
         let (read_at, before) = (found.updated_at, audit::of_event_type(&found));
-        let mut changed = apply(asked.clone(), found, Vec::new())?;
+        let mut changed = apply(line, asked.clone(), found, Vec::new()).await?;
         changed.updated_at = changed_at(line, read_at);
         let note = policy::audit::changed(&before, &audit::of_event_type(&changed));
         let entry = audit::entry(line, by, AuditAction::EventTypeUpdate, changed.id.as_uuid(), note);
@@ -147,7 +151,12 @@ fn check_new_name(asked: &Change<String>, faults: &mut Vec<Fault>) -> Option<Eve
     None
 }
 
-fn apply(asked: EventTypeChange, mut definition: EventTypeDefinition, mut faults: Vec<Fault>) -> Result<EventTypeDefinition, Refusal> {
+async fn apply(
+    line: &Line,
+    asked: EventTypeChange,
+    mut definition: EventTypeDefinition,
+    mut faults: Vec<Fault>,
+) -> Result<EventTypeDefinition, Refusal> {
     match &asked.name {
         Change::Keep => {}
         Change::Set(name) if name == definition.name.as_str() => {}
@@ -155,10 +164,16 @@ fn apply(asked: EventTypeChange, mut definition: EventTypeDefinition, mut faults
     }
     let description = asked.description.check("description", &mut faults, |text| check_text(text, DESCRIPTION_CHARS_MAX));
     description.apply_to_option(&mut definition.description);
+    let is_fit_new = !matches!((&asked.schema, &asked.example), (Change::Keep, Change::Keep));
     asked.schema.apply_to_option(&mut definition.schema);
     asked.example.check("example", &mut faults, check_example).apply_to_option(&mut definition.example);
     asked.archived.apply(&mut definition.archived, false);
-    check_fit(&definition, &mut faults);
+    if is_fit_new && let Some(schema) = definition.schema.clone() {
+        let example = definition.example.clone();
+        // Compiling may take milliseconds: not on a thread that serves others.
+        let checking = line.evaluations.run(definition.organization, EVALUATION_TIMEOUT, move || check_fit(&schema, example.as_deref()));
+        faults.extend(checking.await.map_err(|Busy| Refusal::Busy)?);
+    }
     refuse_faults(faults)?;
     Ok(definition)
 }
@@ -171,13 +186,22 @@ fn check_example(example: String) -> Result<String, String> {
 }
 
 /// The schema must compile, and the example must fit it, whichever of the two is new.
-fn check_fit(definition: &EventTypeDefinition, faults: &mut Vec<Fault>) {
-    let Some(text) = &definition.schema else { return };
-    match Schema::compile(text) {
-        Err(reason) => faults.push(Fault::new("schema", reason)),
-        Ok(schema) => {
-            let violations = definition.example.iter().flat_map(|example| schema.violations(example.as_bytes()));
-            faults.extend(violations.map(|violation| Fault::new(format!("example{}", violation.path), violation.reason)));
-        }
-    }
+fn check_fit(schema: &str, example: Option<&str>) -> Option<Fault> {
+    let schema = match Schema::compile(schema) {
+        Ok(schema) => schema,
+        Err(reason) => return Some(Fault::new("schema", reason)),
+    };
+    let misfit = match serde_json::from_str(example?) {
+        Ok(example) => schema.check(&example, &mut WorkBudget::new(SCHEMA_UNITS_MAX)).err()?,
+        Err(_) => Misfit::Violation(Violation::unreadable()),
+    };
+    Some(match misfit {
+        Misfit::Violation(violation) => Fault::new(format!("example{}", violation.path), violation.reason),
+        Misfit::TooCostly => Fault::new(
+            "schema",
+            format!(
+                "takes more work to check the example than the {SCHEMA_UNITS_MAX} units that an event may: use fewer alternatives and patterns, or a smaller example"
+            ),
+        ),
+    })
 }

@@ -111,6 +111,9 @@ pub enum Refusal {
     /// Too many verifications or test events are under way, or were sent.
     #[error(transparent)]
     OnDemand(#[from] OnDemandRefusal),
+    /// Too much is being evaluated to check it now; nothing was changed.
+    #[error("too many schemas are being checked")]
+    Busy,
     /// The store failed; nothing was changed, as far as is known.
     #[error("the change could not be stored")]
     Store(#[from] StoreError),

@@ -182,7 +182,7 @@ async fn plan_event_types(
             Some(of @ Ref::Uid(_)) => line.ports.directory.event_type(application.organization, &of).await?,
             _ => None,
         };
-        let checked = event_types::checked(line, application.organization, asked.clone(), found.clone());
+        let checked = event_types::checked(line, application.organization, asked.clone(), found.clone()).await;
         let Some(definition) = told(checked, &at, faults)? else { continue };
         steps.push(match found {
             None => Step::Create(asked),

@@ -6,12 +6,16 @@ use serde_json::Value;
 
 use super::endpoints::lane;
 use crate::{
-    flow::Line,
+    flow::{
+        Line,
+        evaluations::{Busy, EVALUATION_TIMEOUT},
+    },
     model::{BreakerState, Cursor, Delivery, Endpoint, Event, PageRequest, Stage},
     policy::{
         filter::Filter,
         labels::Labels,
         why::{self, Circuit, LaneFacts, Why, Wishes},
+        work::{FILTER_UNITS_MAX, WorkBudget},
     },
     ports::{DeliveryFilter, EventSummary, StoreError},
     time::Timestamp,
@@ -39,15 +43,31 @@ pub async fn explain(
     event: Option<&Event>,
     endpoints: Vec<Endpoint>,
 ) -> Result<Vec<EndpointWhy>, StoreError> {
-    // Data that cannot be looked into passes every filter, as it does at publishing.
-    let data = event.and_then(|event| serde_json::from_slice(&event.data).ok());
-    let asked = Asked { summary, labels: event.map(|event| &event.labels), data: data.as_ref() };
+    let passes = pass_filters(line, event, &endpoints).await;
+    let asked = Asked { summary, labels: event.map(|event| &event.labels) };
     let now = line.ports.clock.now();
     let mut explained = Vec::with_capacity(endpoints.len());
-    for endpoint in endpoints {
-        explained.push(explain_endpoint(line, &asked, endpoint, now).await?);
+    for (endpoint, passes_filter) in endpoints.into_iter().zip(passes) {
+        explained.push(explain_endpoint(line, &asked, endpoint, passes_filter, now).await?);
     }
     Ok(explained)
+}
+
+/// Which endpoints' filters the event passes. Data that cannot be looked into, or not within what publishing may use, passes.
+async fn pass_filters(line: &Line, event: Option<&Event>, endpoints: &[Endpoint]) -> Vec<bool> {
+    let all = || vec![true; endpoints.len()];
+    let Some(event) = event.filter(|_| endpoints.iter().any(|endpoint| endpoint.filter.is_some())) else { return all() };
+    let (data, filters): (_, Vec<_>) = (event.data.clone(), endpoints.iter().map(|endpoint| endpoint.filter.clone()).collect());
+    let evaluate = move || {
+        let (data, mut budget) = (serde_json::from_slice::<Value>(&data).ok(), WorkBudget::new(FILTER_UNITS_MAX));
+        let mut passes = |filter: Option<String>| {
+            // One that does not parse is none of ours: publishing would have failed on it.
+            let filter = filter.and_then(|text| Filter::parse(&text).ok());
+            filter.zip(data.as_ref()).is_none_or(|(filter, data)| filter.passes(data, &mut budget).unwrap_or(true))
+        };
+        filters.into_iter().map(&mut passes).collect()
+    };
+    line.evaluations.run(endpoints[0].organization, EVALUATION_TIMEOUT, evaluate).await.unwrap_or_else(|Busy| all())
 }
 
 /// The event that is asked about.
@@ -55,15 +75,20 @@ struct Asked<'a> {
     summary: &'a EventSummary,
     /// `None` if it was erased.
     labels: Option<&'a Labels>,
-    data: Option<&'a Value>,
 }
 
-async fn explain_endpoint(line: &Line, asked: &Asked<'_>, endpoint: Endpoint, now: Timestamp) -> Result<EndpointWhy, StoreError> {
+async fn explain_endpoint(
+    line: &Line,
+    asked: &Asked<'_>,
+    endpoint: Endpoint,
+    passes_filter: bool,
+    now: Timestamp,
+) -> Result<EndpointWhy, StoreError> {
     let filter = DeliveryFilter { event: Some(asked.summary.id), endpoint: Some(endpoint.id), ..DeliveryFilter::default() };
     let newest = PageRequest { limit: 1, cursor: Cursor::Newest };
     let delivery = line.ports.history.deliveries(endpoint.organization, filter, newest).await?.rows.into_iter().next();
     let why = match &delivery {
-        None => absence(asked, &wishes(&endpoint, asked.data)),
+        None => absence(asked, &wishes(&endpoint, passes_filter)),
         Some(delivery) => why::of_delivery(delivery, &facts(line, delivery, &endpoint, now).await?, now),
     };
     Ok(EndpointWhy { endpoint, delivery, why })
@@ -77,10 +102,7 @@ fn absence(asked: &Asked<'_>, wishes: &Wishes<'_>) -> Why {
     }
 }
 
-fn wishes<'a>(endpoint: &'a Endpoint, data: Option<&Value>) -> Wishes<'a> {
-    // One that does not parse is none of ours: publishing would have failed on it.
-    let filter = endpoint.filter.as_deref().and_then(|text| Filter::parse(text).ok());
-    let passes_filter = filter.zip(data).is_none_or(|(filter, data)| filter.passes(data));
+fn wishes(endpoint: &Endpoint, passes_filter: bool) -> Wishes<'_> {
     Wishes {
         event_types: &endpoint.event_types,
         labels: &endpoint.labels,

@@ -10,6 +10,8 @@ use std::cmp::Ordering;
 
 use serde_json::{Map, Value};
 
+use super::work::{BudgetExceeded, WorkBudget};
+
 /// The largest filter, in bytes.
 pub const FILTER_BYTES_MAX: usize = 16 * 1024;
 /// How many conditions a filter may have: each costs a look-up for every event.
@@ -20,6 +22,10 @@ const DEPTH_MAX: usize = 8;
 const LIST_MAX: usize = 100;
 /// How many steps a path may have.
 const STEPS_MAX: usize = 32;
+
+/// How many bytes of text are compared in a unit of work, and how many are searched.
+const COMPARED_BYTES_A_UNIT: usize = 64;
+const SEARCHED_BYTES_A_UNIT: usize = 16;
 
 /// A filter that was checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,19 +69,36 @@ impl Filter {
         Ok(Self(rule))
     }
 
-    /// Whether data passes. Of repeated keys the last one counts.
-    pub fn passes(&self, data: &Value) -> bool {
-        self.0.holds(data)
+    /// Whether data passes, as far as the budget goes. Of repeated keys the last one counted when it was parsed.
+    ///
+    /// # Errors
+    /// [`BudgetExceeded`] if finding out would take more than the budget has.
+    pub fn passes(&self, data: &Value, budget: &mut WorkBudget) -> Result<bool, BudgetExceeded> {
+        self.0.holds(data, budget)
     }
 }
 
 impl Rule {
-    fn holds(&self, data: &Value) -> bool {
+    fn holds(&self, data: &Value, budget: &mut WorkBudget) -> Result<bool, BudgetExceeded> {
         match self {
-            Self::All(rules) => rules.iter().all(|rule| rule.holds(data)),
-            Self::Any(rules) => rules.iter().any(|rule| rule.holds(data)),
-            Self::Not(rule) => !rule.holds(data),
-            Self::Condition { path, test } => test.holds(look_up(data, path)),
+            Self::All(rules) => {
+                for rule in rules {
+                    if !rule.holds(data, budget)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Self::Any(rules) => {
+                for rule in rules {
+                    if rule.holds(data, budget)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            Self::Not(rule) => rule.holds(data, budget).map(|holds| !holds),
+            Self::Condition { path, test } => test.holds(look_up(data, path, budget)?, budget),
         }
     }
 
@@ -89,31 +112,89 @@ impl Rule {
 }
 
 impl Test {
-    fn holds(&self, found: Option<&Value>) -> bool {
-        match self {
-            Self::Eq(wanted) => found.is_some_and(|value| equal(value, wanted)),
-            Self::Ne(wanted) => !found.is_some_and(|value| equal(value, wanted)),
-            Self::In(wanted) => found.is_some_and(|value| wanted.iter().any(|one| equal(value, one))),
-            Self::Nin(wanted) => !found.is_some_and(|value| wanted.iter().any(|one| equal(value, one))),
-            Self::Exists(wanted) => found.is_some() == *wanted,
-            Self::Compare(bound, wanted) => found.and_then(|value| compare(value, bound)).is_some_and(|order| wanted.contains(&order)),
-            Self::Prefix(prefix) => found.and_then(Value::as_str).is_some_and(|text| text.starts_with(prefix.as_str())),
-            Self::Contains(wanted) => match (found, wanted) {
-                (Some(Value::String(text)), Value::String(part)) => text.contains(part.as_str()),
-                (Some(Value::Array(values)), wanted) => values.iter().any(|value| equal(value, wanted)),
-                _ => false,
-            },
-        }
+    fn holds(&self, found: Option<&Value>, budget: &mut WorkBudget) -> Result<bool, BudgetExceeded> {
+        let Some(value) = found else { return Ok(matches!(self, Self::Ne(_) | Self::Nin(_) | Self::Exists(false))) };
+        Ok(match self {
+            Self::Eq(wanted) => equals_any(value, std::slice::from_ref(wanted), budget)?,
+            Self::Ne(wanted) => !equals_any(value, std::slice::from_ref(wanted), budget)?,
+            Self::In(wanted) => equals_any(value, wanted, budget)?,
+            Self::Nin(wanted) => !equals_any(value, wanted, budget)?,
+            Self::Exists(wanted) => *wanted,
+            Self::Compare(bound, wanted) => {
+                budget.take(comparison_units(value, bound))?;
+                compare(value, bound).is_some_and(|order| wanted.contains(&order))
+            }
+            Self::Prefix(prefix) => {
+                budget.take(text_units(prefix, COMPARED_BYTES_A_UNIT))?;
+                value.as_str().is_some_and(|text| text.starts_with(prefix.as_str()))
+            }
+            Self::Contains(wanted) => contains(value, wanted, budget)?,
+        })
     }
 }
 
+fn equals_any(value: &Value, wanted: &[Value], budget: &mut WorkBudget) -> Result<bool, BudgetExceeded> {
+    for one in wanted {
+        budget.take(comparison_units(value, one))?;
+        if equal(value, one) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn contains(value: &Value, wanted: &Value, budget: &mut WorkBudget) -> Result<bool, BudgetExceeded> {
+    match (value, wanted) {
+        (Value::String(text), Value::String(part)) => {
+            budget.take(text_units(text, SEARCHED_BYTES_A_UNIT) + text_units(part, SEARCHED_BYTES_A_UNIT))?;
+            Ok(text.contains(part.as_str()))
+        }
+        (Value::Array(values), wanted) => {
+            for value in values {
+                budget.take(comparison_units(value, wanted))?;
+                if equal(value, wanted) {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// What comparing two values costs, of which one is neither a list nor an object: texts are compared byte by byte.
+fn comparison_units(left: &Value, right: &Value) -> u64 {
+    match (left, right) {
+        (Value::String(left), Value::String(right)) => {
+            let shorter = if left.len() < right.len() { left } else { right };
+            text_units(shorter, COMPARED_BYTES_A_UNIT)
+        }
+        _ => 1,
+    }
+}
+
+const fn text_units(text: &str, bytes_a_unit: usize) -> u64 {
+    1 + (text.len() / bytes_a_unit) as u64
+}
+
 /// The value at a path; a step is a key of an object or an index of an array.
-fn look_up<'a>(data: &'a Value, path: &[String]) -> Option<&'a Value> {
-    path.iter().try_fold(data, |value, step| match value {
-        Value::Object(object) => object.get(step),
-        Value::Array(values) => step.parse::<usize>().ok().and_then(|index| values.get(index)),
-        _ => None,
-    })
+fn look_up<'a>(data: &'a Value, path: &[String], budget: &mut WorkBudget) -> Result<Option<&'a Value>, BudgetExceeded> {
+    budget.take(1)?;
+    let mut found = data;
+    for step in path {
+        // A look-up compares with as many keys as the depth of the object's tree.
+        budget.take(1 + text_units(step, COMPARED_BYTES_A_UNIT))?;
+        let below = match found {
+            Value::Object(object) => object.get(step),
+            Value::Array(values) => step.parse::<usize>().ok().and_then(|index| values.get(index)),
+            _ => None,
+        };
+        match below {
+            Some(below) => found = below,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(found))
 }
 
 /// Numbers are equal by what they mean (`1` and `1.0`), everything else by what it is.

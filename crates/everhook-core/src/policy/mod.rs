@@ -25,3 +25,4 @@ pub mod target;
 pub mod timeout;
 pub mod verdict;
 pub mod why;
+pub mod work;

@@ -1,27 +1,41 @@
 //! What `data` must be: JSON Schema, draft 2020-12. Compiled when an event type is defined and once for publishing; asked for every event of it.
 //!
 //! Schemas come from tenants and run on the way of everybody's events, so that their cost is bounded before they run: references point
-//! inside the schema and never in a circle, the whole unrolls to a bounded number of subschemas, and patterns are matched in linear time.
+//! inside the schema and never in a circle, the whole unrolls to a bounded number of subschemas, patterns are matched in linear time, and what
+//! checking one event's data takes is counted before it is checked.
 
 mod cost;
+mod meter;
+mod patterns;
 
-use jsonschema::{Draft, PatternOptions, Validator};
+use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::Value;
+
+use self::{
+    cost::COMPILED_BYTES_MAX,
+    meter::Plan,
+    patterns::{PATTERN_BYTES_MAX, PATTERN_CACHE_BYTES},
+};
+use super::work::{BudgetExceeded, WorkBudget};
 
 /// The largest schema, in bytes.
 pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
 
-/// How many violations are told: the first few are what a publisher mends first.
-const VIOLATIONS_MAX: usize = 10;
+/// What looking for the place of a failure may take in memory, in bytes. Of `anyOf` and `oneOf` the validator keeps all errors of all branches.
+const EXPLANATION_BYTES_MAX: u64 = 8 << 20;
 
-/// How large one compiled pattern may become, in bytes.
-const PATTERN_BYTES_MAX: usize = 256 * 1024;
+/// How many characters of a path and of a reason are told: both may show what is in the schema or in names of the data, and a batch has many.
+const WORDS_MAX: usize = 500;
 
 /// The only dialect.
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
 /// A schema that is ready to be asked.
-pub struct Schema(Validator);
+pub struct Schema {
+    validator: Validator,
+    plan: Plan,
+    memory_bytes: u64,
+}
 
 /// Where data does not fit its schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +46,23 @@ pub struct Violation {
     pub reason: String,
 }
 
+/// Why data is not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Misfit {
+    /// It does not fit.
+    Violation(Violation),
+    /// Checking it would take more work than it may.
+    TooCostly,
+}
+
+impl From<BudgetExceeded> for Misfit {
+    fn from(BudgetExceeded: BudgetExceeded) -> Self {
+        Self::TooCostly
+    }
+}
+
 impl Schema {
-    /// Compiles a schema.
+    /// Compiles a schema. Takes up to some 100 ms for the largest ones.
     ///
     /// # Errors
     /// What is wrong with it, in words for its author.
@@ -48,102 +77,66 @@ impl Schema {
         if schema.get("$schema").is_some_and(|dialect| dialect.as_str().map(|uri| uri.trim_end_matches('#')) != Some(DIALECT)) {
             return Err(format!("must be of the draft 2020-12: leave `$schema` out or say `{DIALECT}`"));
         }
-        cost::check(&schema)?;
-        let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX);
+        let unrolled_bytes = cost::check(&schema)?;
+        let plan = Plan::new(&schema)?;
+        let memory_bytes = unrolled_bytes + plan.patterns_bytes;
+        if memory_bytes > COMPILED_BYTES_MAX {
+            return Err(format!("takes more than {COMPILED_BYTES_MAX} bytes compiled: use fewer references and patterns"));
+        }
+        let patterns = PatternOptions::regex().size_limit(2 * PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_CACHE_BYTES);
         let options = jsonschema::options().with_draft(Draft::Draft202012).with_pattern_options(patterns);
-        options.build(&schema).map(Self).map_err(|error| format!("is not a schema: at `{}`: {error}", error.instance_path()))
+        let validator =
+            options.build(&schema).map_err(|error| format!("is not a schema: at `{}`: {}", error.instance_path(), shorten(&error)))?;
+        Ok(Self { validator, plan, memory_bytes })
     }
 
-    /// Says where data, a JSON text, does not fit; nothing if it fits. Of repeated keys the last one counts.
-    pub fn violations(&self, data: &[u8]) -> Vec<Violation> {
-        let value: Value = match serde_json::from_slice(data) {
-            Ok(value) => value,
-            // The text is JSON, or it had not been taken.
-            Err(_) => {
-                let reason = "cannot be checked: it holds a number that is too large, or nests deeper than 127 levels";
-                return vec![Violation { path: String::new(), reason: reason.to_owned() }];
-            }
-        };
-        let violation = |error: jsonschema::ValidationError<'_>| Violation {
-            path: error.instance_path().to_string(),
-            reason: error.masked_with("the value").to_string(),
-        };
-        self.0.iter_errors(&value).take(VIOLATIONS_MAX).map(violation).collect()
+    /// What it takes in memory, in bytes, roughly.
+    pub const fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
     }
+
+    /// Checks data within a budget. Of repeated keys the last one counted when it was parsed. The first failure is told.
+    ///
+    /// # Errors
+    /// [`Misfit`] says where the data does not fit, or that finding out would take more than the budget has.
+    pub fn check(&self, data: &Value, budget: &mut WorkBudget) -> Result<(), Misfit> {
+        let explanation_bytes = meter::spend(&self.plan, data, budget)?;
+        // Costs no memory, whatever the schema is; and most data fits.
+        if self.validator.is_valid(data) {
+            return Ok(());
+        }
+        Err(Misfit::Violation(if explanation_bytes > EXPLANATION_BYTES_MAX {
+            let reason = "does not fit; its schema has too many alternatives to say where";
+            Violation { path: String::new(), reason: reason.to_owned() }
+        } else {
+            self.validator.validate(data).map_or_else(Violation::from, |()| Violation::unreadable())
+        }))
+    }
+}
+
+impl Violation {
+    /// What is told of data that is JSON, or it had not been taken, and cannot be parsed all the same.
+    pub fn unreadable() -> Self {
+        let reason = "cannot be checked: it holds a number that is too large, or nests deeper than 127 levels";
+        Self { path: String::new(), reason: reason.to_owned() }
+    }
+}
+
+impl From<ValidationError<'_>> for Violation {
+    fn from(error: ValidationError<'_>) -> Self {
+        Self { path: shorten(error.instance_path()), reason: shorten(error.masked_with("the value")) }
+    }
+}
+
+/// The first characters of a text.
+fn shorten(text: impl std::fmt::Display) -> String {
+    let mut text = text.to_string();
+    if let Some((end, _)) = text.char_indices().nth(WORDS_MAX) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ORDER: &str = r##"{
-        "type": "object",
-        "properties": {
-            "amount": { "type": "number", "minimum": 1 },
-            "lines": { "type": "array", "items": { "$ref": "#/$defs/line" } },
-            "a/b": { "pattern": "^[a-z]+$" }
-        },
-        "required": ["amount"],
-        "$defs": { "line": { "type": "object", "required": ["sku"] } }
-    }"##;
-
-    #[test]
-    fn data_fits_or_the_path_is_named() {
-        let schema = Schema::compile(ORDER).ok().unwrap();
-        #[rustfmt::skip]
-        let cases: &[(&str, &[&str])] = &[
-            (r#"{"amount": 1}"#, &[]),
-            (r#"{"amount": 1, "amount": 0}"#, &["/amount"]),
-            (r#"{"amount": "secret", "lines": [{"sku": 1}, {}]}"#, &["/amount", "/lines/1"]),
-            (r#"{"amount": 12345678901234567890.10, "a/b": "A"}"#, &["/a~1b"]),
-            (r#"{"amount": 1e999}"#, &[""]),
-            ("null", &[""]),
-        ];
-        for (data, paths) in cases {
-            let found: Vec<_> = schema.violations(data.as_bytes()).into_iter().map(|violation| violation.path).collect();
-            assert_eq!(found, *paths, "{data}");
-        }
-    }
-
-    #[test]
-    fn the_data_itself_is_not_shown() {
-        let schema = Schema::compile(ORDER).ok().unwrap();
-        let found = schema.violations(br#"{"amount": "secret"}"#);
-        assert_eq!(found[0].reason, r#"the value is not of type "number""#);
-    }
-
-    #[test]
-    fn only_the_first_violations_are_told() {
-        let schema = Schema::compile(r#"{"items": {"type": "number"}}"#).ok().unwrap();
-        let data = format!("[{}\"\"]", "\"\",".repeat(100));
-        assert_eq!(schema.violations(data.as_bytes()).len(), VIOLATIONS_MAX);
-    }
-
-    #[test]
-    fn what_is_no_bounded_schema_of_the_draft_is_refused() {
-        let doubling: String =
-            (0..40).map(|n| format!(r##""d{n}":{{"allOf":[{{"$ref":"#/$defs/d{m}"}},{{"$ref":"#/$defs/d{m}"}}]}},"##, m = n + 1)).collect();
-        let cases = [
-            ("1", "JSON object"),
-            (r#"{"type": "nonsense"}"#, "is not a schema"),
-            (r#"{"$schema": "http://json-schema.org/draft-07/schema#"}"#, "2020-12"),
-            (r#"{"$ref": "https://example.com/schema.json"}"#, "inside the schema"),
-            (r#"{"$ref": "file:///etc/passwd"}"#, "inside the schema"),
-            (r##"{"$ref": "#/$defs/missing"}"##, "nothing at"),
-            (r##"{"$ref": "#"}"##, "circle"),
-            (r##"{"properties": {"child": {"$ref": "#"}}}"##, "circle"),
-            (r##"{"$defs": {"a": {"items": {"$ref": "#/$defs/b"}}, "b": {"not": {"$ref": "#/$defs/a"}}}, "$ref": "#/$defs/a"}"##, "circle"),
-            (r##"{"$dynamicRef": "#node"}"##, "`$dynamicRef`"),
-            (r#"{"properties": {"a": {"$id": "https://example.com/a"}}}"#, "`$id`"),
-            (r#"{"pattern": "(a+)+\\1"}"#, "is not a schema"),
-            (&format!(r##"{{"$ref":"#/$defs/d0","$defs":{{{doubling}"d40":{{}}}}}}"##), "unrolls"),
-            (&format!(r#"{{"description": "{}"}}"#, "x".repeat(SCHEMA_BYTES_MAX)), "at most 65536 bytes"),
-        ];
-        for (schema, words) in cases {
-            let reason = Schema::compile(schema).err().unwrap_or_else(|| panic!("{schema} was taken"));
-            assert!(reason.contains(words), "{schema}: {reason}");
-        }
-        // A property may be called like a keyword.
-        assert!(Schema::compile(r#"{"properties": {"$ref": {"type": "string"}, "$id": {}}, "enum": [{"$ref": "x"}]}"#).is_ok());
-    }
-}
+mod tests;

@@ -9,7 +9,7 @@ use everhook_adapters::{
 };
 use everhook_core::{
     engine::{self, Engine, EngineSettings},
-    flow::{Line, LineSettings, forward::forward},
+    flow::{Line, LineSettings, evaluations::EvaluationThreads, forward::forward},
     model::{PoolName, Profile, RetentionPeriods},
     ports::{
         Alone, AuditLog, BreakerStore, DeliveryQueue, Directory, EventStore, History, OperationStore, Ports, Retention, Roles, Spool,
@@ -115,5 +115,11 @@ pub fn line_settings(node: &str) -> LineSettings {
         rollups: Some(days(90)),
         interval: Duration::from_secs(3_600),
     };
-    LineSettings { node: node.to_owned(), idempotency_window: days(1), profile: Profile::plain(), retention }
+    LineSettings {
+        node: node.to_owned(),
+        idempotency_window: days(1),
+        profile: Profile::plain(),
+        retention,
+        evaluation_threads: EvaluationThreads::Inline,
+    }
 }

@@ -6,6 +6,8 @@
 
 mod answers;
 mod arena;
-mod lanes;
-mod hints;
+mod filters;
 mod growth;
+mod hints;
+mod lanes;
+mod schemas;

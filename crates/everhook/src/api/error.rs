@@ -11,7 +11,10 @@ use axum::{
 use everhook_core::{
     flow::{publish::PublishError, publishers::LookUpError, recall::RecallError},
     manage::{Fault, Refusal, endpoints::TrialError},
-    policy::schema::Violation,
+    policy::{
+        schema::Violation,
+        work::{FILTER_UNITS_MAX, REQUEST_UNITS_MAX, SCHEMA_UNITS_MAX},
+    },
     ports::{KeyReused, StoreError},
 };
 use http::{HeaderValue, StatusCode, header};
@@ -36,18 +39,22 @@ pub struct ApiError {
     /// When it is worth trying again, where that is known.
     retry_after: Option<Duration>,
     /// What kind of problem it is, where the status does not say it.
-    kind: Option<Kind>,
+    kind: Option<ProblemKind>,
 }
 
-/// A kind of problem that programs tell apart from others of the same status.
+/// A kind of problem beside those that statuses name. Each has its row in `docs/errors.md`.
 #[derive(Clone, Copy, Debug)]
-struct Kind {
+struct ProblemKind {
     code: &'static str,
     title: &'static str,
 }
 
-const IDEMPOTENCY_KEY_REUSED: Kind = Kind { code: "idempotency-key-reused", title: "Idempotency Key Reused" };
-const OPERATIONAL_APPLICATION: Kind = Kind { code: "operational-application", title: "Operational Application" };
+const IDEMPOTENCY_KEY_REUSED: ProblemKind = ProblemKind { code: "idempotency-key-reused", title: "Idempotency Key Reused" };
+const OPERATIONAL_APPLICATION: ProblemKind = ProblemKind { code: "operational-application", title: "Operational Application" };
+const SCHEMA_TOO_COSTLY: ProblemKind = ProblemKind { code: "schema-too-costly", title: "Schema Too Costly" };
+const FILTER_TOO_COSTLY: ProblemKind = ProblemKind { code: "filter-too-costly", title: "Filter Too Costly" };
+const REQUEST_TOO_COSTLY: ProblemKind = ProblemKind { code: "request-too-costly", title: "Request Too Costly" };
+const EVALUATION_BUSY: ProblemKind = ProblemKind { code: "evaluation-busy", title: "Evaluation Busy" };
 
 /// What went wrong (RFC 9457).
 #[derive(Serialize, ToSchema)]
@@ -83,11 +90,6 @@ impl ApiError {
     /// Any status with words of its own.
     pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         Self { status, detail: detail.into(), errors: Vec::new(), retry_after: None, kind: None }
-    }
-
-    /// A problem of a kind of its own.
-    fn of_kind(kind: Kind, status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { kind: Some(kind), ..Self::new(status, detail) }
     }
 
     /// 422: the idempotency key belongs to another event.
@@ -130,6 +132,18 @@ impl ApiError {
     /// 429: a limit is used up for so long.
     pub fn too_many(detail: impl Into<String>, retry_after: Duration) -> Self {
         Self { retry_after: Some(retry_after), ..Self::new(StatusCode::TOO_MANY_REQUESTS, detail) }
+    }
+
+    /// Of a kind that the status does not name.
+    fn of_kind(kind: ProblemKind, status: StatusCode, detail: impl Into<String>) -> Self {
+        Self { kind: Some(kind), ..Self::new(status, detail) }
+    }
+
+    /// 503: schemas and filters that take long are evaluated a few at a time, and this one would have waited for too long.
+    fn evaluation_busy() -> Self {
+        let words =
+            "the organization has too many schemas or filters evaluated that take long, or the server is busy with others: try again";
+        Self::of_kind(EVALUATION_BUSY, StatusCode::SERVICE_UNAVAILABLE, words)
     }
 
     /// A question about a publisher that was not answered: 503 that says so if the store is away and this node does not know the answer.
@@ -231,6 +245,7 @@ impl From<Refusal> for ApiError {
             Refusal::Forbidden(words) => Self::new(StatusCode::FORBIDDEN, words),
             Refusal::Conflict(words) => Self::new(StatusCode::CONFLICT, words),
             Refusal::OnDemand(refusal) => Self::too_many(refusal.to_string(), refusal.retry_after()),
+            Refusal::Busy => Self::evaluation_busy(),
             Refusal::Store(error) => error.into(),
         }
     }
@@ -248,15 +263,37 @@ impl From<PublishError> for ApiError {
             ),
             PublishError::UnknownType(_) => Self::invalid(vec![Fault::new("type", "is not defined, and the application is strict")]),
             PublishError::ArchivedType(_) => Self::invalid(vec![Fault::new("type", "is archived: publish another, or bring it back")]),
-            PublishError::Misfit(violations) => {
-                let fault = |violation: Violation| Fault::new(format!("data{}", violation.path), violation.reason);
-                Self::invalid(violations.into_iter().map(fault).collect())
-            }
+            PublishError::Misfit(Violation { path, reason }) => Self::invalid(vec![Fault::new(format!("data{path}"), reason)]),
             PublishError::KeyReused(reused) => Self::key_reused(reused),
             PublishError::Operational => {
                 let detail = "the application `operational` carries Everhook's own events: publish to another application";
                 Self::of_kind(OPERATIONAL_APPLICATION, StatusCode::FORBIDDEN, detail)
             }
+            PublishError::SchemaTooCostly => Self::of_kind(
+                SCHEMA_TOO_COSTLY,
+                StatusCode::UNPROCESSABLE_ENTITY,
+                format!(
+                    "checking `data` against the schema of its type takes more than the {SCHEMA_UNITS_MAX} units of work that one event may: \
+                     publish less data at once, or let the schema have fewer alternatives and patterns"
+                ),
+            ),
+            PublishError::FilterTooCostly { endpoint } => Self::of_kind(
+                FILTER_TOO_COSTLY,
+                StatusCode::UNPROCESSABLE_ENTITY,
+                format!(
+                    "evaluating the filters of the application's endpoints takes more than the {FILTER_UNITS_MAX} units of work that one event may; \
+                     the last was the filter of the endpoint {endpoint}: publish less data at once, or let filters have fewer conditions on large values"
+                ),
+            ),
+            PublishError::RequestTooCostly => Self::of_kind(
+                REQUEST_TOO_COSTLY,
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!(
+                    "schemas and filters for the events before this one have used the {REQUEST_UNITS_MAX} units of work that one request may: \
+                     publish it again, in a smaller batch"
+                ),
+            ),
+            PublishError::EvaluationBusy => Self::evaluation_busy(),
             PublishError::Store(error) => error.into(),
             PublishError::SpoolFull => {
                 tracing::warn!("a publish was refused because the spool has no room for it");

@@ -4,7 +4,7 @@ use super::*;
 
 fn passes(filter: &str, data: &str) -> bool {
     let filter = Filter::parse(filter).unwrap_or_else(|reason| panic!("{filter}: {reason}"));
-    filter.passes(&serde_json::from_str(data).unwrap())
+    filter.passes(&serde_json::from_str(data).unwrap(), &mut WorkBudget::new(10_000)).unwrap()
 }
 
 #[test]
@@ -122,5 +122,31 @@ fn what_is_no_filter_is_refused_with_words() {
     for (filter, words) in cases {
         let reason = Filter::parse(filter).err().unwrap_or_else(|| panic!("{filter} was taken"));
         assert!(reason.contains(words), "{filter}: {reason}");
+    }
+}
+
+#[test]
+fn conditions_cost_by_the_size_of_what_they_look_at() {
+    let (many, long) = (format!("[{}2]", "1,".repeat(10_000)), format!("\"{}\"", "x".repeat(10_000)));
+    let listed = format!(r#"{{"data": {{"in": [{}1]}}}}"#, "2,".repeat(99));
+    let long_prefix = format!(r#"{{"data": {{"prefix": {long}}}}}"#);
+    // Filter, data, and the least and the most that it costs.
+    let cases = [
+        (r#"{"data.a": 1}"#, r#"{"a": 1}"#, 1, 10),
+        (r#"{"data": {"contains": 1}}"#, many.as_str(), 1, 10),
+        (r#"{"data": {"contains": 2}}"#, &many, 10_000, 10_010),
+        (r#"{"data": {"contains": "y"}}"#, &long, 600, 700),
+        (r#"{"data": {"exists": true}}"#, &many, 1, 10),
+        (&listed, "1", 100, 110),
+        (&long_prefix, &long, 150, 200),
+        (r#"{"any": [{"data": {"contains": 3}}, {"data": {"contains": 4}}]}"#, &many, 20_000, 20_010),
+        (r#"{"all": [{"data": {"contains": 3}}, {"data": {"contains": 4}}]}"#, &many, 10_000, 10_010),
+    ];
+    for (filter, data, least, most) in cases {
+        let (filter, data) = (Filter::parse(filter).unwrap(), serde_json::from_str(data).unwrap());
+        let mut budget = WorkBudget::new(1_000_000);
+        filter.passes(&data, &mut budget).unwrap();
+        assert!((least..=most).contains(&budget.spent()), "{filter:?}: {}", budget.spent());
+        assert!(filter.passes(&data, &mut WorkBudget::new(budget.spent() - 1)).is_err());
     }
 }

@@ -90,9 +90,13 @@ impl QueueIntake {
         };
         let mut next = || match answers.next().expect("every publication has an answer") {
             Ok(_) => Verdict::Durable,
-            Err(error @ (PublishError::Store(_) | PublishError::SpoolFull | PublishError::NotKnown(_))) => {
-                Verdict::Later(error.to_string())
-            }
+            Err(
+                error @ (PublishError::Store(_)
+                | PublishError::SpoolFull
+                | PublishError::NotKnown(_)
+                | PublishError::RequestTooCostly
+                | PublishError::EvaluationBusy),
+            ) => Verdict::Later(error.to_string()),
             Err(error) => judge(&ApiError::from(error)),
         };
         verdicts.into_iter().map(|verdict| verdict.unwrap_or_else(&mut next)).collect()
