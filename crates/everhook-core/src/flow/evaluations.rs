@@ -220,3 +220,6 @@ impl EventData {
 fn parse(bytes: &[u8]) -> Option<Arc<Value>> {
     serde_json::from_slice(bytes).ok().map(Arc::new)
 }
+
+#[cfg(test)]
+mod tests;

@@ -31,9 +31,8 @@ fn attacks() -> Vec<Attack> {
     let ones = |count: usize| json!(vec![1; count]);
     let consts = |count: usize| -> Vec<Value> { (0..count).map(|n| json!({"const": n + 2})).collect() };
     let members = |count: usize| -> Value { (0..count).map(|n| (format!("k{n}"), json!(n))).collect() };
-    let patterns = |count: usize| -> Vec<Value> { (0..count).map(|n| json!({"pattern": format!("^[a-z]{{0,50}}{n}[bc]*$")})).collect() };
-    let pattern_names =
-        |count: usize| -> Value { (0..count).map(|n| (format!("^[a-z]{{0,50}}{n}[bc]*$"), json!({"type": "number"}))).collect() };
+    let patterns = |count: usize| -> Vec<Value> { (0..count).map(|n| json!({"pattern": format!("^k{n}[bc]*$")})).collect() };
+    let pattern_names = |count: usize| -> Value { (0..count).map(|n| (format!("^k{n}[bc]*$"), json!({"type": "number"}))).collect() };
     let unevaluated = (0..40).fold(
         json!({"type": "integer"}),
         |inner, _| json!({"properties": {"a": inner}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}], "unevaluatedProperties": false}),
@@ -48,8 +47,8 @@ fn attacks() -> Vec<Attack> {
         attack("40 alternatives with 500 items", json!({"items": {"anyOf": consts(40)}}), ones(500), Misfit),
         attack("nested unevaluatedProperties", unevaluated, deep_object, SchemaRefused),
         attack("nested unevaluatedItems", json!({"items": {"unevaluatedItems": false}}), ones(10), SchemaRefused),
-        attack("2,000 patterns for names", json!({"propertyNames": {"anyOf": patterns(1_500)}}), members(10_000), SchemaRefused),
-        attack("2,000 patterns of properties", json!({"patternProperties": pattern_names(1_200)}), members(10_000), SchemaRefused),
+        attack("1,500 patterns for names", json!({"propertyNames": {"anyOf": patterns(1_500)}}), members(10_000), SchemaRefused),
+        attack("1,200 patterns of properties", json!({"patternProperties": pattern_names(1_200)}), members(10_000), SchemaRefused),
         attack("200 patterns for names", json!({"propertyNames": {"anyOf": patterns(200)}}), members(10_000), TooCostly),
         attack("200 patterns of properties", json!({"patternProperties": pattern_names(200)}), members(10_000), TooCostly),
         attack("deep oneOf", json!({"items": deep_alternatives}), json!(vec!["x"; 30_000]), TooCostly),

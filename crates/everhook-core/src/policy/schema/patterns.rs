@@ -13,7 +13,7 @@ use regex_automata::{
 use rustc_hash::FxHashSet;
 
 /// How large one compiled pattern may become, in bytes.
-pub(super) const PATTERN_BYTES_MAX: usize = 128 * 1024;
+pub(super) const PATTERN_BYTES_MAX: usize = 256 * 1024;
 
 /// How large the cache of a pattern's matcher may become, in bytes. Each thread that matches may have two of them.
 pub(super) const PATTERN_CACHE_BYTES: usize = 64 * 1024;
@@ -69,14 +69,17 @@ impl Explorer {
     /// What is wrong with it, in words for its author.
     pub(super) fn measure(&mut self, pattern: &str) -> Result<PatternCost, String> {
         let shown: String = pattern.chars().take(60).collect();
-        let translated = jsonschema_regex::to_rust_regex(pattern).map_err(|()| {
-            format!("has the pattern `{shown}`, which is not one: it must be a regular expression without back-references and look-around")
-        })?;
+        let unreadable = || {
+            format!(
+                "has the pattern `{shown}`, which cannot be read: it must be a regular expression without back-references and look-around"
+            )
+        };
+        let translated = jsonschema_regex::to_rust_regex(pattern).map_err(|()| unreadable())?;
         let too_large = |error: thompson::BuildError| match error.size_limit() {
             Some(_) => format!(
                 "has the pattern `{shown}`, which is too large compiled: at most {PATTERN_BYTES_MAX} bytes, so use smaller repetitions"
             ),
-            None => format!("has the pattern `{shown}`, which is not one: {error}"),
+            None => unreadable(),
         };
         let forward = compile(&translated, Direction::Forward).map_err(too_large)?;
         let backward = compile(&translated, Direction::Backward).map_err(too_large)?;
@@ -162,7 +165,7 @@ mod tests {
     #[test]
     fn patterns_with_too_many_states_cost_their_states_at_each_byte() {
         // The second has few states read from the front and too many from the end, where the matcher begins.
-        for pattern in ["[ab]*a[ab]{200}c", "[ab]{40}a[ab]*$", r"^\p{L}{1,5}.{1,100}$"] {
+        for pattern in ["[ab]*a[ab]{200}c", "[ab]{40}a[ab]*$", "^.{1,200}$"] {
             let cost = Explorer::new().measure(pattern).unwrap();
             assert!(cost.states.is_some_and(|states| states > 40), "{pattern}: {cost:?}");
         }
@@ -171,7 +174,7 @@ mod tests {
     #[test]
     fn what_cannot_be_compiled_or_becomes_too_large_is_refused() {
         for (pattern, words) in
-            [(r"(a+)\1", "back-references"), ("a(?=b)", "look-around"), ("((a{100}){100}){10}", "too large"), ("(", "not one")]
+            [(r"(a+)\1", "back-references"), ("a(?=b)", "look-around"), ("((a{100}){100}){10}", "too large"), ("(", "cannot be read")]
         {
             let reason = Explorer::new().measure(pattern).unwrap_err();
             assert!(reason.contains(words), "{pattern}: {reason}");

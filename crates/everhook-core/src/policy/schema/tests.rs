@@ -64,10 +64,10 @@ fn where_alternatives_fail_is_told_unless_that_would_take_too_much_memory() {
     let few = Schema::compile(&schema(r#"{"const": 1}, {"type": "object", "required": ["a"]}"#)).ok().unwrap();
     let many_items = format!("[{}{{}}]", "1,".repeat(20_000));
     assert_eq!(violation(&few, &many_items).unwrap().path, "/20000");
-    // Each failed alternative clones what must not be.
-    let not = format!(r#"{{"not": {{"enum": [{}1]}}}}"#, "2,".repeat(2_000));
-    let cloning = Schema::compile(&schema(&vec![not; 10].join(","))).ok().unwrap();
-    assert!(violation(&cloning, "[1]").unwrap().reason.contains("too many alternatives"));
+    // Each item that does not fit clones what it must not be.
+    let not = json!({"not": {"enum": vec![1; 2_000]}});
+    let cloning = Schema::compile(&json!({"anyOf": [{"items": not}]}).to_string()).ok().unwrap();
+    assert!(violation(&cloning, &json!(vec![1; 100]).to_string()).unwrap().reason.contains("too many alternatives"));
     // The path is in each error.
     let long_path = Schema::compile(r#"{"additionalProperties": {"anyOf": [{"items": {"const": 1}}]}}"#).ok().unwrap();
     let data = format!(r#"{{"{}": [{}0]}}"#, "x".repeat(100_000), "0,".repeat(1_000));
@@ -185,7 +185,7 @@ fn ordinary_schemas_take_large_data() {
     let schema = json!({"type": "object", "properties": {"lines": {"items": {"$ref": "#/$defs/line"}}}, "allOf": [{"properties": properties}], "$defs": {"line": line}});
     let line =
         json!({"id": "0123abcd-0123-0123-0123-0123456789ab", "sku": "A-1", "price": 12.5, "currency": "C199", "tags": ["a", "b", "c"]});
-    let data = json!({"p1": "text", "lines": vec![line; 2_200]});
+    let data = json!({"p1": "text", "lines": vec![line; 2_400]});
     assert!(data.to_string().len() > 256 * 1024);
     let mut budget = WorkBudget::new(SCHEMA_UNITS_MAX);
     assert_eq!(Schema::compile(&schema.to_string()).ok().unwrap().check(&data, &mut budget), Ok(()));

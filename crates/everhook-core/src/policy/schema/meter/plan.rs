@@ -96,8 +96,8 @@ impl Comparison {
     /// At most what comparing this part with all values costs.
     pub(super) fn units(&self, part: Part<'_>) -> u64 {
         let is_compared = match part {
-            Part::Text(text) if self.only_texts => return 2 + text_units(text),
-            Part::Scalar(value) if self.only_integers && value.is_i64() => return 4,
+            Part::Text(text) if self.only_texts => return (2 + text_units(text)).min(self.units),
+            Part::Scalar(value) if self.only_integers && value.is_i64() => return self.units.min(4),
             Part::Text(_) => self.has_texts,
             Part::List(_) => self.has_lists,
             Part::Object(_) => self.has_objects,
