@@ -29,6 +29,8 @@ pub enum Answer {
     Fails(FailureCategory),
     /// Not before the request's time is up.
     Hangs,
+    /// Not at all: this machine has no descriptor for the request.
+    OutOfResources,
     /// The transport itself panics: a fault of ours.
     Panics,
 }
@@ -133,6 +135,7 @@ impl Transport for ScriptedNetwork {
                 failed(FailureCategory::Timeout)
             }
             Answer::Fails(category) => failed(category),
+            Answer::OutOfResources => Sent::OutOfResources { error: "scripted shortage".to_owned() },
             Answer::Panics => panic!("the script asked for a panic"),
         };
         Report { sent, duration: self.clock.now().since(begun_at), phases: PhaseTimes::default() }

@@ -6,9 +6,10 @@
 use std::{fmt, io, net::SocketAddr, time::Duration};
 
 use everhook_core::{
-    model::{FailureCategory, Target},
+    model::{FailureCategory, Response, Sent, Target},
     policy::address::{AddressRules, BlockedAddress},
 };
+use rustix::io::Errno;
 use rustls::{AlertDescription, CertificateError, Error as TlsError, PeerIncompatible};
 
 use super::{
@@ -17,11 +18,19 @@ use super::{
     resolver::ResolveError,
 };
 
+/// What the system says when a socket cannot be had: no descriptors (of the process, of the system), no memory, no buffers.
+#[cfg(unix)]
+const SHORTAGES: &[Errno] = &[Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS];
+#[cfg(not(unix))]
+const SHORTAGES: &[Errno] = &[Errno::MFILE, Errno::NOBUFS];
+
 /// Why there is no complete answer.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) category: FailureCategory,
     pub(crate) error: String,
+    /// This machine lacked what a connection needs, and the other side has nothing to do with it.
+    is_shortage: bool,
 }
 
 /// Whom a connection was to be opened to. Shown by the address, or by the name that led to it if the address is not public.
@@ -42,7 +51,20 @@ impl fmt::Display for Peer<'_> {
 
 impl Failure {
     pub(crate) fn new(category: FailureCategory, error: impl Into<String>) -> Self {
-        Self { category, error: error.into() }
+        Self { category, error: error.into(), is_shortage: false }
+    }
+
+    /// What is reported of a request that failed so, with what had come of its answer.
+    pub(crate) fn into_sent(self, response: Option<Response>) -> Sent {
+        if self.is_shortage {
+            return Sent::OutOfResources { error: self.error };
+        }
+        Sent::Failed { category: self.category, error: self.error, response }
+    }
+
+    /// This machine has no socket, memory or port for the connection.
+    fn shortage(error: &io::Error) -> Self {
+        Self { is_shortage: true, ..Self::new(FailureCategory::Network, error.to_string()) }
     }
 
     /// The address is one that requests must not go to.
@@ -56,11 +78,19 @@ impl Failure {
 
     /// The name has no address, as far as is known.
     pub(super) fn unresolved(host: &str, error: &ResolveError) -> Self {
+        if let ResolveError::OutOfResources(words) = error {
+            return Self { is_shortage: true, ..Self::new(FailureCategory::Dns, words.as_str()) };
+        }
         Self::new(FailureCategory::Dns, format!("{host}: {error}"))
     }
 
     /// The connection was not opened.
     pub(super) fn unreachable(peer: &Peer<'_>, error: &io::Error) -> Self {
+        // Without a port of our own there is no connection to this one address; a machine without IPv6 says the same of every IPv6 address.
+        let has_no_port = has_code(error, &[Errno::ADDRNOTAVAIL]) && peer.address.is_ipv4();
+        if is_shortage(error) || has_no_port {
+            return Self::shortage(error);
+        }
         match error.kind() {
             io::ErrorKind::ConnectionRefused => Self::new(FailureCategory::Network, format!("{peer} refused the connection")),
             io::ErrorKind::TimedOut => Self::new(FailureCategory::Timeout, format!("{peer} did not accept the connection in time")),
@@ -121,6 +151,15 @@ impl Failure {
     pub(super) fn unsendable(part: &str) -> Self {
         Self::new(FailureCategory::Network, format!("not sent: {part} cannot be written as HTTP"))
     }
+}
+
+/// Whether this machine lacks what a socket needs: descriptors (of the process or the system), memory or buffers.
+pub(super) fn is_shortage(error: &io::Error) -> bool {
+    has_code(error, SHORTAGES)
+}
+
+fn has_code(error: &io::Error, codes: &[Errno]) -> bool {
+    error.raw_os_error().is_some_and(|code| codes.contains(&Errno::from_raw_os_error(code)))
 }
 
 fn exchange_words(broken: &Broken) -> String {
@@ -194,5 +233,31 @@ fn in_words(length: Duration) -> String {
     match tenths % 10 {
         0 => format!("{} s", tenths / 10),
         rest => format!("{}.{rest} s", tenths / 10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_this_machine_lacks_is_no_failure_of_the_endpoint() {
+        let address = SocketAddr::from(([93, 184, 216, 34], 443));
+        let ours = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS, Errno::ADDRNOTAVAIL];
+        let theirs = [Errno::CONNREFUSED, Errno::TIMEDOUT, Errno::HOSTUNREACH, Errno::NETUNREACH, Errno::CONNRESET];
+        for code in ours {
+            let sent = Failure::unreachable(address, &code.into()).into_sent(None);
+            assert!(matches!(sent, Sent::OutOfResources { .. }), "{code}: {sent:?}");
+        }
+        for code in theirs {
+            let sent = Failure::unreachable(address, &code.into()).into_sent(None);
+            assert!(matches!(sent, Sent::Failed { .. }), "{code}: {sent:?}");
+        }
+        let six = SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 443));
+        let sent = Failure::unreachable(six, &Errno::ADDRNOTAVAIL.into()).into_sent(None);
+        assert!(matches!(sent, Sent::Failed { .. }), "a machine without IPv6: {sent:?}");
+        let look_up = |error: &ResolveError| Failure::unresolved("a.example", error).into_sent(None);
+        assert!(matches!(look_up(&ResolveError::OutOfResources("no socket".to_owned())), Sent::OutOfResources { .. }));
+        assert!(matches!(look_up(&ResolveError::NoSuchHost), Sent::Failed { category: FailureCategory::Dns, .. }));
     }
 }

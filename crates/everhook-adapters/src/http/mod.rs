@@ -147,6 +147,6 @@ impl Progress {
     }
 
     fn failed(&mut self, failure: Failure) -> Sent {
-        Sent::Failed { category: failure.category, error: failure.error, response: self.take_response() }
+        failure.into_sent(self.take_response())
     }
 }

@@ -60,6 +60,9 @@ pub enum ResolveError {
     /// The name servers did not answer in time.
     #[error("the name servers did not answer in time")]
     TimedOut,
+    /// This machine has no socket to ask a name server with; the words are the system's.
+    #[error("no name server could be asked: {0}")]
+    OutOfResources(String),
     /// Something else; the log has the resolver's words.
     #[error("the host name could not be resolved")]
     Unavailable,
@@ -138,6 +141,7 @@ fn refused(host: &str, error: &NetError) -> (Answer, Duration) {
         _ if error.is_nx_domain() => ResolveError::NoSuchHost,
         _ if error.is_no_records_found() => ResolveError::NoAddress,
         NetError::Timeout => ResolveError::TimedOut,
+        NetError::Io(error) if super::failure::is_shortage(error) => ResolveError::OutOfResources(error.to_string()),
         other => {
             tracing::debug!(host, error = %other, "a host name could not be resolved");
             ResolveError::Unavailable

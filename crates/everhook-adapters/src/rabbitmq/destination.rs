@@ -135,7 +135,7 @@ fn deadline(stage: Stage, timeout: Duration) -> Failure {
 }
 
 fn failed(failure: Failure) -> Sent {
-    Sent::Failed { category: failure.category, error: failure.error, response: None }
+    failure.into_sent(None)
 }
 
 fn acknowledged() -> Response {

@@ -25,6 +25,8 @@ pub(super) enum Landing {
     Erased,
     /// No request was made, because the store could not be read: the delivery still waits.
     NotMade,
+    /// No request was made, because this machine had nothing left to make one with: the delivery still waits, and so does its lane.
+    OutOfResources,
 }
 
 /// Attempts a delivery and decides its outcome. Never panics, whatever the attempt does.
@@ -47,6 +49,7 @@ async fn make(line: &Line, flight: &InFlight) -> Result<Landing, StoreError> {
     match attempt(line, flight).await? {
         Attempted::Withheld => Ok(Landing::Withheld),
         Attempted::Erased => Ok(Landing::Erased),
+        Attempted::OutOfResources => Ok(Landing::OutOfResources),
         Attempted::Sent { with, report, executed_at, revision } => {
             let settlement = settle(line, &Ended { flight, with: &with, executed_at, revision }, report);
             tracing::debug!(

@@ -382,6 +382,11 @@ impl<'a> Owner<'a> {
             // It is cancelled, or about to be: if a crash kept it from that, a survey finds it.
             Landing::Erased => self.board.release(queue, flight.due.delivery, None, now),
             Landing::NotMade => self.board.release(queue, flight.due.delivery, Some(rest), now),
+            // Its lane is held too: the rest of its window would be tried at once, and as much in vain.
+            Landing::OutOfResources => {
+                self.board.release(queue, flight.due.delivery, Some(rest), now);
+                self.board.hold(flight.endpoint, Some(rest.look_at), now);
+            }
             Landing::Withheld => {
                 self.board.release(queue, flight.due.delivery, Some(rest), now);
                 self.send(Errand::Inspect(flight.application, flight.endpoint));

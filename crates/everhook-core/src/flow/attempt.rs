@@ -38,6 +38,8 @@ pub enum Attempted {
     Withheld,
     /// The event was erased since: no request was made, and none will be.
     Erased,
+    /// This machine had nothing left to make a request with: none was made, and the delivery still waits.
+    OutOfResources,
 }
 
 /// What an attempt needs beside the event.
@@ -89,6 +91,10 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
     let outgoing = request::build(&outgoing, attempt_timeout(flight, &with));
     drop(event);
     let report = line.ports.transport.send(outgoing).await;
+    if let Sent::OutOfResources { error } = &report.sent {
+        line.tell_shortage(error);
+        return Ok(Attempted::OutOfResources);
+    }
     Ok(Attempted::Sent { with, report, executed_at, revision })
 }
 

@@ -27,7 +27,10 @@ pub mod retry_limit;
 mod selection;
 pub mod settle;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use tokio::sync::Notify;
 
@@ -46,7 +49,7 @@ use crate::{
     model::{Profile, RetentionPeriods},
     ports::{Lanes, Ports, StoreError, WakeUp},
     tenure::Tenure,
-    trouble::Troubles,
+    trouble::{Trouble, Troubles},
 };
 
 /// What every step of the line works with.
@@ -73,6 +76,8 @@ pub struct Line {
     pub publish_rates: Rates,
     /// What is tried again, and was told.
     pub troubles: Troubles,
+    /// Whether this machine lacks what requests need.
+    shortage: Mutex<Trouble>,
     /// How this process calls itself in attempts.
     pub node: String,
     /// How long an idempotency key is remembered.
@@ -114,6 +119,7 @@ impl Line {
         Self {
             tenure: Tenure::new(ports.leases.terms(), ports.clock.clone()),
             troubles: Troubles::new(ports.leases.terms()),
+            shortage: Mutex::new(Trouble::told_at_once()),
             catalog: Arc::new(Catalog::new(ports.directory.clone(), ports.vault.clone(), profile)),
             publishers: Publishers::new(&ports, backlog.clone()),
             backlog,
@@ -141,6 +147,16 @@ impl Line {
             tracing::warn!("{what} is delayed: {words}");
         } else {
             tracing::debug!("{what} is delayed: {words}");
+        }
+    }
+
+    /// Tells that this machine lacks what a request needs. Nobody else tells of it, so that it is told at once, and then once a minute.
+    pub(crate) fn tell_shortage(&self, error: &str) {
+        let mut shortage = self.shortage.lock().unwrap_or_else(PoisonError::into_inner);
+        if shortage.failed(self.ports.clock.uptime()).is_some() {
+            tracing::error!(
+                "deliveries wait because this machine has no room for their connections ({error}): raise the limit on open files, or lower `concurrency`"
+            );
         }
     }
 }

@@ -121,5 +121,6 @@ fn response(sent: Sent) -> Option<Response> {
     match sent {
         Sent::Answered(response) => Some(response),
         Sent::Failed { response, .. } => response,
+        Sent::OutOfResources { .. } => None,
     }
 }

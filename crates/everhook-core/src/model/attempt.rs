@@ -159,6 +159,11 @@ pub enum Sent {
         /// The head of the answer, if it came before the failure.
         response: Option<Response>,
     },
+    /// No request was made: this machine had no file descriptor, memory or port for it. That says nothing about the endpoint, so that it is no attempt.
+    OutOfResources {
+        /// What was missing, in words.
+        error: String,
+    },
 }
 
 /// What an endpoint answered, bounded.

@@ -52,6 +52,11 @@ pub fn judge(sent: &Sent, schedule: &RetrySchedule, attempt_number: u32) -> Verd
                 _ => Verdict::TryLater { failure, retry_after: None },
             }
         }
+        // Handed back before it is judged; if it were not, it would be tried again.
+        Sent::OutOfResources { error } => {
+            let failure = Failure { category: FailureCategory::Network, error: error.clone() };
+            Verdict::TryLater { failure, retry_after: None }
+        }
     }
 }
 

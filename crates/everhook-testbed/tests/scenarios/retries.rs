@@ -30,6 +30,22 @@ async fn a_failing_delivery_is_dead_lettered_after_its_last_retry() {
 }
 
 #[tokio::test]
+async fn what_this_machine_lacks_is_no_attempt_and_the_delivery_waits_a_second() {
+    // Given a machine that has no descriptor to spare for three seconds, and an endpoint whose deliveries are tried once.
+    let mut world = World::new().await;
+    let endpoint = world.endpoint().answering_in_turn([Answer::OutOfResources; 3]).retrying_after([]).create().await;
+    // When an event is published.
+    let event = world.event("order.paid").publish().await;
+    world.pass(mins(1)).await;
+    // Then every try was the first attempt, a second after the other, and the event arrived.
+    let arrivals = world.arrivals_of(&endpoint);
+    assert_eq!(world.arrivals_at(&endpoint), [secs(0), secs(1), secs(2), secs(3)]);
+    assert!(arrivals.iter().all(|arrival| arrival.attempt == 1), "{arrivals:?}");
+    assert_eq!(world.stages(event.event).await, ["delivered"]);
+    world.end().await;
+}
+
+#[tokio::test]
 async fn the_standard_schedule_is_kept_to_the_second() {
     let mut world = World::new().await;
     let endpoint = world.endpoint().answering(500).create().await;

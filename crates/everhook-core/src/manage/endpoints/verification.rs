@@ -48,6 +48,10 @@ pub(super) async fn verify(line: &Line, endpoint: &Endpoint) -> Result<(), Refus
         Sent::Answered(response) if returns(&response.body_sample, &challenge) => return Ok(()),
         Sent::Answered(_) => "answered without the challenge".to_owned(),
         Sent::Failed { error, .. } => error,
+        Sent::OutOfResources { error } => {
+            line.tell_shortage(&error);
+            "Everhook itself has no connection to spare for it just now: try again".to_owned()
+        }
     };
     let reason = format!("must return the challenge, as the body or as its JSON field `challenge`, with a 2xx within 5 s: {words}");
     Err(Refusal::Invalid(vec![Fault::new("url", reason)]))
