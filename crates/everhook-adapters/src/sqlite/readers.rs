@@ -1,6 +1,7 @@
 //! The connections that read: a few threads that share one queue.
 //!
-//! A thread starts, and opens its connection, when a read finds all others busy, which keeps the start short and an idle server small. A read
+//! A thread starts when a read finds all others busy, which keeps the start short and an idle server small. Connections are opened at the start all the
+//! same: a process that has run out of file descriptors could open none, and reads what it must. A read
 //! sees everything that was committed before it began. What may be slow has readers of its own, so that it never waits in front of a lane.
 
 use std::{
@@ -40,6 +41,8 @@ pub(super) struct Readers {
 
 struct Shared {
     database: PathBuf,
+    /// Open, and no thread's yet.
+    spare: Mutex<Vec<Connection>>,
     queue: Mutex<Queue>,
     arrival: Condvar,
 }
@@ -53,9 +56,11 @@ struct Queue {
 }
 
 impl Readers {
-    /// Readers of the file, none of them started. `name` is what their threads are called.
+    /// Readers of the file, their connections open and none of their threads started. `name` is what these are called.
     pub(super) fn new(name: &'static str, database: &Path) -> Self {
-        let shared = Shared { database: database.to_owned(), queue: Mutex::default(), arrival: Condvar::new() };
+        // What cannot be opened now is opened by the first read that needs it, which says why if it fails again.
+        let spare = Mutex::new((0..READERS).filter_map(|_| open(database).ok()).collect());
+        let shared = Shared { database: database.to_owned(), spare, queue: Mutex::default(), arrival: Condvar::new() };
         Self { name, run_timeout: RUN_TIMEOUT, shared: Arc::new(shared), threads: Mutex::default() }
     }
 
@@ -143,6 +148,10 @@ impl Drop for Wanted {
 }
 
 impl Shared {
+    fn take_spare(&self) -> Option<Connection> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -186,7 +195,7 @@ where
 
 fn start_thread(name: String, shared: Arc<Shared>) -> io::Result<JoinHandle<()>> {
     let serve = move || {
-        let mut connection = None;
+        let mut connection = shared.take_spare();
         while let Some(read) = shared.next() {
             serve(read, &mut connection, &shared.database);
         }
@@ -194,10 +203,17 @@ fn start_thread(name: String, shared: Arc<Shared>) -> io::Result<JoinHandle<()>>
     std::thread::Builder::new().name(name).spawn(serve)
 }
 
+/// Opens a connection with all of its files: SQLite opens the log with the first read.
+fn open(database: &Path) -> rusqlite::Result<Connection> {
+    let connection = connect::reader(database)?;
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+    Ok(connection)
+}
+
 fn serve(read: Read, connection: &mut Option<Connection>, database: &Path) {
     let opened = match connection.take() {
         Some(open) => Ok(open),
-        None => connect::reader(database),
+        None => open(database),
     };
     // A read that panics answers by dropping its caller's channel; the reader goes on, on the same connection: reads leave nothing behind.
     if catch_unwind(AssertUnwindSafe(|| read(opened.as_ref()))).is_err() {
