@@ -1,25 +1,40 @@
 //! Drives connections: takes them, bounds them, and lets them end when the server stops.
+//!
+//! `admission` says who gets one, `stream` ends those whose client does not read, `body` reads what a handler leaves unread, and `answer` counts the
+//! memory of answers until they are sent.
+
+mod admission;
+mod answer;
+mod body;
+mod stream;
 
 use std::{
+    convert::Infallible,
+    io::{Read as _, Write as _},
     net::SocketAddr,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::Context as _;
-use axum::Router;
+use axum::{Router, response::Response};
+use everhook_core::trouble::Trouble;
+use http::{HeaderValue, header};
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
-};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt as _;
 
-/// How many connections are served at once. More wait in the system's queue; each costs some tens of kilobytes.
-const CONNECTIONS_MAX: usize = 10_000;
+pub use self::{admission::ConnectionLimits, answer::RequestContext};
+use self::{
+    admission::{Activity, Admission, Admitted, Seat},
+    answer::Answers,
+    body::RequestBody,
+    stream::{ClientStream, WriteTimeouts},
+};
+use crate::api;
 
 /// How long the head of a request may take to arrive, idle time before it included: it bounds slow and forgotten clients alike.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -31,6 +46,24 @@ const HEADERS_MAX: usize = 100;
 /// The largest buffer of a connection: a payload of the usual kind in one piece.
 const BUFFER_BYTES_MAX: usize = 128 * 1024;
 
+/// What the system keeps of an answer that is not read, of which it takes twice as much: megabytes a connection if it had its way.
+const SEND_BUFFER_BYTES: u32 = 128 * 1024;
+/// How many connections may wait to be taken.
+const LISTEN_BACKLOG: u32 = 1_024;
+
+/// How long an answer may wait for its client to read: some seconds of a bad line are not an attack, and a whole answer is at most some megabytes.
+const WRITE_TIMEOUTS: WriteTimeouts = WriteTimeouts { stalled_for: Duration::from_secs(30), answer_for: Duration::from_secs(120) };
+
+/// How long a connection of the reserve may take for the head of its request, and in all: a health check sends it at once.
+const RESERVE_HEAD_TIMEOUT: Duration = Duration::from_secs(2);
+const RESERVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What is answered on connections of the reserve.
+const HEALTH_CHECKS: [&str; 2] = ["/healthz", "/readyz"];
+
+/// How long a client may stay that has sent no whole request, or does not read its answer, when the server stops.
+const IDLE_STOP_GRACE: Duration = Duration::from_secs(5);
+
 /// How long to wait after the system refused a connection (no more descriptors, as a rule) before taking the next.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -41,6 +74,8 @@ pub struct Server {
     pub address: SocketAddr,
     closed: Arc<Mutex<Option<TcpListener>>>,
     routes: Routes,
+    admission: Arc<Admission>,
+    answers: Arc<Answers>,
     stopping: CancellationToken,
     connections: TaskTracker,
 }
@@ -60,16 +95,18 @@ impl Routes {
 }
 
 impl Server {
-    /// Makes the address ours. Whoever connects waits until the server is opened.
+    /// Makes the address ours. Whoever connects waits until the server is opened, and then gets a connection within these limits.
     ///
     /// # Errors
     /// If the address cannot be had.
-    pub async fn bind(address: SocketAddr) -> anyhow::Result<Self> {
-        let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
+    pub async fn bind(address: SocketAddr, limits: ConnectionLimits) -> anyhow::Result<Self> {
+        let listener = listen(address).with_context(|| format!("cannot listen on {address}"))?;
         Ok(Self {
             address: listener.local_addr().context("the listening address cannot be read")?,
             closed: Arc::new(Mutex::new(Some(listener))),
             routes: Routes::default(),
+            admission: Admission::new(limits),
+            answers: Arc::default(),
             stopping: CancellationToken::new(),
             connections: TaskTracker::new(),
         })
@@ -84,8 +121,7 @@ impl Server {
     pub fn open(&self, router: Router) {
         self.routes.replace(router);
         if let Some(listener) = self.lock().take() {
-            let accepting = accept(listener, self.routes.clone(), self.stopping.clone(), self.connections.clone());
-            self.connections.spawn(accepting);
+            self.connections.spawn(accept(listener, self.clone()));
         }
     }
 
@@ -103,60 +139,149 @@ impl Server {
     }
 }
 
-async fn accept(listener: TcpListener, routes: Routes, stopping: CancellationToken, connections: TaskTracker) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let builder = builder();
+/// As the library's own `bind`, with a bound on what the system keeps of answers for clients that do not read; connections inherit it.
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+    socket.bind(address)?;
+    socket.listen(LISTEN_BACKLOG)
+}
+
+async fn accept(listener: TcpListener, server: Server) {
+    let (ordinary, reserve) = (builder(HEAD_TIMEOUT), reserve_builder());
+    let (began, mut shortage) = (Instant::now(), Trouble::told_at_once());
     loop {
         let taken = tokio::select! {
             biased;
-            () = stopping.cancelled() => return,
-            taken = take(&listener, &slots) => taken,
+            () = server.stopping.cancelled() => return,
+            taken = listener.accept() => taken,
         };
         match taken {
-            Ok((stream, slot)) => {
-                let serving = serve(builder.clone(), stream, routes.clone(), stopping.clone(), slot);
-                connections.spawn(serving);
-            }
+            Ok((stream, address)) => match server.admission.admit(address.ip(), Instant::now()) {
+                Some(admitted) if admitted.seat == Seat::Reserve => {
+                    let serving = serve_reserve(reserve.clone(), stream, server.clone(), admitted);
+                    server.connections.spawn(serving);
+                }
+                Some(admitted) => {
+                    let serving = serve(ordinary.clone(), stream, server.clone(), admitted);
+                    server.connections.spawn(serving);
+                }
+                None => refuse(stream),
+            },
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "a connection could not be taken");
+                if shortage.failed(began.elapsed()).is_some() {
+                    tracing::error!(error = &error as &dyn std::error::Error, "connections cannot be taken: clients wait");
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
 }
 
-async fn take(listener: &TcpListener, slots: &Arc<Semaphore>) -> std::io::Result<(TcpStream, OwnedSemaphorePermit)> {
-    let slot = slots.clone().acquire_owned().await.expect("the slots are never closed");
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, slot))
+/// Says no where there is no room even for that: as much as the system takes at once, and nothing is waited for.
+fn refuse(stream: TcpStream) {
+    // Asked directly, and not to block: the runtime does not know yet what the socket is ready for.
+    let Ok(mut stream) = stream.into_std() else { return };
+    // What has come already is read, because the system would otherwise throw the answer away with it.
+    let _ = stream.read(&mut [0; 4096]);
+    let _ = stream.write(REFUSAL);
 }
 
-fn builder() -> http1::Builder {
+/// The answer where no request was read.
+const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+
+fn builder(head_timeout: Duration) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
+        .header_read_timeout(head_timeout)
         .max_headers(HEADERS_MAX)
         .max_header_size(HEAD_BYTES_MAX)
         .max_buf_size(BUFFER_BYTES_MAX);
     builder
 }
 
-/// Serves one connection. The slot is held until it ends.
-async fn serve(builder: http1::Builder, stream: TcpStream, routes: Routes, stopping: CancellationToken, slot: OwnedSemaphorePermit) {
+fn reserve_builder() -> http1::Builder {
+    let mut builder = builder(RESERVE_HEAD_TIMEOUT);
+    builder.keep_alive(false);
+    builder
+}
+
+fn client(stream: TcpStream) -> TokioIo<ClientStream<TcpStream>> {
     // Answers are small and complete: waiting to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
-    let answer = service_fn(move |request: Request<Incoming>| routes.current().oneshot(request));
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), answer));
+    TokioIo::new(ClientStream::new(stream, WRITE_TIMEOUTS))
+}
+
+/// Serves one connection. Its seat is held until it ends.
+async fn serve(builder: http1::Builder, stream: TcpStream, server: Server, admitted: Admitted) {
+    let activity = admitted.activity();
+    let answer = {
+        let server = server.clone();
+        service_fn(move |request| answer(server.clone(), activity.clone(), request))
+    };
+    let mut connection = pin!(builder.serve_connection(client(stream), answer));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = stopping.cancelled() => {
+        () = admitted.evicted() => return,
+        () = server.stopping.cancelled() => {
             connection.as_mut().graceful_shutdown();
-            connection.await
+            tokio::select! {
+                ended = connection => ended,
+                () = nothing_happens(&admitted) => return,
+            }
         }
     };
     if let Err(error) = ended {
         tracing::debug!(error = &error as &dyn std::error::Error, "a connection ended early");
     }
-    drop(slot);
+}
+
+/// Returns once a connection has been without a request for so long that nobody waits for it to end.
+async fn nothing_happens(admitted: &Admitted) {
+    let began = Instant::now();
+    loop {
+        let idle_for = admitted.idle_for(Instant::now()).unwrap_or_default().min(began.elapsed());
+        if idle_for >= IDLE_STOP_GRACE {
+            return;
+        }
+        tokio::time::sleep(IDLE_STOP_GRACE - idle_for).await;
+    }
+}
+
+async fn answer(server: Server, activity: Activity, request: Request<Incoming>) -> Result<Response, Infallible> {
+    activity.begin();
+    let (parts, incoming) = request.into_parts();
+    let body = RequestBody::new(incoming, &parts.headers);
+    let response = server.answers.count(Request::from_parts(parts, body), |request| server.routes.current().oneshot(request)).await;
+    activity.end();
+    Ok(response)
+}
+
+/// Serves one request on a connection of the reserve: a health check, or the answer that the server is full.
+async fn serve_reserve(builder: http1::Builder, stream: TcpStream, server: Server, admitted: Admitted) {
+    let activity = admitted.activity();
+    let answer = service_fn(|request: Request<Incoming>| {
+        activity.begin();
+        answer_in_reserve(server.routes.current(), request)
+    });
+    let connection = builder.serve_connection(client(stream), answer);
+    tokio::select! {
+        _ = tokio::time::timeout(RESERVE_TIMEOUT, connection) => {}
+        () = admitted.evicted() => {}
+    }
+}
+
+async fn answer_in_reserve(routes: Router, request: Request<Incoming>) -> Result<Response, Infallible> {
+    let (parts, incoming) = request.into_parts();
+    let body = RequestBody::new(incoming, &parts.headers);
+    let mut response = if HEALTH_CHECKS.contains(&parts.uri.path()) {
+        routes.oneshot(Request::from_parts(parts, body)).await?
+    } else {
+        api::too_many_connections()
+    };
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    Ok(response)
 }

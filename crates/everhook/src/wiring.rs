@@ -28,8 +28,10 @@ use crate::{
     announce,
     api::{self, Api},
     config::Config,
-    counters, sealing,
-    server::Server,
+    counters,
+    descriptors::Shares,
+    sealing,
+    server::{ConnectionLimits, Server},
     store::Store,
     waiting,
 };
@@ -72,7 +74,17 @@ pub struct Running {
 /// # Errors
 /// Says what is in the way: the address, the data folder, the sealing key.
 pub async fn start(config: &Config) -> anyhow::Result<Running> {
-    start_at(&Server::bind(config.listen).await?, config, || {}).await
+    let shares = Shares::of_this_process(config.concurrency);
+    start_at(&bind(config, shares).await?, config, shares, || {}).await
+}
+
+/// Makes the address ours, for as many connections as this process may have.
+///
+/// # Errors
+/// If the address cannot be had.
+pub async fn bind(config: &Config, shares: Shares) -> anyhow::Result<Server> {
+    let trusted_proxies = config.trusted_proxies.clone();
+    Server::bind(config.listen, ConnectionLimits { connections: shares.connections, reserve: shares.reserve, trusted_proxies }).await
 }
 
 /// As [`start`], at an address that is ours already. If the database is away, requests are taken long before the start is complete: `listens` is called
@@ -80,10 +92,10 @@ pub async fn start(config: &Config) -> anyhow::Result<Running> {
 ///
 /// # Errors
 /// As [`start`].
-pub async fn start_at(server: &Server, config: &Config, listens: impl Fn()) -> anyhow::Result<Running> {
+pub async fn start_at(server: &Server, config: &Config, shares: Shares, listens: impl Fn()) -> anyhow::Result<Running> {
     let node = node(server.address);
     announce::tell(config, &node);
-    let transport = transport(config)?;
+    let transport = transport(config, shares)?;
     let spool = open_spool(config, &node).await?;
     let store = waiting::open_store(config, &node, spool.as_ref(), server, &transport, listens).await?;
     announce::warn_of_unused_folder(config, &store).await;
@@ -98,7 +110,7 @@ pub async fn start_at(server: &Server, config: &Config, listens: impl Fn()) -> a
     store.refuse_half_moved().await?;
 
     let roles = Roles { worker: config.roles.worker, scheduler: config.roles.scheduler };
-    let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: config.concurrency, roles });
+    let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: shares.concurrency, roles });
     let api = Arc::new(Api::new(line.clone(), waiting::api_settings(config, organization)));
     let router = if config.roles.api { api::router(api.clone()) } else { api::probes(api.clone()) };
     server.open(router);
@@ -210,8 +222,10 @@ async fn open_vault(config: &Config, store: &Store) -> anyhow::Result<Arc<dyn Va
 }
 
 /// Web servers, and message brokers where they are allowed.
-fn transport(config: &Config) -> anyhow::Result<Arc<dyn Transport>> {
-    let web = Arc::new(HttpTransport::new(HttpSettings::new(config.targets.addresses.clone()))?);
+fn transport(config: &Config, shares: Shares) -> anyhow::Result<Arc<dyn Transport>> {
+    let mut settings = HttpSettings::new(config.targets.addresses.clone());
+    settings.idle_total_max = shares.kept;
+    let web = Arc::new(HttpTransport::new(settings)?);
     #[cfg(feature = "amqp")]
     if config.targets.allow_amqp {
         let brokers = Arc::new(AmqpTransport::new(config.targets.addresses.clone())?);

@@ -25,6 +25,7 @@ use http::{HeaderMap, StatusCode, header, request::Parts};
 use rustc_hash::FxHashMap;
 
 use super::{Api, error::ApiError};
+use crate::server::RequestContext;
 
 /// How many keys are kept. Past it all are dropped and read again: rare, and simpler than an order of use.
 const KEYS_MAX: usize = 10_000;
@@ -78,6 +79,13 @@ macro_rules! scoped {
                 let caller = identify(api, &parts.headers, $scope).await?;
                 if matches!($scope, Scope::Manage | Scope::Admin) && !parts.method.is_safe() {
                     api.changes.take(&caller, 1, api.line.ports.clock.now())?;
+                }
+                if let Some(context) = parts.extensions.get::<RequestContext>() {
+                    context.set_organization(caller.organization);
+                    if parts.method.is_safe() {
+                        context.take_turn(api.reads.turn(caller.organization).await);
+                        context.check_answers()?;
+                    }
                 }
                 Ok(Self(caller))
             }

@@ -10,14 +10,25 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::BodyExt;
 use serde::{Deserialize, de::DeserializeOwned};
+use tokio::runtime::RuntimeFlavor;
 
-use super::{Api, error::ApiError};
+use super::{
+    Api,
+    error::{ApiError, shorten},
+};
+use crate::{memory::Charge, server::RequestContext};
 
 /// How long a body may take to arrive: long enough for a slow line, short enough that holding connections open is no attack.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The largest body of the control plane: an endpoint with all its headers and metadata is well below.
 const CONTROL_BODY_BYTES_MAX: usize = 256 * 1024;
+
+/// How many bytes of memory a byte of such a body may become: lists of empty texts and objects are the worst.
+const CONTROL_BODY_WEIGHT: usize = 8;
+
+/// From this size on a body takes milliseconds to parse, for which others should not wait.
+const LARGE_BODY_BYTES: usize = 1024 * 1024;
 
 /// How deep JSON may nest: what every parser downstream can be trusted to take.
 const DEPTH_MAX: usize = 128;
@@ -36,8 +47,10 @@ pub struct NoFields {}
 impl<T: DeserializeOwned> FromRequest<Arc<Api>> for JsonBody<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, _: &Arc<Api>) -> Result<Self, ApiError> {
-        let bytes = read_json(request, CONTROL_BODY_BYTES_MAX).await?;
+    async fn from_request(request: Request, api: &Arc<Api>) -> Result<Self, ApiError> {
+        let (context, charge) = charge_of(&request, api)?;
+        let (bytes, charge) = read_json(request, CONTROL_BODY_BYTES_MAX, charge).await?;
+        context.hold(charge);
         parse_object(&bytes).map(Self)
     }
 }
@@ -45,9 +58,11 @@ impl<T: DeserializeOwned> FromRequest<Arc<Api>> for JsonBody<T> {
 impl<T: DeserializeOwned> FromRequest<Arc<Api>> for OptionalJsonBody<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, _: &Arc<Api>) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, api: &Arc<Api>) -> Result<Self, ApiError> {
+        let (context, charge) = charge_of(&request, api)?;
         let (parts, body) = request.into_parts();
-        let bytes = read(body, CONTROL_BODY_BYTES_MAX).await?;
+        let (bytes, charge) = read(body, CONTROL_BODY_BYTES_MAX, charge).await?;
+        context.hold(charge);
         if bytes.is_empty() {
             return parse_object(b"{}").map(Self);
         }
@@ -56,10 +71,20 @@ impl<T: DeserializeOwned> FromRequest<Arc<Api>> for OptionalJsonBody<T> {
     }
 }
 
-/// Reads a body that says it is JSON.
-pub async fn read_json(request: Request, bytes_max: usize) -> Result<Bytes, ApiError> {
+/// What a body of the control plane is counted as. Whoever takes a body looks at the key first: nothing is read for a stranger.
+fn charge_of(request: &Request, api: &Api) -> Result<(RequestContext, Charge), ApiError> {
+    let context = request.extensions().get::<RequestContext>();
+    let Some((context, organization)) = context.and_then(|context| Some((context.clone(), context.organization()?))) else {
+        tracing::error!(path = request.uri().path(), "a route reads a body before it looks at the key");
+        return Err(ApiError::internal());
+    };
+    Ok((context, Charge::new(api.bodies.clone(), organization).weighing(CONTROL_BODY_WEIGHT)))
+}
+
+/// Reads a body that says it is JSON. Its memory counts until the charge is dropped: keep it until nothing of the body is left.
+pub async fn read_json(request: Request, bytes_max: usize, charge: Charge) -> Result<(Bytes, Charge), ApiError> {
     check_content_type(request.headers())?;
-    read(request.into_body(), bytes_max).await
+    read(request.into_body(), bytes_max, charge).await
 }
 
 /// Reads a JSON object. Arrays are refused, which derived readers would take for the fields in order.
@@ -70,9 +95,19 @@ pub fn parse_object<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, ApiErr
         Ok(_) if first != Some(&b'{') => Err(ApiError::bad_request("the body must be a JSON object")),
         Ok(value) => Ok(value),
         Err(error) if error.is_data() && first != Some(&b'{') => Err(ApiError::bad_request("the body must be a JSON object")),
-        Err(error) if error.is_data() => Err(ApiError::bad_request(format!("the body cannot be read: {error}"))),
+        // The words repeat what the client wrote, which may be long.
+        Err(error) if error.is_data() => Err(ApiError::bad_request(format!("the body cannot be read: {}", shorten(error.to_string())))),
         Err(error) => Err(ApiError::bad_request(format!("the body is not JSON: {error}"))),
     }
+}
+
+/// As [`parse_object`], for a body that may be many megabytes: whoever shares this thread goes on meanwhile.
+pub fn parse_large_object<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, ApiError> {
+    let has_threads = tokio::runtime::Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if bytes.len() < LARGE_BODY_BYTES || !has_threads {
+        return parse_object(bytes);
+    }
+    tokio::task::block_in_place(|| parse_object(bytes))
 }
 
 /// Refuses JSON that nests too deeply. Values that are kept as they came are skipped by the parser without counting.
@@ -120,20 +155,22 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), ApiError> {
     Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send `Content-Type: application/json`"))
 }
 
-async fn read(body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
-    if let Some(size) = body.size_hint().exact()
-        && size > bytes_max as u64
-    {
-        return Err(ApiError::too_large(format!("the body may have at most {bytes_max} bytes, and has {size}")));
+async fn read(body: Body, bytes_max: usize, mut charge: Charge) -> Result<(Bytes, Charge), ApiError> {
+    if let Some(size) = body.size_hint().exact() {
+        if size > bytes_max as u64 {
+            return Err(ApiError::too_large(format!("the body may have at most {bytes_max} bytes, and has {size}")));
+        }
+        // It is counted as it arrives; what cannot fit need not begin to.
+        charge.would_fit(size as usize)?;
     }
-    match tokio::time::timeout(BODY_TIMEOUT, collect(body, bytes_max)).await {
-        Ok(read) => read,
+    match tokio::time::timeout(BODY_TIMEOUT, collect(body, bytes_max, &mut charge)).await {
+        Ok(read) => read.map(|bytes| (bytes, charge)),
         Err(_) => Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")),
     }
 }
 
 /// Most bodies come in one piece, which is handed on without copying.
-async fn collect(mut body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
+async fn collect(mut body: Body, bytes_max: usize, charge: &mut Charge) -> Result<Bytes, ApiError> {
     let mut first = Bytes::new();
     let mut all: Option<BytesMut> = None;
     while let Some(frame) = body.frame().await {
@@ -142,6 +179,7 @@ async fn collect(mut body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
         if first.len() + all.as_ref().map_or(0, BytesMut::len) + data.len() > bytes_max {
             return Err(ApiError::too_large(format!("the body may have at most {bytes_max} bytes, and has more")));
         }
+        charge.grow(data.len())?;
         match &mut all {
             Some(all) => all.extend_from_slice(&data),
             None if first.is_empty() => first = data,
@@ -157,7 +195,10 @@ async fn collect(mut body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
 
 #[cfg(test)]
 mod tests {
+    use everhook_core::ids::OrganizationId;
+
     use super::*;
+    use crate::memory::{MemoryBudget, MemoryLimits, NoRoom};
 
     #[test]
     fn depth_is_counted_outside_of_strings_only() {
@@ -187,17 +228,34 @@ mod tests {
         assert!(check_content_type(&HeaderMap::new()).is_err());
     }
 
+    /// Room for 20 bytes, half of it for one organization.
+    fn charge() -> Charge {
+        let limits = MemoryLimits { total: 20, organization: 10, kept_for_small: 0 };
+        Charge::new(MemoryBudget::new(limits), OrganizationId::from_uuid(uuid::Uuid::nil()))
+    }
+
+    fn chunks(sizes: &[usize]) -> Body {
+        let chunks: Vec<_> = sizes.iter().map(|size| Ok::<_, std::io::Error>(Bytes::from(vec![b'x'; *size]))).collect();
+        Body::from_stream(futures_util::stream::iter(chunks))
+    }
+
     #[tokio::test]
     async fn a_body_is_counted_while_it_arrives() {
-        let chunks = |sizes: &[usize]| {
-            let chunks: Vec<_> = sizes.iter().map(|size| Ok::<_, std::io::Error>(Bytes::from(vec![b'x'; *size]))).collect();
-            Body::from_stream(futures_util::stream::iter(chunks))
-        };
-        assert_eq!(read(chunks(&[5, 5]), 10).await.unwrap().len(), 10);
-        assert_eq!(read(chunks(&[10]), 10).await.unwrap().len(), 10);
-        assert!(read(chunks(&[5, 6]), 10).await.is_err());
-        assert!(read(Body::from(vec![b'x'; 11]), 10).await.is_err());
-        assert!(read(chunks(&[]), 10).await.unwrap().is_empty());
+        for (sizes, len) in [(&[5, 5][..], 10), (&[10][..], 10), (&[][..], 0)] {
+            assert_eq!(read(chunks(sizes), 10, charge()).await.unwrap().0.len(), len);
+        }
+        assert!(read(chunks(&[5, 6]), 10, charge()).await.is_err());
+        assert!(read(Body::from(vec![b'x'; 11]), 10, charge()).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_body_for_which_there_is_no_memory_is_refused_with_503() {
+        let refused = |read: Result<_, ApiError>| read.err().map(|error| axum::response::IntoResponse::into_response(error).status());
+        assert_eq!(refused(read(chunks(&[5, 6]), 100, charge()).await), Some(StatusCode::SERVICE_UNAVAILABLE));
+        assert_eq!(refused(read(Body::from(vec![b'x'; 11]), 100, charge()).await), Some(StatusCode::SERVICE_UNAVAILABLE));
+        let budget = charge();
+        let held = read(chunks(&[10]), 100, budget).await.unwrap();
+        assert_eq!(held.1.would_fit(1), Err(NoRoom::Organization), "held until the charge is dropped");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use std::{collections::BTreeMap, error::Error, time::Duration};
 
+use crate::memory::NoRoom;
 use axum::{
     body::Body,
     response::{IntoResponse, Response},
@@ -86,6 +87,19 @@ struct FieldProblem {
     reason: String,
 }
 
+/// The most bytes of words that repeat what a client wrote.
+const REPEATED_BYTES_MAX: usize = 1_024;
+
+/// Cuts words that repeat what a client wrote: a batch can be refused a thousand times over.
+pub fn shorten(mut words: String) -> String {
+    if words.len() > REPEATED_BYTES_MAX {
+        words.truncate(words.floor_char_boundary(REPEATED_BYTES_MAX));
+        words.push('…');
+        words.shrink_to_fit();
+    }
+    words
+}
+
 impl ApiError {
     /// Any status with words of its own.
     pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
@@ -126,6 +140,7 @@ impl ApiError {
 
     /// 422: well-formed, not acceptable; every fault is listed.
     pub fn invalid(errors: Vec<Fault>) -> Self {
+        let errors = errors.into_iter().map(|fault| Fault { field: shorten(fault.field), reason: shorten(fault.reason) }).collect();
         Self { errors, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "some fields are not acceptable") }
     }
 
@@ -214,6 +229,18 @@ impl IntoResponse for ApiError {
             _ => {}
         }
         response
+    }
+}
+
+impl From<NoRoom> for ApiError {
+    fn from(no_room: NoRoom) -> Self {
+        let words = match no_room {
+            NoRoom::Organization => {
+                "the requests of this organization that are under way hold as much memory as one organization may: try again"
+            }
+            NoRoom::Total => "the requests that are under way hold as much memory as they may: try again",
+        };
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, words)
     }
 }
 

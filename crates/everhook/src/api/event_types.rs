@@ -181,7 +181,8 @@ pub async fn list(
     if !faults.is_empty() {
         return Err(ApiError::bad_query(faults));
     }
-    let page = page.fetch(|page| api.line.ports.directory.event_types(caller.organization, archived, page)).await?;
+    let size = |row: &EventTypeDefinition| [&row.schema, &row.example, &row.description].into_iter().flatten().map(String::len).sum();
+    let page = page.fetch_large(|page| api.line.ports.directory.event_types(caller.organization, archived, page), size).await?;
     Ok(json(StatusCode::OK, &List::from(page.map(EventTypeOut::from))))
 }
 

@@ -22,6 +22,7 @@ mod operations;
 mod organizations;
 mod page;
 mod publish;
+mod reads;
 mod replays;
 mod retries;
 mod schedules;
@@ -45,7 +46,10 @@ use std::{
     time::Instant,
 };
 
-use axum::Router;
+use axum::{
+    Router,
+    response::{IntoResponse as _, Response},
+};
 use everhook_core::{
     flow::{Line, follow::StaleKeys},
     ids::{ApplicationId, EndpointId, OrganizationId, Ref},
@@ -57,17 +61,34 @@ use everhook_core::{
 };
 use http::{Method, StatusCode, Uri};
 use rustc_hash::FxHashMap;
+use tokio::sync::Semaphore;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use crate::disk_space::DiskSpace;
-
+pub use self::reads::Turn;
 use self::{
     access::{Caller, ChangeRates, KeyCache},
     error::ApiError,
+    reads::Reads,
+};
+use crate::{
+    disk_space::DiskSpace,
+    memory::{MemoryBudget, MemoryLimits},
 };
 
 /// How many organizations' default applications are remembered. Past it all are dropped and read again.
 const DEFAULT_APPLICATIONS_MAX: usize = 10_000;
+
+/// How many bytes of request bodies may be held at once, by all and by one organization. With what is made of it while it is read and stored, a batch takes
+/// between four and five times its size.
+const BODY_BYTES_TOTAL: usize = 48 << 20;
+const BODY_BYTES_ORGANIZATION: usize = 24 << 20;
+
+/// The largest batch fits, whatever its size was set to.
+fn body_limits(batch_bytes_max: usize) -> MemoryLimits {
+    let organization = BODY_BYTES_ORGANIZATION.max(batch_bytes_max);
+    let total = BODY_BYTES_TOTAL.max(organization * 2);
+    MemoryLimits { total, organization, kept_for_small: total / 4 }
+}
 
 /// What the handlers work with.
 pub struct Api {
@@ -76,6 +97,12 @@ pub struct Api {
     default_organization: OrganizationId,
     payload_bytes_max: usize,
     batch_bytes_max: usize,
+    /// The memory of request bodies.
+    bodies: Arc<MemoryBudget>,
+    /// Reads of each organization come a few at a time.
+    reads: Reads,
+    /// Imports and exports come one after the other: each may hold a whole application.
+    transfers: Arc<Semaphore>,
     keys: KeyCache,
     changes: ChangeRates,
     default_applications: RwLock<FxHashMap<OrganizationId, ApplicationId>>,
@@ -118,6 +145,9 @@ impl Api {
             default_organization,
             payload_bytes_max,
             batch_bytes_max,
+            bodies: MemoryBudget::new(body_limits(batch_bytes_max)),
+            reads: Reads::default(),
+            transfers: Arc::new(Semaphore::new(1)),
             keys,
             changes: ChangeRates::default(),
             default_applications,
@@ -281,6 +311,22 @@ fn documented() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(organizations::get, organizations::change))
         .routes(routes!(status::healthz))
         .routes(routes!(status::readyz))
+}
+
+/// What is answered on a connection that is one too many.
+pub fn too_many_connections() -> Response {
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "there are too many connections: try again").into_response()
+}
+
+/// What is answered instead of a large answer while its organization takes none of those that wait for it.
+pub fn too_many_answers() -> Response {
+    let words = "large answers to this organization wait to be read: read those first, or ask for fewer rows at a time";
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, words).into_response()
+}
+
+/// What is answered where we failed.
+pub fn internal_error() -> Response {
+    ApiError::internal().into_response()
 }
 
 async fn not_yet() -> ApiError {

@@ -17,6 +17,11 @@ use super::{error::ApiError, wire::read};
 const LIMIT_DEFAULT: u32 = 50;
 const LIMIT_MAX: u32 = 250;
 
+/// How many bytes of large rows a page has before it ends early, and how many of them are read at once: each may have a hundred kilobytes, and many pages
+/// may be asked for at once.
+const LARGE_PAGE_BYTES: usize = 2 * 1024 * 1024;
+const LARGE_ROWS_STEP: u32 = 25;
+
 /// How far an offset may reach. The rows before it are read and dropped, so that it bounds the work of a request; cursors go on from there.
 const OFFSET_MAX: u32 = 10_000;
 
@@ -94,18 +99,69 @@ impl PageWish {
     where
         F: Future<Output = Result<Page<T>, StoreError>>,
     {
-        let PageRequest { limit, mut cursor } = self.request;
+        let limit = self.request.limit;
+        match self.skip(LIMIT_MAX, &mut list).await? {
+            Some(cursor) => list(PageRequest { limit, cursor }).await,
+            None => Ok(Page { rows: Vec::new(), next: None, prev: None }),
+        }
+    }
+
+    /// As [`PageWish::fetch`], for rows that may be large: they are read a few at a time, and the page ends early when it has as many bytes as an answer
+    /// should. Its cursors go on from there.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the list could not be read.
+    pub async fn fetch_large<T, F>(self, mut list: impl FnMut(PageRequest) -> F, size: impl Fn(&T) -> usize) -> Result<Page<T>, StoreError>
+    where
+        F: Future<Output = Result<Page<T>, StoreError>>,
+    {
+        let mut page = Page { rows: Vec::new(), next: None, prev: None };
+        let Some(mut cursor) = self.skip(LARGE_ROWS_STEP, &mut list).await? else { return Ok(page) };
+        let goes_back = matches!(cursor, Cursor::NewerThan(_));
+        let (mut left, mut bytes, mut is_first) = (self.request.limit, 0, true);
+        while left > 0 && bytes < LARGE_PAGE_BYTES {
+            let step = left.min(LARGE_ROWS_STEP);
+            let mut read = list(PageRequest { limit: step, cursor }).await?;
+            left -= step;
+            bytes += read.rows.iter().map(&size).sum::<usize>();
+            let on = if goes_back { read.prev } else { read.next };
+            // Where the page began it stays; where it goes on is known by the last read.
+            if is_first || !goes_back {
+                page.next = read.next;
+            }
+            if is_first || goes_back {
+                page.prev = read.prev;
+            }
+            is_first = false;
+            if goes_back {
+                read.rows.append(&mut page.rows);
+                page.rows = read.rows;
+            } else {
+                page.rows.append(&mut read.rows);
+            }
+            let Some(on) = on else { break };
+            cursor = on;
+        }
+        Ok(page)
+    }
+
+    /// Where the rows behind the offset begin, read in steps; `None` if the list has no more.
+    async fn skip<T, F>(self, step_max: u32, list: &mut impl FnMut(PageRequest) -> F) -> Result<Option<Cursor>, StoreError>
+    where
+        F: Future<Output = Result<Page<T>, StoreError>>,
+    {
+        let mut cursor = self.request.cursor;
         let mut left = self.offset;
         while left > 0 {
-            let step = left.min(LIMIT_MAX);
+            let step = left.min(step_max);
             // A page that the list goes on after is full, so that the whole step was skipped.
             match list(PageRequest { limit: step, cursor }).await?.next {
                 Some(next) => cursor = next,
-                None => return Ok(Page { rows: Vec::new(), next: None, prev: None }),
+                None => return Ok(None),
             }
             left -= step;
         }
-        list(PageRequest { limit, cursor }).await
+        Ok(Some(cursor))
     }
 }
 
@@ -202,12 +258,42 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn a_page_of_large_rows_ends_early_and_goes_on_both_ways() {
+        let id = Uuid::from_u128;
+        // (bytes of a row, cursor, offset) → (newest row, oldest row) of a page of 250 over the rows 599 to 0.
+        let large = LARGE_PAGE_BYTES / 60;
+        let table = [
+            (1, Cursor::Newest, 0, (599, 350)),
+            (large, Cursor::Newest, 0, (599, 525)),
+            (large, Cursor::Newest, 30, (569, 495)),
+            (large, Cursor::OlderThan(id(100)), 0, (99, 25)),
+            (large, Cursor::OlderThan(id(10)), 0, (9, 0)),
+            (large, Cursor::NewerThan(id(100)), 0, (175, 101)),
+            (1, Cursor::NewerThan(id(100)), 0, (350, 101)),
+            (large, Cursor::NewerThan(id(590)), 0, (599, 591)),
+        ];
+        for (bytes, cursor, offset, (newest, oldest)) in table {
+            let wish = PageWish { request: PageRequest { limit: 250, cursor }, offset };
+            let page = wish.fetch_large(|page| std::future::ready(Ok(six_hundred_rows(page))), |_| bytes).await.unwrap();
+            let expected: Vec<u128> = (oldest..=newest).rev().collect();
+            assert_eq!(page.rows, expected, "{cursor:?} {offset}");
+            assert_eq!(page.next, (oldest > 0).then(|| Cursor::OlderThan(id(oldest))), "{cursor:?} {offset}");
+            let begins = cursor == Cursor::Newest && offset == 0;
+            assert_eq!(page.prev, (!begins && newest < 599).then(|| Cursor::NewerThan(id(newest))), "{cursor:?} {offset}");
+        }
+    }
+
     fn six_hundred_rows(page: PageRequest) -> Page<u128> {
-        let end = match page.cursor {
-            Cursor::OlderThan(id) => id.as_u128(),
-            _ => 600,
+        let (begin, end) = match page.cursor {
+            Cursor::OlderThan(id) => (0, id.as_u128()),
+            Cursor::NewerThan(id) => {
+                let rows = (id.as_u128() + 1..600).take(page.limit as usize + 1).collect();
+                return Page::from_read(rows, page, |row| Uuid::from_u128(*row));
+            }
+            Cursor::Newest => (0, 600),
         };
-        let rows = (0..end).rev().take(page.limit as usize + 1).collect();
+        let rows = (begin..end).rev().take(page.limit as usize + 1).collect();
         Page::from_read(rows, page, |row| Uuid::from_u128(*row))
     }
 }

@@ -22,14 +22,15 @@ use utoipa::{IntoParams, ToSchema};
 use super::{
     Api,
     access::{Caller, MayManage, MayRead},
-    body::{parse_object, read_json},
+    body::{parse_large_object, read_json},
     endpoints::{EndpointConfigOut, EndpointIn, EndpointOut},
     error::{ApiError, ChangeProblems, LimitProblems, ReadProblems},
     event_types::{EventTypeConfigOut, EventTypeIn},
     schedules::{ScheduleConfigOut, ScheduleIn, ScheduleOut},
     to_the_end,
-    wire::{HIDDEN, Named, NoParams, Object, Params, json},
+    wire::{HIDDEN, Named, NoParams, Object, Params, bounded_list, json},
 };
+use crate::memory::Charge;
 
 /// The version of the document that this server writes and reads.
 const VERSION: u32 = 1;
@@ -39,6 +40,9 @@ const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// How many things of a document count as one change: they come in one request, and are written one after the other.
 const ITEMS_A_CHANGE: usize = 10;
+
+/// From this size on a document waits for its turn.
+const LARGE_DOCUMENT_BYTES: usize = 256 * 1024;
 
 /// How many event types are read at once.
 const TYPES_PAGE: u32 = 250;
@@ -84,15 +88,15 @@ pub struct ConfigurationIn {
     #[schema(value_type = Option<ApplicationConfigIn>)]
     application: Option<Object<ApplicationConfigIn>>,
     /// Matched by `uid`, or else by `name` and `url`; what is not there is made, and nothing is deleted.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounded_list")]
     #[schema(value_type = Vec<EndpointIn>)]
     endpoints: Vec<Object<EndpointIn>>,
     /// Matched by `name`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounded_list")]
     #[schema(value_type = Vec<EventTypeIn>)]
     event_types: Vec<Object<EventTypeIn>>,
     /// Matched by `name`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounded_list")]
     #[schema(value_type = Vec<ScheduleIn>)]
     retry_schedules: Vec<Object<ScheduleIn>>,
     /// Checks and counts, and writes nothing.
@@ -151,6 +155,7 @@ pub async fn export(
     };
     let found = api.line.ports.directory.application(caller.organization, &of).await?;
     let application = found.ok_or_else(|| ApiError::not_found("application"))?;
+    let _turn = api.transfers.acquire().await.expect("it is never closed");
     Ok(json(StatusCode::OK, &configuration(&api, &caller, application, with_secrets).await?))
 }
 
@@ -169,14 +174,25 @@ pub async fn import(
 ) -> Result<Response, ApiError> {
     let found = api.line.ports.directory.application(caller.organization, &of).await?;
     found.ok_or_else(|| ApiError::not_found("application"))?;
-    let body = read_json(request, DOCUMENT_BYTES_MAX).await?;
-    let asked: ConfigurationIn = parse_object(&body)?;
+    let charge = Charge::new(api.bodies.clone(), caller.organization);
+    let (body, charge) = read_json(request, DOCUMENT_BYTES_MAX, charge).await?;
+    // What is made of a document may take many times its size: large ones come one after the other.
+    let turn = match body.len() {
+        ..LARGE_DOCUMENT_BYTES => None,
+        _ => Some(api.transfers.clone().acquire_owned().await.expect("it is never closed")),
+    };
+    let asked: ConfigurationIn = parse_large_object(&body)?;
+    drop(body);
     let mode = if asked.dry_run { Mode::DryRun } else { Mode::Write };
     let wanted = asked.into_configuration()?;
     // Each thing is a write of its own, and a check of its own in a dry run.
     let items = wanted.endpoints.len() + wanted.event_types.len() + wanted.schedules.len();
     api.changes.take(&caller, u32::try_from(items / ITEMS_A_CHANGE).unwrap_or(u32::MAX), api.line.ports.clock.now())?;
-    let import = async move { transfer::import(&api.line, &api.targets, &caller.author(), &of, wanted, mode).await };
+    let import = async move {
+        let imported = transfer::import(&api.line, &api.targets, &caller.author(), &of, wanted, mode).await;
+        drop((charge, turn));
+        imported
+    };
     let Imported { application, schedules, event_types, endpoints } = to_the_end(import).await??;
     let out = ImportedOut {
         dry_run: mode == Mode::DryRun,

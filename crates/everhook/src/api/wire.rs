@@ -16,7 +16,7 @@ use everhook_core::{
 use http::{HeaderValue, StatusCode, header, request::Parts};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{DeserializeOwned, MapAccess, Visitor, value::MapAccessDeserializer},
+    de::{DeserializeOwned, IgnoredAny, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
 };
 
 use super::{Api, error::ApiError};
@@ -148,6 +148,12 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
     }
 }
 
+/// How many items the longest list may have that a request can bring.
+const LIST_ITEMS_MAX: usize = 1_000;
+
+/// How many texts an object may have before it is not even read further: more than any limit allows. Tiny ones take ten times their size in memory.
+const TEXTS_MAX: usize = 256;
+
 /// An object of texts, in the order in which they were written.
 pub struct Texts(pub Vec<(String, String)>);
 
@@ -183,9 +189,38 @@ impl<'de> Visitor<'de> for TextsVisitor {
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Texts, M::Error> {
         let mut texts = Vec::new();
         while let Some(entry) = map.next_entry()? {
+            if texts.len() >= TEXTS_MAX {
+                return Err(serde::de::Error::custom(format_args!("an object of texts may have at most {TEXTS_MAX} entries")));
+            }
             texts.push(entry);
         }
         Ok(Texts(texts))
+    }
+}
+
+/// Reads a list of which no more is kept than one more than any list may have, which is where it is refused: tiny ones take many times their size.
+pub fn bounded_list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    deserializer.deserialize_seq(ListVisitor(PhantomData))
+}
+
+struct ListVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<S: SeqAccess<'de>>(self, mut sequence: S) -> Result<Vec<T>, S::Error> {
+        let mut list = Vec::new();
+        while list.len() <= LIST_ITEMS_MAX
+            && let Some(item) = sequence.next_element()?
+        {
+            list.push(item);
+        }
+        while sequence.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(list)
     }
 }
 

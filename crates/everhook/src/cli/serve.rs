@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::stop_signal::StopSignal;
-use crate::{config::ServeArgs, server::Server, telemetry, wiring};
+use crate::{config::ServeArgs, descriptors::Shares, telemetry, wiring};
 
 /// Runs the server.
 ///
@@ -13,7 +13,8 @@ pub async fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let config = args.load()?.config;
     telemetry::start(config.log_format);
     let mut stop = StopSignal::listen()?;
-    let server = Server::bind(config.listen).await?;
+    let shares = Shares::of_this_process(config.concurrency);
+    let server = wiring::bind(&config, shares).await?;
     let is_told = Cell::new(false);
     let listens = || {
         if !is_told.replace(true) {
@@ -22,7 +23,7 @@ pub async fn run(args: &ServeArgs) -> anyhow::Result<()> {
     };
     // A start without the database may take as long as that is away.
     let running = tokio::select! {
-        running = wiring::start_at(&server, &config, listens) => running?,
+        running = wiring::start_at(&server, &config, shares, listens) => running?,
         () = stop.received() => {
             tracing::info!("stopping before the start was complete: requests under way may end");
             server.stop(wiring::STOP_GRACE).await;

@@ -40,6 +40,7 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
     let seal_key = read_seal_key(&mut reader, data.as_deref());
     let targets = read_targets(&mut reader);
     let (amqp_source, amqp_hints) = amqp::broker(&mut reader);
+    let trusted_proxies = reader.optional("trusted_proxies", parse_trusted_proxies).unwrap_or_default();
     let profile = reader.needed("profile", parse_profile);
     let concurrency = reader.needed("concurrency", parse_concurrency);
     let payload_bytes_max = reader.needed("payload_max", |text| in_range(units::parse_size(text)?, PAYLOAD_BYTES));
@@ -60,6 +61,7 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
         targets: targets?,
         amqp_source,
         amqp_hints,
+        trusted_proxies,
         profile: profile?,
         concurrency: concurrency?,
         payload_bytes_max: payload_bytes_max?,
@@ -222,9 +224,16 @@ fn parse_networks(text: &str) -> Result<AddressRules, String> {
         Ok(false) => return Ok(AddressRules::public_only()),
         Err(_) => {}
     }
+    parse_blocks(text).map(AddressRules::allowing).map_err(|reason| format!("must be true, false or a list of CIDR blocks: {reason}"))
+}
+
+fn parse_trusted_proxies(text: &str) -> Result<Vec<IpNet>, String> {
+    parse_blocks(text).map_err(|reason| format!("must be a list of CIDR blocks: {reason}"))
+}
+
+fn parse_blocks(text: &str) -> Result<Vec<IpNet>, String> {
     let parse = |block: &str| block.trim().parse::<IpNet>().map_err(|_| format!("`{}` is not a CIDR block", block.trim().escape_debug()));
-    let blocks: Result<Vec<IpNet>, String> = text.split(',').map(parse).collect();
-    blocks.map(AddressRules::allowing).map_err(|reason| format!("must be true, false or a list of CIDR blocks: {reason}"))
+    text.split(',').map(parse).collect()
 }
 
 fn parse_profile(text: &str) -> Result<Profile, String> {

@@ -22,6 +22,7 @@ use everhook_core::{
     policy::target::TargetRules,
 };
 
+use ipnet::IpNet;
 pub use raw::{Origin, Setting};
 
 /// The flags that `serve` and `demo` take. Each is also an environment variable (`EVERHOOK_…`) and a key of the file.
@@ -84,6 +85,9 @@ pub struct ServeArgs {
     /// Publish those that name no application to this one, by id or uid [default: the organization's default one]
     #[arg(long, value_name = "ID")]
     pub amqp_source_application: Option<String>,
+    /// Give these peers as many connections as there are, as CIDR blocks: proxies of yours, which stand for many clients
+    #[arg(long, value_name = "NETWORKS")]
+    pub trusted_proxies: Option<String>,
     /// Limits for endpoints and organizations that have none: `plain` (no limits) or `hosted` (100 a minute and 1,000 a minute) [default: plain]
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
@@ -150,6 +154,8 @@ pub struct Config {
     pub amqp_source: Option<AmqpSource>,
     /// The broker through which nodes that share a store hint each other, with its credentials, if any.
     pub amqp_hints: Option<Secret<String>>,
+    /// Peers that may take as many connections as there are.
+    pub trusted_proxies: Vec<IpNet>,
     /// What holds where nobody set a limit.
     pub profile: Profile,
     /// How many requests may be under way at once.

@@ -188,6 +188,15 @@ fn a_pool_is_for_nodes_that_send_from_a_shared_store() {
 }
 
 #[test]
+fn trusted_proxies_are_cidr_blocks_and_none_by_default() {
+    let load = |text: Option<&str>| ServeArgs { trusted_proxies: text.map(str::to_owned), ..ServeArgs::default() }.load_from([]);
+    assert!(load(None).unwrap().config.trusted_proxies.is_empty());
+    assert_eq!(load(Some("10.0.0.0/8, 2001:db8::/32")).unwrap().config.trusted_proxies.len(), 2);
+    let text = load(Some("10.0.0.1")).unwrap_err().to_string();
+    assert!(text.contains("trusted_proxies") && text.contains("must be a list of CIDR blocks"), "{text}");
+}
+
+#[test]
 fn events_wait_beside_a_database_and_nowhere_else() {
     let load = |shared: bool, worker: bool, spool_max: Option<&str>| {
         let args = ServeArgs {

@@ -12,7 +12,7 @@ use axum::{extract::State, response::Response};
 use everhook_core::{
     ids::EndpointId,
     manage::{Fault, endpoints},
-    model::Page,
+    model::{Endpoint, Page},
     policy::labels::check_key,
     ports::EndpointFilter,
 };
@@ -134,7 +134,8 @@ async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(quer
     let caller = caller.within(&api, query.tenant_id.as_deref()).await?;
     let application = api.filter_application(caller.organization, query.application_id.as_deref()).await?;
     let filter = EndpointFilter { application, enabled, event_type, follows, label };
-    let found = page.fetch(|page| api.line.ports.directory.endpoints(caller.organization, filter.clone(), page)).await?;
+    let size = |row: &Endpoint| [&row.metadata, &row.filter, &row.description].into_iter().flatten().map(String::len).sum();
+    let found = page.fetch_large(|page| api.line.ports.directory.endpoints(caller.organization, filter.clone(), page), size).await?;
     let Page { rows, next, prev } = found;
     let out = EndpointOut::all(&api, rows, caller.scopes).await?;
     Ok(json(StatusCode::OK, &List::from(Page { rows: out, next, prev })))

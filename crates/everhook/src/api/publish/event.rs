@@ -20,6 +20,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::super::{Api, access::Caller, body::check_depth, error::ApiError, wire::Texts};
+use super::BESIDE_DATA_BYTES;
 
 /// The longest idempotency key and source, in characters.
 const KEY_CHARS_MAX: usize = 256;
@@ -122,6 +123,11 @@ impl<'a> Context<'a> {
         // A traceparent that is none starts a new trace, as the W3C asks.
         let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok()).filter(|text| trace_and_flags(text).is_some());
         Ok(Self { api, publisher: Publisher::Caller(caller), key, traceparent: traceparent.map(str::to_owned) })
+    }
+
+    /// The largest event that is read, with all that it says beside its data.
+    pub(super) fn event_bytes_max(&self) -> usize {
+        self.api.payload_bytes_max + BESIDE_DATA_BYTES
     }
 
     /// Checks an event; every fault is found, not only the first.

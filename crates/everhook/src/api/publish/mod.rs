@@ -4,7 +4,7 @@ mod event;
 #[cfg(feature = "amqp")]
 pub mod queue;
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use axum::{
     extract::{Request, State},
@@ -16,7 +16,10 @@ use everhook_core::{
     ports::StoreError,
 };
 use http::StatusCode;
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{IgnoredAny, SeqAccess, Visitor},
+};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
@@ -24,16 +27,19 @@ use self::event::{Context, NewEvent};
 use super::{
     Api,
     access::MayPublish,
-    body::{parse_object, read_json},
+    body::{parse_large_object, parse_object, read_json},
     error::{ApiError, Problem, PublishProblems},
     to_the_end,
     wire::{NoParams, json},
 };
+use crate::memory::Charge;
 
 /// What a body may have beside its `data`: the other fields, and room to breathe.
 pub(crate) const BESIDE_DATA_BYTES: usize = 64 * 1024;
 /// How many events one batch may have.
 const BATCH_EVENTS_MAX: usize = 1_000;
+/// After so many bytes of a batch, others get their turn: some milliseconds' work.
+const YIELD_EVERY_BYTES: usize = 512 * 1024;
 /// Several events to publish.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -42,7 +48,44 @@ pub struct Batch<'a> {
     /// 1 to 1,000 events; each is taken or refused alone.
     #[serde(borrow, default)]
     #[schema(value_type = Vec<NewEvent>, required = true)]
-    events: Option<Vec<&'a RawValue>>,
+    events: Option<BatchEvents<'a>>,
+}
+
+/// The events of a batch as they came. Those beyond the bound are only counted: a body full of tiny ones would take many times its size.
+#[derive(Default)]
+struct BatchEvents<'a> {
+    events: Vec<&'a RawValue>,
+    count: usize,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for BatchEvents<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(BatchVisitor)
+    }
+}
+
+struct BatchVisitor;
+
+impl<'de> Visitor<'de> for BatchVisitor {
+    type Value = BatchEvents<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of events")
+    }
+
+    fn visit_seq<S: SeqAccess<'de>>(self, mut sequence: S) -> Result<BatchEvents<'de>, S::Error> {
+        let mut batch = BatchEvents::default();
+        while batch.count < BATCH_EVENTS_MAX
+            && let Some(event) = sequence.next_element()?
+        {
+            batch.events.push(event);
+            batch.count += 1;
+        }
+        while sequence.next_element::<IgnoredAny>()?.is_some() {
+            batch.count += 1;
+        }
+        Ok(batch)
+    }
 }
 
 /// What became of an event.
@@ -112,10 +155,12 @@ pub async fn publish_event(
     _query: NoParams,
     request: Request,
 ) -> Result<Response, ApiError> {
+    let charge = Charge::new(api.bodies.clone(), caller.organization);
     let context = Context::new(&api, caller, request.headers())?;
-    let body = read_json(request, api.payload_bytes_max + BESIDE_DATA_BYTES).await?;
+    let (body, charge) = read_json(request, context.event_bytes_max(), charge).await?;
     let publication = context.read(parse_object(&body)?).await?;
-    let published = run(&api, vec![publication]).await?.pop().expect("one publication has one answer")?;
+    drop(body);
+    let published = run(&api, vec![publication], charge).await?.pop().expect("one publication has one answer")?;
     let status = if published.is_duplicate() { StatusCode::OK } else { StatusCode::ACCEPTED };
     Ok(json(status, &Receipt::from(published)))
 }
@@ -132,38 +177,58 @@ pub async fn publish_batch(
     _query: NoParams,
     request: Request,
 ) -> Result<Response, ApiError> {
+    let charge = Charge::new(api.bodies.clone(), caller.organization);
     let context = Context::new(&api, caller, request.headers())?;
     if context.key.is_some() {
         return Err(ApiError::bad_request("one Idempotency-Key cannot stand for a batch: give each event its own `idempotency_key`"));
     }
-    let body = read_json(request, api.batch_bytes_max).await?;
-    let batch: Batch<'_> = parse_object(&body)?;
-    let events = batch.events.unwrap_or_default();
-    if events.is_empty() || events.len() > BATCH_EVENTS_MAX {
-        let reason = format!("must have 1 to {BATCH_EVENTS_MAX} events, and has {}", events.len());
-        return Err(ApiError::invalid(vec![Fault::new("events", reason)]));
-    }
-    let data = publish_each(&api, &context, &events).await?;
-    Ok(json(StatusCode::ACCEPTED, &BatchReceipt { data }))
+    let (body, charge) = read_json(request, api.batch_bytes_max, charge).await?;
+    let (publications, refused) = read_batch(&context, &body).await?;
+    drop(body);
+    let answers = run(&api, publications, charge).await?;
+    Ok(json(StatusCode::ACCEPTED, &BatchReceipt { data: batch_items(refused, answers) }))
 }
 
-async fn publish_each(api: &Arc<Api>, context: &Context<'_>, events: &[&RawValue]) -> Result<Vec<BatchItem>, ApiError> {
-    let mut refused: Vec<Option<ApiError>> = Vec::with_capacity(events.len());
+/// The events of a batch that can be published, and for each of all whether it was refused.
+async fn read_batch(context: &Context<'_>, body: &[u8]) -> Result<(Vec<Publication>, Vec<Option<ApiError>>), ApiError> {
+    let batch: Batch<'_> = parse_large_object(body)?;
+    let BatchEvents { events, count } = batch.events.unwrap_or_default();
+    if !(1..=BATCH_EVENTS_MAX).contains(&count) {
+        let reason = format!("must have 1 to {BATCH_EVENTS_MAX} events, and has {count}");
+        return Err(ApiError::invalid(vec![Fault::new("events", reason)]));
+    }
+    let mut refused = Vec::with_capacity(events.len());
     let mut publications = Vec::with_capacity(events.len());
+    let mut bytes_read = 0;
     for event in events {
-        let read = match parse_object(event.get().as_bytes()) {
-            Ok(event) => context.read(event).await,
-            Err(error) => Err(error),
-        };
-        match read {
+        match read_one(context, event.get()).await {
             Ok(publication) => {
                 publications.push(publication);
                 refused.push(None);
             }
             Err(error) => refused.push(Some(error)),
         }
+        bytes_read += event.get().len();
+        if bytes_read >= YIELD_EVERY_BYTES {
+            bytes_read = 0;
+            tokio::task::yield_now().await;
+        }
     }
-    let mut answers = run(api, publications).await?.into_iter();
+    Ok((publications, refused))
+}
+
+/// One event of a batch may be as large as one alone.
+async fn read_one(context: &Context<'_>, event: &str) -> Result<Publication, ApiError> {
+    let max = context.event_bytes_max();
+    if event.len() > max {
+        return Err(ApiError::too_large(format!("an event may have at most {max} bytes, and has {}", event.len())));
+    }
+    context.read(parse_object(event.as_bytes())?).await
+}
+
+/// What became of each event, in their order.
+fn batch_items(refused: Vec<Option<ApiError>>, answers: Vec<Result<Acceptance, PublishError>>) -> Vec<BatchItem> {
+    let mut answers = answers.into_iter();
     let mut unavailable = None;
     let item = |refused: Option<ApiError>| {
         let answer = match refused {
@@ -175,7 +240,7 @@ async fn publish_each(api: &Arc<Api>, context: &Context<'_>, events: &[&RawValue
             Err(error) => BatchItem::Refused { error: error.into_problem() },
         }
     };
-    Ok(refused.into_iter().map(item).collect())
+    refused.into_iter().map(item).collect()
 }
 
 /// Why one event of a batch was refused. A store that fails at many of them says the same of each, and is logged once.
@@ -186,12 +251,22 @@ fn refusal(error: PublishError, unavailable: &mut Option<ApiError>) -> ApiError 
     }
 }
 
-async fn run(api: &Api, publications: Vec<Publication>) -> Result<Vec<Result<Acceptance, PublishError>>, ApiError> {
+/// Publishes. What is held meanwhile is let go of once the events are stored, also if nobody waits for that any more.
+async fn run(
+    api: &Api,
+    publications: Vec<Publication>,
+    held: impl Send + 'static,
+) -> Result<Vec<Result<Acceptance, PublishError>>, ApiError> {
     if publications.is_empty() {
         return Ok(Vec::new());
     }
     let line = api.line.clone();
-    let answers = to_the_end(async move { publish(&line, publications).await }).await?;
+    let publishing = async move {
+        let answers = publish(&line, publications).await;
+        drop(held);
+        answers
+    };
+    let answers = to_the_end(publishing).await?;
     let failure = answers.iter().find_map(|answer| match answer {
         Err(PublishError::Store(error)) => Some(error),
         _ => None,

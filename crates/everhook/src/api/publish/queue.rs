@@ -83,7 +83,7 @@ impl QueueIntake {
                 Err(error) => verdicts.push(Some(judge(&error))),
             }
         }
-        let mut answers = match run(&self.api, publications).await {
+        let mut answers = match run(&self.api, publications, ()).await {
             Ok(answers) => answers.into_iter(),
             // Nothing is known of them, and their keys make trying again safe.
             Err(error) => return verdicts.into_iter().map(|verdict| verdict.unwrap_or_else(|| judge(&error))).collect(),

@@ -1,0 +1,83 @@
+//! A request's body on its way to a handler. What the handler leaves unread is read and dropped, within bounds: most clients send all of a request before
+//! they read the answer, and would see a broken connection instead of it.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, header};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tokio::{runtime::Handle, sync::Semaphore};
+
+/// How much of a body is read and dropped: as much as the largest batch may have by default.
+const DRAINED_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// How long that may take.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How many bodies are drained at once: each has a connection's buffers, which grow to some hundred kilobytes while much comes in. Beyond it, connections
+/// are closed with the rest unread.
+static DRAINS: Semaphore = Semaphore::const_new(256);
+
+/// A body that is drained if it is dropped before its end.
+pub struct RequestBody {
+    incoming: Option<Incoming>,
+    /// The client waits to be asked for it. Nothing comes before that, and asking just to drop it would be a waste.
+    waits_to_be_asked: bool,
+}
+
+impl RequestBody {
+    /// The body of a request with these headers.
+    pub fn new(incoming: Incoming, headers: &HeaderMap) -> Self {
+        let waits_to_be_asked = headers.get(header::EXPECT).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
+        Self { incoming: Some(incoming), waits_to_be_asked }
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        self.waits_to_be_asked = false;
+        let Some(incoming) = &mut self.incoming else { return Poll::Ready(None) };
+        let frame = std::task::ready!(Pin::new(incoming).poll_frame(context));
+        if !matches!(frame, Some(Ok(_))) {
+            self.incoming = None;
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        let Some(incoming) = self.incoming.take().filter(|incoming| !incoming.is_end_stream() && !self.waits_to_be_asked) else { return };
+        let (Ok(runtime), Ok(permit)) = (Handle::try_current(), DRAINS.try_acquire()) else { return };
+        // The answer does not wait for it. When the connection ends, so does this.
+        runtime.spawn(async move {
+            let _ = tokio::time::timeout(DRAIN_TIMEOUT, drain(incoming)).await;
+            drop(permit);
+        });
+    }
+}
+
+/// Reads to the end and drops what comes. Whatever is left when this gives up, the connection is closed with.
+async fn drain(mut body: Incoming) {
+    let mut bytes = 0;
+    while bytes <= DRAINED_BYTES_MAX
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        bytes += frame.data_ref().map_or(0, Bytes::len);
+    }
+}
