@@ -11,3 +11,6 @@ mod growth;
 mod hints;
 mod lanes;
 mod schemas;
+mod bodies;
+mod connections;
+mod descriptors;
