@@ -242,19 +242,21 @@ mod tests {
 
     #[test]
     fn what_this_machine_lacks_is_no_failure_of_the_endpoint() {
-        let address = SocketAddr::from(([93, 184, 216, 34], 443));
+        let url = "https://a.example/";
+        let target = Target { written: url.to_owned(), url: url.parse().expect("a URL") };
+        let four = Peer { target: &target, address: SocketAddr::from(([93, 184, 216, 34], 443)) };
+        let six = Peer { target: &target, address: SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 443)) };
         let ours = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS, Errno::ADDRNOTAVAIL];
         let theirs = [Errno::CONNREFUSED, Errno::TIMEDOUT, Errno::HOSTUNREACH, Errno::NETUNREACH, Errno::CONNRESET];
         for code in ours {
-            let sent = Failure::unreachable(address, &code.into()).into_sent(None);
+            let sent = Failure::unreachable(&four, &code.into()).into_sent(None);
             assert!(matches!(sent, Sent::OutOfResources { .. }), "{code}: {sent:?}");
         }
         for code in theirs {
-            let sent = Failure::unreachable(address, &code.into()).into_sent(None);
+            let sent = Failure::unreachable(&four, &code.into()).into_sent(None);
             assert!(matches!(sent, Sent::Failed { .. }), "{code}: {sent:?}");
         }
-        let six = SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 443));
-        let sent = Failure::unreachable(six, &Errno::ADDRNOTAVAIL.into()).into_sent(None);
+        let sent = Failure::unreachable(&six, &Errno::ADDRNOTAVAIL.into()).into_sent(None);
         assert!(matches!(sent, Sent::Failed { .. }), "a machine without IPv6: {sent:?}");
         let look_up = |error: &ResolveError| Failure::unresolved("a.example", error).into_sent(None);
         assert!(matches!(look_up(&ResolveError::OutOfResources("no socket".to_owned())), Sent::OutOfResources { .. }));

@@ -6,11 +6,11 @@
 
 mod answers;
 mod arena;
+mod bodies;
+mod connections;
+mod descriptors;
 mod filters;
 mod growth;
 mod hints;
 mod lanes;
 mod schemas;
-mod bodies;
-mod connections;
-mod descriptors;
