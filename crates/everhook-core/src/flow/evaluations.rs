@@ -25,6 +25,12 @@ use crate::{
 /// How long all evaluations of one request may wait and take together, from its first that is not quick: shorter than publishers wait for an answer.
 pub const EVALUATION_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How much is done at once before others have a turn, in units: some 500 µs.
+const YIELD_UNITS: u64 = 5 * INLINE_UNITS_MAX;
+
+/// How many bytes are parsed in a unit.
+const PARSED_BYTES_A_UNIT: u64 = 4;
+
 /// Where evaluations run that are not quick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvaluationThreads {
@@ -119,6 +125,8 @@ pub(super) struct RequestWork {
     used: FxHashMap<OrganizationId, u64>,
     /// By uptime. Set by the first that is not quick.
     ends_at: Option<Duration>,
+    /// What was done at once since others had a turn, in units.
+    since_yield: u64,
 }
 
 /// Why something was not evaluated to its end.
@@ -144,7 +152,7 @@ pub(super) type Evaluated<T> = Result<T, Option<EndpointId>>;
 impl RequestWork {
     /// Of one request.
     pub(super) fn new() -> Self {
-        Self { units_max: REQUEST_UNITS_MAX, used: FxHashMap::default(), ends_at: None }
+        Self { units_max: REQUEST_UNITS_MAX, used: FxHashMap::default(), ends_at: None, since_yield: 0 }
     }
 
     /// Of events that were accepted before: each has its own bound, and they have none together.
@@ -172,9 +180,14 @@ impl RequestWork {
     ) -> Result<T, NotEvaluated> {
         let left = self.units_max - self.used.get(&organization).copied().unwrap_or(0);
         let allowed = units_max.min(left);
+        if allowed == 0 {
+            return Err(NotEvaluated::RequestTooCostly);
+        }
+        self.yield_now_and_then(data).await;
         if let Some(value) = data.if_quick() {
             let mut budget = WorkBudget::new(allowed.min(INLINE_UNITS_MAX));
             let evaluated = evaluate(value.as_deref(), &mut budget);
+            self.since_yield += budget.spent();
             if evaluated.is_ok() || allowed <= INLINE_UNITS_MAX {
                 return self.account(organization, evaluated, budget, units_max);
             }
@@ -190,6 +203,17 @@ impl RequestWork {
         let (value, evaluated, budget) = evaluations.run(organization, timeout, work).await?;
         data.parsed = Some(value);
         self.account(organization, evaluated, budget, units_max)
+    }
+
+    /// A thousand evaluations that are quick are not quick together: whoever else is served by this thread has a turn in between.
+    async fn yield_now_and_then(&mut self, data: &EventData) {
+        if data.parsed.is_none() {
+            self.since_yield += data.bytes.len() as u64 / PARSED_BYTES_A_UNIT;
+        }
+        if self.since_yield > YIELD_UNITS {
+            self.since_yield = 0;
+            tokio::task::yield_now().await;
+        }
     }
 
     fn account<T>(

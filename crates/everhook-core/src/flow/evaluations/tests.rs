@@ -48,7 +48,9 @@ async fn an_organization_has_one_thread_at_a_time_and_leaves_the_others_to_other
         tokio::spawn(async move {
             let work = move || {
                 begin.send(of).unwrap();
-                held.map(|held| held.recv());
+                if let Some(held) = held {
+                    held.recv().unwrap();
+                }
             };
             evaluations.run(organization(of), EVALUATION_TIMEOUT, work).await
         })
