@@ -31,7 +31,7 @@ const CALL_UNITS: u64 = 4;
 const BYTES_A_UNIT: u64 = 8;
 
 /// How many states of a nondeterministic automaton are followed in a unit.
-const STATES_A_UNIT: u64 = 2;
+const STATES_A_UNIT: u64 = 8;
 
 /// What matching a pattern costs.
 #[derive(Clone, Copy, Debug)]
