@@ -18,9 +18,12 @@ const DRAINED_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// How long that may take.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How many bodies are drained at once: each has a connection's buffers, which grow to some hundred kilobytes while much comes in. Beyond it, connections
-/// are closed with the rest unread.
-static DRAINS: Semaphore = Semaphore::const_new(256);
+/// How many bodies are drained at once; others wait for that within the same time. Reading what nobody wants must not take the processor, nor buffers,
+/// which grow to some hundred kilobytes while much comes in.
+static DRAINS: Semaphore = Semaphore::const_new(16);
+/// After so many bytes a drain pauses for so long: 2 MB take a sixteenth of a second, and all drains together at most half a gigabyte a second.
+const DRAIN_STEP_BYTES: usize = 128 * 1024;
+const DRAIN_PAUSE: Duration = Duration::from_millis(4);
 
 /// A body that is drained if it is dropped before its end.
 pub struct RequestBody {
@@ -63,21 +66,24 @@ impl Body for RequestBody {
 impl Drop for RequestBody {
     fn drop(&mut self) {
         let Some(incoming) = self.incoming.take().filter(|incoming| !incoming.is_end_stream() && !self.waits_to_be_asked) else { return };
-        let (Ok(runtime), Ok(permit)) = (Handle::try_current(), DRAINS.try_acquire()) else { return };
         // The answer does not wait for it. When the connection ends, so does this.
-        runtime.spawn(async move {
-            let _ = tokio::time::timeout(DRAIN_TIMEOUT, drain(incoming)).await;
-            drop(permit);
-        });
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(tokio::time::timeout(DRAIN_TIMEOUT, drain(incoming)));
+        }
     }
 }
 
 /// Reads to the end and drops what comes. Whatever is left when this gives up, the connection is closed with.
 async fn drain(mut body: Incoming) {
-    let mut bytes = 0;
+    let _permit = DRAINS.acquire().await;
+    let (mut bytes, mut pause_at) = (0, DRAIN_STEP_BYTES);
     while bytes <= DRAINED_BYTES_MAX
         && let Some(Ok(frame)) = body.frame().await
     {
         bytes += frame.data_ref().map_or(0, Bytes::len);
+        if bytes >= pause_at {
+            pause_at = bytes + DRAIN_STEP_BYTES;
+            tokio::time::sleep(DRAIN_PAUSE).await;
+        }
     }
 }
