@@ -25,7 +25,7 @@ const BESIDE_EVENT_BYTES: usize = 256 << 10;
 /// The file that is written and emptied.
 const PROBE_FILE: &str = "probe";
 /// How much is written at once.
-const CHUNK: [u8; 64 << 10] = [0; 64 << 10];
+static CHUNK: [u8; 64 << 10] = [0; 64 << 10];
 
 /// The room on one disk.
 #[derive(Clone)]
