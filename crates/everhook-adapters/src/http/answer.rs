@@ -192,8 +192,9 @@ impl Says {
     /// request: its body may follow, and would be read as the next answer.
     fn keeps_alive(&self, status: u16, minor: u8) -> bool {
         let is_offered = !self.close && (minor == 1 || self.keep_alive);
-        let is_clear = !self.repeats_length && !(self.is_chunked.is_some() && self.length.is_some());
-        is_offered && is_clear && status != 101 && !(has_no_body(status) && self.announces_body())
+        let says_end_twice = self.repeats_length || (self.is_chunked.is_some() && self.length.is_some());
+        let has_impossible_body = has_no_body(status) && self.announces_body();
+        is_offered && status != 101 && !says_end_twice && !has_impossible_body
     }
 
     /// A length of zero announces nothing.
