@@ -65,7 +65,7 @@ fn attacks() -> Vec<Attack> {
 
 /// Lists that differ in their brackets alone.
 fn bracketings(count: usize) -> Vec<Value> {
-    let bracketing = |n: usize| (0..13).fold(json!([]), |list, bit| if n >> bit & 1 == 1 { json!([list]) } else { json!([list, 1]) });
+    let bracketing = |n: usize| (0..13).fold(json!([]), |list, bit| if (n >> bit) & 1 == 1 { json!([list]) } else { json!([list, 1]) });
     (0..count).map(bracketing).collect()
 }
 

@@ -136,8 +136,9 @@ fn what_takes_too_much_work_is_refused_whatever_the_data_says() {
     let members = |count: usize| -> Value { (0..count).map(|n| (format!("key{n}"), json!(n))).collect() };
     let consts = |count: usize| -> Vec<Value> { (0..count).map(|n| json!({"const": n + 2})).collect() };
     // Lists that differ in their brackets alone share a hash.
-    let brackets: Vec<Value> =
-        (0..4_000).map(|n| (0..12).fold(json!([]), |list, bit| if n >> bit & 1 == 1 { json!([list]) } else { json!([list, 1]) })).collect();
+    let brackets: Vec<Value> = (0..4_000)
+        .map(|n| (0..12).fold(json!([]), |list, bit| if (n >> bit) & 1 == 1 { json!([list]) } else { json!([list, 1]) }))
+        .collect();
     let cases = [
         ("alternatives of constants", json!({"items": {"anyOf": consts(3_000)}}), ones(100_000)),
         ("few of them", json!({"items": {"anyOf": consts(40)}}), ones(100_000)),
