@@ -75,7 +75,7 @@ impl Explorer {
             )
         };
         let translated = jsonschema_regex::to_rust_regex(pattern).map_err(|()| unreadable())?;
-        let too_large = |error: thompson::BuildError| match error.size_limit() {
+        let too_large = |error: Box<thompson::BuildError>| match error.size_limit() {
             Some(_) => format!(
                 "has the pattern `{shown}`, which is too large compiled: at most {PATTERN_BYTES_MAX} bytes, so use smaller repetitions"
             ),
@@ -130,12 +130,12 @@ enum Direction {
     Backward,
 }
 
-fn compile(pattern: &str, direction: Direction) -> Result<NFA, thompson::BuildError> {
+fn compile(pattern: &str, direction: Direction) -> Result<NFA, Box<thompson::BuildError>> {
     let config = thompson::Config::new()
         .nfa_size_limit(Some(PATTERN_BYTES_MAX))
         .which_captures(WhichCaptures::None)
         .reverse(direction == Direction::Backward);
-    thompson::Compiler::new().configure(config).build(pattern)
+    thompson::Compiler::new().configure(config).build(pattern).map_err(Box::new)
 }
 
 #[cfg(test)]
