@@ -1,5 +1,5 @@
 -- Removes those of some endpoints that were deleted before an instant and are named by nothing that is kept, with what belongs to each. How many went?
--- Index: the primary keys, dead_letters_by_endpoint. Lock: the rows.
+-- Index: the primary keys; of dead letters any that has their endpoint, and few are looked for: what has one has deliveries. Lock: the rows.
 WITH gone AS (
     DELETE FROM endpoints
     WHERE id = ANY(ARRAY(
@@ -8,7 +8,7 @@ WITH gone AS (
         WHERE p.id > $1 AND p.id <= $2 AND p.state = 'deleted' AND p.deleted_at < $3
             AND (SELECT true FROM open_deliveries WHERE lane = p.lane LIMIT 1) IS NULL
             AND (SELECT true FROM deliveries WHERE lane = p.lane LIMIT 1) IS NULL
-            AND (SELECT count(*) FROM dead_letters WHERE endpoint_id = p.id) = 0
+            AND (SELECT true FROM dead_letters WHERE endpoint_id = p.id LIMIT 1) IS NULL
             AND (SELECT true FROM rollups WHERE lane = p.lane LIMIT 1) IS NULL
             AND (SELECT true FROM endpoint_revisions WHERE endpoint_id = p.id AND number < p.revision LIMIT 1) IS NULL
         LIMIT $4
