@@ -20,6 +20,9 @@ use everhook_core::{
     time::Timestamp,
 };
 
+/// How many endpoints of an application are opened before others have their turn on this thread. Each may have 64 headers.
+const OPENED_AT_ONCE: usize = 32;
+
 /// A directory that seals what it writes of endpoints' headers.
 pub struct SealedDirectory {
     directory: Arc<dyn Directory>,
@@ -100,7 +103,14 @@ impl Directory for SealedDirectory {
 
     async fn application_row(&self, id: ApplicationId) -> Result<Option<ApplicationRow>, StoreError> {
         let Some(mut row) = self.directory.application_row(id).await? else { return Ok(None) };
-        row.endpoints = row.endpoints.into_iter().map(|endpoint| self.open_endpoint(endpoint)).collect::<Result<_, _>>()?;
+        let mut opened = Vec::with_capacity(row.endpoints.len());
+        for endpoint in std::mem::take(&mut row.endpoints) {
+            opened.push(self.open_endpoint(endpoint)?);
+            if opened.len().is_multiple_of(OPENED_AT_ONCE) {
+                tokio::task::yield_now().await;
+            }
+        }
+        row.endpoints = opened;
         Ok(Some(row))
     }
 

@@ -3,6 +3,8 @@
 //! Used by the steps of the line. The store stays the judge: a publish carries the version of the configuration it was matched with, and is
 //! matched again if that is no longer the newest.
 
+mod by_type;
+mod reading;
 mod schemas;
 
 use std::{
@@ -14,19 +16,20 @@ use std::{
 use rustc_hash::FxHashMap;
 
 pub use self::schemas::Schemas;
+use self::{by_type::EndpointsByType, reading::Reading};
 use crate::{
     ids::{ApplicationId, EndpointId, OrganizationId, Ref, ScheduleVersion},
     model::{
         Application, ApplicationKind, Endpoint, EndpointState, EventType, EventTypeMark, LanePolicy, OrganizationLimits, Post, Profile,
         RetrySchedule, Revision,
     },
-    policy::{filter::Filter, matching},
+    policy::filter::Filter,
     ports::{ApplicationRow, Directory, StoreError, Vault},
     shape::Shape,
     time::Timestamp,
 };
 
-/// How many applications are kept. Past it all are dropped and read again: rare, and simpler than an order of use.
+/// How many applications are kept. Past it those of the organizations that have most are dropped, and read again when they are needed.
 const APPLICATIONS_MAX: usize = 10_000;
 
 /// How many endpoints these have together: a tenant may make as many as it likes, and each takes a few kilobytes here.
@@ -37,6 +40,9 @@ const MATCHED_TYPES_MAX: usize = 1_000;
 
 /// How many matches are kept for each endpoint of an application, so that they take a share of what its endpoints take anyway.
 const MATCHES_AN_ENDPOINT: usize = 64;
+
+/// How many endpoints are prepared before others have their turn on this thread: less than a millisecond of opening secrets and parsing filters.
+const PREPARED_AT_ONCE: usize = 64;
 
 /// How many versions of retry schedules are kept: a tenant makes one with each change of a schedule, of 2 KiB at most. Past it all are dropped.
 const SCHEDULES_MAX: usize = 10_000;
@@ -50,6 +56,7 @@ pub struct Catalog {
     vault: Arc<dyn Vault>,
     profile: Profile,
     applications: RwLock<Applications>,
+    reading: Reading,
     schedules: RwLock<FxHashMap<ScheduleVersion, Arc<RetrySchedule>>>,
     /// Compiled schemas.
     pub schemas: Schemas,
@@ -95,13 +102,33 @@ impl Applications {
             return;
         }
         if self.known.len() >= APPLICATIONS_MAX || self.endpoints + view.endpoint_count() > ENDPOINTS_MAX {
-            self.known.clear();
-            self.endpoints = 0;
+            self.make_room();
         }
         self.endpoints += view.endpoint_count();
         if let Some(before) = self.known.insert(id, view.clone()) {
             self.endpoints -= before.endpoint_count();
         }
+    }
+
+    /// Drops the applications of those organizations that have most in here, until an eighth is free: what a tenant has much of pushes out its own.
+    fn make_room(&mut self) {
+        let mut held: FxHashMap<OrganizationId, usize> = FxHashMap::default();
+        for view in self.known.values() {
+            *held.entry(view.application.organization).or_default() += 1 + view.endpoint_count();
+        }
+        let mut held: Vec<_> = held.into_iter().map(|(organization, held)| (held, organization)).collect();
+        held.sort_unstable();
+        while let Some((_, organization)) = held.pop() {
+            self.drop_organization(organization);
+            if self.known.len() <= APPLICATIONS_MAX / 8 * 7 && self.endpoints <= ENDPOINTS_MAX / 8 * 7 {
+                return;
+            }
+        }
+    }
+
+    fn drop_organization(&mut self, organization: OrganizationId) {
+        self.known.retain(|_, view| view.application.organization != organization);
+        self.endpoints = self.known.values().map(|view| view.endpoint_count()).sum();
     }
 
     fn forget(&mut self, stale: Stale) {
@@ -112,21 +139,28 @@ impl Applications {
         self.recent.push_back(stale);
         match stale {
             // By far the most frequent: not by looking through all of them.
-            Stale::Application(id) => {
-                self.endpoints -= self.known.remove(&id).map_or(0, |view| view.endpoint_count());
-                return;
+            Stale::Application(id) => self.endpoints -= self.known.remove(&id).map_or(0, |view| view.endpoint_count()),
+            Stale::Organization(id) => self.drop_organization(id),
+            Stale::All => {
+                self.known.clear();
+                self.endpoints = 0;
             }
-            Stale::Organization(id) => self.known.retain(|_, view| view.application.organization != id),
-            Stale::All => self.known.clear(),
         }
-        self.endpoints = self.known.values().map(|view| view.endpoint_count()).sum();
     }
 }
 
 impl Catalog {
     /// An empty catalog over the directory.
     pub fn new(directory: Arc<dyn Directory>, vault: Arc<dyn Vault>, profile: Profile) -> Self {
-        Self { directory, vault, profile, applications: RwLock::default(), schedules: RwLock::default(), schemas: Schemas::default() }
+        Self {
+            directory,
+            vault,
+            profile,
+            applications: RwLock::default(),
+            reading: Reading::default(),
+            schedules: RwLock::default(),
+            schemas: Schemas::default(),
+        }
     }
 
     /// An application, if it need not be read.
@@ -142,9 +176,17 @@ impl Catalog {
         if let Some(view) = self.known(id) {
             return Ok(Some(view));
         }
+        self.reading.read(id, self.read(id)).await
+    }
+
+    async fn read(&self, id: ApplicationId) -> Result<Option<Arc<ApplicationView>>, StoreError> {
+        // It may have been read while this waited for its turn.
+        if let Some(view) = self.known(id) {
+            return Ok(Some(view));
+        }
         let changes_before = self.applications.read().unwrap_or_else(PoisonError::into_inner).changes;
         let Some(row) = self.directory.application_row(id).await? else { return Ok(None) };
-        let view = Arc::new(ApplicationView::new(row, &*self.vault, self.profile)?);
+        let view = Arc::new(ApplicationView::new(row, &*self.vault, self.profile).await?);
         self.applications.write().unwrap_or_else(PoisonError::into_inner).keep(&view, changes_before);
         Ok(Some(view))
     }
@@ -209,6 +251,7 @@ pub struct ApplicationView {
     /// From where the requests of its lanes are sent.
     pub post: Post,
     destinations: FxHashMap<EndpointId, Arc<Destination>>,
+    by_type: EndpointsByType,
     event_types: FxHashMap<EventType, EventTypeMark>,
     matches: RwLock<Matches>,
 }
@@ -222,17 +265,23 @@ struct Matches {
 }
 
 impl ApplicationView {
-    fn new(row: ApplicationRow, vault: &dyn Vault, profile: Profile) -> Result<Self, StoreError> {
+    async fn new(row: ApplicationRow, vault: &dyn Vault, profile: Profile) -> Result<Self, StoreError> {
         let (kind, post) = (row.application.kind, row.post.clone());
         let of = Belonging { kind, config_version: row.config_version, limits: row.limits, post, profile };
-        let prepare = |endpoint: Endpoint| Ok((endpoint.id, Arc::new(Destination::new(endpoint, &of, vault)?)));
-        let destinations = row.endpoints.into_iter().map(prepare);
+        let mut destinations = FxHashMap::default();
+        for endpoint in row.endpoints {
+            destinations.insert(endpoint.id, Arc::new(Destination::new(endpoint, &of, vault)?));
+            if destinations.len().is_multiple_of(PREPARED_AT_ONCE) {
+                tokio::task::yield_now().await;
+            }
+        }
         Ok(Self {
             application: row.application,
             config_version: row.config_version,
             limits: row.limits,
             post: row.post,
-            destinations: destinations.collect::<Result<_, StoreError>>()?,
+            by_type: EndpointsByType::new(destinations.values()),
+            destinations,
             event_types: row.event_types.into_iter().map(|mark| (mark.name.clone(), mark)).collect(),
             matches: RwLock::default(),
         })
@@ -263,12 +312,7 @@ impl ApplicationView {
         if let Some(known) = self.matches.read().unwrap_or_else(PoisonError::into_inner).of_types.get(event_type) {
             return known.clone();
         }
-        let wants = |destination: &&Arc<Destination>| {
-            destination.endpoint.state == EndpointState::Enabled && matching::wants(&destination.endpoint.event_types, event_type)
-        };
-        let mut found: Vec<_> = self.destinations.values().filter(wants).cloned().collect();
-        found.sort_by_key(|destination| destination.endpoint.id);
-        let found: Arc<[_]> = found.into();
+        let found = self.by_type.wanting(event_type);
         let mut matches = self.matches.write().unwrap_or_else(PoisonError::into_inner);
         if matches.of_types.len() >= MATCHED_TYPES_MAX || matches.count + found.len() > self.destinations.len() * MATCHES_AN_ENDPOINT {
             *matches = Matches::default();
@@ -282,7 +326,7 @@ impl ApplicationView {
 
 /// An endpoint with everything that sending to it needs, prepared once.
 pub struct Destination {
-    /// The endpoint.
+    /// The endpoint, without its headers, filter, metadata and description.
     pub endpoint: Endpoint,
     /// What shapes its requests, opened.
     pub shape: Shape,
@@ -319,6 +363,8 @@ impl Destination {
         let operational = of.kind == ApplicationKind::Operational;
         let filter = endpoint.filter.as_deref().map(Filter::parse).transpose().map_err(StoreError::corrupt)?;
         let lane = Arc::new(lane_policy(&endpoint, of));
+        // Sending needs the opened and the parsed ones alone, and these are what an endpoint has much of.
+        let endpoint = Endpoint { headers: Vec::new(), filter: None, metadata: None, description: None, ..endpoint };
         Ok(Self { filter, shape, lane, operational, endpoint })
     }
 }
@@ -364,6 +410,7 @@ mod tests {
             limits: OrganizationLimits::default(),
             post: Post::only(),
             destinations: FxHashMap::default(),
+            by_type: EndpointsByType::default(),
             event_types: FxHashMap::default(),
             matches: RwLock::default(),
         })
@@ -392,6 +439,17 @@ mod tests {
             applications.keep(&read, before);
             assert_eq!(applications.known.contains_key(&mine), is_kept, "after {count} changes");
         }
+    }
+
+    #[test]
+    fn an_organization_with_much_pushes_out_its_own_and_nobody_elses() {
+        let mut applications = Applications::default();
+        applications.keep(&view(1, 1), 0);
+        for n in 0..APPLICATIONS_MAX as u128 {
+            applications.keep(&view(1_000 + n, 7), 0);
+        }
+        assert!(applications.known.contains_key(&view(1, 1).application.id));
+        assert!(applications.known.len() <= APPLICATIONS_MAX);
     }
 
     #[test]
