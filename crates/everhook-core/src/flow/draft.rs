@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
     catalog::{ApplicationView, Destination},
@@ -77,6 +77,7 @@ impl Draft {
     pub(super) fn hand_over(self, sequence_number: i64, held: &[DeliveryId], committed: &mut Vec<Committed>) {
         let (priority, due_at) = (self.incoming.event.priority, self.made_at);
         let event = Arc::new(Event { sequence_number, ..self.incoming.event });
+        let held: FxHashSet<DeliveryId> = held.iter().copied().collect();
         let pairs = self.deliveries.into_iter().zip(self.matches.iter()).filter(|(delivery, _)| !held.contains(&delivery.id));
         committed.extend(pairs.map(|(delivery, destination)| Committed {
             lane: destination.lane.clone(),

@@ -3,7 +3,7 @@
 //! Called by the API and by `alert`. It returns only when everything is on disk, and it must run to its end once the write has begun: callers
 //! that may be dropped half-way spawn it, or the lanes would learn of the deliveries only by their periodic look.
 
-use std::{num::NonZeroU32, sync::Arc, time::Duration};
+use std::{collections::VecDeque, num::NonZeroU32, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
@@ -33,6 +33,10 @@ use crate::{
 /// How often an event is matched again because the configuration changed under it. Each round needs another change at the very moment of the
 /// write, so that reaching the bound means that something changes it in a loop.
 pub(super) const MATCH_ROUNDS_MAX: u32 = 20;
+
+/// How many deliveries are made before those of the next events are: a small batch for many endpoints would otherwise be millions of them in memory.
+/// An event's own are made together, however many they are.
+const DELIVERIES_AT_ONCE: usize = 20_000;
 
 /// How long the store may take to answer before it counts as away, where there is a spool: longer than a commit on a busy server takes, and shorter
 /// than publishers wait for an answer.
@@ -231,14 +235,22 @@ pub async fn publish_own(line: &Line, publications: Vec<Publication>) -> Vec<Res
 
 async fn publish_all(line: &Line, publications: Vec<Publication>, origin: Origin) -> Vec<Answer> {
     let mut answers: Vec<Option<Answer>> = publications.iter().map(|_| None).collect();
-    let mut open: Vec<Open> = publications.into_iter().map(|publication| arrive(line, publication)).enumerate().collect();
-    let (mut round, mut work) = (RoundOf { origin, matching: Matching::First }, RequestWork::new());
-    for _ in 0..MATCH_ROUNDS_MAX {
-        open = publish_round(line, open, round, &mut work, &mut answers).await;
-        if open.is_empty() {
-            break;
+    let mut waiting: VecDeque<Open> = publications.into_iter().map(|publication| arrive(line, publication)).enumerate().collect();
+    let mut work = RequestWork::new();
+    // One part after the other, or events of a later part could overtake those of an earlier one that must be matched again.
+    while !waiting.is_empty() {
+        let mut round = RoundOf { origin, matching: Matching::First };
+        let mut open = publish_round(line, &mut waiting, round, &mut work, &mut answers).await;
+        for _ in 1..MATCH_ROUNDS_MAX {
+            if open.is_empty() {
+                break;
+            }
+            // That it is matched again is not its publisher's fault.
+            (round.matching, work) = (Matching::Again, RequestWork::new());
+            let mut again = VecDeque::from(open);
+            open = publish_round(line, &mut again, round, &mut work, &mut answers).await;
+            again.into_iter().rev().for_each(|later| waiting.push_front(later));
         }
-        round.matching = Matching::Again;
     }
     // What has no answer was still being matched again at the last round.
     answers.into_iter().map(|answer| answer.unwrap_or(Err(PublishError::Store(StoreError::Conflict)))).collect()
@@ -270,9 +282,16 @@ fn arrive(line: &Line, publication: Publication) -> IncomingEvent {
     IncomingEvent { organization: publication.organization, event, key, only: publication.only }
 }
 
-/// Publishes what can be, and returns what must be matched again. An event costs its organization one token, however often it is matched.
-async fn publish_round(line: &Line, open: Vec<Open>, round: RoundOf, work: &mut RequestWork, answers: &mut [Option<Answer>]) -> Vec<Open> {
-    let admitted = admit_each(line, open, round, work, answers).await;
+/// Publishes the first of those that wait, as many as make a bounded number of deliveries, and returns what must be matched again. An event costs its
+/// organization one token, however often it is matched.
+async fn publish_round(
+    line: &Line,
+    waiting: &mut VecDeque<Open>,
+    round: RoundOf,
+    work: &mut RequestWork,
+    answers: &mut [Option<Answer>],
+) -> Vec<Open> {
+    let admitted = admit_each(line, waiting, round, work, answers).await;
     let drafts = match &line.ports.spool {
         // What is in the spool or must go there is the exception.
         Some(spool) if spool.standing().events > 0 || !admitted.unmatched.is_empty() => {
@@ -414,12 +433,23 @@ struct Admitted {
     unmatched: Vec<Open>,
 }
 
-/// Matches each event with its endpoints. One that is refused is answered; the others go on.
-async fn admit_each(line: &Line, open: Vec<Open>, round: RoundOf, work: &mut RequestWork, answers: &mut [Option<Answer>]) -> Admitted {
-    let (mut admitted, mut views) = (Admitted::default(), Views::default());
-    for (index, incoming) in open {
+/// Matches events with their endpoints, one by one, until they make [`DELIVERIES_AT_ONCE`]. One that is refused is answered; the others go on.
+async fn admit_each(
+    line: &Line,
+    waiting: &mut VecDeque<Open>,
+    round: RoundOf,
+    work: &mut RequestWork,
+    answers: &mut [Option<Answer>],
+) -> Admitted {
+    let (mut admitted, mut views, mut deliveries) = (Admitted::default(), Views::default(), 0);
+    while deliveries < DELIVERIES_AT_ONCE
+        && let Some((index, incoming)) = waiting.pop_front()
+    {
         match admit(line, &incoming, round, &mut views, work).await {
-            Ok(Some((view, matches))) => admitted.drafts.push((index, Draft::new(line, incoming, &view, matches))),
+            Ok(Some((view, matches))) => {
+                deliveries += matches.len();
+                admitted.drafts.push((index, Draft::new(line, incoming, &view, matches)));
+            }
             Ok(None) => admitted.unmatched.push((index, incoming)),
             Err(error) => answers[index] = Some(Err(error)),
         }

@@ -6,7 +6,8 @@ use everhook_core::{
         request::header,
     },
     ids::ApplicationId,
-    ports::KeyReused,
+    model::EventTypePattern,
+    ports::{Clock as _, KeyReused},
 };
 use everhook_testbed::{Answer, World, faults::Kind, hours, mins, secs};
 
@@ -147,4 +148,52 @@ async fn an_events_own_headers_are_sent_with_every_attempt_also_after_a_restart(
         assert_eq!(header(&arrival.request.headers, "x-team"), Some("the endpoint's"));
         assert_eq!(header(&arrival.request.headers, "x-batch"), Some("7"));
     }
+}
+
+#[tokio::test]
+async fn an_event_goes_once_to_each_endpoint_one_of_whose_patterns_wants_it() {
+    let mut world = World::new().await;
+    for patterns in ["order.paid", "order.*", "order.paid.*", "*", "order", "Order.*"] {
+        world.endpoint().wanting(patterns).create().await;
+    }
+    let both = world.endpoint().wanting("order.*").create().await;
+    world
+        .change(&both, |endpoint| endpoint.event_types.extend(["*", "order.paid"].map(|text| EventTypePattern::parse(text).unwrap())))
+        .await;
+    for (event_type, deliveries) in
+        [("order.paid", 4), ("order.paid.late", 4), ("order.", 3), ("order", 3), ("orders.paid", 2), ("user.created", 2)]
+    {
+        assert_eq!(world.event(event_type).publish().await.deliveries, deliveries, "{event_type}");
+    }
+}
+
+#[tokio::test]
+async fn a_batch_for_many_endpoints_is_recorded_in_parts_and_in_order() {
+    // Given so many endpoints that a batch makes more deliveries than are made at once. They are paused: nothing is sent.
+    let mut world = World::new().await;
+    for _ in 0..150 {
+        let receiver = world.endpoint().create().await;
+        let now = world.clock.now();
+        world.change(&receiver, |endpoint| endpoint.paused_at = Some(now)).await;
+    }
+    // When it is published, with one event in the middle that is refused.
+    let batch = (0..200).map(|n| {
+        let event = world.event("order.paid").keyed(&format!("key {n}"));
+        let event = if n == 150 { event.keyed("key 1").data("2") } else { event };
+        event.publication()
+    });
+    let answers = publish(world.line(), batch.collect()).await;
+    // Then each is answered in its place, and the numbers rise.
+    assert_eq!(answers.len(), 200);
+    let mut numbers = Vec::new();
+    for (n, answer) in answers.into_iter().enumerate() {
+        match answer {
+            Ok(Acceptance::Recorded(published)) => {
+                assert_eq!((published.deliveries, published.duplicate), (150, false), "event {n}");
+                numbers.push(published.sequence_number);
+            }
+            other => assert!(n == 150 && matches!(other, Err(PublishError::KeyReused(_))), "event {n}: {other:?}"),
+        }
+    }
+    assert!(numbers.len() == 199 && numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
 }
