@@ -208,10 +208,11 @@ impl Lane {
 
     /// How many may be under way at once, as quickly as it answers.
     fn in_flight_max(&self, slots: &Slots, now: Timestamp) -> u32 {
-        match self.pace(now) {
-            Pace::Quick => u32::MAX,
-            Pace::Slow => slots.slow_lane_max(),
-            Pace::Unknown => UNKNOWN_LANE_MAX,
+        match (self.pace, self.pace(now)) {
+            // Also once its first requests hang: one that never answered gets no more for that.
+            (Pace::Unknown, _) => UNKNOWN_LANE_MAX,
+            (_, Pace::Quick) => u32::MAX,
+            (_, Pace::Slow | Pace::Unknown) => slots.slow_lane_max(),
         }
     }
 
