@@ -17,13 +17,16 @@ use super::{
     HttpSettings, HttpSetupError,
     connection::Connection,
     exchange::{Progress, Stage},
-    failure::{Failure, Peer},
+    failure::{Failure, Peer, TOO_MANY_LOOK_UPS},
     look_ups::LookUps,
     resolver::{Resolve, ResolveError},
 };
 
 /// How many of a name's addresses are tried, within one connect timeout.
 const ADDRESSES_TRIED_MAX: usize = 4;
+
+/// How long a request waits until its host name may be resolved: a small part of the time that it has for all the rest.
+const LOOK_UP_AWAITED_MAX: Duration = Duration::from_secs(2);
 
 /// A connection to a vetted address.
 pub(crate) enum Stream {
@@ -100,24 +103,37 @@ impl Connector {
     }
 
     async fn resolve(&self, host: &str, organization: Option<OrganizationId>, progress: &mut Progress) -> Result<Vec<IpAddr>, Failure> {
-        progress.stage = Stage::Resolving;
-        let started = Instant::now();
-        let found = timeout(self.connect_timeout, self.look_up(host, organization)).await;
-        progress.phases.dns = Some(started.elapsed());
-        match found.unwrap_or(Err(ResolveError::TimedOut)) {
+        let found = match self.resolver.known(host) {
+            Some(known) => {
+                progress.phases.dns = Some(Duration::ZERO);
+                known
+            }
+            None => self.look_up(host, organization, progress).await,
+        };
+        match found {
             Ok(addresses) if addresses.is_empty() => Err(Failure::unresolved(host, &ResolveError::NoAddress)),
             Ok(addresses) => Ok(addresses),
             Err(error) => Err(Failure::unresolved(host, &error)),
         }
     }
 
-    /// Resolves a name when it is the organization's turn; what the resolver knows by itself needs none.
-    async fn look_up(&self, host: &str, organization: Option<OrganizationId>) -> Result<Vec<IpAddr>, ResolveError> {
-        if let Some(known) = self.resolver.known(host) {
-            return known;
-        }
-        let _permit = self.look_ups.begin(organization).await;
-        self.resolver.resolve(host).await
+    /// Resolves a name when it is the organization's turn. The wait for that has a time limit of its own: it is no fault of the name's.
+    async fn look_up(
+        &self,
+        host: &str,
+        organization: Option<OrganizationId>,
+        progress: &mut Progress,
+    ) -> Result<Vec<IpAddr>, ResolveError> {
+        progress.stage = Stage::AwaitingLookUp;
+        let awaited_max = LOOK_UP_AWAITED_MAX.min(self.connect_timeout);
+        let Ok(_permit) = timeout(awaited_max, self.look_ups.begin(organization)).await else {
+            return Err(ResolveError::OutOfResources(TOO_MANY_LOOK_UPS.to_owned()));
+        };
+        progress.stage = Stage::Resolving;
+        let started = Instant::now();
+        let found = timeout(self.connect_timeout, self.resolver.resolve(host)).await;
+        progress.phases.dns = Some(started.elapsed());
+        found.unwrap_or(Err(ResolveError::TimedOut))
     }
 
     /// Tries the addresses in turn, each with an equal share of the time that is left.
@@ -179,4 +195,42 @@ fn server_name(target: &Target) -> Result<ServerName<'static>, Failure> {
     }
     let host = target.host().map(|host| host.to_string()).unwrap_or_default().trim_end_matches('.').to_owned();
     ServerName::try_from(host).map_err(|_| Failure::no_host())
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use everhook_core::model::Sent;
+    use futures_util::future::join_all;
+    use uuid::Uuid;
+
+    use super::*;
+
+    /// Name servers that never answer.
+    struct Silent;
+
+    #[async_trait]
+    impl Resolve for Silent {
+        async fn resolve(&self, _host: &str) -> Result<Vec<IpAddr>, ResolveError> {
+            std::future::pending().await
+        }
+    }
+
+    #[tokio::test]
+    async fn a_wait_for_other_look_ups_is_no_failure_of_the_endpoint() {
+        let settings = HttpSettings { connect_timeout: Duration::from_millis(20), ..HttpSettings::new(AddressRules::public_only()) };
+        let connector = Connector::new(settings, Arc::new(Silent)).unwrap();
+        let organization = Some(OrganizationId::from_uuid(Uuid::from_u128(1)));
+        let written = "https://hook.example/".to_owned();
+        let target = Target { url: written.parse().unwrap(), written };
+        let sent = async || {
+            let mut progress = Progress::default();
+            connector.reach(&target, organization, &mut progress).await.err().expect("nobody answers").into_sent(None)
+        };
+        assert!(matches!(sent().await, Sent::Failed { .. }), "its own name servers did not answer");
+        let _held = join_all((0..super::super::look_ups::PER_ORGANIZATION_MAX).map(|_| connector.look_ups.begin(organization))).await;
+        assert_eq!(sent().await, Sent::OutOfResources { error: TOO_MANY_LOOK_UPS.to_owned() });
+        let at_deadline = Failure::deadline(Stage::AwaitingLookUp, Duration::from_secs(1)).into_sent(None);
+        assert!(matches!(at_deadline, Sent::OutOfResources { .. }));
+    }
 }

@@ -34,6 +34,8 @@ const STALE_TRIES_MAX: usize = 3;
 /// How far an exchange has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
+    /// Other host names are being resolved first.
+    AwaitingLookUp,
     #[default]
     Resolving,
     Connecting,

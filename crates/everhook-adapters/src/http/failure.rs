@@ -24,6 +24,9 @@ const SHORTAGES: &[Errno] = &[Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::N
 #[cfg(not(unix))]
 const SHORTAGES: &[Errno] = &[Errno::MFILE, Errno::NOBUFS];
 
+/// What is said if a host name waited in vain to be resolved.
+pub(super) const TOO_MANY_LOOK_UPS: &str = "too many host names are being resolved";
+
 /// Why there is no complete answer.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -64,7 +67,12 @@ impl Failure {
 
     /// This machine has no socket, memory or port for the connection.
     fn shortage(error: &io::Error) -> Self {
-        Self { is_shortage: true, ..Self::new(FailureCategory::Network, error.to_string()) }
+        Self::out_of_resources(error.to_string())
+    }
+
+    /// The request was not made because of a bound of ours: it does not count as the endpoint's failure.
+    pub(crate) fn out_of_resources(error: impl Into<String>) -> Self {
+        Self { is_shortage: true, ..Self::new(FailureCategory::Network, error) }
     }
 
     /// The address is one that requests must not go to.
@@ -79,7 +87,7 @@ impl Failure {
     /// The name has no address, as far as is known.
     pub(super) fn unresolved(host: &str, error: &ResolveError) -> Self {
         if let ResolveError::OutOfResources(words) = error {
-            return Self { is_shortage: true, ..Self::new(FailureCategory::Dns, words.as_str()) };
+            return Self::out_of_resources(words.as_str());
         }
         Self::new(FailureCategory::Dns, format!("{host}: {error}"))
     }
@@ -128,6 +136,7 @@ impl Failure {
     /// The time was up.
     pub(crate) fn deadline(stage: Stage, timeout: Duration) -> Self {
         let (category, what) = match stage {
+            Stage::AwaitingLookUp => return Self::out_of_resources(TOO_MANY_LOOK_UPS),
             Stage::Resolving => (FailureCategory::Dns, "the host name was not resolved"),
             Stage::Connecting => (FailureCategory::Timeout, "the connection was not accepted"),
             Stage::Securing => (FailureCategory::Timeout, "the TLS handshake did not finish"),

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 /// How many names of one organization are resolved at once: at 20 ms each, 1,600 a second.
-const PER_ORGANIZATION_MAX: usize = 32;
+pub(super) const PER_ORGANIZATION_MAX: usize = 32;
 
 /// How many are resolved at once in all: each has two or more sockets open.
 const TOTAL_MAX: usize = 256;

@@ -74,9 +74,9 @@ pub(super) fn unsendable(part: &str) -> Failure {
     Failure::new(FailureCategory::ClientError, format!("not sent: {} is too long for AMQP", shown(part)))
 }
 
-/// More brokers are in use than connections are kept.
-pub(super) fn crowded(links_max: usize) -> Failure {
-    Failure::new(FailureCategory::Network, format!("not sent: {links_max} other connections to brokers are in use"))
+/// As many connections to brokers are in use as there may be: a bound of ours, which the broker has nothing to do with.
+pub(super) fn too_many_links(links_max: usize) -> Failure {
+    Failure::out_of_resources(format!("{links_max} other connections to brokers are in use"))
 }
 
 fn category(reply_code: u16) -> FailureCategory {

@@ -20,4 +20,5 @@ mod source;
 pub use address::{AddressError, BrokerAddress};
 pub use destination::AmqpTransport;
 pub use hints::{HintSettings, HintsError, RabbitHints};
+pub use pool::LINKS_MAX;
 pub use source::{AmqpSource, Intake, Message, SourceError, SourceSettings, Verdict};

@@ -15,7 +15,7 @@ use super::{failure, link::Login, publisher::Publisher};
 use crate::http::Failure;
 
 /// How many links are kept: each costs a thread, a socket and some buffers.
-const LINKS_MAX: usize = 128;
+pub const LINKS_MAX: usize = 128;
 
 /// How many of them one organization may have: its endpoints do not cost others theirs.
 const LINKS_PER_ORGANIZATION_MAX: usize = 32;
@@ -121,7 +121,7 @@ impl Slots {
     fn evict_oldest(&mut self, links_max: usize, among: impl Fn(&Key) -> bool) -> Result<(), Failure> {
         let unused = self.by_key.iter().filter(|(key, slot)| among(key) && Arc::strong_count(slot) == 1);
         let oldest = unused.min_by_key(|(_, slot)| slot.used_at()).map(|(key, _)| key.clone());
-        let oldest = oldest.ok_or_else(|| failure::crowded(links_max))?;
+        let oldest = oldest.ok_or_else(|| failure::too_many_links(links_max))?;
         if let Some(slot) = self.by_key.remove(&oldest) {
             tokio::spawn(close(slot));
         }
@@ -168,6 +168,7 @@ async fn reap(pool: Weak<Pool>) {
 
 #[cfg(test)]
 mod tests {
+    use everhook_core::model::Sent;
     use uuid::Uuid;
 
     use super::*;
@@ -181,7 +182,8 @@ mod tests {
     async fn an_organization_uses_up_its_own_links_and_nobody_elses() {
         let pool = Arc::new(Pool::default());
         let held: Vec<_> = (0..LINKS_PER_ORGANIZATION_MAX).map(|n| pool.slot(&key(1, n)).expect("there is room")).collect();
-        assert!(pool.slot(&key(1, 1_000)).is_err(), "all of its links are in use");
+        let refused = pool.slot(&key(1, 1_000)).err().expect("all of its links are in use");
+        assert!(matches!(refused.into_sent(None), Sent::OutOfResources { .. }), "it is no failure of the endpoint's");
         assert!(pool.slot(&key(2, 0)).is_ok());
         drop(held);
         assert!(pool.slot(&key(1, 1_000)).is_ok(), "one that is not in use makes room");
