@@ -109,7 +109,7 @@ pub enum OpenError {
     /// The file was lost or emptied, and what lies beside it says that there was a store.
     #[error(
         "{} is {how}, and {beside} beside it belongs to a store that was there: restore the file from a backup, together with what lies beside it. To \
-         begin with an empty store instead, remove both",
+         begin with an empty store instead, move both away",
         path.display()
     )]
     Lost {
