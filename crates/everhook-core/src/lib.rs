@@ -18,7 +18,7 @@ pub mod ports;
 pub mod shape;
 
 pub mod catalog;
-mod pruned;
+pub mod pruned;
 pub mod tenure;
 pub mod trouble;
 

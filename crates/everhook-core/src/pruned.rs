@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 const PRUNE_FROM: usize = 10_000;
 
 /// A map that is looked through when it has grown to twice what was needed: however many are needed, an entry costs a constant share of that.
-pub(crate) struct Pruned<K, V> {
+pub struct Pruned<K, V> {
     entries: FxHashMap<K, V>,
     prune_at: usize,
 }
@@ -21,7 +21,7 @@ impl<K, V> Default for Pruned<K, V> {
 
 impl<K: Eq + Hash, V> Pruned<K, V> {
     /// The entry of this key, made if it is not there. Entries that `is_needed` refuses may be forgotten first.
-    pub(crate) fn entry(&mut self, key: K, is_needed: impl Fn(&V) -> bool, make: impl FnOnce() -> V) -> &mut V {
+    pub fn entry(&mut self, key: K, is_needed: impl Fn(&V) -> bool, make: impl FnOnce() -> V) -> &mut V {
         if self.entries.len() >= self.prune_at {
             self.entries.retain(|_, value| is_needed(value));
             self.prune_at = (self.entries.len() * 2).max(PRUNE_FROM);
@@ -30,7 +30,7 @@ impl<K: Eq + Hash, V> Pruned<K, V> {
     }
 
     /// The entry of this key, if it is there.
-    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.entries.get_mut(key)
     }
 }

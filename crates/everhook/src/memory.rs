@@ -114,6 +114,18 @@ impl Charge {
         self.budget.check(&self.budget.lock(), self.organization, more * self.weight)
     }
 
+    /// Whether so much would fit now, or the organization holds so little that it may ask for more whatever others hold. Nothing is taken.
+    ///
+    /// # Errors
+    /// [`NoRoom`] says who holds too much.
+    pub fn would_fit_or_holds_little(&self, more: usize) -> Result<(), NoRoom> {
+        let held = self.budget.lock();
+        if held.organizations.get(&self.organization).is_none_or(|own| *own <= SMALL_BYTES) {
+            return Ok(());
+        }
+        self.budget.check(&held, self.organization, more * self.weight)
+    }
+
     /// Takes so much more.
     ///
     /// # Errors
@@ -177,6 +189,21 @@ mod tests {
         assert_eq!((two.grow(1), three.grow(1)), (Ok(()), Ok(())));
         drop((two, three));
         assert!(budget.lock().organizations.is_empty() && budget.lock().total == 0);
+    }
+
+    #[test]
+    fn whoever_holds_little_may_ask_whatever_others_hold() {
+        let budget = MemoryBudget::new(LIMITS);
+        let charge = |number| Charge::new(budget.clone(), organization(number));
+        let (mut one, mut two, mut three) = (charge(1), charge(2), charge(3));
+        assert_eq!((one.grow_or_first(24 * MIB), two.grow_or_first(24 * MIB)), (Ok(()), Ok(())));
+        assert_eq!(charge(1).would_fit_or_holds_little(4 * MIB), Err(NoRoom::Total));
+        assert_eq!(charge(3).would_fit_or_holds_little(4 * MIB), Ok(()), "it holds nothing");
+        assert_eq!(three.grow_or_first(MIB), Ok(()));
+        assert_eq!(charge(3).would_fit_or_holds_little(4 * MIB), Ok(()), "it holds little");
+        drop(two);
+        assert_eq!(one.grow(8 * MIB), Ok(()));
+        assert_eq!(charge(1).would_fit_or_holds_little(4 * MIB), Err(NoRoom::Organization), "its share is bounded");
     }
 
     #[test]

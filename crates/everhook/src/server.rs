@@ -20,6 +20,7 @@ use std::{
 use anyhow::Context as _;
 use axum::{Router, response::Response};
 use everhook_core::trouble::Trouble;
+use futures_util::FutureExt as _;
 use http::{HeaderValue, header};
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -61,7 +62,7 @@ const RESERVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// What is answered on connections of the reserve.
 const HEALTH_CHECKS: [&str; 2] = ["/healthz", "/readyz"];
 
-/// How long a client may stay that has sent no whole request, or does not read its answer, when the server stops.
+/// How long a client may stay that has sent no whole request when the server stops.
 const IDLE_STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// How long to wait after the system refused a connection (no more descriptors, as a rule) before taking the next.
@@ -230,7 +231,8 @@ async fn serve(builder: http1::Builder, stream: TcpStream, server: Server, admit
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 ended = connection => ended,
-                () = nothing_happens(&admitted) => return,
+                () = idle_until_given_up(&admitted) => return,
+                () = admitted.evicted() => return,
             }
         }
     };
@@ -240,7 +242,7 @@ async fn serve(builder: http1::Builder, stream: TcpStream, server: Server, admit
 }
 
 /// Returns once a connection has been without a request for so long that nobody waits for it to end.
-async fn nothing_happens(admitted: &Admitted) {
+async fn idle_until_given_up(admitted: &Admitted) {
     let began = Instant::now();
     loop {
         let idle_for = admitted.idle_for(Instant::now()).unwrap_or_default().min(began.elapsed());
@@ -252,20 +254,20 @@ async fn nothing_happens(admitted: &Admitted) {
 }
 
 async fn answer(server: Server, activity: Activity, request: Request<Incoming>) -> Result<Response, Infallible> {
-    activity.begin();
+    let answering = activity.begin();
     let (parts, incoming) = request.into_parts();
     let body = RequestBody::new(incoming, &parts.headers);
     let response = server.answers.count(Request::from_parts(parts, body), |request| server.routes.current().oneshot(request)).await;
-    activity.end();
-    Ok(response)
+    Ok(answer::hold_until_sent(response, answering))
 }
 
 /// Serves one request on a connection of the reserve: a health check, or the answer that the server is full.
 async fn serve_reserve(builder: http1::Builder, stream: TcpStream, server: Server, admitted: Admitted) {
     let activity = admitted.activity();
     let answer = service_fn(|request: Request<Incoming>| {
-        activity.begin();
-        answer_in_reserve(server.routes.current(), request)
+        // Once it has its answer it may be closed for another: whether that is read is up to the client.
+        let answering = activity.begin();
+        answer_in_reserve(server.routes.current(), request).inspect(move |_| drop(answering))
     });
     let connection = builder.serve_connection(client(stream), answer);
     tokio::select! {
@@ -276,7 +278,7 @@ async fn serve_reserve(builder: http1::Builder, stream: TcpStream, server: Serve
 
 async fn answer_in_reserve(routes: Router, request: Request<Incoming>) -> Result<Response, Infallible> {
     let (parts, incoming) = request.into_parts();
-    let body = RequestBody::new(incoming, &parts.headers);
+    let body = RequestBody::new(incoming, &parts.headers).drained_if_small();
     let mut response = if HEALTH_CHECKS.contains(&parts.uri.path()) {
         routes.oneshot(Request::from_parts(parts, body)).await?
     } else {

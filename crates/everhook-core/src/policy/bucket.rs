@@ -42,10 +42,31 @@ impl Bucket {
         }
     }
 
+    /// Takes so many tokens at once, or none. As many as fit in are enough, so that it succeeds in the end, however many are asked for.
+    ///
+    /// # Errors
+    /// The instant at which there are as many, if nobody else takes any; nothing was taken.
+    pub fn try_take_many(&mut self, tokens: u32, now: Timestamp) -> Result<(), Timestamp> {
+        self.fill(now);
+        let needed = u64::from(tokens.min(self.limit.burst.get())) * token(self.limit);
+        match self.parts.checked_sub(needed) {
+            Some(left) => {
+                self.parts = left;
+                Ok(())
+            }
+            None => Err(self.holds_from(needed, now)),
+        }
+    }
+
     /// The first instant, from now on, at which [`Bucket::try_take`] succeeds.
     pub fn flows_from(&self, now: Timestamp) -> Timestamp {
+        self.holds_from(token(self.limit), now)
+    }
+
+    /// The first instant, from now on, at which there are so many parts in it.
+    fn holds_from(&self, needed: u64, now: Timestamp) -> Timestamp {
         let (parts, as_of) = self.at(now);
-        let missing = token(self.limit).saturating_sub(parts);
+        let missing = needed.saturating_sub(parts);
         let wait = missing.div_ceil(u64::from(self.limit.requests.get()));
         if wait == 0 { now } else { as_of + Duration::from_micros(wait) }
     }

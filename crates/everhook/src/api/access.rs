@@ -3,7 +3,7 @@
 use std::{
     num::NonZeroU32,
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicI64, AtomicU64, Ordering},
     },
 };
@@ -13,22 +13,27 @@ use everhook_core::{
     flow::{
         follow::StaleKeys,
         publishers::{LookUpError, Publishers},
-        rates::Rates,
     },
     ids::{ApiKeyId, OrganizationId, Ref},
     manage::api_keys,
     model::{Actor, ApiKey, ApiKeyHash, Author, RateLimit, Scope, Scopes},
+    policy::bucket::Bucket,
     ports::{Directory, StoreError},
+    pruned::Pruned,
     time::Timestamp,
 };
 use http::{HeaderMap, StatusCode, header, request::Parts};
 use rustc_hash::FxHashMap;
+use tokio::sync::Semaphore;
 
 use super::{Api, error::ApiError};
 use crate::server::RequestContext;
 
 /// How many keys are kept. Past it all are dropped and read again: rare, and simpler than an order of use.
 const KEYS_MAX: usize = 10_000;
+
+/// How many keys that are not kept are looked up at once; more wait. Guesses come without end, and the store's readers are also the deliveries'.
+const LOOK_UPS_MAX: usize = 32;
 
 /// The longest key that is hashed: longer ones are not ours.
 const KEY_BYTES_MAX: usize = 128;
@@ -84,7 +89,7 @@ macro_rules! scoped {
                     context.set_organization(caller.organization);
                     if parts.method.is_safe() {
                         context.take_turn(api.reads.turn(caller.organization).await);
-                        context.check_answers()?;
+                        context.check_answers().map_err(ApiError::unread_answers)?;
                     }
                 }
                 Ok(Self(caller))
@@ -151,34 +156,34 @@ const CHANGES_AT_ONCE: NonZeroU32 = NonZeroU32::new(1_000).expect("not zero");
 
 /// Holds organizations to a rate of changes: whatever is not publishing or reading. Whoever holds an admin key is the operator, and is not held.
 #[derive(Default)]
-pub struct ChangeRates(Rates);
+pub struct ChangeRates(Mutex<Pruned<OrganizationId, Bucket>>);
 
 impl ChangeRates {
-    /// Takes what so many changes cost.
+    /// Takes what so many changes cost, or nothing.
     ///
     /// # Errors
-    /// 429 if they are too many for now.
+    /// 429 if they are too many for now, with the time after which they are not.
     pub fn take(&self, caller: &Caller, changes: u32, now: Timestamp) -> Result<(), ApiError> {
         if caller.scopes.allow(Scope::Admin) {
             return Ok(());
         }
         let limit = RateLimit::per_second(CHANGES_PER_SECOND, Some(CHANGES_AT_ONCE));
-        for _ in 0..changes.min(CHANGES_AT_ONCE.get()) {
-            self.0.take(caller.organization, limit, now).map_err(|until| {
-                let words =
-                    format!("the organization changes its configuration more than {CHANGES_PER_SECOND} times a second: try again later");
-                ApiError::too_many(words, until.since(now))
-            })?;
-        }
-        Ok(())
+        let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bucket = buckets.entry(caller.organization, |bucket| !bucket.is_full(now), || Bucket::new(limit, now));
+        bucket.try_take_many(changes, now).map_err(|until| {
+            let words =
+                format!("the organization changes its configuration more than {CHANGES_PER_SECOND} times a second: try again later");
+            ApiError::too_many(words, until.since(now))
+        })
     }
 }
 
 /// The keys that were shown lately, so that a publish does not read the store for its key. Unknown keys are not kept: guesses would fill it.
 ///
 /// It also remembers when each was last used, which is written now and then and never on a request's way.
-#[derive(Default)]
 pub struct KeyCache {
+    /// Held while a key is looked up in the store.
+    look_ups: Semaphore,
     keys: RwLock<FxHashMap<ApiKeyHash, Arc<KnownKey>>>,
     /// Counts revocations, so that a read that began before one is not kept after it.
     revocations: AtomicU64,
@@ -211,12 +216,22 @@ impl KnownKey {
     }
 }
 
+impl Default for KeyCache {
+    fn default() -> Self {
+        Self { look_ups: Semaphore::new(LOOK_UPS_MAX), keys: RwLock::default(), revocations: AtomicU64::default() }
+    }
+}
+
 impl KeyCache {
     async fn find(&self, publishers: &Publishers, text: &str, now: Timestamp) -> Result<Option<Arc<ApiKey>>, LookUpError> {
         let hash = api_keys::hash(text);
-        if let Some(known) = self.keys.read().unwrap_or_else(PoisonError::into_inner).get(&hash) {
-            known.used(now);
-            return Ok(Some(known.key.clone()));
+        if let Some(key) = self.kept(&hash, now) {
+            return Ok(Some(key));
+        }
+        let _look_up = self.look_ups.acquire().await;
+        // Another request with the same key may have been before this one.
+        if let Some(key) = self.kept(&hash, now) {
+            return Ok(Some(key));
         }
         let revocations_before = self.revocations.load(Ordering::Acquire);
         let Some(known) = publishers.api_key(&hash).await?.map(KnownKey::new) else { return Ok(None) };
@@ -231,6 +246,13 @@ impl KeyCache {
             keys.insert(hash, Arc::new(known));
         }
         Ok(Some(key))
+    }
+
+    fn kept(&self, hash: &ApiKeyHash, now: Timestamp) -> Option<Arc<ApiKey>> {
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        let known = keys.get(hash)?;
+        known.used(now);
+        Some(known.key.clone())
     }
 
     /// Drops a key that was revoked: it is refused from the next request on.

@@ -161,6 +161,18 @@ impl ApiError {
         Self::of_kind(EVALUATION_BUSY, StatusCode::SERVICE_UNAVAILABLE, words)
     }
 
+    /// 503: answers that their clients do not read hold the memory for large ones.
+    pub fn unread_answers(no_room: NoRoom) -> Self {
+        let words = match no_room {
+            NoRoom::Organization => {
+                "answers to this organization that were not read yet hold as much memory as one organization may: read those first, or ask for \
+                 fewer rows at a time"
+            }
+            NoRoom::Total => "answers that were not read yet hold as much memory as they may: try again, or ask for fewer rows at a time",
+        };
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, words)
+    }
+
     /// A question about a publisher that was not answered: 503 that says so if the store is away and this node does not know the answer.
     pub fn of_look_up(noun: &str, error: LookUpError) -> Self {
         match error {
@@ -371,6 +383,15 @@ pub struct PublishProblems;
 
 /// The problem of routes that a limit of the organization can refuse, beside those of their kind.
 pub struct LimitProblems;
+
+/// The problem of what is too large to be exported, beside those of reads.
+pub struct ExportProblems;
+
+impl IntoResponses for ExportProblems {
+    fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
+        problem_responses(&[422])
+    }
+}
 
 impl IntoResponses for LimitProblems {
     fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {

@@ -61,18 +61,17 @@ use everhook_core::{
 };
 use http::{Method, StatusCode, Uri};
 use rustc_hash::FxHashMap;
-use tokio::sync::Semaphore;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 pub use self::reads::Turn;
 use self::{
     access::{Caller, ChangeRates, KeyCache},
     error::ApiError,
-    reads::Reads,
+    reads::{Reads, Transfers},
 };
 use crate::{
     disk_space::DiskSpace,
-    memory::{MemoryBudget, MemoryLimits},
+    memory::{MemoryBudget, MemoryLimits, NoRoom},
 };
 
 /// How many organizations' default applications are remembered. Past it all are dropped and read again.
@@ -102,7 +101,7 @@ pub struct Api {
     /// Reads of each organization come a few at a time.
     reads: Reads,
     /// Imports and exports come one after the other: each may hold a whole application.
-    transfers: Arc<Semaphore>,
+    transfers: Transfers,
     keys: KeyCache,
     changes: ChangeRates,
     default_applications: RwLock<FxHashMap<OrganizationId, ApplicationId>>,
@@ -147,7 +146,7 @@ impl Api {
             batch_bytes_max,
             bodies: MemoryBudget::new(body_limits(batch_bytes_max)),
             reads: Reads::default(),
-            transfers: Arc::new(Semaphore::new(1)),
+            transfers: Transfers::default(),
             keys,
             changes: ChangeRates::default(),
             default_applications,
@@ -186,7 +185,7 @@ impl Api {
     }
 
     /// Remembers which disk was full, so that the log says it once, and looks again once something could be written.
-    async fn heed_disk(&self, error: Option<&StoreError>) {
+    async fn note_full_disk(&self, error: Option<&StoreError>) {
         match (&self.disk, error.map(StoreError::full_disk)) {
             (Some(disk), Some(Some(FullDisk::Data))) => disk.was_full(),
             (_, Some(Some(FullDisk::DatabaseServer))) => self.tell_server_full(),
@@ -318,10 +317,9 @@ pub fn too_many_connections() -> Response {
     ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "there are too many connections: try again").into_response()
 }
 
-/// What is answered instead of a large answer while its organization takes none of those that wait for it.
-pub fn too_many_answers() -> Response {
-    let words = "large answers to this organization wait to be read: read those first, or ask for fewer rows at a time";
-    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, words).into_response()
+/// What is answered instead of a large answer while there is no memory for it.
+pub fn too_many_answers(no_room: NoRoom) -> Response {
+    ApiError::unread_answers(no_room).into_response()
 }
 
 /// What is answered where we failed.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
+    body::HttpBody as _,
     extract::{Request, State},
     response::Response,
 };
@@ -11,9 +12,10 @@ use everhook_core::{
     manage::{
         Change, Fault, endpoints as endpoint_cases,
         schedules::Known,
-        transfer::{self, Configuration, Counts, Imported, Mode},
+        transfer::{self, Configuration, Counts, ITEMS_MAX, Imported, Mode},
     },
-    model::{Application, Cursor, EventTypeDefinition, PageRequest, Scope},
+    model::{Application, Cursor, Endpoint, EventTypeDefinition, PageRequest, Scope},
+    ports::EndpointFilter,
 };
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -23,8 +25,8 @@ use super::{
     Api,
     access::{Caller, MayManage, MayRead},
     body::{parse_large_object, read_json},
-    endpoints::{EndpointConfigOut, EndpointIn, EndpointOut},
-    error::{ApiError, ChangeProblems, LimitProblems, ReadProblems},
+    endpoints::{self, EndpointConfigOut, EndpointIn, EndpointOut},
+    error::{ApiError, ChangeProblems, ExportProblems, LimitProblems, ReadProblems},
     event_types::{EventTypeConfigOut, EventTypeIn},
     schedules::{ScheduleConfigOut, ScheduleIn, ScheduleOut},
     to_the_end,
@@ -44,8 +46,8 @@ const ITEMS_A_CHANGE: usize = 10;
 /// From this size on a document waits for its turn.
 const LARGE_DOCUMENT_BYTES: usize = 256 * 1024;
 
-/// How many event types are read at once.
-const TYPES_PAGE: u32 = 250;
+/// How many event types, and how many endpoints, are read at once: each may have a hundred kilobytes.
+const PAGE: u32 = 25;
 
 /// An application's configuration, with what of its organization it goes by.
 #[derive(Serialize, ToSchema)]
@@ -139,7 +141,7 @@ impl From<Counts> for CountsOut {
 #[utoipa::path(
     get, path = "/v1/applications/{id}/export", tag = "applications", operation_id = "export_application",
     params(("id" = String, Path, description = "The application's id or uid"), ExportQuery), security(("api_key" = ["read"])),
-    responses((status = 200, description = "The configuration", body = ConfigurationOut), ReadProblems),
+    responses((status = 200, description = "The configuration", body = ConfigurationOut), ReadProblems, ExportProblems),
 )]
 pub async fn export(
     State(api): State<Arc<Api>>,
@@ -155,8 +157,44 @@ pub async fn export(
     };
     let found = api.line.ports.directory.application(caller.organization, &of).await?;
     let application = found.ok_or_else(|| ApiError::not_found("application"))?;
-    let _turn = api.transfers.acquire().await.expect("it is never closed");
-    Ok(json(StatusCode::OK, &configuration(&api, &caller, application, with_secrets).await?))
+    let _turn = api.transfers.turn(caller.organization).await.ok_or_else(busy)?;
+    let response = json(StatusCode::OK, &configuration(&api, &caller, application, with_secrets).await?);
+    match response.body().size_hint().exact() {
+        Some(bytes) if bytes > DOCUMENT_BYTES_MAX as u64 => Err(too_large_to_export()),
+        _ => Ok(response),
+    }
+}
+
+/// 503: the imports and exports before this one take too long.
+fn busy() -> ApiError {
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "other imports and exports are under way, which come one after the other: try again")
+}
+
+/// 422: no import would take it.
+fn too_large_to_export() -> ApiError {
+    let words = format!(
+        "the configuration is larger than {} MiB, which is the most that an import takes: read it page by page from `/v1/endpoints` and \
+         `/v1/event-types`",
+        DOCUMENT_BYTES_MAX >> 20
+    );
+    ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, words)
+}
+
+/// What may still be exported.
+struct Room {
+    bytes: usize,
+}
+
+impl Room {
+    /// Takes one more of a list that has `count` with it.
+    fn take(&mut self, noun: &str, count: usize, bytes: usize) -> Result<(), ApiError> {
+        if count > ITEMS_MAX {
+            let words = format!("there are more than {ITEMS_MAX} {noun}, which is the most that an import takes: read them page by page");
+            return Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, words));
+        }
+        self.bytes = self.bytes.checked_sub(bytes).ok_or_else(too_large_to_export)?;
+        Ok(())
+    }
 }
 
 /// Brings a configuration into an application. Everything is checked first, and all faults are told; then each thing is written.
@@ -179,7 +217,7 @@ pub async fn import(
     // What is made of a document may take many times its size: large ones come one after the other.
     let turn = match body.len() {
         ..LARGE_DOCUMENT_BYTES => None,
-        _ => Some(api.transfers.clone().acquire_owned().await.expect("it is never closed")),
+        _ => Some(api.transfers.turn(caller.organization).await.ok_or_else(busy)?),
     };
     let asked: ConfigurationIn = parse_large_object(&body)?;
     drop(body);
@@ -239,10 +277,9 @@ impl ConfigurationIn {
 }
 
 async fn configuration(api: &Api, caller: &Caller, application: Application, with_secrets: bool) -> Result<ConfigurationOut, ApiError> {
-    let row = api.line.ports.directory.application_row(application.id).await?;
-    let mut rows = row.ok_or_else(|| ApiError::not_found("application"))?.endpoints;
-    // In the order of their making, which an import keeps.
-    rows.sort_by_key(|endpoint| endpoint.id);
+    let mut room = Room { bytes: DOCUMENT_BYTES_MAX };
+    let rows = endpoints_of(api, caller.organization, application.id, &mut room).await?;
+    let event_types = event_types(api, caller.organization, &mut room).await?;
     let mut own = api.line.ports.directory.retry_schedules(caller.organization).await?;
     own.retain(|schedule| rows.iter().any(|endpoint| endpoint.follows == Some(schedule.id)));
     own.sort_by(|a, b| a.policy.name.0.cmp(&b.policy.name.0));
@@ -260,17 +297,47 @@ async fn configuration(api: &Api, caller: &Caller, application: Application, wit
         version: VERSION,
         application: ApplicationConfigOut { strict_event_types: application.strict_event_types },
         endpoints,
-        event_types: event_types(api, caller.organization).await?.into_iter().map(EventTypeConfigOut::from).collect(),
+        event_types: event_types.into_iter().map(EventTypeConfigOut::from).collect(),
         retry_schedules: own.into_iter().map(|own| ScheduleOut::from(Known::Own(own)).into()).collect(),
     })
 }
 
-/// All of them, by name. Their number is bounded.
-async fn event_types(api: &Api, organization: OrganizationId) -> Result<Vec<EventTypeDefinition>, ApiError> {
+/// All of an application's endpoints, in the order of their making, which an import keeps.
+async fn endpoints_of(
+    api: &Api,
+    organization: OrganizationId,
+    application: ApplicationId,
+    room: &mut Room,
+) -> Result<Vec<Endpoint>, ApiError> {
+    let filter = EndpointFilter { application: Some(application), ..EndpointFilter::default() };
     let (mut all, mut cursor) = (Vec::new(), Cursor::Newest);
     loop {
-        let page = api.line.ports.directory.event_types(organization, None, PageRequest { limit: TYPES_PAGE, cursor }).await?;
-        all.extend(page.rows);
+        let page = api.line.ports.directory.endpoints(organization, filter.clone(), PageRequest { limit: PAGE, cursor }).await?;
+        for endpoint in page.rows {
+            room.take("endpoints", all.len() + 1, endpoints::size(&endpoint))?;
+            all.push(endpoint);
+        }
+        match page.next {
+            Some(next) => cursor = next,
+            None => break,
+        }
+    }
+    all.sort_by_key(|endpoint: &Endpoint| endpoint.id);
+    Ok(all)
+}
+
+/// All of them, by name.
+async fn event_types(api: &Api, organization: OrganizationId, room: &mut Room) -> Result<Vec<EventTypeDefinition>, ApiError> {
+    let size = |definition: &EventTypeDefinition| -> usize {
+        [&definition.description, &definition.schema, &definition.example].into_iter().flatten().map(String::len).sum()
+    };
+    let (mut all, mut cursor) = (Vec::new(), Cursor::Newest);
+    loop {
+        let page = api.line.ports.directory.event_types(organization, None, PageRequest { limit: PAGE, cursor }).await?;
+        for definition in page.rows {
+            room.take("event types", all.len() + 1, size(&definition))?;
+            all.push(definition);
+        }
         match page.next {
             Some(next) => cursor = next,
             None => break,
@@ -278,4 +345,19 @@ async fn event_types(api: &Api, organization: OrganizationId) -> Result<Vec<Even
     }
     all.sort_by(|a: &EventTypeDefinition, b| a.name.as_str().cmp(b.name.as_str()));
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_import_takes_is_not_exported() {
+        let mut room = Room { bytes: DOCUMENT_BYTES_MAX };
+        assert!(room.take("endpoints", ITEMS_MAX, DOCUMENT_BYTES_MAX).is_ok());
+        let refused = |room: &mut Room, count, bytes| room.take("endpoints", count, bytes).unwrap_err().into_problem();
+        let status = |problem| serde_json::to_value(problem).unwrap()["status"].clone();
+        assert_eq!(status(refused(&mut room, ITEMS_MAX + 1, 0)), 422);
+        assert_eq!(status(refused(&mut room, 1, 1)), 422);
+    }
 }

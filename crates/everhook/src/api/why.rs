@@ -16,6 +16,7 @@ use utoipa::ToSchema;
 use super::{
     Api,
     access::MayRead,
+    endpoints,
     error::{ApiError, ReadProblems},
     page::{List, PageQuery},
     wire::{Identified, Params, json},
@@ -87,7 +88,8 @@ pub async fn explain(
     let found = api.line.ports.history.event(caller.organization, id).await?;
     let (summary, event) = found.ok_or_else(|| ApiError::not_found("event"))?;
     let filter = EndpointFilter { application: Some(summary.application), ..EndpointFilter::default() };
-    let found = page.fetch_large(|page| api.line.ports.directory.endpoints(caller.organization, filter.clone(), page), |_| 0).await?;
+    let list = |page| api.line.ports.directory.endpoints(caller.organization, filter.clone(), page);
+    let found = page.fetch_large(list, endpoints::size).await?;
     let Page { rows, next, prev } = found;
     let rows = why::explain(&api.line, &summary, event.as_ref(), rows).await?;
     Ok(json(StatusCode::OK, &List::from(Page { rows, next, prev }.map(WhyOut::from))))

@@ -73,7 +73,7 @@ struct Table {
     peers: FxHashMap<Peer, usize>,
     /// Where the next look for an idle connection begins.
     look_from: usize,
-    crowded: Option<Trouble>,
+    refusals: Option<Trouble>,
 }
 
 /// Whoever is behind an address: all of a network that one customer is given, where addresses are many.
@@ -102,19 +102,19 @@ struct State {
     peer: Peer,
     /// Where it is in its table; changed under the table's lock.
     place: AtomicUsize,
-    /// Since when it waits for a request, in milliseconds since the beginning; [`BUSY`] while one is being answered.
+    /// How many of its requests are being answered: a second one may come while the first answer is still being written.
+    requests: AtomicUsize,
+    /// Since when it waits for a request if there is none, in milliseconds since the beginning.
     idle_since: AtomicU64,
     is_evicted: AtomicBool,
     evicted: Notify,
 }
 
-const BUSY: u64 = u64::MAX;
-
 impl State {
     /// How long it has been idle; `None` while it is not, or if it is closed already.
     fn idle_for(&self, now: u64) -> Option<u64> {
-        let since = self.idle_since.load(Ordering::Relaxed);
-        (since != BUSY && !self.is_evicted.load(Ordering::Relaxed)).then(|| now.saturating_sub(since))
+        let is_idle = self.requests.load(Ordering::Acquire) == 0 && !self.is_evicted.load(Ordering::Relaxed);
+        is_idle.then(|| now.saturating_sub(self.idle_since.load(Ordering::Relaxed)))
     }
 
     fn evict(&self) {
@@ -136,16 +136,17 @@ impl Admission {
         let state = Arc::new(State {
             peer,
             place: AtomicUsize::new(0),
+            requests: AtomicUsize::new(0),
             idle_since: AtomicU64::new(now_millis),
             is_evicted: AtomicBool::new(false),
             evicted: Notify::new(),
         });
         let mut table = self.lock();
-        let seat = if self.may_sit(&mut table, address, peer, now_millis) {
+        let seat = if self.make_room(&mut table, address, peer, now_millis) {
             *table.peers.entry(peer).or_default() += 1;
             Seat::Ordinary
         } else {
-            self.tell_crowded(&mut table, address, now);
+            self.log_refusal(&mut table, address, now);
             self.make_room_in_reserve(&table, peer, now_millis).then_some(Seat::Reserve)?
         };
         table.seats(seat).push(state.clone());
@@ -155,7 +156,7 @@ impl Admission {
     }
 
     /// Whether there is room among the others. A full server makes some by closing a connection that is idle.
-    fn may_sit(&self, table: &mut Table, address: IpAddr, peer: Peer, now: u64) -> bool {
+    fn make_room(&self, table: &mut Table, address: IpAddr, peer: Peer, now: u64) -> bool {
         let is_trusted = || self.limits.trusted_proxies.iter().any(|network| network.contains(&address.to_canonical()));
         let held = table.peers.get(&peer).copied().unwrap_or_default();
         if held >= self.limits.per_peer() && !is_trusted() {
@@ -180,9 +181,9 @@ impl Admission {
         evicted.map(|state| state.evict()).is_some()
     }
 
-    fn tell_crowded(&self, table: &mut Table, address: IpAddr, now: Instant) {
-        let crowded = table.crowded.get_or_insert(const { Trouble::told_at_once() });
-        if crowded.failed(now.duration_since(self.began)).is_none() {
+    fn log_refusal(&self, table: &mut Table, address: IpAddr, now: Instant) {
+        let refusals = table.refusals.get_or_insert(const { Trouble::told_at_once() });
+        if refusals.failed(now.duration_since(self.began)).is_none() {
             return;
         }
         let (open, most) = (table.ordinary.len(), self.limits.connections);
@@ -192,13 +193,14 @@ impl Admission {
             let most = self.limits.per_peer();
             tracing::warn!(
                 peer = %address.to_canonical(),
-                "a peer has its {most} connections and asks for more, which are refused; if it is a proxy of yours, name it in `trusted_proxies`"
+                "a client address has {most} connections, which is the most that one may have: further ones are refused; if it is a proxy of \
+                 yours, add it to `trusted_proxies`"
             );
         }
     }
 
     fn millis(&self, now: Instant) -> u64 {
-        u64::try_from(now.duration_since(self.began).as_millis()).unwrap_or(BUSY - 1)
+        u64::try_from(now.duration_since(self.began).as_millis()).unwrap_or(u64::MAX)
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -282,14 +284,22 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// A request came.
-    pub fn begin(&self) {
-        self.state.idle_since.store(BUSY, Ordering::Relaxed);
+    /// A request came. It is being answered until what this returns is dropped.
+    pub fn begin(&self) -> Answering {
+        self.state.requests.fetch_add(1, Ordering::AcqRel);
+        Answering(self.clone())
     }
+}
 
-    /// It was answered.
-    pub fn end(&self) {
-        self.state.idle_since.store(self.admission.millis(Instant::now()), Ordering::Relaxed);
+/// A request that is being answered: its connection is at work until this is dropped.
+#[must_use]
+pub struct Answering(Activity);
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        let Activity { state, admission } = &self.0;
+        state.idle_since.store(admission.millis(Instant::now()), Ordering::Relaxed);
+        state.requests.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -51,9 +51,7 @@ fn a_trusted_proxy_may_take_all_and_loopback_may_not() {
 fn a_full_server_keeps_seats_for_health_checks() {
     let (admission, mut held) = (Admission::new(limits(8, 16)), Vec::new());
     assert_eq!(connect(&admission, "10.0.0.1", 8, &mut held), (8, 0));
-    for seat in &held {
-        seat.activity().begin();
-    }
+    let _answering: Vec<_> = held.iter().map(|seat| seat.activity().begin()).collect();
     assert_eq!(connect(&admission, "192.0.2.9", 1, &mut held), (0, 1));
 }
 
@@ -67,10 +65,14 @@ fn in_the_reserve_the_longest_silent_gives_way_and_a_peer_to_itself_first() {
     assert!(evicted(reserve[0]), "the first of its own gave way");
     assert!(!evicted(reserve.last().unwrap()) && !evicted(reserve[reserve.len() - 2]));
     let probe = admission.admit(ip("192.0.2.1"), later(60)).expect("a seat for a health check");
-    probe.activity().begin();
+    let answering = probe.activity().begin();
     let flood: Vec<_> = (0..50).filter_map(|n| admission.admit(ip("192.0.2.1"), later(70 + n))).collect();
     assert!(!evicted(&probe), "one that has asked stays");
     assert!(!flood.is_empty());
+    // Once it has its answer, whether it reads that or not, it gives way as well.
+    drop(answering);
+    let _flood: Vec<_> = (0..50).filter_map(|n| admission.admit(ip("192.0.2.1"), later(60_000 + n))).collect();
+    assert!(evicted(&probe));
 }
 
 #[test]
@@ -78,7 +80,7 @@ fn a_full_server_closes_the_longest_idle_but_none_that_is_at_work() {
     let (admission, now) = (Admission::new(limits(8, 16)), Instant::now());
     let seats: Vec<_> = (0..8).filter_map(|_| admission.admit(ip("10.0.0.1"), now)).collect();
     let work: Vec<_> = seats.iter().skip(1).map(Admitted::activity).collect();
-    work.iter().for_each(Activity::begin);
+    let _answering: Vec<_> = work.iter().map(Activity::begin).collect();
     let soon = now + IDLE_EVICTED_AFTER / 2;
     assert_eq!(admission.admit(ip("192.0.2.1"), soon).unwrap().seat, Seat::Reserve, "nobody was idle for long");
     let late = now + IDLE_EVICTED_AFTER * 2;

@@ -1,23 +1,28 @@
 //! The memory of large answers, counted until the client has taken them: a tenant that asks for many at once, and reads none, gets no more.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    task::{Context, Poll, ready},
+};
 
 use axum::{
-    body::{Body, HttpBody as _},
+    body::{Body, HttpBody},
     response::Response,
 };
 use bytes::Bytes;
 use everhook_core::ids::OrganizationId;
 use http::Request;
 use http_body_util::BodyExt as _;
+use hyper::body::{Frame, SizeHint};
 
-use super::body::RequestBody;
+use super::{admission::Answering, body::RequestBody};
 use crate::{
     api::{self, Turn},
     memory::{Charge, MemoryBudget, MemoryLimits, NoRoom},
 };
 
-/// Answers that are smaller are not counted: a connection costs about as much.
+/// Answers that are smaller are not counted: a connection costs about as much, and the system takes them at once.
 const COUNTED_FROM_BYTES: u64 = 64 * 1024;
 
 /// What an answer may have, as a rule: an organization that has no room for another of those reads nothing until it has taken what waits for it.
@@ -50,13 +55,14 @@ impl RequestContext {
         let _ = self.0.turn.set(turn);
     }
 
-    /// Refuses to read for an organization that has no room for a large answer left: most of the work would be in vain.
+    /// Refuses to read for an organization that has left so much unread that there is no room for another large answer: most of the work would be in
+    /// vain. Whoever left little unread may always ask, whatever others hold.
     ///
     /// # Errors
     /// [`NoRoom`] if there is none.
     pub fn check_answers(&self) -> Result<(), NoRoom> {
         let Some(organization) = self.organization() else { return Ok(()) };
-        Charge::new(self.0.answers.clone(), organization).would_fit(LARGE_ANSWER_BYTES)
+        Charge::new(self.0.answers.clone(), organization).would_fit_or_holds_little(LARGE_ANSWER_BYTES)
     }
 
     /// Remembers in whose name the request is made.
@@ -81,6 +87,52 @@ pub struct Answers(Arc<MemoryBudget>);
 impl Default for Answers {
     fn default() -> Self {
         Self(MemoryBudget::new(LIMITS))
+    }
+}
+
+/// Keeps a connection at work until a large answer was handed to the system, so that it is not closed as idle meanwhile. What is small the system takes
+/// at once.
+pub(super) fn hold_until_sent(response: Response, answering: Answering) -> Response {
+    if response.body().size_hint().exact().is_some_and(|bytes| bytes < COUNTED_FROM_BYTES) {
+        return response;
+    }
+    response.map(|body| Body::new(SentBody { body, answering: Arc::new(answering) }))
+}
+
+/// The body of an answer that is being sent until all of its parts are dropped.
+struct SentBody {
+    body: Body,
+    answering: Arc<Answering>,
+}
+
+impl HttpBody for SentBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        let hold = |bytes| Bytes::from_owner(Sending { bytes, _answering: self.answering.clone() });
+        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(hold))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A part of an answer.
+struct Sending {
+    bytes: Bytes,
+    _answering: Arc<Answering>,
+}
+
+impl AsRef<[u8]> for Sending {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
@@ -119,7 +171,35 @@ impl Answers {
         // One alone always fits: otherwise what is there could never be read.
         match charge.grow_or_first(bytes.len()) {
             Ok(()) => Response::from_parts(parts, Body::from(Bytes::from_owner(Counted { bytes, _charge: charge }))),
-            Err(_) => api::too_many_answers(),
+            Err(no_room) => api::too_many_answers(no_room),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::{
+        super::admission::{Admission, ConnectionLimits},
+        *,
+    };
+
+    #[tokio::test]
+    async fn a_connection_is_at_work_until_a_large_answer_was_handed_to_the_system() {
+        let limits = ConnectionLimits { connections: 8, reserve: 8, trusted_proxies: Vec::new() };
+        let admitted = Admission::new(limits).admit("192.0.2.1".parse().unwrap(), Instant::now()).unwrap();
+        let is_idle = || admitted.idle_for(Instant::now()).is_some();
+        for (bytes, is_held) in [(1_000, false), (100_000, true)] {
+            let answering = admitted.activity().begin();
+            assert!(!is_idle());
+            let response = hold_until_sent(Response::new(Body::from(vec![7; bytes])), answering);
+            assert_eq!(response.body().size_hint().exact(), Some(bytes as u64));
+            assert_eq!(!is_idle(), is_held);
+            let sent = response.into_body().collect().await.unwrap().to_bytes();
+            assert_eq!((sent.len(), !is_idle()), (bytes, is_held));
+            drop(sent);
+            assert!(is_idle());
         }
     }
 }

@@ -51,7 +51,7 @@ impl<S> ClientStream<S> {
     }
 
     /// No byte was taken: wait, but not for ever.
-    fn poll_patience(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
+    fn poll_write_timeout(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         let WriteTimeouts { stalled_for, answer_for } = self.timeouts;
         let blocked = self.blocked.get_or_insert_with(|| {
             let now = Instant::now();
@@ -80,7 +80,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
                 Poll::Ready(Ok(written))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Pending => self.poll_patience(context).map(Err),
+            Poll::Pending => self.poll_write_timeout(context).map(Err),
         }
     }
 
@@ -91,7 +91,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
                 Poll::Ready(Ok(written))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Pending => self.poll_patience(context).map(Err),
+            Poll::Pending => self.poll_write_timeout(context).map(Err),
         }
     }
 
@@ -101,14 +101,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match Pin::new(&mut self.stream).poll_flush(context) {
-            Poll::Pending => self.poll_patience(context).map(Err),
+            Poll::Pending => self.poll_write_timeout(context).map(Err),
             ready => ready,
         }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match Pin::new(&mut self.stream).poll_shutdown(context) {
-            Poll::Pending => self.poll_patience(context).map(Err),
+            Poll::Pending => self.poll_write_timeout(context).map(Err),
             ready => ready,
         }
     }

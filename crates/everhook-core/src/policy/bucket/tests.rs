@@ -57,6 +57,22 @@ fn the_burst_comes_at_once_and_the_rest_evenly() {
 }
 
 #[test]
+fn many_tokens_are_taken_all_or_none_and_come_when_it_was_said() {
+    let seconds = |seconds| Duration::from_secs(seconds);
+    let mut bucket = Bucket::new(per_minute(60, 10), START);
+    assert_eq!(bucket.try_take_many(6, START), Ok(()));
+    let until = START + seconds(2);
+    assert_eq!(bucket.try_take_many(6, START), Err(until));
+    assert_eq!(bucket.try_take_many(4, START), Ok(()), "nothing was taken by the one that failed");
+    assert_eq!(bucket.try_take_many(6, START), Err(START + seconds(6)));
+    assert_eq!(bucket.try_take_many(6, START + seconds(6)), Ok(()), "whoever waits as long as was said gets them");
+    // More than ever fit in are as many as fit in.
+    assert_eq!(bucket.try_take_many(1_000, START + seconds(6)), Err(START + seconds(16)));
+    assert_eq!(bucket.try_take_many(1_000, START + seconds(16)), Ok(()));
+    assert_eq!(bucket.try_take_many(0, START + seconds(16)), Ok(()));
+}
+
+#[test]
 fn without_a_burst_every_minute_holds_the_limit_within_one_percent() {
     for requests in [1, 7, 50, 99, 100, 199, 1_000, 12_345] {
         let mut bucket = Bucket::new(RateLimit::per_minute(n(requests), None), START);

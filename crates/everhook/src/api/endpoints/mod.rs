@@ -12,7 +12,7 @@ use axum::{extract::State, response::Response};
 use everhook_core::{
     ids::EndpointId,
     manage::{Fault, endpoints},
-    model::{Endpoint, Page},
+    model::{Endpoint, EventTypePattern, Page},
     policy::labels::check_key,
     ports::EndpointFilter,
 };
@@ -134,11 +134,29 @@ async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(quer
     let caller = caller.within(&api, query.tenant_id.as_deref()).await?;
     let application = api.filter_application(caller.organization, query.application_id.as_deref()).await?;
     let filter = EndpointFilter { application, enabled, event_type, follows, label };
-    let size = |row: &Endpoint| [&row.metadata, &row.filter, &row.description].into_iter().flatten().map(String::len).sum();
-    let found = page.fetch_large(|page| api.line.ports.directory.endpoints(caller.organization, filter.clone(), page), size).await?;
+    let list = |page| api.line.ports.directory.endpoints(caller.organization, filter.clone(), page);
+    let found = page.fetch_large(list, size).await?;
     let Page { rows, next, prev } = found;
     let out = EndpointOut::all(&api, rows, caller.scopes).await?;
     Ok(json(StatusCode::OK, &List::from(Page { rows: out, next, prev })))
+}
+
+/// About how many bytes an endpoint takes, in memory and in an answer: whatever its owner may write as long as they like.
+pub fn size(endpoint: &Endpoint) -> usize {
+    let texts = [&endpoint.name, &endpoint.description, &endpoint.filter, &endpoint.metadata].into_iter().flatten();
+    let texts: usize = texts.map(String::len).sum();
+    let pairs = endpoint.headers.iter().map(|(name, value)| (name, value)).chain(&endpoint.labels);
+    let pairs: usize = pairs.map(|(name, value)| name.len() + value.len()).sum();
+    let event_types: usize = endpoint.event_types.iter().map(pattern_size).sum();
+    endpoint.target.written.len() + texts + pairs + event_types
+}
+
+fn pattern_size(pattern: &EventTypePattern) -> usize {
+    match pattern {
+        EventTypePattern::Any => 1,
+        EventTypePattern::Family(prefix) => prefix.len() + 1,
+        EventTypePattern::Exact(event_type) => event_type.as_str().len(),
+    }
 }
 
 /// The label that a list is narrowed to. A name has no colon, so that the first one ends it.

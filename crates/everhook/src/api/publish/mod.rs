@@ -272,6 +272,6 @@ async fn run(
         _ => None,
     });
     api.set_publishing(failure.is_none());
-    api.heed_disk(failure).await;
+    api.note_full_disk(failure).await;
     Ok(answers)
 }
