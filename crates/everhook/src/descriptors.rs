@@ -1,6 +1,6 @@
 //! Open files: as many as the system allows, and who may have how many of them. Clients, endpoints and the store must not take them from each other.
 
-/// For the store's files, its readers, database connections, the spool, brokers, name servers and the process itself.
+/// For the store's files, its readers, database connections, the spool, the operator's own broker, name servers and the process itself.
 const OWN: usize = 96;
 /// Connections from clients, however many files there may be: each costs some tens of kilobytes.
 const CONNECTIONS_MAX: usize = 10_000;
@@ -8,6 +8,9 @@ const CONNECTIONS_MAX: usize = 10_000;
 const RESERVE_MAX: usize = 64;
 /// Unused connections to endpoints that are kept for the next request.
 const KEPT_MAX: usize = 1_024;
+/// What macOS allows at most (`OPEN_MAX`), where its hard limit says that there is none.
+#[cfg(unix)]
+const RAISED_AT_LEAST: u64 = 10_240;
 /// What one request may have open: its connection, or the sockets that ask name servers.
 const PER_REQUEST: usize = 2;
 /// What is assumed where the system does not say.
@@ -32,10 +35,11 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Asks the system for as many open files as it allows, and shares them out. Says in the log what came of it.
-    pub fn of_this_process(concurrency: usize) -> Self {
+    /// Asks the system for as many open files as it allows, and shares them out: so many requests at once are asked for, beside so many connections to
+    /// brokers. Says in the log what came of it.
+    pub fn of_this_process(concurrency: usize, broker_connections: usize) -> Self {
         let (before, limit) = raise_limit();
-        let shares = Self::divide(limit, concurrency);
+        let shares = Self::divide(limit, concurrency, broker_connections);
         let Self { connections, reserve, concurrency: granted, kept, .. } = shares;
         tracing::info!(
             open_files_before = before,
@@ -58,9 +62,11 @@ impl Shares {
         shares
     }
 
-    /// Requests get what they need, but no more than half of what is left beside our own files; clients get the rest.
-    fn divide(limit: usize, concurrency: usize) -> Self {
+    /// Requests get what they need, but no more than half of what is left beside our own files and connections to brokers; clients get the rest. If there
+    /// are few, a quarter is kept for brokers: it is unlikely that all of their connections are open.
+    fn divide(limit: usize, concurrency: usize, broker_connections: usize) -> Self {
         let free = limit.max(LEAST) - OWN;
+        let free = free - broker_connections.min(free / 4);
         let outgoing = (concurrency * PER_REQUEST + KEPT_MAX).min(free / 2);
         let granted = concurrency.min(outgoing / (PER_REQUEST + 1)).max(1);
         let kept = (outgoing - granted * PER_REQUEST).min(KEPT_MAX);
@@ -77,11 +83,22 @@ fn raise_limit() -> (usize, usize) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let files = |limit: Option<u64>| limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let before = getrlimit(Resource::Nofile);
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: before.maximum, maximum: before.maximum });
+    let raise_to = |current| setrlimit(Resource::Nofile, Rlimit { current, maximum: before.maximum });
+    let raised = raise_to(before.maximum).or_else(|error| match fallback(before.current, before.maximum) {
+        Some(lower) => raise_to(Some(lower)),
+        None => Err(error),
+    });
     if let Err(error) = raised {
         tracing::warn!(error = &error as &dyn std::error::Error, "the limit on open files could not be raised");
     }
     (files(before.current), files(getrlimit(Resource::Nofile).current))
+}
+
+/// What to ask for if the hard limit is more than the system grants; `None` if that is no more than there is.
+#[cfg(unix)]
+fn fallback(current: Option<u64>, maximum: Option<u64>) -> Option<u64> {
+    let lower = maximum.map_or(RAISED_AT_LEAST, |maximum| maximum.min(RAISED_AT_LEAST));
+    current.filter(|current| *current < lower).map(|_| lower)
 }
 
 #[cfg(not(unix))]
@@ -95,20 +112,37 @@ mod tests {
 
     #[test]
     fn open_files_are_shared_out_and_never_more_than_there_are() {
-        // (open files, asked concurrency) → (connections, reserve, requests at once, kept)
+        // (open files, asked concurrency, connections to brokers) → (connections, reserve, requests at once, kept)
         let table = [
-            ((usize::MAX, 512), (10_000, 64, 512, 1_024)),
-            ((20_000, 512), (10_000, 64, 512, 1_024)),
-            ((4_096, 512), (1_936, 64, 512, 976)),
-            ((1_024, 512), (400, 64, 154, 156)),
-            ((256, 512), (60, 20, 26, 28)),
-            ((256, 10), (60, 20, 10, 60)),
-            ((20, 512), (24, 8, 10, 12)),
-            ((20_000, 20_000), (9_888, 64, 3_317, 1_024)),
+            ((usize::MAX, 512, 0), (10_000, 64, 512, 1_024)),
+            ((20_000, 512, 0), (10_000, 64, 512, 1_024)),
+            ((4_096, 512, 0), (1_936, 64, 512, 976)),
+            ((4_096, 512, 128), (1_872, 64, 512, 912)),
+            ((1_024, 512, 0), (400, 64, 154, 156)),
+            ((256, 512, 0), (60, 20, 26, 28)),
+            ((256, 512, 128), (45, 15, 20, 20)),
+            ((256, 10, 0), (60, 20, 10, 60)),
+            ((20, 512, 0), (24, 8, 10, 12)),
+            ((20_000, 20_000, 0), (9_888, 64, 3_317, 1_024)),
         ];
-        for ((limit, asked), (connections, reserve, concurrency, kept)) in table {
-            assert_eq!(Shares::divide(limit, asked), Shares { limit, connections, reserve, concurrency, kept }, "{limit} {asked}");
-            assert!(connections + reserve + concurrency * PER_REQUEST + kept + OWN <= limit.max(LEAST), "{limit} {asked}");
+        for ((limit, asked, brokers), (connections, reserve, concurrency, kept)) in table {
+            let expected = Shares { limit, connections, reserve, concurrency, kept };
+            assert_eq!(Shares::divide(limit, asked, brokers), expected, "{limit} {asked} {brokers}");
+            assert!(connections + reserve + concurrency * PER_REQUEST + kept + OWN <= limit.max(LEAST), "{limit} {asked} {brokers}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_hard_limit_that_is_not_granted_is_asked_for_again_with_less() {
+        for (current, maximum, expected) in [
+            (Some(256), None, Some(10_240)),
+            (Some(256), Some(1 << 40), Some(10_240)),
+            (Some(256), Some(4_096), Some(4_096)),
+            (Some(20_000), None, None),
+            (None, None, None),
+        ] {
+            assert_eq!(fallback(current, maximum), expected, "{current:?} {maximum:?}");
         }
     }
 }

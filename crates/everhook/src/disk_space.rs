@@ -14,12 +14,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::Mutex;
+use tokio::{sync::Mutex, task::JoinHandle};
 
 /// How long an answer holds: whoever asks once in a while hears the truth within a second.
 const CHECKED_EVERY: Duration = Duration::from_millis(500);
 /// How long a disk may take to answer. One that hangs takes no events either.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+const PROBE_TIMEOUT: Duration = if cfg!(test) { Duration::from_millis(100) } else { Duration::from_secs(2) };
 /// What an event needs beside its data: pages of the log, of indexes and of rows.
 const BESIDE_EVENT_BYTES: usize = 256 << 10;
 /// The file that is written and emptied.
@@ -35,17 +35,25 @@ struct State {
     /// Of whose disk.
     folder: PathBuf,
     needed_bytes: usize,
-    /// When it was last asked. Held while it is asked, so that there is one probe at a time.
-    checked_at: Mutex<Option<Instant>>,
+    /// Held while the disk is asked.
+    probing: Mutex<Probing>,
     /// Whether there was no room the last time. The log has said so.
     is_full: AtomicBool,
+}
+
+#[derive(Default)]
+struct Probing {
+    /// When the disk last answered.
+    checked_at: Option<Instant>,
+    /// The probe that it has not answered yet: each occupies a thread, and a disk that hangs may not get a second one.
+    under_way: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl DiskSpace {
     /// The disk that a folder is on, which must have room for an event with so many bytes of data.
     pub fn of(folder: PathBuf, event_bytes_max: usize) -> Self {
         let needed_bytes = event_bytes_max + BESIDE_EVENT_BYTES;
-        Self(Arc::new(State { folder, needed_bytes, checked_at: Mutex::default(), is_full: AtomicBool::new(false) }))
+        Self(Arc::new(State { folder, needed_bytes, probing: Mutex::default(), is_full: AtomicBool::new(false) }))
     }
 
     /// Whether there was no room when it was last asked.
@@ -55,10 +63,13 @@ impl DiskSpace {
 
     /// Whether there is room, as of this half second.
     pub async fn has_room(&self) -> bool {
-        let mut checked_at = self.0.checked_at.lock().await;
-        if checked_at.is_none_or(|at| at.elapsed() >= CHECKED_EVERY) {
-            let state = self.0.clone();
-            let probe = tokio::task::spawn_blocking(move || state.probe());
+        let mut probing = self.0.probing.lock().await;
+        if probing.checked_at.is_none_or(|at| at.elapsed() >= CHECKED_EVERY) {
+            let state = &self.0;
+            let probe = probing.under_way.get_or_insert_with(|| {
+                let state = state.clone();
+                tokio::task::spawn_blocking(move || state.probe())
+            });
             match tokio::time::timeout(PROBE_TIMEOUT, probe).await {
                 Ok(Ok(Ok(()))) => self.0.set_full(false),
                 Ok(Ok(Err(error))) if is_full(&error) => self.0.set_full(true),
@@ -67,7 +78,7 @@ impl DiskSpace {
                 Ok(Err(_)) => {}
                 Err(_) => return false,
             }
-            *checked_at = Some(Instant::now());
+            *probing = Probing { checked_at: Some(Instant::now()), under_way: None };
         }
         !self.is_full()
     }
@@ -133,5 +144,24 @@ mod tests {
         disk.was_full();
         assert!(!disk.has_room().await && disk.is_full());
         assert!(!probe.exists(), "it was not asked again");
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_disk_that_hangs_is_asked_by_one_probe_however_often_somebody_asks() {
+        let folder = tempfile::tempdir().unwrap();
+        // Opening a pipe to write waits for somebody who reads.
+        let pipe = folder.path().join(PROBE_FILE);
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let disk = DiskSpace::of(folder.path().to_owned(), 1);
+        assert!(!disk.has_room().await);
+        let first = disk.0.probing.lock().await.under_way.as_ref().map(JoinHandle::id);
+        assert!(!disk.has_room().await);
+        assert_eq!(disk.0.probing.lock().await.under_way.as_ref().map(JoinHandle::id), first);
+        // It gets on, and is asked afresh.
+        drop(File::open(&pipe).unwrap());
+        std::fs::remove_file(&pipe).unwrap();
+        disk.has_room().await;
+        assert!(disk.0.probing.lock().await.under_way.is_none());
     }
 }

@@ -74,8 +74,17 @@ pub struct Running {
 /// # Errors
 /// Says what is in the way: the address, the data folder, the sealing key.
 pub async fn start(config: &Config) -> anyhow::Result<Running> {
-    let shares = Shares::of_this_process(config.concurrency);
+    let shares = shares(config);
     start_at(&bind(config, shares).await?, config, shares, || {}).await
+}
+
+/// The open files of this process, shared out for what is set up.
+pub fn shares(config: &Config) -> Shares {
+    #[cfg(feature = "amqp")]
+    let broker_connections = if config.targets.allow_amqp { everhook_adapters::rabbitmq::LINKS_MAX } else { 0 };
+    #[cfg(not(feature = "amqp"))]
+    let broker_connections = 0;
+    Shares::of_this_process(config.concurrency, broker_connections)
 }
 
 /// Makes the address ours, for as many connections as this process may have.

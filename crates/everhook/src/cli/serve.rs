@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::stop_signal::StopSignal;
-use crate::{config::ServeArgs, descriptors::Shares, telemetry, wiring};
+use crate::{config::ServeArgs, telemetry, wiring};
 
 /// Runs the server.
 ///
@@ -13,7 +13,7 @@ pub async fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let config = args.load()?.config;
     telemetry::start(config.log_format);
     let mut stop = StopSignal::listen()?;
-    let shares = Shares::of_this_process(config.concurrency);
+    let shares = wiring::shares(&config);
     let server = wiring::bind(&config, shares).await?;
     let is_told = Cell::new(false);
     let listens = || {
