@@ -13,13 +13,20 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use futures_util::FutureExt as _;
 
 use crate::{
     catalog::ApplicationView,
-    flow::{Line, draft::Draft, evaluations::RequestWork, publish::MATCH_ROUNDS_MAX, selection::select_accepted},
+    flow::{
+        Line,
+        draft::Draft,
+        evaluations::{Busy, RequestWork},
+        publish::MATCH_ROUNDS_MAX,
+        selection::select_accepted,
+    },
     ids::{ApplicationId, EventId},
     ports::{Committed, EventAlias, KeyOrigin, KeyReused, Recorded, Spool, SpooledEvent, StoreError},
 };
@@ -44,16 +51,19 @@ pub(super) enum Failure {
     /// The store says that a value of one of them is wrong, and always will.
     #[error("the store refuses what is in it: {0}")]
     Refused(String),
+    /// The filters of its endpoints could not be evaluated in time. What came before that is in the store.
+    #[error("the filters of its endpoints take too long")]
+    Busy(#[from] Busy),
     /// The store or the spool failed: it is away, or somebody keeps what they need.
     #[error("the store did not take them")]
     NotTaken(#[from] StoreError),
 }
 
 impl Failure {
-    /// Whether the store was there, and spoke of this application alone.
+    /// Whether it is a matter of this application alone, and not of the store.
     pub(super) const fn is_of_its_own(&self) -> bool {
         match self {
-            Self::Unreadable(_) | Self::Refused(_) => true,
+            Self::Unreadable(_) | Self::Refused(_) | Self::Busy(_) => true,
             Self::NotTaken(_) => false,
         }
     }
@@ -61,6 +71,15 @@ impl Failure {
 
 /// What there is for each event of a batch, with its position in the spool.
 type Placed<T> = Vec<(i64, T)>;
+
+/// The first events of a batch, matched.
+struct Drafted {
+    drafts: Placed<Draft>,
+    /// Those whose application is gone.
+    homeless: Placed<EventId>,
+    /// Whether these are all.
+    ended: Result<(), Busy>,
+}
 
 /// What became of the first events of a batch, and why no more of them could be carried.
 #[derive(Default)]
@@ -80,9 +99,16 @@ impl Carrier {
         Self { line, spool, carried: AtomicU64::new(0), set_aside: AtomicU64::new(0) }
     }
 
-    /// Carries events of one application, in order. What came through before a failure is removed all the same.
-    pub(super) async fn carry(&self, application: ApplicationId, events: Vec<SpooledEvent>) -> Result<(), Failure> {
-        let carried = AssertUnwindSafe(self.try_to_carry(application, events)).catch_unwind().await;
+    /// Carries events of one application, in order, and evaluates their filters for so long. What came through before a failure is removed all the
+    /// same.
+    pub(super) async fn carry(
+        &self,
+        application: ApplicationId,
+        events: Vec<SpooledEvent>,
+        evaluation_timeout: Duration,
+    ) -> Result<(), Failure> {
+        let work = RequestWork::of_accepted(evaluation_timeout);
+        let carried = AssertUnwindSafe(self.try_to_carry(application, events, work)).catch_unwind().await;
         carried.unwrap_or_else(|_| Err(StoreError::unavailable("a defect stopped forwarding").into()))
     }
 
@@ -102,10 +128,10 @@ impl Carrier {
         (self.carried.swap(0, Ordering::Relaxed), self.set_aside.swap(0, Ordering::Relaxed))
     }
 
-    async fn try_to_carry(&self, application: ApplicationId, mut waiting: Vec<SpooledEvent>) -> Result<(), Failure> {
+    async fn try_to_carry(&self, application: ApplicationId, mut waiting: Vec<SpooledEvent>, mut work: RequestWork) -> Result<(), Failure> {
         for _ in 0..MATCH_ROUNDS_MAX {
             let view = self.view(application).await?;
-            let (drafts, homeless) = self.draft_each(view.as_deref(), &waiting).await;
+            let Drafted { drafts, homeless, ended } = self.draft_each(view.as_deref(), &waiting, &mut work).await;
             for (position, event) in homeless {
                 self.set_aside(position, event, "the store does not have its application").await?;
                 waiting.retain(|spooled| spooled.position != position);
@@ -114,6 +140,7 @@ impl Carrier {
             waiting.retain(|spooled| !round.stored.contains(&spooled.position));
             waiting.iter_mut().filter(|spooled| round.key_reused.contains(&spooled.position)).for_each(give_own_key);
             self.conclude(round).await?;
+            ended?;
             if waiting.is_empty() {
                 return Ok(());
             }
@@ -128,20 +155,20 @@ impl Carrier {
         })
     }
 
-    /// Matches each event with its endpoints, all of them by one configuration. The second list has those whose application is gone.
-    async fn draft_each(&self, view: Option<&ApplicationView>, waiting: &[SpooledEvent]) -> (Placed<Draft>, Placed<EventId>) {
+    /// Matches each event with its endpoints, all of them by one configuration, up to the first whose filters could not be evaluated in time:
+    /// none behind it may overtake it.
+    async fn draft_each(&self, view: Option<&ApplicationView>, waiting: &[SpooledEvent], work: &mut RequestWork) -> Drafted {
         let (mut drafts, mut homeless) = (Vec::with_capacity(waiting.len()), Vec::new());
-        let mut work = RequestWork::of_accepted();
         for SpooledEvent { position, incoming } in waiting {
             match view.filter(|view| view.application.organization == incoming.organization) {
-                Some(view) => {
-                    let matches = select_accepted(&self.line, incoming, view, &mut work).await;
-                    drafts.push((*position, Draft::new(&self.line, incoming.clone(), view, matches)));
-                }
+                Some(view) => match select_accepted(&self.line, incoming, view, work).await {
+                    Ok(matches) => drafts.push((*position, Draft::new(&self.line, incoming.clone(), view, matches))),
+                    Err(busy) => return Drafted { drafts, homeless, ended: Err(busy) },
+                },
                 None => homeless.push((*position, incoming.event.id)),
             }
         }
-        (drafts, homeless)
+        Drafted { drafts, homeless, ended: Ok(()) }
     }
 
     /// Records what was matched, and hands it over to its lanes. What must be matched again is in neither list of the round.

@@ -2,7 +2,7 @@
 //!
 //! Used by publishing, by forwarding from the spool, and where schemas are defined. What tenants define may take milliseconds for each event. The
 //! threads that serve everybody must not be busy with it, so that it waits for one of a few other threads. An organization has one of them at
-//! most, and who waits too long is told so.
+//! most for what it publishes, and one for what waits in the spool; who waits too long is told so.
 
 use std::{
     panic::resume_unwind,
@@ -45,8 +45,17 @@ pub struct Evaluations {
     clock: Arc<dyn Clock>,
     /// One for each thread; `None` where there are none.
     threads: Option<Arc<Semaphore>>,
-    /// Whose turn it is within each organization.
-    turns: Mutex<Pruned<OrganizationId, Arc<Semaphore>>>,
+    /// Whose turn it is within each organization and origin.
+    turns: Mutex<Pruned<(OrganizationId, Origin), Arc<Semaphore>>>,
+}
+
+/// Who asks for an evaluation. Each has turns of its own, so that publishers do not starve what waits in the spool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Origin {
+    /// Whoever waits for an answer.
+    Request,
+    /// Forwarding of events that were accepted before.
+    Spool,
 }
 
 /// Nothing was evaluated: others of the organization, or of many organizations, are before it for too long.
@@ -74,10 +83,20 @@ impl Evaluations {
         timeout: Duration,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Busy> {
+        self.run_for(Origin::Request, organization, timeout, work).await
+    }
+
+    async fn run_for<T: Send + 'static>(
+        &self,
+        origin: Origin,
+        organization: OrganizationId,
+        timeout: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Busy> {
         let Some(threads) = &self.threads else { return Ok(work()) };
-        let turn = self.turn(organization);
+        let turn = self.turn(organization, origin);
         let running = async {
-            // The turn first: what waits for a thread is then one of each organization, and organizations get them one after the other.
+            // The turn first: what waits for a thread is then one of each organization and origin, and organizations get them one after the other.
             let places = (acquire(turn).await, acquire(threads.clone()).await);
             let working = tokio::task::spawn_blocking(move || {
                 let _places = places;
@@ -93,10 +112,10 @@ impl Evaluations {
         within(&*self.clock, timeout, running).await.unwrap_or(Err(Busy))
     }
 
-    fn turn(&self, organization: OrganizationId) -> Arc<Semaphore> {
+    fn turn(&self, organization: OrganizationId, origin: Origin) -> Arc<Semaphore> {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         // Whoever waits or works has a copy.
-        turns.entry(organization, |turn| Arc::strong_count(turn) > 1, || Arc::new(Semaphore::new(1))).clone()
+        turns.entry((organization, origin), |turn| Arc::strong_count(turn) > 1, || Arc::new(Semaphore::new(1))).clone()
     }
 }
 
@@ -123,6 +142,9 @@ pub(super) struct RequestWork {
     /// What each organization may use: alerts of several are told together.
     units_max: u64,
     used: FxHashMap<OrganizationId, u64>,
+    origin: Origin,
+    /// How long it may take in all, from the first that is not quick.
+    timeout: Duration,
     /// By uptime. Set by the first that is not quick.
     ends_at: Option<Duration>,
     /// What was done at once since others had a turn, in units.
@@ -152,18 +174,25 @@ pub(super) type Evaluated<T> = Result<T, Option<EndpointId>>;
 impl RequestWork {
     /// Of one request.
     pub(super) fn new() -> Self {
-        Self { units_max: REQUEST_UNITS_MAX, used: FxHashMap::default(), ends_at: None, since_yield: 0 }
+        Self {
+            units_max: REQUEST_UNITS_MAX,
+            used: FxHashMap::default(),
+            origin: Origin::Request,
+            timeout: EVALUATION_TIMEOUT,
+            ends_at: None,
+            since_yield: 0,
+        }
     }
 
-    /// Of events that were accepted before: each has its own bound, and they have none together.
-    pub(super) fn of_accepted() -> Self {
-        Self { units_max: u64::MAX, ..Self::new() }
+    /// Of events that were accepted before: each has its own bound, and together they have none but this timeout.
+    pub(super) fn of_accepted(timeout: Duration) -> Self {
+        Self { units_max: u64::MAX, origin: Origin::Spool, timeout, ..Self::new() }
     }
 
     /// How long the rest may take.
     pub(super) fn timeout(&mut self, clock: &dyn Clock) -> Result<Duration, Busy> {
         let now = clock.uptime();
-        let ends_at = *self.ends_at.get_or_insert(now + EVALUATION_TIMEOUT);
+        let ends_at = *self.ends_at.get_or_insert(now + self.timeout);
         ends_at.checked_sub(now).filter(|left| !left.is_zero()).ok_or(Busy)
     }
 
@@ -200,7 +229,7 @@ impl RequestWork {
             (value, evaluated, budget)
         };
         let timeout = self.timeout(&*evaluations.clock)?;
-        let (value, evaluated, budget) = evaluations.run(organization, timeout, work).await?;
+        let (value, evaluated, budget) = evaluations.run_for(self.origin, organization, timeout, work).await?;
         data.parsed = Some(value);
         self.account(organization, evaluated, budget, units_max)
     }

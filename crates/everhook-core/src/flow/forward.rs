@@ -15,6 +15,7 @@ use crate::{
         Line,
         backlog::STALLED_MAX,
         carry::{Carrier, Failure},
+        evaluations::EVALUATION_TIMEOUT,
     },
     ids::ApplicationId,
     ports::{SpooledEvent, StoreError, within},
@@ -32,6 +33,9 @@ const TRIALS_AT_ONCE: usize = 8;
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// The longest wait before a stalled application is tried again: a try may keep a connection for seconds, and nobody else waits for it.
 const STALLED_DELAY_MAX: Duration = Duration::from_secs(30);
+/// How long the filters of one application may take in a turn. While any turn lasts, everybody's events queue behind it: whoever needs longer is
+/// stalled, and then has [`EVALUATION_TIMEOUT`] for each try, for which nobody else waits.
+const TURN_EVALUATION_TIMEOUT: Duration = Duration::from_millis(200);
 /// How long an empty spool is left alone when nobody rings: a start without the store rings another bell, and a ring may be lost.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -113,8 +117,8 @@ impl Forwarder<'_> {
             parts.entry(event.incoming.event.application).or_default().push(event);
         }
         let carrier = self.carrier;
-        join_all(parts.into_iter().map(|(application, events)| async move { (application, carrier.carry(application, events).await) }))
-            .await
+        let carry = |(application, events)| async move { (application, carrier.carry(application, events, TURN_EVALUATION_TIMEOUT).await) };
+        join_all(parts.into_iter().map(carry)).await
     }
 
     /// Finds out whether the store or single applications are the reason of what failed, and says whether to go on at once.
@@ -208,7 +212,7 @@ async fn carry_some(carrier: &Carrier, application: ApplicationId, limit: u32) -
     let events = carrier.spool.oldest(vec![application], limit).await?;
     let first = events.first().map(|event| (event.position, event.incoming.event.id)).ok_or_else(hidden)?;
     let is_alone = events.len() == 1;
-    match (carrier.carry(application, events).await, first) {
+    match (carrier.carry(application, events, EVALUATION_TIMEOUT).await, first) {
         (Err(Failure::Refused(reason)), (position, event)) if is_alone => carrier.set_aside(position, event, &reason).await,
         (carried, _) => carried,
     }

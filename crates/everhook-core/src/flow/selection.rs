@@ -10,7 +10,7 @@ use crate::{
     catalog::{ApplicationView, Destination},
     flow::{
         Line,
-        evaluations::{Evaluated, EventData, NotEvaluated, RequestWork},
+        evaluations::{Busy, Evaluated, EventData, NotEvaluated, RequestWork},
     },
     ids::EndpointId,
     model::ApplicationKind,
@@ -50,9 +50,17 @@ pub(super) async fn select(
 
 /// As [`select`], for an event that was accepted before: an endpoint whose filter would take too much gets it, because too much is better than too
 /// little.
-pub(super) async fn select_accepted(line: &Line, incoming: &IncomingEvent, view: &ApplicationView, work: &mut RequestWork) -> Matches {
+///
+/// # Errors
+/// [`Busy`] if its filters could not be evaluated in time, which says nothing about them: it must be tried again.
+pub(super) async fn select_accepted(
+    line: &Line,
+    incoming: &IncomingEvent,
+    view: &ApplicationView,
+    work: &mut RequestWork,
+) -> Result<Matches, Busy> {
     let candidates = match candidates(incoming, view) {
-        Candidates::Chosen(matches) => return matches,
+        Candidates::Chosen(matches) => return Ok(matches),
         Candidates::Filtered(candidates) => candidates,
     };
     let mut data = EventData::new(incoming.event.data.clone());
@@ -63,8 +71,11 @@ pub(super) async fn select_accepted(line: &Line, incoming: &IncomingEvent, view:
             if is_last_try { Ok(filter_or_pass(&candidates, data, budget)) } else { filter(&candidates, data, budget) }
         }
     };
-    let evaluated = work.evaluate(&line.evaluations, incoming.organization, &mut data, FILTER_UNITS_MAX, filter).await;
-    evaluated.unwrap_or(candidates)
+    match work.evaluate(&line.evaluations, incoming.organization, &mut data, FILTER_UNITS_MAX, filter).await {
+        Ok(matches) => Ok(matches),
+        Err(NotEvaluated::TooCostly(_) | NotEvaluated::RequestTooCostly) => Ok(candidates),
+        Err(NotEvaluated::Busy) => Err(Busy),
+    }
 }
 
 enum Candidates {

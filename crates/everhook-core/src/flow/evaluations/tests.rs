@@ -71,7 +71,7 @@ async fn an_organization_has_one_thread_at_a_time_and_leaves_the_others_to_other
 #[tokio::test]
 async fn who_would_wait_too_long_is_told() {
     let evaluations = Evaluations::new(Arc::new(Patience::None), EvaluationThreads::Beside(1));
-    let _taken = acquire(evaluations.turn(organization(1))).await;
+    let _taken = acquire(evaluations.turn(organization(1), Origin::Request)).await;
     assert_eq!(evaluations.run(organization(1), EVALUATION_TIMEOUT, || 1).await, Err(Busy));
 }
 
@@ -93,4 +93,17 @@ async fn events_have_a_bound_each_and_a_request_has_one_for_all_of_an_organizati
     assert_eq!(evaluate(1, SCHEMA_UNITS_MAX).await, Err(NotEvaluated::RequestTooCostly));
     assert_eq!(evaluate(1, 1).await, Err(NotEvaluated::RequestTooCostly));
     assert_eq!(evaluate(2, SCHEMA_UNITS_MAX).await, Ok(()));
+}
+
+#[tokio::test]
+async fn what_was_accepted_before_does_not_wait_for_publishers_and_is_told_if_it_would_wait_too_long() {
+    let evaluations = Evaluations::new(Arc::new(Patience::Endless), EvaluationThreads::Beside(2));
+    let spend = |_: Option<&Value>, budget: &mut WorkBudget| budget.take(INLINE_UNITS_MAX + 1).map_err(|_| None);
+    let mut data = EventData::new(Bytes::from_static(b"1"));
+    let _of_publishers = acquire(evaluations.turn(organization(1), Origin::Request)).await;
+    let mut work = RequestWork::of_accepted(EVALUATION_TIMEOUT);
+    assert_eq!(work.evaluate(&evaluations, organization(1), &mut data, SCHEMA_UNITS_MAX, spend).await, Ok(()));
+    let evaluations = Evaluations { clock: Arc::new(Patience::None), ..evaluations };
+    let _of_another_batch = acquire(evaluations.turn(organization(1), Origin::Spool)).await;
+    assert_eq!(work.evaluate(&evaluations, organization(1), &mut data, SCHEMA_UNITS_MAX, spend).await, Err(NotEvaluated::Busy));
 }
