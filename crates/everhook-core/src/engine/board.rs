@@ -173,9 +173,11 @@ impl Board {
     fn next_turn(&mut self, now: Timestamp) -> Option<(SlotClass, QueueKey)> {
         loop {
             let turn = self.take_turn(now);
-            let misplaced = std::mem::take(&mut self.misplaced);
+            let mut misplaced = std::mem::take(&mut self.misplaced);
             let is_over = turn.is_some() || misplaced.is_empty();
-            misplaced.into_iter().for_each(|queue| self.review(queue, now));
+            misplaced.drain(..).for_each(|queue| self.review(queue, now));
+            // The buffer is used again.
+            self.misplaced = misplaced;
             if is_over {
                 return turn.map(|(class, endpoint, priority)| (class, (endpoint, priority)));
             }
@@ -223,13 +225,19 @@ impl Board {
         self.shelf.take(&due);
         self.review((endpoint, priority), now);
         let flight = InFlight { due, endpoint, priority, application, picked_at: now, breaker: pass.state() };
-        Some((flight, Start { pass, organization: party.organization, pool: class.pool(), at: now }))
+        Some((flight, Start { pass, party, pool: class.pool(), at: now }))
     }
 
     /// A request ended: its slot is free. Its delivery stays known until [`Board::release`].
     pub(super) fn landed(&mut self, endpoint: EndpointId, landed: Landed, now: Timestamp) {
-        let Start { organization, pool, .. } = landed.start;
-        self.slots.land(organization, pool);
+        let Start { party, pool, .. } = landed.start;
+        self.slots.land(party.organization, pool);
+        self.organizations.land(party, now);
+        if landed.outcome.is_none() {
+            self.organizations.unmade(party, now);
+        }
+        // Both count for what it holds.
+        [false, true].into_iter().for_each(|exempt| self.turns.resume(Party { exempt, ..party }));
         let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
         if landed.outcome.is_some() {
             self.breakers.count(endpoint);
@@ -238,15 +246,20 @@ impl Board {
         if let Some(transition) = transition {
             self.breakers.changed(lane.policy.application, endpoint, lane.gate.breaker().keep(), transition);
         }
-        self.organizations.land(lane.party(), now);
-        // Both count for what it holds.
-        [false, true].into_iter().for_each(|exempt| self.turns.resume(Party { organization, exempt }));
         self.review_lane(endpoint, now);
     }
 
     /// The endpoint asked for a pause until the instant given, or answered well, which ends one.
     pub(super) fn hold(&mut self, endpoint: EndpointId, until: Option<Timestamp>, now: Timestamp) {
         if self.lanes.get_mut(&endpoint).is_some_and(|lane| lane.gate.hold(until)) {
+            self.review_lane(endpoint, now);
+        }
+    }
+
+    /// A request to the endpoint could not be made for want of something on our side: its lane waits until the instant.
+    pub(super) fn back_off(&mut self, endpoint: EndpointId, until: Timestamp, now: Timestamp) {
+        if let Some(lane) = self.lanes.get_mut(&endpoint) {
+            lane.gate.back_off(until);
             self.review_lane(endpoint, now);
         }
     }
@@ -421,7 +434,7 @@ pub(super) struct Start {
     /// What its breaker let it start with.
     pub(super) pass: Pass,
     /// Who holds the slot.
-    organization: OrganizationId,
+    party: Party,
     /// Of which pool it is.
     pool: Pool,
     /// When it started.

@@ -172,13 +172,17 @@ fn no_more_start_than_the_rate_allows_and_all_start_in_the_end() {
     let mut board = Board::new(1_000);
     let limited = LanePolicy { rate_limit: Some(RateLimit::per_minute(few(60), Some(few(2)))), max_concurrency: 100, ..policy() };
     offer_to(&mut board, &limited, 0..10, NOW);
-    assert_eq!(start_all(&mut board, NOW).len(), 2, "the burst");
+    let burst = start_all(&mut board, NOW);
+    assert_eq!(burst.len(), 2);
+    end_each(&mut board, burst, CallOutcome::Success, NOW);
     let mut now = NOW;
     for _ in 0..8 {
         assert_eq!(board.wake_at(), Some(now + secs(1)));
         now = now + secs(1);
         board.ring(now);
-        assert_eq!(start_all(&mut board, now).len(), 1);
+        let started = start_all(&mut board, now);
+        assert_eq!(started.len(), 1);
+        end_each(&mut board, started, CallOutcome::Success, now);
     }
 }
 
@@ -190,6 +194,66 @@ fn a_request_that_was_not_made_gives_its_token_back() {
     let (_, start) = start_all(&mut board, NOW).remove(0);
     board.landed(LANE, Landed { start, outcome: None }, NOW);
     assert_eq!(start_all(&mut board, NOW).len(), 1);
+}
+
+#[test]
+fn a_request_that_was_not_made_gives_its_organizations_token_back_also_if_its_lane_is_gone() {
+    for is_gone in [false, true] {
+        let mut board = Board::new(100);
+        let limits = OrganizationLimits { concurrency: Some(1), deliveries_per_minute: Some(60), ..OrganizationLimits::default() };
+        let limited = |n| LanePolicy { endpoint: lane(n), limits, ..policy() };
+        offer_to(&mut board, &limited(1), 0..1, NOW);
+        let (_, start) = start_all(&mut board, NOW).remove(0);
+        offer_to(&mut board, &limited(2), 1..2, NOW);
+        assert!(start_all(&mut board, NOW).is_empty());
+        if is_gone {
+            board.lanes.remove(&lane(1));
+        }
+        board.landed(lane(1), Landed { start, outcome: None }, NOW);
+        assert_eq!(start_all(&mut board, NOW).len(), 1, "{is_gone}");
+    }
+}
+
+#[test]
+fn a_shortage_of_our_own_holds_a_lane_and_is_not_told_as_a_wish_of_the_endpoint() {
+    let mut board = Board::new(10);
+    offer_to(&mut board, &policy(), 0..3, NOW);
+    let _under_way = board.next(NOW).expect("a start");
+    board.back_off(LANE, NOW + secs(2), NOW);
+    assert!(start_all(&mut board, NOW).is_empty());
+    assert_eq!((board.report(LANE, NOW).expect("a lane").held_until, board.wake_at()), (None, Some(NOW + secs(2))));
+    // Of the two the later counts, and a success ends only the endpoint's wish.
+    board.hold(LANE, Some(NOW + secs(1)), NOW);
+    board.hold(LANE, None, NOW);
+    assert_eq!(board.lane(LANE).expect("a lane").gate.flow(NOW + secs(1)), Flow::Shut(Some(NOW + secs(2))));
+    assert_eq!(board.lane(LANE).expect("a lane").gate.flow(NOW + secs(2)), Flow::Open);
+}
+
+#[test]
+fn priorities_share_the_rate_of_their_organization_also_between_a_busy_lane_and_an_idle_one() {
+    let mut board = Board::new(100);
+    let limits = OrganizationLimits { deliveries_per_minute: Some(60), ..OrganizationLimits::default() };
+    let of = |n| Arc::new(LanePolicy { endpoint: lane(n), limits, max_concurrency: 100, ..policy() });
+    let (mut now, mut started, mut low) = (NOW, Vec::new(), 0);
+    for n in 0..200 {
+        for (at, endpoint, priority) in [(0, 1, Priority::High), (1_000, 2, Priority::Low)] {
+            board.offer(Committed { lane: of(endpoint), priority, due: crate::model::Due { due_at: now, ..due(at + n) } }, now);
+        }
+    }
+    for _ in 0..170 {
+        board.ring(now);
+        let (flight, start) = board.next(now).expect("a token");
+        low += usize::from(flight.priority == Priority::Low);
+        started.push((flight, start));
+        // The busy lane keeps one request under way, the idle one none.
+        while let Some(index) = started.iter().position(|(flight, _)| started.len() > 1 || flight.priority == Priority::Low) {
+            let (flight, start) = started.remove(index);
+            board.landed(flight.endpoint, Landed { start, outcome: Some(CallOutcome::Success) }, now);
+            board.release((flight.endpoint, flight.priority), flight.due.delivery, None, now);
+        }
+        now = now + secs(1);
+    }
+    assert_eq!(low, 10, "one of 17");
 }
 
 #[test]

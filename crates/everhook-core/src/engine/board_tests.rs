@@ -100,8 +100,8 @@ pub(super) fn land(board: &mut Board, endpoint: EndpointId, took: Duration) {
     let Admission::Flows(pass) = Breaker::new(BreakerConfig::window(), NOW).begin(NOW, due(1).event) else {
         panic!("a new breaker is closed")
     };
-    let organization = board.lane(endpoint).expect("a lane").policy.organization;
-    let start = Start { pass, organization, pool: board.slots.a_pool_of(organization), at: NOW };
+    let party = board.lane(endpoint).expect("a lane").party();
+    let start = Start { pass, party, pool: board.slots.a_pool_of(party.organization), at: NOW };
     board.landed(endpoint, Landed { start, outcome: Some(CallOutcome::Success) }, NOW + took);
 }
 

@@ -1,4 +1,4 @@
-//! Whether a lane lets a request start now: its breaker, its buckets, its pause, and what the endpoint asked for. Pure.
+//! Whether a lane lets a request start now: its breaker, its buckets, its pause, what the endpoint asked for, and what we lack ourselves. Pure.
 //!
 //! Each keeps its own "until"; what the lane does follows from the latest of them.
 
@@ -24,6 +24,8 @@ pub(super) struct Gate {
     paused: bool,
     /// The endpoint asked to be left alone until then.
     held_until: Option<Timestamp>,
+    /// A request could not be made for want of something on our side: another is tried then. It is no wish of the endpoint, and nobody is told so.
+    backs_off_until: Option<Timestamp>,
 }
 
 /// Whether something may start.
@@ -53,6 +55,7 @@ impl Gate {
             drains_since: now,
             paused: policy.paused,
             held_until: None,
+            backs_off_until: None,
         }
     }
 
@@ -94,7 +97,7 @@ impl Gate {
         if self.paused {
             return Flow::Shut(None);
         }
-        if let Some(until) = self.held_until(now) {
+        if let Some(until) = self.held_until(now).max(self.backs_off_until(now)) {
             return Flow::Shut(Some(until));
         }
         if !self.breaker.may_begin(now) {
@@ -155,6 +158,15 @@ impl Gate {
         self.held_until.filter(|until| *until > now)
     }
 
+    /// A request could not be made for want of something on our side: nothing is tried until the instant.
+    pub(super) fn back_off(&mut self, until: Timestamp) {
+        self.backs_off_until = self.backs_off_until.max(Some(until));
+    }
+
+    fn backs_off_until(&self, now: Timestamp) -> Option<Timestamp> {
+        self.backs_off_until.filter(|until| *until > now)
+    }
+
     /// Since when what gathered during a pause is being sent, if it is.
     pub(super) fn drains_since(&self) -> Option<Timestamp> {
         self.drain.as_ref().map(|_| self.drains_since)
@@ -168,7 +180,7 @@ impl Gate {
     /// Whether a new gate would do the same: nothing is lost if it is forgotten.
     pub(super) fn is_pristine(&self, now: Timestamp) -> bool {
         let is_full = |bucket: &Option<Bucket>| bucket.as_ref().is_none_or(|bucket| bucket.is_full(now));
-        let is_held = self.held_until(now).is_some();
+        let is_held = self.held_until(now).is_some() || self.backs_off_until(now).is_some();
         self.breaker.is_pristine(now) && is_full(&self.bucket) && is_full(&self.drain) && !is_held
     }
 }

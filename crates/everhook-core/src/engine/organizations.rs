@@ -137,6 +137,19 @@ impl Organizations {
             self.gates.remove(&party.organization);
         }
     }
+
+    /// A request that was started was not made: its token is good for another.
+    pub(super) fn unmade(&mut self, party: Party, now: Timestamp) {
+        if party.exempt {
+            return;
+        }
+        if let Some(budgets) = self.counted_together() {
+            budgets.unmade(party.organization, now);
+        } else if let Some(bucket) = self.gates.get_mut(&party.organization).and_then(|gate| gate.bucket.as_mut()) {
+            bucket.give_back();
+        }
+    }
+
     /// What this node was granted, if that is what counts now.
     fn counted_together(&self) -> Option<&Budgets> {
         self.shared.as_deref().filter(|budgets| !budgets.are_away())

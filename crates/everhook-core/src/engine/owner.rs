@@ -385,7 +385,7 @@ impl<'a> Owner<'a> {
             // Its lane is held too: the rest of its window would be tried at once, and as much in vain.
             Landing::OutOfResources => {
                 self.board.release(queue, flight.due.delivery, Some(rest), now);
-                self.board.hold(flight.endpoint, Some(rest.look_at), now);
+                self.board.back_off(flight.endpoint, rest.look_at, now);
             }
             Landing::Withheld => {
                 self.board.release(queue, flight.due.delivery, Some(rest), now);

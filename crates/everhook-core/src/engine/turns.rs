@@ -1,6 +1,7 @@
 //! Whose turn it is: organizations take turns; inside one, priorities share; inside a priority, lanes take turns. Pure.
 //!
-//! Each class of slots has turns of its own, so that lanes that must wait for a slot hold up no others of their organization.
+//! Lanes are listed by classes of slots, so that those that must wait for a slot hold up no others of their organization. What a priority has had is
+//! counted once for all classes: the shares hold among everything that may start.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -17,11 +18,13 @@ const CLASSES: usize = SlotClass::ALL.len();
 /// A queue is listed at most once in each class: its lane remembers where it is.
 #[derive(Default)]
 pub(super) struct Turns {
-    order: VecDeque<(Party, SlotClass)>,
-    rings: Pruned<Party, [Ring; CLASSES]>,
+    order: VecDeque<Party>,
+    shares: Pruned<Party, Share>,
     /// Those that wait for a slot, of each class: who holds fewest comes first, then who has waited longest.
     without_slot: [BTreeSet<Waiting>; CLASSES],
     refusals: u64,
+    /// How many queues were listed so far.
+    listings: u64,
 }
 
 /// An organization that waits for a slot.
@@ -45,25 +48,39 @@ pub(super) enum Opening {
     WithoutSlot(u32),
 }
 
+/// The queues of one organization.
+#[derive(Default)]
+struct Share {
+    rings: [Ring; CLASSES],
+    /// What each priority has paid. The one that paid least has the next turn.
+    paid: [u64; 3],
+    is_in_order: bool,
+}
+
 /// The queues of one organization and one class.
 #[derive(Default)]
 struct Ring {
-    lanes: [VecDeque<EndpointId>; 3],
-    /// What each priority has paid. The one that paid least has the next turn.
-    paid: [u64; 3],
-    /// What the last turn's priority had paid before it. One that had no work begins here: nobody saves turns up.
-    level: u64,
+    /// Of each priority, who was listed first comes first.
+    lanes: [VecDeque<Listed>; 3],
     place: Place,
+}
+
+/// A lane in a ring.
+#[derive(Clone, Copy)]
+struct Listed {
+    /// The number of the listing: between classes, too, who was listed first comes first.
+    listing: u64,
+    endpoint: EndpointId,
 }
 
 /// Where a ring stands.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Place {
-    /// Nowhere: it has no lanes, or its organization may start nothing.
+    /// It has a part in its organization's turns.
     #[default]
-    Nowhere,
-    /// In the order.
-    InOrder,
+    Ready,
+    /// Its organization may start nothing.
+    Limited,
     /// Among those without a slot.
     WithoutSlot(Waiting),
 }
@@ -72,12 +89,15 @@ impl Turns {
     /// Lists a queue behind the others of its organization and class.
     pub(super) fn list(&mut self, party: Party, class: SlotClass, endpoint: EndpointId, priority: Priority) {
         // One that waits for nothing may be forgotten, and with it what it had paid.
-        let rings = self.rings.entry(party, |rings| rings.iter().any(Ring::has_lanes), Default::default);
-        let ring = &mut rings[class as usize];
-        ring.list(endpoint, priority);
-        if ring.place == Place::Nowhere {
-            ring.place = Place::InOrder;
-            self.order.push_back((party, class));
+        let share = self.shares.entry(party, |share| share.rings.iter().any(Ring::has_lanes), Default::default);
+        self.listings += 1;
+        let ring = &mut share.rings[class as usize];
+        ring.lanes[priority as usize].push_back(Listed { listing: self.listings, endpoint });
+        if ring.place == Place::Limited {
+            ring.place = Place::Ready;
+        }
+        if share.enters_order() {
+            self.order.push_back(party);
         }
     }
 
@@ -88,28 +108,31 @@ impl Turns {
         mut opening: impl FnMut(Party, SlotClass) -> Opening,
         mut may_start: impl FnMut(SlotClass, EndpointId, Priority) -> bool,
     ) -> Option<(SlotClass, EndpointId, Priority)> {
-        while let Some((party, class)) = self.order.pop_front() {
-            let Some(rings) = self.rings.get_mut(&party) else { continue };
-            let ring = &mut rings[class as usize];
-            ring.place = Place::Nowhere;
-            match opening(party, class) {
-                Opening::Open => {}
-                Opening::Limited => continue,
-                Opening::WithoutSlot(held) => {
-                    self.refusals += 1;
-                    let waiting = Waiting { held, refusal: self.refusals, party };
-                    ring.place = Place::WithoutSlot(waiting);
-                    self.without_slot[class as usize].insert(waiting);
+        while let Some(party) = self.order.pop_front() {
+            let Some(share) = self.shares.get_mut(&party) else { continue };
+            share.is_in_order = false;
+            for class in SlotClass::ALL {
+                let ring = &mut share.rings[class as usize];
+                if !ring.is_ready() {
                     continue;
                 }
+                match opening(party, class) {
+                    Opening::Open => {}
+                    Opening::Limited => ring.place = Place::Limited,
+                    Opening::WithoutSlot(held) => {
+                        self.refusals += 1;
+                        let waiting = Waiting { held, refusal: self.refusals, party };
+                        ring.place = Place::WithoutSlot(waiting);
+                        self.without_slot[class as usize].insert(waiting);
+                    }
+                }
             }
-            let turn = ring.next(|endpoint, priority| may_start(class, endpoint, priority));
-            if ring.has_lanes() {
-                ring.place = Place::InOrder;
-                self.order.push_back((party, class));
+            let turn = share.next(&mut may_start);
+            if share.enters_order() {
+                self.order.push_back(party);
             }
-            if let Some((endpoint, priority)) = turn {
-                return Some((class, endpoint, priority));
+            if turn.is_some() {
+                return turn;
             }
         }
         None
@@ -117,29 +140,74 @@ impl Turns {
 
     /// An organization that could start nothing may be able to now.
     pub(super) fn resume(&mut self, party: Party) {
-        let Some(rings) = self.rings.get_mut(&party) else { return };
-        for (ring, class) in rings.iter_mut().zip(SlotClass::ALL).filter(|(ring, _)| ring.place != Place::InOrder && ring.has_lanes()) {
-            if let Place::WithoutSlot(waiting) = std::mem::replace(&mut ring.place, Place::InOrder) {
-                self.without_slot[class as usize].remove(&waiting);
+        let Some(share) = self.shares.get_mut(&party) else { return };
+        for (ring, without_slot) in share.rings.iter_mut().zip(&mut self.without_slot) {
+            if let Place::WithoutSlot(waiting) = std::mem::take(&mut ring.place) {
+                without_slot.remove(&waiting);
             }
-            self.order.push_back((party, class));
+        }
+        if share.enters_order() {
+            self.order.push_back(party);
         }
     }
 
     /// Slots may have become free: one organization that waits for one, and may have it now, stands in the order again. Says whether there was one. If who holds
     /// fewest may not, nobody may.
     pub(super) fn readmit(&mut self, may_start: impl Fn(SlotClass, u32) -> bool) -> bool {
-        for class in SlotClass::ALL {
-            let waiting = &mut self.without_slot[class as usize];
+        for (class, waiting) in SlotClass::ALL.into_iter().zip(&mut self.without_slot) {
             let Some(first) = waiting.first().copied().filter(|first| may_start(class, first.held)) else { continue };
             waiting.pop_first();
-            if let Some(rings) = self.rings.get_mut(&first.party) {
-                rings[class as usize].place = Place::InOrder;
-                self.order.push_back((first.party, class));
+            if let Some(share) = self.shares.get_mut(&first.party) {
+                share.rings[class as usize].place = Place::Ready;
+                if share.enters_order() {
+                    self.order.push_back(first.party);
+                }
                 return true;
             }
         }
         false
+    }
+}
+
+impl Share {
+    /// Whether it has something to start and is not in the order yet, where it is from now on.
+    fn enters_order(&mut self) -> bool {
+        let enters = !self.is_in_order && self.rings.iter().any(Ring::is_ready);
+        self.is_in_order |= enters;
+        enters
+    }
+
+    /// Takes the lane whose turn it is: of the priority that paid least of those that are ready, who was listed first.
+    fn next(&mut self, may_start: &mut impl FnMut(SlotClass, EndpointId, Priority) -> bool) -> Option<(SlotClass, EndpointId, Priority)> {
+        let (class, listed, priority) = loop {
+            let (class, listed, priority) = self.first()?;
+            self.rings[class as usize].lanes[priority as usize].pop_front();
+            if may_start(class, listed.endpoint, priority) {
+                break (class, listed, priority);
+            }
+        };
+        let level = self.paid[priority as usize];
+        self.paid[priority as usize] += COSTS[priority as usize];
+        // Nobody saves turns up: whoever has nothing to start goes on from here.
+        for other in Priority::ALL {
+            if other != priority && !self.has_ready(other) {
+                self.paid[other as usize] = self.paid[other as usize].max(level);
+            }
+        }
+        Some((class, listed.endpoint, priority))
+    }
+
+    fn first(&self) -> Option<(SlotClass, Listed, Priority)> {
+        let ready = SlotClass::ALL.into_iter().filter(|class| self.rings[*class as usize].place == Place::Ready);
+        let firsts = ready.flat_map(|class| {
+            let first = move |priority| Some((class, *self.rings[class as usize].lanes[priority as usize].front()?, priority));
+            Priority::ALL.into_iter().filter_map(first)
+        });
+        firsts.min_by_key(|(_, listed, priority)| (self.paid[*priority as usize], *priority as usize, listed.listing))
+    }
+
+    fn has_ready(&self, priority: Priority) -> bool {
+        self.rings.iter().any(|ring| ring.place == Place::Ready && !ring.lanes[priority as usize].is_empty())
     }
 }
 
@@ -148,27 +216,8 @@ impl Ring {
         self.lanes.iter().any(|lanes| !lanes.is_empty())
     }
 
-    fn list(&mut self, endpoint: EndpointId, priority: Priority) {
-        let class = priority as usize;
-        if self.lanes[class].is_empty() {
-            self.paid[class] = self.paid[class].max(self.level);
-        }
-        self.lanes[class].push_back(endpoint);
-    }
-
-    fn next(&mut self, mut may_start: impl FnMut(EndpointId, Priority) -> bool) -> Option<(EndpointId, Priority)> {
-        for priority in Priority::ALL {
-            let lanes = &mut self.lanes[priority as usize];
-            while lanes.front().is_some_and(|endpoint| !may_start(*endpoint, priority)) {
-                lanes.pop_front();
-            }
-        }
-        let has_work = Priority::ALL.into_iter().filter(|priority| !self.lanes[*priority as usize].is_empty());
-        let next = has_work.min_by_key(|priority| self.paid[*priority as usize])?;
-        self.level = self.paid[next as usize];
-        self.paid[next as usize] += COSTS[next as usize];
-        let endpoint = self.lanes[next as usize].pop_front()?;
-        Some((endpoint, next))
+    fn is_ready(&self) -> bool {
+        self.place == Place::Ready && self.has_lanes()
     }
 }
 
@@ -176,7 +225,7 @@ impl Ring {
 impl Turns {
     /// How many queues are listed.
     pub(super) fn entries(&self) -> usize {
-        self.rings.values().flatten().map(|ring| ring.lanes.iter().map(VecDeque::len).sum::<usize>()).sum()
+        self.shares.values().flat_map(|share| &share.rings).map(|ring| ring.lanes.iter().map(VecDeque::len).sum::<usize>()).sum()
     }
 }
 
@@ -315,5 +364,43 @@ mod tests {
         let opening = |_, class| if class == QUICK { Opening::Open } else { Opening::WithoutSlot(9) };
         assert_eq!(turns.next(opening, |_, _, _| true), Some((QUICK, endpoint(2), Priority::Normal)));
         assert_eq!(turns.next(opening, |_, _, _| true), None);
+    }
+
+    #[test]
+    fn priorities_share_also_where_their_lanes_are_of_different_classes() {
+        let mut turns = Turns::default();
+        turns.list(organization(1), SlotClass::MoreOfQuick, endpoint(1), Priority::High);
+        turns.list(organization(1), QUICK, endpoint(2), Priority::Low);
+        let low = take(&mut turns, 170, |_| organization(1)).into_iter().filter(|(_, priority)| *priority == Priority::Low).count();
+        assert_eq!(low, 10, "one of 17");
+    }
+
+    #[test]
+    fn lanes_of_different_classes_take_turns_and_so_do_organizations_of_many_classes() {
+        let mut turns = Turns::default();
+        for (n, class) in (1..).zip(SlotClass::ALL) {
+            turns.list(organization(1), class, endpoint(n), Priority::Normal);
+        }
+        let lanes: Vec<_> = take(&mut turns, 10, |_| organization(1)).into_iter().map(|(lane, _)| lane).collect();
+        assert_eq!(lanes, [1, 2, 3, 4, 5, 1, 2, 3, 4, 5].map(endpoint));
+        turns.list(organization(2), QUICK, endpoint(9), Priority::Normal);
+        let organization_of = |lane| organization(if lane == endpoint(9) { 2 } else { 1 });
+        assert_eq!(take(&mut turns, 10, organization_of).into_iter().filter(|(lane, _)| *lane == endpoint(9)).count(), 5);
+    }
+
+    #[test]
+    fn a_priority_that_waits_for_a_slot_saves_nothing_up() {
+        let mut turns = Turns::default();
+        turns.list(organization(1), QUICK, endpoint(1), Priority::Low);
+        turns.list(organization(1), SlotClass::FirstOfSlow, endpoint(2), Priority::High);
+        let without_slow = |_, class| if class == QUICK { Opening::Open } else { Opening::WithoutSlot(9) };
+        for _ in 0..100 {
+            let (class, lane, priority) = turns.next(without_slow, |_, _, _| true).expect("work");
+            assert_eq!(priority, Priority::Low);
+            turns.list(organization(1), class, lane, priority);
+        }
+        assert!(turns.readmit(|_, _| true));
+        let low = take(&mut turns, 35, |_| organization(1)).into_iter().filter(|(_, priority)| *priority == Priority::Low).count();
+        assert_eq!(low, 2, "its share");
     }
 }

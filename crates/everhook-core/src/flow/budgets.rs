@@ -90,6 +90,13 @@ impl Budgets {
         }
     }
 
+    /// A request that was started was not made.
+    pub(crate) fn unmade(&self, organization: OrganizationId, now: Timestamp) {
+        if let Some(allowance) = self.state().rates.get_mut(&(organization, Budget::Deliveries)) {
+            allowance.put_back(now);
+        }
+    }
+
     /// So many requests of the organization are under way now.
     pub(crate) fn note_flights(&self, organization: OrganizationId, limits: &OrganizationLimits, in_flight: u32, now: Timestamp) {
         let mut state = self.state();

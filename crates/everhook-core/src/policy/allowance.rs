@@ -86,6 +86,16 @@ impl Allowance {
         }
     }
 
+    /// Puts a token back that was taken or is owed: the request was not made.
+    pub fn put_back(&mut self, now: Timestamp) {
+        let interval = interval(self.limit);
+        match self.hand.front_mut() {
+            _ if self.owed > 0 => self.owed -= 1,
+            Some(grant) => (grant.left, grant.good_at) = (grant.left + 1, grant.good_at - interval),
+            None => self.hand.push_back(Grant { at: now, good_at: now, left: 1 }),
+        }
+    }
+
     /// Whether [`Allowance::take`] succeeds now. If not, somebody misses a token.
     ///
     /// # Errors
