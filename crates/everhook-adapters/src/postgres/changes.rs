@@ -77,8 +77,10 @@ fn change_of_row(row: &Row, kind: &str) -> Outcome<Change> {
         "endpoint" => Change::Endpoint(row.id("application_id")?, row.id("id")?),
         "application" => Change::Application(row.id("id")?),
         "organization" => Change::Organization(row.id("id")?),
+        "definitions" => Change::Definitions(row.id("id")?),
         "api_key" => Change::ApiKey(row.id("id")?),
         "erased" => Change::Erased(row.id("id")?),
+        "everything" => Change::Everything,
         // A newer version's.
         _ => Change::Everything,
     })
@@ -110,8 +112,9 @@ fn columns_of(change: Change) -> (&'static str, Option<Uuid>, Option<Uuid>) {
         Change::Endpoint(application, endpoint) => ("endpoint", Some(endpoint.key()), Some(application.key())),
         Change::Application(application) => ("application", Some(application.key()), None),
         Change::Organization(organization) => ("organization", Some(organization.key()), None),
+        Change::Definitions(organization) => ("definitions", Some(organization.key()), None),
         Change::ApiKey(key) => ("api_key", Some(key.key()), None),
         Change::Erased(event) => ("erased", Some(event.key()), None),
-        Change::Everything => ("shared", None, None),
+        Change::Everything => ("everything", None, None),
     }
 }

@@ -43,7 +43,7 @@ async fn what_was_erased_is_told_also_where_there_were_more_changes_than_anybody
     let other = given.backing.node().await;
     let event = given.published().await.0;
     let before = other.newest().await.unwrap();
-    given.tamper("INSERT INTO changes (kind) SELECT 'shared' FROM generate_series(1, 1500)").await;
+    given.tamper("INSERT INTO changes (kind) SELECT 'everything' FROM generate_series(1, 1500)").await;
     given.erase(event).await;
     assert_eq!(changes(&other, before, event).await.changes, [Change::Erased(event), Change::Everything]);
 }

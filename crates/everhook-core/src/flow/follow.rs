@@ -65,6 +65,7 @@ async fn heed(line: &Line, change: Change, forget_keys: &(impl Fn(StaleKeys) + S
             line.wake_up.organization_changed(organization);
             line.operations_bell.notify_one();
         }
+        Change::Definitions(organization) => line.catalog.forget_organization(organization),
         Change::ApiKey(key) => {
             // The spool first: whoever asked it between the two would have the key again, and keep it.
             line.publishers.forget_key(key).await;

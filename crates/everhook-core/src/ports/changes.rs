@@ -52,8 +52,10 @@ pub enum Change {
     Endpoint(ApplicationId, EndpointId),
     /// An application: whatever raises its `config_version`.
     Application(ApplicationId),
-    /// An organization, what it may use, its automatic replay, or what its applications share, as a retry schedule or an event type.
+    /// An organization, what it may use, or its automatic replay.
     Organization(OrganizationId),
+    /// What an organization defines for its applications: an event type, a retry schedule, or which endpoints use one. No lane goes by it.
+    Definitions(OrganizationId),
     /// An API key was revoked.
     ApiKey(ApiKeyId),
     /// An event's data was erased: what is in memory of it must not be sent.

@@ -53,7 +53,7 @@ pub(super) async fn create(tx: &Tx<'_>, definition: &EventTypeDefinition, count_
         ],
     )
     .await?;
-    versions::bump_organization(tx, organization).await?;
+    versions::definitions_changed(tx, organization).await?;
     Ok(Created::Created)
 }
 
@@ -110,7 +110,7 @@ pub(super) async fn update(tx: &Tx<'_>, definition: &EventTypeDefinition, read_a
     if changed == 0 {
         return Ok(Updated::Changed);
     }
-    versions::bump_organization(tx, definition.organization).await?;
+    versions::definitions_changed(tx, definition.organization).await?;
     Ok(Updated::Updated)
 }
 
@@ -118,7 +118,7 @@ pub(super) async fn delete(tx: &Tx<'_>, organization: OrganizationId, id: EventT
     if tx.execute(DELETE, &[&organization.key(), &id.key()]).await? == 0 {
         return Ok(false);
     }
-    versions::bump_organization(tx, organization).await?;
+    versions::definitions_changed(tx, organization).await?;
     Ok(true)
 }
 

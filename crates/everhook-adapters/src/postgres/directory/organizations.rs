@@ -98,7 +98,7 @@ pub(super) async fn update(tx: &Tx<'_>, read: &Organization, changed: &Organizat
             if changed.worker_pool != read.worker_pool {
                 leave_pool(tx, changed.id, &read.worker_pool).await?;
             }
-            versions::bump_organization(tx, changed.id).await?;
+            versions::organization_changed(tx, changed.id).await?;
             Ok(Updated::Updated)
         }
     }

@@ -90,7 +90,7 @@ pub(super) async fn update(tx: &Tx<'_>, schedule: &OrganizationSchedule, read_at
     }
     let rows = tx.query(APPLICATIONS_OF, &[&schedule.id.key()]).await?;
     let applications = rows.iter().map(|row| row.id("application_id")).collect::<Outcome<Vec<_>>>()?;
-    versions::bump(tx, schedule.organization, &applications).await?;
+    versions::definitions_of_some_changed(tx, schedule.organization, &applications).await?;
     Ok(Updated::Updated)
 }
 
@@ -116,7 +116,7 @@ pub(super) async fn move_endpoints(tx: &Tx<'_>, request: &MoveEndpoints) -> Outc
     let chosen = tx.query(ENDPOINTS_OF, &[&request.organization.key(), &request.from.key(), &i64::from(request.limit)]).await?;
     let endpoints = chosen.iter().map(|row| row.id("id")).collect::<Outcome<Vec<Uuid>>>()?;
     let applications = chosen.iter().map(|row| row.id("application_id")).collect::<Outcome<Vec<ApplicationId>>>()?;
-    versions::bump(tx, request.organization, &applications).await?;
+    versions::definitions_of_some_changed(tx, request.organization, &applications).await?;
     let to = request.to.as_ref().map(ScheduleId::key);
     let moved = tx.execute(MOVE_ENDPOINTS, &[&endpoints, &to, &request.version.0, &request.now.as_micros()]).await?;
     Ok(Moved::Moved(u32::try_from(moved).unwrap_or(u32::MAX)))

@@ -609,7 +609,7 @@ CREATE UNLOGGED TABLE budget_slots (
 CREATE TABLE changes (
     transaction xid8 NOT NULL DEFAULT pg_current_xact_id(),
     number bigint GENERATED ALWAYS AS IDENTITY,
-    kind text NOT NULL CHECK (kind IN ('endpoint', 'application', 'organization', 'api_key', 'shared', 'erased')),
+    kind text NOT NULL CHECK (kind IN ('endpoint', 'application', 'organization', 'definitions', 'api_key', 'erased', 'everything')),
     id uuid,
     -- The application of an endpoint.
     application_id uuid,
