@@ -87,8 +87,11 @@ fn a_head_is_read_once_it_is_whole_and_no_further() {
     assert_eq!(head.response.headers, [("x-a".to_owned(), Bytes::from_static(b"b"))]);
 }
 
+/// A body's data, and, if it has ended, how, and how many bytes were left behind it.
+type ReadBody = Result<(Vec<u8>, Option<(End, usize)>), Fault>;
+
 /// Reads a body that comes in pieces of this many bytes: its data, and, if it has ended, how, and what was left behind it.
-fn read(mut framing: Framing, body: &[u8], piece: usize) -> Result<(Vec<u8>, Option<(End, usize)>), Fault> {
+fn read(mut framing: Framing, body: &[u8], piece: usize) -> ReadBody {
     let (mut data, mut held, mut seen) = (Vec::new(), Vec::new(), 0);
     for piece in body.chunks(piece) {
         held.extend_from_slice(piece);
