@@ -213,3 +213,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_token_of_a_request_that_was_not_made_is_good_again_and_pays_what_is_owed_first() {
+    let mut allowance = granted(per_minute(60), Duration::ZERO, drawn(1, 0, 1_000));
+    assert_eq!(allowance.take(START), Ok(()));
+    allowance.put_back(START);
+    assert_eq!((allowance.take(START), allowance.in_hand()), (Ok(()), 0));
+    allowance.take_or_owe(START);
+    assert_eq!(allowance.owed, 1);
+    allowance.put_back(START);
+    assert_eq!((allowance.owed, allowance.in_hand()), (0, 0));
+}
