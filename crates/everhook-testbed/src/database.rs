@@ -30,6 +30,8 @@ impl Database {
     pub async fn create() -> Self {
         let (server, name) = (server(), format!("{PREFIX}_{}", Uuid::now_v7().simple()));
         execute(&server, &format!("CREATE DATABASE {name}")).await;
+        // For the clients of tests. Nodes look there by themselves.
+        execute(&server, &format!("ALTER DATABASE {name} SET search_path = everhook, public")).await;
         Self { server, name }
     }
 

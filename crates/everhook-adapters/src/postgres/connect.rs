@@ -25,6 +25,9 @@ const WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// How often a silent connection is asked whether anybody is there.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(2);
+/// Where every statement finds its tables, whatever the role, the database or the address say. A schema of their own, because every role may use
+/// `public`, and a role that may use a schema can lock the tables in it.
+const SCHEMA_PATH: &str = "-c search_path=everhook";
 /// The connections of the line: one for publishing, some for settling, the rest for reads that deliveries wait for.
 const LINE_CONNECTIONS: usize = 8;
 /// The connections of whoever keeps the lease: it must never wait behind the line.
@@ -152,6 +155,8 @@ impl Pools {
         let mut address = Address::parse(url)?;
         let config = &mut address.config;
         config.application_name("everhook").connect_timeout(CONNECT_TIMEOUT);
+        // Behind what the address asks for, so that it is what holds.
+        config.options(config.get_options().map_or_else(|| SCHEMA_PATH.to_owned(), |given| format!("{given} {SCHEMA_PATH}")));
         config.tcp_user_timeout(SILENCE_MAX).keepalives_idle(KEEPALIVE_EVERY).keepalives_interval(KEEPALIVE_EVERY).keepalives_retries(3);
         Ok(Self {
             line: pool(&address, LINE_CONNECTIONS, LINE_BOUNDS)?,

@@ -22,6 +22,7 @@ const MIGRATIONS: [Migration; 2] = [
 
 const ENCODING: &str = include_str!("queries/server_encoding.sql");
 const TAKE_TURN: &str = include_str!("queries/lock_migrations.sql");
+const MAKE_SCHEMA: &str = include_str!("queries/make_schema.sql");
 const MAKE_LEDGER: &str = include_str!("queries/make_migration_ledger.sql");
 const NEWEST: &str = include_str!("queries/newest_migration.sql");
 const HASH_OF: &str = include_str!("queries/migration_hash.sql");
@@ -73,7 +74,7 @@ async fn take_turn(transaction: &Transaction<'_>) -> Result<(), OpenError> {
     transaction.batch_execute(WAIT_FOR_TURN).await?;
     for _ in 0..LEDGER_TRIES {
         transaction.batch_execute("SAVEPOINT ledger").await?;
-        match transaction.batch_execute(MAKE_LEDGER).await {
+        match make_ledger(transaction).await {
             Ok(()) => break,
             // Somebody else made it meanwhile, and has ended: now it is there.
             Err(error) if is_there_already(&error) => transaction.batch_execute("ROLLBACK TO SAVEPOINT ledger").await?,
@@ -84,9 +85,15 @@ async fn take_turn(transaction: &Transaction<'_>) -> Result<(), OpenError> {
     Ok(())
 }
 
+async fn make_ledger(transaction: &Transaction<'_>) -> Result<(), tokio_postgres::Error> {
+    transaction.batch_execute(MAKE_SCHEMA).await?;
+    transaction.batch_execute(MAKE_LEDGER).await
+}
+
 fn is_there_already(error: &tokio_postgres::Error) -> bool {
-    // Two that make one table at the same moment collide at its name, its type or its index.
-    const TAKEN: [SqlState; 3] = [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_OBJECT];
+    // Two that make one schema or table at the same moment collide at its name, its type or its index.
+    const TAKEN: [SqlState; 4] =
+        [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_SCHEMA, SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_OBJECT];
     error.code().is_some_and(|code| TAKEN.contains(code))
 }
 

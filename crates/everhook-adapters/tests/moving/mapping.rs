@@ -83,7 +83,7 @@ async fn every_column_of_the_shared_store_is_filled_by_the_move() {
     let database = Database::create().await;
     drop(database.open().await.unwrap());
     let sql = "SELECT c.relname, a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid \
-        WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND a.attnum > 0 AND NOT a.attisdropped";
+        WHERE c.relnamespace = 'everhook'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND a.attnum > 0 AND NOT a.attisdropped";
     let rows = database.client().await.query(sql, &[]).await.unwrap();
     let found: BTreeSet<(String, String)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
     let named: BTreeSet<(String, String)> =

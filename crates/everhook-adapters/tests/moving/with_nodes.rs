@@ -51,7 +51,8 @@ async fn wait_for_waiting(client: &Client, count: i64) {
 }
 
 async fn tables(database: &Database) -> Vec<String> {
-    let sql = "SELECT relname::text FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')";
+    let sql =
+        "SELECT relname::text FROM pg_class WHERE relnamespace::regnamespace::text IN ('everhook', 'public') AND relkind IN ('r', 'p')";
     database.client().await.query(sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
 }
 

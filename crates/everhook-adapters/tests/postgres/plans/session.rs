@@ -15,7 +15,7 @@ const SMALL: [&str; 8] = ["boots", "shards", "duties", "forgotten_changes", "cha
 /// Every index of the tables, and the index of the partitioned table that it is a part of.
 const INDEXES: &str = "SELECT c.relname, coalesce(p.relname, c.relname)
     FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid LEFT JOIN pg_class p ON p.oid = i.inhparent
-    WHERE c.relkind IN ('i', 'I') AND c.relnamespace = 'public'::regnamespace";
+    WHERE c.relkind IN ('i', 'I') AND c.relnamespace = 'everhook'::regnamespace";
 
 pub struct Session {
     client: Client,

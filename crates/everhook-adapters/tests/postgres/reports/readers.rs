@@ -33,8 +33,9 @@ impl Reports {
         for ((digit, rows), login) in ORGANIZATIONS.into_iter().zip(&logins) {
             given.tamper(&filling(digit, rows)).await;
             grant(&owner, &login.name, &organization(digit)).await.unwrap();
-            let client = connect(&login.at(&given.backing.database())).await;
-            readers.push(Reader { name: login.name.clone(), organization: organization(digit), client });
+            let address = login.at(&given.backing.database());
+            let client = connect(&address).await;
+            readers.push(Reader { name: login.name.clone(), organization: organization(digit), client, address });
         }
         let readers = readers.try_into().unwrap_or_else(|_| panic!("there are two"));
         Self { owner, readers, given, _logins: logins }
@@ -46,16 +47,18 @@ pub struct Reader {
     pub name: String,
     pub organization: String,
     pub client: Client,
+    /// Where it logs in.
+    pub address: Url,
 }
 
 impl Reader {
     /// The columns of a table that it may read.
-    pub async fn columns(&self, table: &str) -> String {
+    pub async fn columns(&self, table: &str) -> BTreeSet<String> {
         let columns = format!(
             "SELECT quote_ident(attname) FROM pg_attribute WHERE attrelid = '{table}'::regclass AND attnum > 0 AND NOT attisdropped
             AND has_column_privilege(attrelid, attnum, 'SELECT')"
         );
-        Vec::from_iter(names(&self.client, &columns).await).join(", ")
+        names(&self.client, &columns).await
     }
 
     pub async fn count(&self, from: &str) -> i64 {
@@ -64,11 +67,16 @@ impl Reader {
 
     /// The server refuses it for want of a right, and for no other reason.
     pub async fn is_refused(&self, sql: &str) {
+        let because = self.error_of(sql).await;
+        let refused = ["permission denied", "must be owner", "must be superuser", "must be member"];
+        assert!(refused.iter().any(|words| because.contains(words)), "{sql}: {because}");
+    }
+
+    /// Why the server does not do it.
+    pub async fn error_of(&self, sql: &str) -> String {
         let error = self.client.simple_query(sql).await.err().unwrap_or_else(|| panic!("{sql}: it was done"));
         let error = error.as_db_error().unwrap_or_else(|| panic!("{sql}: {error}"));
-        let because = error.message();
-        let refused = ["permission denied", "must be owner", "must be superuser", "must be member", "row-level security"];
-        assert!(refused.iter().any(|words| because.contains(words)), "{sql}: {because}");
+        error.message().to_owned()
     }
 }
 
@@ -84,11 +92,12 @@ impl Login {
         Self { name }
     }
 
-    /// A database's address for this role.
+    /// A database's address for this role. It looks for tables among the reports.
     pub fn at(&self, database: &Url) -> Url {
         let mut url = database.clone();
         url.set_username(&self.name).unwrap();
         url.set_password(Some("secret")).unwrap();
+        url.set_query(Some("options=-c%20search_path%3Deverhook_reports"));
         url
     }
 }
@@ -109,7 +118,7 @@ pub fn organization(digit: char) -> String {
 }
 
 pub async fn grant(owner: &Client, login: &str, organization: &str) -> Result<(), String> {
-    let granted = owner.batch_execute(&format!("SELECT everhook_grant_reports('{login}', '{organization}')")).await;
+    let granted = owner.batch_execute(&format!("SELECT everhook.everhook_grant_reports('{login}', '{organization}')")).await;
     granted.map_err(|error| error.as_db_error().expect("the server says why").message().to_owned())
 }
 
