@@ -74,6 +74,22 @@ async fn hints_that_are_forged_on_the_nodes_own_channel_cost_little_and_delay_no
     watch.end("hints forged on the nodes' own channel").await;
 }
 
+/// What a role tries to lock: what nodes write all the time, and what they start with.
+const HELD: [&str; 12] = [
+    "events",
+    "open_deliveries",
+    "deliveries",
+    "attempts",
+    "rollups",
+    "organizations",
+    "endpoints",
+    "application_counters",
+    "boots",
+    "shards",
+    "schema_migrations",
+    "installation",
+];
+
 /// Two nodes on a database.
 struct SharedArena {
     arena: Arena,
@@ -167,22 +183,40 @@ impl ReportRole {
         let mut address = shared.database.address();
         address.set_username(&name).expect("a name");
         address.set_password(Some("secret")).expect("a password");
+        // Wherever it may look: the schema of the tables is closed to it.
+        address.set_query(Some("options=-c%20search_path%3Deverhook,everhook_reports,public"));
         Self { name, address }
     }
 
-    /// Holds every advisory lock that is seen or was ever used, and the table locks that prepared statements take, until the client is dropped.
-    async fn hold_locks(&self) -> Client {
+    /// Holds every advisory lock that is seen or was ever used, and whatever it can get of each table that it can name: the locks that statements take when
+    /// they are prepared, and behind them, in other sessions, those that rules and triggers wait for. Until the clients are dropped.
+    async fn hold_locks(&self) -> HeldLocks {
         let client = connect(&self.address).await;
-        let mut hold = "SELECT pg_advisory_lock(7311155388384341867 + n) FROM generate_series(0, 9) n; SELECT pg_advisory_lock(2, 0);
+        let advisory = "SELECT pg_advisory_lock(7311155388384341867 + n) FROM generate_series(0, 9) n; SELECT pg_advisory_lock(2, 0);
             SELECT pg_advisory_lock(1, lane) FROM generate_series(0, 99) lane;
             SELECT CASE objsubid WHEN 1 THEN pg_advisory_lock((classid::bigint << 32) | objid::bigint) ELSE pg_advisory_lock(classid::integer, objid::integer) END
-            FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid(); BEGIN; "
-            .to_owned();
-        let tables =
-            ["boots", "schema_migrations", "installation", "moves", "organizations", "endpoints", "application_counters", "shards"];
-        hold.extend(tables.iter().map(|table| format!("PREPARE hold_{table} AS DELETE FROM {table}; ")));
-        client.batch_execute(&hold).await.expect("the server lets it");
-        client
+            FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid(); BEGIN";
+        client.batch_execute(advisory).await.expect("the server lets it");
+        let mut waiting = Vec::new();
+        for table in HELD {
+            for hold in [
+                format!("PREPARE delete_{table} AS DELETE FROM {table}"),
+                format!("PREPARE lock_{table} AS SELECT 1 FROM {table} FOR UPDATE"),
+                format!("LOCK TABLE {table} IN ACCESS SHARE MODE"),
+                format!("PREPARE read_{table} AS SELECT 1 FROM {table}"),
+            ] {
+                // Whatever is refused, the rest is held.
+                let held = client.batch_execute(&format!("SAVEPOINT hold; {hold}")).await;
+                if held.is_err() {
+                    client.batch_execute("ROLLBACK TO SAVEPOINT hold").await.expect("the server lets it");
+                }
+            }
+            let client = connect(&self.address).await;
+            let rule = format!("CREATE RULE hold AS ON DELETE TO {table} DO INSTEAD NOTHING");
+            waiting.push(tokio::spawn(async move { client.batch_execute(&rule).await }));
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        HeldLocks { _holding: client, waiting }
     }
 
     /// Sends notifications as fast as the server takes them, each with as many queues as fit: of lanes that do not exist.
@@ -216,6 +250,18 @@ impl Drop for ReportRole {
         database.set_username(server().username()).expect("a name");
         database.set_password(server().password()).expect("a password");
         execute_apart(database, format!("DROP OWNED BY {0}; DROP ROLE {0}", self.name));
+    }
+}
+
+/// Locks that are held, and waited for.
+struct HeldLocks {
+    _holding: Client,
+    waiting: Vec<JoinHandle<Result<(), tokio_postgres::Error>>>,
+}
+
+impl Drop for HeldLocks {
+    fn drop(&mut self) {
+        self.waiting.iter().for_each(JoinHandle::abort);
     }
 }
 
