@@ -84,29 +84,31 @@ const HIDDEN: [&str; 6] = [
 ];
 
 #[tokio::test]
-async fn every_table_is_either_shown_by_a_view_or_listed_as_internal() {
+async fn every_table_is_either_shown_by_a_view_and_covered_by_a_policy_or_listed_as_internal() {
     let given = Given::new().await;
     let owner = connect(&given.backing.database()).await;
     // Sequences are refused like tables, whichever they are: only those that tell something are listed.
     let there = names(&owner, "SELECT relname FROM pg_class WHERE NOT relispartition AND relkind NOT IN ('i', 'I', 'S', 't') AND relnamespace = 'everhook'::regnamespace").await;
     let known: BTreeSet<String> =
         COVERED.iter().map(|(table, _)| *table).chain(INTERNAL).filter(|name| !name.ends_with("_seq")).map(str::to_owned).collect();
-    assert_eq!(there, known, "a new table needs a view in a migration, or a line among the internal ones here");
+    assert_eq!(there, known, "a new table needs a policy, a grant and a view in a migration, or a line among the internal ones here");
     let covered: BTreeSet<String> = COVERED.iter().map(|(table, _)| (*table).to_owned()).collect();
-    let guarded = "SELECT relname FROM pg_class WHERE relnamespace = 'everhook_reports'::regnamespace AND relkind = 'v'
-        AND 'security_barrier=true' = ANY(reloptions) AND has_table_privilege('public', oid, 'SELECT') AND pg_relation_is_updatable(oid, true) = 0";
-    assert_eq!(names(&owner, guarded).await, covered, "a view hides rows from conditions, may be read, and nothing is written through it");
+    let readable = "SELECT relname FROM pg_class WHERE relnamespace = 'everhook_reports'::regnamespace AND relkind = 'v'
+        AND has_table_privilege('public', oid, 'SELECT') AND pg_relation_is_updatable(oid, true) = 0";
+    assert_eq!(names(&owner, readable).await, covered, "a view may be read, and nothing is written through it");
     assert_eq!(names(&owner, "SELECT relname FROM pg_class WHERE relnamespace = 'everhook_reports'::regnamespace").await, covered);
-    // Every table, also each partition, shows nothing to others than its owner, and nothing is public to begin with.
+    // The internal ones have no policy, and every table, also each partition, shows nothing without one.
+    let with_policy = names(&owner, "SELECT tablename FROM pg_policies").await;
+    assert_eq!(with_policy, covered.into_iter().filter(|name| name != "all_deliveries").collect());
     given.backing.node().await.make_partitions(NOW).await.unwrap();
     let open =
         "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = 'everhook'::regnamespace AND NOT relrowsecurity";
     assert_eq!(names(&owner, open).await, BTreeSet::new());
-    assert_eq!(names(&owner, "SELECT tablename FROM pg_policies").await, BTreeSet::new());
     let public = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'everhook%' AND has_schema_privilege('public', oid, 'USAGE, CREATE')";
     assert_eq!(names(&owner, public).await, BTreeSet::new());
-    // And a view beside the tables shows no more than they do.
-    let trusting = "SELECT relname FROM pg_class WHERE relkind = 'v' AND relnamespace = 'everhook'::regnamespace
+    // And what a view shows is subject to the policies of its tables.
+    let trusting =
+        "SELECT relname FROM pg_class WHERE relkind = 'v' AND relnamespace IN ('everhook'::regnamespace, 'everhook_reports'::regnamespace)
         AND NOT coalesce('security_invoker=true' = ANY(reloptions), false)";
     assert_eq!(names(&owner, trusting).await, BTreeSet::new());
 }
@@ -139,7 +141,18 @@ async fn secrets_internals_partitions_and_writes_are_refused() {
             let shown = reader.columns(table).await;
             hidden.extend(names(&reports.owner, &of_table).await.difference(&shown).map(|column| format!("{table}.{column}")));
         }
-        assert_eq!(hidden, HIDDEN.map(str::to_owned).into(), "a new column is shown by a view of `everhook_reports`, or listed here");
+        assert_eq!(
+            hidden,
+            HIDDEN.map(str::to_owned).into(),
+            "a new column is granted and shown by a view of `everhook_reports`, or listed here"
+        );
+        let refused = format!(
+            "SELECT c.relname || '.' || a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+            WHERE c.oid IN ('everhook.endpoints'::regclass, 'everhook.events'::regclass) AND a.attnum > 0
+            AND NOT has_column_privilege('{}', c.oid, a.attnum, 'SELECT')",
+            reader.name
+        );
+        assert_eq!(names(&reports.owner, &refused).await, hidden, "and not granted either");
         for column in HIDDEN {
             let (table, column) = column.split_once('.').unwrap();
             let because = reader.error_of(&format!("SELECT {column} FROM {table}")).await;
@@ -164,18 +177,16 @@ async fn secrets_internals_partitions_and_writes_are_refused() {
 }
 
 #[tokio::test]
-async fn a_role_that_is_let_into_the_tables_by_mistake_sees_nothing_there() {
+async fn a_grant_of_everything_by_mistake_still_shows_no_internals_and_nothing_of_others() {
     let reports = Reports::new().await;
     let [reader, _] = &reports.readers;
     let mistake = format!("GRANT USAGE ON SCHEMA everhook TO {0}; GRANT SELECT ON ALL TABLES IN SCHEMA everhook TO {0}", reader.name);
     reports.owner.batch_execute(&mistake).await.unwrap();
     let partitions = names(&reports.owner, "SELECT relname FROM pg_class WHERE relispartition AND relkind = 'r'").await;
-    let covered = COVERED.iter().map(|(table, _)| *table);
-    let tables = covered.chain(INTERNAL).filter(|name| !name.ends_with("_seq"));
-    for name in tables.chain(partitions.iter().map(String::as_str)) {
+    for name in INTERNAL.into_iter().filter(|name| !name.ends_with("_seq")).chain(partitions.iter().map(String::as_str)) {
         assert_eq!(reader.count(&format!("everhook.{name}")).await, 0, "{name}");
     }
-    assert_eq!(reader.count("events").await, 2);
+    assert_eq!((reader.count("everhook.events").await, reader.count("events").await), (2, 2));
 }
 
 #[tokio::test]
@@ -191,15 +202,18 @@ async fn a_role_cannot_become_another_or_change_what_bounds_it() {
         format!("ALTER ROLE {} BYPASSRLS", reader.name),
         format!("ALTER ROLE {} CONNECTION LIMIT 100", reader.name),
         "ALTER TABLE everhook.events DISABLE ROW LEVEL SECURITY".to_owned(),
+        "DROP POLICY of_organization ON everhook.events".to_owned(),
         "CREATE POLICY all_of_it ON everhook.events USING (true)".to_owned(),
-        "ALTER VIEW events SET (security_barrier = false)".to_owned(),
-        "ALTER VIEW events SET (security_invoker = true)".to_owned(),
+        "CREATE POLICY all_of_it ON events USING (true)".to_owned(),
+        "ALTER VIEW events SET (security_invoker = false)".to_owned(),
         "DROP VIEW events".to_owned(),
         "CREATE TABLE everhook_reports.mine (id uuid)".to_owned(),
         "CREATE TABLE everhook.mine (id uuid)".to_owned(),
         "CREATE SCHEMA mine".to_owned(),
         "COPY everhook.endpoints TO STDOUT".to_owned(),
         "COPY (SELECT id FROM events) TO PROGRAM 'cat'".to_owned(),
+        // Without the policies there is an error, and no row.
+        "SET row_security = off; SELECT id FROM events".to_owned(),
         "SELECT stavalues1 FROM pg_statistic".to_owned(),
     ] {
         reader.is_refused(&refused).await;
@@ -219,6 +233,7 @@ async fn tables_functions_and_conditions_of_its_own_show_a_role_no_more() {
     let names_of_its_own = format!(
         "CREATE TEMP TABLE report_roles AS SELECT session_user AS role, '{0}'::uuid AS organization_id;
         CREATE TEMP TABLE endpoints AS SELECT '{0}'::uuid AS organization_id, '{0}'::uuid AS id, lane FROM generate_series(1, 100) lane;
+        CREATE FUNCTION pg_temp.everhook_report_organization() RETURNS uuid LANGUAGE sql AS $$SELECT '{0}'::uuid$$;
         CREATE FUNCTION pg_temp.always(uuid, uuid) RETURNS boolean LANGUAGE sql AS 'SELECT true';
         CREATE OPERATOR pg_temp.= (LEFTARG = uuid, RIGHTARG = uuid, FUNCTION = pg_temp.always);
         SET search_path = pg_temp, everhook_reports, pg_catalog",
@@ -342,7 +357,7 @@ async fn the_role_of_the_nodes_needs_no_more_than_to_own_its_database() {
             assert_eq!(plan, self::plan(&client, table).await);
             client.batch_execute("ROLLBACK").await.unwrap();
         }
-        assert!(!plan.contains("report_roles") && !plan.contains("Plan"), "{plan}");
+        assert!(!plan.contains("everhook_report") && !plan.contains("Plan"), "{plan}");
     }
     drop(store);
     execute(&server(), &format!("DROP DATABASE {database} WITH (FORCE)")).await;

@@ -68,7 +68,7 @@ impl Reader {
     /// The server refuses it for want of a right, and for no other reason.
     pub async fn is_refused(&self, sql: &str) {
         let because = self.error_of(sql).await;
-        let refused = ["permission denied", "must be owner", "must be superuser", "must be member"];
+        let refused = ["permission denied", "must be owner", "must be superuser", "must be member", "row-level security"];
         assert!(refused.iter().any(|words| because.contains(words)), "{sql}: {because}");
     }
 
