@@ -155,7 +155,8 @@ impl Line {
         let mut shortage = self.shortage.lock().unwrap_or_else(PoisonError::into_inner);
         if shortage.failed(self.ports.clock.uptime()).is_some() {
             tracing::error!(
-                "deliveries wait because this machine has no room for their connections ({error}): raise the limit on open files, or lower `concurrency`"
+                "deliveries wait because there is no room for their connections ({error}). They are tried again each second; if open files are short, raise \
+                 their limit or lower `concurrency`"
             );
         }
     }
