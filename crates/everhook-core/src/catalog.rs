@@ -176,7 +176,8 @@ impl Catalog {
         if let Some(view) = self.known(id) {
             return Ok(Some(view));
         }
-        self.reading.read(id, self.read(id)).await
+        // On the heap, because it is rare: publishers carry the room for it with every event.
+        Box::pin(self.reading.read(id, self.read(id))).await
     }
 
     async fn read(&self, id: ApplicationId) -> Result<Option<Arc<ApplicationView>>, StoreError> {

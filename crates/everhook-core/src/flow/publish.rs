@@ -520,14 +520,15 @@ async fn check_type(
     if !mark.has_schema {
         return Ok(());
     }
-    let Some(schema) = find_schema(line, view, mark, work).await? else { return Ok(()) };
+    // On the heap, because most types have no schema: publishers carry the room for it with every event.
+    let Some(schema) = Box::pin(find_schema(line, view, mark, work)).await? else { return Ok(()) };
     let check = move |data: Option<&Value>, budget: &mut WorkBudget| match data.map(|data| schema.check(data, budget)) {
         Some(Ok(())) => Ok(None),
         Some(Err(Misfit::Violation(violation))) => Ok(Some(violation)),
         Some(Err(Misfit::TooCostly)) => Err(None),
         None => Ok(Some(Violation::unreadable())),
     };
-    let violation = work.evaluate(&line.evaluations, incoming.organization, data, SCHEMA_UNITS_MAX, check).await?;
+    let violation = Box::pin(work.evaluate(&line.evaluations, incoming.organization, data, SCHEMA_UNITS_MAX, check)).await?;
     violation.map_or(Ok(()), |violation| Err(PublishError::Misfit(violation)))
 }
 

@@ -45,7 +45,8 @@ pub(super) async fn select(
         return Ok(filter_or_pass(&candidates, data.as_ref(), &mut WorkBudget::new(INLINE_UNITS_MAX)));
     }
     let filter = move |data: Option<&Value>, budget: &mut WorkBudget| filter(&candidates, data, budget);
-    work.evaluate(&line.evaluations, incoming.organization, data, FILTER_UNITS_MAX, filter).await
+    // On the heap, because most endpoints have no filter: publishers carry the room for it with every event.
+    Box::pin(work.evaluate(&line.evaluations, incoming.organization, data, FILTER_UNITS_MAX, filter)).await
 }
 
 /// As [`select`], for an event that was accepted before: an endpoint whose filter would take too much gets it, because too much is better than too
