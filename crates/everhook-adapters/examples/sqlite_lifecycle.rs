@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use everhook_adapters::sqlite::{SqliteSettings, SqliteStore, WriterMode};
 use everhook_core::{
-    ids::{ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, OrganizationId, RevisionNumber, ScheduleVersion},
+    ids::{ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, LaneId, OrganizationId, RevisionNumber, ScheduleVersion},
     model::{
         Actor, Application, ApplicationKind, Attempt, AttemptStatus, AuditAction, AuditEntry, AuditNote, Cut, Endpoint, EndpointState,
         Event, EventType, EventTypePattern, Organization, PayloadStyle, PhaseTimes, Priority, Response, SealedSecret, SealedSecrets,
@@ -107,7 +107,7 @@ async fn live(store: &Arc<SqliteStore>, place: &Place, load: Load) -> Result<u64
         for call in 0..load.calls {
             let first = (group * load.calls + call) * load.batch;
             let events: Vec<_> = (first..first + load.batch).map(|number| event(place, number, load.fan_out)).collect();
-            made.extend(events.iter().flat_map(|new| new.deliveries.iter().map(|delivery| (delivery.id, delivery.endpoint))));
+            made.extend(events.iter().flat_map(|new| new.deliveries.iter().map(|delivery| (delivery.id, delivery.lane_id))));
             let store = Arc::clone(store);
             writes.spawn(async move { store.record(events).await.into_iter().try_for_each(|recorded| recorded.map(drop)) });
         }
@@ -122,7 +122,7 @@ async fn live(store: &Arc<SqliteStore>, place: &Place, load: Load) -> Result<u64
 /// Settles deliveries, not quite in the order in which they were made: answers overtake each other.
 fn settle(
     store: &Arc<SqliteStore>,
-    mut made: Vec<(DeliveryId, EndpointId)>,
+    mut made: Vec<(DeliveryId, LaneId)>,
     writes: &mut tokio::task::JoinSet<Result<(), everhook_core::ports::StoreError>>,
 ) {
     made.chunks_mut(OVERTAKING).for_each(<[_]>::reverse);
@@ -156,7 +156,7 @@ fn bytes_written() -> u64 {
 struct Place {
     organization: OrganizationId,
     application: ApplicationId,
-    endpoints: Vec<EndpointId>,
+    lanes: Vec<LaneId>,
     config_version: i64,
 }
 
@@ -188,7 +188,7 @@ fn event(place: &Place, number: usize, fan_out: usize) -> NewEvent {
     };
     let delivery = |step| NewDelivery {
         id: DeliveryId::from_uuid(self::id()),
-        endpoint: place.endpoints[(number * fan_out + step) % place.endpoints.len()],
+        lane_id: place.lanes[(number * fan_out + step) % place.lanes.len()],
         retry_schedule: ScheduleVersion(1),
         placement: everhook_core::model::Placement::default(),
     };
@@ -202,7 +202,7 @@ fn event(place: &Place, number: usize, fan_out: usize) -> NewEvent {
     }
 }
 
-fn settlement(delivery: DeliveryId, endpoint: EndpointId) -> Settlement {
+fn settlement(delivery: DeliveryId, lane_id: LaneId) -> Settlement {
     let at = now();
     let headers = [("content-type", "text/plain"), ("content-length", "2"), ("date", "Sun, 06 Nov 1994 08:49:37 GMT")];
     let response = Response {
@@ -231,7 +231,7 @@ fn settlement(delivery: DeliveryId, endpoint: EndpointId) -> Settlement {
     };
     Settlement {
         delivery,
-        endpoint,
+        lane_id,
         replay_of: None,
         ordered: false,
         attempt,
@@ -270,11 +270,11 @@ async fn prepare(store: &SqliteStore, endpoints: usize) -> Result<Place, Failure
     let mut ids = Vec::new();
     for _ in 0..endpoints {
         let endpoint = endpoint(organization, application)?;
-        ids.push(endpoint.id);
+        ids.push(LaneId::from(endpoint.id));
         store.create_endpoint(endpoint, entry()).await?;
     }
     let row = store.application_row(application).await?.ok_or("the application is not there")?;
-    Ok(Place { organization, application, endpoints: ids, config_version: row.config_version })
+    Ok(Place { organization, application, lanes: ids, config_version: row.config_version })
 }
 
 /// What the audit log gets, which is not measured here.

@@ -1,5 +1,5 @@
 //! How it is done: one folder per outside thing, each behind a port of the core. Folders do not know each other, but for
-//! `rabbitmq`, which connects through the connector of `http` (the guard against request forgery exists once), `spool`, which writes through the
+//! `rabbitmq` and `smtp`, which connect through the connector of `http` (the guard against request forgery exists once), `spool`, which writes through the
 //! writer of `sqlite` (so does the care for what is on disk), and `moving`, which is about two of them. What all stores do the same way lies beside them:
 //! `encoding` (how the model is spelled in columns), `commits` and `due`.
 
@@ -14,6 +14,7 @@ pub mod postgres;
 pub mod rabbitmq;
 pub mod redis;
 pub mod sealed_directory;
+pub mod smtp;
 pub mod spool;
 pub mod sqlite;
 pub mod system;

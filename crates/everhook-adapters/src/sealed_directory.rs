@@ -14,8 +14,8 @@ use everhook_core::{
         Page, PageRequest, RetrySchedule, Revision, SealedSecret,
     },
     ports::{
-        ApplicationRow, Created, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved, NewOrganization, ScheduleDeleted,
-        ScheduleRef, StoreError, Updated, Vault,
+        ConfigCursor, ConfigRead, Created, Definitions, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved, NewOrganization,
+        ScheduleDeleted, ScheduleRef, StoreError, Updated, Vault,
     },
     time::Timestamp,
 };
@@ -101,17 +101,24 @@ impl Directory for SealedDirectory {
         self.directory.update_application(read, changed, entry).await
     }
 
-    async fn application_row(&self, id: ApplicationId) -> Result<Option<ApplicationRow>, StoreError> {
-        let Some(mut row) = self.directory.application_row(id).await? else { return Ok(None) };
-        let mut opened = Vec::with_capacity(row.endpoints.len());
-        for endpoint in std::mem::take(&mut row.endpoints) {
+    async fn configuration(&self, id: ApplicationId, after: ConfigCursor) -> Result<ConfigRead, StoreError> {
+        let mut page = match self.directory.configuration(id, after).await? {
+            ConfigRead::Page(page) => page,
+            nothing => return Ok(nothing),
+        };
+        let mut opened = Vec::with_capacity(page.endpoints.len());
+        for endpoint in std::mem::take(&mut page.endpoints) {
             opened.push(self.open_endpoint(endpoint)?);
             if opened.len().is_multiple_of(OPENED_AT_ONCE) {
                 tokio::task::yield_now().await;
             }
         }
-        row.endpoints = opened;
-        Ok(Some(row))
+        page.endpoints = opened;
+        Ok(ConfigRead::Page(page))
+    }
+
+    async fn definitions(&self, organization: OrganizationId) -> Result<Definitions, StoreError> {
+        self.directory.definitions(organization).await
     }
 
     async fn create_endpoint(&self, endpoint: Endpoint, entry: AuditEntry) -> Result<Created, StoreError> {

@@ -46,13 +46,13 @@ pub enum VaultSetupError {
     #[error("a sealing key must be base64 of exactly {KEY_BYTES} bytes (44 characters)")]
     NotAKey,
     /// The file holds something else.
-    #[error("{} does not hold a sealing key: expected base64 of exactly {KEY_BYTES} bytes (44 characters)", .0.display())]
+    #[error("{} does not contain a sealing key: expected base64 of exactly {KEY_BYTES} bytes (44 characters)", .0.display())]
     NotAKeyFile(PathBuf),
     /// The file could not be read.
-    #[error("the sealing key in {} could not be read", .0.display())]
+    #[error("cannot read the sealing key in {}", .0.display())]
     Unreadable(PathBuf, #[source] io::Error),
     /// The file could not be made.
-    #[error("a sealing key could not be written to {}", .0.display())]
+    #[error("cannot write a sealing key to {}", .0.display())]
     Unwritable(PathBuf, #[source] io::Error),
 }
 
@@ -179,7 +179,7 @@ fn warn_if_others_can_read(path: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = fs::metadata(path).map_or(0, |metadata| metadata.permissions().mode());
     if mode & 0o077 != 0 {
-        tracing::warn!(path = %path.display(), "the sealing key can be read by other users of this machine: `chmod 600` it");
+        tracing::warn!(path = %path.display(), "the file of the sealing key is readable by other users; run `chmod 600` on it");
     }
 }
 

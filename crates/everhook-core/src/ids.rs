@@ -51,8 +51,10 @@ ids! {
     OrganizationId;
     /// One integration inside an organization.
     ApplicationId;
-    /// A URL that events are delivered to; also the identity of its lane.
+    /// A URL that events are delivered to.
     EndpointId;
+    /// The deliveries that share one destination, with its concurrency, breaker, rate and order. The UUID is that of the destination.
+    LaneId;
     /// What happened. Stable over retries and replays: it is the `webhook-id` that receivers see.
     EventId;
     /// One event for one endpoint: the unit that is retried.
@@ -67,6 +69,19 @@ ids! {
     OperationId;
     /// A line of the audit log.
     AuditEntryId;
+}
+
+impl From<EndpointId> for LaneId {
+    fn from(endpoint: EndpointId) -> Self {
+        Self(endpoint.0)
+    }
+}
+
+impl LaneId {
+    /// The endpoint that has this lane, if the lane's destination is an endpoint: the UUID is the same.
+    pub const fn endpoint(self) -> EndpointId {
+        EndpointId(self.0)
+    }
 }
 
 /// Names one immutable version of a retry schedule. A delivery keeps the version of its making.

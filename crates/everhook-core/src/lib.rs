@@ -19,10 +19,15 @@ pub mod shape;
 
 pub mod catalog;
 pub mod pruned;
-pub mod tenure;
-pub mod trouble;
+pub mod repeated_failure;
 
-pub mod flow;
+pub mod limits;
+pub mod line;
 pub mod manage;
+pub mod spool;
+
+pub mod jobs;
+pub mod lanes;
+pub mod nodes;
 
 pub mod engine;

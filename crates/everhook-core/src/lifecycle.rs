@@ -7,8 +7,8 @@
 //!    │       ▲   │                                                  ├─► Delivered   a 2xx in time
 //!    │       │ the one before it ended                              ├─► Dead        out of attempts, or given up at once
 //!    └────► Held │                                                  │
-//!            └───┴─ its endpoint was disabled or deleted ───────────┴─► Cancelled
-//!                   or its event was erased
+//!            └───┴─ its endpoint was disabled or deleted, ──────────┴─► Cancelled
+//!                   its event was erased, or a person cancelled it
 //! ```
 //!
 //! Dead and cancelled are ends for the delivery, not for its event: bringing one back makes a new delivery.
@@ -45,6 +45,19 @@ pub const fn made(is_behind: bool, at: Timestamp) -> Stage {
 /// Where a held delivery stands once nothing is before it.
 pub const fn freed(at: Timestamp) -> Stage {
     Stage::Waiting { due_at: at }
+}
+
+/// Where a delivery stands whose next attempt is brought forward; `None` if there is nothing to bring forward: it is due, held, or has ended.
+pub fn brought_forward(stage: Stage, at: Timestamp) -> Option<Stage> {
+    matches!(stage, Stage::Waiting { due_at } if due_at > at).then_some(Stage::Waiting { due_at: at })
+}
+
+/// Where a delivery stands that a person cancels; `None` if it has ended.
+pub const fn cancelled_by_person(stage: Stage, at: Timestamp) -> Option<Stage> {
+    match stage {
+        Stage::Waiting { .. } | Stage::Held => Some(Stage::Cancelled { at, cause: CancelCause::ByPerson }),
+        Stage::Delivered { .. } | Stage::Dead { .. } | Stage::Cancelled { .. } => None,
+    }
 }
 
 /// Where a delivery stands after an attempt.
@@ -108,6 +121,24 @@ mod tests {
     fn refused(refusal: DeathCause) -> Verdict {
         let failure = Failure { category: FailureCategory::ClientError, error: "the endpoint answered 410".to_owned() };
         Verdict::Refused { refusal, failure }
+    }
+
+    #[test]
+    fn a_person_changes_only_what_has_not_ended() {
+        let (at, later) = (NOW, NOW + std::time::Duration::from_secs(60));
+        let cancelled = Some(Stage::Cancelled { at, cause: CancelCause::ByPerson });
+        // stage → brought forward, cancelled
+        let table = [
+            (Stage::Waiting { due_at: later }, Some(Stage::Waiting { due_at: at }), cancelled),
+            (Stage::Waiting { due_at: at }, None, cancelled),
+            (Stage::Held, None, cancelled),
+            (Stage::Delivered { at }, None, None),
+            (Stage::Dead { at, cause: DeathCause::Gone }, None, None),
+            (Stage::Cancelled { at, cause: CancelCause::Erased }, None, None),
+        ];
+        for (stage, forward, cancelled) in table {
+            assert_eq!((brought_forward(stage, at), cancelled_by_person(stage, at)), (forward, cancelled), "{stage:?}");
+        }
     }
 
     #[test]

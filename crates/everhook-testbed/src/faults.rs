@@ -13,16 +13,17 @@ use std::{
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::{ApplicationId, EndpointId, EventId, OperationId, OrganizationId},
+    ids::{ApplicationId, EventId, LaneId, OperationId, OrganizationId},
     model::{
-        AuditEntry, AutoReplay, DeadLetter, EndpointStanding, ErasureCandidate, Event, Figures, Operation, Page, PageRequest, Selection,
-        ShardSet, Tally,
+        AttemptStatistics, AuditEntry, AutoReplay, DeadLetter, EndpointActivity, ErasureCandidate, Event, Operation, Page, PageRequest,
+        Selection, ShardSet, Tally,
     },
     ports::{
-        Alert, AlertId, Begun, BreakerChange, BreakerKept, BreakerRow, BreakerStore, CancelWaiting, Cleared, DeliveryQueue, DueDeadLetters,
-        DueRead, DueRequest, Ending, Erased, Erasure, ErasureBatch, ErasureStep, EventAlias, EventCandidate, EventStore, FreedHeads,
-        FreedInLane, LaneHead, NewEvent, OpenOperation, OpenPeriod, OperationEnded, OperationItem, OperationStore, Recorded, Replay,
-        Replayed, Scan, Scanned, SelectionStep, Settled, Settlement, Statistics, StoreError, TimeRange,
+        Alert, AlertId, Begun, BreakerChange, BreakerKept, BreakerRow, BreakerStore, BringForward, BroughtForward, CancelDelivery,
+        CancelWaiting, Cleared, DeliveryCancelled, DeliveryControl, DeliveryQueue, DueDeadLetters, DueRead, DueRequest, Ending, Erased,
+        Erasure, ErasureBatch, ErasureStep, EventAlias, EventCandidate, EventStore, ForwardedDelivery, FreedHeads, FreedInLane, LaneHead,
+        NewEvent, OpenOperation, OpenPeriod, OperationEnded, OperationItem, OperationStore, Outbox, Recorded, Replay, Replayed, Scan,
+        Scanned, SelectionStep, Settled, Settlement, Statistics, StoreError, TimeRange, WaitingBacklog, WaitingRow,
     },
     time::Timestamp,
 };
@@ -232,13 +233,44 @@ impl<S: DeliveryQueue> DeliveryQueue for Faulty<S> {
     async fn replay(&self, replay: Replay) -> Result<Replayed, StoreError> {
         through!(self, self.store.replay(replay))
     }
+}
 
-    async fn pending_alerts(&self, limit: u32) -> Result<Vec<Alert>, StoreError> {
-        through!(self, self.store.pending_alerts(limit))
+#[async_trait]
+impl<S: Outbox> Outbox for Faulty<S> {
+    async fn pending(&self, limit: u32) -> Result<Vec<Alert>, StoreError> {
+        through!(self, self.store.pending(limit))
     }
 
-    async fn alerts_told(&self, ids: Vec<AlertId>) -> Result<(), StoreError> {
-        through!(self, self.store.alerts_told(ids))
+    async fn done(&self, ids: Vec<AlertId>) -> Result<(), StoreError> {
+        through!(self, self.store.done(ids))
+    }
+}
+
+#[async_trait]
+impl<S: DeliveryControl> DeliveryControl for Faulty<S> {
+    async fn bring_forward(&self, request: BringForward) -> Result<Vec<BroughtForward>, StoreError> {
+        through!(self, self.store.bring_forward(request))
+    }
+
+    async fn cancel_delivery(&self, request: CancelDelivery) -> Result<DeliveryCancelled, StoreError> {
+        through!(self, self.store.cancel_delivery(request))
+    }
+
+    async fn scan_waiting(&self, lane_id: LaneId, created_by: Timestamp, scan: Scan) -> Result<Scanned<WaitingRow>, StoreError> {
+        through!(self, self.store.scan_waiting(lane_id, created_by, scan))
+    }
+
+    async fn waiting_backlog(&self, lane_id: LaneId, limit: u32) -> Result<WaitingBacklog, StoreError> {
+        through!(self, self.store.waiting_backlog(lane_id, limit))
+    }
+
+    async fn bring_listed_forward(
+        &self,
+        operation: OperationId,
+        limit: u32,
+        at: Timestamp,
+    ) -> Result<Option<Vec<ForwardedDelivery>>, StoreError> {
+        through!(self, self.store.bring_listed_forward(operation, limit, at))
     }
 }
 
@@ -248,16 +280,16 @@ impl<S: BreakerStore> BreakerStore for Faulty<S> {
         through!(self, self.store.breakers())
     }
 
-    async fn breaker(&self, endpoint: EndpointId) -> Result<Option<BreakerRow>, StoreError> {
-        through!(self, self.store.breaker(endpoint))
+    async fn breaker(&self, lane_id: LaneId) -> Result<Option<BreakerRow>, StoreError> {
+        through!(self, self.store.breaker(lane_id))
     }
 
     async fn keep(&self, changes: Vec<BreakerChange>) -> Result<Vec<BreakerKept>, StoreError> {
         through!(self, self.store.keep(changes))
     }
 
-    async fn open_periods(&self, endpoint: EndpointId, since: Timestamp, limit: u32) -> Result<Vec<OpenPeriod>, StoreError> {
-        through!(self, self.store.open_periods(endpoint, since, limit))
+    async fn open_periods(&self, lane_id: LaneId, since: Timestamp, limit: u32) -> Result<Vec<OpenPeriod>, StoreError> {
+        through!(self, self.store.open_periods(lane_id, since, limit))
     }
 }
 
@@ -267,16 +299,16 @@ impl<S: Statistics> Statistics for Faulty<S> {
         through!(self, self.store.add(tallies))
     }
 
-    async fn figures(&self, endpoint: EndpointId, from: Timestamp, to: Timestamp) -> Result<Figures, StoreError> {
-        through!(self, self.store.figures(endpoint, from, to))
+    async fn figures(&self, lane_id: LaneId, from: Timestamp, to: Timestamp) -> Result<AttemptStatistics, StoreError> {
+        through!(self, self.store.figures(lane_id, from, to))
     }
 
-    async fn standings(&self, endpoints: Vec<EndpointId>) -> Result<Vec<EndpointStanding>, StoreError> {
-        through!(self, self.store.standings(endpoints))
+    async fn standings(&self, lanes: Vec<LaneId>) -> Result<Vec<EndpointActivity>, StoreError> {
+        through!(self, self.store.standings(lanes))
     }
 
-    async fn forget_failures(&self, endpoint: EndpointId) -> Result<(), StoreError> {
-        through!(self, self.store.forget_failures(endpoint))
+    async fn forget_failures(&self, lane_id: LaneId) -> Result<(), StoreError> {
+        through!(self, self.store.forget_failures(lane_id))
     }
 }
 

@@ -9,6 +9,7 @@ pub mod database;
 pub mod dice;
 pub mod disk;
 pub mod faults;
+pub mod mail_server;
 pub mod network;
 pub mod node;
 pub mod postgres_server;

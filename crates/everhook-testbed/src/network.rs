@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use everhook_core::{
-    flow::request,
+    line::request,
     model::{Cut, FailureCategory, PhaseTimes, Report, Response, RetryAfter, Sent},
     ports::{Clock, OutgoingRequest, Transport},
     time::Timestamp,

@@ -9,8 +9,8 @@ use std::{sync::Arc, time::Duration};
 
 use everhook_core::{
     engine::EngineStatus,
-    flow::Line,
     ids::{ApplicationId, AuditEntryId, OrganizationId},
+    line::Line,
     model::{Actor, Application, ApplicationKind, AuditAction, AuditEntry, AuditNote, Author, Organization},
     ports::{Clock, Directory, Entropy, NewOrganization, Ports, Transport},
     time::Timestamp,
@@ -169,11 +169,11 @@ impl World {
 
     /// Lets everything happen that needs no time to pass.
     pub async fn settle_down(&self) {
-        let mut before = self.pulse();
+        let mut before = self.heartbeat();
         let mut still = 0;
         while still < STILL_ROUNDS {
             let answered = self.wait_for_server().await;
-            let now = self.pulse();
+            let now = self.heartbeat();
             still = if now == before && !answered { still + 1 } else { 0 };
             before = now;
         }
@@ -301,7 +301,7 @@ impl World {
     }
 
     /// Changes whenever anything happens.
-    fn pulse(&self) -> (usize, Option<Timestamp>, EngineStatus) {
+    fn heartbeat(&self) -> (usize, Option<Timestamp>, EngineStatus) {
         (self.network.arrival_count(), self.clock.next_wake(), self.status())
     }
 }

@@ -1,14 +1,6 @@
 //! The real binary between two queues of a real broker: what is put into one comes out of the other, whatever is killed in between.
 //!
 //! Needs the RabbitMQ that `scripts/services up` starts; without one, every test says loudly that it was skipped.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
-
-// Shared with the tests of the adapter.
-#[allow(dead_code)]
-#[path = "../../everhook-adapters/tests/rabbitmq/broker.rs"]
-mod broker;
-#[path = "../../everhook-adapters/tests/services/mod.rs"]
-mod services;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,7 +26,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use self::broker::{AMPLE, Broker};
+use crate::broker::{AMPLE, Broker};
 
 /// What these tests do with the broker beside what the adapter's do.
 impl Broker {

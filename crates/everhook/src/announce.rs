@@ -20,7 +20,7 @@ pub async fn warn_of_unused_folder(config: &Config, store: &Store) {
     if file.exists() && !shared.was_moved_in().await.unwrap_or(true) {
         let file = file.display();
         tracing::warn!(
-            "{file} is not used by this node, which keeps everything in PostgreSQL: `everhook migrate` moves it there, into a new database"
+            "{file} is not used by this node, which stores everything in PostgreSQL. To copy it into a new database, run `everhook migrate`"
         );
     }
 }

@@ -48,16 +48,15 @@ impl Shares {
             reserve,
             concurrency = granted,
             kept,
-            "the system allows {limit} open files: {connections} connections from clients, {granted} requests at once",
+            "the limit on open files is {limit}: {connections} client connections, {granted} concurrent requests to endpoints",
         );
         if granted < concurrency {
             tracing::warn!(
-                "at most {granted} requests are sent at once instead of {concurrency}, because the system allows only {limit} open files: \
-                 raise the hard limit (`ulimit -Hn`, `LimitNOFILE=` of a service)"
+                "`concurrency` is lowered from {concurrency} to {granted}, because the limit on open files is {limit}; raise the hard limit (`ulimit -Hn`, `LimitNOFILE=` of a service)"
             );
         }
         if limit < LEAST {
-            tracing::warn!("the system allows only {limit} open files: {LEAST} are the least that Everhook can work with");
+            tracing::warn!("the limit on open files is {limit}, but Everhook needs at least {LEAST}; raise it");
         }
         shares
     }
@@ -89,7 +88,7 @@ fn raise_limit() -> (usize, usize) {
         None => Err(error),
     });
     if let Err(error) = raised {
-        tracing::warn!(error = &error as &dyn std::error::Error, "the limit on open files could not be raised");
+        tracing::warn!(error = &error as &dyn std::error::Error, "cannot raise the limit on open files");
     }
     (files(before.current), files(getrlimit(Resource::Nofile).current))
 }

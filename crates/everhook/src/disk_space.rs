@@ -74,7 +74,7 @@ impl DiskSpace {
                 Ok(Ok(Ok(()))) => self.0.set_full(false),
                 Ok(Ok(Err(error))) if is_full(&error) => self.0.set_full(true),
                 // Whatever else is wrong with the folder, the store says it.
-                Ok(Ok(Err(error))) => tracing::debug!(%error, "the room on the data disk cannot be measured"),
+                Ok(Ok(Err(error))) => tracing::debug!(%error, "cannot measure the free space on the data disk"),
                 Ok(Err(_)) => {}
                 Err(_) => return false,
             }
@@ -97,9 +97,9 @@ impl State {
         }
         let folder = self.folder.display();
         if is_full {
-            tracing::error!(folder = %folder, "no space left on the data disk: events are refused until there is room in {folder}");
+            tracing::error!(folder = %folder, "no space left on the data disk; events are refused until space is freed in {folder}");
         } else {
-            tracing::info!(folder = %folder, "there is space on the data disk again: events are accepted");
+            tracing::info!(folder = %folder, "the data disk has free space again; events are accepted");
         }
     }
 

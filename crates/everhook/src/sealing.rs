@@ -23,11 +23,10 @@ pub use everhook_adapters::vault::KEY_FILE;
 pub async fn open_shared_vault(config: &Config, store: &PostgresStore) -> anyhow::Result<AesVault> {
     let vault = given_vault(config)?;
     let id = hex(vault.key_id());
-    let known = store.keep_seal_key_id(&id).await.context("the sealing key's id cannot be kept")?;
+    let known = store.keep_seal_key_id(&id).await.context("cannot store the id of the sealing key")?;
     if known != id {
         bail!(
-            "the secrets in this database are sealed with key {known}, and this is key {id}: copy EVERHOOK_SEAL_KEY or its file from a node \
-             that works"
+            "the secrets in this database are encrypted with the sealing key {known}, but this is the key {id}: copy EVERHOOK_SEAL_KEY or its file from a working node"
         );
     }
     Ok(vault)
@@ -42,8 +41,7 @@ pub fn given_vault(config: &Config) -> anyhow::Result<AesVault> {
         SealKey::Given(key) => Ok(AesVault::from_key(*key.expose())),
         SealKey::File(path) if path.exists() => Ok(AesVault::load_or_create(path)?),
         SealKey::File(path) => bail!(
-            "{} does not exist, and no EVERHOOK_SEAL_KEY is given: all nodes on a database need the same sealing key. Copy it from a node that \
-             works; only for a new database make one (`openssl rand -base64 32`). Name its file by EVERHOOK_SEAL_KEY_FILE",
+            "{} does not exist, and EVERHOOK_SEAL_KEY is not set: all nodes on a database need the same sealing key. Copy it from a working node; create one only for a new database (`openssl rand -base64 32`). Name its file with EVERHOOK_SEAL_KEY_FILE",
             path.display()
         ),
     }
@@ -54,31 +52,33 @@ pub fn given_vault(config: &Config) -> anyhow::Result<AesVault> {
 /// # Errors
 /// Says which key is missing or wrong, where it is looked for, and how to bring it.
 pub async fn open_vault(config: &Config, store: &SqliteStore) -> anyhow::Result<AesVault> {
-    let known = store.seal_key_id().await.context("it cannot be read which key the secrets are sealed with")?;
+    let known = store.seal_key_id().await.context("cannot read which sealing key the secrets are encrypted with")?;
     let data = config.data.display();
     let (vault, place) = match &config.seal_key {
         SealKey::Given(key) => (AesVault::from_key(*key.expose()), "EVERHOOK_SEAL_KEY".to_owned()),
         SealKey::File(path) => {
             let place = path.display().to_string();
             if let Some(known) = known.as_ref().filter(|_| !path.exists()) {
-                bail!("the secrets in {data} are sealed with key {known}, and {place} does not exist: {}", how_to_bring(path));
+                bail!(
+                    "the secrets in {data} are encrypted with the sealing key {known}, but {place} does not exist: {}",
+                    how_to_bring(path)
+                );
             }
             (AesVault::load_or_create(path)?, place)
         }
     };
     let id = hex(vault.key_id());
-    let known = store.keep_seal_key_id(&id).await.context("the sealing key's id cannot be kept")?;
+    let known = store.keep_seal_key_id(&id).await.context("cannot store the id of the sealing key")?;
     if known != id {
         let own_file = config.data.join(KEY_FILE);
-        bail!("the secrets in {data} are sealed with key {known}, and {place} is key {id}: {}", how_to_bring(&own_file));
+        bail!("the secrets in {data} are encrypted with the sealing key {known}, but {place} is the key {id}: {}", how_to_bring(&own_file));
     }
     Ok(vault)
 }
 
 fn how_to_bring(path: &Path) -> String {
     format!(
-        "bring the key that this store had when it was backed up, as {}, by naming its file in EVERHOOK_SEAL_KEY_FILE, or as EVERHOOK_SEAL_KEY, and start \
-         again",
+        "supply the key that belongs to this store, as {}, by naming its file in EVERHOOK_SEAL_KEY_FILE, or as EVERHOOK_SEAL_KEY, and start again",
         path.display()
     )
 }

@@ -19,7 +19,7 @@ use std::{
 
 use anyhow::Context as _;
 use axum::{Router, response::Response};
-use everhook_core::trouble::Trouble;
+use everhook_core::repeated_failure::RepeatedFailure;
 use futures_util::FutureExt as _;
 use http::{HeaderValue, header};
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
@@ -103,7 +103,7 @@ impl Server {
     pub async fn bind(address: SocketAddr, limits: ConnectionLimits) -> anyhow::Result<Self> {
         let listener = listen(address).with_context(|| format!("cannot listen on {address}"))?;
         Ok(Self {
-            address: listener.local_addr().context("the listening address cannot be read")?,
+            address: listener.local_addr().context("cannot read the listening address")?,
             closed: Arc::new(Mutex::new(Some(listener))),
             routes: Routes::default(),
             admission: Admission::new(limits),
@@ -135,7 +135,7 @@ impl Server {
         self.stopping.cancel();
         self.connections.close();
         if tokio::time::timeout(grace, self.connections.wait()).await.is_err() {
-            tracing::warn!(connections = self.connections.len(), "some requests did not end in time and are dropped");
+            tracing::warn!(connections = self.connections.len(), "some requests did not finish in time and are dropped");
         }
     }
 }
@@ -152,7 +152,7 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
 
 async fn accept(listener: TcpListener, server: Server) {
     let (ordinary, reserve) = (builder(HEAD_TIMEOUT), reserve_builder());
-    let (began, mut shortage) = (Instant::now(), Trouble::told_at_once());
+    let (began, mut shortage) = (Instant::now(), RepeatedFailure::reported_at_once());
     loop {
         let taken = tokio::select! {
             biased;
@@ -173,7 +173,7 @@ async fn accept(listener: TcpListener, server: Server) {
             },
             Err(error) => {
                 if shortage.failed(began.elapsed()).is_some() {
-                    tracing::error!(error = &error as &dyn std::error::Error, "connections cannot be taken: clients wait");
+                    tracing::error!(error = &error as &dyn std::error::Error, "cannot accept connections; clients wait");
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
@@ -237,7 +237,7 @@ async fn serve(builder: http1::Builder, stream: TcpStream, server: Server, admit
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(error = &error as &dyn std::error::Error, "a connection ended early");
+        tracing::debug!(error = &error as &dyn std::error::Error, "a connection was closed early");
     }
 }
 

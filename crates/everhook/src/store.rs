@@ -13,8 +13,9 @@ use everhook_adapters::{
 use everhook_core::{
     model::PoolName,
     ports::{
-        Alone, AuditLog, BreakerStore, BreakerWindows, Changes, Clock as _, DeliveryQueue, Directory, EventStore, History, Leases, Offset,
-        OperationStore, Ports, RemoteHints, Retention, Spool, Statistics, StoreError, ThrottleStore, Transport, Vault,
+        AuditLog, BreakerStore, BreakerWindows, Changes, Clock as _, DeliveryControl, DeliveryQueue, Directory, EventStore, History,
+        Leases, Offset, OperationStore, Outbox, Ports, RemoteHints, Retention, SingleNode, Spool, Statistics, StoreError, ThrottleStore,
+        Transport, Vault,
     },
     time::Timestamp,
 };
@@ -50,7 +51,7 @@ struct Sharing {
 impl Sharing {
     /// Nobody is there to share anything with.
     fn with_nobody() -> Self {
-        let alone = Arc::new(Alone);
+        let alone = Arc::new(SingleNode);
         Self { leases: alone.clone(), remote_hints: alone.clone(), changes: alone.clone(), throttle: alone.clone(), breaker_windows: alone }
     }
 }
@@ -72,7 +73,7 @@ impl Store {
             store.announce().await?;
             Ok::<_, postgres::OpenError>(store)
         };
-        let store = open.await.with_context(|| format!("the database {place} cannot be used"))?;
+        let store = open.await.with_context(|| format!("cannot use the database {place}"))?;
         Ok(Self::Shared(Arc::new(store)))
     }
 
@@ -82,8 +83,8 @@ impl Store {
     /// Says whose it is, and what to do.
     pub async fn bind(&self, spool: &SqliteSpool, takeover: Takeover) -> anyhow::Result<()> {
         if let Self::Shared(store) = self {
-            let installation = store.installation().await.context("the database does not say which installation it is")?;
-            spool.bind(installation, takeover).await.context("the spool cannot be used")?;
+            let installation = store.installation().await.context("cannot read the installation id of the database")?;
+            spool.bind(installation, takeover).await.context("cannot use the spool")?;
         }
         Ok(())
     }
@@ -164,7 +165,7 @@ impl Store {
                     changes: store.clone(),
                     throttle: store.clone(),
                     // Only a Redis keeps those.
-                    breaker_windows: Arc::new(Alone),
+                    breaker_windows: Arc::new(SingleNode),
                 };
                 ports_of(store, sharing, spool, transport, vault, clock)
             }
@@ -186,7 +187,7 @@ impl Store {
     pub async fn installation(&self) -> anyhow::Result<Option<Uuid>> {
         match self {
             Self::Embedded(_) => Ok(None),
-            Self::Shared(store) => store.installation().await.context("the database does not say which installation it is").map(Some),
+            Self::Shared(store) => store.installation().await.context("cannot read the installation id of the database").map(Some),
         }
     }
 
@@ -231,11 +232,9 @@ impl Store {
 /// The spool's folder is no data folder.
 fn of_spool(error: OpenError) -> anyhow::Error {
     match error {
-        OpenError::Folder { path, source } => {
-            anyhow::Error::new(source).context(format!("the spool folder {} cannot be used", path.display()))
-        }
+        OpenError::Folder { path, source } => anyhow::Error::new(source).context(format!("cannot use the spool folder {}", path.display())),
         OpenError::InUse { path } => anyhow::anyhow!("the spool folder {} is in use by another everhook process", path.display()),
-        error => anyhow::Error::new(error).context("the spool cannot be used"),
+        error => anyhow::Error::new(error).context("cannot use the spool"),
     }
 }
 
@@ -248,11 +247,24 @@ fn ports_of<S>(
     clock: Arc<SystemClock>,
 ) -> Ports
 where
-    S: EventStore + DeliveryQueue + BreakerStore + Directory + AuditLog + History + Statistics + OperationStore + Retention + 'static,
+    S: EventStore
+        + DeliveryQueue
+        + DeliveryControl
+        + Outbox
+        + BreakerStore
+        + Directory
+        + AuditLog
+        + History
+        + Statistics
+        + OperationStore
+        + Retention
+        + 'static,
 {
     Ports {
         events: store.clone(),
         deliveries: store.clone(),
+        delivery_control: store.clone(),
+        outbox: store.clone(),
         breakers: store.clone(),
         directory: Arc::new(SealedDirectory::new(store.clone(), vault.clone())),
         audit_log: store.clone(),

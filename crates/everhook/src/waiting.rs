@@ -11,12 +11,13 @@ use everhook_adapters::{
     spool::{SqliteSpool, Takeover},
 };
 use everhook_core::{
-    engine,
-    flow::{Line, LineSettings, evaluations::EvaluationThreads},
     ids::{OrganizationId, Ref, Uid},
+    lanes,
+    limits::evaluations::EvaluationThreads,
+    line::{Line, LineSettings},
     manage::organizations::DEFAULT_UID,
-    ports::{Acquaintances as _, Transport},
-    trouble::Trouble,
+    ports::{PublisherCache as _, Transport},
+    repeated_failure::RepeatedFailure,
 };
 
 use crate::{
@@ -47,7 +48,7 @@ pub async fn open_store(
     listens: impl Fn(),
 ) -> anyhow::Result<Store> {
     // Each is told by itself: a refusal in the middle of an outage needs a person at once.
-    let (began, mut absence, mut refusal) = (Instant::now(), Trouble::told_at_once(), Trouble::told_at_once());
+    let (began, mut absence, mut refusal) = (Instant::now(), RepeatedFailure::reported_at_once(), RepeatedFailure::reported_at_once());
     loop {
         let error = match Store::open(config, node).await {
             Ok(store) => {
@@ -68,14 +69,14 @@ pub async fn open_store(
         if !is_open {
             let Some(spool) = spool else { return Err(error) };
             let Some(organization) = who_is_known(spool) else {
-                anyhow::bail!("{error:#} (this node's spool knows no publishers yet, so that it cannot take events meanwhile)");
+                anyhow::bail!("{error:#} (this node's spool knows no publishers yet, so it cannot accept events meanwhile)");
             };
             let api = events_only(config, node, spool, organization, transport)?;
             listens();
             server.open(api::events_only(Arc::new(api)));
         }
-        let trouble = if is_refusal { &mut refusal } else { &mut absence };
-        if trouble.failed(began.elapsed()).is_some() {
+        let repeated_failure = if is_refusal { &mut refusal } else { &mut absence };
+        if repeated_failure.failed(began.elapsed()).is_some() {
             tell(&error, is_refusal);
         }
         tokio::time::sleep(ASK_EVERY).await;
@@ -83,11 +84,11 @@ pub async fn open_store(
 }
 
 fn tell(error: &anyhow::Error, is_refusal: bool) {
-    let meanwhile = "events are taken into the spool, and everything else is refused";
+    let meanwhile = "events are accepted into the spool and other requests are refused";
     if is_refusal {
-        tracing::error!("{error:#}: {meanwhile}, until a person has seen to it");
+        tracing::error!("{error:#}: {meanwhile} until the cause is corrected");
     } else {
-        tracing::warn!("{error:#}: {meanwhile}, until the database is back");
+        tracing::warn!("{error:#}: {meanwhile} until the database is available");
     }
 }
 
@@ -107,7 +108,7 @@ fn events_only(
 ) -> anyhow::Result<Api> {
     let vault = Arc::new(sealing::given_vault(config)?);
     let ports = Store::absent_ports(config, spool.clone(), transport.clone(), vault)?;
-    let (wake_up, _) = engine::hints();
+    let (wake_up, _) = lanes::hints();
     let line = Arc::new(Line::new(ports, wake_up, line_settings(config, node)));
     Ok(Api::new(line, api_settings(config, default_organization)))
 }

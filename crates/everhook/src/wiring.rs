@@ -11,12 +11,15 @@ use everhook_adapters::{
     rabbitmq::{AmqpSource, AmqpTransport, HintSettings, RabbitHints, SourceSettings},
 };
 use everhook_core::{
-    engine::{self, Engine, EngineSettings},
-    flow::{Line, follow::follow, forward::forward},
+    engine::{Engine, EngineSettings},
     ids::{OrganizationId, Ref},
+    lanes,
+    line::Line,
     manage::{api_keys, organizations},
     model::{Duty, Secret},
+    nodes::follow::follow,
     ports::{ChangeCursor, Clock as _, Ports, Roles, StoreError, Transport, Vault},
+    spool::forward::forward,
 };
 use tokio::task::JoinHandle;
 #[cfg(feature = "amqp")]
@@ -111,11 +114,11 @@ pub async fn start_at(server: &Server, config: &Config, shares: Shares, listens:
     let ports = open_ports(config, &store, spool.clone(), transport).await?;
     #[cfg(feature = "amqp")]
     let (ports, amqp_hints) = hint_by_amqp(config, &store, ports).await?;
-    let (wake_up, hints) = engine::hints();
+    let (wake_up, hints) = lanes::hints();
     let line = Arc::new(Line::new(ports, wake_up, waiting::line_settings(config, &node)));
     // Before anything is remembered that another node could change.
-    let seen = line.ports.changes.newest().await.context("the store cannot be read")?;
-    let (organization, admin_key) = take_first_steps(config, &line).await.context("the store could not be prepared")?;
+    let seen = line.ports.changes.newest().await.context("cannot read the store")?;
+    let (organization, admin_key) = take_first_steps(config, &line).await.context("cannot prepare the store")?;
     store.refuse_half_moved().await?;
 
     let roles = Roles { worker: config.roles.worker, scheduler: config.roles.scheduler };
@@ -189,8 +192,8 @@ async fn open_ports(
     spool: Option<Arc<SqliteSpool>>,
     transport: Arc<dyn Transport>,
 ) -> anyhow::Result<Ports> {
-    let clock = store.clock().await.context("the store cannot be read")?;
-    store.tidy(clock.now()).await.context("the store could not be prepared")?;
+    let clock = store.clock().await.context("cannot read the store")?;
+    store.tidy(clock.now()).await.context("cannot prepare the store")?;
     let ports = store.ports(spool.map(|spool| spool as _), transport, open_vault(config, store).await?, clock);
     counters::with_redis(config, store, ports).await
 }
@@ -280,7 +283,7 @@ async fn first_steps(config: &Config, line: &Line) -> anyhow::Result<(Organizati
     let _ = line.publishers.default_application(organization).await;
     let made = match &config.admin_key {
         Some(key) if api_keys::ensure_admin(line, organization, key).await? => None,
-        Some(_) => anyhow::bail!("the admin key that was set is in use as a key that may do less, or has expired: set another"),
+        Some(_) => anyhow::bail!("the configured admin key already exists with fewer scopes, or has expired: set another"),
         None => api_keys::first_admin(line, organization).await?,
     };
     Ok((organization, made.as_ref().map(Secret::expose).cloned()))
@@ -308,7 +311,7 @@ async fn write_key_uses(api: Arc<Api>) {
 /// Nothing but a date in a list depends on it, so that a failure is told and no more.
 async fn note_key_uses(api: &Api) {
     if let Err(error) = api.write_key_uses().await {
-        tracing::warn!(error = &error as &dyn std::error::Error, "the last uses of API keys could not be written");
+        tracing::warn!(error = &error as &dyn std::error::Error, "cannot write the last use of API keys");
     }
 }
 
@@ -317,11 +320,11 @@ async fn note_key_uses(api: &Api) {
 async fn clean_up(store: Store, line: Arc<Line>) {
     loop {
         tokio::time::sleep(CLEAN_EVERY).await;
-        if !line.tenure.does(Duty::ForgetKeys) {
+        if !line.held_lease.does(Duty::ForgetKeys) {
             continue;
         }
         if let Err(error) = clean_up_once(&store, &line).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "cleaning up failed, and is tried again in a minute");
+            tracing::warn!(error = &error as &dyn std::error::Error, "periodic cleanup failed; it is tried again in a minute");
         }
     }
 }
@@ -337,7 +340,10 @@ async fn clean_up_once(store: &Store, line: &Line) -> Result<(), StoreError> {
 /// Says which worker pools have organizations and no worker: nothing is lost, and nothing is sent.
 async fn warn_of_pools(store: &Store) -> Result<(), StoreError> {
     for pool in store.pools_without_workers().await? {
-        tracing::warn!(pool, "no node sends for the worker pool `{pool}`: the deliveries of its organizations wait");
+        tracing::warn!(
+            pool,
+            "no node sends for the worker pool `{pool}`; the deliveries of its organizations wait. Start a node with `--pool {pool}`, or correct `worker_pool`"
+        );
     }
     Ok(())
 }

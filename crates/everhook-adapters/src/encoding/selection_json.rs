@@ -13,6 +13,7 @@ enum SelectionJson {
     DeadLetters { endpoints: Vec<String>, event_types: Vec<String>, categories: Vec<String>, from: Option<i64>, to: Option<i64> },
     Erasure { application: Option<String>, label: Option<(String, String)>, from: Option<i64>, to: i64 },
     Events { application: String, from: i64, to: i64, event_types: Vec<String>, endpoints: Vec<String>, wanted: String },
+    Waiting { endpoint: String },
 }
 
 /// Writes a selection.
@@ -39,6 +40,7 @@ pub(crate) fn write(selection: &Selection) -> String {
             endpoints: texts(&events.endpoints),
             wanted: events.wanted.as_str().to_owned(),
         },
+        Selection::Waiting(endpoint) => SelectionJson::Waiting { endpoint: endpoint.to_string() },
     };
     serde_json::to_string(&json).expect("a struct of numbers and strings is JSON")
 }
@@ -67,6 +69,7 @@ pub(crate) fn read(text: &str) -> Option<Selection> {
             endpoints: read_endpoints(&endpoints)?,
             wanted: Wanted::parse(&wanted)?,
         }),
+        SelectionJson::Waiting { endpoint } => Selection::Waiting(endpoint.parse().ok()?),
     })
 }
 
@@ -105,14 +108,14 @@ mod tests {
             from: Timestamp::EPOCH,
             to: Timestamp::FAR_FUTURE,
             event_types,
-            endpoints,
+            endpoints: endpoints.clone(),
             wanted: Wanted::Missed,
         };
         let erasure = |application, label| ErasureSelection { application, label, from: None, to: Timestamp::FAR_FUTURE };
         let by_label = erasure(None, Some(("customer".to_owned(), "c \"7\"".to_owned())));
         let by_application = erasure(Some(ApplicationId::from_uuid(Uuid::from_u128(9))), None);
-        let erasures = [by_label, by_application].map(Selection::Erasure);
-        for selection in [Selection::DeadLetters(letters), Selection::Events(events)].into_iter().chain(erasures) {
+        let others = [by_label, by_application].map(Selection::Erasure).into_iter().chain([Selection::Waiting(endpoints[0])]);
+        for selection in [Selection::DeadLetters(letters), Selection::Events(events)].into_iter().chain(others) {
             assert_eq!(read(&write(&selection)), Some(selection));
         }
         assert_eq!(read("{}"), None);

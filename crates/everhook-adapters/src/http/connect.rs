@@ -95,7 +95,7 @@ impl Connector {
         addresses.truncate(ADDRESSES_TRIED_MAX);
         match blocked {
             Some(reason) if addresses.is_empty() => {
-                tracing::debug!(host = target.authority(), "not connected: {reason}");
+                tracing::debug!(host = target.authority(), "connection not permitted: {reason}");
                 Err(Failure::blocked(target, reason))
             }
             _ => Ok(addresses),

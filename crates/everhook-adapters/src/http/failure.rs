@@ -78,8 +78,8 @@ impl Failure {
     /// The address is one that requests must not go to.
     pub(super) fn blocked(target: &Target, reason: BlockedAddress) -> Self {
         let words = match (target.literal_address(), target.host()) {
-            (None, Some(name)) => format!("not connected: the address of `{name}` is {}", reason.range),
-            _ => format!("not connected: {reason}"),
+            (None, Some(name)) => format!("connection not permitted: the address of `{name}` is {}", reason.range),
+            _ => format!("connection not permitted: {reason}"),
         };
         Self::new(FailureCategory::BlockedAddress, words)
     }
@@ -112,12 +112,12 @@ impl Failure {
     }
 
     /// The TLS handshake failed.
-    pub(super) fn handshake(error: &io::Error) -> Self {
+    pub(crate) fn handshake(error: &io::Error) -> Self {
         match tls_error(error) {
             Some(tls) => Self::new(FailureCategory::Tls, format!("the TLS handshake failed: {}", tls_words(tls))),
             None if is_closed(error) => Self::new(
                 FailureCategory::Tls,
-                "the TLS handshake failed: the server closed the connection; it may offer only TLS versions older than 1.2, which are not used",
+                "the TLS handshake failed: the server closed the connection; it may support only TLS versions older than 1.2, which are disabled",
             ),
             None => Self::new(FailureCategory::Tls, format!("the TLS handshake failed: {error}")),
         }
@@ -140,8 +140,8 @@ impl Failure {
             Stage::Resolving => (FailureCategory::Dns, "the host name was not resolved"),
             Stage::Connecting => (FailureCategory::Timeout, "the connection was not accepted"),
             Stage::Securing => (FailureCategory::Timeout, "the TLS handshake did not finish"),
-            Stage::Waiting => (FailureCategory::Timeout, "no answer came"),
-            Stage::Reading => (FailureCategory::Timeout, "the answer was not complete"),
+            Stage::Waiting => (FailureCategory::Timeout, "no response arrived"),
+            Stage::Reading => (FailureCategory::Timeout, "the response was not complete"),
         };
         Self::new(category, format!("{what} within {}", in_words(timeout)))
     }
@@ -153,7 +153,7 @@ impl Failure {
 
     /// The URL has no host that could be connected to. Registration refuses such URLs.
     pub(super) fn no_host() -> Self {
-        Self::new(FailureCategory::Dns, "the URL names no host that can be connected to")
+        Self::new(FailureCategory::Dns, "the URL has no host")
     }
 
     /// A part of the request cannot be written as HTTP. Registration refuses such parts.
@@ -175,17 +175,17 @@ fn exchange_words(broken: &Broken) -> String {
     match broken {
         Broken::Answer(Fault::TooLarge) => {
             let limit = ANSWER_HEAD_BYTES_MAX / 1024;
-            format!("the head of the answer is larger than {limit} KiB or has more than 100 headers")
+            format!("the head of the response is larger than {limit} KiB or has more than 100 headers")
         }
-        Broken::Answer(Fault::NotHttp) => "the answer is not HTTP/1.1".to_owned(),
+        Broken::Answer(Fault::NotHttp) => "the response is not HTTP/1.1".to_owned(),
         Broken::Answer(Fault::UnclearEnd) => {
-            "the headers of the answer contradict each other about where it ends (`Content-Length`, `Transfer-Encoding`)".to_owned()
+            "the headers of the response contradict each other about its length (`Content-Length`, `Transfer-Encoding`)".to_owned()
         }
         Broken::Stream(error) if error.kind() == io::ErrorKind::ConnectionReset => {
-            "the connection was reset before the answer was complete".to_owned()
+            "the connection was reset before the response was complete".to_owned()
         }
         Broken::Stream(error) if !is_closed(error) => format!("the connection failed: {error}"),
-        Broken::Stream(_) | Broken::Closed => "the connection was closed before the answer was complete".to_owned(),
+        Broken::Stream(_) | Broken::Closed => "the connection was closed before the response was complete".to_owned(),
     }
 }
 
@@ -194,16 +194,16 @@ fn tls_words(error: &TlsError) -> String {
         TlsError::InvalidCertificate(fault) => certificate_words(fault),
         TlsError::PeerIncompatible(PeerIncompatible::ServerDoesNotSupportTls12Or13)
         | TlsError::AlertReceived(AlertDescription::ProtocolVersion) => {
-            "the server offers only TLS versions older than 1.2, which are not used".to_owned()
+            "the server supports only TLS versions older than 1.2, which are disabled".to_owned()
         }
         TlsError::PeerIncompatible(_)
         | TlsError::AlertReceived(AlertDescription::HandshakeFailure | AlertDescription::InsufficientSecurity) => {
-            format!("the server and this client have no secure method in common; the server may offer only outdated ones ({error})")
+            format!("the server and this client have no cipher in common; the server may support only outdated ones ({error})")
         }
-        TlsError::AlertReceived(AlertDescription::NoApplicationProtocol) => "the server does not speak HTTP/1.1".to_owned(),
+        TlsError::AlertReceived(AlertDescription::NoApplicationProtocol) => "the server does not support HTTP/1.1".to_owned(),
         TlsError::AlertReceived(AlertDescription::UnrecognisedName) => "the server does not know this host name".to_owned(),
         TlsError::AlertReceived(AlertDescription::CertificateRequired) => "the server asks for a client certificate".to_owned(),
-        TlsError::InvalidMessage(_) => "the server's answer is not TLS; it may speak plain http on this port".to_owned(),
+        TlsError::InvalidMessage(_) => "the server's response is not TLS; it may use plain http on this port".to_owned(),
         other => other.to_string(),
     }
 }

@@ -31,9 +31,11 @@ use rustls::pki_types::CertificateDer;
 
 use self::pool::{Pool, PoolLimits};
 pub use self::resolver::{Resolve, ResolveError, SystemResolver};
-pub(crate) use self::{connect::Connector, exchange::Progress, failure::Failure};
-#[cfg(feature = "amqp")]
-pub(crate) use self::{connect::Stream, exchange::Stage};
+pub(crate) use self::{
+    connect::{Connector, Stream},
+    exchange::{Progress, Stage},
+    failure::Failure,
+};
 
 /// How the transport behaves, beyond what each request says.
 #[derive(Clone, Debug)]
@@ -78,10 +80,10 @@ pub enum HttpSetupError {
     #[error("an extra root certificate is not usable")]
     Root(#[source] rustls::Error),
     /// TLS could not be set up.
-    #[error("TLS could not be set up")]
+    #[error("cannot initialize TLS")]
     Tls(#[source] rustls::Error),
     /// Names could not be resolved with the system's settings.
-    #[error("the resolver could not be set up")]
+    #[error("cannot initialize the DNS resolver")]
     Resolver(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 

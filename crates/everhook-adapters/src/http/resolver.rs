@@ -52,7 +52,7 @@ pub trait Resolve: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
     /// The name does not exist.
-    #[error("there is no such host name")]
+    #[error("the host name does not exist")]
     NoSuchHost,
     /// The name exists, without an address.
     #[error("the host name has no address")]
@@ -61,10 +61,10 @@ pub enum ResolveError {
     #[error("the name servers did not answer in time")]
     TimedOut,
     /// This machine has no socket to ask a name server with; the words are the system's.
-    #[error("no name server could be asked: {0}")]
+    #[error("cannot query a name server: {0}")]
     OutOfResources(String),
     /// Something else; the log has the resolver's words.
-    #[error("the host name could not be resolved")]
+    #[error("cannot resolve the host name")]
     Unavailable,
 }
 
@@ -82,7 +82,7 @@ impl SystemResolver {
     /// What the library says, if its client cannot be built.
     pub fn new() -> Result<Self, Box<dyn Error + Send + Sync>> {
         let (config, options) = read_system_conf().unwrap_or_else(|error| {
-            tracing::warn!(%error, "the machine's resolver settings could not be read: asking a name server on 127.0.0.1");
+            tracing::warn!(%error, "cannot read the system's DNS resolver settings; using the name server 127.0.0.1");
             let local = NameServerConfig::udp_and_tcp(Ipv4Addr::LOCALHOST.into());
             (ResolverConfig::from_name_servers(vec![local]), ResolverOpts::default())
         });
@@ -143,7 +143,7 @@ fn refused(host: &str, error: &NetError) -> (Answer, Duration) {
         NetError::Timeout => ResolveError::TimedOut,
         NetError::Io(error) if super::failure::is_shortage(error) => ResolveError::OutOfResources(error.to_string()),
         other => {
-            tracing::debug!(host, error = %other, "a host name could not be resolved");
+            tracing::debug!(host, error = %other, "cannot resolve a host name");
             ResolveError::Unavailable
         }
     };

@@ -12,45 +12,53 @@ pub enum MoveError {
     #[error(transparent)]
     Database(#[from] postgres::OpenError),
     /// Another process moves something into the same database.
-    #[error("another `everhook migrate` is moving a folder into this database: wait until it has ended")]
+    #[error("another `everhook migrate` is copying a folder into this database: wait until it has ended")]
     AlreadyMoving,
     /// Servers use the database.
-    #[error("nodes are running on this database ({}): stop them first, and try again six seconds later", nodes.join(", "))]
+    #[error("nodes are running on this database ({}): stop them, and try again six seconds later", nodes.join(", "))]
     NodesAlive {
         /// How they call themselves.
         nodes: Vec<String>,
     },
     /// There is something in the database.
-    #[error("the database is not empty (there are rows in `{table}`): a folder is only moved into a new database, so make one")]
+    #[error("the database is not empty (`{table}` has rows): create a new database")]
     NotEmpty {
         /// The first table with rows.
         table: &'static str,
     },
     /// The database is somebody else's.
-    #[error(
-        "the database is not new (there is a table `{table}`, which is not Everhook's): a folder is only moved into a new database, so make one"
-    )]
+    #[error("the database is not new (it has the table `{table}`, which is not Everhook's): create a new database")]
     Foreign {
         /// The first of them.
         table: String,
     },
     /// It is all there already.
-    #[error("{folder} was moved into this database before: start the nodes, there is nothing left to do")]
+    #[error("{folder} was already copied into this database: start the nodes")]
     AlreadyMoved {
+        /// The folder that was moved.
+        folder: String,
+    },
+    /// What was moved into it is another folder, or the folder as it was before it was written to.
+    #[error(
+        "{folder} was moved into this database before, and this folder is another one or was written to since: start the nodes if that is what \
+         you want, or make a new database"
+    )]
+    Taken {
         /// The folder that was moved.
         folder: String,
     },
     /// An unfinished move is of other files.
     #[error(
-        "a move of {folder} into this database is not finished, and this folder is another one or was written to since: make a new \
-         database and begin again"
+        "a migration of {folder} into this database is not finished, and this folder is another one or was changed since: create a new database and start over"
     )]
     OtherSource {
         /// The folder whose move is not finished.
         folder: String,
     },
     /// The database has secrets of another key.
-    #[error("this database is set to sealing key {known}, and the folder's secrets are sealed with key {given}: make a new database")]
+    #[error(
+        "this database uses the sealing key {known}, but the folder's secrets are encrypted with the key {given}: create a new database"
+    )]
     OtherSealKey {
         /// The key of the database.
         known: String,
@@ -64,7 +72,7 @@ pub enum MoveError {
     )]
     NoSealKey,
     /// The folder cannot be read.
-    #[error("the folder's `{table}` cannot be read: {reason}")]
+    #[error("cannot read the folder's `{table}`: {reason}")]
     Source {
         /// Which table.
         table: &'static str,
@@ -72,7 +80,7 @@ pub enum MoveError {
         reason: String,
     },
     /// The database did not take something.
-    #[error("the database failed at `{table}`: {reason}. Run the same command again: it goes on where it was")]
+    #[error("the database failed at `{table}`: {reason}. Run the same command again to continue")]
     Target {
         /// Which table.
         table: &'static str,
@@ -80,16 +88,16 @@ pub enum MoveError {
         reason: String,
     },
     /// The database failed between tables.
-    #[error("the database failed: {reason}. Run the same command again: it goes on where it was")]
+    #[error("the database failed: {reason}. Run the same command again to continue")]
     Server {
         /// What was said.
         reason: String,
     },
     /// What was read back is not what was written.
-    #[error("what is in the database is not what is in the folder: {}. No node can start on it: make a new database and begin again", told(.0))]
+    #[error("the database differs from the folder: {}. No node can start on it: create a new database and start over", told(.0))]
     Mismatch(Vec<Mismatch>),
     /// It was told to stop.
-    #[error("stopped. Run the same command again: it goes on where it was")]
+    #[error("stopped. Run the same command again to continue")]
     Stopped,
 }
 

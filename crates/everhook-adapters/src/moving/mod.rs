@@ -138,12 +138,19 @@ impl Move {
             return Err(MoveError::Foreign { table });
         }
         let tx = self.target.prepare().await?;
+        // Nodes may run already on what was moved.
+        let found = match moving_in::found(&tx).await? {
+            Some(found) if found.is_finished && found.fingerprint == fingerprint => {
+                return Err(MoveError::AlreadyMoved { folder: found.source });
+            }
+            Some(found) if found.is_finished => return Err(MoveError::Taken { folder: found.source }),
+            found => found,
+        };
         let nodes = moving_in::live_nodes(&tx).await?;
         if !nodes.is_empty() {
             return Err(MoveError::NodesAlive { nodes });
         }
-        let was_begun = match moving_in::found(&tx).await? {
-            Some(found) if found.is_finished => return Err(MoveError::AlreadyMoved { folder: found.source }),
+        let was_begun = match found {
             Some(found) if found.fingerprint != fingerprint => {
                 return Err(MoveError::OtherSource { folder: found.source });
             }
@@ -187,7 +194,7 @@ impl Move {
     async fn reached(&mut self) -> Result<BTreeMap<String, Reached>, MoveError> {
         let mut reached = BTreeMap::new();
         for part in self.target.parts().await? {
-            let unreadable = || Fault::Impossible(format!("how far `{}` was cannot be understood", part.name));
+            let unreadable = || Fault::Impossible(format!("the progress of `{}` is invalid", part.name));
             let sum = Sum::read(part.rows, &part.sum).ok_or_else(unreadable)?;
             let last_key = Value::read_all(&part.last_key).ok_or_else(unreadable)?;
             reached.insert(part.name, Reached { sum, last_key });

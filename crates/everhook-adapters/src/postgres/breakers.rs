@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::EndpointId,
+    ids::LaneId,
     model::{BreakerState, KeptBreaker, KeptStage},
     policy::breaker::Transition,
     ports::{BreakerChange, BreakerKept, BreakerRow, BreakerStore, Change, OpenPeriod, StoreError},
@@ -12,10 +12,9 @@ use rustc_hash::FxHashMap;
 use tokio_postgres::Row;
 
 use super::{
-    PostgresStore,
-    alerts::{AlertColumns, INSERT_ALERTS},
-    audit_log,
+    PostgresStore, audit_log,
     fault::{Fault, Outcome},
+    outbox::{AlertColumns, INSERT_ALERTS},
     rows::{Columns, Key, unreadable},
     transaction::Tx,
 };
@@ -34,8 +33,8 @@ impl BreakerStore for PostgresStore {
         Ok(rows.iter().map(of_row).collect::<Outcome<_>>()?)
     }
 
-    async fn breaker(&self, endpoint: EndpointId) -> Result<Option<BreakerRow>, StoreError> {
-        let row = self.line_reader().await?.query_opt(OF_ENDPOINT, &[&endpoint.key()]).await?;
+    async fn breaker(&self, lane_id: LaneId) -> Result<Option<BreakerRow>, StoreError> {
+        let row = self.line_reader().await?.query_opt(OF_ENDPOINT, &[&lane_id.key()]).await?;
         Ok(row.as_ref().map(of_row).transpose()?)
     }
 
@@ -47,8 +46,8 @@ impl BreakerStore for PostgresStore {
         Ok(answers)
     }
 
-    async fn open_periods(&self, endpoint: EndpointId, since: Timestamp, limit: u32) -> Result<Vec<OpenPeriod>, StoreError> {
-        let parameters = (endpoint.key(), since.as_micros(), i64::from(limit));
+    async fn open_periods(&self, lane_id: LaneId, since: Timestamp, limit: u32) -> Result<Vec<OpenPeriod>, StoreError> {
+        let parameters = (lane_id.key(), since.as_micros(), i64::from(limit));
         let rows = self.reader().await?.query(PERIODS, &[&parameters.0, &parameters.1, &parameters.2]).await?;
         Ok(rows.iter().map(period_of_row).collect::<Outcome<_>>()?)
     }
@@ -58,20 +57,20 @@ impl BreakerStore for PostgresStore {
 /// in theirs.
 async fn keep_each(tx: &Tx<'_>, changes: &[BreakerChange]) -> Outcome<Vec<BreakerKept>> {
     let mut order: Vec<usize> = (0..changes.len()).collect();
-    order.sort_by_key(|place| changes[*place].endpoint);
-    let mut outdated: FxHashMap<EndpointId, BreakerRow> = FxHashMap::default();
+    order.sort_by_key(|place| changes[*place].lane_id);
+    let mut outdated: FxHashMap<LaneId, BreakerRow> = FxHashMap::default();
     let mut answers = vec![BreakerKept::Kept; changes.len()];
     for place in order {
         let change = &changes[place];
         // One that is outdated takes those of the same endpoint after it along: they were decided without what stands.
-        let answer = match outdated.get(&change.endpoint) {
+        let answer = match outdated.get(&change.lane_id) {
             Some(row) => BreakerKept::Outdated(*row),
             None => keep(tx, change).await?,
         };
         if let BreakerKept::Outdated(row) = answer
             && (row.revision, row.kept) != (change.revision, change.kept)
         {
-            outdated.insert(change.endpoint, row);
+            outdated.insert(change.lane_id, row);
         }
         answers[place] = answer;
     }
@@ -84,7 +83,7 @@ async fn keep(tx: &Tx<'_>, change: &BreakerChange) -> Outcome<BreakerKept> {
         .execute(
             KEEP,
             &[
-                &change.endpoint.key(),
+                &change.lane_id.key(),
                 &change.revision,
                 &stage,
                 &until.map(Timestamp::as_micros),
@@ -94,38 +93,38 @@ async fn keep(tx: &Tx<'_>, change: &BreakerChange) -> Outcome<BreakerKept> {
         )
         .await?;
     if written == 0 {
-        let row = tx.query_opt(OF_ENDPOINT, &[&change.endpoint.key()]).await?;
+        let row = tx.query_opt(OF_ENDPOINT, &[&change.lane_id.key()]).await?;
         let row = row.ok_or_else(|| Fault::Impossible("a breaker's row refused a change and is not there".to_owned()))?;
         return Ok(BreakerKept::Outdated(of_row(&row)?));
     }
     if let Some(transition) = change.transition {
-        note_period(tx, change.endpoint, transition).await?;
+        note_period(tx, change.lane_id, transition).await?;
     }
     if !change.alerts.is_empty() {
         let alerts: Vec<_> = change.alerts.iter().collect();
         tx.execute(INSERT_ALERTS, &AlertColumns::new(&alerts).parameters()).await?;
     }
     if let Some(entry) = &change.entry {
-        tx.note_change(Change::Endpoint(change.application, change.endpoint)).await?;
+        tx.note_change(Change::Endpoint(change.application, change.lane_id.endpoint())).await?;
         audit_log::append(tx, entry).await?;
     }
     Ok(BreakerKept::Kept)
 }
 
 /// A recovery that failed goes on with the period that is open.
-async fn note_period(tx: &Tx<'_>, endpoint: EndpointId, transition: Transition) -> Outcome<()> {
+async fn note_period(tx: &Tx<'_>, lane_id: LaneId, transition: Transition) -> Outcome<()> {
     let sql = match transition.to {
         BreakerState::Open if transition.from == BreakerState::Closed => BEGIN_PERIOD,
         BreakerState::Closed => END_PERIOD,
         BreakerState::Open | BreakerState::HalfOpen => return Ok(()),
     };
-    tx.execute(sql, &[&endpoint.key(), &transition.at.as_micros()]).await?;
+    tx.execute(sql, &[&lane_id.key(), &transition.at.as_micros()]).await?;
     Ok(())
 }
 
 fn of_row(row: &Row) -> Outcome<BreakerRow> {
     let kept = KeptBreaker { stage: read_stage(row)?, since: row.instant("since")?, failed_recoveries: row.number("failed_recoveries")? };
-    Ok(BreakerRow { endpoint: row.id("endpoint_id")?, revision: row.value("revision")?, kept })
+    Ok(BreakerRow { lane_id: row.id("endpoint_id")?, revision: row.value("revision")?, kept })
 }
 
 fn period_of_row(row: &Row) -> Outcome<OpenPeriod> {

@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use super::{
     PostgresStore,
-    collisions::insist,
+    collisions::retry_on_conflict,
     fault::{Fault, Outcome},
     pipeline::Pipeline,
     rows::{Columns, Key},
@@ -39,7 +39,7 @@ const SLOTS_KIND: &str = "slots";
 #[async_trait]
 impl ThrottleStore for PostgresStore {
     async fn exchange(&self, asks: Vec<Ask>) -> Result<Vec<Grant>, StoreError> {
-        Ok(insist(|| self.try_to_exchange(&asks)).await?)
+        Ok(retry_on_conflict(|| self.try_to_exchange(&asks)).await?)
     }
 }
 

@@ -20,7 +20,7 @@ const SINCE: &str = include_str!("queries/changes_since.sql");
 const NOTE: &str = include_str!("queries/note_changes.sql");
 const FORGET: &str = include_str!("queries/forget_changes.sql");
 
-/// The most changes of one answer. Where there are more, it is cheaper to forget everything than to look at each.
+/// The most changes of one answer. Where there are more, the rest comes with the next.
 const CHANGES_MAX: i64 = 1_000;
 /// The most erased events of one answer, the latest. More than are ever erased between two looks; they are told one by one, because forgetting
 /// everything that was read of the directory keeps nothing from being sent.
@@ -60,12 +60,30 @@ fn changed(rows: &[Row], after: ChangeCursor) -> Outcome<Changed> {
         }
     }
     let others = changes.iter().filter(|change| !matches!(change, Change::Erased(_))).count();
-    let is_too_much = i64::try_from(others).unwrap_or(i64::MAX) >= CHANGES_MAX;
-    if first.value("is_forgotten")? || is_too_much {
+    let is_full = i64::try_from(others).unwrap_or(i64::MAX) >= CHANGES_MAX;
+    let is_forgotten: bool = first.value("is_forgotten")?;
+    if is_full
+        && !is_forgotten
+        && let Some(last) = last_transaction(rows)?.map(|last| last.min(cursor)).filter(|last| *last > after)
+    {
+        return Ok(Changed { changes, cursor: last, has_more: true });
+    }
+    // A full answer that leads nowhere is one transaction with very many changes, or very many behind one that has been open for long.
+    if is_forgotten || is_full {
         changes.retain(|change| matches!(change, Change::Erased(_)));
         changes.push(Change::Everything);
     }
     Ok(Changed { changes, cursor, has_more: false })
+}
+
+/// The transaction of the last change that is not an erasure: what came before it was told.
+fn last_transaction(rows: &[Row]) -> Outcome<Option<ChangeCursor>> {
+    for row in rows.iter().rev() {
+        if row.value::<Option<&str>>("kind")?.is_some_and(|kind| kind != "erased") {
+            return Ok(Some(ChangeCursor(row.spelled("transaction", |number: &str| number.parse().ok())?)));
+        }
+    }
+    Ok(None)
 }
 
 fn cursor_of_row(row: &Row) -> Outcome<ChangeCursor> {
@@ -80,6 +98,7 @@ fn change_of_row(row: &Row, kind: &str) -> Outcome<Change> {
         "definitions" => Change::Definitions(row.id("id")?),
         "api_key" => Change::ApiKey(row.id("id")?),
         "erased" => Change::Erased(row.id("id")?),
+        "cancelled" => Change::Cancelled(row.id("application_id")?, row.id("id")?),
         "everything" => Change::Everything,
         // A newer version's.
         _ => Change::Everything,
@@ -115,6 +134,7 @@ fn columns_of(change: Change) -> (&'static str, Option<Uuid>, Option<Uuid>) {
         Change::Definitions(organization) => ("definitions", Some(organization.key()), None),
         Change::ApiKey(key) => ("api_key", Some(key.key()), None),
         Change::Erased(event) => ("erased", Some(event.key()), None),
+        Change::Cancelled(application, endpoint) => ("cancelled", Some(endpoint.key()), Some(application.key())),
         Change::Everything => ("everything", None, None),
     }
 }

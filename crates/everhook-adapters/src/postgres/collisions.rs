@@ -6,7 +6,7 @@ use super::fault::Outcome;
 const COLLISIONS_MAX: u32 = 5;
 
 /// Makes an attempt, and makes it again while it collides. Nothing is left of one that did.
-pub(super) async fn insist<T, A>(attempt: impl Fn() -> A + Send) -> Outcome<T>
+pub(super) async fn retry_on_conflict<T, A>(attempt: impl Fn() -> A + Send) -> Outcome<T>
 where
     A: Future<Output = Outcome<T>> + Send,
 {

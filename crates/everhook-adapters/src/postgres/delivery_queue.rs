@@ -6,10 +6,7 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::{EventId, ScheduleVersion},
     model::{DeadLetterStatus, Due, Event, Order, ShardSet},
-    ports::{
-        Alert, AlertId, CancelWaiting, DeliveryQueue, DueRead, DueRequest, FreedHeads, LaneHead, Replay, Replayed, Settled, Settlement,
-        StoreError,
-    },
+    ports::{CancelWaiting, DeliveryQueue, DueRead, DueRequest, FreedHeads, LaneHead, Replay, Replayed, Settled, Settlement, StoreError},
     time::Timestamp,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -17,8 +14,7 @@ use tokio_postgres::Row;
 
 use super::{
     PostgresStore,
-    alerts::alert_of_row,
-    collisions::insist,
+    collisions::retry_on_conflict,
     fault::Outcome,
     ordering, replaying,
     rows::{Columns, Int, unreadable},
@@ -30,8 +26,6 @@ use crate::{due::unknown, encoding::spelling::priority_number};
 const LANES: &str = include_str!("queries/lanes.sql");
 const DUE_DELIVERIES: &str = include_str!("queries/due_deliveries.sql");
 const CANCEL_OPEN: &str = include_str!("queries/cancel_open_deliveries.sql");
-const PENDING_ALERTS: &str = include_str!("queries/pending_alerts.sql");
-const FORGET_ALERTS: &str = include_str!("queries/forget_alerts.sql");
 
 /// How many events are read in one go: few enough that little is read in vain where the budget ends.
 const EVENTS_A_READ: usize = 128;
@@ -48,29 +42,19 @@ impl DeliveryQueue for PostgresStore {
     }
 
     async fn settle(&self, settlements: Arc<Vec<Settlement>>) -> Result<Vec<Settled>, StoreError> {
-        Ok(insist(|| self.settle_all(&settlements)).await?)
+        Ok(retry_on_conflict(|| self.settle_all(&settlements)).await?)
     }
 
     async fn free_heads(&self, at: Timestamp) -> Result<FreedHeads, StoreError> {
-        Ok(insist(|| ordering::free_heads(&self.pools, at)).await?)
+        Ok(retry_on_conflict(|| ordering::free_heads(&self.pools, at)).await?)
     }
 
     async fn cancel_waiting(&self, request: CancelWaiting) -> Result<u32, StoreError> {
-        Ok(insist(|| self.cancel_open(request)).await?)
+        Ok(retry_on_conflict(|| self.cancel_open(request)).await?)
     }
 
     async fn replay(&self, replay: Replay) -> Result<Replayed, StoreError> {
-        Ok(insist(|| replaying::replay(self, &replay)).await?)
-    }
-
-    async fn pending_alerts(&self, limit: u32) -> Result<Vec<Alert>, StoreError> {
-        let rows = self.line_reader().await?.query(PENDING_ALERTS, &[&i64::from(limit)]).await?;
-        Ok(rows.iter().map(alert_of_row).collect::<Outcome<_>>()?)
-    }
-
-    async fn alerts_told(&self, ids: Vec<AlertId>) -> Result<(), StoreError> {
-        self.line_reader().await?.execute(FORGET_ALERTS, &[&ids]).await?;
-        Ok(())
+        Ok(retry_on_conflict(|| replaying::replay(self, &replay)).await?)
     }
 }
 
@@ -78,7 +62,7 @@ fn lane_of_row(row: &Row) -> Outcome<LaneHead> {
     Ok(LaneHead {
         organization: row.id("organization_id")?,
         application: row.id("application_id")?,
-        endpoint: row.id("endpoint_id")?,
+        lane_id: row.id("endpoint_id")?,
         priority: row.priority("priority")?,
         delivery: row.id("id")?,
         next_due_at: row.instant("due_at")?,
@@ -105,7 +89,7 @@ impl PostgresStore {
     async fn due_rows(&self, request: &DueRequest) -> Outcome<Vec<Row>> {
         let (mut lanes, mut priorities, mut limits, mut from) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for queue in &request.queues {
-            lanes.push(self.lane_number(queue.endpoint).await?);
+            lanes.push(self.lane_number(queue.lane_id).await?);
             priorities.push(Int(priority_number(queue.priority)));
             // One more than asked for, to know when the next one is due.
             limits.push(i64::from(queue.limit) + 1);
@@ -147,7 +131,7 @@ impl PostgresStore {
     }
 
     async fn cancel_open(&self, request: CancelWaiting) -> Outcome<u32> {
-        let lane = self.lane_number(request.endpoint).await?;
+        let lane = self.lane_number(request.lane_id).await?;
         let mut connection = self.pools.line().await?;
         let tx = Tx::begin(&mut connection).await?;
         let (made_until, at, cause) = (request.made_until.as_micros(), request.at.as_micros(), request.cause.as_str());

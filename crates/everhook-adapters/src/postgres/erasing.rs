@@ -10,7 +10,7 @@
 //! The server keeps what a row was until it vacuums the table: `docs/operating.md` says what that means.
 
 use everhook_core::{
-    ids::{ApplicationId, EndpointId, EventId, OrganizationId},
+    ids::{ApplicationId, EventId, LaneId, OrganizationId},
     model::{CancelCause, DeadLetterStatus},
     ports::{Change, Erased, Erasure, FreedInLane},
     time::Timestamp,
@@ -100,7 +100,7 @@ struct Traces {
     lanes: Vec<i64>,
     ids: Vec<Uuid>,
     /// Whose the lanes are.
-    endpoints: FxHashMap<i64, (ApplicationId, EndpointId)>,
+    endpoints: FxHashMap<i64, (ApplicationId, LaneId)>,
 }
 
 impl Traces {
@@ -140,8 +140,8 @@ impl Traces {
         let keys: Vec<(OrderKey, Timestamp)> = ended.into_iter().map(|key| (key, at)).collect();
         let freed = ordering::free_first(tx, &keys).await?;
         let in_lane = |(key, freed): (OrderKey, _)| {
-            let (application, endpoint) = self.endpoints[&key.lane];
-            FreedInLane { application, endpoint, freed }
+            let (application, lane_id) = self.endpoints[&key.lane];
+            FreedInLane { application, lane_id, freed }
         };
         Ok(freed.into_iter().map(in_lane).collect())
     }

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::{
     PostgresStore,
-    collisions::insist,
+    collisions::retry_on_conflict,
     connect::Pools,
     erasing,
     event_columns::{EventColumns, Ready},
@@ -75,7 +75,7 @@ impl EventStore for PostgresStore {
     }
 
     async fn erase(&self, erasure: Erasure) -> Result<Erased, StoreError> {
-        Ok(insist(|| erasing::erase(self, &erasure)).await?)
+        Ok(retry_on_conflict(|| erasing::erase(self, &erasure)).await?)
     }
 
     async fn alias(&self, aliases: Vec<EventAlias>) -> Result<(), StoreError> {
@@ -151,7 +151,7 @@ impl Recording {
     }
 
     async fn try_to_record(&self, events: &[&Ready], known: &FxHashMap<EventId, Original>, waits: Waits) -> Outcome<Vec<Recorded>> {
-        let endpoints: Vec<_> = events.iter().flat_map(|ready| ready.new.deliveries.iter().map(|delivery| delivery.endpoint)).collect();
+        let endpoints: Vec<_> = events.iter().flat_map(|ready| ready.new.deliveries.iter().map(|delivery| delivery.lane_id)).collect();
         let lanes = self.lanes.of(&self.pools, &endpoints).await?;
         let pipeline = Pipeline::new(self.pools.line().await?);
         let outcome = record_in(&pipeline, Group { events, lanes: &lanes, known, waits }).await;
@@ -231,7 +231,7 @@ fn decide_all(events: &[&Ready], originals: &Originals, sequences: &mut Sequence
             (Some(original), _) => ready.answer(original),
             (None, Some(first)) => match originals.of(events[first].new.event.id) {
                 Some(original) => ready.answer(original),
-                None => twin_of(events[first], &answers[first], ready),
+                None => duplicate_in_batch(events[first], &answers[first], ready),
             },
             (None, None) => match sequences.next(event.application, ready.new.config_version) {
                 Some(sequence_number) => Recorded::Accepted { sequence_number, held: Vec::new() },
@@ -243,7 +243,7 @@ fn decide_all(events: &[&Ready], originals: &Originals, sequences: &mut Sequence
 }
 
 /// The answer for an event with the same key as one before it in the group, of which no original was found.
-fn twin_of(first: &Ready, answer: &Recorded, ready: &Ready) -> Recorded {
+fn duplicate_in_batch(first: &Ready, answer: &Recorded, ready: &Ready) -> Recorded {
     match answer {
         Recorded::Accepted { sequence_number, .. } => ready.answer(&Original {
             event: first.new.event.id,

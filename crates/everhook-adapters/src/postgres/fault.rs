@@ -44,7 +44,7 @@ impl Fault {
         match self {
             Self::Postgres(error) => describe(error),
             Self::NoConnection(what) | Self::Impossible(what) => what.clone(),
-            Self::Fenced => "this node's lease is gone".to_owned(),
+            Self::Fenced => "this node's lease has expired".to_owned(),
         }
     }
 

@@ -13,7 +13,7 @@ use std::{
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::{ApplicationId, EndpointId},
+    ids::{ApplicationId, LaneId},
     model::PoolName,
     ports::{RemoteHints, WaitingQueue},
     time::Timestamp,
@@ -163,7 +163,9 @@ impl Allowance {
         }
         if self.told_at.is_none_or(|told_at| now.duration_since(told_at) >= FLOOD_TOLD_EVERY) {
             self.told_at = Some(now);
-            tracing::warn!("more than {NOTIFICATIONS_A_SECOND} notifications of other nodes in a second; the rest is ignored");
+            tracing::warn!(
+                "received more than {NOTIFICATIONS_A_SECOND} notifications from other nodes in one second; the rest are ignored, and periodic queries find the work"
+            );
         }
         false
     }
@@ -179,8 +181,8 @@ fn spell_all(queues: &[WaitingQueue]) -> String {
 
 /// An endpoint, its application, an instant and a priority, as [`QUEUE_BYTES`] letters.
 fn spell(queue: &WaitingQueue) -> String {
-    let (endpoint, application) = (queue.endpoint.as_uuid().simple(), queue.application.as_uuid().simple());
-    format!("{endpoint}{application}{:016x}{}", queue.due_from.as_micros(), priority_number(queue.priority))
+    let (lane_id, application) = (queue.lane_id.as_uuid().simple(), queue.application.as_uuid().simple());
+    format!("{lane_id}{application}{:016x}{}", queue.due_from.as_micros(), priority_number(queue.priority))
 }
 
 /// Reads what [`spell_all`] wrote; what it did not write is left out.
@@ -188,7 +190,7 @@ fn read(message: &str) -> Vec<WaitingQueue> {
     let read_one = |letters: &[u8]| {
         let text = std::str::from_utf8(letters).ok()?;
         Some(WaitingQueue {
-            endpoint: EndpointId::from_uuid(Uuid::try_parse(&text[..32]).ok()?),
+            lane_id: LaneId::from_uuid(Uuid::try_parse(&text[..32]).ok()?),
             application: ApplicationId::from_uuid(Uuid::try_parse(&text[32..64]).ok()?),
             due_from: Timestamp::from_micros(i64::from_str_radix(&text[64..80], 16).ok().filter(|micros| *micros >= 0)?),
             priority: read_priority(text[80..].parse().ok()?)?,
@@ -214,7 +216,7 @@ mod tests {
     #[test]
     fn a_hint_is_read_as_it_was_spelled_and_noise_is_nothing() {
         let queue = |number: u128, priority| WaitingQueue {
-            endpoint: EndpointId::from_uuid(Uuid::from_u128(number)),
+            lane_id: LaneId::from_uuid(Uuid::from_u128(number)),
             application: ApplicationId::from_uuid(Uuid::from_u128(number << 64)),
             priority,
             due_from: Timestamp::from_micros(1_763_300_000_000_000),

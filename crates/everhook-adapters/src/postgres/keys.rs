@@ -31,7 +31,7 @@ pub(super) struct Originals {
     /// The events that have their keys or their ids.
     found: FxHashMap<EventId, Original>,
     /// The places in the group of events with the same key, or the same id, as one before them, and its place.
-    twins: FxHashMap<usize, usize>,
+    duplicates_in_batch: FxHashMap<usize, usize>,
     /// Whose keys were taken in this transaction.
     taken: FxHashSet<EventId>,
 }
@@ -44,7 +44,7 @@ impl Originals {
 
     /// The place of the event in the same group that has the same key, or is the same, and comes first.
     pub(super) fn twin(&self, place: usize) -> Option<usize> {
-        self.twins.get(&place).copied()
+        self.duplicates_in_batch.get(&place).copied()
     }
 }
 
@@ -72,7 +72,7 @@ pub(super) async fn take(
     events: &[&Ready],
     known: &FxHashMap<EventId, Original>,
 ) -> Outcome<Originals> {
-    let mut originals = Originals { found: known.clone(), twins: twins(events), ..Originals::default() };
+    let mut originals = Originals { found: known.clone(), duplicates_in_batch: duplicates_in_batch(events), ..Originals::default() };
     let is_first = |place: usize, new: &NewEvent| originals.twin(place).is_none() && !known.contains_key(&new.event.id);
     let firsts = events.iter().enumerate().filter(|(place, ready)| is_first(*place, &ready.new));
     let (wanted, fingerprints): (Vec<Wanted<'_>>, Vec<_>) =
@@ -88,8 +88,8 @@ pub(super) async fn take(
 }
 
 /// Finds events of a group that are one and the same for their publishers.
-fn twins(events: &[&Ready]) -> FxHashMap<usize, usize> {
-    let mut twins = FxHashMap::default();
+fn duplicates_in_batch(events: &[&Ready]) -> FxHashMap<usize, usize> {
+    let mut duplicates_in_batch = FxHashMap::default();
     let mut by_id: FxHashMap<EventId, usize> = FxHashMap::default();
     let mut by_key: FxHashMap<(ApplicationId, &str), usize> = FxHashMap::default();
     for (place, ready) in events.iter().enumerate() {
@@ -97,7 +97,7 @@ fn twins(events: &[&Ready]) -> FxHashMap<usize, usize> {
         let first = by_id.get(&ready.new.event.id).or_else(|| by_key.get(&key?)).copied();
         match first {
             Some(first) => {
-                twins.insert(place, first);
+                duplicates_in_batch.insert(place, first);
             }
             None => {
                 by_id.insert(ready.new.event.id, place);
@@ -105,7 +105,7 @@ fn twins(events: &[&Ready]) -> FxHashMap<usize, usize> {
             }
         }
     }
-    twins
+    duplicates_in_batch
 }
 
 /// A key that a publisher gave.

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::OrganizationId,
     model::{Duty, DutySet, Shard, ShardSet},
-    ports::{Clock, Departure, Held, LEASE_GOOD_FOR, Leases, Offset, Pulse, Renewed, Roles, StoreError, Terms, Wish},
+    ports::{Clock, Departure, Heartbeat, Held, LEASE_GOOD_FOR, Leases, Offset, Renewed, Roles, StoreError, Terms, Wish},
 };
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -78,7 +78,7 @@ impl Leases for PostgresStore {
         drop(connection);
         let boot = Uuid::now_v7();
         if !self.insert_boot(boot, roles).await? {
-            return Err(StoreError::unavailable("a data folder is being moved into this database"));
+            return Err(StoreError::unavailable("a data folder is being migrated into this database"));
         }
         self.boot.set(boot);
         Ok(())
@@ -91,7 +91,7 @@ impl Leases for PostgresStore {
         Ok(renewed_of_row(&row)?)
     }
 
-    async fn take(&self, wish: Wish, overdue: Vec<Pulse>) -> Result<Held, StoreError> {
+    async fn take(&self, wish: Wish, overdue: Vec<Heartbeat>) -> Result<Held, StoreError> {
         Ok(self.take_free(wish, &overdue).await?)
     }
 
@@ -154,7 +154,7 @@ impl PostgresStore {
         Ok(begun > 0)
     }
 
-    async fn take_free(&self, wish: Wish, overdue: &[Pulse]) -> Outcome<Held> {
+    async fn take_free(&self, wish: Wish, overdue: &[Heartbeat]) -> Outcome<Held> {
         let boot = self.boot.known()?;
         let mut connection = self.pools.lease().await?;
         let tx = Tx::begin(&mut connection).await?;
@@ -189,7 +189,7 @@ fn renewed_of_row(row: &Row) -> Outcome<Renewed> {
     let moves = row.value::<Vec<i64>>("departing_moves")?;
     let departures = organizations.zip(moves).map(|(organization, moves)| Departure { organization, moves }).collect();
     let renewals = row.value::<Vec<i64>>("other_renewals")?.into_iter().map(i64::cast_unsigned);
-    let others = row.value::<Vec<Uuid>>("others")?.into_iter().zip(renewals).map(|(boot, renewals)| Pulse { boot, renewals }).collect();
+    let others = row.value::<Vec<Uuid>>("others")?.into_iter().zip(renewals).map(|(boot, renewals)| Heartbeat { boot, renewals }).collect();
     Ok(Renewed::Held { held, departures, workers: row.number("workers")?, others, store_time: row.instant("store_time")? })
 }
 

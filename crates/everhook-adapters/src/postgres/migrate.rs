@@ -15,10 +15,7 @@ struct Migration {
 }
 
 /// Every step, oldest first.
-const MIGRATIONS: [Migration; 2] = [
-    Migration { version: 1, sql: include_str!("migrations/0001_lay_the_tables.sql") },
-    Migration { version: 2, sql: include_str!("migrations/0002_keep_organizations_apart.sql") },
-];
+const MIGRATIONS: [Migration; 1] = [Migration { version: 1, sql: include_str!("migrations/0001_create_tables.sql") }];
 
 const ENCODING: &str = include_str!("queries/server_encoding.sql");
 const TAKE_TURN: &str = include_str!("queries/lock_migrations.sql");

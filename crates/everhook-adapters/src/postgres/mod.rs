@@ -4,18 +4,17 @@
 //! * `connect`, `tls`, `migrate`, `reader`, `transaction`, `pipeline`, `collisions`, `fault`: connections of four pools, single
 //!   reads, transactions and their locks.
 //! * `recorder`, `aside`, `event_store`, `keys`, `sequences`, `making`: what is published at one moment becomes one transaction of a few statements over arrays.
-//! * `delivery_queue`, `lanes`, `settling`, `settlement_columns`, `ordering`, `replaying`: where deliveries wait, and how they end. One port
+//! * `delivery_queue`, `delivery_control`, `lanes`, `settling`, `settlement_columns`, `ordering`, `replaying`: where deliveries wait, and how they end. One port
 //!   call is one transaction.
 //! * `erasing`, `retention`: how the data of events ends, and everything else that is old.
 //! * `leases`, `changes`, `hints`, `budgets`, `partitions`: what nodes owe each other, and the tables of each day.
 //! * `moving_in`: a data folder that comes in here; see `moving` beside this folder.
-//! * `breakers`, `alerts`, `directory`, `audit_log`, `history`, `statistics`, `operations`: the other ports.
+//! * `breakers`, `outbox`, `directory`, `audit_log`, `history`, `statistics`, `operations`: the other ports.
 //! * `rows`, `page`, and `encoding` beside this folder: how values are written and read back.
 //! * `queries`, `migrations`: all SQL, one statement a file, under the names that the embedded store has for them.
 //!
 //! Nothing here decides what happens to a delivery; stages come in as values. Time is a parameter.
 
-mod alerts;
 mod aside;
 mod audit_log;
 mod breakers;
@@ -23,6 +22,7 @@ mod budgets;
 mod changes;
 mod collisions;
 mod connect;
+mod delivery_control;
 mod delivery_queue;
 mod directory;
 mod erasing;
@@ -39,6 +39,7 @@ mod migrate;
 pub(crate) mod moving_in;
 mod operations;
 mod ordering;
+mod outbox;
 mod page;
 mod partitions;
 mod pipeline;
@@ -105,15 +106,14 @@ pub struct PostgresSettings {
 pub enum OpenError {
     /// The address cannot be read.
     #[error(
-        "the database address cannot be read: it should look like postgres://user:password@host:5432/database, and a password with `@`, `/`, `?`, \
-         `#` or `%` has these percent-encoded (`@` as %40)"
+        "invalid database address: expected postgres://user:password@host:5432/database, with `@`, `/`, `?`, `#` and `%` in the password percent-encoded (`@` as %40)"
     )]
     Url(#[source] tokio_postgres::Error),
     /// It can be read, and cannot be meant.
     #[error("the database address {0}")]
     Address(&'static str),
     /// A file that it names cannot be used.
-    #[error("the file {path} of `sslrootcert` cannot be used: {why}")]
+    #[error("cannot use the file {path} of `sslrootcert`: {why}")]
     RootCertificates {
         /// Which file.
         path: String,
@@ -121,7 +121,7 @@ pub enum OpenError {
         why: String,
     },
     /// Texts of events would not fit into it.
-    #[error("its encoding is {found}, and must be UTF8: make another database, with `ENCODING 'UTF8' TEMPLATE template0`")]
+    #[error("its encoding is {found}, but must be UTF8: create another database with `ENCODING 'UTF8' TEMPLATE template0`")]
     Encoding {
         /// The encoding that it has.
         found: String,
@@ -144,15 +144,14 @@ pub enum OpenError {
     },
     /// A data folder is only half in it.
     #[error(
-        "{folder} is not completely in this database: if it is being moved at this moment, wait until that has ended; otherwise run \
-         `everhook migrate` with the same folder and database again, which goes on where it was, or make a new database"
+        "{folder} is not completely copied into this database: if the migration is running, wait until it has ended; otherwise run `everhook migrate` with the same folder and database again to continue, or create a new database"
     )]
     UnfinishedMove {
         /// Which folder.
         folder: String,
     },
     /// The server cannot be reached, or is not ready: waiting may help.
-    #[error("PostgreSQL cannot be reached: {0}")]
+    #[error("cannot reach PostgreSQL: {0}")]
     Away(String),
     /// The server is there and turns this node away: a person must act.
     #[error("PostgreSQL refuses: {0}")]

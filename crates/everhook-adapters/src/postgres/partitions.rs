@@ -70,7 +70,7 @@ async fn make_partition(connection: &mut Connection, table: &str, day: i64) -> O
         Ok(()) => tx.commit().await,
         // Rows of that day are in the rest, and stay there; or somebody reads the table for long, and it is tried again.
         Err(fault) if fault.is_refused_by_rows() || fault.is_impatience() => {
-            tracing::debug!(partition = name, ?fault, "a partition is not made now");
+            tracing::debug!(partition = name, ?fault, "cannot create a partition now; it is tried again within a minute");
             Ok(())
         }
         Err(fault) => Err(fault),

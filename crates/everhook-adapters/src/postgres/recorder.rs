@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{
     aside::Aside,
-    collisions::insist,
+    collisions::retry_on_conflict,
     event_columns::Ready,
     event_store::{Recording, Waits},
     fault::{Fault, Outcome},
@@ -148,7 +148,7 @@ async fn record_groups(recording: Arc<Recording>, mut waiting: Gathering) {
 /// Records a group. Whoever waited for one that panicked hears that it was not answered; the next group is another one.
 pub(super) async fn record_safely(recording: &Recording, group: Vec<Waiting>, waits: Waits) -> Vec<Waiting> {
     AssertUnwindSafe(record_group(recording, group, waits)).catch_unwind().await.unwrap_or_else(|_| {
-        tracing::error!("recording a group of events panicked");
+        tracing::error!("panic while recording a group of events");
         Vec::new()
     })
 }
@@ -187,5 +187,5 @@ async fn record_group(recording: &Recording, mut group: Vec<Waiting>, waits: Wai
 
 async fn record_alone(recording: &Recording, events: &[Ready]) -> Outcome<Vec<Recorded>> {
     let events: Vec<&Ready> = events.iter().collect();
-    insist(|| recording.record(&events, Waits::Long)).await
+    retry_on_conflict(|| recording.record(&events, Waits::Long)).await
 }

@@ -3,7 +3,7 @@
 //! The counters of the applications are locked first, so that of several who do the same again at one moment the second finds it open.
 
 use everhook_core::{
-    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OperationId},
+    ids::{ApplicationId, DeliveryId, EventId, LaneId, OperationId},
     model::{DeadLetterStatus, EventType, OperationStatus, Priority},
     ports::{NewDelivery, Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed},
 };
@@ -30,7 +30,7 @@ const RAISE_SEQUENCES: &str = include_str!("queries/raise_sequences.sql");
 
 /// Makes what can be made, in the order of the events.
 pub(super) async fn replay(store: &PostgresStore, replay: &Replay) -> Outcome<Replayed> {
-    let endpoints: Vec<EndpointId> = replay.items.iter().map(|item| item.endpoint).collect();
+    let endpoints: Vec<LaneId> = replay.items.iter().map(|item| item.lane_id).collect();
     let lanes = store.lane_numbers(&endpoints).await?;
     let failed = failed_items(store, &replay.by).await?;
     let mut connection = store.pools.line().await?;
@@ -67,7 +67,7 @@ fn operation_of(by: &ReplayBy) -> Option<OperationId> {
 /// The places of items that cannot be done: their positions and lanes.
 async fn failed_items(store: &PostgresStore, by: &ReplayBy) -> Outcome<(Vec<i64>, Vec<i64>)> {
     let ReplayBy::Operation { failed, .. } = by else { return Ok((Vec::new(), Vec::new())) };
-    let endpoints: Vec<EndpointId> = failed.iter().map(|item| item.endpoint).collect();
+    let endpoints: Vec<LaneId> = failed.iter().map(|item| item.lane_id).collect();
     Ok((failed.iter().map(|item| item.position).collect(), store.lane_numbers(&endpoints).await?))
 }
 
@@ -96,7 +96,7 @@ struct EventFacts {
 /// What is known of the items before anything is made.
 struct Known {
     events: FxHashMap<EventId, EventFacts>,
-    dead_letters: FxHashMap<(EventId, EndpointId), DeadLetterStatus>,
+    dead_letters: FxHashMap<(EventId, LaneId), DeadLetterStatus>,
     open: FxHashSet<(EventId, i64)>,
     /// The places on the operation's list that were taken off it now; `None` if there is no list.
     taken: Option<FxHashSet<(i64, i64)>>,
@@ -143,7 +143,7 @@ impl Replaying<'_> {
     async fn look(&self) -> Outcome<Known> {
         let items = &self.replay.items;
         let events: Vec<Uuid> = items.iter().map(|item| item.event.key()).collect();
-        let endpoints: Vec<Uuid> = items.iter().map(|item| item.endpoint.key()).collect();
+        let endpoints: Vec<Uuid> = items.iter().map(|item| item.lane_id.key()).collect();
         let of: Vec<Option<Uuid>> = items.iter().map(|item| item.of.as_ref().map(DeliveryId::key)).collect();
         let facts = self.tx.query(EVENTS, &[&events, &self.replay.organization.key()]).await?;
         // In this order: a delivery that ends in between is then not open, and its dead letter is there.
@@ -178,7 +178,7 @@ impl Replaying<'_> {
             Some(facts) if facts.is_erased => return Some(ReplayAnswer::Erased),
             Some(_) => {}
         }
-        let dead_letter = known.dead_letters.get(&(item.event, item.endpoint)).copied();
+        let dead_letter = known.dead_letters.get(&(item.event, item.lane_id)).copied();
         if item.only_dead && dead_letter != Some(DeadLetterStatus::Dead) {
             return Some(dead_letter.map_or(ReplayAnswer::NotFound, ReplayAnswer::NotDead));
         }
@@ -192,7 +192,7 @@ impl Replaying<'_> {
             false => 0,
         };
         let delivery =
-            NewDelivery { id: item.delivery, endpoint: item.endpoint, retry_schedule: item.retry_schedule, placement: item.placement };
+            NewDelivery { id: item.delivery, lane_id: item.lane_id, retry_schedule: item.retry_schedule, placement: item.placement };
         let origin = Origin {
             event: item.event,
             event_type: &facts.event_type,
@@ -220,13 +220,13 @@ impl Replaying<'_> {
     }
 
     async fn requeue(&self, made: &[(&ReplayItem, i64)], known: &Known) -> Outcome<()> {
-        let is_dead = |item: &ReplayItem| known.dead_letters.get(&(item.event, item.endpoint)) == Some(&DeadLetterStatus::Dead);
+        let is_dead = |item: &ReplayItem| known.dead_letters.get(&(item.event, item.lane_id)) == Some(&DeadLetterStatus::Dead);
         let dead: Vec<&ReplayItem> = made.iter().map(|(item, _)| *item).filter(|item| is_dead(item)).collect();
         if dead.is_empty() {
             return Ok(());
         }
         let events: Vec<Uuid> = dead.iter().map(|item| item.event.key()).collect();
-        let endpoints: Vec<Uuid> = dead.iter().map(|item| item.endpoint.key()).collect();
+        let endpoints: Vec<Uuid> = dead.iter().map(|item| item.lane_id.key()).collect();
         let ids: Vec<Uuid> = dead.iter().map(|item| item.delivery.key()).collect();
         let is_automatic = self.replay.by == ReplayBy::Automatic;
         self.tx.execute(REQUEUE, &[&events, &endpoints, &ids, &self.replay.at.as_micros(), &is_automatic]).await?;
@@ -243,7 +243,7 @@ fn facts_of_row(row: &tokio_postgres::Row) -> Outcome<EventFacts> {
     })
 }
 
-fn status_of_row(row: &tokio_postgres::Row) -> Outcome<((EventId, EndpointId), DeadLetterStatus)> {
+fn status_of_row(row: &tokio_postgres::Row) -> Outcome<((EventId, LaneId), DeadLetterStatus)> {
     Ok(((row.id("event_id")?, row.id("endpoint_id")?), row.spelled("status", DeadLetterStatus::parse)?))
 }
 

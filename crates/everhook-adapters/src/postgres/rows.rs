@@ -5,7 +5,8 @@ use std::{error::Error, time::Duration};
 use bytes::BytesMut;
 use everhook_core::{
     ids::{
-        ApiKeyId, ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, EventTypeId, OperationId, OrganizationId, ScheduleId, Uid,
+        ApiKeyId, ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, EventTypeId, LaneId, OperationId, OrganizationId,
+        ScheduleId, Uid,
     },
     model::{EventType, Priority},
     time::Timestamp,
@@ -55,7 +56,7 @@ macro_rules! keys {
     )+};
 }
 
-keys!(OrganizationId, ApplicationId, EndpointId, EventId, DeliveryId, ApiKeyId, ScheduleId, EventTypeId, OperationId, AuditEntryId);
+keys!(OrganizationId, ApplicationId, EndpointId, LaneId, EventId, DeliveryId, ApiKeyId, ScheduleId, EventTypeId, OperationId, AuditEntryId);
 
 /// A number that fits a column of any integer type, so that the width of a column is known to the schema alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,5 +181,5 @@ impl Columns for Row {
 
 /// The fault of a value that is spelled in no known way.
 pub(super) fn unreadable(column: &str) -> Fault {
-    Fault::Impossible(format!("the column `{column}` holds a value that is not understood"))
+    Fault::Impossible(format!("the column `{column}` contains an invalid value"))
 }

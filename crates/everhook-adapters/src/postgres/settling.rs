@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use everhook_core::{
     ids::{DeliveryId, EventId},
-    model::{DeadLetterStatus, Stage},
-    ports::{Alert, Change, Freed, Settled, Settlement},
+    model::Stage,
+    ports::{Alert, AlertFacts, Freed, Settled, Settlement},
     time::Timestamp,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -16,12 +16,11 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::{
-    PostgresStore,
-    alerts::{AlertColumns, INSERT_ALERTS},
-    audit_log,
+    PostgresStore, audit_log,
     connect::Connection,
     fault::{Fault, Outcome},
     ordering::{self, OrderKey},
+    outbox::{AlertColumns, INSERT_ALERTS},
     reader::Reader,
     rows::{Columns, Key},
     settlement_columns::{Deaths, EndedRetries, SettlementColumns},
@@ -57,12 +56,16 @@ impl PostgresStore {
 
     async fn settle_distinct(&self, settlements: &[Settlement]) -> Outcome<Vec<Settled>> {
         let Some(first) = settlements.first() else { return Ok(Vec::new()) };
-        let endpoints: Vec<_> = settlements.iter().map(|settlement| settlement.endpoint).collect();
+        let endpoints: Vec<_> = settlements.iter().map(|settlement| settlement.lane_id).collect();
         let lanes = self.lane_numbers(&endpoints).await?;
         let node = self.number_of_node(&first.attempt.node, &first.attempt.user_agent).await?;
         let settling = Settling { settlements, lanes: &lanes, node, boot: self.boot.get() };
         let connection = self.pools.line().await?;
-        if settlements.iter().any(has_consequences) { settling.run(connection).await } else { settling.run_alone(connection).await }
+        if settlements.iter().any(Settlement::has_consequences) {
+            settling.run(connection).await
+        } else {
+            settling.run_alone(connection).await
+        }
     }
 
     /// Tells settlements that nobody waited for apart from those of a boot that is over.
@@ -119,13 +122,13 @@ impl Settling<'_> {
 
     /// Locks what consequences change, in the order that publishing has: first counters, then lanes.
     async fn lock(&self, tx: &Tx<'_>) -> Outcome<()> {
-        let disabled: Vec<Uuid> = self.settlements.iter().filter(|of| of.disables.is_some()).map(|of| of.endpoint.key()).collect();
+        let disabled: Vec<Uuid> = self.settlements.iter().filter(|of| of.disables.is_some()).map(|of| of.lane_id.key()).collect();
         if !disabled.is_empty() {
             let rows = tx.query(APPLICATIONS_OF_ENDPOINTS, &[&disabled]).await?;
             let applications = rows.iter().map(|row| row.id("application_id")).collect::<Outcome<Vec<_>>>()?;
             tx.lock_counters(&applications).await?;
         }
-        let ordered: Vec<i64> = self.with_lanes().filter(|(of, _)| of.ordered && has_ended(of)).map(|(_, lane)| lane).collect();
+        let ordered: Vec<i64> = self.with_lanes().filter(|(of, _)| of.frees_next()).map(|(_, lane)| lane).collect();
         if !ordered.is_empty() {
             ordering::lock_lanes(tx, &ordered).await?;
         }
@@ -147,17 +150,11 @@ impl Settling<'_> {
                 alerts.extend(self.heed_gone(tx, settlement, lane).await?);
                 continue;
             }
-            let has_disabled = disable(tx, settlement).await?;
-            for alert in &settlement.alerts {
-                let is_true = match alert.event_type.as_str() {
-                    Alert::ENDPOINT_DISABLED => has_disabled,
-                    Alert::REPLAY_FAILED => died_automatically(tx, settlement, moved).await?,
-                    _ => true,
-                };
-                if is_true {
-                    alerts.push(alert);
-                }
-            }
+            let facts = AlertFacts {
+                disabled_by_this: disable(tx, settlement).await?,
+                automatic_replay: settlement.asks_for_origin() && died_automatically(tx, settlement, moved).await?,
+            };
+            alerts.extend(settlement.alerts_given(facts));
         }
         if !alerts.is_empty() {
             tx.execute(INSERT_ALERTS, &AlertColumns::new(&alerts).parameters()).await?;
@@ -174,7 +171,7 @@ impl Settling<'_> {
         if !is_erased || !disable(tx, settlement).await? {
             return Ok(Vec::new());
         }
-        Ok(settlement.alerts.iter().filter(|alert| alert.event_type.as_str() == Alert::ENDPOINT_DISABLED).collect())
+        Ok(settlement.alerts_of_disabling().collect())
     }
 
     async fn bury(&self, tx: &Tx<'_>, moved: &FxHashMap<Uuid, Moved>) -> Outcome<()> {
@@ -190,12 +187,8 @@ impl Settling<'_> {
 
     async fn end_retries(&self, tx: &Tx<'_>, moved: &FxHashMap<Uuid, Moved>) -> Outcome<()> {
         let mut retries = EndedRetries::default();
-        for (settlement, lane) in self.with_lanes().filter(|(of, _)| of.replay_of.is_some()) {
-            let status = match settlement.stage {
-                Stage::Delivered { .. } => DeadLetterStatus::Resolved,
-                Stage::Cancelled { .. } => DeadLetterStatus::Dead,
-                Stage::Waiting { .. } | Stage::Held | Stage::Dead { .. } => continue,
-            };
+        for (settlement, lane) in self.with_lanes() {
+            let Some(status) = settlement.end_of_retry() else { continue };
             if let Some(event) = moved.get(&settlement.delivery.key()).and_then(|moved| moved.event) {
                 retries.push(settlement.delivery.key(), lane, event, status, settlement.attempt.number);
             }
@@ -206,9 +199,9 @@ impl Settling<'_> {
     /// What was held behind a delivery waits once it has ended.
     async fn free_next(&self, tx: &Tx<'_>, moved: &FxHashMap<Uuid, Moved>) -> Outcome<FxHashMap<OrderKey, Freed>> {
         let mut ended: FxHashMap<OrderKey, Timestamp> = FxHashMap::default();
-        for (settlement, lane) in self.with_lanes().filter(|(of, _)| of.ordered && has_ended(of)) {
+        for (settlement, lane) in self.with_lanes().filter(|(of, _)| of.frees_next()) {
             if let Some(key) = moved.get(&settlement.delivery.key()).and_then(|moved| moved.order.clone()) {
-                ended.insert(OrderKey { lane, key }, recorded_at(settlement));
+                ended.insert(OrderKey { lane, key }, settlement.settled_at());
             }
         }
         if ended.is_empty() {
@@ -230,17 +223,6 @@ impl Settling<'_> {
     }
 }
 
-/// Whether more is written for a settlement than the attempt and the delivery's stage.
-fn has_consequences(settlement: &Settlement) -> bool {
-    let ends_in_order = settlement.ordered && has_ended(settlement);
-    let is_dead = matches!(settlement.stage, Stage::Dead { .. });
-    ends_in_order || is_dead || settlement.replay_of.is_some() || settlement.disables.is_some() || !settlement.alerts.is_empty()
-}
-
-fn has_ended(settlement: &Settlement) -> bool {
-    !matches!(settlement.stage, Stage::Waiting { .. } | Stage::Held)
-}
-
 fn moved(rows: &[Row]) -> Outcome<FxHashMap<Uuid, Moved>> {
     rows.iter().map(|row| Ok((row.value("id")?, Moved { event: row.id_opt("event_id")?, order: row.value("order_key")? }))).collect()
 }
@@ -248,25 +230,16 @@ fn moved(rows: &[Row]) -> Outcome<FxHashMap<Uuid, Moved>> {
 /// Says whether the endpoint was enabled, and still at the URL that was asked.
 async fn disable(tx: &Tx<'_>, settlement: &Settlement) -> Outcome<bool> {
     let Some(disabling) = &settlement.disables else { return Ok(false) };
-    let (at, reason) = (recorded_at(settlement).as_micros(), disabling.reason.as_str());
-    let disabled = tx.query_opt(DISABLE, &[&settlement.endpoint.key(), &at, &reason, &settlement.url]).await?;
+    let (at, reason) = (settlement.settled_at().as_micros(), disabling.reason.as_str());
+    let disabled = tx.query_opt(DISABLE, &[&settlement.lane_id.key(), &at, &reason, &settlement.url]).await?;
     let Some(row) = disabled else { return Ok(false) };
     let application = row.id("application_id")?;
-    tx.bump_config(application).await?;
-    tx.note_change(Change::Endpoint(application, settlement.endpoint)).await?;
+    tx.endpoint_changed(application, settlement.lane_id.endpoint()).await?;
     audit_log::append(tx, &disabling.entry).await?;
     Ok(true)
 }
 
 async fn died_automatically(tx: &Tx<'_>, settlement: &Settlement, moved: &FxHashMap<Uuid, Moved>) -> Outcome<bool> {
     let Some(event) = moved.get(&settlement.delivery.key()).and_then(|moved| moved.event) else { return Ok(false) };
-    tx.query_one(DIED_AUTOMATICALLY, &[&settlement.delivery.key(), &event.key(), &settlement.endpoint.key()]).await?.value("died")
-}
-
-/// The instant of the settlement. Only a delivery that waits on has none of its own: its attempt's end is closest.
-fn recorded_at(settlement: &Settlement) -> Timestamp {
-    match settlement.stage {
-        Stage::Delivered { at } | Stage::Dead { at, .. } | Stage::Cancelled { at, .. } => at,
-        Stage::Waiting { .. } | Stage::Held => settlement.attempt.executed_at + settlement.attempt.duration,
-    }
+    tx.query_one(DIED_AUTOMATICALLY, &[&settlement.delivery.key(), &event.key(), &settlement.lane_id.key()]).await?.value("died")
 }

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::EndpointId,
-    model::{EndpointStanding, FailureCategory, FailureCounts, Figures, Tally, minute_of},
+    ids::LaneId,
+    model::{AttemptStatistics, EndpointActivity, FailureCategory, FailureCounts, Tally, minute_of},
     ports::{Statistics, StoreError},
     time::Timestamp,
 };
@@ -37,7 +37,7 @@ const MINUTE_MICROS: i64 = 60_000_000;
 #[async_trait]
 impl Statistics for PostgresStore {
     async fn add(&self, tallies: Vec<Tally>) -> Result<(), StoreError> {
-        let endpoints: Vec<_> = tallies.iter().map(|tally| tally.endpoint).collect();
+        let endpoints: Vec<_> = tallies.iter().map(|tally| tally.lane_id).collect();
         let lanes = self.lane_numbers(&endpoints).await?;
         let mut connection = self.connection().await?;
         let tx = Tx::begin(&mut connection).await?;
@@ -46,37 +46,37 @@ impl Statistics for PostgresStore {
         Ok(tx.commit().await?)
     }
 
-    async fn figures(&self, endpoint: EndpointId, from: Timestamp, to: Timestamp) -> Result<Figures, StoreError> {
+    async fn figures(&self, lane_id: LaneId, from: Timestamp, to: Timestamp) -> Result<AttemptStatistics, StoreError> {
         // A minute that `to` lies in has begun before it.
         let end = minute_number(to) + i64::from(minute_of(to) < to);
-        let rows = self.reader().await?.query(ROLLUPS, &[&endpoint.key(), &minute_number(from), &end]).await?;
-        let mut all = Figures::default();
+        let rows = self.reader().await?.query(ROLLUPS, &[&lane_id.key(), &minute_number(from), &end]).await?;
+        let mut all = AttemptStatistics::default();
         for row in &rows {
             all.merge(&figures_of_row(row)?);
         }
         Ok(all)
     }
 
-    async fn standings(&self, endpoints: Vec<EndpointId>) -> Result<Vec<EndpointStanding>, StoreError> {
+    async fn standings(&self, endpoints: Vec<LaneId>) -> Result<Vec<EndpointActivity>, StoreError> {
         let keys: Vec<Uuid> = endpoints.iter().map(Key::key).collect();
         let rows = self.reader().await?.query(STANDING_OF_ENDPOINT, &[&keys]).await?;
-        let found: FxHashMap<EndpointId, _> = rows.iter().map(|row| Ok((row.id("id")?, standing_of_row(row)?))).collect::<Outcome<_>>()?;
-        Ok(endpoints.iter().map(|endpoint| found.get(endpoint).copied().unwrap_or_default()).collect())
+        let found: FxHashMap<LaneId, _> = rows.iter().map(|row| Ok((row.id("id")?, standing_of_row(row)?))).collect::<Outcome<_>>()?;
+        Ok(endpoints.iter().map(|lane_id| found.get(lane_id).copied().unwrap_or_default()).collect())
     }
 
-    async fn forget_failures(&self, endpoint: EndpointId) -> Result<(), StoreError> {
-        let lane = self.lane_number(endpoint).await?;
+    async fn forget_failures(&self, lane_id: LaneId) -> Result<(), StoreError> {
+        let lane = self.lane_number(lane_id).await?;
         let mut connection = self.connection().await?;
         let tx = Tx::begin(&mut connection).await?;
         let mut standings = lock_standings(&tx, &[lane]).await?;
-        standings.values_mut().for_each(EndpointStanding::forget_failures);
+        standings.values_mut().for_each(EndpointActivity::forget_failures);
         keep_standings(&tx, &standings).await?;
         Ok(tx.commit().await?)
     }
 }
 
 /// The figures of endpoints' minutes, by lane and minute.
-type Rollups = BTreeMap<(i64, i64), Figures>;
+type Rollups = BTreeMap<(i64, i64), AttemptStatistics>;
 
 async fn add_to_rollups(tx: &Tx<'_>, lanes: &[i64], tallies: &[Tally]) -> Outcome<()> {
     let mut added = Rollups::new();
@@ -93,8 +93,8 @@ async fn add_to_rollups(tx: &Tx<'_>, lanes: &[i64], tallies: &[Tally]) -> Outcom
 
 async fn keep_rollups(tx: &Tx<'_>, rollups: &Rollups) -> Outcome<()> {
     let (lanes, minutes): (Vec<i64>, Vec<i64>) = rollups.keys().copied().unzip();
-    let column = |read: &dyn Fn(&Figures) -> i64| rollups.values().map(read).collect::<Vec<i64>>();
-    let instants = |read: fn(&Figures) -> Option<Timestamp>| -> Vec<_> {
+    let column = |read: &dyn Fn(&AttemptStatistics) -> i64| rollups.values().map(read).collect::<Vec<i64>>();
+    let instants = |read: fn(&AttemptStatistics) -> Option<Timestamp>| -> Vec<_> {
         rollups.values().map(|figures| read(figures).map(Timestamp::as_micros)).collect()
     };
     let successes = column(&|figures| number(figures.successes));
@@ -111,7 +111,7 @@ async fn keep_rollups(tx: &Tx<'_>, rollups: &Rollups) -> Outcome<()> {
 }
 
 /// How endpoints do, by lane.
-type Standings = BTreeMap<i64, EndpointStanding>;
+type Activities = BTreeMap<i64, EndpointActivity>;
 
 async fn add_to_standings(tx: &Tx<'_>, lanes: &[i64], tallies: &[Tally]) -> Outcome<()> {
     let mut standings = lock_standings(tx, lanes).await?;
@@ -122,16 +122,16 @@ async fn add_to_standings(tx: &Tx<'_>, lanes: &[i64], tallies: &[Tally]) -> Outc
 }
 
 /// Reads how endpoints do, those of which nothing is known too, and keeps others from changing it.
-async fn lock_standings(tx: &Tx<'_>, lanes: &[i64]) -> Outcome<Standings> {
+async fn lock_standings(tx: &Tx<'_>, lanes: &[i64]) -> Outcome<Activities> {
     tx.execute(MAKE_STANDINGS, &[&lanes]).await?;
     let rows = tx.query(LOCK_STANDINGS, &[&lanes]).await?;
     rows.iter().map(|row| Ok((row.value("lane")?, standing_of_row(row)?))).collect()
 }
 
-async fn keep_standings(tx: &Tx<'_>, standings: &Standings) -> Outcome<()> {
+async fn keep_standings(tx: &Tx<'_>, standings: &Activities) -> Outcome<()> {
     let lanes: Vec<i64> = standings.keys().copied().collect();
     let failures: Vec<i64> = standings.values().map(|standing| standing.consecutive_failures.into()).collect();
-    let instants = |read: fn(&EndpointStanding) -> Option<Timestamp>| -> Vec<_> {
+    let instants = |read: fn(&EndpointActivity) -> Option<Timestamp>| -> Vec<_> {
         standings.values().map(|standing| read(standing).map(Timestamp::as_micros)).collect()
     };
     let first_failures = instants(|standing| standing.first_failure_at);
@@ -149,12 +149,12 @@ fn number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-fn figures_of_row(row: &Row) -> Outcome<Figures> {
+fn figures_of_row(row: &Row) -> Outcome<AttemptStatistics> {
     let mut failures = FailureCounts::default();
     for category in FailureCategory::ALL {
         failures.add(category, row.number(category.as_str())?);
     }
-    Ok(Figures {
+    Ok(AttemptStatistics {
         successes: row.number("successes")?,
         failures,
         duration_sum: duration(row.value("duration_sum")?),
@@ -164,8 +164,8 @@ fn figures_of_row(row: &Row) -> Outcome<Figures> {
     })
 }
 
-fn standing_of_row(row: &Row) -> Outcome<EndpointStanding> {
-    Ok(EndpointStanding {
+fn standing_of_row(row: &Row) -> Outcome<EndpointActivity> {
+    Ok(EndpointActivity {
         consecutive_failures: row.number("consecutive_failures")?,
         first_failure_at: row.instant_opt("first_failure_at")?,
         last_failure_at: row.instant_opt("last_failure_at")?,

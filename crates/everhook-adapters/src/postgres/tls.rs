@@ -185,10 +185,10 @@ mod tests {
             assert_eq!(Address::parse(text).ok().map(|address| address.config.get_ssl_mode()), Some(mode), "{text}");
         }
         let wrong = [
-            ("postgres://u:p@h/d?sslmode=verify-full&sslrootcert=/nowhere.pem", "the file /nowhere.pem of `sslrootcert` cannot be used"),
+            ("postgres://u:p@h/d?sslmode=verify-full&sslrootcert=/nowhere.pem", "cannot use the file /nowhere.pem of `sslrootcert`"),
             ("postgres://u:p@h/d?sslrootcert=/nowhere.pem", "needs `sslmode=verify-full`"),
             ("postgres://u:p@h/d?sslmode=require&sslrootcert=/nowhere.pem", "needs `sslmode=verify-full`"),
-            ("postgres://u@h/d?sslmode=maybe", "cannot be read"),
+            ("postgres://u@h/d?sslmode=maybe", "invalid database address"),
             ("postgres://u:p@ss@h/d", "write those of the password as %40"),
         ];
         for (text, words) in wrong {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use deadpool_postgres::Transaction;
 use everhook_core::{
-    ids::{ApplicationId, OrganizationId},
+    ids::{ApplicationId, EndpointId, OrganizationId},
     ports::Change,
 };
 use tokio_postgres::{IsolationLevel, Row};
@@ -22,6 +22,7 @@ use super::{
 const TAKE_LONGER: &str = include_str!("queries/take_longer.sql");
 const LOCK_COUNTERS: &str = include_str!("queries/lock_counters.sql");
 const BUMP_CONFIG: &str = include_str!("queries/bump_config.sql");
+const BUMP_CONFIG_FOR_ENDPOINT: &str = include_str!("queries/bump_config_for_endpoint.sql");
 const LOCK_ORGANIZATION: &str = include_str!("queries/lock_organization.sql");
 
 /// A little more than what the server allows then.
@@ -116,6 +117,12 @@ impl<'c> Tx<'c> {
     pub(super) async fn bump_config(&self, application: ApplicationId) -> Outcome<()> {
         self.execute(BUMP_CONFIG, &[&application.key()]).await?;
         self.note_change(Change::Application(application)).await
+    }
+
+    /// The same, because of one endpoint: it keeps the version at which it changed.
+    pub(super) async fn endpoint_changed(&self, application: ApplicationId, endpoint: EndpointId) -> Outcome<()> {
+        self.execute(BUMP_CONFIG_FOR_ENDPOINT, &[&application.key(), &endpoint.key()]).await?;
+        self.note_change(Change::Endpoint(application, endpoint)).await
     }
 }
 

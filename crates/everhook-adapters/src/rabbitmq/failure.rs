@@ -21,12 +21,12 @@ pub(super) fn of(error: &lapin::Error) -> Failure {
             let words = format!("the broker answered {}: {}", refusal.get_id(), shown(refusal.get_message().as_str()));
             Failure::new(category(refusal.get_id()), words)
         }
-        ErrorKind::MissingHeartbeatError => Failure::new(FailureCategory::Timeout, "the broker gave no sign of life"),
+        ErrorKind::MissingHeartbeatError => Failure::new(FailureCategory::Timeout, "the broker sent no heartbeat"),
         ErrorKind::ParsingError(_) | ErrorKind::InvalidProtocolVersion(_) => {
-            Failure::new(FailureCategory::Network, "the server does not speak AMQP 0-9-1")
+            Failure::new(FailureCategory::Network, "the server does not support AMQP 0-9-1")
         }
         _ if is_loss(error) => Failure::new(FailureCategory::Network, "the connection to the broker was lost before it confirmed"),
-        other => Failure::new(FailureCategory::Network, format!("the broker could not be spoken to: {}", shown(&format!("{other:?}")))),
+        other => Failure::new(FailureCategory::Network, format!("cannot communicate with the broker: {}", shown(&format!("{other:?}")))),
     }
 }
 
@@ -56,7 +56,7 @@ pub(super) fn returned(message: &BasicReturnMessage) -> Failure {
 
 /// The broker said that it did not take the message.
 pub(super) fn nacked() -> Failure {
-    Failure::new(FailureCategory::ServerError, "the broker did not take the message: a queue is full, or the broker is failing")
+    Failure::new(FailureCategory::ServerError, "the broker did not accept the message: a queue is full, or the broker is failing")
 }
 
 /// The broker did not confirm because nobody asked it to, which is a fault of ours or of a broker that forgot.

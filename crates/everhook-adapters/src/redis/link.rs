@@ -47,7 +47,7 @@ enum State {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Silence {
     /// Nobody was asked.
-    #[error("Redis is away")]
+    #[error("Redis is unavailable")]
     Away,
     /// It did not answer in time.
     #[error("Redis did not answer in time")]
@@ -142,11 +142,13 @@ impl Link {
         let State::Away { since, is_told, is_told_again } = &mut *state else { return };
         if !std::mem::replace(is_told, true) {
             let why = one_line(why);
-            tracing::warn!("Redis is away: each node counts limits for itself, and breakers that change hands begin to count anew: {why}");
+            tracing::warn!(
+                "Redis is unavailable; limits apply to each node separately, and circuit breakers that move between nodes lose their counts: {why}"
+            );
         }
         if since.elapsed() >= AWAY_TOO_LONG && !std::mem::replace(is_told_again, true) {
             let why = one_line(why);
-            tracing::error!("Redis has been away for more than two minutes: somebody should look after it: {why}");
+            tracing::error!("Redis has been unavailable for more than two minutes; check the Redis server: {why}");
         }
     }
 
@@ -154,7 +156,7 @@ impl Link {
         let before = std::mem::replace(&mut *self.state(), State::Here(connection));
         if let State::Away { since, is_told: true, .. } = before {
             let away_ms = millis(since.elapsed());
-            tracing::info!(away_ms, "Redis is back, after {away_ms} ms");
+            tracing::info!(away_ms, "Redis is available again after {away_ms} ms");
         }
     }
 

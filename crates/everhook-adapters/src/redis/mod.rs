@@ -35,7 +35,7 @@ pub struct RedisSettings {
 
 /// The address cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("the address of Redis cannot be read: it should look like redis://user:password@host:6379/0, or rediss://… for TLS")]
+#[error("invalid Redis address: expected redis://user:password@host:6379/0, or rediss://… for TLS")]
 pub struct BadAddress;
 
 /// A Redis that is used for as long as this lives, whether it is there or not.

@@ -4,9 +4,9 @@ use std::{collections::HashMap, time::Duration};
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::EndpointId,
+    ids::LaneId,
     model::{KeptSlice, KeptWindow, Shard, ShardSet},
-    ports::{BreakerWindows, EndpointWindow, WINDOW_GOOD_FOR},
+    ports::{BreakerWindows, LaneWindow, WINDOW_GOOD_FOR},
     time::Timestamp,
 };
 use uuid::Uuid;
@@ -24,14 +24,14 @@ impl BreakerWindows for Redis {
         self.is_away()
     }
 
-    fn keep(&self, windows: Vec<EndpointWindow>) {
-        for EndpointWindow { endpoint, window } in windows {
-            let (key, field) = (self.windows_key(Shard::of(endpoint)), endpoint.to_string());
+    fn keep(&self, windows: Vec<LaneWindow>) {
+        for LaneWindow { lane_id, window } in windows {
+            let (key, field) = (self.windows_key(Shard::of(lane_id)), lane_id.to_string());
             self.notes.note(Note::Field { key, field, value: spell(&window), for_at_most: WINDOW_GOOD_FOR });
         }
     }
 
-    async fn windows(&self, shards: ShardSet) -> Vec<EndpointWindow> {
+    async fn windows(&self, shards: ShardSet) -> Vec<LaneWindow> {
         let keys: Vec<String> = shards.iter().map(|shard| self.windows_key(shard)).collect();
         let mut pipeline = redis::pipe();
         keys.iter().for_each(|key| _ = pipeline.hgetall(key));
@@ -47,11 +47,11 @@ impl Redis {
     }
 
     /// What is not understood or too old is forgotten: the hash lives as long as any endpoint of its shard has something in it.
-    fn read_field(&self, key: &str, field: String, value: &str) -> Option<EndpointWindow> {
-        let endpoint = Uuid::try_parse(&field).ok().map(EndpointId::from_uuid);
+    fn read_field(&self, key: &str, field: String, value: &str) -> Option<LaneWindow> {
+        let lane_id = Uuid::try_parse(&field).ok().map(LaneId::from_uuid);
         let window = read(value).filter(|window| system_time().since(window.at) < WINDOW_GOOD_FOR);
-        match (endpoint, window) {
-            (Some(endpoint), Some(window)) => Some(EndpointWindow { endpoint, window }),
+        match (lane_id, window) {
+            (Some(lane_id), Some(window)) => Some(LaneWindow { lane_id, window }),
             _ => {
                 self.notes.note(Note::Forget { key: key.to_owned(), field });
                 None

@@ -5,7 +5,7 @@ use everhook_core::ports::StoreError;
 use rusqlite::{OptionalExtension, params};
 use uuid::Uuid;
 
-use super::{SqliteSpool, acquaintances, queue};
+use super::{SqliteSpool, publisher_cache, queue};
 use crate::sqlite::{fault::Outcome, transaction::Tx};
 
 const BOUND: &str = include_str!("queries/spool_binding.sql");
@@ -26,8 +26,7 @@ pub enum Takeover {
 pub enum BindError {
     /// It is another one's.
     #[error(
-        "this spool belongs to another database: it is of the installation {bound}, for which {events} events wait in it, and this database is the \
-         installation {found}. Start with that database, or name another folder with --spool"
+        "this spool belongs to another database: it contains {events} events for the installation {bound}, but this database is the installation {found}. Start with that database, or name another folder with --spool"
     )]
     OtherDatabase {
         /// The one that it is of.
@@ -38,7 +37,7 @@ pub enum BindError {
         events: u64,
     },
     /// Its file failed.
-    #[error("the spool cannot be read or written")]
+    #[error("cannot read or write the spool")]
     File(#[from] StoreError),
 }
 
@@ -58,8 +57,8 @@ impl SqliteSpool {
         match self.writer.write(4, move |tx| relate(tx, installation, takeover)).await? {
             Relation::Bound => Ok(()),
             Relation::TakenOver { from } => {
-                *self.known() = acquaintances::Known::default();
-                tracing::info!("the spool was of another database (installation {from}) and empty: it is of this one now ({installation})");
+                *self.known() = publisher_cache::Known::default();
+                tracing::info!("the empty spool of another database (installation {from}) now belongs to this one ({installation})");
                 Ok(())
             }
             Relation::Another { bound, events } => Err(BindError::OtherDatabase { bound, found: installation, events }),
@@ -80,7 +79,7 @@ fn relate(tx: &Tx<'_>, installation: Uuid, takeover: Takeover) -> Outcome<Relati
     if events > 0 || takeover == Takeover::Never {
         return Ok(Relation::Another { bound, events });
     }
-    acquaintances::delete_all(tx)?;
+    publisher_cache::delete_all(tx)?;
     bind(tx, installation)?;
     Ok(Relation::TakenOver { from: bound })
 }

@@ -1,11 +1,11 @@
 //! The spool: one SQLite file behind the port `Spool`, where events wait while the store that nodes share is away.
 //!
-//! `queue` has the events, `waiting` how many there are, `acquaintances` what admits their publishers meanwhile, `binding` which database all of it is
+//! `queue` has the events, `waiting` how many there are, `publisher_cache` what admits their publishers meanwhile, `binding` which database all of it is
 //! of, and `retrying` how events come back that the store did not take. It writes through the embedded store's writer: what waits is written in one
 //! commit and answered after its flush. There are no readers: whoever empties it is the only one who reads.
 
-mod acquaintances;
 mod binding;
+mod publisher_cache;
 mod queue;
 mod retrying;
 mod waiting;
@@ -22,14 +22,14 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::{ApiKeyId, ApplicationId, OrganizationId, Ref},
     model::{ApiKey, ApiKeyHash},
-    ports::{Acquaintance, Acquaintances, IncomingEvent, Spool, SpoolStanding, SpooledEvent, StoreError, Taken},
+    ports::{IncomingEvent, KnownPublisher, PublisherCache, Spool, SpoolStatus, SpooledEvent, StoreError, Taken},
     time::Timestamp,
 };
 use rusqlite::{Connection, Row};
 use tokio::sync::watch;
 
 pub use self::binding::{BindError, Takeover};
-use self::{acquaintances::Known, waiting::Waiting};
+use self::{publisher_cache::Known, waiting::Waiting};
 use crate::{
     commits,
     sqlite::{
@@ -150,10 +150,10 @@ impl Spool for SqliteSpool {
         Ok(())
     }
 
-    fn standing(&self) -> SpoolStanding {
+    fn standing(&self) -> SpoolStatus {
         // Nothing has room on a disk that failed.
         let bytes_max = if *self.broken.borrow() { 0 } else { self.bytes_max };
-        SpoolStanding { events: self.waiting.events(), bytes: self.bytes.load(Ordering::Acquire), bytes_max }
+        SpoolStatus { events: self.waiting.events(), bytes: self.bytes.load(Ordering::Acquire), bytes_max }
     }
 
     fn applications(&self) -> Vec<ApplicationId> {
@@ -166,12 +166,12 @@ impl Spool for SqliteSpool {
 }
 
 #[async_trait]
-impl Acquaintances for SqliteSpool {
-    async fn remember(&self, acquaintance: Acquaintance) -> Result<(), StoreError> {
+impl PublisherCache for SqliteSpool {
+    async fn remember(&self, acquaintance: KnownPublisher) -> Result<(), StoreError> {
         let learned = self.known().learn(&acquaintance);
         match learned {
-            acquaintances::Learned::Nothing => Ok(()),
-            learned => self.writer.write(2, move |tx| acquaintances::write(tx, &acquaintance, learned)).await,
+            publisher_cache::Learned::Nothing => Ok(()),
+            learned => self.writer.write(2, move |tx| publisher_cache::write(tx, &acquaintance, learned)).await,
         }
     }
 
@@ -179,12 +179,12 @@ impl Acquaintances for SqliteSpool {
         if !self.known().forget_key(id) {
             return Ok(());
         }
-        self.writer.write(1, move |tx| acquaintances::delete_key(tx, id)).await
+        self.writer.write(1, move |tx| publisher_cache::delete_key(tx, id)).await
     }
 
     async fn forget_keys(&self) -> Result<(), StoreError> {
         self.known().forget_keys();
-        self.writer.write(1, acquaintances::delete_keys).await
+        self.writer.write(1, publisher_cache::delete_keys).await
     }
 
     fn api_keys(&self) -> Vec<(ApiKeyHash, ApiKeyId)> {
@@ -220,8 +220,7 @@ fn read_bytes(connection: &Connection) -> rusqlite::Result<u64> {
     let (bytes, unforwarded) = connection.query_row(STANDING, [], read)?;
     if unforwarded > 0 {
         tracing::error!(
-            "the spool's table `unforwarded` holds {unforwarded} events that were accepted and not forwarded, each with the reason; they are tried \
-             again at the next start"
+            "{unforwarded} accepted events could not be forwarded; they are in the spool's table `unforwarded` with the reason, and are tried again at the next start"
         );
     }
     Ok(bytes)
@@ -231,7 +230,7 @@ fn read_bytes(connection: &Connection) -> rusqlite::Result<u64> {
 fn retry_unforwarded(connection: &Connection) {
     match retrying::put_back(connection) {
         Ok(0) => {}
-        Ok(events) => tracing::warn!(events, "{events} events in the spool could not be forwarded before: they are tried again"),
-        Err(error) => tracing::error!(error = &error as &dyn std::error::Error, "events that could not be forwarded cannot be tried again"),
+        Ok(events) => tracing::warn!(events, "trying again to forward {events} spooled events that failed before"),
+        Err(error) => tracing::error!(error = &error as &dyn std::error::Error, "cannot retry spooled events that failed before"),
     }
 }

@@ -141,7 +141,7 @@ pub(super) fn oldest(tx: &Tx<'_>, of: &[ApplicationId], limit: u32, now: Timesta
     }
     for (position, reason) in damaged {
         tracing::error!(
-            "a spooled event cannot be read: {reason}. It is kept in the spool's table `unforwarded`, and tried again at each start"
+            "cannot read a spooled event: {reason}. It is kept in the spool's table `unforwarded` and tried again at each start"
         );
         read.damaged.extend(set_aside(tx, position, &reason, now)?.events);
     }

@@ -7,8 +7,8 @@ use everhook_core::{
     ids::{DeliveryId, EventId},
     model::{DeadLetterStatus, Due, Event, Order, ShardSet},
     ports::{
-        Alert, AlertId, CancelWaiting, DeliveryQueue, DueQueue, DueRead, DueRequest, FreedHeads, LaneHead, Replay, Replayed, Settled,
-        Settlement, StoreError,
+        CancelWaiting, DeliveryQueue, DueQueue, DueRead, DueRequest, FreedHeads, LaneHead, Replay, Replayed, Settled, Settlement,
+        StoreError,
     },
     time::Timestamp,
 };
@@ -33,15 +33,13 @@ const DUE_DELIVERIES: &str = include_str!("queries/due_deliveries.sql");
 const WAITING_FOR_ENDPOINT: &str = include_str!("queries/waiting_for_endpoint.sql");
 const HELD_FOR_ENDPOINT: &str = include_str!("queries/held_for_endpoint.sql");
 const CANCEL_DELIVERY: &str = include_str!("queries/cancel_delivery.sql");
-const PENDING_ALERTS: &str = include_str!("queries/pending_alerts.sql");
-const FORGET_ALERT: &str = include_str!("queries/forget_alert.sql");
 
 #[async_trait]
 impl DeliveryQueue for SqliteStore {
     /// One process owns everything here, and asks for all shards: leaving some out after reading them costs it nothing.
     async fn lanes(&self, shards: ShardSet) -> Result<Vec<LaneHead>, StoreError> {
         let mut heads = self.read(lanes).await?;
-        heads.retain(|head| shards.has_lane(head.endpoint));
+        heads.retain(|head| shards.has_lane(head.lane_id));
         Ok(heads)
     }
 
@@ -71,26 +69,6 @@ impl DeliveryQueue for SqliteStore {
         // A delivery, its dead letter and its place on a list each.
         self.write(replay.items.len() * 3, move |tx| replaying::replay(tx, &replay)).await
     }
-
-    async fn pending_alerts(&self, limit: u32) -> Result<Vec<Alert>, StoreError> {
-        self.read(move |connection| {
-            let mut statement = connection.prepare_cached(PENDING_ALERTS)?;
-            let alerts = statement.query_map([limit], alert_of_row)?.collect::<Result<_, _>>()?;
-            Ok(alerts)
-        })
-        .await
-    }
-
-    async fn alerts_told(&self, ids: Vec<AlertId>) -> Result<(), StoreError> {
-        self.write(ids.len(), move |tx| {
-            let mut forget = tx.prepare(FORGET_ALERT)?;
-            for id in &ids {
-                forget.execute([id.key()])?;
-            }
-            Ok(())
-        })
-        .await
-    }
 }
 
 /// Steps from queue to queue, one look-up each, in one snapshot.
@@ -116,7 +94,7 @@ fn lane_of_row(row: &Row<'_>) -> rusqlite::Result<(i64, LaneHead)> {
     let head = LaneHead {
         organization: row.id("organization_id")?,
         application: row.id("application_id")?,
-        endpoint: row.id("endpoint_id")?,
+        lane_id: row.id("endpoint_id")?,
         priority: row.spelled("priority", read_priority)?,
         delivery: row.id("id")?,
         next_due_at: row.instant("due_at")?,
@@ -135,7 +113,7 @@ fn due_in(connection: &Connection, queue: &DueQueue, due_by: Timestamp) -> Outco
     let mut statement = connection.prepare_cached(DUE_DELIVERIES)?;
     // One more than asked for, to know when the next one is due.
     let (limit, due_from) = (i64::from(queue.limit) + 1, queue.due_from.as_micros());
-    let parameters = params![queue.endpoint.key(), priority_number(queue.priority), limit, due_from];
+    let parameters = params![queue.lane_id.key(), priority_number(queue.priority), limit, due_from];
     let mut found = statement.query(parameters)?;
     let mut read = DueRead::default();
     while let Some(row) = found.next()? {
@@ -214,15 +192,6 @@ fn cancel_waiting(tx: &Tx<'_>, request: CancelWaiting) -> Outcome<u32> {
 fn open_for(tx: &Tx<'_>, sql: &'static str, request: &CancelWaiting, limit: u32) -> Outcome<Vec<Waiting>> {
     let mut statement = tx.prepare(sql)?;
     let waiting = |row: &Row<'_>| Ok(Waiting { id: row.id("id")?, replay_of: row.id_opt("replay_of")?, attempts: row.get("attempts")? });
-    let parameters = params![request.endpoint.key(), limit, request.made_until.as_micros()];
+    let parameters = params![request.lane_id.key(), limit, request.made_until.as_micros()];
     Ok(statement.query_map(parameters, waiting)?.collect::<Result<_, _>>()?)
-}
-
-fn alert_of_row(row: &Row<'_>) -> rusqlite::Result<Alert> {
-    Ok(Alert {
-        id: row.id("id")?,
-        organization: row.id("organization_id")?,
-        event_type: row.event_type("event_type")?,
-        data: row.get::<_, Vec<u8>>("data")?.into(),
-    })
 }

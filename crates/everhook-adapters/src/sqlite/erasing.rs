@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use everhook_core::{
-    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
+    ids::{ApplicationId, DeliveryId, EventId, LaneId, OrganizationId},
     model::{CancelCause, DeadLetterStatus},
     ports::{Erased, Erasure, FreedInLane, StoreError},
     time::Timestamp,
@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::{
     audit_log,
     fault::Outcome,
-    finishing::{self, Rest},
+    finishing::{self, Remainder},
     ordering,
     rows::{Columns, Key},
     settling,
@@ -118,7 +118,7 @@ pub(super) fn begin(tx: &Tx<'_>, of: Option<OrganizationId>, event: EventId, at:
 /// # Errors
 /// [`StoreError::Unavailable`] if that takes too long; it goes on in the background.
 pub(super) async fn finish(writer: &Arc<Writer>, event: EventId) -> Result<Vec<FreedInLane>, StoreError> {
-    let rest = Rest { event, rows: ROWS_A_STEP, to_be: "ended" };
+    let rest = Remainder { event, rows: ROWS_A_STEP, to_be: "ended" };
     let steps = finishing::finish(writer, rest, move |tx| next_step(tx, Some(event))).await?;
     Ok(steps.into_iter().flat_map(|step| step.freed).collect())
 }
@@ -181,7 +181,7 @@ struct Traced {
     is_replay: bool,
     is_ordered: bool,
     attempts: u32,
-    endpoint: EndpointId,
+    lane_id: LaneId,
     application: ApplicationId,
 }
 
@@ -193,7 +193,7 @@ fn deliveries_after(tx: &Tx<'_>, from: &Unfinished, limit: usize) -> Outcome<Vec
             is_replay: row.id_opt::<DeliveryId>("replay_of")?.is_some(),
             is_ordered: row.get("ordered")?,
             attempts: row.get("attempts")?,
-            endpoint: row.id("endpoint_id")?,
+            lane_id: row.id("endpoint_id")?,
             application: row.id("application_id")?,
         })
     };
@@ -217,9 +217,9 @@ fn erase_delivery(tx: &Tx<'_>, of: &Unfinished, delivery: &Traced) -> Outcome<Op
             freed = ordering::free_next(tx, delivery.id, of.at)?;
         }
     }
-    tx.prepare(DISCARD)?.execute(params![of.event.key(), delivery.endpoint.key()])?;
-    let Traced { application, endpoint, .. } = *delivery;
-    Ok(freed.map(|freed| FreedInLane { application, endpoint, freed }))
+    tx.prepare(DISCARD)?.execute(params![of.event.key(), delivery.lane_id.key()])?;
+    let Traced { application, lane_id, .. } = *delivery;
+    Ok(freed.map(|freed| FreedInLane { application, lane_id, freed }))
 }
 
 /// Runs `work` with everything that it removes overwritten with zeros, on pages that it frees, too. That only here, because every page that is freed is

@@ -154,7 +154,7 @@ fn record(tx: &mut Tx<'_>, ready: &Ready) -> Outcome<(Recorded, Option<EventId>)
         return Ok((ready.answer(&original), None));
     }
     let Some(counters) = tx.counters(new.event.application)? else { return Ok((Recorded::ConfigChanged, None)) };
-    if counters.config_version != new.config_version {
+    if counters.version.total() != new.config_version {
         return Ok((Recorded::ConfigChanged, None));
     }
     let sequence_number = counters.next_sequence;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use everhook_core::{
-    ids::{DeliveryId, EndpointId, EventId, ScheduleVersion},
+    ids::{DeliveryId, EventId, LaneId, ScheduleVersion},
     model::{Placement, Priority},
     ports::{NewDelivery, NewEvent, StoreError},
     time::Timestamp,
@@ -15,7 +15,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehav
 
 use super::{
     fault::{Fault, Outcome},
-    finishing::{self, Rest},
+    finishing::{self, Remainder},
     ordering::{self, Ordered},
     rows::{Columns, Key},
     spelling::{priority_number, read_priority},
@@ -100,7 +100,7 @@ fn begin_unordered(tx: &mut Tx<'_>, origin: Origin, deliveries: &[NewDelivery]) 
 /// # Errors
 /// [`StoreError::Unavailable`] if that takes too long; it goes on in the background.
 pub(super) async fn finish(writer: &Arc<Writer>, event: EventId) -> Result<(), StoreError> {
-    let rest = Rest { event, rows: commits::ROWS_MAX, to_be: "made" };
+    let rest = Remainder { event, rows: commits::ROWS_MAX, to_be: "made" };
     finishing::finish(writer, rest, move |tx| Ok(step(tx, Some(event))?.then_some(()))).await?;
     Ok(())
 }
@@ -135,7 +135,7 @@ fn step_of_row(row: &Row<'_>) -> rusqlite::Result<(Origin, i64, Vec<u8>)> {
 
 fn make(tx: &mut Tx<'_>, origin: Origin, deliveries: &[NewDelivery]) -> Outcome<()> {
     for delivery in deliveries {
-        let lane = tx.lane_of(delivery.endpoint)?;
+        let lane = tx.lane_of(delivery.lane_id)?;
         tx.hot(INSERT_DELIVERY)?.execute(params![
             delivery.id.key(),
             origin.event.key(),
@@ -151,7 +151,7 @@ fn make(tx: &mut Tx<'_>, origin: Origin, deliveries: &[NewDelivery]) -> Outcome<
 
 fn entry(delivery: &NewDelivery) -> impl Iterator<Item = u8> {
     let version = delivery.retry_schedule.0.to_le_bytes();
-    (*delivery.id.key()).into_iter().chain(*delivery.endpoint.key()).chain(version)
+    (*delivery.id.key()).into_iter().chain(*delivery.lane_id.key()).chain(version)
 }
 
 fn read_entries(entries: &[u8]) -> Outcome<Vec<NewDelivery>> {
@@ -164,11 +164,11 @@ fn read_entries(entries: &[u8]) -> Outcome<Vec<NewDelivery>> {
 
 fn read_entry(entry: &[u8; ENTRY_BYTES]) -> NewDelivery {
     let (id, rest) = entry.split_first_chunk::<16>().expect("an entry is 40 bytes");
-    let (endpoint, rest) = rest.split_first_chunk::<16>().expect("an entry is 40 bytes");
+    let (lane_id, rest) = rest.split_first_chunk::<16>().expect("an entry is 40 bytes");
     let version = rest.first_chunk::<8>().expect("an entry is 40 bytes");
     NewDelivery {
         id: DeliveryId::from_key(*id),
-        endpoint: EndpointId::from_key(*endpoint),
+        lane_id: LaneId::from_key(*lane_id),
         retry_schedule: ScheduleVersion(i64::from_le_bytes(*version)),
         // Those that have an order are never left for later.
         placement: Placement::default(),

@@ -44,7 +44,7 @@ impl Fault {
             Self::Sqlite(error) if is_full(error) => StoreError::disk_full(FullDisk::Data),
             Self::Sqlite(error) => StoreError::unavailable(error.to_string()),
             Self::Impossible(what) => StoreError::corrupt(what.clone()),
-            Self::Panicked => StoreError::unavailable("a defect stopped the request; nothing was written"),
+            Self::Panicked => StoreError::unavailable("a panic stopped the request; nothing was written"),
         }
     }
 }

@@ -13,7 +13,7 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// What is left of an event.
 #[derive(Clone, Copy)]
-pub(super) struct Rest {
+pub(super) struct Remainder {
     /// Which event.
     pub(super) event: EventId,
     /// About how many rows each step writes.
@@ -26,7 +26,7 @@ pub(super) struct Rest {
 ///
 /// # Errors
 /// [`StoreError::Unavailable`] if that takes too long; it goes on in the background.
-pub(super) async fn finish<T, F>(writer: &Arc<Writer>, rest: Rest, step: F) -> Result<Vec<T>, StoreError>
+pub(super) async fn finish<T, F>(writer: &Arc<Writer>, rest: Remainder, step: F) -> Result<Vec<T>, StoreError>
 where
     T: Send + 'static,
     F: FnMut(&mut Tx<'_>) -> Outcome<Option<T>> + Clone + Send + 'static,
@@ -48,8 +48,8 @@ where
                 Ok(Some(one)) => given.push(one),
                 Ok(None) => break,
                 Err(error) => {
-                    let Rest { event, to_be, .. } = rest;
-                    tracing::warn!(event.id = %event, error = %error, "deliveries of event {event} are still to be {to_be}: {error}");
+                    let Remainder { event, to_be, .. } = rest;
+                    tracing::warn!(event.id = %event, error = %error, "deliveries of event {event} are still waiting to be {to_be}: {error}");
                     tokio::time::sleep(RETRY_DELAY).await;
                 }
             }

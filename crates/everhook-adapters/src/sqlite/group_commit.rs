@@ -58,7 +58,7 @@ impl GroupCommit {
         }
         let wiped = wipe(&self.connection);
         if let Err(error) = &wiped {
-            tracing::debug!(error = %error, "the log could not be emptied after an erasure: {error}");
+            tracing::debug!(error = %error, "cannot truncate the write-ahead log after an erasure: {error}");
         }
         self.traces_since = (!wiped.unwrap_or(false)).then(Instant::now);
     }
@@ -67,7 +67,7 @@ impl GroupCommit {
     pub(super) fn close(self) {
         let emptied = self.connection.pragma(None, "wal_checkpoint", "TRUNCATE", |_| Ok(()));
         if let Err(error) = emptied {
-            tracing::debug!(error = %error, "the log could not be emptied at closing: {error}");
+            tracing::debug!(error = %error, "cannot truncate the write-ahead log at shutdown: {error}");
         }
     }
 
@@ -84,7 +84,7 @@ impl GroupCommit {
             }
             Err(fault) => {
                 if fault.is_fatal() {
-                    tracing::error!(error = ?fault, "the disk failed to keep what was written: the store stops, restart to recover");
+                    tracing::error!(error = ?fault, "flushing to disk failed; the store stops. Check the disk, then restart");
                     self.broken.send_replace(true);
                 }
                 Err(fault)
@@ -130,7 +130,7 @@ pub(crate) async fn broken(mut broken: watch::Receiver<bool>) {
 /// What everybody hears once the disk has failed.
 fn disk_failed() -> Fault {
     let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR);
-    Fault::Sqlite(rusqlite::Error::SqliteFailure(code, Some("the disk failed earlier: restart to recover".to_owned())))
+    Fault::Sqlite(rusqlite::Error::SqliteFailure(code, Some("flushing to disk failed earlier; check the disk, then restart".to_owned())))
 }
 
 #[cfg(test)]

@@ -13,13 +13,7 @@ pub(crate) struct Migration {
 }
 
 /// Every step, oldest first.
-const MIGRATIONS: [Migration; 5] = [
-    Migration { version: 1, sql: include_str!("migrations/0001_lay_the_tables.sql") },
-    Migration { version: 2, sql: include_str!("migrations/0002_control_plane.sql") },
-    Migration { version: 3, sql: include_str!("migrations/0003_statistics.sql") },
-    Migration { version: 4, sql: include_str!("migrations/0004_operations.sql") },
-    Migration { version: 5, sql: include_str!("migrations/0005_audit.sql") },
-];
+const MIGRATIONS: [Migration; 1] = [Migration { version: 1, sql: include_str!("migrations/0001_create_tables.sql") }];
 
 const MAKE_LEDGER: &str = include_str!("queries/make_migration_ledger.sql");
 const NEWEST: &str = include_str!("queries/newest_migration.sql");

@@ -1,10 +1,10 @@
-//! The embedded store: one SQLite file behind the ports `EventStore`, `DeliveryQueue`, `BreakerStore`, `Directory`, `AuditLog`, `History`, `Statistics`,
-//! `OperationStore` and `Retention`.
+//! The embedded store: one SQLite file behind the ports `EventStore`, `DeliveryQueue`, `DeliveryControl`, `Outbox`, `BreakerStore`, `Directory`, `AuditLog`, `History`,
+//! `Statistics`, `OperationStore` and `Retention`.
 //!
 //! Read it in this order:
 //! * `writer`, `group_commit`, `job`, `transaction`: everything that waits is written in one transaction and answered after its commit.
 //! * `readers`, `turn`: reads have connections of their own, and those of `history` have others than those that deliveries wait for.
-//! * `event_store`, `fan_out`, `erasing`, `delivery_queue`, `settling`, `replaying`, `ordering`, `breakers`, `directory`, `audit_log`, `history`, `statistics`,
+//! * `event_store`, `fan_out`, `erasing`, `delivery_queue`, `delivery_control`, `settling`, `replaying`, `ordering`, `breakers`, `directory`, `audit_log`, `history`, `statistics`,
 //!   `operations`, `retention`: the ports. One port call is one transaction, but for what `finishing` completes in several.
 //! * `moving_out`: a data folder at rest, to be read by whoever moves it; see `moving` beside this folder.
 //! * `rows`, `page`, and `encoding` beside this folder: how values are written and read back.
@@ -17,6 +17,7 @@
 mod audit_log;
 mod breakers;
 pub(crate) mod connect;
+mod delivery_control;
 mod delivery_queue;
 mod directory;
 mod erasing;
@@ -32,6 +33,7 @@ pub(crate) mod migrate;
 mod moving_out;
 mod operations;
 mod ordering;
+mod outbox;
 mod page;
 mod readers;
 mod replaying;
@@ -93,7 +95,7 @@ pub enum WriterMode {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The folder cannot be made or written to.
-    #[error("the data folder {} cannot be used", path.display())]
+    #[error("cannot use the data folder {}", path.display())]
     Folder {
         /// Which folder.
         path: PathBuf,
@@ -108,8 +110,7 @@ pub enum OpenError {
     },
     /// The file was lost or emptied, and what lies beside it says that there was a store.
     #[error(
-        "{} is {how}, and {beside} beside it belongs to a store that was there: restore the file from a backup, together with what lies beside it. To \
-         begin with an empty store instead, move both away",
+        "{} is {how}, but {beside} beside it belongs to an existing store: restore the file from a backup, together with the files beside it. To start with an empty store instead, move both away",
         path.display()
     )]
     Lost {
@@ -121,7 +122,7 @@ pub enum OpenError {
         beside: String,
     },
     /// The file is somebody else's.
-    #[error("{} {what}: name another folder, or move the file away; nothing of it was changed", path.display())]
+    #[error("{} {what}: name another folder, or move the file away; it was not changed", path.display())]
     Foreign {
         /// Which file.
         path: PathBuf,
@@ -145,15 +146,14 @@ pub enum OpenError {
         version: i64,
     },
     /// There is nothing to move.
-    #[error("there is no store of Everhook in {}: name the folder that `everhook serve --data` was given", path.display())]
+    #[error("{} does not contain an Everhook store: name the folder that was passed to `everhook serve --data`", path.display())]
     NoStore {
         /// Which folder.
         path: PathBuf,
     },
     /// The file is from the past, and is only to be read.
     #[error(
-        "this file was written by an older Everhook (schema {found}, this binary knows {known}): start `everhook serve` of this version on the \
-         folder once, which brings it up to date, and stop it"
+        "this file was written by an older Everhook (schema {found}, this binary knows {known}): start `everhook serve` of this version on the folder once, which migrates it, and stop it"
     )]
     TooOld {
         /// The file's version.
@@ -168,10 +168,10 @@ pub enum OpenError {
     )]
     HalfDone,
     /// The file cannot be read or brought up to date.
-    #[error("the database file cannot be opened")]
+    #[error("cannot open the database file")]
     Database(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The system gives no more threads.
-    #[error("a thread of the store could not be started")]
+    #[error("cannot start a thread of the store")]
     Thread(#[source] io::Error),
 }
 

@@ -4,7 +4,7 @@
 //! endpoint's ordering was changed, until what was open then has ended.
 
 use everhook_core::{
-    ids::{DeliveryId, EndpointId, EventId, OperationId, ScheduleVersion},
+    ids::{DeliveryId, EventId, LaneId, OperationId, ScheduleVersion},
     lifecycle,
     model::{Due, Endpoint, EventType, Order, OrderingMode, Priority},
     ports::{Freed, FreedHeads, NewDelivery},
@@ -55,7 +55,7 @@ pub(super) struct Ordered<'a> {
 /// Makes a delivery that has an order, and says whether it is held.
 pub(super) fn place(tx: &mut Tx<'_>, new: &Ordered<'_>) -> Outcome<bool> {
     let delivery = new.delivery;
-    let lane = tx.lane_of(delivery.endpoint)?;
+    let lane = tx.lane_of(delivery.lane_id)?;
     let key = delivery.placement.key(new.event_type, delivery.id);
     let is_behind = delivery.placement.behind_barrier || tx.prepare(OPEN_OF_KEY)?.query_row(params![lane, key], |row| row.get(0))?;
     let stage = stage_columns(lifecycle::made(is_behind, new.at));
@@ -119,8 +119,8 @@ pub(super) fn plan_change(tx: &mut Tx<'_>, endpoint: &Endpoint, read_at: Timesta
 }
 
 /// Holds everything of this position or a later one until what is open has ended.
-pub(super) fn raise_barrier(tx: &Tx<'_>, endpoint: EndpointId, position: i64) -> Outcome<()> {
-    tx.prepare(RAISE_BARRIER)?.execute(params![endpoint.key(), position])?;
+pub(super) fn raise_barrier(tx: &Tx<'_>, lane_id: LaneId, position: i64) -> Outcome<()> {
+    tx.prepare(RAISE_BARRIER)?.execute(params![lane_id.key(), position])?;
     Ok(())
 }
 
@@ -180,9 +180,9 @@ pub(super) fn free_stranded(tx: &mut Tx<'_>, stranded: &Stranded, at: Timestamp)
     let mut freed = FreedHeads { may_be_more: stranded.keys.len() >= FREED_MAX, ..FreedHeads::default() };
     let liftable = lanes_to_lift(tx.connection())?;
     for lane in stranded.lanes.iter().filter(|lane| liftable.contains(lane)) {
-        let application = tx.prepare(LIFT_BARRIER)?.query_row([lane], |row| row.id("application_id")).optional()?;
-        if let Some(application) = application {
-            tx.bump_config(application)?;
+        let lifted = tx.prepare(LIFT_BARRIER)?.query_row([lane], |row| Ok((row.id("application_id")?, row.id("id")?))).optional()?;
+        if let Some((application, endpoint)) = lifted {
+            tx.endpoint_changed(application, endpoint)?;
             freed.applications.push(application);
         }
     }

@@ -74,7 +74,7 @@ impl Readers {
         let wanted = Wanted(Arc::default());
         self.enqueue(prepare(work, caller, Arc::clone(&wanted.0)))?;
         let answer = self.wait(&wanted.0, answer).await?;
-        answer.unwrap_or_else(|_| Err(StoreError::unavailable("a defect stopped the read")))
+        answer.unwrap_or_else(|_| Err(StoreError::unavailable("a panic stopped the read")))
     }
 
     /// Waits for an answer as long as its read has time. Time in the queue is not the read's own.
@@ -120,7 +120,7 @@ impl Readers {
         match start_thread(format!("{}-{}", self.name, threads.len()), Arc::clone(&self.shared)) {
             Ok(thread) => threads.push(thread),
             Err(error) if threads.is_empty() => return Err(StoreError::unavailable(error)),
-            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "one more reader of the store could not be started"),
+            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "cannot start another reader thread of the store"),
         }
         Ok(())
     }
@@ -132,7 +132,7 @@ impl Drop for Readers {
         self.shared.arrival.notify_all();
         for thread in self.threads.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
             if thread.join().is_err() {
-                tracing::error!("a reader of the store ended by a panic");
+                tracing::error!("a reader thread of the store panicked");
             }
         }
     }
@@ -217,7 +217,7 @@ fn serve(read: Read, connection: &mut Option<Connection>, database: &Path) {
     };
     // A read that panics answers by dropping its caller's channel; the reader goes on, on the same connection: reads leave nothing behind.
     if catch_unwind(AssertUnwindSafe(|| read(opened.as_ref()))).is_err() {
-        tracing::error!("a read of the store panicked");
+        tracing::error!("panic while reading from the store");
     }
     *connection = opened.ok();
 }

@@ -45,7 +45,7 @@ pub(super) fn replay(tx: &mut Tx<'_>, replay: &Replay) -> Outcome<Replayed> {
         let mut tally = Tally::default();
         answers.iter().for_each(|answer| tally.count(answer));
         for item in failed {
-            let lane = tx.lane_of(item.endpoint)?;
+            let lane = tx.lane_of(item.lane_id)?;
             tally.failed += u64::from(operations::take_item(tx, *id, item.position, lane)?);
         }
         operations::add_to_counts(tx, *id, tally)?;
@@ -72,7 +72,7 @@ struct EventFacts {
 fn changed_applications(tx: &mut Tx<'_>, replay: &Replay) -> Outcome<Vec<ApplicationId>> {
     let mut changed = Vec::new();
     for (application, version) in replay.configurations() {
-        let is_current = tx.counters(application)?.is_some_and(|counters| counters.config_version == version);
+        let is_current = tx.counters(application)?.is_some_and(|counters| counters.version.total() == version);
         if !is_current && !changed.contains(&application) {
             changed.push(application);
         }
@@ -118,11 +118,11 @@ fn replay_one(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, facts: &
     if facts.is_erased {
         return Ok(ReplayAnswer::Erased);
     }
-    let lane = tx.lane_of(item.endpoint)?;
+    let lane = tx.lane_of(item.lane_id)?;
     let parse = |name: String| DeadLetterStatus::parse(&name);
     let dead_letter = tx
         .hot(STATUS_OF_DEAD_LETTER)?
-        .query_row(params![item.event.key(), item.endpoint.key()], |row| row.spelled("status", parse))
+        .query_row(params![item.event.key(), item.lane_id.key()], |row| row.spelled("status", parse))
         .optional()?;
     if item.only_dead && dead_letter != Some(DeadLetterStatus::Dead) {
         return Ok(dead_letter.map_or(ReplayAnswer::NotFound, ReplayAnswer::NotDead));
@@ -135,7 +135,7 @@ fn replay_one(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, facts: &
     let is_held = make(tx, on_behalf, item, &facts.event_type, priority)?;
     if dead_letter == Some(DeadLetterStatus::Dead) {
         let automatic = on_behalf.is_automatic.then(|| item.delivery.key());
-        let parameters = params![item.event.key(), item.endpoint.key(), item.delivery.key(), on_behalf.at.as_micros(), automatic];
+        let parameters = params![item.event.key(), item.lane_id.key(), item.delivery.key(), on_behalf.at.as_micros(), automatic];
         tx.hot(REQUEUE)?.execute(parameters)?;
     }
     Ok(ReplayAnswer::Made { due: (!is_held).then(|| item.due(&facts.event_type, on_behalf.at)), priority })
@@ -144,7 +144,7 @@ fn replay_one(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, facts: &
 /// Takes an item off its operation's list; says whether it was on it. What is on no list is there.
 fn take_off(tx: &mut Tx<'_>, operation: Option<OperationId>, item: &ReplayItem) -> Outcome<bool> {
     let (Some(operation), Some(position)) = (operation, item.position) else { return Ok(true) };
-    let lane = tx.lane_of(item.endpoint)?;
+    let lane = tx.lane_of(item.lane_id)?;
     operations::take_item(tx, operation, position, lane)
 }
 
@@ -153,7 +153,7 @@ fn make(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, event_type: &E
     if item.placement.is_ordered() {
         return make_ordered(tx, on_behalf, item, event_type, priority);
     }
-    let lane = tx.lane_of(item.endpoint)?;
+    let lane = tx.lane_of(item.lane_id)?;
     tx.hot(INSERT)?.execute(params![
         item.delivery.key(),
         item.event.key(),
@@ -176,8 +176,7 @@ fn make_ordered(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, event_
         }
         None => i64::MAX,
     };
-    let delivery =
-        NewDelivery { id: item.delivery, endpoint: item.endpoint, retry_schedule: item.retry_schedule, placement: item.placement };
+    let delivery = NewDelivery { id: item.delivery, lane_id: item.lane_id, retry_schedule: item.retry_schedule, placement: item.placement };
     let ordered = Ordered {
         event: item.event,
         event_type,

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use everhook_core::{
     ids::{
-        ApiKeyId, ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, EventTypeId, OperationId, OrganizationId, ScheduleId, Uid,
+        ApiKeyId, ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, EventTypeId, LaneId, OperationId, OrganizationId,
+        ScheduleId, Uid,
     },
     model::{ApiKey, EventType, Scopes},
     time::Timestamp,
@@ -49,7 +50,7 @@ macro_rules! keys {
     )+};
 }
 
-keys!(OrganizationId, ApplicationId, EndpointId, EventId, DeliveryId, ApiKeyId, ScheduleId, EventTypeId, OperationId, AuditEntryId);
+keys!(OrganizationId, ApplicationId, EndpointId, LaneId, EventId, DeliveryId, ApiKeyId, ScheduleId, EventTypeId, OperationId, AuditEntryId);
 
 /// Reads columns by name, as the model's types.
 pub(crate) trait Columns {
@@ -129,5 +130,5 @@ pub(crate) fn api_key_of_row(row: &Row<'_>) -> rusqlite::Result<ApiKey> {
 
 /// The error for a value that is spelled in no known way.
 pub(crate) fn unreadable(column: &str) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(0, Type::Null, format!("the column `{column}` holds a value that is not understood").into())
+    rusqlite::Error::FromSqlConversionFailure(0, Type::Null, format!("the column `{column}` contains an invalid value").into())
 }

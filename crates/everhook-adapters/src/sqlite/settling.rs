@@ -3,7 +3,7 @@
 use everhook_core::{
     ids::DeliveryId,
     model::{Attempt, DeadLetter, DeadLetterStatus, DeathCause, FailureCategory, RetryAfter, Stage},
-    ports::{Alert, Disabling, Freed, Settled, Settlement},
+    ports::{AlertFacts, Disabling, Freed, Settled, Settlement},
     time::Timestamp,
 };
 use rusqlite::{OptionalExtension, params};
@@ -11,7 +11,7 @@ use rusqlite::{OptionalExtension, params};
 use super::{
     audit_log,
     fault::{Fault, Outcome},
-    ordering, response_headers,
+    ordering, outbox, response_headers,
     rows::{Columns, Key, micros},
     spelling::{attempt_status_number, breaker_number, cut_number, stage_columns},
     transaction::Tx,
@@ -24,7 +24,6 @@ const END_RETRY: &str = include_str!("queries/end_retry_of_dead_letter.sql");
 const DISABLE_ENDPOINT: &str = include_str!("queries/disable_endpoint.sql");
 const DIED_AUTOMATICALLY: &str = include_str!("queries/died_automatically.sql");
 const IS_ERASED: &str = include_str!("queries/delivery_is_erased.sql");
-const INSERT_ALERT: &str = include_str!("queries/insert_alert.sql");
 
 /// Writes settlements; the answers are in the order given.
 ///
@@ -47,31 +46,22 @@ fn settle(tx: &mut Tx<'_>, settlement: &Settlement) -> Outcome<Settled> {
         return Ok(Settled::Stale);
     }
     insert_attempt(tx, settlement.delivery, &settlement.attempt)?;
-    match (settlement.stage, settlement.replay_of) {
-        (Stage::Dead { at, cause }, _) => bury(tx, settlement, Death { at, cause })?,
-        (Stage::Delivered { .. }, Some(_)) => {
-            end_retry(tx, settlement.delivery, DeadLetterStatus::Resolved, settlement.attempt.number)?;
-        }
-        (Stage::Cancelled { .. }, Some(_)) => {
-            end_retry(tx, settlement.delivery, DeadLetterStatus::Dead, settlement.attempt.number)?;
-        }
-        (Stage::Waiting { .. } | Stage::Held | Stage::Delivered { .. } | Stage::Cancelled { .. }, _) => {}
+    if let Stage::Dead { at, cause } = settlement.stage {
+        bury(tx, settlement, Death { at, cause })?;
+    }
+    if let Some(status) = settlement.end_of_retry() {
+        end_retry(tx, settlement.delivery, status, settlement.attempt.number)?;
     }
     let freed = free_next(tx, settlement)?;
-    let has_disabled = match &settlement.disables {
-        Some(disabling) => disable(tx, settlement, disabling)?,
-        None => false,
+    let facts = AlertFacts {
+        disabled_by_this: match &settlement.disables {
+            Some(disabling) => disable(tx, settlement, disabling)?,
+            None => false,
+        },
+        automatic_replay: settlement.asks_for_origin()
+            && tx.prepare(DIED_AUTOMATICALLY)?.query_row([settlement.delivery.key()], |row| row.get(0))?,
     };
-    for alert in &settlement.alerts {
-        let is_true = match alert.event_type.as_str() {
-            Alert::ENDPOINT_DISABLED => has_disabled,
-            Alert::REPLAY_FAILED => tx.prepare(DIED_AUTOMATICALLY)?.query_row([settlement.delivery.key()], |row| row.get(0))?,
-            _ => true,
-        };
-        if is_true {
-            keep_alert(tx, alert)?;
-        }
-    }
+    settlement.alerts_given(facts).try_for_each(|alert| outbox::keep(tx, alert))?;
     Ok(Settled::Recorded { freed })
 }
 
@@ -80,19 +70,17 @@ fn heed_gone(tx: &mut Tx<'_>, settlement: &Settlement) -> Outcome<()> {
     let Some(disabling) = &settlement.disables else { return Ok(()) };
     let is_erased = tx.prepare(IS_ERASED)?.query_row([settlement.delivery.key()], |row| row.get(0))?;
     if is_erased && disable(tx, settlement, disabling)? {
-        let alerts = settlement.alerts.iter().filter(|alert| alert.event_type.as_str() == Alert::ENDPOINT_DISABLED);
-        alerts.into_iter().try_for_each(|alert| keep_alert(tx, alert))?;
+        settlement.alerts_of_disabling().try_for_each(|alert| outbox::keep(tx, alert))?;
     }
     Ok(())
 }
 
 /// What was held behind a delivery waits once it has ended.
 fn free_next(tx: &Tx<'_>, settlement: &Settlement) -> Outcome<Option<Box<Freed>>> {
-    let has_ended = !matches!(settlement.stage, Stage::Waiting { .. } | Stage::Held);
-    if !settlement.ordered || !has_ended {
+    if !settlement.frees_next() {
         return Ok(None);
     }
-    Ok(ordering::free_next(tx, settlement.delivery, recorded_at(settlement))?.map(Box::new))
+    Ok(ordering::free_next(tx, settlement.delivery, settlement.settled_at())?.map(Box::new))
 }
 
 /// Notes on a dead letter, if there is one, that the delivery which brought it back has ended, after so many attempts.
@@ -182,25 +170,10 @@ fn bury(tx: &Tx<'_>, settlement: &Settlement, death: Death) -> Outcome<()> {
 
 /// Says whether it was enabled, and still at the URL that was asked.
 fn disable(tx: &mut Tx<'_>, settlement: &Settlement, disabling: &Disabling) -> Outcome<bool> {
-    let parameters = params![settlement.endpoint.key(), recorded_at(settlement).as_micros(), disabling.reason.as_str(), settlement.url];
+    let parameters = params![settlement.lane_id.key(), settlement.settled_at().as_micros(), disabling.reason.as_str(), settlement.url];
     let application = tx.prepare(DISABLE_ENDPOINT)?.query_row(parameters, |row| row.id("application_id")).optional()?;
     let Some(application) = application else { return Ok(false) };
-    tx.bump_config(application)?;
+    tx.endpoint_changed(application, settlement.lane_id.endpoint())?;
     audit_log::append(tx, &disabling.entry)?;
     Ok(true)
-}
-
-/// The instant of the settlement. Only a delivery that waits on has none of its own: its attempt's end is closest.
-fn recorded_at(settlement: &Settlement) -> Timestamp {
-    match settlement.stage {
-        Stage::Delivered { at } | Stage::Dead { at, .. } | Stage::Cancelled { at, .. } => at,
-        Stage::Waiting { .. } | Stage::Held => settlement.attempt.executed_at + settlement.attempt.duration,
-    }
-}
-
-/// Keeps what an organization is to be told.
-pub(super) fn keep_alert(tx: &Tx<'_>, alert: &Alert) -> Outcome<()> {
-    let parameters = params![alert.id.key(), alert.organization.key(), alert.event_type.as_str(), &*alert.data];
-    tx.prepare(INSERT_ALERT)?.execute(parameters)?;
-    Ok(())
 }

@@ -4,8 +4,8 @@
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::EndpointId,
-    model::{EndpointStanding, FailureCategory, FailureCounts, Figures, Tally, minute_of},
+    ids::LaneId,
+    model::{AttemptStatistics, EndpointActivity, FailureCategory, FailureCounts, Tally, minute_of},
     ports::{Statistics, StoreError},
     time::Timestamp,
 };
@@ -34,31 +34,30 @@ impl Statistics for SqliteStore {
         self.write(tallies.len() * 2, move |tx| tallies.iter().try_for_each(|tally| add(tx, tally))).await
     }
 
-    async fn figures(&self, endpoint: EndpointId, from: Timestamp, to: Timestamp) -> Result<Figures, StoreError> {
-        self.read_history(move |connection| figures(connection, endpoint, from, to)).await
+    async fn figures(&self, lane_id: LaneId, from: Timestamp, to: Timestamp) -> Result<AttemptStatistics, StoreError> {
+        self.read_history(move |connection| figures(connection, lane_id, from, to)).await
     }
 
-    async fn standings(&self, endpoints: Vec<EndpointId>) -> Result<Vec<EndpointStanding>, StoreError> {
+    async fn standings(&self, endpoints: Vec<LaneId>) -> Result<Vec<EndpointActivity>, StoreError> {
         let read = move |connection: &Connection| {
             let mut statement = connection.prepare_cached(STANDING_OF_ENDPOINT)?;
-            let mut find =
-                |endpoint: EndpointId| Ok(statement.query_row([endpoint.key()], standing_of_row).optional()?.unwrap_or_default());
+            let mut find = |lane_id: LaneId| Ok(statement.query_row([lane_id.key()], standing_of_row).optional()?.unwrap_or_default());
             endpoints.into_iter().map(&mut find).collect()
         };
         self.read_history(read).await
     }
 
-    async fn forget_failures(&self, endpoint: EndpointId) -> Result<(), StoreError> {
+    async fn forget_failures(&self, lane_id: LaneId) -> Result<(), StoreError> {
         let forget = move |tx: &mut Tx<'_>| {
-            let lane = tx.lane_of(endpoint)?;
-            change_standing(tx, lane, EndpointStanding::forget_failures)
+            let lane = tx.lane_of(lane_id)?;
+            change_standing(tx, lane, EndpointActivity::forget_failures)
         };
         self.write(1, forget).await
     }
 }
 
 fn add(tx: &mut Tx<'_>, tally: &Tally) -> Outcome<()> {
-    let lane = tx.lane_of(tally.endpoint)?;
+    let lane = tx.lane_of(tally.lane_id)?;
     let minute = minute_number(tally.minute);
     let mut figures = tx.prepare(ROLLUP)?.query_row([lane, minute], figures_of_row).optional()?.unwrap_or_default();
     figures.merge(&tally.figures);
@@ -66,7 +65,7 @@ fn add(tx: &mut Tx<'_>, tally: &Tally) -> Outcome<()> {
     change_standing(tx, lane, |standing| standing.add(tally))
 }
 
-fn keep_rollup(tx: &Tx<'_>, lane: i64, minute: i64, figures: &Figures) -> Outcome<()> {
+fn keep_rollup(tx: &Tx<'_>, lane: i64, minute: i64, figures: &AttemptStatistics) -> Outcome<()> {
     let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let failures = FailureCategory::ALL.map(|category| count(figures.failures[category]));
     let (successes, duration_sum, durations) =
@@ -80,7 +79,7 @@ fn keep_rollup(tx: &Tx<'_>, lane: i64, minute: i64, figures: &Figures) -> Outcom
     Ok(())
 }
 
-fn change_standing(tx: &Tx<'_>, lane: i64, change: impl FnOnce(&mut EndpointStanding)) -> Outcome<()> {
+fn change_standing(tx: &Tx<'_>, lane: i64, change: impl FnOnce(&mut EndpointActivity)) -> Outcome<()> {
     let mut standing = tx.prepare(STANDING_OF_LANE)?.query_row([lane], standing_of_row).optional()?.unwrap_or_default();
     change(&mut standing);
     tx.prepare(KEEP_STANDING)?.execute(params![
@@ -93,12 +92,12 @@ fn change_standing(tx: &Tx<'_>, lane: i64, change: impl FnOnce(&mut EndpointStan
     Ok(())
 }
 
-fn figures(connection: &Connection, endpoint: EndpointId, from: Timestamp, to: Timestamp) -> Outcome<Figures> {
+fn figures(connection: &Connection, lane_id: LaneId, from: Timestamp, to: Timestamp) -> Outcome<AttemptStatistics> {
     let mut statement = connection.prepare_cached(ROLLUPS)?;
     // A minute that `to` lies in has begun before it.
     let end = minute_number(to) + i64::from(minute_of(to) < to);
-    let rows = statement.query_map(params![endpoint.key(), minute_number(from), end], figures_of_row)?;
-    let mut all = Figures::default();
+    let rows = statement.query_map(params![lane_id.key(), minute_number(from), end], figures_of_row)?;
+    let mut all = AttemptStatistics::default();
     for figures in rows {
         all.merge(&figures?);
     }
@@ -109,13 +108,13 @@ pub(super) const fn minute_number(at: Timestamp) -> i64 {
     at.as_micros().div_euclid(MINUTE_MICROS)
 }
 
-fn figures_of_row(row: &Row<'_>) -> rusqlite::Result<Figures> {
+fn figures_of_row(row: &Row<'_>) -> rusqlite::Result<AttemptStatistics> {
     let count = |column: &str| row.spelled(column, |count: i64| u64::try_from(count).ok());
     let mut failures = FailureCounts::default();
     for category in FailureCategory::ALL {
         failures.add(category, count(category.as_str())?);
     }
-    Ok(Figures {
+    Ok(AttemptStatistics {
         successes: count("successes")?,
         failures,
         duration_sum: row.get("duration_sum").map(duration)?,
@@ -125,8 +124,8 @@ fn figures_of_row(row: &Row<'_>) -> rusqlite::Result<Figures> {
     })
 }
 
-fn standing_of_row(row: &Row<'_>) -> rusqlite::Result<EndpointStanding> {
-    Ok(EndpointStanding {
+fn standing_of_row(row: &Row<'_>) -> rusqlite::Result<EndpointActivity> {
+    Ok(EndpointActivity {
         consecutive_failures: row.get("consecutive_failures")?,
         first_failure_at: row.instant_opt("first_failure_at")?,
         last_failure_at: row.instant_opt("last_failure_at")?,

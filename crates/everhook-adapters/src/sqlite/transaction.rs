@@ -2,17 +2,22 @@
 
 use std::cell::Cell;
 
-use everhook_core::ids::{ApplicationId, EndpointId};
+use everhook_core::{
+    ids::{ApplicationId, EndpointId, LaneId, OrganizationId},
+    ports::ConfigVersion,
+};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use rustc_hash::FxHashMap;
 
 use super::{
     fault::{Fault, Outcome},
-    rows::Key,
+    rows::{Columns, Key},
 };
 
 const READ_COUNTERS: &str = include_str!("queries/application_counters.sql");
 const WRITE_COUNTERS: &str = include_str!("queries/keep_application_counters.sql");
+const BUMP_ORGANIZATION: &str = include_str!("queries/bump_organization.sql");
+const MARK_ENDPOINT_CHANGED: &str = include_str!("queries/mark_endpoint_changed.sql");
 const LANE_OF_ENDPOINT: &str = include_str!("queries/lane_of_endpoint.sql");
 const NODE_BY_NAME: &str = include_str!("queries/node_by_name.sql");
 const INSERT_NODE: &str = include_str!("queries/insert_node.sql");
@@ -21,7 +26,7 @@ const INSERT_NODE: &str = include_str!("queries/insert_node.sql");
 pub(crate) struct Tx<'c> {
     connection: &'c Connection,
     counters: FxHashMap<ApplicationId, Counters>,
-    lanes: FxHashMap<EndpointId, i64>,
+    lanes: FxHashMap<LaneId, i64>,
     /// The node of the last attempt, its version and their number. All attempts of one process have the same.
     node: Option<(String, String, i64)>,
     /// The statements of [`Self::hot`]: a handful, so that looking through them is quicker than hashing their text.
@@ -33,8 +38,9 @@ pub(crate) struct Tx<'c> {
 /// The two numbers of an application that many jobs of one transaction read and raise. They are written back once, at the end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counters {
-    pub(super) config_version: i64,
+    pub(super) version: ConfigVersion,
     pub(super) next_sequence: i64,
+    organization: OrganizationId,
 }
 
 impl<'c> Tx<'c> {
@@ -67,13 +73,13 @@ impl<'c> Tx<'c> {
     }
 
     /// The number by which deliveries name an endpoint.
-    pub(super) fn lane_of(&mut self, endpoint: EndpointId) -> Outcome<i64> {
-        if let Some(lane) = self.lanes.get(&endpoint) {
+    pub(super) fn lane_of(&mut self, lane_id: LaneId) -> Outcome<i64> {
+        if let Some(lane) = self.lanes.get(&lane_id) {
             return Ok(*lane);
         }
-        let lane = self.hot(LANE_OF_ENDPOINT)?.query_row([endpoint.key()], |row| row.get(0)).optional()?;
-        let lane = lane.ok_or_else(|| Fault::Impossible(format!("a delivery was made for the endpoint {endpoint}, which is not there")))?;
-        self.lanes.insert(endpoint, lane);
+        let lane = self.hot(LANE_OF_ENDPOINT)?.query_row([lane_id.key()], |row| row.get(0)).optional()?;
+        let lane = lane.ok_or_else(|| Fault::Impossible(format!("a delivery was made for the lane {lane_id}, which is not there")))?;
+        self.lanes.insert(lane_id, lane);
         Ok(lane)
     }
 
@@ -100,7 +106,13 @@ impl<'c> Tx<'c> {
     pub(super) fn counters(&mut self, application: ApplicationId) -> Outcome<Option<&mut Counters>> {
         if !self.counters.contains_key(&application) {
             let mut statement = self.connection.prepare_cached(READ_COUNTERS)?;
-            let read = |row: &rusqlite::Row<'_>| Ok(Counters { config_version: row.get(0)?, next_sequence: row.get(1)? });
+            let read = |row: &rusqlite::Row<'_>| {
+                Ok(Counters {
+                    version: ConfigVersion { application: row.get("config_version")?, organization: row.get("organization_version")? },
+                    next_sequence: row.get("next_sequence")?,
+                    organization: row.id("organization_id")?,
+                })
+            };
             if let Some(counters) = statement.query_row([application.key()], read).optional()? {
                 self.counters.insert(application, counters);
             }
@@ -111,8 +123,25 @@ impl<'c> Tx<'c> {
     /// Makes a new version of an application's configuration, so that publishers match again.
     pub(super) fn bump_config(&mut self, application: ApplicationId) -> Outcome<()> {
         if let Some(counters) = self.counters(application)? {
-            counters.config_version += 1;
+            counters.version.application += 1;
         }
+        Ok(())
+    }
+
+    /// The same, because of one endpoint: it keeps the version at which it changed.
+    pub(super) fn endpoint_changed(&mut self, application: ApplicationId, endpoint: EndpointId) -> Outcome<()> {
+        self.bump_config(application)?;
+        if let Some(version) = self.counters(application)?.map(|counters| counters.version.application) {
+            self.prepare(MARK_ENDPOINT_CHANGED)?.execute(params![endpoint.key(), version])?;
+        }
+        Ok(())
+    }
+
+    /// Makes a new version of an organization's configuration, so that publishers of all its applications match again.
+    pub(super) fn bump_organization(&mut self, organization: OrganizationId) -> Outcome<()> {
+        self.prepare(BUMP_ORGANIZATION)?.execute([organization.key()])?;
+        let of_it = self.counters.values_mut().filter(|counters| counters.organization == organization);
+        of_it.for_each(|counters| counters.version.organization += 1);
         Ok(())
     }
 
@@ -130,7 +159,7 @@ impl<'c> Tx<'c> {
         }
         let mut statement = self.connection.prepare_cached(WRITE_COUNTERS)?;
         for (application, counters) in self.counters {
-            statement.execute(params![application.key(), counters.config_version, counters.next_sequence])?;
+            statement.execute(params![application.key(), counters.version.application, counters.next_sequence])?;
         }
         Ok(leaves_traces)
     }

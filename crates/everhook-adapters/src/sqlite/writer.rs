@@ -139,7 +139,7 @@ impl Drop for WriterThread {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the store's writer ended by a panic");
+            tracing::error!("the writer thread of the store panicked");
         }
     }
 }

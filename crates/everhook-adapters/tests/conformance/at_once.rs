@@ -159,7 +159,7 @@ async fn of_many_changes_to_one_revision_of_a_breaker_one_is_kept() {
     let given = Given::new().await;
     let change = |n: usize| BreakerChange {
         application: given.application,
-        endpoint: given.endpoint,
+        lane_id: given.endpoint.into(),
         revision: 1,
         kept: KeptBreaker { stage: KeptStage::Open { until: after(n as u64) }, since: NOW, failed_recoveries: 0 },
         transition: None,
@@ -173,7 +173,7 @@ async fn of_many_changes_to_one_revision_of_a_breaker_one_is_kept() {
             |store, change| async move { store.keep(vec![change]).await.unwrap().remove(0) },
         )
         .await;
-    let stands = given.store.breaker(given.endpoint).await.unwrap().unwrap();
+    let stands = given.store.breaker(given.endpoint.into()).await.unwrap().unwrap();
     for (n, answer) in answers.iter().enumerate() {
         let expected = if change(n).kept == stands.kept { BreakerKept::Kept } else { BreakerKept::Outdated(stands) };
         assert_eq!(*answer, expected);
@@ -185,12 +185,12 @@ async fn tallies_that_are_added_at_once_all_count() {
     let given = Given::new().await;
     let endpoint = given.endpoint;
     let tally = |n: usize| {
-        let mut tally = Tally::new(endpoint, minute_of(NOW));
+        let mut tally = Tally::new(endpoint.into(), minute_of(NOW));
         tally.add(&if n.is_multiple_of(2) { success(1) } else { failure(1) }, NOW);
         tally
     };
     all_at_once(&given, (0..TASKS).map(tally).collect(), |store, tally| async move { store.add(vec![tally]).await.unwrap() }).await;
-    let figures = given.store.figures(endpoint, NOW, after(60)).await.unwrap();
+    let figures = given.store.figures(endpoint.into(), NOW, after(60)).await.unwrap();
     assert_eq!((figures.total(), figures.successes), (TASKS as u64, TASKS as u64 / 2));
 }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use everhook_core::{
     ids::{OrganizationId, Ref},
     model::{AutoReplay, CancelCause, DeathCause, EndpointState, Stage},
-    ports::{Alert, CancelWaiting, DueDeadLetters, EndpointUpdated, Replay, ReplayBy, ReplayItem},
+    ports::{Alert, AlertCondition, CancelWaiting, DueDeadLetters, EndpointUpdated, Replay, ReplayBy, ReplayItem, SettlementAlert},
 };
 
 use super::given::{Given, NOW, after, entry, event_type, failure, id, settlement};
@@ -38,7 +38,7 @@ async fn dead_letters_that_can_recover_are_due_by_how_often_and_how_long_ago_the
     let event = given.store.dead_letter(given.organization, letters[0]).await.unwrap().unwrap().event;
     given.replay(vec![ReplayItem { of: Some(letters[0]), ..given.replay_item(event).await }]).await;
     let cause = CancelCause::EndpointDisabled;
-    let cancel = CancelWaiting { endpoint: given.endpoint, made_until: after(99), cause, at: after(61), limit: 10 };
+    let cancel = CancelWaiting { lane_id: given.endpoint.into(), made_until: after(99), cause, at: after(61), limit: 10 };
     given.store.cancel_waiting(cancel).await.unwrap();
     assert_eq!(due(1, 59, 10).await, [letters[1], letters[3]]);
     assert_eq!(due(1, 60, 10).await, [letters[0], letters[1], letters[3]]);
@@ -58,10 +58,11 @@ async fn the_death_of_an_automatic_try_is_told_and_no_other() {
         given.store.replay(Replay { organization: given.organization, by, items: vec![item], at: NOW }).await.unwrap();
         let dead = Stage::Dead { at: NOW, cause: DeathCause::RetriesExhausted };
         let mut death = settlement(item.delivery, given.endpoint, failure(1), dead);
-        let event_type = event_type(Alert::REPLAY_FAILED);
-        death.alerts = vec![Alert { id: id(), organization: given.organization, event_type, data: Bytes::from("{}") }];
+        let event_type = event_type("dlq.replay_failed");
+        let alert = Alert { id: id(), organization: given.organization, event_type, data: Bytes::from("{}") };
+        death.alerts = vec![SettlementAlert { alert, condition: AlertCondition::IfAutomaticReplay }];
         given.store.settle(Arc::new(vec![death])).await.unwrap();
-        assert_eq!(given.store.pending_alerts(10).await.unwrap().len(), told);
+        assert_eq!(given.store.pending(10).await.unwrap().len(), told);
     }
 }
 

@@ -1,7 +1,7 @@
 //! How breakers stand outlives the process, and nobody overwrites what they have not seen.
 
 use everhook_core::{
-    ids::OrganizationId,
+    ids::{EndpointId, OrganizationId},
     model::{AuditEntry, BreakerConfig, BreakerState, Cursor, KeptBreaker, KeptStage, PageRequest},
     policy::breaker::{Breaker, Transition},
     ports::{Alert, AuditFilter, BreakerChange, BreakerKept, BreakerRow, OpenPeriod},
@@ -10,7 +10,15 @@ use everhook_core::{
 use super::given::{Given, NOW, after, entry, event_type, id};
 
 fn change(given: &Given, revision: i64, kept: KeptBreaker, transition: Option<Transition>) -> BreakerChange {
-    BreakerChange { application: given.application, endpoint: given.endpoint, revision, kept, transition, alerts: Vec::new(), entry: None }
+    BreakerChange {
+        application: given.application,
+        lane_id: given.endpoint.into(),
+        revision,
+        kept,
+        transition,
+        alerts: Vec::new(),
+        entry: None,
+    }
 }
 
 fn kept(stage: KeptStage) -> KeptBreaker {
@@ -30,14 +38,14 @@ async fn every_stage_is_read_back_after_a_restart() {
         KeptStage::Closed,
     ];
     let mut given = Given::new().await;
-    assert_eq!(given.store.breaker(given.endpoint).await.unwrap(), None);
+    assert_eq!(given.store.breaker(given.endpoint.into()).await.unwrap(), None);
     for (revision, stage) in (1..).zip(stages) {
         let answers = given.store.keep(vec![change(&given, revision, kept(stage), None)]).await.unwrap();
         assert_eq!(answers, [BreakerKept::Kept]);
         given = given.reopened().await;
-        let row = BreakerRow { endpoint: given.endpoint, revision, kept: kept(stage) };
+        let row = BreakerRow { lane_id: given.endpoint.into(), revision, kept: kept(stage) };
         assert_eq!(given.store.breakers().await.unwrap(), [row]);
-        assert_eq!(given.store.breaker(given.endpoint).await.unwrap(), Some(row));
+        assert_eq!(given.store.breaker(given.endpoint.into()).await.unwrap(), Some(row));
     }
 }
 
@@ -46,7 +54,7 @@ async fn a_change_that_knows_an_older_revision_is_refused_and_told_what_stands()
     let given = Given::new().await;
     let open = kept(KeptStage::Open { until: after(30) });
     given.store.keep(vec![change(&given, 1, open, None)]).await.unwrap();
-    let stands = BreakerRow { endpoint: given.endpoint, revision: 1, kept: open };
+    let stands = BreakerRow { lane_id: given.endpoint.into(), revision: 1, kept: open };
     let late = change(&given, 1, kept(KeptStage::Closed), None);
     assert_eq!(given.store.keep(vec![late]).await.unwrap(), [BreakerKept::Outdated(stands)]);
     let unknown = change(&given, 9, kept(KeptStage::Closed), None);
@@ -63,14 +71,14 @@ async fn an_opening_begins_a_period_that_the_closing_ends_and_both_are_told() {
     opening.alerts.push(alert("circuit.opened"));
     given.store.keep(vec![opening]).await.unwrap();
     let open = OpenPeriod { opened_at: after(10), closed_at: None };
-    assert_eq!(given.store.open_periods(given.endpoint, NOW, 10).await.unwrap(), [open]);
+    assert_eq!(given.store.open_periods(given.endpoint.into(), NOW, 10).await.unwrap(), [open]);
     let closed = breaker.reset(after(70));
     assert_eq!((closed.from, closed.to), (BreakerState::Open, BreakerState::Closed));
     given.store.keep(vec![change(&given, 2, breaker.keep(), Some(closed))]).await.unwrap();
     let whole = OpenPeriod { closed_at: Some(after(70)), ..open };
-    assert_eq!(given.store.open_periods(given.endpoint, NOW, 10).await.unwrap(), [whole]);
-    assert_eq!(given.store.open_periods(given.endpoint, after(71), 10).await.unwrap(), [], "it was over by then");
-    assert_eq!(given.store.pending_alerts(10).await.unwrap().len(), 1);
+    assert_eq!(given.store.open_periods(given.endpoint.into(), NOW, 10).await.unwrap(), [whole]);
+    assert_eq!(given.store.open_periods(given.endpoint.into(), after(71), 10).await.unwrap(), [], "it was over by then");
+    assert_eq!(given.store.pending(10).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -78,20 +86,20 @@ async fn each_change_stands_alone_and_only_what_is_kept_is_told_and_entered() {
     let given = Given::new().await;
     let (other, open) = (given.another_endpoint().await, kept(KeptStage::Open { until: after(30) }));
     given.store.keep(vec![change(&given, 1, open, None)]).await.unwrap();
-    let stands = BreakerRow { endpoint: given.endpoint, revision: 1, kept: open };
+    let stands = BreakerRow { lane_id: given.endpoint.into(), revision: 1, kept: open };
     let log = OrganizationId::from_uuid(id());
     let told = |change: BreakerChange| {
         let alert = Alert { id: id(), organization: given.organization, event_type: event_type("circuit.opened"), data: b"{}"[..].into() };
         BreakerChange { alerts: vec![alert], entry: Some(AuditEntry { organization: log, ..entry() }), ..change }
     };
     let late = told(change(&given, 1, kept(KeptStage::Closed), None));
-    let fresh = told(BreakerChange { endpoint: other, ..change(&given, 1, open, None) });
+    let fresh = told(BreakerChange { lane_id: other.into(), ..change(&given, 1, open, None) });
     let (entry, alert) = (fresh.entry.clone().unwrap(), fresh.alerts[0].clone());
     assert_eq!(given.store.keep(vec![late, fresh]).await.unwrap(), [BreakerKept::Outdated(stands), BreakerKept::Kept]);
     let mut all = given.store.breakers().await.unwrap();
-    all.sort_by_key(|row| row.endpoint);
-    assert_eq!(all, [stands, BreakerRow { endpoint: other, ..stands }]);
-    assert_eq!(given.store.pending_alerts(10).await.unwrap(), [alert]);
+    all.sort_by_key(|row| row.lane_id);
+    assert_eq!(all, [stands, BreakerRow { lane_id: other.into(), ..stands }]);
+    assert_eq!(given.store.pending(10).await.unwrap(), [alert]);
     let page = PageRequest { limit: 10, cursor: Cursor::Newest };
     assert_eq!(given.store.audit_log(log, AuditFilter::default(), page).await.unwrap().rows, [entry]);
 }
@@ -109,7 +117,7 @@ async fn periods_are_of_one_endpoint_since_an_instant_the_oldest_first() {
         }
         periods.push(OpenPeriod { opened_at: after(begin), closed_at: Some(after(begin + 10)) });
     }
-    let read = async |endpoint, since, limit| given.store.open_periods(endpoint, since, limit).await.unwrap();
+    let read = async |endpoint: EndpointId, since, limit| given.store.open_periods(endpoint.into(), since, limit).await.unwrap();
     assert_eq!(read(given.endpoint, NOW, 10).await, periods);
     assert_eq!(read(given.endpoint, NOW, 2).await, periods[..2]);
     assert_eq!(read(given.endpoint, after(25), 10).await, periods[1..]);
@@ -122,7 +130,7 @@ async fn what_follows_from_an_outdated_change_is_outdated_too() {
     let given = Given::new().await;
     let forced = kept(KeptStage::ForcedOpen { until: None });
     given.store.keep(vec![change(&given, 1, forced, None)]).await.unwrap();
-    let stands = BreakerRow { endpoint: given.endpoint, revision: 1, kept: forced };
+    let stands = BreakerRow { lane_id: given.endpoint.into(), revision: 1, kept: forced };
     // Two decisions of somebody who knew of none: the second would fit the revision by chance.
     let late = vec![change(&given, 1, kept(KeptStage::HalfOpen), None), change(&given, 2, kept(KeptStage::Closed), None)];
     assert_eq!(given.store.keep(late).await.unwrap(), [BreakerKept::Outdated(stands), BreakerKept::Outdated(stands)]);

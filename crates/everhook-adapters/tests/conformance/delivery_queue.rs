@@ -61,7 +61,7 @@ impl Given {
         limit: u32,
         event_bytes_max: usize,
     ) -> DueRead {
-        let queues = vec![DueQueue { endpoint, priority: Priority::Normal, due_from, limit, known: FxHashSet::default() }];
+        let queues = vec![DueQueue { lane_id: endpoint.into(), priority: Priority::Normal, due_from, limit, known: FxHashSet::default() }];
         self.store.due(DueRequest { queues, due_by, event_bytes_max }).await.unwrap().remove(0)
     }
 
@@ -98,8 +98,13 @@ impl Given {
     }
 
     pub async fn cancel(&self, limit: u32) -> u32 {
-        let request =
-            CancelWaiting { endpoint: self.endpoint, made_until: after(60), cause: CancelCause::EndpointDisabled, at: after(5), limit };
+        let request = CancelWaiting {
+            lane_id: self.endpoint.into(),
+            made_until: after(60),
+            cause: CancelCause::EndpointDisabled,
+            at: after(5),
+            limit,
+        };
         self.store.cancel_waiting(request).await.unwrap()
     }
 }
@@ -122,10 +127,10 @@ async fn every_queue_with_anything_waiting_is_a_lane_however_many_wait_in_it() {
     given.record(later).await;
     let (_, done) = given.published().await;
     given.settle_one(settlement(done, idle, success(1), DELIVERED)).await;
-    let lane = |endpoint, priority, delivery, next_due_at| LaneHead {
+    let lane = |endpoint: EndpointId, priority, delivery, next_due_at| LaneHead {
         organization: given.organization,
         application: given.application,
-        endpoint,
+        lane_id: endpoint.into(),
         priority,
         delivery,
         next_due_at,
@@ -136,13 +141,13 @@ async fn every_queue_with_anything_waiting_is_a_lane_however_many_wait_in_it() {
         lane(other, Priority::Normal, heads[2], after(5)),
     ];
     let mut lanes = given.store.lanes(ShardSet::ALL).await.unwrap();
-    lanes.sort_by_key(|lane| (lane.endpoint, lane.priority != Priority::High));
+    lanes.sort_by_key(|lane| (lane.lane_id, lane.priority != Priority::High));
     assert_eq!(lanes, expected);
     // Each shard has its own, and together they have them all.
     for shard in ShardSet::ALL.iter() {
         let mut of_shard = given.store.lanes([shard].into_iter().collect()).await.unwrap();
-        of_shard.sort_by_key(|lane| (lane.endpoint, lane.priority != Priority::High));
-        assert_eq!(of_shard, expected.iter().filter(|head| Shard::of(head.endpoint) == shard).copied().collect::<Vec<_>>(), "{shard:?}");
+        of_shard.sort_by_key(|lane| (lane.lane_id, lane.priority != Priority::High));
+        assert_eq!(of_shard, expected.iter().filter(|head| Shard::of(head.lane_id) == shard).copied().collect::<Vec<_>>(), "{shard:?}");
     }
 }
 
@@ -155,7 +160,13 @@ async fn lanes_that_are_read_together_share_their_events_and_get_none_that_they_
     let bytes = first.event.data.len() + second.event.data.len();
     given.record(first).await;
     given.record(second).await;
-    let queue = |endpoint, known| DueQueue { endpoint, priority: Priority::Normal, due_from: Timestamp::EPOCH, limit: 10, known };
+    let queue = |endpoint: EndpointId, known| DueQueue {
+        lane_id: endpoint.into(),
+        priority: Priority::Normal,
+        due_from: Timestamp::EPOCH,
+        limit: 10,
+        known,
+    };
     let queues = vec![queue(given.endpoint, known), queue(other, FxHashSet::default())];
     // There is room for each of the two once.
     let reads = given.store.due(DueRequest { queues, due_by: NOW, event_bytes_max: bytes }).await.unwrap();
@@ -176,8 +187,8 @@ async fn what_is_due_is_of_one_queue_of_one_endpoint() {
         queues.push((endpoint, priority, new.event.id, new.deliveries[0].id));
         given.record(new).await;
     }
-    let queue = |&(endpoint, priority, ..): &(_, _, EventId, DeliveryId)| DueQueue {
-        endpoint,
+    let queue = |&(endpoint, priority, ..): &(EndpointId, _, EventId, DeliveryId)| DueQueue {
+        lane_id: endpoint.into(),
         priority,
         due_from: Timestamp::EPOCH,
         limit: 10,
@@ -290,9 +301,10 @@ async fn cancelling_touches_one_endpoint_and_what_was_made_until_then() {
         late.extend(new.deliveries.iter().map(|delivery| delivery.id));
         given.record(new).await;
     }
-    let request = CancelWaiting { endpoint: other, made_until: after(9), cause: CancelCause::EndpointDeleted, at: after(20), limit: 10 };
+    let request =
+        CancelWaiting { lane_id: other.into(), made_until: after(9), cause: CancelCause::EndpointDeleted, at: after(20), limit: 10 };
     assert_eq!(given.store.cancel_waiting(request).await.unwrap(), 0);
-    assert_eq!(given.store.cancel_waiting(CancelWaiting { endpoint: given.endpoint, ..request }).await.unwrap(), 1);
+    assert_eq!(given.store.cancel_waiting(CancelWaiting { lane_id: given.endpoint.into(), ..request }).await.unwrap(), 1);
     assert_eq!(given.stage(old).await, Stage::Cancelled { at: after(20), cause: CancelCause::EndpointDeleted });
     for delivery in late {
         assert_eq!(given.stage(delivery).await, waiting(after(10)));

@@ -10,8 +10,8 @@ use everhook_core::{
         Operation, OperationKind, OperationStatus, OrderingMode, PageRequest, Placement, Priority, Response, Selection, ShardSet, Stage,
     },
     ports::{
-        Alert, AuditFilter, Begun, Cleared, Erased, Erasure, ErasureBatch, ErasureStep, EventFilter, EventStore, History, KeyOrigin,
-        KeyReused, NewEvent, Phase, Recorded, ReplayAnswer, Scan, Settled, Settlement, TimeRange,
+        Alert, AlertCondition, AuditFilter, Begun, Cleared, Erased, Erasure, ErasureBatch, ErasureStep, EventFilter, EventStore, History,
+        KeyOrigin, KeyReused, NewEvent, Phase, Recorded, ReplayAnswer, Scan, Settled, Settlement, SettlementAlert, TimeRange,
     },
     time::Timestamp,
 };
@@ -170,14 +170,17 @@ async fn an_endpoint_that_is_gone_is_disabled_also_if_it_says_so_of_an_erased_ev
     given.erase(event).await;
     let gone = Stage::Dead { at: after(8), cause: DeathCause::Gone };
     let alert = |name| Alert { id: id(), organization: given.organization, event_type: event_type(name), data: Bytes::from("{}") };
-    let alerts = vec![alert(Alert::ENDPOINT_DISABLED), alert("message.attempt.exhausted")];
-    let told = alerts[..1].to_vec();
+    let told = vec![alert("endpoint.disabled")];
+    let alerts = vec![
+        SettlementAlert { alert: told[0].clone(), condition: AlertCondition::IfDisabledByThis },
+        SettlementAlert { alert: alert("message.attempt.exhausted"), condition: AlertCondition::Always },
+    ];
     let late = Settlement { disables: Some(disabling()), alerts, ..settlement(delivery, given.endpoint, failure(1), gone) };
     assert!(matches!(given.store.settle(Arc::new(vec![late])).await.unwrap()[..], [Settled::Stale]));
     let endpoint = given.store.endpoint(given.organization, &Ref::Id(given.endpoint)).await.unwrap().unwrap();
     assert!(matches!(endpoint.state, EndpointState::Disabled { .. }));
     // Of the delivery nothing is told: it did not die of that.
-    assert_eq!(given.store.pending_alerts(10).await.unwrap(), told);
+    assert_eq!(given.store.pending(10).await.unwrap(), told);
     assert_eq!(given.stage(delivery).await, ERASED);
 }
 
@@ -217,8 +220,8 @@ async fn what_was_held_behind_an_erased_event_waits_in_the_same_write() {
     // The one in the middle frees nobody, because the first is still open.
     assert!(matches!(given.erase(made[1].0).await, Erased::Erased(freed) if freed.is_empty()));
     let Erased::Erased(freed) = given.erase(made[0].0).await else { panic!("it is there") };
-    let freed: Vec<_> = freed.iter().map(|freed| (freed.endpoint, freed.freed.due.delivery)).collect();
-    assert_eq!(freed, [(given.endpoint, made[2].1)]);
+    let freed: Vec<_> = freed.iter().map(|freed| (freed.lane_id, freed.freed.due.delivery)).collect();
+    assert_eq!(freed, [(given.endpoint.into(), made[2].1)]);
     assert_eq!(given.stage(made[2].1).await, Stage::Waiting { due_at: after(7) });
 }
 

@@ -24,8 +24,10 @@ use everhook_core::{
 };
 use uuid::Uuid;
 
-use super::store::{Backing as _, Store};
-use crate::backing::Backing;
+use super::{
+    super::backing::Backing,
+    store::{Backing as _, Store},
+};
 
 /// The tests' present: every id is made at it or after.
 pub const NOW: Timestamp = Timestamp::from_secs(1_700_000_000);
@@ -145,9 +147,9 @@ impl Given {
             headers: Vec::new(),
             created_at: NOW,
         };
-        let delivery = |endpoint| NewDelivery {
+        let delivery = |endpoint: EndpointId| NewDelivery {
             id: DeliveryId::from_uuid(self::id()),
-            endpoint,
+            lane_id: endpoint.into(),
             retry_schedule: ScheduleVersion(7),
             placement: Placement::default(),
         };
@@ -188,7 +190,7 @@ impl Given {
         ReplayItem {
             position: None,
             event,
-            endpoint: self.endpoint,
+            lane_id: self.endpoint.into(),
             application: self.application,
             of: None,
             only_dead: false,
@@ -315,7 +317,17 @@ pub fn failure(number: u32) -> Attempt {
 /// What moves a delivery on after an attempt.
 pub fn settlement(delivery: DeliveryId, endpoint: EndpointId, attempt: Attempt, stage: Stage) -> Settlement {
     let url = "https://shop.example/hooks".to_owned();
-    Settlement { delivery, endpoint, replay_of: None, ordered: false, attempt, stage, url, disables: None, alerts: Vec::new() }
+    Settlement {
+        delivery,
+        lane_id: endpoint.into(),
+        replay_of: None,
+        ordered: false,
+        attempt,
+        stage,
+        url,
+        disables: None,
+        alerts: Vec::new(),
+    }
 }
 
 /// The same, of a delivery that brings a dead letter back.

@@ -127,7 +127,7 @@ async fn a_delivery_is_shown_with_its_attempts_as_they_were() {
     }
     let (shown, attempts) = given.store.delivery(given.organization, delivery).await.unwrap().unwrap();
     assert_eq!(attempts, [full, second]);
-    assert_eq!((shown.event, shown.endpoint, shown.attempts), (event, given.endpoint, 2));
+    assert_eq!((shown.event, shown.lane_id, shown.attempts), (event, given.endpoint.into(), 2));
     assert_eq!((shown.failure_category, shown.last_error.as_deref()), (Some(FailureCategory::RateLimit), Some("answered 429")));
     assert_eq!(given.store.delivery(OrganizationId::from_uuid(id()), delivery).await.unwrap(), None);
 }
@@ -151,7 +151,7 @@ struct Deliveries {
 async fn deliveries(given: &Given) -> Deliveries {
     let cancelled = given.published().await.1;
     let at = after(5);
-    let cancel = CancelWaiting { endpoint: given.endpoint, made_until: at, cause: CancelCause::EndpointDisabled, at, limit: 10 };
+    let cancel = CancelWaiting { lane_id: given.endpoint.into(), made_until: at, cause: CancelCause::EndpointDisabled, at, limit: 10 };
     given.store.cancel_waiting(cancel).await.unwrap();
     let (event, waiting) = given.published().await;
     let (_, failed) = given.published().await;
@@ -381,4 +381,19 @@ async fn only_a_dead_letter_of_the_organization_that_is_dead_can_be_discarded() 
     assert_eq!(given.store.dead_letter(stranger, second).await.unwrap(), None);
     let status = async |id| given.store.dead_letter(given.organization, id).await.unwrap().unwrap().status;
     assert_eq!((status(first).await, status(second).await), (DeadLetterStatus::Discarded, DeadLetterStatus::Dead));
+}
+
+#[tokio::test]
+async fn an_event_is_found_by_the_key_that_was_given_to_it_and_by_nobody_else() {
+    let given = Given::new().await;
+    let new = super::event_store::keyed(given.event(&[]).await, "order-17");
+    let event = new.event.id;
+    given.record(new).await;
+    let found =
+        async |organization, application, key: &str| given.store.event_of_key(organization, application, key.to_owned()).await.unwrap();
+    assert_eq!(found(given.organization, None, "order-17").await, Some(event));
+    assert_eq!(found(given.organization, Some(given.application), "order-17").await, Some(event));
+    assert_eq!(found(given.organization, Some(ApplicationId::from_uuid(id())), "order-17").await, None);
+    assert_eq!(found(given.organization, None, "order-18").await, None);
+    assert_eq!(found(OrganizationId::from_uuid(id()), None, "order-17").await, None);
 }

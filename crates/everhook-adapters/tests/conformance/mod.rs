@@ -1,6 +1,6 @@
 //! What the store ports promise, as tests that hold for every store. Whoever writes a store runs them on it.
 //!
-//! An adapter's test crate plugs in with two modules: `backing`, whose type `Backing` implements [`store::Backing`], and this one by its path.
+//! An adapter's tests plug in with two modules side by side: `backing`, whose type `Backing` implements [`store::Backing`], and this one by its path.
 //! Nothing here knows a database: what does belongs to the adapter's own tests.
 
 pub mod given;
@@ -11,6 +11,8 @@ mod at_once;
 mod audit_log;
 mod automatic;
 mod breakers;
+mod configuration;
+mod delivery_control;
 pub mod delivery_queue;
 mod directory;
 mod directory_changes;
@@ -18,6 +20,7 @@ mod directory_lists;
 pub mod erasing;
 pub mod event_store;
 mod history;
+mod lane_kinds;
 pub mod operations;
 mod ordering;
 mod replaying;

@@ -7,7 +7,7 @@ use everhook_core::{
     ids::{DeliveryId, EventId, OperationId, OrganizationId},
     model::{
         AuditAction, AuditEntry, Cursor, DeadLetterSelection, DeadLetterStatus, DeathCause, EventSelection, EventTypePattern,
-        FailureCategory, Operation, OperationKind, OperationStatus, PageRequest, Priority, Selection, Stage, Standing, Wanted,
+        FailureCategory, NewestDelivery, Operation, OperationKind, OperationStatus, PageRequest, Priority, Selection, Stage, Wanted,
     },
     ports::{
         Alert, AuditFilter, Begun, Cleared, Ending, FailedItem, OperationEnded, OperationItem, Phase, Replay, ReplayAnswer, ReplayBy,
@@ -37,7 +37,7 @@ impl Given {
     /// An operation that runs, about these events.
     pub async fn running(&self, kind: OperationKind, events: &[(EventId, DeliveryId)]) -> OperationId {
         let operation = self.begun(kind).await;
-        let items = events.iter().map(|(event, of)| (*event, self.endpoint, Some(*of))).collect();
+        let items = events.iter().map(|(event, of)| (*event, self.endpoint.into(), Some(*of))).collect();
         let step = SelectionStep { operation, after: Uuid::nil(), items, skipped: 0, phase: Some(Phase::Selected) };
         self.store.select(step).await.unwrap();
         assert!(self.store.start(operation, NOW).await.unwrap());
@@ -134,7 +134,7 @@ async fn what_is_selected_twice_is_on_the_list_once_in_the_order_of_events() {
         events.push(given.published().await);
     }
     let until = id();
-    let of = |indexes: &[usize]| indexes.iter().map(|n| (events[*n].0, given.endpoint, Some(events[*n].1))).collect::<Vec<_>>();
+    let of = |indexes: &[usize]| indexes.iter().map(|n| (events[*n].0, given.endpoint.into(), Some(events[*n].1))).collect::<Vec<_>>();
     for (after, items, skipped, phase) in [
         (Uuid::nil(), of(&[2, 0]), 0, None),
         (Uuid::nil(), of(&[0, 1]), 2, Some(Phase::Selecting(until))),
@@ -158,7 +158,7 @@ async fn a_step_of_a_selection_that_began_elsewhere_changes_nothing() {
     let operation = given.begun(OperationKind::Replay).await;
     let (first, second) = (id(), id());
     let select = async |after, index: usize, phase| {
-        let items = vec![(events[index].0, given.endpoint, Some(events[index].1))];
+        let items = vec![(events[index].0, given.endpoint.into(), Some(events[index].1))];
         given.store.select(SelectionStep { operation, after, items, skipped: 1, phase }).await.unwrap();
         let (found, open) = (given.look(operation).await, given.store.open_operations(1).await.unwrap().remove(0));
         (found.total, found.skipped, open.phase)
@@ -195,7 +195,7 @@ async fn an_item_is_done_once_however_often_it_is_asked_for() {
     assert_eq!((found.total, found.done, found.failed, found.skipped), (3, 2, 0, 1));
     assert_eq!(given.store.items(operation, 10).await.unwrap(), []);
     let standing = given.store.event_standing(given.organization, events[0].0).await.unwrap().unwrap().standings;
-    let [(_, Standing::Open(made))] = standing[..] else { panic!("{standing:?}") };
+    let [(_, NewestDelivery::Open(made))] = standing[..] else { panic!("{standing:?}") };
     let (made, _) = given.store.delivery(given.organization, made).await.unwrap().unwrap();
     assert_eq!((made.operation, made.replay_of), (Some(operation), Some(events[0].1)));
     assert_eq!(given.end(operation, OperationStatus::Finished).await, OperationEnded::Ended);
@@ -227,7 +227,7 @@ async fn an_operation_ends_once_and_does_nothing_afterwards() {
     assert_eq!(given.end(operation, OperationStatus::Finished).await, OperationEnded::NotYet);
     assert_eq!(given.end(operation, OperationStatus::Cancelled).await, OperationEnded::Ended);
     assert_eq!(given.end(operation, OperationStatus::Finished).await, OperationEnded::Before(OperationStatus::Cancelled));
-    assert_eq!(given.store.pending_alerts(10).await.unwrap().len(), 1, "it is told once");
+    assert_eq!(given.store.pending(10).await.unwrap().len(), 1, "it is told once");
     assert!(matches!(given.work(operation, &items).await, Replayed::Stopped));
     assert!(!given.store.start(operation, NOW).await.unwrap());
     assert_eq!(given.look(operation).await.finished_at, Some(after(90)));
@@ -247,7 +247,7 @@ async fn what_cannot_be_done_is_taken_off_the_list_and_counted_once() {
     let items = given.store.items(operation, 10).await.unwrap();
     let version = given.config_version().await;
     for judged_by in [Some((given.application, version)), None] {
-        let failed = vec![FailedItem { position: items[0].position, endpoint: items[0].endpoint, judged_by }; 2];
+        let failed = vec![FailedItem { position: items[0].position, lane_id: items[0].lane_id, judged_by }; 2];
         assert!(matches!(given.give_up(operation, failed).await, Replayed::Answered(_)));
         assert_eq!(given.store.items(operation, 10).await.unwrap(), items[1..]);
         let found = given.look(operation).await;
@@ -265,7 +265,7 @@ async fn what_could_not_be_done_by_an_older_configuration_stays_on_the_list() {
     let version = given.config_version().await;
     let judged = |(item, version): (&OperationItem, i64)| FailedItem {
         position: item.position,
-        endpoint: item.endpoint,
+        lane_id: item.lane_id,
         judged_by: Some((given.application, version)),
     };
     let failed = items.iter().zip([version, version - 1]).map(judged).collect();
@@ -332,7 +332,7 @@ async fn an_operation_starts_once_and_works_off_its_list_from_the_front() {
     assert_eq!((found.status, found.started_at, found.finished_at), (OperationStatus::Running, Some(NOW), None));
     let items = given.store.items(operation, 2).await.unwrap();
     assert_eq!(items.iter().map(|item| (item.event, item.of.unwrap())).collect::<Vec<_>>(), events[..2]);
-    assert!(items.iter().all(|item| (item.endpoint, item.application) == (given.endpoint, given.application)));
+    assert!(items.iter().all(|item| (item.lane_id, item.application) == (given.endpoint.into(), given.application)));
     let other = given.running(OperationKind::Replay, &events[..1]).await;
     assert_eq!(given.store.items(other, 10).await.unwrap().len(), 1, "each has a list of its own");
 }
@@ -355,7 +355,7 @@ async fn an_operation_that_has_ended_takes_nothing_more_and_nobody_else_can_end_
     // Nor is anything selected for one that ended before its selection did.
     let operation = given.begun(OperationKind::DiscardBatch).await;
     assert_eq!(given.end(operation, OperationStatus::Cancelled).await, OperationEnded::Ended);
-    let items = vec![(events[1].0, given.endpoint, None)];
+    let items = vec![(events[1].0, given.endpoint.into(), None)];
     let step = SelectionStep { operation, after: Uuid::nil(), items, skipped: 7, phase: Some(Phase::Selected) };
     given.store.select(step).await.unwrap();
     let found = given.look(operation).await;

@@ -110,7 +110,7 @@ async fn what_is_held_is_cancelled_with_its_endpoint_and_what_came_later_is_free
     let third = late.deliveries[0].id;
     given.store.record(vec![late]).await.remove(0).unwrap();
     let cause = CancelCause::EndpointDisabled;
-    let cancel = CancelWaiting { endpoint: given.endpoint, made_until: after(30), cause, at: after(30), limit: 1 };
+    let cancel = CancelWaiting { lane_id: given.endpoint.into(), made_until: after(30), cause, at: after(30), limit: 1 };
     for expected in [1, 1, 0] {
         assert_eq!(given.store.cancel_waiting(cancel).await.unwrap(), expected);
     }

@@ -91,7 +91,7 @@ async fn what_is_made_again_keeps_what_was_asked_for() {
     assert_eq!((made.created_at, made.replay_of, made.operation, attempts), (after(60), Some(of), None, vec![]));
     // One that does none again, because the endpoint never got the event.
     let other = given.another_endpoint().await;
-    let new = ReplayItem { endpoint: other, ..given.replay_item(event).await };
+    let new = ReplayItem { lane_id: other.into(), ..given.replay_item(event).await };
     assert_eq!(given.replay(vec![new]).await.iter().map(name).collect::<Vec<_>>(), ["waits"]);
     assert_eq!(given.store.delivery(given.organization, new.delivery).await.unwrap().unwrap().0.replay_of, None);
 }
@@ -124,7 +124,8 @@ async fn several_join_the_tail_of_a_strict_lane_in_the_order_of_their_events() {
     for _ in 0..3 {
         events.push(given.published().await);
     }
-    let cancel = CancelWaiting { endpoint: given.endpoint, made_until: after(1), cause: CancelCause::EndpointDisabled, at: NOW, limit: 10 };
+    let cancel =
+        CancelWaiting { lane_id: given.endpoint.into(), made_until: after(1), cause: CancelCause::EndpointDisabled, at: NOW, limit: 10 };
     given.store.cancel_waiting(cancel).await.unwrap();
     let mut items = Vec::new();
     // Asked for in the wrong order.

@@ -10,8 +10,8 @@ use everhook_core::{
     },
     policy::breaker::Breaker,
     ports::{
-        Aging, AuditFilter, BreakerChange, CancelWaiting, Cleared, DeadLetterFilter, DeliveryFilter, EventAlias, EventFilter, EventStore,
-        History, KeyOrigin, NewEvent, Place, Purge, Recorded, ReplayAnswer, ReplayItem,
+        AuditFilter, BreakerChange, CancelWaiting, Cleared, DeadLetterFilter, DeliveryFilter, EventAlias, EventFilter, EventStore, History,
+        KeyOrigin, NewEvent, Place, Purge, Recorded, ReplayAnswer, ReplayItem, RetentionClass,
     },
     time::Timestamp,
 };
@@ -36,7 +36,7 @@ pub struct Traced {
 
 impl Given {
     /// Goes through one kind of things; says how many went, and in how many steps.
-    pub async fn purge_in_steps(&self, what: Aging, before: Timestamp, limit: u32) -> (u32, usize) {
+    pub async fn purge_in_steps(&self, what: RetentionClass, before: Timestamp, limit: u32) -> (u32, usize) {
         let (mut from, mut removed) = (Place::default(), 0);
         for step in 1..=STEPS_MAX {
             let purged = self.store.purge(Purge { what, before, from, limit }).await.unwrap();
@@ -49,7 +49,7 @@ impl Given {
         panic!("the pass over {what:?} does not end");
     }
 
-    pub async fn purge(&self, what: Aging, before: Timestamp) -> u32 {
+    pub async fn purge(&self, what: RetentionClass, before: Timestamp) -> u32 {
         self.purge_in_steps(what, before, 500).await.0
     }
 
@@ -110,7 +110,7 @@ impl Given {
         if let Some(at) = last {
             self.store.settle(Arc::new(vec![settlement(second, other, success(1), Stage::Delivered { at })])).await.unwrap();
         }
-        self.purge(Aging::Attempts, before).await;
+        self.purge(RetentionClass::Attempts, before).await;
         let second = (second, if last.is_some() { attempts } else { 0 });
         self.assert_whole(&Traced { event, deliveries: vec![(first, attempts), second] }, why).await;
     }
@@ -185,7 +185,7 @@ async fn what_is_old_and_ended_goes_whole_and_what_is_needed_stays_whole() {
     for limit in [3, 500] {
         let given = Given::new().await;
         let made = given.of_every_kind(RECENT).await;
-        given.purge_in_steps(Aging::Events, HORIZON, limit).await;
+        given.purge_in_steps(RetentionClass::Events, HORIZON, limit).await;
         let given = given.reopened().await;
         for (name, traced, goes) in &made {
             match goes {
@@ -203,7 +203,7 @@ async fn what_stayed_can_be_sent_retried_and_erased_and_goes_when_its_time_has_c
     let given = Given::new().await;
     let (waiting, delivery) = given.published().await;
     let (dead, letter) = given.published_dead().await;
-    given.purge(Aging::Events, HORIZON).await;
+    given.purge(RetentionClass::Events, HORIZON).await;
     let read = given.due(given.endpoint, HORIZON, 10, 1 << 20).await;
     assert_eq!(read.rows.iter().map(|due| (due.event, due.loaded.is_some())).collect::<Vec<_>>(), [(waiting, true)]);
     given.ended(delivery, Stage::Delivered { at: RECENT }).await;
@@ -212,13 +212,13 @@ async fn what_stayed_can_be_sent_retried_and_erased_and_goes_when_its_time_has_c
     given.store.settle(Arc::new(vec![replay_of(letter, delivered)])).await.unwrap();
     assert_eq!(given.dead_letter(letter).await.status, DeadLetterStatus::Resolved);
     let (waits, _) = given.published().await;
-    given.purge(Aging::Events, HORIZON).await;
+    given.purge(RetentionClass::Events, HORIZON).await;
     given.erase(waits).await;
     assert!(given.store.is_erased(waits).await.unwrap());
     // All three ended after the first horizon; the next one is past that.
     let later = RECENT + Duration::from_secs(1);
-    given.purge(Aging::DeadLetters, later).await;
-    given.purge(Aging::Events, later).await;
+    given.purge(RetentionClass::DeadLetters, later).await;
+    given.purge(RetentionClass::Events, later).await;
     assert_eq!(given.store.events(given.organization, EventFilter::default(), ALL).await.unwrap().rows, []);
     assert_eq!(given.store.deliveries(given.organization, DeliveryFilter::default(), ALL).await.unwrap().rows, []);
 }
@@ -233,7 +233,7 @@ async fn an_idempotency_key_goes_with_its_event() {
     };
     let new = given_key(given.event(&[]).await);
     given.record(new).await;
-    given.purge(Aging::Events, HORIZON).await;
+    given.purge(RetentionClass::Events, HORIZON).await;
     let again = given_key(given.event(&[]).await);
     let told = given.record_all(vec![again]).await.remove(0);
     assert!(matches!(told, Recorded::Accepted { .. }), "{told:?}");
@@ -247,7 +247,7 @@ async fn an_alias_goes_with_its_event() {
     given.record(goes.clone()).await;
     let alias = |(alias, event)| EventAlias { alias, event };
     given.store.alias(aliases.into_iter().zip([event, event, stays]).map(alias).collect()).await.unwrap();
-    given.purge(Aging::Events, HORIZON).await;
+    given.purge(RetentionClass::Events, HORIZON).await;
     assert!(!given.is_there(event).await && given.is_there(stays).await);
     // An event under the same id would be found by whatever alias was left.
     given.record(goes).await;
@@ -268,7 +268,7 @@ async fn a_pass_that_was_cut_off_is_begun_again_and_finds_the_rest() {
     // Steps of few rows until one has removed something, then the process dies.
     let mut from = Place::default();
     loop {
-        let purged = given.store.purge(Purge { what: Aging::Events, before: HORIZON, from, limit: 12 }).await.unwrap();
+        let purged = given.store.purge(Purge { what: RetentionClass::Events, before: HORIZON, from, limit: 12 }).await.unwrap();
         if purged.removed > 0 {
             break;
         }
@@ -280,7 +280,7 @@ async fn a_pass_that_was_cut_off_is_begun_again_and_finds_the_rest() {
         left += usize::from(given.is_there(*event).await);
     }
     assert!((1..20).contains(&left), "{left} are left after steps of twelve rows");
-    assert_eq!(given.purge(Aging::Events, HORIZON).await as usize, left);
+    assert_eq!(given.purge(RetentionClass::Events, HORIZON).await as usize, left);
 }
 
 #[tokio::test]
@@ -290,9 +290,9 @@ async fn an_event_with_many_deliveries_goes_whole_in_as_many_steps_as_it_takes()
     let traced = Traced { event: new.event.id, deliveries: new.deliveries.iter().map(|delivery| (delivery.id, 1)).collect() };
     given.record(new).await;
     let made_until = after(1);
-    let cancel = CancelWaiting { endpoint: given.endpoint, made_until, cause: CancelCause::EndpointDisabled, at: NOW, limit: 1_000 };
+    let cancel = CancelWaiting { lane_id: given.endpoint.into(), made_until, cause: CancelCause::EndpointDisabled, at: NOW, limit: 1_000 };
     given.store.cancel_waiting(cancel).await.unwrap();
-    let (removed, _) = given.purge_in_steps(Aging::Events, HORIZON, 50).await;
+    let (removed, _) = given.purge_in_steps(RetentionClass::Events, HORIZON, 50).await;
     assert_eq!(removed, 1);
     given.assert_gone(&traced, "many deliveries").await;
 }
@@ -303,7 +303,7 @@ async fn attempts_may_go_before_their_events() {
     let (old, first) = given.delivered(NOW).await;
     let (recent, second) = given.delivered(RECENT).await;
     let (dead, third) = given.published_dead().await;
-    given.purge(Aging::Attempts, HORIZON).await;
+    given.purge(RetentionClass::Attempts, HORIZON).await;
     for (event, delivery, attempts) in [(old, first, 0), (recent, second, 1), (dead, third, 1)] {
         given.assert_whole(&Traced { event, deliveries: vec![(delivery, attempts)] }, "attempts").await;
     }
@@ -325,10 +325,10 @@ async fn dead_letters_go_by_their_last_failure_unless_they_are_being_retried() {
     given.brought_back(retried_event, retried).await;
     let (recent_event, recent) = given.published().await;
     given.ended(recent, Stage::Dead { at: RECENT, cause: DeathCause::RetriesExhausted }).await;
-    assert_eq!(given.purge_in_steps(Aging::DeadLetters, HORIZON, 1).await.0, 1);
+    assert_eq!(given.purge_in_steps(RetentionClass::DeadLetters, HORIZON, 1).await.0, 1);
     let listed = given.store.dead_letters(given.organization, DeadLetterFilter::default(), ALL).await.unwrap().rows;
     assert_eq!(listed.iter().map(|letter| letter.id).collect::<Vec<_>>(), [recent, retried]);
-    given.purge(Aging::Events, HORIZON).await;
+    given.purge(RetentionClass::Events, HORIZON).await;
     given.assert_gone(&Traced { event: old_event, deliveries: vec![(old, 1)] }, "expired").await;
     for event in [retried_event, recent_event] {
         assert!(given.is_there(event).await);
@@ -342,14 +342,14 @@ async fn figures_and_open_periods_go_by_their_time() {
     for endpoint in [given.endpoint, other] {
         for minute in 0..5_u64 {
             let at = minute_of(NOW) + Duration::from_secs(minute * 60);
-            let mut tally = Tally::new(endpoint, at);
+            let mut tally = Tally::new(endpoint.into(), at);
             tally.add(&success(1), at);
             given.store.add(vec![tally]).await.unwrap();
         }
     }
     let before = minute_of(NOW) + Duration::from_secs(180);
-    assert_eq!(given.purge_in_steps(Aging::Rollups, before, 2).await.0, 6);
-    let figures = given.store.figures(given.endpoint, NOW - Duration::from_secs(60), after(600)).await.unwrap();
+    assert_eq!(given.purge_in_steps(RetentionClass::Rollups, before, 2).await.0, 6);
+    let figures = given.store.figures(given.endpoint.into(), NOW - Duration::from_secs(60), after(600)).await.unwrap();
     assert_eq!(figures.total(), 2);
     let mut breaker = Breaker::new(BreakerConfig::window(), NOW);
     let transitions =
@@ -357,11 +357,11 @@ async fn figures_and_open_periods_go_by_their_time() {
     for (revision, transition) in (1..).zip(transitions) {
         let kept = KeptBreaker { stage: KeptStage::Closed, since: NOW, failed_recoveries: 0 };
         let (application, endpoint) = (given.application, given.endpoint);
-        let change = BreakerChange { application, endpoint, revision, kept, transition, alerts: Vec::new(), entry: None };
+        let change = BreakerChange { application, lane_id: endpoint.into(), revision, kept, transition, alerts: Vec::new(), entry: None };
         given.store.keep(vec![change]).await.unwrap();
     }
-    assert_eq!(given.purge(Aging::OpenPeriods, HORIZON).await, 1);
-    let left = given.store.open_periods(given.endpoint, NOW, 10).await.unwrap();
+    assert_eq!(given.purge(RetentionClass::OpenPeriods, HORIZON).await, 1);
+    let left = given.store.open_periods(given.endpoint.into(), NOW, 10).await.unwrap();
     assert_eq!(left.iter().map(|period| (period.opened_at, period.closed_at)).collect::<Vec<_>>(), [(after(30), None)]);
 }
 
@@ -374,13 +374,13 @@ async fn operations_that_have_ended_and_entries_of_the_audit_log_go_by_their_tim
     let clearing = given.begun(OperationKind::Replay).await;
     given.end(clearing, OperationStatus::Cancelled).await;
     let open = given.begun(OperationKind::Replay).await;
-    assert_eq!(given.purge_in_steps(Aging::Operations, HORIZON, 1).await.0, 1);
+    assert_eq!(given.purge_in_steps(RetentionClass::Operations, HORIZON, 1).await.0, 1);
     let listed = given.store.operations(given.organization, ALL).await.unwrap().rows;
     assert_eq!(listed.iter().map(|operation| operation.id).collect::<Vec<_>>(), [open, clearing]);
     let telling = AuditEntry { organization: given.organization, ..entry() };
     given.store.create_application(application(given.organization), telling).await.unwrap();
     for (before, left) in [(NOW - Duration::from_secs(1), 1), (HORIZON, 0)] {
-        given.purge(Aging::AuditLog, before).await;
+        given.purge(RetentionClass::AuditLog, before).await;
         let entries = given.store.audit_log(given.organization, AuditFilter::default(), ALL).await.unwrap().rows;
         assert_eq!(entries.len(), left);
     }

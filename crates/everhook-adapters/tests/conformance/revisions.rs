@@ -4,7 +4,7 @@ use everhook_core::{
     ids::{EndpointId, OrganizationId, Ref, RevisionNumber},
     model::{Endpoint, EndpointState, PayloadStyle, RetrySchedule, Revision, SealedSecret, SealedSecrets, SignatureStyle, Target},
     policy::presets,
-    ports::{Aging, EndpointUpdated},
+    ports::{EndpointUpdated, RetentionClass},
     time::Timestamp,
 };
 
@@ -111,10 +111,10 @@ async fn a_replaced_revision_goes_if_nothing_that_is_kept_was_sent_by_it() {
     let given = Given::new().await;
     reshape(&given, 3).await;
     // Not before its time.
-    assert_eq!(given.purge(Aging::Revisions, NOW).await, 0);
-    assert_eq!(given.purge_in_steps(Aging::Revisions, LATER, 2).await.0, 3);
+    assert_eq!(given.purge(RetentionClass::Revisions, NOW).await, 0);
+    assert_eq!(given.purge_in_steps(RetentionClass::Revisions, LATER, 2).await.0, 3);
     assert_eq!((kept(&given, 3).await, kept(&given, 4).await), (None, Some(Revision::of(&found(&given).await))));
-    assert_eq!(given.purge(Aging::Revisions, LATER).await, 0);
+    assert_eq!(given.purge(RetentionClass::Revisions, LATER).await, 0);
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn a_replaced_revision_stays_while_a_delivery_may_have_been_sent_by_it() {
     let given = Given::new().await;
     given.published().await;
     reshape(&given, 3).await;
-    assert_eq!(given.purge(Aging::Revisions, LATER).await, 0);
+    assert_eq!(given.purge(RetentionClass::Revisions, LATER).await, 0);
     assert!(kept(&given, 1).await.is_some());
 }
 
@@ -134,8 +134,8 @@ async fn a_deleted_endpoint_goes_once_nothing_names_it() {
     for endpoint in [named, unused] {
         delete(&given, endpoint, after(4)).await;
     }
-    assert_eq!(given.purge(Aging::DeletedEndpoints, after(4)).await, 0, "not before its time");
-    assert_eq!(given.purge_in_steps(Aging::DeletedEndpoints, LATER, 1).await.0, 1);
+    assert_eq!(given.purge(RetentionClass::DeletedEndpoints, after(4)).await, 0, "not before its time");
+    assert_eq!(given.purge_in_steps(RetentionClass::DeletedEndpoints, LATER, 1).await.0, 1);
     let is_there = async |endpoint| given.store.endpoint(given.organization, &Ref::Id(endpoint)).await.unwrap().is_some();
     assert_eq!((is_there(named).await, is_there(unused).await, is_there(newest).await), (true, false, true));
     assert_eq!(given.store.revision(given.organization, unused, RevisionNumber::FIRST).await.unwrap(), None);
@@ -164,10 +164,10 @@ async fn a_version_of_a_schedule_that_nobody_has_goes_an_hour_after_that_was_not
     let before = found(&given).await;
     let follower = Endpoint { retry_schedule: followed, updated_at: after(1), ..before.clone() };
     assert_eq!(given.store.update_endpoint(follower, before.updated_at, entry()).await.unwrap(), EndpointUpdated::Updated);
-    assert_eq!(given.purge_in_steps(Aging::ScheduleVersions, hours(0), 1).await.0, 0);
+    assert_eq!(given.purge_in_steps(RetentionClass::ScheduleVersions, hours(0), 1).await.0, 0);
     // Somebody wants one of them again meanwhile.
     assert_eq!(given.store.schedule_version(&schedule(8)).await.unwrap(), again);
-    given.purge_in_steps(Aging::ScheduleVersions, hours(2), 1).await;
+    given.purge_in_steps(RetentionClass::ScheduleVersions, hours(2), 1).await;
     let is_there = async |version| given.store.schedule(version).await.unwrap().is_some();
     assert_eq!((is_there(unused).await, is_there(again).await, is_there(followed).await), (false, true, true));
     // It can be made anew, and its number is not given again.
@@ -183,7 +183,7 @@ async fn a_version_of_a_schedule_stays_while_an_event_is_kept_whose_deliveries_m
     let unused = given.store.schedule_version(&schedule(7)).await.unwrap();
     given.store.schedule_version(&schedule(8)).await.unwrap();
     for hour in [0, 2, 4] {
-        assert_eq!(given.purge(Aging::ScheduleVersions, hours(hour)).await, 0);
+        assert_eq!(given.purge(RetentionClass::ScheduleVersions, hours(hour)).await, 0);
     }
     assert!(given.store.schedule(unused).await.unwrap().is_some());
 }

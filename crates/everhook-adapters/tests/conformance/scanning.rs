@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use everhook_core::{
     ids::{EventId, OrganizationId},
-    model::{DeathCause, Stage, Standing},
+    model::{DeathCause, NewestDelivery, Stage},
     ports::{ReplayItem, Scan},
 };
 use uuid::Uuid;
@@ -43,9 +43,9 @@ async fn a_scan_looks_at_no_more_than_it_is_allowed_to() {
         found.extend(scanned.rows.iter().map(|event| (event.event, event.standings.clone())));
         after_id = scanned.goes_on_after;
     }
-    let standing = |n: usize, standing| (letters[n].0, vec![(given.endpoint, standing)]);
-    let failed = |n: usize| standing(n, Standing::Failed(letters[n].1));
-    assert_eq!(found, [failed(1), failed(2), standing(3, Standing::Delivered(letters[3].1))]);
+    let standing = |n: usize, standing| (letters[n].0, vec![(given.endpoint.into(), standing)]);
+    let failed = |n: usize| standing(n, NewestDelivery::Failed(letters[n].1));
+    assert_eq!(found, [failed(1), failed(2), standing(3, NewestDelivery::Delivered(letters[3].1))]);
 }
 
 #[tokio::test]
@@ -92,9 +92,9 @@ async fn an_event_stands_at_each_endpoint_as_its_newest_delivery_does() {
     assert_eq!((found.event, found.application, found.accepted_at), (event, given.application, after(7)));
     assert_eq!(found.event_type, event_type("order.paid"));
     let expected = [
-        (given.endpoint, Standing::Open(again.delivery)),
-        (second, Standing::Delivered(deliveries[1])),
-        (third, Standing::Open(deliveries[2])),
+        (given.endpoint.into(), NewestDelivery::Open(again.delivery)),
+        (second.into(), NewestDelivery::Delivered(deliveries[1])),
+        (third.into(), NewestDelivery::Open(deliveries[2])),
     ];
     assert_eq!(found.standings, expected);
     assert_eq!(given.store.event_standing(OrganizationId::from_uuid(id()), event).await.unwrap(), None);

@@ -6,7 +6,7 @@ use everhook_core::{
     model::{
         CancelCause, DeadLetter, DeadLetterStatus, DeathCause, DisabledReason, EndpointState, FailureCategory, Priority, ShardSet, Stage,
     },
-    ports::{Alert, ReplayAnswer, ReplayItem, Settlement},
+    ports::{Alert, AlertCondition, ReplayAnswer, ReplayItem, Settlement, SettlementAlert},
 };
 
 use super::{
@@ -56,11 +56,11 @@ async fn nothing_follows_from_a_stale_settlement() {
     given.cancel(10).await;
     let mut late = settlement(delivery, given.endpoint, failure(1), dead(NOW));
     late.disables = Some(disabling());
-    late.alerts = vec![alert(given.organization)];
+    late.alerts = vec![always(alert(given.organization))];
     let version = given.config_version().await;
     assert_eq!(given.settle_one(late).await, Told::Stale);
     assert_eq!(given.store.dead_letter(given.organization, delivery).await.unwrap(), None);
-    assert_eq!(given.store.pending_alerts(10).await.unwrap(), []);
+    assert_eq!(given.store.pending(10).await.unwrap(), []);
     assert_eq!(given.config_version().await, version);
 }
 
@@ -76,7 +76,7 @@ async fn a_delivery_that_gives_up_leaves_a_dead_letter() {
         application: given.application,
         event,
         event_type: event_type("user.created"),
-        endpoint: given.endpoint,
+        lane_id: given.endpoint.into(),
         url: "https://shop.example/hooks".to_owned(),
         last_delivery: delivery,
         status: DeadLetterStatus::Dead,
@@ -177,17 +177,38 @@ async fn an_endpoint_that_has_moved_is_not_disabled_by_what_its_old_address_answ
     let (exhausted, disabled) = (alert(given.organization), disabled_alert(given.organization));
     for (url, disables) in [("https://old.example/hooks", false), ("https://shop.example/hooks", true)] {
         let (_, delivery) = given.published().await;
-        let before = (given.config_version().await, given.store.pending_alerts(10).await.unwrap().len());
-        let alerts = vec![Alert { id: id(), ..exhausted.clone() }, Alert { id: id(), ..disabled.clone() }];
+        let before = (given.config_version().await, given.store.pending(10).await.unwrap().len());
+        let disabled = Alert { id: id(), ..disabled.clone() };
+        let alerts = vec![
+            always(Alert { id: id(), ..exhausted.clone() }),
+            SettlementAlert { alert: disabled, condition: AlertCondition::IfDisabledByThis },
+        ];
         let settlement = settlement(delivery, given.endpoint, failure(1), gone);
         let settlement = Settlement { url: url.to_owned(), disables: Some(disabling()), alerts, ..settlement };
         assert_eq!(given.settle_one(settlement).await, Told::Recorded);
         let endpoint = given.store.endpoint(given.organization, &Ref::Id(given.endpoint)).await.unwrap().unwrap();
         assert_eq!(endpoint.state != EndpointState::Enabled, disables, "{url}");
         // Nobody is told of what did not happen.
-        let after = (given.config_version().await, given.store.pending_alerts(10).await.unwrap().len());
+        let after = (given.config_version().await, given.store.pending(10).await.unwrap().len());
         assert_eq!(after, (before.0 + i64::from(disables), before.1 + 1 + usize::from(disables)), "{url}");
     }
+}
+
+#[tokio::test]
+async fn an_alert_is_told_by_its_condition_whatever_its_type_is_called() {
+    let given = Given::new().await;
+    let named = |name| Alert { event_type: event_type(name), ..alert(given.organization) };
+    let told = |name, condition| SettlementAlert { alert: named(name), condition };
+    let (_, delivery) = given.published().await;
+    let alerts = vec![
+        told("endpoint.disabled", AlertCondition::Always),
+        told("dlq.replay_failed", AlertCondition::Always),
+        told("message.attempt.exhausted", AlertCondition::IfDisabledByThis),
+        told("message.attempt.exhausted", AlertCondition::IfAutomaticReplay),
+    ];
+    let expected: Vec<_> = alerts[..2].iter().map(|told| told.alert.clone()).collect();
+    given.settle_one(Settlement { alerts, ..settlement(delivery, given.endpoint, failure(1), dead(NOW)) }).await;
+    assert_eq!(given.store.pending(10).await.unwrap(), expected);
 }
 
 #[tokio::test]
@@ -195,13 +216,14 @@ async fn alerts_wait_until_they_are_told() {
     let given = Given::new().await;
     let (_, delivery) = given.published().await;
     let alerts = vec![alert(given.organization), alert(given.organization)];
-    let telling = Settlement { alerts: alerts.clone(), ..settlement(delivery, given.endpoint, failure(1), dead(NOW)) };
+    let telling =
+        Settlement { alerts: alerts.iter().cloned().map(always).collect(), ..settlement(delivery, given.endpoint, failure(1), dead(NOW)) };
     given.settle_one(telling).await;
     let given = given.reopened().await;
-    assert_eq!(given.store.pending_alerts(10).await.unwrap(), alerts);
-    assert_eq!(given.store.pending_alerts(1).await.unwrap(), alerts[..1]);
-    given.store.alerts_told(vec![alerts[0].id]).await.unwrap();
-    assert_eq!(given.store.pending_alerts(10).await.unwrap(), alerts[1..]);
+    assert_eq!(given.store.pending(10).await.unwrap(), alerts);
+    assert_eq!(given.store.pending(1).await.unwrap(), alerts[..1]);
+    given.store.done(vec![alerts[0].id]).await.unwrap();
+    assert_eq!(given.store.pending(10).await.unwrap(), alerts[1..]);
 }
 
 fn alert(organization: OrganizationId) -> Alert {
@@ -210,5 +232,9 @@ fn alert(organization: OrganizationId) -> Alert {
 }
 
 fn disabled_alert(organization: OrganizationId) -> Alert {
-    Alert { event_type: event_type(Alert::ENDPOINT_DISABLED), ..alert(organization) }
+    Alert { event_type: event_type("endpoint.disabled"), ..alert(organization) }
+}
+
+fn always(alert: Alert) -> SettlementAlert {
+    SettlementAlert { alert, condition: AlertCondition::Always }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use everhook_core::{
     ids::EndpointId,
-    model::{EndpointStanding, FailureCategory, Figures, Tally, minute_of},
+    model::{AttemptStatistics, EndpointActivity, FailureCategory, Tally, minute_of},
     time::Timestamp,
 };
 
@@ -12,7 +12,7 @@ use super::given::{Given, NOW, after, failure, success};
 
 /// Attempts that ended a second apart from the instant on: `+` succeeds, `-` fails.
 fn tally(endpoint: EndpointId, from: Timestamp, line: &str) -> Tally {
-    let mut tally = Tally::new(endpoint, minute_of(from));
+    let mut tally = Tally::new(endpoint.into(), minute_of(from));
     for (second, outcome) in (0..).zip(line.chars()) {
         let attempt = if outcome == '+' { success(1) } else { failure(1) };
         tally.add(&attempt, from + Duration::from_secs(second));
@@ -29,7 +29,7 @@ async fn tallies_of_one_minute_are_one_row_and_every_number_is_read_back() {
     let mut expected = first.figures;
     expected.merge(&second.figures);
     let given = given.reopened().await;
-    let read = given.store.figures(given.endpoint, NOW, after(60)).await.unwrap();
+    let read = given.store.figures(given.endpoint.into(), NOW, after(60)).await.unwrap();
     assert_eq!(read, expected);
     assert_eq!((read.total(), read.successes), (5, 3));
     assert_eq!(read.durations.counts().map(|(_, count)| count).sum::<u32>(), 5);
@@ -38,12 +38,12 @@ async fn tallies_of_one_minute_are_one_row_and_every_number_is_read_back() {
 #[tokio::test]
 async fn every_category_has_a_place_of_its_own() {
     let given = Given::new().await;
-    let mut tally = Tally::new(given.endpoint, minute_of(NOW));
+    let mut tally = Tally::new(given.endpoint.into(), minute_of(NOW));
     for (times, category) in (1..).zip(FailureCategory::ALL) {
         tally.figures.failures.add(category, times);
     }
     given.store.add(vec![tally.clone()]).await.unwrap();
-    let read = given.store.figures(given.endpoint, NOW, after(60)).await.unwrap();
+    let read = given.store.figures(given.endpoint.into(), NOW, after(60)).await.unwrap();
     assert_eq!(read.failures, tally.figures.failures);
 }
 
@@ -64,11 +64,11 @@ async fn figures_are_of_one_endpoint_and_of_the_minutes_that_are_touched() {
         (at(5), at(9), 0),
         (at(3), at(3), 0),
     ] {
-        assert_eq!(given.store.figures(given.endpoint, from, to).await.unwrap().total(), total, "{from} {to}");
+        assert_eq!(given.store.figures(given.endpoint.into(), from, to).await.unwrap().total(), total, "{from} {to}");
     }
-    assert_eq!(given.store.figures(other, at(0), at(5)).await.unwrap().failures.total(), 3);
+    assert_eq!(given.store.figures(other.into(), at(0), at(5)).await.unwrap().failures.total(), 3);
     let nobody = EndpointId::from_uuid(super::given::id());
-    assert_eq!(given.store.figures(nobody, at(0), at(5)).await.unwrap(), Figures::default());
+    assert_eq!(given.store.figures(nobody.into(), at(0), at(5)).await.unwrap(), AttemptStatistics::default());
 }
 
 #[tokio::test]
@@ -78,17 +78,17 @@ async fn standings_are_kept_in_the_order_of_what_happened() {
     let tallies = vec![tally(given.endpoint, NOW, "+--"), tally(other, NOW, "+"), tally(given.endpoint, after(60), "-")];
     given.store.add(tallies).await.unwrap();
     let given = given.reopened().await;
-    let failing = EndpointStanding {
+    let failing = EndpointActivity {
         consecutive_failures: 3,
         first_failure_at: Some(after(1)),
         last_failure_at: Some(after(60)),
         last_success_at: Some(NOW),
     };
-    let fine = EndpointStanding { last_success_at: Some(NOW), ..EndpointStanding::default() };
+    let fine = EndpointActivity { last_success_at: Some(NOW), ..EndpointActivity::default() };
     let nobody = EndpointId::from_uuid(super::given::id());
-    let read = given.store.standings(vec![other, nobody, given.endpoint]).await.unwrap();
-    assert_eq!(read, [fine, EndpointStanding::default(), failing]);
-    given.store.forget_failures(given.endpoint).await.unwrap();
-    let begun_anew = EndpointStanding { consecutive_failures: 0, first_failure_at: None, ..failing };
-    assert_eq!(given.store.standings(vec![given.endpoint]).await.unwrap(), [begun_anew]);
+    let read = given.store.standings(vec![other.into(), nobody.into(), given.endpoint.into()]).await.unwrap();
+    assert_eq!(read, [fine, EndpointActivity::default(), failing]);
+    given.store.forget_failures(given.endpoint.into()).await.unwrap();
+    let begun_anew = EndpointActivity { consecutive_failures: 0, first_failure_at: None, ..failing };
+    assert_eq!(given.store.standings(vec![given.endpoint.into()]).await.unwrap(), [begun_anew]);
 }

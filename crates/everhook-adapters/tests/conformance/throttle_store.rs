@@ -1,6 +1,6 @@
 //! What nodes draw from together: no more than there is, whoever asks. For every store of counters.
 //!
-//! An adapter's test crate plugs in with a module `counters`, whose type `Counters` makes counters of its own for a test and nodes that share them.
+//! An adapter's tests plug in with a module `counters` beside this one, whose type `Counters` makes counters of its own for a test and nodes that share them.
 
 use std::{
     num::NonZeroU32,
@@ -15,7 +15,7 @@ use everhook_core::{
 };
 use uuid::Uuid;
 
-use crate::counters::Counters;
+use super::counters::Counters;
 
 const NOTHING_AHEAD: Credit = Credit::Ahead(Duration::ZERO);
 /// The time that one takes: longer than a busy machine needs for a test.

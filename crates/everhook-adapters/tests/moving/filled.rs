@@ -14,14 +14,14 @@ use everhook_core::{
     },
     policy::breaker::Breaker,
     ports::{
-        Alert, BreakerChange, BreakerKept, CancelWaiting, Ending, Erasure, ErasureStep, EventAlias, KeyOrigin, NewEvent, Phase, Replay,
-        ReplayBy, ReplayItem, SelectionStep, Settled, Settlement,
+        Alert, AlertCondition, BreakerChange, BreakerKept, CancelWaiting, Ending, Erasure, ErasureStep, EventAlias, KeyOrigin, NewEvent,
+        Phase, Replay, ReplayBy, ReplayItem, SelectionStep, Settled, Settlement, SettlementAlert,
     },
 };
 use tempfile::TempDir;
 use uuid::Uuid;
 
-use crate::given::{Given, NOW, after, endpoint, event_type, failure, id, settlement, success};
+use crate::sqlite::conformance::given::{Given, NOW, after, endpoint, event_type, failure, id, settlement, success};
 
 /// A text that every quoting and every collation could stumble over.
 pub const ODD: &str = "Ünïcødé \u{1F980} 'quoted' \"twice\" \\back\\ \u{feff}\u{202e}tab\tline\n{} -- ;";
@@ -137,11 +137,16 @@ impl Filled {
             let alert =
                 Alert { id: id(), organization: self.given.organization, event_type: event_type("message.attempt.exhausted"), data };
             let death = settlement(dead, endpoint, failure(1), Stage::Dead { at: after(7), cause });
-            self.settle(Settlement { alerts: vec![alert], ..death }).await;
+            self.settle(Settlement { alerts: vec![SettlementAlert { alert, condition: AlertCondition::Always }], ..death }).await;
         }
         let elsewhere = self.endpoints[3];
-        let cancel =
-            CancelWaiting { endpoint: elsewhere, made_until: after(60), cause: CancelCause::EndpointDisabled, at: after(8), limit: 10 };
+        let cancel = CancelWaiting {
+            lane_id: elsewhere.into(),
+            made_until: after(60),
+            cause: CancelCause::EndpointDisabled,
+            at: after(8),
+            limit: 10,
+        };
         assert_eq!(self.given.store.cancel_waiting(cancel).await.unwrap(), 1);
     }
 
@@ -208,7 +213,7 @@ impl Filled {
     async fn operate(&mut self) {
         let (first, second) = (self.dead().await, self.dead().await);
         let replaying = self.begin(OperationKind::Replay, Selection::DeadLetters(DeadLetterSelection::default())).await;
-        let items = [first, second].map(|(event, of)| (event, self.given.endpoint, Some(of))).to_vec();
+        let items = [first, second].map(|(event, of)| (event, self.given.endpoint.into(), Some(of))).to_vec();
         let step = SelectionStep { operation: replaying, after: Uuid::nil(), items, skipped: 2, phase: Some(Phase::Selected) };
         self.given.store.select(step).await.unwrap();
         assert!(self.given.store.start(replaying, after(20)).await.unwrap());
@@ -258,9 +263,9 @@ impl Filled {
     async fn count(&mut self) {
         let mut breaker = Breaker::new(BreakerConfig::window(), NOW);
         let opened = breaker.force_open(None, after(10));
-        let change = |endpoint, kept, transition| BreakerChange {
+        let change = |endpoint: EndpointId, kept, transition| BreakerChange {
             application: self.given.application,
-            endpoint,
+            lane_id: endpoint.into(),
             revision: 1,
             kept,
             transition,
@@ -270,10 +275,10 @@ impl Filled {
         let half_open = KeptBreaker { stage: KeptStage::HalfOpen, since: NOW, failed_recoveries: 3 };
         let changes = vec![change(self.given.endpoint, breaker.keep(), Some(opened)), change(self.endpoints[1], half_open, None)];
         assert_eq!(self.given.store.keep(changes).await.unwrap(), [BreakerKept::Kept, BreakerKept::Kept]);
-        let mut tally = Tally::new(self.given.endpoint, minute_of(NOW));
+        let mut tally = Tally::new(self.given.endpoint.into(), minute_of(NOW));
         tally.add(&success(1), NOW);
         tally.add(&failure(2), after(1));
-        let mut later = Tally::new(self.endpoints[1], minute_of(after(600)));
+        let mut later = Tally::new(self.endpoints[1].into(), minute_of(after(600)));
         later.add(&success(1), after(600));
         self.given.store.add(vec![tally, later]).await.unwrap();
     }

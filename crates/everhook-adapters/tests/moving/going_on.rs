@@ -11,8 +11,8 @@ use everhook_core::{
 
 use crate::{
     database::Database,
-    filled::Filled,
-    given::{NOW, after, endpoint, entry, id, settlement, success},
+    moving::filled::Filled,
+    sqlite::conformance::given::{NOW, after, endpoint, entry, id, settlement, success},
 };
 
 #[tokio::test]
@@ -63,7 +63,7 @@ async fn new_numbers_begin_after_those_that_were_moved() {
     let version = store.schedule_version(&presets::standard()).await.unwrap();
     let newer = store.schedule_version(&RetrySchedule { max_attempts: 2, ..presets::standard() }).await.unwrap();
     assert!(newer > version, "{newer:?} {version:?}");
-    let sql = "SELECT max(lane), count(*) FROM endpoints UNION ALL SELECT max(version), count(*) FROM schedules";
+    let sql = "SELECT max(lane), count(*) FROM lanes UNION ALL SELECT max(version), count(*) FROM schedules";
     for row in database.client().await.query(sql, &[]).await.unwrap() {
         assert_eq!(row.get::<_, i64>(0), row.get::<_, i64>(1), "no number was given twice, and none was left out");
     }

@@ -14,9 +14,11 @@ use everhook_core::{
 use uuid::Uuid;
 
 use crate::{
-    filled::Filled,
-    given::{NOW, after},
-    store::Store,
+    moving::filled::Filled,
+    sqlite::{
+        conformance::given::{NOW, after},
+        conformance::store::Store,
+    },
 };
 
 /// More rows than any list of these tests has.
@@ -106,17 +108,17 @@ async fn look_at_history(store: &dyn Store, filled: &Filled, told: &mut Told) {
 
 async fn look_at_queues(store: &dyn Store, filled: &Filled, told: &mut Told) {
     let mut lanes = store.lanes(ShardSet::from_bits(u64::MAX)).await.unwrap();
-    lanes.sort_by_key(|lane| (*lane.endpoint.as_uuid(), lane.priority));
+    lanes.sort_by_key(|lane| (*lane.lane_id.as_uuid(), lane.priority));
     told.note("lanes", lanes);
     for endpoint in &filled.endpoints {
         for priority in Priority::ALL {
             let queues =
-                vec![DueQueue { endpoint: *endpoint, priority, due_from: Timestamp::EPOCH, limit: 100, known: Default::default() }];
+                vec![DueQueue { lane_id: (*endpoint).into(), priority, due_from: Timestamp::EPOCH, limit: 100, known: Default::default() }];
             let request = DueRequest { queues, due_by: after(10_000), event_bytes_max: 1_000 };
             told.note("due", store.due(request).await.unwrap());
         }
     }
-    told.note("alerts", store.pending_alerts(100).await.unwrap());
+    told.note("alerts", store.pending(100).await.unwrap());
 }
 
 async fn look_at_operations(store: &dyn Store, filled: &Filled, told: &mut Told) {
@@ -139,8 +141,8 @@ async fn look_at_operations(store: &dyn Store, filled: &Filled, told: &mut Told)
 async fn look_at_figures(store: &dyn Store, endpoints: &[EndpointId], told: &mut Told) {
     told.note("breakers", store.breakers().await.unwrap());
     for endpoint in endpoints {
-        told.note("open periods", store.open_periods(*endpoint, Timestamp::EPOCH, 10).await.unwrap());
-        told.note("figures", store.figures(*endpoint, NOW, after(10_000)).await.unwrap());
+        told.note("open periods", store.open_periods((*endpoint).into(), Timestamp::EPOCH, 10).await.unwrap());
+        told.note("figures", store.figures((*endpoint).into(), NOW, after(10_000)).await.unwrap());
     }
-    told.note("standings", store.standings(endpoints.to_vec()).await.unwrap());
+    told.note("standings", store.standings(endpoints.iter().map(|endpoint| (*endpoint).into()).collect()).await.unwrap());
 }

@@ -47,7 +47,7 @@ fn is_left_behind(table: &str, column: &str) -> bool {
 /// An empty store's file, to try things with.
 fn schema() -> (tempfile::TempDir, Connection) {
     let folder = tempfile::tempdir().unwrap();
-    drop(crate::backing::open(&folder));
+    drop(crate::sqlite::backing::open(&folder));
     let connection = Connection::open(folder.path().join("everhook.db")).unwrap();
     (folder, connection)
 }

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use everhook_adapters::{moving, postgres::OpenError};
 
-use crate::{database::Database, filled::Filled, look::look, target::SEAL_KEY_ID};
+use crate::{
+    database::Database,
+    moving::{filled::Filled, look::look, target::SEAL_KEY_ID},
+};
 
 #[tokio::test]
 async fn whatever_the_folder_answered_the_database_answers_too() {
@@ -57,7 +60,7 @@ async fn rows_of_old_days_have_partitions_of_their_own() {
 #[tokio::test]
 async fn a_store_without_a_single_row_can_be_moved_too() {
     let folder = tempfile::tempdir().unwrap();
-    drop(crate::backing::open(&folder));
+    drop(crate::sqlite::backing::open(&folder));
     let database = Database::create().await;
     let moved = database.take_in(folder.path()).await.unwrap();
     assert!(moved.tables.iter().all(|(_, rows, _)| *rows == 0));

@@ -11,8 +11,8 @@ use everhook_core::ports::{Directory as _, Leases as _, Roles};
 
 use crate::{
     database::Database,
-    filled::Filled,
-    given::{Given, entry, organization},
+    moving::filled::Filled,
+    sqlite::conformance::given::{Given, entry, organization},
 };
 
 /// Every file of a folder, with what it holds and when it was written.
@@ -106,7 +106,7 @@ async fn a_database_on_which_nodes_live_is_refused_and_none_can_begin_during_a_m
     assert!(matches!(stopped, Err(MoveError::Stopped)));
     let begun = node.begin(roles).await.unwrap_err();
     let reason = begun.source().map(ToString::to_string).unwrap_or_default();
-    assert_eq!(reason, "a data folder is being moved into this database");
+    assert_eq!(reason, "a data folder is being migrated into this database");
     database.take_in(folder.path()).await.unwrap();
     node.begin(roles).await.unwrap();
 }
@@ -121,7 +121,7 @@ async fn an_unfinished_move_goes_on_only_from_the_same_folder_as_it_was() {
     let refused = database.take_in(other.path()).await.unwrap_err();
     assert!(matches!(refused, MoveError::OtherSource { .. }), "{refused}");
     // A server ran on it in between.
-    drop(crate::backing::open(&folder));
+    drop(crate::sqlite::backing::open(&folder));
     let refused = database.take_in(folder.path()).await.unwrap_err();
     assert!(matches!(refused, MoveError::OtherSource { .. }), "{refused}");
     assert!(matches!(database.open().await, Err(OpenError::UnfinishedMove { .. })));
@@ -145,10 +145,10 @@ async fn a_folder_is_moved_once_and_by_one_process_at_a_time() {
             moved => break moved.map(drop).unwrap(),
         }
     }
-    for folder in [folder, other] {
-        let refused = database.take_in(folder.path()).await.unwrap_err();
-        assert!(matches!(refused, MoveError::AlreadyMoved { .. }), "{refused}");
-    }
+    let refused = database.take_in(folder.path()).await.unwrap_err();
+    assert!(matches!(refused, MoveError::AlreadyMoved { .. }), "{refused}");
+    let refused = database.take_in(other.path()).await.unwrap_err();
+    assert!(matches!(refused, MoveError::Taken { .. }), "{refused}");
 }
 
 #[tokio::test]

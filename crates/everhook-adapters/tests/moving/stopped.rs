@@ -7,7 +7,7 @@ use everhook_adapters::{
     postgres::OpenError,
 };
 
-use crate::{database::Database, filled::Filled};
+use crate::{database::Database, moving::filled::Filled};
 
 /// Few enough that every table of some rows takes several transactions.
 const FEW_ROWS: usize = 3;

@@ -15,8 +15,8 @@ use tokio_postgres::Client;
 
 use crate::{
     database::Database,
-    filled::Filled,
-    given::{entry, organization},
+    moving::filled::Filled,
+    sqlite::conformance::given::{entry, organization},
 };
 
 /// How long it may take until somebody waits, on a busy machine.

@@ -11,7 +11,7 @@ use everhook_core::{
 };
 use tokio_postgres::NoTls;
 
-use crate::given::{Given, NOW, after, application, endpoint, entry, id, organization};
+use crate::postgres::given::{Given, NOW, after, application, endpoint, entry, id, organization};
 
 /// How many changes each node makes at once.
 const CHANGES: usize = 10;

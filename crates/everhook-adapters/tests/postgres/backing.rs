@@ -7,8 +7,8 @@ use everhook_core::{model::PoolName, time::Timestamp};
 use url::Url;
 
 use crate::{
-    conformance::{given::Given, store},
     database::{Database, execute},
+    postgres::conformance::{given::Given, store},
 };
 
 /// A database, and the store that is open on it.
@@ -26,6 +26,15 @@ impl store::Backing for Backing {
         let store = Arc::new(self.node().await);
         *self.open.lock().unwrap() = Arc::downgrade(&store);
         store
+    }
+
+    async fn create_lane(&self, lane: &store::NewLane<'_>) {
+        let (client, connection) = tokio_postgres::connect(&self.url(), tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let insert = "INSERT INTO everhook.lanes (id, kind, organization_id, application_id) VALUES ($1, $2, $3, $4)";
+        let values: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+            [lane.id.as_uuid(), &lane.kind, lane.organization.as_uuid(), lane.application.as_uuid()];
+        client.execute(insert, &values).await.unwrap();
     }
 
     async fn forget_keys(&self, before: Timestamp, limit: u32) -> u32 {

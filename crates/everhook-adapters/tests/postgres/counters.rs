@@ -9,7 +9,7 @@ use everhook_core::{
 };
 use uuid::Uuid;
 
-use crate::given::Given;
+use crate::postgres::given::Given;
 
 /// A database that several nodes count in.
 pub struct Counters(Given);

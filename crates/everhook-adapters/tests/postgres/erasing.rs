@@ -9,7 +9,7 @@ use everhook_core::{
     ports::{Change, ChangeCursor, Changed, Changes, DeliveryQueue, Erased, Erasure, ErasureBatch, EventStore},
 };
 
-use crate::{
+use crate::postgres::{
     conformance::erasing::{ERASED, answered},
     given::{Given, after, entry, failure, settlement, success},
 };

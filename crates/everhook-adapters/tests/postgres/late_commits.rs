@@ -6,7 +6,7 @@ use everhook_core::{
 };
 use tokio_postgres::{Client, NoTls};
 
-use crate::given::Given;
+use crate::postgres::given::Given;
 
 /// A session that is writing to an event, and has not committed.
 async fn writing(given: &Given, event: EventId) -> Client {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use everhook_adapters::postgres::PostgresStore;
 use everhook_core::{
     model::{Duty, DutySet, Shard, ShardSet, Stage},
-    ports::{DeliveryQueue, Held, Leases, Pulse, Renewed, Roles, Settled, StoreError, Wish},
+    ports::{DeliveryQueue, Heartbeat, Held, Leases, Renewed, Roles, Settled, StoreError, Wish},
 };
 use tokio_postgres::NoTls;
 
-use crate::given::{Given, NOW, after, settlement, success};
+use crate::postgres::given::{Given, NOW, after, settlement, success};
 
 const ALL: Wish = Wish { shards_max: Shard::COUNT, duties: DutySet::ALL };
 
@@ -28,7 +28,7 @@ async fn held(node: &PostgresStore) -> Option<Held> {
 }
 
 /// The leases of the others, as a node sees them. All of them are overdue, if it says so.
-async fn others(node: &PostgresStore) -> Vec<Pulse> {
+async fn others(node: &PostgresStore) -> Vec<Heartbeat> {
     match node.renew().await.unwrap() {
         Renewed::Held { others, .. } => others,
         Renewed::Lost => panic!("the node is dead"),

@@ -14,7 +14,7 @@ use everhook_core::{
 use tokio::time::{sleep, timeout};
 use tokio_postgres::{Client, NoTls};
 
-use crate::given::Given;
+use crate::postgres::given::Given;
 
 /// A session that keeps an application's counters locked until it is dropped.
 async fn lock(given: &Given, application: ApplicationId) -> Client {

@@ -18,7 +18,10 @@ use everhook_core::{
 use redis::aio::MultiplexedConnection;
 use uuid::Uuid;
 
-use crate::{conformance::event_store::keyed, given::Given, server::Server};
+use crate::{
+    postgres::{conformance::event_store::keyed, given::Given},
+    redis::server::Server,
+};
 
 /// Notes are written within milliseconds; the machine may be busy.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(10);

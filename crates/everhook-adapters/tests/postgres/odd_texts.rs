@@ -8,7 +8,7 @@ use everhook_core::{
     ports::{EndpointFilter, ScheduleRef},
 };
 
-use crate::given::Given;
+use crate::postgres::given::Given;
 
 #[tokio::test]
 async fn nothing_is_found_by_a_text_with_a_nul() {

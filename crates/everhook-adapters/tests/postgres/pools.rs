@@ -3,11 +3,11 @@
 use everhook_adapters::postgres::PostgresStore;
 use everhook_core::{
     ids::Ref,
-    model::{DutySet, Organization, PoolName, Post, Shard, ShardSet},
+    model::{DutySet, Organization, PoolAssignment, PoolName, Shard, ShardSet},
     ports::{Change, Changes, DeliveryQueue, Departure, Directory, Held, Leases, Renewed, Roles, Updated, Wish},
 };
 
-use crate::given::{Given, entry};
+use crate::postgres::given::{Given, entry};
 
 const ALL: Wish = Wish { shards_max: Shard::COUNT, duties: DutySet::ALL };
 
@@ -42,9 +42,9 @@ async fn move_to(given: &Given, at: &PostgresStore, pool: &str) {
 }
 
 /// Whether a node sees the lane that waits, and what it reads of who sends for it: the two never differ.
-async fn post(given: &Given, node: &PostgresStore) -> Post {
+async fn post(given: &Given, node: &PostgresStore) -> PoolAssignment {
     let post = node.application_row(given.application).await.unwrap().unwrap().post;
-    let seen = node.lanes(ShardSet::ALL).await.unwrap().iter().any(|head| head.endpoint == given.endpoint);
+    let seen = node.lanes(ShardSet::ALL).await.unwrap().iter().any(|head| head.lane_id == given.endpoint.into());
     assert_eq!(seen, post.is_here, "a survey and a look at the application agree");
     post
 }
@@ -71,7 +71,7 @@ async fn a_pool_sees_the_lanes_of_its_own_organizations_only() {
     let given = Given::new().await;
     let (plain, heavy) = (given.backing.node_of("default").await, given.backing.node_of("heavy").await);
     given.published().await;
-    let of = |pool, is_here, moves| Post { pool: PoolName::parse(pool).unwrap(), is_here, moves };
+    let of = |pool, is_here, moves| PoolAssignment { pool: PoolName::parse(pool).unwrap(), is_here, moves };
     assert_eq!((post(&given, &plain).await, post(&given, &heavy).await), (of("default", true, 0), of("default", false, 0)));
     // With no worker in the former pool there is nobody to wait for.
     move_to(&given, &plain, "heavy").await;
@@ -118,7 +118,7 @@ async fn an_organization_that_comes_back_at_once_is_let_go_of_all_the_same() {
     plain.depart(vec![of(1)]).await.unwrap();
     assert!(!post(&given, &plain).await.is_here);
     heavy.depart(vec![of(2)]).await.unwrap();
-    assert_eq!(post(&given, &plain).await, Post { pool: PoolName::default(), is_here: true, moves: 2 });
+    assert_eq!(post(&given, &plain).await, PoolAssignment { pool: PoolName::default(), is_here: true, moves: 2 });
 }
 
 #[tokio::test]
@@ -170,7 +170,7 @@ async fn a_boot_that_begins_while_an_organization_moves_is_counted_in_or_finds_i
     }
 }
 
-async fn post_of(given: &Given, node: &PostgresStore) -> Post {
+async fn post_of(given: &Given, node: &PostgresStore) -> PoolAssignment {
     node.application_row(given.application).await.unwrap().unwrap().post
 }
 

@@ -11,13 +11,13 @@ use std::{
 use everhook_core::{
     ids::{DeliveryId, EventId},
     model::{DeadLetterStatus, Stage},
-    ports::{Aging, DeliveryFilter, Erased, EventAlias, EventFilter, NewEvent, Place, Purge, Recorded, ReplayAnswer},
+    ports::{DeliveryFilter, Erased, EventAlias, EventFilter, NewEvent, Place, Purge, Recorded, ReplayAnswer, RetentionClass},
     time::Timestamp,
 };
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
 
-use crate::conformance::{
+use crate::postgres::conformance::{
     given::{Given, NOW, id, replay_of, settlement, success},
     retention::Traced,
 };
@@ -67,7 +67,7 @@ impl Given {
     /// A pass over attempts; says where it ended, which is where the engine begins the next one.
     async fn pass_over_attempts(&self, mut from: Place, before: Timestamp) -> Place {
         for _ in 0..STEPS_MAX {
-            match self.store.purge(Purge { what: Aging::Attempts, before, from, limit: 500 }).await.unwrap().next {
+            match self.store.purge(Purge { what: RetentionClass::Attempts, before, from, limit: 500 }).await.unwrap().next {
                 Some(next) => from = next,
                 None => return from,
             }
@@ -78,7 +78,7 @@ impl Given {
     /// Takes some steps of a pass; says where it goes on, if it does.
     async fn steps(&self, mut from: Option<Place>, count: usize) -> Option<Place> {
         for _ in 0..count {
-            let purge = Purge { what: Aging::Events, before: HORIZON, from: from?, limit: 500 };
+            let purge = Purge { what: RetentionClass::Events, before: HORIZON, from: from?, limit: 500 };
             from = self.store.purge(purge).await.unwrap().next;
         }
         from
@@ -95,7 +95,7 @@ async fn a_day_is_dropped_and_what_is_needed_of_it_stays_whole() {
     assert_eq!((given.count("events_rest").await, given.partitions().await), (0, TABLES.to_vec()));
     // A step of three rows makes many of them, and each may be the last before a crash.
     for limit in [3, 500] {
-        given.purge_in_steps(Aging::Events, HORIZON, limit).await;
+        given.purge_in_steps(RetentionClass::Events, HORIZON, limit).await;
     }
     assert_eq!(given.partitions().await, [""; 0]);
     let given = given.reopened().await;
@@ -117,7 +117,7 @@ async fn what_outlived_its_day_is_sent_retried_replayed_and_erased_and_then_goes
     let (waiting, first) = given.published().await;
     let (dead, letter) = given.published_dead().await;
     let (erased, _) = given.published().await;
-    given.purge(Aging::Events, HORIZON).await;
+    given.purge(RetentionClass::Events, HORIZON).await;
     assert_eq!(given.partitions().await, [""; 0]);
     let read = given.due(given.endpoint, HORIZON, 10, 1 << 20).await;
     assert_eq!(read.rows.iter().map(|due| (due.event, due.loaded.is_some())).collect::<Vec<_>>(), [(waiting, true), (erased, true)]);
@@ -131,8 +131,8 @@ async fn what_outlived_its_day_is_sent_retried_replayed_and_erased_and_then_goes
     assert!(matches!(given.erase(erased).await, Erased::Erased(_)));
     assert!(given.store.is_erased(erased).await.unwrap());
     let later = RECENT + Duration::from_secs(1);
-    given.purge(Aging::DeadLetters, later).await;
-    given.purge(Aging::Events, later).await;
+    given.purge(RetentionClass::DeadLetters, later).await;
+    given.purge(RetentionClass::Events, later).await;
     for table in ["events", "all_deliveries", "attempts", "made_later", "dead_letters"] {
         assert_eq!(given.count(table).await, 0, "{table}");
     }
@@ -170,9 +170,9 @@ async fn an_event_is_needed_by_its_deliveries_whatever_day_they_were_made_on() {
         }
     }
     // The first pass takes the day away, in steps that do not hold all of them; the second judges what outlived it.
-    given.purge_in_steps(Aging::Events, HORIZON, 2).await;
+    given.purge_in_steps(RetentionClass::Events, HORIZON, 2).await;
     assert_eq!(given.partitions().await, [""; 0]);
-    given.purge(Aging::Events, HORIZON).await;
+    given.purge(RetentionClass::Events, HORIZON).await;
     for (why, traced, goes) in made {
         match goes {
             true => given.assert_gone(&traced, &why).await,
@@ -189,7 +189,7 @@ async fn an_event_that_comes_out_of_a_spool_while_its_day_is_dropped_stays_whole
         let from = given.steps(Some(Place::default()), count).await;
         let (event, delivery) = delivered_as(&given, id_at(DAY + 3, 0)).await;
         assert_eq!(given.steps(from, STEPS_MAX).await, None, "after {count} steps");
-        given.purge(Aging::Events, HORIZON).await;
+        given.purge(RetentionClass::Events, HORIZON).await;
         assert_eq!(given.partitions().await, [""; 0], "after {count} steps");
         given.assert_whole(&Traced { event, deliveries: vec![(delivery, 0)] }, &format!("after {count} steps")).await;
         assert_eq!(given.count("events").await, 1, "after {count} steps");
@@ -209,7 +209,7 @@ async fn whatever_comes_to_be_needed_in_the_middle_of_it_stays_whole() {
         let answer = given.replay(vec![item]).await.remove(0);
         given.ended(open, Stage::Delivered { at: RECENT }).await;
         assert_eq!(given.steps(from, STEPS_MAX).await, None, "after {count} steps");
-        given.purge(Aging::Events, HORIZON).await;
+        given.purge(RetentionClass::Events, HORIZON).await;
         assert_eq!(given.partitions().await, [""; 0], "after {count} steps");
         given.assert_whole(&Traced { event: opened, deliveries: vec![(open, 1)] }, &format!("after {count} steps")).await;
         let traced = Traced { event, deliveries: vec![(delivery, 1), (again, 0)] };
@@ -229,11 +229,11 @@ async fn a_day_that_somebody_reads_is_dropped_later_and_nobody_waits_for_that() 
     let reading = reader.transaction().await.unwrap();
     reading.query("SELECT count(*) FROM events", &[]).await.unwrap();
     let begun_at = Instant::now();
-    given.purge(Aging::Events, HORIZON).await;
+    given.purge(RetentionClass::Events, HORIZON).await;
     assert!(begun_at.elapsed() < Duration::from_secs(5), "a pass waited for {:?}", begun_at.elapsed());
     assert!(given.partitions().await.contains(&"events") && given.is_there(event).await);
     reading.commit().await.unwrap();
-    given.purge(Aging::Events, HORIZON).await;
+    given.purge(RetentionClass::Events, HORIZON).await;
     assert_eq!((given.partitions().await, given.is_there(event).await), (Vec::new(), false));
 }
 
@@ -272,7 +272,7 @@ async fn publishing_and_settling_go_on_while_a_day_is_dropped() {
     // One that meets the writer gives up, and another pass is taken; some soon succeed.
     let begun_at = Instant::now();
     while !given.partitions().await.is_empty() {
-        given.purge(Aging::Events, HORIZON).await;
+        given.purge(RetentionClass::Events, HORIZON).await;
         assert!(begun_at.elapsed() < Duration::from_secs(60), "no drop has succeeded beside one writer");
     }
     is_over.store(true, Ordering::Relaxed);
@@ -292,12 +292,12 @@ async fn attempts_leave_by_the_day_before_their_events_do() {
     let (dead, third) = given.published_dead().await;
     let (opened, fourth) = given.published().await;
     given.ended(fourth, Stage::Waiting { due_at: RECENT }).await;
-    given.purge(Aging::Attempts, HORIZON).await;
+    given.purge(RetentionClass::Attempts, HORIZON).await;
     assert_eq!(given.partitions().await, ["events", "deliveries"]);
     for (event, delivery, attempts) in [(old, first, 0), (recent, second, 1), (dead, third, 1), (opened, fourth, 1)] {
         given.assert_whole(&Traced { event, deliveries: vec![(delivery, attempts)] }, "attempts").await;
     }
-    given.purge(Aging::Events, HORIZON).await;
+    given.purge(RetentionClass::Events, HORIZON).await;
     assert_eq!(given.partitions().await, [""; 0]);
     let all = everhook_core::model::PageRequest { limit: 10, cursor: everhook_core::model::Cursor::Newest };
     let events = given.store.events(given.organization, EventFilter::default(), all).await.unwrap().rows;

@@ -14,7 +14,7 @@ use tokio::{
 };
 use url::Url;
 
-use crate::given::Given;
+use crate::postgres::given::Given;
 
 /// A wire on which everything can be held up.
 struct Wire {

@@ -8,7 +8,7 @@ use tokio::{
 };
 use url::Url;
 
-use crate::given::Given;
+use crate::postgres::given::Given;
 
 #[tokio::test]
 async fn a_database_is_reached_by_the_socket_of_its_server() {

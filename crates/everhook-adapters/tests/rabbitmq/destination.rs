@@ -152,7 +152,7 @@ async fn what_the_broker_does_not_take_is_a_failure_that_says_why() {
             FailureCategory::ClientError,
             "the broker answered 404: NOT_FOUND - no exchange 'no-such-exchange'",
         ),
-        (format!("routing_key={full}"), FailureCategory::ServerError, "the broker did not take the message"),
+        (format!("routing_key={full}"), FailureCategory::ServerError, "the broker did not accept the message"),
     ];
     for (query, category, words) in cases {
         for _ in 0..2 {

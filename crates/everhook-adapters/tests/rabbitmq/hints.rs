@@ -11,7 +11,7 @@ use std::{
 use async_trait::async_trait;
 use everhook_adapters::rabbitmq::{HintSettings, RabbitHints};
 use everhook_core::{
-    ids::{ApplicationId, EndpointId},
+    ids::{ApplicationId, LaneId},
     model::{PoolName, Priority, Secret, Shard, ShardSet},
     ports::{RemoteHints, WaitingQueue},
     time::Timestamp,
@@ -128,8 +128,8 @@ fn shards(numbers: &[u32]) -> ShardSet {
 
 /// A queue of a lane in the shard that is the number's rest by 64.
 fn queue(number: u128, priority: Priority) -> WaitingQueue {
-    let endpoint = EndpointId::from_uuid(Uuid::from_u128(number));
-    WaitingQueue { application: ApplicationId::from_uuid(Uuid::from_u128(7)), endpoint, priority, due_from: Timestamp::from_secs(1_000) }
+    let lane_id = LaneId::from_uuid(Uuid::from_u128(number));
+    WaitingQueue { application: ApplicationId::from_uuid(Uuid::from_u128(7)), lane_id, priority, due_from: Timestamp::from_secs(1_000) }
 }
 
 async fn next(member: &Member) -> Vec<WaitingQueue> {

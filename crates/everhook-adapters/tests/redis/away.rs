@@ -13,7 +13,7 @@ use everhook_core::{
 };
 use uuid::Uuid;
 
-use crate::server::Server;
+use crate::redis::server::Server;
 
 /// Longer than the longest wait between two tries, on a busy machine.
 const BACK_WITHIN: Duration = Duration::from_secs(20);

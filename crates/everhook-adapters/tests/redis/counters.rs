@@ -6,7 +6,7 @@ use everhook_adapters::redis::{Redis, RedisSettings};
 use everhook_core::ports::ThrottleStore;
 use uuid::Uuid;
 
-use crate::server;
+use crate::redis::server;
 
 /// An installation that nobody else is.
 pub struct Counters(RedisSettings);

@@ -10,7 +10,7 @@ use everhook_core::{
 };
 use uuid::Uuid;
 
-use crate::server::Server;
+use crate::redis::server::Server;
 
 #[tokio::test]
 async fn what_a_dead_node_held_comes_free_by_itself() {

@@ -6,7 +6,7 @@ use everhook_adapters::redis::{Redis, RedisSettings};
 use rcgen::{CertificateParams, KeyPair};
 use uuid::Uuid;
 
-use crate::{away::take, server::Server};
+use crate::redis::{away::take, server::Server};
 
 /// One that takes TLS and nothing else, with a certificate for this machine that nobody has signed.
 fn start_with_tls(folder: &Path) -> Option<Server> {

@@ -4,23 +4,23 @@ use std::time::{Duration, Instant, SystemTime};
 
 use everhook_adapters::redis::{Redis, RedisSettings};
 use everhook_core::{
-    ids::EndpointId,
+    ids::LaneId,
     model::{KeptSlice, KeptWindow, Shard, ShardSet},
-    ports::{BreakerWindows, EndpointWindow},
+    ports::{BreakerWindows, LaneWindow},
     time::Timestamp,
 };
 use uuid::Uuid;
 
-use crate::server;
+use crate::redis::server;
 
 fn now() -> Timestamp {
     Timestamp::EPOCH + SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap()
 }
 
-fn window(endpoint: u128, at: Timestamp, failures: u32) -> EndpointWindow {
+fn window(endpoint: u128, at: Timestamp, failures: u32) -> LaneWindow {
     let slice = KeptSlice { number: at.as_secs(), since: at, successes: 4, failures };
     let window = KeptWindow { at, slice: Duration::from_secs(1), slices: vec![slice] };
-    EndpointWindow { endpoint: EndpointId::from_uuid(Uuid::from_u128(endpoint)), window }
+    LaneWindow { lane_id: LaneId::from_uuid(Uuid::from_u128(endpoint)), window }
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use everhook_adapters::spool::{BindError, Takeover};
 use everhook_core::{
     ids::{Ref, Uid},
-    ports::{Acquaintance, Acquaintances, IncomingEvent, Spool, Taken},
+    ports::{IncomingEvent, KnownPublisher, PublisherCache, Spool, Taken},
 };
 
 use super::*;
@@ -13,7 +13,7 @@ async fn bound_to(folder: &TempDir, database: Uuid) -> SqliteSpool {
     let spool = open(folder);
     spool.bind(database, Takeover::IfEmpty).await.unwrap();
     let organization = OrganizationId::from_uuid(id());
-    spool.remember(Acquaintance::Organization { id: organization, uid: Some(Uid::parse("acme").unwrap()) }).await.unwrap();
+    spool.remember(KnownPublisher::Organization { id: organization, uid: Some(Uid::parse("acme").unwrap()) }).await.unwrap();
     spool
 }
 
@@ -23,7 +23,7 @@ fn knows_acme(spool: &SqliteSpool) -> bool {
 
 async fn set_all_aside(spool: &SqliteSpool) {
     for spooled in spool.oldest(spool.applications(), 100).await.unwrap() {
-        spool.set_aside(spooled.position, "the store does not have its application".to_owned(), NOW).await.unwrap();
+        spool.set_aside(spooled.position, "its application does not exist in the store".to_owned(), NOW).await.unwrap();
     }
 }
 

@@ -9,7 +9,7 @@ use everhook_adapters::sqlite::{SqliteSettings, SqliteStore, WriterMode};
 use everhook_core::time::Timestamp;
 use tempfile::TempDir;
 
-use crate::conformance::{given::Given, store};
+use crate::sqlite::conformance::{given::Given, store};
 
 /// A folder, and the store that is open on it.
 pub struct Backing {
@@ -26,6 +26,14 @@ impl store::Backing for Backing {
         let store = Arc::new(open(&self.folder));
         *self.open.lock().unwrap() = Arc::downgrade(&store);
         store
+    }
+
+    async fn create_lane(&self, lane: &store::NewLane<'_>) {
+        let connection = rusqlite::Connection::open(self.folder.path().join("everhook.db")).unwrap();
+        let [id, organization, application] =
+            [lane.id.as_uuid(), lane.organization.as_uuid(), lane.application.as_uuid()].map(|id| id.as_bytes());
+        let insert = include_str!("../../src/sqlite/queries/insert_lane.sql");
+        connection.execute(insert, rusqlite::params![id, lane.kind, organization, application]).unwrap();
     }
 
     async fn forget_keys(&self, before: Timestamp, limit: u32) -> u32 {

@@ -5,7 +5,7 @@ use everhook_core::{
     ports::{EventStore, FailedItem, Replay, ReplayBy, ReplayItem, StoreError},
 };
 
-use crate::{
+use crate::sqlite::{
     conformance::delivery_queue::{DELIVERED, Told, dead},
     given::{Given, NOW, failure, settlement, success},
 };
@@ -39,7 +39,7 @@ async fn an_item_whose_event_is_gone_is_taken_off_the_list_and_counted() {
     let events = [given.published_dead().await, given.published_dead().await];
     let operation = given.running(OperationKind::RetryBatch, &events).await;
     let items = given.store.items(operation, 10).await.unwrap();
-    let failed = vec![FailedItem { position: items[0].position, endpoint: items[0].endpoint, judged_by: None }; 2];
+    let failed = vec![FailedItem { position: items[0].position, lane_id: items[0].lane_id, judged_by: None }; 2];
     given.tamper("DELETE FROM events");
     let by = ReplayBy::Operation { id: operation, failed };
     let gone = ReplayItem { position: Some(items[1].position), of: items[1].of, ..given.replay_item(items[1].event).await };

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use everhook_core::model::{ShardSet, Stage};
 use uuid::Uuid;
 
-use crate::{
+use crate::sqlite::{
     conformance::erasing::{ERASED, SECRET, answered},
     given::{Given, after, failure, settlement},
 };

@@ -5,7 +5,7 @@ use everhook_core::{
     ports::{EventStore, NewEvent, Recorded, StoreError},
 };
 
-use crate::{conformance::event_store::deliveries_of, given::Given};
+use crate::sqlite::{conformance::event_store::deliveries_of, given::Given};
 
 #[tokio::test]
 async fn deliveries_that_a_crash_left_to_be_made_are_made_at_the_next_opening() {
@@ -32,7 +32,7 @@ fn put_back_on_the_list(file: &std::path::Path, new: &NewEvent) {
         for delivery in stretch {
             connection.execute("DELETE FROM deliveries WHERE id = ?1", [delivery.id.as_uuid().as_bytes()]).unwrap();
             entries.extend(delivery.id.as_uuid().as_bytes());
-            entries.extend(delivery.endpoint.as_uuid().as_bytes());
+            entries.extend(delivery.lane_id.as_uuid().as_bytes());
             entries.extend(delivery.retry_schedule.0.to_le_bytes());
         }
         let parameters = rusqlite::params![new.event.id.as_uuid().as_bytes(), step, entries, new.made_at.as_micros()];

@@ -5,8 +5,8 @@
 CREATE TEMP TABLE numbers (n INTEGER PRIMARY KEY);
 INSERT INTO numbers WITH RECURSIVE counted (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM counted WHERE n + 1 < :rows) SELECT n FROM counted;
 
-CREATE TEMP TABLE lanes (n INTEGER PRIMARY KEY, lane INTEGER, id BLOB, organization_id BLOB, application_id BLOB);
-INSERT INTO lanes SELECT row_number() OVER (ORDER BY lane) - 1, lane, id, organization_id, application_id FROM endpoints;
+CREATE TEMP TABLE of_lanes (n INTEGER PRIMARY KEY, lane INTEGER, id BLOB, organization_id BLOB, application_id BLOB);
+INSERT INTO of_lanes SELECT row_number() OVER (ORDER BY lane) - 1, lane, id, organization_id, application_id FROM endpoints;
 
 INSERT INTO events (
     id, organization_id, application_id, event_type, timestamp, idempotency_key, priority, sequence_number, deliveries, first_delivery_id,
@@ -14,7 +14,7 @@ INSERT INTO events (
 )
 SELECT unhex(printf('018bcfe56800700090000000%08x', n)), organization_id, application_id, 'user.created', 1700000000000000 + n, NULL, 1, n + 1, 10,
     unhex(printf('018bcfe56800700080000000%08x', 10 * n)), unhex(printf('018bcfe56800700080000000%08x', 10 * n + 9)), 1700000000000000 + n, n + 1
-FROM numbers CROSS JOIN (SELECT organization_id, application_id FROM lanes WHERE n = 0) WHERE n < :rows / 10;
+FROM numbers CROSS JOIN (SELECT organization_id, application_id FROM of_lanes WHERE n = 0) WHERE n < :rows / 10;
 
 INSERT INTO payloads (number, event_id, encoding, body) SELECT payload, id, 0, x'7b7d' FROM events;
 
@@ -33,7 +33,7 @@ SELECT unhex(printf('018bcfe56800700080000000%08x', d.n)), unhex(printf('018bcfe
     1700000000000000 + d.n,
     CASE d.n / 20 % 50 WHEN 2 THEN 'key' END,
     CASE d.n / 20 % 50 WHEN 2 THEN d.n END
-FROM numbers d CROSS JOIN lanes ON lanes.n = d.n % 20;
+FROM numbers d CROSS JOIN of_lanes ON of_lanes.n = d.n % 20;
 
 INSERT INTO nodes (number, name, user_agent) VALUES (1, 'node-1', 'Everhook/1');
 INSERT INTO attempts (
@@ -47,18 +47,18 @@ INSERT INTO dead_letters (
 )
 SELECT d.id, l.organization_id, l.application_id, d.event_id, 'user.created', l.id, 'https://shop.example/hooks', d.id, 'dead', d.cause,
     d.failure_category, 'it was answered 503', 1, 1, d.ended_at, d.ended_at
-FROM deliveries d JOIN lanes l ON l.lane = d.lane WHERE d.stage = 2;
+FROM deliveries d JOIN of_lanes l ON l.lane = d.lane WHERE d.stage = 2;
 
 INSERT INTO audit_log (organization_id, id, at, action, resource_id, is_cut)
 SELECT organization_id, unhex(printf('018bcfe568007000a0000000%08x', d.n)), 1700000000000000 + d.n, 'endpoint.update', id, 0
-FROM numbers d CROSS JOIN lanes ON lanes.n = d.n % 20 WHERE d.n < :rows / 10;
+FROM numbers d CROSS JOIN of_lanes ON of_lanes.n = d.n % 20 WHERE d.n < :rows / 10;
 
 INSERT INTO operations (
     id, organization_id, kind, status, selection, phase, selected_until, total, done, failed, skipped, priority, created_at, finished_at
 )
 SELECT unhex(printf('018bcfe568007000b0000000%08x', d.n)), organization_id, 'replay', 'finished', '{}', 'over', zeroblob(16), 0, 0, 0, 0, 1,
     1700000000000000, 1700000000000000
-FROM numbers d CROSS JOIN lanes ON lanes.n = d.n % 20 WHERE d.n < :rows / 100;
+FROM numbers d CROSS JOIN of_lanes ON of_lanes.n = d.n % 20 WHERE d.n < :rows / 100;
 
 INSERT INTO operation_items (operation_id, position, lane, event_id)
-SELECT x'018bcfe568007000b000000000000000', sequence_number, lane, e.id FROM events e CROSS JOIN lanes ON lanes.n = 0;
+SELECT x'018bcfe568007000b000000000000000', sequence_number, lane, e.id FROM events e CROSS JOIN of_lanes ON of_lanes.n = 0;

@@ -6,7 +6,7 @@ use everhook_core::{
     ports::{DeliveryQueue, Directory, EventStore},
 };
 
-use crate::{
+use crate::sqlite::{
     backing::open,
     given::{Given, entry, organization},
 };
@@ -100,7 +100,7 @@ fn a_database_that_is_empty_or_missing_beside_what_belongs_to_it_is_refused() {
         }
         std::fs::write(folder.path().join(beside), "something").unwrap();
         let words = refusal(&folder).to_string();
-        assert!(words.contains(&format!("everhook.db is {how}, and ")) && words.contains(beside) && words.contains("restore"), "{words}");
+        assert!(words.contains(&format!("everhook.db is {how}, but ")) && words.contains(beside) && words.contains("restore"), "{words}");
         assert_eq!(folder.path().join("everhook.db").exists(), how == "empty", "none is made in its place");
     }
     // A key that was brought before the first start is no such thing.

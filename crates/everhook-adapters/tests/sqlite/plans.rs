@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, StatementStatus, config::DbConfig, types::Value};
 
-use crate::given::Given;
+use crate::sqlite::given::Given;
 
 /// How many endpoints `many_rows.sql` spreads the deliveries over.
 const ENDPOINTS: usize = 20;
@@ -18,7 +18,7 @@ const SORTS: &str = "USE TEMP B-TREE FOR ORDER BY";
 /// An index that holds few rows, however many operations there were.
 const WALKS_OPEN_OPERATIONS: &str = "SCAN o USING INDEX operations_with_work";
 /// An index that holds few rows, however many endpoints there are.
-const WALKS_BARRIERS: &str = "SCAN endpoints USING INDEX endpoints_with_barrier";
+const WALKS_BARRIERS: &str = "SCAN lanes USING INDEX lanes_with_barrier";
 
 #[tokio::test]
 async fn in_a_file_of_a_million_deliveries_every_statement_goes_by_an_index_and_reads_few_rows() {
@@ -193,6 +193,8 @@ impl Middle {
             statement!("open_of_key", 10, key()),
             statement!("open_in_lane", 10),
             statement!("lanes_with_barrier", PAGE_ROWS).excused(WALKS_BARRIERS),
+            statement!("waiting_backlog", endpoint(), PAGE_ROWS),
+            statement!("waiting_from", endpoint(), 1, 0, vec![0; 16], PAGE_ROWS),
             statement!("waiting_for_endpoint", endpoint(), PAGE_ROWS, i64::MAX).excused(SORTS),
             statement!("held_for_endpoint", endpoint(), PAGE_ROWS, i64::MAX),
         ]
@@ -226,8 +228,8 @@ impl Middle {
         let (entries, operations) = (pages(&self.audit_entry), pages(&self.operation));
         let lists = [
             list!("events", events, NONE, NONE, from, to),
-            list!("deliveries_of_endpoint", deliveries, NONE, endpoint(), NONE, NONE, NONE, 0, NONE, from, to, NONE),
-            list!("deliveries_of_event", of_event, NONE, NONE, event(), NONE, NONE, 0, NONE, from, to, NONE)
+            list!("deliveries_of_endpoint", deliveries, NONE, endpoint(), NONE, NONE, NONE, 0, NONE, from, to, NONE, NONE, NONE),
+            list!("deliveries_of_event", of_event, NONE, NONE, event(), NONE, NONE, 0, NONE, from, to, NONE, NONE, NONE)
                 .map(|list| list.excused(SORTS)),
             list!("dead_letters_of_organization", deliveries, NONE, NONE, NONE, NONE, NONE, from, to),
             list!("dead_letters_of_endpoint", deliveries, NONE, endpoint(), NONE, NONE, NONE, from, to),

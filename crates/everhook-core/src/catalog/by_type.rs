@@ -1,61 +1,84 @@
-//! The enabled endpoints of an application by the event types they want: an event finds those that want it without asking the others.
+//! The enabled endpoints of an application by the event types they want: an event finds those that want it without asking the others, and a change of
+//! one endpoint changes the entries of that one.
 
 use std::{hash::Hasher as _, sync::Arc};
 
 use rustc_hash::FxHasher;
 
-use super::Destination;
+use super::{Destination, shared_map::SharedMap};
 use crate::{
-    model::{EndpointState, EventType, EventTypePattern},
+    ids::EndpointId,
+    model::{EventType, EventTypePattern},
     policy::matching,
 };
 
+/// What endpoints that want every type are found by. No event type is called like this.
+const ANY: &str = "*";
+
 /// An index over the event type patterns of endpoints. Texts are kept as hashes: a tenant may have 200 patterns at each of many endpoints.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct EndpointsByType {
-    /// In the order of their making.
-    enabled: Vec<Arc<Destination>>,
-    /// Places in `enabled` of those that want every type.
-    any: Vec<u32>,
-    /// Hashes of exact types and of families' prefixes, each with the place of an endpoint that wants it; sorted.
-    named: Vec<(u64, u32)>,
+    /// By the hashes of exact types and of families' prefixes.
+    named: SharedMap<u64, SharedMap<EndpointId, ()>>,
 }
 
 impl EndpointsByType {
-    pub(super) fn new<'a>(destinations: impl Iterator<Item = &'a Arc<Destination>>) -> Self {
-        let is_enabled = |destination: &&Arc<Destination>| destination.endpoint.state == EndpointState::Enabled;
-        let mut enabled: Vec<_> = destinations.filter(is_enabled).cloned().collect();
-        enabled.sort_by_key(|destination| destination.endpoint.id);
-        let (mut any, mut named) = (Vec::new(), Vec::new());
-        for (place, destination) in (0..).zip(&enabled) {
-            for pattern in &destination.endpoint.event_types {
-                match pattern {
-                    EventTypePattern::Any => any.push(place),
-                    EventTypePattern::Family(prefix) => named.push((hash(prefix), place)),
-                    EventTypePattern::Exact(event_type) => named.push((hash(event_type.as_str()), place)),
-                }
-            }
+    /// Enters an endpoint as it stands now instead of as it was.
+    pub(super) fn replace(&mut self, before: Option<&Destination>, after: Option<&Destination>) {
+        let (old, new) = (before.map_or(&[][..], Destination::patterns), after.map_or(&[][..], Destination::patterns));
+        if old == new {
+            return;
         }
-        named.sort_unstable();
-        Self { enabled, any, named }
+        if let Some(before) = before {
+            old.iter().for_each(|pattern| self.remove(hash_of(pattern), before.endpoint.id));
+        }
+        if let Some(after) = after {
+            new.iter().for_each(|pattern| self.insert(hash_of(pattern), after.endpoint.id));
+        }
     }
 
-    /// Those that want events of this type, in the order of their making.
-    pub(super) fn wanting(&self, event_type: &EventType) -> Arc<[Arc<Destination>]> {
+    fn insert(&mut self, name: u64, endpoint: EndpointId) {
+        // Taken out and put back, so that it is changed in place where no other copy has it.
+        let mut endpoints = self.named.insert(name, SharedMap::default()).unwrap_or_default();
+        endpoints.insert(endpoint, ());
+        self.named.insert(name, endpoints);
+    }
+
+    fn remove(&mut self, name: u64, endpoint: EndpointId) {
+        let Some(mut endpoints) = self.named.remove(&name) else { return };
+        endpoints.remove(&endpoint);
+        if endpoints.len() > 0 {
+            self.named.insert(name, endpoints);
+        }
+    }
+
+    /// Those that want events of this type, in the order of their creation.
+    pub(super) fn wanting(
+        &self,
+        event_type: &EventType,
+        destinations: &SharedMap<EndpointId, Arc<Destination>>,
+    ) -> Arc<[Arc<Destination>]> {
         let text = event_type.as_str();
         let families = text.match_indices('.').map(|(dot, _)| &text[..=dot]);
-        let named = families.chain([text]).flat_map(|name| self.places_of(hash(name)));
-        let mut places: Vec<u32> = self.any.iter().copied().chain(named).collect();
-        places.sort_unstable();
-        places.dedup();
-        let candidates = places.into_iter().filter_map(|place| self.enabled.get(place as usize));
+        let mut found = Vec::new();
+        for name in families.chain([text, ANY]) {
+            if let Some(endpoints) = self.named.get(&hash(name)) {
+                endpoints.for_each(|id, ()| found.push(*id));
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        let candidates = found.iter().filter_map(|id| destinations.get(id));
         // Two texts may have one hash.
         candidates.filter(|destination| matching::wants(&destination.endpoint.event_types, event_type)).cloned().collect()
     }
+}
 
-    fn places_of(&self, name: u64) -> impl Iterator<Item = u32> {
-        let first = self.named.partition_point(|(hash, _)| *hash < name);
-        self.named[first..].iter().take_while(move |(hash, _)| *hash == name).map(|(_, place)| *place)
+fn hash_of(pattern: &EventTypePattern) -> u64 {
+    match pattern {
+        EventTypePattern::Any => hash(ANY),
+        EventTypePattern::Family(prefix) => hash(prefix),
+        EventTypePattern::Exact(event_type) => hash(event_type.as_str()),
     }
 }
 

@@ -3,10 +3,10 @@
 use aws_lc_rs::digest;
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 
-use super::{Fault, Noun, Refusal, audit, check_name, refuse_faults};
+use super::{Conflict, Fault, Noun, Refusal, audit, check_name, refuse_faults};
 use crate::{
-    flow::Line,
     ids::{ApiKeyId, OrganizationId},
+    line::Line,
     model::{ApiKey, ApiKeyHash, AuditAction, Author, Cursor, PageRequest, Scope, Scopes, Secret},
     policy::audit::{made, removed},
     ports::{Created, StoreError},
@@ -46,10 +46,11 @@ pub async fn create(line: &Line, by: &Author, granted_by: Scopes, new: NewApiKey
     let text = make_text(line);
     match store(line, by, key.clone(), hash(text.expose()), API_KEYS_MAX).await? {
         Created::Created => Ok((key, text)),
-        Created::TooMany => {
-            Err(Refusal::Conflict(format!("an organization can have {API_KEYS_MAX} API keys, and has as many: revoke one")))
-        }
-        _ => Err(Refusal::Conflict("the same key exists already: try again".to_owned())),
+        Created::TooMany => Err(Refusal::Conflict(
+            Conflict::LimitReached,
+            format!("the organization has reached the limit of {API_KEYS_MAX} API keys: revoke one"),
+        )),
+        _ => Err(Refusal::Conflict(Conflict::ConcurrentChange, "this key already exists: try again".to_owned())),
     }
 }
 
@@ -61,7 +62,7 @@ pub async fn revoke(line: &Line, by: &Author, revoked_by: Scopes, id: ApiKeyId) 
     let key = find(line, by.organization, id).await?;
     // The scopes of a key never change, so that what is read here still holds when it is revoked.
     if key.scopes.allow(Scope::Admin) && !revoked_by.allow(Scope::Admin) {
-        return Err(Refusal::Forbidden("an `admin` key can be revoked by an admin key only".to_owned()));
+        return Err(Refusal::Forbidden("only an admin key can revoke an `admin` key".to_owned()));
     }
     let entry = audit::entry(line, by, AuditAction::ApiKeyRevoke, id.as_uuid(), removed(&audit::of_api_key(&key)));
     let revoked = line.ports.directory.revoke_api_key(by.organization, id, entry).await?;
@@ -141,13 +142,13 @@ fn check(new: &NewApiKey, granted_by: Scopes, now: Timestamp) -> Result<(String,
         match Scope::parse(scope) {
             None => faults.push(Fault::new("scopes", format!("`{}` is not one of publish, read, manage, admin", scope.escape_debug()))),
             Some(Scope::Admin) if !granted_by.allow(Scope::Admin) => {
-                faults.push(Fault::new("scopes", "`admin` can be granted by an admin key only"));
+                faults.push(Fault::new("scopes", "only an admin key can grant `admin`"));
             }
             Some(scope) => scopes.push(scope),
         }
     }
     if new.expires_at.is_some_and(|at| at <= now) {
-        faults.push(Fault::new("expires_at", "must lie in the future"));
+        faults.push(Fault::new("expires_at", "must be in the future"));
     }
     refuse_faults(faults)?;
     Ok((name, scopes.into_iter().collect()))

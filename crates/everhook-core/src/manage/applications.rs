@@ -1,9 +1,9 @@
 //! Applications: integrations inside an organization.
 
-use super::{CHANGE_ROUNDS_MAX, Change, Fault, Noun, Refusal, audit, check_name, check_uid, refuse_faults, unexpected};
+use super::{CHANGE_ROUNDS_MAX, Change, Conflict, Fault, Noun, Refusal, audit, check_name, check_uid, refuse_faults, unexpected};
 use crate::{
-    flow::Line,
     ids::{ApplicationId, OrganizationId, Ref, Uid},
+    line::Line,
     model::{Application, ApplicationKind, AuditAction, Author},
     policy::audit::{changed, made},
     ports::{Created, StoreError, Updated},
@@ -41,8 +41,10 @@ pub async fn create(line: &Line, by: &Author, asked: ApplicationChange) -> Resul
     match line.ports.directory.create_application(application.clone(), entry).await? {
         Created::Created => Ok(application),
         Created::UidTaken => Err(uid_taken(&application)),
-        Created::NameTaken => Err(Refusal::taken("name", &application.name)),
-        Created::TooMany => Err(Refusal::Conflict("the organization has as many applications as its limits allow".to_owned())),
+        Created::NameTaken => Err(Refusal::name_taken(&application.name)),
+        Created::TooMany => {
+            Err(Refusal::Conflict(Conflict::LimitReached, "the organization has reached its limit of applications".to_owned()))
+        }
         Created::NoSuchSchedule => Err(unexpected()),
     }
 }
@@ -65,12 +67,12 @@ pub async fn change(line: &Line, by: &Author, of: &Ref<ApplicationId>, asked: Ap
                 return Ok(application);
             }
             Updated::UidTaken => return Err(uid_taken(&application)),
-            Updated::NameTaken => return Err(Refusal::taken("name", &application.name)),
+            Updated::NameTaken => return Err(Refusal::name_taken(&application.name)),
             Updated::Changed => read = find(line, by.organization, &Ref::Id(application.id)).await?,
             Updated::NoSuchSchedule => return Err(unexpected()),
         }
     }
-    Err(Refusal::Conflict("the application is being changed by others: try again".to_owned()))
+    Err(Refusal::concurrent_change("application"))
 }
 
 async fn find(line: &Line, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<Application, Refusal> {
@@ -80,10 +82,16 @@ async fn find(line: &Line, organization: OrganizationId, of: &Ref<ApplicationId>
 fn check_built_in(application: &Application, asked: &ApplicationChange) -> Result<(), Refusal> {
     let renamed = matches!(&asked.name, Change::Set(name) if *name != application.name);
     if renamed && application.kind != ApplicationKind::Custom {
-        return Err(Refusal::Conflict(format!("the application `{}` is built in and keeps its name", application.name)));
+        return Err(Refusal::Conflict(
+            Conflict::BuiltIn,
+            format!("the application `{}` is built in and cannot be renamed", application.name),
+        ));
     }
     if asked.strict_event_types == Change::Set(true) && application.kind == ApplicationKind::Operational {
-        return Err(Refusal::Conflict("the application `operational` carries Everhook's own events, which need no definition".to_owned()));
+        return Err(Refusal::Conflict(
+            Conflict::BuiltIn,
+            "the application `operational` cannot require defined event types: it has Everhook's own events".to_owned(),
+        ));
     }
     Ok(())
 }
@@ -113,5 +121,5 @@ fn apply(asked: ApplicationChange, application: &mut Application) -> Result<(), 
 }
 
 fn uid_taken(application: &Application) -> Refusal {
-    Refusal::taken("uid", application.uid.as_ref().map_or("", Uid::as_str))
+    Refusal::uid_taken(application.uid.as_ref().map_or("", Uid::as_str))
 }

@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use super::endpoints::rule_name;
 use crate::{
-    flow::Line,
     ids::{AuditEntryId, EndpointId, ScheduleId, Uid},
+    line::Line,
     model::{
         ApiKey, Application, AuditAction, AuditEntry, AuditNote, Author, Backoff, BreakerConfig, Endpoint, EndpointState,
         EventTypeDefinition, EventTypePattern, Jitter, Operation, Organization, OrganizationSchedule, RateLimit, RetrySchedule, Scope,
@@ -159,6 +159,7 @@ pub(super) fn of_operation(operation: &Operation, selection: &Selection) -> Fact
             .plain("label", events.label.as_ref().map(|(key, value)| json!({ "key": key, "value": value })))
             .plain("from", time(events.from))
             .plain("to", events.to.to_string()),
+        Selection::Waiting(endpoint) => facts.plain("endpoint_ids", endpoints(&[*endpoint])),
     };
     facts.plain("requests_per_second", operation.rate.map(|rate| rate.get())).plain("start_at", time(operation.start_at))
 }

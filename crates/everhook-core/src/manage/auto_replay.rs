@@ -1,9 +1,9 @@
-//! Whether an organization's dead letters are retried by themselves: settings, changed by its owner and heeded by `engine::operations`.
+//! Whether an organization's dead letters are retried by themselves: settings, changed by its owner and heeded by `jobs::operations`.
 
 use std::{num::NonZeroU32, time::Duration};
 
 use super::{Change, Refusal, refuse_faults};
-use crate::{flow::Line, ids::OrganizationId, model::AutoReplay, ports::StoreError};
+use crate::{ids::OrganizationId, line::Line, model::AutoReplay, ports::StoreError};
 
 /// How short and how long the first pause may be.
 const AFTER_MIN: Duration = Duration::from_secs(60);

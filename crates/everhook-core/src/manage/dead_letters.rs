@@ -1,9 +1,9 @@
-//! Dead letters that a person throws away. Bringing one back is `flow::recall`'s.
+//! Dead letters that a person throws away. Bringing one back is `line::recall`'s.
 
-use super::{Noun, Refusal, audit};
+use super::{Conflict, Noun, Refusal, audit};
 use crate::{
-    flow::Line,
     ids::DeliveryId,
+    line::Line,
     model::{AuditAction, Author, DeadLetterStatus},
     policy::audit::{Facts, changed},
     ports::Discarded,
@@ -20,6 +20,8 @@ pub async fn discard(line: &Line, by: &Author, id: DeliveryId) -> Result<(), Ref
     match line.ports.history.discard(by.organization, id, entry).await? {
         Discarded::Discarded => Ok(()),
         Discarded::NotFound => Err(Refusal::NotFound(Noun::DeadLetter)),
-        Discarded::NotDead(status) => Err(Refusal::Conflict(format!("the dead letter is {}, not dead", status.as_str()))),
+        Discarded::NotDead(status) => {
+            Err(Refusal::Conflict(Conflict::DeadLetterNotDead, format!("the dead letter is {}, not dead", status.as_str())))
+        }
     }
 }

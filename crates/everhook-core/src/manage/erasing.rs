@@ -1,4 +1,4 @@
-//! Erasing the data of events: of one at once, of many as an operation. Called by the API; the operation is carried out by `engine::operations`.
+//! Erasing the data of events: of one at once, of many as an operation. Called by the API; the operation is carried out by `jobs::operations`.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use super::{
     refuse_faults,
 };
 use crate::{
-    flow::{Line, erasures},
     ids::{ApplicationId, EventId, OperationId, OrganizationId},
+    line::{Line, erasures},
     model::{AuditAction, Author, ErasureSelection, OperationKind, Selection},
     policy::{
         audit::{Facts, changed},
@@ -51,7 +51,7 @@ async fn erase_by_id(line: &Line, by: &Author, event: EventId) -> Result<(), Ref
 
 /// Which events are to be erased. What is absent does not narrow.
 #[derive(Clone, Debug)]
-pub struct ErasureWish {
+pub struct ErasureInput {
     /// Of this application.
     pub application: Option<ApplicationId>,
     /// With this label.
@@ -66,7 +66,7 @@ pub struct ErasureWish {
 ///
 /// # Errors
 /// [`Refusal`] if the wish cannot be understood or means everything, or if too many operations are under way.
-pub async fn erase_events(line: &Line, by: &Author, wish: ErasureWish) -> Result<OperationId, Refusal> {
+pub async fn erase_events(line: &Line, by: &Author, wish: ErasureInput) -> Result<OperationId, Refusal> {
     let selection = check(line, wish)?;
     operations::begin(line, by, OperationKind::Erase, Selection::Erasure(selection), Pace::default()).await
 }
@@ -75,7 +75,7 @@ pub async fn erase_events(line: &Line, by: &Author, wish: ErasureWish) -> Result
 ///
 /// # Errors
 /// [`Refusal`] as there.
-pub async fn count_events(line: &Line, organization: OrganizationId, wish: ErasureWish) -> Result<u64, Refusal> {
+pub async fn count_events(line: &Line, organization: OrganizationId, wish: ErasureInput) -> Result<u64, Refusal> {
     let wanted = check(line, wish)?;
     Ok(count(line, organization, &wanted).await?)
 }
@@ -93,8 +93,8 @@ async fn count(line: &Line, organization: OrganizationId, wanted: &ErasureSelect
     Ok(count)
 }
 
-fn check(line: &Line, wish: ErasureWish) -> Result<ErasureSelection, Refusal> {
-    let ErasureWish { application, label, from, to } = wish;
+fn check(line: &Line, wish: ErasureInput) -> Result<ErasureSelection, Refusal> {
+    let ErasureInput { application, label, from, to } = wish;
     let mut faults = Vec::new();
     // Nobody erases everything by leaving a field out.
     if application.is_none() && label.is_none() {
@@ -108,7 +108,7 @@ fn check(line: &Line, wish: ErasureWish) -> Result<ErasureSelection, Refusal> {
     // What is accepted from now on is not meant: the selection is fixed at the start.
     let end = line.ports.clock.now() + Duration::from_micros(1);
     if from.is_some_and(|from| from >= to.unwrap_or(end)) {
-        faults.push(Fault::new("from", "must be before the end of the span, and not in the future"));
+        faults.push(Fault::new("from", "must be before the end of the period, and not in the future"));
     }
     refuse_faults(faults)?;
     Ok(ErasureSelection { application, label, from, to: to.map_or(end, |to| to.min(end)) })

@@ -3,18 +3,18 @@
 //! A schema and an example are checked here, once, so that what is stored compiles and fits. Publishing does the rest.
 
 use super::{
-    CHANGE_ROUNDS_MAX, Change, DESCRIPTION_CHARS_MAX, Fault, Noun, Refusal, audit, changed_at, check_text, refuse_faults, unexpected,
+    CHANGE_ROUNDS_MAX, Change, Conflict, DESCRIPTION_CHARS_MAX, Fault, Noun, Refusal, audit, changed_at, check_text, refuse_faults,
+    unexpected,
 };
 use crate::{
-    flow::{
-        Line,
-        evaluations::{Busy, EVALUATION_TIMEOUT},
-    },
     ids::{EventTypeId, OrganizationId, Ref},
+    limits::evaluations::{Busy, EVALUATION_TIMEOUT},
+    line::Line,
     model::{AuditAction, Author, EventType, EventTypeDefinition},
     policy::{
         self,
         audit::{made, removed},
+        json_text::is_same_option,
         schema::{Misfit, Schema, Violation},
         work::{SCHEMA_UNITS_MAX, WorkBudget},
     },
@@ -55,8 +55,11 @@ pub async fn create(line: &Line, by: &Author, asked: EventTypeChange) -> Result<
             line.catalog.forget_organization(by.organization);
             Ok(definition)
         }
-        Created::NameTaken => Err(Refusal::taken("name", definition.name.as_str())),
-        Created::TooMany => Err(Refusal::Conflict(format!("an organization can have {EVENT_TYPES_MAX} event types, and has as many"))),
+        Created::NameTaken => Err(Refusal::name_taken(definition.name.as_str())),
+        Created::TooMany => Err(Refusal::Conflict(
+            Conflict::LimitReached,
+            format!("the organization has reached the limit of {EVENT_TYPES_MAX} event types"),
+        )),
         Created::UidTaken | Created::NoSuchSchedule => Err(unexpected()),
     }
 }
@@ -69,7 +72,15 @@ pub(super) async fn checked(
     found: Option<EventTypeDefinition>,
 ) -> Result<EventTypeDefinition, Refusal> {
     if let Some(found) = found {
-        return apply(line, asked, found, Vec::new()).await;
+        let (schema, example) = (found.schema.clone(), found.example.clone());
+        let mut changed = apply(line, asked, found, Vec::new()).await?;
+        // JSON that was only formatted again is no change.
+        for (text, kept) in [(&mut changed.schema, schema), (&mut changed.example, example)] {
+            if is_same_option(text.as_deref(), kept.as_deref()) {
+                *text = kept;
+            }
+        }
+        return Ok(changed);
     }
     let now = line.ports.clock.now();
     let mut faults = Vec::new();
@@ -110,7 +121,7 @@ pub async fn change(line: &Line, by: &Author, of: &Ref<EventTypeId>, asked: Even
             Updated::UidTaken | Updated::NameTaken | Updated::NoSuchSchedule => return Err(unexpected()),
         }
     }
-    Err(Refusal::Conflict("the event type is being changed by others: try again".to_owned()))
+    Err(Refusal::concurrent_change("event type"))
 }
 
 /// Forgets what was said about a type. Events of it can be published as before, unless the application is strict.
@@ -141,7 +152,7 @@ fn check_new_name(asked: &Change<String>, faults: &mut Vec<Fault>) -> Option<Eve
     let reason = match asked {
         Change::Keep => "is required",
         Change::Clear => "must not be null",
-        Change::Set(name) if name.parse::<EventTypeId>().is_ok() => "must not be a UUID, which could stand for another's id",
+        Change::Set(name) if name.parse::<EventTypeId>().is_ok() => "must not be a UUID, which could be the id of another event type",
         Change::Set(name) => match EventType::parse(name) {
             Some(name) => return Some(name),
             None => "must be 1 to 128 of the characters A-Z a-z 0-9 _ . : -",
@@ -200,7 +211,7 @@ fn check_fit(schema: &str, example: Option<&str>) -> Option<Fault> {
         Misfit::TooCostly => Fault::new(
             "schema",
             format!(
-                "takes more work to check the example than the {SCHEMA_UNITS_MAX} units that an event may: use fewer alternatives and patterns, or a smaller example"
+                "exceeds the limit of {SCHEMA_UNITS_MAX} units of work when validating the example: use fewer alternatives and patterns, or a smaller example"
             ),
         ),
     })

@@ -8,9 +8,11 @@ pub mod applications;
 mod audit;
 pub mod auto_replay;
 pub mod dead_letters;
+pub mod deliveries;
 pub mod endpoints;
 pub mod erasing;
 pub mod event_types;
+pub mod finding;
 pub mod operations;
 pub mod organizations;
 pub mod schedules;
@@ -20,12 +22,7 @@ pub mod why;
 
 use std::{fmt, time::Duration};
 
-use crate::{
-    flow::{Line, on_demand_limit::OnDemandRefusal},
-    ids::Uid,
-    ports::StoreError,
-    time::Timestamp,
-};
+use crate::{ids::Uid, limits::on_demand_limit::OnDemandRefusal, line::Line, ports::StoreError, time::Timestamp};
 
 /// The longest name of anything, in characters.
 const NAME_CHARS_MAX: usize = 256;
@@ -75,6 +72,8 @@ pub enum Noun {
     DeadLetter,
     /// What happened.
     Event,
+    /// One event for one endpoint.
+    Delivery,
 }
 
 impl fmt::Display for Noun {
@@ -89,6 +88,7 @@ impl fmt::Display for Noun {
             Self::Operation => "operation",
             Self::DeadLetter => "dead letter",
             Self::Event => "event",
+            Self::Delivery => "delivery",
         })
     }
 }
@@ -97,14 +97,17 @@ impl fmt::Display for Noun {
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// Some fields are not acceptable; all of them are listed.
-    #[error("some fields are not acceptable")]
+    #[error("some fields are invalid")]
     Invalid(Vec<Fault>),
     /// There is no such thing in this organization.
-    #[error("there is no such {0}")]
+    #[error("no {0} has this id")]
     NotFound(Noun),
-    /// What is there stands against it; the words say what.
-    #[error("{0}")]
-    Conflict(String),
+    /// The current state does not allow it; the text says why.
+    #[error("{1}")]
+    Conflict(Conflict, String),
+    /// The URL did not return the challenge that `verify_url` asks for.
+    #[error("the URL could not be verified")]
+    VerificationFailed(Fault),
     /// The caller's key may not do this; the words say what may.
     #[error("{0}")]
     Forbidden(String),
@@ -115,13 +118,54 @@ pub enum Refusal {
     #[error("too many schemas are being checked")]
     Busy,
     /// The store failed; nothing was changed, as far as is known.
-    #[error("the change could not be stored")]
+    #[error("cannot store the change")]
     Store(#[from] StoreError),
 }
 
+/// The kinds of conflict that a program may want to tell apart. Each is a problem type of the API, with a page of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conflict {
+    /// The uid belongs to another row.
+    UidTaken,
+    /// The name belongs to another row.
+    NameTaken,
+    /// Others change the same row at the same time: the same request may succeed now.
+    ConcurrentChange,
+    /// There are as many as a limit allows.
+    LimitReached,
+    /// It is built in and cannot be changed.
+    BuiltIn,
+    /// Endpoints follow the retry schedule.
+    RetryScheduleInUse,
+    /// Two secrets sign already.
+    RotationInProgress,
+    /// `ordering` was changed, and deliveries from before are still open.
+    OrderingChangeInProgress,
+    /// The endpoint is disabled.
+    EndpointDisabled,
+    /// The dead letter is not `dead`.
+    DeadLetterNotDead,
+    /// The operation has ended.
+    OperationEnded,
+    /// As many operations are under way as may be.
+    TooManyOperations,
+    /// The delivery has ended.
+    DeliveryEnded,
+    /// An attempt of the delivery is under way.
+    AttemptUnderWay,
+}
+
 impl Refusal {
-    fn taken(field: &str, value: &str) -> Self {
-        Self::Conflict(format!("the {field} `{value}` is taken"))
+    fn uid_taken(uid: &str) -> Self {
+        Self::Conflict(Conflict::UidTaken, format!("the uid `{uid}` is taken"))
+    }
+
+    fn name_taken(name: &str) -> Self {
+        Self::Conflict(Conflict::NameTaken, format!("the name `{name}` is taken"))
+    }
+
+    fn concurrent_change(noun: &str) -> Self {
+        Self::Conflict(Conflict::ConcurrentChange, format!("the {noun} is being changed by others: try again"))
     }
 }
 

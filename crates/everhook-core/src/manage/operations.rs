@@ -1,11 +1,11 @@
-//! Operations: begun, looked at and stopped here; carried out by `engine::operations`.
+//! Operations: begun, looked at and stopped here; carried out by `jobs::operations`.
 
 use std::{num::NonZeroU32, time::Duration};
 
-use super::{COUNT_BATCH, Fault, Noun, Refusal, audit, refuse_faults};
+use super::{COUNT_BATCH, Conflict, Fault, Noun, Refusal, audit, refuse_faults};
 use crate::{
-    flow::{Line, alert},
     ids::{ApplicationId, EndpointId, OperationId, OrganizationId, Ref},
+    line::{Line, alert},
     model::{
         AuditAction, Author, DeadLetterSelection, EventSelection, EventTypePattern, Operation, OperationKind, OperationStatus, Priority,
         Selection, Wanted,
@@ -34,7 +34,7 @@ pub struct Pace {
 
 /// Which events are delivered again, and to whom.
 #[derive(Clone, Debug)]
-pub struct ReplayWish {
+pub struct ReplayInput {
     /// The application.
     pub application: ApplicationId,
     /// Accepted at this instant or later.
@@ -85,7 +85,7 @@ pub async fn count_dead_letters(line: &Line, organization: OrganizationId, wante
 ///
 /// # Errors
 /// [`Refusal`] if the application or an endpoint is not there, the span is empty, or too many operations are under way.
-pub async fn replay(line: &Line, by: &Author, kind: OperationKind, wish: ReplayWish, pace: Pace) -> Result<OperationId, Refusal> {
+pub async fn replay(line: &Line, by: &Author, kind: OperationKind, wish: ReplayInput, pace: Pace) -> Result<OperationId, Refusal> {
     let organization = by.organization;
     let found = line.ports.directory.application(organization, &Ref::Id(wish.application)).await?;
     let application = found.ok_or(Refusal::NotFound(Noun::Application))?.id;
@@ -95,18 +95,18 @@ pub async fn replay(line: &Line, by: &Author, kind: OperationKind, wish: ReplayW
     let mut faults = Vec::new();
     if wish.from >= wish.to.unwrap_or(end) {
         let field = if kind == OperationKind::Recover { "since" } else { "from" };
-        faults.push(Fault::new(field, "must be before the end of the span, and not in the future"));
+        faults.push(Fault::new(field, "must be before the end of the period, and not in the future"));
     }
     let mut endpoints = Vec::with_capacity(wish.endpoints.len());
     for (index, of) in wish.endpoints.iter().enumerate() {
         let endpoint = line.ports.directory.endpoint(organization, of).await?;
         match endpoint.filter(|endpoint| endpoint.application == application) {
             Some(endpoint) => endpoints.push(endpoint.id),
-            None => faults.push(Fault::new(format!("endpoint_ids[{index}]"), "names no endpoint of this application")),
+            None => faults.push(Fault::new(format!("endpoint_ids[{index}]"), "is not an endpoint of this application")),
         }
     }
     refuse_faults(faults)?;
-    let ReplayWish { from, event_types, wanted, .. } = wish;
+    let ReplayInput { from, event_types, wanted, .. } = wish;
     let events = EventSelection { application, from, to, event_types, endpoints, wanted };
     begin(line, by, kind, Selection::Events(events), pace).await
 }
@@ -128,7 +128,7 @@ pub async fn cancel(line: &Line, by: &Author, id: OperationId) -> Result<(), Ref
     line.operations_bell.notify_one();
     match ended {
         OperationEnded::Ended => Ok(()),
-        OperationEnded::Before(status) => Err(Refusal::Conflict(format!("the operation is {}", status.as_str()))),
+        OperationEnded::Before(status) => Err(Refusal::Conflict(Conflict::OperationEnded, format!("the operation is {}", status.as_str()))),
         OperationEnded::NotFound | OperationEnded::NotYet => Err(Refusal::NotFound(Noun::Operation)),
     }
 }
@@ -160,6 +160,9 @@ pub(super) async fn begin(line: &Line, by: &Author, kind: OperationKind, selecti
             line.operations_bell.notify_one();
             Ok(id)
         }
-        Begun::TooMany => Err(Refusal::Conflict(format!("{OPEN_MAX} operations are under way: wait until one has ended, or cancel one"))),
+        Begun::TooMany => Err(Refusal::Conflict(
+            Conflict::TooManyOperations,
+            format!("{OPEN_MAX} operations are in progress: wait until one has ended, or cancel one"),
+        )),
     }
 }

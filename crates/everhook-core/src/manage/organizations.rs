@@ -1,9 +1,9 @@
 //! Organizations: the tenants. Each is born with its two built-in applications.
 
-use super::{CHANGE_ROUNDS_MAX, Change, Fault, Noun, Refusal, audit, check_name, check_uid, refuse_faults, unexpected};
+use super::{CHANGE_ROUNDS_MAX, Change, Conflict, Fault, Noun, Refusal, audit, check_name, check_uid, refuse_faults, unexpected};
 use crate::{
-    flow::Line,
     ids::{ApplicationId, OrganizationId, Ref, Uid},
+    line::Line,
     model::{Application, ApplicationKind, AuditAction, Author, Organization, OrganizationLimits, PoolName},
     policy::audit::{changed, made},
     ports::{Created, NewOrganization, StoreError, Updated},
@@ -74,7 +74,7 @@ pub async fn change(line: &Line, by: &Author, of: &Ref<OrganizationId>, asked: O
     for _ in 0..CHANGE_ROUNDS_MAX {
         let mut organization = read.clone();
         if organization.uid.as_ref().is_some_and(|uid| uid.as_str() == DEFAULT_UID) && asked.uid != Change::Keep {
-            return Err(Refusal::Conflict("the organization `default` keeps its uid: the server finds it by that".to_owned()));
+            return Err(Refusal::Conflict(Conflict::BuiltIn, "the uid of the organization `default` cannot be changed".to_owned()));
         }
         apply(line, asked.clone(), &mut organization)?;
         let note = changed(&audit::of_organization(&read), &audit::of_organization(&organization));
@@ -86,12 +86,12 @@ pub async fn change(line: &Line, by: &Author, of: &Ref<OrganizationId>, asked: O
                 return Ok(organization);
             }
             Updated::UidTaken => return Err(uid_taken(&organization)),
-            Updated::NameTaken => return Err(Refusal::taken("name", &organization.name)),
+            Updated::NameTaken => return Err(Refusal::name_taken(&organization.name)),
             Updated::Changed => read = find(line, &Ref::Id(organization.id)).await?,
             Updated::NoSuchSchedule => return Err(unexpected()),
         }
     }
-    Err(Refusal::Conflict("the organization is being changed by others: try again".to_owned()))
+    Err(Refusal::concurrent_change("organization"))
 }
 
 async fn find(line: &Line, of: &Ref<OrganizationId>) -> Result<Organization, Refusal> {
@@ -146,10 +146,10 @@ fn apply(line: &Line, asked: OrganizationChange, organization: &mut Organization
 /// A store that one process has to itself has one pool: deliveries of another would wait for ever.
 fn check_pool(line: &Line, name: &str) -> Result<PoolName, String> {
     let name = PoolName::parse(name).ok_or_else(|| format!("must be {}", PoolName::RULE))?;
-    if line.tenure.is_shared() || name.is_default() {
+    if line.held_lease.is_shared() || name.is_default() {
         Ok(name)
     } else {
-        Err("must be `default`: the embedded store has one worker pool; others need a shared store (`database`)".to_owned())
+        Err("must be `default`: other worker pools require PostgreSQL (`database`)".to_owned())
     }
 }
 
@@ -185,7 +185,7 @@ async fn store(line: &Line, by: &Author, organization: Organization) -> Result<O
     match line.ports.directory.create_organization(new, entry).await? {
         Created::Created => Ok(organization),
         Created::UidTaken => Err(uid_taken(&organization)),
-        Created::NameTaken => Err(Refusal::taken("name", &organization.name)),
+        Created::NameTaken => Err(Refusal::name_taken(&organization.name)),
         Created::TooMany | Created::NoSuchSchedule => Err(unexpected()),
     }
 }
@@ -194,7 +194,8 @@ fn built_in(line: &Line, of: &Organization, kind: ApplicationKind, name: &str) -
     Application {
         id: ApplicationId::from_uuid(line.ports.entropy.uuid(of.created_at)),
         organization: of.id,
-        uid: None,
+        // So that it is addressed by its name, as others are by a uid that their owner chose.
+        uid: Uid::parse(name),
         name: name.to_owned(),
         kind,
         strict_event_types: false,
@@ -203,5 +204,5 @@ fn built_in(line: &Line, of: &Organization, kind: ApplicationKind, name: &str) -
 }
 
 fn uid_taken(organization: &Organization) -> Refusal {
-    Refusal::taken("uid", organization.uid.as_ref().map_or("", Uid::as_str))
+    Refusal::uid_taken(organization.uid.as_ref().map_or("", Uid::as_str))
 }

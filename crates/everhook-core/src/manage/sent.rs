@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::{
-    flow::{
+    line::{
         Line,
         request::{self, Outgoing},
     },
@@ -42,9 +42,9 @@ pub enum Sent {
 /// [`StoreError`] if what shaped it cannot be read or opened.
 pub async fn sent(line: &Line, delivery: &Delivery, attempt: &Attempt) -> Result<Sent, StoreError> {
     let Some(number) = attempt.revision else { return Ok(Sent::Unknown) };
-    let revision = line.ports.directory.revision(delivery.organization, delivery.endpoint, number).await?;
-    let missing = || StoreError::corrupt(format!("revision {} of the endpoint {} is missing", number.0, delivery.endpoint));
-    let shape = Shape::open(delivery.endpoint, revision.ok_or_else(missing)?, &*line.ports.vault)?;
+    let revision = line.ports.directory.revision(delivery.organization, delivery.lane_id.endpoint(), number).await?;
+    let missing = || StoreError::corrupt(format!("revision {} of the endpoint {} is missing", number.0, delivery.lane_id.endpoint()));
+    let shape = Shape::open(delivery.lane_id.endpoint(), revision.ok_or_else(missing)?, &*line.ports.vault)?;
     let found = line.ports.history.event(delivery.organization, delivery.event).await?;
     let Some((summary, event)) = found else { return Ok(Sent::EventGone) };
     let is_erased = event.is_none();

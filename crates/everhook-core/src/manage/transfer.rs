@@ -3,7 +3,7 @@
 //! Everything is checked before anything is written, and all faults are told at once. Then each thing is one write of its own, by the use case
 //! that a person would call: an import that breaks off is finished by importing again, which finds what is there unchanged.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Change, Fault, Noun, Refusal, applications,
@@ -14,11 +14,11 @@ use super::{
     schedules::{self, ScheduleChange},
 };
 use crate::{
-    flow::Line,
     ids::{ApplicationId, Ref},
-    model::{Application, Author, Endpoint, EventTypeDefinition, OrganizationSchedule},
+    line::Line,
+    model::{Application, Author, Endpoint, EndpointState, EventTypeDefinition, OrganizationSchedule},
     policy::target::TargetRules,
-    ports::ScheduleRef,
+    ports::{ConfigCursor, ConfigRead, ScheduleRef, StoreError},
 };
 
 /// How many endpoints, event types or schedules a document may have of each: what one request can write in a reasonable time.
@@ -201,44 +201,86 @@ async fn plan_endpoints(
     schedules: &BTreeSet<String>,
     faults: &mut Vec<Fault>,
 ) -> Result<Vec<Step<NewEndpoint, Endpoint>>, Refusal> {
-    let row = line.ports.directory.application_row(application.id).await?;
-    let there = row.ok_or(Refusal::NotFound(Noun::Application))?.endpoints;
+    let without_uid = endpoints_without_uid(line, application, &wanted).await?;
     let (mut steps, mut seen) = (Vec::new(), BTreeSet::new());
     for (index, mut asked) in wanted.into_iter().enumerate() {
         let at = format!("endpoints[{index}]");
         asked.application = Some(application.id.to_string());
         refuse_again(asked.settings.uid.wish(), "uid", &at, &mut seen, faults);
-        let found = find(&there, &asked.settings);
-        if let (None, Some(of)) = (found, asked.settings.uid.wish().as_deref().and_then(Ref::parse))
-            && line.ports.directory.endpoint(application.organization, &of).await?.is_some()
-        {
-            faults.push(Fault::new(format!("{at}.uid"), "is taken by an endpoint of another application"));
-        }
-        let checked = endpoints::checked(line, rules, application.organization, &asked, found, schedules).await;
+        let found = match asked.settings.uid.wish() {
+            Some(uid) => find_by_uid(line, application, &uid, &at, faults).await?,
+            None => name_and_url(&asked.settings).and_then(|named| without_uid.get(&named).cloned()),
+        };
+        let checked = endpoints::checked(line, rules, application.organization, &asked, found.as_ref(), schedules).await;
         let Some(is_same) = told(checked, &at, faults)? else { continue };
         steps.push(match found {
             None => Step::Create(asked),
             Some(_) if is_same => Step::Keep,
-            Some(found) => Step::Update(found.clone(), asked),
+            Some(found) => Step::Update(found, asked),
         });
     }
     Ok(steps)
 }
 
-/// The endpoint that is meant: the one of this uid, or, where none is given, the one without a uid that has this name and URL.
-fn find<'a>(there: &'a [Endpoint], asked: &EndpointChange) -> Option<&'a Endpoint> {
-    let (uid, name, url) = (asked.uid.wish(), asked.name.wish(), asked.url.wish()?);
-    there.iter().find(|endpoint| match &uid {
-        Some(uid) => endpoint.uid.as_ref().is_some_and(|known| known.as_str() == uid),
-        None => endpoint.uid.is_none() && endpoint.name == name && endpoint.target.written == url,
-    })
+async fn find_by_uid(
+    line: &Line,
+    application: &Application,
+    uid: &str,
+    at: &str,
+    faults: &mut Vec<Fault>,
+) -> Result<Option<Endpoint>, Refusal> {
+    let Some(of @ Ref::Uid(_)) = Ref::parse(uid) else { return Ok(None) };
+    let found = line.ports.directory.endpoint(application.organization, &of).await?;
+    if found.as_ref().is_some_and(|found| found.application != application.id) {
+        faults.push(Fault::new(format!("{at}.uid"), "is in use by an endpoint of another application"));
+        return Ok(None);
+    }
+    Ok(found)
+}
+
+/// The endpoints of the application that no uid can name and somebody may mean, by name and URL. All endpoints of the application are read for it, page
+/// by page: a document that gives every endpoint a uid needs none of that.
+async fn endpoints_without_uid(
+    line: &Line,
+    application: &Application,
+    wanted: &[NewEndpoint],
+) -> Result<BTreeMap<NameAndUrl, Endpoint>, Refusal> {
+    let meant = wanted.iter().filter(|asked| asked.settings.uid.wish().is_none());
+    let meant: BTreeSet<NameAndUrl> = meant.filter_map(|asked| name_and_url(&asked.settings)).collect();
+    let (mut found, mut cursor) = (BTreeMap::new(), ConfigCursor::START);
+    while !meant.is_empty() {
+        let page = match line.ports.directory.configuration(application.id, cursor).await? {
+            ConfigRead::Page(page) => *page,
+            ConfigRead::NotFound => return Err(Refusal::NotFound(Noun::Application)),
+            ConfigRead::Outdated => return Err(Refusal::Store(StoreError::Conflict)),
+        };
+        for endpoint in page.endpoints {
+            let named = (endpoint.name.clone(), endpoint.target.written.clone());
+            let is_open = !matches!(endpoint.state, EndpointState::Deleted { .. });
+            if endpoint.uid.is_none() && is_open && meant.contains(&named) {
+                found.entry(named).or_insert(endpoint);
+            }
+        }
+        match page.next {
+            Some(next) => cursor = next,
+            None => break,
+        }
+    }
+    Ok(found)
+}
+
+/// What tells endpoints without a uid apart.
+type NameAndUrl = (Option<String>, String);
+
+fn name_and_url(asked: &EndpointChange) -> Option<NameAndUrl> {
+    Some((asked.name.wish(), asked.url.wish()?))
 }
 
 fn refuse_again(name: Option<String>, field: &str, at: &str, seen: &mut BTreeSet<String>, faults: &mut Vec<Fault>) {
     if let Some(name) = name
         && !seen.insert(name)
     {
-        faults.push(Fault::new(format!("{at}.{field}"), "is given twice in this document"));
+        faults.push(Fault::new(format!("{at}.{field}"), "occurs twice in this document"));
     }
 }
 

@@ -6,15 +6,13 @@ use serde_json::Value;
 
 use super::endpoints::lane;
 use crate::{
-    flow::{
-        Line,
-        evaluations::{Busy, EVALUATION_TIMEOUT},
-    },
+    limits::evaluations::{Busy, EVALUATION_TIMEOUT},
+    line::Line,
     model::{BreakerState, Cursor, Delivery, Endpoint, Event, PageRequest, Stage},
     policy::{
         filter::Filter,
         labels::Labels,
-        why::{self, Circuit, LaneFacts, Why, Wishes},
+        why::{self, Circuit, EndpointCriteria, LaneFacts, Why},
         work::{FILTER_UNITS_MAX, WorkBudget},
     },
     ports::{DeliveryFilter, EventSummary, StoreError},
@@ -94,7 +92,7 @@ async fn explain_endpoint(
     Ok(EndpointWhy { endpoint, delivery, why })
 }
 
-fn absence(asked: &Asked<'_>, wishes: &Wishes<'_>) -> Why {
+fn absence(asked: &Asked<'_>, wishes: &EndpointCriteria<'_>) -> Why {
     let EventSummary { event_type, created_at, erased_at, .. } = asked.summary;
     match asked.labels {
         Some(labels) => why::of_absence(event_type, labels, *created_at, wishes),
@@ -102,8 +100,8 @@ fn absence(asked: &Asked<'_>, wishes: &Wishes<'_>) -> Why {
     }
 }
 
-fn wishes(endpoint: &Endpoint, passes_filter: bool) -> Wishes<'_> {
-    Wishes {
+fn wishes(endpoint: &Endpoint, passes_filter: bool) -> EndpointCriteria<'_> {
+    EndpointCriteria {
         event_types: &endpoint.event_types,
         labels: &endpoint.labels,
         passes_filter,
@@ -112,22 +110,42 @@ fn wishes(endpoint: &Endpoint, passes_filter: bool) -> Wishes<'_> {
     }
 }
 
+/// What keeps a delivery that is due from being attempted now, as far as its endpoint's lane says.
+///
+/// # Errors
+/// [`StoreError`] if the store cannot be read.
+pub(super) async fn holds_lane(line: &Line, endpoint: &Endpoint, now: Timestamp) -> Result<Option<Why>, StoreError> {
+    Ok(why::of_lane(&lane_facts(line, endpoint, now).await?, now))
+}
+
+/// Why a delivery that is due has not ended.
+///
+/// # Errors
+/// [`StoreError`] if the store cannot be read.
+pub(super) async fn of_due(line: &Line, endpoint: &Endpoint, now: Timestamp) -> Result<Why, StoreError> {
+    Ok(why::of_due(&lane_facts(line, endpoint, now).await?, now))
+}
+
 /// What holds the lane up. The owner is asked only about deliveries that wait: the others are explained by their rows.
 async fn facts(line: &Line, delivery: &Delivery, endpoint: &Endpoint, now: Timestamp) -> Result<LaneFacts, StoreError> {
-    let known = LaneFacts {
-        paused_at: endpoint.paused_at,
-        rate_limit: endpoint.rate_limit,
-        ordering: endpoint.ordering.mode,
-        ..LaneFacts::default()
-    };
-    if !matches!(delivery.stage, Stage::Waiting { .. }) {
-        return Ok(known);
-    }
+    if matches!(delivery.stage, Stage::Waiting { .. }) { lane_facts(line, endpoint, now).await } else { Ok(settings_of(endpoint)) }
+}
+
+fn settings_of(endpoint: &Endpoint) -> LaneFacts {
+    LaneFacts { paused_at: endpoint.paused_at, rate_limit: endpoint.rate_limit, ordering: endpoint.ordering.mode, ..LaneFacts::default() }
+}
+
+async fn lane_facts(line: &Line, endpoint: &Endpoint, now: Timestamp) -> Result<LaneFacts, StoreError> {
     let report = lane(line, endpoint, now).await?;
     let circuit = match report.breaker.state {
         BreakerState::Closed => Circuit::Closed,
         BreakerState::Open => Circuit::Open(report.breaker.next_half_open_at),
         BreakerState::HalfOpen => Circuit::HalfOpen,
     };
-    Ok(LaneFacts { circuit, held_until: report.held_until, in_flight: (report.in_flight, endpoint.max_concurrency), ..known })
+    Ok(LaneFacts {
+        circuit,
+        held_until: report.held_until,
+        in_flight: (report.in_flight, endpoint.max_concurrency),
+        ..settings_of(endpoint)
+    })
 }

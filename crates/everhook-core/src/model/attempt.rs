@@ -159,6 +159,16 @@ pub enum Sent {
         /// The head of the answer, if it came before the failure.
         response: Option<Response>,
     },
+    /// The other side refused it for good: it would refuse the same again. A mail server that does not know the recipient says so; over HTTP, what an
+    /// answer means is decided from its status instead.
+    Refused {
+        /// What kind of failure.
+        category: FailureCategory,
+        /// What was wrong, in words.
+        error: String,
+        /// What it answered.
+        response: Option<Response>,
+    },
     /// No request was made: this machine had no file descriptor, memory or port for it. That says nothing about the endpoint, so that it is no attempt.
     OutOfResources {
         /// What was missing, in words.
@@ -169,7 +179,7 @@ pub enum Sent {
 /// What an endpoint answered, bounded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// The HTTP status.
+    /// The HTTP status, or a mail server's reply code.
     pub status: u16,
     /// The headers, at most 64 of them and 8 KiB in all.
     pub headers: Vec<(String, Bytes)>,

@@ -150,6 +150,10 @@ actions! {
     ApiKeyCreate = "api_key" "create";
     /// An API key was revoked.
     ApiKeyRevoke = "api_key" "revoke";
+    /// The next attempt of waiting deliveries was brought forward.
+    DeliveryAttemptNow = "delivery" "attempt_now";
+    /// A delivery was cancelled.
+    DeliveryCancel = "delivery" "cancel";
     /// A dead letter was thrown away.
     DeadLetterDiscard = "dead_letter" "discard";
     /// An event's data was erased.

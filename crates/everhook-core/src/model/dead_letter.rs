@@ -1,7 +1,7 @@
 //! Dead letters: what gave up, for a person to see and bring back.
 
 use crate::{
-    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
+    ids::{ApplicationId, DeliveryId, EventId, LaneId, OrganizationId},
     model::{DeathCause, EventType, FailureCategory},
     time::Timestamp,
 };
@@ -20,7 +20,7 @@ pub struct DeadLetter {
     /// The event's type.
     pub event_type: EventType,
     /// Where to.
-    pub endpoint: EndpointId,
+    pub lane_id: LaneId,
     /// The endpoint's URL when it last failed.
     pub url: String,
     /// The newest delivery of this event to this endpoint.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OperationId, OrganizationId, ScheduleVersion},
+    ids::{ApplicationId, DeliveryId, EventId, LaneId, OperationId, OrganizationId, ScheduleVersion},
     model::{BreakerState, Event, EventType, FailureCategory, Order, Priority},
     time::Timestamp,
 };
@@ -22,7 +22,7 @@ pub struct Delivery {
     /// The event's type.
     pub event_type: EventType,
     /// Where to.
-    pub endpoint: EndpointId,
+    pub lane_id: LaneId,
     /// The event's priority, or the one chosen when it was retried by hand.
     pub priority: Priority,
     /// The schedule version it was made with.
@@ -65,7 +65,7 @@ pub enum Stage {
         /// Why.
         cause: DeathCause,
     },
-    /// Its endpoint was disabled or deleted first, or its event was erased.
+    /// Its endpoint was disabled or deleted first, its event was erased, or a person cancelled it.
     Cancelled {
         /// When.
         at: Timestamp,
@@ -74,12 +74,25 @@ pub enum Stage {
     },
 }
 
+impl Stage {
+    /// Its name on every wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting { .. } => "waiting",
+            Self::Held => "held",
+            Self::Delivered { .. } => "delivered",
+            Self::Dead { .. } => "dead",
+            Self::Cancelled { .. } => "cancelled",
+        }
+    }
+}
+
 /// Why a delivery gave up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeathCause {
     /// The schedule has no further attempt.
     RetriesExhausted,
-    /// The answer's status is one that the schedule gives up on.
+    /// Such an answer is not retried: its status is one that the schedule gives up on, or a mail server refused the message for good.
     GivenUp,
     /// The endpoint answered `410 Gone`.
     Gone,
@@ -115,10 +128,12 @@ pub enum CancelCause {
     EndpointDeleted,
     /// Its event's data was erased: there is nothing left to send.
     Erased,
+    /// A person cancelled it.
+    ByPerson,
 }
 
 impl CancelCause {
-    const ALL: [Self; 3] = [Self::EndpointDisabled, Self::EndpointDeleted, Self::Erased];
+    const ALL: [Self; 4] = [Self::EndpointDisabled, Self::EndpointDeleted, Self::Erased, Self::ByPerson];
 
     /// Its name on every wire.
     pub const fn as_str(self) -> &'static str {
@@ -126,6 +141,7 @@ impl CancelCause {
             Self::EndpointDisabled => "endpoint_disabled",
             Self::EndpointDeleted => "endpoint_deleted",
             Self::Erased => "erased",
+            Self::ByPerson => "by_person",
         }
     }
 
@@ -162,7 +178,7 @@ pub struct InFlight {
     /// What is attempted.
     pub due: Due,
     /// Which lane it came from.
-    pub endpoint: EndpointId,
+    pub lane_id: LaneId,
     /// Which of the lane's queues it came from.
     pub priority: Priority,
     /// Whose lane that is.

@@ -1,21 +1,21 @@
 //! What an endpoint's lane goes by.
 
 use crate::{
-    ids::{ApplicationId, EndpointId, OrganizationId},
-    model::{BreakerConfig, OrganizationLimits, Post, RateLimit},
+    ids::{ApplicationId, LaneId, OrganizationId},
+    model::{BreakerConfig, OrganizationLimits, PoolAssignment, RateLimit},
 };
 
 /// Everything of an endpoint that decides when a request to it may start. Made when the endpoint is read, and shared with each delivery.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LanePolicy {
     /// Which lane.
-    pub endpoint: EndpointId,
+    pub lane_id: LaneId,
     /// The application of the endpoint.
     pub application: ApplicationId,
     /// Whose lane it is.
     pub organization: OrganizationId,
     /// From where its requests are sent.
-    pub post: Post,
+    pub post: PoolAssignment,
     /// The version of the application's configuration that it was read from: of two policies, the one with the higher holds.
     pub config_version: i64,
     /// How many requests the endpoint takes at once.

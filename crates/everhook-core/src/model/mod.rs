@@ -9,6 +9,7 @@ mod budget;
 mod dead_letter;
 mod delivery;
 mod duty;
+mod email;
 mod endpoint;
 mod event;
 mod event_type;
@@ -38,6 +39,7 @@ pub use budget::{Budget, Credit, Draw, Drawn, SlotAsk};
 pub use dead_letter::{DeadLetter, DeadLetterStatus};
 pub use delivery::{CancelCause, DeathCause, Delivery, Due, InFlight, Stage};
 pub use duty::{Duty, DutySet};
+pub use email::{EmailAddress, EmailAddressFault, EmailSender};
 pub use endpoint::{DisabledReason, Endpoint, EndpointState, PayloadStyle, SignatureStyle, Target};
 pub use event::{Event, EventType, EventTypePattern, Priority};
 pub use event_type::{EventTypeDefinition, EventTypeMark};
@@ -45,12 +47,12 @@ pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
 pub use histogram::Histogram;
 pub use lane_policy::LanePolicy;
 pub use operation::{
-    DeadLetterSelection, ErasureCandidate, ErasureSelection, EventSelection, Operation, OperationKind, OperationStatus, Selection,
-    Standing, Wanted,
+    DeadLetterSelection, ErasureCandidate, ErasureSelection, EventSelection, NewestDelivery, Operation, OperationKind, OperationStatus,
+    Selection, Wanted,
 };
 pub use ordering::{Order, Ordering, OrderingMode, Placement};
 pub use page::{Cursor, Page, PageRequest};
-pub use pool::{PoolName, Post};
+pub use pool::{PoolAssignment, PoolName};
 pub use profile::Profile;
 pub use rate_limit::{Period, RateLimit};
 pub use retention::RetentionPeriods;
@@ -58,5 +60,5 @@ pub use retry_schedule::{Backoff, Jitter, OrganizationSchedule, RetrySchedule, S
 pub use revision::Revision;
 pub use secret::{InvalidSecret, SealedSecret, SealedSecrets, Secret, SigningKey};
 pub use shard::{Shard, ShardSet};
-pub use statistics::{EndpointStanding, FailureCounts, Figures, Tally, minute_of};
+pub use statistics::{AttemptStatistics, EndpointActivity, FailureCounts, Tally, minute_of};
 pub use tenancy::{Application, ApplicationKind, Organization, OrganizationLimits};

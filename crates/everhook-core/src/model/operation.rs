@@ -21,11 +21,11 @@ pub struct Operation {
     pub status: OperationStatus,
     /// How many (event, endpoint), or events to be erased, it is about; grows until the selection is complete.
     pub total: u64,
-    /// How many were done: a delivery was made, a dead letter discarded, or an event erased.
+    /// How many were done: a delivery was made or brought forward, a dead letter discarded, or an event erased.
     pub done: u64,
     /// How many could not be done: the endpoint gets no events any more, or the event is gone or erased.
     pub failed: u64,
-    /// How many needed nothing: a delivery is open already, the dead letter is no longer dead, or the event was erased before.
+    /// How many needed nothing: a delivery is open already, is due already or has ended, the dead letter is no longer dead, or the event was erased before.
     pub skipped: u64,
     /// How many it does a second at most.
     pub rate: Option<NonZeroU32>,
@@ -83,10 +83,12 @@ pub enum OperationKind {
     Replay,
     /// Erases the data of events.
     Erase,
+    /// Brings forward the next attempts of what waits for an endpoint.
+    AttemptNow,
 }
 
 impl OperationKind {
-    const ALL: [Self; 5] = [Self::RetryBatch, Self::DiscardBatch, Self::Recover, Self::Replay, Self::Erase];
+    const ALL: [Self; 6] = [Self::RetryBatch, Self::DiscardBatch, Self::Recover, Self::Replay, Self::Erase, Self::AttemptNow];
 
     /// Its name on every wire.
     pub const fn as_str(self) -> &'static str {
@@ -96,6 +98,7 @@ impl OperationKind {
             Self::Recover => "recover",
             Self::Replay => "replay",
             Self::Erase => "erase",
+            Self::AttemptNow => "attempt_now",
         }
     }
 
@@ -154,6 +157,8 @@ pub enum Selection {
     Events(EventSelection),
     /// Events whose data is erased.
     Erasure(ErasureSelection),
+    /// What waits for one endpoint when the operation begins and is not due yet.
+    Waiting(EndpointId),
 }
 
 /// Which events are erased: those that fit everything that is given. At least an application or a label is.
@@ -247,7 +252,7 @@ impl Wanted {
 
 /// How an (event, endpoint) stands: what became of its newest delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum NewestDelivery {
     /// There is none.
     Absent,
     /// It waits or is held.
@@ -258,7 +263,7 @@ pub enum Standing {
     Failed(DeliveryId),
 }
 
-impl Standing {
+impl NewestDelivery {
     /// What a delivery's stage makes of it.
     pub const fn of(delivery: DeliveryId, stage: Stage) -> Self {
         match stage {

@@ -95,7 +95,7 @@ pub enum Order {
     /// which costs them a little time.
     Type(u32),
     /// Of its own mode none: it only waited behind a barrier.
-    Alone,
+    SingleNode,
 }
 
 impl Order {
@@ -105,7 +105,7 @@ impl Order {
             return Self::Lane;
         }
         if key.starts_with(OWN_KEY) {
-            return Self::Alone;
+            return Self::SingleNode;
         }
         let mut digest = FxHasher::default();
         digest.write(key.as_bytes());
@@ -118,7 +118,7 @@ impl Order {
     pub fn excludes(self, other: Self) -> bool {
         match (self, other) {
             (Self::Type(one), Self::Type(other)) => one == other,
-            (Self::Alone, Self::Alone) => false,
+            (Self::SingleNode, Self::SingleNode) => false,
             _ => true,
         }
     }

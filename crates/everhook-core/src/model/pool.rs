@@ -43,7 +43,7 @@ impl fmt::Display for PoolName {
 
 /// From where a lane's requests are sent, as one node sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Post {
+pub struct PoolAssignment {
     /// The pool that its organization belongs to: hints about it go to that one's nodes.
     pub pool: PoolName,
     /// Whether this node's pool sends for it: its organization belongs to the pool, and no node of another pool may still have a request under way.
@@ -52,7 +52,7 @@ pub struct Post {
     pub moves: i64,
 }
 
-impl Post {
+impl PoolAssignment {
     /// Where there is one pool.
     pub fn only() -> Self {
         Self { pool: PoolName::default(), is_here: true, moves: 0 }

@@ -1,6 +1,6 @@
 //! Which lanes belong together: where several nodes share a store, each sends for the shards that it holds.
 
-use crate::ids::EndpointId;
+use crate::ids::LaneId;
 
 /// A fixed part of all lanes. A lane's shard never changes, so that nodes agree on it without asking each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -11,8 +11,8 @@ impl Shard {
     pub const COUNT: u32 = 64;
 
     /// The shard of an endpoint's lane: the last bits of its id, which are random in every version of UUID that ids are made of.
-    pub fn of(endpoint: EndpointId) -> Self {
-        let last = endpoint.as_uuid().as_bytes()[15];
+    pub fn of(lane_id: LaneId) -> Self {
+        let last = lane_id.as_uuid().as_bytes()[15];
         Self(last % Self::COUNT as u8)
     }
 
@@ -48,8 +48,8 @@ impl ShardSet {
     }
 
     /// Whether the lane of this endpoint belongs to one of them.
-    pub fn has_lane(self, endpoint: EndpointId) -> bool {
-        self.contains(Shard::of(endpoint))
+    pub fn has_lane(self, lane_id: LaneId) -> bool {
+        self.contains(Shard::of(lane_id))
     }
 
     /// Whether this one is among them.
@@ -109,8 +109,8 @@ mod tests {
 
     use super::*;
 
-    fn endpoint(text: &str) -> EndpointId {
-        EndpointId::from_uuid(Uuid::parse_str(text).unwrap())
+    fn lane_id(text: &str) -> LaneId {
+        LaneId::from_uuid(Uuid::parse_str(text).unwrap())
     }
 
     #[test]
@@ -123,13 +123,13 @@ mod tests {
             ("01920000-0000-7000-8000-ffffffffffc1", 1),
         ];
         for (id, expected) in table {
-            assert_eq!(Shard::of(endpoint(id)).number(), expected, "{id}");
+            assert_eq!(Shard::of(lane_id(id)).number(), expected, "{id}");
         }
     }
 
     #[test]
     fn the_time_in_an_id_says_nothing_about_its_shard() {
-        let [early, late] = ["01920000-0000-7000-8000-00000000002a", "01999999-9999-7999-bfff-ffffffffff2a"].map(endpoint);
+        let [early, late] = ["01920000-0000-7000-8000-00000000002a", "01999999-9999-7999-bfff-ffffffffff2a"].map(lane_id);
         assert_eq!(Shard::of(early), Shard::of(late));
     }
 

@@ -5,7 +5,7 @@
 use std::{ops::Index, time::Duration};
 
 use crate::{
-    ids::EndpointId,
+    ids::LaneId,
     model::{Attempt, AttemptStatus, FailureCategory, Histogram},
     time::Timestamp,
 };
@@ -14,7 +14,7 @@ const MINUTE_MICROS: i64 = 60_000_000;
 
 /// The attempts of a time, counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct AttemptStatistics {
     /// Those that were answered well.
     pub successes: u64,
     /// The others, by why.
@@ -29,7 +29,7 @@ pub struct Figures {
     pub last_failure_at: Option<Timestamp>,
 }
 
-impl Figures {
+impl AttemptStatistics {
     /// Counts an attempt that ended at the instant given.
     pub fn add(&mut self, attempt: &Attempt, at: Timestamp) {
         match attempt.failure_category {
@@ -107,11 +107,11 @@ impl Index<FailureCategory> for FailureCounts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
     /// Where.
-    pub endpoint: EndpointId,
+    pub lane_id: LaneId,
     /// The first instant of the minute.
     pub minute: Timestamp,
     /// What.
-    pub figures: Figures,
+    pub figures: AttemptStatistics,
     /// Failures since the last success in it; all, if there was none.
     pub failures_in_a_row: u32,
     /// When the first of those was.
@@ -120,8 +120,8 @@ pub struct Tally {
 
 impl Tally {
     /// Nothing yet.
-    pub fn new(endpoint: EndpointId, minute: Timestamp) -> Self {
-        Self { endpoint, minute, figures: Figures::default(), failures_in_a_row: 0, first_failure_at: None }
+    pub fn new(lane_id: LaneId, minute: Timestamp) -> Self {
+        Self { lane_id, minute, figures: AttemptStatistics::default(), failures_in_a_row: 0, first_failure_at: None }
     }
 
     /// Counts an attempt that ended at the instant given, after all those counted before.
@@ -144,7 +144,7 @@ pub const fn minute_of(at: Timestamp) -> Timestamp {
 
 /// How an endpoint does since its last success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EndpointStanding {
+pub struct EndpointActivity {
     /// Attempts that failed since; 0 if the last one succeeded.
     pub consecutive_failures: u32,
     /// When the first of those was.
@@ -155,7 +155,7 @@ pub struct EndpointStanding {
     pub last_success_at: Option<Timestamp>,
 }
 
-impl EndpointStanding {
+impl EndpointActivity {
     /// Takes in what happened next.
     pub fn add(&mut self, tally: &Tally) {
         if tally.figures.last_success_at.is_some() {

@@ -31,7 +31,7 @@ fn attempt(failure_category: Option<FailureCategory>, millis: u64) -> Attempt {
 
 /// Attempts in a line, one a second from `from` on: `+` succeeds, `-` fails.
 fn tally(from: i64, line: &str) -> Tally {
-    let mut tally = Tally::new(EndpointId::from_uuid(Uuid::nil()), minute_of(at(from)));
+    let mut tally = Tally::new(LaneId::from_uuid(Uuid::nil()), minute_of(at(from)));
     for (second, outcome) in (from..).zip(line.chars()) {
         let category = (outcome == '-').then_some(FailureCategory::ServerError);
         tally.add(&attempt(category, 10), at(second));
@@ -54,7 +54,7 @@ fn failures_in_a_row_are_those_since_the_last_success() {
         (&["-+-", "", "-"], 2, Some(2)),
     ];
     for (minutes, failures, first) in table {
-        let mut standing = EndpointStanding::default();
+        let mut standing = EndpointActivity::default();
         for (minute, line) in (0..).zip(minutes) {
             standing.add(&tally(minute * 60, line));
         }
@@ -64,7 +64,7 @@ fn failures_in_a_row_are_those_since_the_last_success() {
 
 #[test]
 fn the_last_of_each_kind_is_remembered_whatever_came_after() {
-    let mut standing = EndpointStanding::default();
+    let mut standing = EndpointActivity::default();
     standing.add(&tally(0, "+-"));
     standing.add(&tally(60, "++"));
     assert_eq!((standing.last_failure_at, standing.last_success_at), (Some(at(1)), Some(at(61))));
@@ -72,7 +72,7 @@ fn the_last_of_each_kind_is_remembered_whatever_came_after() {
 
 #[test]
 fn an_endpoint_that_was_enabled_again_begins_anew() {
-    let mut standing = EndpointStanding::default();
+    let mut standing = EndpointActivity::default();
     standing.add(&tally(0, "---"));
     standing.forget_failures();
     standing.add(&tally(60, "-"));
@@ -94,7 +94,7 @@ fn minutes_add_up_to_a_day() {
 
 #[test]
 fn nothing_has_neither_rate_nor_mean() {
-    let figures = Figures::default();
+    let figures = AttemptStatistics::default();
     assert_eq!((figures.total(), figures.success_rate(), figures.mean_duration()), (0, None, None));
 }
 

@@ -1,6 +1,6 @@
 //! What a node has in hand of an organization's shared budgets: tokens and slots that it was granted, when it asks for more, and what it gives back. Pure.
 //!
-//! `flow::budgets` keeps one for each organization that has a limit and uses it, where nodes share a store. Nothing here ever lets more start than was
+//! `limits::budgets` keeps one for each organization that has a limit and uses it, where nodes share a store. Nothing here ever lets more start than was
 //! granted.
 
 use std::{collections::VecDeque, num::NonZeroU32, time::Duration};

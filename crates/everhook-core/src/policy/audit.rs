@@ -86,7 +86,7 @@ fn write(mut fields: Map<String, Value>) -> (String, bool) {
         }
         let longest = fields.iter_mut().map(|(_, value)| (value.to_string().len(), value)).max_by_key(|(bytes, _)| *bytes);
         let Some((bytes, value)) = longest else { break };
-        *value = Value::String(format!("left out: {bytes} bytes"));
+        *value = Value::String(format!("omitted: {bytes} bytes"));
         is_cut = true;
         text = Value::Object(fields.clone()).to_string();
     }
@@ -134,7 +134,7 @@ mod tests {
         let note = made(&facts);
         assert!(note.is_cut);
         let after: Value = serde_json::from_str(&note.after.unwrap()).unwrap();
-        assert_eq!(after["metadata"], "left out: 9002 bytes");
+        assert_eq!(after["metadata"], "omitted: 9002 bytes");
         assert_eq!((after["description"].as_str().unwrap().len(), &after["name"]), (7_000, &json!("shop")));
     }
 

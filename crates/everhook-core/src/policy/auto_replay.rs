@@ -1,4 +1,4 @@
-//! When a dead letter is tried again without a person. Asked by `engine::operations` for each number of deaths. Pure.
+//! When a dead letter is tried again without a person. Asked by `jobs::operations` for each number of deaths. Pure.
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::{
-    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId, ScheduleVersion},
+    ids::{ApplicationId, DeliveryId, EventId, LaneId, OrganizationId, ScheduleVersion},
     model::{AttemptStatus, BreakerState, CancelCause, EventType, PhaseTimes, Priority},
 };
 
@@ -21,7 +21,7 @@ fn delivery(attempts: usize, stage: Stage) -> Delivery {
         application: ApplicationId::from_uuid(Uuid::nil()),
         event: EventId::from_uuid(Uuid::nil()),
         event_type: EventType::parse("order.paid").expect("a type"),
-        endpoint: EndpointId::from_uuid(Uuid::nil()),
+        lane_id: LaneId::from_uuid(Uuid::nil()),
         priority: Priority::Normal,
         retry_schedule: ScheduleVersion(1),
         stage,

@@ -218,7 +218,7 @@ fn read_rule(value: &Value, depth: usize) -> Result<Rule, String> {
     if depth > DEPTH_MAX {
         return Err(format!("nests `all`, `any` and `not` deeper than {DEPTH_MAX} levels"));
     }
-    let Value::Object(entries) = value else { return Err("must be a JSON object, and so must what it joins".to_owned()) };
+    let Value::Object(entries) = value else { return Err("must be a JSON object, and so must each combined filter".to_owned()) };
     if entries.is_empty() {
         return Err("must have at least one condition".to_owned());
     }
@@ -259,7 +259,8 @@ fn read_conditions(path: &str, value: &Value, rules: &mut Vec<Rule>) -> Result<(
 
 /// `data`, then keys and indexes after dots; a backslash before a dot or a backslash makes it part of a key.
 fn read_path(path: &str) -> Result<Vec<String>, String> {
-    let fault = || format!("`{}` is no path: it begins with `data`, as in `data.order.total`, and no step is empty", path.escape_debug());
+    let fault =
+        || format!("`{}` is not a path: a path begins with `data`, as in `data.order.total`, and has no empty step", path.escape_debug());
     let mut steps = vec![String::new()];
     let mut chars = path.chars();
     while let Some(char) = chars.next() {
@@ -282,22 +283,22 @@ fn read_tests<'a>(path: &'a str, tests: &'a Map<String, Value>) -> impl Iterator
         let wants = |what: &str| format!("`{operator}` at `{path}` must be {what}");
         let ordered = |orders| match operand {
             Value::Number(_) | Value::String(_) => Ok(Test::Compare(operand.clone(), orders)),
-            _ => Err(wants("a number or a text")),
+            _ => Err(wants("a number or a string")),
         };
         match operator.as_str() {
-            "eq" => scalar(operand).map(Test::Eq).ok_or_else(|| wants("a text, a number, true, false or null")),
-            "ne" => scalar(operand).map(Test::Ne).ok_or_else(|| wants("a text, a number, true, false or null")),
-            "contains" => scalar(operand).map(Test::Contains).ok_or_else(|| wants("a text, a number, true, false or null")),
+            "eq" => scalar(operand).map(Test::Eq).ok_or_else(|| wants("a string, a number, true, false or null")),
+            "ne" => scalar(operand).map(Test::Ne).ok_or_else(|| wants("a string, a number, true, false or null")),
+            "contains" => scalar(operand).map(Test::Contains).ok_or_else(|| wants("a string, a number, true, false or null")),
             "gt" => ordered(&[Ordering::Greater]),
             "gte" => ordered(&[Ordering::Greater, Ordering::Equal]),
             "lt" => ordered(&[Ordering::Less]),
             "lte" => ordered(&[Ordering::Less, Ordering::Equal]),
-            "in" => list(operand).map(Test::In).ok_or_else(|| wants("a list of 1 to 100 texts, numbers, true, false or null")),
-            "nin" => list(operand).map(Test::Nin).ok_or_else(|| wants("a list of 1 to 100 texts, numbers, true, false or null")),
+            "in" => list(operand).map(Test::In).ok_or_else(|| wants("a list of 1 to 100 strings, numbers, true, false or null")),
+            "nin" => list(operand).map(Test::Nin).ok_or_else(|| wants("a list of 1 to 100 strings, numbers, true, false or null")),
             "exists" => operand.as_bool().map(Test::Exists).ok_or_else(|| wants("true or false")),
-            "prefix" => operand.as_str().map(|text| Test::Prefix(text.to_owned())).ok_or_else(|| wants("a text")),
+            "prefix" => operand.as_str().map(|text| Test::Prefix(text.to_owned())).ok_or_else(|| wants("a string")),
             _ => Err(format!(
-                "`{}` at `{path}` is no operator: eq, ne, gt, gte, lt, lte, in, nin, exists, prefix, contains",
+                "`{}` at `{path}` is not an operator: eq, ne, gt, gte, lt, lte, in, nin, exists, prefix, contains",
                 operator.escape_debug()
             )),
         }

@@ -5,6 +5,8 @@
 //! Names are compared as receivers do that keep headers in environment variables (CGI, WSGI, Rack, PHP): there, `X_Webhook_Event` and
 //! `X-Webhook-Event` are the same header, and the one that comes last wins.
 
+use std::fmt;
+
 /// How many headers an endpoint may add.
 pub const HEADERS_MAX: usize = 64;
 
@@ -33,9 +35,11 @@ const FRAMING_PREFIX: &str = "proxy-";
 const OURS: [&str; 7] = ["accept-encoding", "content-type", "cookie", "traceparent", "tracestate", "user-agent", "x-idempotency-key"];
 const OUR_PREFIXES: [&str; 2] = ["webhook-", "x-webhook-"];
 
-/// Which header was refused and why, in words for the endpoint's owner.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("header `{name}` {reason}")]
+/// How many characters of a refused name are repeated in the message.
+const SHOWN_NAME_CHARS_MAX: usize = 64;
+
+/// A header that was refused, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderFault {
     /// The name as it was written.
     pub name: String,
@@ -43,28 +47,69 @@ pub struct HeaderFault {
     pub reason: &'static str,
 }
 
+/// Every header that was refused. Displayed as one text that names each of them, those with the same reason together: a batch of a thousand events may
+/// have 64 wrong headers each, and the answer must not be many times the size of the request.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct HeaderFaults(pub Vec<HeaderFault>);
+
+impl fmt::Display for HeaderFaults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut reasons: Vec<&'static str> = Vec::new();
+        for fault in &self.0 {
+            if reasons.contains(&fault.reason) {
+                continue;
+            }
+            let separator = if reasons.is_empty() { "" } else { "; " };
+            reasons.push(fault.reason);
+            let names: Vec<String> = self.0.iter().filter(|other| other.reason == fault.reason).map(|fault| shown(&fault.name)).collect();
+            let each = if names.len() > 1 { "each " } else { "" };
+            write!(f, "{separator}{} {each}{}", names.join(", "), fault.reason)?;
+        }
+        Ok(())
+    }
+}
+
+fn shown(name: &str) -> String {
+    format!("`{}`", name.chars().take(SHOWN_NAME_CHARS_MAX).collect::<String>().escape_debug())
+}
+
 /// Checks the headers that an endpoint's owner wants on every request.
 ///
 /// # Errors
-/// [`HeaderFault`] names the first header that cannot be taken; the one past a bound, where there are too many.
-pub fn check_custom_headers(headers: &[(String, String)]) -> Result<(), HeaderFault> {
+/// [`HeaderFaults`] names every header that cannot be taken; where there are too many, those up to the one past the bound.
+pub fn check_custom_headers(headers: &[(String, String)]) -> Result<(), HeaderFaults> {
     let mut bytes = 0;
+    let mut faults = Vec::new();
     let mut seen: Vec<String> = Vec::with_capacity(headers.len().min(HEADERS_MAX));
     for (name, value) in headers {
-        let fault = |reason| HeaderFault { name: name.clone(), reason };
         bytes += name.len() + value.len();
-        if seen.len() == HEADERS_MAX {
-            return Err(fault("is one too many: at most 64 headers can be added"));
-        }
-        if bytes > HEADER_BYTES_MAX {
-            return Err(fault("is too much: names and values can have at most 16 KiB in all"));
-        }
         let folded = fold(name);
-        check_name(name, &folded).and_then(|()| check_value(value)).map_err(fault)?;
-        if seen.contains(&folded) {
-            return Err(fault("appears twice: case, `-`, `_` and other signs make no difference to many receivers"));
+        let past_bounds = check_bounds(seen.len(), bytes);
+        let checked = past_bounds.and_then(|()| check_name(name, &folded)).and_then(|()| check_value(value));
+        if let Err(reason) = checked.and_then(|()| check_once(&seen, &folded)) {
+            faults.push(HeaderFault { name: name.clone(), reason });
+        }
+        if past_bounds.is_err() {
+            break;
         }
         seen.push(folded);
+    }
+    if faults.is_empty() { Ok(()) } else { Err(HeaderFaults(faults)) }
+}
+
+const fn check_bounds(headers_before: usize, bytes: usize) -> Result<(), &'static str> {
+    if headers_before >= HEADERS_MAX {
+        return Err("exceeds the limit of 64 headers");
+    }
+    if bytes > HEADER_BYTES_MAX {
+        return Err("exceeds the limit of 16 KiB for all names and values");
+    }
+    Ok(())
+}
+
+fn check_once(seen: &[String], folded: &String) -> Result<(), &'static str> {
+    if seen.contains(folded) {
+        return Err("is a duplicate: case, `-`, `_` and other punctuation make no difference to many receivers");
     }
     Ok(())
 }
@@ -85,13 +130,13 @@ const fn fold_byte(byte: u8) -> u8 {
 
 fn check_name(name: &str, folded: &str) -> Result<(), &'static str> {
     if name.is_empty() || !name.bytes().all(is_token_byte) {
-        return Err("is not a header name: only letters, digits and !#$%&'*+-.^_`|~ can stand in one");
+        return Err("is not a header name: only letters, digits and !#$%&'*+-.^_`|~ are allowed");
     }
     if FRAMING.contains(&folded) || folded.starts_with(FRAMING_PREFIX) {
         return Err("belongs to the connection and cannot be set");
     }
     if OURS.contains(&folded) || OUR_PREFIXES.iter().any(|prefix| folded.starts_with(prefix)) {
-        return Err("is reserved: Everhook writes it itself or leaves it out");
+        return Err("is reserved for Everhook");
     }
     Ok(())
 }
@@ -116,7 +161,7 @@ const fn is_token_byte(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    fn check(headers: &[(&str, &str)]) -> Result<(), HeaderFault> {
+    fn check(headers: &[(&str, &str)]) -> Result<(), HeaderFaults> {
         let owned: Vec<_> = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         check_custom_headers(&owned)
     }
@@ -140,7 +185,7 @@ mod tests {
     #[test]
     fn names_of_the_connection_and_of_ours_are_refused_in_any_case() {
         let connection = "belongs to the connection and cannot be set";
-        let ours = "is reserved: Everhook writes it itself or leaves it out";
+        let ours = "is reserved for Everhook";
         let refused = [
             (connection, FRAMING.as_slice()),
             (connection, &["Host", "TE", "Content-Length", "Transfer-Encoding", "Proxy-Authorization", "proxy-anything"]),
@@ -154,7 +199,7 @@ mod tests {
         ];
         for (reason, names) in refused {
             for name in names {
-                assert_eq!(check(&[(name, "value")]), Err(HeaderFault { name: (*name).to_owned(), reason }));
+                assert_eq!(check(&[(name, "value")]), Err(HeaderFaults(vec![HeaderFault { name: (*name).to_owned(), reason }])));
             }
         }
     }
@@ -163,7 +208,7 @@ mod tests {
     fn what_is_no_header_name_is_refused() {
         for name in ["", " ", "X Tenant", "X-Tenant ", "X-Tenant:", "X-Tenant\r\nEvil", "X-Zürich", "X(1)", "\0"] {
             let fault = check(&[(name, "value")]).unwrap_err();
-            assert!(fault.reason.starts_with("is not a header name"), "`{name}`: {fault}");
+            assert!(fault.0[0].reason.starts_with("is not a header name"), "`{name}`: {fault}");
         }
     }
 
@@ -177,7 +222,7 @@ mod tests {
     #[test]
     fn a_name_appears_once_whatever_its_case_and_signs() {
         let fault = check(&[("X-Tenant", "1"), ("x-tenant", "2")]).unwrap_err();
-        assert!(fault.to_string().starts_with("header `x-tenant` appears twice"), "{fault}");
+        assert!(fault.to_string().starts_with("`x-tenant` is a duplicate"), "{fault}");
         for twin in ["x_tenant", "X.Tenant", "X_TENANT"] {
             assert!(check(&[("X-Tenant", "1"), (twin, "2")]).is_err(), "{twin}");
             assert!(is_same_name("X-Tenant", twin), "{twin}");
@@ -189,10 +234,23 @@ mod tests {
     fn number_and_size_are_bounded() {
         let many = |count: usize| (0..count).map(|n| (format!("x-{n}"), String::new())).collect::<Vec<_>>();
         assert_eq!(check_custom_headers(&many(64)), Ok(()));
-        assert_eq!(check_custom_headers(&many(65)).unwrap_err().name, "x-64");
+        assert_eq!(check_custom_headers(&many(65)).unwrap_err().0[0].name, "x-64");
 
         let large = |bytes: usize| check(&[("x-1234", &"v".repeat(bytes - 6))]);
         assert_eq!(large(HEADER_BYTES_MAX), Ok(()));
-        assert!(large(HEADER_BYTES_MAX + 1).unwrap_err().reason.contains("16 KiB"));
+        assert!(large(HEADER_BYTES_MAX + 1).unwrap_err().0[0].reason.contains("16 KiB"));
+    }
+
+    #[test]
+    fn every_wrong_header_is_named_and_those_with_one_reason_together() {
+        let faults = check(&[("Host", "a"), ("X-Tenant", "1"), ("TE", "b"), ("User-Agent", "c"), ("X-Tenant", "2")]).unwrap_err();
+        assert_eq!(
+            faults.to_string(),
+            "`Host`, `TE` each belongs to the connection and cannot be set; `User-Agent` is reserved for Everhook; \
+             `X-Tenant` is a duplicate: case, `-`, `_` and other punctuation make no difference to many receivers"
+        );
+        // Names are cut, and nothing past the bound is looked at.
+        let long: Vec<_> = (0..1_000).map(|n| (format!("é{n}{}", "x".repeat(200)), String::new())).collect();
+        assert!(check_custom_headers(&long).unwrap_err().to_string().len() < 64 * (SHOWN_NAME_CHARS_MAX + 8) + 300);
     }
 }

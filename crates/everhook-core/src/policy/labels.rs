@@ -33,7 +33,7 @@ pub fn check_key(key: &str) -> Result<(), String> {
     if (1..=KEY_BYTES_MAX).contains(&key.len()) && key.bytes().all(is_key_byte) {
         return Ok(());
     }
-    Err(format!("`{}` is no label: use 1 to {KEY_BYTES_MAX} of the characters A-Z a-z 0-9 _ . / -", key.escape_debug()))
+    Err(format!("`{}` is not a label key: use 1 to {KEY_BYTES_MAX} of the characters A-Z a-z 0-9 _ . / -", key.escape_debug()))
 }
 
 fn check_value(key: &str, value: &str) -> Result<(), String> {

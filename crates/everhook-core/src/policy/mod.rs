@@ -10,6 +10,7 @@ pub mod broker;
 pub mod bucket;
 pub mod filter;
 pub mod headers;
+pub mod json_text;
 pub mod labels;
 pub mod matching;
 pub mod outage;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{model::RetentionPeriods, ports::Aging, time::Timestamp};
+use crate::{model::RetentionPeriods, ports::RetentionClass, time::Timestamp};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -20,21 +20,21 @@ pub const UNUSED_KEPT_FOR: Duration = Duration::from_secs(3_600);
 /// deliveries and figures keep revisions and deleted endpoints.
 ///
 /// An event stays as long as its idempotency key is in force: the answer to a duplicate names it.
-pub fn horizons(periods: &RetentionPeriods, idempotency_window: Duration, now: Timestamp) -> Vec<(Aging, Timestamp)> {
+pub fn horizons(periods: &RetentionPeriods, idempotency_window: Duration, now: Timestamp) -> Vec<(RetentionClass, Timestamp)> {
     let events = periods.events.map(|period| period.max(idempotency_window));
     // Those of an event go with it, at the latest.
     let attempts = periods.attempts.filter(|attempts| events.is_none_or(|events| *attempts < events));
     let kept_for = [
-        (Aging::Operations, Some(OPERATIONS_KEPT_FOR)),
-        (Aging::DeadLetters, periods.dead_letters),
-        (Aging::Attempts, attempts),
-        (Aging::Events, events),
-        (Aging::Rollups, periods.rollups),
-        (Aging::OpenPeriods, periods.rollups),
-        (Aging::AuditLog, Some(AUDIT_LOG_KEPT_FOR)),
-        (Aging::Revisions, Some(UNUSED_KEPT_FOR)),
-        (Aging::DeletedEndpoints, Some(UNUSED_KEPT_FOR)),
-        (Aging::ScheduleVersions, Some(Duration::ZERO)),
+        (RetentionClass::Operations, Some(OPERATIONS_KEPT_FOR)),
+        (RetentionClass::DeadLetters, periods.dead_letters),
+        (RetentionClass::Attempts, attempts),
+        (RetentionClass::Events, events),
+        (RetentionClass::Rollups, periods.rollups),
+        (RetentionClass::OpenPeriods, periods.rollups),
+        (RetentionClass::AuditLog, Some(AUDIT_LOG_KEPT_FOR)),
+        (RetentionClass::Revisions, Some(UNUSED_KEPT_FOR)),
+        (RetentionClass::DeletedEndpoints, Some(UNUSED_KEPT_FOR)),
+        (RetentionClass::ScheduleVersions, Some(Duration::ZERO)),
     ];
     kept_for.into_iter().filter_map(|(aging, period)| Some((aging, now - period?))).collect()
 }
@@ -55,11 +55,11 @@ mod tests {
 
     #[test]
     fn what_may_go_follows_from_the_periods() {
-        use Aging::*;
+        use RetentionClass::*;
         let day = days(1);
         let always = [(Operations, 90 * 24), (AuditLog, 365 * 24), (Revisions, 1), (DeletedEndpoints, 1), (ScheduleVersions, 0)];
         // Events, attempts, dead letters, idempotency window; what goes, and after how many days.
-        let table: [(_, _, _, _, &[(Aging, u64)]); 6] = [
+        let table: [(_, _, _, _, &[(RetentionClass, u64)]); 6] = [
             (None, None, None, day, &[]),
             (days(90), days(90), days(365), day, &[(DeadLetters, 365), (Events, 90)]),
             (days(90), days(30), None, day, &[(Attempts, 30), (Events, 90)]),
@@ -81,6 +81,6 @@ mod tests {
         let periods = RetentionPeriods { rollups: days(90), ..RetentionPeriods::FOR_EVER };
         let found = horizons(&periods, DAY, NOW);
         let before = NOW - days(90).unwrap();
-        assert!(found.contains(&(Aging::Rollups, before)) && found.contains(&(Aging::OpenPeriods, before)));
+        assert!(found.contains(&(RetentionClass::Rollups, before)) && found.contains(&(RetentionClass::OpenPeriods, before)));
     }
 }

@@ -75,7 +75,7 @@ impl Schema {
             return Err("must be a JSON object".to_owned());
         }
         if schema.get("$schema").is_some_and(|dialect| dialect.as_str().map(|uri| uri.trim_end_matches('#')) != Some(DIALECT)) {
-            return Err(format!("must be of the draft 2020-12: leave `$schema` out or say `{DIALECT}`"));
+            return Err(format!("must be of the draft 2020-12: omit `$schema` or set it to `{DIALECT}`"));
         }
         let unrolled_bytes = cost::check(&schema)?;
         let plan = Plan::new(&schema)?;
@@ -106,7 +106,7 @@ impl Schema {
             return Ok(());
         }
         Err(Misfit::Violation(if explanation_bytes > EXPLANATION_BYTES_MAX {
-            let reason = "does not fit; its schema has too many alternatives to say where";
+            let reason = "does not match its schema, which has too many alternatives to say where";
             Violation { path: String::new(), reason: reason.to_owned() }
         } else {
             self.validator.validate(data).map_or_else(Violation::from, |()| Violation::unreadable())
@@ -117,7 +117,7 @@ impl Schema {
 impl Violation {
     /// What is told of data that is JSON, or it had not been taken, and cannot be parsed all the same.
     pub fn unreadable() -> Self {
-        let reason = "cannot be checked: it holds a number that is too large, or nests deeper than 127 levels";
+        let reason = "cannot be validated: it contains a number that is too large, or nests deeper than 127 levels";
         Self { path: String::new(), reason: reason.to_owned() }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     model::{
-        DeadLetter, DeadLetterSelection, DeadLetterStatus, ErasureCandidate, ErasureSelection, EventType, EventTypePattern, Standing,
+        DeadLetter, DeadLetterSelection, DeadLetterStatus, ErasureCandidate, ErasureSelection, EventType, EventTypePattern, NewestDelivery,
         Wanted,
     },
     policy::matching,
@@ -13,7 +13,7 @@ use crate::{
 pub fn takes_dead_letter(selection: &DeadLetterSelection, letter: &DeadLetter, as_of: Timestamp) -> bool {
     letter.status == DeadLetterStatus::Dead
         && letter.last_failure_at <= as_of
-        && (selection.endpoints.is_empty() || selection.endpoints.contains(&letter.endpoint))
+        && (selection.endpoints.is_empty() || selection.endpoints.contains(&letter.lane_id.endpoint()))
         && takes_type(&selection.event_types, &letter.event_type)
         && (selection.categories.is_empty() || selection.categories.contains(&letter.failure_category))
         && selection.from.is_none_or(|from| from <= letter.first_failure_at)
@@ -46,12 +46,12 @@ pub enum Choice {
 }
 
 /// Whether an (event, endpoint) is meant. `was_there` says whether the endpoint had been made when the event was accepted.
-pub const fn choose(wanted: Wanted, standing: Standing, was_there: bool) -> Choice {
+pub const fn choose(wanted: Wanted, standing: NewestDelivery, was_there: bool) -> Choice {
     match (wanted, standing) {
-        (_, Standing::Open(_)) => Choice::Skip,
-        (Wanted::Any, _) | (_, Standing::Failed(_)) => Choice::Take,
-        (Wanted::Missed, Standing::Absent) if was_there => Choice::Take,
-        (Wanted::Failed | Wanted::Missed, Standing::Absent | Standing::Delivered(_)) => Choice::Leave,
+        (_, NewestDelivery::Open(_)) => Choice::Skip,
+        (Wanted::Any, _) | (_, NewestDelivery::Failed(_)) => Choice::Take,
+        (Wanted::Missed, NewestDelivery::Absent) if was_there => Choice::Take,
+        (Wanted::Failed | Wanted::Missed, NewestDelivery::Absent | NewestDelivery::Delivered(_)) => Choice::Leave,
     }
 }
 
@@ -68,22 +68,23 @@ mod tests {
     #[test]
     fn what_is_delivered_again_depends_on_the_newest_delivery() {
         let delivery = DeliveryId::from_uuid(Uuid::nil());
-        let (open, delivered, failed) = (Standing::Open(delivery), Standing::Delivered(delivery), Standing::Failed(delivery));
+        let (open, delivered, failed) =
+            (NewestDelivery::Open(delivery), NewestDelivery::Delivered(delivery), NewestDelivery::Failed(delivery));
         // wanted, newest delivery, was the endpoint there → choice
         let table = [
             (Wanted::Any, open, true, Choice::Skip),
             (Wanted::Any, delivered, true, Choice::Take),
             (Wanted::Any, failed, true, Choice::Take),
-            (Wanted::Any, Standing::Absent, false, Choice::Take),
+            (Wanted::Any, NewestDelivery::Absent, false, Choice::Take),
             (Wanted::Failed, open, true, Choice::Skip),
             (Wanted::Failed, delivered, true, Choice::Leave),
             (Wanted::Failed, failed, true, Choice::Take),
-            (Wanted::Failed, Standing::Absent, true, Choice::Leave),
+            (Wanted::Failed, NewestDelivery::Absent, true, Choice::Leave),
             (Wanted::Missed, open, true, Choice::Skip),
             (Wanted::Missed, delivered, true, Choice::Leave),
             (Wanted::Missed, failed, true, Choice::Take),
-            (Wanted::Missed, Standing::Absent, true, Choice::Take),
-            (Wanted::Missed, Standing::Absent, false, Choice::Leave),
+            (Wanted::Missed, NewestDelivery::Absent, true, Choice::Take),
+            (Wanted::Missed, NewestDelivery::Absent, false, Choice::Leave),
         ];
         for (wanted, standing, was_there, expected) in table {
             assert_eq!(choose(wanted, standing, was_there), expected, "{wanted:?}, {standing:?}, was there: {was_there}");
@@ -130,7 +131,7 @@ mod tests {
             application: ApplicationId::from_uuid(Uuid::nil()),
             event: EventId::from_uuid(Uuid::nil()),
             event_type: EventType::parse("order.paid").expect("a type"),
-            endpoint,
+            lane_id: endpoint.into(),
             url: String::new(),
             last_delivery: DeliveryId::from_uuid(Uuid::nil()),
             status: DeadLetterStatus::Dead,

@@ -44,7 +44,7 @@ pub enum TargetFault {
     #[error("must not contain blanks or control characters")]
     Blank,
     /// It has a backslash, which some parsers take for a slash.
-    #[error("must not contain `\\`; write `/`, or `%5c` where a backslash is meant")]
+    #[error("must not contain `\\`; write `/`, or `%5c` for a backslash")]
     Backslash,
     /// It has no slashes or too many before the host, which a parser would correct without a word.
     #[error("must have exactly two slashes between the scheme and the host: `https://example.com/`")]
@@ -53,7 +53,7 @@ pub enum TargetFault {
     #[error("must have a port of 1 to 65535 behind `:`, without leading zeros, or none")]
     Port,
     /// Its host is written as no other program would understand it: percent-encoded, in fullwidth letters, as an unusual form of an address.
-    #[error("must have its host written as `{0}`, which is what is understood")]
+    #[error("must have its host written as `{0}`")]
     HostSpelling(String),
     /// A part of its path is `.` or `..`, which a parser would remove without a word.
     #[error("must not have `.` or `..` as a part of its path")]
@@ -62,10 +62,10 @@ pub enum TargetFault {
     #[error("must be at most {URL_CHARS_MAX} characters long, and has {0}")]
     TooLong(usize),
     /// It is plain `http`, which must be allowed first.
-    #[error("must begin with `https://`; plain http is off on this server (`--allow-http` turns it on)")]
+    #[error("must begin with `https://`; plain http is disabled on this server (`--allow-http` enables it)")]
     PlainHttp,
     /// It is a message broker, which must be allowed first.
-    #[error("must begin with `https://`; message brokers are off on this server (`--amqp-destinations` turns them on)")]
+    #[error("must begin with `https://`; message brokers are disabled on this server (`--amqp-destinations` enables them)")]
     BrokerOff,
     /// It is a message broker, and does not say where in it.
     #[error(transparent)]
@@ -86,10 +86,10 @@ pub enum TargetFault {
     #[error("must not use port 0")]
     PortZero,
     /// It names an address that requests must not go to.
-    #[error("must lead to a public address: {0}")]
+    #[error("must be a public address: {0}")]
     Blocked(BlockedAddress),
     /// It names a host that exists only inside some network.
-    #[error("must lead to a public address: `{0}` is a name of a local network")]
+    #[error("must be a public address: `{0}` is a name of a local network")]
     LocalName(String),
 }
 
@@ -281,7 +281,7 @@ mod tests {
             ("file:///etc/passwd", "must begin with `https://`, not `file:`"),
             ("gopher://127.0.0.1/", "must begin with `https://`, not `gopher:`"),
             ("javascript:alert(1)", "must begin with `https://`, not `javascript:`"),
-            ("http://example.com/", "must begin with `https://`; plain http is off on this server (`--allow-http` turns it on)"),
+            ("http://example.com/", "must begin with `https://`; plain http is disabled on this server (`--allow-http` enables it)"),
             ("https://user@example.com/", "must not contain a user name or password; put credentials into a custom header"),
             ("https://:secret@example.com/", "must not contain a user name or password; put credentials into a custom header"),
         ];
@@ -295,14 +295,14 @@ mod tests {
 
     #[test]
     fn a_url_that_a_parser_would_correct_without_a_word_is_refused() {
-        let backslash = "must not contain `\\`; write `/`, or `%5c` where a backslash is meant";
+        let backslash = "must not contain `\\`; write `/`, or `%5c` for a backslash";
         let blank = "must not contain blanks or control characters";
         let slashes = "must have exactly two slashes between the scheme and the host: `https://example.com/`";
         let port = "must have a port of 1 to 65535 behind `:`, without leading zeros, or none";
         let userinfo = "must not contain a user name or password; put credentials into a custom header";
         let dots = "must not have `.` or `..` as a part of its path";
-        let host = "must have its host written as `example.com`, which is what is understood";
-        let address = "must have its host written as `8.8.8.8`, which is what is understood";
+        let host = "must have its host written as `example.com`";
+        let address = "must have its host written as `8.8.8.8`";
         let cases = [
             ("https://93.184.216.34\\@127.0.0.1/", backslash),
             ("https:\\\\example.com\\", backslash),
@@ -390,7 +390,7 @@ mod tests {
             ("https://printer.local/", "`printer.local` is a name of a local network"),
         ];
         for (url, words) in cases {
-            assert_eq!(fault(url, &strict()), format!("must lead to a public address: {words}"), "{url}");
+            assert_eq!(fault(url, &strict()), format!("must be a public address: {words}"), "{url}");
         }
     }
 
@@ -411,12 +411,12 @@ mod tests {
             TargetRules { allow_http: true, allow_amqp: false, addresses: AddressRules::allowing(vec!["10.0.0.0/8".parse().unwrap()]) };
         assert!(check("http://10.1.2.3/", &one_network).is_ok());
         assert!(check("http://receiver.internal/", &one_network).is_ok(), "the connect decides");
-        assert_eq!(fault("http://localhost/", &one_network), "must lead to a public address: 127.0.0.1 is a loopback address");
+        assert_eq!(fault("http://localhost/", &one_network), "must be a public address: 127.0.0.1 is a loopback address");
     }
 
     #[test]
     fn a_broker_is_accepted_where_the_operator_allows_brokers_and_its_host_is_read_as_any_other() {
-        assert!(fault("amqps://broker.example/?exchange=x", &strict()).contains("`--amqp-destinations` turns them on"));
+        assert!(fault("amqps://broker.example/?exchange=x", &strict()).contains("`--amqp-destinations` enables them"));
         let open = TargetRules { allow_amqp: true, ..strict() };
         for url in ["amqps://broker.example/?exchange=x", "amqp://8.8.8.8:5673/shop?routing_key=q", "AMQPS://bücher.example?exchange=x"] {
             assert!(check(url, &open).is_ok(), "{url}");
@@ -434,7 +434,7 @@ mod tests {
             ("amqp://broker.example:0/?exchange=x", "must not use port 0"),
             ("amqp:///vhost?exchange=x", "must name a host"),
             ("amqp:broker.example", "must name a host"),
-            ("amqp://broker/?exchange=x", "must lead to a public address: `broker` is a name of a local network"),
+            ("amqp://broker/?exchange=x", "must be a public address: `broker` is a name of a local network"),
         ];
         for (url, words) in cases {
             assert_eq!(fault(url, &open), words, "{url}");

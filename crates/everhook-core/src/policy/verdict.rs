@@ -52,6 +52,10 @@ pub fn judge(sent: &Sent, schedule: &RetrySchedule, attempt_number: u32) -> Verd
                 _ => Verdict::TryLater { failure, retry_after: None },
             }
         }
+        Sent::Refused { category, error, response: _ } => {
+            let failure = Failure { category: *category, error: error.clone() };
+            Verdict::Refused { refusal: DeathCause::GivenUp, failure }
+        }
         // Handed back before it is judged; if it were not, it would be tried again.
         Sent::OutOfResources { error } => {
             let failure = Failure { category: FailureCategory::Network, error: error.clone() };
@@ -203,6 +207,14 @@ mod tests {
         ];
         for (status, expected) in cases {
             assert_eq!(line(&judge(&answered(status), &schedule, 1)), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn what_the_other_side_refuses_for_good_is_not_tried_again_under_any_schedule() {
+        let refused = Sent::Refused { category: FailureCategory::ClientError, error: "no such mailbox".to_owned(), response: None };
+        for preset in ["relay", "backoff"] {
+            assert_eq!(line(&judge(&refused, &presets::preset(preset).unwrap(), 1)), "dead: given_up (client_error)");
         }
     }
 

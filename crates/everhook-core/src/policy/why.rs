@@ -66,7 +66,7 @@ pub enum Circuit {
 }
 
 /// What an endpoint asks of events, as it stands now.
-pub struct Wishes<'a> {
+pub struct EndpointCriteria<'a> {
     /// The types.
     pub event_types: &'a [EventTypePattern],
     /// The labels.
@@ -84,11 +84,14 @@ pub fn of_delivery(delivery: &Delivery, lane: &LaneFacts, now: Timestamp) -> Why
     let last_error = delivery.last_error.as_deref().unwrap_or("nothing was recorded");
     match delivery.stage {
         Stage::Delivered { at } => Why::new("delivered", format!("delivered at {at}, by attempt {}", delivery.attempts)),
-        Stage::Dead { at, cause } => {
-            Why::new(cause.as_str(), format!("gave up at {at} after {} because {}: {last_error}", times(delivery.attempts), death(cause)))
-        }
+        Stage::Dead { at, cause } => Why::new(
+            cause.as_str(),
+            format!("failed for good at {at} after {} because {}: {last_error}", times(delivery.attempts), death(cause)),
+        ),
         Stage::Cancelled { at, cause } => Why::new(cause.as_str(), format!("cancelled at {at} because {}", cancelled(cause))),
-        Stage::Held => Why::new("waits_for_order", format!("waits until what is before it has ended, because {}", order(lane.ordering))),
+        Stage::Held => {
+            Why::new("waits_for_order", format!("waits until the preceding delivery has ended, because {}", order(lane.ordering)))
+        }
         Stage::Waiting { due_at } => of_waiting(delivery.attempts, last_error, due_at, lane, now),
     }
 }
@@ -99,7 +102,7 @@ fn of_waiting(attempts: u32, last_error: &str, due_at: Timestamp, lane: &LaneFac
         return Why::new("paused", format!("waits because the endpoint is paused since {at}"));
     }
     if lane.circuit == Circuit::Open(None) {
-        return Why::new("circuit_open", "waits because the circuit breaker is open until somebody resets it");
+        return Why::new("circuit_open", "waits because the circuit breaker was forced open until it is reset");
     }
     let later_than_due = |until: &Timestamp| *until > due_at && *until > now;
     let open_until = if let Circuit::Open(until) = lane.circuit { until.filter(later_than_due) } else { None };
@@ -109,7 +112,7 @@ fn of_waiting(attempts: u32, last_error: &str, due_at: Timestamp, lane: &LaneFac
             return Why::new("circuit_open", format!("waits until {until} because the circuit breaker is open")).until(until);
         }
         (_, Some(until)) => {
-            return Why::new("retry_after", format!("waits until {until} because the endpoint asked for it by Retry-After")).until(until);
+            return Why::new("retry_after", format!("waits until {until} because of the endpoint's Retry-After")).until(until);
         }
         _ => {}
     }
@@ -122,22 +125,37 @@ fn of_waiting(attempts: u32, last_error: &str, due_at: Timestamp, lane: &LaneFac
     of_turn(due_at, lane)
 }
 
+/// Why a delivery that is due now has not ended.
+pub fn of_due(lane: &LaneFacts, now: Timestamp) -> Why {
+    of_waiting(0, "", now, lane, now)
+}
+
+/// What keeps a delivery that is due now from being attempted; `None` if nothing is known to.
+pub fn of_lane(lane: &LaneFacts, now: Timestamp) -> Option<Why> {
+    let (in_flight, most) = lane.in_flight;
+    Some(of_due(lane, now)).filter(|why| why.reason != "turn" || in_flight >= most)
+}
+
 /// Why one whose time has come is not on its way, or perhaps is.
 fn of_turn(due_at: Timestamp, lane: &LaneFacts) -> Why {
     let (in_flight, most) = lane.in_flight;
     if lane.circuit == Circuit::HalfOpen {
-        return Why::new("circuit_half_open", format!("due since {due_at}; a few requests try whether the endpoint is back"));
+        return Why::new(
+            "circuit_half_open",
+            format!("due since {due_at}; the circuit breaker is half-open and tests the endpoint with a few requests"),
+        );
     }
     let rate = lane.rate_limit.map_or(String::new(), |limit| match limit.per {
-        Period::Minute => format!(", and {} may start in a minute", limit.requests),
-        Period::Second => format!(", and {} may start in a second", limit.requests),
+        Period::Minute => format!(", and {} may start per minute", limit.requests),
+        Period::Second => format!(", and {} may start per second", limit.requests),
     });
-    let words = format!("due since {due_at}: under way, or waits for its turn; {in_flight} of at most {most} requests are under way{rate}");
+    let words =
+        format!("due since {due_at}: in progress, or waiting for its turn; {in_flight} of at most {most} requests are in progress{rate}");
     Why::new("turn", words)
 }
 
 /// Why an endpoint has no delivery of an event of this type and with these labels, accepted at this instant.
-pub fn of_absence(event_type: &EventType, event_labels: &Labels, accepted_at: Timestamp, wishes: &Wishes<'_>) -> Why {
+pub fn of_absence(event_type: &EventType, event_labels: &Labels, accepted_at: Timestamp, wishes: &EndpointCriteria<'_>) -> Why {
     if let Some(why) = of_absence_by_type(event_type, accepted_at, wishes) {
         return why;
     }
@@ -145,30 +163,30 @@ pub fn of_absence(event_type: &EventType, event_labels: &Labels, accepted_at: Ti
         return Why::new("labels_differ", lacking(event_labels, wishes.labels));
     }
     if !wishes.passes_filter {
-        return Why::new("filtered", "no delivery because the event's data does not pass the endpoint's filter");
+        return Why::new("filtered", "no delivery because the event's data does not match the endpoint's filter");
     }
-    let words = "no delivery, though the endpoint would get it as it stands now: it was disabled or asked for something else then, or the event was a test of another";
+    let words = "no delivery, although the endpoint would receive it with its current settings: it was disabled or had other settings then, or the event was a test of another endpoint";
     Why::new("changed_since", words)
 }
 
 /// The same for an event that has neither labels nor data any more.
-pub fn of_absence_of_erased(event_type: &EventType, accepted_at: Timestamp, erased_at: Timestamp, wishes: &Wishes<'_>) -> Why {
+pub fn of_absence_of_erased(event_type: &EventType, accepted_at: Timestamp, erased_at: Timestamp, wishes: &EndpointCriteria<'_>) -> Why {
     let told = of_absence_by_type(event_type, accepted_at, wishes);
-    let words = || format!("no delivery; why cannot be told any more, because the event's data and labels were erased at {erased_at}");
+    let words = || format!("no delivery; the reason is unknown, because the event's data and labels were erased at {erased_at}");
     told.unwrap_or_else(|| Why::new("erased", words()))
 }
 
 /// What can be told without an event's labels and data.
-fn of_absence_by_type(event_type: &EventType, accepted_at: Timestamp, wishes: &Wishes<'_>) -> Option<Why> {
+fn of_absence_by_type(event_type: &EventType, accepted_at: Timestamp, wishes: &EndpointCriteria<'_>) -> Option<Why> {
     if wishes.created_at > accepted_at {
-        let words = format!("no delivery because the endpoint was made at {}, after the event", wishes.created_at);
+        let words = format!("no delivery because the endpoint was created at {}, after the event", wishes.created_at);
         return Some(Why::new("endpoint_is_newer", words));
     }
     match wishes.state {
         EndpointState::Disabled { at, reason } if at <= accepted_at => {
             let by = match reason {
                 DisabledReason::ByOwner => "by its owner",
-                DisabledReason::Gone => "because it had answered 410 Gone",
+                DisabledReason::Gone => "because it answered 410 Gone",
             };
             return Some(Why::new("endpoint_disabled", format!("no delivery because the endpoint was disabled at {at}, {by}")));
         }
@@ -179,7 +197,7 @@ fn of_absence_by_type(event_type: &EventType, accepted_at: Timestamp, wishes: &W
     }
     if !matching::wants(wishes.event_types, event_type) {
         let patterns: Vec<String> = wishes.event_types.iter().map(ToString::to_string).collect();
-        return Some(Why::new("type_differs", format!("no delivery because `{event_type}` is none of {}", patterns.join(", "))));
+        return Some(Why::new("type_differs", format!("no delivery because `{event_type}` does not match {}", patterns.join(", "))));
     }
     None
 }
@@ -189,15 +207,15 @@ fn lacking(event: &Labels, wanted: &Labels) -> String {
     let differing = wanted.iter().find(|(key, value)| event.get(*key) != Some(value));
     let Some((key, value)) = differing else { return "no delivery because its labels differ".to_owned() };
     match event.get(key) {
-        Some(other) => format!("no delivery because the endpoint asks for the label `{key}` to be `{value}`, and the event says `{other}`"),
-        None => format!("no delivery because the endpoint asks for the label `{key}`, which the event does not have"),
+        Some(other) => format!("no delivery because the endpoint requires the label `{key}` to be `{value}`, and it is `{other}`"),
+        None => format!("no delivery because the endpoint requires the label `{key}`, which the event does not have"),
     }
 }
 
 fn death(cause: DeathCause) -> &'static str {
     match cause {
-        DeathCause::RetriesExhausted => "its retry schedule has no further attempt",
-        DeathCause::GivenUp => "its retry schedule gives up on such an answer",
+        DeathCause::RetriesExhausted => "its retry schedule has no attempts left",
+        DeathCause::GivenUp => "this response is not retried",
         DeathCause::Gone => "the endpoint answered 410 Gone",
         DeathCause::TlsFailed => "the TLS handshake failed too often",
     }
@@ -208,14 +226,15 @@ fn cancelled(cause: CancelCause) -> &'static str {
         CancelCause::EndpointDisabled => "the endpoint was disabled",
         CancelCause::EndpointDeleted => "the endpoint was deleted",
         CancelCause::Erased => "the event's data was erased",
+        CancelCause::ByPerson => "a person cancelled it",
     }
 }
 
 fn order(mode: OrderingMode) -> &'static str {
     match mode {
-        OrderingMode::Strict => "the endpoint's deliveries go one after the other",
-        OrderingMode::PerEventType => "the endpoint's deliveries of one type go one after the other",
-        OrderingMode::None => "the endpoint's deliveries went one after the other when it was made",
+        OrderingMode::Strict => "the endpoint's deliveries are ordered",
+        OrderingMode::PerEventType => "the endpoint's deliveries are ordered by event type",
+        OrderingMode::None => "the endpoint's deliveries were ordered when it was created",
     }
 }
 

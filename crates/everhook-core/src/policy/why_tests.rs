@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::{
-    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId, ScheduleVersion},
+    ids::{ApplicationId, DeliveryId, EventId, LaneId, OrganizationId, ScheduleVersion},
     model::Priority,
 };
 
@@ -23,7 +23,7 @@ fn delivery(stage: Stage, attempts: u32) -> Delivery {
         application: ApplicationId::from_uuid(Uuid::nil()),
         event: EventId::from_uuid(Uuid::nil()),
         event_type: EventType::parse("order.paid").expect("a type"),
-        endpoint: EndpointId::from_uuid(Uuid::nil()),
+        lane_id: LaneId::from_uuid(Uuid::nil()),
         priority: Priority::Normal,
         retry_schedule: ScheduleVersion(1),
         stage,
@@ -43,14 +43,14 @@ fn a_delivery_is_explained_by_its_stage() {
     #[rustfmt::skip]
     let table = [
         (Stage::Delivered { at: at(9) }, 2, "delivered", "delivered at 1970-01-01T00:00:09Z, by attempt 2"),
-        (dead(DeathCause::RetriesExhausted), 8, "retries_exhausted", "gave up at 1970-01-01T00:00:09Z after 8 attempts because its retry schedule has no further attempt: answered 503"),
-        (dead(DeathCause::GivenUp), 1, "given_up", "gave up at 1970-01-01T00:00:09Z after 1 attempt because its retry schedule gives up on such an answer: answered 503"),
-        (dead(DeathCause::Gone), 1, "gone", "gave up at 1970-01-01T00:00:09Z after 1 attempt because the endpoint answered 410 Gone: answered 503"),
-        (dead(DeathCause::TlsFailed), 3, "tls_failed", "gave up at 1970-01-01T00:00:09Z after 3 attempts because the TLS handshake failed too often: answered 503"),
+        (dead(DeathCause::RetriesExhausted), 8, "retries_exhausted", "failed for good at 1970-01-01T00:00:09Z after 8 attempts because its retry schedule has no attempts left: answered 503"),
+        (dead(DeathCause::GivenUp), 1, "given_up", "failed for good at 1970-01-01T00:00:09Z after 1 attempt because this response is not retried: answered 503"),
+        (dead(DeathCause::Gone), 1, "gone", "failed for good at 1970-01-01T00:00:09Z after 1 attempt because the endpoint answered 410 Gone: answered 503"),
+        (dead(DeathCause::TlsFailed), 3, "tls_failed", "failed for good at 1970-01-01T00:00:09Z after 3 attempts because the TLS handshake failed too often: answered 503"),
         (Stage::Cancelled { at: at(9), cause: CancelCause::EndpointDisabled }, 0, "endpoint_disabled", "cancelled at 1970-01-01T00:00:09Z because the endpoint was disabled"),
         (Stage::Cancelled { at: at(9), cause: CancelCause::EndpointDeleted }, 0, "endpoint_deleted", "cancelled at 1970-01-01T00:00:09Z because the endpoint was deleted"),
         (Stage::Cancelled { at: at(9), cause: CancelCause::Erased }, 1, "erased", "cancelled at 1970-01-01T00:00:09Z because the event's data was erased"),
-        (Stage::Held, 0, "waits_for_order", "waits until what is before it has ended, because the endpoint's deliveries go one after the other"),
+        (Stage::Held, 0, "waits_for_order", "waits until the preceding delivery has ended, because the endpoint's deliveries are ordered"),
     ];
     for (stage, attempts, reason, words) in table {
         assert_eq!(of_delivery(&delivery(stage, attempts), &lane, at(NOW)), Why::new(reason, words));
@@ -86,7 +86,7 @@ fn a_waiting_delivery_is_explained_by_what_keeps_it_longest() {
         assert_eq!((why.reason, why.until), (reason, until.map(at)), "row {row}: {}", why.words);
     }
     let why = of_delivery(&delivery(Stage::Waiting { due_at: at(due) }, 0), &LaneFacts { rate_limit: Some(limit), ..open }, at(NOW));
-    assert!(why.words.ends_with("0 of at most 5 requests are under way, and 60 may start in a minute"), "{}", why.words);
+    assert!(why.words.ends_with("0 of at most 5 requests are in progress, and 60 may start per minute"), "{}", why.words);
 }
 
 #[test]
@@ -97,21 +97,21 @@ fn a_missing_delivery_is_explained_by_what_the_endpoint_asks_for() {
     // (made at, state, pattern, labels asked for, passes the filter, the reason, a part of the words), for an event accepted at 100.
     #[rustfmt::skip]
     let table = [
-        (200, enabled, "*", labels(&[]), true, "endpoint_is_newer", "made at 1970-01-01T00:03:20Z, after the event"),
+        (200, enabled, "*", labels(&[]), true, "endpoint_is_newer", "created at 1970-01-01T00:03:20Z, after the event"),
         (0, disabled(50, DisabledReason::ByOwner), "*", labels(&[]), true, "endpoint_disabled", "by its owner"),
         (0, disabled(50, DisabledReason::Gone), "*", labels(&[]), true, "endpoint_disabled", "410 Gone"),
         (0, EndpointState::Deleted { at: at(50) }, "*", labels(&[]), true, "endpoint_deleted", "deleted at"),
-        (0, enabled, "user.*", labels(&[]), true, "type_differs", "`order.paid` is none of user.*"),
-        (0, enabled, "*", labels(&[("region", "us")]), true, "labels_differ", "`region` to be `us`, and the event says `eu`"),
+        (0, enabled, "user.*", labels(&[]), true, "type_differs", "`order.paid` does not match user.*"),
+        (0, enabled, "*", labels(&[("region", "us")]), true, "labels_differ", "`region` to be `us`, and it is `eu`"),
         (0, enabled, "*", labels(&[("tier", "gold")]), true, "labels_differ", "the label `tier`, which the event does not have"),
-        (0, enabled, "*", labels(&[("region", "eu")]), false, "filtered", "does not pass"),
-        (0, enabled, "*", labels(&[("region", "eu")]), true, "changed_since", "as it stands now"),
+        (0, enabled, "*", labels(&[("region", "eu")]), false, "filtered", "does not match the endpoint"),
+        (0, enabled, "*", labels(&[("region", "eu")]), true, "changed_since", "current settings"),
         // It was disabled later, which explains nothing.
-        (0, disabled(150, DisabledReason::ByOwner), "user.*", labels(&[]), true, "type_differs", "none of"),
+        (0, disabled(150, DisabledReason::ByOwner), "user.*", labels(&[]), true, "type_differs", "does not match"),
     ];
     for (created_at, state, pattern, asked, passes_filter, reason, part) in table {
         let event_types = [EventTypePattern::parse(pattern).expect("a pattern")];
-        let wishes = Wishes { event_types: &event_types, labels: &asked, passes_filter, state, created_at: at(created_at) };
+        let wishes = EndpointCriteria { event_types: &event_types, labels: &asked, passes_filter, state, created_at: at(created_at) };
         let why = of_absence(&EventType::parse("order.paid").expect("a type"), &labels(&[("region", "eu")]), at(100), &wishes);
         assert_eq!((why.reason, why.words.contains(part)), (reason, true), "{}", why.words);
     }
@@ -123,7 +123,7 @@ fn a_missing_delivery_of_an_erased_event_is_explained_as_far_as_can_be_told() {
     for (pattern, reason) in [("user.*", "type_differs"), ("*", "erased")] {
         let event_types = [EventTypePattern::parse(pattern).expect("a pattern")];
         let (state, created_at) = (EndpointState::Enabled, at(0));
-        let wishes = Wishes { event_types: &event_types, labels: &labels, passes_filter: true, state, created_at };
+        let wishes = EndpointCriteria { event_types: &event_types, labels: &labels, passes_filter: true, state, created_at };
         let why = of_absence_of_erased(&EventType::parse("order.paid").expect("a type"), at(100), at(200), &wishes);
         assert_eq!(why.reason, reason, "{}", why.words);
     }

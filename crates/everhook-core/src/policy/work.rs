@@ -27,7 +27,7 @@ pub struct WorkBudget {
 
 /// There are fewer units left than something takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it takes more work than it may")]
+#[error("it exceeds the limit of work")]
 pub struct BudgetExceeded;
 
 impl WorkBudget {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::{
-    Ask, BreakerWindows, ChangeCursor, Changed, Changes, Departure, EndpointWindow, Grant, Held, Leases, Pulse, RemoteHints, Renewed,
+    Ask, BreakerWindows, ChangeCursor, Changed, Changes, Departure, Grant, Heartbeat, Held, LaneWindow, Leases, RemoteHints, Renewed,
     Roles, StoreError, Terms, ThrottleStore, WaitingQueue, Wish,
 };
 use crate::{
@@ -13,12 +13,12 @@ use crate::{
 
 /// Nobody else is there: everything is held for ever, and nothing is ever asked.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Alone;
+pub struct SingleNode;
 
 #[async_trait]
-impl Leases for Alone {
+impl Leases for SingleNode {
     fn terms(&self) -> Terms {
-        Terms::Alone
+        Terms::SingleNode
     }
 
     async fn begin(&self, _roles: Roles) -> Result<(), StoreError> {
@@ -29,7 +29,7 @@ impl Leases for Alone {
         Ok(Renewed::Held { held: Held::EVERYTHING, departures: Vec::new(), workers: 1, others: Vec::new(), store_time: Timestamp::EPOCH })
     }
 
-    async fn take(&self, _wish: Wish, _overdue: Vec<Pulse>) -> Result<Held, StoreError> {
+    async fn take(&self, _wish: Wish, _overdue: Vec<Heartbeat>) -> Result<Held, StoreError> {
         Ok(Held::NOTHING)
     }
 
@@ -47,7 +47,7 @@ impl Leases for Alone {
 }
 
 #[async_trait]
-impl RemoteHints for Alone {
+impl RemoteHints for SingleNode {
     fn waiting(&self, _pool: &PoolName, _queues: Vec<WaitingQueue>) {}
 
     async fn next(&self) -> Vec<WaitingQueue> {
@@ -56,7 +56,7 @@ impl RemoteHints for Alone {
 }
 
 #[async_trait]
-impl Changes for Alone {
+impl Changes for SingleNode {
     async fn newest(&self) -> Result<ChangeCursor, StoreError> {
         Ok(ChangeCursor::default())
     }
@@ -67,14 +67,14 @@ impl Changes for Alone {
 }
 
 #[async_trait]
-impl ThrottleStore for Alone {
+impl ThrottleStore for SingleNode {
     async fn exchange(&self, _asks: Vec<Ask>) -> Result<Vec<Grant>, StoreError> {
         Err(StoreError::unavailable("nobody is there to share with"))
     }
 }
 
 #[async_trait]
-impl BreakerWindows for Alone {
+impl BreakerWindows for SingleNode {
     fn are_kept(&self) -> bool {
         false
     }
@@ -83,9 +83,9 @@ impl BreakerWindows for Alone {
         false
     }
 
-    fn keep(&self, _windows: Vec<EndpointWindow>) {}
+    fn keep(&self, _windows: Vec<LaneWindow>) {}
 
-    async fn windows(&self, _shards: ShardSet) -> Vec<EndpointWindow> {
+    async fn windows(&self, _shards: ShardSet) -> Vec<LaneWindow> {
         Vec::new()
     }
 }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use crate::{
-    ids::{ApplicationId, EndpointId},
+    ids::{ApplicationId, LaneId},
     model::{AuditEntry, KeptBreaker},
     policy::breaker::Transition,
     ports::{Alert, StoreError},
@@ -25,7 +25,7 @@ pub trait BreakerStore: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the store cannot be read.
-    async fn breaker(&self, endpoint: EndpointId) -> Result<Option<BreakerRow>, StoreError>;
+    async fn breaker(&self, lane_id: LaneId) -> Result<Option<BreakerRow>, StoreError>;
 
     /// Keeps changes, in order, in one atomic write. Each stands alone: one that is outdated is not written, and the others are.
     ///
@@ -39,14 +39,14 @@ pub trait BreakerStore: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the store cannot be read.
-    async fn open_periods(&self, endpoint: EndpointId, since: Timestamp, limit: u32) -> Result<Vec<OpenPeriod>, StoreError>;
+    async fn open_periods(&self, lane_id: LaneId, since: Timestamp, limit: u32) -> Result<Vec<OpenPeriod>, StoreError>;
 }
 
 /// How a breaker stands, as the store has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakerRow {
     /// Whose.
-    pub endpoint: EndpointId,
+    pub lane_id: LaneId,
     /// Rises by one with each change.
     pub revision: i64,
     /// How it stands.
@@ -59,7 +59,7 @@ pub struct BreakerChange {
     /// The application of the endpoint.
     pub application: ApplicationId,
     /// Whose breaker.
-    pub endpoint: EndpointId,
+    pub lane_id: LaneId,
     /// The revision that it makes: one more than the one it was decided on.
     pub revision: i64,
     /// How the breaker stands now.

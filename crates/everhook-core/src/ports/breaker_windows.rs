@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::{
-    ids::EndpointId,
+    ids::LaneId,
     model::{KeptWindow, ShardSet},
 };
 
@@ -25,17 +25,17 @@ pub trait BreakerWindows: Send + Sync {
     fn are_away(&self) -> bool;
 
     /// Keeps these, sometime soon, or not at all. Never waits.
-    fn keep(&self, windows: Vec<EndpointWindow>);
+    fn keep(&self, windows: Vec<LaneWindow>);
 
     /// What is kept of the lanes of these shards and not older than [`WINDOW_GOOD_FOR`], as far as that can be had in a moment.
-    async fn windows(&self, shards: ShardSet) -> Vec<EndpointWindow>;
+    async fn windows(&self, shards: ShardSet) -> Vec<LaneWindow>;
 }
 
 /// What an endpoint's breaker has counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EndpointWindow {
+pub struct LaneWindow {
     /// Whose breaker.
-    pub endpoint: EndpointId,
+    pub lane_id: LaneId,
     /// What it has counted.
     pub window: KeptWindow,
 }

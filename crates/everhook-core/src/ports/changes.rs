@@ -60,6 +60,8 @@ pub enum Change {
     ApiKey(ApiKeyId),
     /// An event's data was erased: what is in memory of it must not be sent.
     Erased(EventId),
+    /// A delivery that waited for this endpoint was cancelled: what is in memory of its lane must be read again.
+    Cancelled(ApplicationId, EndpointId),
     /// Nobody knows any more what. What was erased is told all the same.
     Everything,
 }

@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use rustc_hash::FxHashSet;
-use uuid::Uuid;
 
 use crate::{
-    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OperationId, OrganizationId, ScheduleVersion},
+    ids::{ApplicationId, DeliveryId, EventId, LaneId, OperationId, OrganizationId, ScheduleVersion},
     model::{Attempt, AuditEntry, CancelCause, DeadLetterStatus, DisabledReason, Due, EventType, Placement, Priority, ShardSet, Stage},
-    ports::StoreError,
+    ports::{Alert, StoreError},
     time::Timestamp,
 };
 
@@ -66,18 +64,6 @@ pub trait DeliveryQueue: Send + Sync {
     /// # Errors
     /// [`StoreError::Unavailable`]: nothing was written, as far as is known.
     async fn replay(&self, replay: Replay) -> Result<Replayed, StoreError>;
-
-    /// The alerts that were recorded by settlements and not yet told, oldest first.
-    ///
-    /// # Errors
-    /// [`StoreError::Unavailable`] if the store cannot be read.
-    async fn pending_alerts(&self, limit: u32) -> Result<Vec<Alert>, StoreError>;
-
-    /// Forgets alerts that were told.
-    ///
-    /// # Errors
-    /// [`StoreError::Unavailable`]: they will be told again, under the same idempotency key.
-    async fn alerts_told(&self, ids: Vec<AlertId>) -> Result<(), StoreError>;
 }
 
 /// A queue that has something waiting.
@@ -88,7 +74,7 @@ pub struct LaneHead {
     /// The application of the endpoint.
     pub application: ApplicationId,
     /// Which lane.
-    pub endpoint: EndpointId,
+    pub lane_id: LaneId,
     /// Which of the lane's queues.
     pub priority: Priority,
     /// The delivery that is due first.
@@ -112,7 +98,7 @@ pub struct DueRequest {
 #[derive(Clone, Debug)]
 pub struct DueQueue {
     /// Of this lane.
-    pub endpoint: EndpointId,
+    pub lane_id: LaneId,
     /// Of this of its queues.
     pub priority: Priority,
     /// Not due before this instant.
@@ -138,7 +124,7 @@ pub struct Settlement {
     /// Which delivery.
     pub delivery: DeliveryId,
     /// Where it went.
-    pub endpoint: EndpointId,
+    pub lane_id: LaneId,
     /// The delivery that this one does again. A dead letter that it brings back is then resolved, or dead again.
     pub replay_of: Option<DeliveryId>,
     /// Whether another may be held behind it: if it ends, that one is freed.
@@ -151,9 +137,88 @@ pub struct Settlement {
     pub url: String,
     /// Disables the endpoint for this reason, if it is enabled and still has this URL: what an old address answers says nothing of a new one.
     pub disables: Option<Box<Disabling>>,
-    /// What the organization is told. An [`Alert::ENDPOINT_DISABLED`] only if this settlement is what disabled the endpoint,
-    /// an [`Alert::REPLAY_FAILED`] only if the delivery was made by [`ReplayBy::Automatic`].
-    pub alerts: Vec<Alert>,
+    /// What the organization is told, each under its condition.
+    pub alerts: Vec<SettlementAlert>,
+}
+
+/// Something that the organization is told about a settlement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettlementAlert {
+    /// What.
+    pub alert: Alert,
+    /// Whether.
+    pub condition: AlertCondition,
+}
+
+/// What must be true of a settlement for an alert of it to be told. Only the store knows that, in the write that records both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AlertCondition {
+    /// The settlement was recorded.
+    Always,
+    /// It is this settlement that disabled the endpoint. This is also told if the delivery had ended before, because its event was erased.
+    IfDisabledByThis,
+    /// The delivery was made by [`ReplayBy::Automatic`].
+    IfAutomaticReplay,
+}
+
+/// What the store found out about a settlement that it recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AlertFacts {
+    /// The endpoint was enabled, and is not any more.
+    pub disabled_by_this: bool,
+    /// The delivery was made by [`ReplayBy::Automatic`].
+    pub automatic_replay: bool,
+}
+
+impl Settlement {
+    /// When it was decided. Only a delivery that waits on has no instant of its own: its attempt's end is closest.
+    pub fn settled_at(&self) -> Timestamp {
+        match self.stage {
+            Stage::Delivered { at } | Stage::Dead { at, .. } | Stage::Cancelled { at, .. } => at,
+            Stage::Waiting { .. } | Stage::Held => self.attempt.executed_at + self.attempt.duration,
+        }
+    }
+
+    /// Whether what is held behind the delivery waits from then on.
+    pub fn frees_next(&self) -> bool {
+        self.ordered && !matches!(self.stage, Stage::Waiting { .. } | Stage::Held)
+    }
+
+    /// What becomes of the dead letter that the delivery brought back, if it is not made anew by its death.
+    pub fn end_of_retry(&self) -> Option<DeadLetterStatus> {
+        self.replay_of?;
+        match self.stage {
+            Stage::Delivered { .. } => Some(DeadLetterStatus::Resolved),
+            Stage::Cancelled { .. } => Some(DeadLetterStatus::Dead),
+            Stage::Waiting { .. } | Stage::Held | Stage::Dead { .. } => None,
+        }
+    }
+
+    /// Whether more is written for it than the attempt and the delivery's stage.
+    pub fn has_consequences(&self) -> bool {
+        let is_dead = matches!(self.stage, Stage::Dead { .. });
+        self.frees_next() || is_dead || self.replay_of.is_some() || self.disables.is_some() || !self.alerts.is_empty()
+    }
+
+    /// Whether an alert depends on what made the delivery, so that the store has to look.
+    pub fn asks_for_origin(&self) -> bool {
+        self.alerts.iter().any(|alert| alert.condition == AlertCondition::IfAutomaticReplay)
+    }
+
+    /// What is told of a settlement that was recorded.
+    pub fn alerts_given(&self, facts: AlertFacts) -> impl Iterator<Item = &Alert> {
+        let is_true = move |condition| match condition {
+            AlertCondition::Always => true,
+            AlertCondition::IfDisabledByThis => facts.disabled_by_this,
+            AlertCondition::IfAutomaticReplay => facts.automatic_replay,
+        };
+        self.alerts.iter().filter(move |told| is_true(told.condition)).map(|told| &told.alert)
+    }
+
+    /// What is told of a settlement that came too late for its delivery and still disabled the endpoint.
+    pub fn alerts_of_disabling(&self) -> impl Iterator<Item = &Alert> {
+        self.alerts.iter().filter(|told| told.condition == AlertCondition::IfDisabledByThis).map(|told| &told.alert)
+    }
 }
 
 /// The end of an endpoint that asked for it.
@@ -197,34 +262,11 @@ pub struct FreedHeads {
     pub may_be_more: bool,
 }
 
-/// Names an alert.
-pub type AlertId = Uuid;
-
-/// Something that the organization is told, as an event of its `operational` application.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Alert {
-    /// Its identity, and the idempotency key of the event that tells it.
-    pub id: AlertId,
-    /// Who is told.
-    pub organization: OrganizationId,
-    /// What kind of event tells it.
-    pub event_type: EventType,
-    /// The event's data: JSON.
-    pub data: Bytes,
-}
-
-impl Alert {
-    /// The type of the event that tells of an endpoint's disabling.
-    pub const ENDPOINT_DISABLED: &str = "endpoint.disabled";
-    /// The type of the event that tells that a dead letter came back by itself and died again.
-    pub const REPLAY_FAILED: &str = "dlq.replay_failed";
-}
-
 /// Which deliveries to cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CancelWaiting {
     /// Those that wait for this endpoint.
-    pub endpoint: EndpointId,
+    pub lane_id: LaneId,
     /// Of those, the ones made at this instant or before: what an endpoint gets after it was enabled again stays.
     pub made_until: Timestamp,
     /// Why.
@@ -270,7 +312,7 @@ pub struct FailedItem {
     /// Its place on the list.
     pub position: i64,
     /// Where to.
-    pub endpoint: EndpointId,
+    pub lane_id: LaneId,
     /// The endpoint's application, and the version of its configuration that says so; `None` if there is no such application any more.
     pub judged_by: Option<(ApplicationId, i64)>,
 }
@@ -295,7 +337,7 @@ pub struct ReplayItem {
     /// What.
     pub event: EventId,
     /// Where to.
-    pub endpoint: EndpointId,
+    pub lane_id: LaneId,
     /// The endpoint's application.
     pub application: ApplicationId,
     /// The delivery that is done again; `None` if there was none.

@@ -3,15 +3,17 @@
 //! Every look-up on behalf of a user takes the organization, so that scoping cannot be forgotten. Every change takes the entry that the audit
 //! log gets with it, in the same transaction, if it takes place.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 
 use crate::{
     ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, RevisionNumber, ScheduleId, ScheduleVersion},
     model::{
-        ApiKey, ApiKeyHash, Application, ApplicationKind, AuditEntry, Endpoint, EventType, EventTypeDefinition, EventTypeMark,
-        Organization, OrganizationLimits, OrganizationSchedule, Page, PageRequest, Post, RetrySchedule, Revision,
+        ApiKey, ApiKeyHash, Application, ApplicationKind, AuditEntry, Endpoint, EndpointState, EventType, EventTypeDefinition,
+        EventTypeMark, Organization, OrganizationLimits, OrganizationSchedule, Page, PageRequest, PoolAssignment, RetrySchedule, Revision,
     },
-    ports::StoreError,
+    ports::{ConfigCursor, ConfigRead, Definitions, StoreError},
     time::Timestamp,
 };
 
@@ -41,8 +43,43 @@ pub trait Directory: Send + Sync {
     async fn applications(&self, organization: OrganizationId, page: PageRequest) -> Result<Page<Application>, StoreError>;
     /// Replaces what can be changed of an application, if nobody changed it since it was read.
     async fn update_application(&self, read: Application, changed: Application, entry: AuditEntry) -> Result<Updated, StoreError>;
-    /// Reads an application with all its endpoints and the version of that configuration, as one snapshot. For the catalog.
-    async fn application_row(&self, id: ApplicationId) -> Result<Option<ApplicationRow>, StoreError>;
+    /// Reads a page of an application's configuration: what changed after the cursor. For the catalog.
+    async fn configuration(&self, id: ApplicationId, after: ConfigCursor) -> Result<ConfigRead, StoreError>;
+    /// Reads an application with all its endpoints and the version of that configuration, page by page. For tests and tools: it holds all of it in memory.
+    async fn application_row(&self, id: ApplicationId) -> Result<Option<ApplicationRow>, StoreError> {
+        let (mut endpoints, mut cursor) = (BTreeMap::new(), ConfigCursor::START);
+        loop {
+            let page = match self.configuration(id, cursor).await? {
+                ConfigRead::NotFound => return Ok(None),
+                ConfigRead::Outdated => {
+                    (endpoints, cursor) = (BTreeMap::new(), ConfigCursor::START);
+                    continue;
+                }
+                ConfigRead::Page(page) => *page,
+            };
+            for endpoint in page.endpoints {
+                match endpoint.state {
+                    EndpointState::Deleted { .. } => drop(endpoints.remove(&endpoint.id)),
+                    _ => drop(endpoints.insert(endpoint.id, endpoint)),
+                }
+            }
+            if let Some(next) = page.next {
+                cursor = next;
+                continue;
+            }
+            let definitions = self.definitions(page.application.organization).await?;
+            return Ok(Some(ApplicationRow {
+                application: page.application,
+                config_version: page.version.total(),
+                limits: page.limits,
+                post: page.post,
+                endpoints: endpoints.into_values().collect(),
+                event_types: definitions.event_types,
+            }));
+        }
+    }
+    /// Reads what an organization defines for all its applications, as one snapshot. For the catalog.
+    async fn definitions(&self, organization: OrganizationId) -> Result<Definitions, StoreError>;
 
     /// Makes an endpoint with its first revision, if the organization's limits allow one more, and a new version of its application's
     /// configuration.
@@ -254,7 +291,7 @@ pub struct ApplicationRow {
     /// What its organization may use.
     pub limits: OrganizationLimits,
     /// Whether the asking node's pool sends for it.
-    pub post: Post,
+    pub post: PoolAssignment,
     /// All its endpoints, the disabled included, the deleted not.
     pub endpoints: Vec<Endpoint>,
     /// The types that its organization defined.

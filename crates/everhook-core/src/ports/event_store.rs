@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use crate::{
-    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId, ScheduleVersion},
+    ids::{ApplicationId, DeliveryId, EventId, LaneId, OrganizationId, ScheduleVersion},
     model::{AuditEntry, Event, Fingerprint, Placement},
     ports::{Freed, StoreError},
     time::Timestamp,
@@ -102,7 +102,7 @@ pub struct FreedInLane {
     /// The application of the endpoint.
     pub application: ApplicationId,
     /// Where it goes.
-    pub endpoint: EndpointId,
+    pub lane_id: LaneId,
     /// The delivery.
     pub freed: Freed,
 }
@@ -142,7 +142,7 @@ pub struct NewDelivery {
     /// Its identity.
     pub id: DeliveryId,
     /// Where to.
-    pub endpoint: EndpointId,
+    pub lane_id: LaneId,
     /// The schedule version it keeps.
     pub retry_schedule: ScheduleVersion,
     /// Where it stands in its endpoint's order.

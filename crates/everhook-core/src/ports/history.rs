@@ -14,6 +14,13 @@ use crate::{
 pub trait History: Send + Sync {
     /// Lists events, newest first, without their data.
     async fn events(&self, organization: OrganizationId, filter: EventFilter, page: PageRequest) -> Result<Page<EventSummary>, StoreError>;
+    /// The event that an idempotency key was given to, as long as the key is remembered; of any application of the organization if none is named.
+    async fn event_of_key(
+        &self,
+        organization: OrganizationId,
+        application: Option<ApplicationId>,
+        key: String,
+    ) -> Result<Option<EventId>, StoreError>;
     /// One event with its data; without, if that was erased. An alias finds the event that it stands for, under that one's own id.
     async fn event(&self, organization: OrganizationId, id: EventId) -> Result<Option<(EventSummary, Option<Event>)>, StoreError>;
 
@@ -102,6 +109,8 @@ pub struct DeliveryFilter {
     pub status: Option<DeliveryStatus>,
     /// Whose last attempt failed so.
     pub category: Option<FailureCategory>,
+    /// Whose last attempt was answered with a status from the first to the second.
+    pub http_status: Option<(u16, u16)>,
     /// Made in this span.
     pub made: TimeRange,
 }

@@ -59,7 +59,7 @@ pub trait Leases: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::Conflict`] if this boot is dead itself. [`StoreError::Unavailable`]: what it took, if anything, the next renewal says.
-    async fn take(&self, wish: Wish, overdue: Vec<Pulse>) -> Result<Held, StoreError>;
+    async fn take(&self, wish: Wish, overdue: Vec<Heartbeat>) -> Result<Held, StoreError>;
 
     /// Gives back what is held, for others to take at once. What is not held is not touched.
     ///
@@ -85,7 +85,7 @@ pub trait Leases: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Terms {
     /// The store has one owner, which holds everything for as long as it lives.
-    Alone,
+    SingleNode,
     /// Other nodes may use the same store: everything is held by a lease.
     Shared,
 }
@@ -140,7 +140,7 @@ pub struct Departure {
 
 /// A sign of life: what a boot's lease looked like at a moment. It looks another way once it is renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pulse {
+pub struct Heartbeat {
     /// Whose lease.
     pub boot: Uuid,
     /// How often it has been renewed.
@@ -159,7 +159,7 @@ pub enum Renewed {
         /// How many boots of this one's pool with a good lease and the role `worker` there are; this one counts if it has it.
         workers: u32,
         /// The leases of all other boots that are not over.
-        others: Vec<Pulse>,
+        others: Vec<Heartbeat>,
         /// What time it is for the store.
         store_time: Timestamp,
     },

@@ -8,6 +8,8 @@ mod breaker_store;
 mod breaker_windows;
 mod changes;
 mod clock;
+mod configuration;
+mod delivery_control;
 mod delivery_queue;
 mod directory;
 mod entropy;
@@ -15,7 +17,9 @@ mod event_store;
 mod history;
 mod lanes;
 mod leases;
+mod notifier;
 mod operation_store;
+mod outbox;
 mod remote_hints;
 mod retention;
 mod spool;
@@ -28,15 +32,19 @@ mod wake_up;
 
 use std::sync::Arc;
 
-pub use alone::Alone;
+pub use alone::SingleNode;
 pub use audit_log::{ActorFilter, AuditFilter, AuditLog, Effect};
 pub use breaker_store::{BreakerChange, BreakerKept, BreakerRow, BreakerStore, OpenPeriod};
-pub use breaker_windows::{BreakerWindows, EndpointWindow, WINDOW_GOOD_FOR};
+pub use breaker_windows::{BreakerWindows, LaneWindow, WINDOW_GOOD_FOR};
 pub use changes::{CHANGES_EVERY, Change, ChangeCursor, Changed, Changes};
 pub use clock::{Clock, Offset, Reading, within};
+pub use configuration::{CONFIG_PAGE_ENDPOINTS, ConfigCursor, ConfigPage, ConfigRead, ConfigVersion, Definitions};
+pub use delivery_control::{
+    BringForward, BroughtForward, CancelDelivery, DeliveryCancelled, DeliveryControl, ForwardedDelivery, WaitingBacklog, WaitingRow,
+};
 pub use delivery_queue::{
-    Alert, AlertId, CancelWaiting, DeliveryQueue, Disabling, DueQueue, DueRead, DueRequest, FailedItem, Freed, FreedHeads, LaneHead,
-    Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed, Settled, Settlement,
+    AlertCondition, AlertFacts, CancelWaiting, DeliveryQueue, Disabling, DueQueue, DueRead, DueRequest, FailedItem, Freed, FreedHeads,
+    LaneHead, Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed, Settled, Settlement, SettlementAlert,
 };
 pub use directory::{
     ApplicationRow, Created, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved, NewOrganization, ScheduleDeleted,
@@ -47,23 +55,26 @@ pub use event_store::{
     Erased, Erasure, EventAlias, EventStore, FreedInLane, KeyOrigin, KeyReused, NewDelivery, NewEvent, Original, Recorded,
 };
 pub use history::{DeadLetterFilter, DeliveryFilter, DeliveryStatus, Discarded, EventFilter, EventSummary, History, TimeRange};
-pub use lanes::{LaneReport, Lanes};
+pub use lanes::{InLane, LaneReport, Lanes, Withdrawal};
 pub use leases::{
-    Departure, Held, LEASE_GOOD_FOR, LEASE_RENEWED_EVERY, LEASE_TRUSTED_FOR, LEASE_WATCHED_FOR, Leases, Pulse, Renewed, Roles, Terms, Wish,
+    Departure, Heartbeat, Held, LEASE_GOOD_FOR, LEASE_RENEWED_EVERY, LEASE_TRUSTED_FOR, LEASE_WATCHED_FOR, Leases, Renewed, Roles, Terms,
+    Wish,
 };
+pub use notifier::{EmailMessage, Notifier};
 pub use operation_store::{
     Begun, Cleared, DueDeadLetters, Ending, ErasureBatch, ErasureStep, EventCandidate, OpenOperation, OperationEnded, OperationItem,
     OperationStore, Phase, Scan, Scanned, SelectionStep,
 };
+pub use outbox::{Alert, AlertId, Outbox};
 pub use remote_hints::{RemoteHints, WaitingQueue};
-pub use retention::{Aging, Place, Purge, Purged, Retention};
-pub use spool::{Acquaintance, Acquaintances, IncomingEvent, Spool, SpoolStanding, SpooledEvent, Taken};
+pub use retention::{Place, Purge, Purged, Retention, RetentionClass};
+pub use spool::{IncomingEvent, KnownPublisher, PublisherCache, Spool, SpoolStatus, SpooledEvent, Taken};
 pub use statistics::Statistics;
 pub use store_error::{FullDisk, StoreError};
 pub use throttle_store::{ASKS_MAX, Ask, Grant, ThrottleStore, Wanted};
 pub use transport::{OutgoingHeader, OutgoingRequest, Transport, host_first};
 pub use vault::{Vault, VaultError};
-pub use wake_up::{Committed, WakeUp};
+pub use wake_up::{Committed, Forwarded, WakeUp};
 
 /// Everything outside, as one value. Built in two places only: the binary's wiring and the testbed's world.
 #[derive(Clone)]
@@ -72,6 +83,10 @@ pub struct Ports {
     pub events: Arc<dyn EventStore>,
     /// Where deliveries wait and are settled.
     pub deliveries: Arc<dyn DeliveryQueue>,
+    /// What a person does to deliveries that have not ended.
+    pub delivery_control: Arc<dyn DeliveryControl>,
+    /// What organizations are to be told.
+    pub outbox: Arc<dyn Outbox>,
     /// How breakers stand.
     pub breakers: Arc<dyn BreakerStore>,
     /// Who owns what.

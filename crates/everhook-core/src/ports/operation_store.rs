@@ -4,9 +4,10 @@ use async_trait::async_trait;
 use uuid::Uuid;
 
 use crate::{
-    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OperationId, OrganizationId},
+    ids::{ApplicationId, DeliveryId, EventId, LaneId, OperationId, OrganizationId},
     model::{
-        AuditEntry, AutoReplay, DeadLetter, ErasureCandidate, EventType, Operation, OperationStatus, Page, PageRequest, Selection, Standing,
+        AuditEntry, AutoReplay, DeadLetter, ErasureCandidate, EventType, NewestDelivery, Operation, OperationStatus, Page, PageRequest,
+        Selection,
     },
     ports::{Alert, FreedInLane, StoreError, TimeRange},
     time::Timestamp,
@@ -181,7 +182,7 @@ pub struct EventCandidate {
     /// When it was accepted.
     pub accepted_at: Timestamp,
     /// How it stands at the endpoints that it was ever delivered to, in the order of their ids.
-    pub standings: Vec<(EndpointId, Standing)>,
+    pub standings: Vec<(LaneId, NewestDelivery)>,
 }
 
 /// Events to be added to the list of an operation that erases.
@@ -216,7 +217,7 @@ pub struct OperationItem {
     /// What.
     pub event: EventId,
     /// Where to.
-    pub endpoint: EndpointId,
+    pub lane_id: LaneId,
     /// The endpoint's application.
     pub application: ApplicationId,
     /// The delivery that would be done again; `None` if there was none.
@@ -231,7 +232,7 @@ pub struct SelectionStep {
     /// The id behind which they were looked for: where the selection stands before this step.
     pub after: Uuid,
     /// The items: event, endpoint, and the delivery that would be done again.
-    pub items: Vec<(EventId, EndpointId, Option<DeliveryId>)>,
+    pub items: Vec<(EventId, LaneId, Option<DeliveryId>)>,
     /// How many more belong to it and need nothing.
     pub skipped: u64,
     /// Where the selection stands after this step; `None` leaves it where it was.

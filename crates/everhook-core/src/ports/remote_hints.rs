@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use crate::{
-    ids::{ApplicationId, EndpointId},
+    ids::{ApplicationId, LaneId},
     model::{PoolName, Priority, ShardSet},
     time::Timestamp,
 };
@@ -35,7 +35,7 @@ pub struct WaitingQueue {
     /// The application of the endpoint.
     pub application: ApplicationId,
     /// Which lane.
-    pub endpoint: EndpointId,
+    pub lane_id: LaneId,
     /// Which of its queues.
     pub priority: Priority,
     /// When the first of it is due.
@@ -46,7 +46,7 @@ impl WaitingQueue {
     /// Leaves one of each queue, the one that is due first.
     pub fn merge(queues: &mut Vec<Self>) {
         queues.sort_unstable();
-        queues.dedup_by_key(|queue| (queue.application, queue.endpoint, queue.priority));
+        queues.dedup_by_key(|queue| (queue.application, queue.lane_id, queue.priority));
     }
 }
 
@@ -60,14 +60,14 @@ mod tests {
     fn of_each_queue_the_one_that_is_due_first_is_left() {
         let queue = |number: u128, secs| WaitingQueue {
             application: ApplicationId::from_uuid(Uuid::nil()),
-            endpoint: EndpointId::from_uuid(Uuid::from_u128(number)),
+            lane_id: LaneId::from_uuid(Uuid::from_u128(number)),
             priority: Priority::Normal,
             due_from: Timestamp::from_secs(secs),
         };
         let high = WaitingQueue { priority: Priority::High, ..queue(1, 9) };
         let mut queues = vec![queue(2, 5), queue(1, 7), high, queue(1, 3), queue(2, 5)];
         WaitingQueue::merge(&mut queues);
-        queues.sort_by_key(|queue| (queue.endpoint, queue.due_from));
+        queues.sort_by_key(|queue| (queue.lane_id, queue.due_from));
         assert_eq!(queues, [queue(1, 3), high, queue(2, 5)]);
     }
 }

@@ -20,7 +20,7 @@ pub trait Retention: Send + Sync {
 
 /// What grows old.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Aging {
+pub enum RetentionClass {
     /// Operations that have ended, by their end.
     Operations,
     /// Dead letters, by their last failure; not while one is being retried.
@@ -49,7 +49,7 @@ pub enum Aging {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Purge {
     /// Of what.
-    pub what: Aging,
+    pub what: RetentionClass,
     /// What is older than this may go.
     pub before: Timestamp,
     /// Where to go on; the default is the beginning.

@@ -1,6 +1,6 @@
 //! Where events wait on this node while the store that nodes share is away; and what the node remembers of its publishers meanwhile.
 //!
-//! Used by `flow::publish` (takes), `flow::forward` (empties) and `flow::publishers` (knows whom to admit). One process has it to itself.
+//! Used by `line::publish` (takes), `spool::forward` (empties) and `spool::publishers` (knows whom to admit). One process has it to itself.
 
 use async_trait::async_trait;
 
@@ -13,7 +13,7 @@ use crate::{
 
 /// A bounded queue of events on this node's disk, in order within each application.
 #[async_trait]
-pub trait Spool: Acquaintances {
+pub trait Spool: PublisherCache {
     /// Takes events, in order, behind those that wait. There is one answer for each; when this returns, what was taken is on disk and counts
     /// in [`Spool::standing`]. After one that finds no room nothing more of the call is taken, so that none overtakes it.
     ///
@@ -42,7 +42,7 @@ pub trait Spool: Acquaintances {
     async fn set_aside(&self, position: i64, reason: String, at: Timestamp) -> Result<(), StoreError>;
 
     /// How full it is. From memory, for every publish asks.
-    fn standing(&self) -> SpoolStanding;
+    fn standing(&self) -> SpoolStatus;
 
     /// The applications of which events wait, by their ids. From memory.
     fn applications(&self) -> Vec<ApplicationId>;
@@ -53,12 +53,12 @@ pub trait Spool: Acquaintances {
 
 /// What admits publishers while the store cannot be asked: a small copy of what the node has read of it.
 #[async_trait]
-pub trait Acquaintances: Send + Sync {
+pub trait PublisherCache: Send + Sync {
     /// Keeps something that was read from the store. Costs a write only if it is news.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the disk did not take it.
-    async fn remember(&self, acquaintance: Acquaintance) -> Result<(), StoreError>;
+    async fn remember(&self, acquaintance: KnownPublisher) -> Result<(), StoreError>;
 
     /// Forgets a key that was revoked. It is forgotten in memory also if the disk fails.
     ///
@@ -121,7 +121,7 @@ pub struct SpooledEvent {
 
 /// How full a spool is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SpoolStanding {
+pub struct SpoolStatus {
     /// How many events wait.
     pub events: u64,
     /// How many bytes they count as.
@@ -130,7 +130,7 @@ pub struct SpoolStanding {
     pub bytes_max: u64,
 }
 
-impl SpoolStanding {
+impl SpoolStatus {
     /// Whether an event of so many bytes would find room.
     pub const fn has_room_for(&self, bytes: u64) -> bool {
         self.bytes.saturating_add(bytes) <= self.bytes_max
@@ -139,7 +139,7 @@ impl SpoolStanding {
 
 /// Something that was read from the store and admits publishers later. Of a key only the hash is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Acquaintance {
+pub enum KnownPublisher {
     /// A key that is good.
     Key(ApiKeyHash, ApiKey),
     /// An organization.

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 
 use crate::{
-    ids::EndpointId,
-    model::{EndpointStanding, Figures, Tally},
+    ids::LaneId,
+    model::{AttemptStatistics, EndpointActivity, Tally},
     ports::StoreError,
     time::Timestamp,
 };
@@ -23,17 +23,17 @@ pub trait Statistics: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the store cannot be read.
-    async fn figures(&self, endpoint: EndpointId, from: Timestamp, to: Timestamp) -> Result<Figures, StoreError>;
+    async fn figures(&self, lane_id: LaneId, from: Timestamp, to: Timestamp) -> Result<AttemptStatistics, StoreError>;
 
     /// How endpoints do since their last success, in the order in which they are named. One that was never attempted has nothing to show.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the store cannot be read.
-    async fn standings(&self, endpoints: Vec<EndpointId>) -> Result<Vec<EndpointStanding>, StoreError>;
+    async fn standings(&self, lanes: Vec<LaneId>) -> Result<Vec<EndpointActivity>, StoreError>;
 
     /// Lets an endpoint's failures in a row begin anew, because it was enabled again.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]: nothing was changed, as far as is known.
-    async fn forget_failures(&self, endpoint: EndpointId) -> Result<(), StoreError>;
+    async fn forget_failures(&self, lane_id: LaneId) -> Result<(), StoreError>;
 }

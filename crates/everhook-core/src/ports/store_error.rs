@@ -6,13 +6,13 @@ use std::{error::Error, fmt};
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// It cannot be reached, is full or is overloaded: try again later. Nothing was written, as far as is known.
-    #[error("the store is not available")]
+    #[error("the store is unavailable")]
     Unavailable(#[source] Cause),
     /// Somebody else changed what this was based on: read again, then decide again.
-    #[error("the row was changed by somebody else")]
+    #[error("the row was changed by another transaction")]
     Conflict,
     /// It holds something that cannot be true: stop and look.
-    #[error("the store holds something it should not")]
+    #[error("the store contains invalid data")]
     Corrupt(#[source] Cause),
 }
 

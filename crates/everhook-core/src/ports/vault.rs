@@ -18,5 +18,5 @@ pub trait Vault: Send + Sync {
 
 /// A sealed value that does not open. It never says more, because more would help an attacker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a sealed secret could not be opened: it was sealed with another key, or damaged")]
+#[error("cannot decrypt a secret: it was encrypted with another key, or is damaged")]
 pub struct VaultError;

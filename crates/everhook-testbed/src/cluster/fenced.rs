@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use everhook_core::{
     model::ShardSet,
     ports::{
-        Alert, AlertId, CancelWaiting, DeliveryQueue, DueRead, DueRequest, FreedHeads, LaneHead, Replay, Replayed, Settled, Settlement,
-        StoreError,
+        Alert, AlertId, CancelWaiting, DeliveryQueue, DueRead, DueRequest, FreedHeads, LaneHead, Outbox, Replay, Replayed, Settled,
+        Settlement, StoreError,
     },
     time::Timestamp,
 };
@@ -42,7 +42,7 @@ impl DeliveryQueue for Fenced {
 
     async fn settle(&self, settlements: Arc<Vec<Settlement>>) -> Result<Vec<Settled>, StoreError> {
         self.member.reach().await;
-        if !self.member.may_settle(settlements.iter().map(|settlement| settlement.endpoint)) {
+        if !self.member.may_settle(settlements.iter().map(|settlement| settlement.lane_id)) {
             return Err(StoreError::Conflict);
         }
         self.queue.settle(settlements).await
@@ -62,14 +62,30 @@ impl DeliveryQueue for Fenced {
         self.member.reach().await;
         self.queue.replay(replay).await
     }
+}
 
-    async fn pending_alerts(&self, limit: u32) -> Result<Vec<Alert>, StoreError> {
+/// The outbox behind one node's end of the registry.
+pub struct ReachedOutbox {
+    outbox: Arc<dyn Outbox>,
+    member: Arc<Member>,
+}
+
+impl ReachedOutbox {
+    /// The outbox, as this node reaches it.
+    pub fn new(outbox: Arc<dyn Outbox>, member: Arc<Member>) -> Self {
+        Self { outbox, member }
+    }
+}
+
+#[async_trait]
+impl Outbox for ReachedOutbox {
+    async fn pending(&self, limit: u32) -> Result<Vec<Alert>, StoreError> {
         self.member.reach().await;
-        self.queue.pending_alerts(limit).await
+        self.outbox.pending(limit).await
     }
 
-    async fn alerts_told(&self, ids: Vec<AlertId>) -> Result<(), StoreError> {
+    async fn done(&self, ids: Vec<AlertId>) -> Result<(), StoreError> {
         self.member.reach().await;
-        self.queue.alerts_told(ids).await
+        self.outbox.done(ids).await
     }
 }

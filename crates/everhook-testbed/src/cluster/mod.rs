@@ -14,10 +14,12 @@ use std::{
 };
 
 use everhook_core::{
-    engine::{self, Engine, EngineSettings, EngineStatus},
-    flow::{Line, follow::follow},
+    engine::{Engine, EngineSettings, EngineStatus},
     ids::Ref,
+    lanes,
+    line::Line,
     model::{PoolName, ShardSet},
+    nodes::follow::follow,
     ports::{Changes, Ports, Roles},
 };
 use tokio::task::JoinHandle;
@@ -26,7 +28,10 @@ pub use posted::Posted;
 pub use registry::{Member, Registry};
 pub use senders::{Senders, SentBy};
 
-use self::{fenced::Fenced, senders::Watched};
+use self::{
+    fenced::{Fenced, ReachedOutbox},
+    senders::Watched,
+};
 use crate::{Receiver, World, world::Ground};
 
 /// How long nodes take to share what there is, at the most: to notice each other, to leave, to take, and to look.
@@ -75,13 +80,14 @@ impl Node {
         let ports = Ports {
             directory: Arc::new(Posted::new(ports.directory.clone(), member.clone())),
             deliveries: Arc::new(Fenced::new(ports.deliveries.clone(), member.clone())),
+            outbox: Arc::new(ReachedOutbox::new(ports.outbox.clone(), member.clone())),
             leases: member.clone(),
             remote_hints: member.clone(),
             changes: member.clone(),
             throttle: member.clone(),
             ..ports
         };
-        let (wake_up, hints) = engine::hints();
+        let (wake_up, hints) = lanes::hints();
         let line = Arc::new(Line::new(ports, wake_up, crate::world::line_settings(name)));
         let seen = member.newest().await.expect("the registry answers");
         let following = tokio::spawn(follow(line.clone(), seen, |_| {}));
@@ -171,7 +177,7 @@ impl Cluster {
 
     /// Which of the nodes that run owns an endpoint's lane.
     pub fn owner_of(&self, receiver: &Receiver) -> usize {
-        let owns = |number: &usize| self.nodes[*number].as_ref().is_some_and(|node| node.member.held().shards.has_lane(receiver.id));
+        let owns = |number: &usize| self.nodes[*number].as_ref().is_some_and(|node| node.member.held().shards.has_lane(receiver.id.into()));
         (0..self.nodes.len()).find(owns).expect("somebody owns the lane")
     }
 

@@ -10,8 +10,8 @@ use everhook_core::{
         Page, PageRequest, RetrySchedule, Revision,
     },
     ports::{
-        ApplicationRow, Created, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved, NewOrganization, ScheduleDeleted,
-        ScheduleRef, StoreError, Updated,
+        ConfigCursor, ConfigPage, ConfigRead, Created, Definitions, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved,
+        NewOrganization, ScheduleDeleted, ScheduleRef, StoreError, Updated,
     },
     time::Timestamp,
 };
@@ -73,11 +73,18 @@ impl Directory for Posted {
         self.directory.update_application(read, changed, entry).await
     }
 
-    async fn application_row(&self, id: ApplicationId) -> Result<Option<ApplicationRow>, StoreError> {
+    async fn configuration(&self, id: ApplicationId, after: ConfigCursor) -> Result<ConfigRead, StoreError> {
         self.member.reach().await;
         // Read before the row, so that it may be out of date when the answer comes: so may a snapshot's.
         let post = self.member.post();
-        Ok(self.directory.application_row(id).await?.map(|row| ApplicationRow { post, ..row }))
+        Ok(match self.directory.configuration(id, after).await? {
+            ConfigRead::Page(page) => ConfigRead::Page(Box::new(ConfigPage { post, ..*page })),
+            nothing => nothing,
+        })
+    }
+
+    async fn definitions(&self, organization: OrganizationId) -> Result<Definitions, StoreError> {
+        self.directory.definitions(organization).await
     }
 
     async fn create_endpoint(&self, endpoint: Endpoint, entry: AuditEntry) -> Result<Created, StoreError> {

@@ -9,10 +9,10 @@ use std::{
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::{EndpointId, OrganizationId},
-    model::{Duty, DutySet, PoolName, Post, Shard, ShardSet},
+    ids::{LaneId, OrganizationId},
+    model::{Duty, DutySet, PoolAssignment, PoolName, Shard, ShardSet},
     ports::{
-        Change, ChangeCursor, Changed, Changes, Clock, Departure, Held, LEASE_GOOD_FOR, Leases, Pulse, RemoteHints, Renewed, Roles,
+        Change, ChangeCursor, Changed, Changes, Clock, Departure, Heartbeat, Held, LEASE_GOOD_FOR, Leases, RemoteHints, Renewed, Roles,
         StoreError, Terms, WaitingQueue, Wish,
     },
     time::Timestamp,
@@ -138,13 +138,13 @@ impl State {
     }
 
     /// Ends the boots that are overdue. Called when somebody wants something: a lease that nobody minds is renewed.
-    fn bury(&mut self, overdue: &[Pulse]) {
-        let ended = self.pulses().filter(|(_, pulse)| overdue.contains(pulse)).map(|(id, _)| id);
+    fn bury(&mut self, overdue: &[Heartbeat]) {
+        let ended = self.pulses().filter(|(_, heartbeat)| overdue.contains(heartbeat)).map(|(id, _)| id);
         ended.collect::<Vec<BootId>>().into_iter().for_each(|boot| self.end(boot));
     }
 
-    fn pulses(&self) -> impl Iterator<Item = (BootId, Pulse)> {
-        self.boots.iter().map(|(id, boot)| (*id, Pulse { boot: Uuid::from_u128(u128::from(*id)), renewals: boot.renewals }))
+    fn pulses(&self) -> impl Iterator<Item = (BootId, Heartbeat)> {
+        self.boots.iter().map(|(id, boot)| (*id, Heartbeat { boot: Uuid::from_u128(u128::from(*id)), renewals: boot.renewals }))
     }
 }
 
@@ -182,9 +182,9 @@ impl Member {
     }
 
     /// Whether the store takes outcomes of these lanes from this node's boot: it is not dead, and holds them.
-    pub fn may_settle(&self, mut endpoints: impl Iterator<Item = EndpointId>) -> bool {
+    pub fn may_settle(&self, mut lanes: impl Iterator<Item = LaneId>) -> bool {
         let held = self.held();
-        endpoints.all(|endpoint| held.shards.has_lane(endpoint))
+        lanes.all(|lane_id| held.shards.has_lane(lane_id))
     }
 
     /// The worker pool that the node belongs to.
@@ -193,10 +193,10 @@ impl Member {
     }
 
     /// Whether this node's pool sends for the world's organization, as the store would say.
-    pub fn post(&self) -> Post {
+    pub fn post(&self) -> PoolAssignment {
         let state = self.registry.state();
         let is_here = state.pool == self.pool && state.departures.is_empty();
-        Post { pool: state.pool.clone(), is_here, moves: state.moves }
+        PoolAssignment { pool: state.pool.clone(), is_here, moves: state.moves }
     }
 
     /// What the registry says this node holds.
@@ -248,12 +248,12 @@ impl Leases for Member {
             held: state.held(id),
             departures: state.departures.get(&id).copied().into_iter().collect(),
             workers: u32::try_from(workers).expect("few nodes"),
-            others: state.pulses().filter(|(other, _)| *other != id).map(|(_, pulse)| pulse).collect(),
+            others: state.pulses().filter(|(other, _)| *other != id).map(|(_, heartbeat)| heartbeat).collect(),
             store_time: now + *self.lag.borrow(),
         })
     }
 
-    async fn take(&self, wish: Wish, overdue: Vec<Pulse>) -> Result<Held, StoreError> {
+    async fn take(&self, wish: Wish, overdue: Vec<Heartbeat>) -> Result<Held, StoreError> {
         self.reach().await;
         let mut state = self.registry.state();
         state.bury(&overdue);

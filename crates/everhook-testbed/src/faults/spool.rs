@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::{ApiKeyId, ApplicationId, OrganizationId, Ref},
     model::{ApiKey, ApiKeyHash},
-    ports::{Acquaintance, Acquaintances, IncomingEvent, Spool, SpoolStanding, SpooledEvent, StoreError, Taken},
+    ports::{IncomingEvent, KnownPublisher, PublisherCache, Spool, SpoolStatus, SpooledEvent, StoreError, Taken},
     time::Timestamp,
 };
 
@@ -46,7 +46,7 @@ impl<S: Spool> Spool for FaultySpool<S> {
         self.spool.set_aside(position, reason, at).await
     }
 
-    fn standing(&self) -> SpoolStanding {
+    fn standing(&self) -> SpoolStatus {
         self.spool.standing()
     }
 
@@ -60,8 +60,8 @@ impl<S: Spool> Spool for FaultySpool<S> {
 }
 
 #[async_trait]
-impl<S: Spool> Acquaintances for FaultySpool<S> {
-    async fn remember(&self, acquaintance: Acquaintance) -> Result<(), StoreError> {
+impl<S: Spool> PublisherCache for FaultySpool<S> {
+    async fn remember(&self, acquaintance: KnownPublisher) -> Result<(), StoreError> {
         self.spool.remember(acquaintance).await
     }
 

@@ -39,7 +39,7 @@ impl Simulation {
                 self.perhaps_forced[number.0] &= change != Change::Breaker(Order::Reset);
             }
             // Two secrets sign already, an earlier change of the order settles, or the store failed.
-            Err(Refusal::Conflict(_) | Refusal::Store(_)) => {
+            Err(Refusal::Conflict(..) | Refusal::Store(_)) => {
                 if self.disk.is_off() {
                     self.come_back().await?;
                 }

@@ -1,6 +1,6 @@
 //! How endpoints and organizations are held back: what they are made with, and what their owners choose later. Pure chance, from the dice.
 
-use everhook_core::{manage::endpoints::BreakerWish, model::OrderingMode};
+use everhook_core::{manage::endpoints::BreakerInput, model::OrderingMode};
 
 use super::settings::{Limits, Order, Rate};
 use crate::dice::Dice;
@@ -38,22 +38,22 @@ pub(super) fn some_limits(dice: &Dice) -> Limits {
 }
 
 /// The default, which few endpoints of a run get enough requests for, one that opens soon, or none.
-pub(super) fn some_breaker(dice: &Dice) -> BreakerWish {
+pub(super) fn some_breaker(dice: &Dice) -> BreakerInput {
     let sleep = std::time::Duration::from_secs(2 + dice.below(60));
     let probes = 1 + dice.below(4) as u32;
-    let tight = BreakerWish { sleep: Some(sleep), sleep_max: Some(sleep * 4), half_open_max_calls: Some(probes), ..Default::default() };
+    let tight = BreakerInput { sleep: Some(sleep), sleep_max: Some(sleep * 4), half_open_max_calls: Some(probes), ..Default::default() };
     match dice.below(6) {
-        0..2 => BreakerWish::default(),
+        0..2 => BreakerInput::default(),
         2..4 => {
-            BreakerWish { minimum_throughput: Some(2 + dice.below(4) as u32), window: Some(std::time::Duration::from_secs(300)), ..tight }
+            BreakerInput { minimum_throughput: Some(2 + dice.below(4) as u32), window: Some(std::time::Duration::from_secs(300)), ..tight }
         }
-        4 => BreakerWish {
+        4 => BreakerInput {
             rule: Some("consecutive".to_owned()),
             failure_threshold: Some(1 + dice.below(3) as u32),
             success_threshold: Some(1 + dice.below(3) as u32),
             ..tight
         },
-        _ => BreakerWish { enabled: Some(false), ..Default::default() },
+        _ => BreakerInput { enabled: Some(false), ..Default::default() },
     }
 }
 

@@ -102,16 +102,16 @@ impl Simulation {
         let waiting = stored.deliveries.iter().filter(|delivery| matches!(delivery.stage, Stage::Waiting { .. } | Stage::Held));
         let mut longest: BTreeMap<EndpointId, Duration> = BTreeMap::new();
         for delivery in waiting.clone() {
-            let wait = longest.entry(delivery.endpoint).or_default();
+            let wait = longest.entry(delivery.lane_id.endpoint()).or_default();
             *wait = self.longest_wait(delivery).max(*wait);
         }
         // In an ordered lane all wait for the slowest.
-        Ok(waiting.map(|delivery| (delivery.id, now + longest[&delivery.endpoint])).collect())
+        Ok(waiting.map(|delivery| (delivery.id, now + longest[&delivery.lane_id.endpoint()])).collect())
     }
 
     /// A request may be under way that fails yet; the one after its delay succeeds. The breaker may sleep first.
     fn longest_wait(&self, delivery: &Delivery) -> Duration {
-        let facts = self.endpoints.iter().find(|facts| facts.id == delivery.endpoint).expect("an endpoint of the run");
+        let facts = self.endpoints.iter().find(|facts| facts.id == delivery.lane_id.endpoint()).expect("an endpoint of the run");
         let delay = |attempt| retry::nominal_delay(&facts.schedule, attempt).mul_f64(JITTER_MAX);
         let delay = delay(delivery.attempts).max(delay(delivery.attempts + 1)).max(RETRY_AFTER_MAX);
         delay + facts.breaker.sleep_max + timeout::DEFAULT_TIMEOUT * 3 + TURN_WITHIN

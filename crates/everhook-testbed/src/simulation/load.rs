@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use everhook_core::{
-    flow::publish::{Acceptance, Publication, PublishError, publish},
+    line::publish::{Acceptance, Publication, PublishError, publish},
     model::{EventType, Fingerprint, Priority},
     policy::matching,
 };

@@ -26,7 +26,7 @@ const OPEN_PERIODS: &str = "SELECT endpoint_id, opened_at, closed_at FROM open_p
 
 /// Deliveries that are held although nothing of their key is before them, nor a barrier that something open is before.
 const HELD_FIRST: &str = "
-    SELECT d.id FROM deliveries d JOIN endpoints p ON p.lane = d.lane
+    SELECT d.id FROM deliveries d JOIN lanes p ON p.lane = d.lane
     WHERE d.order_position IS NOT NULL AND d.stage IN (0, 4) AND d.stage = 4
         AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.order_position IS NOT NULL AND e.stage IN (0, 4)
             AND e.lane = d.lane AND e.order_key = d.order_key AND e.order_position < d.order_position)

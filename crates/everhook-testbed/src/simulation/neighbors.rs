@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use everhook_core::{
-    flow::publish::Publication,
     ids::{ApplicationId, OrganizationId},
+    line::publish::Publication,
     manage::{
         Change,
-        endpoints::{self, BreakerWish, EndpointChange, NewEndpoint},
+        endpoints::{self, BreakerInput, EndpointChange, NewEndpoint},
         organizations::{self, OrganizationChange},
     },
     model::{ApplicationKind, Author, EventType, EventTypePattern, OrderingMode, Priority},
@@ -62,7 +62,7 @@ struct Make<'a> {
     character: Character,
     max_concurrency: u32,
     timeout: Duration,
-    breaker: BreakerWish,
+    breaker: BreakerInput,
 }
 
 impl Simulation {
@@ -75,7 +75,7 @@ impl Simulation {
         }
         for (place, event_type) in QUIET_TYPES.into_iter().enumerate() {
             // Without a breaker, a lane is forgotten as soon as it is idle.
-            let breaker = BreakerWish { enabled: Some(place == 0), ..Default::default() };
+            let breaker = BreakerInput { enabled: Some(place == 0), ..Default::default() };
             let (max_concurrency, timeout) = (5, Duration::from_secs(15));
             let make = Make { event_type, character: Character::Healthy, max_concurrency, timeout, breaker };
             self.settle_endpoint_of(quiet, make).await;
@@ -95,7 +95,7 @@ impl Simulation {
     }
 
     async fn settle_hostile(&mut self, of: Neighbor, event_type: &str, character: Character) {
-        let breaker = BreakerWish { enabled: Some(false), ..Default::default() };
+        let breaker = BreakerInput { enabled: Some(false), ..Default::default() };
         let make = Make { event_type, character, max_concurrency: HOSTILE_CONCURRENCY, timeout: HOSTILE_TIMEOUT, breaker };
         self.settle_endpoint_of(of, make).await;
         self.neighbors.iter_mut().for_each(|neighbors| neighbors.hostile_endpoints += 1);

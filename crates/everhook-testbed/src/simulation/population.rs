@@ -7,7 +7,7 @@ use everhook_core::{
     manage::{
         Change,
         applications::{self, ApplicationChange},
-        endpoints::{self, EndpointChange, NewEndpoint, RateWish},
+        endpoints::{self, EndpointChange, NewEndpoint, RateInput},
         organizations::{self, OrganizationChange},
     },
     model::{ApplicationKind, Author, EventTypePattern},
@@ -119,8 +119,8 @@ impl Simulation {
 }
 
 /// What is asked of an endpoint's rate limit.
-pub(super) fn rate_change(rate: Option<Rate>) -> Change<RateWish> {
+pub(super) fn rate_change(rate: Option<Rate>) -> Change<RateInput> {
     rate.map_or(Change::Clear, |rate| {
-        Change::Set(RateWish { requests_per_minute: Some(rate.requests.into()), burst: Some(rate.burst.into()) })
+        Change::Set(RateInput { requests_per_minute: Some(rate.requests.into()), burst: Some(rate.burst.into()) })
     })
 }

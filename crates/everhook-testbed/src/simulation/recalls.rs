@@ -1,7 +1,7 @@
 //! People who bring dead letters back.
 
 use everhook_core::{
-    flow::recall::{RecallError, Unwilling, recall},
+    line::recall::{NotResendable, RecallError, recall},
     model::{Cursor, DeadLetterStatus, PageRequest},
     ports::DeadLetterFilter,
 };
@@ -25,7 +25,7 @@ impl Simulation {
         let letter = letters[self.dice.below(letters.len() as u64) as usize].id;
         match recall(&line, organization, letter).await {
             Ok((_, delivery)) => self.log.note(Happening::Recalled(delivery)),
-            Err(RecallError::Refused(Unwilling::EndpointClosed) | RecallError::TooOften(_) | RecallError::Store(_)) => {}
+            Err(RecallError::Refused(NotResendable::EndpointClosed) | RecallError::TooOften(_) | RecallError::Store(_)) => {}
             Err(refusal) => return Err(Violation { rule: "a dead letter can be brought back", because: format!("{letter}: {refusal}") }),
         }
         drop(line);

@@ -12,7 +12,7 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use everhook_core::{
-    flow::request::header,
+    line::request::header,
     model::{Cut, FailureCategory, PhaseTimes, Report, Response, RetryAfter, Sent},
     ports::{Clock, OutgoingRequest, Transport},
     time::Timestamp,

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use everhook_core::{
-    flow::publish::{Acceptance, Publication, PublishError, Published, Spooled, publish},
     ids::{ApplicationId, EndpointId, RevisionNumber, ScheduleId, ScheduleVersion},
+    line::publish::{Acceptance, Publication, PublishError, Published, Spooled, publish},
     model::{
         ApplicationKind, BreakerConfig, Endpoint, EndpointState, EventType, EventTypePattern, Jitter, Ordering, OrderingMode,
         OrganizationSchedule, PayloadStyle, Priority, RateLimit, RetrySchedule, Revision, ScheduleName, SealedSecrets, SignatureStyle,
@@ -114,7 +114,7 @@ impl World {
         let updated = line.ports.directory.update_endpoint(endpoint, read_at, self.entry()).await.expect("the store answers");
         assert_eq!(updated, EndpointUpdated::Updated);
         line.catalog.forget(receiver.application);
-        line.wake_up.changed(receiver.application, receiver.id);
+        line.wake_up.changed(receiver.application, receiver.id.into());
         self.note(Change::Endpoint(receiver.application, receiver.id));
     }
 
@@ -271,7 +271,7 @@ impl EndpointBuilder<'_> {
 
 /// Makes an event: only what matters to the scenario is said.
 pub struct EventBuilder {
-    line: Arc<everhook_core::flow::Line>,
+    line: Arc<everhook_core::line::Line>,
     publication: Publication,
 }
 

@@ -8,13 +8,16 @@ use everhook_adapters::{
     vault::AesVault,
 };
 use everhook_core::{
-    engine::{self, Engine, EngineSettings},
-    flow::{Line, LineSettings, evaluations::EvaluationThreads, forward::forward},
+    engine::{Engine, EngineSettings},
+    lanes,
+    limits::evaluations::EvaluationThreads,
+    line::{Line, LineSettings},
     model::{PoolName, Profile, RetentionPeriods},
     ports::{
-        Alone, AuditLog, BreakerStore, DeliveryQueue, Directory, EventStore, History, OperationStore, Ports, Retention, Roles, Spool,
-        Statistics,
+        AuditLog, BreakerStore, DeliveryControl, DeliveryQueue, Directory, EventStore, History, OperationStore, Outbox, Ports, Retention,
+        Roles, SingleNode, Spool, Statistics,
     },
+    spool::forward::forward,
 };
 use tokio::task::JoinSet;
 
@@ -53,7 +56,7 @@ impl World {
             }
         };
         let (ports, roles) = self.among_others(bare.clone());
-        let (wake_up, hints) = engine::hints();
+        let (wake_up, hints) = lanes::hints();
         let line = Arc::new(Line::new(ports, wake_up, line_settings("world")));
         let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: 64, roles });
         let mut forwarding = JoinSet::new();
@@ -72,12 +75,25 @@ impl World {
 
     fn ports_of<S>(&self, store: Arc<S>, spool: Option<Arc<dyn Spool>>) -> Ports
     where
-        S: EventStore + DeliveryQueue + BreakerStore + Directory + AuditLog + History + Statistics + OperationStore + Retention + 'static,
+        S: EventStore
+            + DeliveryQueue
+            + DeliveryControl
+            + Outbox
+            + BreakerStore
+            + Directory
+            + AuditLog
+            + History
+            + Statistics
+            + OperationStore
+            + Retention
+            + 'static,
     {
         let faulty = Arc::new(Faulty::new(store.clone(), self.faults.clone()));
         Ports {
             events: faulty.clone(),
             deliveries: faulty.clone(),
+            delivery_control: faulty.clone(),
+            outbox: faulty.clone(),
             breakers: faulty.clone(),
             operations: faulty.clone(),
             directory: store.clone(),
@@ -85,11 +101,11 @@ impl World {
             history: store.clone(),
             retention: store,
             statistics: faulty,
-            leases: Arc::new(Alone),
-            remote_hints: Arc::new(Alone),
-            changes: Arc::new(Alone),
-            breaker_windows: Arc::new(Alone),
-            throttle: Arc::new(Alone),
+            leases: Arc::new(SingleNode),
+            remote_hints: Arc::new(SingleNode),
+            changes: Arc::new(SingleNode),
+            breaker_windows: Arc::new(SingleNode),
+            throttle: Arc::new(SingleNode),
             spool,
             transport: self.transport.clone(),
             vault: Arc::new(AesVault::from_key([7; 32])),

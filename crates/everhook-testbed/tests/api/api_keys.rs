@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::client::Server;
+use crate::api::client::Server;
 
 #[tokio::test]
 async fn a_key_is_shown_once_and_its_record_says_scopes_expiry_and_last_use() {

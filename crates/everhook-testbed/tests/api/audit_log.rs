@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::client::Server;
+use crate::api::client::Server;
 
 /// Every route that is not a read: what it enters. Those that enter nothing make deliveries, which history shows.
 #[rustfmt::skip]
@@ -17,6 +17,7 @@ const ENTERED: &[(&str, &str, &[&str])] = &[
     ("DELETE", "/v1/dlq/{id}", &["dead_letter.discard"]),
     ("POST", "/v1/endpoints", &["endpoint.create"]),
     ("PUT", "/v1/endpoints/{id}", &["endpoint.update", "endpoint.reset_breaker"]),
+    ("PATCH", "/v1/endpoints/{id}", &["endpoint.update", "endpoint.reset_breaker"]),
     ("POST", "/v1/endpoints/{id}/secret/rotate", &["endpoint.rotate_secret"]),
     ("POST", "/v1/endpoints/{id}/test", &[]),
     ("POST", "/v1/endpoints/{id}/pause", &["endpoint.pause"]),
@@ -26,25 +27,30 @@ const ENTERED: &[(&str, &str, &[&str])] = &[
     ("POST", "/v1/retry-schedules", &["retry_schedule.create"]),
     ("POST", "/v1/organizations/{id}/retry-schedules", &["retry_schedule.create"]),
     ("PUT", "/v1/retry-schedules/{id}", &["retry_schedule.update"]),
+    ("PATCH", "/v1/retry-schedules/{id}", &["retry_schedule.update"]),
     ("POST", "/v1/retry-schedules/{id}/assign", &["endpoint.update"]),
     ("DELETE", "/v1/retry-schedules/{id}", &["retry_schedule.reassign", "retry_schedule.delete"]),
     ("POST", "/v1/event-types", &["event_type.create"]),
     ("PUT", "/v1/event-types/{id}", &["event_type.update"]),
+    ("PATCH", "/v1/event-types/{id}", &["event_type.update"]),
     ("DELETE", "/v1/event-types/{id}", &["event_type.delete"]),
     ("POST", "/v1/applications", &["application.create"]),
     ("PUT", "/v1/applications/{id}", &["application.update"]),
+    ("PATCH", "/v1/applications/{id}", &["application.update"]),
     ("POST", "/v1/applications/{id}/import", &["application.update", "endpoint.create", "endpoint.update", "event_type.create", "retry_schedule.create"]),
     ("POST", "/v1/applications/{id}/recover", &["operation.begin"]),
     ("POST", "/v1/applications/{id}/replay", &["operation.begin"]),
     ("POST", "/v1/applications/{id}/erase", &["operation.begin"]),
     ("POST", "/v1/events/erase", &["operation.begin"]),
     ("DELETE", "/v1/events/{id}/data", &["event.erase"]),
-    // Doing again by hand makes deliveries, and changes nothing of what people set: the deliveries themselves tell of it.
-    ("POST", "/v1/events/{id}/retry", &[]),
-    ("POST", "/v1/messages/{id}/retry", &[]),
-    ("POST", "/v1/deliveries/{id}/retry", &[]),
-    ("POST", "/v1/endpoints/{id}/deliveries/retry-batch", &[]),
-    ("POST", "/v1/endpoints/{id}/deliveries/{delivery_id}/retry", &[]),
+    // Resending makes deliveries, and changes nothing of what people set: the deliveries themselves tell of it. Bringing one forward changes it.
+    ("POST", "/v1/events/{id}/retry", &["delivery.attempt_now"]),
+    ("POST", "/v1/messages/{id}/retry", &["delivery.attempt_now"]),
+    ("POST", "/v1/deliveries/{id}/retry", &["delivery.attempt_now"]),
+    ("POST", "/v1/endpoints/{id}/deliveries/retry-batch", &["delivery.attempt_now"]),
+    ("POST", "/v1/endpoints/{id}/deliveries/{delivery_id}/retry", &["delivery.attempt_now"]),
+    ("POST", "/v1/deliveries/{id}/cancel", &["delivery.cancel"]),
+    ("POST", "/v1/endpoints/{id}/attempt-now", &["operation.begin"]),
     ("POST", "/v1/dlq/retry-batch", &["operation.begin"]),
     ("POST", "/v1/dlq/discard-batch", &["operation.begin"]),
     ("DELETE", "/v1/dlq/batch-operations/{id}", &["operation.cancel"]),
@@ -53,6 +59,7 @@ const ENTERED: &[(&str, &str, &[&str])] = &[
     ("DELETE", "/v1/api-keys/{id}", &["api_key.revoke"]),
     ("POST", "/v1/organizations", &["organization.create"]),
     ("PUT", "/v1/organizations/{id}", &["organization.update"]),
+    ("PATCH", "/v1/organizations/{id}", &["organization.update"]),
 ];
 
 async fn entries(server: &Server, query: &str) -> Vec<Value> {
@@ -77,11 +84,13 @@ async fn every_route_that_changes_something_is_in_the_table() {
     let document = server.get("/openapi.json").await.expect(200);
     let mut documented = BTreeSet::new();
     for (path, item) in document["paths"].as_object().unwrap() {
-        let is_other_name = ["/v1/webhooks", "/v1/subscriptions", "/v1/dead-letters"].iter().any(|name| path.starts_with(name));
-        let methods = item.as_object().unwrap().keys().filter(|method| *method != "get" && !is_other_name);
+        let methods = item.as_object().unwrap().keys().filter(|method| *method != "get");
         documented.extend(methods.map(|method| (method.to_uppercase(), path.clone())));
     }
-    let table: BTreeSet<_> = ENTERED.iter().map(|(method, path, _)| ((*method).to_owned(), (*path).to_owned())).collect();
+    // The document leaves other names of routes out.
+    let is_named_so = |path: &str| !path.starts_with("/v1/messages/") && !path.starts_with("/api/");
+    let table = ENTERED.iter().filter(|(_, path, _)| is_named_so(path));
+    let table: BTreeSet<_> = table.map(|(method, path, _)| ((*method).to_owned(), (*path).to_owned())).collect();
     assert_eq!(table, documented);
     server.stop().await;
 }

@@ -5,7 +5,7 @@ use everhook::{
     config::ServeArgs,
     wiring::{self, Running},
 };
-use everhook_core::flow::Line;
+use everhook_core::line::Line;
 use everhook_testbed::database::{Database, SEAL_KEY};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
@@ -61,6 +61,7 @@ impl Answer {
         let problem = self.expect(status);
         assert_eq!(self.headers["content-type"], "application/problem+json");
         assert_eq!(problem["status"], status);
+        assert!(problem["type"].as_str().is_some_and(|path| path.starts_with("/docs/problems/")), "{problem}");
         for field in ["type", "title", "detail"] {
             assert!(problem[field].as_str().is_some_and(|text| !text.is_empty()), "{field} is missing in {problem}");
         }

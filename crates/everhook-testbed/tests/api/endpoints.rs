@@ -11,7 +11,7 @@ use everhook_core::{
 };
 use serde_json::{Value, json};
 
-use crate::client::Server;
+use crate::api::client::Server;
 
 #[tokio::test]
 async fn an_endpoint_is_made_read_changed_and_deleted() {

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::client::Server;
+use crate::api::client::Server;
 
 /// Publishes an event with a label to a paused endpoint, so that it waits.
 async fn publish(server: &Server, customer: &str) -> String {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::Server;
+use crate::api::client::Server;
 
 fn order() -> Value {
     json!({
@@ -13,7 +13,7 @@ fn order() -> Value {
     })
 }
 
-async fn publish(server: &Server, event_type: &str, data: Value) -> crate::client::Answer {
+async fn publish(server: &Server, event_type: &str, data: Value) -> crate::api::client::Answer {
     server.post("/v1/events", json!({ "type": event_type, "data": data })).await
 }
 

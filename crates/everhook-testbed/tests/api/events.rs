@@ -4,7 +4,7 @@ use http::{Method, Request};
 use http_body_util::Full;
 use serde_json::json;
 
-use crate::client::Server;
+use crate::api::client::Server;
 
 #[tokio::test]
 async fn an_event_makes_a_delivery_for_each_endpoint_that_wants_it() {
@@ -75,7 +75,7 @@ async fn the_same_idempotency_key_with_another_event_is_a_problem_of_its_own() {
         let mut event = event.clone();
         event[field] = other;
         let problem = server.post("/v1/events", event).await.problem(422);
-        assert_eq!(problem["type"], "urn:everhook:problem:idempotency-key-reused", "{problem}");
+        assert_eq!(problem["type"], "/docs/problems/idempotency-key-reused", "{problem}");
         assert!(problem["detail"].as_str().unwrap().contains(first["id"].as_str().unwrap()), "{problem}");
     }
     // The very bytes count, as they are sent to endpoints.
@@ -84,7 +84,7 @@ async fn the_same_idempotency_key_with_another_event_is_a_problem_of_its_own() {
     let batch = json!({ "events": [event, { "type": "t", "data": 2, "idempotency_key": "k" }] });
     let answer = server.post("/v1/events/batch", batch).await.expect(202);
     assert_eq!(answer["data"][0]["id"], first["id"]);
-    assert_eq!(answer["data"][1]["error"]["type"], "urn:everhook:problem:idempotency-key-reused");
+    assert_eq!(answer["data"][1]["error"]["type"], "/docs/problems/idempotency-key-reused");
     // An erased event keeps its key, and nothing that would tell what it was.
     server.delete(&format!("/v1/events/{}/data", first["id"].as_str().unwrap())).await.expect(204);
     let problem = server.post("/v1/events", event).await.problem(422);
@@ -101,7 +101,7 @@ async fn nobody_publishes_to_the_operational_application() {
     let endpoint = server.endpoint(json!({ "application_id": operational["id"] })).await;
     let forged = json!({ "type": "endpoint.disabled", "data": {}, "application_id": operational["id"] });
     let problem = server.post("/v1/events", forged.clone()).await.problem(403);
-    assert_eq!(problem["type"], "urn:everhook:problem:operational-application", "{problem}");
+    assert_eq!(problem["type"], "/docs/problems/operational-application", "{problem}");
     let batch = server.post("/v1/events/batch", json!({ "events": [forged, { "type": "t", "data": 1 }] })).await.expect(202);
     assert_eq!(batch["data"][0]["error"]["status"], 403);
     assert!(batch["data"][1]["id"].is_string());

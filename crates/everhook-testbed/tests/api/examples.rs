@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use crate::{
+use crate::api::{
     client::Server,
     routes::{Route, routes},
 };

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::Server;
+use crate::api::client::Server;
 
 fn window() -> Value {
     json!({

@@ -9,7 +9,7 @@ use everhook_core::{
 };
 use serde_json::{Value, json};
 
-use crate::client::Server;
+use crate::api::client::Server;
 
 /// Adds attempts that ended so, a second apart, up to the instant given.
 async fn attempts(server: &Server, endpoint: &Value, ended_at: Timestamp, outcomes: &[(Option<FailureCategory>, u64)]) {
@@ -34,7 +34,7 @@ async fn attempts(server: &Server, endpoint: &Value, ended_at: Timestamp, outcom
             user_agent: "Everhook/1".into(),
             breaker: BreakerState::Closed,
         };
-        let mut tally = Tally::new(endpoint, minute_of(at));
+        let mut tally = Tally::new(endpoint.into(), minute_of(at));
         tally.add(&attempt, at);
         tallies.push(tally);
     }
@@ -47,12 +47,13 @@ async fn an_endpoint_that_got_nothing_is_healthy_and_has_nothing_to_show() {
     let made = server.endpoint(json!({ "uid": "shop" })).await;
     let health = server.get("/v1/endpoints/shop/health").await.expect(200);
     let nothing = json!({
-        "total": 0, "success": 0, "failure": 0, "timeout": 0, "avg": null, "p50": null, "p95": null, "p99": null,
-        "success_rate": null, "last_success": null, "last_failure": null,
+        "total": 0, "success": 0, "failure": 0, "timeout": 0, "avg_ms": null, "p50_ms": null, "p95_ms": null, "p99_ms": null,
+        "success_rate": null, "last_success_at": null, "last_failure_at": null,
     });
     let expected = json!({
         "status": "healthy", "failing_since": null, "first_failure_at": null, "consecutive_failures": 0, "last_success_at": null,
         "last_failure_at": null, "in_flight": 0, "held_until": null, "stats": nothing, "error_distribution": {},
+        "backlog": { "count": 0, "count_is_capped": false, "oldest_created_at": null },
         "circuit_breaker": {
             "state": "closed", "failure_count_in_window": 0, "success_count_in_window": 0, "total_calls_in_window": 0,
             "error_percentage": 0.0, "window_start": null, "state_transition_at": made["created_at"], "next_half_open_at": null,
@@ -84,10 +85,10 @@ async fn health_tells_of_the_last_day_and_of_failures_in_a_row() {
         (&json!(now.to_string()), &json!((now - Duration::from_secs(2)).to_string()))
     );
     let stats = &health["stats"];
-    let counts = ["total", "success", "failure", "timeout", "avg", "success_rate"].map(|name| stats[name].as_f64().unwrap());
+    let counts = ["total", "success", "failure", "timeout", "avg_ms", "success_rate"].map(|name| stats[name].as_f64().unwrap());
     assert_eq!(counts, [4.0, 2.0, 2.0, 1.0, 3_900.0, 50.0]);
-    assert_eq!((&stats["last_success"], &stats["last_failure"]), (&health["last_success_at"], &health["last_failure_at"]));
-    for (name, range) in [("p50", 160.0..=320.0), ("p95", 12_000.0..=18_000.0), ("p99", 12_000.0..=18_000.0)] {
+    assert_eq!((&stats["last_success_at"], &stats["last_failure_at"]), (&health["last_success_at"], &health["last_failure_at"]));
+    for (name, range) in [("p50_ms", 160.0..=320.0), ("p95_ms", 12_000.0..=18_000.0), ("p99_ms", 12_000.0..=18_000.0)] {
         assert!(range.contains(&stats[name].as_f64().unwrap()), "{name} is {}", stats[name]);
     }
     // A third failure in a row makes it failing; a success ends that, and is shown with the endpoint.

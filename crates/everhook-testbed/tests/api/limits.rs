@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::client::{Server, is_on_postgres};
+use crate::api::client::{Server, is_on_postgres};
 
 #[tokio::test]
 async fn limits_are_set_changed_and_lifted_one_by_one() {
@@ -38,7 +38,7 @@ async fn no_more_endpoints_and_applications_are_made_than_the_limits_allow() {
     server.endpoint(json!({ "uid": "b" })).await;
     let another = json!({ "url": "http://127.0.0.1:9", "event_types": ["*"] });
     let refused = server.post("/v1/endpoints", another.clone()).await.problem(409);
-    assert_eq!(refused["detail"], "the organization has as many endpoints as its limits allow");
+    assert_eq!(refused["detail"], "the organization has reached its limit of endpoints");
     // What is there can be changed, and a deleted one makes room.
     server.put("/v1/endpoints/a", json!({ "name": "A" })).await.expect(200);
     server.delete("/v1/endpoints/a").await.expect(204);
@@ -82,7 +82,7 @@ async fn a_worker_pool_has_a_name_and_the_embedded_store_has_one_pool() {
     assert_eq!(server.get("/v1/organizations/default").await.expect(200)["worker_pool"], "default");
     let change = |pool: Value| server.put("/v1/organizations/default", json!({ "worker_pool": pool }));
     let table = [
-        ("heavy", "the embedded store has one worker pool"),
+        ("heavy", "other worker pools require PostgreSQL"),
         ("", "must be 1 to 32 of the characters"),
         ("Heavy", "must be 1 to 32 of the characters"),
         ("a b", "must be 1 to 32 of the characters"),
@@ -125,7 +125,7 @@ async fn an_organization_changes_its_configuration_at_a_rate_and_admins_are_not_
     };
     assert!(changes >= 1_000, "{changes} at once");
     assert_eq!(refused.headers["retry-after"], "1");
-    assert!(refused.problem(429)["detail"].as_str().unwrap().contains("50 times a second"));
+    assert!(refused.problem(429)["detail"].as_str().unwrap().contains("50 times per second"));
     // An import is as many changes as it has things, in tens.
     let endpoints: Vec<_> = (0..500).map(|n| json!({ "url": format!("http://127.0.0.1:9/{n}"), "event_types": ["*"] })).collect();
     let document = json!({ "version": 1, "dry_run": true, "endpoints": endpoints });
@@ -168,6 +168,6 @@ async fn an_organization_sends_sixty_test_events_a_minute() {
     let refused = server.post("/v1/endpoints/shop/test", json!({})).await;
     assert!(refused.headers.contains_key("retry-after"));
     let problem = refused.problem(429);
-    assert!(problem["detail"].as_str().unwrap().contains("60 a minute"), "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains("per minute"), "{problem}");
     server.stop().await;
 }

@@ -12,7 +12,7 @@ use http::{Method, Request};
 use http_body_util::Full;
 use serde_json::{Value, json};
 
-use crate::{
+use crate::api::{
     client::{Answer, Server},
     routes::{Route, routes},
 };
@@ -55,7 +55,9 @@ async fn a_key_does_what_its_scope_allows_and_no_more() {
     for held in Scope::ALL.map(Scope::as_str) {
         let key = server.key(&[held]).await;
         for Route { method, path, scope, .. } in &routes {
-            let answer = server.call(method.clone(), path, &key, "{}").await;
+            // To others than admins, every organization but their own is not there.
+            let path = if scope == "admin" { path.replace("{id}", "default") } else { path.clone() };
+            let answer = server.call(method.clone(), &path, &key, "{}").await;
             if allowed_by(scope).contains(&held) {
                 assert!(answer.status != 403 && answer.status != 401, "{held} {method} {path}: {}", answer.status);
             } else {

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::client::Server;
+use crate::api::client::Server;
 
 #[tokio::test]
 async fn a_uid_stands_for_the_id_in_any_path() {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::client::Server;
+use crate::api::client::Server;
 
 #[tokio::test]
 async fn the_document_lists_every_route_with_its_scope_and_statuses() {

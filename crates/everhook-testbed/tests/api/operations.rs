@@ -5,7 +5,7 @@ use std::time::Duration;
 use everhook_core::time::Timestamp;
 use serde_json::{Value, json};
 
-use crate::{
+use crate::api::{
     client::Server,
     retries::{cancelled, wait_until},
 };
@@ -22,12 +22,9 @@ async fn recover_and_replay_are_operations_with_progress() {
     let server = Server::start().await;
     let endpoint = server.endpoint(json!({ "uid": "shop" })).await;
     cancelled(&server, &endpoint, 3).await;
-    let begun = server.post("/v1/applications/default/recover", json!({ "since": "2020-01-01" })).await;
-    // Only the id and the uid name an application, and the built-in one has no uid.
-    begun.problem(404);
-    let applications = server.get("/v1/applications").await.expect(200);
-    let find = |row: &&Value| row["kind"] == "default";
-    let id = applications["data"].as_array().unwrap().iter().find(find).unwrap()["id"].as_str().unwrap().to_owned();
+    server.post("/v1/applications/nobody/recover", json!({ "since": "2020-01-01" })).await.problem(404);
+    // The built-in application is addressed as `default`.
+    let id = "default";
     let begun = server.post(&format!("/v1/applications/{id}/recover"), json!({ "since": "2020-01-01" })).await.expect(202);
     let operation = ended(&server, &begun).await;
     let counts = |operation: &Value| ["total", "done", "failed", "skipped"].map(|field| operation[field].as_u64().unwrap());

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::{client::Server, verification};
+use crate::api::{client::Server, verification};
 
 /// As `curl` sends it, with a key of the organization.
 async fn send(server: &Server, key: &str, method: Method, path: &str, body: Value) -> Value {

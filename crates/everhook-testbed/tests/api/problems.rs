@@ -7,7 +7,7 @@ use http_body_util::{Full, StreamBody};
 use hyper::body::Frame;
 use serde_json::json;
 
-use crate::client::Server;
+use crate::api::client::Server;
 
 const DATA_MAX: usize = 256 * 1024;
 
@@ -31,24 +31,24 @@ async fn what_is_not_acceptable_is_named() {
         ("/v1/events", r#"{"type":"t","event_type":"u","data":1}"#, 400, "duplicate field `type`"),
         ("/v1/events", r#"{"type":7,"data":1}"#, 400, "expected"),
         ("/v1/events", &deep, 400, "nests deeper"),
-        ("/v1/events", "{}", 422, "not acceptable"),
-        ("/v1/events", r#"{"type":"a b","data":1}"#, 422, "not acceptable"),
-        ("/v1/events", nul, 422, "not acceptable"),
-        ("/v1/events", r#"{"type":"t","data":1,"idempotency_key":""}"#, 422, "not acceptable"),
-        ("/v1/events", r#"{"type":"t","data":1,"priority":"urgent"}"#, 422, "not acceptable"),
-        ("/v1/events", r#"{"type":"t","data":1,"timestamp":"yesterday"}"#, 422, "not acceptable"),
+        ("/v1/events", "{}", 422, "some fields are invalid"),
+        ("/v1/events", r#"{"type":"a b","data":1}"#, 422, "some fields are invalid"),
+        ("/v1/events", nul, 422, "some fields are invalid"),
+        ("/v1/events", r#"{"type":"t","data":1,"idempotency_key":""}"#, 422, "some fields are invalid"),
+        ("/v1/events", r#"{"type":"t","data":1,"priority":"urgent"}"#, 422, "some fields are invalid"),
+        ("/v1/events", r#"{"type":"t","data":1,"timestamp":"yesterday"}"#, 422, "some fields are invalid"),
         ("/v1/events?dry=1", r#"{"type":"t","data":1}"#, 400, "no query"),
         ("/v1/endpoints", r#"{"url":"https://example.com","event_types":"*"}"#, 400, "expected a sequence"),
         ("/v1/endpoints", r#"{"url":"https://example.com","event_types":["*"],"max_concurrency":1e99}"#, 400, "expected i64"),
-        ("/v1/endpoints", r#"{"url":"https://example.com","event_types":["*"],"name":"a\u0000b"}"#, 422, "not acceptable"),
+        ("/v1/endpoints", r#"{"url":"https://example.com","event_types":["*"],"name":"a\u0000b"}"#, 422, "some fields are invalid"),
         ("/v1/endpoints", r#"{"url":"https://example.com","event_types":["*"],"color":"red"}"#, 400, "unknown field `color`"),
-        ("/v1/endpoints", r#"{"url":"https://example.com","event_types":["*"],"rate_limit":{}}"#, 422, "not acceptable"),
+        ("/v1/endpoints", r#"{"url":"https://example.com","event_types":["*"],"rate_limit":{}}"#, 422, "some fields are invalid"),
         ("/v1/endpoints", r#"{"url":"https://example.com","event_types":["*"],"circuit_breaker":[true]}"#, 400, "expected an object"),
         ("/v1/endpoints/any/pause", r#"{"for":1}"#, 400, "unknown field `for`"),
-        ("/v1/endpoints/any/test", r#"{"type":"t"}"#, 400, "unknown field `type`"),
+        ("/v1/endpoints/any/test", r#"{"kind":"t"}"#, 400, "unknown field `kind`"),
         ("/v1/dlq/01920000-0000-7000-8000-000000000000/retry", r#"{"priority":"high"}"#, 400, "unknown field `priority`"),
-        ("/v1/api-keys", r#"{"name":"k","scopes":["root"],"expires_at":null}"#, 422, "not acceptable"),
-        ("/v1/organizations", r#"{"name":""}"#, 422, "not acceptable"),
+        ("/v1/api-keys", r#"{"name":"k","scopes":["root"],"expires_at":null}"#, 422, "some fields are invalid"),
+        ("/v1/organizations", r#"{"name":""}"#, 422, "some fields are invalid"),
     ];
     for (path, body, status, words) in table {
         let problem = server.call(Method::POST, path, &server.admin, body.to_owned()).await.problem(status);
@@ -119,7 +119,7 @@ async fn unknown_paths_methods_ids_and_queries_are_problems_too() {
     let server = Server::start().await;
     let nobody = "01920000-0000-7000-8000-000000000000";
     server.get("/v1/nothing").await.problem(404);
-    server.get("/").await.problem(404);
+    server.get("/v1").await.problem(404);
     let answer = server.call(Method::PATCH, "/v1/events", &server.admin, "").await;
     answer.problem(405);
     assert!(answer.headers["allow"].to_str().unwrap().contains("POST"));

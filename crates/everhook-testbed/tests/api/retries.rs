@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::Server;
+use crate::api::client::Server;
 
 /// Publishes events to an endpoint that is then disabled, so that their deliveries are cancelled, and enables it again.
 pub async fn cancelled(server: &Server, endpoint: &Value, count: usize) -> Vec<Value> {
@@ -63,7 +63,10 @@ async fn a_retry_of_an_event_does_all_its_failed_deliveries_again() {
         let path = format!("/v1/{name}/{}/retry", event["id"].as_str().unwrap());
         let retried = server.call(http::Method::POST, &path, &server.admin, "").await.expect(202);
         assert_eq!(retried["deliveries"].as_array().unwrap().len(), 1);
-        assert_eq!(server.post(&path, json!({})).await.problem(409)["detail"], "none of the event's deliveries has failed");
+        // The new one waits, because nobody listens there: again means that it is attempted now.
+        let again = server.post(&path, json!({})).await.expect(202);
+        assert_eq!((&again["deliveries"], &again["brought_forward"]), (&json!([]), &json!(true)));
+        assert_eq!(again["delivery_id"], retried["delivery_id"]);
     }
     server.stop().await;
 }
@@ -125,5 +128,49 @@ async fn retries_by_hand_are_limited_and_the_answer_says_how_long_to_wait() {
     let refused = server.post(&format!("/v1/deliveries/{}/retry", ids[60].as_str().unwrap()), json!({})).await;
     refused.problem(429);
     assert_eq!(refused.headers["retry-after"], "1");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_waiting_delivery_is_attempted_now_and_cancelled() {
+    let server = Server::start().await;
+    let schedule = json!({ "name": "slow", "intervals": [86_400], "max_attempts": 5 });
+    server.post("/v1/retry-schedules", schedule).await.expect(201);
+    server.endpoint(json!({ "uid": "shop", "retry_schedule": "slow" })).await;
+    let event = server.post("/v1/events", json!({ "type": "order.paid", "data": 1 })).await.expect(202);
+    let attempts = async || deliveries(&server, &event).await[0]["attempt_count"].as_u64().unwrap();
+    wait_until(async || attempts().await == 1).await;
+    let id = deliveries(&server, &event).await[0]["id"].as_str().unwrap().to_owned();
+    // Each route, one attempt each.
+    let paths = [format!("/v1/deliveries/{id}/retry"), format!("/v1/endpoints/shop/deliveries/{id}/retry")];
+    for (path, expected) in paths.iter().zip(2..) {
+        let retried = server.post(path, json!({})).await.expect(202);
+        assert_eq!((&retried["delivery_id"], &retried["brought_forward"], &retried["deliveries"]), (&json!(id), &json!(true), &json!([])));
+        assert_eq!(retried["brought_forward_deliveries"][0]["delivery_id"], id);
+        wait_until(async || attempts().await == expected).await;
+    }
+    let begun = server.post("/v1/endpoints/shop/attempt-now", json!({ "rate_limit": { "requests_per_second": 10 } })).await.expect(202);
+    let operation = format!("/v1/operations/{}", begun["operation_id"].as_str().unwrap());
+    wait_until(async || server.get(&operation).await.expect(200)["status"] == "finished").await;
+    let operation = server.get(&operation).await.expect(200);
+    assert_eq!((&operation["kind"], &operation["done"], &operation["total"]), (&json!("attempt_now"), &json!(1), &json!(1)));
+    wait_until(async || attempts().await == 4).await;
+    server.post("/v1/endpoints/shop/attempt-now", json!({ "rate_limit": { "requests_per_second": 0 } })).await.problem(422);
+    // Paused, the answer says what holds it.
+    server.post("/v1/endpoints/shop/pause", json!({})).await.expect(200);
+    let held = server.post(&paths[0], json!({})).await.expect(202);
+    assert!(held["waits_for"].as_str().unwrap().contains("paused"), "{held}");
+    let cancelled = server.post(&format!("/v1/deliveries/{id}/cancel"), json!({})).await.expect(200);
+    assert_eq!(
+        (&cancelled["status"], &cancelled["reason"], &cancelled["attempt_count"]),
+        (&json!("cancelled"), &json!("by_person"), &json!(4))
+    );
+    let again = server.post(&format!("/v1/deliveries/{id}/cancel"), json!({})).await.problem(409);
+    assert_eq!(again["detail"], "the delivery has ended: it is cancelled");
+    let entries = server.get(&format!("/v1/audit-log?resource_id={id}")).await.expect(200);
+    let actions: Vec<_> = entries["data"].as_array().unwrap().iter().map(|entry| entry["action"].as_str().unwrap()).collect();
+    assert_eq!(actions, ["delivery.cancel", "delivery.attempt_now", "delivery.attempt_now", "delivery.attempt_now"]);
+    // It can be brought back as a new one.
+    server.post(&paths[0], json!({})).await.expect(202);
     server.stop().await;
 }

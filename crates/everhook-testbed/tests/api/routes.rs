@@ -3,12 +3,13 @@
 use http::{Method, StatusCode};
 use serde_json::Value;
 
-use crate::client::Server;
+use crate::api::client::Server;
 
 /// Routes that anybody may ask.
-const OPEN: [&str; 2] = ["/healthz", "/readyz"];
+const OPEN: [&str; 3] = ["/", "/healthz", "/readyz"];
 
 /// One operation of the document.
+#[derive(Clone)]
 pub struct Route {
     pub method: Method,
     /// As the document writes it, with `{id}` for what is named.
@@ -23,7 +24,20 @@ pub struct Route {
     pub queries: Vec<String>,
 }
 
+/// Other names of routes, which the document leaves out.
+const ALIASES: [(&str, &str); 3] =
+    [("/v1/endpoints", "/v1/webhooks"), ("/v1/endpoints", "/v1/subscriptions"), ("/v1/dlq", "/v1/dead-letters")];
+
 impl Route {
+    /// The same route under its other names.
+    fn aliases(&self) -> Vec<Self> {
+        let renamed = |(name, alias): (&str, &str)| {
+            let rest = self.path.strip_prefix(name).filter(|rest| rest.is_empty() || rest.starts_with('/'))?;
+            Some(Self { path: format!("{alias}{rest}"), ..self.clone() })
+        };
+        ALIASES.into_iter().filter_map(renamed).collect()
+    }
+
     /// What stands before each `{…}` of the path, which tells what is named there.
     pub fn named(&self) -> Vec<&str> {
         let segments: Vec<&str> = self.path.split('/').collect();
@@ -54,6 +68,8 @@ pub async fn routes(server: &Server) -> Vec<Route> {
             routes.push(Route { method, path, scope, body: example(&document, operation), success: success(operation), queries });
         }
     }
+    let aliases: Vec<Route> = routes.iter().flat_map(Route::aliases).collect();
+    routes.extend(aliases);
     assert!(routes.len() > 50, "the document lists {} routes", routes.len());
     routes
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::Server;
+use crate::api::client::Server;
 
 fn names(list: &Value) -> Vec<&str> {
     list["data"].as_array().unwrap().iter().map(|schedule| schedule["name"].as_str().unwrap()).collect()
@@ -136,7 +136,7 @@ async fn many_endpoints_are_assigned_at_once_and_moved_when_their_schedule_goes(
     assert_eq!(server.post("/v1/retry-schedules/mine/assign", json!({ "endpoint_ids": [] })).await.faults(422), ["endpoint_ids"]);
 
     let refused = server.delete("/v1/retry-schedules/mine").await.problem(409);
-    assert!(refused["detail"].as_str().unwrap().starts_with("2 endpoints follow the retry schedule `mine`"), "{refused}");
+    assert!(refused["detail"].as_str().unwrap().starts_with("2 endpoints use the retry schedule `mine`"), "{refused}");
     for bad in ["mine", "nobody"] {
         assert_eq!(server.delete(&format!("/v1/retry-schedules/mine?reassign={bad}")).await.faults(422), ["reassign"]);
     }
@@ -147,7 +147,7 @@ async fn many_endpoints_are_assigned_at_once_and_moved_when_their_schedule_goes(
     // A deleted endpoint holds no schedule.
     server.delete("/v1/endpoints/b").await.expect(204);
     let refused = server.delete("/v1/retry-schedules/heir").await.problem(409);
-    assert!(refused["detail"].as_str().unwrap().starts_with("1 endpoint follows"), "{refused}");
+    assert!(refused["detail"].as_str().unwrap().starts_with("1 endpoint uses"), "{refused}");
     server.delete("/v1/retry-schedules/heir?reassign=default").await.expect(204);
     assert_eq!(server.get("/v1/endpoints/a").await.expect(200)["retry_schedule"], "standard");
     server.stop().await;

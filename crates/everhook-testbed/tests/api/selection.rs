@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::client::Server;
+use crate::api::client::Server;
 
 async fn deliveries(server: &Server, event: Value) -> i64 {
     let mut body = json!({ "type": "order.paid", "data": {} });

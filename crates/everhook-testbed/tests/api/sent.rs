@@ -11,7 +11,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use crate::{client::Server, retries::wait_until};
+use crate::api::{client::Server, retries::wait_until};
 
 /// A receiver that keeps the bytes of each request as they came, and answers 200 with 1,500 bytes.
 struct Wire {

@@ -7,7 +7,7 @@ use everhook_adapters::sqlite::seal_key_id_at_rest;
 use everhook_core::manage::api_keys;
 use serde_json::json;
 
-use crate::client::Server;
+use crate::api::client::Server;
 
 fn args(data: &Path) -> ServeArgs {
     ServeArgs { listen: Some("127.0.0.1:0".to_owned()), data: Some(data.display().to_string()), ..ServeArgs::default() }
@@ -77,10 +77,10 @@ async fn a_start_without_the_key_that_secrets_are_sealed_with_is_refused() {
     // Another key is named by its id; a missing one by its file, and none is made in its place.
     let other = ServeArgs { seal_key: Some("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=".to_owned()), ..args(folder.path()) };
     let error = format!("{:#}", start(&other).await.err().unwrap());
-    assert!(error.contains("EVERHOOK_SEAL_KEY is key ") && error.contains("bring the key that this store had"), "{error}");
+    assert!(error.contains("EVERHOOK_SEAL_KEY is the key ") && error.contains("supply the key that belongs to this store"), "{error}");
     std::fs::rename(&key, &kept).unwrap();
     let error = format!("{:#}", start(&args(folder.path())).await.err().unwrap());
-    assert!(error.contains("seal.key does not exist: bring the key"), "{error}");
+    assert!(error.contains("seal.key does not exist: supply the key"), "{error}");
     assert!(!key.exists());
     // With the old key back, it starts.
     std::fs::rename(&kept, &key).unwrap();

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::client::Server;
+use crate::api::client::Server;
 
 /// An application with something of everything.
 async fn furnished(server: &Server) {
@@ -54,6 +54,12 @@ async fn what_is_exported_imports_into_an_empty_application_and_exports_the_same
     let same = json!({ "dry_run": false, "application": counts(0, 0, 1), "endpoints": counts(0, 0, 2),
         "event_types": counts(0, 0, 1), "retry_schedules": counts(0, 0, 1) });
     assert_eq!(send(Method::POST, import, &document).await.expect(200), same);
+    // Formatted again, it is still the same, and the audit log has no entry of it.
+    let entries = async || send(Method::GET, "/v1/audit-log?limit=250", &Value::Null).await.expect(200)["data"].as_array().unwrap().len();
+    let before = entries().await;
+    let formatted = serde_json::to_string_pretty(&document).unwrap();
+    assert_eq!(server.call(Method::POST, import, &stranger, formatted).await.expect(200), same);
+    assert_eq!(entries().await, before);
     let mut other = document.clone();
     other["endpoints"][1]["max_concurrency"] = json!(9);
     other["retry_schedules"][0]["max_attempts"] = json!(2);

@@ -10,7 +10,7 @@ use tokio::{
     sync::mpsc,
 };
 
-use crate::client::Server;
+use crate::api::client::Server;
 
 /// What a receiver answers to a challenge.
 #[derive(Clone, Copy)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::client::Server;
+use crate::api::client::Server;
 
 /// What is said of an event, by the endpoint's name.
 async fn why(server: &Server, event: &Value) -> BTreeMap<String, Value> {

@@ -102,7 +102,7 @@ async fn a_full_disk_is_told_within_a_second_and_so_is_that_there_is_room_again(
     }
     assert_eq!(connection.send(Method::POST, "/v1/events", event).await.expect("an answer").status, StatusCode::ACCEPTED);
     // The log has one error for each time.
-    assert_eq!(node.times_said("no space left on the data disk: events are refused"), 2);
+    assert_eq!(node.times_said("no space left on the data disk; events are refused"), 2);
     assert_eq!(node.times_said("ERROR"), 2);
     node.kill();
 }

@@ -45,5 +45,5 @@ async fn the_configuration_shows_how_long_things_are_kept_and_refuses_what_canno
     }
     let refused = run(&["config", "--retention-events", "30d", "--retention-attempts", "31d"]).await;
     assert_eq!(refused.status.code(), Some(1));
-    assert!(super::stderr(&refused).contains("attempts go with their events"), "{}", super::stderr(&refused));
+    assert!(super::stderr(&refused).contains("must not be longer than retention_events"), "{}", super::stderr(&refused));
 }

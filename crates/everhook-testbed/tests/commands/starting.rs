@@ -41,16 +41,13 @@ async fn a_database_that_cannot_be_used_is_named_with_the_cause_and_without_the_
     let with_root = format!("{there}?sslrootcert=/nowhere.pem");
     let verified = format!("{there}?sslmode=verify-full&sslrootcert=/nowhere.pem");
     let table = [
-        (&*missing, "/there_is_no_such_database cannot be used: PostgreSQL refuses: database \"there_is_no_such_database\" does not exist"),
-        ("postgres://u:hunter2@127.0.0.1:9/d", "everhook: the database 127.0.0.1:9/d cannot be used: PostgreSQL cannot be reached: "),
-        (
-            "postgres://u:hunter2@there.invalid/d",
-            "everhook: the database there.invalid:5432/d cannot be used: PostgreSQL cannot be reached: ",
-        ),
+        (&*missing, "/there_is_no_such_database: PostgreSQL refuses: database \"there_is_no_such_database\" does not exist"),
+        ("postgres://u:hunter2@127.0.0.1:9/d", "everhook: cannot use the database 127.0.0.1:9/d: cannot reach PostgreSQL: "),
+        ("postgres://u:hunter2@there.invalid/d", "everhook: cannot use the database there.invalid:5432/d: cannot reach PostgreSQL: "),
         ("postgres://u:hun@ter2@127.0.0.1/d", "has more than one `@`: write those of the password as %40"),
-        ("postgres://u:hunter2@h/d?sslmode=maybe", "the database address cannot be read"),
+        ("postgres://u:hunter2@h/d?sslmode=maybe", "invalid database address"),
         (&*with_root, "needs `sslmode=verify-full`"),
-        (&*verified, "the file /nowhere.pem of `sslrootcert` cannot be used"),
+        (&*verified, "cannot use the file /nowhere.pem of `sslrootcert`"),
     ];
     for (url, words) in table {
         let said = refusal(data.path(), &["--database", url, "--seal-key", SEAL_KEY]).await;
@@ -75,11 +72,14 @@ async fn a_restored_store_without_its_key_is_refused_with_the_way_out_and_takes_
     fs::rename(&key, &kept).expect("the key is left behind");
     // When it is started, it says which key is missing, where it is looked for and how to bring it, and makes none.
     let said = refusal(&node.data(), &[]).await;
-    let words = format!("and {} does not exist: bring the key that this store had when it was backed up", key.display());
-    assert!(said.contains("are sealed with key ") && said.contains(&words) && said.contains("EVERHOOK_SEAL_KEY_FILE"), "{said}");
+    let words = format!("but {} does not exist: supply the key that belongs to this store", key.display());
+    assert!(
+        said.contains("are encrypted with the sealing key ") && said.contains(&words) && said.contains("EVERHOOK_SEAL_KEY_FILE"),
+        "{said}"
+    );
     assert!(!key.exists());
     let said = refusal(&node.data(), &["--seal-key", SEAL_KEY]).await;
-    assert!(said.contains("EVERHOOK_SEAL_KEY is key "), "{said}");
+    assert!(said.contains("EVERHOOK_SEAL_KEY is the key "), "{said}");
     // The right key is accepted then, and opens the secret.
     fs::rename(&kept, &key).expect("the key is brought");
     node.start();
@@ -96,7 +96,7 @@ async fn a_store_that_is_empty_or_somebody_elses_is_named_with_the_remedy() {
     fs::write(&file, "").expect("a file");
     fs::write(data.path().join("seal.key"), SEAL_KEY).expect("a key");
     let said = refusal(data.path(), &[]).await;
-    assert!(said.contains(&format!("{} is empty, and ", file.display())) && said.contains("restore the file from a backup"), "{said}");
+    assert!(said.contains(&format!("{} is empty, but ", file.display())) && said.contains("restore the file from a backup"), "{said}");
     fs::write(&file, "somebody else's".repeat(100)).expect("a file");
     let said = refusal(data.path(), &[]).await;
     assert!(said.contains(&format!("{} is not a SQLite database: name another folder", file.display())), "{said}");
@@ -113,7 +113,7 @@ async fn a_database_of_another_encoding_is_refused() {
     client.batch_execute(&format!("DROP DATABASE {name} WITH (FORCE)")).await.expect("it is dropped");
     drop(client);
     connection.await.expect("no panic").expect("a clean end");
-    assert!(said.contains("its encoding is LATIN1, and must be UTF8"), "{said}");
+    assert!(said.contains("its encoding is LATIN1, but must be UTF8"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -123,9 +123,9 @@ async fn a_key_file_and_a_spool_folder_that_are_none_are_named() {
     fs::write(&file, "").expect("a file");
     let (url, file) = (database.url(), file.display().to_string());
     let said = refusal(data.path(), &["--database", &url, "--seal-key-file", "/nope"]).await;
-    assert!(said.starts_with("everhook: /nope does not exist") && said.contains("Copy it from a node that works"), "{said}");
+    assert!(said.starts_with("everhook: /nope does not exist") && said.contains("Copy it from a working node"), "{said}");
     let said = refusal(data.path(), &["--database", &url, "--seal-key", SEAL_KEY, "--spool", &file]).await;
-    assert_eq!(said, format!("everhook: the spool folder {file} cannot be used: it is not a folder"));
+    assert_eq!(said, format!("everhook: cannot use the spool folder {file}: it is not a folder"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -151,7 +151,7 @@ async fn a_node_says_what_it_is_which_folder_it_does_not_use_and_which_role_it_l
     node.start();
     node.wait_until_ready().await;
     let publish = run(&["publish", "--url", &node.url(), "--key", ADMIN_KEY, "--type", "user.created", "--data", "1"]).await;
-    assert!(stderr(&publish).contains("404: there is nothing at /v1/events: this node lacks the role `api`"), "{}", stderr(&publish));
+    assert!(stderr(&publish).contains("404: not found: /v1/events: this node does not have the role `api`"), "{}", stderr(&publish));
     let log = fs::read_to_string(node.data().with_file_name("server.log")).expect("a log");
     for words in ["roles worker, worker pool default, PostgreSQL ", "everhook.db is not used by this node", "`everhook migrate`"] {
         assert_eq!(log.matches(words).count(), 1, "`{words}` in:\n{log}");

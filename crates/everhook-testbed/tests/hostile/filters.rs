@@ -27,7 +27,7 @@ async fn no_filters_hold_up_a_neighbor() {
     .await;
     for answer in answers {
         let problem: Value = serde_json::from_slice(&answer.body).expect("JSON");
-        assert_eq!((answer.status.as_u16(), problem["type"].as_str()), (422, Some("urn:everhook:problem:filter-too-costly")), "{problem}");
+        assert_eq!((answer.status.as_u16(), problem["type"].as_str()), (422, Some("/docs/problems/filter-too-costly")), "{problem}");
         let detail = problem["detail"].as_str().expect("a text");
         assert!(endpoints.iter().any(|endpoint| detail.contains(endpoint.as_str())), "{detail}");
     }

@@ -25,7 +25,7 @@ use tokio_postgres::{Client, NoTls};
 use url::Url;
 use uuid::Uuid;
 
-use super::arena::Arena;
+use super::arena::{Arena, Bounds};
 
 /// How long the attack lasts.
 const ATTACK: Duration = Duration::from_secs(3);
@@ -44,17 +44,18 @@ async fn a_report_role_that_forges_hints_and_holds_locks_delays_nobody_and_a_thi
     // when a role holds what it can get, and forges hints on every channel that it knows of,
     let _held = role.hold_locks().await;
     let forging = role.forge(FORMER_CHANNEL).await;
+    tokio::time::sleep(ATTACK).await;
+    // then nobody was delayed,
+    watch.end("a report role forges hints and holds locks").await;
+    // and a third node starts, which takes over its share of the lanes, and nothing was spooled.
     let mut third = shared.node();
     third.start();
     let began = Instant::now();
     third.wait_until_ready().await;
     let started_after = began.elapsed();
-    tokio::time::sleep(ATTACK.saturating_sub(began.elapsed())).await;
     let forged = forging.end().await;
-    // then the third node starts, and nobody was delayed or spooled.
     let _ = writeln!(std::io::stderr(), "attack `report role`: {forged} notifications, a third node started after {started_after:?}");
     statuses.were_ok().await;
-    watch.end("a report role forges hints and holds locks").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -71,7 +72,10 @@ async fn hints_that_are_forged_on_the_nodes_own_channel_cost_little_and_delay_no
     let forged = forging.end().await;
     let _ = writeln!(std::io::stderr(), "attack `forged hints`: {forged} notifications");
     statuses.were_ok().await;
-    watch.end("hints forged on the nodes' own channel").await;
+    // Hints beyond the bound are dropped, whoever sent them: then a lane's owner finds what waits when it next looks, which is each second.
+    let bounds =
+        Bounds { first_attempt_max: Bounds::of_this_run().first_attempt_max.max(Duration::from_millis(1_500)), ..Bounds::of_this_run() };
+    watch.end_within("hints forged on the nodes' own channel", bounds).await;
 }
 
 /// What a role tries to lock: what nodes write all the time, and what they start with.
@@ -110,6 +114,7 @@ impl SharedArena {
         let mut second = node(&database);
         second.start();
         second.wait_until_ready().await;
+        lanes_are_shared_out(&database).await;
         let ordered = ordered_receiver().await;
         arena.neighbor.endpoint(&ordered, &["neighbor.event"], json!({"ordering": "strict"})).await;
         Some(Self { arena, _second: second, database })
@@ -118,6 +123,20 @@ impl SharedArena {
     fn node(&self) -> Node {
         node(&self.database)
     }
+}
+
+/// Waits until both nodes have their half of the lanes: whoever takes over a lane needs a moment, which is not what is measured.
+async fn lanes_are_shared_out(database: &Database) {
+    let client = connect(&database.address()).await;
+    let fewest = "SELECT coalesce(min(held), 0) FROM (SELECT count(*) AS held FROM shards WHERE boot IS NOT NULL GROUP BY boot HAVING count(*) < 64) AS boots";
+    for _ in 0..200 {
+        let held: i64 = client.query_one(fewest, &[]).await.expect("the shards").get(0);
+        if held >= 30 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the lanes were not shared out within ten seconds");
 }
 
 fn flags(database: &Database) -> [String; 4] {

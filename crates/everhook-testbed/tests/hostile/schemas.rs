@@ -80,12 +80,12 @@ async fn no_schema_holds_up_a_neighbor_or_eats_the_memory() {
         let body = json!({"type": event_type, "data": attack.data}).to_string();
         let answers = futures_util::future::join_all((0..3).map(|_| publish(arena.attacker.connect(), body.clone()))).await;
         for (status, answer) in answers {
-            let kind = answer["type"].as_str().unwrap_or_default().trim_start_matches("urn:everhook:problem:");
+            let kind = answer["type"].as_str().unwrap_or_default().trim_start_matches("/docs/problems/");
             match attack.expected {
                 Expected::SchemaRefused => assert_eq!(status, 202, "{}: {answer}", attack.name),
                 Expected::TooCostly => assert_eq!((status, kind), (422, "schema-too-costly"), "{}: {answer}", attack.name),
                 Expected::Misfit => {
-                    assert_eq!((status, kind), (422, "unprocessable-entity"), "{}: {answer}", attack.name);
+                    assert_eq!((status, kind), (422, "schema-mismatch"), "{}: {answer}", attack.name);
                     assert_eq!(answer["errors"][0]["field"], "data/0", "{}: {answer}", attack.name);
                 }
             }

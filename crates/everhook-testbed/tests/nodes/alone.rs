@@ -52,10 +52,10 @@ async fn a_node_that_knows_its_publishers_starts_without_postgresql_and_becomes_
     let answer = connection.ask(Method::POST, "/v1/events/batch", Some(&batch)).await.expect("it is accepted");
     let [new, known, wrong] = [0, 1, 2].map(|place| answer["data"][place].clone());
     assert_eq!((&new["spooled"], &known["duplicate"], &wrong["error"]["status"]), (&json!(true), &json!(true), &json!(422)), "{answer}");
-    assert_refused(&mut connection, Method::GET, "/v1/endpoints", "", "nothing else").await;
+    assert_refused(&mut connection, Method::GET, "/v1/endpoints", "", "only accepts events").await;
     let stranger = Server::new(&node.url().parse().expect("a URL"), Some("eh_a_key_that_nobody_has_seen")).expect("an address");
     let event = body("kill.test", 9).to_string();
-    assert_refused(&mut Connection::new(stranger), Method::POST, "/v1/events", &event, "has not seen this API key").await;
+    assert_refused(&mut Connection::new(stranger), Method::POST, "/v1/events", &event, "does not know this API key").await;
     // When PostgreSQL is back, it becomes whole, over the same connection, and delivers in order.
     postgres.start_again();
     wait_until(async || connection.send(Method::GET, "/v1/endpoints", "").await.is_ok_and(|answer| answer.status.is_success())).await;
@@ -85,7 +85,7 @@ async fn a_stop_in_the_middle_of_a_start_without_postgresql_lets_requests_end() 
     assert_eq!(String::from_utf8_lossy(&go_on), CONTINUE);
     // When it is asked to stop.
     node.ask_to_stop();
-    wait_until(async || node.times_said("stopping before the start was complete") == 1).await;
+    wait_until(async || node.times_said("shutting down before the start was complete") == 1).await;
     // Then the rest of the request is still read, and answered.
     stream.write_all(event.as_bytes()).await.expect("the body is written");
     let mut answer = String::new();
@@ -110,11 +110,11 @@ async fn a_first_start_without_postgresql_ends_with_an_error_that_says_what_is_m
     };
     let words = serve(&folder.path().join("spool"));
     assert!(
-        words.contains("everhook: the database 127.0.0.1:1/nobody cannot be used: ") && words.contains("spool knows no publishers"),
+        words.contains("everhook: cannot use the database 127.0.0.1:1/nobody: ") && words.contains("spool knows no publishers"),
         "{words}"
     );
     let words = serve(&file);
-    assert!(words.contains("neither the database nor the spool") && words.contains("PostgreSQL cannot be reached"), "{words}");
+    assert!(words.contains("neither the database nor the spool") && words.contains("cannot reach PostgreSQL"), "{words}");
     assert!(words.contains("the spool folder") && words.contains("it is not a folder"), "{words}");
 }
 

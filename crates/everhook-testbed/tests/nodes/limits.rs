@@ -10,7 +10,7 @@ use everhook_testbed::{database::Database, node::Node};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     NODES, STALL_MAX, publishers,
     redis_server::Server,
     sink::{Manners, Sink},

@@ -51,7 +51,7 @@ async fn a_spool_is_refused_by_another_database_and_delivered_by_its_own() {
     wrong.wait_until_ready().await;
     assert_spools(&wrong, EVENTS - 1).await;
     postgres.start_again();
-    assert_refuses(&mut wrong, &format!("{EVENTS} events wait in it")).await;
+    assert_refuses(&mut wrong, &format!("it contains {EVENTS} events")).await;
     // Started again, it does not get so far.
     wrong.start();
     assert_refuses(&mut wrong, "Start with that database, or name another folder with --spool").await;

@@ -38,15 +38,15 @@ async fn an_outage_is_told_when_it_begins_and_when_it_is_over() {
     tokio::time::sleep(AWAY).await;
     postgres.start_again();
     let waiting = async {
-        while !log().contains("sending goes on") {
+        while !log().contains("sending resumes") {
             tokio::time::sleep(LOOK_EVERY).await;
         }
     };
     tokio::time::timeout(BACK_WITHIN, waiting).await.unwrap_or_else(|_| panic!("it goes on:\n{}", log()));
     // Then the log has a line for each end of that, and few between.
     let log = log().split_off(before);
-    assert_eq!(log.matches("the store does not answer").count(), 1, "{log}");
-    assert_eq!(log.matches("sending goes on").count(), 1, "{log}");
+    assert_eq!(log.matches("the lease cannot be renewed").count(), 1, "{log}");
+    assert_eq!(log.matches("sending resumes").count(), 1, "{log}");
     let warnings = log.lines().filter(|line| line.contains(" WARN ") || line.contains("ERROR")).count();
     assert!(warnings <= WARNINGS_MAX && !log.contains("deadpool") && !log.contains("ERROR"), "{log}");
 }

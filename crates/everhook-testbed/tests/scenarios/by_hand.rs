@@ -1,11 +1,11 @@
 //! Retries by hand: what failed, what was cancelled, and what was delivered already.
 
 use everhook_core::{
-    flow::{
-        recall::{RecallError, Recalled, Retry, Unwilling, retry_batch, retry_delivery, retry_event},
+    ids::DeliveryId,
+    line::{
+        recall::{NotResendable, RecallError, Recalled, Retry, retry_batch, retry_delivery, retry_event},
         request,
     },
-    ids::DeliveryId,
     model::{DeadLetterStatus, DisabledReason, EndpointState, OrderingMode, Priority},
     ports::Clock,
 };
@@ -46,7 +46,7 @@ async fn what_was_delivered_can_be_delivered_once_more_and_what_is_open_cannot()
     // The second waits for its retry: neither can be done again.
     for delivery in [first, second] {
         let refused = retry(&world, delivery).await;
-        assert!(matches!(refused, Err(RecallError::Refused(Unwilling::Open))), "{refused:?}");
+        assert!(matches!(refused, Err(RecallError::Refused(NotResendable::Open))), "{refused:?}");
     }
     world.pass(mins(1)).await;
     let last = world.arrivals_of(&endpoint).pop().expect("three requests");
@@ -72,7 +72,7 @@ async fn cancelled_deliveries_of_a_strict_endpoint_come_back_in_the_order_of_eve
     cancelled.reverse();
     let (line, organization) = (world.line().clone(), world.organization);
     let refused = retry_batch(&line, organization, endpoint.id, &cancelled, None).await;
-    assert!(matches!(refused, Err(RecallError::Refused(Unwilling::EndpointClosed))), "{refused:?}");
+    assert!(matches!(refused, Err(RecallError::Refused(NotResendable::EndpointClosed))), "{refused:?}");
     world.set_state(&endpoint, EndpointState::Enabled).await;
     let recalled = retry_batch(&line, organization, endpoint.id, &cancelled, None).await.expect("it is enabled");
     assert_eq!(recalled.made.len(), 4);

@@ -3,12 +3,12 @@
 use std::num::NonZeroU32;
 
 use everhook_core::{
-    flow::recall::{self, RecallError, Retry, Unwilling},
     ids::{EventId, OperationId},
+    line::recall::{self, NotResendable, RecallError, Retry},
     manage::{
         Refusal,
-        erasing::{self, ErasureWish},
-        operations::{self, Pace, ReplayWish},
+        erasing::{self, ErasureInput},
+        operations::{self, Pace, ReplayInput},
         why,
     },
     model::{
@@ -35,12 +35,12 @@ async fn erase(world: &World, event: EventId) {
     erasing::erase_event(world.line(), &world.author(), event).await.expect("it is erased");
 }
 
-fn by_label(key: &str, value: &str) -> ErasureWish {
-    ErasureWish { application: None, label: Some((key.to_owned(), value.to_owned())), from: None, to: None }
+fn by_label(key: &str, value: &str) -> ErasureInput {
+    ErasureInput { application: None, label: Some((key.to_owned(), value.to_owned())), from: None, to: None }
 }
 
-fn of_application(world: &World) -> ErasureWish {
-    ErasureWish { application: Some(world.application), label: None, from: None, to: None }
+fn of_application(world: &World) -> ErasureInput {
+    ErasureInput { application: Some(world.application), label: None, from: None, to: None }
 }
 
 async fn look(world: &World, id: OperationId) -> Operation {
@@ -150,11 +150,11 @@ async fn every_way_to_do_it_again_says_that_it_is_erased() {
         recall::retry_event(&line, organization, events[0]).await.err(),
     ];
     for error in refused {
-        assert!(matches!(error, Some(RecallError::Refused(Unwilling::Erased))), "{error:?}");
+        assert!(matches!(error, Some(RecallError::Refused(NotResendable::Erased))), "{error:?}");
     }
     assert_eq!(world.dead_letters().await.remove(0).status, DeadLetterStatus::Discarded);
     // A replay counts it as failed, and does the other.
-    let wish = ReplayWish {
+    let wish = ReplayInput {
         application: world.application,
         from: BEGINNING,
         to: None,
@@ -226,7 +226,7 @@ async fn an_operation_erases_what_has_the_label_and_was_accepted_until_it_began(
 #[tokio::test]
 async fn an_erasure_without_an_application_or_a_label_is_refused() {
     let world = World::new().await;
-    let wish = ErasureWish { application: None, label: None, from: None, to: None };
+    let wish = ErasureInput { application: None, label: None, from: None, to: None };
     let refused = erasing::erase_events(world.line(), &world.author(), wish).await;
     assert!(matches!(refused, Err(Refusal::Invalid(_))), "{refused:?}");
     world.end().await;

@@ -57,7 +57,7 @@ async fn an_open_breaker_survives_a_crash() {
     world.pass(secs(20)).await;
     assert_eq!(world.arrivals_of(&failing).len(), before);
     let line = world.line().clone();
-    let report = line.lanes.report(failing.id).await.expect("the lane has work");
+    let report = line.lanes.report(failing.id.into()).await.expect("the lane has work");
     assert_eq!(report.breaker.state, BreakerState::Open);
 }
 
@@ -70,7 +70,7 @@ async fn the_attempt_says_how_the_breaker_stood_and_the_store_when_it_was_open()
     }
     world.pass(mins(10)).await;
     let line = world.line().clone();
-    let periods = line.ports.breakers.open_periods(failing.id, everhook_core::time::Timestamp::EPOCH, 10).await.expect("readable");
+    let periods = line.ports.breakers.open_periods(failing.id.into(), everhook_core::time::Timestamp::EPOCH, 10).await.expect("readable");
     assert_eq!(periods.len(), 1);
     assert!(periods[0].closed_at.is_some());
     let last = world.deliveries().await.pop().expect("a delivery");

@@ -92,7 +92,7 @@ async fn figures_are_kept_by_the_minute() {
     let beginning = everhook_testbed::world::BEGINNING;
     let line = world.line().clone();
     let total = async |from: Timestamp, to: Timestamp| {
-        line.ports.statistics.figures(endpoint.id, from, to).await.expect("the store answers").total()
+        line.ports.statistics.figures(endpoint.id.into(), from, to).await.expect("the store answers").total()
     };
     assert_eq!(total(beginning, beginning + mins(4)).await, 1 + 2 + 3 + 4);
     assert_eq!(total(beginning + mins(1), beginning + mins(3)).await, 2 + 3);
@@ -154,7 +154,7 @@ async fn a_delivery_shows_each_time_that_the_breaker_kept_it() {
     let (delivery, attempts) = world.delivery(id).await;
     assert_eq!(attempts.iter().map(|attempt| attempt.breaker).collect::<Vec<_>>(), [BreakerState::HalfOpen]);
     let line = world.line().clone();
-    let periods = line.ports.breakers.open_periods(endpoint.id, delivery.created_at, 10).await.expect("the store answers");
+    let periods = line.ports.breakers.open_periods(endpoint.id.into(), delivery.created_at, 10).await.expect("the store answers");
     let notes = blocked(&delivery, &attempts, &periods, world.clock.now());
     assert_eq!(notes.iter().map(|note| (note.attempt_number, note.at)).collect::<Vec<_>>(), [(1, delivery.created_at)]);
     assert_eq!(delivery.attempts, 1, "a note is no attempt");

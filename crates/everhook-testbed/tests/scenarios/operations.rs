@@ -3,11 +3,11 @@
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
 use everhook_core::{
-    flow::recall::recall,
     ids::{EventId, OperationId},
+    line::recall::recall,
     manage::{
         auto_replay,
-        operations::{self, Pace, ReplayWish},
+        operations::{self, Pace, ReplayInput},
     },
     model::{
         Author, AutoReplay, DeadLetterSelection, DeadLetterStatus, DisabledReason, EndpointState, FailureCategory, Operation,
@@ -31,7 +31,7 @@ async fn publish(world: &World, count: usize) -> Vec<EventId> {
 async fn begin(world: &World, wanted: Wanted, pace: Pace) -> OperationId {
     let kind = if wanted == Wanted::Missed { OperationKind::Recover } else { OperationKind::Replay };
     let wish =
-        ReplayWish { application: world.application, from: BEGINNING, to: None, event_types: Vec::new(), endpoints: Vec::new(), wanted };
+        ReplayInput { application: world.application, from: BEGINNING, to: None, event_types: Vec::new(), endpoints: Vec::new(), wanted };
     operations::replay(world.line(), &world.author(), kind, wish, pace).await.expect("it begins")
 }
 

@@ -1,7 +1,7 @@
 //! Order: an event never passes one that was published before it, whatever happens to either.
 
 use everhook_core::{
-    flow::recall::recall,
+    line::recall::recall,
     model::{EndpointState, OrderingMode, Priority},
     ports::Clock,
 };

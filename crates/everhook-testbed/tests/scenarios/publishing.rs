@@ -1,11 +1,11 @@
 //! Publishing: matching, idempotency, sequence.
 
 use everhook_core::{
-    flow::{
+    ids::ApplicationId,
+    line::{
         publish::{Acceptance, Publication, PublishError, Published, publish},
         request::header,
     },
-    ids::ApplicationId,
     model::EventTypePattern,
     ports::{Clock as _, KeyReused},
 };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use everhook_core::{flow::recall::recall, ids::EventId, model::DeadLetterStatus, ports::Clock};
+use everhook_core::{ids::EventId, line::recall::recall, model::DeadLetterStatus, ports::Clock};
 use everhook_testbed::{Answer, World, hours, mins, secs};
 
 fn days(count: u64) -> Duration {

@@ -1,7 +1,7 @@
 //! Retries, dead letters and what follows.
 
 use everhook_core::{
-    flow::recall::{RecallError, recall},
+    line::recall::{RecallError, recall},
     model::{DeadLetterStatus, FailureCategory},
 };
 use everhook_testbed::{Answer, World, hours, mins, secs};
@@ -169,7 +169,7 @@ async fn an_event_that_is_damaged_in_the_store_fails_alone_and_ends() {
     assert_eq!(world.arrivals_at(&endpoint), [secs(0), secs(0), secs(5)]);
     let dead = world.dead_letters().await;
     assert_eq!((dead.len(), dead[0].attempts, dead[0].event), (1, 3, damaged.event));
-    assert_eq!(dead[0].last_error, "Everhook no longer holds the data of this event");
+    assert_eq!(dead[0].last_error, "the data of this event was removed");
     world.assert_promises(&[damaged.event, whole.event]).await;
 }
 
@@ -193,7 +193,7 @@ async fn a_dead_letter_that_is_retried_is_resolved_or_dies_again() {
     world.pass(secs(1)).await;
     assert_eq!(world.dead_letters().await[0].status, DeadLetterStatus::Resolved);
     let last = world.arrivals_of(&endpoint).pop().expect("three requests");
-    assert_eq!(everhook_core::flow::request::header(&last.request.headers, "x-webhook-replay"), Some(id.to_string().as_str()));
+    assert_eq!(everhook_core::line::request::header(&last.request.headers, "x-webhook-replay"), Some(id.to_string().as_str()));
     assert_eq!((last.event, last.attempt), (event.event.to_string(), 1));
     world.assert_promises(&[event.event]).await;
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use everhook_core::{
-    flow::publish::PublishError,
     ids::Ref,
+    line::publish::PublishError,
     manage::{
         Change as Set,
         organizations::{self, LimitsChange, OrganizationChange},

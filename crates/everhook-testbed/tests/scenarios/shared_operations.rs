@@ -3,9 +3,9 @@
 use std::num::NonZeroU32;
 
 use everhook_core::{
-    flow::recall::{RecallError, Retry, Unwilling, retry_delivery},
     ids::{EventId, OperationId},
-    manage::operations::{self, Pace, ReplayWish},
+    line::recall::{NotResendable, RecallError, Retry, retry_delivery},
+    manage::operations::{self, Pace, ReplayInput},
     model::{DeadLetterSelection, DisabledReason, EndpointState, Operation, OperationKind, OperationStatus, Wanted},
     ports::Clock,
 };
@@ -15,9 +15,9 @@ use everhook_testbed::{Answer, Receiver, cluster::Cluster, mins, secs, world::BE
 const DUTIFUL: usize = 0;
 
 /// Everything that was published to the world's application.
-fn everything(cluster: &Cluster, wanted: Wanted) -> ReplayWish {
+fn everything(cluster: &Cluster, wanted: Wanted) -> ReplayInput {
     let application = cluster.application;
-    ReplayWish { application, from: BEGINNING, to: None, event_types: Vec::new(), endpoints: Vec::new(), wanted }
+    ReplayInput { application, from: BEGINNING, to: None, event_types: Vec::new(), endpoints: Vec::new(), wanted }
 }
 
 async fn look(cluster: &Cluster, id: OperationId) -> Operation {
@@ -43,7 +43,7 @@ async fn just_enabled() -> (Cluster, Receiver, [EventId; 2]) {
     let missed = cluster.event("order.paid").publish().await.event;
     cluster.pass(secs(2)).await;
     let view = cluster.node(DUTIFUL).line.catalog.application(cluster.application).await.expect("the store answers");
-    assert!(view.expect("the world's application").enabled(receiver.id).is_none());
+    assert!(view.expect("the world's application").enabled(receiver.id.into()).is_none());
     cluster.set_state(&receiver, EndpointState::Enabled).await;
     (cluster, receiver, [dead, missed])
 }
@@ -92,7 +92,7 @@ async fn a_retry_by_hand_is_not_refused_because_of_what_a_node_remembers() {
     // One that is disabled at another node is refused at once, too.
     disable(&cluster, &receiver).await;
     let refused = retry_delivery(&line, cluster.organization, retry).await;
-    assert!(matches!(refused, Err(RecallError::Refused(Unwilling::EndpointClosed))), "{refused:?}");
+    assert!(matches!(refused, Err(RecallError::Refused(NotResendable::EndpointClosed))), "{refused:?}");
 }
 
 #[tokio::test]

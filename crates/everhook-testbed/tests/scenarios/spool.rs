@@ -1,8 +1,8 @@
 //! The spool: what is accepted while the store is away.
 
 use everhook_core::{
-    flow::publish::{Acceptance, PublishError, Spooled, publish},
     ids::EventId,
+    line::publish::{Acceptance, PublishError, Spooled, publish},
     manage::erasing,
     model::OrderingMode,
 };

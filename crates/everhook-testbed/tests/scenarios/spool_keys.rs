@@ -3,13 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use everhook_core::{
-    engine,
-    flow::{
-        Line,
-        follow::{StaleKeys, follow},
-    },
+    lanes,
+    line::Line,
     manage::api_keys::{self, NewApiKey},
     model::{ApiKey, ApiKeyHash, PoolName, Scope},
+    nodes::follow::{StaleKeys, follow},
     ports::{Change, Ports, Spool},
 };
 use everhook_testbed::{
@@ -33,7 +31,7 @@ impl Node {
         let bare = world.bare_ports();
         let directory = Arc::new(Posted::new(bare.directory.clone(), member.clone()));
         let ports = Ports { leases: member.clone(), changes: member.clone(), directory, ..bare };
-        let line = Arc::new(Line::new(ports, engine::hints().0, line_settings("beside")));
+        let line = Arc::new(Line::new(ports, lanes::hints().0, line_settings("beside")));
         Self { line, member, registry }
     }
 

@@ -1,9 +1,9 @@
 //! The spool, when the store takes events of some applications and not of others: order holds within each, and nobody waits for another.
 
 use everhook_core::{
-    flow::publish::{Acceptance, PublishError, publish},
     ids::{ApplicationId, EventId},
-    model::{OrderingMode, SealedSecret},
+    line::publish::{Acceptance, PublishError, publish},
+    model::OrderingMode,
 };
 use everhook_testbed::{Receiver, World, secs};
 
@@ -13,12 +13,11 @@ const ROOMY: u64 = 1 << 20;
 /// Longer than a stalled application waits for its next try.
 const LONGEST_WAIT: std::time::Duration = secs(31);
 
-/// An application whose endpoint wants order, what was accepted for it, and what its secret was while it could not be read.
+/// An application whose endpoint wants order, and what was accepted for it.
 struct Tenant {
     application: ApplicationId,
     endpoint: Receiver,
     accepted: Vec<EventId>,
-    secret: Option<SealedSecret>,
 }
 
 impl Tenant {
@@ -26,7 +25,7 @@ impl Tenant {
     async fn new(world: &mut World) -> Self {
         let application = world.another_application().await;
         let endpoint = world.endpoint().of(application).in_order(OrderingMode::Strict).create().await;
-        let mut tenant = Self { application, endpoint, accepted: Vec::new(), secret: None };
+        let mut tenant = Self { application, endpoint, accepted: Vec::new() };
         tenant.publish(world).await;
         world.pass(secs(1)).await;
         tenant
@@ -48,10 +47,9 @@ impl Tenant {
         self.accepted.push(accepted.expect("the event is accepted").event());
     }
 
-    /// From now on, its endpoint's secret does not open on this node.
+    /// From now on, its endpoint's filter cannot be read.
     async fn become_unreadable(&mut self, world: &World) {
-        let garbage = SealedSecret(vec![0; 64]);
-        world.change(&self.endpoint, |endpoint| self.secret = Some(std::mem::replace(&mut endpoint.secrets.current, garbage))).await;
+        world.change(&self.endpoint, |endpoint| endpoint.filter = Some("damaged".to_owned())).await;
     }
 
     /// An event of it waits, and it cannot be read.
@@ -64,8 +62,7 @@ impl Tenant {
     }
 
     async fn become_readable(&mut self, world: &World) {
-        let secret = self.secret.take().expect("it was unreadable");
-        world.change(&self.endpoint, |endpoint| endpoint.secrets.current = secret).await;
+        world.change(&self.endpoint, |endpoint| endpoint.filter = None).await;
     }
 
     /// The events that arrived, in order.

@@ -10,23 +10,25 @@ use std::{
 
 use axum::extract::FromRequestParts;
 use everhook_core::{
-    flow::{
-        follow::StaleKeys,
-        publishers::{LookUpError, Publishers},
-    },
     ids::{ApiKeyId, OrganizationId, Ref},
     manage::api_keys,
     model::{Actor, ApiKey, ApiKeyHash, Author, RateLimit, Scope, Scopes},
+    nodes::follow::StaleKeys,
     policy::bucket::Bucket,
     ports::{Directory, StoreError},
     pruned::Pruned,
+    spool::publishers::{LookUpError, Publishers},
     time::Timestamp,
 };
 use http::{HeaderMap, StatusCode, header, request::Parts};
 use rustc_hash::FxHashMap;
 use tokio::sync::Semaphore;
 
-use super::{Api, error::ApiError};
+use super::{
+    Api,
+    error::{ApiError, ProblemKind},
+    wire::Named,
+};
 use crate::server::RequestContext;
 
 /// How many keys are kept. Past it all are dropped and read again: rare, and simpler than an order of use.
@@ -81,7 +83,7 @@ macro_rules! scoped {
             type Rejection = ApiError;
 
             async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, ApiError> {
-                let caller = identify(api, &parts.headers, $scope).await?;
+                let caller = identify(api, &parts.headers, Some($scope)).await?;
                 if matches!($scope, Scope::Manage | Scope::Admin) && !parts.method.is_safe() {
                     api.changes.take(&caller, 1, api.line.ports.clock.now())?;
                 }
@@ -109,27 +111,56 @@ scoped! {
     MayAdminister needs Scope::Admin;
 }
 
-async fn identify(api: &Api, headers: &HeaderMap, needed: Scope) -> Result<Caller, ApiError> {
-    let text = bearer(headers).ok_or_else(|| unauthorized("send an API key: `Authorization: Bearer eh_…`"))?;
+/// An admin who names an organization in the path. To others every organization but their own is not there.
+pub struct MayAdministerNamed(pub Caller, pub Ref<OrganizationId>);
+
+impl FromRequestParts<Arc<Api>> for MayAdministerNamed {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, ApiError> {
+        let refused = match MayAdminister::from_request_parts(parts, api).await {
+            Ok(MayAdminister(caller)) => {
+                let Named(of) = Named::from_request_parts(parts, api).await?;
+                return Ok(Self(caller, of));
+            }
+            Err(refused) => refused,
+        };
+        if refused.status() != StatusCode::FORBIDDEN {
+            return Err(refused);
+        }
+        let Named(of) = Named::from_request_parts(parts, api).await?;
+        let caller = identify(api, &parts.headers, None).await?;
+        // Whoever may not see it is told that it is not there; whoever owns it, that the key is not enough.
+        api.organization_of(&caller, &of).await?;
+        Err(refused)
+    }
+}
+
+async fn identify(api: &Api, headers: &HeaderMap, needed: Option<Scope>) -> Result<Caller, ApiError> {
+    let text = bearer(headers)?;
     let now = api.line.ports.clock.now();
     let key = api.keys.find(&api.line.publishers, text, now).await.map_err(|error| ApiError::of_look_up("API key", error))?;
-    let key = key.ok_or_else(|| unauthorized("the API key is not known"))?;
+    let key = key
+        .ok_or_else(|| ApiError::new(ProblemKind::ApiKeyInvalid, "the API key is not known to this server: it was mistyped or revoked"))?;
     if key.expires_at.is_some_and(|at| at <= now) {
-        return Err(unauthorized("the API key has expired"));
+        return Err(ApiError::new(ProblemKind::ApiKeyExpired, "the API key has expired"));
     }
-    if !key.scopes.allow(needed) {
-        let words = format!("this needs a key with the scope `{}`", needed.as_str());
-        return Err(ApiError::new(StatusCode::FORBIDDEN, words));
+    if let Some(needed) = needed.filter(|needed| !key.scopes.allow(*needed)) {
+        let words = format!("this request requires a key with the scope `{}`", needed.as_str());
+        return Err(ApiError::new(ProblemKind::InsufficientScope, words));
     }
     let organization = acts_in(api, headers, &key).await?;
     Ok(Caller { organization, scopes: key.scopes, key })
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, key) = value.split_once(' ')?;
-    let key = key.trim();
-    (scheme.eq_ignore_ascii_case("bearer") && key.starts_with(api_keys::PREFIX) && key.len() <= KEY_BYTES_MAX).then_some(key)
+/// The key that a request shows. No key and one that cannot be ours are told apart.
+fn bearer(headers: &HeaderMap) -> Result<&str, ApiError> {
+    let Some(value) = headers.get(header::AUTHORIZATION) else {
+        return Err(ApiError::new(ProblemKind::ApiKeyMissing, "send an API key: `Authorization: Bearer eh_…`"));
+    };
+    let key = value.to_str().ok().and_then(|value| value.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    let key = key.map(|(_, key)| key.trim()).filter(|key| key.starts_with(api_keys::PREFIX) && key.len() <= KEY_BYTES_MAX);
+    key.ok_or_else(|| ApiError::new(ProblemKind::ApiKeyInvalid, "the header Authorization is not of the form `Bearer eh_…`"))
 }
 
 /// An admin acts in the organization that is named, or in `default`; everybody else in their own, and may say so.
@@ -142,10 +173,6 @@ async fn acts_in(api: &Api, headers: &HeaderMap, key: &ApiKey) -> Result<Organiz
     let of = named.to_str().ok().and_then(Ref::parse).ok_or_else(missing)?;
     let found = api.line.publishers.organization(&of).await.map_err(|error| ApiError::of_look_up("organization", error))?;
     found.filter(|id| is_admin || *id == key.organization).ok_or_else(missing)
-}
-
-fn unauthorized(detail: &str) -> ApiError {
-    ApiError::new(StatusCode::UNAUTHORIZED, detail)
 }
 
 /// How many changes an organization may ask of one node in the long run, a second: enough to make ten thousand endpoints in three minutes, and too few
@@ -171,9 +198,8 @@ impl ChangeRates {
         let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bucket = buckets.entry(caller.organization, |bucket| !bucket.is_full(now), || Bucket::new(limit, now));
         bucket.try_take_many(changes, now).map_err(|until| {
-            let words =
-                format!("the organization changes its configuration more than {CHANGES_PER_SECOND} times a second: try again later");
-            ApiError::too_many(words, until.since(now))
+            let words = format!("the organization may change its configuration {CHANGES_PER_SECOND} times per second: try again later");
+            ApiError::too_many(ProblemKind::ChangeRateLimit, words, until.since(now))
         })
     }
 }
@@ -312,8 +338,8 @@ mod tests {
         for (value, expected) in table {
             let mut headers = HeaderMap::new();
             headers.insert(header::AUTHORIZATION, value.parse().unwrap());
-            assert_eq!(bearer(&headers), expected, "{value}");
+            assert_eq!(bearer(&headers).ok(), expected, "{value}");
         }
-        assert_eq!(bearer(&HeaderMap::new()), None);
+        assert!(bearer(&HeaderMap::new()).is_err());
     }
 }

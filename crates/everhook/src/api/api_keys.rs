@@ -26,23 +26,25 @@ use super::{
     to_the_end,
     wire::{Identified, NoParams, Params, json},
 };
+use crate::api::words::ScopeWord;
 
-/// An API key's record.
+/// An API key.
 #[derive(Serialize, ToSchema)]
 pub struct ApiKeyOut {
     #[schema(format = "uuid")]
     id: String,
-    /// The key itself: shown at creation, and never again.
+    /// The key itself. Shown only at creation.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
     name: String,
+    #[schema(value_type = Vec<ScopeWord>)]
     scopes: Vec<&'static str>,
     #[schema(format = DateTime)]
     created_at: String,
-    #[schema(format = DateTime)]
+    #[schema(format = DateTime, required = true)]
     expires_at: Option<String>,
-    /// When it was last used, to the minute at least; null if it never was.
-    #[schema(format = DateTime)]
+    /// When it was last used, accurate to a minute; null if never.
+    #[schema(format = DateTime, required = true)]
     last_used_at: Option<String>,
 }
 
@@ -60,23 +62,23 @@ impl From<ApiKey> for ApiKeyOut {
     }
 }
 
-/// A key to make.
+/// The API key to create.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"name": "Publisher", "scopes": ["publish"], "expires_at": "2099-12-31T00:00:00Z"}))]
 pub struct ApiKeyIn {
-    /// Shown to people.
+    /// A name for people.
     #[schema(value_type = String, required = true)]
     name: Option<String>,
     /// Some of `publish`, `read`, `manage`, `admin`.
-    #[schema(value_type = Vec<String>, required = true)]
+    #[schema(value_type = Vec<ScopeWord>, required = true)]
     scopes: Option<Vec<String>>,
-    /// From when on it is refused, RFC 3339; never if absent.
+    /// When it expires, in RFC 3339; never if absent.
     #[schema(format = DateTime)]
     expires_at: Option<String>,
 }
 
-/// Makes a key of the organization. The key is shown in this answer only.
+/// Creates an API key. The response is the only place that shows the key.
 #[utoipa::path(
     post, path = "/v1/api-keys", tag = "api keys", operation_id = "create_api_key", request_body = ApiKeyIn,
     security(("api_key" = ["manage"])),
@@ -99,10 +101,13 @@ pub async fn create(
     Ok(json(StatusCode::CREATED, &ApiKeyOut { key: Some(text.expose().clone()), ..ApiKeyOut::from(key) }))
 }
 
-/// Lists the organization's keys, newest first, without their text.
+/// A page of them.
+pub type ApiKeyList = List<ApiKeyOut>;
+
+/// Lists the organization's API keys, newest first. The keys themselves are not shown.
 #[utoipa::path(
     get, path = "/v1/api-keys", tag = "api keys", operation_id = "list_api_keys", params(PageQuery), security(("api_key" = ["read"])),
-    responses((status = 200, description = "A page of keys", body = List<ApiKeyOut>), ReadProblems),
+    responses((status = 200, description = "A page of keys", body = ApiKeyList), ReadProblems),
 )]
 pub async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(query): Params<PageQuery>) -> Result<Response, ApiError> {
     let page = query.read()?.fetch(|page| api.line.ports.directory.api_keys(caller.organization, page)).await?;
@@ -110,7 +115,7 @@ pub async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(
     Ok(json(StatusCode::OK, &List::from(page.map(|key| ApiKeyOut::from(with_use(key, &uses))))))
 }
 
-/// One key, without its text.
+/// Returns an API key. The key itself is not shown.
 #[utoipa::path(
     get, path = "/v1/api-keys/{id}", tag = "api keys", operation_id = "get_api_key",
     params(("id" = String, Path, description = "The key's id")), security(("api_key" = ["read"])),
@@ -132,7 +137,7 @@ fn with_use(key: ApiKey, uses: &FxHashMap<ApiKeyId, Timestamp>) -> ApiKey {
     ApiKey { last_used_at, ..key }
 }
 
-/// Revokes a key: it is refused from the next request on. Only an admin key may revoke an admin key.
+/// Revokes an API key. It is refused from the next request on. Only an admin key can revoke an admin key.
 #[utoipa::path(
     delete, path = "/v1/api-keys/{id}", tag = "api keys", operation_id = "revoke_api_key",
     params(("id" = String, Path, description = "The key's id")), security(("api_key" = ["manage"])),

@@ -21,17 +21,20 @@ use super::{
     to_the_end,
     wire::{Field, Named, NoParams, Params, json},
 };
+use crate::api::words::ApplicationKindWord;
 
 /// One integration inside an organization.
 #[derive(Serialize, ToSchema)]
 pub struct ApplicationOut {
     #[schema(format = "uuid")]
     id: String,
+    #[schema(required = true)]
     uid: Option<String>,
     name: String,
-    /// `default` is meant where a request names none; `operational` carries Everhook's own events; yours are `custom`.
+    /// `default` is used where a request names none; `operational` has Everhook's own events; others are `custom`.
+    #[schema(value_type = ApplicationKindWord)]
     kind: &'static str,
-    /// Whether only event types that the organization defined can be published to it.
+    /// Whether only defined event types can be published to it.
     strict_event_types: bool,
     #[schema(format = DateTime)]
     created_at: String,
@@ -54,20 +57,20 @@ impl From<Application> for ApplicationOut {
     }
 }
 
-/// What an application should be; a change needs only the fields that change.
+/// An application. An update needs only the changed fields.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"name": "Billing", "uid": "billing"}))]
 pub struct ApplicationIn {
-    /// Shown to people, unique in the organization; needed at creation.
+    /// A name for people, unique in the organization. Required at creation.
     #[serde(default)]
     #[schema(value_type = String, required = false)]
     name: Field<String>,
-    /// Stands for the id in paths.
+    /// Can replace the id in paths.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     uid: Field<String>,
-    /// Whether only event types that the organization defined can be published to it; others are then answered with 422.
+    /// Whether only defined event types can be published to it; others return 422.
     #[serde(default)]
     #[schema(value_type = Option<bool>)]
     strict_event_types: Field<bool>,
@@ -79,7 +82,7 @@ impl From<ApplicationIn> for ApplicationChange {
     }
 }
 
-/// Makes an application.
+/// Creates an application.
 #[utoipa::path(
     post, path = "/v1/applications", tag = "applications", operation_id = "create_application", request_body = ApplicationIn,
     security(("api_key" = ["manage"])),
@@ -95,18 +98,21 @@ pub async fn create(
     Ok(json(StatusCode::CREATED, &ApplicationOut::from(made)))
 }
 
+/// A page of them.
+pub type ApplicationList = List<ApplicationOut>;
+
 /// Lists the organization's applications, newest first.
 #[utoipa::path(
     get, path = "/v1/applications", tag = "applications", operation_id = "list_applications", params(PageQuery),
     security(("api_key" = ["read"])),
-    responses((status = 200, description = "A page of applications", body = List<ApplicationOut>), ReadProblems),
+    responses((status = 200, description = "A page of applications", body = ApplicationList), ReadProblems),
 )]
 pub async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(query): Params<PageQuery>) -> Result<Response, ApiError> {
     let page = query.read()?.fetch(|page| api.line.ports.directory.applications(caller.organization, page)).await?;
     Ok(json(StatusCode::OK, &List::from(page.map(ApplicationOut::from))))
 }
 
-/// One application.
+/// Returns an application.
 #[utoipa::path(
     get, path = "/v1/applications/{id}", tag = "applications", operation_id = "get_application",
     params(("id" = String, Path, description = "The application's id or uid")), security(("api_key" = ["read"])),
@@ -123,9 +129,9 @@ pub async fn get(
     Ok(json(StatusCode::OK, &ApplicationOut::from(application)))
 }
 
-/// Changes the fields that are sent.
+/// Updates the fields that are sent.
 #[utoipa::path(
-    put, path = "/v1/applications/{id}", tag = "applications", operation_id = "change_application", request_body = ApplicationIn,
+    method(put, patch), path = "/v1/applications/{id}", tag = "applications", operation_id = "change_application", request_body = ApplicationIn,
     params(("id" = String, Path, description = "The application's id or uid")), security(("api_key" = ["manage"])),
     responses((status = 200, description = "Changed", body = ApplicationOut), ChangeProblems),
 )]

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use crate::api::words::{AttemptStatusWord, BreakerStateWord, FailureCategoryWord};
 use bytes::Bytes;
 use everhook_core::{
     model::{Attempt, BreakerState, FailureCategory},
@@ -10,40 +11,54 @@ use everhook_core::{
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// One request of a delivery, or a note that the circuit breaker kept one from being made.
+/// One request of a delivery, or a note that the circuit breaker prevented one.
 #[derive(Serialize, ToSchema)]
 pub struct AttemptOut {
-    /// A note has the number of the attempt that had to wait.
+    /// In a note, the number of the delayed attempt.
     attempt_number: u32,
     /// `success`, `failed`, or `exhausted` for the last one; `circuit_blocked` for a note.
+    #[schema(value_type = AttemptStatusWord)]
     status: &'static str,
+    #[schema(required = true)]
     http_status_code: Option<u16>,
+    #[schema(value_type = Option<FailureCategoryWord>, required = true)]
     failure_category: Option<&'static str>,
+    #[schema(required = true)]
     error_message: Option<String>,
+    #[schema(required = true)]
     duration_ms: Option<u64>,
+    #[schema(required = true)]
     dns_ms: Option<u64>,
+    #[schema(required = true)]
     connect_ms: Option<u64>,
+    #[schema(required = true)]
     tls_ms: Option<u64>,
+    #[schema(required = true)]
     first_byte_ms: Option<u64>,
-    /// The answer's headers; those that came several times joined by a comma.
+    /// The headers of the response; repeated headers are joined by a comma.
+    #[schema(required = true)]
     response_headers: Option<BTreeMap<String, String>>,
-    /// The beginning of the answer's body.
+    /// The start of the response body.
+    #[schema(required = true)]
     response_body_sample: Option<String>,
-    /// Whether the answer had more headers, or a longer body, than is kept: 64 headers and 8 KiB of them, 1 KiB of the body.
+    /// Whether the response exceeded what is stored: 64 headers with 8 KiB in total, 1 KiB of the body.
+    #[schema(required = true)]
     response_truncated: Option<bool>,
     #[schema(format = DateTime)]
     scheduled_at: String,
-    #[schema(format = DateTime)]
+    #[schema(format = DateTime, required = true)]
     picked_at: Option<String>,
-    /// When the request was begun; in a note, since when the circuit breaker kept it.
+    /// When the request began; in a note, since when the circuit breaker prevented it.
     #[schema(format = DateTime)]
     executed_at: String,
-    #[schema(format = DateTime)]
+    #[schema(format = DateTime, required = true)]
     next_retry_at: Option<String>,
     /// `closed`, `half_open` for a probe, or `open` in a note.
+    #[schema(value_type = BreakerStateWord)]
     circuit_breaker_state_at_attempt: &'static str,
-    /// Whether no request was made because the circuit breaker was open. Such a note is not counted as an attempt.
+    /// Whether the circuit breaker was open and no request was made. Such a note does not count as an attempt.
     circuit_breaker_prevented: bool,
+    #[schema(required = true)]
     node: Option<String>,
 }
 

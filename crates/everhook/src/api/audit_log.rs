@@ -17,11 +17,12 @@ use super::{
     Api,
     access::MayRead,
     error::{ApiError, ReadProblems},
-    page::{List, PageWish},
+    page::{List, RequestedPage},
     wire::{Params, json, read, read_time},
 };
+use crate::api::words::ActorKind;
 
-/// A change, and who made it.
+/// A change and its author.
 #[derive(Serialize, ToSchema)]
 pub struct AuditEntryOut {
     #[schema(format = "uuid")]
@@ -29,19 +30,19 @@ pub struct AuditEntryOut {
     #[schema(format = DateTime)]
     at: String,
     actor: ActorOut,
-    /// What was done: `endpoint.update`.
+    /// The action, such as `endpoint.update`.
     action: &'static str,
-    /// The kind of thing that it was done to: `endpoint`.
+    /// The kind of resource, such as `endpoint`.
     resource: &'static str,
     #[schema(format = "uuid")]
     resource_id: String,
-    /// The fields that changed, as they were; null if it was not there. Secrets, keys and the values of headers are `***`.
-    #[schema(value_type = Option<Object>)]
+    /// The changed fields before the change; null for a creation. Secrets, keys and the values of headers are `***`.
+    #[schema(value_type = Option<Object>, required = true)]
     before: Option<Box<RawValue>>,
-    /// The fields that changed, as they are now; null if it is gone.
-    #[schema(value_type = Option<Object>)]
+    /// The changed fields after the change; null for a deletion.
+    #[schema(value_type = Option<Object>, required = true)]
     after: Option<Box<RawValue>>,
-    /// Whether fields were too long to be kept: they say how long they were instead.
+    /// Whether fields were too long to be stored; they are replaced by their length.
     cut: bool,
 }
 
@@ -49,11 +50,13 @@ pub struct AuditEntryOut {
 #[derive(Serialize, ToSchema)]
 pub struct ActorOut {
     /// `api_key`, or `server` for Everhook itself.
+    #[schema(value_type = ActorKind)]
     kind: &'static str,
-    /// The key's.
-    #[schema(format = "uuid")]
+    /// The key's id.
+    #[schema(format = "uuid", required = true)]
     id: Option<String>,
-    /// What the key was called at that time.
+    /// The key's name at that time.
+    #[schema(required = true)]
     name: Option<String>,
 }
 
@@ -88,34 +91,37 @@ impl From<AuditEntry> for AuditEntryOut {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct AuditQuery {
-    /// By this one: an API key's id, or `server`.
+    /// By actor: an API key's id, or `server`.
     actor: Option<String>,
-    /// Of this action: `endpoint.update`.
+    /// By action, such as `endpoint.update`.
     action: Option<String>,
-    /// About this thing, by its id.
+    /// By the id of the resource.
     resource_id: Option<String>,
     /// Made at this time or later: RFC 3339 or a date.
     from: Option<String>,
     /// Made before this time: RFC 3339 or a date.
     to: Option<String>,
-    /// How many rows: 1 to 250, 50 if absent.
-    #[param(value_type = Option<u32>)]
+    /// The number of rows: 1 to 250, 50 if absent.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 250)]
     limit: Option<String>,
-    /// Where the page stands: from `next_cursor` or `prev_cursor`.
+    /// The position of the page: a `next_cursor` or `prev_cursor`.
     cursor: Option<String>,
-    /// How many rows to skip from the newest: 0 to 10,000, not beside `cursor`, which is faster.
-    #[param(value_type = Option<u32>)]
+    /// The number of rows to skip: 0 to 10,000. Cannot be combined with `cursor`, which is faster.
+    #[param(value_type = Option<u32>, maximum = 10_000)]
     offset: Option<String>,
 }
+
+/// A page of them.
+pub type AuditEntryList = List<AuditEntryOut>;
 
 /// Lists the changes made in the organization, newest first.
 #[utoipa::path(
     get, path = "/v1/audit-log", tag = "audit log", operation_id = "list_audit_log", params(AuditQuery), security(("api_key" = ["read"])),
-    responses((status = 200, description = "A page of changes", body = List<AuditEntryOut>), ReadProblems),
+    responses((status = 200, description = "A page of changes", body = AuditEntryList), ReadProblems),
 )]
 pub async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(query): Params<AuditQuery>) -> Result<Response, ApiError> {
     let mut faults = Vec::new();
-    let page = PageWish::read(query.limit.as_deref(), query.cursor.as_deref(), query.offset.as_deref(), &mut faults);
+    let page = RequestedPage::read(query.limit.as_deref(), query.cursor.as_deref(), query.offset.as_deref(), &mut faults);
     let actor = read(query.actor.as_deref(), "actor", &mut faults, read_actor);
     let action = read(query.action.as_deref(), "action", &mut faults, read_action);
     let resource = read(query.resource_id.as_deref(), "resource_id", &mut faults, |text| {

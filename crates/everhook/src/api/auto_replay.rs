@@ -15,16 +15,16 @@ use super::{
 };
 use crate::config::units::parse_duration;
 
-/// How dead letters come back by themselves.
+/// Automatic replay of dead letters.
 #[derive(Serialize, ToSchema)]
 pub struct AutoReplayOut {
     enabled: bool,
-    /// How long after its first death one is tried again; each further pause is twice as long.
+    /// The delay after the first failure; it doubles after each further one.
     #[schema(example = "1h")]
     after: String,
-    /// How many are tried a second.
+    /// The number of replays per second.
     requests_per_second: u32,
-    /// How many deaths one may have before it is left to people.
+    /// The number of failures after which a dead letter is no longer replayed automatically.
     max_tries: u32,
 }
 
@@ -39,7 +39,7 @@ impl From<AutoReplay> for AutoReplayOut {
     }
 }
 
-/// What the automatic replay should be; only the fields that change.
+/// Automatic replay of dead letters. An update needs only the changed fields.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AutoReplayIn {

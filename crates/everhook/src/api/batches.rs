@@ -21,18 +21,19 @@ use super::{
     to_the_end,
     wire::{Identified, NoParams, Object, json, read, read_time},
 };
+use crate::api::words::PriorityWord;
 
-/// Which dead letters: those that are `dead` and fit everything that is given.
+/// Selects dead letters with the status `dead` that match all given conditions.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeadLetterFilterIn {
     /// For these endpoints, by id or uid.
     #[serde(default, alias = "webhook_ids", alias = "subscription_ids")]
     endpoint_ids: Vec<String>,
-    /// Of these types, or families such as `order.*`.
+    /// Of these types or prefixes, such as `order.*`.
     #[serde(default)]
     event_types: Vec<String>,
-    /// Whose last attempt failed so.
+    /// By failure category of the last attempt.
     #[serde(default)]
     failure_categories: Vec<String>,
     /// That first died at this time or later: RFC 3339 or a date.
@@ -41,7 +42,7 @@ pub struct DeadLetterFilterIn {
     to: Option<String>,
 }
 
-/// Which dead letters are retried, and how.
+/// The dead letters to retry.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"filter": {"event_types": ["order.*"], "failure_categories": ["timeout"]}, "rate_limit": {"requests_per_second": 10}}))]
@@ -49,19 +50,20 @@ pub struct DeadLetterRetryIn {
     /// `{}` for all.
     #[schema(value_type = DeadLetterFilterIn, required = true)]
     filter: Option<Object<DeadLetterFilterIn>>,
-    /// As fast as it goes if absent.
+    /// Unlimited if absent.
     #[schema(value_type = Option<RateIn>)]
     rate_limit: Option<Object<RateIn>>,
     /// `high`, `normal` or `low`; `low` if absent, so that live events come first.
+    #[schema(value_type = Option<PriorityWord>)]
     priority: Option<String>,
-    /// Not before this time; at once if absent.
+    /// When to start; now if absent.
     start_at: Option<String>,
-    /// Only counts them.
+    /// Only count them.
     #[serde(default)]
     dry_run: bool,
 }
 
-/// Which dead letters are discarded.
+/// The dead letters to discard.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"filter": {"event_types": ["order.*"]}}))]
@@ -69,24 +71,24 @@ pub struct DeadLetterDiscardIn {
     /// `{}` for all.
     #[schema(value_type = DeadLetterFilterIn, required = true)]
     filter: Option<Object<DeadLetterFilterIn>>,
-    /// Only counts them.
+    /// Only count them.
     #[serde(default)]
     dry_run: bool,
 }
 
-/// How many dead letters or events an operation would be about.
+/// The number of dead letters or events that an operation would select.
 #[derive(Serialize, ToSchema)]
 pub struct Counted {
-    /// So many.
+    /// The number.
     pub total: u64,
 }
 
-/// Brings dead letters back, as an operation. With `dry_run` they are only counted.
+/// Retries dead letters in bulk, as an operation. With `dry_run` they are only counted.
 #[utoipa::path(
     post, path = "/retry-batch", tag = "dead letters", operation_id = "retry_dead_letters", request_body = DeadLetterRetryIn,
     security(("api_key" = ["manage"])),
     responses(
-        (status = 200, description = "They were counted", body = Counted),
+        (status = 200, description = "The number of selected items", body = Counted),
         (status = 202, description = "It has begun", body = Begun),
         ChangeProblems,
     ),
@@ -108,12 +110,12 @@ pub async fn retry(
     Ok(begun(to_the_end(begin).await??))
 }
 
-/// Throws dead letters away, as an operation; they stay in history. With `dry_run` they are only counted.
+/// Discards dead letters in bulk, as an operation. They stay in history. With `dry_run` they are only counted.
 #[utoipa::path(
     post, path = "/discard-batch", tag = "dead letters", operation_id = "discard_dead_letters", request_body = DeadLetterDiscardIn,
     security(("api_key" = ["manage"])),
     responses(
-        (status = 200, description = "They were counted", body = Counted),
+        (status = 200, description = "The number of selected items", body = Counted),
         (status = 202, description = "It has begun", body = Begun),
         ChangeProblems,
     ),
@@ -132,7 +134,7 @@ pub async fn discard(
     Ok(begun(to_the_end(begin).await??))
 }
 
-/// As `GET /v1/operations/{id}`.
+/// Same as `GET /v1/operations/{id}`.
 #[utoipa::path(
     get, path = "/batch-operations/{id}", tag = "dead letters", operation_id = "get_dead_letter_operation",
     params(("id" = String, Path, description = "The operation's id")), security(("api_key" = ["read"])),
@@ -142,7 +144,7 @@ pub async fn get(api: State<Arc<Api>>, caller: MayRead, query: NoParams, id: Ide
     super::operations::get(api, caller, query, id).await
 }
 
-/// As `DELETE /v1/operations/{id}`.
+/// Same as `DELETE /v1/operations/{id}`.
 #[utoipa::path(
     delete, path = "/batch-operations/{id}", tag = "dead letters", operation_id = "cancel_dead_letter_operation",
     params(("id" = String, Path, description = "The operation's id")), security(("api_key" = ["manage"])),
@@ -165,7 +167,7 @@ async fn read_filter(
     mut faults: Vec<Fault>,
 ) -> Result<DeadLetterSelection, ApiError> {
     let Some(Object(filter)) = filter else {
-        faults.push(Fault::new("filter", "is required: `{}` for all"));
+        faults.push(Fault::new("filter", "is required; `{}` selects all"));
         return Err(ApiError::invalid(faults));
     };
     let named = read_endpoints(&filter.endpoint_ids, "filter.endpoint_ids", &mut faults);
@@ -194,7 +196,7 @@ async fn find_endpoints(
     for (index, of) in named.iter().enumerate() {
         match api.line.ports.directory.endpoint(organization, of).await? {
             Some(endpoint) => endpoints.push(endpoint.id),
-            None => faults.push(Fault::new(format!("filter.endpoint_ids[{index}]"), "names no endpoint of this organization")),
+            None => faults.push(Fault::new(format!("filter.endpoint_ids[{index}]"), "is not an endpoint of this organization")),
         }
     }
     Ok(endpoints)

@@ -7,14 +7,14 @@ use axum::{
     extract::{FromRequest, Request},
 };
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use serde::{Deserialize, de::DeserializeOwned};
 use tokio::runtime::RuntimeFlavor;
 
 use super::{
     Api,
-    error::{ApiError, shorten},
+    error::{ApiError, ProblemKind, shorten},
 };
 use crate::{memory::Charge, server::RequestContext};
 
@@ -152,7 +152,7 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), ApiError> {
     if essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json")) {
         return Ok(());
     }
-    Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send `Content-Type: application/json`"))
+    Err(ApiError::new(ProblemKind::UnsupportedMediaType, "send `Content-Type: application/json`"))
 }
 
 async fn read(body: Body, bytes_max: usize, mut charge: Charge) -> Result<(Bytes, Charge), ApiError> {
@@ -165,7 +165,7 @@ async fn read(body: Body, bytes_max: usize, mut charge: Charge) -> Result<(Bytes
     }
     match tokio::time::timeout(BODY_TIMEOUT, collect(body, bytes_max, &mut charge)).await {
         Ok(read) => read.map(|bytes| (bytes, charge)),
-        Err(_) => Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")),
+        Err(_) => Err(ApiError::new(ProblemKind::RequestTimeout, "the body did not arrive in time")),
     }
 }
 
@@ -196,6 +196,7 @@ async fn collect(mut body: Body, bytes_max: usize, charge: &mut Charge) -> Resul
 #[cfg(test)]
 mod tests {
     use everhook_core::ids::OrganizationId;
+    use http::StatusCode;
 
     use super::*;
     use crate::memory::{MemoryBudget, MemoryLimits, NoRoom};

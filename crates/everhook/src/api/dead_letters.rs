@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
 use everhook_core::{
-    flow::recall::recall,
     ids::{DeliveryId, EndpointId, Ref},
+    line::recall::recall,
     manage::dead_letters,
     model::{DeadLetter, DeadLetterStatus, RetentionPeriods},
     ports::{DeadLetterFilter, TimeRange},
@@ -23,10 +23,11 @@ use super::{
     deliveries::read_category,
     error::{ApiError, ChangeProblems, ReadProblems, RetryProblems},
     events::read_event_type,
-    page::{List, PageWish},
+    page::{List, RequestedPage},
     to_the_end,
     wire::{Identified, NoParams, Params, json, read, read_time},
 };
+use crate::api::words::{DeadLetterKind, DeadLetterReason, DeadLetterStatusFilter, DeadLetterStatusWord, FailureCategoryWord};
 
 /// The routes, without what stands before them.
 pub fn routes() -> OpenApiRouter<Arc<Api>> {
@@ -45,9 +46,11 @@ pub struct DeadLetterOut {
     /// The first dead delivery's id.
     #[schema(format = "uuid")]
     id: String,
-    /// What gave up: `endpoint`.
+    /// The kind of destination: `endpoint`.
+    #[schema(value_type = DeadLetterKind)]
     kind: &'static str,
     /// `dead`, `retrying`, `resolved` or `discarded`.
+    #[schema(value_type = DeadLetterStatusWord)]
     status: &'static str,
     /// The newest delivery of this event to this endpoint.
     #[schema(format = "uuid")]
@@ -59,25 +62,27 @@ pub struct DeadLetterOut {
     endpoint_id: String,
     #[schema(format = "uuid")]
     application_id: String,
-    /// Why it gave up: `retries_exhausted`, `given_up`, `gone` or `tls_failed`.
+    /// Why it failed for good: `retries_exhausted`, `given_up`, `gone` or `tls_failed`.
+    #[schema(value_type = DeadLetterReason)]
     reason: &'static str,
+    #[schema(value_type = FailureCategoryWord)]
     failure_category: &'static str,
-    /// Whether trying again can help without a change at the endpoint.
+    /// Whether a retry can succeed without a change at the endpoint.
     recoverable: bool,
     last_error: String,
-    /// How many attempts were recorded, over all its deliveries.
-    attempts: u32,
-    /// How many of its deliveries died.
+    /// The number of recorded attempts, over all its deliveries.
+    attempt_count: u32,
+    /// The number of its deliveries that died.
     failures: u32,
     url: String,
     #[schema(format = DateTime)]
     first_failure_at: String,
     #[schema(format = DateTime)]
     last_failure_at: String,
-    #[schema(format = DateTime)]
+    #[schema(format = DateTime, required = true)]
     requeued_at: Option<String>,
-    /// When it is removed, with its delivery and attempts; null while it is being retried, and where dead letters are kept for ever.
-    #[schema(format = DateTime)]
+    /// When it is removed, with its delivery and attempts; null while it is being retried, or if dead letters are kept forever.
+    #[schema(format = DateTime, required = true)]
     expires_at: Option<String>,
 }
 
@@ -91,12 +96,12 @@ impl DeadLetterOut {
             delivery_id: letter.last_delivery.to_string(),
             event_id: letter.event.to_string(),
             event_type: letter.event_type.as_str().to_owned(),
-            endpoint_id: letter.endpoint.to_string(),
+            endpoint_id: letter.lane_id.to_string(),
             application_id: letter.application.to_string(),
             reason: letter.cause.as_str(),
             failure_category: letter.failure_category.as_str(),
             recoverable: letter.recoverable(),
-            attempts: letter.attempts,
+            attempt_count: letter.attempts,
             failures: letter.failures,
             first_failure_at: letter.first_failure_at.to_string(),
             last_failure_at: letter.last_failure_at.to_string(),
@@ -120,27 +125,32 @@ pub struct DeadLetterQuery {
     /// Of this type.
     event_type: Option<String>,
     /// `dead` (if absent), `retrying`, `resolved` or `discarded`; `any` for all.
+    #[param(value_type = Option<DeadLetterStatusFilter>)]
     status: Option<String>,
-    /// Whose last attempt failed so.
+    /// By failure category of the last attempt.
+    #[param(value_type = Option<FailureCategoryWord>)]
     category: Option<String>,
     /// That first died at this time or later: RFC 3339 or a date.
     from: Option<String>,
     /// That first died before this time: RFC 3339 or a date.
     to: Option<String>,
-    /// How many rows: 1 to 250, 50 if absent.
-    #[param(value_type = Option<u32>)]
+    /// The number of rows: 1 to 250, 50 if absent.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 250)]
     limit: Option<String>,
-    /// Where the page stands: from `next_cursor` or `prev_cursor`.
+    /// The position of the page: a `next_cursor` or `prev_cursor`.
     cursor: Option<String>,
-    /// How many rows to skip from the newest: 0 to 10,000, not beside `cursor`, which is faster.
-    #[param(value_type = Option<u32>)]
+    /// The number of rows to skip: 0 to 10,000. Cannot be combined with `cursor`, which is faster.
+    #[param(value_type = Option<u32>, maximum = 10_000)]
     offset: Option<String>,
 }
 
-/// Lists dead letters, newest first: those that are `dead`, unless another status is asked for.
+/// A page of them.
+pub type DeadLetterList = List<DeadLetterOut>;
+
+/// Lists dead letters, newest first. By default those with the status `dead`.
 #[utoipa::path(
     get, path = "", tag = "dead letters", operation_id = "list_dead_letters", params(DeadLetterQuery), security(("api_key" = ["read"])),
-    responses((status = 200, description = "A page of dead letters", body = List<DeadLetterOut>), ReadProblems),
+    responses((status = 200, description = "A page of dead letters", body = DeadLetterList), ReadProblems),
 )]
 pub async fn list(
     State(api): State<Arc<Api>>,
@@ -148,7 +158,7 @@ pub async fn list(
     Params(query): Params<DeadLetterQuery>,
 ) -> Result<Response, ApiError> {
     let mut faults = Vec::new();
-    let page = PageWish::read(query.limit.as_deref(), query.cursor.as_deref(), query.offset.as_deref(), &mut faults);
+    let page = RequestedPage::read(query.limit.as_deref(), query.cursor.as_deref(), query.offset.as_deref(), &mut faults);
     let endpoint = read(query.endpoint_id.as_deref(), "endpoint_id", &mut faults, read_endpoint);
     let event_type = read(query.event_type.as_deref(), "event_type", &mut faults, read_event_type);
     let status = read(query.status.as_deref().or(Some("dead")), "status", &mut faults, read_status).flatten();
@@ -168,7 +178,7 @@ pub async fn list(
     Ok(json(StatusCode::OK, &List::from(page.map(|letter| DeadLetterOut::new(letter, &api.line.retention)))))
 }
 
-/// One dead letter.
+/// Returns a dead letter.
 #[utoipa::path(
     get, path = "/{id}", tag = "dead letters", operation_id = "get_dead_letter", params(("id" = String, Path, description = "The dead letter's id")),
     security(("api_key" = ["read"])),
@@ -194,11 +204,11 @@ pub struct RetryReceipt {
     dead_letter: DeadLetterOut,
 }
 
-/// Brings a dead letter back: a new delivery with fresh attempts, the endpoint's present URL, secret and schedule.
+/// Retries a dead letter: creates a new delivery with fresh attempts, and the endpoint's current URL, secret and schedule.
 #[utoipa::path(
     post, path = "/{id}/retry", tag = "dead letters", operation_id = "retry_dead_letter", params(("id" = String, Path, description = "The dead letter's id")),
     security(("api_key" = ["manage"])),
-    responses((status = 202, description = "It is being retried", body = RetryReceipt), RetryProblems),
+    responses((status = 202, description = "The dead letter is being retried", body = RetryReceipt), RetryProblems),
 )]
 pub async fn retry(
     State(api): State<Arc<Api>>,
@@ -213,17 +223,17 @@ pub async fn retry(
     Ok(json(StatusCode::ACCEPTED, &receipt))
 }
 
-/// Says that a dead letter is being retried.
+/// Confirms that a dead letter is being retried.
 #[derive(Serialize, ToSchema)]
 pub struct Requeued {
     requeued: bool,
 }
 
-/// As `POST /v1/dlq/{id}/retry`, under the name and with the answer that some platforms expect.
+/// Same as `POST /v1/dlq/{id}/retry`, with the path and response that other platforms use.
 #[utoipa::path(
     post, path = "/api/v1/admin/dlq/{id}/retry", tag = "dead letters", operation_id = "requeue_dead_letter", params(("id" = String, Path, description = "The dead letter's id")),
     security(("api_key" = ["manage"])),
-    responses((status = 202, description = "It is being retried", body = Requeued), RetryProblems),
+    responses((status = 202, description = "The dead letter is being retried", body = Requeued), RetryProblems),
 )]
 pub async fn requeue(
     State(api): State<Arc<Api>>,
@@ -236,7 +246,7 @@ pub async fn requeue(
     Ok(json(StatusCode::ACCEPTED, &Requeued { requeued: true }))
 }
 
-/// Throws a dead letter away. It stays in history as `discarded`.
+/// Discards a dead letter. It stays in history as `discarded`.
 #[utoipa::path(
     delete, path = "/{id}", tag = "dead letters", operation_id = "discard_dead_letter", params(("id" = String, Path, description = "The dead letter's id")),
     security(("api_key" = ["manage"])),

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
 use everhook_core::{
-    ids::{DeliveryId, EndpointId, OrganizationId},
+    ids::{DeliveryId, EndpointId, OrganizationId, Ref},
+    manage::Fault,
     model::{Delivery, FailureCategory, Page, Stage},
     policy::blocked::blocked,
     ports::{DeliveryFilter, DeliveryStatus, StoreError, TimeRange},
@@ -19,9 +20,11 @@ use super::{
     attempts::{AttemptOut, with_notes},
     error::{ApiError, ReadProblems},
     events::read_event_type,
-    page::{List, PageWish},
+    page::{List, RequestedPage, read_count},
+    uids::Uids,
     wire::{Identified, Named, NoParams, Params, json, read, read_time},
 };
+use crate::api::words::{DeliveryStatusFilter, DeliveryStatusWord, EndReason, FailureCategoryWord, PriorityWord};
 
 /// How many times that a breaker was open are looked at for one delivery. A schedule lasts days, and a breaker that opens more often flaps.
 const OPEN_PERIODS_MAX: u32 = 200;
@@ -36,49 +39,61 @@ pub struct DeliveryOut {
     event_type: String,
     #[schema(format = "uuid")]
     endpoint_id: String,
+    endpoint_uid: Option<String>,
     #[schema(format = "uuid")]
     application_id: String,
+    application_uid: Option<String>,
     /// `waiting`, `held`, `delivered`, `dead` or `cancelled`.
+    #[schema(value_type = DeliveryStatusWord)]
     status: &'static str,
+    /// Why it is dead or cancelled: `retries_exhausted`, `given_up`, `gone`, `tls_failed`, `endpoint_disabled`, `endpoint_deleted`, `erased` or `by_person`.
+    #[schema(value_type = Option<EndReason>, required = true)]
+    reason: Option<&'static str>,
+    #[schema(value_type = PriorityWord)]
     priority: &'static str,
     attempt_count: u32,
     max_attempts: u32,
-    #[schema(format = DateTime)]
+    #[schema(format = DateTime, required = true)]
     next_attempt_at: Option<String>,
+    #[schema(value_type = Option<FailureCategoryWord>, required = true)]
     failure_category: Option<&'static str>,
+    #[schema(required = true)]
     last_error: Option<String>,
-    /// The delivery that this one does again.
-    #[schema(format = "uuid")]
+    /// The delivery that this one resends.
+    #[schema(format = "uuid", required = true)]
     replay_of: Option<String>,
-    /// The operation that made it.
-    #[schema(format = "uuid")]
+    /// The operation that created it.
+    #[schema(format = "uuid", required = true)]
     operation_id: Option<String>,
     #[schema(format = DateTime)]
     created_at: String,
-    #[schema(format = DateTime)]
+    #[schema(format = DateTime, required = true)]
     ended_at: Option<String>,
-    /// Every attempt, oldest first, and a note for each time that the circuit breaker kept one from being made; lists leave them out.
+    /// All attempts, oldest first, with a note for each time that the circuit breaker prevented one. Not included in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempts: Option<Vec<AttemptOut>>,
 }
 
 impl DeliveryOut {
-    async fn new(api: &Api, delivery: Delivery) -> Result<Self, StoreError> {
+    async fn new(api: &Api, delivery: Delivery, uids: &mut Uids<'_>) -> Result<Self, StoreError> {
         let schedule = api.line.catalog.schedule(delivery.retry_schedule).await?;
-        let (status, next_attempt_at, ended_at) = match delivery.stage {
-            Stage::Waiting { due_at } => ("waiting", Some(due_at), None),
-            Stage::Held => ("held", None, None),
-            Stage::Delivered { at } => ("delivered", None, Some(at)),
-            Stage::Dead { at, .. } => ("dead", None, Some(at)),
-            Stage::Cancelled { at, .. } => ("cancelled", None, Some(at)),
+        let (next_attempt_at, ended_at, reason) = match delivery.stage {
+            Stage::Waiting { due_at } => (Some(due_at), None, None),
+            Stage::Held => (None, None, None),
+            Stage::Delivered { at } => (None, Some(at), None),
+            Stage::Dead { at, cause } => (None, Some(at), Some(cause.as_str())),
+            Stage::Cancelled { at, cause } => (None, Some(at), Some(cause.as_str())),
         };
         Ok(Self {
             id: delivery.id.to_string(),
             event_id: delivery.event.to_string(),
             event_type: delivery.event_type.as_str().to_owned(),
-            endpoint_id: delivery.endpoint.to_string(),
+            endpoint_id: delivery.lane_id.to_string(),
+            endpoint_uid: uids.endpoint(delivery.lane_id.endpoint()).await?,
             application_id: delivery.application.to_string(),
-            status,
+            application_uid: uids.application(delivery.application).await?,
+            status: delivery.stage.as_str(),
+            reason,
             priority: delivery.priority.as_str(),
             attempt_count: delivery.attempts,
             max_attempts: schedule.max_attempts,
@@ -101,32 +116,44 @@ impl DeliveryOut {
 pub struct DeliveryQuery {
     /// Of this application, by id or uid.
     application_id: Option<String>,
+    /// For this endpoint, by id or uid.
+    endpoint_id: Option<String>,
+    /// Whose last attempt was answered so: a status (`503`) or a class (`5xx`).
+    http_status: Option<String>,
     /// `waiting`, `held` (behind another of its order), `pending` (either), `failed` (waiting after a failed attempt), `delivered` (`success`, `completed`), `dead` (`exhausted`,
     /// `dead_letter`) or `cancelled`.
+    #[param(value_type = Option<DeliveryStatusFilter>)]
     status: Option<String>,
     /// Of this type.
     event_type: Option<String>,
-    /// Whose last attempt failed so: `timeout`, `server_error`, `client_error`, `network`, `dns`, `tls`, `rate_limit`,
+    /// By failure category of the last attempt: `timeout`, `server_error`, `client_error`, `network`, `dns`, `tls`, `rate_limit`,
     /// `payload_too_large`, `redirect` or `blocked_address`.
+    #[param(value_type = Option<FailureCategoryWord>)]
     category: Option<String>,
     /// Made at this time or later: RFC 3339 or a date.
     from: Option<String>,
     /// Made before this time: RFC 3339 or a date.
     to: Option<String>,
-    /// How many rows: 1 to 250, 50 if absent.
-    #[param(value_type = Option<u32>)]
+    /// The number of rows: 1 to 250, 50 if absent.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 250)]
     limit: Option<String>,
-    /// Where the page stands: from `next_cursor` or `prev_cursor`.
+    /// The position of the page: a `next_cursor` or `prev_cursor`.
     cursor: Option<String>,
-    /// How many rows to skip from the newest: 0 to 10,000, not beside `cursor`, which is faster.
-    #[param(value_type = Option<u32>)]
+    /// The number of rows to skip: 0 to 10,000. Cannot be combined with `cursor`, which is faster.
+    #[param(value_type = Option<u32>, maximum = 10_000)]
     offset: Option<String>,
+    /// `true` counts all rows, up to 1,000.
+    #[param(value_type = Option<bool>)]
+    count: Option<String>,
 }
 
-/// Lists deliveries, newest first, without their attempts.
+/// A page of them.
+pub type DeliveryList = List<DeliveryOut>;
+
+/// Lists deliveries, newest first. Attempts are not included.
 #[utoipa::path(
     get, path = "/v1/deliveries", tag = "deliveries", operation_id = "list_deliveries", params(DeliveryQuery), security(("api_key" = ["read"])),
-    responses((status = 200, description = "A page of deliveries", body = List<DeliveryOut>), ReadProblems),
+    responses((status = 200, description = "A page of deliveries", body = DeliveryList), ReadProblems),
 )]
 pub async fn list(
     State(api): State<Arc<Api>>,
@@ -136,11 +163,11 @@ pub async fn list(
     list_page(&api, caller.organization, query, DeliveryFilter::default()).await
 }
 
-/// Lists the deliveries of one endpoint, newest first; a deleted one's too, by its id.
+/// Lists the deliveries of an endpoint, newest first. A deleted endpoint is found by its id.
 #[utoipa::path(
     get, path = "/{id}/deliveries", tag = "endpoints", operation_id = "list_endpoint_deliveries",
     params(("id" = String, Path, description = "The endpoint's id or uid"), DeliveryQuery), security(("api_key" = ["read"])),
-    responses((status = 200, description = "A page of deliveries", body = List<DeliveryOut>), ReadProblems),
+    responses((status = 200, description = "A page of deliveries", body = DeliveryList), ReadProblems),
 )]
 pub async fn list_endpoint_deliveries(
     State(api): State<Arc<Api>>,
@@ -152,7 +179,8 @@ pub async fn list_endpoint_deliveries(
     list_page(&api, caller.organization, query, DeliveryFilter { endpoint: Some(endpoint), ..DeliveryFilter::default() }).await
 }
 
-/// One delivery with its attempts. A note with the status `circuit_blocked` tells that the circuit breaker kept an attempt waiting; it is not counted.
+/// Returns a delivery with its attempts. An entry with the status `circuit_blocked` means that the circuit breaker delayed an attempt; it
+/// does not count as an attempt.
 #[utoipa::path(
     get, path = "/v1/deliveries/{id}", tag = "deliveries", operation_id = "get_delivery", params(("id" = String, Path, description = "The delivery's id")),
     security(("api_key" = ["read"])),
@@ -164,12 +192,20 @@ pub async fn get(
     _query: NoParams,
     Identified(id): Identified<DeliveryId>,
 ) -> Result<Response, ApiError> {
-    let found = api.line.ports.history.delivery(caller.organization, id).await?;
+    show(&api, caller.organization, id).await
+}
+
+/// One delivery with its attempts.
+pub async fn show(api: &Api, organization: OrganizationId, id: DeliveryId) -> Result<Response, ApiError> {
+    let found = api.line.ports.history.delivery(organization, id).await?;
     let (delivery, attempts) = found.ok_or_else(|| ApiError::not_found("delivery"))?;
     let breakers = &api.line.ports.breakers;
-    let periods = breakers.open_periods(delivery.endpoint, delivery.created_at, OPEN_PERIODS_MAX).await?;
+    let periods = breakers.open_periods(delivery.lane_id, delivery.created_at, OPEN_PERIODS_MAX).await?;
     let notes = blocked(&delivery, &attempts, &periods, api.line.ports.clock.now());
-    let out = DeliveryOut { attempts: Some(with_notes(attempts, notes)), ..DeliveryOut::new(&api, delivery).await? };
+    let out = DeliveryOut {
+        attempts: Some(with_notes(attempts, notes)),
+        ..DeliveryOut::new(api, delivery, &mut Uids::new(api, organization)).await?
+    };
     Ok(json(StatusCode::OK, &out))
 }
 
@@ -181,24 +217,36 @@ pub async fn list_page(
     mut filter: DeliveryFilter,
 ) -> Result<Response, ApiError> {
     let mut faults = Vec::new();
-    let page = PageWish::read(query.limit.as_deref(), query.cursor.as_deref(), query.offset.as_deref(), &mut faults);
+    let page = RequestedPage::read(query.limit.as_deref(), query.cursor.as_deref(), query.offset.as_deref(), &mut faults);
     filter.status = read(query.status.as_deref(), "status", &mut faults, read_status);
     filter.event_type = read(query.event_type.as_deref(), "event_type", &mut faults, read_event_type);
     filter.category = read(query.category.as_deref(), "category", &mut faults, read_category);
+    filter.http_status = read(query.http_status.as_deref(), "http_status", &mut faults, read_http_status);
+    let count = read(query.count.as_deref(), "count", &mut faults, read_count);
+    if filter.endpoint.is_some() && query.endpoint_id.is_some() {
+        faults.push(Fault::new("endpoint_id", "is named by the path already"));
+    }
     let from = read(query.from.as_deref(), "from", &mut faults, read_time);
     let to = read(query.to.as_deref(), "to", &mut faults, read_time);
     if !faults.is_empty() {
         return Err(ApiError::bad_query(faults));
     }
     filter.made = TimeRange { from, to };
+    if let Some(name) = query.endpoint_id.as_deref() {
+        let of = Ref::parse(name).ok_or_else(|| ApiError::not_found("endpoint"))?;
+        filter.endpoint = Some(api.find_endpoint(organization, &of).await?);
+    }
     filter.application = api.filter_application(organization, query.application_id.as_deref()).await?;
     let found = page.fetch(|page| api.line.ports.history.deliveries(organization, filter.clone(), page)).await?;
     let Page { rows, next, prev } = found;
-    let mut out = Vec::with_capacity(rows.len());
+    let (mut out, mut uids) = (Vec::with_capacity(rows.len()), Uids::new(api, organization));
     for delivery in rows {
-        out.push(DeliveryOut::new(api, delivery).await?);
+        out.push(DeliveryOut::new(api, delivery, &mut uids).await?);
     }
-    Ok(json(StatusCode::OK, &List::from(Page { rows: out, next, prev })))
+    let list = List::from(Page { rows: out, next, prev });
+    let is_counted = count == Some(true);
+    let list = if is_counted { list.counted(|page| api.line.ports.history.deliveries(organization, filter, page)).await? } else { list };
+    Ok(json(StatusCode::OK, &list))
 }
 
 /// Reads the category of a failure in a query.
@@ -206,6 +254,22 @@ pub fn read_category(text: &str) -> Result<FailureCategory, String> {
     let names = || FailureCategory::ALL.map(FailureCategory::as_str).join(", ");
     FailureCategory::parse(text).ok_or_else(|| format!("must be one of {}", names()))
 }
+
+/// Reads a status, or a class of them.
+fn read_http_status(text: &str) -> Result<(u16, u16), String> {
+    let class = text.strip_suffix("xx").filter(|class| class.len() == 1).and_then(|class| class.parse::<u16>().ok());
+    let range = match class {
+        Some(class) => Some((class * 100, class * 100 + 99)),
+        None => text.parse().ok().map(|status| (status, status)),
+    };
+    range
+        .filter(|(first, last)| (100..=599).contains(first) && *last <= 599)
+        .ok_or_else(|| "must be a status such as `503`, or a class such as `5xx`".to_owned())
+}
+
+/// Every word that `status` understands: ours, and those that users know from elsewhere.
+pub const STATUS_WORDS: [&str; 11] =
+    ["waiting", "held", "pending", "failed", "delivered", "success", "completed", "dead", "exhausted", "dead_letter", "cancelled"];
 
 /// Our words for statuses, and those that users know from elsewhere.
 fn read_status(text: &str) -> Result<DeliveryStatus, String> {
@@ -217,9 +281,19 @@ fn read_status(text: &str) -> Result<DeliveryStatus, String> {
         "delivered" | "success" | "completed" => Ok(DeliveryStatus::Delivered),
         "dead" | "exhausted" | "dead_letter" => Ok(DeliveryStatus::Dead),
         "cancelled" => Ok(DeliveryStatus::Cancelled),
-        _ => {
-            Err("must be one of waiting, pending, failed, delivered, success, completed, dead, exhausted, dead_letter, cancelled"
-                .to_owned())
-        }
+        _ => Err(format!("must be one of {}", STATUS_WORDS.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_status_is_answered_with_every_word_that_is_understood() {
+        assert!(STATUS_WORDS.iter().all(|word| read_status(word).is_ok()));
+        let reason = read_status("bogus").unwrap_err();
+        assert_eq!(reason, format!("must be one of {}", STATUS_WORDS.join(", ")));
+        assert!(reason.contains("held"));
     }
 }

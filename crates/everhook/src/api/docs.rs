@@ -8,34 +8,37 @@ use http::{HeaderValue, header};
 use utoipa::{
     OpenApi,
     openapi::{
-        OpenApi as Document,
-        path::Operation,
+        ObjectBuilder, OpenApi as Document, RefOr, Required, Type,
+        path::{ParameterBuilder, ParameterIn},
         security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
     },
 };
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use super::{Api, error::Problem};
+use super::{
+    Api,
+    error::Problem,
+    words::{DeadLetterStatusFilter, DeliveryStatusFilter, StatsWindow},
+};
 
 const DOCUMENT_PATH: &str = "/openapi.json";
 
 #[derive(OpenApi)]
 #[openapi(
-    info(title = "Everhook", description = "Webhooks that arrive. Publish an event once; every subscribed endpoint gets it, or a person can see why not."),
-    components(schemas(Problem)),
+    info(title = "Everhook", description = "A webhook server. Publish an event once; it is delivered to every subscribed endpoint, with retries, signatures and a dead-letter queue."),
+    components(schemas(Problem, DeliveryStatusFilter, DeadLetterStatusFilter, StatsWindow)),
     tags(
-        (name = "events", description = "Publish events, and look back at them"),
-        (name = "endpoints", description = "Where events go. Also under `/v1/webhooks` and `/v1/subscriptions`"),
-        (name = "deliveries", description = "One event for one endpoint, with its attempts"),
-        (name = "dead letters", description = "What gave up: look, retry, discard. Also under `/v1/dead-letters`"),
-        (name = "operations", description = "Bulk actions, with their progress"),
-        (name = "retry schedules", description = "When failed deliveries are tried again"),
-        (name = "event types", description = "What data of a type must be, and which types are out of use"),
+        (name = "events", description = "Publishing and reading events"),
+        (name = "endpoints", description = "URLs that receive events"),
+        (name = "deliveries", description = "Deliveries of events to endpoints, with their attempts"),
+        (name = "dead letters", description = "Failed deliveries: list, retry, discard"),
+        (name = "operations", description = "Bulk actions with progress"),
+        (name = "retry schedules", description = "When failed deliveries are retried"),
+        (name = "event types", description = "Definitions of event types: schemas, examples, archiving"),
         (name = "applications", description = "Integrations inside an organization"),
-        (name = "api keys", description = "Who may do what"),
+        (name = "api keys", description = "Keys for the API and their scopes"),
         (name = "organizations", description = "The tenants of this server"),
-        (name = "server", description = "Whether the server is alive and ready"),
+        (name = "server", description = "Health checks"),
     ),
 )]
 struct Base;
@@ -51,9 +54,21 @@ pub fn base() -> Document {
     document
 }
 
+/// `PATCH` is `PUT` wherever both are there. The document names the operation twice, and each name must be its own.
+pub fn name_patches(document: &mut Document) {
+    for item in document.paths.paths.values_mut() {
+        if let (Some(put), Some(patch)) = (&item.put, &mut item.patch)
+            && put.operation_id == patch.operation_id
+            && let Some(id) = &mut patch.operation_id
+        {
+            *id = id.replacen("change_", "patch_", 1);
+        }
+    }
+}
+
 /// The document as JSON, and the page.
 pub fn routes(document: Document) -> Router<Arc<Api>> {
-    let json = Bytes::from(serde_json::to_vec(&document).expect("a document is plain values"));
+    let json = Bytes::from(serde_json::to_vec(&complete(document)).expect("a document is plain values"));
     let serve = move || {
         let mut response = Response::new(axum::body::Body::from(json.clone()));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -63,28 +78,23 @@ pub fn routes(document: Document) -> Router<Arc<Api>> {
     Router::new().route(DOCUMENT_PATH, get(serve)).merge(Router::from(page))
 }
 
-/// Names the operations of a second mount differently: an operation's id must be unique in the document.
-pub fn under_another_name(mut router: OpenApiRouter<Arc<Api>>, name: &str) -> OpenApiRouter<Arc<Api>> {
-    for item in router.get_openapi_mut().paths.paths.values_mut() {
+/// Adds what holds for every operation that needs a key: the header by which an admin names an organization.
+pub fn complete(mut document: Document) -> Document {
+    let name = |text: &str| ObjectBuilder::new().schema_type(Type::String).examples([text]).build();
+    let header = ParameterBuilder::new()
+        .name("X-Organization")
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .description(Some(
+            "The organization to act in, by id or uid: any for an `admin` key (`default` if absent), the key's own for others.",
+        ))
+        .schema(Some(name("default")))
+        .build();
+    for item in document.paths.paths.values_mut() {
         let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete];
-        operations.into_iter().flatten().for_each(|operation| rename(operation, name));
+        for operation in operations.into_iter().flatten().filter(|operation| operation.security.is_some()) {
+            operation.parameters.get_or_insert_default().push(RefOr::T(header.clone()));
+        }
     }
-    router
-}
-
-/// The same for a mount that keeps its names: every id gets this ending.
-pub fn with_other_ids(mut router: OpenApiRouter<Arc<Api>>, ending: &str) -> OpenApiRouter<Arc<Api>> {
-    for item in router.get_openapi_mut().paths.paths.values_mut() {
-        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete];
-        let ids = operations.into_iter().flatten().filter_map(|operation| operation.operation_id.as_mut());
-        ids.for_each(|id| id.push_str(ending));
-    }
-    router
-}
-
-fn rename(operation: &mut Operation, name: &str) {
-    if let Some(id) = &mut operation.operation_id {
-        *id = id.replace("endpoint", name);
-    }
-    operation.tags = Some(vec![format!("{name}s (another name for endpoints)")]);
+    document
 }

@@ -7,7 +7,7 @@ use everhook_core::{
     ids::{ApplicationId, EventId},
     manage::{
         Fault, applications,
-        erasing::{self, ErasureWish},
+        erasing::{self, ErasureInput},
     },
 };
 use http::StatusCode;
@@ -26,13 +26,13 @@ use super::{
     wire::{Identified, Named, NoParams, Object, json, read, read_time},
 };
 
-/// Erases an event's data, labels and headers, and what endpoints answered to it. Deliveries that wait are cancelled, with the cause `erased`, and its dead
-/// letters are discarded. The event itself stays, with `erased_at`, and so does its idempotency key: publishing it again does not bring the data back.
-/// Erasing again answers the same.
+/// Erases an event's data, labels and headers, and the stored responses of endpoints. Waiting deliveries are cancelled with the cause
+/// `erased`, and its dead letters are discarded. The event is kept, with `erased_at`, and so is its idempotency key: publishing it again
+/// does not restore the data. Erasing again has no effect.
 #[utoipa::path(
     delete, path = "/v1/events/{id}/data", tag = "events", operation_id = "erase_event", params(("id" = String, Path, description = "The event's id")),
     security(("api_key" = ["manage"])),
-    responses((status = 204, description = "Its data is gone"), ChangeProblems),
+    responses((status = 204, description = "The data was erased"), ChangeProblems),
 )]
 pub async fn erase_event(
     State(api): State<Arc<Api>>,
@@ -56,12 +56,12 @@ pub struct LabelIn {
     value: Option<String>,
 }
 
-/// Which events are erased: those that fit everything that is given.
+/// The events to erase: those that match all given conditions.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"label": {"key": "customer", "value": "c-4711"}}))]
 pub struct EraseByLabelIn {
-    /// With this label. It stays in the operation and in the audit log.
+    /// With this label. The operation and the audit log keep it.
     #[schema(value_type = LabelIn, required = true)]
     label: Option<Object<LabelIn>>,
     /// Of this application, by id or uid; of all if absent.
@@ -70,17 +70,18 @@ pub struct EraseByLabelIn {
     from: Option<String>,
     /// Accepted before this time: RFC 3339 or a date; until now if absent.
     to: Option<String>,
-    /// Only counts them.
+    /// Only count them.
     #[serde(default)]
     dry_run: bool,
 }
 
-/// Erases the data of all events that have a label and were accepted until now, as an operation. With `dry_run` they are only counted.
+/// Erases the data of all events that have a label and were accepted until now, as an operation. With `dry_run` the events are only
+/// counted.
 #[utoipa::path(
     post, path = "/v1/events/erase", tag = "events", operation_id = "erase_events", request_body = EraseByLabelIn,
     security(("api_key" = ["manage"])),
     responses(
-        (status = 200, description = "They were counted", body = Counted),
+        (status = 200, description = "The number of selected items", body = Counted),
         (status = 202, description = "It has begun", body = Begun),
         ChangeProblems,
     ),
@@ -104,7 +105,7 @@ pub async fn erase_by_label(
     if label.is_none() {
         faults.push(Fault::new("label", "is required"));
     }
-    let mut wish = ErasureWish {
+    let mut wish = ErasureInput {
         application: None,
         label,
         from: read(asked.from.as_deref(), "from", &mut faults, read_time),
@@ -117,7 +118,7 @@ pub async fn erase_by_label(
     count_or_begin(api, caller, wish, asked.dry_run).await
 }
 
-/// Which events of an application are erased.
+/// The events of an application to erase.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"to": "2026-11-01"}))]
@@ -126,18 +127,18 @@ pub struct EraseApplicationIn {
     from: Option<String>,
     /// Accepted before this time: RFC 3339 or a date; until now if absent.
     to: Option<String>,
-    /// Only counts them.
+    /// Only count them.
     #[serde(default)]
     dry_run: bool,
 }
 
-/// Erases the data of the application's events that were accepted until now, or in a span, as an operation. With `dry_run` they are only counted. The
-/// application and its endpoints stay.
+/// Erases the data of the application's events that were accepted until now, or in a period, as an operation. With `dry_run` the events are
+/// only counted. The application and its endpoints are kept.
 #[utoipa::path(
     post, path = "/v1/applications/{id}/erase", tag = "operations", operation_id = "erase_application", request_body = Option<EraseApplicationIn>,
     params(("id" = String, Path, description = "The application's id or uid")), security(("api_key" = ["manage"])),
     responses(
-        (status = 200, description = "They were counted", body = Counted),
+        (status = 200, description = "The number of selected items", body = Counted),
         (status = 202, description = "It has begun", body = Begun),
         ChangeProblems,
     ),
@@ -156,10 +157,10 @@ pub async fn erase_application(
     if !faults.is_empty() {
         return Err(ApiError::invalid(faults));
     }
-    count_or_begin(api, caller, ErasureWish { application, label: None, from, to }, asked.dry_run).await
+    count_or_begin(api, caller, ErasureInput { application, label: None, from, to }, asked.dry_run).await
 }
 
-async fn count_or_begin(api: Arc<Api>, caller: Caller, wish: ErasureWish, is_dry: bool) -> Result<Response, ApiError> {
+async fn count_or_begin(api: Arc<Api>, caller: Caller, wish: ErasureInput, is_dry: bool) -> Result<Response, ApiError> {
     if is_dry {
         let total = erasing::count_events(&api.line, caller.organization, wish).await?;
         return Ok(json(StatusCode::OK, &Counted { total }));
@@ -178,7 +179,7 @@ async fn named_application(
     let Some(name) = name else { return Ok(None) };
     let found = applications::find_named(&api.line, caller.organization, name).await?;
     if found.is_none() {
-        faults.push(Fault::new("application_id", "names no application of this organization"));
+        faults.push(Fault::new("application_id", "is not an application of this organization"));
     }
     Ok(found.map(|application| application.id))
 }

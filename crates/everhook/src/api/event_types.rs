@@ -21,23 +21,24 @@ use super::{
     access::{MayManage, MayRead},
     body::{JsonBody, check_depth},
     error::{ApiError, ChangeProblems, ReadProblems},
-    page::{List, PageWish},
+    page::{List, RequestedPage},
     to_the_end,
     wire::{Field, Named, NoParams, Params, json, read},
 };
 
-/// A type of events, as the organization defined it.
+/// A defined event type.
 #[derive(Serialize, ToSchema)]
 pub struct EventTypeOut {
     #[schema(format = "uuid")]
     id: String,
     name: String,
+    #[schema(required = true)]
     description: Option<String>,
-    /// What `data` must be, byte for byte as it was given.
-    #[schema(value_type = Option<Object>)]
+    /// The JSON Schema of `data`, byte for byte.
+    #[schema(value_type = Option<Object>, required = true)]
     schema: Option<Box<RawValue>>,
-    /// What `data` may look like, byte for byte as it was given.
-    #[schema(value_type = Option<serde_json::Value>)]
+    /// An example of `data`, byte for byte.
+    #[schema(value_type = Option<serde_json::Value>, required = true)]
     example: Option<Box<RawValue>>,
     archived: bool,
     #[schema(format = DateTime)]
@@ -62,14 +63,15 @@ impl From<EventTypeDefinition> for EventTypeOut {
     }
 }
 
-/// What an organization says about a type: what can be written back.
+/// The definition of an event type, as exported and imported.
 #[derive(Serialize, ToSchema)]
 pub struct EventTypeConfigOut {
     name: String,
+    #[schema(required = true)]
     description: Option<String>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Object>, required = true)]
     schema: Option<Box<RawValue>>,
-    #[schema(value_type = Option<serde_json::Value>)]
+    #[schema(value_type = Option<serde_json::Value>, required = true)]
     example: Option<Box<RawValue>>,
     archived: bool,
 }
@@ -81,28 +83,28 @@ impl From<EventTypeDefinition> for EventTypeConfigOut {
     }
 }
 
-/// What an event type should be; a change needs only the fields that change, and null brings a field back to its default.
+/// An event type. An update needs only the changed fields; null resets a field to its default.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"name": "order.paid", "description": "An order was paid", "schema": {"type": "object", "required": ["order"]}, "example": {"order": 4711}}))]
 pub struct EventTypeIn {
-    /// The type: 1 to 128 of A-Z a-z 0-9 _ . : - and not a UUID. Needed at creation, and not changed later.
+    /// The type: 1 to 128 of A-Z a-z 0-9 _ . : - and not a UUID. Required at creation; cannot be changed.
     #[serde(default)]
     #[schema(value_type = String, required = false, example = "order.paid")]
     name: Field<String>,
-    /// Shown to people.
+    /// A name for people.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     description: Field<String>,
-    /// What `data` must be: a JSON Schema of the draft 2020-12, at most 64 KiB, with references inside itself only and none in a circle.
+    /// A JSON Schema (draft 2020-12) for `data`, at most 64 KiB. References must be internal and not circular.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     schema: Field<Box<RawValue>>,
-    /// What `data` may look like: any JSON value that fits the schema, at most 64 KiB. Null takes it away.
+    /// An example of `data` that is valid against the schema, at most 64 KiB. Null removes it.
     #[serde(default)]
     #[schema(value_type = Option<serde_json::Value>)]
     example: Field<Box<RawValue>>,
-    /// Whether publishing it is refused.
+    /// Whether publishing this type is refused.
     #[serde(default)]
     #[schema(value_type = Option<bool>)]
     archived: Field<bool>,
@@ -132,16 +134,16 @@ impl TryFrom<EventTypeIn> for EventTypeChange {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct EventTypeQuery {
-    /// Those that are archived (`true`), or that are not (`false`).
+    /// Archived (`true`) or not archived (`false`) types.
     #[param(value_type = Option<bool>)]
     archived: Option<String>,
-    /// How many rows: 1 to 250, 50 if absent.
-    #[param(value_type = Option<u32>)]
+    /// The number of rows: 1 to 250, 50 if absent.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 250)]
     limit: Option<String>,
-    /// Where the page stands: from `next_cursor` or `prev_cursor`.
+    /// The position of the page: a `next_cursor` or `prev_cursor`.
     cursor: Option<String>,
-    /// How many rows to skip from the newest: 0 to 10,000, not beside `cursor`, which is faster.
-    #[param(value_type = Option<u32>)]
+    /// The number of rows to skip: 0 to 10,000. Cannot be combined with `cursor`, which is faster.
+    #[param(value_type = Option<u32>, maximum = 10_000)]
     offset: Option<String>,
 }
 
@@ -162,11 +164,14 @@ pub async fn create(
     Ok(json(StatusCode::CREATED, &EventTypeOut::from(made)))
 }
 
+/// A page of them.
+pub type EventTypeList = List<EventTypeOut>;
+
 /// Lists the organization's event types, newest first.
 #[utoipa::path(
     get, path = "/v1/event-types", tag = "event types", operation_id = "list_event_types", params(EventTypeQuery),
     security(("api_key" = ["read"])),
-    responses((status = 200, description = "A page of event types", body = List<EventTypeOut>), ReadProblems),
+    responses((status = 200, description = "A page of event types", body = EventTypeList), ReadProblems),
 )]
 pub async fn list(
     State(api): State<Arc<Api>>,
@@ -174,7 +179,7 @@ pub async fn list(
     Params(query): Params<EventTypeQuery>,
 ) -> Result<Response, ApiError> {
     let mut faults = Vec::new();
-    let page = PageWish::read(query.limit.as_deref(), query.cursor.as_deref(), query.offset.as_deref(), &mut faults);
+    let page = RequestedPage::read(query.limit.as_deref(), query.cursor.as_deref(), query.offset.as_deref(), &mut faults);
     let archived = read(query.archived.as_deref(), "archived", &mut faults, |text| {
         text.parse::<bool>().map_err(|_| "must be true or false".to_owned())
     });
@@ -186,7 +191,7 @@ pub async fn list(
     Ok(json(StatusCode::OK, &List::from(page.map(EventTypeOut::from))))
 }
 
-/// One event type.
+/// Returns an event type.
 #[utoipa::path(
     get, path = "/v1/event-types/{id}", tag = "event types", operation_id = "get_event_type",
     params(("id" = String, Path, description = "The event type's id or name")), security(("api_key" = ["read"])),
@@ -202,9 +207,9 @@ pub async fn get(
     Ok(json(StatusCode::OK, &EventTypeOut::from(found)))
 }
 
-/// Changes the fields that are sent, for events published from now on.
+/// Updates the fields that are sent, for events published from now on.
 #[utoipa::path(
-    put, path = "/v1/event-types/{id}", tag = "event types", operation_id = "change_event_type", request_body = EventTypeIn,
+    method(put, patch), path = "/v1/event-types/{id}", tag = "event types", operation_id = "change_event_type", request_body = EventTypeIn,
     params(("id" = String, Path, description = "The event type's id or name")), security(("api_key" = ["manage"])),
     responses((status = 200, description = "Changed", body = EventTypeOut), ChangeProblems),
 )]
@@ -220,7 +225,7 @@ pub async fn change(
     Ok(json(StatusCode::OK, &EventTypeOut::from(to_the_end(change).await??)))
 }
 
-/// Forgets what was said about a type. Events that were published stay.
+/// Deletes the definition of an event type. Published events are kept.
 #[utoipa::path(
     delete, path = "/v1/event-types/{id}", tag = "event types", operation_id = "delete_event_type",
     params(("id" = String, Path, description = "The event type's id or name")), security(("api_key" = ["manage"])),

@@ -5,8 +5,13 @@ use std::{collections::BTreeMap, sync::Arc};
 use axum::{extract::State, response::Response};
 use everhook_core::{
     ids::{EventId, OrganizationId},
-    model::EventType,
-    ports::{DeliveryFilter, EventFilter, EventSummary, TimeRange},
+    manage::{
+        Fault,
+        finding::{self, EventSearch, FoundEvents},
+    },
+    model::{Cursor, EventType, EventTypePattern, Page},
+    policy::labels::{self, Labels},
+    ports::{DeliveryFilter, EventSummary, TimeRange},
 };
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -16,11 +21,13 @@ use utoipa::{IntoParams, ToSchema};
 use super::{
     Api,
     access::MayRead,
-    deliveries::{self, DeliveryOut},
+    deliveries,
     error::{ApiError, ReadProblems},
-    page::{List, PageWish},
-    wire::{Identified, NoParams, Params, json, read, read_time, shown_headers},
+    page::{List, RequestedPage, read_count},
+    uids::Uids,
+    wire::{Identified, NoParams, Params, WithLabels, json, read, read_time, shown_headers},
 };
+use crate::api::words::PriorityWord;
 
 /// An event.
 #[derive(Serialize, ToSchema)]
@@ -29,36 +36,40 @@ pub struct EventOut {
     id: String,
     #[schema(format = "uuid")]
     application_id: String,
+    application_uid: Option<String>,
     #[serde(rename = "type")]
     event_type: String,
-    /// What was published, byte for byte; lists leave it out, and it is not there once it was erased.
+    /// The published data, byte for byte. Not included in lists or after erasure.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     data: Option<Box<RawValue>>,
-    /// What the publisher said about it; lists leave it out, and it goes with the data.
+    /// The labels of the event. Not included in lists or after erasure.
     #[serde(skip_serializing_if = "Option::is_none")]
     labels: Option<BTreeMap<String, String>>,
-    /// Added to every request about it; lists leave it out. Values are shown to keys that may manage, and as `***` to others.
+    /// Headers of every request for this event. Not included in lists. Values are shown to keys with the scope `manage`; others see `***`.
     #[serde(skip_serializing_if = "Option::is_none")]
     headers: Option<BTreeMap<String, String>>,
+    #[schema(value_type = PriorityWord)]
     priority: &'static str,
     #[schema(format = DateTime)]
     timestamp: String,
     idempotency_key: String,
+    #[schema(required = true)]
     source: Option<String>,
     sequence_number: i64,
-    /// How many deliveries it made when it was published.
+    /// The number of deliveries created when it was published.
     deliveries: u32,
     #[schema(format = DateTime)]
     created_at: String,
-    /// When its data was erased; null if it was not.
-    #[schema(format = DateTime)]
+    /// When its data was erased; null if it was not erased.
+    #[schema(format = DateTime, required = true)]
     erased_at: Option<String>,
 }
 
-impl From<EventSummary> for EventOut {
-    fn from(event: EventSummary) -> Self {
+impl EventOut {
+    fn new(event: EventSummary, application_uid: Option<String>) -> Self {
         Self {
+            application_uid,
             id: event.id.to_string(),
             application_id: event.application.to_string(),
             event_type: event.event_type.as_str().to_owned(),
@@ -84,43 +95,109 @@ impl From<EventSummary> for EventOut {
 pub struct EventQuery {
     /// Of this application, by id or uid.
     application_id: Option<String>,
-    /// Of this type.
+    /// Of this type, or of a family such as `order.*`.
     event_type: Option<String>,
+    /// With this idempotency key.
+    idempotency_key: Option<String>,
+    /// With this text in their data, as it was published: 1 to 256 characters, upper and lower case as written.
+    q: Option<String>,
     /// Accepted at this time or later: RFC 3339 or a date.
     from: Option<String>,
     /// Accepted before this time: RFC 3339 or a date.
     to: Option<String>,
-    /// How many rows: 1 to 250, 50 if absent.
-    #[param(value_type = Option<u32>)]
+    /// The number of rows: 1 to 250, 50 if absent.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 250)]
     limit: Option<String>,
-    /// Where the page stands: from `next_cursor` or `prev_cursor`.
+    /// The position of the page: a `next_cursor` or `prev_cursor`.
     cursor: Option<String>,
-    /// How many rows to skip from the newest: 0 to 10,000, not beside `cursor`, which is faster.
-    #[param(value_type = Option<u32>)]
+    /// The number of rows to skip: 0 to 10,000. Cannot be combined with `cursor`, which is faster.
+    #[param(value_type = Option<u32>, maximum = 10_000)]
     offset: Option<String>,
+    /// `true` counts all rows, up to 1,000; not where rows are searched for one by one.
+    #[param(value_type = Option<bool>)]
+    count: Option<String>,
 }
 
-/// Lists events, newest first, without their data.
+/// A page of events.
+pub type EventList = List<EventOut>;
+
+/// The longest text that is searched for, in characters.
+const SEARCH_CHARS_MAX: usize = 256;
+
+/// Lists events, newest first. Their data is not included. `label.<name>=<value>` filters by label. Labels, text, families of types and old
+/// idempotency keys are searched for within a limit of work: the response then has `searched_until` and `search_complete`.
 #[utoipa::path(
-    get, path = "/v1/events", tag = "events", operation_id = "list_events", params(EventQuery), security(("api_key" = ["read"])),
-    responses((status = 200, description = "A page of events", body = List<EventOut>), ReadProblems),
+    get, path = "/v1/events", tag = "events", operation_id = "list_events", params(EventQuery, ("label.{name}" = Option<String>, Query, description = "With this label; several must all fit")), security(("api_key" = ["read"])),
+    responses((status = 200, description = "A page of events", body = EventList), ReadProblems),
 )]
-pub async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(query): Params<EventQuery>) -> Result<Response, ApiError> {
+pub async fn list(
+    State(api): State<Arc<Api>>,
+    MayRead(caller): MayRead,
+    WithLabels(query, labels): WithLabels<EventQuery>,
+) -> Result<Response, ApiError> {
     let mut faults = Vec::new();
-    let page = PageWish::read(query.limit.as_deref(), query.cursor.as_deref(), query.offset.as_deref(), &mut faults);
-    let event_type = read(query.event_type.as_deref(), "event_type", &mut faults, read_event_type);
-    let from = read(query.from.as_deref(), "from", &mut faults, read_time);
-    let to = read(query.to.as_deref(), "to", &mut faults, read_time);
+    let page = RequestedPage::read(query.limit.as_deref(), query.cursor.as_deref(), query.offset.as_deref(), &mut faults);
+    let count = read(query.count.as_deref(), "count", &mut faults, read_count) == Some(true);
+    let mut search = query.read(labels, &mut faults);
+    let is_plain = search.is_plain();
+    if !is_plain && (count || page.without_offset().is_none_or(|page| matches!(page.cursor, Cursor::NewerThan(_)))) {
+        faults.push(Fault::new("cursor", "of a search continues to older rows only: neither `count` nor `offset` can be given"));
+    }
     if !faults.is_empty() {
         return Err(ApiError::bad_query(faults));
     }
-    let application = api.filter_application(caller.organization, query.application_id.as_deref()).await?;
-    let filter = EventFilter { application, event_type, accepted: TimeRange { from, to } };
-    let page = page.fetch(|page| api.line.ports.history.events(caller.organization, filter.clone(), page)).await?;
-    Ok(json(StatusCode::OK, &List::from(page.map(EventOut::from))))
+    let organization = caller.organization;
+    search.application = api.filter_application(organization, query.application_id.as_deref()).await?;
+    let mut uids = Uids::new(&api, organization);
+    if let Some(page) = page.without_offset().filter(|_| !is_plain) {
+        let FoundEvents { rows, next, searched_until } = finding::find_events(&api.line, organization, &search, page).await?;
+        let (searched_until, search_complete) = (searched_until.map(|at| at.to_string()), Some(next.is_none()));
+        let list = List::from(Page { rows: shown(rows, &mut uids).await?, next, prev: None });
+        return Ok(json(StatusCode::OK, &List { searched_until, search_complete, ..list }));
+    }
+    let filter = search.filter();
+    let Page { rows, next, prev } = page.fetch(|page| api.line.ports.history.events(organization, filter.clone(), page)).await?;
+    let list = List::from(Page { rows: shown(rows, &mut uids).await?, next, prev });
+    let list = if count { list.counted(|page| api.line.ports.history.events(organization, filter, page)).await? } else { list };
+    Ok(json(StatusCode::OK, &list))
 }
 
-/// One event with its data; without `data`, `labels` and `headers` if that was erased.
+async fn shown(rows: Vec<EventSummary>, uids: &mut Uids<'_>) -> Result<Vec<EventOut>, ApiError> {
+    let mut out = Vec::with_capacity(rows.len());
+    for event in rows {
+        let uid = uids.application(event.application).await?;
+        out.push(EventOut::new(event, uid));
+    }
+    Ok(out)
+}
+
+impl EventQuery {
+    /// What is searched for, but for the application; what is wrong is added to the faults.
+    fn read(&self, wanted: Labels, faults: &mut Vec<Fault>) -> EventSearch {
+        let event_type = read(self.event_type.as_deref(), "event_type", faults, |text| {
+            EventTypePattern::parse(text).ok_or_else(|| "must be an event type, or a family such as `order.*`".to_owned())
+        });
+        let from = read(self.from.as_deref(), "from", faults, read_time);
+        let to = read(self.to.as_deref(), "to", faults, read_time);
+        let text = read(self.q.as_deref(), "q", faults, |text| match text.chars().count() {
+            1..=SEARCH_CHARS_MAX => Ok(text.to_owned()),
+            _ => Err(format!("must be 1 to {SEARCH_CHARS_MAX} characters")),
+        });
+        if let Err(reason) = labels::check(&wanted) {
+            faults.push(Fault::new("label", reason));
+        }
+        EventSearch {
+            application: None,
+            event_type,
+            accepted: TimeRange { from, to },
+            idempotency_key: self.idempotency_key.clone(),
+            labels: wanted,
+            text,
+        }
+    }
+}
+
+/// Returns an event with its data. Erased events have no `data`, `labels` and `headers`.
 #[utoipa::path(
     get, path = "/v1/events/{id}", tag = "events", operation_id = "get_event", params(("id" = String, Path, description = "The event's id")),
     security(("api_key" = ["read"])),
@@ -134,22 +211,23 @@ pub async fn get(
 ) -> Result<Response, ApiError> {
     let found = api.line.ports.history.event(caller.organization, id).await?;
     let (summary, event) = found.ok_or_else(|| ApiError::not_found("event"))?;
-    let Some(event) = event else { return Ok(json(StatusCode::OK, &EventOut::from(summary))) };
+    let uid = Uids::new(&api, caller.organization).application(summary.application).await?;
+    let Some(event) = event else { return Ok(json(StatusCode::OK, &EventOut::new(summary, uid))) };
     let text = String::from_utf8_lossy(&event.data).into_owned();
     let data = RawValue::from_string(text).map_err(|error| {
         tracing::error!(error = &error as &dyn std::error::Error, event.id = %id, "the data of an event is not JSON");
         ApiError::internal()
     })?;
     let headers = shown_headers(event.headers, caller.scopes).into_iter().collect();
-    let out = EventOut { data: Some(data), labels: Some(event.labels), headers: Some(headers), ..EventOut::from(summary) };
+    let out = EventOut { data: Some(data), labels: Some(event.labels), headers: Some(headers), ..EventOut::new(summary, uid) };
     Ok(json(StatusCode::OK, &out))
 }
 
-/// The deliveries of one event, newest first.
+/// Lists the deliveries of an event, newest first.
 #[utoipa::path(
     get, path = "/v1/events/{id}/deliveries", tag = "events", operation_id = "list_event_deliveries",
     params(("id" = String, Path, description = "The event's id"), deliveries::DeliveryQuery), security(("api_key" = ["read"])),
-    responses((status = 200, description = "A page of deliveries", body = List<DeliveryOut>), ReadProblems),
+    responses((status = 200, description = "A page of deliveries", body = deliveries::DeliveryList), ReadProblems),
 )]
 pub async fn list_deliveries(
     State(api): State<Arc<Api>>,

@@ -21,7 +21,9 @@ mod events;
 mod operations;
 mod organizations;
 mod page;
+mod problem_pages;
 mod publish;
+mod query;
 mod reads;
 mod replays;
 mod retries;
@@ -30,8 +32,10 @@ mod sent;
 mod status;
 mod to_the_end;
 mod transfer;
+mod uids;
 mod why;
 mod wire;
+mod words;
 
 pub(crate) use self::publish::BESIDE_DATA_BYTES;
 #[cfg(feature = "amqp")]
@@ -51,22 +55,23 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use everhook_core::{
-    flow::{Line, follow::StaleKeys},
     ids::{ApplicationId, EndpointId, OrganizationId, Ref},
+    line::Line,
     manage,
     model::Scope,
+    nodes::follow::StaleKeys,
     policy::target::TargetRules,
     ports::{FullDisk, StoreError},
-    trouble::Trouble,
+    repeated_failure::RepeatedFailure,
 };
-use http::{Method, StatusCode, Uri};
+use http::{Method, Uri};
 use rustc_hash::FxHashMap;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 pub use self::reads::Turn;
 use self::{
     access::{Caller, ChangeRates, KeyCache},
-    error::ApiError,
+    error::{ApiError, ProblemKind},
     reads::{Reads, Transfers},
 };
 use crate::{
@@ -112,7 +117,7 @@ pub struct Api {
     /// The disk that events are written to by this node, if it writes any.
     disk: Option<DiskSpace>,
     /// The disk of the database server, as the log hears of it, and since when its time is counted.
-    server_disk: (Instant, Mutex<Trouble>),
+    server_disk: (Instant, Mutex<RepeatedFailure>),
     /// The look at its own readiness that is under way: whoever asks meanwhile waits for the same one.
     readiness: Mutex<Option<status::Looking>>,
 }
@@ -153,7 +158,7 @@ impl Api {
             broken,
             publishing_fails,
             disk,
-            server_disk: (Instant::now(), Mutex::new(Trouble::told_at_once())),
+            server_disk: (Instant::now(), Mutex::new(RepeatedFailure::reported_at_once())),
             readiness: Mutex::default(),
         }
     }
@@ -195,9 +200,9 @@ impl Api {
     }
 
     fn tell_server_full(&self) {
-        let (since, trouble) = &self.server_disk;
-        if trouble.lock().unwrap_or_else(PoisonError::into_inner).failed(since.elapsed()).is_some() {
-            tracing::error!("no space left on the disk of the database server: events are refused until there is room");
+        let (since, repeated_failure) = &self.server_disk;
+        if repeated_failure.lock().unwrap_or_else(PoisonError::into_inner).failed(since.elapsed()).is_some() {
+            tracing::error!("no space left on the disk of the database server; events are refused until space is freed");
         }
     }
 
@@ -262,8 +267,15 @@ pub fn events_only(api: Arc<Api>) -> Router {
 
 /// Every route of the server.
 pub fn router(api: Arc<Api>) -> Router {
-    let (router, document) = documented().split_for_parts();
-    router.merge(docs::routes(document)).fallback(no_such_route).method_not_allowed_fallback(no_such_method).with_state(api)
+    let (router, mut document) = documented().split_for_parts();
+    docs::name_patches(&mut document);
+    router
+        .merge(aliases())
+        .merge(docs::routes(document))
+        .merge(problem_pages::routes())
+        .fallback(no_such_route)
+        .method_not_allowed_fallback(no_such_method)
+        .with_state(api)
 }
 
 /// The routes that the OpenAPI document describes.
@@ -276,13 +288,11 @@ fn documented() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(why::explain))
         .routes(routes!(deliveries::list))
         .routes(routes!(retries::retry_event))
-        .routes(routes!(retries::retry_message))
         .routes(routes!(deliveries::get))
         .routes(routes!(sent::get))
         .routes(routes!(retries::retry_delivery))
+        .routes(routes!(retries::cancel_delivery))
         .nest("/v1/dlq", dead_letters::routes())
-        .nest("/v1/dead-letters", docs::with_other_ids(dead_letters::routes(), "_by_full_name"))
-        .routes(routes!(dead_letters::requeue))
         .routes(routes!(operations::list))
         .routes(routes!(operations::get, operations::cancel))
         .routes(routes!(replays::recover))
@@ -291,8 +301,6 @@ fn documented() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(erasing::erase_by_label))
         .routes(routes!(erasing::erase_application))
         .nest("/v1/endpoints", endpoints::routes())
-        .nest("/v1/webhooks", docs::under_another_name(endpoints::routes(), "webhook"))
-        .nest("/v1/subscriptions", docs::under_another_name(endpoints::routes(), "subscription"))
         .routes(routes!(schedules::create, schedules::list))
         .routes(routes!(schedules::get, schedules::change, schedules::delete))
         .routes(routes!(schedules::assign))
@@ -308,13 +316,25 @@ fn documented() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(audit_log::list))
         .routes(routes!(organizations::create, organizations::list))
         .routes(routes!(organizations::get, organizations::change))
+        .routes(routes!(status::root))
         .routes(routes!(status::healthz))
         .routes(routes!(status::readyz))
 }
 
+/// Other names of the same routes, which clients of other platforms know. The document leaves them out: docs/guide.md lists them.
+fn aliases() -> Router<Arc<Api>> {
+    let aliases = OpenApiRouter::<Arc<Api>>::new()
+        .nest("/v1/webhooks", endpoints::routes())
+        .nest("/v1/subscriptions", endpoints::routes())
+        .nest("/v1/dead-letters", dead_letters::routes())
+        .routes(routes!(retries::retry_message))
+        .routes(routes!(dead_letters::requeue));
+    aliases.split_for_parts().0
+}
+
 /// What is answered on a connection that is one too many.
 pub fn too_many_connections() -> Response {
-    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "there are too many connections: try again").into_response()
+    ApiError::unavailable("too many connections: try again").into_response()
 }
 
 /// What is answered instead of a large answer while there is no memory for it.
@@ -328,18 +348,18 @@ pub fn internal_error() -> Response {
 }
 
 async fn not_yet() -> ApiError {
-    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the database is away: this node takes events, and nothing else until it is back")
+    ApiError::unavailable("the database is unavailable: this node only accepts events until it is back")
 }
 
 async fn no_such_role(uri: Uri) -> ApiError {
-    let words = "this node lacks the role `api`, and answers /healthz and /readyz only";
-    ApiError::new(StatusCode::NOT_FOUND, format!("there is nothing at {}: {words}", uri.path()))
+    let words = "this node does not have the role `api` and serves only /healthz and /readyz";
+    ApiError::new(ProblemKind::RouteNotFound, format!("not found: {}: {words}", uri.path()))
 }
 
 async fn no_such_route(uri: Uri) -> ApiError {
-    ApiError::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", uri.path()))
+    ApiError::new(ProblemKind::RouteNotFound, format!("not found: {}", uri.path()))
 }
 
 async fn no_such_method(method: Method, uri: Uri) -> ApiError {
-    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, format!("{} does not take {method}; the header Allow says what it takes", uri.path()))
+    ApiError::new(ProblemKind::MethodNotAllowed, format!("{} does not support {method}; see the header Allow", uri.path()))
 }

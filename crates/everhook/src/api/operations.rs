@@ -25,42 +25,49 @@ use super::{
     to_the_end,
     wire::{Identified, NoParams, Params, json, read, read_time},
 };
+use crate::api::words::{OperationKindWord, OperationStatusWord, PriorityWord};
 
 /// A bulk action.
 #[derive(Serialize, ToSchema)]
 pub struct OperationOut {
     #[schema(format = "uuid")]
     id: String,
-    /// `retry_batch`, `discard_batch`, `recover`, `replay` or `erase`.
+    /// `retry_batch`, `discard_batch`, `recover`, `replay`, `erase` or `attempt_now`.
+    #[schema(value_type = OperationKindWord)]
     kind: &'static str,
-    /// `pending` (it selects, or waits for its start), `running`, `finished`, `cancelled` or `failed`.
+    /// `pending` (selecting, or waiting for its start), `running`, `finished`, `cancelled` or `failed`.
+    #[schema(value_type = OperationStatusWord)]
     status: &'static str,
-    /// How many events and endpoints, or events to be erased, it is about; grows until the selection is complete.
+    /// The number of selected items; grows until the selection is complete.
     total: u64,
-    /// How many were done.
+    /// The number of completed items.
     done: u64,
-    /// How many could not be done: the endpoint gets no events any more, or the event is gone or erased.
+    /// The number of impossible items: the endpoint is disabled or deleted, or the event was removed or erased.
     failed: u64,
-    /// How many needed nothing: a delivery is open already, the dead letter is no longer dead, or the event was erased before.
+    /// The number of skipped items: a delivery is already open, the dead letter is no longer dead, or the event was already erased.
     skipped: u64,
-    /// How fast it goes, as measured.
+    /// The measured rate.
+    #[schema(required = true)]
     rate_per_second: Option<f64>,
-    /// How long it still takes.
+    /// The estimated remaining time.
+    #[schema(required = true)]
     eta_seconds: Option<u64>,
-    /// How fast it may go.
+    /// The rate limit.
+    #[schema(required = true)]
     rate_limit: Option<RateOut>,
+    #[schema(value_type = PriorityWord)]
     priority: &'static str,
-    #[schema(format = DateTime)]
+    #[schema(format = DateTime, required = true)]
     start_at: Option<String>,
     #[schema(format = DateTime)]
     created_at: String,
-    #[schema(format = DateTime)]
+    #[schema(format = DateTime, required = true)]
     started_at: Option<String>,
-    #[schema(format = DateTime)]
+    #[schema(format = DateTime, required = true)]
     finished_at: Option<String>,
 }
 
-/// How fast an operation may go.
+/// The rate limit of an operation.
 #[derive(Serialize, ToSchema)]
 pub struct RateOut {
     requests_per_second: u32,
@@ -91,7 +98,7 @@ impl OperationOut {
     }
 }
 
-/// Says which operation was begun, under both names.
+/// The id of the operation, under both names.
 #[derive(Serialize, ToSchema)]
 pub struct Begun {
     #[schema(format = "uuid")]
@@ -105,10 +112,13 @@ pub fn begun(id: OperationId) -> Response {
     json(StatusCode::ACCEPTED, &Begun { operation_id: id.to_string(), batch_operation_id: id.to_string() })
 }
 
+/// A page of them.
+pub type OperationList = List<OperationOut>;
+
 /// Lists operations, newest first.
 #[utoipa::path(
     get, path = "/v1/operations", tag = "operations", operation_id = "list_operations", params(PageQuery), security(("api_key" = ["read"])),
-    responses((status = 200, description = "A page of operations", body = List<OperationOut>), ReadProblems),
+    responses((status = 200, description = "A page of operations", body = OperationList), ReadProblems),
 )]
 pub async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(query): Params<PageQuery>) -> Result<Response, ApiError> {
     let page = query.read()?.fetch(|page| api.line.ports.operations.operations(caller.organization, page)).await?;
@@ -116,7 +126,7 @@ pub async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(
     Ok(json(StatusCode::OK, &List::from(page.map(|operation| OperationOut::new(&operation, now)))))
 }
 
-/// One operation, with its progress.
+/// Returns an operation with its progress.
 #[utoipa::path(
     get, path = "/v1/operations/{id}", tag = "operations", operation_id = "get_operation", params(("id" = String, Path, description = "The operation's id")),
     security(("api_key" = ["read"])),
@@ -133,7 +143,7 @@ pub async fn get(
     Ok(json(StatusCode::OK, &OperationOut::new(&operation, api.line.ports.clock.now())))
 }
 
-/// Stops an operation. What it had done stays done.
+/// Cancels an operation. What was done remains.
 #[utoipa::path(
     delete, path = "/v1/operations/{id}", tag = "operations", operation_id = "cancel_operation",
     params(("id" = String, Path, description = "The operation's id")), security(("api_key" = ["manage"])),
@@ -152,7 +162,7 @@ pub async fn cancel(
 /// More is no limit.
 const REQUESTS_PER_SECOND_MAX: u32 = 1_000_000;
 
-/// How fast an operation may go.
+/// The rate limit of an operation.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RateIn {
@@ -189,7 +199,7 @@ impl PaceIn<'_> {
 
 /// Reads a list of event types or patterns; what is wrong is added to the faults.
 pub fn read_patterns(texts: &[String], field: &str, faults: &mut Vec<Fault>) -> Vec<EventTypePattern> {
-    read_each(texts, field, faults, "must be an event type, `*`, or a family such as `order.*`", EventTypePattern::parse)
+    read_each(texts, field, faults, "must be an event type, a prefix such as `order.*`, or `*`", EventTypePattern::parse)
 }
 
 /// Reads a list of endpoints' names; what is wrong is added to the faults.

@@ -19,13 +19,13 @@ use utoipa::ToSchema;
 
 use super::{
     Api,
-    access::MayAdminister,
+    access::{MayAdminister, MayAdministerNamed},
     auto_replay::{AutoReplayIn, AutoReplayOut},
     body::JsonBody,
     error::{ApiError, ChangeProblems, ReadProblems},
     page::{List, PageQuery},
     to_the_end,
-    wire::{Field, Named, NoParams, Object, Params, json},
+    wire::{Field, NoParams, Object, Params, json},
 };
 
 /// A tenant.
@@ -33,6 +33,7 @@ use super::{
 pub struct OrganizationOut {
     #[schema(format = "uuid")]
     id: String,
+    #[schema(required = true)]
     uid: Option<String>,
     name: String,
     limits: LimitsOut,
@@ -42,14 +43,20 @@ pub struct OrganizationOut {
     created_at: String,
 }
 
-/// How much an organization may have and do, over all its applications; null is no limit.
+/// The limits of an organization, over all its applications; null means no limit.
 #[derive(Serialize, ToSchema)]
 pub struct LimitsOut {
+    #[schema(required = true)]
     deliveries_per_minute: Option<u32>,
+    #[schema(required = true)]
     events_per_minute: Option<u32>,
+    #[schema(required = true)]
     concurrency: Option<u32>,
+    #[schema(required = true)]
     endpoints: Option<u32>,
+    #[schema(required = true)]
     applications: Option<u32>,
+    #[schema(required = true)]
     manual_retries_per_minute: Option<u32>,
 }
 
@@ -81,46 +88,47 @@ impl OrganizationOut {
     }
 }
 
-/// What an organization should be; a change needs only the fields that change.
+/// An organization. An update needs only the changed fields.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"name": "Acme", "uid": "acme", "limits": {"events_per_minute": 60000}}))]
 pub struct OrganizationIn {
-    /// Shown to people; needed at creation.
+    /// A name for people. Required at creation.
     #[serde(default)]
     #[schema(value_type = String, required = false)]
     name: Field<String>,
-    /// Stands for the id in paths and in `X-Organization`.
+    /// Can replace the id in paths and in `X-Organization`.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     uid: Field<String>,
-    /// How much it may have and do; null lifts all limits.
+    /// Its limits; null removes all limits.
     #[serde(default)]
     #[schema(value_type = Option<LimitsIn>)]
     limits: Field<Object<LimitsIn>>,
-    /// Whose nodes send its deliveries, 1 to 32 of the characters a-z 0-9 _ -; null is `default`. Others need a shared store. Without a node in the pool, deliveries wait.
+    /// The worker pool that sends its deliveries: 1 to 32 of the characters a-z 0-9 _ -; null means `default`. Other pools require
+    /// PostgreSQL. Without a node in the pool, deliveries wait.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     worker_pool: Field<String>,
-    /// Whether dead letters come back by themselves; null switches that off.
+    /// Automatic replay of dead letters; null disables it.
     #[serde(default)]
     #[schema(value_type = Option<AutoReplayIn>)]
     dlq_auto_replay: Field<Object<AutoReplayIn>>,
 }
 
-/// Limits to change; null lifts one.
+/// The limits to change; null removes one.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitsIn {
-    /// Requests begun in a minute, 1 to 10,000,000; past it deliveries wait.
+    /// Requests started per minute, 1 to 10,000,000; further deliveries wait.
     #[serde(default)]
     #[schema(value_type = Option<u32>)]
     deliveries_per_minute: Field<i64>,
-    /// Events published in a minute, 1 to 10,000,000.
+    /// Events published per minute, 1 to 10,000,000.
     #[serde(default)]
     #[schema(value_type = Option<u32>)]
     events_per_minute: Field<i64>,
-    /// Requests under way at once, 1 to 1,000,000.
+    /// Requests in progress at once, 1 to 1,000,000.
     #[serde(default)]
     #[schema(value_type = Option<u32>)]
     concurrency: Field<i64>,
@@ -128,11 +136,11 @@ pub struct LimitsIn {
     #[serde(default)]
     #[schema(value_type = Option<u32>)]
     endpoints: Field<i64>,
-    /// Applications beside the built-in ones, 0 to 1,000,000.
+    /// Applications in addition to the built-in ones, 0 to 1,000,000.
     #[serde(default)]
     #[schema(value_type = Option<u32>)]
     applications: Field<i64>,
-    /// Retries by hand in a minute, 1 to 10,000,000.
+    /// Manual retries per minute, 1 to 10,000,000.
     #[serde(default)]
     #[schema(value_type = Option<u32>)]
     manual_retries_per_minute: Field<i64>,
@@ -163,7 +171,7 @@ impl OrganizationIn {
     }
 }
 
-/// Makes an organization, with its applications `default` and `operational`.
+/// Creates an organization, with its applications `default` and `operational`.
 #[utoipa::path(
     post, path = "/v1/organizations", tag = "organizations", operation_id = "create_organization", request_body = OrganizationIn,
     security(("api_key" = ["admin"])),
@@ -185,11 +193,14 @@ pub async fn create(
     Ok(json(StatusCode::CREATED, &to_the_end(make).await??))
 }
 
+/// A page of them.
+pub type OrganizationList = List<OrganizationOut>;
+
 /// Lists all organizations, newest first.
 #[utoipa::path(
     get, path = "/v1/organizations", tag = "organizations", operation_id = "list_organizations", params(PageQuery),
     security(("api_key" = ["admin"])),
-    responses((status = 200, description = "A page of organizations", body = List<OrganizationOut>), ReadProblems),
+    responses((status = 200, description = "A page of organizations", body = OrganizationList), ReadProblems),
 )]
 pub async fn list(State(api): State<Arc<Api>>, _caller: MayAdminister, Params(query): Params<PageQuery>) -> Result<Response, ApiError> {
     let page = query.read()?.fetch(|page| api.line.ports.directory.organizations(page)).await?;
@@ -201,7 +212,7 @@ pub async fn list(State(api): State<Arc<Api>>, _caller: MayAdminister, Params(qu
     Ok(json(StatusCode::OK, &List::from(Page { rows: out, next, prev })))
 }
 
-/// One organization.
+/// Returns an organization.
 #[utoipa::path(
     get, path = "/v1/organizations/{id}", tag = "organizations", operation_id = "get_organization",
     params(("id" = String, Path, description = "The organization's id or uid")), security(("api_key" = ["admin"])),
@@ -209,26 +220,24 @@ pub async fn list(State(api): State<Arc<Api>>, _caller: MayAdminister, Params(qu
 )]
 pub async fn get(
     State(api): State<Arc<Api>>,
-    _caller: MayAdminister,
+    MayAdministerNamed(_caller, of): MayAdministerNamed,
     _query: NoParams,
-    Named(of): Named<OrganizationId>,
 ) -> Result<Response, ApiError> {
     let found = api.line.ports.directory.organization(&of).await?;
     let organization = found.ok_or_else(|| ApiError::not_found("organization"))?;
     Ok(json(StatusCode::OK, &OrganizationOut::new(&api, organization).await?))
 }
 
-/// Changes the fields that are sent.
+/// Updates the fields that are sent.
 #[utoipa::path(
-    put, path = "/v1/organizations/{id}", tag = "organizations", operation_id = "change_organization", request_body = OrganizationIn,
+    method(put, patch), path = "/v1/organizations/{id}", tag = "organizations", operation_id = "change_organization", request_body = OrganizationIn,
     params(("id" = String, Path, description = "The organization's id or uid")), security(("api_key" = ["admin"])),
     responses((status = 200, description = "Changed", body = OrganizationOut), ChangeProblems),
 )]
 pub async fn change(
     State(api): State<Arc<Api>>,
-    MayAdminister(caller): MayAdminister,
+    MayAdministerNamed(caller, of): MayAdministerNamed,
     _query: NoParams,
-    Named(of): Named<OrganizationId>,
     JsonBody(asked): JsonBody<OrganizationIn>,
 ) -> Result<Response, ApiError> {
     let found = api.line.ports.directory.organization(&of).await?.ok_or_else(|| ApiError::not_found("organization"))?;

@@ -2,13 +2,18 @@
 //!
 //! Stores know cursors only. An offset is walked here, page by page, so that no store needs a second way to read a list.
 
+use std::borrow::Cow;
+
 use everhook_core::{
     manage::Fault,
     model::{Cursor, Page, PageRequest},
     ports::StoreError,
 };
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::{
+    IntoParams, PartialSchema, ToSchema,
+    openapi::{ArrayBuilder, KnownFormat, ObjectBuilder, Ref, RefOr, Schema, SchemaFormat, Type, schema::SchemaType},
+};
 use uuid::Uuid;
 
 use super::{error::ApiError, wire::read};
@@ -26,19 +31,102 @@ const LARGE_ROWS_STEP: u32 = 25;
 const OFFSET_MAX: u32 = 10_000;
 
 /// One page of a list, newest first.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize)]
 pub struct List<T> {
     /// The rows.
     pub data: Vec<T>,
-    /// Send it as `cursor` to get older rows.
+    /// The cursor of older rows.
     pub next_cursor: Option<String>,
-    /// Send it as `cursor` to get newer rows.
+    /// The cursor of newer rows.
     pub prev_cursor: Option<String>,
+    /// How many rows there are, at most 1,000; only where `count=true` asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<usize>,
+    /// Whether there are more than `count` says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count_is_capped: Option<bool>,
+    /// When the oldest row was created that a search looked at; only where rows are searched for one by one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub searched_until: Option<String>,
+    /// Whether a search looked at everything; if not, `next_cursor` continues it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search_complete: Option<bool>,
+}
+
+/// How many rows are counted: reading as many takes some milliseconds.
+const COUNT_MAX: u32 = 1_000;
+
+/// Reads whether rows are to be counted.
+pub fn read_count(text: &str) -> Result<bool, String> {
+    text.parse().map_err(|_| "must be `true` or `false`".to_owned())
+}
+
+impl<T> List<T> {
+    /// The same page with the number of all rows, counted up to a bound.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the list could not be read.
+    pub async fn counted<R, F>(self, list: impl FnOnce(PageRequest) -> F) -> Result<Self, StoreError>
+    where
+        F: Future<Output = Result<Page<R>, StoreError>>,
+    {
+        let all = list(PageRequest { limit: COUNT_MAX, cursor: Cursor::Newest }).await?;
+        Ok(Self { count: Some(all.rows.len()), count_is_capped: Some(all.next.is_some()), ..self })
+    }
+}
+
+/// Named after its rows, which it refers to by name, so that generated clients have one type for a row wherever it comes from.
+impl<T: ToSchema> ToSchema for List<T> {
+    fn name() -> Cow<'static, str> {
+        Cow::Owned(format!("{}List", T::name().trim_end_matches("Out")))
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((T::name().into_owned(), T::schema()));
+        T::schemas(schemas);
+    }
+}
+
+impl<T: ToSchema> PartialSchema for List<T> {
+    fn schema() -> RefOr<Schema> {
+        let cursor = |words: &str| {
+            let nullable = SchemaType::from_iter([Type::String, Type::Null]);
+            ObjectBuilder::new().schema_type(nullable).description(Some(words))
+        };
+        let rows = ArrayBuilder::new().items(Ref::from_schema_name(T::name())).description(Some("The rows."));
+        let list = ObjectBuilder::new().description(Some("One page of a list, newest first."));
+        let list = list.property("data", rows).required("data");
+        let list =
+            list.property("next_cursor", cursor("Send it as `cursor` to get older rows; null if there are none.")).required("next_cursor");
+        let list =
+            list.property("prev_cursor", cursor("Send it as `cursor` to get newer rows; null if there are none.")).required("prev_cursor");
+        with_search_fields(list).into()
+    }
+}
+
+/// The fields that only some requests get.
+fn with_search_fields(list: ObjectBuilder) -> ObjectBuilder {
+    let field = |kind: Type, words: &str| ObjectBuilder::new().schema_type(kind).description(Some(words));
+    let format = SchemaFormat::KnownFormat(KnownFormat::DateTime);
+    let searched_until =
+        field(Type::String, "The time up to which a search has looked; only in the response to a search.").format(Some(format));
+    list.property("count", field(Type::Integer, "The number of rows, at most 1,000; only with `count=true`."))
+        .property("count_is_capped", field(Type::Boolean, "Whether there are more rows than `count`."))
+        .property("searched_until", searched_until)
+        .property("search_complete", field(Type::Boolean, "Whether a search has looked at everything; if not, `next_cursor` continues it."))
 }
 
 impl<T> From<Page<T>> for List<T> {
     fn from(page: Page<T>) -> Self {
-        Self { data: page.rows, next_cursor: page.next.map(write_cursor), prev_cursor: page.prev.map(write_cursor) }
+        Self {
+            data: page.rows,
+            next_cursor: page.next.map(write_cursor),
+            prev_cursor: page.prev.map(write_cursor),
+            count: None,
+            count_is_capped: None,
+            searched_until: None,
+            search_complete: None,
+        }
     }
 }
 
@@ -47,34 +135,34 @@ impl<T> From<Page<T>> for List<T> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct PageQuery {
-    /// How many rows: 1 to 250, 50 if absent.
-    #[param(value_type = Option<u32>)]
+    /// The number of rows: 1 to 250, 50 if absent.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 250)]
     limit: Option<String>,
-    /// Where the page stands: from `next_cursor` or `prev_cursor`.
+    /// The position of the page: a `next_cursor` or `prev_cursor`.
     cursor: Option<String>,
-    /// How many rows to skip from the newest: 0 to 10,000, not beside `cursor`, which is faster.
-    #[param(value_type = Option<u32>)]
+    /// The number of rows to skip: 0 to 10,000. Cannot be combined with `cursor`, which is faster.
+    #[param(value_type = Option<u32>, maximum = 10_000)]
     offset: Option<String>,
 }
 
 impl PageQuery {
     /// Reads all parameters.
-    pub fn read(&self) -> Result<PageWish, ApiError> {
+    pub fn read(&self) -> Result<RequestedPage, ApiError> {
         let mut faults = Vec::new();
-        let wish = PageWish::read(self.limit.as_deref(), self.cursor.as_deref(), self.offset.as_deref(), &mut faults);
+        let wish = RequestedPage::read(self.limit.as_deref(), self.cursor.as_deref(), self.offset.as_deref(), &mut faults);
         if faults.is_empty() { Ok(wish) } else { Err(ApiError::bad_query(faults)) }
     }
 }
 
 /// The page that a request wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageWish {
+pub struct RequestedPage {
     request: PageRequest,
     /// How many rows to skip from where the request stands.
     offset: u32,
 }
 
-impl PageWish {
+impl RequestedPage {
     /// Reads `limit`, `cursor` and `offset`; what is wrong with them is added to the faults.
     pub fn read(limit: Option<&str>, cursor: Option<&str>, offset: Option<&str>, faults: &mut Vec<Fault>) -> Self {
         let limit = read(limit, "limit", faults, |text| match text.parse() {
@@ -82,13 +170,19 @@ impl PageWish {
             _ => Err(format!("must be 1 to {LIMIT_MAX}")),
         });
         let offset = read(offset, "offset", faults, |text| match text.parse() {
-            Ok(_) if cursor.is_some() => Err("cannot be given beside `cursor`: choose one".to_owned()),
+            Ok(_) if cursor.is_some() => Err("cannot be combined with `cursor`".to_owned()),
             Ok(offset) if offset <= OFFSET_MAX => Ok(offset),
             _ => Err(format!("must be 0 to {OFFSET_MAX}")),
         });
-        let cursor = read(cursor, "cursor", faults, |text| read_cursor(text).ok_or_else(|| "is not one that a list returned".to_owned()));
+        let cursor =
+            read(cursor, "cursor", faults, |text| read_cursor(text).ok_or_else(|| "is not a cursor that a list returned".to_owned()));
         let request = PageRequest { limit: limit.unwrap_or(LIMIT_DEFAULT), cursor: cursor.unwrap_or_default() };
         Self { request, offset: offset.unwrap_or_default() }
+    }
+
+    /// The page itself, where nothing is to be skipped.
+    pub fn without_offset(self) -> Option<PageRequest> {
+        Some(self.request).filter(|_| self.offset == 0)
     }
 
     /// Reads the page from a list. What lies before the offset is read too, and dropped.
@@ -106,7 +200,7 @@ impl PageWish {
         }
     }
 
-    /// As [`PageWish::fetch`], for rows that may be large: they are read a few at a time, and the page ends early when it has as many bytes as an answer
+    /// As [`RequestedPage::fetch`], for rows that may be large: they are read a few at a time, and the page ends early when it has as many bytes as an answer
     /// should. Its cursors go on from there.
     ///
     /// # Errors
@@ -205,7 +299,7 @@ mod tests {
             [(None, Some(50)), (Some("1"), Some(1)), (Some("250"), Some(250)), (Some("0"), None), (Some("251"), None), (Some("ten"), None)]
         {
             let mut faults = Vec::new();
-            let wish = PageWish::read(text, None, None, &mut faults);
+            let wish = RequestedPage::read(text, None, None, &mut faults);
             assert_eq!(faults.is_empty().then_some(wish.request.limit), limit, "{text:?}");
         }
     }
@@ -225,7 +319,7 @@ mod tests {
         ];
         for (cursor, offset, expected) in table {
             let mut faults = Vec::new();
-            let wish = PageWish::read(None, cursor, offset, &mut faults);
+            let wish = RequestedPage::read(None, cursor, offset, &mut faults);
             assert_eq!(faults.is_empty().then_some(wish.offset), expected, "{cursor:?} {offset:?}");
             assert!(faults.iter().all(|fault| fault.field == "offset"));
         }
@@ -245,7 +339,7 @@ mod tests {
         ];
         for (offset, newest, reads_expected) in table {
             let mut reads = 0;
-            let wish = PageWish { request: PageRequest { limit: 2, cursor: Cursor::Newest }, offset };
+            let wish = RequestedPage { request: PageRequest { limit: 2, cursor: Cursor::Newest }, offset };
             let list = |page: PageRequest| {
                 reads += 1;
                 std::future::ready(Ok(six_hundred_rows(page)))
@@ -274,7 +368,7 @@ mod tests {
             (large, Cursor::NewerThan(id(590)), 0, (599, 591)),
         ];
         for (bytes, cursor, offset, (newest, oldest)) in table {
-            let wish = PageWish { request: PageRequest { limit: 250, cursor }, offset };
+            let wish = RequestedPage { request: PageRequest { limit: 250, cursor }, offset };
             let page = wish.fetch_large(|page| std::future::ready(Ok(six_hundred_rows(page))), |_| bytes).await.unwrap();
             let expected: Vec<u128> = (oldest..=newest).rev().collect();
             assert_eq!(page.rows, expected, "{cursor:?} {offset}");

@@ -7,7 +7,7 @@ use everhook_core::{
     ids::{ApplicationId, OrganizationId, Ref},
     manage::{
         Fault,
-        operations::{self, Pace, ReplayWish},
+        operations::{self, Pace, ReplayInput},
     },
     model::{Author, OperationKind, Wanted},
     time::Timestamp,
@@ -24,8 +24,9 @@ use super::{
     to_the_end,
     wire::{Named, NoParams, Object, read, read_time},
 };
+use crate::api::words::PriorityWord;
 
-/// What endpoints missed.
+/// The period to recover.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"since": "2026-11-01"}))]
@@ -37,8 +38,8 @@ pub struct RecoverIn {
     until: Option<String>,
 }
 
-/// Delivers what the application's endpoints missed: for each event and each endpoint that wants it now, if its newest delivery is dead or
-/// cancelled, or if there is none although the endpoint was there.
+/// Recovers after an outage: resends each event to each endpoint that matches it now, if the newest delivery is dead or cancelled, or if
+/// there is none although the endpoint existed.
 #[utoipa::path(
     post, path = "/v1/applications/{id}/recover", tag = "operations", operation_id = "recover_application", request_body = RecoverIn,
     params(("id" = String, Path, description = "The application's id or uid")), security(("api_key" = ["manage"])),
@@ -56,11 +57,11 @@ pub async fn recover(
     let from = required_time(asked.since.as_deref(), "since", &mut faults);
     let to = read(asked.until.as_deref(), "until", &mut faults, read_time);
     let Some(from) = from.filter(|_| faults.is_empty()) else { return Err(ApiError::invalid(faults)) };
-    let wish = ReplayWish { application, from, to, event_types: Vec::new(), endpoints: Vec::new(), wanted: Wanted::Missed };
+    let wish = ReplayInput { application, from, to, event_types: Vec::new(), endpoints: Vec::new(), wanted: Wanted::Missed };
     begin(api, caller.author(), OperationKind::Recover, wish, Pace::default()).await
 }
 
-/// Which events are delivered again.
+/// The events to replay.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"from": "2026-11-01", "to": "2026-11-02", "event_types": ["order.*"]}))]
@@ -71,24 +72,25 @@ pub struct ReplayIn {
     /// Accepted before this time: RFC 3339 or a date.
     #[schema(required = true)]
     to: Option<String>,
-    /// Of these types, or families such as `order.*`.
+    /// Of these types or prefixes, such as `order.*`.
     #[serde(default)]
     event_types: Vec<String>,
-    /// To these endpoints, by id or uid, whatever types they want; to those that want the event if absent.
+    /// To these endpoints, by id or uid, whatever their event types; to the matching endpoints if absent.
     #[serde(default, alias = "webhook_ids", alias = "subscription_ids")]
     endpoint_ids: Vec<String>,
-    /// `any` (if absent), or `failed`: only where the newest delivery is dead or cancelled.
+    /// `any` (default), or `failed`: only if the newest delivery is dead or cancelled.
     status: Option<String>,
-    /// As fast as it goes if absent.
+    /// Unlimited if absent.
     #[schema(value_type = Option<RateIn>)]
     rate_limit: Option<Object<RateIn>>,
     /// `high`, `normal` or `low`; `low` if absent, so that live events come first.
+    #[schema(value_type = Option<PriorityWord>)]
     priority: Option<String>,
-    /// Not before this time; at once if absent.
+    /// When to start; now if absent.
     start_at: Option<String>,
 }
 
-/// Delivers events of the application again. Where a delivery is still open, nothing is made.
+/// Replays events of the application. Events with an open delivery to an endpoint are skipped for it.
 #[utoipa::path(
     post, path = "/v1/applications/{id}/replay", tag = "operations", operation_id = "replay_application", request_body = ReplayIn,
     params(("id" = String, Path, description = "The application's id or uid")), security(("api_key" = ["manage"])),
@@ -115,11 +117,11 @@ pub async fn replay(
     let rate_limit = asked.rate_limit.as_ref().map(|Object(rate)| rate);
     let pace = PaceIn { rate_limit, priority: asked.priority.as_deref(), start_at: asked.start_at.as_deref() }.read(&mut faults);
     let Some(from) = from.filter(|_| faults.is_empty()) else { return Err(ApiError::invalid(faults)) };
-    let wish = ReplayWish { application, from, to, event_types, endpoints, wanted: wanted.unwrap_or(Wanted::Any) };
+    let wish = ReplayInput { application, from, to, event_types, endpoints, wanted: wanted.unwrap_or(Wanted::Any) };
     begin(api, caller.author(), OperationKind::Replay, wish, pace).await
 }
 
-async fn begin(api: Arc<Api>, by: Author, kind: OperationKind, wish: ReplayWish, pace: Pace) -> Result<Response, ApiError> {
+async fn begin(api: Arc<Api>, by: Author, kind: OperationKind, wish: ReplayInput, pace: Pace) -> Result<Response, ApiError> {
     let begin = async move { operations::replay(&api.line, &by, kind, wish, pace).await };
     Ok(begun(to_the_end(begin).await??))
 }

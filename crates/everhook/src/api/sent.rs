@@ -28,55 +28,61 @@ use super::{
 /// How much of a request's body is shown: all of it, unless the operator allows events that no page could show.
 const BODY_SHOWN_BYTES_MAX: usize = 1 << 20;
 
-/// One attempt, with its request and its answer.
+/// An attempt with its request and response.
 #[derive(Serialize, ToSchema)]
 pub struct AttemptInFullOut {
     #[serde(flatten)]
     attempt: AttemptOut,
-    /// What was sent, or would have been if there had been a connection. Null if that cannot be told.
+    /// The request that was sent, or that would have been sent with a connection. Null if unknown.
+    #[schema(required = true)]
     request: Option<RequestOut>,
     /// Why there is no request.
+    #[schema(required = true)]
     request_absent: Option<&'static str>,
-    /// What came; null if nothing did.
+    /// The response; null if there was none.
+    #[schema(required = true)]
     response: Option<ResponseOut>,
 }
 
-/// A request, byte for byte as it was sent.
+/// A request, exactly as it was sent.
 #[derive(Serialize, ToSchema)]
 pub struct RequestOut {
     #[schema(example = "POST")]
     method: &'static str,
     url: String,
-    /// Each a name and a value, in the order in which they were sent. Values that the endpoint's owner or the publisher chose, which may be
-    /// credentials, are shown to keys that may manage, and as `***` to others.
+    /// Pairs of name and value, in the order of sending. Values of custom headers, which may be credentials, are shown to keys with the
+    /// scope `manage`; others see `***`.
     #[schema(value_type = Vec<Vec<String>>, example = json!([["host", "shop.example"], ["content-type", "application/json"]]))]
     headers: Vec<(String, String)>,
     /// The body, or its first MiB. Null if the event's data is gone.
+    #[schema(required = true)]
     body: Option<String>,
-    /// How long the whole body was.
+    /// The length of the whole body.
+    #[schema(required = true)]
     body_bytes: Option<usize>,
     /// Whether the body was longer than what is shown.
     truncated: bool,
     /// Why there is no body.
+    #[schema(required = true)]
     body_absent: Option<&'static str>,
 }
 
-/// An answer, as far as it is kept.
+/// The stored part of a response.
 #[derive(Serialize, ToSchema)]
 pub struct ResponseOut {
     status: u16,
-    /// Each a name and a value, in the order in which they came: at most 64, and 8 KiB.
+    /// Pairs of name and value, in the order of the response: at most 64, and 8 KiB.
     #[schema(value_type = Vec<Vec<String>>, example = json!([["content-type", "text/plain"]]))]
     headers: Vec<(String, String)>,
-    /// Whether it had more headers than are kept.
+    /// Whether the response had more headers than are stored.
     headers_truncated: bool,
     /// The body, or its first KiB.
     body: String,
-    /// Whether more of the body came than is kept.
+    /// Whether the body was longer than what is stored.
     truncated: bool,
 }
 
-/// One attempt: the request as it was sent, with every header in order and the body that was signed, and what the endpoint answered.
+/// Returns an attempt with its request, exactly as it was sent, and the endpoint's response.
 #[utoipa::path(
     get, path = "/v1/deliveries/{id}/attempts/{number}", tag = "deliveries", operation_id = "get_attempt",
     params(("id" = String, Path, description = "The delivery's id"), ("number" = u32, Path, description = "The attempt's number, from 1")),
@@ -94,8 +100,8 @@ pub async fn get(
     let attempt = attempts.into_iter().find(|attempt| attempt.number == number).ok_or_else(|| ApiError::not_found("attempt"))?;
     let (request, request_absent) = match sent::sent(&api.line, &delivery, &attempt).await? {
         Sent::Request(request) => (Some(RequestOut::new(request, caller.scopes)), None),
-        Sent::Unknown => (None, Some("Everhook failed before or while making this request, and does not know whether one was sent")),
-        Sent::EventGone => (None, Some("Everhook no longer holds the event that this request carried")),
+        Sent::Unknown => (None, Some("Everhook failed before or during this request; whether it was sent is unknown")),
+        Sent::EventGone => (None, Some("the event of this request was removed")),
     };
     let response = attempt.response.as_ref().map(ResponseOut::from);
     Ok(json(StatusCode::OK, &AttemptInFullOut { attempt: attempt.into(), request, request_absent, response }))
@@ -103,7 +109,7 @@ pub async fn get(
 
 impl RequestOut {
     fn new(request: PastRequest, scopes: Scopes) -> Self {
-        let body_absent = request.body.is_none().then_some("Everhook no longer holds the data of this event, nor the signatures over it");
+        let body_absent = request.body.is_none().then_some("the data of this event was removed, and with it the signatures");
         let shown = request.body.as_ref().map(|body| text_within(body, BODY_SHOWN_BYTES_MAX));
         let body_bytes = request.body.as_ref().map(Bytes::len);
         Self {
@@ -178,7 +184,7 @@ mod tests {
         let past = PastRequest { url: "https://shop.example/".to_owned(), headers, body: None };
         let shown = RequestOut::new(past, Scopes::default());
         assert_eq!((shown.body, shown.body_bytes, shown.truncated), (None, None, false));
-        assert!(shown.body_absent.is_some_and(|why| why.contains("no longer holds")));
+        assert!(shown.body_absent.is_some_and(|why| why.contains("was removed")));
         assert_eq!(shown.headers, [("host".to_owned(), "shop.example".to_owned())]);
     }
 

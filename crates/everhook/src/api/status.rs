@@ -19,45 +19,78 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{Api, error::ApiError, publish::BESIDE_DATA_BYTES, wire::json};
+use crate::api::words::ServerStatus;
 use crate::disk_space::DiskSpace;
 
 /// How long the store may take to answer before it counts as away, where there is a spool. Shorter than probes wait for an answer.
 const STORE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How the server is.
+/// The status of the server.
 #[derive(Serialize, ToSchema)]
 pub struct Status {
-    /// `ok`; `degraded` while events are taken, but wait on this node until the database is back.
-    #[schema(example = "ok")]
+    /// `ok`, or `degraded` while accepted events wait on this node for the database.
+    #[schema(example = "ok", value_type = ServerStatus)]
     status: &'static str,
-    /// Of how many applications events wait on this node while the database takes those of others. The log names them.
+    /// The number of applications whose events wait on this node while the database accepts those of others. The log names them.
     #[serde(skip_serializing_if = "Option::is_none")]
     stalled_applications: Option<usize>,
-    /// `away` while nodes should hint each other through a RabbitMQ that cannot be reached: events are published and delivered without it.
+    /// `away` while RabbitMQ is configured for hints and unavailable. Events are published and delivered without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     amqp: Option<&'static str>,
-    /// `away` while a Redis is set up and cannot be reached: events are published and delivered without it.
+    /// `away` while Redis is configured and unavailable. Events are published and delivered without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     redis: Option<&'static str>,
 }
 
-/// Answers as long as the process is alive.
+/// Links to the parts of the server.
+#[derive(Serialize, ToSchema)]
+pub struct RootOut {
+    name: &'static str,
+    version: &'static str,
+    /// The API, as a page.
+    docs: &'static str,
+    /// The API, as an OpenAPI document.
+    openapi: &'static str,
+    /// Whether the server is alive.
+    health: &'static str,
+    /// Whether the server takes events.
+    ready: &'static str,
+}
+
+/// Returns the name of the server, and links to its documentation, OpenAPI document and health checks.
+#[utoipa::path(
+    get, path = "/", tag = "server", operation_id = "root", security(()),
+    responses((status = 200, description = "Links", body = RootOut)),
+)]
+pub async fn root() -> Response {
+    let out = RootOut {
+        name: "Everhook",
+        version: env!("CARGO_PKG_VERSION"),
+        docs: "/docs",
+        openapi: "/openapi.json",
+        health: "/healthz",
+        ready: "/readyz",
+    };
+    json(StatusCode::OK, &out)
+}
+
+/// Returns 200 while the process is alive.
 #[utoipa::path(get, path = "/healthz", tag = "server", responses((status = 200, description = "Alive", body = Status)))]
 pub async fn healthz() -> Response {
     json(StatusCode::OK, &Status { status: "ok", stalled_applications: None, amqp: None, redis: None })
 }
 
-/// Answers 200 while events can be published, with the status `degraded` while they are spooled.
+/// Returns 200 while events can be published. The status is `degraded` while events are spooled.
 #[utoipa::path(
     get, path = "/readyz", tag = "server",
     responses(
         (status = 200, description = "Ready", body = Status),
-        (status = 503, description = "Neither the store nor the spool takes events", body = super::error::Problem, content_type = "application/problem+json"),
+        (status = 503, description = "Neither the store nor the spool accepts events", body = super::error::Problem, content_type = "application/problem+json"),
     ),
 )]
 pub async fn readyz(State(api): State<Arc<Api>>) -> Result<Response, ApiError> {
     let status = if api.is_broken() { None } else { look(&api).await };
-    let status = status.ok_or_else(|| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, why_not(&api)))?;
+    let status = status.ok_or_else(|| ApiError::unavailable(why_not(&api)))?;
     let stalled_applications = Some(api.line.backlog.stalled_count()).filter(|count| *count > 0);
     let redis = api.line.ports.breaker_windows.are_away().then_some("away");
     let amqp = api.line.ports.remote_hints.is_away().then_some("away");
@@ -114,9 +147,9 @@ fn why_not(api: &Api) -> &'static str {
     match &api.line.ports.spool {
         _ if api.disk.as_ref().is_some_and(DiskSpace::is_full) => "no space left on the data disk",
         Some(spool) if !api.is_broken() && !has_room(api, &**spool) => {
-            "the store takes no events, and the spool has no room for one of the largest size: `spool_max` is reached"
+            "the store is unavailable, and the spool has no room for an event of the maximum size: `spool_max` is reached"
         }
-        _ => "the store is not available",
+        _ => "the store is unavailable",
     }
 }
 

@@ -20,7 +20,7 @@ use super::error::ApiError;
 /// An internal error if the change panicked.
 pub(super) async fn to_the_end<T: Send + 'static>(change: impl Future<Output = T> + Send + 'static) -> Result<T, ApiError> {
     ToTheEnd { change: Some(Box::pin(AssertUnwindSafe(change).catch_unwind())) }.await.map_err(|_| {
-        tracing::error!("a request's change panicked");
+        tracing::error!("panic while handling a request");
         ApiError::internal()
     })
 }

@@ -26,7 +26,7 @@ use super::{
     access::{Caller, MayManage, MayRead},
     body::{parse_large_object, read_json},
     endpoints::{self, EndpointConfigOut, EndpointIn, EndpointOut},
-    error::{ApiError, ChangeProblems, ExportProblems, LimitProblems, ReadProblems},
+    error::{ApiError, ChangeProblems, ExportProblems, LimitProblems, ProblemKind, ReadProblems},
     event_types::{EventTypeConfigOut, EventTypeIn},
     schedules::{ScheduleConfigOut, ScheduleIn, ScheduleOut},
     to_the_end,
@@ -49,20 +49,20 @@ const LARGE_DOCUMENT_BYTES: usize = 256 * 1024;
 /// How many event types, and how many endpoints, are read at once: each may have a hundred kilobytes.
 const PAGE: u32 = 25;
 
-/// An application's configuration, with what of its organization it goes by.
+/// The configuration of an application, with the event types and retry schedules of its organization.
 #[derive(Serialize, ToSchema)]
 pub struct ConfigurationOut {
-    /// Of the document: 1.
+    /// The version of the document: 1.
     version: u32,
     application: ApplicationConfigOut,
     endpoints: Vec<EndpointConfigOut>,
     /// The organization's event types.
     event_types: Vec<EventTypeConfigOut>,
-    /// The organization's own retry schedules that endpoints of the application follow.
+    /// The organization's retry schedules that endpoints of the application use.
     retry_schedules: Vec<ScheduleConfigOut>,
 }
 
-/// The application itself. Its name and uid stay where they are.
+/// The application. Its name and uid are not included.
 #[derive(Serialize, ToSchema)]
 pub struct ApplicationConfigOut {
     strict_event_types: bool,
@@ -73,7 +73,7 @@ pub struct ApplicationConfigOut {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ExportQuery {
-    /// `true`: with the secrets of endpoints, for keys that may manage.
+    /// `true`: include the secrets of endpoints. Requires the scope `manage`.
     #[param(value_type = Option<bool>)]
     secrets: Option<String>,
 }
@@ -83,13 +83,13 @@ pub struct ExportQuery {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"version": 1, "endpoints": [{"url": "https://shop.example/webhooks", "event_types": ["order.*"], "uid": "shop"}], "dry_run": true}))]
 pub struct ConfigurationIn {
-    /// Of the document: 1; needed.
+    /// The version of the document: 1. Required.
     #[schema(required = true, value_type = u32)]
     version: Option<i64>,
-    /// The application itself.
+    /// The application.
     #[schema(value_type = Option<ApplicationConfigIn>)]
     application: Option<Object<ApplicationConfigIn>>,
-    /// Matched by `uid`, or else by `name` and `url`; what is not there is made, and nothing is deleted.
+    /// Matched by `uid`, or else by `name` and `url`. Missing endpoints are created; none are deleted.
     #[serde(default, deserialize_with = "bounded_list")]
     #[schema(value_type = Vec<EndpointIn>)]
     endpoints: Vec<Object<EndpointIn>>,
@@ -101,12 +101,12 @@ pub struct ConfigurationIn {
     #[serde(default, deserialize_with = "bounded_list")]
     #[schema(value_type = Vec<ScheduleIn>)]
     retry_schedules: Vec<Object<ScheduleIn>>,
-    /// Checks and counts, and writes nothing.
+    /// Only check and count; write nothing.
     #[serde(default)]
     dry_run: bool,
 }
 
-/// The application itself.
+/// The application.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApplicationConfigIn {
@@ -123,7 +123,7 @@ pub struct ImportedOut {
     retry_schedules: CountsOut,
 }
 
-/// How many things of a kind there were.
+/// Counts of one kind of item.
 #[derive(Serialize, ToSchema)]
 pub struct CountsOut {
     created: u32,
@@ -137,7 +137,7 @@ impl From<Counts> for CountsOut {
     }
 }
 
-/// An application's configuration as one document, to be kept or imported elsewhere.
+/// Exports the configuration of an application as one document.
 #[utoipa::path(
     get, path = "/v1/applications/{id}/export", tag = "applications", operation_id = "export_application",
     params(("id" = String, Path, description = "The application's id or uid"), ExportQuery), security(("api_key" = ["read"])),
@@ -152,7 +152,7 @@ pub async fn export(
     let with_secrets = match query.secrets.as_deref() {
         None | Some("false") => false,
         Some("true") if caller.scopes.allow(Scope::Manage) => true,
-        Some("true") => return Err(ApiError::new(StatusCode::FORBIDDEN, "secrets need a key with the scope `manage`")),
+        Some("true") => return Err(ApiError::new(ProblemKind::InsufficientScope, "`secrets` requires a key with the scope `manage`")),
         Some(_) => return Err(ApiError::bad_query(vec![Fault::new("secrets", "must be true or false")])),
     };
     let found = api.line.ports.directory.application(caller.organization, &of).await?;
@@ -167,17 +167,16 @@ pub async fn export(
 
 /// 503: the imports and exports before this one take too long.
 fn busy() -> ApiError {
-    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "other imports and exports are under way, which come one after the other: try again")
+    ApiError::unavailable("another import or export is in progress: try again")
 }
 
 /// 422: no import would take it.
 fn too_large_to_export() -> ApiError {
     let words = format!(
-        "the configuration is larger than {} MiB, which is the most that an import takes: read it page by page from `/v1/endpoints` and \
-         `/v1/event-types`",
+        "the configuration is larger than {} MiB, the limit of an import: read it page by page from `/v1/endpoints` and `/v1/event-types`",
         DOCUMENT_BYTES_MAX >> 20
     );
-    ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, words)
+    ApiError::new(ProblemKind::ConfigurationTooLarge, words)
 }
 
 /// What may still be exported.
@@ -189,15 +188,15 @@ impl Room {
     /// Takes one more of a list that has `count` with it.
     fn take(&mut self, noun: &str, count: usize, bytes: usize) -> Result<(), ApiError> {
         if count > ITEMS_MAX {
-            let words = format!("there are more than {ITEMS_MAX} {noun}, which is the most that an import takes: read them page by page");
-            return Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, words));
+            let words = format!("there are more than {ITEMS_MAX} {noun}, the limit of an import: read them page by page");
+            return Err(ApiError::new(ProblemKind::ConfigurationTooLarge, words));
         }
         self.bytes = self.bytes.checked_sub(bytes).ok_or_else(too_large_to_export)?;
         Ok(())
     }
 }
 
-/// Brings a configuration into an application. Everything is checked first, and all faults are told; then each thing is written.
+/// Imports a configuration into an application. Everything is checked first, and all errors are reported; then each item is written.
 #[utoipa::path(
     post, path = "/v1/applications/{id}/import", tag = "applications", operation_id = "import_application", request_body = ConfigurationIn,
     params(("id" = String, Path, description = "The application's id or uid")), security(("api_key" = ["manage"])),
@@ -252,13 +251,14 @@ impl ConfigurationIn {
         for (index, Object(endpoint)) in self.endpoints.into_iter().enumerate() {
             let mut faults = Vec::new();
             for field in endpoint.named_places() {
-                let reason = "must not be given: an imported endpoint goes to the application in the path";
+                let reason = "must be absent: an imported endpoint belongs to the application in the path";
                 faults.push(Fault::new(format!("endpoints[{index}].{field}"), reason));
             }
             let new = endpoint.into_new()?;
             if matches!(&new.settings.headers, Change::Set(headers) if headers.iter().any(|(_, value)| value == HIDDEN)) {
-                let reason =
-                    format!("has the value `{HIDDEN}`, which stands for one that was not exported: export with a key that may manage");
+                let reason = format!(
+                    "has the value `{HIDDEN}`, a placeholder for a value that was not exported: export with a key with the scope `manage`"
+                );
                 faults.push(Fault::new(format!("endpoints[{index}].headers"), reason));
             }
             if !faults.is_empty() {

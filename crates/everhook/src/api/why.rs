@@ -21,27 +21,31 @@ use super::{
     page::{List, PageQuery},
     wire::{Identified, Params, json},
 };
+use crate::api::words::DeliveryStatusWord;
 
-/// Where an event stands at one endpoint, and why.
+/// The state of an event at one endpoint, and the reason.
 #[derive(Serialize, ToSchema)]
 pub struct WhyOut {
     #[schema(format = "uuid")]
     endpoint_id: String,
+    #[schema(required = true)]
     endpoint_name: Option<String>,
     endpoint_url: String,
     /// The newest delivery of the event to it; null if there is none.
-    #[schema(format = "uuid")]
+    #[schema(format = "uuid", required = true)]
     delivery_id: Option<String>,
     /// `waiting`, `held`, `delivered`, `dead` or `cancelled`; null if there is no delivery.
+    #[schema(value_type = Option<DeliveryStatusWord>, required = true)]
     status: Option<&'static str>,
-    /// In one word: `delivered`; `retry`, `not_due`, `turn`, `paused`, `circuit_open`, `circuit_half_open`, `retry_after` or `waits_for_order`
-    /// while it waits; `retries_exhausted`, `given_up`, `gone` or `tls_failed` if it is dead; `endpoint_disabled`, `endpoint_deleted` or `erased` if
-    /// it was cancelled or never made; `endpoint_is_newer`, `type_differs`, `labels_differ`, `filtered` or `changed_since` if it was never made.
+    /// The reason as a code: `delivered`; `retry`, `not_due`, `turn`, `paused`, `circuit_open`, `circuit_half_open`, `retry_after` or
+    /// `waits_for_order` while it waits; `retries_exhausted`, `given_up`, `gone` or `tls_failed` if it is dead; `endpoint_disabled`,
+    /// `endpoint_deleted` or `erased` if it was cancelled or never created; `endpoint_is_newer`, `type_differs`, `labels_differ`,
+    /// `filtered` or `changed_since` if it was never created.
     reason: &'static str,
-    /// In one sentence.
+    /// The reason in one sentence.
     explanation: String,
-    /// When the wait ends, where that is known.
-    #[schema(format = DateTime)]
+    /// When the wait ends, if known.
+    #[schema(format = DateTime, required = true)]
     until: Option<String>,
 }
 
@@ -71,12 +75,15 @@ fn status(delivery: &Delivery) -> &'static str {
     }
 }
 
-/// Why an event was delivered, waits or was never sent, for each endpoint of its application that still exists, newest first. A missing delivery is
-/// explained by what the endpoint asks for now.
+/// A page of them.
+pub type WhyList = List<WhyOut>;
+
+/// Explains, for each existing endpoint of the application, why the event was delivered, is waiting or was never sent. A missing delivery
+/// is explained by the endpoint's current settings.
 #[utoipa::path(
     get, path = "/v1/events/{id}/why", tag = "events", operation_id = "explain_event",
     params(("id" = String, Path, description = "The event's id"), PageQuery), security(("api_key" = ["read"])),
-    responses((status = 200, description = "A page of explanations", body = List<WhyOut>), ReadProblems),
+    responses((status = 200, description = "A page of explanations", body = WhyList), ReadProblems),
 )]
 pub async fn explain(
     State(api): State<Arc<Api>>,

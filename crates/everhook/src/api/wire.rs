@@ -3,7 +3,7 @@
 use std::{fmt, marker::PhantomData, str::FromStr, sync::Arc};
 
 use axum::{
-    extract::{FromRequestParts, Path, Query},
+    extract::{FromRequestParts, Path},
     response::{IntoResponse, Response},
 };
 use everhook_core::{
@@ -19,7 +19,11 @@ use serde::{
     de::{DeserializeOwned, IgnoredAny, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
 };
 
-use super::{Api, error::ApiError};
+use super::{
+    Api,
+    error::{ApiError, ProblemKind},
+    query,
+};
 
 /// Answers with a status and a JSON body.
 pub fn json(status: StatusCode, value: &impl Serialize) -> Response {
@@ -54,7 +58,7 @@ impl<Id: FromStr> FromRequestParts<Arc<Api>> for Named<Id> {
 
     async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, ApiError> {
         let segment = Path::<String>::from_request_parts(parts, api).await;
-        segment.ok().and_then(|segment| Ref::parse(&segment)).map(Self).ok_or_else(|| ApiError::not_found("thing by this name"))
+        segment.ok().and_then(|segment| Ref::parse(&segment)).map(Self).ok_or_else(|| ApiError::not_found("resource"))
     }
 }
 
@@ -66,7 +70,7 @@ impl<Id: FromStr> FromRequestParts<Arc<Api>> for Identified<Id> {
 
     async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, ApiError> {
         let segment = Path::<String>::from_request_parts(parts, api).await;
-        segment.ok().and_then(|segment| segment.parse().ok()).map(Self).ok_or_else(|| ApiError::not_found("thing by this id"))
+        segment.ok().and_then(|segment| segment.parse().ok()).map(Self).ok_or_else(|| ApiError::not_found("resource"))
     }
 }
 
@@ -77,12 +81,32 @@ impl<T: DeserializeOwned> FromRequestParts<Arc<Api>> for Params<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<Api>) -> Result<Self, ApiError> {
-        match Query::try_from_uri(&parts.uri) {
-            Ok(Query(params)) => Ok(Self(params)),
-            Err(rejection) => Err(ApiError::bad_request(rejection.body_text())),
-        }
+        query::read(parts.uri.query().unwrap_or_default()).map(Self).map_err(ApiError::bad_query)
     }
 }
+
+/// Query parameters of which those that begin with `label.` name labels; the others are all known, and each comes at most once.
+pub struct WithLabels<T>(pub T, pub Labels);
+
+impl<T: DeserializeOwned> FromRequestParts<Arc<Api>> for WithLabels<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Api>) -> Result<Self, ApiError> {
+        let query = parts.uri.query().unwrap_or_default();
+        let (labels, others): (Vec<&str>, Vec<&str>) = query.split('&').partition(|pair| pair.starts_with(LABEL_PREFIX));
+        let mut found = Labels::new();
+        for (name, value) in url::form_urlencoded::parse(labels.join("&").as_bytes()) {
+            let label = name.trim_start_matches(LABEL_PREFIX).to_owned();
+            if found.insert(label, value.into_owned()).is_some() {
+                return Err(ApiError::bad_query(vec![Fault::new(name.into_owned(), "is given twice")]));
+            }
+        }
+        Ok(Self(query::read(&others.join("&")).map_err(ApiError::bad_query)?, found))
+    }
+}
+
+/// What a query parameter begins with that names a label.
+const LABEL_PREFIX: &str = "label.";
 
 /// No query parameters at all: what would be ignored is refused.
 pub struct NoParams;
@@ -93,7 +117,7 @@ impl FromRequestParts<Arc<Api>> for NoParams {
     async fn from_request_parts(parts: &mut Parts, _: &Arc<Api>) -> Result<Self, ApiError> {
         match parts.uri.query() {
             None | Some("") => Ok(Self),
-            Some(_) => Err(ApiError::bad_request("this route takes no query parameters")),
+            Some(_) => Err(ApiError::new(ProblemKind::InvalidQuery, "this route has no query parameters")),
         }
     }
 }

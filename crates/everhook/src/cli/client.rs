@@ -62,10 +62,10 @@ impl Server {
         let tls = match url.scheme() {
             "http" => None,
             "https" => Some(tls_connector()?),
-            other => bail!("`{url}`: only http and https are spoken, not `{other}`"),
+            other => bail!("`{url}`: only http and https are supported, not `{other}`"),
         };
-        let host = url.host_str().with_context(|| format!("`{url}` names no host"))?.to_owned();
-        let port = url.port_or_known_default().with_context(|| format!("`{url}` names no port"))?;
+        let host = url.host_str().with_context(|| format!("`{url}` has no host"))?.to_owned();
+        let port = url.port_or_known_default().with_context(|| format!("`{url}` has no port"))?;
         let authorization = key.map(bearer).transpose()?;
         let host_header = HeaderValue::from_str(&format!("{host}:{port}")).context("the host cannot be sent in a header")?;
         let prefix = url.path().trim_end_matches('/').to_owned();
@@ -82,7 +82,7 @@ impl Server {
 }
 
 fn bearer(key: &str) -> anyhow::Result<HeaderValue> {
-    let mut value = HeaderValue::from_str(&format!("Bearer {key}")).map_err(|_| anyhow!("the key holds characters that no key has"))?;
+    let mut value = HeaderValue::from_str(&format!("Bearer {key}")).map_err(|_| anyhow!("the key contains invalid characters"))?;
     value.set_sensitive(true);
     Ok(value)
 }
@@ -92,7 +92,7 @@ fn tls_connector() -> anyhow::Result<TlsConnector> {
     // The provider is named: a second one linked in by a dependency would otherwise make rustls panic at run time.
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
-        .context("TLS could not be set up")?
+        .context("cannot initialize TLS")?
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))
@@ -132,7 +132,7 @@ impl Connection {
     pub async fn send(&mut self, method: Method, path: &str, body: impl Into<Bytes>) -> anyhow::Result<Answer> {
         let request = self.request(method, path, body.into())?;
         let answer = tokio::time::timeout(ANSWER_TIMEOUT, self.exchange(request)).await;
-        let answer = answer.unwrap_or_else(|_| Err(anyhow!("no answer within {} s", ANSWER_TIMEOUT.as_secs())));
+        let answer = answer.unwrap_or_else(|_| Err(anyhow!("no response within {} s", ANSWER_TIMEOUT.as_secs())));
         if answer.is_err() {
             self.sender = None;
         }
@@ -158,14 +158,14 @@ impl Connection {
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
-        request.body(Full::new(body)).with_context(|| format!("`{path}` is no path"))
+        request.body(Full::new(body)).with_context(|| format!("`{path}` is not a path"))
     }
 
     async fn exchange(&mut self, request: Request<Full<Bytes>>) -> anyhow::Result<Answer> {
-        let response = self.open().await?.send_request(request).await.context("the connection was lost before an answer came")?;
+        let response = self.open().await?.send_request(request).await.context("the connection was lost before a response arrived")?;
         let status = response.status();
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
-        let body = body.map_err(|cause| anyhow!("the answer could not be read: {cause}"))?.to_bytes();
+        let body = body.map_err(|cause| anyhow!("cannot read the response: {cause}"))?.to_bytes();
         Ok(Answer { status, body })
     }
 }
@@ -173,7 +173,7 @@ impl Connection {
 async fn connect(server: &Server) -> anyhow::Result<SendRequest<Full<Bytes>>> {
     let Server { host, port, .. } = server;
     let bare_host = host.trim_start_matches('[').trim_end_matches(']');
-    let stream = TcpStream::connect((bare_host, *port)).await.with_context(|| format!("{host}:{port} cannot be reached"))?;
+    let stream = TcpStream::connect((bare_host, *port)).await.with_context(|| format!("cannot reach {host}:{port}"))?;
     stream.set_nodelay(true)?;
     match &server.tls {
         None => shake_hands(stream).await,
@@ -213,7 +213,7 @@ impl Answer {
         if self.body.is_empty() {
             return Ok(Value::Null);
         }
-        serde_json::from_slice(&self.body).context("the server's answer is not JSON: is this an Everhook server?")
+        serde_json::from_slice(&self.body).context("the response is not JSON: is this an Everhook server?")
     }
 }
 
@@ -260,7 +260,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.status.as_u16(), self.reasons.join("; "))?;
         match self.status {
-            StatusCode::UNAUTHORIZED => write!(f, " (give a key with --key or EVERHOOK_KEY)"),
+            StatusCode::UNAUTHORIZED => write!(f, " (set a key with --key or EVERHOOK_KEY)"),
             _ => Ok(()),
         }
     }
@@ -280,7 +280,7 @@ mod tests {
             (413, r#"{"title":"Too large","detail":"`data` is 300000 bytes"}"#, "413: `data` is 300000 bytes"),
             (404, r#"{"title":"Not found"}"#, "404: Not found"),
             (502, "<html>bad gateway</html>", "502: <html>bad gateway</html>"),
-            (401, r#"{"detail":"no key was given"}"#, "401: no key was given (give a key with --key or EVERHOOK_KEY)"),
+            (401, r#"{"detail":"no key was given"}"#, "401: no key was given (set a key with --key or EVERHOOK_KEY)"),
         ];
         for (status, body, line) in cases {
             let status = StatusCode::from_u16(status).expect("a valid status");

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::bail;
-use everhook_adapters::moving::{self, BATCH_ROWS, MoveSettings, Moved, Progress, Step};
+use everhook_adapters::moving::{self, BATCH_ROWS, MoveError, MoveSettings, Moved, Progress, Step};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
@@ -19,28 +19,32 @@ use crate::sealing;
 /// How often a program is told how far a table is.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
+/// How often, and how long apart, a move is tried that another process seems to make: ten seconds in all.
+const LOCK_ROUNDS_MAX: u32 = 20;
+const LOCK_DELAY: Duration = Duration::from_millis(500);
+
 /// What the help says below the flags.
 const HELP: &str = "\
-Stop the server of the folder first. The database must be new, with nothing in it; its tables are made. Everything is copied: organizations, endpoints with their \
-secrets, API keys, events, deliveries that wait, history. Then all of it is read back, and counts and hashes are compared. Until that has ended \
-well, no node starts on the database. The folder stays as it is.
+Stop the server of the folder first. The database must be new and empty; its tables are created. Everything is copied: organizations, endpoints with their \
+secrets, API keys, events, waiting deliveries, history. Then all of it is read back, and counts and hashes are compared. Until this has succeeded, \
+no node starts on the database. The folder is not changed.
 
-If it is interrupted in whatever way, run the same command again: it goes on where it was.
+If it is interrupted, run the same command again to continue.
 
 Example:
   everhook migrate --from everhook-data --to postgres://everhook:secret@db.example/everhook";
 
-/// Move everything that a data folder holds into PostgreSQL, check it, and leave the folder as it is.
+/// Copy a data folder into PostgreSQL and verify the copy. The folder is not changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub struct MigrateArgs {
-    /// The data folder, as `everhook serve --data` was given it. It is only read
+    /// The data folder, as passed to `everhook serve --data`. It is only read
     #[arg(long, value_name = "FOLDER")]
     from: PathBuf,
     /// The database: postgres://user:password@host:5432/database
     #[arg(long, value_name = "URL", env = "EVERHOOK_DATABASE", hide_env_values = true)]
     to: String,
-    /// Print JSON, an object a line: how far each table is, and at the end the result
+    /// Print JSON, one object per line: the progress of each table, and finally the result
     #[arg(long)]
     json: bool,
 }
@@ -64,16 +68,45 @@ pub async fn run(args: &MigrateArgs) -> anyhow::Result<()> {
         ControlFlow::Continue(())
     };
     let moved = tokio::select! {
-        moved = moving::move_up(&settings, &mut tell) => moved?,
-        () = stop.received() => bail!("stopped. Run the same command again: it goes on where it was"),
+        moved = move_when_free(&settings, &mut tell) => moved,
+        () = stop.received() => bail!("stopped. Run the same command again to continue"),
     };
     screen.end();
+    let moved = match moved {
+        Err(MoveError::AlreadyMoved { folder }) => {
+            tell_already_moved(args, &key, &folder);
+            return Ok(());
+        }
+        moved => moved?,
+    };
     if args.json {
         anstream::println!("{}", as_json(&moved, &key, began.elapsed()));
     } else {
         anstream::println!("{}\n\n{}", as_table(&moved, began.elapsed()), key.next_steps());
     }
     Ok(())
+}
+
+/// Moves the folder. A process that was just killed holds its lock until the database has noticed, so that a taken lock is waited for.
+async fn move_when_free(settings: &MoveSettings, tell: moving::Tell<'_>) -> Result<Moved, MoveError> {
+    for _ in 0..LOCK_ROUNDS_MAX {
+        match moving::move_up(settings, &mut *tell).await {
+            Err(MoveError::AlreadyMoving) => tokio::time::sleep(LOCK_DELAY).await,
+            ended => return ended,
+        }
+    }
+    Err(MoveError::AlreadyMoving)
+}
+
+/// The same command again is no failure: scripts repeat what may have been interrupted.
+fn tell_already_moved(args: &MigrateArgs, key: &NodesKey, folder: &str) {
+    if args.json {
+        let seal_key_file = key.is_in_file().then(|| key.file());
+        let told = json!({ "step": "finished", "already_moved": true, "seal_key_id": key.needed, "seal_key_file": seal_key_file });
+        anstream::println!("{told}");
+    } else {
+        anstream::println!("{folder} was already copied into this database: nothing is left to do.\n\n{}", key.next_steps());
+    }
 }
 
 /// The key that all nodes will need, and whether the folder has it. A move does not: secrets stay sealed as they are.
@@ -104,27 +137,26 @@ impl NodesKey {
         let in_file = self.in_file.as_ref().filter(|_| !self.is_in_file())?;
         let (needed, file) = (&self.needed, self.file());
         Some(format!(
-            "the secrets in this folder are sealed with key {needed}, and {} holds another key, {in_file}. Everything is moved all the same, but no \
-             node starts on the database without key {needed}, and nothing else opens the endpoints' secrets: make sure that you have it",
+            "the secrets in this folder are encrypted with the sealing key {needed}, but {} contains another key, {in_file}. Everything is copied, but no node starts on the database without the key {needed}, and nothing else decrypts the endpoints' secrets: make sure that you have it",
             file.display()
         ))
     }
 
     fn next_steps(&self) -> String {
         let (needed, file, folder) = (&self.needed, self.file(), self.folder.display());
-        let from_elsewhere = "the one that the server of the folder was given as EVERHOOK_SEAL_KEY or EVERHOOK_SEAL_KEY_FILE";
+        let from_elsewhere = "the one that was set as EVERHOOK_SEAL_KEY or EVERHOOK_SEAL_KEY_FILE for the server of the folder";
         let key = match &self.in_file {
             Some(_) if self.is_in_file() => {
                 format!("EVERHOOK_SEAL_KEY_FILE={}, or a copy of that file, or its text as EVERHOOK_SEAL_KEY", file.display())
             }
-            Some(other) => format!("NOT {}, which holds another key ({other}), but {from_elsewhere}", file.display()),
+            Some(other) => format!("NOT {}, which contains another key ({other}), but {from_elsewhere}", file.display()),
             None => from_elsewhere.to_owned(),
         };
         format!(
-            "What to do next:\n\
+            "Next steps:\n\
              1. Give every node the same sealing key ({needed}): {key}.\n\
-             2. Start the nodes: everhook serve --database postgres://… They go on with what waits.\n\
-             3. Keep {folder} until you are satisfied, and start no server on it any more: both would send."
+             2. Start the nodes: everhook serve --database postgres://… They continue with the waiting deliveries.\n\
+             3. Keep {folder} until you are satisfied, but start no server on it: both would send."
         )
     }
 }
@@ -201,8 +233,8 @@ fn as_table(moved: &Moved, took: Duration) -> String {
         let names: Vec<&str> = empty.iter().map(|(table, ..)| *table).collect();
         lines.push(format!("empty on both sides: {}", names.join(", ")));
     }
-    let went_on = if moved.was_resumed { ", going on where it was before" } else { "" };
-    lines.push(format!("\nEverything was moved and read back in {:.1} s{went_on}.", took.as_secs_f64()));
+    let went_on = if moved.was_resumed { ", continuing an earlier run" } else { "" };
+    lines.push(format!("\nEverything was copied and verified in {:.1} s{went_on}.", took.as_secs_f64()));
     lines.join("\n")
 }
 
@@ -223,8 +255,8 @@ mod tests {
     fn nodes_are_pointed_to_the_folders_key_only_if_it_is_the_one_that_they_need() {
         for (in_file, expected, warns) in [
             (Some("1a2b3c4d"), "(1a2b3c4d): EVERHOOK_SEAL_KEY_FILE=/data/seal.key, or", false),
-            (Some("ffffffff"), "(1a2b3c4d): NOT /data/seal.key, which holds another key (ffffffff), but the one that", true),
-            (None, "(1a2b3c4d): the one that the server of the folder was given", false),
+            (Some("ffffffff"), "(1a2b3c4d): NOT /data/seal.key, which contains another key (ffffffff), but the one that", true),
+            (None, "(1a2b3c4d): the one that was set as EVERHOOK_SEAL_KEY", false),
         ] {
             let key = key(in_file);
             assert!(key.next_steps().contains(expected), "{}", key.next_steps());
@@ -237,7 +269,7 @@ mod tests {
     fn people_are_told_what_was_moved_and_that_it_is_the_same() {
         let table = as_table(&moved(), Duration::from_millis(1_250));
         assert!(table.contains("events            12  same on both sides (00ff00ff00ff00ff)"), "{table}");
-        assert!(table.contains("read back in 1.2 s, going on where it was before."), "{table}");
+        assert!(table.contains("verified in 1.2 s, continuing an earlier run."), "{table}");
         assert!(table.contains("empty on both sides: rollups\n"), "{table}");
     }
 

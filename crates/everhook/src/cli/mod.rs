@@ -16,7 +16,7 @@ use clap::{Parser, Subcommand};
 
 use crate::config::ServeArgs;
 
-/// Webhooks that arrive: publish an event once, and every subscribed endpoint gets it.
+/// A webhook server: publish an event once, and it is delivered to every subscribed endpoint.
 #[derive(Debug, Parser)]
 #[command(name = "everhook", version, about)]
 pub struct Cli {
@@ -28,22 +28,22 @@ pub struct Cli {
 enum Command {
     /// Run the server
     Serve(ServeArgs),
-    /// Run a server with sample endpoints and events, and watch what happens
+    /// Run a server with sample endpoints and events
     Demo(demo::DemoArgs),
     /// Publish one event
     Publish(publish::PublishArgs),
     /// Check the signature of a received request
     Verify(verify::VerifyArgs),
-    /// Measure this machine, and check that nothing is lost or doubled
+    /// Measure this machine, and check that nothing is lost or duplicated
     Bench(bench::BenchArgs),
     /// Receive the deliveries of a bench
     #[command(hide = true)]
     BenchSink(bench::sink::BenchSinkArgs),
-    /// Show what a retry schedule makes of an outage, before there is one
+    /// Simulate an outage under a retry schedule
     Simulate(simulate::SimulateArgs),
-    /// Move a data folder into PostgreSQL
+    /// Copy a data folder into PostgreSQL
     Migrate(migrate::MigrateArgs),
-    /// Print the configuration that is in force, and where each value came from
+    /// Print the effective configuration and the source of each value
     Config(config::ConfigArgs),
 }
 

@@ -17,30 +17,30 @@ use super::client::{Connection, Server, ServerArgs};
 /// Publish one event.
 #[derive(Debug, clap::Args)]
 pub struct PublishArgs {
-    /// What kind of thing happened, such as `user.created`.
+    /// The event type, such as `user.created`.
     #[arg(long = "type", value_name = "TYPE")]
     event_type: String,
     /// The event's data: any JSON value.
     #[arg(long, value_name = "JSON", required_unless_present = "data_file", conflicts_with = "data_file")]
     data: Option<String>,
-    /// A file that holds the data; `-` reads standard input.
+    /// A file with the data; `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     data_file: Option<PathBuf>,
-    /// The application to publish to, by id or uid; the organization's `default` if not given.
+    /// The application to publish to, by id or uid; the organization's `default` if absent.
     #[arg(long, value_name = "ID")]
     application: Option<String>,
-    /// Publishing twice with the same key is the same as publishing once.
+    /// The idempotency key: publishing twice with the same key creates one event.
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
-    /// The part of your platform that the event comes from.
+    /// The part of your platform that published the event.
     #[arg(long)]
     source: Option<String>,
-    /// How the event shares your capacity with others.
+    /// The priority of the event.
     #[arg(long, value_parser = ["high", "normal", "low"])]
     priority: Option<String>,
     #[command(flatten)]
     server: ServerArgs,
-    /// Print the server's answer as JSON.
+    /// Print the server's response as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -90,10 +90,10 @@ fn data_of(args: &PublishArgs) -> anyhow::Result<Box<RawValue>> {
 /// Reads a file, or standard input where it is named `-`.
 fn read_text(file: &Path) -> anyhow::Result<String> {
     if file != Path::new("-") {
-        return std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()));
+        return std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()));
     }
     let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text).context("standard input cannot be read as text")?;
+    std::io::stdin().read_to_string(&mut text).context("cannot read standard input as text")?;
     Ok(text)
 }
 
@@ -106,7 +106,7 @@ fn body_of(args: &PublishArgs, data: &RawValue) -> anyhow::Result<Vec<u8>> {
         source: args.source.as_deref(),
         priority: args.priority.as_deref(),
     };
-    serde_json::to_vec(&publication).context("the event cannot be written as JSON")
+    serde_json::to_vec(&publication).context("cannot write the event as JSON")
 }
 
 /// One sentence for people.
@@ -114,18 +114,18 @@ fn outcome(answer: &Value) -> String {
     let id = answer["id"].as_str().unwrap_or("?");
     if answer["spooled"].as_bool() == Some(true) {
         return match answer["duplicate"].as_bool() {
-            Some(true) => format!("event {id} waits already with this idempotency key, until the server's database is back"),
-            _ => format!("event {id} accepted: it waits on the server's disk until its database is back"),
+            Some(true) => format!("event {id} is already spooled with this idempotency key, until the server's database is available"),
+            _ => format!("event {id} accepted: spooled on the server's disk until its database is available"),
         };
     }
     let deliveries = answer["deliveries"].as_u64().unwrap_or(0);
     let to = match deliveries {
-        0 => "no endpoint wants it".to_owned(),
+        0 => "no matching endpoint".to_owned(),
         1 => "1 delivery".to_owned(),
         many => format!("{many} deliveries"),
     };
     match answer["duplicate"].as_bool() {
-        Some(true) => format!("event {id} was already published with this idempotency key ({to}); nothing new was made"),
+        Some(true) => format!("event {id} was already published with this idempotency key ({to}); nothing was created"),
         _ => format!("event {id} accepted: {to}"),
     }
 }
@@ -146,17 +146,20 @@ mod tests {
     #[test]
     fn the_answer_is_told_in_one_sentence() {
         let cases = [
-            (json!({"id": "e", "deliveries": 0, "duplicate": false}), "event e accepted: no endpoint wants it"),
+            (json!({"id": "e", "deliveries": 0, "duplicate": false}), "event e accepted: no matching endpoint"),
             (json!({"id": "e", "deliveries": 1, "duplicate": false}), "event e accepted: 1 delivery"),
             (json!({"id": "e", "deliveries": 3, "duplicate": false}), "event e accepted: 3 deliveries"),
             (
                 json!({"id": "e", "deliveries": 3, "duplicate": true}),
-                "event e was already published with this idempotency key (3 deliveries); nothing new was made",
+                "event e was already published with this idempotency key (3 deliveries); nothing was created",
             ),
         ];
         let spooled = |duplicate: bool| json!({"id": "e", "deliveries": null, "duplicate": duplicate, "spooled": true});
-        assert_eq!(outcome(&spooled(false)), "event e accepted: it waits on the server's disk until its database is back");
-        assert_eq!(outcome(&spooled(true)), "event e waits already with this idempotency key, until the server's database is back");
+        assert_eq!(outcome(&spooled(false)), "event e accepted: spooled on the server's disk until its database is available");
+        assert_eq!(
+            outcome(&spooled(true)),
+            "event e is already spooled with this idempotency key, until the server's database is available"
+        );
         for (answer, sentence) in cases {
             assert_eq!(outcome(&answer), sentence);
         }

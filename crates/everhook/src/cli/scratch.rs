@@ -17,7 +17,7 @@ impl ScratchFolder {
     /// When the folder cannot be made.
     pub fn make(parent: &Path, purpose: &str) -> anyhow::Result<Self> {
         let path = parent.join(format!("everhook-{purpose}-{}", uuid::Uuid::now_v7().simple()));
-        std::fs::create_dir_all(&path).with_context(|| format!("the folder {} cannot be made", path.display()))?;
+        std::fs::create_dir_all(&path).with_context(|| format!("cannot create the folder {}", path.display()))?;
         Ok(Self { path })
     }
 
@@ -30,7 +30,7 @@ impl ScratchFolder {
 impl Drop for ScratchFolder {
     fn drop(&mut self) {
         if let Err(cause) = std::fs::remove_dir_all(&self.path) {
-            tracing::warn!("the folder {} could not be removed: {cause}", self.path.display());
+            tracing::warn!("cannot remove the folder {}: {cause}", self.path.display());
         }
     }
 }

@@ -25,7 +25,7 @@ pub async fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let running = tokio::select! {
         running = wiring::start_at(&server, &config, shares, listens) => running?,
         () = stop.received() => {
-            tracing::info!("stopping before the start was complete: requests under way may end");
+            tracing::info!("shutting down before the start was complete; requests in progress may finish");
             server.stop(wiring::STOP_GRACE).await;
             return Ok(());
         }
@@ -37,10 +37,10 @@ pub async fn run(args: &ServeArgs) -> anyhow::Result<()> {
     tokio::select! {
         () = stop.received() => {}
         () = running.broken() => {
-            anyhow::bail!("the store failed to keep what was written and takes nothing more: see the log, then start again");
+            anyhow::bail!("the store failed to write to disk and has stopped: see the log, then start again");
         }
     }
-    tracing::info!("stopping: requests under way may end");
+    tracing::info!("shutting down; requests in progress may finish");
     running.stop().await;
     Ok(())
 }

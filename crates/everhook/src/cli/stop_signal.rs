@@ -15,7 +15,7 @@ impl StopSignal {
     /// # Errors
     /// If the system does not let us.
     pub fn listen() -> anyhow::Result<Self> {
-        let hear = |kind| signal(kind).context("signals cannot be heard");
+        let hear = |kind| signal(kind).context("cannot listen for signals");
         Ok(Self { terminate: hear(SignalKind::terminate())?, interrupt: hear(SignalKind::interrupt())? })
     }
 

@@ -13,22 +13,22 @@ use anyhow::Context as _;
 use everhook_core::{signing::VerifyingKey, time::Timestamp};
 use jiff::SignedDuration;
 
-/// Check the signature of a received request. Ends with 0 if it is valid, with 1 if it is not.
+/// Check the signature of a received request. Exits with 0 if it is valid and with 1 if it is not.
 #[derive(Debug, clap::Args)]
 pub struct VerifyArgs {
-    /// The endpoint's secret (`whsec_…`, your own text, or the public `whpk_…`).
+    /// The endpoint's secret (`whsec_…`, a plain-text secret, or the public key `whpk_…`).
     #[arg(long)]
     secret: String,
     /// The value of `webhook-signature` (`v1,…`) or of `X-Webhook-Signature` (`t=…,v1=…`, `sha256=…` or bare hex).
     #[arg(long)]
     signature: String,
-    /// The value of `webhook-id`. Needed for `v1,…`.
+    /// The value of `webhook-id`. Required for `v1,…`.
     #[arg(long)]
     id: Option<String>,
-    /// The value of `webhook-timestamp`: seconds since 1970. Needed for `v1,…`.
+    /// The value of `webhook-timestamp`: seconds since 1970. Required for `v1,…`.
     #[arg(long, allow_hyphen_values = true)]
     timestamp: Option<String>,
-    /// The file that holds the body, byte for byte as received; `-` reads standard input.
+    /// The file with the body, byte for byte as received; `-` reads standard input.
     #[arg(long, value_name = "FILE", default_value = "-")]
     body: PathBuf,
     /// How old or how far in the future a signature may be.
@@ -58,10 +58,10 @@ pub fn run(args: VerifyArgs) -> anyhow::Result<()> {
 
 fn read_body(file: &Path) -> anyhow::Result<Vec<u8>> {
     if file != Path::new("-") {
-        return std::fs::read(file).with_context(|| format!("{} cannot be read", file.display()));
+        return std::fs::read(file).with_context(|| format!("cannot read {}", file.display()));
     }
     let mut body = Vec::new();
-    std::io::stdin().read_to_end(&mut body).context("standard input cannot be read")?;
+    std::io::stdin().read_to_end(&mut body).context("cannot read standard input")?;
     Ok(body)
 }
 
@@ -102,13 +102,13 @@ fn style_of(signature: &str) -> Result<Style, String> {
     } else if is_hex(signature.strip_prefix("sha256=").unwrap_or(signature)) {
         Ok(Style::Plain)
     } else {
-        Err("the signature has none of the known forms: `v1,<base64>`, `t=<seconds>,v1=<hex>`, `sha256=<hex>`, 64 hex digits".to_owned())
+        Err("unknown signature format; expected `v1,<base64>`, `t=<seconds>,v1=<hex>`, `sha256=<hex>` or 64 hex digits".to_owned())
     }
 }
 
 fn judge_standard(key: &VerifyingKey, request: &Request<'_>, now: Timestamp, tolerance: Duration) -> Verdict {
-    let id = request.id.ok_or("a `v1,…` signature covers the webhook-id: give it with --id")?;
-    let seconds = request.timestamp.ok_or("a `v1,…` signature covers the webhook-timestamp: give it with --timestamp")?;
+    let id = request.id.ok_or("a `v1,…` signature covers the webhook-id: set it with --id")?;
+    let seconds = request.timestamp.ok_or("a `v1,…` signature covers the webhook-timestamp: set it with --timestamp")?;
     let seconds: i64 =
         seconds.trim().parse().map_err(|_| format!("the timestamp `{seconds}` is not a whole number of seconds since 1970"))?;
     let is_right = |body: &[u8]| key.verify(id.trim(), seconds, body, request.signature);
@@ -131,7 +131,7 @@ fn judge_timestamped(key: &VerifyingKey, request: &Request<'_>, now: Timestamp, 
 fn judge_plain(key: &VerifyingKey, request: &Request<'_>) -> Verdict {
     let is_right = |body: &[u8]| key.verify_plain(body, request.signature);
     if is_right(request.body) {
-        return Ok("the signature is right (this style signs no time, so its age cannot be judged)".to_owned());
+        return Ok("the signature is correct (this style does not sign a time, so its age is unknown)".to_owned());
     }
     Err(wrong_signature(request, &is_right, "secret or body"))
 }
@@ -143,9 +143,9 @@ fn judge_age(signed_at: Timestamp, now: Timestamp, tolerance: Duration) -> Verdi
     };
     let told = format!("{} {side}", people_duration(age));
     if age > tolerance {
-        return Err(format!("the signature is right, but it was made {told}, and {} is allowed", people_duration(tolerance)));
+        return Err(format!("the signature is correct, but was created {told}; the tolerance is {}", people_duration(tolerance)));
     }
-    Ok(format!("the signature is right and was made {told}"))
+    Ok(format!("the signature is correct and was created {told}"))
 }
 
 /// Names the mistake that people make most, if it is one of them; otherwise says what the signature covers.
@@ -153,15 +153,15 @@ fn wrong_signature(request: &Request<'_>, is_right: &dyn Fn(&[u8]) -> bool, cove
     let body = request.body;
     let trimmed = body.trim_ascii_end();
     if trimmed.len() < body.len() && is_right(trimmed) {
-        return "the body: it is right without the blanks or newline at its end, which were not received".to_owned();
+        return "the body has extra blanks or a newline at its end; without them the signature is correct".to_owned();
     }
     if is_right(&[body, b"\n"].concat()) {
-        return "the body: a newline at its end is missing".to_owned();
+        return "the body lacks a newline at its end".to_owned();
     }
     if reserialized(body).any(|compact| is_right(&compact)) {
-        return "the body was re-serialised (parsed and printed again): verify the raw bytes as received".to_owned();
+        return "the body was parsed and serialized again: verify the raw bytes as received".to_owned();
     }
-    format!("the signature does not fit: {covers} differs from what was signed")
+    format!("the signature does not match: {covers} differs from what was signed")
 }
 
 /// What the body may have been before it was printed with other white space: without any, and with blanks after colons and commas, as some
@@ -233,16 +233,16 @@ mod tests {
         let newline = [BODY, b"\n"].concat();
         let pretty = br#"{ "email": "test@example.com", "username": "test_user" }"#;
         let cases = [
-            (whole, 10, "valid: the signature is right and was made 10 s ago"),
-            (whole, 301, "invalid: the signature is right, but it was made 5 min ago, and 5 min is allowed"),
-            (whole, -3_600, "invalid: the signature is right, but it was made 60 min in the future, and 5 min is allowed"),
+            (whole, 10, "valid: the signature is correct and was created 10 s ago"),
+            (whole, 301, "invalid: the signature is correct, but was created 5 min ago; the tolerance is 5 min"),
+            (whole, -3_600, "invalid: the signature is correct, but was created 60 min in the future; the tolerance is 5 min"),
             (
                 Request { signature: "v1,AAAA v1,tZ1I4/hDygAJgO5TYxiSd6Sd0kDW6hPenDe+bTa3Kkw=", ..whole },
                 0,
-                "valid: the signature is right and was made 0 s ago",
+                "valid: the signature is correct and was created 0 s ago",
             ),
-            (Request { id: None, ..whole }, 0, "invalid: a `v1,…` signature covers the webhook-id: give it with --id"),
-            (Request { timestamp: None, ..whole }, 0, "invalid: a `v1,…` signature covers the webhook-timestamp: give it with --timestamp"),
+            (Request { id: None, ..whole }, 0, "invalid: a `v1,…` signature covers the webhook-id: set it with --id"),
+            (Request { timestamp: None, ..whole }, 0, "invalid: a `v1,…` signature covers the webhook-timestamp: set it with --timestamp"),
             (
                 Request { timestamp: Some("today"), ..whole },
                 0,
@@ -251,18 +251,14 @@ mod tests {
             (
                 Request { id: Some("msg_other"), ..whole },
                 0,
-                "invalid: the signature does not fit: secret, id, timestamp or body differs from what was signed",
+                "invalid: the signature does not match: secret, id, timestamp or body differs from what was signed",
             ),
             (
                 Request { body: &newline, ..whole },
                 0,
-                "invalid: the body: it is right without the blanks or newline at its end, which were not received",
+                "invalid: the body has extra blanks or a newline at its end; without them the signature is correct",
             ),
-            (
-                Request { body: pretty, ..whole },
-                0,
-                "invalid: the body was re-serialised (parsed and printed again): verify the raw bytes as received",
-            ),
+            (Request { body: pretty, ..whole }, 0, "invalid: the body was parsed and serialized again: verify the raw bytes as received"),
         ];
         for (request, seconds_later, sentence) in cases {
             assert_eq!(verdict(request, seconds_later), sentence);
@@ -276,7 +272,7 @@ mod tests {
         let spaced = br#"{"zeta": 1.50, "alpha": "a, \": b\\", "list": [1, {}]}"#;
         let told = |body: &[u8], signed: &[u8]| wrong_signature(&Request { body, ..published() }, &|body| body == signed, "body");
         for (body, signed) in [(&pretty[..], &signed[..]), (spaced, signed), (signed, spaced), (pretty, spaced)] {
-            assert!(told(body, signed).contains("re-serialised"), "{}", String::from_utf8_lossy(body));
+            assert!(told(body, signed).contains("serialized again"), "{}", String::from_utf8_lossy(body));
         }
         assert!(told(b"{\"zeta\":2}", signed).contains("differs"));
         assert!(told(b"no JSON", signed).contains("differs"));

@@ -17,10 +17,10 @@ pub(super) fn broker(reader: &mut Reader<'_>) -> (Option<AmqpSource>, Option<Sec
     if is_named && !has_queue && !is_shared {
         reader
             .faults
-            .push("amqp: give amqp_source_queue too, to take events from a queue, or `database`, for hints between its nodes".to_owned());
+            .push("amqp: requires amqp_source_queue, to consume events from a queue, or `database`, for hints between nodes".to_owned());
     }
     if has_queue && !is_named {
-        reader.faults.push("amqp_source_queue: give amqp too, the broker of that queue".to_owned());
+        reader.faults.push("amqp_source_queue: requires amqp, the broker of that queue".to_owned());
     }
     (source(reader, url.clone()), url.filter(|_| is_shared))
 }
@@ -32,13 +32,13 @@ fn source(reader: &mut Reader<'_>, url: Option<Secret<String>>) -> Option<AmqpSo
     let application = reader.optional("amqp_source_application", parse_ref);
     for name in ["amqp_source_organization", "amqp_source_application"] {
         if reader.is_set(name) && !reader.is_set("amqp_source_queue") {
-            reader.faults.push(format!("{name}: says what becomes of a queue's events: give amqp_source_queue too"));
+            reader.faults.push(format!("{name}: requires amqp_source_queue"));
         }
     }
     Some(AmqpSource { url: url?, queue: queue?, organization, application })
 }
 
-const NOT_BUILT: &str = "this build has no RabbitMQ (it was made without the cargo feature `amqp`)";
+const NOT_BUILT: &str = "this build does not support RabbitMQ (it was built without the cargo feature `amqp`)";
 
 #[cfg(feature = "amqp")]
 fn parse_url(text: &str) -> Result<Secret<String>, String> {

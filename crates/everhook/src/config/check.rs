@@ -110,7 +110,7 @@ impl Reader<'_> {
 fn read_redis(reader: &mut Reader<'_>) -> Option<Secret<String>> {
     let redis = reader.optional("redis", parse_redis);
     if redis.is_some() && !reader.is_set("database") {
-        reader.faults.push("redis: a node of its own shares nothing with others; it needs `database`".to_owned());
+        reader.faults.push("redis: requires `database`".to_owned());
     }
     redis
 }
@@ -122,7 +122,7 @@ fn read_roles(reader: &mut Reader<'_>, is_shared: bool) -> NodeRoles {
     let has = |role: Option<bool>| role.unwrap_or(!is_chosen);
     let roles = NodeRoles { api: has(api), worker: has(worker), scheduler: has(scheduler) };
     if roles != NodeRoles::ALL && !is_shared {
-        reader.faults.push("api, worker, scheduler: a node of its own does all of it; roles need `database`".to_owned());
+        reader.faults.push("api, worker, scheduler: roles require `database`".to_owned());
     }
     if roles == (NodeRoles { api: false, worker: false, scheduler: false }) {
         reader.faults.push("api, worker, scheduler: a node needs at least one role".to_owned());
@@ -134,9 +134,9 @@ fn read_roles(reader: &mut Reader<'_>, is_shared: bool) -> NodeRoles {
 fn read_pool(reader: &mut Reader<'_>, roles: NodeRoles, is_shared: bool) -> PoolName {
     let named = reader.optional("pool", |text| PoolName::parse(text).ok_or_else(|| format!("must be {}", PoolName::RULE)));
     if reader.is_set("pool") && !is_shared {
-        reader.faults.push("pool: the embedded store has one worker pool; pools need `database`".to_owned());
+        reader.faults.push("pool: worker pools require `database`".to_owned());
     } else if reader.is_set("pool") && !roles.worker {
-        reader.faults.push("pool: only a node that sends belongs to a pool; give it the role `worker`".to_owned());
+        reader.faults.push("pool: requires the role `worker`".to_owned());
     }
     named.unwrap_or_default()
 }
@@ -146,7 +146,7 @@ fn read_seal_key(reader: &mut Reader<'_>, data: Option<&Path>) -> Option<SealKey
     let given = reader.optional("seal_key", parse_seal_key);
     let file = reader.optional("seal_key_file", parse_path);
     if given.is_some() && file.is_some() {
-        reader.faults.push("seal_key and seal_key_file: give one of them, not both".to_owned());
+        reader.faults.push("seal_key and seal_key_file: set only one of them".to_owned());
     }
     match given {
         Some(key) => Some(SealKey::Given(key)),

@@ -28,7 +28,7 @@ pub(super) fn read(flag: Option<&Path>, variable: Option<&String>, faults: &mut 
         Ok(text) => FileSettings { path: path.to_owned(), values: parse(path, &text, faults) },
         Err(error) if error.kind() == io::ErrorKind::NotFound && named.is_none() => FileSettings::default(),
         Err(error) => {
-            faults.push(format!("{}: cannot be read: {error}", path.display()));
+            faults.push(format!("cannot read {}: {error}", path.display()));
             FileSettings::default()
         }
     }
@@ -45,14 +45,14 @@ fn parse(path: &Path, text: &str, faults: &mut Vec<String>) -> BTreeMap<String, 
     let mut values = BTreeMap::new();
     for (name, value) in table {
         if !KNOWN.iter().any(|known| known.name == name) {
-            faults.push(format!("{}: {name}: there is no such setting", path.display()));
+            faults.push(format!("{}: {name}: unknown setting", path.display()));
             continue;
         }
         match text_of(&value) {
             Some(text) => {
                 values.insert(name, text);
             }
-            None => faults.push(format!("{}: {name}: must be a text, a number, true, false or a list of texts", path.display())),
+            None => faults.push(format!("{}: {name}: must be a string, a number, true, false or a list of strings", path.display())),
         }
     }
     values

@@ -28,100 +28,100 @@ pub use raw::{Origin, Setting};
 /// The flags that `serve` and `demo` take. Each is also an environment variable (`EVERHOOK_…`) and a key of the file.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ServeArgs {
-    /// Read settings from this file [default: everhook.toml, if there is one]
+    /// Read settings from this file [default: everhook.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Take requests at this address [default: 127.0.0.1:8080]
+    /// Listen on this address [default: 127.0.0.1:8080]
     #[arg(long, value_name = "HOST:PORT")]
     pub listen: Option<String>,
-    /// Keep everything in this folder [default: ./everhook-data]
+    /// Store all data in this folder [default: ./everhook-data]
     #[arg(long, value_name = "FOLDER")]
     pub data: Option<String>,
-    /// Keep everything in this PostgreSQL instead, shared by several nodes: postgres://user:password@host:5432/database
+    /// Store all data in this PostgreSQL database instead, shared by several nodes: postgres://user:password@host:5432/database
     #[arg(long, value_name = "URL")]
     pub database: Option<String>,
-    /// Count limits of organizations in this Redis, beside --database: redis://user:password@host:6379/0
+    /// Count limits of organizations in this Redis; requires --database: redis://user:password@host:6379/0
     #[arg(long, value_name = "URL")]
     pub redis: Option<String>,
-    /// Take requests; other roles only if they are named too [default: all roles]
+    /// Serve the API; other roles only if they are also named [default: all roles]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub api: Option<String>,
-    /// Send deliveries; other roles only if they are named too
+    /// Send deliveries; other roles only if they are also named
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub worker: Option<String>,
-    /// Do what one node does at a time (operations, alerts, cleaning up); other roles only if they are named too
+    /// Do the work that one node does at a time (operations, alerts, retention); other roles only if they are also named
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub scheduler: Option<String>,
     /// Send only for the organizations of this worker pool [default: default]
     #[arg(long, value_name = "NAME")]
     pub pool: Option<String>,
-    /// Make this key an admin key at each start, instead of printing one at the first
+    /// Create this admin key at each start if missing, instead of printing one at the first start
     #[arg(long, value_name = "KEY")]
     pub admin_key: Option<String>,
-    /// Seal secrets with this key: base64 of 32 bytes
+    /// Encrypt secrets with this key: base64 of 32 bytes
     #[arg(long, value_name = "KEY")]
     pub seal_key: Option<String>,
-    /// Seal secrets with the key in this file [default: seal.key in the data folder; made if missing, but not with --database]
+    /// Encrypt secrets with the key in this file [default: seal.key in the data folder; created if missing, except with --database]
     #[arg(long, value_name = "FILE")]
     pub seal_key_file: Option<String>,
-    /// Allow endpoints with plain http
+    /// Permit endpoints with plain http
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub allow_http: Option<String>,
-    /// Allow endpoints in private networks, or in these: `true` or a list of CIDR blocks. Implies --allow-http
+    /// Permit endpoints in private networks: `true`, or a list of CIDR blocks. Implies --allow-http
     #[arg(long, value_name = "NETWORKS", num_args = 0..=1, default_missing_value = "true")]
     pub allow_private_networks: Option<String>,
-    /// Allow endpoints that are message brokers: `amqp://` and `amqps://`
+    /// Permit endpoints that are message brokers: `amqp://` and `amqps://`
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub amqp_destinations: Option<String>,
-    /// Use this RabbitMQ, for hints between nodes that share a store, and to take events from a queue: amqp://user:password@host:5672/vhost
+    /// Use this RabbitMQ, for hints between nodes and to consume events from a queue: amqp://user:password@host:5672/vhost
     #[arg(long, value_name = "URL")]
     pub amqp: Option<String>,
-    /// Take events from this queue of it
+    /// Consume events from this queue
     #[arg(long, value_name = "NAME")]
     pub amqp_source_queue: Option<String>,
-    /// Publish them in this organization, by id or uid [default: the default one]
+    /// The organization of events from the queue, by id or uid [default: default]
     #[arg(long, value_name = "ID")]
     pub amqp_source_organization: Option<String>,
-    /// Publish those that name no application to this one, by id or uid [default: the organization's default one]
+    /// The application of events from the queue that name none, by id or uid [default: the organization's default]
     #[arg(long, value_name = "ID")]
     pub amqp_source_application: Option<String>,
-    /// Give these peers as many connections as there are, as CIDR blocks: proxies of yours, which stand for many clients
+    /// Your proxies, as CIDR blocks: peers without a limit on connections, because they act for many clients
     #[arg(long, value_name = "NETWORKS")]
     pub trusted_proxies: Option<String>,
-    /// Limits for endpoints and organizations that have none: `plain` (no limits) or `hosted` (100 a minute and 1,000 a minute) [default: plain]
+    /// Limits for endpoints and organizations that have none: `plain` (no limits) or `hosted` (100 and 1,000 per minute) [default: plain]
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
-    /// Send at most this many requests at once [default: 512]
+    /// The maximum number of requests in progress [default: 512]
     #[arg(long, value_name = "N")]
     pub concurrency: Option<String>,
-    /// Take events with at most this much data [default: 256KiB]
+    /// The maximum size of an event's data [default: 256KiB]
     #[arg(long, value_name = "SIZE")]
     pub payload_max: Option<String>,
-    /// Take batches of at most this size [default: 16MiB]
+    /// The maximum size of a batch [default: 16MiB]
     #[arg(long, value_name = "SIZE")]
     pub batch_max: Option<String>,
-    /// Remember idempotency keys for this long [default: 24h]
+    /// How long idempotency keys are valid [default: 24h]
     #[arg(long, value_name = "DURATION")]
     pub idempotency_window: Option<String>,
-    /// Keep events and their deliveries for this long after the last of these has ended, or for ever: `never` [default: 90d]
+    /// How long events and their deliveries are kept after the last delivery has ended; `never` removes none [default: 90d]
     #[arg(long, value_name = "DURATION")]
     pub retention_events: Option<String>,
-    /// Keep attempts for this long after the last delivery of their event has ended [default: as long as events]
+    /// How long attempts are kept after the last delivery of their event has ended [default: as long as events]
     #[arg(long, value_name = "DURATION")]
     pub retention_attempts: Option<String>,
-    /// Keep dead letters, with their events, for this long after the last failure, or for ever: `never` [default: 365d]
+    /// How long dead letters and their events are kept after the last failure; `never` removes none [default: 365d]
     #[arg(long, value_name = "DURATION")]
     pub retention_dead_letters: Option<String>,
-    /// Keep figures of endpoints for this long, or for ever: `never` [default: 90d]
+    /// How long statistics of endpoints are kept; `never` removes none [default: 90d]
     #[arg(long, value_name = "DURATION")]
     pub retention_rollups: Option<String>,
-    /// Look for what is past its time this often [default: 1h]
+    /// How often expired data is removed [default: 1h]
     #[arg(long, value_name = "DURATION")]
     pub retention_interval: Option<String>,
-    /// Let events wait in this folder while the database is away [default: spool in the data folder]
+    /// The folder in which events wait while the database is unavailable [default: spool in the data folder]
     #[arg(long, value_name = "FOLDER")]
     pub spool: Option<String>,
-    /// Let at most this much of them wait [default: 1GiB]
+    /// The maximum size of the spool [default: 1GiB]
     #[arg(long, value_name = "SIZE")]
     pub spool_max: Option<String>,
     /// Write the log as `text` or `json` [default: text]
@@ -245,7 +245,7 @@ pub struct ConfigFaults(pub Vec<String>);
 
 impl fmt::Display for ConfigFaults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the configuration is not right:")?;
+        f.write_str("invalid configuration:")?;
         self.0.iter().try_for_each(|fault| write!(f, "\n  - {fault}"))
     }
 }

@@ -135,7 +135,7 @@ pub(super) fn environment(variables: impl IntoIterator<Item = (OsString, OsStrin
         }
         let known = KNOWN.iter().any(|known| known.name == name) || OTHER_VARIABLES.contains(&name.as_str());
         match value.into_string() {
-            _ if !known => faults.push(format!("{variable}: there is no such setting")),
+            _ if !known => faults.push(format!("{variable}: unknown setting")),
             Err(_) => faults.push(format!("{variable}: must be UTF-8")),
             Ok(value) => {
                 found.insert(name, value);

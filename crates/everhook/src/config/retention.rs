@@ -29,7 +29,7 @@ pub(super) fn periods(reader: &mut Reader<'_>) -> Option<RetentionPeriods> {
     let events = events?;
     let attempts = if is_attempts_set { attempts? } else { events };
     if is_longer(attempts, events) {
-        reader.faults.push("retention_attempts: attempts go with their events, at the latest; keep these as long".to_owned());
+        reader.faults.push("retention_attempts: must not be longer than retention_events".to_owned());
     }
     Some(RetentionPeriods { events, attempts, dead_letters: dead_letters?, rollups: rollups?, interval: interval? })
 }

@@ -30,10 +30,10 @@ pub(super) fn read(
     let folder = reader.optional("spool", parse_path);
     let bytes_max = reader.optional("spool_max", |text| parse_bytes(text, payload_bytes_max.unwrap_or_default()));
     if !is_shared || !takes_requests {
-        let needed = if is_shared { "a node that takes requests (`api`)" } else { "`database`: the embedded store is on this disk anyway" };
-        for (name, what) in [("spool", "where"), ("spool_max", "how many")] {
+        let needed = if is_shared { "the role `api`" } else { "`database`" };
+        for name in ["spool", "spool_max"] {
             if reader.is_set(name) {
-                reader.faults.push(format!("{name}: says {what} events wait while a database is away, and needs {needed}"));
+                reader.faults.push(format!("{name}: requires {needed}"));
             }
         }
         return None;
@@ -49,9 +49,7 @@ fn parse_bytes(text: &str, payload_bytes_max: usize) -> Result<usize, String> {
         Err(format!("must be {BYTES_WORDS}"))
     } else if bytes < largest_event {
         let (largest, beside) = (largest_event.div_ceil(1 << 10), BESIDE_DATA_BYTES >> 10);
-        Err(format!(
-            "must hold the largest event, which is `payload_max` and {beside}KiB for what is beside its data: {largest}KiB at least"
-        ))
+        Err(format!("must hold the largest event, which is `payload_max` plus {beside}KiB: at least {largest}KiB"))
     } else {
         Ok(bytes)
     }

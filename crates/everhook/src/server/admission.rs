@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use everhook_core::trouble::Trouble;
+use everhook_core::repeated_failure::RepeatedFailure;
 use ipnet::IpNet;
 use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
@@ -73,7 +73,7 @@ struct Table {
     peers: FxHashMap<Peer, usize>,
     /// Where the next look for an idle connection begins.
     look_from: usize,
-    refusals: Option<Trouble>,
+    refusals: Option<RepeatedFailure>,
 }
 
 /// Whoever is behind an address: all of a network that one customer is given, where addresses are many.
@@ -182,19 +182,21 @@ impl Admission {
     }
 
     fn log_refusal(&self, table: &mut Table, address: IpAddr, now: Instant) {
-        let refusals = table.refusals.get_or_insert(const { Trouble::told_at_once() });
+        let refusals = table.refusals.get_or_insert(const { RepeatedFailure::reported_at_once() });
         if refusals.failed(now.duration_since(self.began)).is_none() {
             return;
         }
         let (open, most) = (table.ordinary.len(), self.limits.connections);
         if open >= most {
-            tracing::warn!(connections = open, "all {most} connections are taken: only health checks are answered on further ones");
+            tracing::warn!(
+                connections = open,
+                "the limit of {most} connections is reached; further connections can only make health checks"
+            );
         } else {
             let most = self.limits.per_peer();
             tracing::warn!(
                 peer = %address.to_canonical(),
-                "a client address has {most} connections, which is the most that one may have: further ones are refused; if it is a proxy of \
-                 yours, add it to `trusted_proxies`"
+                "a client address has reached the limit of {most} connections; further ones are refused. If it is your proxy, add it to `trusted_proxies`"
             );
         }
     }

@@ -2,14 +2,14 @@
 
 use crate::moving::table::{Table, same};
 
-pub(super) const TABLES: [Table; 11] = [
-    same("organizations", &["id"], &["id", "uid", "name", "created_at", "limits"]),
+pub(super) const TABLES: [Table; 12] = [
+    same("organizations", &["id"], &["id", "uid", "name", "created_at", "limits", "config_version", "endpoint_count", "application_count"]),
     same("applications", &["id"], &["id", "organization_id", "uid", "name", "kind", "strict_event_types", "created_at"]),
     // Columns of the application in the embedded store: sequence numbers and versions go on where they were.
     Table {
         from: "applications",
         spelled: &[("application_id", "id")],
-        ..same("application_counters", &["application_id"], &["application_id", "config_version", "next_sequence"])
+        ..same("application_counters", &["application_id"], &["application_id", "config_version", "next_sequence", "purged_version"])
     },
     Table { counted: Some("version"), ..same("schedules", &["version"], &["version", "definition", "unused_since"]) },
     same("retry_schedules", &["id"], &["id", "organization_id", "name", "version", "created_at", "updated_at"]),
@@ -18,8 +18,12 @@ pub(super) const TABLES: [Table; 11] = [
         &["id"],
         &["id", "organization_id", "name", "description", "schema", "example", "archived", "created_at", "updated_at"],
     ),
-    // Lanes keep their numbers: deliveries and figures name endpoints by them.
-    Table { counted: Some("lane"), ..same("endpoints", &["id"], &ENDPOINT) },
+    // Lanes keep their numbers: deliveries and figures name them by these.
+    Table {
+        counted: Some("lane"),
+        ..same("lanes", &["lane"], &["lane", "id", "kind", "organization_id", "application_id", "order_barrier"])
+    },
+    same("endpoints", &["id"], &ENDPOINT),
     // Secrets stay sealed as they are, here and above: with the same key they open as before.
     same(
         "endpoint_revisions",
@@ -82,7 +86,7 @@ const ENDPOINT: [&str; 38] = [
     "deleted_at",
     "created_at",
     "updated_at",
+    "changed_version",
     "lane",
     "revision",
-    "order_barrier",
 ];

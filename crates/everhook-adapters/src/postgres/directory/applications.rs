@@ -2,8 +2,8 @@
 
 use everhook_core::{
     ids::{ApplicationId, OrganizationId, Ref, Uid},
-    model::{Application, ApplicationKind, Page, PageRequest, PoolName, Post},
-    ports::{ApplicationRow, Created, Updated},
+    model::{Application, ApplicationKind, Page, PageRequest, PoolAssignment, PoolName},
+    ports::{CONFIG_PAGE_ENDPOINTS, ConfigCursor, ConfigPage, ConfigRead, ConfigVersion, Created, Updated},
 };
 use tokio_postgres::Row;
 
@@ -15,7 +15,7 @@ use super::{
         rows::{Columns, Key},
         transaction::Tx,
     },
-    endpoints, event_types,
+    endpoints,
     organizations::is_at_limit,
 };
 use crate::encoding::{
@@ -33,6 +33,7 @@ const OF_KIND: &str = include_str!("../queries/application_of_kind.sql");
 const WITH_VERSION: &str = include_str!("../queries/application_with_version.sql");
 const LIST: List =
     List { older: include_str!("../queries/applications_older.sql"), newer: include_str!("../queries/applications_newer.sql") };
+const ADD_TO_COUNT: &str = include_str!("../queries/add_to_application_count.sql");
 const UPDATE: &str = include_str!("../queries/update_application.sql");
 
 /// What another application of the organization has already.
@@ -46,7 +47,10 @@ pub(super) async fn create(tx: &Tx<'_>, application: &Application) -> Outcome<Cr
         Some(Taken::Uid) => Ok(Created::UidTaken),
         Some(Taken::Name) => Ok(Created::NameTaken),
         None if is_at_limit(tx, application.organization, COUNT, |limits| limits.applications).await? => Ok(Created::TooMany),
-        None => insert(tx, application).await.map(|()| Created::Created),
+        None => {
+            tx.execute(ADD_TO_COUNT, &[&application.organization.key()]).await?;
+            insert(tx, application).await.map(|()| Created::Created)
+        }
     }
 }
 
@@ -112,22 +116,37 @@ pub(super) async fn update(tx: &Tx<'_>, read: &Application, changed: &Applicatio
     Ok(Updated::Updated)
 }
 
-/// Reads the application and its endpoints in one snapshot, so that the version is that of exactly these endpoints. Says whether this pool sends for it.
-pub(super) async fn read_row(snapshot: &Tx<'_>, id: ApplicationId, pool: &str) -> Outcome<Option<ApplicationRow>> {
-    let Some(row) = snapshot.query_opt(WITH_VERSION, &[&id.key(), &pool]).await? else { return Ok(None) };
-    let application = of_row(&row)?;
-    Ok(Some(ApplicationRow {
-        config_version: row.value("config_version")?,
+/// Reads the application and what changed of it in one snapshot, so that the version is that of exactly these endpoints. Says whether this pool sends
+/// for it.
+pub(super) async fn read_configuration(snapshot: &Tx<'_>, id: ApplicationId, pool: &str, after: ConfigCursor) -> Outcome<ConfigRead> {
+    let Some(row) = snapshot.query_opt(WITH_VERSION, &[&id.key(), &pool]).await? else { return Ok(ConfigRead::NotFound) };
+    let purged_version: i64 = row.value("purged_version")?;
+    if after.since.is_some_and(|since| since < purged_version) {
+        return Ok(ConfigRead::Outdated);
+    }
+    let mut page = page_of_row(&row)?;
+    let changed = endpoints::changed(snapshot, id, after, CONFIG_PAGE_ENDPOINTS).await?;
+    if let Some((version, last)) = changed.last().filter(|_| changed.len() == CONFIG_PAGE_ENDPOINTS) {
+        page.next = Some(after.next(page.version, *version, last.id));
+    }
+    page.endpoints = changed.into_iter().map(|(_, endpoint)| endpoint).collect();
+    Ok(ConfigRead::Page(Box::new(page)))
+}
+
+/// A page without endpoints.
+fn page_of_row(row: &Row) -> Outcome<ConfigPage> {
+    Ok(ConfigPage {
+        application: of_row(row)?,
+        version: ConfigVersion { application: row.value("config_version")?, organization: row.value("organization_version")? },
         limits: row.spelled("limits", limits_json::read)?,
-        post: Post {
+        post: PoolAssignment {
             pool: row.spelled("worker_pool", |name: &str| PoolName::parse(name))?,
             is_here: row.value("is_here")?,
             moves: row.value("moves")?,
         },
-        endpoints: endpoints::of_application(snapshot, id).await?,
-        event_types: event_types::marks(snapshot, application.organization).await?,
-        application,
-    }))
+        endpoints: Vec::new(),
+        next: None,
+    })
 }
 
 /// Asked while the organization is locked, so that the answer still holds at the end of the change.

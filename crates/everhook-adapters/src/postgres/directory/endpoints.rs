@@ -6,7 +6,7 @@
 use everhook_core::{
     ids::{ApplicationId, EndpointId, OrganizationId, Ref, RevisionNumber, ScheduleId},
     model::{Endpoint, EndpointState, EventType, Page, PageRequest, Revision},
-    ports::{Change, Created, EndpointFilter, EndpointUpdated},
+    ports::{ConfigCursor, Created, EndpointFilter, EndpointUpdated},
     time::Timestamp,
 };
 
@@ -15,7 +15,7 @@ use super::{
         fault::Outcome,
         page::{Between, List, rows_wanted},
         reader::Reader,
-        rows::{Columns, Key},
+        rows::{Columns, Key, Params},
         transaction::Tx,
     },
     can_be_kept,
@@ -34,7 +34,8 @@ const END_DRAIN: &str = include_str!("../queries/end_drain.sql");
 const COUNT: &str = include_str!("../queries/count_endpoints.sql");
 const BY_ID: &str = include_str!("../queries/endpoint_by_id.sql");
 const BY_UID: &str = include_str!("../queries/endpoint_by_uid.sql");
-const OF_APPLICATION: &str = include_str!("../queries/endpoints_of_application.sql");
+const CHANGED: &str = include_str!("../queries/changed_endpoints.sql");
+const ADD_TO_COUNT: &str = include_str!("../queries/add_to_endpoint_count.sql");
 const LIST: List = List { older: include_str!("../queries/endpoints_older.sql"), newer: include_str!("../queries/endpoints_newer.sql") };
 
 pub(super) async fn create(tx: &Tx<'_>, endpoint: &Endpoint) -> Outcome<Created> {
@@ -49,8 +50,10 @@ pub(super) async fn create(tx: &Tx<'_>, endpoint: &Endpoint) -> Outcome<Created>
     }
     tx.execute(INSERT, &Bound::of(endpoint).columns()).await?;
     tx.execute(KEEP_REVISION, &[&endpoint.id.key()]).await?;
-    tx.bump_config(endpoint.application).await?;
-    tx.note_change(Change::Endpoint(endpoint.application, endpoint.id)).await?;
+    if !matches!(endpoint.state, EndpointState::Deleted { .. }) {
+        tx.execute(ADD_TO_COUNT, &[&endpoint.organization.key(), &1_i64]).await?;
+    }
+    tx.endpoint_changed(endpoint.application, endpoint.id).await?;
     Ok(Created::Created)
 }
 
@@ -98,8 +101,19 @@ pub(super) async fn list(
     Ok(Page::from_read(rows, page, |endpoint| *endpoint.id.as_uuid()))
 }
 
-pub(super) async fn of_application(snapshot: &Tx<'_>, application: ApplicationId) -> Outcome<Vec<Endpoint>> {
-    snapshot.query(OF_APPLICATION, &[&application.key()]).await?.iter().map(of_row).collect()
+/// The endpoints that changed after a place, each with the version at which it did, in that order.
+pub(super) async fn changed(
+    snapshot: &Tx<'_>,
+    application: ApplicationId,
+    after: ConfigCursor,
+    limit: usize,
+) -> Outcome<Vec<(i64, Endpoint)>> {
+    // A reader that knows nothing knows no endpoint that was deleted.
+    let deleted_since = after.since.unwrap_or(i64::MAX);
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let parameters: Params<'_> = &[&application.key(), &after.version, &after.endpoint.key(), &deleted_since, &limit];
+    let rows = snapshot.query(CHANGED, parameters).await?;
+    rows.iter().map(|row| Ok((row.value("changed_version")?, of_row(row)?))).collect()
 }
 
 pub(super) async fn update(tx: &Tx<'_>, endpoint: &Endpoint, read_at: Timestamp) -> Outcome<EndpointUpdated> {
@@ -120,8 +134,11 @@ pub(super) async fn update(tx: &Tx<'_>, endpoint: &Endpoint, read_at: Timestamp)
     if let ModeChange::Raises(position) = mode_change {
         order_change::raise_barrier(tx, endpoint.id, position).await?;
     }
-    tx.bump_config(endpoint.application).await?;
-    tx.note_change(Change::Endpoint(endpoint.application, endpoint.id)).await?;
+    if let EndpointState::Deleted { .. } = endpoint.state {
+        // It was not deleted before: such a row is not updated.
+        tx.execute(ADD_TO_COUNT, &[&endpoint.organization.key(), &-1_i64]).await?;
+    }
+    tx.endpoint_changed(endpoint.application, endpoint.id).await?;
     Ok(EndpointUpdated::Updated)
 }
 
@@ -142,8 +159,7 @@ pub(super) async fn end_drain(tx: &Tx<'_>, endpoint: EndpointId) -> Outcome<bool
     tx.lock_counters(&[application]).await?;
     let is_ended = tx.execute(END_DRAIN, &[&endpoint.key()]).await? > 0;
     if is_ended {
-        tx.bump_config(application).await?;
-        tx.note_change(Change::Endpoint(application, endpoint)).await?;
+        tx.endpoint_changed(application, endpoint).await?;
     }
     Ok(is_ended)
 }

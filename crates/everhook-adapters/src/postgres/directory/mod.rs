@@ -22,20 +22,20 @@ use everhook_core::{
         Page, PageRequest, RetrySchedule, Revision,
     },
     ports::{
-        ApplicationRow, Change, Created, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved, NewOrganization,
-        ScheduleDeleted, ScheduleRef, StoreError, Updated,
+        Change, ConfigCursor, ConfigRead, Created, Definitions, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved,
+        NewOrganization, ScheduleDeleted, ScheduleRef, StoreError, Updated,
     },
     time::Timestamp,
 };
 
-use super::{PostgresStore, audit_log::conclude, collisions::insist, connect::Connection, fault::Outcome, transaction::Tx};
+use super::{PostgresStore, audit_log::conclude, collisions::retry_on_conflict, connect::Connection, fault::Outcome, transaction::Tx};
 use crate::encoding::schedule_json;
 
 /// Makes a change of an organization's configuration, and enters it in the audit log if it took place. One that meets another transaction, and is
 /// rolled back for it, is made again. A macro, because no closure that borrows a transaction can be said to be sendable.
 macro_rules! changed {
     ($store:ident, $organization:expr, $entry:ident, |$tx:ident| $change:expr) => {{
-        let made = insist(|| async {
+        let made = retry_on_conflict(|| async {
             let mut connection = $store.connection().await?;
             let $tx = changing(&mut connection, $organization).await?;
             let outcome = $change.await?;
@@ -87,10 +87,16 @@ impl Directory for PostgresStore {
         changed!(self, read.organization, entry, |tx| applications::update(&tx, &read, &changed))
     }
 
-    async fn application_row(&self, id: ApplicationId) -> Result<Option<ApplicationRow>, StoreError> {
+    async fn configuration(&self, id: ApplicationId, after: ConfigCursor) -> Result<ConfigRead, StoreError> {
         let mut connection = self.pools.line().await?;
         let snapshot = Tx::snapshot(&mut connection).await?;
-        Ok(applications::read_row(&snapshot, id, &self.pool).await?)
+        Ok(applications::read_configuration(&snapshot, id, &self.pool, after).await?)
+    }
+
+    async fn definitions(&self, organization: OrganizationId) -> Result<Definitions, StoreError> {
+        let mut connection = self.pools.line().await?;
+        let snapshot = Tx::snapshot(&mut connection).await?;
+        Ok(organizations::definitions(&snapshot, organization).await?)
     }
 
     async fn create_endpoint(&self, endpoint: Endpoint, entry: AuditEntry) -> Result<Created, StoreError> {

@@ -3,7 +3,7 @@
 use everhook_core::{
     ids::{OrganizationId, Ref, Uid},
     model::{Organization, OrganizationLimits, Page, PageRequest, PoolName},
-    ports::{Created, NewOrganization, Updated},
+    ports::{Created, Definitions, NewOrganization, Updated},
 };
 use tokio_postgres::Row;
 
@@ -15,7 +15,7 @@ use super::{
         rows::{Columns, Key},
         transaction::Tx,
     },
-    applications, versions,
+    applications, event_types, retry_schedules, versions,
 };
 use crate::encoding::limits_json;
 
@@ -27,6 +27,7 @@ const LIST: List =
 const UPDATE: &str = include_str!("../queries/update_organization.sql");
 const LOCK_BOOTS: &str = include_str!("../queries/lock_boots.sql");
 const INSERT_DEPARTURES: &str = include_str!("../queries/insert_departures.sql");
+const VERSION: &str = include_str!("../queries/organization_version.sql");
 const AS_IT_STANDS: &str = include_str!("../queries/write_organization_as_it_stands.sql");
 
 /// What the server calls the rule that no two organizations have one uid.
@@ -110,6 +111,16 @@ async fn leave_pool(tx: &Tx<'_>, organization: OrganizationId, pool: &PoolName) 
     tx.query_one(LOCK_BOOTS, &[]).await?;
     tx.execute(INSERT_DEPARTURES, &[&organization.key(), &pool.as_str()]).await?;
     Ok(())
+}
+
+/// Reads what its applications share in one snapshot, so that the version is that of exactly these definitions.
+pub(super) async fn definitions(snapshot: &Tx<'_>, organization: OrganizationId) -> Outcome<Definitions> {
+    let version = snapshot.query_opt(VERSION, &[&organization.key()]).await?;
+    Ok(Definitions {
+        version: version.map_or(Ok(0), |row| row.value("config_version"))?,
+        event_types: event_types::marks(snapshot, organization).await?,
+        schedules: retry_schedules::versions_of(snapshot, organization).await?,
+    })
 }
 
 pub(super) async fn write_as_it_stands(reader: &Reader, organization: OrganizationId) -> Outcome<()> {

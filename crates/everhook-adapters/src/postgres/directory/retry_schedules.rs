@@ -28,7 +28,7 @@ const BY_ID: &str = include_str!("../queries/retry_schedule_by_id.sql");
 const BY_NAME: &str = include_str!("../queries/retry_schedule_by_name.sql");
 const OF_ORGANIZATION: &str = include_str!("../queries/retry_schedules_of_organization.sql");
 const COUNT_ENDPOINTS: &str = include_str!("../queries/count_endpoints_of_schedule.sql");
-const APPLICATIONS_OF: &str = include_str!("../queries/applications_of_schedule.sql");
+const VERSIONS: &str = include_str!("../queries/schedule_versions.sql");
 const ENDPOINTS_OF: &str = include_str!("../queries/endpoints_of_schedule.sql");
 const MOVE_ENDPOINTS: &str = include_str!("../queries/move_endpoints_of_schedule.sql");
 
@@ -88,9 +88,7 @@ pub(super) async fn update(tx: &Tx<'_>, schedule: &OrganizationSchedule, read_at
     if changed == 0 {
         return Ok(Updated::Changed);
     }
-    let rows = tx.query(APPLICATIONS_OF, &[&schedule.id.key()]).await?;
-    let applications = rows.iter().map(|row| row.id("application_id")).collect::<Outcome<Vec<_>>>()?;
-    versions::definitions_of_some_changed(tx, schedule.organization, &applications).await?;
+    versions::definitions_changed(tx, schedule.organization).await?;
     Ok(Updated::Updated)
 }
 
@@ -116,10 +114,16 @@ pub(super) async fn move_endpoints(tx: &Tx<'_>, request: &MoveEndpoints) -> Outc
     let chosen = tx.query(ENDPOINTS_OF, &[&request.organization.key(), &request.from.key(), &i64::from(request.limit)]).await?;
     let endpoints = chosen.iter().map(|row| row.id("id")).collect::<Outcome<Vec<Uuid>>>()?;
     let applications = chosen.iter().map(|row| row.id("application_id")).collect::<Outcome<Vec<ApplicationId>>>()?;
-    versions::definitions_of_some_changed(tx, request.organization, &applications).await?;
+    versions::endpoints_change(tx, request.organization, &applications).await?;
     let to = request.to.as_ref().map(ScheduleId::key);
     let moved = tx.execute(MOVE_ENDPOINTS, &[&endpoints, &to, &request.version.0, &request.now.as_micros()]).await?;
     Ok(Moved::Moved(u32::try_from(moved).unwrap_or(u32::MAX)))
+}
+
+/// The versions that are in force.
+pub(super) async fn versions_of(snapshot: &Tx<'_>, organization: OrganizationId) -> Outcome<Vec<(ScheduleId, ScheduleVersion)>> {
+    let rows = snapshot.query(VERSIONS, &[&organization.key()]).await?;
+    rows.iter().map(|row| Ok((row.id("id")?, ScheduleVersion(row.value("version")?)))).collect()
 }
 
 /// Whether an organization has a schedule. Asked while it is locked, so that nobody follows one that was deleted meanwhile.

@@ -25,7 +25,7 @@ pub(super) async fn ensure_version(reader: &Reader, definition: &str) -> Outcome
     }
     match reader.query_opt(INSERT, &[&definition]).await? {
         Some(row) => version_of_row(&row),
-        None => find_version(reader, definition).await?.ok_or_else(|| Fault::Impossible("a retry schedule version is gone".to_owned())),
+        None => find_version(reader, definition).await?.ok_or_else(|| Fault::Impossible("a retry schedule version is missing".to_owned())),
     }
 }
 
@@ -33,7 +33,7 @@ pub(super) async fn find(reader: &Reader, version: ScheduleVersion) -> Outcome<O
     let Some(row) = reader.query_opt(BY_VERSION, &[&version.0]).await? else { return Ok(None) };
     match schedule_json::read(row.value("definition")?) {
         Some(schedule) => Ok(Some(schedule)),
-        None => Err(Fault::Impossible(format!("the retry schedule version {} is not understood", version.0))),
+        None => Err(Fault::Impossible(format!("the retry schedule version {} is invalid", version.0))),
     }
 }
 

@@ -79,7 +79,7 @@ pub(in super::super) fn of_row(row: &Row) -> Outcome<DeadLetter> {
         application: row.id("application_id")?,
         event: row.id("event_id")?,
         event_type: row.event_type("event_type")?,
-        endpoint: row.id("endpoint_id")?,
+        lane_id: row.id("endpoint_id")?,
         url: row.value("url")?,
         last_delivery: row.id("last_delivery_id")?,
         status: row.spelled("status", DeadLetterStatus::parse)?,

@@ -90,6 +90,8 @@ impl Search<'_> {
             &from,
             &to,
             &or_stage.map(Int),
+            &filter.http_status.map(|(first, _)| i32::from(first)),
+            &filter.http_status.map(|(_, last)| i32::from(last)),
         ];
         let sql = if is_backward(self.page) { list.newer } else { list.older };
         self.snapshot.query(sql, parameters).await?.iter().map(of_row).collect()
@@ -124,7 +126,7 @@ fn of_row(row: &Row) -> Outcome<Delivery> {
         application: row.id("application_id")?,
         event: row.id("event_id")?,
         event_type: row.event_type("event_type")?,
-        endpoint: row.id("endpoint_id")?,
+        lane_id: row.id("endpoint_id")?,
         priority: row.priority("priority")?,
         retry_schedule: ScheduleVersion(row.value("retry_schedule")?),
         stage: stage_of_row(row)?,

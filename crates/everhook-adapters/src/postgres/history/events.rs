@@ -1,7 +1,7 @@
 //! Events, as history shows them.
 
 use everhook_core::{
-    ids::{EventId, OrganizationId},
+    ids::{ApplicationId, EventId, OrganizationId},
     model::{Event, EventType, Page, PageRequest},
     ports::{EventFilter, EventSummary},
 };
@@ -17,6 +17,7 @@ use super::super::{
 
 const LIST: List = List { older: include_str!("../queries/events_older.sql"), newer: include_str!("../queries/events_newer.sql") };
 const BY_ID: &str = include_str!("../queries/event_by_id.sql");
+const OF_KEY: &str = include_str!("../queries/event_of_key.sql");
 const OF_ALIAS: &str = include_str!("../queries/event_of_alias.sql");
 
 pub(super) async fn list(
@@ -39,6 +40,21 @@ pub(super) async fn list(
     ];
     let rows = LIST.read(reader, page, parameters, summary_of_row).await?;
     Ok(Page::from_read(rows, page, |event| *event.id.as_uuid()))
+}
+
+/// The event that a key was given to.
+pub(super) async fn of_key(
+    reader: &Reader,
+    organization: OrganizationId,
+    application: Option<ApplicationId>,
+    key: &str,
+) -> Outcome<Option<EventId>> {
+    // A text with this character cannot be stored, and asking for it would be refused.
+    if key.contains('\0') {
+        return Ok(None);
+    }
+    let row = reader.query_opt(OF_KEY, &[&organization.key(), &application.as_ref().map(Key::key), &key]).await?;
+    row.map(|row| row.id("event_id")).transpose()
 }
 
 /// Finds an event by its id, or by an id that stands for it.

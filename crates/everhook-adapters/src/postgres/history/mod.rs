@@ -7,7 +7,7 @@ mod events;
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::{DeliveryId, EventId, OrganizationId},
+    ids::{ApplicationId, DeliveryId, EventId, OrganizationId},
     model::{Attempt, AuditEntry, DeadLetter, Delivery, Event, Page, PageRequest},
     ports::{DeadLetterFilter, DeliveryFilter, Discarded, EventFilter, EventSummary, History, StoreError},
 };
@@ -19,6 +19,15 @@ use super::{PostgresStore, audit_log, transaction::Tx};
 impl History for PostgresStore {
     async fn events(&self, organization: OrganizationId, filter: EventFilter, page: PageRequest) -> Result<Page<EventSummary>, StoreError> {
         Ok(events::list(&self.reader().await?, organization, &filter, page).await?)
+    }
+
+    async fn event_of_key(
+        &self,
+        organization: OrganizationId,
+        application: Option<ApplicationId>,
+        key: String,
+    ) -> Result<Option<EventId>, StoreError> {
+        Ok(events::of_key(&self.reader().await?, organization, application, &key).await?)
     }
 
     async fn event(&self, organization: OrganizationId, id: EventId) -> Result<Option<(EventSummary, Option<Event>)>, StoreError> {

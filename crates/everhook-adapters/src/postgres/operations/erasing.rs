@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{
     super::{
         PostgresStore,
-        collisions::insist,
+        collisions::retry_on_conflict,
         erasing::{self, APPLICATIONS_OF_EVENTS, keys},
         fault::Outcome,
         page::Between,
@@ -85,7 +85,7 @@ pub(super) async fn erase(store: &PostgresStore, batch: &ErasureBatch) -> Outcom
     let mut freed = None;
     for events in steps(&store.reader().await?, &batch.events).await? {
         let step = ErasureBatch { events, ..*batch };
-        match insist(|| erase_at_once(store, &step)).await? {
+        match retry_on_conflict(|| erase_at_once(store, &step)).await? {
             Some(more) => freed.get_or_insert_with(Vec::new).extend(more),
             None => break,
         }

@@ -10,7 +10,7 @@ mod working;
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::{ApplicationId, EndpointId, EventId, OperationId, OrganizationId},
+    ids::{ApplicationId, EventId, LaneId, OperationId, OrganizationId},
     model::{AuditEntry, AutoReplay, DeadLetter, ErasureCandidate, Operation, Page, PageRequest, Selection},
     ports::{
         Begun, Cleared, DueDeadLetters, Ending, ErasureBatch, ErasureStep, EventCandidate, FreedInLane, OpenOperation, OperationEnded,
@@ -37,7 +37,7 @@ const COUNT_OPEN: &str = include_str!("../queries/count_open_operations.sql");
 const BY_ID: &str = include_str!("../queries/operation_by_id.sql");
 const LIST: List = List { older: include_str!("../queries/operations_older.sql"), newer: include_str!("../queries/operations_newer.sql") };
 const WITH_WORK: &str = include_str!("../queries/operations_with_work.sql");
-const NEXT_ITEMS: &str = include_str!("../queries/next_operation_items.sql");
+pub(super) const NEXT_ITEMS: &str = include_str!("../queries/next_operation_items.sql");
 const START: &str = include_str!("../queries/start_operation.sql");
 
 #[async_trait]
@@ -89,7 +89,7 @@ impl OperationStore for PostgresStore {
     }
 
     async fn select(&self, step: SelectionStep) -> Result<(), StoreError> {
-        let endpoints: Vec<EndpointId> = step.items.iter().map(|(_, endpoint, _)| *endpoint).collect();
+        let endpoints: Vec<LaneId> = step.items.iter().map(|(_, lane_id, _)| *lane_id).collect();
         let lanes = self.lane_numbers(&endpoints).await?;
         let mut connection = self.connection().await?;
         let tx = Tx::begin(&mut connection).await?;

@@ -60,7 +60,7 @@ pub(super) fn item_of_row(row: &Row) -> Outcome<OperationItem> {
     Ok(OperationItem {
         position: row.value("position")?,
         event: row.id("event_id")?,
-        endpoint: row.id("endpoint_id")?,
+        lane_id: row.id("endpoint_id")?,
         application: row.id("application_id")?,
         of: row.id_opt("replay_of")?,
     })

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use everhook_core::{
-    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
-    model::{DeadLetter, EventType, Standing},
+    ids::{ApplicationId, DeliveryId, EventId, LaneId, OrganizationId},
+    model::{DeadLetter, EventType, NewestDelivery},
     ports::{EventCandidate, Scan, Scanned, TimeRange},
     time::Timestamp,
 };
@@ -98,7 +98,7 @@ impl Stretch {
         })
     }
 
-    fn into_candidate(self, standings: Standings) -> EventCandidate {
+    fn into_candidate(self, standings: NewestDeliveries) -> EventCandidate {
         EventCandidate {
             event: self.id,
             application: self.application,
@@ -110,7 +110,7 @@ impl Stretch {
 }
 
 /// How an event stands at each endpoint.
-type Standings = BTreeMap<EndpointId, Standing>;
+type NewestDeliveries = BTreeMap<LaneId, NewestDelivery>;
 
 /// Reads how events of one application stand everywhere. One statement looks into each lane once, for all of them: what was made with events
 /// that follow each other lies together.
@@ -121,7 +121,7 @@ async fn into_candidates(snapshot: &Tx<'_>, application: ApplicationId, events: 
     let ids: Vec<Uuid> = events.iter().map(|event| event.id.key()).collect();
     let first = events.iter().filter_map(|event| event.first).min();
     let last = events.iter().filter_map(|event| event.last).max();
-    let mut standings: FxHashMap<EventId, Standings> = FxHashMap::default();
+    let mut standings: FxHashMap<EventId, NewestDeliveries> = FxHashMap::default();
     // Oldest first, so that the newest has the last word.
     for row in snapshot.query(STANDINGS, &[&ids, &first, &last, &application.key()]).await? {
         standings.entry(row.id("event_id")?).or_default().insert(row.id("endpoint_id")?, standing_of_row(&row)?);
@@ -133,12 +133,12 @@ async fn into_candidates(snapshot: &Tx<'_>, application: ApplicationId, events: 
     Ok(events.into_iter().map(with_standings).collect())
 }
 
-fn standing_of_row(row: &Row) -> Outcome<Standing> {
+fn standing_of_row(row: &Row) -> Outcome<NewestDelivery> {
     let delivery: DeliveryId = row.id("id")?;
     match row.number("stage")? {
-        WAITING | HELD => Ok(Standing::Open(delivery)),
-        DELIVERED => Ok(Standing::Delivered(delivery)),
-        DEAD | CANCELLED => Ok(Standing::Failed(delivery)),
+        WAITING | HELD => Ok(NewestDelivery::Open(delivery)),
+        DELIVERED => Ok(NewestDelivery::Delivered(delivery)),
+        DEAD | CANCELLED => Ok(NewestDelivery::Failed(delivery)),
         _ => Err(unreadable("stage")),
     }
 }

@@ -9,9 +9,9 @@ use uuid::Uuid;
 
 use super::{
     super::{
-        alerts::{AlertColumns, INSERT_ALERTS},
         audit_log,
         fault::Outcome,
+        outbox::{AlertColumns, INSERT_ALERTS},
         rows::{Columns, Key},
         transaction::Tx,
     },

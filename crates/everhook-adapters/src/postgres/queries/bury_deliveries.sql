@@ -10,7 +10,7 @@ SELECT d.id, p.organization_id, p.application_id, d.event_id, coalesce(e.event_t
 FROM unnest(
         $1::uuid[], $2::bigint[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::boolean[]
     ) AS d (id, lane, event_id, url, cause, failure_category, error, attempts, at, recoverable)
-    JOIN endpoints p ON p.lane = d.lane
+    JOIN lanes p ON p.lane = d.lane
     LEFT JOIN events e ON e.id = d.event_id
 ON CONFLICT (event_id, endpoint_id) DO UPDATE SET
     url = excluded.url,

@@ -2,7 +2,7 @@
 -- The place to go on from is the oldest transaction that is still open: what came behind it is told now, and once more when it has ended.
 -- What was erased has a limit of its own: it must be known event by event.
 -- Index: the primary key. Lock: none.
-SELECT c.kind, c.id, c.application_id, s.cursor::text AS cursor,
+SELECT c.kind, c.id, c.application_id, c.transaction::text AS transaction, s.cursor::text AS cursor,
     (f.until > $1::text::xid8 AND f.until <= s.cursor) OR s.cursor < $1::text::xid8 AS is_forgotten
 FROM (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS cursor) AS s
     CROSS JOIN forgotten_changes f

@@ -1,11 +1,11 @@
 -- Which deliveries for some endpoints are there between two ids, by the other filters, newest first?
--- Index: the primary keys of open_deliveries and deliveries, from the bound on, as far as a page needs; endpoints' primary key. Lock: none.
+-- Index: the primary keys of open_deliveries and deliveries, from the bound on, as far as a page needs; the unique key on id. Lock: none.
 -- Each endpoint's open and ended deliveries are a list of their own, in the order of the index. `OFFSET 0` keeps the look-up of each event where
 -- it stands: a plan that is made for all values would rather join and sort everything.
 SELECT d.id, p.organization_id, p.application_id, d.event_id, d.event_type, p.id AS endpoint_id, d.priority, d.retry_schedule, d.stage, d.due_at,
     d.ended_at, d.cause, d.attempts, d.failure_category, d.replay_of, d.operation_id, d.created_at,
     (SELECT a.error FROM attempts a WHERE a.delivery_id = d.id AND a.number = d.attempts) AS last_error
-FROM endpoints p CROSS JOIN LATERAL (
+FROM lanes p CROSS JOIN LATERAL (
         (SELECT o.id, o.event_id, e.event_type, o.priority, o.retry_schedule, o.stage, o.due_at, NULL::bigint AS ended_at, NULL::text AS cause,
             o.attempts, o.failure_category, o.replay_of, o.operation_id, o.created_at
         FROM open_deliveries o CROSS JOIN LATERAL (SELECT event_type FROM events WHERE id = o.event_id OFFSET 0) e
@@ -15,6 +15,8 @@ FROM endpoints p CROSS JOIN LATERAL (
             AND ($9::smallint IS NULL OR $9 IN (0, 4)) AND ($9 IS NULL OR o.stage IN ($9, $14::smallint))
             AND o.attempts >= $10
             AND ($11::text IS NULL OR o.failure_category = $11)
+            AND ($15::integer IS NULL OR EXISTS (
+                SELECT 1 FROM attempts t WHERE t.delivery_id = o.id AND t.number = o.attempts AND t.response_status BETWEEN $15 AND $16::integer))
             AND o.created_at >= $12 AND o.created_at < $13
         ORDER BY o.id DESC
         LIMIT $4)
@@ -28,6 +30,8 @@ FROM endpoints p CROSS JOIN LATERAL (
             AND ($9::smallint IS NULL OR $9 IN (1, 2, 3)) AND ($9 IS NULL OR c.stage IN ($9, $14::smallint))
             AND c.attempts >= $10
             AND ($11::text IS NULL OR c.failure_category = $11)
+            AND ($15::integer IS NULL OR EXISTS (
+                SELECT 1 FROM attempts t WHERE t.delivery_id = c.id AND t.number = c.attempts AND t.response_status BETWEEN $15 AND $16::integer))
             AND c.created_at >= $12 AND c.created_at < $13
         ORDER BY c.id DESC
         LIMIT $4)

@@ -16,7 +16,7 @@ UNION
 (SELECT event_id FROM erasure_items WHERE event_id > $1 AND event_id < $2 ORDER BY event_id LIMIT $4)
 UNION
 (SELECT o.event_id
-FROM endpoints p CROSS JOIN LATERAL (SELECT event_id FROM open_deliveries WHERE lane = p.lane AND id > $5 AND id < $2 OFFSET 0) o
+FROM lanes p CROSS JOIN LATERAL (SELECT event_id FROM open_deliveries WHERE lane = p.lane AND id > $5 AND id < $2 OFFSET 0) o
 WHERE o.event_id > $1 AND o.event_id < $2
 ORDER BY o.event_id
 LIMIT $4)

@@ -1,6 +1,6 @@
 -- Which of these events may go? Those whose deliveries all ended before an instant, unless they were made after that, a dead letter of them is
 -- kept, or an operation has them on its list.
--- Index: the primary keys; dead_letters_event_endpoint; operations_with_work, and the items of those at the event's place; endpoints_by_application,
+-- Index: the primary keys; dead_letters_event_endpoint; operations_with_work, and the items of those at the event's place; lanes_by_application,
 -- and in each lane the stretch of the event. Lock: none; the counters, taken by the caller, hold up whoever would make a delivery.
 -- What is asked first is cheap, and keeps most of those that stay.
 WITH unclaimed AS MATERIALIZED (
@@ -28,7 +28,7 @@ WHERE NOT EXISTS (
     )
     AND NOT EXISTS (
         SELECT 1
-        FROM endpoints p
+        FROM lanes p
             CROSS JOIN LATERAL (
                 SELECT ended_at FROM all_deliveries
                 WHERE lane = p.lane AND id BETWEEN e.first_delivery_id AND e.last_delivery_id AND event_id = e.id

@@ -13,13 +13,20 @@ WITH gone AS (
             AND (SELECT true FROM endpoint_revisions WHERE endpoint_id = p.id AND number < p.revision LIMIT 1) IS NULL
         LIMIT $4
     ))
-    RETURNING id, lane
+    RETURNING id, lane, application_id, changed_version
+), noted AS (
+    -- What changed since before their deletion is no longer known.
+    UPDATE application_counters c SET purged_version = greatest(c.purged_version, g.version)
+    FROM (SELECT application_id, max(changed_version) AS version FROM gone GROUP BY application_id) AS g
+    WHERE c.application_id = g.application_id
 ), revisions AS (
     DELETE FROM endpoint_revisions WHERE endpoint_id = ANY(ARRAY(SELECT id FROM gone))
 ), periods AS (
     DELETE FROM open_periods WHERE endpoint_id = ANY(ARRAY(SELECT id FROM gone))
 ), breakers AS (
     DELETE FROM circuit_breakers WHERE endpoint_id = ANY(ARRAY(SELECT id FROM gone))
+), lanes_gone AS (
+    DELETE FROM lanes WHERE lane = ANY(ARRAY(SELECT lane FROM gone))
 ), standing AS (
     DELETE FROM endpoint_standing WHERE lane = ANY(ARRAY(SELECT lane FROM gone))
 )

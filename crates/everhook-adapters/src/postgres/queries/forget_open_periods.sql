@@ -3,7 +3,7 @@
 DELETE FROM open_periods o
 USING (
     SELECT n.endpoint_id, n.opened_at
-    FROM endpoints p
+    FROM lanes p
         CROSS JOIN LATERAL (
             SELECT endpoint_id, opened_at FROM open_periods WHERE endpoint_id = p.id AND opened_at < $3 AND closed_at < $3 LIMIT $4
         ) n

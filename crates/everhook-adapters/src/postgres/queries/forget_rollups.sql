@@ -3,7 +3,7 @@
 DELETE FROM rollups r
 USING (
     SELECT o.lane, o.minute
-    FROM endpoints p CROSS JOIN LATERAL (SELECT lane, minute FROM rollups WHERE lane = p.lane AND minute < $3 LIMIT $4) o
+    FROM lanes p CROSS JOIN LATERAL (SELECT lane, minute FROM rollups WHERE lane = p.lane AND minute < $3 LIMIT $4) o
     WHERE p.id > $1 AND p.id <= $2
     LIMIT $4
 ) AS old

@@ -1,5 +1,5 @@
 -- Lets the first open delivery of each key wait, if it is held and no barrier is before it.
--- Index: open_in_order, endpoints_lane_key, then the places of the rows; enters waiting_by_lane. Lock: the one on the lanes, taken by the caller, and the rows.
+-- Index: open_in_order, lanes_pkey, then the places of the rows; enters waiting_by_lane. Lock: the one on the lanes, taken by the caller, and the rows.
 UPDATE open_deliveries o SET stage = 0, due_at = f.due_at
 FROM (
     SELECT u.due_at, first.place
@@ -10,7 +10,7 @@ FROM (
             ORDER BY d.order_position
             LIMIT 1
         ) AS first
-        CROSS JOIN LATERAL (SELECT order_barrier FROM endpoints WHERE lane = u.lane OFFSET 0) AS p
+        CROSS JOIN LATERAL (SELECT order_barrier FROM lanes WHERE lane = u.lane OFFSET 0) AS p
     WHERE first.stage = 4 AND (p.order_barrier IS NULL OR first.order_position < p.order_barrier)
 ) AS f
 WHERE o.ctid = f.place AND o.stage = 4

@@ -1,6 +1,6 @@
 -- Which queues of these shards of a pool have anything waiting, and which delivery of each is due first? Not those of an organization that has just come
 -- to the pool while a boot of the former one has not let go of it.
--- Index: waiting_by_lane, one look-up a queue; endpoints_lane_key; for those of the shards, the primary keys of organizations and departures. Lock: none.
+-- Index: waiting_by_lane, one look-up a queue; lanes_pkey; for those of the shards, the primary keys of organizations and departures. Lock: none.
 -- `OFFSET 0` keeps these: otherwise all endpoints may be read.
 WITH RECURSIVE heads AS (
     (
@@ -17,7 +17,7 @@ WITH RECURSIVE heads AS (
         ) AS n
 )
 SELECT p.organization_id, p.application_id, p.id AS endpoint_id, h.priority, h.id, h.due_at
-FROM heads h CROSS JOIN LATERAL (SELECT organization_id, application_id, id FROM endpoints WHERE lane = h.lane OFFSET 0) p
+FROM heads h CROSS JOIN LATERAL (SELECT organization_id, application_id, id FROM lanes WHERE lane = h.lane OFFSET 0) p
     CROSS JOIN LATERAL (
         SELECT 1 FROM organizations o
         WHERE o.id = p.organization_id AND o.worker_pool = $2

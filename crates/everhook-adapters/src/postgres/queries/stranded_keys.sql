@@ -11,7 +11,7 @@ WITH RECURSIVE heads AS (
     UNION ALL
     SELECT n.lane, n.order_key, n.stage, n.order_position
     FROM heads h
-        JOIN endpoints p ON p.lane = h.lane
+        JOIN lanes p ON p.lane = h.lane
         CROSS JOIN LATERAL (
             SELECT d.lane, d.order_key, d.stage, d.order_position FROM open_deliveries d
             WHERE d.order_position IS NOT NULL
@@ -25,6 +25,6 @@ WITH RECURSIVE heads AS (
         ) AS n
 )
 SELECT h.lane, h.order_key
-FROM heads h JOIN endpoints p ON p.lane = h.lane
+FROM heads h JOIN lanes p ON p.lane = h.lane
 WHERE h.stage = 4 AND (p.order_barrier IS NULL OR h.order_position < p.order_barrier OR h.lane = ANY($1))
 LIMIT $2;

@@ -10,7 +10,7 @@
 //! Each box is steps of one small transaction. Nothing is remembered between them but the place, so that a crash anywhere begins the day again, and
 //! what was moved stays moved. What can come to be needed meanwhile is looked at once more in the transaction that drops, under locks that hold it up.
 
-use everhook_core::ports::{Aging, Place, Purge, Purged};
+use everhook_core::ports::{Place, Purge, Purged, RetentionClass};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -123,7 +123,7 @@ impl Step<'_> {
     async fn find_day(&self) -> Outcome<Option<Place>> {
         let names = self.reader().await?.query(PARTITIONS, &[]).await?;
         let names = names.iter().map(|row| row.value("name")).collect::<Outcome<Vec<&str>>>()?;
-        let wanted = |table: &str| self.purge.what == Aging::Events || table == "attempts";
+        let wanted = |table: &str| self.purge.what == RetentionClass::Events || table == "attempts";
         let day = |name: &str| {
             let (table, number) = name.split_once('_')?;
             number.parse::<i64>().ok().filter(|_| wanted(table))
@@ -131,13 +131,17 @@ impl Step<'_> {
         // A day is over when the next one has begun.
         let is_old = |day: &i64| *day < day_of(self.purge.before) && first_id(*day) >= self.purge.from.id;
         let first = names.into_iter().filter_map(day).filter(is_old).min();
-        let stage = if self.purge.what == Aging::Events { Stage::KeepNeeded } else { Stage::Mark };
+        let stage = if self.purge.what == RetentionClass::Events { Stage::KeepNeeded } else { Stage::Mark };
         Ok(first.map(|day| Place { stage: stage as u8, id: first_id(day), ..Place::default() }))
     }
 
     /// Where the next pass begins, if it goes on from there: one over attempts does. It remembers which pass has ended.
     fn end(&self) -> Option<Place> {
-        (self.purge.what == Aging::Attempts).then(|| Place { stage: Stage::Through as u8, mark: self.before(), ..Place::default() })
+        (self.purge.what == RetentionClass::Attempts).then(|| Place {
+            stage: Stage::Through as u8,
+            mark: self.before(),
+            ..Place::default()
+        })
     }
 
     /// The end of a pass; for the next one, which removes what is older than something later, the first day: one may be left that could not be dropped.
@@ -209,7 +213,7 @@ impl Step<'_> {
     async fn sweep(&self) -> Outcome<Place> {
         let Some(pages) = self.pages().await? else { return Ok(self.at(Stage::KeepKept)) };
         let reader = self.reader().await?;
-        if self.purge.what == Aging::Attempts {
+        if self.purge.what == RetentionClass::Attempts {
             let found = self.day.query_pages(&reader, WITH_KEPT_ATTEMPTS, &pages, &[&self.before()]).await?;
             self.keep_attempts(&ids(&found, "id")?).await?;
             let is_late = found.iter().map(|row| row.value("ended_late")).collect::<Outcome<Vec<bool>>>()?;
@@ -234,7 +238,7 @@ impl Step<'_> {
 
     async fn keep_attempts_of_open(&self) -> Outcome<Place> {
         let open = self.reader().await?.query(OPEN_OF_DAY, &[&self.purge.from.id, &self.day.end(), &self.limit()]).await?;
-        if self.purge.what == Aging::Attempts {
+        if self.purge.what == RetentionClass::Attempts {
             self.keep_attempts_of_siblings(&open).await?;
         }
         let open = ids(&open, "id")?;
@@ -243,7 +247,7 @@ impl Step<'_> {
     }
 
     async fn drop_rest(&self) -> Outcome<Place> {
-        let tables: &[&str] = if self.purge.what == Aging::Events { &["deliveries", "attempts"] } else { &["attempts"] };
+        let tables: &[&str] = if self.purge.what == RetentionClass::Events { &["deliveries", "attempts"] } else { &["attempts"] };
         partition::drop_rest(self.store, &self.day, tables, self.purge.from.mark).await?;
         Ok(self.next_day())
     }

@@ -3,7 +3,7 @@
 
 use everhook_core::{
     ids::{ApplicationId, EventId},
-    ports::{Aging, Place, Purge, Purged},
+    ports::{Place, Purge, Purged, RetentionClass},
 };
 use uuid::Uuid;
 
@@ -76,7 +76,7 @@ async fn remove(store: &PostgresStore, ids: &[Uuid], purge: Purge) -> Outcome<u3
     // Somebody may have brought one back meanwhile.
     let events = tx.query(MAY_GO, &[&ids, &before]).await?.iter().map(|row| row.id("id")).collect::<Outcome<Vec<EventId>>>()?;
     let removed = match purge.what {
-        Aging::Attempts => forget_attempts(&tx, &events).await?,
+        RetentionClass::Attempts => forget_attempts(&tx, &events).await?,
         _ => forget_events(&tx, &events).await?,
     };
     tx.commit().await?;

@@ -11,13 +11,13 @@ mod events;
 mod partition;
 
 use async_trait::async_trait;
-use everhook_core::ports::{Aging, Place, Purge, Purged, Retention, StoreError};
+use everhook_core::ports::{Place, Purge, Purged, Retention, RetentionClass, StoreError};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::{
     PostgresStore,
-    collisions::insist,
+    collisions::retry_on_conflict,
     fault::Outcome,
     reader::Reader,
     rows::{Columns, Params},
@@ -46,15 +46,15 @@ const OWNERS_A_STEP: i64 = 100;
 impl Retention for PostgresStore {
     async fn purge(&self, purge: Purge) -> Result<Purged, StoreError> {
         Ok(match purge.what {
-            Aging::Events | Aging::Attempts => insist(|| self.purge_history(purge)).await?,
-            Aging::DeadLetters => self.purge_dead_letters(purge).await?,
-            Aging::Operations => self.purge_operations(purge).await?,
-            Aging::Rollups => self.purge_owned(purge, ENDPOINTS, FORGET_ROLLUPS, &minute_number(purge.before)).await?,
-            Aging::OpenPeriods => self.purge_owned(purge, ENDPOINTS, FORGET_OPEN_PERIODS, &purge.before.as_micros()).await?,
-            Aging::Revisions => self.purge_owned(purge, ENDPOINTS, FORGET_REVISIONS, &purge.before.as_micros()).await?,
-            Aging::DeletedEndpoints => self.purge_deleted_endpoints(purge).await?,
-            Aging::ScheduleVersions => self.purge_schedules(purge).await?,
-            Aging::AuditLog => self.purge_owned(purge, ORGANIZATIONS, FORGET_AUDIT_ENTRIES, &oldest_id(purge)).await?,
+            RetentionClass::Events | RetentionClass::Attempts => retry_on_conflict(|| self.purge_history(purge)).await?,
+            RetentionClass::DeadLetters => self.purge_dead_letters(purge).await?,
+            RetentionClass::Operations => self.purge_operations(purge).await?,
+            RetentionClass::Rollups => self.purge_owned(purge, ENDPOINTS, FORGET_ROLLUPS, &minute_number(purge.before)).await?,
+            RetentionClass::OpenPeriods => self.purge_owned(purge, ENDPOINTS, FORGET_OPEN_PERIODS, &purge.before.as_micros()).await?,
+            RetentionClass::Revisions => self.purge_owned(purge, ENDPOINTS, FORGET_REVISIONS, &purge.before.as_micros()).await?,
+            RetentionClass::DeletedEndpoints => self.purge_deleted_endpoints(purge).await?,
+            RetentionClass::ScheduleVersions => self.purge_schedules(purge).await?,
+            RetentionClass::AuditLog => self.purge_owned(purge, ORGANIZATIONS, FORGET_AUDIT_ENTRIES, &oldest_id(purge)).await?,
         })
     }
 }

@@ -155,12 +155,12 @@ async fn finish(tx: Tx<'_>, partitions: &str, dropped: Outcome<bool>) -> Outcome
     match dropped {
         Ok(true) => {
             tx.commit().await?;
-            tracing::info!(partitions, "{partitions} held nothing any more that is needed, and was dropped");
+            tracing::info!(partitions, "dropped the expired partitions {partitions}");
             Ok(Dropped::Gone)
         }
         Ok(false) => Ok(Dropped::NotNow),
         Err(fault) if fault.is_impatience() => {
-            tracing::debug!(partitions, "the partition is in use, and is dropped later");
+            tracing::debug!(partitions, "the partition is in use; it is dropped in a later pass");
             Ok(Dropped::NotNow)
         }
         Err(fault) => Err(fault),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use everhook_core::{
-    ids::{ApplicationId, EndpointId},
+    ids::{ApplicationId, LaneId},
     model::Priority,
     ports::WaitingQueue,
     time::Timestamp,
@@ -24,14 +24,14 @@ pub(super) struct Inbox {
 }
 
 /// When the first of a queue is due.
-type Waiting = [BTreeMap<(ApplicationId, EndpointId), Timestamp>; Priority::ALL.len()];
+type Waiting = [BTreeMap<(ApplicationId, LaneId), Timestamp>; Priority::ALL.len()];
 
 impl Inbox {
     /// Adds queues. Those that wait already are there once.
     pub(super) fn put(&self, queues: Vec<WaitingQueue>) {
         let mut waiting = self.lock();
         for queue in queues {
-            let (same, key) = (&mut waiting[place(queue.priority)], (queue.application, queue.endpoint));
+            let (same, key) = (&mut waiting[place(queue.priority)], (queue.application, queue.lane_id));
             if let Some(due_from) = same.get_mut(&key) {
                 *due_from = queue.due_from.min(*due_from);
             } else if same.len() < QUEUES_MAX {
@@ -60,7 +60,7 @@ impl Inbox {
 
 fn queues(waiting: Waiting) -> Vec<WaitingQueue> {
     let of_priority = |(priority, same): (Priority, BTreeMap<_, _>)| {
-        same.into_iter().map(move |((application, endpoint), due_from)| WaitingQueue { application, endpoint, priority, due_from })
+        same.into_iter().map(move |((application, lane_id), due_from)| WaitingQueue { application, lane_id, priority, due_from })
     };
     Priority::ALL.into_iter().zip(waiting).flat_map(of_priority).collect()
 }
@@ -82,7 +82,7 @@ mod tests {
     fn queue(number: u128, priority: Priority) -> WaitingQueue {
         let id = Uuid::from_u128(number);
         let due_from = Timestamp::from_secs(100);
-        WaitingQueue { endpoint: EndpointId::from_uuid(id), application: ApplicationId::from_uuid(id), priority, due_from }
+        WaitingQueue { lane_id: LaneId::from_uuid(id), application: ApplicationId::from_uuid(id), priority, due_from }
     }
 
     #[tokio::test]

@@ -228,18 +228,18 @@ impl Keeping {
 
     fn note_back(&self) {
         self.is_away.store(false, Ordering::Relaxed);
-        tracing::info!("nodes hint each other through RabbitMQ");
+        tracing::info!("connected to RabbitMQ for hints between nodes");
     }
 
     /// Says that it went, and once that it stays away.
     fn note_failure(&self, failures: u32, error: &str) {
         let was_away = self.is_away.swap(true, Ordering::Relaxed);
         if failures == FAILURES_TOLD {
-            tracing::error!(failures, "RabbitMQ is still away, and hints between nodes go through PostgreSQL: {error}");
+            tracing::error!(failures, "RabbitMQ is still unavailable; hints between nodes use PostgreSQL: {error}");
         } else if failures == 1 || !was_away {
-            tracing::warn!(failures, "RabbitMQ cannot be used for hints between nodes, which go through PostgreSQL meanwhile: {error}");
+            tracing::warn!(failures, "RabbitMQ is unavailable; hints between nodes use PostgreSQL: {error}");
         } else {
-            tracing::debug!(failures, "RabbitMQ is still away: {error}");
+            tracing::debug!(failures, "RabbitMQ is still unavailable: {error}");
         }
     }
 }
@@ -257,7 +257,7 @@ impl Strangers {
         self.untold += 1;
         if self.told_at.is_none_or(|at| now.duration_since(at) >= STRANGERS_TOLD_EVERY) {
             let messages = std::mem::take(&mut self.untold);
-            tracing::warn!(messages, "messages that are not hints came over the exchange for hints, and were dropped");
+            tracing::warn!(messages, "dropped messages on the exchange for hints that are not hints");
             self.told_at = Some(now);
         }
     }

@@ -1,7 +1,7 @@
 //! What hints are called at the broker, and how they are spelled in a message. Pure.
 
 use everhook_core::{
-    ids::{ApplicationId, EndpointId},
+    ids::{ApplicationId, LaneId},
     model::{PoolName, Priority, Shard},
     ports::WaitingQueue,
     time::Timestamp,
@@ -72,7 +72,7 @@ pub(super) fn properties() -> BasicProperties {
 pub(super) fn spell(queues: &[WaitingQueue]) -> Vec<u8> {
     let spell_one = |queue: &WaitingQueue| {
         let due_from = queue.due_from.as_micros().to_be_bytes();
-        [&queue.endpoint.as_uuid().as_bytes()[..], queue.application.as_uuid().as_bytes(), &due_from].concat()
+        [&queue.lane_id.as_uuid().as_bytes()[..], queue.application.as_uuid().as_bytes(), &due_from].concat()
     };
     queues.iter().flat_map(spell_one).collect()
 }
@@ -86,7 +86,7 @@ pub(super) fn read(properties: &BasicProperties, body: &[u8], priority: Priority
     }
     let read_one = |bytes: &[u8]| {
         Some(WaitingQueue {
-            endpoint: EndpointId::from_uuid(Uuid::from_slice(&bytes[..16]).ok()?),
+            lane_id: LaneId::from_uuid(Uuid::from_slice(&bytes[..16]).ok()?),
             application: ApplicationId::from_uuid(Uuid::from_slice(&bytes[16..32]).ok()?),
             priority,
             due_from: Timestamp::from_micros(i64::from_be_bytes(bytes[32..].try_into().ok()?)),
@@ -100,9 +100,9 @@ mod tests {
     use super::*;
 
     fn queue(number: u128, priority: Priority) -> WaitingQueue {
-        let (endpoint, application) = (Uuid::from_u128(number), Uuid::from_u128(number << 64));
+        let (lane_id, application) = (Uuid::from_u128(number), Uuid::from_u128(number << 64));
         let due_from = Timestamp::from_micros(1_763_300_000_000_000);
-        WaitingQueue { endpoint: EndpointId::from_uuid(endpoint), application: ApplicationId::from_uuid(application), priority, due_from }
+        WaitingQueue { lane_id: LaneId::from_uuid(lane_id), application: ApplicationId::from_uuid(application), priority, due_from }
     }
 
     #[test]

@@ -170,7 +170,7 @@ impl Wire {
 pub(super) fn batches(names: &Names, hints: &[Hint]) -> Vec<Batch> {
     let mut routes = BTreeMap::<_, Vec<WaitingQueue>>::new();
     for (pool, queue) in hints {
-        routes.entry((queue.priority, pool, Shard::of(queue.endpoint))).or_default().push(*queue);
+        routes.entry((queue.priority, pool, Shard::of(queue.lane_id))).or_default().push(*queue);
     }
     let mut batches = Vec::new();
     for ((priority, pool, shard), mut queues) in routes {
@@ -194,7 +194,7 @@ fn each(shards: ShardSet) -> impl Iterator<Item = (Shard, Priority)> {
 #[cfg(test)]
 mod tests {
     use everhook_core::{
-        ids::{ApplicationId, EndpointId},
+        ids::{ApplicationId, LaneId},
         time::Timestamp,
     };
     use uuid::Uuid;
@@ -206,7 +206,7 @@ mod tests {
         let (plain, heavy) = (PoolName::default(), PoolName::parse("heavy").unwrap());
         let names = Names::new("store", plain.clone(), Uuid::nil()).unwrap();
         let queue = |number: u128, priority| WaitingQueue {
-            endpoint: EndpointId::from_uuid(Uuid::from_u128(number)),
+            lane_id: LaneId::from_uuid(Uuid::from_u128(number)),
             application: ApplicationId::from_uuid(Uuid::nil()),
             priority,
             due_from: Timestamp::EPOCH,

@@ -57,7 +57,7 @@ pub(super) async fn answer(batch: Vec<Delivery>, verdicts: Vec<Verdict>) -> lapi
             Verdict::Durable => drop(delivery.acker.ack(BasicAckOptions { multiple: false }).await?),
             Verdict::Refused(reason) => {
                 let id = delivery.properties.message_id().as_ref().map(ShortString::as_str).unwrap_or_default();
-                tracing::warn!(message.id = id, "a message of the queue was rejected: {reason}");
+                tracing::warn!(message.id = id, "rejected a message of the source queue: {reason}");
                 delivery.acker.reject(BasicRejectOptions { requeue: false }).await?;
             }
             Verdict::Later(_) => kept.push(delivery),

@@ -95,7 +95,7 @@ impl AmqpSource {
         self.stopping.cancel();
         let abort = self.consuming.abort_handle();
         if tokio::time::timeout(grace, self.consuming).await.is_err() {
-            tracing::warn!("the queue's last messages were not published in time and go back to it");
+            tracing::warn!("cannot publish the last messages of the source queue before shutdown; they return to the queue");
             abort.abort();
         }
     }
@@ -182,7 +182,11 @@ impl Consumption {
             batch = link.unless_lost(answer(batch, verdicts)).await?;
             let Some(reason) = reason else { break };
             let pause = doubled(REPUBLISH_MIN, tried, REPUBLISH_MAX);
-            tracing::warn!(messages = batch.len(), pause_ms = pause.as_millis(), "messages of the queue wait, because {reason}");
+            tracing::warn!(
+                messages = batch.len(),
+                pause_ms = pause.as_millis(),
+                "cannot publish messages of the source queue now; they are tried again: {reason}"
+            );
             tokio::select! {
                 () = self.stopping.cancelled() => return Ok(Published::Stopped),
                 // The broker delivers them again.
@@ -194,7 +198,7 @@ impl Consumption {
     }
 
     async fn note_success(&self, failures_before: u32) {
-        tracing::info!(queue = self.settings.queue.as_str(), "consuming events from the queue");
+        tracing::info!(queue = self.settings.queue.as_str(), "consuming events from the source queue");
         if failures_before >= FAILURES_TOLD {
             self.intake.recovered().await;
         }
@@ -203,10 +207,10 @@ impl Consumption {
     async fn note_failure(&self, failures: u32, error: &str) {
         let queue = self.settings.queue.as_str();
         if failures == FAILURES_TOLD {
-            tracing::error!(queue, failures, "no events are taken from the queue: {error}");
+            tracing::error!(queue, failures, "cannot consume events from the source queue: {error}");
             self.intake.unreachable(failures, error).await;
         } else {
-            tracing::warn!(queue, failures, "no events are taken from the queue for now: {error}");
+            tracing::warn!(queue, failures, "cannot consume events from the source queue; reconnecting: {error}");
         }
     }
 }

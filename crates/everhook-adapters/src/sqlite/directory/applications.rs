@@ -2,8 +2,8 @@
 
 use everhook_core::{
     ids::{ApplicationId, OrganizationId, Ref, Uid},
-    model::{Application, ApplicationKind, Page, PageRequest, Post},
-    ports::{ApplicationRow, Created, Updated},
+    model::{Application, ApplicationKind, Page, PageRequest, PoolAssignment},
+    ports::{CONFIG_PAGE_ENDPOINTS, ConfigCursor, ConfigPage, ConfigRead, ConfigVersion, Created, Updated},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -16,7 +16,7 @@ use super::{
         spelling::{kind_name, read_kind},
         transaction::Tx,
     },
-    endpoints, event_types,
+    endpoints,
     organizations::is_at_limit,
 };
 
@@ -29,6 +29,7 @@ const OF_KIND: &str = include_str!("../queries/application_of_kind.sql");
 const WITH_VERSION: &str = include_str!("../queries/application_with_version.sql");
 const LIST: List =
     List { older: include_str!("../queries/applications_older.sql"), newer: include_str!("../queries/applications_newer.sql") };
+const ADD_TO_COUNT: &str = include_str!("../queries/add_to_application_count.sql");
 const UPDATE: &str = include_str!("../queries/update_application.sql");
 
 /// What another application of the organization has already.
@@ -42,7 +43,10 @@ pub(super) fn create(tx: &Tx<'_>, application: &Application) -> Outcome<Created>
         Some(Taken::Uid) => Ok(Created::UidTaken),
         Some(Taken::Name) => Ok(Created::NameTaken),
         None if is_at_limit(tx, application.organization, COUNT, |limits| limits.applications)? => Ok(Created::TooMany),
-        None => insert(tx, application).map(|()| Created::Created),
+        None => {
+            tx.prepare(ADD_TO_COUNT)?.execute([application.organization.key()])?;
+            insert(tx, application).map(|()| Created::Created)
+        }
     }
 }
 
@@ -99,19 +103,35 @@ pub(super) fn update(tx: &mut Tx<'_>, read: &Application, changed: &Application)
     Ok(Updated::Updated)
 }
 
-/// Reads the application and its endpoints in one snapshot, so that the version is that of exactly these endpoints.
-pub(super) fn read_row(connection: &Connection, id: ApplicationId) -> Outcome<Option<ApplicationRow>> {
+/// Reads the application and what changed of it in one snapshot, so that the version is that of exactly these endpoints.
+pub(super) fn read_configuration(connection: &Connection, id: ApplicationId, after: ConfigCursor) -> Outcome<ConfigRead> {
     let snapshot = connection.unchecked_transaction()?;
     let mut statement = snapshot.prepare_cached(WITH_VERSION)?;
-    let found = statement
-        .query_row([id.key()], |row| {
-            Ok((of_row(row)?, row.get("config_version")?, row.spelled("limits", |json: String| limits_json::read(&json))?))
-        })
-        .optional()?;
-    let Some((application, config_version, limits)) = found else { return Ok(None) };
-    let endpoints = endpoints::of_application(&snapshot, id)?;
-    let event_types = event_types::marks(&snapshot, application.organization)?;
-    Ok(Some(ApplicationRow { application, config_version, limits, post: Post::only(), endpoints, event_types }))
+    let Some((mut page, purged_version)) = statement.query_row([id.key()], page_of_row).optional()? else {
+        return Ok(ConfigRead::NotFound);
+    };
+    if after.since.is_some_and(|since| since < purged_version) {
+        return Ok(ConfigRead::Outdated);
+    }
+    let changed = endpoints::changed(&snapshot, id, after, CONFIG_PAGE_ENDPOINTS)?;
+    if let Some((version, last)) = changed.last().filter(|_| changed.len() == CONFIG_PAGE_ENDPOINTS) {
+        page.next = Some(after.next(page.version, *version, last.id));
+    }
+    page.endpoints = changed.into_iter().map(|(_, endpoint)| endpoint).collect();
+    Ok(ConfigRead::Page(Box::new(page)))
+}
+
+/// A page without endpoints, and the version since which all changes are known.
+fn page_of_row(row: &Row<'_>) -> rusqlite::Result<(ConfigPage, i64)> {
+    let page = ConfigPage {
+        application: of_row(row)?,
+        version: ConfigVersion { application: row.get("config_version")?, organization: row.get("organization_version")? },
+        limits: row.spelled("limits", |json: String| limits_json::read(&json))?,
+        post: PoolAssignment::only(),
+        endpoints: Vec::new(),
+        next: None,
+    };
+    Ok((page, row.get("purged_version")?))
 }
 
 /// Asked inside the write, so that the answer still holds at its end.

@@ -3,10 +3,10 @@
 use everhook_core::{
     ids::{ApplicationId, EndpointId, OrganizationId, Ref, RevisionNumber, ScheduleId},
     model::{Endpoint, EndpointState, EventType, Page, PageRequest, Revision},
-    ports::{Created, EndpointFilter, EndpointUpdated, ScheduleRef},
+    ports::{ConfigCursor, Created, EndpointFilter, EndpointUpdated, ScheduleRef},
     time::Timestamp,
 };
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
     super::{
@@ -21,6 +21,7 @@ use super::{
     retry_schedules,
 };
 
+const INSERT_LANE: &str = include_str!("../queries/insert_lane.sql");
 const INSERT: &str = include_str!("../queries/insert_endpoint.sql");
 const UPDATE: &str = include_str!("../queries/update_endpoint.sql");
 const KEEP_REVISION: &str = include_str!("../queries/keep_endpoint_revision.sql");
@@ -29,7 +30,8 @@ const END_DRAIN: &str = include_str!("../queries/end_drain.sql");
 const COUNT: &str = include_str!("../queries/count_endpoints.sql");
 const BY_ID: &str = include_str!("../queries/endpoint_by_id.sql");
 const BY_UID: &str = include_str!("../queries/endpoint_by_uid.sql");
-const OF_APPLICATION: &str = include_str!("../queries/endpoints_of_application.sql");
+const CHANGED: &str = include_str!("../queries/changed_endpoints.sql");
+const ADD_TO_COUNT: &str = include_str!("../queries/add_to_endpoint_count.sql");
 const LIST: List = List { older: include_str!("../queries/endpoints_older.sql"), newer: include_str!("../queries/endpoints_newer.sql") };
 
 pub(super) fn create(tx: &mut Tx<'_>, endpoint: &Endpoint) -> Outcome<Created> {
@@ -42,11 +44,16 @@ pub(super) fn create(tx: &mut Tx<'_>, endpoint: &Endpoint) -> Outcome<Created> {
     if is_at_limit(tx, endpoint.organization, COUNT, |limits| limits.endpoints)? {
         return Ok(Created::TooMany);
     }
+    let lane = params![endpoint.id.key(), "endpoint", endpoint.organization.key(), endpoint.application.key()];
+    tx.prepare(INSERT_LANE)?.execute(lane)?;
     let mut insert = tx.prepare(INSERT)?;
     endpoint_row::bind(&mut insert, endpoint)?;
     insert.raw_execute()?;
     tx.prepare(KEEP_REVISION)?.execute([endpoint.id.key()])?;
-    tx.bump_config(endpoint.application)?;
+    if !matches!(endpoint.state, EndpointState::Deleted { .. }) {
+        tx.prepare(ADD_TO_COUNT)?.execute(params![endpoint.organization.key(), 1])?;
+    }
+    tx.endpoint_changed(endpoint.application, endpoint.id)?;
     Ok(Created::Created)
 }
 
@@ -81,9 +88,20 @@ pub(super) fn list(
     Ok(Page::from_read(rows, page, |endpoint| *endpoint.id.as_uuid()))
 }
 
-pub(super) fn of_application(connection: &Connection, application: ApplicationId) -> Outcome<Vec<Endpoint>> {
-    let mut statement = connection.prepare_cached(OF_APPLICATION)?;
-    Ok(statement.query_map([application.key()], of_row)?.collect::<Result<_, _>>()?)
+/// The endpoints that changed after a place, each with the version at which it did, in that order.
+pub(super) fn changed(
+    connection: &Connection,
+    application: ApplicationId,
+    after: ConfigCursor,
+    limit: usize,
+) -> Outcome<Vec<(i64, Endpoint)>> {
+    let mut statement = connection.prepare_cached(CHANGED)?;
+    // A reader that knows nothing knows no endpoint that was deleted.
+    let deleted_since = after.since.unwrap_or(i64::MAX);
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let parameters = params![application.key(), after.version, after.endpoint.key(), deleted_since, limit];
+    let changed = |row: &Row<'_>| Ok((row.get("changed_version")?, of_row(row)?));
+    Ok(statement.query_map(parameters, changed)?.collect::<Result<_, _>>()?)
 }
 
 pub(super) fn update(tx: &mut Tx<'_>, endpoint: &Endpoint, read_at: Timestamp) -> Outcome<EndpointUpdated> {
@@ -105,9 +123,13 @@ pub(super) fn update(tx: &mut Tx<'_>, endpoint: &Endpoint, read_at: Timestamp) -
     }
     tx.prepare(KEEP_REVISION)?.execute([endpoint.id.key()])?;
     if let ModeChange::Raises(position) = mode_change {
-        ordering::raise_barrier(tx, endpoint.id, position)?;
+        ordering::raise_barrier(tx, endpoint.id.into(), position)?;
     }
-    tx.bump_config(endpoint.application)?;
+    if let EndpointState::Deleted { .. } = endpoint.state {
+        // It was not deleted before: such a row is not updated.
+        tx.prepare(ADD_TO_COUNT)?.execute(params![endpoint.organization.key(), -1])?;
+    }
+    tx.endpoint_changed(endpoint.application, endpoint.id)?;
     Ok(EndpointUpdated::Updated)
 }
 
@@ -124,7 +146,7 @@ pub(super) fn revision(
 pub(super) fn end_drain(tx: &mut Tx<'_>, endpoint: EndpointId) -> Outcome<()> {
     let application = tx.prepare(END_DRAIN)?.query_row([endpoint.key()], |row| row.id("application_id")).optional()?;
     match application {
-        Some(application) => tx.bump_config(application),
+        Some(application) => tx.endpoint_changed(application, endpoint),
         None => Ok(()),
     }
 }

@@ -1,7 +1,7 @@
-//! Event types, as organizations defined them.
+//! Event types, as organizations defined them. All applications share them, so that a change has publishers of all of them check again.
 
 use everhook_core::{
-    ids::{ApplicationId, EventTypeId, OrganizationId, Ref},
+    ids::{EventTypeId, OrganizationId, Ref},
     model::{EventTypeDefinition, EventTypeMark, Page, PageRequest},
     ports::{Created, Updated},
     time::Timestamp,
@@ -24,7 +24,6 @@ const BY_NAME: &str = include_str!("../queries/event_type_by_name.sql");
 const LIST: List =
     List { older: include_str!("../queries/event_types_older.sql"), newer: include_str!("../queries/event_types_newer.sql") };
 const MARKS: &str = include_str!("../queries/event_type_marks.sql");
-const APPLICATIONS: &str = include_str!("../queries/ids_of_applications.sql");
 
 pub(super) fn create(tx: &mut Tx<'_>, definition: &EventTypeDefinition, count_max: u32) -> Outcome<Created> {
     let organization = definition.organization;
@@ -47,7 +46,7 @@ pub(super) fn create(tx: &mut Tx<'_>, definition: &EventTypeDefinition, count_ma
         definition.created_at.as_micros(),
         definition.updated_at.as_micros()
     ])?;
-    bump_all(tx, organization)?;
+    tx.bump_organization(organization)?;
     Ok(Created::Created)
 }
 
@@ -100,7 +99,7 @@ pub(super) fn update(tx: &mut Tx<'_>, definition: &EventTypeDefinition, read_at:
     if changed == 0 {
         return Ok(Updated::Changed);
     }
-    bump_all(tx, definition.organization)?;
+    tx.bump_organization(definition.organization)?;
     Ok(Updated::Updated)
 }
 
@@ -108,18 +107,8 @@ pub(super) fn delete(tx: &mut Tx<'_>, organization: OrganizationId, id: EventTyp
     if tx.prepare(DELETE)?.execute(params![organization.key(), id.key()])? == 0 {
         return Ok(false);
     }
-    bump_all(tx, organization)?;
+    tx.bump_organization(organization)?;
     Ok(true)
-}
-
-/// Types are shared by all applications, so that publishers of all of them check again.
-fn bump_all(tx: &mut Tx<'_>, organization: OrganizationId) -> Outcome<()> {
-    let applications = {
-        let mut statement = tx.prepare(APPLICATIONS)?;
-        let rows = statement.query_map([organization.key()], |row| row.id("id"))?;
-        rows.collect::<Result<Vec<ApplicationId>, _>>()?
-    };
-    applications.into_iter().try_for_each(|application| tx.bump_config(application))
 }
 
 fn of_row(row: &Row<'_>) -> rusqlite::Result<EventTypeDefinition> {

@@ -17,8 +17,8 @@ use everhook_core::{
         Page, PageRequest, RetrySchedule, Revision,
     },
     ports::{
-        ApplicationRow, Created, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved, NewOrganization, ScheduleDeleted,
-        ScheduleRef, StoreError, Updated,
+        ConfigCursor, ConfigRead, Created, Definitions, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved, NewOrganization,
+        ScheduleDeleted, ScheduleRef, StoreError, Updated,
     },
     time::Timestamp,
 };
@@ -69,8 +69,12 @@ impl Directory for SqliteStore {
         self.change(1, entry, move |tx| applications::update(tx, &read, &changed)).await
     }
 
-    async fn application_row(&self, id: ApplicationId) -> Result<Option<ApplicationRow>, StoreError> {
-        self.read(move |connection| applications::read_row(connection, id)).await
+    async fn configuration(&self, id: ApplicationId, after: ConfigCursor) -> Result<ConfigRead, StoreError> {
+        self.read(move |connection| applications::read_configuration(connection, id, after)).await
+    }
+
+    async fn definitions(&self, organization: OrganizationId) -> Result<Definitions, StoreError> {
+        self.read(move |connection| organizations::definitions(connection, organization)).await
     }
 
     async fn create_endpoint(&self, endpoint: Endpoint, entry: AuditEntry) -> Result<Created, StoreError> {

@@ -1,9 +1,9 @@
 //! Organizations.
 
 use everhook_core::{
-    ids::{ApplicationId, OrganizationId, Ref, Uid},
+    ids::{OrganizationId, Ref, Uid},
     model::{Organization, OrganizationLimits, Page, PageRequest, PoolName},
-    ports::{Created, NewOrganization, Updated},
+    ports::{Created, Definitions, NewOrganization, Updated},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -15,7 +15,7 @@ use super::{
         rows::{Columns, Key},
         transaction::Tx,
     },
-    applications,
+    applications, event_types, retry_schedules,
 };
 
 const INSERT: &str = include_str!("../queries/insert_organization.sql");
@@ -23,7 +23,7 @@ const BY_ID: &str = include_str!("../queries/organization_by_id.sql");
 const BY_UID: &str = include_str!("../queries/organization_by_uid.sql");
 const LIST: List =
     List { older: include_str!("../queries/organizations_older.sql"), newer: include_str!("../queries/organizations_newer.sql") };
-const APPLICATIONS: &str = include_str!("../queries/applications_of_organization.sql");
+const VERSION: &str = include_str!("../queries/organization_version.sql");
 const UPDATE: &str = include_str!("../queries/update_organization.sql");
 const AS_IT_STANDS: &str = include_str!("../queries/write_organization_as_it_stands.sql");
 
@@ -68,10 +68,19 @@ pub(super) fn update(tx: &mut Tx<'_>, read: &Organization, changed: &Organizatio
     }
     let parameters = params![changed.id.key(), changed.uid.as_ref().map(Uid::as_str), changed.name, limits_json::write(changed.limits)];
     tx.prepare(UPDATE)?.execute(parameters)?;
-    let applications: Vec<ApplicationId> =
-        tx.prepare(APPLICATIONS)?.query_map([changed.id.key()], |row| row.id("id"))?.collect::<Result<_, _>>()?;
-    applications.into_iter().try_for_each(|application| tx.bump_config(application))?;
+    tx.bump_organization(changed.id)?;
     Ok(Updated::Updated)
+}
+
+/// Reads what its applications share in one snapshot, so that the version is that of exactly these definitions.
+pub(super) fn definitions(connection: &Connection, organization: OrganizationId) -> Outcome<Definitions> {
+    let snapshot = connection.unchecked_transaction()?;
+    let version = snapshot.prepare_cached(VERSION)?.query_row([organization.key()], |row| row.get(0)).optional()?;
+    Ok(Definitions {
+        version: version.unwrap_or_default(),
+        event_types: event_types::marks(&snapshot, organization)?,
+        schedules: retry_schedules::versions(&snapshot, organization)?,
+    })
 }
 
 pub(super) fn write_as_it_stands(tx: &Tx<'_>, organization: OrganizationId) -> Outcome<()> {

@@ -1,7 +1,7 @@
 //! The retry schedules that organizations named. What one means is a version in `schedules`, which is never changed.
 
 use everhook_core::{
-    ids::{ApplicationId, OrganizationId, ScheduleId, ScheduleVersion},
+    ids::{ApplicationId, EndpointId, OrganizationId, ScheduleId, ScheduleVersion},
     model::OrganizationSchedule,
     ports::{Created, MoveEndpoints, Moved, ScheduleDeleted, ScheduleRef, Updated},
     time::Timestamp,
@@ -23,7 +23,7 @@ const BY_ID: &str = include_str!("../queries/retry_schedule_by_id.sql");
 const BY_NAME: &str = include_str!("../queries/retry_schedule_by_name.sql");
 const OF_ORGANIZATION: &str = include_str!("../queries/retry_schedules_of_organization.sql");
 const ENDPOINTS_OF: &str = include_str!("../queries/count_endpoints_of_schedule.sql");
-const APPLICATIONS_OF: &str = include_str!("../queries/applications_of_schedule.sql");
+const VERSIONS: &str = include_str!("../queries/schedule_versions.sql");
 const MOVE_ENDPOINTS: &str = include_str!("../queries/move_endpoints_of_schedule.sql");
 
 pub(super) fn create(tx: &Tx<'_>, schedule: &OrganizationSchedule, count_max: u32) -> Outcome<Created> {
@@ -73,12 +73,7 @@ pub(super) fn update(tx: &mut Tx<'_>, schedule: &OrganizationSchedule, read_at: 
     if changed == 0 {
         return Ok(Updated::Changed);
     }
-    let applications = {
-        let mut statement = tx.prepare(APPLICATIONS_OF)?;
-        let rows = statement.query_map([schedule.id.key()], |row| row.id("application_id"))?;
-        rows.collect::<Result<Vec<ApplicationId>, _>>()?
-    };
-    bump_all(tx, applications)?;
+    tx.bump_organization(schedule.organization)?;
     Ok(Updated::Updated)
 }
 
@@ -110,19 +105,19 @@ pub(super) fn move_endpoints(tx: &mut Tx<'_>, request: &MoveEndpoints) -> Outcom
             request.now.as_micros(),
             request.limit
         ];
-        let rows = statement.query_map(parameters, |row| row.id("application_id"))?;
-        rows.collect::<Result<Vec<ApplicationId>, _>>()?
+        let rows = statement.query_map(parameters, |row| Ok((row.id("application_id")?, row.id("id")?)))?;
+        rows.collect::<Result<Vec<(ApplicationId, EndpointId)>, _>>()?
     };
     let count = u32::try_from(moved.len()).unwrap_or(u32::MAX);
-    bump_all(tx, moved)?;
+    moved.into_iter().try_for_each(|(application, endpoint)| tx.endpoint_changed(application, endpoint))?;
     Ok(Moved::Moved(count))
 }
 
-/// Publishers of these applications match again.
-fn bump_all(tx: &mut Tx<'_>, mut applications: Vec<ApplicationId>) -> Outcome<()> {
-    applications.sort_unstable();
-    applications.dedup();
-    applications.into_iter().try_for_each(|application| tx.bump_config(application))
+/// The versions that are in force.
+pub(super) fn versions(connection: &Connection, organization: OrganizationId) -> Outcome<Vec<(ScheduleId, ScheduleVersion)>> {
+    let mut statement = connection.prepare_cached(VERSIONS)?;
+    let version = |row: &Row<'_>| Ok((row.id("id")?, ScheduleVersion(row.get("version")?)));
+    Ok(statement.query_map([organization.key()], version)?.collect::<Result<_, _>>()?)
 }
 
 /// Asked inside the write, so that the answer still holds at its end.

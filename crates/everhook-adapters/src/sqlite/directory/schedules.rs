@@ -31,6 +31,6 @@ pub(super) fn find(connection: &Connection, version: ScheduleVersion) -> Outcome
     let Some(definition) = statement.query_row([version.0], |row| row.get::<_, String>(0)).optional()? else { return Ok(None) };
     match schedule_json::read(&definition) {
         Some(schedule) => Ok(Some(schedule)),
-        None => Err(Fault::Impossible(format!("the retry schedule version {} is not understood", version.0))),
+        None => Err(Fault::Impossible(format!("the retry schedule version {} is invalid", version.0))),
     }
 }

@@ -78,7 +78,7 @@ pub(in super::super) fn of_row(row: &Row<'_>) -> rusqlite::Result<DeadLetter> {
         application: row.id("application_id")?,
         event: row.id("event_id")?,
         event_type: row.event_type("event_type")?,
-        endpoint: row.id("endpoint_id")?,
+        lane_id: row.id("endpoint_id")?,
         url: row.get("url")?,
         last_delivery: row.id("last_delivery_id")?,
         status: row.spelled("status", |name: String| DeadLetterStatus::parse(&name))?,

@@ -80,7 +80,9 @@ impl Search<'_> {
             filter.category.map(FailureCategory::as_str),
             from,
             to,
-            or_stage
+            or_stage,
+            filter.http_status.map(|(first, _)| first),
+            filter.http_status.map(|(_, last)| last)
         ];
         list.read(self.connection, self.page, parameters, of_row)
     }
@@ -113,7 +115,7 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<Delivery> {
         application: row.id("application_id")?,
         event: row.id("event_id")?,
         event_type: row.event_type("event_type")?,
-        endpoint: row.id("endpoint_id")?,
+        lane_id: row.id("endpoint_id")?,
         priority: row.spelled("priority", read_priority)?,
         retry_schedule: ScheduleVersion(row.get("retry_schedule")?),
         stage: stage_of_row(row)?,

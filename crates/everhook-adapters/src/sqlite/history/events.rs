@@ -17,6 +17,7 @@ use super::super::{
 
 const LIST: List = List { older: include_str!("../queries/events_older.sql"), newer: include_str!("../queries/events_newer.sql") };
 const BY_ID: &str = include_str!("../queries/event_by_id.sql");
+const OF_KEY: &str = include_str!("../queries/event_of_key.sql");
 const OF_ALIAS: &str = include_str!("../queries/event_of_alias.sql");
 
 pub(super) fn list(
@@ -39,6 +40,17 @@ pub(super) fn list(
     ];
     let rows = LIST.read(connection, page, parameters, summary_of_row)?;
     Ok(Page::from_read(rows, page, |event| *event.id.as_uuid()))
+}
+
+/// The event that a key was given to.
+pub(super) fn of_key(
+    connection: &Connection,
+    organization: OrganizationId,
+    application: Option<ApplicationId>,
+    key: &str,
+) -> Outcome<Option<EventId>> {
+    let parameters = params![organization.key(), application.as_ref().map(ApplicationId::key), key];
+    Ok(connection.prepare_cached(OF_KEY)?.query_row(parameters, |row| row.id("event_id")).optional()?)
 }
 
 /// Finds an event by its id, or by an id that stands for it.

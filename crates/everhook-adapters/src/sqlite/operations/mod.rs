@@ -22,10 +22,10 @@ use self::row::{item_of_row, of_row, open_of_row, phase_name};
 use super::{
     SqliteStore, audit_log,
     fault::Outcome,
+    outbox,
     page::{Between, List, rows_wanted},
     rows::{Columns, Key},
     selection_json,
-    settling::keep_alert,
     spelling::priority_number,
     transaction::Tx,
 };
@@ -235,8 +235,8 @@ fn select(tx: &mut Tx<'_>, step: &SelectionStep) -> Outcome<()> {
         return Ok(());
     }
     let mut added = 0;
-    for (event, endpoint, of) in &step.items {
-        let lane = tx.lane_of(*endpoint)?;
+    for (event, lane_id, of) in &step.items {
+        let lane = tx.lane_of(*lane_id)?;
         let of = of.as_ref().map(DeliveryId::key);
         added += tx.hot(INSERT_ITEM)?.execute(params![step.operation.key(), event.key(), lane, of])?;
     }
@@ -250,7 +250,7 @@ fn select(tx: &mut Tx<'_>, step: &SelectionStep) -> Outcome<()> {
     Ok(())
 }
 
-fn next_items(connection: &Connection, operation: OperationId, limit: u32) -> Outcome<Vec<OperationItem>> {
+pub(super) fn next_items(connection: &Connection, operation: OperationId, limit: u32) -> Outcome<Vec<OperationItem>> {
     let mut statement = connection.prepare_cached(NEXT_ITEMS)?;
     Ok(statement.query_map(params![operation.key(), limit], item_of_row)?.collect::<Result<_, _>>()?)
 }
@@ -262,11 +262,11 @@ fn discard_next(tx: &mut Tx<'_>, operation: OperationId, limit: u32) -> Outcome<
     let items = next_items(tx.connection(), operation, limit)?;
     let mut tally = Tally::default();
     for item in &items {
-        match tx.hot(DISCARD)?.execute(params![item.event.key(), item.endpoint.key()])? {
+        match tx.hot(DISCARD)?.execute(params![item.event.key(), item.lane_id.key()])? {
             0 => tally.skipped += 1,
             _ => tally.done += 1,
         }
-        let lane = tx.lane_of(item.endpoint)?;
+        let lane = tx.lane_of(item.lane_id)?;
         take_item(tx, operation, item.position, lane)?;
     }
     add_to_counts(tx, operation, tally)?;
@@ -287,7 +287,7 @@ fn end(tx: &Tx<'_>, ending: &Ending) -> Outcome<OperationEnded> {
     if tx.prepare(END)?.execute(parameters)? == 0 {
         return Ok(OperationEnded::NotYet);
     }
-    keep_alert(tx, &ending.alert)?;
+    outbox::keep(tx, &ending.alert)?;
     ending.entry.iter().try_for_each(|entry| audit_log::append(tx, entry))?;
     Ok(OperationEnded::Ended)
 }

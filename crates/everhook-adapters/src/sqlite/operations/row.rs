@@ -59,7 +59,7 @@ pub(super) fn item_of_row(row: &Row<'_>) -> rusqlite::Result<OperationItem> {
     Ok(OperationItem {
         position: row.get("position")?,
         event: row.id("event_id")?,
-        endpoint: row.id("endpoint_id")?,
+        lane_id: row.id("endpoint_id")?,
         application: row.id("application_id")?,
         of: row.id_opt("replay_of")?,
     })

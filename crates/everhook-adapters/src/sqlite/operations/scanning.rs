@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use everhook_core::{
-    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
-    model::{DeadLetter, EventType, Standing},
+    ids::{ApplicationId, DeliveryId, EventId, LaneId, OrganizationId},
+    model::{DeadLetter, EventType, NewestDelivery},
     ports::{EventCandidate, Scan, Scanned, TimeRange},
     time::Timestamp,
 };
@@ -107,7 +107,7 @@ impl Stretch {
         let (mut standings, mut read) = (BTreeMap::new(), 0);
         // Oldest first, so that the newest has the last word.
         while let Some(row) = found.next()? {
-            standings.insert(row.id::<EndpointId>("endpoint_id")?, standing_of_row(row)?);
+            standings.insert(row.id::<LaneId>("endpoint_id")?, standing_of_row(row)?);
             read += 1;
         }
         let candidate = EventCandidate {
@@ -121,12 +121,12 @@ impl Stretch {
     }
 }
 
-fn standing_of_row(row: &Row<'_>) -> rusqlite::Result<Standing> {
+fn standing_of_row(row: &Row<'_>) -> rusqlite::Result<NewestDelivery> {
     let delivery: DeliveryId = row.id("id")?;
     match row.get("stage")? {
-        WAITING | HELD => Ok(Standing::Open(delivery)),
-        DELIVERED => Ok(Standing::Delivered(delivery)),
-        DEAD | CANCELLED => Ok(Standing::Failed(delivery)),
+        WAITING | HELD => Ok(NewestDelivery::Open(delivery)),
+        DELIVERED => Ok(NewestDelivery::Delivered(delivery)),
+        DEAD | CANCELLED => Ok(NewestDelivery::Failed(delivery)),
         _ => Err(unreadable("stage")),
     }
 }

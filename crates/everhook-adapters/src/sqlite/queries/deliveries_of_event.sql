@@ -1,5 +1,5 @@
 -- Which deliveries of an event come after an id, in the order of their ids?
--- Index: the primary key for those that were made with the event, made_later_by_event for the others, endpoints_by_lane. Lock: the write lock, taken by
+-- Index: the primary key for those that were made with the event, made_later_by_event for the others, the primary key of lanes. Lock: the write lock, taken by
 -- the caller.
 SELECT found.id, found.stage, found.replay_of, found.attempts, found.order_key IS NOT NULL AS ordered, p.id AS endpoint_id, p.application_id
 FROM (
@@ -10,6 +10,6 @@ FROM (
         SELECT id, lane, stage, replay_of, attempts, order_key FROM deliveries INDEXED BY made_later_by_event
         WHERE event_id = ?1 AND (replay_of IS NOT NULL OR operation_id IS NOT NULL) AND id > ?2
     ) found
-    JOIN endpoints p ON p.lane = found.lane
+    JOIN lanes p ON p.lane = found.lane
 ORDER BY found.id
 LIMIT ?3;

@@ -1,5 +1,5 @@
 -- Which deliveries of an event are there between two ids, by the other filters, oldest first?
--- Index: the primary key for those that were made with the event, made_later_by_event for the others, endpoints_by_lane. Lock: none, a snapshot.
+-- Index: the primary key for those that were made with the event, made_later_by_event for the others, the primary key of lanes. Lock: none, a snapshot.
 -- `CROSS` keeps the order of the joins: otherwise SQLite begins with the organization's endpoints and walks all that they ever got.
 -- `+` keeps the bounds of the page from the primary key: otherwise SQLite walks the page's ids instead of the event's, which may be all there are.
 SELECT d.id, p.organization_id, p.application_id, d.event_id, e.event_type, p.id AS endpoint_id, d.priority, d.retry_schedule, d.stage, d.due_at,
@@ -12,7 +12,7 @@ FROM (
         WHERE event_id = ?7 AND (replay_of IS NOT NULL OR operation_id IS NOT NULL)
     ) found
     CROSS JOIN deliveries d ON d.id = found.id
-    CROSS JOIN endpoints p ON p.lane = d.lane
+    CROSS JOIN lanes p ON p.lane = d.lane
     JOIN events e ON e.id = d.event_id
     LEFT JOIN attempts a ON a.delivery_id = d.id AND a.number = d.attempts
 WHERE p.organization_id = ?1 AND +d.id > ?2 AND +d.id < ?3
@@ -23,6 +23,7 @@ WHERE p.organization_id = ?1 AND +d.id > ?2 AND +d.id < ?3
     AND (?9 IS NULL OR d.stage IN (?9, ?14))
     AND d.attempts >= ?10
     AND (?11 IS NULL OR d.failure_category = ?11)
+    AND (?15 IS NULL OR a.response_status BETWEEN ?15 AND ?16)
     AND d.created_at >= ?12 AND d.created_at < ?13
 ORDER BY d.id ASC
 LIMIT ?4;

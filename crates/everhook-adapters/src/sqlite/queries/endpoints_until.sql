@@ -1,3 +1,3 @@
 -- Up to which endpoint are the next few after an id?
 -- Index: the primary key. Lock: none.
-SELECT max(id) AS until FROM (SELECT id FROM endpoints WHERE id > ?1 ORDER BY id LIMIT ?2);
+SELECT max(id) AS until FROM (SELECT id FROM lanes WHERE id > ?1 ORDER BY id LIMIT ?2);

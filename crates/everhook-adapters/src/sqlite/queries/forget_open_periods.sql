@@ -3,7 +3,7 @@
 DELETE FROM open_periods
 WHERE (endpoint_id, opened_at) IN (
     SELECT o.endpoint_id, o.opened_at
-    FROM endpoints p CROSS JOIN open_periods o ON o.endpoint_id = p.id AND o.opened_at < ?3
+    FROM lanes p CROSS JOIN open_periods o ON o.endpoint_id = p.id AND o.opened_at < ?3
     WHERE p.id > ?1 AND p.id <= ?2 AND o.closed_at < ?3
     LIMIT ?4
 );

@@ -3,7 +3,7 @@
 DELETE FROM rollups
 WHERE (lane, minute) IN (
     SELECT r.lane, r.minute
-    FROM endpoints p CROSS JOIN rollups r ON r.lane = p.lane AND r.minute < ?3
+    FROM lanes p CROSS JOIN rollups r ON r.lane = p.lane AND r.minute < ?3
     WHERE p.id > ?1 AND p.id <= ?2
     LIMIT ?4
 );

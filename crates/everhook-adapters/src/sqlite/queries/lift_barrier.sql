@@ -1,3 +1,3 @@
 -- Nothing waits behind the endpoint's barrier any more.
--- Index: endpoints_by_lane. Lock: the write lock.
-UPDATE endpoints SET order_barrier = NULL WHERE lane = ?1 AND order_barrier IS NOT NULL RETURNING application_id;
+-- Index: the primary key of lanes. Lock: the write lock.
+UPDATE lanes SET order_barrier = NULL WHERE lane = ?1 AND order_barrier IS NOT NULL RETURNING id, application_id;

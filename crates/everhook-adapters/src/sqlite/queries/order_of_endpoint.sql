@@ -1,3 +1,3 @@
 -- In which order do deliveries for an endpoint go, and what do they wait behind?
 -- Index: the primary key. Lock: the write lock, taken by the caller.
-SELECT ordering, order_barrier, lane, updated_at FROM endpoints WHERE id = ?1;
+SELECT e.ordering, l.order_barrier, l.lane, e.updated_at FROM endpoints e JOIN lanes l ON l.lane = e.lane WHERE e.id = ?1;

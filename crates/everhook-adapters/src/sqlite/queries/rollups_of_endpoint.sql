@@ -3,4 +3,4 @@
 SELECT successes, timeout, server_error, client_error, network, dns, tls, rate_limit, payload_too_large, redirect, blocked_address,
     duration_sum, durations, last_success_at, last_failure_at
 FROM rollups
-WHERE lane = (SELECT lane FROM endpoints WHERE id = ?1) AND minute >= ?2 AND minute < ?3;
+WHERE lane = (SELECT lane FROM lanes WHERE id = ?1) AND minute >= ?2 AND minute < ?3;

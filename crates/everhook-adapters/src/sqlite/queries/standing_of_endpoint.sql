@@ -2,4 +2,4 @@
 -- Index: the primary keys. Lock: none.
 SELECT consecutive_failures, first_failure_at, last_failure_at, last_success_at
 FROM endpoint_standing
-WHERE lane = (SELECT lane FROM endpoints WHERE id = ?1);
+WHERE lane = (SELECT lane FROM lanes WHERE id = ?1);

@@ -3,7 +3,7 @@
 SELECT p.id, p.lane
 FROM endpoints p
 WHERE p.id > ?1 AND p.id <= ?2 AND p.state = 'deleted' AND p.deleted_at < ?3
-    AND p.lane < (SELECT max(lane) FROM endpoints)
+    AND p.lane < (SELECT max(lane) FROM lanes)
     AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.lane = p.lane)
     AND NOT EXISTS (SELECT 1 FROM dead_letters l WHERE l.endpoint_id = p.id)
     AND NOT EXISTS (SELECT 1 FROM rollups u WHERE u.lane = p.lane)

@@ -6,8 +6,8 @@ mod events;
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::EndpointId,
-    ports::{Aging, Place, Purge, Purged, Retention, StoreError},
+    ids::LaneId,
+    ports::{Place, Purge, Purged, Retention, RetentionClass, StoreError},
 };
 use rusqlite::{Row, ToSql, params};
 use uuid::Uuid;
@@ -30,11 +30,13 @@ const FORGET_OPEN_PERIODS: &str = include_str!("../queries/forget_open_periods.s
 const FORGET_REVISIONS: &str = include_str!("../queries/forget_revisions.sql");
 const UNUSED_ENDPOINTS: &str = include_str!("../queries/unused_deleted_endpoints.sql");
 /// What is removed with an endpoint that was deleted: by its id, and by its lane.
-const FORGET_BY_ID: [&str; 4] = [
+const FORGET_BY_ID: [&str; 6] = [
     include_str!("../queries/forget_revisions_of_endpoint.sql"),
     include_str!("../queries/forget_open_periods_of_endpoint.sql"),
     include_str!("../queries/forget_breaker_of_endpoint.sql"),
+    include_str!("../queries/note_purged_endpoint.sql"),
     include_str!("../queries/forget_endpoint.sql"),
+    include_str!("../queries/forget_lane.sql"),
 ];
 const FORGET_STANDING: &str = include_str!("../queries/forget_standing_of_lane.sql");
 const SCHEDULES: &str = include_str!("../queries/schedules_until.sql");
@@ -50,16 +52,16 @@ const OWNERS_A_STEP: u32 = 100;
 impl Retention for SqliteStore {
     async fn purge(&self, purge: Purge) -> Result<Purged, StoreError> {
         match purge.what {
-            Aging::Events => self.purge_events(purge).await,
-            Aging::Attempts => self.purge_attempts(purge).await,
-            Aging::DeadLetters => self.purge_dead_letters(purge).await,
-            Aging::Operations => self.purge_operations(purge).await,
-            Aging::Rollups => self.purge_owned(purge, ENDPOINTS, FORGET_ROLLUPS, minute_number(purge.before)).await,
-            Aging::OpenPeriods => self.purge_owned(purge, ENDPOINTS, FORGET_OPEN_PERIODS, purge.before.as_micros()).await,
-            Aging::Revisions => self.purge_owned(purge, ENDPOINTS, FORGET_REVISIONS, purge.before.as_micros()).await,
-            Aging::DeletedEndpoints => self.purge_deleted_endpoints(purge).await,
-            Aging::ScheduleVersions => self.purge_schedules(purge).await,
-            Aging::AuditLog => self.purge_owned(purge, ORGANIZATIONS, FORGET_AUDIT_ENTRIES, first_id_at(purge.before)).await,
+            RetentionClass::Events => self.purge_events(purge).await,
+            RetentionClass::Attempts => self.purge_attempts(purge).await,
+            RetentionClass::DeadLetters => self.purge_dead_letters(purge).await,
+            RetentionClass::Operations => self.purge_operations(purge).await,
+            RetentionClass::Rollups => self.purge_owned(purge, ENDPOINTS, FORGET_ROLLUPS, minute_number(purge.before)).await,
+            RetentionClass::OpenPeriods => self.purge_owned(purge, ENDPOINTS, FORGET_OPEN_PERIODS, purge.before.as_micros()).await,
+            RetentionClass::Revisions => self.purge_owned(purge, ENDPOINTS, FORGET_REVISIONS, purge.before.as_micros()).await,
+            RetentionClass::DeletedEndpoints => self.purge_deleted_endpoints(purge).await,
+            RetentionClass::ScheduleVersions => self.purge_schedules(purge).await,
+            RetentionClass::AuditLog => self.purge_owned(purge, ORGANIZATIONS, FORGET_AUDIT_ENTRIES, first_id_at(purge.before)).await,
         }
     }
 }
@@ -106,11 +108,11 @@ impl SqliteStore {
         let forget = move |tx: &mut Tx<'_>| {
             let Some(until) = until(tx, ENDPOINTS, params![after.key(), OWNERS_A_STEP])? else { return Ok(Purged::default()) };
             let limits = params![after.key(), until.key(), purge.before.as_micros(), purge.limit];
-            let unused = |row: &Row<'_>| Ok((row.id::<EndpointId>("id")?, row.get::<_, i64>("lane")?));
+            let unused = |row: &Row<'_>| Ok((row.id::<LaneId>("id")?, row.get::<_, i64>("lane")?));
             let unused = tx.prepare(UNUSED_ENDPOINTS)?.query_map(limits, unused)?.collect::<Result<Vec<_>, _>>()?;
-            for (endpoint, lane) in &unused {
+            for (lane_id, lane) in &unused {
                 for forget in FORGET_BY_ID {
-                    tx.prepare(forget)?.execute([endpoint.key()])?;
+                    tx.prepare(forget)?.execute([lane_id.key()])?;
                 }
                 tx.prepare(FORGET_STANDING)?.execute([lane])?;
             }

@@ -14,7 +14,7 @@ use everhook_core::{
 };
 
 use super::{Filled, ODD};
-use crate::given::{Given, NOW, after, application, endpoint, event_type, id, organization};
+use crate::sqlite::conformance::given::{Given, NOW, after, application, endpoint, event_type, id, organization};
 
 impl Filled {
     /// Organizations, applications, schedules, types, keys.

@@ -6,7 +6,7 @@ use super::{
     session::{Plan, Session},
     statements::{Outcomes, statement},
 };
-use crate::given::{Given, NOW};
+use crate::postgres::given::{Given, NOW};
 
 /// How many deliveries have ended when it is measured, unless the variable `ENDED` says otherwise. The last takes some minutes and 2.5 GB.
 const ENDED: &str = "10000,100000,1000000,5000000";

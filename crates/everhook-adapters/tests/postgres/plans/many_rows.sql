@@ -76,10 +76,11 @@ INSERT INTO changes (kind, id) SELECT 'endpoint', numbered('c000', n) FROM gener
 INSERT INTO pending_alerts (id, organization_id, event_type, data)
 SELECT numbered('d000', d), organization_id, 'circuit.opened', '{}' FROM generate_series(0, :rows / 100) d, first_lane;
 
+INSERT INTO lanes (id, kind, organization_id, application_id) SELECT numbered('e000', n), 'endpoint', numbered('f000', n / 10), numbered('f000', n / 10) FROM generate_series(0, :rows / 100) n;
 INSERT INTO endpoints (
     id, organization_id, application_id, url, event_types, secret, signature_style, payload_style, headers, retry_schedule, timeout_growth_factor,
-    max_concurrency, ordering, circuit_breaker, state, created_at, updated_at, revision
+    max_concurrency, ordering, circuit_breaker, state, created_at, updated_at, revision, lane
 )
 SELECT numbered('e000', n), numbered('f000', n / 10), numbered('f000', n / 10), 'https://shop.example/', '[]', 'sealed', 'timestamped', 'envelope', '[]',
-    1, 1, 5, 'none', '{}', 'enabled', 1, 1, 1
+    1, 1, 5, 'none', '{}', 'enabled', 1, 1, 1, (SELECT l.lane FROM lanes l WHERE l.id = numbered('e000', n))
 FROM generate_series(0, :rows / 100) n;

@@ -12,7 +12,7 @@ use self::{
     session::{Session, Step, parameters},
     statements::{Middle, statement},
 };
-use crate::given::{Given, NOW};
+use crate::postgres::given::{Given, NOW};
 
 /// How many endpoints `many_rows.sql` spreads the deliveries over.
 const LANES: usize = 20;

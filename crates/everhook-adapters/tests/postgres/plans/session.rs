@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 use super::{PAGES_MAX, ROWS_MAX, statements::Statement};
-use crate::given::Given;
+use crate::postgres::given::Given;
 
 /// How the sessions of the store are set.
 const SETTINGS: &str = "SET plan_cache_mode = force_generic_plan; SET jit = off; SET enable_seqscan = off; SET enable_bitmapscan = off";

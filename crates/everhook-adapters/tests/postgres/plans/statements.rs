@@ -4,7 +4,7 @@ use everhook_core::ids::EndpointId;
 use uuid::Uuid;
 
 use super::{LANES, PAGE_ROWS};
-use crate::given::Given;
+use crate::postgres::given::Given;
 
 /// A statement of the store, with what it is asked for here.
 #[derive(Clone)]
@@ -205,6 +205,10 @@ impl Middle {
             statement!("ordered_lanes", times(LANE), array(&self.waiting())),
             statement!("free_first_of_keys", array(&[LANE]), "{key-40}", "{1}"),
             statement!("cancel_deliveries", times(LANE), array(&self.waiting()), 1, "endpoint_disabled"),
+            statement!("open_delivery", times(LANE), array(&self.waiting())),
+            statement!("bring_delivery_forward", times(LANE), array(&self.waiting()), 1),
+            statement!("waiting_backlog", LANE, PAGE),
+            statement!("waiting_from", LANE, 1, 0, uuid::Uuid::nil(), PAGE),
             statement!("cancel_open_deliveries", LANE, i64::MAX, PAGE, 1, "endpoint_disabled"),
         ]
     }
@@ -276,10 +280,10 @@ impl Middle {
         let (one, some, event, (from, to)) = (array(&[self.endpoint()]), array(&self.endpoints[..MERGED]), self.event(), EVER);
         let lists = [
             list!("events", events, NONE, NONE, from, to),
-            list!("deliveries_of_endpoint", deliveries, NONE, one, NONE, NONE, NONE, 0, NONE, from, to, NONE),
-            list!("deliveries_of_endpoint", deliveries, NONE, some, NONE, NONE, NONE, 0, NONE, from, to, NONE)
+            list!("deliveries_of_endpoint", deliveries, NONE, one, NONE, NONE, NONE, 0, NONE, from, to, NONE, NONE, NONE),
+            list!("deliveries_of_endpoint", deliveries, NONE, some, NONE, NONE, NONE, 0, NONE, from, to, NONE, NONE, NONE)
                 .map(|list| Statement { lists: MERGED as u64, ..list }),
-            list!("deliveries_of_event", of_event, NONE, NONE, event, NONE, NONE, 0, NONE, from, to, NONE),
+            list!("deliveries_of_event", of_event, NONE, NONE, event, NONE, NONE, 0, NONE, from, to, NONE, NONE, NONE),
             list!("dead_letters_of_organization", deliveries, NONE, NONE, NONE, NONE, NONE, from, to),
             list!("dead_letters_of_endpoint", deliveries, NONE, self.endpoint(), NONE, NONE, NONE, from, to),
             list!("audit_log", entries, NONE, NONE, NONE, NONE, from, to),
@@ -312,7 +316,7 @@ impl Middle {
             statement!("attempts_of_delivery", dead),
             statement!("dead_letter", organization, dead),
             statement!("endpoints_with_deliveries", organization, NONE),
-            statement!("endpoints_of_application", self.application),
+            statement!("changed_endpoints", self.application, 0_i64, self.numbered(0, 0), 0_i64, 100_i64),
             statement!("lanes_of_endpoints", array(&self.endpoints)),
         ];
         look_ups.map(|look_up| Statement { is_list: true, ..look_up }).into()

@@ -4,12 +4,14 @@ CREATE FUNCTION numbered(kind text, millisecond bigint, n bigint) RETURNS uuid L
     lpad(to_hex(1700000000000 + millisecond), 12, '0') || '7000' || kind || lpad(to_hex(n), 12, '0')
 )::uuid;
 
+INSERT INTO lanes (id, kind, organization_id, application_id) SELECT numbered('e000', 0, n), 'endpoint', organization_id, application_id FROM generate_series(2, 1000) n, endpoints;
 INSERT INTO endpoints (
     id, organization_id, application_id, url, event_types, secret, signature_style, payload_style, headers, retry_schedule, timeout_growth_factor,
-    max_concurrency, ordering, circuit_breaker, state, created_at, updated_at, revision
+    max_concurrency, ordering, circuit_breaker, state, created_at, updated_at, revision, lane
 )
 SELECT numbered('e000', 0, n), organization_id, application_id, url, event_types, secret, signature_style, payload_style, headers, retry_schedule,
-    timeout_growth_factor, max_concurrency, ordering, circuit_breaker, state, created_at, updated_at, revision
+    timeout_growth_factor, max_concurrency, ordering, circuit_breaker, state, created_at, updated_at, revision,
+    (SELECT l.lane FROM lanes l WHERE l.id = numbered('e000', 0, n))
 FROM generate_series(2, 1000) n, endpoints;
 
 INSERT INTO events (

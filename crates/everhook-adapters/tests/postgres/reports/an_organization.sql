@@ -14,11 +14,13 @@ INSERT INTO retry_schedules (id, organization_id, name, version, created_at, upd
 SELECT id, organization, 'schedule ' || n, (SELECT version FROM schedules WHERE definition = 'definition :o ' || n), 1, 1 FROM numbered, of_all;
 INSERT INTO event_types (id, organization_id, name, archived, created_at, updated_at)
 SELECT id, organization, 'type.' || n, false, 1, 1 FROM numbered, of_all;
+INSERT INTO lanes (id, kind, organization_id, application_id) SELECT id, 'endpoint', organization, id FROM numbered, of_all;
 INSERT INTO endpoints (
     id, organization_id, application_id, url, event_types, secret, signature_style, payload_style, headers, retry_schedule, timeout_growth_factor,
-    max_concurrency, ordering, circuit_breaker, state, created_at, updated_at, revision
+    max_concurrency, ordering, circuit_breaker, state, created_at, updated_at, revision, lane
 )
-SELECT id, organization, id, 'https://:o.example/', '[]', 'sealed', 'timestamped', 'envelope', '[]', 1, 1, 5, 'none', '{}', 'enabled', 1, 1, 1
+SELECT id, organization, id, 'https://:o.example/', '[]', 'sealed', 'timestamped', 'envelope', '[]', 1, 1, 5, 'none', '{}', 'enabled', 1, 1, 1,
+    (SELECT l.lane FROM lanes l WHERE l.id = numbered.id)
 FROM numbered, of_all;
 INSERT INTO endpoint_revisions (endpoint_id, number, url, headers, secret, signature_style, payload_style, made_at)
 SELECT id, 1, 'https://:o.example/', '[]', 'sealed', 'timestamped', 'envelope', 1 FROM numbered;

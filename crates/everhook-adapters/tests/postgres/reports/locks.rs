@@ -16,7 +16,7 @@ use super::{
     COVERED, INTERNAL,
     readers::{Reader, Reports, connect, names},
 };
-use crate::given::{after, endpoint, entry, settlement, success};
+use crate::postgres::given::{after, endpoint, entry, settlement, success};
 
 /// How long nodes may take for what this test has them do, on a busy machine. Whoever waits for a lock gives up after two seconds, and fails.
 const DONE_WITHIN: Duration = Duration::from_secs(20);

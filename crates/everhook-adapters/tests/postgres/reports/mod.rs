@@ -12,17 +12,18 @@ use uuid::Uuid;
 use self::readers::{Login, Reports, connect, filling, grant, names, organization};
 use crate::{
     database::{execute, server},
-    given::{Given, NOW},
+    postgres::given::{Given, NOW},
 };
 
 /// What such a role reads, and how its owner finds the rows of an organization (`:id`) there.
-const COVERED: [(&str, &str); 19] = [
+const COVERED: [(&str, &str); 20] = [
     ("organizations", "id = ':id'"),
     ("applications", "organization_id = ':id'"),
     ("retry_schedules", "organization_id = ':id'"),
     // The first is the one that all endpoints of this test were written with.
     ("schedules", "version = 1 OR version IN (SELECT version FROM retry_schedules WHERE organization_id = ':id')"),
     ("event_types", "organization_id = ':id'"),
+    ("lanes", "organization_id = ':id'"),
     ("endpoints", "organization_id = ':id'"),
     ("events", "organization_id = ':id'"),
     ("open_deliveries", OF_LANES),
@@ -70,11 +71,12 @@ const INTERNAL: [&str; 28] = [
     "shards",
     // Not tables, but they tell how many endpoints or changes there are in all.
     "changes_number_seq",
-    "endpoints_lane_seq",
+    "lanes_lane_seq",
 ];
 
 /// The columns of [`COVERED`] that are not granted: secrets, and headers, whose values may be credentials; and where a row lies.
-const HIDDEN: [&str; 6] = [
+const HIDDEN: [&str; 7] = [
+    "endpoints.changed_version",
     "endpoints.headers",
     "endpoints.previous_secret",
     "endpoints.previous_secret_until",

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{
     database::{execute, execute_apart, server},
-    given::{Given, NOW},
+    postgres::given::{Given, NOW},
 };
 
 /// The organizations of `an_organization.sql`, by their digits, with how much they have.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::find;
 use crate::{
-    flow::{Line, alert},
     ids::{EndpointId, Ref},
+    line::{Line, alert},
     manage::{Fault, Refusal, audit},
     model::{AuditAction, Author, Endpoint, KeptBreaker, KeptStage},
     policy::{
@@ -53,7 +53,7 @@ pub async fn command_breaker(line: &Line, by: &Author, of: &Ref<EndpointId>, ord
 
 /// Closes the breaker of an endpoint that is enabled again, and lets its failures in a row begin anew.
 pub(super) async fn begin_anew(line: &Line, by: &Author, endpoint: &Endpoint) -> Result<(), Refusal> {
-    line.ports.statistics.forget_failures(endpoint.id).await?;
+    line.ports.statistics.forget_failures(endpoint.id.into()).await?;
     command(line, by, endpoint, Order::Reset).await.map(|_| ())
 }
 
@@ -64,7 +64,7 @@ pub(super) fn restored(endpoint: &Endpoint, row: Option<&BreakerRow>, now: Times
 }
 
 async fn command(line: &Line, by: &Author, endpoint: &Endpoint, order: Order) -> Result<BreakerFacts, Refusal> {
-    let mut row = line.ports.breakers.breaker(endpoint.id).await?;
+    let mut row = line.ports.breakers.breaker(endpoint.id.into()).await?;
     for _ in 0..ROUNDS_MAX {
         let now = line.ports.clock.now();
         let mut breaker = restored(endpoint, row.as_ref(), now);
@@ -72,10 +72,10 @@ async fn command(line: &Line, by: &Author, endpoint: &Endpoint, order: Order) ->
         let transition = order.obey(&mut breaker, now);
         let kept = breaker.keep();
         let entry = audit::entry(line, by, order.action(), endpoint.id.as_uuid(), changed(&before, &told(kept)));
-        let alerts = alert::of_breaker(line, endpoint.application, endpoint.id, transition).await?;
+        let alerts = alert::of_breaker(line, endpoint.application, endpoint.id.into(), transition).await?;
         let change = BreakerChange {
             application: endpoint.application,
-            endpoint: endpoint.id,
+            lane_id: endpoint.id.into(),
             revision: row.map_or(0, |row| row.revision) + 1,
             kept,
             transition: Some(transition),
@@ -85,12 +85,12 @@ async fn command(line: &Line, by: &Author, endpoint: &Endpoint, order: Order) ->
         match keep(line, change).await? {
             Some(newer) => row = Some(newer),
             None => {
-                line.wake_up.changed(endpoint.application, endpoint.id);
+                line.wake_up.changed(endpoint.application, endpoint.id.into());
                 return Ok(breaker.facts(now));
             }
         }
     }
-    Err(Refusal::Conflict("the breaker is being changed by others: try again".to_owned()))
+    Err(Refusal::concurrent_change("breaker"))
 }
 
 /// Keeps the change. If somebody else was faster, says what stands.
@@ -146,7 +146,7 @@ fn check(order: &BreakerOrder) -> Result<Order, Refusal> {
     let checked = match order.action.as_str() {
         "reset" => {
             if order.duration_seconds.is_some() {
-                faults.push(Fault::new("duration_seconds", "has no meaning for `reset`"));
+                faults.push(Fault::new("duration_seconds", "cannot be used with `reset`"));
             }
             Some(Order::Reset)
         }

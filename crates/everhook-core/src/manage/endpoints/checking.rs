@@ -8,14 +8,14 @@ use super::{
     settings::Checked,
 };
 use crate::{
-    flow::Line,
     ids::OrganizationId,
+    line::Line,
     manage::{
         Change, Fault, Refusal, refuse_faults,
-        schedules::{self, Wish},
+        schedules::{self, ScheduleChoice},
     },
     model::{BreakerConfig, Endpoint},
-    policy::target::TargetRules,
+    policy::{json_text::is_same_option, target::TargetRules},
     ports::ScheduleRef,
 };
 
@@ -44,7 +44,7 @@ pub(in crate::manage) async fn checked(
         Some(found) => check_key(line, asked, found, &mut faults)?,
     }
     let coming = match &checked.retry {
-        Change::Set(Wish::Schedule(ScheduleRef::Name(name), _)) => coming.get(name),
+        Change::Set(ScheduleChoice::Schedule(ScheduleRef::Name(name), _)) => coming.get(name),
         _ => None,
     };
     let schedule = match &checked.retry {
@@ -63,7 +63,17 @@ pub(in crate::manage) async fn checked(
     if let Some(schedule) = schedule {
         schedule.apply(&mut candidate);
     }
+    keep_format(&mut candidate, found);
     Ok(follows_it && candidate == *found)
+}
+
+/// JSON that was only formatted again is no change.
+fn keep_format(candidate: &mut Endpoint, found: &Endpoint) {
+    for (text, kept) in [(&mut candidate.metadata, &found.metadata), (&mut candidate.filter, &found.filter)] {
+        if is_same_option(text.as_deref(), kept.as_deref()) {
+            text.clone_from(kept);
+        }
+    }
 }
 
 /// What signs is not changed by an import.
@@ -71,10 +81,10 @@ fn check_key(line: &Line, asked: &NewEndpoint, found: &Endpoint, faults: &mut Ve
     if let Some(secret) = &asked.secret
         && open_current(line, found)?.text().expose() != secret.expose()
     {
-        faults.push(Fault::new("secret", "is not the endpoint's, which `POST …/secret/rotate` changes"));
+        faults.push(Fault::new("secret", "differs from the endpoint's secret; use `POST …/secret/rotate` to change it"));
     }
     if asked.signature_key.as_deref().is_some_and(|kind| key_kind(line, found).is_ok_and(|known| known != kind)) {
-        faults.push(Fault::new("signature_key", "is not the endpoint's, which rotating to a secret of the other kind changes"));
+        faults.push(Fault::new("signature_key", "differs from the endpoint's; rotate to a secret of the other kind to change it"));
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ const REQUESTS_MAX: i64 = 1_000_000;
 
 /// What is asked of a breaker, member by member. What is absent stays, or is the default of the rule that is asked for.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct BreakerWish {
+pub struct BreakerInput {
     /// Whether failures may open it.
     pub enabled: Option<bool>,
     /// `window` or `consecutive`.
@@ -37,7 +37,7 @@ pub struct BreakerWish {
     pub success_threshold: Option<u32>,
 }
 
-impl BreakerWish {
+impl BreakerInput {
     /// The breaker that is asked for, where there is this one. Another rule brings its own defaults with it.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl BreakerWish {
         set(&mut config.sleep_max, self.sleep_max);
         set(&mut config.half_open_max_calls, self.half_open_max_calls);
         let name = rule_name(&config.rule);
-        let stranger = |member| fault(member, format!("belongs to the other rule: this breaker's is `{name}`"));
+        let stranger = |member| fault(member, format!("belongs to the other rule: this circuit breaker uses `{name}`"));
         let mut faults: Vec<Fault> = strangers.into_iter().map(stranger).collect();
         faults.extend(config.faults().iter().map(|wrong| fault(wrong.field, format!("must be {}", wrong.expected))));
         if faults.is_empty() { Ok(config) } else { Err(faults) }
@@ -119,14 +119,14 @@ fn fault(member: &str, reason: impl Into<String>) -> Fault {
 
 /// What is asked of a rate limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RateWish {
+pub struct RateInput {
     /// How many may start a minute.
     pub requests_per_minute: Option<i64>,
     /// How many of them at once after a quiet time.
     pub burst: Option<i64>,
 }
 
-impl RateWish {
+impl RateInput {
     /// The limit that is asked for; what is wrong with it is added to the faults.
     pub(super) fn check(self, faults: &mut Vec<Fault>) -> Option<RateLimit> {
         if self.requests_per_minute.is_none() {
@@ -162,10 +162,10 @@ mod tests {
 
     #[test]
     fn what_is_not_asked_for_stays() {
-        let nothing = BreakerWish::default;
+        let nothing = BreakerInput::default;
         let tuned = BreakerConfig { enabled: false, sleep: Duration::from_secs(7), ..BreakerConfig::window() };
         assert_eq!(nothing().on(tuned), Ok(tuned));
-        let asked = BreakerWish { rule: Some("window".into()), minimum_throughput: Some(9), ..nothing() };
+        let asked = BreakerInput { rule: Some("window".into()), minimum_throughput: Some(9), ..nothing() };
         let TripRule::Window { minimum_throughput, error_threshold_percentage, .. } = asked.on(tuned).unwrap().rule else {
             panic!("it is a window")
         };
@@ -176,24 +176,24 @@ mod tests {
     #[test]
     fn another_rule_brings_its_own_numbers() {
         let tuned = BreakerConfig { enabled: false, sleep: Duration::from_secs(7), ..BreakerConfig::window() };
-        let asked = BreakerWish { rule: Some("consecutive".into()), failure_threshold: Some(2), ..BreakerWish::default() };
+        let asked = BreakerInput { rule: Some("consecutive".into()), failure_threshold: Some(2), ..BreakerInput::default() };
         let rule = TripRule::Consecutive { failure_threshold: 2, success_threshold: 3 };
         assert_eq!(asked.on(tuned), Ok(BreakerConfig { enabled: false, rule, ..BreakerConfig::consecutive() }));
     }
 
     #[test]
     fn every_member_that_is_wrong_is_named() {
-        let nothing = BreakerWish::default;
+        let nothing = BreakerInput::default;
         let window = BreakerConfig::window();
         #[rustfmt::skip]
-        let table: Vec<(BreakerWish, &[&str])> = vec![
+        let table: Vec<(BreakerInput, &[&str])> = vec![
             (nothing(), &[]),
-            (BreakerWish { rule: Some("always".into()), ..nothing() }, &["circuit_breaker.rule"]),
-            (BreakerWish { failure_threshold: Some(5), ..nothing() }, &["circuit_breaker.failure_threshold"]),
-            (BreakerWish { rule: Some("consecutive".into()), window: Some(Duration::from_secs(9)), ..nothing() }, &["circuit_breaker.window_size_ms"]),
-            (BreakerWish { error_threshold_percentage: Some(101), half_open_max_calls: Some(0), ..nothing() },
+            (BreakerInput { rule: Some("always".into()), ..nothing() }, &["circuit_breaker.rule"]),
+            (BreakerInput { failure_threshold: Some(5), ..nothing() }, &["circuit_breaker.failure_threshold"]),
+            (BreakerInput { rule: Some("consecutive".into()), window: Some(Duration::from_secs(9)), ..nothing() }, &["circuit_breaker.window_size_ms"]),
+            (BreakerInput { error_threshold_percentage: Some(101), half_open_max_calls: Some(0), ..nothing() },
              &["circuit_breaker.error_threshold_percentage", "circuit_breaker.half_open_max_calls"]),
-            (BreakerWish { sleep: Some(Duration::from_secs(3_600)), ..nothing() }, &["circuit_breaker.sleep_max_ms"]),
+            (BreakerInput { sleep: Some(Duration::from_secs(3_600)), ..nothing() }, &["circuit_breaker.sleep_max_ms"]),
         ];
         for (asked, expected) in table {
             assert_eq!(fields(asked.on(window)), expected, "{asked:?}");
@@ -202,9 +202,9 @@ mod tests {
 
     #[test]
     fn a_rate_has_its_bounds() {
-        let wish = |requests_per_minute, burst| RateWish { requests_per_minute, burst };
+        let wish = |requests_per_minute, burst| RateInput { requests_per_minute, burst };
         #[rustfmt::skip]
-        let table: [(RateWish, &[&str]); 7] = [
+        let table: [(RateInput, &[&str]); 7] = [
             (wish(Some(1), None), &[]),
             (wish(Some(1_000_000), Some(1_000_000)), &[]),
             (wish(None, None), &["rate_limit.requests_per_minute"]),

@@ -4,17 +4,20 @@ use std::time::Duration;
 
 use super::{breaker::restored, find};
 use crate::{
-    flow::Line,
     ids::{EndpointId, OrganizationId, Ref},
+    line::Line,
     manage::Refusal,
-    model::{BreakerState, Endpoint, EndpointStanding, EndpointState, Figures},
+    model::{AttemptStatistics, BreakerState, Endpoint, EndpointActivity, EndpointState},
     policy::breaker::BreakerFacts,
-    ports::{LaneReport, StoreError},
+    ports::{LaneReport, StoreError, WaitingBacklog},
     time::Timestamp,
 };
 
 /// How far back the figures of an endpoint's health go.
 const FIGURES_FOR: Duration = Duration::from_secs(24 * 3_600);
+
+/// How many waiting deliveries are counted: reading as many takes a millisecond or two.
+pub const BACKLOG_COUNT_MAX: u32 = 1_000;
 
 /// From how many failures in a row on an endpoint counts as failing. One or two happen to any.
 const FAILING_FROM: u32 = 3;
@@ -25,15 +28,19 @@ pub struct Health {
     /// In one word.
     pub status: HealthStatus,
     /// Since its last success.
-    pub standing: EndpointStanding,
+    pub standing: EndpointActivity,
     /// Where its breaker stands.
     pub breaker: BreakerFacts,
     /// What happened in the last 24 hours.
-    pub figures: Figures,
+    pub figures: AttemptStatistics,
     /// How many requests are under way.
     pub in_flight: u32,
     /// Until when it asked to be left alone.
     pub held_until: Option<Timestamp>,
+    /// What waits for it, counted up to [`BACKLOG_COUNT_MAX`].
+    pub backlog: WaitingBacklog,
+    /// Whether more wait than were counted.
+    pub backlog_is_capped: bool,
 }
 
 /// How an endpoint does, in one word.
@@ -71,10 +78,13 @@ pub async fn health(line: &Line, organization: OrganizationId, of: &Ref<Endpoint
     let standing = standing(line, endpoint.id).await?;
     // What ended in this very instant counts too.
     let end = now + Duration::from_micros(1);
-    let figures = line.ports.statistics.figures(endpoint.id, now - FIGURES_FOR, end).await?;
+    let figures = line.ports.statistics.figures(endpoint.id.into(), now - FIGURES_FOR, end).await?;
     let LaneReport { breaker, in_flight, held_until } = lane(line, &endpoint, now).await?;
+    let mut backlog = line.ports.delivery_control.waiting_backlog(endpoint.id.into(), BACKLOG_COUNT_MAX + 1).await?;
+    let is_capped = backlog.count > BACKLOG_COUNT_MAX;
+    backlog.count = backlog.count.min(BACKLOG_COUNT_MAX);
     let status = status(&endpoint, &standing, breaker.state);
-    Ok(Health { status, standing, breaker, figures, in_flight, held_until })
+    Ok(Health { status, standing, breaker, figures, in_flight, held_until, backlog, backlog_is_capped: is_capped })
 }
 
 /// How an endpoint's lane stands: as its owner knows it, or as the store keeps it where that has nothing of it in memory.
@@ -82,10 +92,10 @@ pub async fn health(line: &Line, organization: OrganizationId, of: &Ref<Endpoint
 /// # Errors
 /// [`StoreError`] if the store cannot be read.
 pub(in crate::manage) async fn lane(line: &Line, endpoint: &Endpoint, now: Timestamp) -> Result<LaneReport, StoreError> {
-    if let Some(report) = line.lanes.report(endpoint.id).await {
+    if let Some(report) = line.lanes.report(endpoint.id.into()).await {
         return Ok(report);
     }
-    let row = line.ports.breakers.breaker(endpoint.id).await?;
+    let row = line.ports.breakers.breaker(endpoint.id.into()).await?;
     Ok(LaneReport { breaker: restored(endpoint, row.as_ref(), now).facts(now), in_flight: 0, held_until: None })
 }
 
@@ -93,13 +103,13 @@ pub(in crate::manage) async fn lane(line: &Line, endpoint: &Endpoint, now: Times
 ///
 /// # Errors
 /// [`Refusal::Store`] if the store cannot be read.
-pub async fn standing(line: &Line, endpoint: EndpointId) -> Result<EndpointStanding, Refusal> {
-    let found = line.ports.statistics.standings(vec![endpoint]).await?;
+pub async fn standing(line: &Line, endpoint: EndpointId) -> Result<EndpointActivity, Refusal> {
+    let found = line.ports.statistics.standings(vec![endpoint.into()]).await?;
     Ok(found.into_iter().next().unwrap_or_default())
 }
 
 /// What a person decided comes before what requests show.
-fn status(endpoint: &Endpoint, standing: &EndpointStanding, breaker: BreakerState) -> HealthStatus {
+fn status(endpoint: &Endpoint, standing: &EndpointActivity, breaker: BreakerState) -> HealthStatus {
     if endpoint.state != EndpointState::Enabled {
         HealthStatus::Disabled
     } else if endpoint.paused_at.is_some() {

@@ -17,7 +17,7 @@ use url::Url;
 
 pub use breaker::{BreakerOrder, command_breaker};
 pub(super) use checking::checked;
-pub use flow::{BreakerWish, RateWish, rule_name};
+pub use flow::{BreakerInput, RateInput, rule_name};
 pub(super) use health::lane;
 pub use health::{Health, HealthStatus, health, standing};
 pub use pause::{pause, resume};
@@ -27,12 +27,12 @@ pub use trial::{TEST_EVENT_TYPE, TrialError, test};
 
 use self::settings::Checked;
 use super::{
-    CHANGE_ROUNDS_MAX, Change, Fault, Noun, Refusal, applications, audit, changed_at, refuse_faults,
+    CHANGE_ROUNDS_MAX, Change, Conflict, Fault, Noun, Refusal, applications, audit, changed_at, refuse_faults,
     schedules::{self, Chosen},
 };
 use crate::{
-    flow::Line,
     ids::{ApplicationId, EndpointId, OrganizationId, Ref, RevisionNumber, ScheduleVersion, Uid},
+    line::Line,
     model::{
         ApplicationKind, AuditAction, AuditEntry, Author, BreakerConfig, DisabledReason, Endpoint, EndpointState, Ordering, PayloadStyle,
         Revision, SealedSecrets, Secret, SignatureStyle, Target,
@@ -106,7 +106,9 @@ async fn store(line: &Line, by: &Author, endpoint: &Endpoint) -> Result<(), Refu
         Created::Created => Ok(()),
         Created::UidTaken | Created::NameTaken => Err(uid_taken(endpoint)),
         Created::NoSuchSchedule => Err(schedules::gone("retry_schedule")),
-        Created::TooMany => Err(Refusal::Conflict("the organization has as many endpoints as its limits allow".to_owned())),
+        Created::TooMany => {
+            Err(Refusal::Conflict(Conflict::LimitReached, "the organization has reached its limit of endpoints".to_owned()))
+        }
     }
 }
 
@@ -132,13 +134,13 @@ pub async fn change(line: &Line, rules: &TargetRules, by: &Author, found: Endpoi
         // Before it is enabled: if that fails, nothing was sent meanwhile, and asking again does both again.
         breaker::begin_anew(line, by, &found).await?;
     }
-    let deed = Deed { by, action: AuditAction::EndpointUpdate };
+    let deed = EndpointAction { by, action: AuditAction::EndpointUpdate };
     update(line, deed, found, |endpoint, now| {
         let before = endpoint.clone();
         checked.clone().apply(endpoint, now)?;
         // Somebody else changed the URL or the wish while this one was asked: what it proved is not what would be stored.
         if verification::is_needed(&before, endpoint) && !(verified && endpoint.target == candidate.target) {
-            return Err(Refusal::Conflict("the endpoint is being changed by others: try again".to_owned()));
+            return Err(Refusal::concurrent_change("endpoint"));
         }
         if let Some(schedule) = schedule {
             schedule.apply(endpoint);
@@ -151,7 +153,7 @@ pub async fn change(line: &Line, rules: &TargetRules, by: &Author, found: Endpoi
 
 /// Has an endpoint that was [found](find) follow another retry schedule.
 pub(super) async fn follow(line: &Line, by: &Author, found: Endpoint, schedule: Chosen) -> Result<Endpoint, Refusal> {
-    let followed = update(line, Deed { by, action: AuditAction::EndpointUpdate }, found, |endpoint, _| {
+    let followed = update(line, EndpointAction { by, action: AuditAction::EndpointUpdate }, found, |endpoint, _| {
         schedule.apply(endpoint);
         Ok(())
     });
@@ -164,7 +166,7 @@ pub(super) async fn follow(line: &Line, by: &Author, found: Endpoint, schedule: 
 /// [`Refusal::NotFound`] if the organization has no such endpoint.
 pub async fn delete(line: &Line, by: &Author, of: &Ref<EndpointId>) -> Result<(), Refusal> {
     let found = find(line, by.organization, of).await?;
-    let deleted = update(line, Deed { by, action: AuditAction::EndpointDelete }, found, |endpoint, now| {
+    let deleted = update(line, EndpointAction { by, action: AuditAction::EndpointDelete }, found, |endpoint, now| {
         endpoint.state = EndpointState::Deleted { at: now };
         Ok(())
     });
@@ -183,12 +185,12 @@ pub async fn find(line: &Line, organization: OrganizationId, of: &Ref<EndpointId
 
 /// What is done to an endpoint, and by whom.
 #[derive(Clone, Copy)]
-struct Deed<'a> {
+struct EndpointAction<'a> {
     by: &'a Author,
     action: AuditAction,
 }
 
-impl Deed<'_> {
+impl EndpointAction<'_> {
     /// What the audit log gets.
     async fn entry(self, line: &Line, before: &Facts, after: &Endpoint) -> Result<AuditEntry, StoreError> {
         let note = match self.action {
@@ -202,7 +204,7 @@ impl Deed<'_> {
 /// Changes an endpoint as it was found and writes it back. If somebody else was faster, it is read again and the change made on the newer row.
 async fn update(
     line: &Line,
-    deed: Deed<'_>,
+    deed: EndpointAction<'_>,
     mut endpoint: Endpoint,
     mut edit: impl FnMut(&mut Endpoint, Timestamp) -> Result<(), Refusal>,
 ) -> Result<Endpoint, Refusal> {
@@ -221,13 +223,13 @@ async fn update(
             EndpointUpdated::UidTaken => return Err(uid_taken(&endpoint)),
             EndpointUpdated::NoSuchSchedule => return Err(schedules::gone("retry_schedule")),
             EndpointUpdated::OrderSettles => {
-                let why = "`ordering` was changed before, and deliveries made until then are still open: try again when they have ended";
-                return Err(Refusal::Conflict(why.to_owned()));
+                let why = "deliveries from before the last change of `ordering` are still open: try again when they have ended";
+                return Err(Refusal::Conflict(Conflict::OrderingChangeInProgress, why.to_owned()));
             }
             EndpointUpdated::Changed => endpoint = find(line, endpoint.organization, &Ref::Id(endpoint.id)).await?,
         }
     }
-    Err(Refusal::Conflict("the endpoint is being changed by others: try again".to_owned()))
+    Err(Refusal::concurrent_change("endpoint"))
 }
 
 fn blank(id: EndpointId, organization: OrganizationId, application: ApplicationId, secrets: SealedSecrets, now: Timestamp) -> Endpoint {
@@ -277,14 +279,14 @@ async fn find_application(
         Some(name) => applications::find_named(line, organization, &name).await?,
     };
     if found.is_none() {
-        faults.push(Fault::new("application_id", "names no application of this organization"));
+        faults.push(Fault::new("application_id", "is not an application of this organization"));
     }
     Ok(found.map(|application| application.id))
 }
 
 fn tell(line: &Line, endpoint: &Endpoint) {
     line.catalog.forget(endpoint.application);
-    line.wake_up.changed(endpoint.application, endpoint.id);
+    line.wake_up.changed(endpoint.application, endpoint.id.into());
 }
 
 fn style_misfit() -> Fault {
@@ -292,7 +294,7 @@ fn style_misfit() -> Fault {
 }
 
 fn uid_taken(endpoint: &Endpoint) -> Refusal {
-    Refusal::taken("uid", endpoint.uid.as_ref().map_or("", Uid::as_str))
+    Refusal::uid_taken(endpoint.uid.as_ref().map_or("", Uid::as_str))
 }
 
 /// Enables or disables; an endpoint that is disabled already keeps the reason and the instant.

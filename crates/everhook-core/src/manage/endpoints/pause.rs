@@ -1,9 +1,9 @@
 //! Pausing an endpoint and letting it go on: what is published meanwhile waits for it.
 
-use super::{Deed, find, flow::read_rate, update};
+use super::{EndpointAction, find, flow::read_rate, update};
 use crate::{
-    flow::Line,
     ids::{EndpointId, Ref},
+    line::Line,
     manage::{Refusal, refuse_faults},
     model::{AuditAction, Author, Endpoint, RateLimit},
 };
@@ -26,7 +26,7 @@ pub async fn pause(line: &Line, by: &Author, of: &Ref<EndpointId>) -> Result<End
         endpoint.drain = None;
         Ok(())
     };
-    update(line, Deed { by, action: AuditAction::EndpointPause }, found, pause).await
+    update(line, EndpointAction { by, action: AuditAction::EndpointPause }, found, pause).await
 }
 
 /// Lets an endpoint go on. What gathered is sent at once, or at so many requests a second until it is done. One that is not paused is not changed,
@@ -48,5 +48,5 @@ pub async fn resume(line: &Line, by: &Author, of: &Ref<EndpointId>, requests_per
         endpoint.drain = drain;
         Ok(())
     };
-    update(line, Deed { by, action: AuditAction::EndpointResume }, found, resume).await
+    update(line, EndpointAction { by, action: AuditAction::EndpointResume }, found, resume).await
 }

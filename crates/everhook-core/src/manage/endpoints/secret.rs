@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Deed, find, style_misfit, update};
+use super::{EndpointAction, find, style_misfit, update};
 use crate::{
-    flow::Line,
     ids::{EndpointId, OrganizationId, Ref},
-    manage::{Fault, Refusal},
+    line::Line,
+    manage::{Conflict, Fault, Refusal},
     model::{AuditAction, Author, Endpoint, SealedSecrets, Secret, SigningKey},
     shape::open_key,
     signing,
@@ -58,11 +58,14 @@ pub fn key_kind(line: &Line, endpoint: &Endpoint) -> Result<&'static str, Refusa
 pub async fn rotate_secret(line: &Line, by: &Author, of: &Ref<EndpointId>, rotation: Rotation) -> Result<Revealed, Refusal> {
     let endpoint = find(line, by.organization, of).await?;
     let new = check(line, &rotation, &open_current(line, &endpoint)?)?;
-    let rotated = update(line, Deed { by, action: AuditAction::EndpointRotateSecret }, endpoint, |endpoint, now| {
+    let rotated = update(line, EndpointAction { by, action: AuditAction::EndpointRotateSecret }, endpoint, |endpoint, now| {
         if let Some((_, until)) = &endpoint.secrets.previous
             && *until > now
         {
-            return Err(Refusal::Conflict(format!("two secrets sign already: the old one until {until}")));
+            return Err(Refusal::Conflict(
+                Conflict::RotationInProgress,
+                format!("a rotation is already in progress: the old secret signs until {until}"),
+            ));
         }
         if !signing::style_fits(endpoint.signature_style, &new) {
             return Err(Refusal::Invalid(vec![style_misfit()]));
@@ -92,7 +95,7 @@ pub(super) fn choose(line: &Line, given: Option<&Secret<String>>, kind: Option<&
         }
         Ok(key) if kind.is_none_or(|kind| kind == kind_of(&key)) => Some(key),
         Ok(key) => {
-            faults.push(Fault::new("signature_key", format!("does not fit the secret, which is `{}`", kind_of(&key))));
+            faults.push(Fault::new("signature_key", format!("does not match the secret, which is `{}`", kind_of(&key))));
             None
         }
     }

@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use super::{
-    super::{Change, DESCRIPTION_CHARS_MAX, Fault, Refusal, check_name, check_text, check_timeout, check_uid, schedules::Wish},
-    flow::{BreakerWish, RateWish, read_ordering},
+    super::{
+        Change, DESCRIPTION_CHARS_MAX, Fault, Refusal, check_name, check_text, check_timeout, check_uid,
+        schedules::{self, ScheduleChange, ScheduleChoice},
+    },
+    flow::{BreakerInput, RateInput, read_ordering},
 };
 use crate::{
     ids::Uid,
@@ -54,6 +57,8 @@ pub struct EndpointChange {
     pub retry_schedule: Change<String>,
     /// The same, by id.
     pub retry_schedule_id: Change<String>,
+    /// A schedule of its own, written where a name could stand.
+    pub inline_schedule: Change<ScheduleChange>,
     /// The same, as the `backoff` preset with numbers of one's own.
     pub retry_config: Change<RetryConfig>,
     /// How long one attempt may take.
@@ -63,9 +68,9 @@ pub struct EndpointChange {
     /// How many requests may be under way at once.
     pub max_concurrency: Change<u64>,
     /// How many requests may start in a time.
-    pub rate_limit: Change<RateWish>,
+    pub rate_limit: Change<RateInput>,
     /// When it is left alone because it fails.
-    pub circuit_breaker: Change<BreakerWish>,
+    pub circuit_breaker: Change<BreakerInput>,
     /// Which of its deliveries go one after the other.
     pub ordering: Change<String>,
     /// How `X-Webhook-Signature` is written.
@@ -89,12 +94,12 @@ pub(super) struct Checked {
     description: Change<String>,
     headers: Change<Vec<(String, String)>>,
     metadata: Change<String>,
-    pub(super) retry: Change<Wish>,
+    pub(super) retry: Change<ScheduleChoice>,
     timeout: Change<Duration>,
     timeout_growth_factor: Change<f64>,
     max_concurrency: Change<u32>,
     rate_limit: Change<RateLimit>,
-    circuit_breaker: Change<BreakerWish>,
+    circuit_breaker: Change<BreakerInput>,
     ordering: Change<OrderingMode>,
     signature_style: Change<SignatureStyle>,
     payload_style: Change<PayloadStyle>,
@@ -121,7 +126,7 @@ impl Checked {
             description: asked.description.check("description", faults, |text| check_text(text, DESCRIPTION_CHARS_MAX)),
             headers: asked.headers.check("headers", faults, read_headers),
             metadata: asked.metadata.check("metadata", faults, read_metadata),
-            retry: read_retry(asked.retry_schedule_id, asked.retry_schedule, asked.retry_config, faults),
+            retry: read_retry(asked.retry_schedule_id, asked.retry_schedule, asked.inline_schedule, asked.retry_config, faults),
             timeout: asked.timeout.check("timeout_ms", faults, check_timeout),
             timeout_growth_factor: asked.timeout_growth_factor.check("timeout_growth_factor", faults, read_growth),
             max_concurrency: asked.max_concurrency.check("max_concurrency", faults, read_concurrency),
@@ -183,11 +188,11 @@ impl Checked {
 
 fn read_patterns(patterns: &[String]) -> Result<Vec<EventTypePattern>, String> {
     if patterns.is_empty() || patterns.len() > EVENT_TYPES_MAX {
-        return Err(format!("must name 1 to {EVENT_TYPES_MAX} event types; `*` stands for all"));
+        return Err(format!("must name 1 to {EVENT_TYPES_MAX} event types; `*` means all"));
     }
     let read = |pattern: &String| {
         EventTypePattern::parse(pattern).ok_or_else(|| {
-            format!("`{}` is not an event type (1 to 128 of A-Z a-z 0-9 _ . : -), a family (`order.*`) or `*`", pattern.escape_debug())
+            format!("`{}` is not an event type (1 to 128 of A-Z a-z 0-9 _ . : -), a prefix (`order.*`) or `*`", pattern.escape_debug())
         })
     };
     patterns.iter().map(read).collect()
@@ -196,7 +201,7 @@ fn read_patterns(patterns: &[String]) -> Result<Vec<EventTypePattern>, String> {
 fn read_headers(headers: Vec<(String, String)>) -> Result<Vec<(String, String)>, String> {
     match check_custom_headers(&headers) {
         Ok(()) => Ok(headers),
-        Err(fault) => Err(format!("`{}` {}", fault.name.escape_debug(), fault.reason)),
+        Err(faults) => Err(faults.to_string()),
     }
 }
 
@@ -207,22 +212,32 @@ fn read_metadata(metadata: String) -> Result<String, String> {
     if metadata.starts_with('{') { Ok(metadata) } else { Err("must be a JSON object".to_owned()) }
 }
 
-/// Three ways to say the same: at most one of them may say anything.
-fn read_retry(id: Change<String>, name: Change<String>, config: Change<RetryConfig>, faults: &mut Vec<Fault>) -> Change<Wish> {
-    let said = [("retry_schedule_id", is_set(&id)), ("retry_schedule", is_set(&name)), ("retry_config", is_set(&config))];
+/// Three ways to say the same: at most one of them may say anything. One of them takes a name or a whole schedule.
+fn read_retry(
+    id: Change<String>,
+    name: Change<String>,
+    inline: Change<ScheduleChange>,
+    config: Change<RetryConfig>,
+    faults: &mut Vec<Fault>,
+) -> Change<ScheduleChoice> {
+    let is_named = is_set(&name) || is_set(&inline);
+    let said = [("retry_schedule_id", is_set(&id)), ("retry_schedule", is_named), ("retry_config", is_set(&config))];
     let mut said = said.into_iter().filter(|(_, is_set)| *is_set).map(|(field, _)| field);
     if let (Some(first), Some(second)) = (said.next(), said.next()) {
-        faults.push(Fault::new(second, format!("cannot be given beside `{first}`: choose one")));
+        faults.push(Fault::new(second, format!("cannot be combined with `{first}`")));
         return Change::Keep;
+    }
+    if let Change::Set(asked) = inline {
+        return read_inline(asked, faults);
     }
     match (id, name, config) {
         (Change::Set(id), ..) => Change::Set(id).check("retry_schedule_id", faults, |id| match id.parse() {
-            Ok(id) => Ok(Wish::Schedule(ScheduleRef::Id(id), "retry_schedule_id")),
+            Ok(id) => Ok(ScheduleChoice::Schedule(ScheduleRef::Id(id), "retry_schedule_id")),
             Err(_) => Err("must be a UUID; `retry_schedule` takes a name".to_owned()),
         }),
-        (_, Change::Set(name), _) => Change::Set(Wish::Schedule(ScheduleRef::parse(&name), "retry_schedule")),
+        (_, Change::Set(name), _) => Change::Set(ScheduleChoice::Schedule(ScheduleRef::parse(&name), "retry_schedule")),
         (_, _, Change::Set(config)) => match presets::from_retry_config(&config) {
-            Ok(schedule) => Change::Set(Wish::Policy(schedule)),
+            Ok(schedule) => Change::Set(ScheduleChoice::Policy(schedule)),
             Err(fault) => {
                 faults.push(Fault::new(format!("retry_config.{}", fault.field), format!("must be {}", fault.expected)));
                 Change::Keep
@@ -233,6 +248,17 @@ fn read_retry(id: Change<String>, name: Change<String>, config: Change<RetryConf
     }
 }
 
+fn read_inline(asked: ScheduleChange, faults: &mut Vec<Fault>) -> Change<ScheduleChoice> {
+    match schedules::inline(asked) {
+        Ok(schedule) => return Change::Set(ScheduleChoice::Policy(schedule)),
+        Err(Refusal::Invalid(found)) => {
+            faults.extend(found.into_iter().map(|fault| Fault::new(format!("retry_schedule.{}", fault.field), fault.reason)));
+        }
+        Err(other) => faults.push(Fault::new("retry_schedule", other.to_string())),
+    }
+    Change::Keep
+}
+
 fn is_set<T>(change: &Change<T>) -> bool {
     matches!(change, Change::Set(_))
 }
@@ -241,7 +267,7 @@ fn read_growth(factor: f64) -> Result<f64, String> {
     if (1.0..=10.0).contains(&factor) { Ok(factor) } else { Err("must be 1 to 10".to_owned()) }
 }
 
-fn read_rate_limit(asked: Change<RateWish>, faults: &mut Vec<Fault>) -> Change<RateLimit> {
+fn read_rate_limit(asked: Change<RateInput>, faults: &mut Vec<Fault>) -> Change<RateLimit> {
     match asked {
         Change::Keep => Change::Keep,
         Change::Clear => Change::Clear,
@@ -250,7 +276,7 @@ fn read_rate_limit(asked: Change<RateWish>, faults: &mut Vec<Fault>) -> Change<R
 }
 
 /// The wish is kept as it is, to be applied to the endpoint as it stands when it is written.
-fn read_breaker(asked: Change<BreakerWish>, current: BreakerConfig, faults: &mut Vec<Fault>) -> Change<BreakerWish> {
+fn read_breaker(asked: Change<BreakerInput>, current: BreakerConfig, faults: &mut Vec<Fault>) -> Change<BreakerInput> {
     if let Change::Set(wish) = &asked
         && let Err(wrong) = wish.on(current)
     {
@@ -320,9 +346,9 @@ mod tests {
             (EndpointChange { max_concurrency: Change::Set(1_000), ..nothing() }, &[]),
             (EndpointChange { max_concurrency: Change::Set(0), ..nothing() }, &["max_concurrency"]),
             (EndpointChange { max_concurrency: Change::Set(u64::MAX), ..nothing() }, &["max_concurrency"]),
-            (EndpointChange { rate_limit: Change::Set(RateWish { requests_per_minute: Some(60), burst: None }), ..nothing() }, &[]),
-            (EndpointChange { rate_limit: Change::Set(RateWish::default()), ..nothing() }, &["rate_limit.requests_per_minute"]),
-            (EndpointChange { circuit_breaker: Change::Set(BreakerWish { minimum_throughput: Some(0), ..BreakerWish::default() }), ..nothing() },
+            (EndpointChange { rate_limit: Change::Set(RateInput { requests_per_minute: Some(60), burst: None }), ..nothing() }, &[]),
+            (EndpointChange { rate_limit: Change::Set(RateInput::default()), ..nothing() }, &["rate_limit.requests_per_minute"]),
+            (EndpointChange { circuit_breaker: Change::Set(BreakerInput { minimum_throughput: Some(0), ..BreakerInput::default() }), ..nothing() },
              &["circuit_breaker.minimum_throughput"]),
             (EndpointChange { ordering: set("per_event_type"), ..nothing() }, &[]),
             (EndpointChange { ordering: set("fifo"), ..nothing() }, &["ordering"]),

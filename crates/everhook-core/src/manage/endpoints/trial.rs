@@ -4,12 +4,12 @@ use bytes::Bytes;
 
 use super::find;
 use crate::{
-    flow::{
+    ids::{EndpointId, OrganizationId, Ref},
+    line::{
         Line,
         publish::{Acceptance, Publication, PublishError, publish_own},
     },
-    ids::{EndpointId, OrganizationId, Ref},
-    manage::Refusal,
+    manage::{Conflict, Refusal},
     model::{EndpointState, EventType, Priority},
     policy::labels::Labels,
 };
@@ -24,26 +24,37 @@ pub enum TrialError {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// The sample event could not be published.
-    #[error("the sample event could not be published")]
+    #[error("cannot publish the test event")]
     Publish(#[from] PublishError),
 }
 
-/// Publishes a sample event to this endpoint alone, whatever event types it wants.
+/// Publishes a sample event to this endpoint alone, whatever event types it wants: one of the type `endpoint.test`, or one of the type given, with the
+/// example of its definition as data if there is one.
 ///
 /// # Errors
 /// [`TrialError`] says why nothing was published.
-pub async fn test(line: &Line, organization: OrganizationId, of: &Ref<EndpointId>) -> Result<Acceptance, TrialError> {
+pub async fn test(
+    line: &Line,
+    organization: OrganizationId,
+    of: &Ref<EndpointId>,
+    event_type: Option<EventType>,
+) -> Result<Acceptance, TrialError> {
     let endpoint = find(line, organization, of).await?;
     if endpoint.state != EndpointState::Enabled {
-        return Err(Refusal::Conflict("the endpoint is disabled: enable it first".to_owned()).into());
+        return Err(Refusal::Conflict(Conflict::EndpointDisabled, "the endpoint is disabled: enable it first".to_owned()).into());
     }
     let _counted = line.on_demand_limit.begin(organization, line.ports.clock.now()).map_err(Refusal::from)?;
-    let data = serde_json::json!({ "message": "This is a test event from Everhook.", "endpoint_id": endpoint.id.to_string() });
+    let example = match &event_type {
+        Some(named) => example_of(line, organization, named).await?,
+        None => None,
+    };
+    let message = || serde_json::json!({ "message": "This is a test event from Everhook.", "endpoint_id": endpoint.id.to_string() });
+    let data = example.unwrap_or_else(|| message().to_string());
     let sample = Publication {
         organization,
         application: endpoint.application,
-        event_type: EventType::parse(TEST_EVENT_TYPE).expect("our own event types are well-formed"),
-        data: Bytes::from(data.to_string()),
+        event_type: event_type.unwrap_or_else(|| EventType::parse(TEST_EVENT_TYPE).expect("our own event types are well-formed")),
+        data: Bytes::from(data),
         idempotency_key: None,
         source: Some("everhook".to_owned()),
         priority: Priority::Normal,
@@ -55,4 +66,10 @@ pub async fn test(line: &Line, organization: OrganizationId, of: &Ref<EndpointId
     };
     let mut answers = publish_own(line, vec![sample]).await;
     Ok(answers.pop().expect("one publication has one answer")?)
+}
+
+/// The example that the organization gave for a type, if it did.
+async fn example_of(line: &Line, organization: OrganizationId, event_type: &EventType) -> Result<Option<String>, Refusal> {
+    let Some(of) = Ref::parse(event_type.as_str()) else { return Ok(None) };
+    Ok(line.ports.directory.event_type(organization, &of).await?.and_then(|definition| definition.example))
 }

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::{
-    flow::{Line, request::USER_AGENT},
     ids::EventId,
+    line::{Line, request::USER_AGENT},
     manage::{Fault, Refusal},
     model::{Endpoint, Revision, Sent},
     ports::{OutgoingHeader, OutgoingRequest},
@@ -31,12 +31,12 @@ pub(super) fn is_needed(before: &Endpoint, after: &Endpoint) -> bool {
 /// Sends the challenge.
 ///
 /// # Errors
-/// [`Refusal::Invalid`] says what the URL did instead of returning it, or that nobody is there to return it; [`Refusal::OnDemand`] that too many
-/// were sent.
+/// [`Refusal::VerificationFailed`] says what the URL did instead of returning it; [`Refusal::Invalid`] that a URL of its kind cannot return one;
+/// [`Refusal::OnDemand`] that too many were sent.
 pub(super) async fn verify(line: &Line, endpoint: &Endpoint) -> Result<(), Refusal> {
     if endpoint.target.is_amqp() {
         // Whoever consumes its queue would get the challenge, and could return it to nobody.
-        let reason = "needs a URL that answers: a message broker cannot return a challenge";
+        let reason = "is not supported for message brokers, which cannot return a challenge";
         return Err(Refusal::Invalid(vec![Fault::new("verify_url", reason)]));
     }
     let _counted = line.on_demand_limit.begin(endpoint.organization, line.ports.clock.now())?;
@@ -46,15 +46,15 @@ pub(super) async fn verify(line: &Line, endpoint: &Endpoint) -> Result<(), Refus
     let words = match report.sent {
         Sent::Answered(response) if !(200..300).contains(&response.status) => format!("answered {}", response.status),
         Sent::Answered(response) if returns(&response.body_sample, &challenge) => return Ok(()),
-        Sent::Answered(_) => "answered without the challenge".to_owned(),
-        Sent::Failed { error, .. } => error,
+        Sent::Answered(_) => "the response did not contain the challenge".to_owned(),
+        Sent::Failed { error, .. } | Sent::Refused { error, .. } => error,
         Sent::OutOfResources { error } => {
-            line.tell_shortage(&error);
-            "Everhook itself has no connection to spare for it just now: try again".to_owned()
+            line.log_shortage(&error);
+            "Everhook has no free connection at the moment: try again".to_owned()
         }
     };
     let reason = format!("must return the challenge, as the body or as its JSON field `challenge`, with a 2xx within 5 s: {words}");
-    Err(Refusal::Invalid(vec![Fault::new("url", reason)]))
+    Err(Refusal::VerificationFailed(Fault::new("url", reason)))
 }
 
 fn build(line: &Line, endpoint: &Endpoint, shape: &Shape, challenge: &str) -> OutgoingRequest {

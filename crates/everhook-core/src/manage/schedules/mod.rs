@@ -5,12 +5,13 @@
 
 mod settings;
 
-pub use settings::{Growth, Intervals, ScheduleChange};
+pub(super) use settings::inline;
+pub use settings::{Growth, INLINE_NAME, Intervals, ScheduleChange};
 
-use super::{CHANGE_ROUNDS_MAX, Fault, Noun, Refusal, audit, changed_at, endpoints, refuse_faults, unexpected};
+use super::{CHANGE_ROUNDS_MAX, Conflict, Fault, Noun, Refusal, audit, changed_at, endpoints, refuse_faults, unexpected};
 use crate::{
-    flow::Line,
     ids::{OrganizationId, Ref, ScheduleId, ScheduleVersion},
+    line::Line,
     model::{AuditAction, Author, Cursor, Endpoint, OrganizationSchedule, Page, PageRequest, RetrySchedule},
     policy::{
         audit::{Facts, changed, made, removed},
@@ -60,7 +61,7 @@ impl Known {
 
 /// What an endpoint should follow, as its owner wrote it. Its spelling was checked.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Wish {
+pub(super) enum ScheduleChoice {
     /// Numbers of its own.
     Policy(RetrySchedule),
     /// A schedule by id or name, and the field that said so.
@@ -95,8 +96,11 @@ pub async fn create(line: &Line, by: &Author, asked: ScheduleChange) -> Result<O
     let entry = audit::entry(line, by, AuditAction::ScheduleCreate, id.as_uuid(), made(&audit::of_schedule(&schedule)));
     match line.ports.directory.create_retry_schedule(schedule.clone(), SCHEDULES_MAX, entry).await? {
         Created::Created => Ok(schedule),
-        Created::NameTaken => Err(Refusal::taken("name", &schedule.policy.name.0)),
-        Created::TooMany => Err(Refusal::Conflict(format!("an organization can have {SCHEDULES_MAX} retry schedules, and has as many"))),
+        Created::NameTaken => Err(Refusal::name_taken(&schedule.policy.name.0)),
+        Created::TooMany => Err(Refusal::Conflict(
+            Conflict::LimitReached,
+            format!("the organization has reached the limit of {SCHEDULES_MAX} retry schedules"),
+        )),
         Created::UidTaken | Created::NoSuchSchedule => Err(unexpected()),
     }
 }
@@ -124,12 +128,12 @@ pub async fn change(line: &Line, by: &Author, of: &ScheduleRef, asked: ScheduleC
                 line.catalog.forget_organization(by.organization);
                 return Ok(schedule);
             }
-            Updated::NameTaken => return Err(Refusal::taken("name", &schedule.policy.name.0)),
+            Updated::NameTaken => return Err(Refusal::name_taken(&schedule.policy.name.0)),
             Updated::Changed => schedule = find_own(line, by.organization, &ScheduleRef::Id(schedule.id)).await?,
             Updated::UidTaken | Updated::NoSuchSchedule => return Err(unexpected()),
         }
     }
-    Err(Refusal::Conflict("the retry schedule is being changed by others: try again".to_owned()))
+    Err(Refusal::concurrent_change("retry schedule"))
 }
 
 /// Deletes a schedule. One that endpoints follow is deleted only if `reassign` names the schedule that they follow from then on.
@@ -154,7 +158,7 @@ pub async fn delete(line: &Line, by: &Author, of: &ScheduleRef, reassign: Option
             },
         }
     }
-    Err(Refusal::Conflict("the retry schedule is being assigned by others: try again".to_owned()))
+    Err(Refusal::Conflict(Conflict::ConcurrentChange, "the retry schedule was assigned by another request: try again".to_owned()))
 }
 
 /// Has all these endpoints follow a schedule. They are all found before the first is changed. Returns how many there were.
@@ -178,7 +182,7 @@ pub async fn assign(line: &Line, by: &Author, of: &ScheduleRef, named: Vec<Strin
             Ok(endpoint) if found.iter().any(|known| known.id == endpoint.id) => {}
             Ok(endpoint) => found.push(endpoint),
             Err(Refusal::NotFound(_)) => {
-                faults.push(Fault::new(format!("endpoint_ids[{index}]"), "names no endpoint of this organization"));
+                faults.push(Fault::new(format!("endpoint_ids[{index}]"), "is not an endpoint of this organization"));
             }
             Err(refusal) => return Err(refusal),
         }
@@ -224,21 +228,21 @@ pub async fn list(line: &Line, organization: OrganizationId, page: PageRequest) 
 pub(super) async fn choose(
     line: &Line,
     organization: OrganizationId,
-    wish: Option<Wish>,
+    wish: Option<ScheduleChoice>,
     faults: &mut Vec<Fault>,
 ) -> Result<Option<Chosen>, StoreError> {
     let (of, field) = match wish {
         None => return chosen(line, Known::Preset(presets::standard())).await.map(Some),
-        Some(Wish::Policy(policy)) => {
+        Some(ScheduleChoice::Policy(policy)) => {
             let version = line.ports.directory.schedule_version(&policy).await?;
             return Ok(Some(Chosen { follows: None, version }));
         }
-        Some(Wish::Schedule(of, field)) => (of, field),
+        Some(ScheduleChoice::Schedule(of, field)) => (of, field),
     };
     match find_known(line, organization, &of).await? {
         Some(known) => chosen(line, known).await.map(Some),
         None => {
-            let reason = format!("names no retry schedule of this organization and no preset ({})", presets::NAMES.join(", "));
+            let reason = format!("is not a retry schedule of this organization or a preset ({})", presets::NAMES.join(", "));
             faults.push(Fault::new(field, reason));
             Ok(None)
         }
@@ -267,16 +271,18 @@ async fn find_known(line: &Line, organization: OrganizationId, of: &ScheduleRef)
 async fn find_own(line: &Line, organization: OrganizationId, of: &ScheduleRef) -> Result<OrganizationSchedule, Refusal> {
     match find(line, organization, of).await? {
         Known::Own(schedule) => Ok(schedule),
-        Known::Preset(policy) => Err(Refusal::Conflict(format!("the preset `{}` is built in and stays as it is", policy.name.0))),
+        Known::Preset(policy) => {
+            Err(Refusal::Conflict(Conflict::BuiltIn, format!("the preset `{}` is built in and cannot be changed", policy.name.0)))
+        }
     }
 }
 
 async fn find_heir(line: &Line, schedule: &OrganizationSchedule, name: &str) -> Result<Chosen, Refusal> {
     let invalid = |reason: &str| Refusal::Invalid(vec![Fault::new("reassign", reason)]);
     let found = find_known(line, schedule.organization, &ScheduleRef::parse(name)).await?;
-    let heir = found.ok_or_else(|| invalid("names no retry schedule of this organization"))?;
+    let heir = found.ok_or_else(|| invalid("is not a retry schedule of this organization"))?;
     if heir.id() == schedule.id {
-        return Err(invalid("must name another schedule than the one that is deleted"));
+        return Err(invalid("must not be the schedule that is deleted"));
     }
     Ok(chosen(line, heir).await?)
 }
@@ -300,16 +306,19 @@ async fn move_all(line: &Line, by: &Author, from: &OrganizationSchedule, heir: C
 }
 
 fn in_use(schedule: &OrganizationSchedule, endpoints: u32) -> Refusal {
-    let (noun, verb) = if endpoints == 1 { ("endpoint", "follows") } else { ("endpoints", "follow") };
-    Refusal::Conflict(format!(
-        "{endpoints} {noun} {verb} the retry schedule `{}`: `?reassign=default`, or another schedule's id or name, moves them",
-        schedule.policy.name.0
-    ))
+    let (noun, verb) = if endpoints == 1 { ("endpoint", "uses") } else { ("endpoints", "use") };
+    Refusal::Conflict(
+        Conflict::RetryScheduleInUse,
+        format!(
+            "{endpoints} {noun} {verb} the retry schedule `{}`: use `?reassign=default`, or the id or name of another schedule, to reassign them",
+            schedule.policy.name.0
+        ),
+    )
 }
 
 /// The schedule that was found is gone by the time of the write.
 pub(super) fn gone(field: &str) -> Refusal {
-    Refusal::Invalid(vec![Fault::new(field, "names a retry schedule that was just deleted")])
+    Refusal::Invalid(vec![Fault::new(field, "is a retry schedule that was just deleted")])
 }
 
 #[cfg(test)]

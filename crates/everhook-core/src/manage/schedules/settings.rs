@@ -22,6 +22,9 @@ const JITTER_DEFAULT: f64 = 0.1;
 /// How many statuses a schedule may give up on: all that HTTP knows are fewer.
 const GIVE_UP_ON_MAX: usize = 100;
 
+/// What the schedule that one endpoint has to itself is called in stores.
+pub const INLINE_NAME: &str = "inline";
+
 /// What is asked of a schedule, as written.
 #[derive(Clone, Debug, Default)]
 pub struct ScheduleChange {
@@ -80,6 +83,19 @@ pub(super) fn apply(asked: ScheduleChange, current: Option<&RetrySchedule>) -> R
     Ok(policy)
 }
 
+/// Makes the schedule that one endpoint has to itself. It has no name, and no other endpoint can use it.
+///
+/// # Errors
+/// [`Refusal::Invalid`] lists every field that is not acceptable.
+pub(in super::super) fn inline(asked: ScheduleChange) -> Result<RetrySchedule, Refusal> {
+    if asked.name != Change::Keep {
+        refuse_faults(vec![Fault::new("name", "belongs to schedules of the organization: this one is the endpoint's own")])?;
+    }
+    let unnamed = ScheduleName(INLINE_NAME.to_owned());
+    let policy = apply(ScheduleChange { name: Change::Set("unnamed".to_owned()), ..asked }, None)?;
+    Ok(RetrySchedule { name: unnamed, ..policy })
+}
+
 fn blank() -> RetrySchedule {
     RetrySchedule {
         name: ScheduleName(String::new()),
@@ -107,8 +123,8 @@ fn missing(asked: &ScheduleChange, is_new: bool) -> Vec<Fault> {
 
 /// A name must not be another way to say something else in a path or a field.
 fn check_schedule_name(name: String) -> Result<ScheduleName, String> {
-    if presets::NAMES.contains(&name.as_str()) || name == presets::RETRY_CONFIG_NAME || name == super::DEFAULT_NAME {
-        return Err(format!("`{name}` is the name of something built in"));
+    if presets::NAMES.contains(&name.as_str()) || [presets::RETRY_CONFIG_NAME, super::DEFAULT_NAME, INLINE_NAME].contains(&name.as_str()) {
+        return Err(format!("`{name}` is a reserved name"));
     }
     if name.parse::<ScheduleId>().is_ok() {
         return Err("must not be a UUID".to_owned());
@@ -148,7 +164,7 @@ fn read_strategy(
         ("exponential", Written::Rule(rule)) => exponential(&rule, faults).map(Strategy::Exponential),
         ("linear", Written::Rule(rule)) => linear(&rule, faults).map(Strategy::Linear),
         ("custom", Written::Rule(_)) => {
-            faults.push(Fault::new("intervals", "must be a list of seconds where `strategy` is `custom`"));
+            faults.push(Fault::new("intervals", "must be a list of seconds if `strategy` is `custom`"));
             None
         }
         (other, _) => {
@@ -220,7 +236,7 @@ fn exponential(rule: &Growth, faults: &mut Vec<Fault>) -> Option<Backoff> {
 /// The same delay again and again: a factor or a longest delay would have no meaning, and is refused rather than ignored.
 fn linear(rule: &Growth, faults: &mut Vec<Fault>) -> Option<Backoff> {
     let Growth { base: Some(base), multiplier: None, max: None } = *rule else {
-        faults.push(Fault::new("intervals", "must have `base_ms` alone where `strategy` is `linear`: that delay repeats"));
+        faults.push(Fault::new("intervals", "must have only `base_ms` if `strategy` is `linear`"));
         return None;
     };
     if !(DELAY_MIN..=DELAY_MAX).contains(&base) {

@@ -36,8 +36,8 @@ const REFUSED: [(&str, &str); 8] = [
     ("$recursiveAnchor", "references are written as `#/$defs/…`"),
     ("$recursiveRef", "references are written as `#/$defs/…`"),
     ("$vocabulary", "the vocabularies are those of the draft"),
-    ("unevaluatedProperties", "its cost has no bound. Name all properties in one place and use `additionalProperties`"),
-    ("unevaluatedItems", "its cost has no bound. Name all items in one place and use `prefixItems` and `items`"),
+    ("unevaluatedProperties", "its cost has no bound. List all properties in one place and use `additionalProperties`"),
+    ("unevaluatedItems", "its cost has no bound. List all items in one place and use `prefixItems` and `items`"),
 ];
 
 /// Refuses a schema whose cost has no bound, and says what it takes in memory without its patterns, in bytes.
@@ -60,7 +60,7 @@ pub(super) fn resolve<'a>(root: &'a Value, reference: &Value) -> Result<&'a Valu
     let pointer = reference.as_str().and_then(|text| text.strip_prefix('#'));
     let pointer = pointer.filter(|pointer| (pointer.is_empty() || pointer.starts_with('/')) && !pointer.contains('%'));
     let Some(pointer) = pointer else { return Err("must refer to places inside the schema only, as `#/$defs/…`".to_owned()) };
-    root.pointer(pointer).ok_or_else(|| format!("refers to `#{pointer}`, and there is nothing at that place"))
+    root.pointer(pointer).ok_or_else(|| format!("refers to `#{pointer}`, which does not exist"))
 }
 
 /// What a value takes in memory, in bytes, as far as a bound needs to know. Its depth is that of a JSON text that was parsed.
@@ -86,11 +86,11 @@ impl<'a> Walk<'a> {
         // `true` and `false` are subschemas, too.
         self.subschemas += 1;
         if self.subschemas > SUBSCHEMAS_MAX {
-            return Err(format!("unrolls to more than {SUBSCHEMAS_MAX} subschemas: use fewer references and alternatives"));
+            return Err(format!("expands to more than {SUBSCHEMAS_MAX} subschemas: use fewer references and alternatives"));
         }
         let Value::Object(keywords) = schema else { return Ok(()) };
         if self.path.iter().any(|outer| std::ptr::eq(*outer, schema)) {
-            return Err("has references that lead in a circle, which are not taken".to_owned());
+            return Err("has circular references, which are not supported".to_owned());
         }
         if self.path.len() == DEPTH_MAX {
             return Err(format!("nests deeper than {DEPTH_MAX} levels"));
@@ -113,7 +113,7 @@ impl<'a> Walk<'a> {
             return Err(format!("must not use `{refused}`: {instead}"));
         }
         if !self.path.is_empty() && keywords.contains_key("$id") {
-            return Err("must not use `$id` but at its top: references are written as `#/$defs/…`".to_owned());
+            return Err("must not use `$id` except at its top: references are written as `#/$defs/…`".to_owned());
         }
         Ok(())
     }

@@ -21,7 +21,9 @@ pub(super) fn every_accepted_event_is_kept(evidence: &Evidence<'_>) -> Result<()
 pub(super) fn every_match_has_one_delivery(evidence: &Evidence<'_>) -> Result<(), String> {
     let mut made: BTreeMap<EventId, Vec<EndpointNo>> = BTreeMap::new();
     for delivery in evidence.stored.deliveries.iter().filter(|delivery| delivery.replay_of.is_none()) {
-        let Some(endpoint) = evidence.number_of(delivery.endpoint) else { return Err(format!("{} goes to a stranger", delivery.id)) };
+        let Some(endpoint) = evidence.number_of(delivery.lane_id.endpoint()) else {
+            return Err(format!("{} goes to a stranger", delivery.id));
+        };
         made.entry(delivery.event).or_default().push(endpoint);
     }
     for (asked, answer) in answers(evidence) {

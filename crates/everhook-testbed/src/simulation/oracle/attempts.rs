@@ -22,7 +22,7 @@ pub(super) fn attempts_stay_within_the_schedule(evidence: &Evidence<'_>) -> Resu
         }
     }
     for delivery in &evidence.stored.deliveries {
-        let Some(endpoint) = evidence.number_of(delivery.endpoint) else { continue };
+        let Some(endpoint) = evidence.number_of(delivery.lane_id.endpoint()) else { continue };
         let most = evidence.facts(endpoint).schedule.max_attempts;
         if delivery.attempts > most {
             return Err(format!("{} has {} recorded attempts of at most {most}", delivery.id, delivery.attempts));

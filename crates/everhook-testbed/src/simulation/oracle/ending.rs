@@ -45,7 +45,7 @@ pub(super) fn the_delivered_were_answered(evidence: &Evidence<'_>) -> Result<(),
 pub(super) fn the_dead_had_a_reason(evidence: &Evidence<'_>) -> Result<(), String> {
     each_delivery(evidence, |delivery| {
         let Stage::Dead { cause, .. } = delivery.stage else { return Ok(()) };
-        let Some(endpoint) = evidence.number_of(delivery.endpoint) else { return Ok(()) };
+        let Some(endpoint) = evidence.number_of(delivery.lane_id.endpoint()) else { return Ok(()) };
         let schedule = &evidence.facts(endpoint).schedule;
         let said = |wanted: &dyn Fn(u16) -> bool| {
             let replies = evidence.requests.iter().filter(|requested| requested.request.delivery == delivery.id);
@@ -98,7 +98,7 @@ pub(super) fn the_cancelled_had_a_closed_endpoint(evidence: &Evidence<'_>) -> Re
     let is_erased = |id: EventId| evidence.stored.events.get(&id).is_some_and(|event| event.erased_at.is_some());
     each_delivery(evidence, |delivery| match delivery.stage {
         Stage::Cancelled { cause: CancelCause::Erased, .. } if is_erased(delivery.event) => Ok(()),
-        Stage::Cancelled { .. } if !was_closed(delivery.endpoint) => Err(format!("delivery {} is cancelled", delivery.id)),
+        Stage::Cancelled { .. } if !was_closed(delivery.lane_id.endpoint()) => Err(format!("delivery {} is cancelled", delivery.id)),
         _ => Ok(()),
     })
 }

@@ -63,7 +63,7 @@ pub(super) fn keys_follow_the_mode(evidence: &Evidence<'_>) -> Result<(), String
             Happening::Publishing(asked) => _ = modes_when_asked.insert(asked.publication, modes.clone()),
             Happening::Answered(publication, Answered::Accepted(event, _)) => {
                 for delivery in by_event.get(event).into_iter().flatten() {
-                    let endpoint = evidence.number_of(delivery.endpoint);
+                    let endpoint = evidence.number_of(delivery.lane_id.endpoint());
                     let mode = endpoint.and_then(|endpoint| modes_when_asked.get(publication)?.get(&endpoint).copied());
                     check_place(evidence, delivery, mode.unwrap_or_default())?;
                 }
@@ -139,7 +139,7 @@ pub(super) fn nobody_overtakes(evidence: &Evidence<'_>) -> Result<(), String> {
     let mut keys: BTreeMap<(EndpointId, &str), BTreeMap<i64, &Delivery>> = BTreeMap::new();
     for delivery in &evidence.stored.deliveries {
         let Some(place) = evidence.stored.places.get(&delivery.id) else { continue };
-        let others = keys.entry((delivery.endpoint, &place.key)).or_default();
+        let others = keys.entry((delivery.lane_id.endpoint(), &place.key)).or_default();
         if let Some(other) = others.insert(place.position, delivery) {
             return Err(format!("deliveries {} and {} have one place", other.id, delivery.id));
         }
@@ -189,7 +189,7 @@ pub(super) fn new_ones_wait_for_a_change_of_mode(evidence: &Evidence<'_>) -> Res
             None if delivery.replay_of.is_some() => None,
             None => evidence.stored.events.get(&delivery.event).map(|event| event.sequence_number),
         };
-        let of_endpoint = || evidence.stored.deliveries.iter().filter(|delivery| delivery.endpoint == turn.endpoint);
+        let of_endpoint = || evidence.stored.deliveries.iter().filter(|delivery| delivery.lane_id.endpoint() == turn.endpoint);
         let mut before = Predecessors::default();
         let made_before = of_endpoint().filter(|delivery| position(delivery).is_some_and(|position| position <= turn.last_before));
         made_before.for_each(|delivery| before.add(evidence, delivery));

@@ -124,7 +124,7 @@ impl Story {
             application,
             event: event(),
             event_type: EventType::parse("order.paid").expect("a type"),
-            endpoint: id,
+            lane_id: id.into(),
             priority: Priority::Normal,
             retry_schedule: ScheduleVersion(1),
             stage,

@@ -6,9 +6,9 @@ use std::{
 };
 
 use everhook_core::{
-    flow::follow::{StaleKeys, follow},
     ids::ApiKeyId,
     model::{DisabledReason, EndpointState, KeptBreaker, KeptStage},
+    nodes::follow::{StaleKeys, follow},
     ports::{BreakerChange, Change, Clock, Held},
 };
 use everhook_testbed::{cluster::Cluster, mins, secs};
@@ -104,7 +104,7 @@ async fn a_breaker_that_was_forced_is_heeded_by_a_node_that_only_knows_that_anyt
     let kept = KeptBreaker { stage: KeptStage::ForcedOpen { until: None }, since: cluster.clock.now(), failed_recoveries: 0 };
     let change = BreakerChange {
         application: receiver.application,
-        endpoint: receiver.id,
+        lane_id: receiver.id.into(),
         revision: 1,
         kept,
         transition: None,

@@ -5,7 +5,7 @@ use std::{num::NonZeroU32, time::Duration};
 use everhook_core::{
     manage::{
         erasing,
-        operations::{self, Pace, ReplayWish},
+        operations::{self, Pace, ReplayInput},
     },
     model::{Author, Duty, DutySet, OperationKind, OperationStatus, OrderingMode, Shard, ShardSet, Wanted},
     ports::Clock,
@@ -157,7 +157,7 @@ async fn a_paused_node_sends_nothing_after_three_seconds_and_its_late_outcomes_a
     // When it comes back, it begins anew: what it had not written is refused, and was found out again.
     cluster.node(paused).member.resume();
     cluster.pass(secs(4)).await;
-    assert_eq!(cluster.node(paused).line.tenure.standing().epoch, 1);
+    assert_eq!(cluster.node(paused).line.held_lease.standing().epoch, 1);
     cluster.pass(mins(2)).await;
     assert_eq!(cluster.shards(paused).len(), Shard::COUNT / 2);
     for receiver in [&quick, &slow] {
@@ -172,7 +172,8 @@ async fn a_paused_node_sends_nothing_after_three_seconds_and_its_late_outcomes_a
 #[tokio::test]
 async fn each_duty_is_one_nodes_at_a_time_and_taken_over() {
     let mut cluster = Cluster::of(3).await;
-    let duties = |cluster: &Cluster, node: usize| Duty::ALL.into_iter().filter(|duty| cluster.node(node).line.tenure.does(*duty)).collect();
+    let duties =
+        |cluster: &Cluster, node: usize| Duty::ALL.into_iter().filter(|duty| cluster.node(node).line.held_lease.does(*duty)).collect();
     let held: Vec<DutySet> = (0..3).map(|node| duties(&cluster, node)).collect();
     assert_eq!(held, [DutySet::ALL, DutySet::NONE, DutySet::NONE]);
     // When a dead letter's alert is recorded by another node, it is told all the same.
@@ -200,7 +201,7 @@ async fn an_operation_goes_on_where_its_node_died_and_repeats_nothing() {
     cluster.pass(secs(2)).await;
     // Given a replay of four events a second, asked for at a node that does no duties.
     let pace = Pace { rate: NonZeroU32::new(4), ..Pace::default() };
-    let wish = ReplayWish {
+    let wish = ReplayInput {
         application: cluster.application,
         from: BEGINNING,
         to: None,

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use everhook_core::{
-    manage::endpoints::{Revealed, key_kind, standing},
-    model::{Backoff, Endpoint, EndpointStanding, EndpointState, RetrySchedule, Scopes, SigningKey, Strategy},
-    policy::presets,
+    manage::{
+        endpoints::{Revealed, key_kind, standing},
+        schedules::INLINE_NAME,
+    },
+    model::{Backoff, Endpoint, EndpointActivity, EndpointState, RetrySchedule, Scopes, SigningKey, Strategy},
+    policy::{presets, timeout::attempt_timeout},
     time::millis,
 };
 use serde::Serialize;
@@ -16,68 +19,85 @@ use super::{
     super::{
         Api,
         error::ApiError,
+        schedules::EndpointScheduleOut,
         wire::{as_object, shown_headers},
     },
     flow::{BreakerOut, RateLimitOut},
 };
+use crate::api::words::{DisabledReason, OrderingWord, PayloadStyleWord, SignatureKeyWord, SignatureStyleWord};
 
-/// A URL that gets events.
+/// A URL that receives events.
 #[derive(Serialize, ToSchema)]
 pub struct EndpointOut {
     #[schema(format = "uuid")]
     id: String,
     #[schema(format = "uuid")]
     application_id: String,
+    #[schema(required = true)]
     uid: Option<String>,
+    #[schema(required = true)]
     name: Option<String>,
+    #[schema(required = true)]
     description: Option<String>,
     url: String,
     /// Whether a new URL must return a signed challenge.
     verify_url: bool,
     event_types: Vec<String>,
-    /// The labels that an event must have for it.
+    /// The labels that an event must have.
     labels: BTreeMap<String, String>,
-    /// What an event's data must say for it.
-    #[schema(value_type = Option<Object>)]
+    /// The condition on an event's data.
+    #[schema(value_type = Option<Object>, required = true)]
     filter: Option<Box<RawValue>>,
-    /// Shown at creation; later by `GET …/secret`.
+    /// Shown only at creation; later use `GET …/secret`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
-    /// Added to every request. Names are shown to all; values, which may be credentials, to keys that may manage, and as `***` to others.
+    /// Custom headers of every request. Their values, which may be credentials, are shown to keys with the scope `manage`; others see
+    /// `***`.
     #[serde(serialize_with = "as_object")]
     #[schema(value_type = BTreeMap<String, String>)]
     headers: Vec<(String, String)>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Object>, required = true)]
     metadata: Option<Box<RawValue>>,
-    /// The name of its retry schedule; null if it has numbers of its own.
-    retry_schedule: Option<String>,
-    /// The schedule's id; a preset has one, too.
-    #[schema(format = "uuid")]
+    /// The name of its retry schedule, or the schedule of its own; null if it uses `retry_config`.
+    #[schema(required = true)]
+    retry_schedule: Option<EndpointScheduleOut>,
+    /// The id of its retry schedule. Presets have ids, too.
+    #[schema(format = "uuid", required = true)]
     retry_schedule_id: Option<String>,
+    #[schema(required = true)]
     retry_config: Option<RetryConfigOut>,
+    #[schema(required = true)]
     timeout_ms: Option<u64>,
+    /// How long the first attempt may take: `timeout_ms`, else the timeout of the retry schedule, else 15,000.
+    effective_timeout_ms: u64,
     timeout_growth_factor: f64,
     max_concurrency: u32,
-    /// Null if there is no limit.
+    /// The rate limit; null if there is none.
+    #[schema(required = true)]
     rate_limit: Option<RateLimitOut>,
     circuit_breaker: BreakerOut,
-    /// Which deliveries go one after the other: `none`, `per_event_type` or `strict`.
+    /// The order of deliveries: `none`, `per_event_type` or `strict`.
+    #[schema(value_type = OrderingWord)]
     ordering: &'static str,
+    #[schema(value_type = SignatureStyleWord)]
     signature_style: &'static str,
     /// `hmac` or `ed25519`.
+    #[schema(value_type = SignatureKeyWord)]
     signature_key: &'static str,
+    #[schema(value_type = PayloadStyleWord)]
     payload_style: &'static str,
     enabled: bool,
-    /// Who disabled it: `by_owner`, or `gone` after a `410 Gone`.
+    /// Why it is disabled: `by_owner`, or `gone` after a `410 Gone`.
+    #[schema(value_type = Option<DisabledReason>, required = true)]
     disabled_reason: Option<&'static str>,
-    #[schema(format = DateTime)]
+    #[schema(format = DateTime, required = true)]
     disabled_at: Option<String>,
-    /// Whether nothing is sent to it for now, though its deliveries are made.
+    /// Whether delivery is paused.
     paused: bool,
-    #[schema(format = DateTime)]
+    #[schema(format = DateTime, required = true)]
     paused_at: Option<String>,
-    /// When an attempt last succeeded, as far as it was added up: that takes a second.
-    #[schema(format = DateTime)]
+    /// When an attempt last succeeded. Updated once a second.
+    #[schema(format = DateTime, required = true)]
     last_success_at: Option<String>,
     #[schema(format = DateTime)]
     created_at: String,
@@ -85,25 +105,27 @@ pub struct EndpointOut {
     updated_at: String,
 }
 
-/// A retry schedule with numbers of its own.
+/// A retry schedule of a single endpoint.
 #[derive(Serialize, ToSchema)]
 pub struct RetryConfigOut {
     max_attempts: u32,
     base_delay_ms: u64,
     max_delay_ms: u64,
     backoff_multiplier: f64,
+    #[schema(required = true)]
     timeout_ms: Option<u64>,
 }
 
-/// What signs an endpoint's requests.
+/// The secret that signs an endpoint's requests.
 #[derive(Serialize, ToSchema)]
 pub struct SecretOut {
-    /// Signs from now on.
+    /// The current secret.
     secret: String,
-    /// What a receiver needs to verify, if that is not the secret itself.
+    /// The public key for verification, if the secret is an Ed25519 key.
     #[serde(skip_serializing_if = "Option::is_none")]
     public_key: Option<String>,
-    /// Signs beside it while a rotation's grace lasts.
+    /// The previous secret, during the grace period of a rotation.
+    #[schema(required = true)]
     previous: Option<PreviousSecretOut>,
 }
 
@@ -113,7 +135,7 @@ pub struct PreviousSecretOut {
     secret: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     public_key: Option<String>,
-    /// When it stops to sign.
+    /// When it stops signing.
     #[schema(format = DateTime)]
     expires_at: String,
 }
@@ -127,7 +149,7 @@ impl EndpointOut {
 
     /// The same for many.
     pub async fn all(api: &Api, endpoints: Vec<Endpoint>, scopes: Scopes) -> Result<Vec<Self>, ApiError> {
-        let ids = endpoints.iter().map(|endpoint| endpoint.id).collect();
+        let ids = endpoints.iter().map(|endpoint| endpoint.id.into()).collect();
         let standings = api.line.ports.statistics.standings(ids).await?;
         let mut out = Vec::with_capacity(endpoints.len());
         for (endpoint, standing) in endpoints.into_iter().zip(&standings) {
@@ -136,7 +158,7 @@ impl EndpointOut {
         Ok(out)
     }
 
-    async fn render(api: &Api, endpoint: Endpoint, standing: &EndpointStanding, scopes: Scopes) -> Result<Self, ApiError> {
+    async fn render(api: &Api, endpoint: Endpoint, standing: &EndpointActivity, scopes: Scopes) -> Result<Self, ApiError> {
         let schedule = api.line.catalog.schedule(endpoint.retry_schedule).await?;
         // The name in the version is enough to tell: no schedule of an organization can have a preset's.
         let schedule_id = endpoint.follows.or_else(|| presets::id(&schedule.name.0));
@@ -160,10 +182,11 @@ impl EndpointOut {
             secret: None,
             headers: shown_headers(endpoint.headers, scopes),
             metadata: endpoint.metadata.and_then(|text| RawValue::from_string(text).ok()),
-            retry_schedule: schedule_id.map(|_| schedule.name.0.clone()),
+            retry_schedule: shown_schedule(schedule_id.is_some(), &schedule),
             retry_schedule_id: schedule_id.map(|id| id.to_string()),
-            retry_config: if schedule_id.is_some() { None } else { retry_config(&schedule) },
+            retry_config: if schedule_id.is_some() || schedule.name.0 == INLINE_NAME { None } else { retry_config(&schedule) },
             timeout_ms: endpoint.timeout.map(millis),
+            effective_timeout_ms: millis(attempt_timeout(endpoint.timeout, schedule.timeout, endpoint.timeout_growth_factor, 1)),
             timeout_growth_factor: endpoint.timeout_growth_factor,
             max_concurrency: endpoint.max_concurrency,
             rate_limit: endpoint.rate_limit.map(RateLimitOut::from),
@@ -183,36 +206,47 @@ impl EndpointOut {
     }
 }
 
-/// An endpoint's configuration: what can be written back, and nothing that belongs to this server or this moment.
+/// The configuration of an endpoint, as exported and imported.
 #[derive(Serialize, ToSchema)]
 pub struct EndpointConfigOut {
+    #[schema(required = true)]
     uid: Option<String>,
+    #[schema(required = true)]
     name: Option<String>,
+    #[schema(required = true)]
     description: Option<String>,
     url: String,
     verify_url: bool,
     event_types: Vec<String>,
     labels: BTreeMap<String, String>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Object>, required = true)]
     filter: Option<Box<RawValue>>,
-    /// Only if secrets are asked for.
+    /// Only with `secrets=true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<String>,
     #[serde(serialize_with = "as_object")]
     #[schema(value_type = BTreeMap<String, String>)]
     headers: Vec<(String, String)>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Object>, required = true)]
     metadata: Option<Box<RawValue>>,
-    retry_schedule: Option<String>,
+    #[schema(required = true)]
+    retry_schedule: Option<EndpointScheduleOut>,
+    #[schema(required = true)]
     retry_config: Option<RetryConfigOut>,
+    #[schema(required = true)]
     timeout_ms: Option<u64>,
     timeout_growth_factor: f64,
     max_concurrency: u32,
+    #[schema(required = true)]
     rate_limit: Option<RateLimitOut>,
     circuit_breaker: BreakerOut,
+    #[schema(value_type = OrderingWord)]
     ordering: &'static str,
+    #[schema(value_type = SignatureStyleWord)]
     signature_style: &'static str,
+    #[schema(value_type = SignatureKeyWord)]
     signature_key: &'static str,
+    #[schema(value_type = PayloadStyleWord)]
     payload_style: &'static str,
     enabled: bool,
 }
@@ -259,6 +293,14 @@ impl From<Revealed> for SecretOut {
                 expires_at: until.to_string(),
             }),
         }
+    }
+}
+
+fn shown_schedule(is_named: bool, schedule: &RetrySchedule) -> Option<EndpointScheduleOut> {
+    match is_named {
+        true => Some(EndpointScheduleOut::Name(schedule.name.0.clone())),
+        false if schedule.name.0 == INLINE_NAME => Some(EndpointScheduleOut::Inline(schedule.into())),
+        false => None,
     }
 }
 

@@ -26,43 +26,44 @@ use super::{
     answer::EndpointOut,
     health::BreakerStateOut,
 };
+use crate::api::words::BreakerAction;
 
-/// How an endpoint goes on.
+/// How delivery resumes.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"rate_limit": {"requests_per_second": 50}}))]
 pub struct ResumeIn {
-    /// How fast what gathered is sent; as fast as its other limits allow if absent.
+    /// The rate at which the backlog is sent; limited only by the endpoint's other limits if absent.
     #[serde(default)]
     #[schema(value_type = Option<DrainIn>)]
     rate_limit: Option<Object<DrainIn>>,
 }
 
-/// How fast what gathered is sent.
+/// The rate at which the backlog is sent.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DrainIn {
-    /// 1 to 10,000; needed.
+    /// 1 to 10,000. Required.
     #[schema(value_type = u32, minimum = 1, maximum = 10_000)]
     requests_per_second: Option<i64>,
 }
 
-/// What a circuit breaker should do.
+/// A command to a circuit breaker.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"action": "force_open", "duration_seconds": 3600}))]
 pub struct BreakerOrderIn {
-    /// `reset` (close it, and forget all counts and holds), `force_open` or `force_close` (closed, whatever fails).
-    #[schema(required = true, value_type = String)]
+    /// `reset` (closes it and clears all counts and holds), `force_open`, or `force_close` (closed despite failures).
+    #[schema(required = true, value_type = Option<BreakerAction>)]
     #[serde(default)]
     action: Option<String>,
-    /// For how long it is forced: 1 to 2,592,000; until it is reset if absent.
+    /// How long it is forced: 1 to 2,592,000; until it is reset if absent.
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 2_592_000)]
     #[serde(default)]
     duration_seconds: Option<i64>,
 }
 
-/// Sends nothing more until it is resumed. Deliveries are made and wait; what is under way ends. One that is paused stays so.
+/// Pauses an endpoint. New deliveries wait until it is resumed; requests in progress finish. Pausing again has no effect.
 #[utoipa::path(
     post, path = "/{id}/pause", tag = "endpoints", operation_id = "pause_endpoint",
     params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["manage"])),
@@ -82,7 +83,7 @@ pub async fn pause(
     Ok(json(StatusCode::OK, &to_the_end(pause).await??))
 }
 
-/// Goes on. What gathered is sent at once, or at the rate given until it is done.
+/// Resumes delivery to an endpoint. The backlog is sent at once, or at the given rate.
 #[utoipa::path(
     post, path = "/{id}/resume", tag = "endpoints", operation_id = "resume_endpoint", request_body = Option<ResumeIn>,
     params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["manage"])),
@@ -105,11 +106,11 @@ pub async fn resume(
     Ok(json(StatusCode::OK, &to_the_end(resume).await??))
 }
 
-/// Resets an endpoint's circuit breaker, or forces it open or closed, and shows where it stands then.
+/// Resets an endpoint's circuit breaker, or forces it open or closed. Returns its new state.
 #[utoipa::path(
     patch, path = "/{id}/circuit-breaker", tag = "endpoints", operation_id = "command_endpoint_breaker", request_body = BreakerOrderIn,
     params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["manage"])),
-    responses((status = 200, description = "Where the breaker stands", body = BreakerStateOut), ChangeProblems),
+    responses((status = 200, description = "The state of the circuit breaker", body = BreakerStateOut), ChangeProblems),
 )]
 pub async fn command_breaker(
     State(api): State<Arc<Api>>,

@@ -1,7 +1,7 @@
 //! An endpoint's breaker and rate limit, as clients write and see them.
 
 use everhook_core::{
-    manage::endpoints::{BreakerWish, RateWish, rule_name},
+    manage::endpoints::{BreakerInput, RateInput, rule_name},
     model::{BreakerConfig, RateLimit, TripRule},
     time::millis,
 };
@@ -9,68 +9,71 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::request;
+use crate::api::words::BreakerRule;
 
-/// How many requests may start in a time.
+/// A rate limit.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RateLimitIn {
-    /// 1 to 1,000,000; needed.
+    /// 1 to 1,000,000. Required.
     #[schema(value_type = u32, minimum = 1, maximum = 1_000_000)]
     requests_per_minute: Option<i64>,
-    /// How many may start at once after a quiet time: 1 to 1,000,000; one in a hundred of the rate, at least 1, if absent.
+    /// The number of requests that may start at once after a quiet period: 1 to 1,000,000; a hundredth of the rate, at least 1, if absent.
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 1_000_000)]
     burst: Option<i64>,
 }
 
-/// How many requests may start in a time.
+/// A rate limit.
 #[derive(Serialize, ToSchema)]
 pub struct RateLimitOut {
     requests_per_minute: u32,
     burst: u32,
 }
 
-/// When an endpoint is left alone because it fails, and how it is tried again. What is absent stays as it is; another `rule` brings its own numbers.
+/// Settings of a circuit breaker. Absent members are not changed; changing `rule` sets the defaults of the new rule.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BreakerIn {
-    /// Whether failures may open it.
+    /// Whether failures can open it.
     enabled: Option<bool>,
     /// `window` or `consecutive`.
+    #[schema(value_type = Option<BreakerRule>)]
     rule: Option<String>,
-    /// Rule `window`: from so many failures in a hundred calls it opens: 1 to 100.
+    /// Rule `window`: the percentage of failures that opens it: 1 to 100.
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 100)]
     error_threshold_percentage: Option<i64>,
-    /// Rule `window`: fewer calls say nothing: 1 to 100,000.
+    /// Rule `window`: the minimum number of calls: 1 to 100,000.
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 100_000)]
     minimum_throughput: Option<i64>,
-    /// Rule `window`: how far back calls count: 1,000 to 3,600,000.
+    /// Rule `window`: the length of the window: 1,000 to 3,600,000.
     #[schema(value_type = Option<u32>, minimum = 1_000, maximum = 3_600_000)]
     window_size_ms: Option<i64>,
     /// How long it stays open at first: 100 to 86,400,000.
     #[schema(value_type = Option<u32>, minimum = 100, maximum = 86_400_000)]
     sleep_window_ms: Option<i64>,
-    /// The longest that it stays open: at least `sleep_window_ms`, at most 86,400,000.
+    /// The longest time that it stays open: at least `sleep_window_ms`, at most 86,400,000.
     #[schema(value_type = Option<u32>, minimum = 100, maximum = 86_400_000)]
     sleep_max_ms: Option<i64>,
-    /// How many probes may be under way at once: 1 to 100.
+    /// The number of concurrent probes: 1 to 100.
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 100)]
     half_open_max_calls: Option<i64>,
-    /// Rule `window`: from this share of successful probes it closes: 0.01 to 1.
+    /// Rule `window`: the share of successful probes that closes it: 0.01 to 1.
     #[schema(minimum = 0.01, maximum = 1)]
     half_open_success_threshold: Option<f64>,
-    /// Rule `consecutive`: so many failures in a row open it: 1 to 100,000.
+    /// Rule `consecutive`: the number of consecutive failures that opens it: 1 to 100,000.
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 100_000)]
     failure_threshold: Option<i64>,
-    /// Rule `consecutive`: so many successful probes close it: 1 to 100.
+    /// Rule `consecutive`: the number of successful probes that closes it: 1 to 100.
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 100)]
     success_threshold: Option<i64>,
 }
 
-/// When an endpoint is left alone because it fails, and how it is tried again. Only the members of its rule are there.
+/// Settings of a circuit breaker. Only the members of its rule are included.
 #[derive(Serialize, ToSchema)]
 pub struct BreakerOut {
     enabled: bool,
     /// `window` or `consecutive`.
+    #[schema(value_type = BreakerRule)]
     rule: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     error_threshold_percentage: Option<u32>,
@@ -89,7 +92,7 @@ pub struct BreakerOut {
     success_threshold: Option<u32>,
 }
 
-impl From<RateLimitIn> for RateWish {
+impl From<RateLimitIn> for RateInput {
     fn from(limit: RateLimitIn) -> Self {
         Self { requests_per_minute: limit.requests_per_minute, burst: limit.burst }
     }
@@ -101,7 +104,7 @@ impl From<RateLimit> for RateLimitOut {
     }
 }
 
-impl From<BreakerIn> for BreakerWish {
+impl From<BreakerIn> for BreakerInput {
     fn from(breaker: BreakerIn) -> Self {
         Self {
             enabled: breaker.enabled,

@@ -9,7 +9,7 @@ use everhook_core::{
         Fault,
         endpoints::{self, Health},
     },
-    model::{FailureCategory, Figures},
+    model::{AttemptStatistics, FailureCategory},
     policy::breaker::BreakerFacts,
     time::Timestamp,
 };
@@ -23,6 +23,7 @@ use super::super::{
     error::{ApiError, ReadProblems},
     wire::{Named, NoParams, Params, json, read, read_time},
 };
+use crate::api::words::{BreakerStateWord, HealthStatus, StatsWindow};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
@@ -30,109 +31,131 @@ const DAY: Duration = Duration::from_secs(24 * 3_600);
 /// The longest time that figures are added up over: its 45,000 minutes are read in a fraction of a second.
 const RANGE_MAX: Duration = Duration::from_secs(31 * 24 * 3_600);
 
-/// How an endpoint does.
+/// The health of an endpoint.
 #[derive(Serialize, ToSchema)]
 pub struct HealthOut {
     /// `healthy`, `failing` (its breaker is not closed, or its last three attempts failed), `paused` or `disabled`.
+    #[schema(value_type = HealthStatus)]
     status: &'static str,
-    /// Always null in this version: endpoints are not disabled for failing yet.
-    #[schema(format = DateTime)]
+    /// Always null in this version.
+    #[schema(format = DateTime, required = true)]
     failing_since: Option<String>,
-    /// The first failure since the last success.
-    #[schema(format = DateTime)]
+    /// The time of the first failure since the last success.
+    #[schema(format = DateTime, required = true)]
     first_failure_at: Option<String>,
-    /// Attempts that failed since the last success.
+    /// The number of failed attempts since the last success.
     consecutive_failures: u32,
-    #[schema(format = DateTime)]
+    #[schema(format = DateTime, required = true)]
     last_success_at: Option<String>,
-    #[schema(format = DateTime)]
+    #[schema(format = DateTime, required = true)]
     last_failure_at: Option<String>,
-    /// How many requests are under way.
+    /// The number of requests in progress.
     in_flight: u32,
-    /// Until when the endpoint asked to be left alone, by `Retry-After`.
-    #[schema(format = DateTime)]
+    /// The end of a `Retry-After` of the endpoint.
+    #[schema(format = DateTime, required = true)]
     held_until: Option<String>,
+    /// What waits for the endpoint, or is held behind another delivery of its order.
+    backlog: BacklogOut,
     circuit_breaker: BreakerStateOut,
-    /// Of the last 24 hours.
+    /// Statistics of the last 24 hours.
     stats: StatsOut,
-    /// Failures of the last 24 hours by category; those that did not occur are left out.
+    /// Failures of the last 24 hours by category. Categories without failures are omitted.
     error_distribution: BTreeMap<&'static str, u64>,
 }
 
-/// Where a circuit breaker stands.
+/// What waits for an endpoint.
+#[derive(Serialize, ToSchema)]
+pub struct BacklogOut {
+    /// How many deliveries, at most 1,000.
+    count: u32,
+    /// Whether there are more than `count` says.
+    count_is_capped: bool,
+    /// When the oldest of those that were counted was created; null if there is none.
+    #[schema(format = DateTime, required = true)]
+    oldest_created_at: Option<String>,
+}
+
+/// The state of a circuit breaker.
 #[derive(Serialize, ToSchema)]
 pub struct BreakerStateOut {
     /// `closed`, `open` or `half_open`.
+    #[schema(value_type = BreakerStateWord)]
     state: &'static str,
-    /// While it is not closed, the counts that opened it are shown.
+    /// The number of calls. While it is not closed, the counts that opened it are shown.
     failure_count_in_window: u32,
     success_count_in_window: u32,
     total_calls_in_window: u32,
     /// From 0 to 100.
     error_percentage: f64,
-    /// The first call that counts.
-    #[schema(format = DateTime)]
+    /// The time of the first call that counts.
+    #[schema(format = DateTime, required = true)]
     window_start: Option<String>,
-    /// Since when it is in its state.
+    /// When it entered its state.
     #[schema(format = DateTime)]
     state_transition_at: String,
-    /// When it lets probes through, if it is open and not for good.
-    #[schema(format = DateTime)]
+    /// When it permits probes, if it is open and not forced open indefinitely.
+    #[schema(format = DateTime, required = true)]
     next_half_open_at: Option<String>,
-    /// Probes since it is half-open.
+    /// The number of probes since it became half-open.
     half_open_attempts: u32,
     half_open_successes: u32,
-    /// Recoveries that failed since it was last closed.
+    /// The number of failed recoveries since it was last closed.
     consecutive_half_open_failures: u32,
-    /// Whether somebody forced it open or closed, and that is not over.
+    /// Whether it is currently forced open or closed.
     forced: bool,
-    /// When being forced open ends; null if it is not, or until it is reset.
-    #[schema(format = DateTime)]
+    /// When the forced open state ends; null if it is not forced open, or forced until reset.
+    #[schema(format = DateTime, required = true)]
     force_open_until: Option<String>,
-    /// When being forced closed ends; null if it is not, or until it is reset.
-    #[schema(format = DateTime)]
+    /// When the forced closed state ends; null if it is not forced closed, or forced until reset.
+    #[schema(format = DateTime, required = true)]
     force_close_until: Option<String>,
-    /// Whether a Redis is set up and cannot be reached: a breaker that changes hands then begins to count anew.
+    /// Whether Redis is configured and unavailable. The counts of a breaker are then lost when its lane moves to another node.
     redis_fallback_mode: bool,
 }
 
-/// Attempts of a time, in numbers.
+/// Statistics of attempts in a period.
 #[derive(Serialize, ToSchema)]
 pub struct StatsOut {
-    /// All attempts.
+    /// The number of attempts.
     total: u64,
     success: u64,
-    /// All that did not succeed, timeouts included.
+    /// The number of failed attempts, including timeouts.
     failure: u64,
     timeout: u64,
     /// The mean duration in milliseconds; null if there were no attempts.
-    avg: Option<f64>,
-    /// The median duration in milliseconds, read from counts by length: it can be off by a few percent.
-    p50: Option<f64>,
-    p95: Option<f64>,
-    p99: Option<f64>,
+    #[schema(required = true)]
+    avg_ms: Option<f64>,
+    /// The median duration in milliseconds, from a histogram: it can be off by a few percent.
+    #[schema(required = true)]
+    p50_ms: Option<f64>,
+    #[schema(required = true)]
+    p95_ms: Option<f64>,
+    #[schema(required = true)]
+    p99_ms: Option<f64>,
     /// From 0 to 100; null if there were no attempts.
+    #[schema(required = true)]
     success_rate: Option<f64>,
-    #[schema(format = DateTime)]
-    last_success: Option<String>,
-    #[schema(format = DateTime)]
-    last_failure: Option<String>,
+    #[schema(format = DateTime, required = true)]
+    last_success_at: Option<String>,
+    #[schema(format = DateTime, required = true)]
+    last_failure_at: Option<String>,
 }
 
-/// Which time to add up.
+/// The period of the statistics.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct StatsQuery {
-    /// The last hour, day or week: `1h`, `24h` (if nothing is said) or `7d`.
+    /// The last hour, day or week: `1h`, `24h` (default) or `7d`.
+    #[param(value_type = Option<StatsWindow>)]
     window: Option<String>,
-    /// From the minute that holds this time on: RFC 3339 or a date. Not beside `window`.
+    /// From the minute of this time on: RFC 3339 or a date. Cannot be combined with `window`.
     from: Option<String>,
     /// Until this time, at most 31 days later; now if absent.
     to: Option<String>,
 }
 
-/// How an endpoint does. Figures take a second to be added up.
+/// Returns the health of an endpoint. Statistics are updated once a second.
 #[utoipa::path(
     get, path = "/{id}/health", tag = "endpoints", operation_id = "get_endpoint_health",
     params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["read"])),
@@ -148,7 +171,8 @@ pub async fn health(
     Ok(json(StatusCode::OK, &HealthOut::new(health, api.line.ports.breaker_windows.are_away())))
 }
 
-/// An endpoint's attempts in numbers, by the minute; a deleted one's too, by its id. Figures take a second to be added up.
+/// Returns statistics of an endpoint's attempts, at a resolution of one minute. They are updated once a second. A deleted endpoint is found
+/// by its id.
 #[utoipa::path(
     get, path = "/{id}/stats", tag = "endpoints", operation_id = "get_endpoint_stats",
     params(("id" = String, Path, description = "The endpoint's id or uid"), StatsQuery), security(("api_key" = ["read"])),
@@ -162,7 +186,7 @@ pub async fn stats(
 ) -> Result<Response, ApiError> {
     let endpoint = api.find_endpoint(caller.organization, &of).await?;
     let (from, to) = query.range(api.line.ports.clock.now())?;
-    let figures = api.line.ports.statistics.figures(endpoint, from, to).await?;
+    let figures = api.line.ports.statistics.figures(endpoint.into(), from, to).await?;
     Ok(json(StatusCode::OK, &StatsOut::from(&figures)))
 }
 
@@ -170,7 +194,7 @@ impl StatsQuery {
     fn range(&self, now: Timestamp) -> Result<(Timestamp, Timestamp), ApiError> {
         let mut faults = Vec::new();
         let length = read(self.window.as_deref(), "window", &mut faults, |text| match text {
-            _ if self.from.is_some() || self.to.is_some() => Err("cannot be given beside `from` and `to`: choose one".to_owned()),
+            _ if self.from.is_some() || self.to.is_some() => Err("cannot be combined with `from` and `to`".to_owned()),
             "1h" => Ok(HOUR),
             "24h" => Ok(DAY),
             "7d" => Ok(7 * DAY),
@@ -180,7 +204,7 @@ impl StatsQuery {
         let to = read(self.to.as_deref(), "to", &mut faults, read_time);
         let end = to.unwrap_or(now);
         if to.is_some() && self.from.is_none() {
-            faults.push(Fault::new("from", "is required beside `to`"));
+            faults.push(Fault::new("from", "is required with `to`"));
         }
         if from.is_some_and(|from| from >= end) {
             faults.push(Fault::new("to", "must be later than `from`"));
@@ -205,6 +229,11 @@ impl HealthOut {
             last_failure_at: text(standing.last_failure_at),
             in_flight: health.in_flight,
             held_until: text(health.held_until),
+            backlog: BacklogOut {
+                count: health.backlog.count,
+                count_is_capped: health.backlog_is_capped,
+                oldest_created_at: text(health.backlog.oldest_at),
+            },
             circuit_breaker: BreakerStateOut::new(health.breaker, is_redis_away),
             stats: StatsOut::from(&health.figures),
             error_distribution: health.figures.failures.occurred().map(|(category, count)| (category.as_str(), count)).collect(),
@@ -235,21 +264,21 @@ impl BreakerStateOut {
     }
 }
 
-impl From<&Figures> for StatsOut {
-    fn from(figures: &Figures) -> Self {
+impl From<&AttemptStatistics> for StatsOut {
+    fn from(figures: &AttemptStatistics) -> Self {
         let quantile = |share| figures.durations.quantile(share).map(millis);
         Self {
             total: figures.total(),
             success: figures.successes,
             failure: figures.failures.total(),
             timeout: figures.failures[FailureCategory::Timeout],
-            avg: figures.mean_duration().map(millis),
-            p50: quantile(0.5),
-            p95: quantile(0.95),
-            p99: quantile(0.99),
+            avg_ms: figures.mean_duration().map(millis),
+            p50_ms: quantile(0.5),
+            p95_ms: quantile(0.95),
+            p99_ms: quantile(0.99),
             success_rate: figures.success_rate().map(rounded),
-            last_success: text(figures.last_success_at),
-            last_failure: text(figures.last_failure_at),
+            last_success_at: text(figures.last_success_at),
+            last_failure_at: text(figures.last_failure_at),
         }
     }
 }

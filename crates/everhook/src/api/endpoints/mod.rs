@@ -18,7 +18,7 @@ use everhook_core::{
 };
 use http::StatusCode;
 use serde::Deserialize;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use self::{answer::SecretOut, request::RotationIn};
@@ -29,11 +29,11 @@ pub use self::{
 use super::{
     Api,
     access::{MayManage, MayRead},
-    body::{JsonBody, NoFields, OptionalJsonBody},
+    body::{JsonBody, OptionalJsonBody},
     deliveries,
     error::{ApiError, ChangeProblems, LimitProblems, ReadProblems},
     events::read_event_type,
-    page::{List, PageWish},
+    page::{List, RequestedPage},
     publish::Receipt,
     retries, to_the_end,
     wire::{Named, NoParams, Params, json, read},
@@ -46,6 +46,7 @@ pub fn routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(get, change, delete))
         .routes(routes!(deliveries::list_endpoint_deliveries))
         .routes(routes!(retries::retry_batch))
+        .routes(routes!(retries::attempt_endpoint_now))
         .routes(routes!(retries::retry_endpoint_delivery))
         .routes(routes!(reveal))
         .routes(routes!(rotate))
@@ -62,36 +63,36 @@ pub fn routes() -> OpenApiRouter<Arc<Api>> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct EndpointQuery {
-    /// Of this application, by id or uid. `owner_id` is understood too.
+    /// Of this application, by id or uid. Alias: `owner_id`.
     #[serde(alias = "owner_id")]
     application_id: Option<String>,
-    /// Of this organization, by id or uid: the key's own, or any for an admin.
+    /// Of this organization, by id or uid: the key's own, or any with an admin key.
     tenant_id: Option<String>,
-    /// Those that are enabled (`true`), or that are not (`false`). `active` is understood too.
+    /// Enabled (`true`) or disabled (`false`) endpoints. Alias: `active`.
     #[serde(alias = "active", alias = "is_enabled")]
     #[param(value_type = Option<bool>)]
     enabled: Option<String>,
-    /// That get events of this type.
+    /// That receive events of this type.
     event_type: Option<String>,
-    /// That ask for this label: `region:eu`, or `region` for any value.
+    /// That require this label: `region:eu`, or `region` for any value.
     label: Option<String>,
-    /// The same, with `label_value` if that matters.
+    /// The key of a label, optionally with `label_value`.
     label_key: Option<String>,
-    /// Only beside `label_key`.
+    /// Only with `label_key`.
     label_value: Option<String>,
-    /// That follow this retry schedule, by its id.
+    /// That use this retry schedule, by its id.
     retry_schedule_id: Option<String>,
-    /// How many rows: 1 to 250, 50 if absent.
-    #[param(value_type = Option<u32>)]
+    /// The number of rows: 1 to 250, 50 if absent.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 250)]
     limit: Option<String>,
-    /// Where the page stands: from `next_cursor` or `prev_cursor`.
+    /// The position of the page: a `next_cursor` or `prev_cursor`.
     cursor: Option<String>,
-    /// How many rows to skip from the newest: 0 to 10,000, not beside `cursor`, which is faster.
-    #[param(value_type = Option<u32>)]
+    /// The number of rows to skip: 0 to 10,000. Cannot be combined with `cursor`, which is faster.
+    #[param(value_type = Option<u32>, maximum = 10_000)]
     offset: Option<String>,
 }
 
-/// Makes an endpoint. Its secret is in the answer.
+/// Creates an endpoint. The response includes its secret.
 #[utoipa::path(
     post, path = "", tag = "endpoints", operation_id = "create_endpoint", request_body = EndpointIn, security(("api_key" = ["manage"])),
     responses((status = 201, description = "Made", body = EndpointOut), ChangeProblems, LimitProblems),
@@ -113,14 +114,18 @@ async fn create(
     Ok(json(StatusCode::CREATED, &to_the_end(make).await??))
 }
 
-/// Lists the organization's endpoints, newest first. The values of custom headers are shown to keys that may manage; others see `***`.
+/// A page of them.
+pub type EndpointList = List<EndpointOut>;
+
+/// Lists the organization's endpoints, newest first. The values of custom headers are shown to keys with the scope `manage`; others see
+/// `***`.
 #[utoipa::path(
     get, path = "", tag = "endpoints", operation_id = "list_endpoints", params(EndpointQuery), security(("api_key" = ["read"])),
-    responses((status = 200, description = "A page of endpoints", body = List<EndpointOut>), ReadProblems),
+    responses((status = 200, description = "A page of endpoints", body = EndpointList), ReadProblems),
 )]
 async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(query): Params<EndpointQuery>) -> Result<Response, ApiError> {
     let mut faults = Vec::new();
-    let page = PageWish::read(query.limit.as_deref(), query.cursor.as_deref(), query.offset.as_deref(), &mut faults);
+    let page = RequestedPage::read(query.limit.as_deref(), query.cursor.as_deref(), query.offset.as_deref(), &mut faults);
     let enabled =
         read(query.enabled.as_deref(), "enabled", &mut faults, |text| text.parse::<bool>().map_err(|_| "must be true or false".to_owned()));
     let event_type = read(query.event_type.as_deref(), "event_type", &mut faults, read_event_type);
@@ -169,11 +174,11 @@ fn read_label(query: &EndpointQuery, faults: &mut Vec<Fault>) -> Option<(String,
         },
         (None, Some(key), value) => ("label_key", key.as_str(), value.clone()),
         (None, None, Some(_)) => {
-            faults.push(Fault::new("label_value", "needs `label_key` beside it"));
+            faults.push(Fault::new("label_value", "requires `label_key`"));
             return None;
         }
         (Some(_), ..) => {
-            faults.push(Fault::new("label", "cannot be given beside `label_key` and `label_value`: choose one"));
+            faults.push(Fault::new("label", "cannot be combined with `label_key` and `label_value`"));
             return None;
         }
     };
@@ -186,7 +191,7 @@ fn read_label(query: &EndpointQuery, faults: &mut Vec<Fault>) -> Option<(String,
     }
 }
 
-/// One endpoint. The values of its custom headers are shown to keys that may manage; others see `***`.
+/// Returns an endpoint. The values of its custom headers are shown to keys with the scope `manage`; others see `***`.
 #[utoipa::path(
     get, path = "/{id}", tag = "endpoints", operation_id = "get_endpoint",
     params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["read"])),
@@ -202,9 +207,9 @@ async fn get(
     Ok(json(StatusCode::OK, &EndpointOut::new(&api, endpoint, caller.scopes).await?))
 }
 
-/// Changes the fields that are sent.
+/// Updates the fields that are sent.
 #[utoipa::path(
-    put, path = "/{id}", tag = "endpoints", operation_id = "change_endpoint", request_body = EndpointIn,
+    method(put, patch), path = "/{id}", tag = "endpoints", operation_id = "change_endpoint", request_body = EndpointIn,
     params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["manage"])),
     responses((status = 200, description = "Changed", body = EndpointOut), ChangeProblems, LimitProblems),
 )]
@@ -226,7 +231,7 @@ async fn change(
     Ok(json(StatusCode::OK, &to_the_end(change).await??))
 }
 
-/// Deletes an endpoint. What waits for it is cancelled; its history stays.
+/// Deletes an endpoint. Its waiting deliveries are cancelled; its history is kept.
 #[utoipa::path(
     delete, path = "/{id}", tag = "endpoints", operation_id = "delete_endpoint",
     params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["manage"])),
@@ -242,7 +247,7 @@ async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Shows what signs an endpoint's requests.
+/// Returns the secret that signs an endpoint's requests.
 #[utoipa::path(
     get, path = "/{id}/secret", tag = "endpoints", operation_id = "get_endpoint_secret",
     params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["manage"])),
@@ -258,7 +263,7 @@ async fn reveal(
     Ok(json(StatusCode::OK, &SecretOut::from(revealed)))
 }
 
-/// Replaces the secret. Both sign until the grace ends; meanwhile it cannot be rotated again.
+/// Rotates an endpoint's secret. The old and the new secret both sign until the grace period ends; until then it cannot be rotated again.
 #[utoipa::path(
     post, path = "/{id}/secret/rotate", tag = "endpoints", operation_id = "rotate_endpoint_secret", request_body = Option<RotationIn>,
     params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["manage"])),
@@ -276,9 +281,19 @@ async fn rotate(
     Ok(json(StatusCode::OK, &SecretOut::from(to_the_end(rotate).await??)))
 }
 
-/// Sends a sample event of the type `endpoint.test` to this endpoint alone.
+/// The test event.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"type": "order.paid"}))]
+struct TestIn {
+    /// The event type; its definition's `example` is the data if it has one. `endpoint.test` if absent.
+    #[serde(rename = "type", alias = "event_type")]
+    event_type: Option<String>,
+}
+
+/// Sends a test event to this endpoint only, whatever its event types: of the type `endpoint.test`, or of the type given.
 #[utoipa::path(
-    post, path = "/{id}/test", tag = "endpoints", operation_id = "test_endpoint",
+    post, path = "/{id}/test", tag = "endpoints", operation_id = "test_endpoint", request_body = Option<TestIn>,
     params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["manage"])),
     responses((status = 202, description = "Published", body = Receipt), ChangeProblems, LimitProblems),
 )]
@@ -287,8 +302,14 @@ async fn test(
     MayManage(caller): MayManage,
     _query: NoParams,
     Named(of): Named<EndpointId>,
-    _body: OptionalJsonBody<NoFields>,
+    OptionalJsonBody(asked): OptionalJsonBody<TestIn>,
 ) -> Result<Response, ApiError> {
-    let published = to_the_end(async move { endpoints::test(&api.line, caller.organization, &of).await }).await??;
+    endpoints::find(&api.line, caller.organization, &of).await?;
+    let mut faults = Vec::new();
+    let event_type = read(asked.event_type.as_deref(), "type", &mut faults, read_event_type);
+    if !faults.is_empty() {
+        return Err(ApiError::invalid(faults));
+    }
+    let published = to_the_end(async move { endpoints::test(&api.line, caller.organization, &of, event_type).await }).await??;
     Ok(json(StatusCode::ACCEPTED, &Receipt::from(published)))
 }

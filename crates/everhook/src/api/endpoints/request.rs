@@ -18,132 +18,136 @@ use super::{
     super::{
         body::check_depth,
         error::ApiError,
+        schedules::{EndpointScheduleIn, EndpointScheduleOut},
         wire::{Field, Object, Texts},
     },
     flow::{BreakerIn, RateLimitIn},
 };
+use crate::api::words::{OrderingWord, PayloadStyleWord, SignatureKeyWord, SignatureStyleWord};
 
 /// How long the old secret signs beside the new one, if nothing is said: a day.
 const GRACE_SECONDS_DEFAULT: i64 = 86_400;
 
-/// What an endpoint should be. A change needs only the fields that change; null brings a field back to its default.
+/// An endpoint. An update needs only the changed fields; null resets a field to its default.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"url": "https://shop.example/webhooks", "event_types": ["order.*"], "uid": "shop", "name": "Shop", "retry_schedule": "standard"}))]
 pub struct EndpointIn {
-    /// Where events go; needed at creation.
+    /// The URL that receives events. Required at creation.
     #[serde(default)]
     #[schema(value_type = String, required = false, example = "https://shop.example/webhooks")]
     url: Field<String>,
-    /// Whether the URL must return a signed challenge before it is taken, now and at every change of it.
+    /// Whether the URL must return a challenge before it is accepted, at creation and at every change of the URL.
     #[serde(default)]
     #[schema(value_type = Option<bool>)]
     verify_url: Field<bool>,
-    /// Which events it gets: types, families (`order.*`) or `*`; needed at creation. `events` is understood too.
+    /// The events it receives: types, prefixes (`order.*`) or `*`. Required at creation. Alias: `events`.
     #[serde(default, alias = "events")]
     #[schema(value_type = Vec<String>, required = false, example = json!(["order.*"]))]
     event_types: Field<Vec<String>>,
-    /// The labels that an event must have for it, all of them: at most 16.
+    /// The labels that an event must have, all of them: at most 16.
     #[serde(default)]
     #[schema(value_type = Option<std::collections::BTreeMap<String, String>>, example = json!({"region": "eu"}))]
     labels: Field<Texts>,
-    /// With `label_value`: the same, for one label.
+    /// With `label_value`: a single label.
     #[serde(default)]
     label_key: Option<String>,
-    /// With `label_key`: the same, for one label.
+    /// With `label_key`: a single label.
     #[serde(default)]
     label_value: Option<String>,
-    /// What an event's data must say for it, in the language of docs/filters.md.
+    /// A condition on an event's data, in the language of docs/filters.md.
     #[serde(default)]
     #[schema(value_type = Option<Object>, example = json!({"data.amount": {"gte": 100}}))]
     filter: Field<Box<RawValue>>,
-    /// Shown to people.
+    /// A name for people.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     name: Field<String>,
-    /// Stands for the id in paths.
+    /// Can replace the id in paths.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     uid: Field<String>,
-    /// Shown to people.
+    /// A name for people.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     description: Field<String>,
-    /// The application whose events it gets, by id or uid; the default one if absent. At creation only. `owner_id` is understood too.
+    /// The application whose events it receives, by id or uid; `default` if absent. Only at creation. Alias: `owner_id`.
     #[serde(default, alias = "owner_id")]
     application_id: Option<String>,
-    /// The organization that it belongs to, by id or uid: the key's own, or any for an admin. As the header `X-Organization`.
+    /// The organization that it belongs to, by id or uid: the key's own, or any with an admin key. Same as the header `X-Organization`.
     #[serde(default)]
     pub tenant_id: Option<String>,
-    /// What signs its requests; made if absent. At creation only: later it is rotated.
+    /// The key that signs its requests; generated if absent. Only at creation: later it is rotated.
     #[serde(default)]
     secret: Option<String>,
-    /// What kind of secret is made: `hmac` (if absent) or `ed25519`. At creation only.
+    /// The kind of secret to generate: `hmac` (default) or `ed25519`. Only at creation.
     #[serde(default)]
+    #[schema(value_type = Option<SignatureKeyWord>)]
     signature_key: Option<String>,
-    /// Added to every request.
+    /// Custom headers of every request.
     #[serde(default)]
     #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]
     headers: Field<Texts>,
-    /// Your own data about it: an object, kept byte for byte.
+    /// Your own data about it: an object, stored byte for byte.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     metadata: Field<Box<RawValue>>,
-    /// When failed deliveries are tried again: the name of a retry schedule, yours or a preset.
+    /// The name of its retry schedule, your own or a preset, or a schedule for this endpoint only:
+    /// `{intervals, strategy?, max_attempts?, jitter?, give_up_on?, timeout_ms?}`.
     #[serde(default)]
-    #[schema(value_type = Option<String>, example = "standard")]
-    retry_schedule: Field<String>,
-    /// The same, by the schedule's id.
+    #[schema(value_type = Option<EndpointScheduleOut>, example = "standard")]
+    retry_schedule: Field<EndpointScheduleIn>,
+    /// The id of its retry schedule.
     #[serde(default)]
     #[schema(value_type = Option<String>, format = "uuid")]
     retry_schedule_id: Field<String>,
-    /// The same, as the preset `backoff` with numbers of your own.
+    /// Instead of a retry schedule: the preset `backoff` with your own values.
     #[serde(default)]
     #[schema(value_type = Option<RetryConfigIn>)]
     retry_config: Field<Object<RetryConfigIn>>,
-    /// How long one attempt may take: 100 to 60,000; 15,000 if neither this nor the schedule says.
+    /// How long one attempt may take: 100 to 60,000; 15,000 if neither the endpoint nor its schedule sets it.
     #[serde(default)]
     #[schema(value_type = Option<u32>, minimum = 100, maximum = 60_000)]
     timeout_ms: Field<i64>,
-    /// The factor by which each further attempt may take longer: 1 to 10.
+    /// The factor by which the timeout grows with each further attempt: 1 to 10.
     #[serde(default)]
     #[schema(value_type = Option<f64>, minimum = 1, maximum = 10)]
     timeout_growth_factor: Field<f64>,
-    /// How many requests may be under way at once: 1 to 1,000; 5 if absent.
+    /// The maximum number of requests in progress: 1 to 1,000; 5 if absent.
     #[serde(default)]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 1_000)]
     max_concurrency: Field<i64>,
-    /// How many requests may start in a time; more wait. No limit if absent.
+    /// The rate limit of requests; further deliveries wait. No limit if absent.
     #[serde(default)]
     #[schema(value_type = Option<RateLimitIn>)]
     rate_limit: Field<Object<RateLimitIn>>,
-    /// When it is left alone because it fails. Members that are absent stay as they are. `circuit_breaker_config` is understood too.
+    /// Settings of the circuit breaker. Absent members are not changed. Alias: `circuit_breaker_config`.
     #[serde(default, alias = "circuit_breaker_config")]
     #[schema(value_type = Option<BreakerIn>)]
     circuit_breaker: Field<Object<BreakerIn>>,
-    /// Which deliveries go one after the other: `none` (if absent), `per_event_type` or `strict`. `ordering_guarantee` is understood too.
+    /// The order of deliveries: `none` (default), `per_event_type` or `strict`. Alias: `ordering_guarantee`.
     #[serde(default, alias = "ordering_guarantee")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<OrderingWord>)]
     ordering: Field<String>,
-    /// How `X-Webhook-Signature` is written: `timestamped` (if absent), `sha256` or `hex`.
+    /// The format of `X-Webhook-Signature`: `timestamped` (default), `sha256` or `hex`.
     #[serde(default)]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<SignatureStyleWord>)]
     signature_style: Field<String>,
-    /// What the body is: `envelope` (if absent) or `raw`.
+    /// The format of the body: `envelope` (default) or `raw`.
     #[serde(default)]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<PayloadStyleWord>)]
     payload_style: Field<String>,
-    /// Whether it gets events. `active` and `is_enabled` are understood too.
+    /// Whether it receives events. Aliases: `active`, `is_enabled`.
     #[serde(default, alias = "active", alias = "is_enabled")]
     #[schema(value_type = bool, required = false)]
     enabled: Field<bool>,
 }
 
-/// The preset `backoff` with numbers of your own.
+/// The preset `backoff` with your own values.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetryConfigIn {
-    /// 1 to 100, the first included.
+    /// 1 to 100, including the first.
     max_attempts: Option<i64>,
     /// The first delay: 1 s to 1 week.
     base_delay_ms: Option<i64>,
@@ -151,22 +155,22 @@ pub struct RetryConfigIn {
     max_delay_ms: Option<i64>,
     /// The factor from one delay to the next: 1 to 10.
     backoff_multiplier: Option<f64>,
-    /// How long one attempt may take, where the endpoint does not say: 100 to 60,000.
+    /// How long one attempt may take, if the endpoint does not set it: 100 to 60,000.
     timeout_ms: Option<i64>,
-    /// As the endpoint's own field, which wins.
+    /// Same as the field of the endpoint, which takes precedence.
     timeout_growth_factor: Option<f64>,
 }
 
-/// A wish to replace an endpoint's secret.
+/// The rotation of an endpoint's secret.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"grace_seconds": 3600}))]
 pub struct RotationIn {
-    /// How long the old secret signs beside the new one: 0 to 2,592,000; 86,400 if absent.
+    /// The grace period, in which the old secret also signs: 0 to 2,592,000; 86,400 if absent.
     #[serde(default)]
     #[schema(value_type = Option<u32>, minimum = 0, maximum = 2_592_000)]
     grace_seconds: Option<i64>,
-    /// The new secret; made if absent.
+    /// The new secret; generated if absent.
     #[serde(default)]
     secret: Option<String>,
 }
@@ -190,8 +194,8 @@ impl EndpointIn {
     pub fn into_change(self) -> Result<EndpointChange, ApiError> {
         let fixed = [
             ("application_id", self.application_id.is_some(), "cannot be changed"),
-            ("secret", self.secret.is_some(), "is changed by `POST …/secret/rotate`"),
-            ("signature_key", self.signature_key.is_some(), "is changed by rotating to a secret of the other kind"),
+            ("secret", self.secret.is_some(), "cannot be changed here; use `POST …/secret/rotate`"),
+            ("signature_key", self.signature_key.is_some(), "cannot be changed here; rotate to a secret of the other kind"),
         ];
         let faults: Vec<Fault> =
             fixed.into_iter().filter(|(_, given, _)| *given).map(|(field, _, reason)| Fault::new(field, reason)).collect();
@@ -209,7 +213,14 @@ impl EndpointIn {
             Change::Set(Object(config)) => config.timeout_growth_factor.map_or(Change::Keep, Change::Set),
             _ => Change::Keep,
         };
+        let (retry_schedule, inline_schedule) = match self.retry_schedule.0 {
+            Change::Set(EndpointScheduleIn::Name(name)) => (Change::Set(name), Change::Keep),
+            Change::Set(EndpointScheduleIn::Inline(schedule)) => (Change::Keep, Change::Set((*schedule).into())),
+            Change::Clear => (Change::Clear, Change::Keep),
+            Change::Keep => (Change::Keep, Change::Keep),
+        };
         Ok(EndpointChange {
+            inline_schedule,
             url: self.url.0,
             verify_url: self.verify_url.0,
             event_types: self.event_types.0,
@@ -220,7 +231,7 @@ impl EndpointIn {
             description: self.description.0,
             headers: self.headers.map(|headers| headers.0),
             metadata: self.metadata.map(|metadata| metadata.get().to_owned()),
-            retry_schedule: self.retry_schedule.0,
+            retry_schedule,
             retry_schedule_id: self.retry_schedule_id.0,
             retry_config: self.retry_config.map(|Object(config)| config.into()),
             timeout: self.timeout_ms.map(millis),
@@ -248,9 +259,9 @@ impl EndpointIn {
             (None, None, Change::Clear) => Ok(Change::Clear),
             (None, None, Change::Keep) => Ok(Change::Keep),
             (Some(key), Some(value), Change::Keep) => Ok(Change::Set(Labels::from([(key, value)]))),
-            (Some(_), Some(_), _) => fault("label_key", "cannot be given beside `labels`: choose one"),
-            (Some(_), None, _) => fault("label_value", "is required beside `label_key`"),
-            (None, Some(_), _) => fault("label_key", "is required beside `label_value`"),
+            (Some(_), Some(_), _) => fault("label_key", "cannot be combined with `labels`"),
+            (Some(_), None, _) => fault("label_value", "is required with `label_key`"),
+            (None, Some(_), _) => fault("label_key", "is required with `label_value`"),
         }
     }
 }

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use everhook_core::{
-    flow::{publish::Publication, request::trace_and_flags},
     ids::{ApplicationId, OrganizationId, Ref},
+    line::{publish::Publication, request::trace_and_flags},
     manage::Fault,
     model::{EventType, Priority},
     policy::{
@@ -21,6 +21,7 @@ use utoipa::ToSchema;
 
 use super::super::{Api, access::Caller, body::check_depth, error::ApiError, wire::Texts};
 use super::BESIDE_DATA_BYTES;
+use crate::api::words::PriorityWord;
 
 /// The longest idempotency key and source, in characters.
 const KEY_CHARS_MAX: usize = 256;
@@ -31,43 +32,43 @@ const SOURCE_CHARS_MAX: usize = 256;
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"type": "order.paid", "data": {"order": 4711, "amount": 129.5}, "idempotency_key": "order-4711-paid", "labels": {"region": "eu"}}))]
 pub struct NewEvent<'a> {
-    /// What kind of thing happened: 1 to 128 of A-Z a-z 0-9 _ . : - (`event_type` is understood too).
+    /// The event type: 1 to 128 of A-Z a-z 0-9 _ . : - (alias: `event_type`).
     #[serde(borrow, default, rename = "type", alias = "event_type")]
     #[schema(value_type = String, required = true, example = "order.paid")]
     event_type: Option<Text<'a>>,
-    /// Any JSON value, kept byte for byte.
+    /// Any JSON value, stored byte for byte.
     #[serde(borrow, default, deserialize_with = "present")]
     #[schema(value_type = serde_json::Value, required = true)]
     data: Option<&'a RawValue>,
-    /// The application it is for, by id or uid; the organization's default one if absent. `owner_id` is understood too.
+    /// The application, by id or uid; the organization's `default` if absent. Alias: `owner_id`.
     #[serde(borrow, default, alias = "owner_id")]
     #[schema(value_type = Option<String>)]
     application_id: Option<Text<'a>>,
-    /// The organization it is for, by id or uid: the key's own, or any for an admin. As the header `X-Organization`.
+    /// The organization, by id or uid: the key's own, or any with an admin key. Same as the header `X-Organization`.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
     tenant_id: Option<Text<'a>>,
-    /// Makes publishing it twice the same as once: 1 to 256 printable ASCII characters.
+    /// Publishing twice with the same key creates one event: 1 to 256 printable ASCII characters.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
     idempotency_key: Option<Text<'a>>,
-    /// The part of your platform that it came from.
+    /// The part of your platform that published it.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
     source: Option<Text<'a>>,
     /// `high`, `normal` or `low`.
     #[serde(borrow, default)]
-    #[schema(value_type = Option<String>, example = "normal")]
+    #[schema(value_type = Option<PriorityWord>, example = "normal")]
     priority: Option<Text<'a>>,
-    /// When it happened, RFC 3339; now if absent.
+    /// When it happened, in RFC 3339; now if absent.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>, format = DateTime)]
     timestamp: Option<Text<'a>>,
-    /// What you say about it beside its data: at most 16 texts. Endpoints can ask for labels.
+    /// Labels that endpoints can select by: at most 16 strings.
     #[serde(default)]
     #[schema(value_type = Option<std::collections::BTreeMap<String, String>>, example = json!({"region": "eu"}))]
     labels: Option<Texts>,
-    /// Added to every request about it, after the endpoint's own, which win.
+    /// Headers of every request for this event. The endpoint's own headers take precedence.
     #[serde(default)]
     #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]
     headers: Option<Texts>,
@@ -159,6 +160,8 @@ impl<'a> Context<'a> {
                 headers,
                 only: None,
             }),
+            // A program may create the application and publish again, so that this alone has a type of its own.
+            _ if faults.iter().all(|fault| fault.field == "application_id") => Err(ApiError::unknown_application()),
             _ => Err(ApiError::invalid(faults)),
         }
     }
@@ -207,7 +210,7 @@ impl<'a> Context<'a> {
             Err(_) => self.application_named(organization, &name).await?,
         };
         if found.is_none() {
-            faults.push(Fault::new("application_id", "names no application of this organization"));
+            faults.push(Fault::new("application_id", "is not an application of this organization"));
         }
         Ok(found)
     }
@@ -262,8 +265,8 @@ fn check_labels(given: Option<Texts>, faults: &mut Vec<Fault>) -> Result<Labels,
 
 fn check_headers(given: Option<Texts>, faults: &mut Vec<Fault>) -> Vec<(String, String)> {
     let headers = given.map_or(Vec::new(), |texts| texts.0);
-    if let Err(fault) = check_custom_headers(&headers) {
-        faults.push(Fault::new("headers", format!("`{}` {}", fault.name.escape_debug(), fault.reason)));
+    if let Err(wrong) = check_custom_headers(&headers) {
+        faults.push(Fault::new("headers", wrong.to_string()));
     }
     headers
 }

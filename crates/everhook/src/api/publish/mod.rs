@@ -11,7 +11,7 @@ use axum::{
     response::Response,
 };
 use everhook_core::{
-    flow::publish::{Acceptance, Publication, PublishError, publish},
+    line::publish::{Acceptance, Publication, PublishError, publish},
     manage::Fault,
     ports::StoreError,
 };
@@ -45,7 +45,7 @@ const YIELD_EVERY_BYTES: usize = 512 * 1024;
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"events": [{"type": "order.paid", "data": {"order": 4711}}, {"type": "order.shipped", "data": {"order": 4711}}]}))]
 pub struct Batch<'a> {
-    /// 1 to 1,000 events; each is taken or refused alone.
+    /// 1 to 1,000 events; each is accepted or refused on its own.
     #[serde(borrow, default)]
     #[schema(value_type = Vec<NewEvent>, required = true)]
     events: Option<BatchEvents<'a>>,
@@ -88,38 +88,40 @@ impl<'de> Visitor<'de> for BatchVisitor {
     }
 }
 
-/// What became of an event.
+/// The result of publishing an event.
 #[derive(Serialize, ToSchema)]
 pub struct Receipt {
-    /// The event; the original's id if this was a duplicate.
+    /// The event's id; the id of the original for a duplicate.
     #[schema(format = "uuid")]
     id: String,
-    /// How many deliveries it made; null while it is `spooled`.
+    /// The number of deliveries; null while it is `spooled`.
+    #[schema(required = true)]
     deliveries: Option<u32>,
-    /// Whether its idempotency key had been used before.
+    /// Whether its idempotency key was used before.
     duplicate: bool,
-    /// Its place in the application; null while it is `spooled`.
+    /// Its sequence number in the application; null while it is `spooled`.
+    #[schema(required = true)]
     sequence_number: Option<i64>,
-    /// Present and true if the database is away: the event is on this node's disk, and goes on from there when the database is back.
+    /// Present and true if the database is unavailable: the event is on this node's disk and is forwarded when the database is back.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     spooled: bool,
 }
 
-/// What became of one event of a batch.
+/// The result of one event of a batch.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum BatchItem {
-    /// It was published.
+    /// The event was published.
     Published(Receipt),
-    /// It was not.
+    /// The event was refused.
     Refused {
-        /// Why.
+        /// The reason.
         error: Problem,
     },
 }
 
-/// What became of the events of a batch, in their order.
+/// The results of a batch, in the order of its events.
 #[derive(Serialize, ToSchema)]
 pub struct BatchReceipt {
     data: Vec<BatchItem>,
@@ -136,16 +138,16 @@ impl From<Acceptance> for Receipt {
     }
 }
 
-/// Publishes an event to every endpoint that wants it. Answered once it is on disk.
+/// Publishes an event to all matching endpoints. The response is sent once the event is on disk.
 #[utoipa::path(
     post, path = "/v1/events", tag = "events", request_body = NewEvent, security(("api_key" = ["publish"])),
     params(
-        ("Idempotency-Key" = Option<String>, Header, description = "As the field `idempotency_key`, which wins"),
-        ("traceparent" = Option<String>, Header, description = "Your trace (W3C), continued by every request about this event"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Same as the field `idempotency_key`, which takes precedence"),
+        ("traceparent" = Option<String>, Header, description = "Your trace (W3C), continued by every request for this event"),
     ),
     responses(
-        (status = 202, description = "Published; or `spooled`, while the database is away", body = Receipt),
-        (status = 200, description = "Published before under the same idempotency key: the original's receipt", body = Receipt),
+        (status = 202, description = "Published, or `spooled` while the database is unavailable", body = Receipt),
+        (status = 200, description = "Already published with the same idempotency key: the response of the original", body = Receipt),
         PublishProblems,
     ),
 )]
@@ -165,11 +167,11 @@ pub async fn publish_event(
     Ok(json(status, &Receipt::from(published)))
 }
 
-/// Publishes up to 1,000 events in one request. Each is taken or refused alone; the answers are in their order.
+/// Publishes up to 1,000 events in one request. Each is accepted or refused on its own; the results are in the order of the events.
 #[utoipa::path(
     post, path = "/v1/events/batch", tag = "events", request_body = Batch, security(("api_key" = ["publish"])),
-    params(("traceparent" = Option<String>, Header, description = "Your trace (W3C), continued by every request about these events")),
-    responses((status = 202, description = "What became of each", body = BatchReceipt), PublishProblems),
+    params(("traceparent" = Option<String>, Header, description = "Your trace (W3C), continued by every request for these events")),
+    responses((status = 202, description = "The result of each event", body = BatchReceipt), PublishProblems),
 )]
 pub async fn publish_batch(
     State(api): State<Arc<Api>>,
@@ -180,7 +182,9 @@ pub async fn publish_batch(
     let charge = Charge::new(api.bodies.clone(), caller.organization);
     let context = Context::new(&api, caller, request.headers())?;
     if context.key.is_some() {
-        return Err(ApiError::bad_request("one Idempotency-Key cannot stand for a batch: give each event its own `idempotency_key`"));
+        return Err(ApiError::bad_request(
+            "the header Idempotency-Key cannot be used for a batch: give each event its own `idempotency_key`",
+        ));
     }
     let (body, charge) = read_json(request, api.batch_bytes_max, charge).await?;
     let (publications, refused) = read_batch(&context, &body).await?;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use everhook_adapters::rabbitmq::{Intake, Message, Verdict};
 use everhook_core::{
-    flow::{alert, publish::PublishError},
     ids::{ApplicationId, OrganizationId},
+    line::{alert, publish::PublishError},
     manage::applications,
     model::ApplicationKind,
     ports::StoreError,
@@ -53,17 +53,17 @@ impl QueueIntake {
             None => self.api.default_organization,
             Some(name) => {
                 let found = self.api.organization_named(name).await.map_err(unreadable)?;
-                found.ok_or_else(|| format!("amqp_source_organization: there is no organization `{name}`"))?
+                found.ok_or_else(|| format!("amqp_source_organization: the organization `{name}` does not exist"))?
             }
         };
         let application = match &self.source.application {
             None => None,
             Some(name) => {
                 let found = applications::find_named(&self.api.line, organization, name).await.map_err(unreadable)?;
-                let missing = || format!("amqp_source_application: there is no application `{name}` in its organization");
+                let missing = || format!("amqp_source_application: the application `{name}` does not exist in its organization");
                 let application = found.ok_or_else(missing)?;
                 if application.kind == ApplicationKind::Operational {
-                    return Err(format!("amqp_source_application: `{name}` carries Everhook's own events, and nobody publishes there"));
+                    return Err(format!("amqp_source_application: `{name}` is reserved for Everhook's own events"));
                 }
                 Some(application.id)
             }
@@ -102,7 +102,7 @@ impl QueueIntake {
         verdicts.into_iter().map(|verdict| verdict.unwrap_or_else(&mut next)).collect()
     }
 
-    async fn read(&self, message: Message, of: Belonging) -> Result<everhook_core::flow::publish::Publication, ApiError> {
+    async fn read(&self, message: Message, of: Belonging) -> Result<everhook_core::line::publish::Publication, ApiError> {
         let max = self.api.payload_bytes_max + BESIDE_DATA_BYTES;
         if message.body.len() > max {
             return Err(ApiError::too_large(format!("the body may have at most {max} bytes, and has {}", message.body.len())));
@@ -122,7 +122,7 @@ impl QueueIntake {
             Err(reason) => Err(reason),
         };
         if let Err(reason) = told {
-            tracing::warn!("nobody could be told `{event_type}`: {reason}");
+            tracing::warn!("cannot publish the operational event `{event_type}`: {reason}");
         }
     }
 }
@@ -133,7 +133,7 @@ impl Intake for QueueIntake {
         // The queue keeps them as safely as this node's disk would, and any node can take them from there when the database is back. What is found
         // to be spooled only once it was published is durable all the same.
         if self.api.line.backlog.holds_up_all() {
-            return messages.iter().map(|_| Verdict::Later("the database is away, or was just now".to_owned())).collect();
+            return messages.iter().map(|_| Verdict::Later("the database is unavailable, or was a moment ago".to_owned())).collect();
         }
         match self.belonging().await {
             Ok(belonging) => self.publish(messages, belonging).await,

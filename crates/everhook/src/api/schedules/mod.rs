@@ -18,7 +18,7 @@ use http::{StatusCode, request::Parts};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-pub use self::wire::{ScheduleConfigOut, ScheduleIn, ScheduleOut};
+pub use self::wire::{EndpointScheduleIn, EndpointScheduleOut, ScheduleConfigOut, ScheduleIn, ScheduleOut};
 use super::{
     Api,
     access::{MayManage, MayRead},
@@ -43,16 +43,16 @@ impl FromRequestParts<Arc<Api>> for NamedSchedule {
     }
 }
 
-/// What becomes of the endpoints of a schedule that is deleted.
+/// What the endpoints of a deleted schedule use instead.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct DeletionQuery {
-    /// The schedule that its endpoints follow from then on: `default`, or another's id or name. Without it, one that endpoints follow is not deleted.
+    /// The schedule that its endpoints use instead: `default`, or the id or name of another. Without it, a schedule in use is not deleted.
     reassign: Option<String>,
 }
 
-/// Endpoints that should follow a schedule.
+/// The endpoints to assign a schedule to.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"endpoint_ids": ["shop"]}))]
@@ -61,14 +61,14 @@ pub struct AssignmentIn {
     endpoint_ids: Vec<String>,
 }
 
-/// What came of it.
+/// The result of the assignment.
 #[derive(Serialize, ToSchema)]
 pub struct AssignmentOut {
-    /// How many endpoints follow the schedule by this request.
+    /// The number of endpoints that were assigned the schedule.
     assigned: usize,
 }
 
-/// Makes a retry schedule of the caller's organization.
+/// Creates a retry schedule in your organization.
 #[utoipa::path(
     post, path = "/v1/retry-schedules", tag = "retry schedules", operation_id = "create_retry_schedule", request_body = ScheduleIn,
     security(("api_key" = ["manage"])),
@@ -83,7 +83,7 @@ pub async fn create(
     make(api, caller.author(), asked).await
 }
 
-/// Makes a retry schedule of an organization.
+/// Creates a retry schedule in an organization.
 #[utoipa::path(
     post, path = "/v1/organizations/{id}/retry-schedules", tag = "retry schedules", operation_id = "create_retry_schedule_of_organization",
     request_body = ScheduleIn, params(("id" = String, Path, description = "The organization's id or uid")),
@@ -101,11 +101,14 @@ pub async fn create_in_organization(
     make(api, caller.author().within(organization), asked).await
 }
 
-/// Lists the caller's organization's retry schedules, newest first, and then the presets.
+/// A page of them.
+pub type RetryScheduleList = List<ScheduleOut>;
+
+/// Lists the retry schedules of your organization, newest first, and then the presets.
 #[utoipa::path(
     get, path = "/v1/retry-schedules", tag = "retry schedules", operation_id = "list_retry_schedules", params(PageQuery),
     security(("api_key" = ["read"])),
-    responses((status = 200, description = "A page of retry schedules", body = List<ScheduleOut>), ReadProblems),
+    responses((status = 200, description = "A page of retry schedules", body = RetryScheduleList), ReadProblems),
 )]
 pub async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(query): Params<PageQuery>) -> Result<Response, ApiError> {
     list_page(&api, caller.organization, &query).await
@@ -115,7 +118,7 @@ pub async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(
 #[utoipa::path(
     get, path = "/v1/organizations/{id}/retry-schedules", tag = "retry schedules", operation_id = "list_retry_schedules_of_organization",
     params(("id" = String, Path, description = "The organization's id or uid"), PageQuery), security(("api_key" = ["read"])),
-    responses((status = 200, description = "A page of retry schedules", body = List<ScheduleOut>), ReadProblems),
+    responses((status = 200, description = "A page of retry schedules", body = RetryScheduleList), ReadProblems),
 )]
 pub async fn list_of_organization(
     State(api): State<Arc<Api>>,
@@ -127,7 +130,7 @@ pub async fn list_of_organization(
     list_page(&api, organization, &query).await
 }
 
-/// One retry schedule.
+/// Returns a retry schedule.
 #[utoipa::path(
     get, path = "/v1/retry-schedules/{id}", tag = "retry schedules", operation_id = "get_retry_schedule",
     params(("id" = String, Path, description = "The schedule's id or name")), security(("api_key" = ["read"])),
@@ -143,9 +146,9 @@ pub async fn get(
     Ok(json(StatusCode::OK, &ScheduleOut::from(found)))
 }
 
-/// Changes the fields that are sent, for deliveries made from now on. Those under way keep the schedule as it was.
+/// Updates the fields that are sent, for new deliveries. Existing deliveries keep the previous version.
 #[utoipa::path(
-    put, path = "/v1/retry-schedules/{id}", tag = "retry schedules", operation_id = "change_retry_schedule", request_body = ScheduleIn,
+    method(put, patch), path = "/v1/retry-schedules/{id}", tag = "retry schedules", operation_id = "change_retry_schedule", request_body = ScheduleIn,
     params(("id" = String, Path, description = "The schedule's id or name")), security(("api_key" = ["manage"])),
     responses((status = 200, description = "Changed", body = ScheduleOut), ChangeProblems),
 )]
@@ -161,7 +164,7 @@ pub async fn change(
     Ok(json(StatusCode::OK, &ScheduleOut::from(Known::Own(changed))))
 }
 
-/// Deletes a retry schedule. Deliveries under way keep it.
+/// Deletes a retry schedule. Existing deliveries keep it.
 #[utoipa::path(
     delete, path = "/v1/retry-schedules/{id}", tag = "retry schedules", operation_id = "delete_retry_schedule",
     params(("id" = String, Path, description = "The schedule's id or name"), DeletionQuery), security(("api_key" = ["manage"])),
@@ -178,7 +181,7 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Has many endpoints follow a retry schedule, for deliveries made from now on.
+/// Assigns a retry schedule to several endpoints, for new deliveries.
 #[utoipa::path(
     post, path = "/v1/retry-schedules/{id}/assign", tag = "retry schedules", operation_id = "assign_retry_schedule",
     request_body = AssignmentIn, params(("id" = String, Path, description = "The schedule's id or name")),

@@ -22,6 +22,8 @@ use crate::cli::client::{Connection, Server};
 const START_OR_STOP_TIMEOUT: Duration = Duration::from_secs(40);
 /// How often a process is looked at that starts or stops: the precision of those times.
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+/// What seals secrets on a shared store, where no key is made: those of a bench protect nothing.
+const BENCH_SEAL_KEY: &str = "YmVuY2gga2V5LCBub3Qgc2VjcmV0LCAzMiBieXRlcyE=";
 /// How much of a failed server's log is shown.
 const LOG_LINES_SHOWN: usize = 20;
 
@@ -50,12 +52,12 @@ impl SinkProcess {
     /// When it does not start.
     pub fn start() -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        let child = command.arg("bench-sink").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("the sink cannot be started")?;
+        let child = command.arg("bench-sink").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot start the sink")?;
         let mut process = Process(child);
         let mut address = String::new();
         let stdout = process.0.stdout.take().context("the sink has no standard output")?;
         BufReader::new(stdout).read_line(&mut address)?;
-        let url = format!("http://{}", address.trim()).parse().context("the sink did not tell its address")?;
+        let url = format!("http://{}", address.trim()).parse().context("the sink did not report its address")?;
         Ok(Self { process, url })
     }
 
@@ -81,6 +83,14 @@ impl ServerProcess {
     /// # Errors
     /// When it ends or is not ready in time; the end of its log is part of the message.
     pub async fn start(folder: &Path) -> anyhow::Result<Self> {
+        Self::start_on(folder, None).await
+    }
+
+    /// Starts a server on a folder, empty or of a server that was stopped, or on a PostgreSQL database.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn start_on(folder: &Path, database: Option<&str>) -> anyhow::Result<Self> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let listen = format!("127.0.0.1:{port}");
         let admin_key = format!("eh_bench_{}", uuid::Uuid::now_v7().simple());
@@ -93,9 +103,13 @@ impl ServerProcess {
             command.env_remove(name);
         }
         command.env("EVERHOOK_ADMIN_KEY", &admin_key).current_dir(folder);
+        if let Some(database) = database {
+            // By the environment, where other users of this machine do not see the password.
+            command.env("EVERHOOK_DATABASE", database).env("EVERHOOK_SEAL_KEY", BENCH_SEAL_KEY);
+        }
         command.stdin(Stdio::null()).stdout(log_file.try_clone()?).stderr(log_file);
         let started_at = Instant::now();
-        let process = Process(command.spawn().context("the server cannot be started")?);
+        let process = Process(command.spawn().context("cannot start the server")?);
         let server = Server::new(&format!("http://{listen}").parse()?, Some(&admin_key))?;
         let mut starting = Self { process, log, server, ready_after: Duration::ZERO };
         starting.wait_until_ready(started_at).await?;
@@ -111,7 +125,7 @@ impl ServerProcess {
                 return Ok(());
             }
             if let Some(status) = self.process.0.try_wait()? {
-                bail!("the server ended ({status}) before it was ready:\n{}", self.log_end());
+                bail!("the server exited ({status}) before it was ready:\n{}", self.log_end());
             }
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
@@ -130,8 +144,8 @@ impl ServerProcess {
     pub async fn stop(mut self) -> anyhow::Result<Duration> {
         let asked_at = Instant::now();
         // The standard library can only kill; `kill` is on every system that has signals.
-        let asked = Command::new("kill").args(["-TERM", &self.pid().to_string()]).status().context("`kill` cannot be run")?;
-        anyhow::ensure!(asked.success(), "the server was gone before it was asked to stop:\n{}", self.log_end());
+        let asked = Command::new("kill").args(["-TERM", &self.pid().to_string()]).status().context("cannot run `kill`")?;
+        anyhow::ensure!(asked.success(), "the server exited before it was asked to stop:\n{}", self.log_end());
         while asked_at.elapsed() < START_OR_STOP_TIMEOUT {
             if let Some(status) = self.process.0.try_wait()? {
                 anyhow::ensure!(status.success(), "the server did not stop cleanly ({status}):\n{}", self.log_end());

@@ -198,7 +198,7 @@ impl Published {
                 refused => {
                     self.refused += 1;
                     self.last_error =
-                        Some(refused.map_or("a batch was answered with fewer items than it had".to_owned(), Value::to_string));
+                        Some(refused.map_or("the response to a batch has fewer items than the batch".to_owned(), Value::to_string));
                 }
             }
         }

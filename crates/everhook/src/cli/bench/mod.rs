@@ -4,6 +4,7 @@
 //! figure stands beside the limit of the machine: the same publishers posting straight into the same sink.
 
 mod children;
+mod large;
 mod load;
 mod marker;
 mod neighbors;
@@ -26,37 +27,43 @@ use self::{
 };
 use super::{client::Server, scratch::ScratchFolder};
 
-/// Measure throughput, latency, CPU and memory on this machine, and check that nothing is lost or doubled.
+/// Measure throughput, latency, CPU and memory on this machine, and check that nothing is lost or duplicated.
 #[derive(Clone, Debug, clap::Args)]
 pub struct BenchArgs {
-    /// Run only this scenario; may be given again.
+    /// Run only this scenario; may be repeated.
     #[arg(long, value_name = "NAME", value_parser = SCENARIOS.map(|scenario| scenario.name))]
     scenario: Vec<String>,
-    /// Events in each scenario, instead of its own number.
+    /// The number of events in each scenario.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     events: Option<u64>,
     /// The size of each event's data, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 1024)]
     size: usize,
-    /// Publishers, each with a keep-alive connection of its own.
+    /// The number of publishers, each with its own keep-alive connection.
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
     connections: u32,
-    /// Threads of the publishers; as many as there are cores if not given.
+    /// The number of publisher threads; the number of cores by default.
     #[arg(long, value_name = "N")]
     threads: Option<std::num::NonZeroU16>,
-    /// `max_concurrency` of the endpoints; the server's default if not given.
+    /// `max_concurrency` of the endpoints; the server's default if absent.
     #[arg(long, value_name = "N")]
     max_concurrency: Option<u32>,
-    /// Measure instead what endpoints that hang or fail cost the others: 80 of 100 endpoints, with good and with bad neighbors.
+    /// Measure the effect of hanging and failing endpoints on the others instead: 80 of 100 endpoints, with good and with bad neighbors.
     #[arg(long, conflicts_with = "scenario")]
     neighbors: bool,
-    /// Fewer events: a first impression in seconds.
+    /// Measure instead what changes and publishes cost in one application with so many endpoints.
+    #[arg(long, value_name = "N", conflicts_with_all = ["scenario", "neighbors"], value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    endpoints: Option<u64>,
+    /// Measure `--endpoints` on a temporary server that keeps everything in this PostgreSQL database, which must be empty or of an earlier bench.
+    #[arg(long, value_name = "URL", requires = "endpoints", conflicts_with = "server")]
+    database: Option<String>,
+    /// Use fewer events, for a result within seconds.
     #[arg(long)]
     quick: bool,
-    /// The folder in which throw-away data folders are made.
+    /// The folder for temporary data folders.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Measure this running server instead of a throw-away one. It must allow private networks.
+    /// Measure this running server instead of a temporary one. It must permit private networks.
     #[arg(long, value_name = "URL", requires = "key", conflicts_with = "data")]
     server: Option<Url>,
     /// A key of that server with the scope `manage`.
@@ -83,6 +90,9 @@ pub async fn run(args: BenchArgs) -> anyhow::Result<()> {
 
 async fn run_scenarios(args: &BenchArgs) -> anyhow::Result<()> {
     let place = Place::choose(args)?;
+    if let Some(endpoints) = args.endpoints {
+        return large::run(args, &place, endpoints).await;
+    }
     say(args, &place.text(args));
     let sink = SinkProcess::start()?;
     let bench = Bench { sink: &sink, connections: args.connections, data_bytes: args.size, max_concurrency: args.max_concurrency };
@@ -126,7 +136,7 @@ async fn measure_limit(args: &BenchArgs, bench: &Bench<'_>, bar: &ProgressBar) -
     bar.set_message("limit");
     let limit = bench.limit(if args.quick { LIMIT_EVENTS_QUICK } else { LIMIT_EVENTS }, bar).await?;
     let text = format!(
-        "limit of this machine: {} requests/s ({} connections straight into the sink)\n",
+        "limit of this machine: {} requests/s ({} connections directly to the sink)\n",
         report::grouped(limit.delivered_per_second),
         args.connections
     );
@@ -174,7 +184,7 @@ fn conclude(args: &BenchArgs, place: &Place, limit: &Outcome, lines: &[Line]) ->
         say(args, &neighbors::compare_text(lines));
     }
     if !faults.is_empty() {
-        bail!("deliveries are missing, doubled or not accepted:\n{}", faults.join("\n"));
+        bail!("deliveries are missing, duplicated or refused:\n{}", faults.join("\n"));
     }
     say(args, &format!("\nevery accepted event arrived exactly once ({} deliveries checked)", report::grouped(checked as f64)));
     Ok(())
@@ -196,7 +206,7 @@ impl Place {
             return Ok(Self::Running(Server::new(url, args.key.as_deref())?));
         }
         if let Some(parent) = &args.data {
-            std::fs::create_dir_all(parent).with_context(|| format!("{} cannot be made", parent.display()))?;
+            std::fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
             return Ok(Self::Folder { parent: std::path::absolute(parent)?, file_system: procs::file_system_of(parent) });
         }
         // Many systems keep the temporary folder in memory, where a commit costs nothing: the current folder is more honest.
@@ -223,7 +233,7 @@ impl Place {
             Self::Folder { parent, file_system } => {
                 let kind = file_system.as_deref().unwrap_or("unknown file system");
                 let warning = match procs::is_in_memory(kind) {
-                    true => "\nWARNING: this folder is in memory, so that commits cost nothing. Give a folder on a disk with --data.",
+                    true => "\nWARNING: this folder is in memory, so commits cost nothing. Name a folder on a disk with --data.",
                     false => "",
                 };
                 format!("{machine}, data under {} ({kind}){warning}", parent.display())

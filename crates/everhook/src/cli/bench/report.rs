@@ -160,7 +160,7 @@ pub fn fault_text(line: &Line) -> Option<String> {
     }
     let Proof { missing, doubled, refused, unanswered, .. } = proof;
     let cause = proof.last_error.as_deref().map(|cause| format!(" (last: {cause})")).unwrap_or_default();
-    Some(format!("{}: {missing} missing, {doubled} doubled, {refused} refused, {unanswered} unanswered{cause}", line.title))
+    Some(format!("{}: {missing} missing, {doubled} duplicated, {refused} refused, {unanswered} unanswered{cause}", line.title))
 }
 
 /// One scenario for programs.

@@ -105,7 +105,7 @@ impl Bench<'_> {
         };
         let outcome = self.measure(door, events, scenario.endpoints, scenario.rate, subject, bar).await;
         for endpoint in endpoints {
-            connection.ask(Method::DELETE, &format!("/v1/endpoints/{endpoint}"), None).await.context("an endpoint cannot be deleted")?;
+            connection.ask(Method::DELETE, &format!("/v1/endpoints/{endpoint}"), None).await.context("cannot delete an endpoint")?;
         }
         outcome
     }
@@ -119,8 +119,8 @@ impl Bench<'_> {
             if let Some(max_concurrency) = self.max_concurrency {
                 endpoint["max_concurrency"] = json!(max_concurrency);
             }
-            let made = connection.ask(Method::POST, "/v1/endpoints", Some(&endpoint)).await.context("an endpoint cannot be made")?;
-            ids.push(made["id"].as_str().context("the server answered an endpoint without an id")?.to_owned());
+            let made = connection.ask(Method::POST, "/v1/endpoints", Some(&endpoint)).await.context("cannot create an endpoint")?;
+            ids.push(made["id"].as_str().context("the server returned an endpoint without an id")?.to_owned());
         }
         Ok(ids)
     }

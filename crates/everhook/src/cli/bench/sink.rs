@@ -28,7 +28,7 @@ use super::{
 /// The largest run that is expected: a byte each.
 const ARRIVALS_MAX: u64 = 1 << 28;
 
-/// Receive and count the deliveries of a bench. Started by `everhook bench`; ends when its standard input does.
+/// Receive and count the deliveries of a bench. Started by `everhook bench`; exits when its standard input is closed.
 #[derive(Debug, clap::Args)]
 pub struct BenchSinkArgs {
     /// The address to listen on.

@@ -32,15 +32,15 @@ use crate::{
     wiring,
 };
 
-/// Run a server with sample endpoints and events, and watch what happens.
+/// Run a server with sample endpoints and events.
 #[derive(Debug, clap::Args)]
 pub struct DemoArgs {
     #[command(flatten)]
     serve: ServeArgs,
-    /// End after this many events, when all their deliveries have ended.
+    /// Stop after this many events, when all their deliveries have ended.
     #[arg(long, value_name = "N")]
     events: Option<u64>,
-    /// Sample events a second.
+    /// Sample events per second.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rate: u32,
 }
@@ -59,7 +59,7 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(90);
 pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     let stage = Stage::prepare(args.serve)?;
     let mut stop = StopSignal::listen()?;
-    let running = wiring::start(&stage.config).await.context("the server cannot be started")?;
+    let running = wiring::start(&stage.config).await.context("cannot start the server")?;
     let url = format!("http://{}", running.address);
     let place = Place {
         url: &url,
@@ -84,7 +84,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     running.stop().await;
     let tally = played?;
     anstream::println!("\n{}", screen::summary(&tally));
-    anyhow::ensure!(tally.wrong_signatures == 0, "{} requests were signed wrongly", tally.wrong_signatures);
+    anyhow::ensure!(tally.wrong_signatures == 0, "{} requests had a wrong signature", tally.wrong_signatures);
     Ok(())
 }
 

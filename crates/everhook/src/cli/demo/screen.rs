@@ -52,7 +52,7 @@ pub fn head(place: &Place<'_>) -> String {
     let note = place.port_note.as_deref().map(|note| format!(" {DIM}({note}){DIM:#}")).unwrap_or_default();
     let kept = if place.is_temporary { "removed at the end; keep it with --data" } else { "kept" };
     [
-        format!("{BOLD}Everhook demo{BOLD:#}: a server, a receiver with five endpoints, and sample events. Ctrl-C ends it."),
+        format!("{BOLD}Everhook demo{BOLD:#}: a server, a receiver with five endpoints, and sample events. Press Ctrl-C to stop."),
         String::new(),
         format!("  address    {url}{note}"),
         format!("  API docs   {url}/docs"),
@@ -74,7 +74,7 @@ pub fn attempt(attempt: &Attempt) -> String {
     let (style, answer) = match answer {
         Answer::Status(status) if status.is_success() => (GOOD, status.to_string()),
         Answer::Status(status) => (RETRIED, status.to_string()),
-        Answer::Nothing => (RETRIED, "no answer (the sender will time out)".to_owned()),
+        Answer::Nothing => (RETRIED, "no response (the sender will time out)".to_owned()),
         Answer::WrongSignature => (ALARM, "THE SIGNATURE IS WRONG: this is a bug, please report it".to_owned()),
     };
     format!("{DIM}{}{DIM:#}  {event_type:<16}  {endpoint:<8}  attempt {number:<1}  {style}{answer}{style:#}", clock())
@@ -84,7 +84,7 @@ pub fn attempt(attempt: &Attempt) -> String {
 pub fn dead_letter(letter: &Value, names: &EndpointNames) -> String {
     let text = |name: &str| letter[name].as_str().unwrap_or("?");
     let endpoint = names.get(text("endpoint_id")).copied().unwrap_or("?");
-    let attempts = letter["attempts"].as_u64().unwrap_or(0);
+    let attempts = letter["attempt_count"].as_u64().unwrap_or(0);
     let times = if attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") };
     let told = format!("dead letter after {times}: {}", letter["last_error"].as_str().unwrap_or(text("reason")));
     format!("{DIM}{}{DIM:#}  {:<16}  {endpoint:<8}  {DEAD}{told}{DEAD:#}", clock(), text("event_type"))
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn a_dead_letter_names_its_endpoint_and_its_last_error() {
         let names = EndpointNames::from([("e1".to_owned(), "broken")]);
-        let letter = json!({"endpoint_id": "e1", "event_type": "invoice.overdue", "attempts": 2, "last_error": "answered 500"});
+        let letter = json!({"endpoint_id": "e1", "event_type": "invoice.overdue", "attempt_count": 2, "last_error": "answered 500"});
         let line = plain(&dead_letter(&letter, &names));
         assert_eq!(&line[12..], "  invoice.overdue   broken    dead letter after 2 attempts: answered 500");
     }

@@ -73,9 +73,9 @@ async fn make_endpoint(connection: &mut Connection, endpoint: Manners, receiver:
         Err(refused) if is_not_found(&refused) => connection.ask(Method::POST, "/v1/endpoints", Some(&with("uid", json!(uid)))).await?,
         changed => changed?,
     };
-    let id = made["id"].as_str().context("the server answered an endpoint without an id")?.to_owned();
+    let id = made["id"].as_str().context("the server returned an endpoint without an id")?.to_owned();
     let secret = connection.ask(Method::GET, &format!("/v1/endpoints/{id}/secret"), None).await?;
-    let secret = secret["secret"].as_str().context("the server answered no secret")?;
+    let secret = secret["secret"].as_str().context("the server returned no secret")?;
     receiver.verify_with(endpoint, VerifyingKey::parse(secret).context("the server's secret")?);
     Ok(id)
 }

@@ -21,22 +21,22 @@ use serde_json::json;
 
 use units::EventRate;
 
-/// Show what a retry schedule makes of an outage: attempts, delays, losses, and the load when the endpoint is back.
+/// Simulate an outage under a retry schedule: attempts, delays, dead letters, and the load after recovery.
 #[derive(Debug, clap::Args)]
 pub struct SimulateArgs {
-    /// The preset to try: standard, backoff, relay, job, ingest, notify or patient.
+    /// The preset to simulate: standard, backoff, relay, job, ingest, notify or patient.
     #[arg(long, default_value = "standard", value_name = "PRESET", value_parser = parse_schedule)]
     schedule: RetrySchedule,
     /// How long the endpoint is down (`90s`, `3h`, `2d`; at most 30 days).
     #[arg(long, value_name = "DURATION", value_parser = units::parse_duration)]
     down: Duration,
-    /// How many events are published (`20/s`, `600/m`, `1000/h`).
+    /// The rate at which events are published (`20/s`, `600/m`, `1000/h`).
     #[arg(long, default_value = "1/s", value_name = "RATE", value_parser = units::parse_rate)]
     rate: EventRate,
-    /// Whether the endpoint's circuit breaker is on, with its default numbers.
+    /// Whether the endpoint's circuit breaker is on, with its default settings.
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     breaker: bool,
-    /// Another number gives other jitter; the same number gives the same again.
+    /// The seed of the jitter; the same seed gives the same result.
     #[arg(long, default_value_t = 1, value_name = "N")]
     jitter_seed: u64,
     /// Print JSON instead of text.
@@ -71,13 +71,13 @@ pub fn run(args: SimulateArgs) -> anyhow::Result<()> {
         anstream::print!("{}", text_plot::draw(&story));
     }
     if let Some(file) = args.svg {
-        std::fs::write(&file, svg::draw(&story)).with_context(|| format!("could not write {}", file.display()))?;
+        std::fs::write(&file, svg::draw(&story)).with_context(|| format!("cannot write {}", file.display()))?;
     }
     Ok(())
 }
 
 fn parse_schedule(name: &str) -> Result<RetrySchedule, String> {
-    presets::preset(name).ok_or_else(|| format!("there is no preset of this name; there are {}", presets::NAMES.join(", ")))
+    presets::preset(name).ok_or_else(|| format!("no preset has this name; the presets are {}", presets::NAMES.join(", ")))
 }
 
 /// Numbers from 0 to 1 (SplitMix64): the same for the same seed, on every machine.

@@ -94,14 +94,14 @@ fn title(story: &Story) -> String {
 fn fates(story: &Story) -> String {
     let aftermath = &story.aftermath;
     let (delivered, dead, in_vain) = (grouped(aftermath.delivered), grouped(aftermath.dead), grouped(aftermath.attempts_in_vain));
-    format!("{delivered} delivered · {dead} dead · {in_vain} attempts in vain")
+    format!("{delivered} delivered · {dead} dead · {in_vain} failed attempts")
 }
 
 fn delays(story: &Story) -> String {
     let Some(late) = story.aftermath.lateness else { return "nothing is delivered".to_owned() };
     let (p50, p95, max) = (words(late.p50), words(late.p95), words(late.max));
     let peak = per_second(story.aftermath.peak_per_second);
-    format!("late by {p50} (half), {p95} (95 %), {max} (all) · peak when back {peak}, beside {} published then", story.rate)
+    format!("delay {p50} (p50), {p95} (p95), {max} (max) · peak after recovery {peak}, plus {} published then", story.rate)
 }
 
 fn outage(out: &mut String, story: &Story, scale: &Scale) {
@@ -168,7 +168,7 @@ fn tries(out: &mut String, story: &Story, scale: &Scale) {
 }
 
 fn legend(out: &mut String) {
-    for (x, class, words) in [(LEFT, "bad", "in vain"), (LEFT + 90.0, "good", "delivered")] {
+    for (x, class, words) in [(LEFT, "bad", "failed"), (LEFT + 90.0, "good", "delivered")] {
         let _ = writeln!(out, "<rect class=\"{class}\" x=\"{x}\" y=\"{}\" width=\"11\" height=\"11\"/>", HEIGHT - 22.0);
         text(out, (x + 17.0, HEIGHT - 12.0), "class=\"faint\"", words);
     }

@@ -37,7 +37,7 @@ fn headline(out: &mut String, story: &Story) {
     let (name, attempts) = (&story.schedule.name.0, story.schedule.max_attempts);
     let breaker = if story.breaker.enabled { "on" } else { "off" };
     let _ = writeln!(out, "{name}: {attempts} attempts, circuit breaker {breaker}.");
-    let _ = writeln!(out, "The endpoint is down for {}; events come at {}.\n", words(story.down_for), story.rate);
+    let _ = writeln!(out, "The endpoint is down for {}; events are published at {}.\n", words(story.down_for), story.rate);
 }
 
 fn first_event(out: &mut String, story: &Story) {
@@ -58,8 +58,8 @@ fn first_event(out: &mut String, story: &Story) {
 
 fn ending(attempt: Try, is_last: bool, down_for: Duration) -> String {
     match (attempt.succeeds, is_last) {
-        (true, _) => format!("✓ delivered, {} after the endpoint is back", words(attempt.at.saturating_sub(down_for))),
-        (false, true) => format!("✗ dead, {} before the endpoint is back", words(down_for.saturating_sub(attempt.at))),
+        (true, _) => format!("✓ delivered, {} after the endpoint has recovered", words(attempt.at.saturating_sub(down_for))),
+        (false, true) => format!("✗ dead, {} before the endpoint has recovered", words(down_for.saturating_sub(attempt.at))),
         (false, false) => "✗".to_owned(),
     }
 }
@@ -72,12 +72,12 @@ fn numbers(out: &mut String, story: &Story) {
     let _ = writeln!(out, "  delivered         {:>12}  {}", grouped(aftermath.delivered), percent(share(aftermath.delivered)));
     let _ = writeln!(out, "  dead              {:>12}  {}", grouped(aftermath.dead), percent(share(aftermath.dead)));
     let each = aftermath.attempts_in_vain as f64 / events as f64;
-    let _ = writeln!(out, "  attempts in vain  {:>12}  {each:.1} an event", grouped(aftermath.attempts_in_vain));
+    let _ = writeln!(out, "  failed attempts   {:>12}  {each:.1} per event", grouped(aftermath.attempts_in_vain));
     if let Some(late) = aftermath.lateness {
         let (p50, p95, max) = (words(late.p50), words(late.p95), words(late.max));
-        let _ = writeln!(out, "  late by           {p50:>12}  for half; 95 % in {p95}, all in {max}");
+        let _ = writeln!(out, "  delay             {p50:>12}  p50; p95 {p95}, max {max}");
         let peak = per_second(aftermath.peak_per_second);
-        let _ = writeln!(out, "  peak when back    {peak:>12}  beside the {} published then", story.rate);
+        let _ = writeln!(out, "  peak afterwards   {peak:>12}  plus the {} published then", story.rate);
     }
     out.push('\n');
 }
@@ -99,14 +99,14 @@ fn percent(share: f64) -> String {
 fn recovery(out: &mut String, story: &Story) {
     let aftermath = &story.aftermath;
     if aftermath.recovery.is_empty() {
-        let _ = writeln!(out, "When the endpoint is back, none of them is left to send.");
+        let _ = writeln!(out, "When the endpoint has recovered, none of them is left to send.");
         return;
     }
     let slices_a_row = aftermath.recovery.len().div_ceil(ROWS_MAX);
     let row_length = aftermath.recovery_slice * u32::try_from(slices_a_row).unwrap_or(u32::MAX);
     let rows: Vec<u64> = aftermath.recovery.chunks(slices_a_row).map(|slices| slices.iter().sum()).collect();
     let most = rows.iter().max().copied().unwrap_or(0).max(1);
-    let _ = writeln!(out, "Their requests after the endpoint is back, by {}", words(row_length));
+    let _ = writeln!(out, "Their requests after the endpoint has recovered, by {}", words(row_length));
     let mut start = Duration::ZERO;
     let mut is_quiet = false;
     for row in rows {

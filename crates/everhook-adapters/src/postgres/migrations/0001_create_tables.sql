@@ -1,0 +1,865 @@
+-- The tables of the shared store.
+--
+-- Conventions: ids are UUIDv7, so that rows of a table append; instants and lengths of time are microseconds, as numbers, because time comes from
+-- the node and never from here. Names are those of the embedded store. No foreign keys on the line: a look-up per row and reference is what it
+-- cannot afford, and what it refers to is never deleted before it.
+--
+-- A delivery's life writes little (decision 0024): one row of `open_deliveries` while it is open, one of `deliveries` when it has ended, one of
+-- `attempts` for each attempt. `open_deliveries` stays as small as what is open, and its dead rows are reclaimed soon; the other two only grow at
+-- their end, and are dropped by the partition. Both are known by their lane first: a lane's list is read from the primary key, and whoever
+-- knows only an id looks for it in the lanes of its organization.
+
+CREATE TABLE organizations (
+    id uuid PRIMARY KEY,
+    uid text COLLATE "C" UNIQUE,
+    name text NOT NULL,
+    created_at bigint NOT NULL,
+    -- A JSON object of numbers, each absent if there is no limit.
+    limits text NOT NULL DEFAULT '{}',
+    -- Whose nodes send for it, and how often that was changed.
+    worker_pool text COLLATE "C" NOT NULL DEFAULT 'default',
+    moves bigint NOT NULL DEFAULT 0,
+    -- Rises with every change to the organization, its event types or its retry schedules: a part of every application's version, so that such a
+    -- change writes one row, however many applications there are.
+    config_version bigint NOT NULL DEFAULT 0,
+    -- How many endpoints it has that are not deleted, and how many applications beside the built-in ones: what limits are held against.
+    endpoint_count bigint NOT NULL DEFAULT 0,
+    application_count bigint NOT NULL DEFAULT 0
+);
+
+-- Which pools is anybody in? One look-up a pool.
+CREATE INDEX organizations_by_pool ON organizations (worker_pool);
+
+CREATE TABLE applications (
+    id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    uid text COLLATE "C",
+    name text COLLATE "C" NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('default', 'operational', 'custom')),
+    strict_event_types boolean NOT NULL DEFAULT false,
+    created_at bigint NOT NULL,
+    CONSTRAINT applications_name UNIQUE (organization_id, name),
+    CONSTRAINT applications_uid UNIQUE (organization_id, uid)
+);
+
+CREATE INDEX applications_by_organization ON applications (organization_id, id);
+
+-- Two numbers that every publish reads, and one that it raises. Whoever writes events of an application holds its row until the commit, so that
+-- sequence numbers are given in the order of commits. Half of each page stays free: the row is rewritten in place.
+CREATE TABLE application_counters (
+    application_id uuid PRIMARY KEY,
+    -- Rises with every change to the application or one of its endpoints.
+    config_version bigint NOT NULL DEFAULT 1,
+    -- The sequence number of the next event.
+    next_sequence bigint NOT NULL DEFAULT 1,
+    -- The highest `changed_version` of a deleted endpoint whose row was removed: what changed since an earlier version is no longer known.
+    purged_version bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 50);
+
+CREATE TABLE schedules (
+    version bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    definition text NOT NULL,
+    -- When it was noticed that no endpoint and no schedule has it. Deliveries that were made before keep it.
+    unused_since bigint,
+    -- Unique by its hash: the longest definitions do not fit an ordered index.
+    CONSTRAINT schedules_definition EXCLUDE USING hash (definition WITH =)
+);
+
+CREATE TABLE retry_schedules (
+    id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    -- The row of `schedules` that says what it means now. Deliveries keep the number, so that a change needs no care for them.
+    version bigint NOT NULL,
+    created_at bigint NOT NULL,
+    updated_at bigint NOT NULL,
+    CONSTRAINT retry_schedules_name UNIQUE (organization_id, name)
+);
+
+CREATE INDEX retry_schedules_by_version ON retry_schedules (version);
+CREATE INDEX retry_schedules_by_organization ON retry_schedules (organization_id, id);
+
+CREATE TABLE event_types (
+    id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    description text,
+    -- JSON, byte for byte, both.
+    schema text,
+    example text,
+    archived boolean NOT NULL,
+    created_at bigint NOT NULL,
+    updated_at bigint NOT NULL,
+    CONSTRAINT event_types_name UNIQUE (organization_id, name)
+);
+
+CREATE INDEX event_types_by_organization ON event_types (organization_id, id);
+
+-- Where deliveries wait for one destination. What the destination is, and what is its own, is kept in the table of its kind.
+CREATE TABLE lanes (
+    -- What deliveries name it by: a number takes half the room of an id. Never given again.
+    lane bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    -- The destination's id.
+    id uuid NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('endpoint', 'processor', 'capability', 'channel')),
+    organization_id uuid NOT NULL,
+    application_id uuid NOT NULL,
+    -- Deliveries of this position or a later one wait until those made before the ordering was changed have ended.
+    order_barrier bigint
+);
+
+CREATE UNIQUE INDEX lanes_by_id ON lanes (id);
+CREATE INDEX lanes_by_organization ON lanes (organization_id, id);
+CREATE INDEX lanes_by_application ON lanes (application_id, id);
+CREATE INDEX lanes_with_barrier ON lanes (lane) WHERE order_barrier IS NOT NULL;
+
+CREATE TABLE endpoints (
+    id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    application_id uuid NOT NULL,
+    uid text COLLATE "C",
+    name text,
+    description text,
+    url text NOT NULL,
+    -- A JSON array of patterns.
+    event_types text NOT NULL,
+    -- What it asks of events beside their type: a JSON object of texts, and a filter as it was written.
+    labels text NOT NULL DEFAULT '{}',
+    filter text,
+    verify_url boolean NOT NULL DEFAULT false,
+    secret bytea NOT NULL,
+    previous_secret bytea,
+    previous_secret_until bigint,
+    signature_style text NOT NULL CHECK (signature_style IN ('timestamped', 'sha256', 'hex')),
+    payload_style text NOT NULL CHECK (payload_style IN ('envelope', 'raw')),
+    -- A JSON array of [name, value], each value sealed as the secret is.
+    headers text NOT NULL,
+    metadata text,
+    -- The version that it was written with; the one in force is its schedule's, if it follows one.
+    retry_schedule bigint NOT NULL,
+    retry_schedule_id uuid,
+    timeout bigint,
+    timeout_growth_factor double precision NOT NULL,
+    max_concurrency bigint NOT NULL,
+    ordering text NOT NULL CHECK (ordering IN ('none', 'per_event_type', 'strict')),
+    rate_limit_per_minute bigint,
+    rate_limit_burst bigint,
+    -- JSON.
+    circuit_breaker text NOT NULL,
+    paused_at bigint,
+    -- How fast what gathered during a pause is sent.
+    drain_per_second bigint,
+    state text NOT NULL CHECK (state IN ('enabled', 'disabled', 'deleted')),
+    disabled_at bigint,
+    disabled_reason text CHECK (disabled_reason IN ('by_owner', 'gone')),
+    deleted_at bigint,
+    created_at bigint NOT NULL,
+    updated_at bigint NOT NULL,
+    -- The application's `config_version` at which it last changed.
+    changed_version bigint NOT NULL DEFAULT 0,
+    -- Its lane.
+    lane bigint NOT NULL,
+    -- The revision that its URL, secrets, styles and headers are kept under.
+    revision bigint NOT NULL CHECK (revision > 0),
+    CHECK ((rate_limit_per_minute IS NULL) = (rate_limit_burst IS NULL)),
+    CHECK ((previous_secret IS NULL) = (previous_secret_until IS NULL)),
+    CHECK ((state = 'disabled') = (disabled_at IS NOT NULL) AND (state = 'disabled') = (disabled_reason IS NOT NULL)),
+    CHECK ((state = 'deleted') = (deleted_at IS NOT NULL))
+);
+
+CREATE INDEX endpoints_by_version ON endpoints (retry_schedule);
+CREATE INDEX endpoints_by_organization ON endpoints (organization_id, id);
+CREATE INDEX endpoints_by_application ON endpoints (application_id, id);
+-- Which endpoints of an application changed since a version? Read in this order, whole or in part.
+CREATE INDEX endpoints_by_change ON endpoints (application_id, changed_version, id);
+CREATE INDEX endpoints_by_schedule ON endpoints (retry_schedule_id, id) WHERE retry_schedule_id IS NOT NULL;
+-- A deleted endpoint's name can be given again.
+CREATE UNIQUE INDEX endpoints_by_uid ON endpoints (organization_id, uid) WHERE uid IS NOT NULL AND state <> 'deleted';
+
+-- What shaped an endpoint's requests, once for each change of it and in the transaction of that change, so that an attempt names it by a number
+-- and can be shown as it was sent. Rows do not change. The secrets are sealed as the endpoint's own are, and stay here after they were replaced:
+-- for as long as attempts that were signed with them. Such attempts were begun before the next revision's `made_at`, or a moment later.
+CREATE TABLE endpoint_revisions (
+    endpoint_id uuid NOT NULL,
+    number bigint NOT NULL CHECK (number > 0),
+    url text NOT NULL,
+    headers text NOT NULL,
+    secret bytea NOT NULL,
+    previous_secret bytea,
+    previous_secret_until bigint,
+    signature_style text NOT NULL,
+    payload_style text NOT NULL,
+    made_at bigint NOT NULL,
+    PRIMARY KEY (endpoint_id, number)
+);
+
+CREATE TABLE api_keys (
+    hash bytea PRIMARY KEY CHECK (length(hash) = 32),
+    id uuid NOT NULL UNIQUE,
+    organization_id uuid NOT NULL,
+    name text NOT NULL,
+    scopes bigint NOT NULL,
+    created_at bigint NOT NULL,
+    expires_at bigint
+);
+
+CREATE INDEX api_keys_by_organization ON api_keys (organization_id, id);
+
+-- When a key was last used, to the minute. In a table of its own, so that the record of a key is written once.
+CREATE TABLE api_key_uses (
+    api_key_id uuid PRIMARY KEY,
+    last_used_at bigint NOT NULL
+) WITH (fillfactor = 50);
+
+-- Partitioned by id, which begins with the time: a look-up by id reads one partition, and what is old is dropped with its partition. What must
+-- outlive its day is `kept`: that moves it to a partition beside those of the days, where every look-up finds it as well (decision 0031).
+CREATE TABLE events (
+    id uuid NOT NULL,
+    organization_id uuid NOT NULL,
+    application_id uuid NOT NULL,
+    event_type text COLLATE "C" NOT NULL,
+    timestamp bigint NOT NULL,
+    -- NULL: made by us, and equal to the id's text.
+    idempotency_key text,
+    source text,
+    priority smallint NOT NULL CHECK (priority BETWEEN 0 AND 2),
+    kept boolean NOT NULL DEFAULT false,
+    sequence_number bigint NOT NULL,
+    traceparent text,
+    -- How many deliveries were made when it was published, and the stretch of ids that holds them.
+    deliveries integer NOT NULL,
+    first_delivery_id uuid,
+    last_delivery_id uuid,
+    created_at bigint NOT NULL,
+    -- How the body is kept. 0: as published. 1: compressed with zstd.
+    encoding smallint NOT NULL CHECK (encoding IN (0, 1)),
+    body bytea,
+    -- What few publishers say: a JSON object of texts, and a JSON array of [name, value].
+    labels text,
+    headers text,
+    -- When its data was erased. The row stays, and so does its idempotency key: publishing it again must not bring the data back.
+    erased_at bigint,
+    CHECK (CASE WHEN erased_at IS NULL THEN body IS NOT NULL ELSE body IS NULL AND labels IS NULL AND headers IS NULL END),
+    CHECK ((deliveries = 0) = (first_delivery_id IS NULL) AND (deliveries = 0) = (last_delivery_id IS NULL))
+) PARTITION BY LIST (kept);
+
+-- The body is compressed by us where that pays, and not again here.
+ALTER TABLE events ALTER COLUMN body SET STORAGE EXTERNAL;
+
+CREATE TABLE events_daily PARTITION OF events (PRIMARY KEY (id)) FOR VALUES IN (false) PARTITION BY RANGE (id);
+CREATE TABLE events_kept PARTITION OF events (PRIMARY KEY (id)) FOR VALUES IN (true);
+
+CREATE INDEX events_by_organization ON events (organization_id, id);
+
+-- Only keys that a publisher gave: ours are the events' own ids. Not partitioned, because a key is unique over all time that it is valid for.
+CREATE TABLE idempotency_keys (
+    application_id uuid NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    event_id uuid NOT NULL,
+    created_at bigint NOT NULL,
+    -- A hash of the event's type and data: another event under the same key is no duplicate. NULL: the data was erased, and this with it.
+    fingerprint bytea CHECK (length(fingerprint) = 16),
+    PRIMARY KEY (application_id, key)
+);
+
+CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
+
+-- Ids that publishers were told before it was known that their key was taken. Looked at only for an id that no event has.
+CREATE TABLE event_aliases (
+    alias uuid PRIMARY KEY,
+    event_id uuid NOT NULL
+);
+
+CREATE INDEX event_aliases_by_event ON event_aliases (event_id);
+
+-- Deliveries that wait or are held.
+CREATE TABLE open_deliveries (
+    lane bigint NOT NULL,
+    id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    priority smallint NOT NULL CHECK (priority BETWEEN 0 AND 2),
+    -- 0 waiting, 4 held.
+    stage smallint NOT NULL,
+    attempts integer NOT NULL,
+    retry_schedule bigint NOT NULL,
+    due_at bigint,
+    created_at bigint NOT NULL,
+    failure_category text,
+    -- The delivery that this one does again.
+    replay_of uuid,
+    operation_id uuid,
+    -- Of those with one key that are open, the one with the lowest position waits and the others are held. Most deliveries have none.
+    order_key text COLLATE "C",
+    order_position bigint,
+    PRIMARY KEY (lane, id),
+    CHECK ((order_key IS NULL) = (order_position IS NULL)),
+    CHECK (CASE stage
+        WHEN 0 THEN due_at IS NOT NULL
+        WHEN 4 THEN due_at IS NULL AND attempts = 0 AND order_key IS NOT NULL
+        ELSE false END)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+
+CREATE INDEX waiting_by_lane ON open_deliveries (lane, priority, due_at, id) WHERE stage = 0;
+-- Only those that have an order pay for it.
+CREATE INDEX open_in_order ON open_deliveries (lane, order_key, order_position) WHERE order_position IS NOT NULL;
+CREATE INDEX open_by_position ON open_deliveries (lane, order_position) WHERE order_position IS NOT NULL;
+
+-- Deliveries that have ended.
+CREATE TABLE deliveries (
+    lane bigint NOT NULL,
+    id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    priority smallint NOT NULL CHECK (priority BETWEEN 0 AND 2),
+    -- 1 delivered, 2 dead, 3 cancelled.
+    stage smallint NOT NULL,
+    kept boolean NOT NULL DEFAULT false,
+    attempts integer NOT NULL,
+    retry_schedule bigint NOT NULL,
+    ended_at bigint NOT NULL,
+    created_at bigint NOT NULL,
+    cause text,
+    failure_category text,
+    replay_of uuid,
+    operation_id uuid,
+    CHECK (CASE stage
+        WHEN 1 THEN cause IS NULL AND attempts > 0
+        WHEN 2 THEN attempts > 0 AND cause IN ('retries_exhausted', 'given_up', 'gone', 'tls_failed')
+        WHEN 3 THEN cause IN ('endpoint_disabled', 'endpoint_deleted', 'erased', 'by_person')
+        ELSE false END)
+) PARTITION BY LIST (kept);
+
+CREATE TABLE deliveries_daily PARTITION OF deliveries (PRIMARY KEY (lane, id)) FOR VALUES IN (false) PARTITION BY RANGE (id);
+CREATE TABLE deliveries_kept PARTITION OF deliveries (PRIMARY KEY (lane, id)) FOR VALUES IN (true);
+-- What is kept of a day.
+CREATE INDEX deliveries_kept_by_id ON deliveries_kept (id);
+
+-- How deliveries stand, open or ended, with the columns of both.
+CREATE VIEW all_deliveries AS
+SELECT lane, id, event_id, priority, stage, attempts, retry_schedule, due_at, NULL::bigint AS ended_at, NULL::text AS cause, created_at,
+    failure_category, replay_of, operation_id
+FROM open_deliveries
+UNION ALL
+SELECT lane, id, event_id, priority, stage, attempts, retry_schedule, NULL, ended_at, cause, created_at,
+    failure_category, replay_of, operation_id
+FROM deliveries;
+
+-- Those that were made after their event was: retries by hand and what operations do again.
+CREATE TABLE made_later (
+    event_id uuid NOT NULL,
+    lane bigint NOT NULL,
+    id uuid NOT NULL,
+    PRIMARY KEY (event_id, id)
+);
+
+-- Who made attempts. One row for a node and the version that it ran, so that an attempt names both by a number.
+CREATE TABLE nodes (
+    number integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name text NOT NULL,
+    -- How its requests name their sender.
+    user_agent text NOT NULL,
+    UNIQUE (name, user_agent)
+);
+
+CREATE TABLE attempts (
+    delivery_id uuid NOT NULL,
+    number integer NOT NULL CHECK (number > 0),
+    -- 0 success, 1 failed, 2 exhausted.
+    status smallint NOT NULL CHECK (status BETWEEN 0 AND 2),
+    -- How the endpoint's breaker stood: 0 closed, 1 half-open, 2 open.
+    breaker smallint NOT NULL CHECK (breaker BETWEEN 0 AND 2),
+    kept boolean NOT NULL DEFAULT false,
+    -- What else came with the response: 0 nothing, 1 more of the body, 2 more headers, 3 both.
+    response_cut smallint CHECK (response_cut BETWEEN 0 AND 3),
+    response_status smallint,
+    node integer NOT NULL,
+    -- The endpoint's revision that shaped the request; NULL if we failed before there was one.
+    revision integer,
+    failure_category text,
+    error text,
+    response_headers bytea,
+    response_body_sample bytea,
+    retry_after_delay bigint,
+    retry_after_at bigint,
+    duration bigint NOT NULL,
+    dns bigint,
+    connect bigint,
+    tls bigint,
+    first_byte bigint,
+    scheduled_at bigint NOT NULL,
+    -- How long after `scheduled_at`.
+    picked_after bigint NOT NULL,
+    executed_after bigint NOT NULL,
+    next_retry_at bigint,
+    CHECK ((status = 0) = (failure_category IS NULL)),
+    CHECK ((response_status IS NULL) = (response_headers IS NULL) AND (response_status IS NULL) = (response_body_sample IS NULL)
+        AND (response_status IS NULL) = (response_cut IS NULL))
+) PARTITION BY LIST (kept);
+
+CREATE TABLE attempts_daily PARTITION OF attempts (PRIMARY KEY (delivery_id, number)) FOR VALUES IN (false) PARTITION BY RANGE (delivery_id);
+CREATE TABLE attempts_kept PARTITION OF attempts (PRIMARY KEY (delivery_id, number)) FOR VALUES IN (true);
+
+-- Whatever no other partition takes: ids of a time for which none was made, or made no more.
+CREATE TABLE events_rest PARTITION OF events_daily DEFAULT;
+CREATE TABLE deliveries_rest PARTITION OF deliveries_daily DEFAULT;
+CREATE TABLE attempts_rest PARTITION OF attempts_daily DEFAULT;
+
+CREATE TABLE dead_letters (
+    -- The first dead delivery's.
+    id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    application_id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    event_type text COLLATE "C" NOT NULL,
+    endpoint_id uuid NOT NULL,
+    url text NOT NULL,
+    last_delivery_id uuid NOT NULL,
+    status text NOT NULL CHECK (status IN ('dead', 'retrying', 'resolved', 'discarded')),
+    cause text NOT NULL CHECK (cause IN ('retries_exhausted', 'given_up', 'gone', 'tls_failed')),
+    failure_category text NOT NULL,
+    last_error text NOT NULL,
+    attempts bigint NOT NULL,
+    failures bigint NOT NULL CHECK (failures > 0),
+    first_failure_at bigint NOT NULL,
+    last_failure_at bigint NOT NULL,
+    requeued_at bigint,
+    -- The delivery that brought it back by itself last: its death is told.
+    automatic_delivery_id uuid,
+    recoverable boolean NOT NULL,
+    CONSTRAINT dead_letters_event_endpoint UNIQUE (event_id, endpoint_id)
+);
+
+CREATE INDEX dead_letters_by_organization ON dead_letters (organization_id, id);
+CREATE INDEX dead_letters_by_endpoint ON dead_letters (endpoint_id, id);
+CREATE INDEX dead_letters_by_age ON dead_letters (last_failure_at) WHERE status <> 'retrying';
+CREATE INDEX recoverable_dead_letters ON dead_letters (organization_id, failures, last_failure_at) WHERE status = 'dead' AND recoverable;
+
+CREATE TABLE pending_alerts (
+    id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    event_type text NOT NULL,
+    data bytea NOT NULL
+);
+
+-- How breakers stand that were ever other than closed.
+CREATE TABLE circuit_breakers (
+    endpoint_id uuid PRIMARY KEY,
+    -- Rises by one with each change: whoever knows an older one does not write.
+    revision bigint NOT NULL,
+    stage text NOT NULL CHECK (stage IN ('closed', 'forced_closed', 'open', 'forced_open', 'half_open')),
+    until bigint,
+    since bigint NOT NULL,
+    failed_recoveries bigint NOT NULL,
+    CHECK (CASE stage WHEN 'open' THEN until IS NOT NULL WHEN 'forced_open' THEN true WHEN 'forced_closed' THEN true ELSE until IS NULL END)
+) WITH (fillfactor = 50);
+
+-- The times in which a breaker let nothing through but probes.
+CREATE TABLE open_periods (
+    endpoint_id uuid NOT NULL,
+    opened_at bigint NOT NULL,
+    closed_at bigint,
+    PRIMARY KEY (endpoint_id, opened_at)
+);
+
+-- What happened at endpoints, in numbers: one row for each endpoint and minute with attempts.
+CREATE TABLE rollups (
+    lane bigint NOT NULL,
+    -- Minutes since the epoch.
+    minute bigint NOT NULL,
+    successes bigint NOT NULL,
+    -- Failures by category.
+    timeout bigint NOT NULL,
+    server_error bigint NOT NULL,
+    client_error bigint NOT NULL,
+    network bigint NOT NULL,
+    dns bigint NOT NULL,
+    tls bigint NOT NULL,
+    rate_limit bigint NOT NULL,
+    payload_too_large bigint NOT NULL,
+    redirect bigint NOT NULL,
+    blocked_address bigint NOT NULL,
+    duration_sum bigint NOT NULL,
+    -- For each bucket that has something its number (1 byte) and its count (4, little endian).
+    durations bytea NOT NULL,
+    last_success_at bigint,
+    last_failure_at bigint,
+    PRIMARY KEY (lane, minute)
+) WITH (fillfactor = 70);
+
+-- How each endpoint does since its last success.
+CREATE TABLE endpoint_standing (
+    lane bigint PRIMARY KEY,
+    consecutive_failures bigint NOT NULL,
+    first_failure_at bigint,
+    last_failure_at bigint,
+    last_success_at bigint,
+    CHECK ((consecutive_failures = 0) = (first_failure_at IS NULL))
+) WITH (fillfactor = 50);
+
+-- Bulk actions that are selected first and then worked off, a little at a time.
+CREATE TABLE operations (
+    id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('retry_batch', 'discard_batch', 'recover', 'replay', 'erase', 'attempt_now')),
+    status text NOT NULL CHECK (status IN ('pending', 'running', 'finished', 'cancelled', 'failed')),
+    -- JSON.
+    selection text NOT NULL,
+    -- What is left to do.
+    phase text NOT NULL CHECK (phase IN ('selecting', 'selected', 'clearing', 'over')),
+    -- Up to which id the selection has looked.
+    selected_until uuid NOT NULL,
+    -- The transaction that began it: what was being written then is waited for before anything is selected.
+    begun_by xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    total bigint NOT NULL,
+    done bigint NOT NULL,
+    failed bigint NOT NULL,
+    skipped bigint NOT NULL,
+    rate_per_second bigint,
+    priority smallint NOT NULL CHECK (priority BETWEEN 0 AND 2),
+    start_at bigint,
+    created_at bigint NOT NULL,
+    started_at bigint,
+    finished_at bigint,
+    CHECK ((status IN ('finished', 'cancelled', 'failed')) = (finished_at IS NOT NULL)),
+    CHECK ((status IN ('finished', 'cancelled', 'failed')) = (phase IN ('clearing', 'over'))),
+    CHECK (done + failed + skipped <= total)
+) WITH (fillfactor = 50);
+
+CREATE INDEX operations_by_organization ON operations (organization_id, id);
+CREATE INDEX operations_with_work ON operations (id) WHERE phase <> 'over';
+
+-- What an operation still has to do. A row is deleted in the write that does it.
+CREATE TABLE operation_items (
+    operation_id uuid NOT NULL,
+    -- The event's sequence number: the order in which an ordered lane gets them.
+    position bigint NOT NULL,
+    lane bigint NOT NULL,
+    event_id uuid NOT NULL,
+    -- The delivery that is done again, if there is one.
+    replay_of uuid,
+    PRIMARY KEY (operation_id, position, lane)
+);
+
+-- The same for operations that erase: they are about events, wherever these went.
+CREATE TABLE erasure_items (
+    operation_id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    PRIMARY KEY (operation_id, event_id)
+);
+
+CREATE TABLE auto_replays (
+    organization_id uuid PRIMARY KEY,
+    enabled boolean NOT NULL,
+    after bigint NOT NULL,
+    requests_per_second bigint NOT NULL CHECK (requests_per_second > 0),
+    max_tries bigint NOT NULL CHECK (max_tries > 0)
+);
+
+-- Who changed what. Written in the transaction of the change that it tells of, and never changed.
+CREATE TABLE audit_log (
+    organization_id uuid NOT NULL,
+    id uuid NOT NULL,
+    at bigint NOT NULL,
+    -- NULL: the server itself.
+    actor_id uuid,
+    actor_name text,
+    action text NOT NULL,
+    resource_id uuid NOT NULL,
+    -- JSON objects with the fields that changed. NULL: it was not there before, or is not there after.
+    before text,
+    after text,
+    is_cut boolean NOT NULL,
+    PRIMARY KEY (organization_id, id),
+    CHECK ((actor_id IS NULL) = (actor_name IS NULL))
+);
+
+CREATE INDEX audit_log_by_resource ON audit_log (organization_id, resource_id, id);
+
+-- The lives of nodes. A lease belongs to a boot: it is good until an instant of this server's clock, and a boot whose lease has ended is deleted
+-- by whoever wants what it held. Settling locks the row (`FOR KEY SHARE`), so that a boot is not deleted in the middle of it, and finds it gone after.
+CREATE TABLE boots (
+    id uuid PRIMARY KEY,
+    node text NOT NULL,
+    pool text COLLATE "C" NOT NULL,
+    worker boolean NOT NULL,
+    scheduler boolean NOT NULL,
+    good_until bigint NOT NULL,
+    renewals bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 50);
+
+-- Who sends for which lanes of a pool's organizations. Those of a pool are made when its first boot begins.
+CREATE TABLE shards (
+    pool text COLLATE "C" NOT NULL,
+    number smallint NOT NULL,
+    boot uuid,
+    PRIMARY KEY (pool, number)
+) WITH (fillfactor = 50);
+
+-- Which boots of the pool that an organization left have not let go of it. Nobody else sends for it while one of them is alive.
+CREATE TABLE departures (
+    organization_id uuid NOT NULL,
+    boot uuid NOT NULL,
+    -- Which of the organization's moves it was.
+    moves bigint NOT NULL,
+    PRIMARY KEY (organization_id, boot)
+);
+
+CREATE INDEX departures_by_boot ON departures (boot);
+
+-- Who does what only one node does at a time.
+CREATE TABLE duties (
+    name text PRIMARY KEY,
+    boot uuid
+) WITH (fillfactor = 50);
+
+-- What nodes draw from together: an organization's rates, and a row by which its slots are locked. Counters are no promises: nothing is flushed for them, and
+-- after a crash of the server they are empty, which means full budgets.
+CREATE UNLOGGED TABLE budgets (
+    organization_id uuid NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('deliveries', 'events', 'retries', 'slots')),
+    -- What is in the bucket, in parts of a token, and when that was true, by this server's clock. NULL: nobody has drawn from it.
+    parts bigint,
+    as_of bigint,
+    PRIMARY KEY (organization_id, kind)
+) WITH (fillfactor = 50);
+
+-- How many of an organization's slots a process holds, and would like to hold.
+CREATE UNLOGGED TABLE budget_slots (
+    organization_id uuid NOT NULL,
+    holder uuid NOT NULL,
+    held bigint NOT NULL,
+    wanted bigint NOT NULL,
+    held_until bigint NOT NULL,
+    PRIMARY KEY (organization_id, holder)
+) WITH (fillfactor = 50);
+
+-- What was changed, for the nodes that remember it. Read in the order of transactions: those before the oldest that is still open are complete.
+CREATE TABLE changes (
+    transaction xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    number bigint GENERATED ALWAYS AS IDENTITY,
+    kind text NOT NULL CHECK (kind IN ('endpoint', 'application', 'organization', 'definitions', 'api_key', 'erased', 'cancelled', 'everything')),
+    id uuid,
+    -- The application of an endpoint.
+    application_id uuid,
+    -- When, by this server's clock: old ones are forgotten.
+    at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (transaction, number)
+);
+
+-- Up to which transaction changes were forgotten.
+CREATE TABLE forgotten_changes (
+    until xid8 NOT NULL
+);
+
+INSERT INTO forgotten_changes VALUES ('0');
+
+-- The move of a data folder into this database, if there was one. While it is not finished, no node starts here.
+CREATE TABLE moves (
+    singleton boolean PRIMARY KEY CHECK (singleton),
+    -- The folder, for people.
+    source text NOT NULL,
+    -- What the folder's files looked like when the move began: after a change of them it does not go on.
+    fingerprint bytea NOT NULL,
+    begun_at bigint NOT NULL,
+    finished_at bigint
+);
+
+-- How far it is, for each table: written in the transaction of the rows that it counts.
+CREATE TABLE moved_tables (
+    name text PRIMARY KEY,
+    rows bigint NOT NULL,
+    -- The sum of the rows' hashes.
+    sum bytea NOT NULL CHECK (length(sum) = 32),
+    -- The key of the last row.
+    last_key bytea NOT NULL
+);
+
+-- Which installation this is: what its nodes keep elsewhere is named by it.
+CREATE TABLE installation (
+    singleton boolean PRIMARY KEY CHECK (singleton),
+    id uuid NOT NULL,
+    -- Where nodes notify each other. Every role of a database may notify and listen on every channel whose name it knows: this one is known to those who
+    -- may read it here.
+    hint_channel text NOT NULL CHECK (hint_channel ~ '^everhook_[0-9a-f]{32}$')
+);
+
+INSERT INTO installation VALUES (true, gen_random_uuid(), 'everhook_' || replace(gen_random_uuid()::text, '-', ''));
+
+-- What nodes take turns at, by a lock on a row. Advisory locks are open to every role of the database, and so are those on tables: a statement that is
+-- prepared locks its tables before anybody asks whether it may be run. A row is locked only by who may change it.
+CREATE TABLE node_locks (
+    name text PRIMARY KEY
+);
+
+INSERT INTO node_locks VALUES ('boots'), ('moves'), ('partitions');
+
+-- Which key secrets are sealed with: a node that has another refuses to start.
+CREATE TABLE sealing (
+    singleton boolean PRIMARY KEY CHECK (singleton),
+    key_id text NOT NULL
+);
+
+-- What the roles that read one organization's reports may see (decision 0032).
+--
+-- They read views, in a schema that holds nothing else, with their own rights: row-level security of the tables behind says which rows that are. The
+-- schema of the tables is closed to them: a role that may use a schema can lock the tables in it, whether it may read them or not (decision 0037).
+--
+-- Every table is under row-level security, also those that nobody but the nodes should read: without a policy, a grant that was made by mistake
+-- shows nothing. Partitions are read through their tables, whose policies hold then; asked directly, they have none. Owners are not subject to
+-- any of this, and the nodes' role owns the tables: nothing of it is in their plans.
+--
+-- A role cannot say which organization it is for: `report_roles` says it, by the name that the session logged in with. `SET ROLE` does not change
+-- that name. Policies, views and functions are bound to tables when they are made, so that no search path leads them elsewhere.
+
+CREATE TABLE report_roles (
+    role name PRIMARY KEY,
+    organization_id uuid NOT NULL
+);
+
+DO $$
+DECLARE
+    held regclass;
+BEGIN
+    FOR held IN SELECT oid FROM pg_class WHERE relnamespace = 'everhook'::regnamespace AND relkind IN ('r', 'p') LOOP
+        EXECUTE pg_catalog.format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', held);
+    END LOOP;
+END $$;
+
+-- Without this it would read its tables with the rights of its owner, who sees everything.
+ALTER VIEW all_deliveries SET (security_invoker = true);
+
+-- Whose reports does this session read? NULL: nobody's.
+CREATE FUNCTION everhook_report_organization() RETURNS uuid LANGUAGE sql STABLE SECURITY DEFINER SET search_path = everhook, pg_temp
+RETURN (SELECT organization_id FROM report_roles WHERE role = session_user);
+
+-- And which lanes has that organization, by the names that other tables have for them? Arrays, so that an index can be asked for them.
+CREATE FUNCTION everhook_report_endpoints() RETURNS uuid[] LANGUAGE sql STABLE SECURITY DEFINER SET search_path = everhook, pg_temp
+RETURN ARRAY(SELECT id FROM lanes WHERE organization_id = everhook_report_organization());
+
+CREATE FUNCTION everhook_report_lanes() RETURNS bigint[] LANGUAGE sql STABLE SECURITY DEFINER SET search_path = everhook, pg_temp
+RETURN ARRAY(SELECT lane FROM lanes WHERE organization_id = everhook_report_organization());
+
+-- Each function stands in a `SELECT` of its own, so that it is asked once for a statement and not for every row.
+CREATE POLICY of_organization ON organizations FOR SELECT USING (id = (SELECT everhook_report_organization()));
+CREATE POLICY of_organization ON applications FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
+CREATE POLICY of_organization ON retry_schedules FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
+CREATE POLICY of_organization ON event_types FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
+CREATE POLICY of_organization ON endpoints FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
+CREATE POLICY of_organization ON lanes FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
+CREATE POLICY of_organization ON events FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
+CREATE POLICY of_organization ON dead_letters FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
+CREATE POLICY of_organization ON operations FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
+CREATE POLICY of_organization ON auto_replays FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
+CREATE POLICY of_organization ON audit_log FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
+
+CREATE POLICY of_organization ON open_deliveries FOR SELECT USING (lane = ANY ((SELECT everhook_report_lanes())::bigint[]));
+CREATE POLICY of_organization ON deliveries FOR SELECT USING (lane = ANY ((SELECT everhook_report_lanes())::bigint[]));
+CREATE POLICY of_organization ON rollups FOR SELECT USING (lane = ANY ((SELECT everhook_report_lanes())::bigint[]));
+CREATE POLICY of_organization ON endpoint_standing FOR SELECT USING (lane = ANY ((SELECT everhook_report_lanes())::bigint[]));
+
+CREATE POLICY of_organization ON circuit_breakers FOR SELECT USING (endpoint_id = ANY ((SELECT everhook_report_endpoints())::uuid[]));
+CREATE POLICY of_organization ON open_periods FOR SELECT USING (endpoint_id = ANY ((SELECT everhook_report_endpoints())::uuid[]));
+
+-- These name no owner themselves. What they ask for here is subject to the policies above.
+CREATE POLICY of_organization ON attempts FOR SELECT USING (
+    EXISTS (SELECT FROM deliveries d WHERE d.id = delivery_id) OR EXISTS (SELECT FROM open_deliveries o WHERE o.id = delivery_id)
+);
+CREATE POLICY of_organization ON schedules FOR SELECT USING (
+    version IN (SELECT r.version FROM retry_schedules r) OR version IN (SELECT p.retry_schedule FROM endpoints p)
+);
+
+-- Rights on tables are of no use to who may not use their schema, and show nothing to who is not in `report_roles`. So everybody has them: rights that a
+-- role has itself it could give up in a transaction that it leaves open, and hold up whoever writes to the table's entry in `pg_class`.
+GRANT SELECT ON organizations, applications, lanes, retry_schedules, schedules, event_types, open_deliveries, deliveries, all_deliveries, attempts, dead_letters,
+    circuit_breakers, open_periods, rollups, endpoint_standing, operations, auto_replays, audit_log TO PUBLIC;
+-- All but the secrets, and the headers, whose values may be credentials. A new column is hidden until it is named here, and in the view.
+GRANT SELECT (id, organization_id, application_id, uid, name, description, url, event_types, labels, filter, verify_url, signature_style, payload_style, metadata,
+    retry_schedule, retry_schedule_id, timeout, timeout_growth_factor, max_concurrency, ordering, rate_limit_per_minute, rate_limit_burst,
+    circuit_breaker, paused_at, drain_per_second, state, disabled_at, disabled_reason, deleted_at, created_at, updated_at, lane, revision) ON endpoints TO PUBLIC;
+GRANT SELECT (id, organization_id, application_id, event_type, timestamp, idempotency_key, source, priority, sequence_number, traceparent, deliveries,
+    first_delivery_id, last_delivery_id, created_at, encoding, body, labels, erased_at) ON events TO PUBLIC;
+
+-- What a role can name. A view of one table alone can be written through, and a statement that would do it locks the table before anybody asks whether
+-- it may: so each has something beside its table, which costs nothing.
+CREATE SCHEMA everhook_reports;
+
+CREATE VIEW everhook_reports.organizations WITH (security_invoker) AS SELECT t.* FROM organizations t CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.applications WITH (security_invoker) AS SELECT t.* FROM applications t CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.retry_schedules WITH (security_invoker) AS SELECT t.* FROM retry_schedules t CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.schedules WITH (security_invoker) AS SELECT t.* FROM schedules t CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.lanes WITH (security_invoker) AS SELECT t.* FROM lanes t CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.event_types WITH (security_invoker) AS SELECT t.* FROM event_types t CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.open_deliveries WITH (security_invoker) AS SELECT t.* FROM open_deliveries t CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.deliveries WITH (security_invoker) AS SELECT t.* FROM deliveries t CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.all_deliveries WITH (security_invoker) AS SELECT t.* FROM all_deliveries t CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.attempts WITH (security_invoker) AS SELECT t.* FROM attempts t CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.dead_letters WITH (security_invoker) AS SELECT t.* FROM dead_letters t CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.circuit_breakers WITH (security_invoker) AS SELECT t.* FROM circuit_breakers t CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.open_periods WITH (security_invoker) AS SELECT t.* FROM open_periods t CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.rollups WITH (security_invoker) AS SELECT t.* FROM rollups t CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.endpoint_standing WITH (security_invoker) AS SELECT t.* FROM endpoint_standing t CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.operations WITH (security_invoker) AS SELECT t.* FROM operations t CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.auto_replays WITH (security_invoker) AS SELECT t.* FROM auto_replays t CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.audit_log WITH (security_invoker) AS SELECT t.* FROM audit_log t CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.endpoints WITH (security_invoker) AS
+SELECT id, organization_id, application_id, uid, name, description, url, event_types, labels, filter, verify_url, signature_style, payload_style, metadata,
+    retry_schedule, retry_schedule_id, timeout, timeout_growth_factor, max_concurrency, ordering, rate_limit_per_minute, rate_limit_burst,
+    circuit_breaker, paused_at, drain_per_second, state, disabled_at, disabled_reason, deleted_at, created_at, updated_at, lane, revision
+FROM endpoints CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.events WITH (security_invoker) AS
+SELECT id, organization_id, application_id, event_type, timestamp, idempotency_key, source, priority, sequence_number, traceparent, deliveries,
+    first_delivery_id, last_delivery_id, created_at, encoding, body, labels, erased_at
+FROM events CROSS JOIN (SELECT) AS nothing;
+
+GRANT SELECT ON ALL TABLES IN SCHEMA everhook_reports TO PUBLIC;
+
+-- Lets a role read the reports of one organization, and nothing else. Again for the same organization: it gets what it lacks. `pg_catalog.format`,
+-- because a function that somebody else made in this schema could fit its arguments better.
+CREATE FUNCTION everhook_grant_reports(login name, organization uuid) RETURNS void LANGUAGE plpgsql SET search_path = everhook, pg_temp AS $$
+DECLARE
+    asked pg_roles;
+BEGIN
+    SELECT * INTO asked FROM pg_roles WHERE rolname = login;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'there is no role "%"', login USING HINT = 'Make it first: CREATE ROLE … LOGIN PASSWORD …';
+    END IF;
+    IF NOT EXISTS (SELECT FROM organizations WHERE id = organization) THEN
+        RAISE EXCEPTION 'there is no organization %', organization;
+    END IF;
+    -- Each of these would lead around the policies.
+    IF asked.rolsuper OR asked.rolbypassrls OR asked.rolcreaterole OR asked.rolreplication THEN
+        RAISE EXCEPTION 'the role "%" may do more than read: it must not be SUPERUSER, BYPASSRLS, CREATEROLE or REPLICATION', login;
+    END IF;
+    IF EXISTS (SELECT FROM pg_auth_members WHERE member = asked.oid) THEN
+        RAISE EXCEPTION 'the role "%" is a member of other roles, and would have their rights too', login;
+    END IF;
+    IF EXISTS (SELECT FROM pg_class WHERE oid = 'report_roles'::regclass AND relowner = asked.oid) THEN
+        RAISE EXCEPTION 'the role "%" owns the tables, and sees everything', login;
+    END IF;
+    IF has_schema_privilege(asked.oid, 'everhook', 'USAGE') THEN
+        RAISE EXCEPTION 'the role "%" may use the schema of the tables, and could lock them', login
+            USING HINT = 'Take that away: REVOKE ALL ON SCHEMA everhook FROM PUBLIC';
+    END IF;
+    IF has_schema_privilege(asked.oid, 'everhook', 'CREATE') OR has_schema_privilege(asked.oid, 'everhook_reports', 'CREATE') THEN
+        RAISE EXCEPTION 'the role "%" may make tables and functions beside ours', login USING HINT = 'Take that away: REVOKE CREATE ON SCHEMA … FROM PUBLIC';
+    END IF;
+    -- A schema of its own could be named like somebody else's role, and come first in their path.
+    IF has_database_privilege(asked.oid, current_database(), 'CREATE') THEN
+        RAISE EXCEPTION 'the role "%" may make schemas in this database', login USING HINT = 'Take that away: REVOKE CREATE ON DATABASE … FROM PUBLIC';
+    END IF;
+    IF EXISTS (SELECT FROM report_roles WHERE role = login AND organization_id <> organization) THEN
+        RAISE EXCEPTION 'the role "%" reads the reports of another organization', login USING HINT = 'Take these away first: everhook_revoke_reports';
+    END IF;
+    INSERT INTO report_roles (role, organization_id) VALUES (login, organization) ON CONFLICT DO NOTHING;
+    EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA everhook_reports TO %I', login);
+END $$;
+
+-- Takes all of that away again. The role itself stays, and may be gone already.
+CREATE FUNCTION everhook_revoke_reports(login name) RETURNS void LANGUAGE plpgsql SET search_path = everhook, pg_temp AS $$
+BEGIN
+    DELETE FROM report_roles WHERE role = login;
+    IF EXISTS (SELECT FROM pg_roles WHERE rolname = login) THEN
+        EXECUTE pg_catalog.format('REVOKE ALL ON SCHEMA everhook_reports FROM %I', login);
+    END IF;
+END $$;
+
+REVOKE EXECUTE ON FUNCTION everhook_grant_reports, everhook_revoke_reports FROM PUBLIC;

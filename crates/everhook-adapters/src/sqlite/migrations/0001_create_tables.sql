@@ -1,0 +1,548 @@
+-- The tables of the embedded store.
+--
+-- Conventions: ids are 16-byte blobs (UUIDv7, so that rows of a table append), instants are microseconds since the epoch, lengths of time
+-- are microseconds. `WITHOUT ROWID` wherever the key is an id: one tree instead of two. No foreign keys: the writer is the only one who
+-- writes, and a look-up per row and reference is what the hot path cannot afford.
+--
+-- A commit logs whole pages, so that what a delivery's life touches is kept small: one insert into `deliveries`, one update of it, one insert into
+-- `attempts`. Its lane and its node are numbers there, not names (see decision 0013). The indexes on that path:
+-- * `waiting_by_lane` is partial: a row costs an entry while it waits, and history costs nothing.
+-- * `deliveries_by_lane` is what lists walk. A list of a whole organization walks it once for each lane, so that there is no index by
+--   organization.
+-- * There is no index by event. An event keeps the first and the last id of the deliveries that were made with it, and a list by event walks
+--   that stretch of the primary key; replays come later and have a partial index, which only they pay for. What that saves for certain is space.
+-- * `events_by_organization` costs too little to be told apart from noise.
+
+CREATE TABLE organizations (
+    id BLOB PRIMARY KEY CHECK (length(id) = 16),
+    uid TEXT UNIQUE,
+    name TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    -- How much it may have and do: a JSON object of numbers, each absent if there is no limit.
+    limits TEXT NOT NULL DEFAULT '{}',
+    -- Rises with every change to the organization, its event types or its retry schedules: a part of every application's version, so that such a
+    -- change writes one row, however many applications there are.
+    config_version INTEGER NOT NULL DEFAULT 0,
+    -- How many endpoints it has that are not deleted, and how many applications beside the built-in ones: what limits are held against.
+    endpoint_count INTEGER NOT NULL DEFAULT 0,
+    application_count INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE applications (
+    id BLOB PRIMARY KEY CHECK (length(id) = 16),
+    organization_id BLOB NOT NULL,
+    uid TEXT,
+    name TEXT NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('default', 'operational', 'custom')),
+    created_at INTEGER NOT NULL,
+    -- Rises with every change to the application or one of its endpoints.
+    config_version INTEGER NOT NULL DEFAULT 1,
+    -- The sequence number of the next event.
+    next_sequence INTEGER NOT NULL DEFAULT 1,
+    strict_event_types INTEGER NOT NULL DEFAULT 0 CHECK (strict_event_types IN (0, 1)),
+    -- The highest `changed_version` of a deleted endpoint whose row was removed: what changed since an earlier version is no longer known.
+    purged_version INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (organization_id, name),
+    UNIQUE (organization_id, uid)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX applications_by_organization ON applications (organization_id, id);
+
+CREATE TABLE schedules (
+    version INTEGER PRIMARY KEY,
+    definition TEXT NOT NULL UNIQUE,
+    -- When it was noticed that no endpoint and no schedule has it. Deliveries that were made before keep it.
+    unused_since INTEGER
+) STRICT;
+
+CREATE TABLE retry_schedules (
+    id BLOB PRIMARY KEY CHECK (length(id) = 16),
+    organization_id BLOB NOT NULL,
+    name TEXT NOT NULL,
+    -- The row of `schedules` that says what it means now. Deliveries keep the number, so that a change needs no care for them.
+    version INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    UNIQUE (organization_id, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX retry_schedules_by_version ON retry_schedules (version);
+CREATE INDEX retry_schedules_by_organization ON retry_schedules (organization_id, id);
+
+CREATE TABLE event_types (
+    id BLOB PRIMARY KEY CHECK (length(id) = 16),
+    organization_id BLOB NOT NULL,
+    name TEXT NOT NULL,
+    description TEXT,
+    -- JSON, byte for byte, both.
+    schema TEXT,
+    example TEXT,
+    archived INTEGER NOT NULL CHECK (archived IN (0, 1)),
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    UNIQUE (organization_id, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX event_types_by_organization ON event_types (organization_id, id);
+
+-- Where deliveries wait for one destination. What the destination is, and what is its own, is kept in the table of its kind.
+CREATE TABLE lanes (
+    -- What deliveries name it by: one or two bytes in a row and its two index entries, where the id would take sixteen. Never given again.
+    lane INTEGER PRIMARY KEY,
+    -- The destination's id.
+    id BLOB NOT NULL CHECK (length(id) = 16),
+    kind TEXT NOT NULL CHECK (kind IN ('endpoint', 'processor', 'capability', 'channel')),
+    organization_id BLOB NOT NULL,
+    application_id BLOB NOT NULL,
+    -- Deliveries of this position or a later one wait until those made before the ordering was changed have ended.
+    order_barrier INTEGER
+) STRICT;
+
+CREATE UNIQUE INDEX lanes_by_id ON lanes (id);
+CREATE INDEX lanes_by_organization ON lanes (organization_id, id);
+CREATE INDEX lanes_with_barrier ON lanes (lane) WHERE order_barrier IS NOT NULL;
+
+CREATE TABLE endpoints (
+    id BLOB PRIMARY KEY CHECK (length(id) = 16),
+    organization_id BLOB NOT NULL,
+    application_id BLOB NOT NULL,
+    uid TEXT,
+    name TEXT,
+    description TEXT,
+    url TEXT NOT NULL,
+    -- A JSON array of patterns.
+    event_types TEXT NOT NULL,
+    -- What it asks of events beside their type: a JSON object of texts, and a filter as it was written.
+    labels TEXT NOT NULL DEFAULT '{}',
+    filter TEXT,
+    -- Whether a new URL must prove that it expects requests.
+    verify_url INTEGER NOT NULL DEFAULT 0 CHECK (verify_url IN (0, 1)),
+    secret BLOB NOT NULL,
+    previous_secret BLOB,
+    previous_secret_until INTEGER,
+    signature_style TEXT NOT NULL CHECK (signature_style IN ('timestamped', 'sha256', 'hex')),
+    payload_style TEXT NOT NULL CHECK (payload_style IN ('envelope', 'raw')),
+    -- A JSON array of [name, value], each value sealed as the secret is.
+    headers TEXT NOT NULL,
+    metadata TEXT,
+    -- The version that it was written with; the one in force is its schedule's, if it follows one: a change of a schedule writes one row, however many
+    -- endpoints follow it.
+    retry_schedule INTEGER NOT NULL,
+    retry_schedule_id BLOB,
+    timeout INTEGER,
+    timeout_growth_factor REAL NOT NULL,
+    max_concurrency INTEGER NOT NULL,
+    ordering TEXT NOT NULL CHECK (ordering IN ('none', 'per_event_type', 'strict')),
+    rate_limit_per_minute INTEGER,
+    rate_limit_burst INTEGER,
+    -- JSON.
+    circuit_breaker TEXT NOT NULL,
+    paused_at INTEGER,
+    -- How fast what gathered during a pause is sent.
+    drain_per_second INTEGER,
+    state TEXT NOT NULL CHECK (state IN ('enabled', 'disabled', 'deleted')),
+    disabled_at INTEGER,
+    disabled_reason TEXT CHECK (disabled_reason IN ('by_owner', 'gone')),
+    deleted_at INTEGER,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    -- The application's `config_version` at which it last changed.
+    changed_version INTEGER NOT NULL DEFAULT 0,
+    -- Its lane.
+    lane INTEGER NOT NULL,
+    -- The revision that its URL, secrets, styles and headers are kept under.
+    revision INTEGER NOT NULL CHECK (revision > 0),
+    CHECK ((rate_limit_per_minute IS NULL) = (rate_limit_burst IS NULL)),
+    CHECK ((previous_secret IS NULL) = (previous_secret_until IS NULL)),
+    CHECK ((state = 'disabled') = (disabled_at IS NOT NULL) AND (state = 'disabled') = (disabled_reason IS NOT NULL)),
+    CHECK ((state = 'deleted') = (deleted_at IS NOT NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX endpoints_by_version ON endpoints (retry_schedule);
+CREATE INDEX endpoints_by_organization ON endpoints (organization_id, id);
+CREATE INDEX endpoints_by_schedule ON endpoints (retry_schedule_id, id) WHERE retry_schedule_id IS NOT NULL;
+-- Which endpoints of an application changed since a version? Read in this order, whole or in part.
+CREATE INDEX endpoints_by_change ON endpoints (application_id, changed_version, id);
+-- A deleted endpoint's name can be given again.
+CREATE UNIQUE INDEX endpoints_by_uid ON endpoints (organization_id, uid) WHERE uid IS NOT NULL AND state <> 'deleted';
+
+-- What shaped an endpoint's requests, once for each change of it and in the transaction of that change, so that an attempt names it in a byte
+-- and can be shown as it was sent. Rows do not change. The secrets are sealed as the endpoint's own are, and stay here after they were replaced:
+-- for as long as attempts that were signed with them. Such attempts were begun before the next revision's `made_at`, or a moment later.
+CREATE TABLE endpoint_revisions (
+    endpoint_id BLOB NOT NULL,
+    number INTEGER NOT NULL CHECK (number > 0),
+    url TEXT NOT NULL,
+    headers TEXT NOT NULL,
+    secret BLOB NOT NULL,
+    previous_secret BLOB,
+    previous_secret_until INTEGER,
+    signature_style TEXT NOT NULL,
+    payload_style TEXT NOT NULL,
+    made_at INTEGER NOT NULL,
+    PRIMARY KEY (endpoint_id, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE api_keys (
+    hash BLOB PRIMARY KEY CHECK (length(hash) = 32),
+    id BLOB NOT NULL UNIQUE CHECK (length(id) = 16),
+    organization_id BLOB NOT NULL,
+    name TEXT NOT NULL,
+    scopes INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX api_keys_by_organization ON api_keys (organization_id, id);
+
+CREATE TABLE events (
+    id BLOB PRIMARY KEY CHECK (length(id) = 16),
+    organization_id BLOB NOT NULL,
+    application_id BLOB NOT NULL,
+    event_type TEXT NOT NULL,
+    timestamp INTEGER NOT NULL,
+    -- NULL: made by us, and equal to the id's text.
+    idempotency_key TEXT,
+    source TEXT,
+    priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 2),
+    sequence_number INTEGER NOT NULL,
+    traceparent TEXT,
+    -- How many deliveries were made when it was published, and the stretch of ids that holds them.
+    deliveries INTEGER NOT NULL,
+    first_delivery_id BLOB,
+    last_delivery_id BLOB,
+    created_at INTEGER NOT NULL,
+    -- Where its data is.
+    payload INTEGER NOT NULL,
+    -- When its data was erased. The row stays, and so does its idempotency key: publishing it again must not bring the data back.
+    erased_at INTEGER,
+    CHECK ((deliveries = 0) = (first_delivery_id IS NULL) AND (deliveries = 0) = (last_delivery_id IS NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX events_by_organization ON events (organization_id, id);
+
+-- What few publishers say about their events, in a table of its own so that the others pay nothing for it. It goes with its event.
+CREATE TABLE event_extras (
+    event_id BLOB PRIMARY KEY CHECK (length(event_id) = 16),
+    -- A JSON object of texts.
+    labels TEXT NOT NULL,
+    -- A JSON array of [name, value].
+    headers TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The one hot table with a rowid: its leaves hold rows up to a whole page, and a new row is appended without rearranging its neighbors. In a
+-- table without, a row of more than a quarter of a page goes to pages of its own.
+CREATE TABLE payloads (
+    number INTEGER PRIMARY KEY,
+    -- Whose it is. Compared by every read: the number of a payload that was deleted may be given again.
+    event_id BLOB NOT NULL,
+    -- 0: as published. 1: compressed with zstd.
+    encoding INTEGER NOT NULL CHECK (encoding IN (0, 1)),
+    body BLOB NOT NULL
+) STRICT;
+
+-- Only keys that a publisher gave: ours are the events' own ids.
+CREATE TABLE idempotency_keys (
+    application_id BLOB NOT NULL,
+    key TEXT NOT NULL,
+    event_id BLOB NOT NULL,
+    created_at INTEGER NOT NULL,
+    -- A hash of the event's type and data: another event under the same key is no duplicate. NULL: the data was erased, and this with it.
+    fingerprint BLOB CHECK (length(fingerprint) = 16),
+    PRIMARY KEY (application_id, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
+
+-- Ids that publishers were told before it was known that their key was taken. Looked at only for an id that no event has.
+CREATE TABLE event_aliases (
+    alias BLOB PRIMARY KEY CHECK (length(alias) = 16),
+    event_id BLOB NOT NULL CHECK (length(event_id) = 16)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX event_aliases_by_event ON event_aliases (event_id);
+
+CREATE TABLE deliveries (
+    id BLOB PRIMARY KEY CHECK (length(id) = 16),
+    event_id BLOB NOT NULL,
+    lane INTEGER NOT NULL,
+    priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 2),
+    retry_schedule INTEGER NOT NULL,
+    -- 0 waiting, 1 delivered, 2 dead, 3 cancelled, 4 held.
+    stage INTEGER NOT NULL,
+    due_at INTEGER,
+    ended_at INTEGER,
+    cause TEXT,
+    attempts INTEGER NOT NULL,
+    failure_category TEXT,
+    -- The dead letter that this delivery brings back.
+    replay_of BLOB,
+    -- The operation that made it.
+    operation_id BLOB,
+    created_at INTEGER NOT NULL,
+    -- Of those with one key that are open, the one with the lowest position waits and the others are held. Most deliveries have none.
+    order_key TEXT,
+    order_position INTEGER,
+    CHECK ((order_key IS NULL) = (order_position IS NULL)),
+    CHECK (CASE stage
+        WHEN 0 THEN due_at IS NOT NULL AND ended_at IS NULL AND cause IS NULL
+        WHEN 1 THEN due_at IS NULL AND ended_at IS NOT NULL AND cause IS NULL AND attempts > 0
+        WHEN 2 THEN due_at IS NULL AND ended_at IS NOT NULL AND attempts > 0
+            AND cause IN ('retries_exhausted', 'given_up', 'gone', 'tls_failed')
+        WHEN 3 THEN due_at IS NULL AND ended_at IS NOT NULL AND cause IN ('endpoint_disabled', 'endpoint_deleted', 'erased', 'by_person')
+        WHEN 4 THEN due_at IS NULL AND ended_at IS NULL AND cause IS NULL AND attempts = 0 AND order_key IS NOT NULL
+        ELSE 0 END)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX waiting_by_lane ON deliveries (lane, priority, due_at, id) WHERE stage = 0;
+CREATE INDEX deliveries_by_lane ON deliveries (lane, id);
+-- Only those that have an order pay for it, and only while they are open.
+CREATE INDEX open_in_order ON deliveries (lane, order_key, order_position) WHERE order_position IS NOT NULL AND stage IN (0, 4);
+CREATE INDEX open_by_position ON deliveries (lane, order_position) WHERE order_position IS NOT NULL AND stage IN (0, 4);
+-- Those that were made after their event was: retries by hand, and what operations make.
+CREATE INDEX made_later_by_event ON deliveries (event_id, id) WHERE replay_of IS NOT NULL OR operation_id IS NOT NULL;
+
+-- Deliveries of a large event that are still to be made: one row a commit, deleted by it.
+CREATE TABLE unfinished_fanouts (
+    event_id BLOB NOT NULL,
+    step INTEGER NOT NULL,
+    -- For each delivery its id (16 bytes), its endpoint's id (16) and its schedule version (8, little endian).
+    deliveries BLOB NOT NULL,
+    made_at INTEGER NOT NULL,
+    PRIMARY KEY (event_id, step)
+) STRICT, WITHOUT ROWID;
+
+-- Erased events whose deliveries are not all ended yet: a row until the last commit.
+CREATE TABLE unfinished_erasures (
+    event_id BLOB PRIMARY KEY CHECK (length(event_id) = 16),
+    -- Up to which delivery everything is done.
+    done_until BLOB NOT NULL,
+    at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Who made attempts. One row for a node and the version that it ran, so that an attempt names both in a byte.
+CREATE TABLE nodes (
+    number INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    -- How its requests name their sender.
+    user_agent TEXT NOT NULL,
+    UNIQUE (name, user_agent)
+) STRICT;
+
+CREATE TABLE attempts (
+    delivery_id BLOB NOT NULL,
+    number INTEGER NOT NULL CHECK (number > 0),
+    -- 0 success, 1 failed, 2 exhausted.
+    status INTEGER NOT NULL CHECK (status BETWEEN 0 AND 2),
+    failure_category TEXT,
+    error TEXT,
+    response_status INTEGER,
+    response_headers BLOB,
+    response_body_sample BLOB,
+    -- What else came: 0 nothing, 1 more of the body, 2 more headers, 3 both.
+    response_cut INTEGER CHECK (response_cut BETWEEN 0 AND 3),
+    retry_after_delay INTEGER,
+    retry_after_at INTEGER,
+    duration INTEGER NOT NULL,
+    dns INTEGER,
+    connect INTEGER,
+    tls INTEGER,
+    first_byte INTEGER,
+    scheduled_at INTEGER NOT NULL,
+    -- How long after `scheduled_at`: most are short, and a short length takes half the bytes of an instant.
+    picked_after INTEGER NOT NULL,
+    executed_after INTEGER NOT NULL,
+    next_retry_at INTEGER,
+    node INTEGER NOT NULL,
+    -- How the endpoint's breaker stood: 0 closed, 1 half-open, 2 open.
+    breaker INTEGER NOT NULL CHECK (breaker BETWEEN 0 AND 2),
+    -- The endpoint's revision that shaped the request; NULL if we failed before there was one.
+    revision INTEGER,
+    PRIMARY KEY (delivery_id, number),
+    CHECK ((status = 0) = (failure_category IS NULL)),
+    CHECK ((response_status IS NULL) = (response_headers IS NULL) AND (response_status IS NULL) = (response_body_sample IS NULL)
+        AND (response_status IS NULL) = (response_cut IS NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE dead_letters (
+    -- The first dead delivery's.
+    id BLOB PRIMARY KEY CHECK (length(id) = 16),
+    organization_id BLOB NOT NULL,
+    application_id BLOB NOT NULL,
+    event_id BLOB NOT NULL,
+    event_type TEXT NOT NULL,
+    endpoint_id BLOB NOT NULL,
+    url TEXT NOT NULL,
+    last_delivery_id BLOB NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('dead', 'retrying', 'resolved', 'discarded')),
+    cause TEXT NOT NULL CHECK (cause IN ('retries_exhausted', 'given_up', 'gone', 'tls_failed')),
+    failure_category TEXT NOT NULL,
+    last_error TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    failures INTEGER NOT NULL CHECK (failures > 0),
+    first_failure_at INTEGER NOT NULL,
+    last_failure_at INTEGER NOT NULL,
+    requeued_at INTEGER,
+    -- The delivery that brought it back by itself last: whether its death is to be reported.
+    automatic_delivery_id BLOB,
+    recoverable INTEGER NOT NULL DEFAULT 1 CHECK (recoverable IN (0, 1)),
+    UNIQUE (event_id, endpoint_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX dead_letters_by_organization ON dead_letters (organization_id, id);
+CREATE INDEX dead_letters_by_endpoint ON dead_letters (endpoint_id, id);
+CREATE INDEX dead_letters_by_age ON dead_letters (last_failure_at) WHERE status <> 'retrying';
+CREATE INDEX recoverable_dead_letters ON dead_letters (organization_id, failures, last_failure_at) WHERE status = 'dead' AND recoverable = 1;
+
+CREATE TABLE pending_alerts (
+    id BLOB PRIMARY KEY CHECK (length(id) = 16),
+    organization_id BLOB NOT NULL,
+    event_type TEXT NOT NULL,
+    data BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- How breakers stand that were ever other than closed.
+CREATE TABLE circuit_breakers (
+    endpoint_id BLOB PRIMARY KEY CHECK (length(endpoint_id) = 16),
+    -- Rises by one with each change: whoever knows an older one does not write.
+    revision INTEGER NOT NULL,
+    stage TEXT NOT NULL CHECK (stage IN ('closed', 'forced_closed', 'open', 'forced_open', 'half_open')),
+    until INTEGER,
+    since INTEGER NOT NULL,
+    failed_recoveries INTEGER NOT NULL,
+    CHECK (CASE stage WHEN 'open' THEN until IS NOT NULL WHEN 'forced_open' THEN 1 WHEN 'forced_closed' THEN 1 ELSE until IS NULL END)
+) STRICT, WITHOUT ROWID;
+
+-- The times in which a breaker let nothing through but probes.
+CREATE TABLE open_periods (
+    endpoint_id BLOB NOT NULL,
+    opened_at INTEGER NOT NULL,
+    closed_at INTEGER,
+    PRIMARY KEY (endpoint_id, opened_at)
+) STRICT, WITHOUT ROWID;
+
+-- One row for each endpoint and minute with attempts. Read by endpoint, a stretch of minutes at a time.
+CREATE TABLE rollups (
+    -- The endpoint's number.
+    lane INTEGER NOT NULL,
+    -- Minutes since the epoch.
+    minute INTEGER NOT NULL,
+    successes INTEGER NOT NULL,
+    -- Failures by category.
+    timeout INTEGER NOT NULL,
+    server_error INTEGER NOT NULL,
+    client_error INTEGER NOT NULL,
+    network INTEGER NOT NULL,
+    dns INTEGER NOT NULL,
+    tls INTEGER NOT NULL,
+    rate_limit INTEGER NOT NULL,
+    payload_too_large INTEGER NOT NULL,
+    redirect INTEGER NOT NULL,
+    blocked_address INTEGER NOT NULL,
+    duration_sum INTEGER NOT NULL,
+    -- For each bucket that has something its number (1 byte) and its count (4, little endian).
+    durations BLOB NOT NULL,
+    last_success_at INTEGER,
+    last_failure_at INTEGER,
+    PRIMARY KEY (lane, minute)
+) STRICT, WITHOUT ROWID;
+
+-- How each endpoint does since its last success.
+CREATE TABLE endpoint_standing (
+    lane INTEGER PRIMARY KEY,
+    consecutive_failures INTEGER NOT NULL,
+    first_failure_at INTEGER,
+    last_failure_at INTEGER,
+    last_success_at INTEGER,
+    CHECK ((consecutive_failures = 0) = (first_failure_at IS NULL))
+) STRICT;
+
+-- Bulk actions that are selected first and then worked off, a little at a time.
+CREATE TABLE operations (
+    id BLOB PRIMARY KEY CHECK (length(id) = 16),
+    organization_id BLOB NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('retry_batch', 'discard_batch', 'recover', 'replay', 'erase', 'attempt_now')),
+    status TEXT NOT NULL CHECK (status IN ('pending', 'running', 'finished', 'cancelled', 'failed')),
+    -- JSON.
+    selection TEXT NOT NULL,
+    -- What is left to do.
+    phase TEXT NOT NULL CHECK (phase IN ('selecting', 'selected', 'clearing', 'over')),
+    -- Up to which id the selection has looked.
+    selected_until BLOB NOT NULL CHECK (length(selected_until) = 16),
+    total INTEGER NOT NULL,
+    done INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    skipped INTEGER NOT NULL,
+    rate_per_second INTEGER,
+    priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 2),
+    start_at INTEGER,
+    created_at INTEGER NOT NULL,
+    started_at INTEGER,
+    finished_at INTEGER,
+    CHECK ((status IN ('finished', 'cancelled', 'failed')) = (finished_at IS NOT NULL)),
+    CHECK ((status IN ('finished', 'cancelled', 'failed')) = (phase IN ('clearing', 'over'))),
+    CHECK (done + failed + skipped <= total)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX operations_by_organization ON operations (organization_id, id);
+CREATE INDEX operations_with_work ON operations (id) WHERE phase <> 'over';
+
+-- What an operation still has to do. A row is deleted in the write that does it.
+CREATE TABLE operation_items (
+    operation_id BLOB NOT NULL,
+    -- The event's sequence number: the order in which an ordered lane gets them.
+    position INTEGER NOT NULL,
+    lane INTEGER NOT NULL,
+    event_id BLOB NOT NULL,
+    -- The delivery that is done again, if there is one.
+    replay_of BLOB,
+    PRIMARY KEY (operation_id, position, lane)
+) STRICT, WITHOUT ROWID;
+
+-- The same for operations that erase: they are about events, wherever these went.
+CREATE TABLE erasure_items (
+    operation_id BLOB NOT NULL,
+    event_id BLOB NOT NULL,
+    PRIMARY KEY (operation_id, event_id)
+) STRICT, WITHOUT ROWID;
+
+-- Dead letters that come back by themselves.
+CREATE TABLE auto_replays (
+    organization_id BLOB PRIMARY KEY CHECK (length(organization_id) = 16),
+    enabled INTEGER NOT NULL CHECK (enabled IN (0, 1)),
+    after INTEGER NOT NULL,
+    requests_per_second INTEGER NOT NULL CHECK (requests_per_second > 0),
+    max_tries INTEGER NOT NULL CHECK (max_tries > 0)
+) STRICT, WITHOUT ROWID;
+
+-- Who changed what. Written in the transaction of the change that it tells of, and never changed. Kept by organization, so that its log is read from one place.
+CREATE TABLE audit_log (
+    organization_id BLOB NOT NULL,
+    id BLOB NOT NULL CHECK (length(id) = 16),
+    at INTEGER NOT NULL,
+    -- NULL: the server itself.
+    actor_id BLOB,
+    actor_name TEXT,
+    action TEXT NOT NULL,
+    resource_id BLOB NOT NULL CHECK (length(resource_id) = 16),
+    -- JSON objects with the fields that changed. NULL: it was not there before, or is not there after.
+    before TEXT,
+    after TEXT,
+    is_cut INTEGER NOT NULL CHECK (is_cut IN (0, 1)),
+    PRIMARY KEY (organization_id, id),
+    CHECK ((actor_id IS NULL) = (actor_name IS NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX audit_log_by_resource ON audit_log (organization_id, resource_id, id);
+
+-- When a key was last used, to the minute. In a table of its own, so that the record of a key is written once.
+CREATE TABLE api_key_uses (
+    api_key_id BLOB PRIMARY KEY CHECK (length(api_key_id) = 16),
+    last_used_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Which key secrets are sealed with, so that a copy of this file knows it wherever it is restored: a server that has another key refuses to start.
+CREATE TABLE sealing (
+    singleton INTEGER PRIMARY KEY CHECK (singleton = 1),
+    key_id TEXT NOT NULL
+) STRICT;

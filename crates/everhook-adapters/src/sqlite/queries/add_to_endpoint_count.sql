@@ -1,0 +1,3 @@
+-- An organization has so many endpoints more, or fewer.
+-- Index: the primary key. Lock: the write lock.
+UPDATE organizations SET endpoint_count = endpoint_count + ?2 WHERE id = ?1;

@@ -1,0 +1,3 @@
+-- Makes a new version of an organization's configuration, and with it of those of all its applications.
+-- Index: the primary key. Lock: the write lock.
+UPDATE organizations SET config_version = config_version + 1 WHERE id = ?1;

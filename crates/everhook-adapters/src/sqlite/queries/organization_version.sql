@@ -1,0 +1,3 @@
+-- Where does the configuration of an organization stand?
+-- Index: the primary key. Lock: none, a snapshot.
+SELECT config_version FROM organizations WHERE id = ?1;

@@ -1,0 +1,183 @@
+//! One application at one version of its configuration. A view never changes: a change of one endpoint makes the next view, which shares everything
+//! else with the one before.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustc_hash::FxHashMap;
+
+use super::{Belonging, Destination, by_type::EndpointsByType, shared_map::SharedMap};
+use crate::{
+    ids::{EndpointId, LaneId, ScheduleId, ScheduleVersion},
+    model::{Application, Endpoint, EndpointState, EventType, EventTypeMark, OrganizationLimits, PoolAssignment, Profile},
+    ports::{ConfigPage, ConfigVersion, Definitions, StoreError},
+};
+
+/// How many event types of one application have their matches kept. Publishers choose type names, so it must be bounded.
+const MATCHED_TYPES_MAX: usize = 1_000;
+
+/// How many matches are kept for each endpoint of an application, so that they take a share of what its endpoints take anyway.
+const MATCHES_AN_ENDPOINT: usize = 64;
+
+/// How many endpoints are prepared before others have their turn on this thread: less than a millisecond of parsing filters.
+const PREPARED_AT_ONCE: usize = 64;
+
+/// One application at one version of its configuration.
+pub struct ApplicationView {
+    /// The application.
+    pub application: Application,
+    /// The version that a publish must name.
+    pub config_version: i64,
+    /// What its organization may use.
+    pub limits: OrganizationLimits,
+    /// From where the requests of its lanes are sent.
+    pub post: PoolAssignment,
+    pub(super) version: ConfigVersion,
+    pub(super) definitions: Arc<SharedDefinitions>,
+    endpoints: Endpoints,
+    matches: RwLock<Matches>,
+}
+
+/// The endpoints of an application. A copy is cheap.
+#[derive(Clone, Default)]
+pub(super) struct Endpoints {
+    destinations: SharedMap<EndpointId, Arc<Destination>>,
+    by_type: EndpointsByType,
+    /// How much of what the catalog may keep they take.
+    entries: usize,
+}
+
+/// What all applications of an organization share, by name.
+#[derive(Default)]
+pub(super) struct SharedDefinitions {
+    pub(super) version: i64,
+    event_types: FxHashMap<EventType, EventTypeMark>,
+    schedules: FxHashMap<ScheduleId, ScheduleVersion>,
+}
+
+/// Which endpoints want which types.
+#[derive(Default)]
+struct Matches {
+    of_types: FxHashMap<EventType, Arc<[Arc<Destination>]>>,
+    /// How many there are of all types together.
+    count: usize,
+}
+
+impl ApplicationView {
+    /// The application of the last page that was read, with all endpoints.
+    pub(super) fn new(last: ConfigPage, endpoints: Endpoints, definitions: Arc<SharedDefinitions>) -> Self {
+        Self {
+            application: last.application,
+            config_version: last.version.total(),
+            limits: last.limits,
+            post: last.post,
+            version: last.version,
+            definitions,
+            endpoints,
+            matches: RwLock::default(),
+        }
+    }
+
+    /// The endpoints, to be changed in a copy.
+    pub(super) fn endpoints(&self) -> &Endpoints {
+        &self.endpoints
+    }
+
+    /// How much of what the catalog may keep it takes.
+    pub(super) fn entries(&self) -> usize {
+        self.endpoints.entries
+    }
+
+    /// What the organization said about a type of events; `None` if nothing.
+    pub fn event_type(&self, name: &EventType) -> Option<&EventTypeMark> {
+        self.definitions.event_types.get(name)
+    }
+
+    /// The version of the retry schedule that new deliveries for one of its endpoints keep.
+    pub fn retry_schedule(&self, endpoint: &Endpoint) -> ScheduleVersion {
+        let followed = endpoint.follows.and_then(|schedule| self.definitions.schedules.get(&schedule));
+        followed.copied().unwrap_or(endpoint.retry_schedule)
+    }
+
+    /// How many endpoints it has.
+    pub fn endpoint_count(&self) -> usize {
+        self.endpoints.destinations.len()
+    }
+
+    /// One of its endpoints, ready to be sent to. `None` once it is deleted.
+    pub fn destination(&self, id: LaneId) -> Option<&Arc<Destination>> {
+        self.endpoints.destinations.get(&id.endpoint())
+    }
+
+    /// One of its endpoints, if it gets events now.
+    pub fn enabled(&self, id: LaneId) -> Option<&Arc<Destination>> {
+        self.destination(id).filter(|destination| destination.endpoint.state == EndpointState::Enabled)
+    }
+
+    /// The enabled endpoints that want events of this type, in the order of their creation.
+    pub fn matching(&self, event_type: &EventType) -> Arc<[Arc<Destination>]> {
+        if let Some(known) = self.matches.read().unwrap_or_else(PoisonError::into_inner).of_types.get(event_type) {
+            return known.clone();
+        }
+        let found = self.endpoints.by_type.wanting(event_type, &self.endpoints.destinations);
+        let mut matches = self.matches.write().unwrap_or_else(PoisonError::into_inner);
+        if matches.of_types.len() >= MATCHED_TYPES_MAX || matches.count + found.len() > self.endpoint_count() * MATCHES_AN_ENDPOINT {
+            *matches = Matches::default();
+        }
+        if matches.of_types.insert(event_type.clone(), found.clone()).is_none() {
+            matches.count += found.len();
+        }
+        found
+    }
+}
+
+impl Endpoints {
+    /// Takes over the endpoints of a page.
+    pub(super) async fn apply(&mut self, page: &mut ConfigPage, profile: Profile) -> Result<(), StoreError> {
+        let of = Belonging {
+            kind: page.application.kind,
+            config_version: page.version.total(),
+            limits: page.limits,
+            post: page.post.clone(),
+            profile,
+        };
+        for (index, endpoint) in std::mem::take(&mut page.endpoints).into_iter().enumerate() {
+            self.replace(endpoint, &of)?;
+            if (index + 1).is_multiple_of(PREPARED_AT_ONCE) {
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(())
+    }
+
+    fn replace(&mut self, endpoint: Endpoint, of: &Belonging) -> Result<(), StoreError> {
+        let id = endpoint.id;
+        let after = match endpoint.state {
+            EndpointState::Deleted { .. } => None,
+            EndpointState::Enabled | EndpointState::Disabled { .. } => Some(Arc::new(Destination::new(endpoint, of)?)),
+        };
+        let before = match &after {
+            Some(after) => self.destinations.insert(id, after.clone()),
+            None => self.destinations.remove(&id),
+        };
+        self.by_type.replace(before.as_deref(), after.as_deref());
+        self.entries += after.map_or(0, |after| after.entries());
+        self.entries -= before.map_or(0, |before| before.entries());
+        Ok(())
+    }
+}
+
+impl SharedDefinitions {
+    /// Definitions, to be found by their names.
+    pub(super) fn new(read: Definitions) -> Self {
+        Self {
+            version: read.version,
+            event_types: read.event_types.into_iter().map(|mark| (mark.name.clone(), mark)).collect(),
+            schedules: read.schedules.into_iter().collect(),
+        }
+    }
+
+    /// How much of what the catalog may keep they take.
+    pub(super) fn entries(&self) -> usize {
+        self.event_types.len()
+    }
+}

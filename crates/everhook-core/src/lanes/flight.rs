@@ -1,0 +1,75 @@
+//! One delivery in the air: attempted, and its outcome decided. Runs as a task of its own, so that endpoints do not wait for each other.
+
+use std::{panic::AssertUnwindSafe, sync::Arc};
+
+use futures_util::FutureExt;
+
+use crate::{
+    line::{
+        Line,
+        attempt::{Attempted, attempt, equip},
+        settle::{EndedAttempt, Outcome, panic_report, settle},
+    },
+    model::InFlight,
+    ports::StoreError,
+    time::millis,
+};
+
+/// What came of a flight.
+pub(crate) enum Landing {
+    /// An attempt was made, and this follows from it.
+    Settle(Outcome),
+    /// The endpoint gets no events now, or not from this node: it was disabled, deleted or paused, or its lane is another's.
+    Withheld,
+    /// The event was erased: no request was made, and the delivery has ended.
+    Erased,
+    /// No request was made, because the store could not be read: the delivery still waits.
+    NotMade,
+    /// No request was made, because this machine had nothing left to make one with: the delivery still waits, and so does its lane.
+    OutOfResources,
+}
+
+/// Attempts a delivery and decides its outcome. Never panics, whatever the attempt does.
+pub(crate) async fn fly(line: Arc<Line>, flight: InFlight) -> (InFlight, Landing) {
+    let landing = match AssertUnwindSafe(make(&line, &flight)).catch_unwind().await {
+        Ok(made) => made,
+        Err(_) => {
+            tracing::error!(delivery.id = %flight.due.delivery, "panic during an attempt; it is recorded as failed");
+            AssertUnwindSafe(bury(&line, &flight)).catch_unwind().await.unwrap_or(Ok(Landing::NotMade))
+        }
+    };
+    let landing = landing.unwrap_or_else(|error| {
+        line.log_delay("an attempt", &error);
+        Landing::NotMade
+    });
+    (flight, landing)
+}
+
+async fn make(line: &Line, flight: &InFlight) -> Result<Landing, StoreError> {
+    match attempt(line, flight).await? {
+        Attempted::Withheld => Ok(Landing::Withheld),
+        Attempted::Erased => Ok(Landing::Erased),
+        Attempted::OutOfResources => Ok(Landing::OutOfResources),
+        Attempted::Sent { with, report, executed_at, revision } => {
+            let outcome = settle(line, &EndedAttempt { flight, with: &with, executed_at, revision }, report);
+            let settlement = &outcome.settlement;
+            tracing::debug!(
+                delivery.id = %flight.due.delivery,
+                endpoint.id = %flight.lane_id,
+                attempt = settlement.attempt.number,
+                status = settlement.attempt.status.as_str(),
+                duration_ms = millis(settlement.attempt.duration),
+                error = settlement.attempt.error.as_deref(),
+                "attempt {} ended: {}", settlement.attempt.number, settlement.attempt.status.as_str(),
+            );
+            Ok(Landing::Settle(outcome))
+        }
+    }
+}
+
+async fn bury(line: &Line, flight: &InFlight) -> Result<Landing, StoreError> {
+    let Some(with) = equip(line, flight).await? else { return Ok(Landing::Withheld) };
+    // Whether a request went out before the panic, and which, is not known.
+    let ended = EndedAttempt { flight, with: &with, executed_at: flight.picked_at, revision: None };
+    Ok(Landing::Settle(settle(line, &ended, panic_report())))
+}

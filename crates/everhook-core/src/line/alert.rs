@@ -1,0 +1,239 @@
+//! Step 5: an end that a person should know of becomes an event of the organization's `operational` application, and goes back to step 1.
+//!
+//! The alert is recorded in the write that settles, and told afterwards: a crash in between tells it later, never twice, because its id is the
+//! idempotency key of the event that tells it.
+
+use bytes::Bytes;
+use serde_json::json;
+
+use crate::{
+    ids::{ApplicationId, LaneId, OrganizationId},
+    line::{
+        Line,
+        attempt::Equipment,
+        publish::{Publication, PublishError, publish_own},
+    },
+    model::{ApplicationKind, DeathCause, Endpoint, EventType, InFlight, Operation, OperationStatus, Priority, Stage},
+    policy::{breaker::Transition, labels::Labels},
+    ports::{Alert, AlertCondition, AlertId, SettlementAlert, StoreError},
+    time::Timestamp,
+};
+
+/// How many alerts are told in one go.
+const ALERT_BATCH: u32 = 100;
+
+/// What the organization is told about a settlement: nothing unless the delivery died. Operational deliveries raise none themselves, or an
+/// endpoint for alerts that is down would feed on its own failures.
+pub fn after(line: &Line, flight: &InFlight, with: &Equipment, stage: Stage, now: Timestamp) -> Vec<SettlementAlert> {
+    let Stage::Dead { cause, .. } = stage else { return Vec::new() };
+    if with.destination.operational {
+        return Vec::new();
+    }
+    let told = |alert, condition| SettlementAlert { alert, condition };
+    let mut alerts = vec![told(exhausted(line, flight, with, cause, now), AlertCondition::Always)];
+    if cause == DeathCause::Gone {
+        alerts.push(told(disabled(line, with, now), AlertCondition::IfDisabledByThis));
+    }
+    if flight.due.replay_of.is_some() {
+        alerts.push(told(replay_failed(line, flight, with, cause, now), AlertCondition::IfAutomaticReplay));
+    }
+    alerts
+}
+
+fn exhausted(line: &Line, flight: &InFlight, with: &Equipment, cause: DeathCause, now: Timestamp) -> Alert {
+    let endpoint = &with.destination.endpoint;
+    let mut data = about(endpoint);
+    data["message_id"] = json!(flight.due.event.to_string());
+    data["delivery_id"] = json!(flight.due.delivery.to_string());
+    data["attempts"] = json!(flight.attempt_number());
+    data["reason"] = json!(cause.as_str());
+    new_alert(line, endpoint, "message.attempt.exhausted", &data, now)
+}
+
+/// That a dead letter came back by itself and died again.
+fn replay_failed(line: &Line, flight: &InFlight, with: &Equipment, cause: DeathCause, now: Timestamp) -> Alert {
+    let exhausted = exhausted(line, flight, with, cause, now);
+    Alert { event_type: EventType::parse("dlq.replay_failed").expect("our own event types are well-formed"), ..exhausted }
+}
+
+fn disabled(line: &Line, with: &Equipment, now: Timestamp) -> Alert {
+    let endpoint = &with.destination.endpoint;
+    let mut data = about(endpoint);
+    data["disabled_at"] = json!(now.to_string());
+    data["reason"] = json!("gone");
+    new_alert(line, endpoint, "endpoint.disabled", &data, now)
+}
+
+/// What the organization is told about a breaker: that it opened, and that it closed again.
+///
+/// # Errors
+/// [`StoreError`] if the endpoint cannot be read.
+pub async fn of_breaker(
+    line: &Line,
+    application: ApplicationId,
+    lane_id: LaneId,
+    transition: Transition,
+) -> Result<Vec<Alert>, StoreError> {
+    let (event_type, at_field) = match transition {
+        _ if transition.opens() => ("circuit.opened", "opened_at"),
+        _ if transition.closes() => ("circuit.closed", "closed_at"),
+        _ => return Ok(Vec::new()),
+    };
+    let view = line.catalog.application(application).await?;
+    let destination = view.as_ref().and_then(|view| view.destination(lane_id));
+    // A deleted endpoint's breaker is nobody's concern.
+    let Some(destination) = destination.filter(|destination| !destination.operational) else { return Ok(Vec::new()) };
+    let mut data = about(&destination.endpoint);
+    data["reason"] = json!(transition.cause.as_str());
+    data[at_field] = json!(transition.at.to_string());
+    Ok(vec![new_alert(line, &destination.endpoint, event_type, &data, transition.at)])
+}
+
+/// What the organization is told about the end of an operation.
+pub fn of_operation(line: &Line, operation: &Operation, status: OperationStatus, now: Timestamp) -> Alert {
+    let data = json!({
+        "organization_id": operation.organization.to_string(),
+        "operation_id": operation.id.to_string(),
+        "kind": operation.kind.as_str(),
+        "status": status.as_str(),
+        "total": operation.total,
+        "done": operation.done,
+        "failed": operation.failed,
+        "skipped": operation.skipped,
+        "created_at": operation.created_at.to_string(),
+        "finished_at": now.to_string(),
+    });
+    Alert {
+        id: line.ports.entropy.uuid(now),
+        organization: operation.organization,
+        event_type: EventType::parse("operation.finished").expect("our own event types are well-formed"),
+        data: Bytes::from(data.to_string()),
+    }
+}
+
+/// What every alert about an endpoint says.
+fn about(endpoint: &Endpoint) -> serde_json::Value {
+    json!({
+        "organization_id": endpoint.organization.to_string(),
+        "application_id": endpoint.application.to_string(),
+        "endpoint_id": endpoint.id.to_string(),
+        "subscription_id": endpoint.id.to_string(),
+        "endpoint_url": endpoint.target.written,
+    })
+}
+
+fn new_alert(line: &Line, endpoint: &Endpoint, event_type: &str, data: &serde_json::Value, now: Timestamp) -> Alert {
+    Alert {
+        id: line.ports.entropy.uuid(now),
+        organization: endpoint.organization,
+        event_type: EventType::parse(event_type).expect("our own event types are well-formed"),
+        data: Bytes::from(data.to_string()),
+    }
+}
+
+/// Tells an organization at once of something that no write records, such as a queue that cannot be consumed. A crash meanwhile loses it.
+///
+/// # Errors
+/// [`PublishError`] if it could not be told.
+pub async fn tell_now(
+    line: &Line,
+    organization: OrganizationId,
+    event_type: &'static str,
+    data: &serde_json::Value,
+) -> Result<(), PublishError> {
+    let alert = Alert {
+        id: line.ports.entropy.uuid(line.ports.clock.now()),
+        organization,
+        event_type: EventType::parse(event_type).expect("our own event types are well-formed"),
+        data: Bytes::from(data.to_string()),
+    };
+    let publication = publication(line, alert).await?.ok_or(PublishError::NoSuchApplication)?;
+    publish_own(line, vec![publication]).await.pop().expect("one publication has one answer").map(|_| ())
+}
+
+/// Tells every alert that waits.
+///
+/// # Errors
+/// [`StoreError`] if the store cannot be reached; what was not told yet still waits.
+pub async fn tell_pending(line: &Line) -> Result<(), StoreError> {
+    loop {
+        let pending = line.ports.outbox.pending(ALERT_BATCH).await?;
+        if pending.is_empty() {
+            return Ok(());
+        }
+        let Telling { over, failure } = tell(line, pending).await;
+        if !over.is_empty() {
+            line.ports.outbox.done(over).await?;
+        }
+        // Going on would read the same alerts again at once.
+        if let Some(error) = failure {
+            return Err(error);
+        }
+    }
+}
+
+/// What came of telling some alerts.
+#[derive(Default)]
+struct Telling {
+    /// Those that need not be told again: they were told, or nobody can be.
+    over: Vec<AlertId>,
+    /// Why others still wait, if any do.
+    failure: Option<StoreError>,
+}
+
+async fn tell(line: &Line, pending: Vec<Alert>) -> Telling {
+    let mut telling = Telling::default();
+    let mut ids = Vec::with_capacity(pending.len());
+    let mut publications = Vec::with_capacity(pending.len());
+    for alert in pending {
+        let id = alert.id;
+        match publication(line, alert).await {
+            Ok(Some(publication)) => {
+                ids.push(id);
+                publications.push(publication);
+            }
+            Ok(None) => telling.note(id, Err(PublishError::NoSuchApplication)),
+            Err(error) => telling.note(id, Err(error.into())),
+        }
+    }
+    let answers = publish_own(line, publications).await;
+    ids.into_iter().zip(answers).for_each(|(id, answer)| telling.note(id, answer.map(|_| ())));
+    telling
+}
+
+impl Telling {
+    fn note(&mut self, id: AlertId, answer: Result<(), PublishError>) {
+        match answer {
+            Ok(()) => self.over.push(id),
+            Err(PublishError::Store(error) | PublishError::NotKnown(error)) => {
+                self.failure.get_or_insert(error);
+            }
+            Err(PublishError::SpoolFull) => {
+                self.failure.get_or_insert_with(|| StoreError::unavailable("the spool is full"));
+            }
+            Err(error) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "cannot publish the alert {id}; it is dropped");
+                self.over.push(id);
+            }
+        }
+    }
+}
+
+async fn publication(line: &Line, alert: Alert) -> Result<Option<Publication>, StoreError> {
+    let directory = &line.ports.directory;
+    let operational = directory.built_in_application(alert.organization, ApplicationKind::Operational).await?;
+    Ok(operational.map(|application| Publication {
+        organization: alert.organization,
+        application: application.id,
+        event_type: alert.event_type,
+        data: alert.data,
+        idempotency_key: Some(alert.id.to_string()),
+        source: Some("everhook".to_owned()),
+        priority: Priority::Normal,
+        timestamp: None,
+        traceparent: None,
+        labels: Labels::new(),
+        headers: Vec::new(),
+        only: None,
+    }))
+}

@@ -1,0 +1,150 @@
+//! Step 3: the request is sent. No transaction is open here, and nothing is written.
+//!
+//! The endpoint is looked at again just before the request, because it may have been disabled or paused while the delivery waited for its turn, and so
+//! is the lease: another node may send for its lane by now, or another pool.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::{
+    catalog::Destination,
+    ids::RevisionNumber,
+    lifecycle,
+    line::{
+        Line,
+        request::{self, Outgoing, USER_AGENT},
+    },
+    model::{Event, FailureCategory, InFlight, PhaseTimes, Report, RetrySchedule, Sent},
+    policy::timeout,
+    ports::StoreError,
+    time::Timestamp,
+};
+
+/// What came of a flight's turn.
+pub enum Attempted {
+    /// A request was made.
+    Sent {
+        /// What it was made with; settling needs it again.
+        with: Equipment,
+        /// What came of it.
+        report: Report,
+        /// When it was begun.
+        executed_at: Timestamp,
+        /// What shaped it; `None` if there was nothing to send.
+        revision: Option<RevisionNumber>,
+    },
+    /// The endpoint was disabled, deleted or paused since, or its lane is no longer this node's: no request was made.
+    Withheld,
+    /// The event was erased since: no request was made, and none will be.
+    Erased,
+    /// This machine had nothing left to make a request with: none was made, and the delivery still waits.
+    OutOfResources,
+}
+
+/// What an attempt needs beside the event.
+#[derive(Clone)]
+pub struct Equipment {
+    /// Where to.
+    pub destination: Arc<Destination>,
+    /// The schedule version of the delivery's making.
+    pub schedule: Arc<RetrySchedule>,
+}
+
+/// Sends one delivery.
+///
+/// # Errors
+/// [`StoreError`] if the event or the endpoint could not be read: no request was made, and the delivery still waits.
+#[tracing::instrument(name = "attempt", level = "debug", skip_all, fields(delivery.id = %flight.due.delivery, lane.id = %flight.lane_id))]
+pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreError> {
+    let Some(with) = equip(line, flight).await? else { return Ok(Attempted::Withheld) };
+    let event = match load(line, flight).await? {
+        Loaded::Whole(event) => event,
+        Loaded::Erased => return Ok(Attempted::Erased),
+        Loaded::Missing => {
+            let report = missing_event();
+            return Ok(Attempted::Sent { with, report, executed_at: line.ports.clock.now(), revision: None });
+        }
+    };
+    let endpoint = &with.destination.endpoint;
+    let gets_events = lifecycle::cancellation(endpoint.state).is_none() && endpoint.paused_at.is_none();
+    let is_here = with.destination.lane.post.is_here && line.held_lease.may_send(flight.lane_id);
+    if !gets_events || !is_here {
+        return Ok(Attempted::Withheld);
+    }
+    let revision = Some(endpoint.revision);
+    let executed_at = line.ports.clock.now();
+    // The last look before the request: it may have been erased after it was read.
+    if line.erasures.has(event.id, executed_at) {
+        return Ok(Attempted::Erased);
+    }
+    let outgoing = Outgoing {
+        organization: endpoint.organization,
+        delivery: flight.due.delivery,
+        attempt_number: flight.attempt_number(),
+        replay_of: flight.due.replay_of,
+        event: &event,
+        shape: with.destination.shape(&*line.ports.vault)?,
+        user_agent: Bytes::from_static(USER_AGENT.as_bytes()),
+        at: executed_at,
+    };
+    let outgoing = request::build(&outgoing, attempt_timeout(flight, &with));
+    drop(event);
+    let report = line.ports.transport.send(outgoing).await;
+    if let Sent::OutOfResources { error } = &report.sent {
+        line.log_shortage(error);
+        return Ok(Attempted::OutOfResources);
+    }
+    Ok(Attempted::Sent { with, report, executed_at, revision })
+}
+
+/// The endpoint as it stands now, and the schedule as it stood; `None` if the endpoint is gone.
+pub async fn equip(line: &Line, flight: &InFlight) -> Result<Option<Equipment>, StoreError> {
+    let view = line.catalog.application(flight.application).await?;
+    let Some(destination) = view.and_then(|view| view.destination(flight.lane_id).cloned()) else { return Ok(None) };
+    let schedule = line.catalog.schedule(flight.due.retry_schedule).await?;
+    Ok(Some(Equipment { destination, schedule }))
+}
+
+/// What there is of an event.
+enum Loaded {
+    /// All of it.
+    Whole(Arc<Event>),
+    /// No data, because somebody wanted it gone.
+    Erased,
+    /// The store does not hold it whole: trying again would not heal that, and would hold up everything behind it.
+    Missing,
+}
+
+async fn load(line: &Line, flight: &InFlight) -> Result<Loaded, StoreError> {
+    if let Some(event) = &flight.due.loaded {
+        return Ok(Loaded::Whole(event.clone()));
+    }
+    let id = flight.due.event;
+    match line.ports.events.event(id).await {
+        Ok(Some(event)) => Ok(Loaded::Whole(Arc::new(event))),
+        Ok(None) if line.ports.events.is_erased(id).await? => Ok(Loaded::Erased),
+        Ok(None) => {
+            tracing::error!(event.id = %id, "the event {id} is missing from the store; its delivery fails");
+            Ok(Loaded::Missing)
+        }
+        Err(error @ StoreError::Corrupt(_)) => {
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(error, event.id = %id, "the event {id} is damaged in the store; its delivery fails");
+            Ok(Loaded::Missing)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn attempt_timeout(flight: &InFlight, with: &Equipment) -> std::time::Duration {
+    let endpoint = &with.destination.endpoint;
+    timeout::attempt_timeout(endpoint.timeout, with.schedule.timeout, endpoint.timeout_growth_factor, flight.attempt_number())
+}
+
+/// An event that a delivery names and the store does not hold is a fault of ours. It is recorded as a failure, so that it is seen and ends.
+fn missing_event() -> Report {
+    let error = "the data of this event was removed".to_owned();
+    let sent = Sent::Failed { category: FailureCategory::Network, error, response: None };
+    Report { sent, duration: std::time::Duration::ZERO, phases: PhaseTimes::default() }
+}

@@ -1,0 +1,153 @@
+//! The line: publish → claim → attempt → settle, one step a file, and what follows when it ends badly.
+//!
+//! Read it as an event would: [`publish`] records it, [`claim`] gives it its turn, [`attempt`] sends it, [`settle`] decides what became of it.
+//! [`alert`] publishes an operational event about an end that a person should know of, and [`recall`] delivers again what a person asks for.
+//! `admission`, `draft` and `selection` are parts of publishing, [`request`] is a part of attempting, and [`erasures`] keeps what was erased from being sent.
+
+pub(crate) mod admission;
+pub mod alert;
+pub mod attempt;
+pub mod claim;
+pub(crate) mod draft;
+pub mod erasures;
+pub mod publish;
+pub mod recall;
+pub mod request;
+pub(crate) mod selection;
+pub mod settle;
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::Notify;
+
+use self::erasures::Erasures;
+use crate::{
+    catalog::Catalog,
+    limits::{
+        budgets::Budgets,
+        evaluations::{EvaluationThreads, Evaluations},
+        on_demand_limit::OnDemandLimit,
+        rates::Rates,
+        retry_limit::RetryLimit,
+    },
+    model::{Profile, RetentionPeriods},
+    nodes::held_lease::HeldLease,
+    ports::{Lanes, Ports, StoreError, WakeUp},
+    repeated_failure::{RepeatedFailure, RepeatedFailures},
+    spool::{backlog::SpoolBacklog, intake::Intake, publishers::Publishers},
+};
+
+/// What every step of the line works with.
+pub struct Line {
+    /// The outside.
+    pub ports: Ports,
+    /// What is known of applications and endpoints.
+    pub catalog: Arc<Catalog>,
+    /// Who owns the lanes.
+    pub wake_up: Arc<dyn WakeUp>,
+    /// How they stand.
+    pub lanes: Arc<dyn Lanes>,
+    /// Who may publish where, also while the store is away.
+    pub publishers: Publishers,
+    /// Where published events are put: into the store, or into the spool while that is away.
+    pub intake: Intake,
+    /// Who must queue behind what waits in the spool.
+    pub backlog: Arc<SpoolBacklog>,
+    /// Rung when something was put into the spool.
+    pub spool_bell: Arc<Notify>,
+    /// Which lanes this node may send for, and which duties are its.
+    pub held_lease: HeldLease,
+    /// What this node has in hand of the organizations' limits, where nodes share a store.
+    pub budgets: Arc<Budgets>,
+    /// How many events each organization may publish.
+    pub publish_rates: Rates,
+    /// What is tried again, and was told.
+    pub repeated_failures: RepeatedFailures,
+    /// Whether this machine lacks what requests need.
+    shortage: Mutex<RepeatedFailure>,
+    /// How this process calls itself in attempts.
+    pub node: String,
+    /// How long an idempotency key is remembered.
+    pub idempotency_window: Duration,
+    /// How long things are kept.
+    pub retention: RetentionPeriods,
+    /// How often people may retry by hand.
+    pub retry_limit: RetryLimit,
+    /// How many verifications and test events may go out.
+    pub on_demand_limit: OnDemandLimit,
+    /// What must not be sent any more.
+    pub erasures: Erasures,
+    /// Where schemas and filters are evaluated that are not quick.
+    pub evaluations: Evaluations,
+    /// Rung when there is something new to do for an operation. A ring that nobody hears costs nothing: what there is to do is in the store.
+    pub operations_bell: Notify,
+}
+
+/// What a line is told by the one who starts it.
+#[derive(Clone, Debug)]
+pub struct LineSettings {
+    /// How this process calls itself in attempts.
+    pub node: String,
+    /// How long an idempotency key is remembered.
+    pub idempotency_window: Duration,
+    /// What holds where nobody set a limit.
+    pub profile: Profile,
+    /// How long things are kept.
+    pub retention: RetentionPeriods,
+    /// Where schemas and filters are evaluated that are not quick.
+    pub evaluation_threads: EvaluationThreads,
+}
+
+impl Line {
+    /// A line over these ports.
+    pub fn new<O: WakeUp + Lanes + 'static>(ports: Ports, owner: Arc<O>, settings: LineSettings) -> Self {
+        let LineSettings { node, idempotency_window, profile, retention, evaluation_threads } = settings;
+        let (backlog, spool_bell) = (Arc::new(SpoolBacklog::new(&ports)), Arc::default());
+        Self {
+            held_lease: HeldLease::new(ports.leases.terms(), ports.clock.clone()),
+            repeated_failures: RepeatedFailures::new(ports.leases.terms()),
+            shortage: Mutex::new(RepeatedFailure::reported_at_once()),
+            catalog: Arc::new(Catalog::new(ports.directory.clone(), profile)),
+            publishers: Publishers::new(&ports, backlog.clone()),
+            intake: Intake::new(&ports, &backlog, &spool_bell),
+            backlog,
+            spool_bell,
+            evaluations: Evaluations::new(ports.clock.clone(), evaluation_threads),
+            ports,
+            wake_up: owner.clone(),
+            lanes: owner,
+            budgets: Arc::default(),
+            publish_rates: Rates::default(),
+            retry_limit: RetryLimit::default(),
+            on_demand_limit: OnDemandLimit::default(),
+            erasures: Erasures::default(),
+            operations_bell: Notify::new(),
+            node,
+            idempotency_window,
+            retention,
+        }
+    }
+
+    /// Tells that something did not work and is tried again, unless that was told a moment ago or whoever keeps the lease tells of it.
+    pub(crate) fn log_delay(&self, what: &'static str, error: &StoreError) {
+        let words = error.in_words();
+        if self.repeated_failures.failed(what, self.ports.clock.uptime()) {
+            tracing::warn!("{what} failed and is tried again: {words}");
+        } else {
+            tracing::debug!("{what} failed and is tried again: {words}");
+        }
+    }
+
+    /// Tells that this machine lacks what a request needs. Nobody else tells of it, so that it is told at once, and then once a minute.
+    pub(crate) fn log_shortage(&self, error: &str) {
+        let mut shortage = self.shortage.lock().unwrap_or_else(PoisonError::into_inner);
+        if shortage.failed(self.ports.clock.uptime()).is_some() {
+            tracing::error!(
+                "cannot open connections for deliveries ({error}); they wait and are tried again every second. If open files have run out, raise their limit or lower `concurrency`"
+            );
+        }
+    }
+}

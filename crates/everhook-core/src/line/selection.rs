@@ -1,0 +1,124 @@
+//! Part of step 1: which of the endpoints that want an event's type also want its labels and its data.
+//!
+//! Most endpoints ask for neither, and then nothing is copied or parsed. The data is parsed once an event, and only if a filter asks.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::{
+    catalog::{ApplicationView, Destination},
+    ids::EndpointId,
+    limits::evaluations::{Busy, Evaluated, EventData, NotEvaluated, RequestWork},
+    line::Line,
+    model::ApplicationKind,
+    policy::{
+        labels::{self, Labels},
+        work::{FILTER_UNITS_MAX, INLINE_UNITS_MAX, WorkBudget},
+    },
+    ports::IncomingEvent,
+};
+
+/// The endpoints that get an event.
+pub(crate) type Matches = Arc<[Arc<Destination>]>;
+
+/// Finds the endpoints of its application that get an event, as they stand.
+///
+/// # Errors
+/// [`NotEvaluated`] if their filters take too much. Everhook's own events always find them.
+pub(crate) async fn select(
+    line: &Line,
+    incoming: &IncomingEvent,
+    view: &ApplicationView,
+    data: &mut EventData,
+    work: &mut RequestWork,
+) -> Result<Matches, NotEvaluated> {
+    let candidates = match candidates(incoming, view) {
+        Candidates::Chosen(matches) => return Ok(matches),
+        Candidates::Filtered(candidates) => candidates,
+    };
+    if view.application.kind == ApplicationKind::Operational {
+        // They are small, and alerts of many organizations are told one after the other: none waits for the filters of another.
+        let data = serde_json::from_slice(&incoming.event.data).ok();
+        return Ok(filter_or_pass(&candidates, data.as_ref(), &mut WorkBudget::new(INLINE_UNITS_MAX)));
+    }
+    let filter = move |data: Option<&Value>, budget: &mut WorkBudget| filter(&candidates, data, budget);
+    // On the heap, because most endpoints have no filter: publishers carry the room for it with every event.
+    Box::pin(work.evaluate(&line.evaluations, incoming.organization, data, FILTER_UNITS_MAX, filter)).await
+}
+
+/// As [`select`], for an event that was accepted before: an endpoint whose filter would take too much gets it, because too much is better than too
+/// little.
+///
+/// # Errors
+/// [`Busy`] if its filters could not be evaluated in time, which says nothing about them: it must be tried again.
+pub(crate) async fn select_accepted(
+    line: &Line,
+    incoming: &IncomingEvent,
+    view: &ApplicationView,
+    work: &mut RequestWork,
+) -> Result<Matches, Busy> {
+    let candidates = match candidates(incoming, view) {
+        Candidates::Chosen(matches) => return Ok(matches),
+        Candidates::Filtered(candidates) => candidates,
+    };
+    let mut data = EventData::new(incoming.event.data.clone());
+    let filter = {
+        let candidates = candidates.clone();
+        move |data: Option<&Value>, budget: &mut WorkBudget| {
+            let is_last_try = budget.units() >= FILTER_UNITS_MAX;
+            if is_last_try { Ok(filter_or_pass(&candidates, data, budget)) } else { filter(&candidates, data, budget) }
+        }
+    };
+    match work.evaluate(&line.evaluations, incoming.organization, &mut data, FILTER_UNITS_MAX, filter).await {
+        Ok(matches) => Ok(matches),
+        Err(NotEvaluated::TooCostly(_) | NotEvaluated::RequestTooCostly) => Ok(candidates),
+        Err(NotEvaluated::Busy) => Err(Busy),
+    }
+}
+
+enum Candidates {
+    /// These get it.
+    Chosen(Matches),
+    /// Those of them whose filters it passes get it.
+    Filtered(Matches),
+}
+
+fn candidates(incoming: &IncomingEvent, view: &ApplicationView) -> Candidates {
+    if let Some(endpoint) = incoming.only {
+        return Candidates::Chosen(view.enabled(endpoint.into()).into_iter().cloned().collect());
+    }
+    let candidates = with_labels(view.matching(&incoming.event.event_type), &incoming.event.labels);
+    let has_filter = candidates.iter().any(|destination| destination.filter.is_some());
+    if has_filter { Candidates::Filtered(candidates) } else { Candidates::Chosen(candidates) }
+}
+
+fn with_labels(by_type: Matches, labels: &Labels) -> Matches {
+    if by_type.iter().all(|destination| destination.endpoint.labels.is_empty()) {
+        return by_type;
+    }
+    by_type.iter().filter(|destination| labels::has_all(labels, &destination.endpoint.labels)).cloned().collect()
+}
+
+/// The endpoints whose filter data passes. Data that holds a number which no double can hold, or nests as deep as it may, cannot be looked into, and
+/// passes: too much is better than too little.
+fn filter(candidates: &Matches, data: Option<&Value>, budget: &mut WorkBudget) -> Evaluated<Matches> {
+    let Some(data) = data else { return Ok(candidates.clone()) };
+    let mut chosen = Vec::with_capacity(candidates.len());
+    for destination in candidates.iter() {
+        if passes(destination, data, budget).map_err(Some)? {
+            chosen.push(destination.clone());
+        }
+    }
+    Ok(chosen.into())
+}
+
+/// The same; what is left when the budget ends passes.
+fn filter_or_pass(candidates: &Matches, data: Option<&Value>, budget: &mut WorkBudget) -> Matches {
+    let Some(data) = data else { return candidates.clone() };
+    candidates.iter().filter(|destination| passes(destination, data, budget).unwrap_or(true)).cloned().collect()
+}
+
+fn passes(destination: &Destination, data: &Value, budget: &mut WorkBudget) -> Result<bool, EndpointId> {
+    destination.filter.as_ref().map_or(Ok(true), |filter| filter.passes(data, budget)).map_err(|_| destination.endpoint.id)
+}

@@ -1,0 +1,237 @@
+//! Step 4: what an attempt means, decided once and here: what is written, in one atomic write, and what its lane does from now on. The engine and the stores
+//! apply it and decide nothing.
+//!
+//! Pure but for the clock and the dice it is handed. The engine gathers settlements and writes many at once.
+
+use std::time::Duration;
+
+use crate::{
+    ids::{AuditEntryId, RevisionNumber},
+    lifecycle::{self, Circumstances},
+    line::{Line, alert, attempt::Equipment, request::USER_AGENT},
+    model::{
+        Actor, Attempt, AttemptStatus, AuditAction, AuditEntry, DeathCause, DisabledReason, Endpoint, FailureCategory, InFlight,
+        PhaseTimes, Report, Response, Sent, Stage,
+    },
+    policy::{
+        audit::{self, Facts},
+        breaker::CallOutcome,
+        retry_after,
+        verdict::{self, Failure, Verdict},
+    },
+    ports::{Disabling, Settlement},
+    time::Timestamp,
+};
+
+/// An attempt whose request has ended.
+pub struct EndedAttempt<'a> {
+    /// Which delivery, and which attempt of it.
+    pub flight: &'a InFlight,
+    /// What it was made with.
+    pub with: &'a Equipment,
+    /// When the request was begun.
+    pub executed_at: Timestamp,
+    /// What shaped it, if there was one.
+    pub revision: Option<RevisionNumber>,
+}
+
+/// Everything that follows from an attempt. That it is counted in the statistics follows from every one.
+pub struct Outcome {
+    /// What is written: the attempt, the delivery's stage, and what follows from these. Boxed, because it passes through many hands before the store's.
+    pub settlement: Box<Settlement>,
+    /// What its lane does.
+    pub lane: LaneOutcome,
+}
+
+/// What an attempt means for its lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneOutcome {
+    /// What the lane's circuit breaker counts.
+    pub call: CallOutcome,
+    /// Whether the lane waits, as the endpoint asked it to.
+    pub hold: LaneHold,
+    /// Nothing more is sent in the lane: the endpoint said that it is gone.
+    pub closes: bool,
+}
+
+/// What an attempt changes about how long its lane waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaneHold {
+    /// Nothing.
+    Unchanged,
+    /// The lane does not wait any more.
+    Lifted,
+    /// The whole lane waits until then, so that its other deliveries do not spend their attempts on an endpoint that asked for patience.
+    Until(Timestamp),
+}
+
+/// Decides what an attempt means.
+pub fn settle(line: &Line, ended: &EndedAttempt<'_>, report: Report) -> Outcome {
+    let EndedAttempt { flight, with, .. } = *ended;
+    let endpoint = &with.destination.endpoint;
+    let now = line.ports.clock.now();
+    let verdict = verdict::judge(&report.sent, &with.schedule, flight.attempt_number());
+    let stage = lifecycle::settle(
+        &verdict,
+        &Circumstances {
+            schedule: &with.schedule,
+            attempt_number: flight.attempt_number(),
+            endpoint: endpoint.state,
+            now,
+            unit: line.ports.entropy.unit(),
+        },
+    );
+    let is_gone = matches!(stage, Stage::Dead { cause: DeathCause::Gone, .. });
+    let settlement = Box::new(Settlement {
+        delivery: flight.due.delivery,
+        lane_id: flight.lane_id,
+        replay_of: flight.due.replay_of,
+        ordered: flight.due.order.is_some(),
+        attempt: record(line, ended, verdict, stage, report),
+        stage,
+        url: endpoint.target.written.clone(),
+        disables: is_gone.then(|| Box::new(disabling(line, endpoint, now))),
+        alerts: alert::after(line, flight, with, stage, now),
+    });
+    let lane = lane_outcome(&settlement.attempt, is_gone, now);
+    Outcome { settlement, lane }
+}
+
+fn lane_outcome(attempt: &Attempt, is_gone: bool, now: Timestamp) -> LaneOutcome {
+    let call = match attempt.failure_category {
+        None => CallOutcome::Success,
+        // It only asks for patience.
+        Some(FailureCategory::RateLimit) => CallOutcome::Ignored,
+        Some(_) => CallOutcome::Failure,
+    };
+    let asked = attempt.response.as_ref().and_then(|response| retry_after::holds_until(response, now));
+    let hold = match asked {
+        Some(until) => LaneHold::Until(until),
+        None if attempt.status == AttemptStatus::Success => LaneHold::Lifted,
+        None => LaneHold::Unchanged,
+    };
+    LaneOutcome { call, hold, closes: is_gone }
+}
+
+/// Nobody asked for it but the endpoint, so that it is entered as Everhook's own change.
+fn disabling(line: &Line, endpoint: &Endpoint, now: Timestamp) -> Disabling {
+    let reason = DisabledReason::Gone;
+    let enabled = |is: bool| Facts::default().plain("enabled", is);
+    let entry = AuditEntry {
+        id: AuditEntryId::from_uuid(line.ports.entropy.uuid(now)),
+        organization: endpoint.organization,
+        at: now,
+        actor: Actor::Server,
+        action: AuditAction::EndpointDisable,
+        resource: *endpoint.id.as_uuid(),
+        note: audit::changed(&enabled(true), &enabled(false).plain("disabled_reason", reason.as_str())),
+    };
+    Disabling { reason, entry }
+}
+
+/// A panic of ours is a failed attempt, so that an event that trips us up cannot circle for ever.
+pub fn panic_report() -> Report {
+    let error = "Everhook failed during this request".to_owned();
+    let sent = Sent::Failed { category: FailureCategory::Network, error, response: None };
+    Report { sent, duration: Duration::ZERO, phases: PhaseTimes::default() }
+}
+
+fn record(line: &Line, ended: &EndedAttempt<'_>, verdict: Verdict, stage: Stage, report: Report) -> Attempt {
+    let EndedAttempt { flight, executed_at, revision, .. } = *ended;
+    let failure = match verdict {
+        Verdict::Accepted => None,
+        Verdict::Refused { failure, .. } | Verdict::TryLater { failure, .. } => Some(failure),
+    };
+    let (failure_category, error) = match failure {
+        None => (None, None),
+        Some(Failure { category, error }) => (Some(category), Some(error)),
+    };
+    Attempt {
+        number: flight.attempt_number(),
+        status: lifecycle::attempt_status(stage),
+        failure_category,
+        error,
+        response: response(report.sent),
+        duration: report.duration,
+        phases: report.phases,
+        scheduled_at: flight.due.due_at,
+        picked_at: flight.picked_at,
+        executed_at,
+        next_retry_at: match stage {
+            Stage::Waiting { due_at } => Some(due_at),
+            _ => None,
+        },
+        revision,
+        node: line.node.clone(),
+        user_agent: USER_AGENT.into(),
+        breaker: flight.breaker,
+    }
+}
+
+fn response(sent: Sent) -> Option<Response> {
+    match sent {
+        Sent::Answered(response) => Some(response),
+        Sent::Failed { response, .. } | Sent::Refused { response, .. } => response,
+        Sent::OutOfResources { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::model::{BreakerState, Cut, RetryAfter};
+
+    const NOW: Timestamp = Timestamp::from_secs(1_000);
+
+    fn attempt(failure_category: Option<FailureCategory>, answer: Option<(u16, Option<u64>)>) -> Attempt {
+        let response = |(status, retry_after): (u16, Option<u64>)| Response {
+            status,
+            headers: Vec::new(),
+            body_sample: Bytes::new(),
+            cut: Cut::default(),
+            retry_after: retry_after.map(|secs| RetryAfter::Delay(Duration::from_secs(secs))),
+        };
+        Attempt {
+            number: 1,
+            status: if failure_category.is_none() { AttemptStatus::Success } else { AttemptStatus::Failed },
+            failure_category,
+            error: failure_category.map(|_| "it failed".to_owned()),
+            response: answer.map(response),
+            duration: Duration::ZERO,
+            phases: PhaseTimes::default(),
+            scheduled_at: NOW,
+            picked_at: NOW,
+            executed_at: NOW,
+            next_retry_at: None,
+            revision: None,
+            node: "here".to_owned(),
+            user_agent: USER_AGENT.into(),
+            breaker: BreakerState::Closed,
+        }
+    }
+
+    #[test]
+    fn an_answer_tells_the_lane_what_its_breaker_counts_and_whether_it_waits() {
+        use CallOutcome::{Failure, Ignored, Success};
+        use FailureCategory::{ClientError, RateLimit, ServerError, Timeout};
+        let until = |secs| LaneHold::Until(NOW + Duration::from_secs(secs));
+        let cases = [
+            (None, Some((204, None)), Success, LaneHold::Lifted),
+            (None, Some((200, Some(60))), Success, LaneHold::Lifted),
+            (Some(RateLimit), Some((429, None)), Ignored, LaneHold::Unchanged),
+            (Some(RateLimit), Some((429, Some(60))), Ignored, until(60)),
+            (Some(ServerError), Some((503, Some(60))), Failure, until(60)),
+            (Some(ServerError), Some((503, Some(86_400))), Failure, until(300)),
+            (Some(ServerError), Some((500, Some(60))), Failure, LaneHold::Unchanged),
+            (Some(ClientError), Some((404, Some(60))), Failure, LaneHold::Unchanged),
+            (Some(Timeout), None, Failure, LaneHold::Unchanged),
+        ];
+        for (category, answer, call, hold) in cases {
+            let expected = LaneOutcome { call, hold, closes: false };
+            assert_eq!(lane_outcome(&attempt(category, answer), false, NOW), expected, "{category:?} {answer:?}");
+        }
+        assert!(lane_outcome(&attempt(Some(ClientError), Some((410, None))), true, NOW).closes);
+    }
+}

@@ -1,0 +1,97 @@
+//! An application's configuration as the catalog reads it: all of it, or only what changed since a version that is known. In pages, so that an
+//! application with a hundred thousand endpoints is never in memory twice.
+
+use uuid::Uuid;
+
+use crate::{
+    ids::{EndpointId, ScheduleId, ScheduleVersion},
+    model::{Application, Endpoint, EventTypeMark, OrganizationLimits, PoolAssignment},
+};
+
+/// How many endpoints a page has at most: some milliseconds of reading and a megabyte or two, while a reader of a whole application has many pages.
+pub const CONFIG_PAGE_ENDPOINTS: usize = 1_000;
+
+/// The version of an application's configuration. Both numbers only rise, so that two versions are equal if their totals are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConfigVersion {
+    /// Rises with every change to the application or one of its endpoints.
+    pub application: i64,
+    /// Rises with every change to the organization, or to what its applications share: event types and retry schedules.
+    pub organization: i64,
+}
+
+impl ConfigVersion {
+    /// The one number that a publish names, and the store compares.
+    pub const fn total(self) -> i64 {
+        self.application + self.organization
+    }
+}
+
+/// How far a reader of an application's configuration has got.
+///
+/// Endpoints are read in the order of the versions at which they last changed. One that changes while others are read moves to the end and is read once
+/// more, so that the pages together are as good as one snapshot: that of the last page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConfigCursor {
+    /// The application's version at which the reader knew everything; `None` if it knows nothing yet. Endpoints that were deleted later are told.
+    pub since: Option<i64>,
+    /// Endpoints that changed at this version or before it are known,
+    pub version: i64,
+    /// those of this very version up to this one.
+    pub endpoint: EndpointId,
+}
+
+impl ConfigCursor {
+    /// Of a reader that knows nothing.
+    pub const START: Self = Self { since: None, version: 0, endpoint: EndpointId::from_uuid(Uuid::nil()) };
+
+    /// Of a reader that knows everything at a version.
+    pub const fn after(known: ConfigVersion) -> Self {
+        Self { since: Some(known.application), version: known.application, endpoint: EndpointId::from_uuid(Uuid::max()) }
+    }
+
+    /// Where to go on after a page of this version whose last endpoint changed at `version`.
+    #[must_use]
+    pub fn next(self, page: ConfigVersion, version: i64, endpoint: EndpointId) -> Self {
+        Self { since: self.since.or(Some(page.application)), version, endpoint }
+    }
+}
+
+/// What came of reading an application's configuration.
+#[derive(Clone, Debug)]
+pub enum ConfigRead {
+    /// There is no such application.
+    NotFound,
+    /// Rows of endpoints that were deleted since were removed for good: read it from the start.
+    Outdated,
+    /// Some of it.
+    Page(Box<ConfigPage>),
+}
+
+/// Some of an application's configuration, as one snapshot.
+#[derive(Clone, Debug)]
+pub struct ConfigPage {
+    /// The application.
+    pub application: Application,
+    /// The version of this snapshot.
+    pub version: ConfigVersion,
+    /// What its organization may use.
+    pub limits: OrganizationLimits,
+    /// Whether the asking node's pool sends for it.
+    pub post: PoolAssignment,
+    /// Endpoints that changed after the cursor, in that order, the disabled included; the deleted only if they may be known to the reader.
+    pub endpoints: Vec<Endpoint>,
+    /// Where to go on; `None` if everything at this version is known now.
+    pub next: Option<ConfigCursor>,
+}
+
+/// What an organization defines for all its applications.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definitions {
+    /// The organization's version ([`ConfigVersion::organization`]) that they were read at.
+    pub version: i64,
+    /// The types that it defined.
+    pub event_types: Vec<EventTypeMark>,
+    /// The versions of its retry schedules that are in force.
+    pub schedules: Vec<(ScheduleId, ScheduleVersion)>,
+}

@@ -1,0 +1,33 @@
+//! The API through real HTTP: a server in this process, a folder of its own, real sockets.
+
+mod access;
+mod api_keys;
+mod audit_log;
+mod client;
+mod conveniences;
+mod endpoints;
+mod erasing;
+mod event_types;
+mod events;
+mod examples;
+mod finding;
+mod flow;
+mod health;
+mod limits;
+mod matrix;
+mod names;
+mod openapi;
+mod openapi_answers;
+mod operations;
+mod other_platforms;
+mod problem_types;
+mod problems;
+mod retries;
+mod routes;
+mod schedules;
+mod selection;
+mod sent;
+mod start;
+mod transfer;
+mod verification;
+mod why;

@@ -1,0 +1,147 @@
+//! `deploy/` against the binary's own words: every variable, flag, command, port and folder in it exists there. No container engine is needed.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+use super::{run, stderr, stdout};
+
+fn deploy() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy")
+}
+
+fn read(name: &str) -> String {
+    fs::read_to_string(deploy().join(name)).unwrap_or_else(|error| panic!("deploy/{name}: {error}"))
+}
+
+/// What follows a Dockerfile's instruction, once for each time that it is given.
+fn instructions<'a>(dockerfile: &'a str, name: &str) -> Vec<&'a str> {
+    let lines = dockerfile.lines().map(str::trim);
+    lines.filter_map(|line| line.split_once(' ').filter(|(instruction, _)| *instruction == name)).map(|(_, rest)| rest).collect()
+}
+
+/// The words of an instruction in JSON: `["a", "b"]`.
+fn words(instruction: &str) -> Vec<String> {
+    serde_json::from_str(instruction).unwrap_or_else(|error| panic!("{instruction}: {error}"))
+}
+
+/// Names like `EVERHOOK_LISTEN`, also in comments.
+fn variables(text: &str) -> BTreeSet<&str> {
+    let names = text.split(|c: char| !c.is_ascii_uppercase() && !c.is_ascii_digit() && c != '_');
+    names.filter(|name| name.starts_with("EVERHOOK_")).collect()
+}
+
+async fn help(of: &str) -> String {
+    let output = run(&[of, "--help"]).await;
+    assert!(output.status.success(), "{of}: {}", stderr(&output));
+    stdout(&output)
+}
+
+/// What is in force with these flags.
+async fn config(flags: &[&str]) -> Value {
+    let output = run(&[&["config", "--json"], flags].concat()).await;
+    assert!(output.status.success(), "{flags:?}: {}", stderr(&output));
+    serde_json::from_str(&stdout(&output)).expect("JSON")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_variable_in_deploy_is_a_setting_with_a_flag_of_its_own() {
+    let (help, in_force) = (help("serve").await, config(&[]).await);
+    for file in ["Dockerfile", "compose.yaml", "example.env"] {
+        for variable in variables(&read(file)) {
+            let name = variable.trim_start_matches("EVERHOOK_").to_lowercase();
+            assert!(!in_force[&name].is_null(), "deploy/{file} sets {variable}, and `everhook config` has no {name}");
+            let flag = format!("--{}", name.replace('_', "-"));
+            assert!(
+                help.split_whitespace().any(|word| word.starts_with(&flag)),
+                "`everhook serve --help` does not name {flag} ({variable})"
+            );
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_image_starts_a_command_that_exists_with_values_that_are_taken() {
+    let dockerfile = read("Dockerfile");
+    let (entry, command) = (words(instructions(&dockerfile, "ENTRYPOINT")[0]), words(instructions(&dockerfile, "CMD")[0]));
+    assert_eq!(entry, ["everhook"]);
+    let help = help(&command[0]).await;
+    let unknown: Vec<&String> = command[1..].iter().filter(|word| word.starts_with("--") && !help.contains(word.as_str())).collect();
+    assert!(unknown.is_empty(), "`everhook {}` does not take {unknown:?}", command[0]);
+    // Each variable is a setting, and the value is the one in force.
+    let set =
+        instructions(&dockerfile, "ENV").into_iter().flat_map(str::split_whitespace).map(|pair| pair.split_once('=').expect("NAME=value"));
+    let set: Vec<(String, &str)> = set.map(|(name, value)| (name.trim_start_matches("EVERHOOK_").to_lowercase(), value)).collect();
+    let flags: Vec<String> = set.iter().map(|(name, value)| format!("--{}={value}", name.replace('_', "-"))).collect();
+    let in_force = config(&flags.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    for (name, value) in &set {
+        assert_eq!(in_force[name]["value"], *value, "{name} in {in_force}");
+    }
+}
+
+#[test]
+fn the_images_port_and_folder_are_the_ones_that_it_declares_and_compose_uses() {
+    let (dockerfile, compose) = (read("Dockerfile"), read("compose.yaml"));
+    let set = instructions(&dockerfile, "ENV").join(" ");
+    let value = |name: &str| {
+        set.split_whitespace().find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')).unwrap_or_else(|| panic!("{name} is not set"))
+    };
+    let (data, port) = (value("EVERHOOK_DATA"), value("EVERHOOK_LISTEN").rsplit_once(':').expect("an address").1);
+    assert_eq!(instructions(&dockerfile, "EXPOSE"), [port]);
+    assert_eq!(instructions(&dockerfile, "VOLUME"), [data]);
+    assert!(instructions(&dockerfile, "WORKDIR").contains(&data), "the folder of the data is not the working directory");
+    assert!(dockerfile.contains(&format!("--mode=0700 {data}")), "nobody makes {data}");
+    let nodes = compose.lines().filter(|line| line.contains("volumes: [")).filter(|line| line.contains(&format!(":{data}\""))).count();
+    let ports = compose.lines().filter(|line| line.contains("ports: [") && line.contains(&format!(":{port}\""))).count();
+    let of_nodes = compose.matches("<<: *node").count();
+    assert_eq!((nodes, ports), (of_nodes, of_nodes), "every node has a volume at {data} and a port to {port}");
+}
+
+#[test]
+fn files_packages_and_profiles_that_the_image_is_built_from_exist() {
+    let (dockerfile, compose) = (read("Dockerfile"), read("compose.yaml"));
+    let root = deploy().join("..");
+    let words: Vec<&str> = dockerfile.split_whitespace().collect();
+    let after = |flag: &str| words.iter().zip(words.iter().skip(1)).find(|(word, _)| **word == flag).map(|(_, next)| *next);
+    let package = after("--package").expect("it builds a package");
+    assert!(root.join("crates").join(package).join("Cargo.toml").is_file(), "there is no crate {package}");
+    let profile = after("--profile").expect("it names a profile");
+    let manifest = fs::read_to_string(root.join("Cargo.toml")).expect("the workspace");
+    assert!(manifest.contains(&format!("[profile.{profile}]")), "there is no profile {profile}");
+    assert!(dockerfile.contains(&format!("cp target/{profile}/{package} ")), "the binary is not where this profile puts it");
+    let words = compose.split(|c: char| c.is_whitespace() || "\"'}?".contains(c)).map(|word| word.trim_end_matches([':', ',', '.']));
+    // The file with the secrets is copied from the example, and not checked in.
+    let named = words.filter(|word| word.starts_with("deploy/") && *word != "deploy/.env");
+    let missing: Vec<&str> = named.filter(|path| !root.join(path).exists()).collect();
+    assert!(missing.is_empty(), "{missing:?} do not exist");
+}
+
+#[test]
+fn every_variable_that_compose_wants_is_in_the_example() {
+    let (compose, example) = (read("compose.yaml"), read("example.env"));
+    let given: BTreeSet<&str> =
+        example.lines().filter(|line| !line.starts_with('#')).filter_map(|line| Some(line.split_once('=')?.0)).collect();
+    let wanted: BTreeSet<&str> =
+        compose.match_indices("${").map(|(at, _)| compose[at + 2..].split([':', '}']).next().expect("a name")).collect();
+    assert_eq!(given, wanted, "deploy/example.env and what deploy/compose.yaml substitutes differ");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_container_is_killed_only_after_the_server_had_its_grace_and_is_asked_for_health_where_it_answers() {
+    let (dockerfile, compose) = (read("Dockerfile"), read("compose.yaml"));
+    assert_eq!(instructions(&dockerfile, "STOPSIGNAL"), ["SIGTERM"]);
+    let grace = compose.split_once("stop_grace_period: ").and_then(|(_, rest)| rest.split_once('s')).expect("a grace period").0;
+    let grace: u64 = grace.parse().expect("seconds");
+    let needed = everhook::wiring::STOP_GRACE.as_secs();
+    assert!(needed < grace, "the server takes up to {needed} s to stop, and is killed after {grace}");
+    let node = super::started().await;
+    let mut connection = everhook::cli::client::Connection::new(node.server());
+    for path in ["/healthz", "/readyz"] {
+        assert!(dockerfile.contains(path), "the Dockerfile does not say where health is asked for");
+        connection.ask(http::Method::GET, path, None).await.unwrap_or_else(|error| panic!("{path}: {error:#}"));
+    }
+}

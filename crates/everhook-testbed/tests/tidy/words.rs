@@ -1,0 +1,67 @@
+//! Words that were replaced by plainer ones do not come back.
+
+use crate::tree::{Tree, is_in_identifier};
+
+/// What is not said any more, and what is said instead. Matched as it is written, as a whole word or phrase.
+const REPLACED: &[(&str, &str)] = &[
+    ("there is no such thing by this id", "which resource is missing: \"No event has this id\""),
+    ("the configuration is not right", "\"Invalid configuration\""),
+    ("Does a delivery again", "\"Resends a delivery\""),
+    ("Its secret is in the answer", "\"The response includes its secret\""),
+    ("Goes on.", "\"Resumes delivery.\""),
+    ("crate::flow", "`crate::line`"),
+    ("flow::publish", "`line::publish`"),
+    ("core/flow", "`core/line`"),
+    ("Acquaintance", "`KnownPublisher`"),
+    ("Acquaintances", "`PublisherCache`"),
+    ("Errand", "`BackgroundTask`"),
+    ("errand", "background task"),
+    ("Tenure", "`HeldLease`"),
+    ("tenure", "`held_lease`"),
+    ("EndpointStanding", "`EndpointActivity`"),
+    ("PageWish", "`RequestedPage`"),
+    ("homeless", "`orphaned`"),
+    ("twin_of", "`duplicate_in_batch`"),
+    ("core/engine", "`core/lanes`, `core/nodes` or `core/jobs`"),
+];
+
+/// Files that show what not to write.
+const EXAMPLES: [&str; 2] = ["STYLE.md", "crates/everhook-testbed/tests/tidy/"];
+
+/// Every replaced word that is still there.
+pub fn violations(tree: &Tree) -> Vec<String> {
+    found_in(tree, REPLACED)
+}
+
+fn found_in(tree: &Tree, replaced: &[(&str, &str)]) -> Vec<String> {
+    let files = tree.all().filter(|(path, _)| !EXAMPLES.iter().any(|example| path.starts_with(example)));
+    let lines = files.flat_map(|(path, text)| text.lines().enumerate().map(move |(number, line)| (path, number + 1, line)));
+    let mut found = Vec::new();
+    for (path, number, line) in lines {
+        for (word, instead) in replaced.iter().filter(|(word, _)| says(line, word)) {
+            found.push(format!("{path}:{number} says `{word}`: write {instead}"));
+        }
+    }
+    found
+}
+
+/// Whether the line has the word, and not only as a part of a longer one.
+fn says(line: &str, word: &str) -> bool {
+    line.match_indices(word).any(|(at, _)| {
+        let is_within = |neighbor: Option<char>| neighbor.is_some_and(is_in_identifier);
+        !is_within(line[..at].chars().next_back()) && !is_within(line[at + word.len()..].chars().next())
+    })
+}
+
+#[test]
+fn a_replaced_word_is_found_whole_and_with_its_replacement() {
+    let replaced = [("Acquaintances", "`PublisherCache`"), ("Goes on.", "\"Resumes delivery.\"")];
+    let tree = Tree::planted([
+        ("crates/a.rs", "struct MyAcquaintances;\nstruct Acquaintances;"),
+        ("docs/b.md", "Goes on."),
+        ("STYLE.md", "not Acquaintances"),
+    ]);
+    let expected =
+        ["crates/a.rs:2 says `Acquaintances`: write `PublisherCache`", "docs/b.md:1 says `Goes on.`: write \"Resumes delivery.\""];
+    assert_eq!(found_in(&tree, &replaced), expected);
+}

@@ -1,0 +1,89 @@
+//! The closed sets of words that requests and answers use, as named schemas of the OpenAPI document, so that generated clients have types for them.
+//!
+//! The ending `Word`, which keeps them apart from the types of the core, is left out in the document. Fields stay texts: what a request says is checked by the core, which names every fault. A type here stands for such a field in the document alone.
+
+use std::borrow::Cow;
+
+use everhook_core::model::{DeadLetterStatus, FailureCategory, Priority, Scope};
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{ObjectBuilder, RefOr, Schema, Type},
+};
+
+macro_rules! words {
+    ($($(#[doc = $doc:literal])+ $name:ident = $words:expr;)+) => {$(
+        $(#[doc = $doc])+
+        pub enum $name {}
+
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                let words = $words.into_iter().map(serde_json::Value::from);
+                let description = [$($doc.trim()),+].join(" ");
+                ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).description(Some(description)).into()
+            }
+        }
+
+        impl ToSchema for $name {
+            fn name() -> Cow<'static, str> {
+                Cow::Borrowed(stringify!($name).trim_end_matches("Word"))
+            }
+        }
+    )+};
+}
+
+words! {
+    /// How a delivery stands.
+    DeliveryStatusWord = ["waiting", "held", "in_flight", "delivered", "dead", "cancelled"];
+    /// How deliveries that are asked for stand: `pending` is `waiting` or `held`, `failed` is `waiting` after a failed attempt.
+    DeliveryStatusFilter = super::deliveries::STATUS_WORDS;
+    /// Why a delivery is dead or cancelled.
+    EndReason = ["retries_exhausted", "given_up", "gone", "tls_failed", "endpoint_disabled", "endpoint_deleted", "erased", "by_person"];
+    /// How an attempt ended; `circuit_blocked` is a note that the circuit breaker kept one from being made.
+    AttemptStatusWord = ["success", "failed", "exhausted", "circuit_blocked"];
+    /// Why an attempt failed.
+    FailureCategoryWord = FailureCategory::ALL.map(FailureCategory::as_str);
+    /// How soon an event is sent where requests must wait.
+    PriorityWord = Priority::ALL.map(Priority::as_str);
+    /// What an API key may do.
+    ScopeWord = Scope::ALL.map(Scope::as_str);
+    /// How a dead letter stands.
+    DeadLetterStatusWord = DeadLetterStatus::ALL.map(DeadLetterStatus::as_str);
+    /// How dead letters that are asked for stand.
+    DeadLetterStatusFilter = ["dead", "retrying", "resolved", "discarded", "any"];
+    /// What gave up.
+    DeadLetterKind = ["endpoint"];
+    /// Why a delivery gave up.
+    DeadLetterReason = ["retries_exhausted", "given_up", "gone", "tls_failed"];
+    /// What an operation does.
+    OperationKindWord = ["retry_batch", "discard_batch", "recover", "replay", "erase", "attempt_now"];
+    /// How an operation stands.
+    OperationStatusWord = ["pending", "running", "finished", "cancelled", "failed"];
+    /// What an application is for.
+    ApplicationKindWord = ["default", "operational", "custom"];
+    /// Who made a change.
+    ActorKind = ["api_key", "server"];
+    /// Which deliveries of an endpoint go one after the other.
+    OrderingWord = ["none", "per_event_type", "strict"];
+    /// How `X-Webhook-Signature` is written.
+    SignatureStyleWord = ["timestamped", "sha256", "hex"];
+    /// What kind of key signs.
+    SignatureKeyWord = ["hmac", "ed25519"];
+    /// What the body of a request is.
+    PayloadStyleWord = ["envelope", "raw"];
+    /// Who disabled an endpoint.
+    DisabledReason = ["by_owner", "gone"];
+    /// When a circuit breaker opens.
+    BreakerRule = ["window", "consecutive"];
+    /// What to do with a circuit breaker.
+    BreakerAction = ["reset", "force_open", "force_close"];
+    /// How a circuit breaker stands.
+    BreakerStateWord = ["closed", "open", "half_open"];
+    /// How an endpoint does.
+    HealthStatus = ["healthy", "failing", "paused", "disabled"];
+    /// How the delays of a retry schedule grow.
+    StrategyWord = ["exponential", "linear", "custom"];
+    /// A time until now.
+    StatsWindow = ["1h", "24h", "7d"];
+    /// How a server is.
+    ServerStatus = ["ok", "degraded"];
+}
