@@ -260,6 +260,7 @@ async fn prepare(store: &SqliteStore, endpoints: usize) -> Result<Place, Failure
             name: "Acme".to_owned(),
             limits: Default::default(),
             worker_pool: Default::default(),
+            admin_emails: Vec::new(),
             created_at: now(),
         },
         default: application(ApplicationKind::Default, "default"),

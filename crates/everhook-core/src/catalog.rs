@@ -7,6 +7,7 @@
 mod applications;
 mod by_type;
 mod destination;
+mod kinds;
 mod reading;
 mod schemas;
 mod shared_map;
@@ -26,7 +27,8 @@ use self::{
     view::{Endpoints, SharedDefinitions},
 };
 pub use self::{
-    destination::{Belonging, Destination},
+    destination::{Belonging, EndpointDestination},
+    kinds::{ChannelDestination, Destination},
     schemas::Schemas,
     view::ApplicationView,
 };
@@ -153,7 +155,7 @@ impl Catalog {
             Some(known) => known,
             None => Arc::new(SharedDefinitions::new(self.directory.definitions(organization).await?)),
         };
-        Ok(Arc::new(ApplicationView::new(last, endpoints, definitions)))
+        Ok(Arc::new(ApplicationView::new(last, endpoints, definitions, self.profile)))
     }
 
     /// Notes that an application or one of its endpoints changed: what changed since is read when it is needed next. Called after every change.

@@ -55,6 +55,8 @@ ids! {
     EndpointId;
     /// The deliveries that share one destination, with its concurrency, breaker, rate and order. The UUID is that of the destination.
     LaneId;
+    /// A way to tell people something, such as the e-mail address of an administrator.
+    ChannelId;
     /// What happened. Stable over retries and replays: it is the `webhook-id` that receivers see.
     EventId;
     /// One event for one endpoint: the unit that is retried.
@@ -74,6 +76,12 @@ ids! {
 impl From<EndpointId> for LaneId {
     fn from(endpoint: EndpointId) -> Self {
         Self(endpoint.0)
+    }
+}
+
+impl From<ChannelId> for LaneId {
+    fn from(channel: ChannelId) -> Self {
+        Self(channel.0)
     }
 }
 

@@ -90,7 +90,7 @@ pub const fn cancellation(endpoint: EndpointState) -> Option<CancelCause> {
     match endpoint {
         EndpointState::Enabled => None,
         EndpointState::Disabled { .. } => Some(CancelCause::EndpointDisabled),
-        EndpointState::Deleted { .. } => Some(CancelCause::EndpointDeleted),
+        EndpointState::Deleted { .. } => Some(CancelCause::DestinationDeleted),
     }
 }
 
@@ -155,7 +155,7 @@ mod tests {
             (try_later(), 1, EndpointState::Enabled, Stage::Waiting { due_at: five_seconds_later }),
             (try_later(), 8, EndpointState::Enabled, Stage::Dead { at, cause: DeathCause::RetriesExhausted }),
             (try_later(), 1, disabled, Stage::Cancelled { at, cause: CancelCause::EndpointDisabled }),
-            (try_later(), 8, deleted, Stage::Cancelled { at, cause: CancelCause::EndpointDeleted }),
+            (try_later(), 8, deleted, Stage::Cancelled { at, cause: CancelCause::DestinationDeleted }),
             (refused(DeathCause::Gone), 1, EndpointState::Enabled, Stage::Dead { at, cause: DeathCause::Gone }),
             (refused(DeathCause::GivenUp), 1, disabled, Stage::Dead { at, cause: DeathCause::GivenUp }),
         ];

@@ -22,7 +22,7 @@ use shared::SharedStore;
 use wiring::Running;
 pub use wiring::line_settings;
 
-use crate::{clock::SimClock, cluster::Registry, dice::Dice, faults::Faults, network::ScriptedNetwork};
+use crate::{clock::SimClock, cluster::Registry, dice::Dice, faults::Faults, network::ScriptedNetwork, postman::Postman};
 
 /// How many times in a row every task may run without anything changing before the world counts as still.
 const STILL_ROUNDS: u32 = 64;
@@ -41,6 +41,8 @@ pub struct World {
     pub dice: Arc<Dice>,
     /// The other side.
     pub network: Arc<ScriptedNetwork>,
+    /// The mail server.
+    pub postman: Arc<Postman>,
     /// What goes wrong in the store.
     pub faults: Arc<Faults>,
     /// The organization of the scenario.
@@ -125,6 +127,7 @@ impl World {
         let mut world = Self {
             transport: transport.unwrap_or_else(|| network.clone()),
             network,
+            postman: Arc::new(Postman::new(clock.clone())),
             faults: Faults::none(),
             organization: OrganizationId::from_uuid(dice.uuid(BEGINNING)),
             application: ApplicationId::from_uuid(dice.uuid(BEGINNING)),
@@ -264,6 +267,7 @@ impl World {
                 name: "Acme".to_owned(),
                 limits: Default::default(),
                 worker_pool: Default::default(),
+                admin_emails: Vec::new(),
                 created_at: BEGINNING,
             },
             default: self.application_of(self.application, "default", ApplicationKind::Default),

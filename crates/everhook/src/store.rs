@@ -279,6 +279,7 @@ where
         throttle: sharing.throttle,
         breaker_windows: sharing.breaker_windows,
         transport,
+        notifier: None,
         vault,
         clock,
         entropy: Arc::new(SystemEntropy::new()),

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use everhook_adapters::http::{HttpSettings, HttpTransport};
-use everhook_adapters::spool::SqliteSpool;
+use everhook_adapters::{smtp::SmtpNotifier, spool::SqliteSpool};
 #[cfg(feature = "amqp")]
 use everhook_adapters::{
     by_scheme::ByScheme,
@@ -18,7 +18,7 @@ use everhook_core::{
     manage::{api_keys, organizations},
     model::{Duty, Secret},
     nodes::follow::follow,
-    ports::{ChangeCursor, Clock as _, Ports, Roles, StoreError, Transport, Vault},
+    ports::{ChangeCursor, Clock as _, Notifier, Ports, Roles, StoreError, Transport, Vault},
     spool::forward::forward,
 };
 use tokio::task::JoinHandle;
@@ -30,7 +30,7 @@ use crate::api::QueueIntake;
 use crate::{
     announce,
     api::{self, Api},
-    config::Config,
+    config::{Config, EmailConfig},
     counters,
     descriptors::Shares,
     sealing,
@@ -111,7 +111,7 @@ pub async fn start_at(server: &Server, config: &Config, shares: Shares, listens:
     let spool = open_spool(config, &node).await?;
     let store = waiting::open_store(config, &node, spool.as_ref(), server, &transport, listens).await?;
     announce::warn_of_unused_folder(config, &store).await;
-    let ports = open_ports(config, &store, spool.clone(), transport).await?;
+    let ports = Ports { notifier: notifier(config)?, ..open_ports(config, &store, spool.clone(), transport).await? };
     #[cfg(feature = "amqp")]
     let (ports, amqp_hints) = hint_by_amqp(config, &store, ports).await?;
     let (wake_up, hints) = lanes::hints();
@@ -246,6 +246,12 @@ fn transport(config: &Config, shares: Shares) -> anyhow::Result<Arc<dyn Transpor
     Ok(web)
 }
 
+/// The mail server, if one is set up.
+fn notifier(config: &Config) -> anyhow::Result<Option<Arc<dyn Notifier>>> {
+    let Some(EmailConfig { server, from }) = config.email.clone() else { return Ok(None) };
+    Ok(Some(Arc::new(SmtpNotifier::new(server, from, Vec::new())?)))
+}
+
 /// Begins to take events from a queue, if one is set up.
 #[cfg(feature = "amqp")]
 fn start_amqp_source(config: &Config, api: &Arc<Api>) -> anyhow::Result<Option<AmqpSource>> {
@@ -277,7 +283,7 @@ async fn take_first_steps(config: &Config, line: &Line) -> anyhow::Result<(Organ
 
 /// Sees to it that there is an organization, and a key to begin with.
 async fn first_steps(config: &Config, line: &Line) -> anyhow::Result<(OrganizationId, Option<String>)> {
-    let organization = organizations::ensure_default(line).await?.id;
+    let organization = organizations::ensure_default(line, config.admin_emails.as_deref()).await?.id;
     // Read once more for the spool to remember them: a start without the database begins with these.
     let _ = line.publishers.organization(&Ref::Id(organization)).await;
     let _ = line.publishers.default_application(organization).await;

@@ -1,6 +1,8 @@
-//! What an event carries beside its data, as columns hold it: its labels as a JSON object, its headers as a JSON list of pairs.
+//! Small lists as columns hold them: an event's labels as a JSON object, its headers as a JSON list of pairs, e-mail addresses as a JSON list.
 
 use std::collections::BTreeMap;
+
+use everhook_core::model::EmailAddress;
 
 /// Labels, to be kept.
 pub(crate) fn labels_json(labels: &BTreeMap<String, String>) -> String {
@@ -22,6 +24,18 @@ pub(crate) fn read_headers(json: &str) -> Option<Vec<(String, String)>> {
     serde_json::from_str(json).ok()
 }
 
+/// E-mail addresses, to be kept.
+pub(crate) fn emails_json(emails: &[EmailAddress]) -> String {
+    let texts: Vec<&str> = emails.iter().map(EmailAddress::as_str).collect();
+    serde_json::to_string(&texts).expect("a list of strings is JSON")
+}
+
+/// E-mail addresses that are kept so; `None` if that was damaged.
+pub(crate) fn read_emails(json: &str) -> Option<Vec<EmailAddress>> {
+    let texts: Vec<String> = serde_json::from_str(json).ok()?;
+    texts.iter().map(|text| EmailAddress::parse(text).ok()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -33,7 +47,9 @@ mod tests {
         assert_eq!(read_labels(&labels_json(&labels)), Some(labels));
         assert_eq!(read_headers(&headers_json(&headers)), Some(headers));
         for damaged in ["", "{", "[[\"a\"]]", "{\"a\":1}"] {
-            assert_eq!((read_labels(damaged), read_headers(damaged)), (None, None), "{damaged}");
+            assert_eq!((read_labels(damaged), read_headers(damaged), read_emails(damaged)), (None, None, None), "{damaged}");
         }
+        let emails = vec![EmailAddress::parse("a@example.com").unwrap()];
+        assert_eq!((read_emails(&emails_json(&emails)), read_emails("[\"a\"]")), (Some(emails), None));
     }
 }

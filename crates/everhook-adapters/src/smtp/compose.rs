@@ -3,7 +3,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use everhook_core::{
-    model::{EmailAddress, FailureCategory},
+    model::{EmailAddress, EmailSender, FailureCategory},
     ports::EmailMessage,
 };
 use lettre::{
@@ -33,17 +33,17 @@ pub(super) struct Composed {
     pub(super) bytes: Vec<u8>,
 }
 
-pub(super) fn compose(message: &EmailMessage) -> Result<Composed, Refusal> {
+pub(super) fn compose(message: &EmailMessage, sender: &EmailSender) -> Result<Composed, Refusal> {
     let size = message.text.len() + message.html.as_ref().map_or(0, String::len);
     if size > MAIL_BYTES_MAX {
         return Err(Refusal::new(FailureCategory::PayloadTooLarge, format!("the mail has {size} bytes; the limit is {MAIL_BYTES_MAX}")));
     }
-    let (from, to) = (address(&message.from.address)?, address(&message.to)?);
-    let name = message.from.name.as_deref().map(|name| one_line(name, NAME_CHARS_MAX)).filter(|name| !name.is_empty());
+    let (from, to) = (address(&sender.address)?, address(&message.to)?);
+    let name = sender.name.as_deref().map(|name| one_line(name, NAME_CHARS_MAX)).filter(|name| !name.is_empty());
     // Automatic mail says so, or those who are away would answer it.
     let automatic = HeaderValue::new(HeaderName::new_from_ascii_str("Auto-Submitted"), "auto-generated".to_owned());
     let builder = Message::builder()
-        .message_id(Some(format!("<{}@{}>", message.id, message.from.address.domain())))
+        .message_id(Some(format!("<{}@{}>", message.id, sender.address.domain())))
         .date(UNIX_EPOCH + Duration::from_micros(u64::try_from(message.created_at.as_micros()).unwrap_or(0)))
         .from(Mailbox::new(name, from.clone()))
         .to(Mailbox::new(None, to.clone()))

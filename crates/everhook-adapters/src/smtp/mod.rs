@@ -16,7 +16,7 @@ use std::{
 
 use async_trait::async_trait;
 use everhook_core::{
-    model::{FailureCategory, Report, Response, Sent},
+    model::{EmailSender, FailureCategory, Report, Response, Sent},
     policy::address::AddressRules,
     ports::{EmailMessage, Notifier},
 };
@@ -37,6 +37,7 @@ use crate::http::{Connector, Failure, HttpSettings, HttpSetupError, Progress, St
 /// Sends mail through one mail server, over connections kept for the next one.
 pub struct SmtpNotifier {
     address: SmtpAddress,
+    from: EmailSender,
     connector: Connector,
     /// For STARTTLS.
     tls: TlsParameters,
@@ -70,16 +71,16 @@ enum Ended {
 }
 
 impl SmtpNotifier {
-    /// A notifier that trusts `extra_roots` beside the public certificate authorities. Its server is the operator's choice, so that its address is not vetted.
+    /// A notifier that sends from this address and trusts `extra_roots` beside the public certificate authorities. Its server is the operator's choice, so that its address is not vetted.
     ///
     /// # Errors
     /// [`SmtpSetupError`] if TLS or the resolver cannot be set up.
-    pub fn new(address: SmtpAddress, extra_roots: Vec<CertificateDer<'static>>) -> Result<Self, SmtpSetupError> {
+    pub fn new(address: SmtpAddress, from: EmailSender, extra_roots: Vec<CertificateDer<'static>>) -> Result<Self, SmtpSetupError> {
         let domain = address.target.host().map(|host| host.to_string()).unwrap_or_default();
         let tls = tls_parameters(domain, &extra_roots).map_err(SmtpSetupError::Tls)?;
         let resolver = Arc::new(SystemResolver::new().map_err(HttpSetupError::Resolver)?);
         let settings = HttpSettings { protocol: None, extra_roots, ..HttpSettings::new(AddressRules::allowing_private()) };
-        Ok(Self { connector: Connector::new(settings, resolver)?, tls, address, sessions: Sessions::new() })
+        Ok(Self { connector: Connector::new(settings, resolver)?, tls, address, from, sessions: Sessions::new() })
     }
 
     /// Transfers the mail. A session is kept only after a mail that was taken: dropping this future midway closes the one in use, since nobody could say
@@ -115,7 +116,7 @@ impl Notifier for SmtpNotifier {
     async fn send(&self, message: &EmailMessage) -> Report {
         let started = Instant::now();
         let (mut progress, mut is_our_turn) = (Progress::default(), false);
-        let ended = match compose::compose(message) {
+        let ended = match compose::compose(message, &self.from) {
             Err(refusal) => Err(Ended::Refused(refusal)),
             Ok(mail) => match tokio::time::timeout(message.timeout, self.transfer(&mail, &mut progress, &mut is_our_turn)).await {
                 Ok(ended) => ended,

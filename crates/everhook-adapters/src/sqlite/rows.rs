@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use everhook_core::{
     ids::{
-        ApiKeyId, ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, EventTypeId, LaneId, OperationId, OrganizationId,
+        ApiKeyId, ApplicationId, AuditEntryId, ChannelId, DeliveryId, EndpointId, EventId, EventTypeId, LaneId, OperationId, OrganizationId,
         ScheduleId, Uid,
     },
     model::{ApiKey, EventType, Scopes},
@@ -50,7 +50,7 @@ macro_rules! keys {
     )+};
 }
 
-keys!(OrganizationId, ApplicationId, EndpointId, LaneId, EventId, DeliveryId, ApiKeyId, ScheduleId, EventTypeId, OperationId, AuditEntryId);
+keys!(OrganizationId, ApplicationId, EndpointId, ChannelId, LaneId, EventId, DeliveryId, ApiKeyId, ScheduleId, EventTypeId, OperationId, AuditEntryId);
 
 /// Reads columns by name, as the model's types.
 pub(crate) trait Columns {

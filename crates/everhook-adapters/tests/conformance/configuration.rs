@@ -151,15 +151,15 @@ async fn limits_are_held_against_counts_that_follow_every_creation_and_deletion(
 async fn told(given: &Given, view: &ApplicationView, endpoints: &[EndpointId]) -> String {
     let types = ["order.paid", "order.line.added", "user.created", "other"].map(event_type);
     let matching = |name: &everhook_core::model::EventType| {
-        let ids: Vec<_> = view.matching(name).iter().map(|destination| destination.endpoint.id).collect();
+        let ids: Vec<_> = view.matching(name).iter().filter_map(|destination| Some(destination.endpoint()?.id)).collect();
         (ids, view.event_type(name).cloned())
     };
     let known: Vec<_> = endpoints
         .iter()
         .filter_map(|id| view.destination((*id).into()))
         .map(|destination| {
-            let lane = everhook_core::model::LanePolicy { config_version: 0, ..(*destination.lane).clone() };
-            (destination.endpoint.id, destination.endpoint.state, view.retry_schedule(&destination.endpoint), lane)
+            let lane = everhook_core::model::LanePolicy { config_version: 0, ..(**destination.lane()).clone() };
+            (destination.lane_id(), destination.state(), view.retry_schedule(&destination), lane)
         })
         .collect();
     assert_eq!(known.len(), view.endpoint_count());
@@ -267,7 +267,7 @@ async fn a_reader_keeps_the_view_that_it_began_with() {
     let new = given.another_endpoint().await;
     catalog.forget(given.application);
     let now = catalog.application(given.application).await.unwrap().unwrap();
-    let ids = |view: &ApplicationView| view.matching(&event_type("order.paid")).iter().map(|found| found.endpoint.id).collect::<Vec<_>>();
+    let ids = |view: &ApplicationView| view.matching(&event_type("order.paid")).iter().filter_map(|found| Some(found.endpoint()?.id)).collect::<Vec<_>>();
     assert_eq!((ids(&before), ids(&now)), (vec![given.endpoint], vec![new]));
     assert!(before.destination(new.into()).is_none() && now.destination(given.endpoint.into()).is_none());
 }
@@ -299,7 +299,7 @@ async fn publish(given: &Given, catalog: &Catalog, clock: &AtomicU64) -> Sent {
     let mut new = given.event(&[]).await;
     loop {
         let view = catalog.application(given.application).await.unwrap().unwrap();
-        let endpoints: Vec<_> = view.matching(&event_type("user.created")).iter().map(|found| found.endpoint.id).collect();
+        let endpoints: Vec<_> = view.matching(&event_type("user.created")).iter().filter_map(|found| Some(found.endpoint()?.id)).collect();
         let delivery = |endpoint: &EndpointId| NewDelivery {
             id: DeliveryId::from_uuid(id()),
             lane_id: (*endpoint).into(),

@@ -302,10 +302,10 @@ async fn cancelling_touches_one_endpoint_and_what_was_made_until_then() {
         given.record(new).await;
     }
     let request =
-        CancelWaiting { lane_id: other.into(), made_until: after(9), cause: CancelCause::EndpointDeleted, at: after(20), limit: 10 };
+        CancelWaiting { lane_id: other.into(), made_until: after(9), cause: CancelCause::DestinationDeleted, at: after(20), limit: 10 };
     assert_eq!(given.store.cancel_waiting(request).await.unwrap(), 0);
     assert_eq!(given.store.cancel_waiting(CancelWaiting { lane_id: given.endpoint.into(), ..request }).await.unwrap(), 1);
-    assert_eq!(given.stage(old).await, Stage::Cancelled { at: after(20), cause: CancelCause::EndpointDeleted });
+    assert_eq!(given.stage(old).await, Stage::Cancelled { at: after(20), cause: CancelCause::DestinationDeleted });
     for delivery in late {
         assert_eq!(given.stage(delivery).await, waiting(after(10)));
     }

@@ -224,6 +224,7 @@ pub fn organization() -> NewOrganization {
         name: "Acme".to_owned(),
         limits: Default::default(),
         worker_pool: Default::default(),
+        admin_emails: Vec::new(),
         created_at: NOW,
     };
     let application = |kind, name: &str| Application { kind, name: name.to_owned(), ..application(id) };

@@ -11,6 +11,7 @@ mod at_once;
 mod audit_log;
 mod automatic;
 mod breakers;
+mod channels;
 mod configuration;
 mod delivery_control;
 pub mod delivery_queue;

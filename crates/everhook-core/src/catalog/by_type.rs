@@ -5,7 +5,7 @@ use std::{hash::Hasher as _, sync::Arc};
 
 use rustc_hash::FxHasher;
 
-use super::{Destination, shared_map::SharedMap};
+use super::{EndpointDestination, shared_map::SharedMap};
 use crate::{
     ids::EndpointId,
     model::{EventType, EventTypePattern},
@@ -24,8 +24,8 @@ pub(super) struct EndpointsByType {
 
 impl EndpointsByType {
     /// Enters an endpoint as it stands now instead of as it was.
-    pub(super) fn replace(&mut self, before: Option<&Destination>, after: Option<&Destination>) {
-        let (old, new) = (before.map_or(&[][..], Destination::patterns), after.map_or(&[][..], Destination::patterns));
+    pub(super) fn replace(&mut self, before: Option<&EndpointDestination>, after: Option<&EndpointDestination>) {
+        let (old, new) = (before.map_or(&[][..], EndpointDestination::patterns), after.map_or(&[][..], EndpointDestination::patterns));
         if old == new {
             return;
         }
@@ -56,8 +56,8 @@ impl EndpointsByType {
     pub(super) fn wanting(
         &self,
         event_type: &EventType,
-        destinations: &SharedMap<EndpointId, Arc<Destination>>,
-    ) -> Arc<[Arc<Destination>]> {
+        destinations: &SharedMap<EndpointId, Arc<EndpointDestination>>,
+    ) -> Vec<Arc<EndpointDestination>> {
         let text = event_type.as_str();
         let families = text.match_indices('.').map(|(dot, _)| &text[..=dot]);
         let mut found = Vec::new();

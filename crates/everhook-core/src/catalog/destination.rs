@@ -10,7 +10,7 @@ use crate::{
         ApplicationKind, Endpoint, EndpointState, EventTypePattern, LanePolicy, OrganizationLimits, PoolAssignment, Profile, Revision,
     },
     policy::filter::Filter,
-    ports::{StoreError, Vault},
+    ports::{ConfigPage, StoreError, Vault},
     shape::Shape,
 };
 
@@ -18,7 +18,7 @@ use crate::{
 const PATTERNS_AN_ENTRY: usize = 16;
 
 /// An endpoint with everything that sending to it needs, prepared once.
-pub struct Destination {
+pub struct EndpointDestination {
     /// The endpoint, without its filter, metadata and description.
     pub endpoint: Endpoint,
     /// What its lane goes by.
@@ -46,7 +46,20 @@ pub struct Belonging {
     pub profile: Profile,
 }
 
-impl Destination {
+impl Belonging {
+    /// What a page of an application's configuration says of it.
+    pub(super) fn of(page: &ConfigPage, profile: Profile) -> Self {
+        Self {
+            kind: page.application.kind,
+            config_version: page.version.total(),
+            limits: page.limits,
+            post: page.post.clone(),
+            profile,
+        }
+    }
+}
+
+impl EndpointDestination {
     /// Prepares an endpoint for sending.
     ///
     /// # Errors

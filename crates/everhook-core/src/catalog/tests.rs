@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     ids::{ApplicationId, OrganizationId},
-    model::{Application, ApplicationKind, OrganizationLimits, PoolAssignment},
+    model::{Application, ApplicationKind, OrganizationLimits, PoolAssignment, Profile},
     ports::{ConfigPage, ConfigVersion},
     time::Timestamp,
 };
@@ -33,7 +33,7 @@ fn view(application: u128, organization: u128) -> Arc<ApplicationView> {
         endpoints: Vec::new(),
         next: None,
     };
-    Arc::new(ApplicationView::new(page, Endpoints::default(), Arc::new(SharedDefinitions::default())))
+    Arc::new(ApplicationView::new(page, Endpoints::default(), Arc::new(SharedDefinitions::default()), Profile::plain()))
 }
 
 #[test]

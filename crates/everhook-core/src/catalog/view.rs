@@ -5,10 +5,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use rustc_hash::FxHashMap;
 
-use super::{Belonging, Destination, by_type::EndpointsByType, shared_map::SharedMap};
+use super::{Belonging, ChannelDestination, Destination, EndpointDestination, by_type::EndpointsByType, shared_map::SharedMap};
 use crate::{
     ids::{EndpointId, LaneId, ScheduleId, ScheduleVersion},
-    model::{Application, Endpoint, EndpointState, EventType, EventTypeMark, OrganizationLimits, PoolAssignment, Profile},
+    model::{Application, ApplicationKind, Channel, Endpoint, EndpointState, EventType, EventTypeMark, OrganizationLimits, PoolAssignment, Profile},
     ports::{ConfigPage, ConfigVersion, Definitions, StoreError},
 };
 
@@ -34,13 +34,15 @@ pub struct ApplicationView {
     pub(super) version: ConfigVersion,
     pub(super) definitions: Arc<SharedDefinitions>,
     endpoints: Endpoints,
+    /// The organization's channels, if this is its application `operational`. Few.
+    channels: Vec<Arc<ChannelDestination>>,
     matches: RwLock<Matches>,
 }
 
 /// The endpoints of an application. A copy is cheap.
 #[derive(Clone, Default)]
 pub(super) struct Endpoints {
-    destinations: SharedMap<EndpointId, Arc<Destination>>,
+    destinations: SharedMap<EndpointId, Arc<EndpointDestination>>,
     by_type: EndpointsByType,
     /// How much of what the catalog may keep they take.
     entries: usize,
@@ -52,20 +54,22 @@ pub(super) struct SharedDefinitions {
     pub(super) version: i64,
     event_types: FxHashMap<EventType, EventTypeMark>,
     schedules: FxHashMap<ScheduleId, ScheduleVersion>,
+    channels: Vec<Channel>,
 }
 
-/// Which endpoints want which types.
+/// Which destinations want which types.
 #[derive(Default)]
 struct Matches {
-    of_types: FxHashMap<EventType, Arc<[Arc<Destination>]>>,
+    of_types: FxHashMap<EventType, Arc<[Destination]>>,
     /// How many there are of all types together.
     count: usize,
 }
 
 impl ApplicationView {
     /// The application of the last page that was read, with all endpoints.
-    pub(super) fn new(last: ConfigPage, endpoints: Endpoints, definitions: Arc<SharedDefinitions>) -> Self {
+    pub(super) fn new(last: ConfigPage, endpoints: Endpoints, definitions: Arc<SharedDefinitions>, profile: Profile) -> Self {
         Self {
+            channels: open_channels(&last, &definitions, profile),
             application: last.application,
             config_version: last.version.total(),
             limits: last.limits,
@@ -92,8 +96,16 @@ impl ApplicationView {
         self.definitions.event_types.get(name)
     }
 
-    /// The version of the retry schedule that new deliveries for one of its endpoints keep.
-    pub fn retry_schedule(&self, endpoint: &Endpoint) -> ScheduleVersion {
+    /// The version of the retry schedule that new deliveries for one of its destinations keep.
+    pub fn retry_schedule(&self, destination: &Destination) -> ScheduleVersion {
+        match destination {
+            Destination::Endpoint(to) => self.retry_schedule_of(&to.endpoint),
+            Destination::Channel(to) => to.channel.retry_schedule,
+        }
+    }
+
+    /// The same for an endpoint.
+    pub fn retry_schedule_of(&self, endpoint: &Endpoint) -> ScheduleVersion {
         let followed = endpoint.follows.and_then(|schedule| self.definitions.schedules.get(&schedule));
         followed.copied().unwrap_or(endpoint.retry_schedule)
     }
@@ -103,24 +115,30 @@ impl ApplicationView {
         self.endpoints.destinations.len()
     }
 
-    /// One of its endpoints, ready to be sent to. `None` once it is deleted.
-    pub fn destination(&self, id: LaneId) -> Option<&Arc<Destination>> {
-        self.endpoints.destinations.get(&id.endpoint())
+    /// The destination of a lane, ready to be sent to. `None` once it is deleted.
+    pub fn destination(&self, id: LaneId) -> Option<Destination> {
+        if let Some(endpoint) = self.endpoints.destinations.get(&id.endpoint()) {
+            return Some(Destination::Endpoint(endpoint.clone()));
+        }
+        self.channels.iter().find(|to| to.lane.lane_id == id).cloned().map(Destination::Channel)
     }
 
-    /// One of its endpoints, if it gets events now.
-    pub fn enabled(&self, id: LaneId) -> Option<&Arc<Destination>> {
-        self.destination(id).filter(|destination| destination.endpoint.state == EndpointState::Enabled)
+    /// The destination of a lane, if it gets events now.
+    pub fn enabled(&self, id: LaneId) -> Option<Destination> {
+        self.destination(id).filter(|destination| destination.state() == EndpointState::Enabled)
     }
 
-    /// The enabled endpoints that want events of this type, in the order of their creation.
-    pub fn matching(&self, event_type: &EventType) -> Arc<[Arc<Destination>]> {
+    /// The destinations that want events of this type: enabled endpoints in the order of their creation, then channels.
+    pub fn matching(&self, event_type: &EventType) -> Arc<[Destination]> {
         if let Some(known) = self.matches.read().unwrap_or_else(PoisonError::into_inner).of_types.get(event_type) {
             return known.clone();
         }
-        let found = self.endpoints.by_type.wanting(event_type, &self.endpoints.destinations);
+        let endpoints = self.endpoints.by_type.wanting(event_type, &self.endpoints.destinations);
+        let channels = self.channels.iter().filter(|_| Destination::wants_notice_of(event_type));
+        let found: Arc<[Destination]> =
+            endpoints.into_iter().map(Destination::Endpoint).chain(channels.cloned().map(Destination::Channel)).collect();
         let mut matches = self.matches.write().unwrap_or_else(PoisonError::into_inner);
-        if matches.of_types.len() >= MATCHED_TYPES_MAX || matches.count + found.len() > self.endpoint_count() * MATCHES_AN_ENDPOINT {
+        if matches.of_types.len() >= MATCHED_TYPES_MAX || matches.count + found.len() > (self.endpoint_count() + self.channels.len()) * MATCHES_AN_ENDPOINT {
             *matches = Matches::default();
         }
         if matches.of_types.insert(event_type.clone(), found.clone()).is_none() {
@@ -133,13 +151,7 @@ impl ApplicationView {
 impl Endpoints {
     /// Takes over the endpoints of a page.
     pub(super) async fn apply(&mut self, page: &mut ConfigPage, profile: Profile) -> Result<(), StoreError> {
-        let of = Belonging {
-            kind: page.application.kind,
-            config_version: page.version.total(),
-            limits: page.limits,
-            post: page.post.clone(),
-            profile,
-        };
+        let of = Belonging::of(page, profile);
         for (index, endpoint) in std::mem::take(&mut page.endpoints).into_iter().enumerate() {
             self.replace(endpoint, &of)?;
             if (index + 1).is_multiple_of(PREPARED_AT_ONCE) {
@@ -153,7 +165,7 @@ impl Endpoints {
         let id = endpoint.id;
         let after = match endpoint.state {
             EndpointState::Deleted { .. } => None,
-            EndpointState::Enabled | EndpointState::Disabled { .. } => Some(Arc::new(Destination::new(endpoint, of)?)),
+            EndpointState::Enabled | EndpointState::Disabled { .. } => Some(Arc::new(EndpointDestination::new(endpoint, of)?)),
         };
         let before = match &after {
             Some(after) => self.destinations.insert(id, after.clone()),
@@ -166,6 +178,16 @@ impl Endpoints {
     }
 }
 
+/// The channels of an organization, prepared for its application `operational`.
+fn open_channels(page: &ConfigPage, definitions: &SharedDefinitions, profile: Profile) -> Vec<Arc<ChannelDestination>> {
+    if page.application.kind != ApplicationKind::Operational {
+        return Vec::new();
+    }
+    let of = Belonging::of(page, profile);
+    let open = |channel: &Channel| Arc::new(ChannelDestination::new(channel.clone(), &of, &page.application));
+    definitions.channels.iter().map(open).collect()
+}
+
 impl SharedDefinitions {
     /// Definitions, to be found by their names.
     pub(super) fn new(read: Definitions) -> Self {
@@ -173,6 +195,7 @@ impl SharedDefinitions {
             version: read.version,
             event_types: read.event_types.into_iter().map(|mark| (mark.name.clone(), mark)).collect(),
             schedules: read.schedules.into_iter().collect(),
+            channels: read.channels,
         }
     }
 

@@ -302,12 +302,12 @@ async fn standing(line: &Line, application: ApplicationId, lane_id: LaneId) -> R
         return Ok(LaneState::Elsewhere);
     }
     let Some(destination) = view.as_ref().and_then(|view| view.destination(lane_id)) else {
-        // A deleted endpoint is no longer part of its application.
-        return Ok(LaneState::Closed(CancelCause::EndpointDeleted, now));
+        // What was deleted is no longer part of its application.
+        return Ok(LaneState::Closed(CancelCause::DestinationDeleted, now));
     };
-    Ok(match lifecycle::cancellation(destination.endpoint.state) {
+    Ok(match lifecycle::cancellation(destination.state()) {
         Some(cause) => LaneState::Closed(cause, now),
-        None => LaneState::Open(destination.lane.clone()),
+        None => LaneState::Open(destination.lane().clone()),
     })
 }
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde_json::json;
 
 use crate::{
+    catalog::Destination,
     ids::{ApplicationId, LaneId, OrganizationId},
     line::{
         Line,
@@ -26,22 +27,19 @@ const ALERT_BATCH: u32 = 100;
 /// endpoint for alerts that is down would feed on its own failures.
 pub fn after(line: &Line, flight: &InFlight, with: &Equipment, stage: Stage, now: Timestamp) -> Vec<SettlementAlert> {
     let Stage::Dead { cause, .. } = stage else { return Vec::new() };
-    if with.destination.operational {
-        return Vec::new();
-    }
+    let Some(endpoint) = with.destination.endpoint().filter(|_| !with.destination.is_operational()) else { return Vec::new() };
     let told = |alert, condition| SettlementAlert { alert, condition };
-    let mut alerts = vec![told(exhausted(line, flight, with, cause, now), AlertCondition::Always)];
+    let mut alerts = vec![told(exhausted(line, flight, endpoint, cause, now), AlertCondition::Always)];
     if cause == DeathCause::Gone {
-        alerts.push(told(disabled(line, with, now), AlertCondition::IfDisabledByThis));
+        alerts.push(told(disabled(line, endpoint, now), AlertCondition::IfDisabledByThis));
     }
     if flight.due.replay_of.is_some() {
-        alerts.push(told(replay_failed(line, flight, with, cause, now), AlertCondition::IfAutomaticReplay));
+        alerts.push(told(replay_failed(line, flight, endpoint, cause, now), AlertCondition::IfAutomaticReplay));
     }
     alerts
 }
 
-fn exhausted(line: &Line, flight: &InFlight, with: &Equipment, cause: DeathCause, now: Timestamp) -> Alert {
-    let endpoint = &with.destination.endpoint;
+fn exhausted(line: &Line, flight: &InFlight, endpoint: &Endpoint, cause: DeathCause, now: Timestamp) -> Alert {
     let mut data = about(endpoint);
     data["message_id"] = json!(flight.due.event.to_string());
     data["delivery_id"] = json!(flight.due.delivery.to_string());
@@ -51,16 +49,19 @@ fn exhausted(line: &Line, flight: &InFlight, with: &Equipment, cause: DeathCause
 }
 
 /// That a dead letter came back by itself and died again.
-fn replay_failed(line: &Line, flight: &InFlight, with: &Equipment, cause: DeathCause, now: Timestamp) -> Alert {
-    let exhausted = exhausted(line, flight, with, cause, now);
+fn replay_failed(line: &Line, flight: &InFlight, endpoint: &Endpoint, cause: DeathCause, now: Timestamp) -> Alert {
+    let exhausted = exhausted(line, flight, endpoint, cause, now);
     Alert { event_type: EventType::parse("dlq.replay_failed").expect("our own event types are well-formed"), ..exhausted }
 }
 
-fn disabled(line: &Line, with: &Equipment, now: Timestamp) -> Alert {
-    let endpoint = &with.destination.endpoint;
+fn disabled(line: &Line, endpoint: &Endpoint, now: Timestamp) -> Alert {
     let mut data = about(endpoint);
+    // Names for those who read it; not worth a read of the store.
+    data["endpoint_name"] = json!(endpoint.name);
+    data["application_name"] = json!(line.catalog.known(endpoint.application).map(|view| view.application.name.clone()));
     data["disabled_at"] = json!(now.to_string());
     data["reason"] = json!("gone");
+    data["last_error"] = json!("the endpoint answered 410 Gone");
     new_alert(line, endpoint, "endpoint.disabled", &data, now)
 }
 
@@ -82,11 +83,12 @@ pub async fn of_breaker(
     let view = line.catalog.application(application).await?;
     let destination = view.as_ref().and_then(|view| view.destination(lane_id));
     // A deleted endpoint's breaker is nobody's concern.
-    let Some(destination) = destination.filter(|destination| !destination.operational) else { return Ok(Vec::new()) };
-    let mut data = about(&destination.endpoint);
+    let destination = destination.filter(|destination| !destination.is_operational());
+    let Some(endpoint) = destination.as_ref().and_then(Destination::endpoint) else { return Ok(Vec::new()) };
+    let mut data = about(endpoint);
     data["reason"] = json!(transition.cause.as_str());
     data[at_field] = json!(transition.at.to_string());
-    Ok(vec![new_alert(line, &destination.endpoint, event_type, &data, transition.at)])
+    Ok(vec![new_alert(line, endpoint, event_type, &data, transition.at)])
 }
 
 /// What the organization is told about the end of an operation.

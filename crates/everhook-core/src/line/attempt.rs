@@ -1,25 +1,29 @@
 //! Step 3: the request is sent. No transaction is open here, and nothing is written.
 //!
-//! The endpoint is looked at again just before the request, because it may have been disabled or paused while the delivery waited for its turn, and so
+//! The destination is looked at again just before the request, because it may have been disabled or paused while the delivery waited for its turn, and so
 //! is the lease: another node may send for its lane by now, or another pool.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
 use crate::{
-    catalog::Destination,
+    catalog::{ChannelDestination, Destination},
     ids::RevisionNumber,
     lifecycle,
     line::{
         Line,
+        email::{self, Unsendable},
         request::{self, Outgoing, USER_AGENT},
     },
-    model::{Event, FailureCategory, InFlight, PhaseTimes, Report, RetrySchedule, Sent},
+    model::{Endpoint, Event, FailureCategory, InFlight, PhaseTimes, Report, RetrySchedule, Sent},
     policy::timeout,
     ports::StoreError,
     time::Timestamp,
 };
+
+/// How long an attempt at a mail may take: mail servers look at a mail before they take it.
+const MAIL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What came of a flight's turn.
 pub enum Attempted {
@@ -46,7 +50,7 @@ pub enum Attempted {
 #[derive(Clone)]
 pub struct Equipment {
     /// Where to.
-    pub destination: Arc<Destination>,
+    pub destination: Destination,
     /// The schedule version of the delivery's making.
     pub schedule: Arc<RetrySchedule>,
 }
@@ -66,31 +70,37 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
             return Ok(Attempted::Sent { with, report, executed_at: line.ports.clock.now(), revision: None });
         }
     };
-    let endpoint = &with.destination.endpoint;
-    let gets_events = lifecycle::cancellation(endpoint.state).is_none() && endpoint.paused_at.is_none();
-    let is_here = with.destination.lane.post.is_here && line.held_lease.may_send(flight.lane_id);
+    let lane = with.destination.lane();
+    let gets_events = lifecycle::cancellation(with.destination.state()).is_none() && !lane.paused;
+    let is_here = lane.post.is_here && line.held_lease.may_send(flight.lane_id);
     if !gets_events || !is_here {
         return Ok(Attempted::Withheld);
     }
-    let revision = Some(endpoint.revision);
+    let revision = with.destination.endpoint().map(|endpoint| endpoint.revision);
     let executed_at = line.ports.clock.now();
     // The last look before the request: it may have been erased after it was read.
     if line.erasures.has(event.id, executed_at) {
         return Ok(Attempted::Erased);
     }
-    let outgoing = Outgoing {
-        organization: endpoint.organization,
-        delivery: flight.due.delivery,
-        attempt_number: flight.attempt_number(),
-        replay_of: flight.due.replay_of,
-        event: &event,
-        shape: with.destination.shape(&*line.ports.vault)?,
-        user_agent: Bytes::from_static(USER_AGENT.as_bytes()),
-        at: executed_at,
+    let report = match &with.destination {
+        Destination::Endpoint(to) => {
+            let outgoing = Outgoing {
+                organization: to.endpoint.organization,
+                delivery: flight.due.delivery,
+                attempt_number: flight.attempt_number(),
+                replay_of: flight.due.replay_of,
+                event: &event,
+                shape: to.shape(&*line.ports.vault)?,
+                user_agent: Bytes::from_static(USER_AGENT.as_bytes()),
+                at: executed_at,
+            };
+            let outgoing = request::build(&outgoing, attempt_timeout(flight, &to.endpoint, &with.schedule));
+            drop(event);
+            line.ports.transport.send(outgoing).await
+        }
+        // On the heap, because it is rare: every attempt carries the room for it.
+        Destination::Channel(to) => Box::pin(send_mail(line, flight, to, &event, &with.schedule)).await,
     };
-    let outgoing = request::build(&outgoing, attempt_timeout(flight, &with));
-    drop(event);
-    let report = line.ports.transport.send(outgoing).await;
     if let Sent::OutOfResources { error } = &report.sent {
         line.log_shortage(error);
         return Ok(Attempted::OutOfResources);
@@ -98,10 +108,19 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
     Ok(Attempted::Sent { with, report, executed_at, revision })
 }
 
-/// The endpoint as it stands now, and the schedule as it stood; `None` if the endpoint is gone.
+async fn send_mail(line: &Line, flight: &InFlight, to: &ChannelDestination, event: &Event, schedule: &RetrySchedule) -> Report {
+    let Some(notifier) = &line.ports.notifier else { return email::unsendable(Unsendable::NoMailServer) };
+    let timeout = schedule.timeout.unwrap_or(MAIL_TIMEOUT);
+    match email::build(event, flight.due.delivery, to, timeout) {
+        Some(mail) => notifier.send(&mail).await,
+        None => email::unsendable(Unsendable::NoWords),
+    }
+}
+
+/// The destination as it stands now, and the schedule as it stood; `None` if the destination is gone.
 pub async fn equip(line: &Line, flight: &InFlight) -> Result<Option<Equipment>, StoreError> {
     let view = line.catalog.application(flight.application).await?;
-    let Some(destination) = view.and_then(|view| view.destination(flight.lane_id).cloned()) else { return Ok(None) };
+    let Some(destination) = view.and_then(|view| view.destination(flight.lane_id)) else { return Ok(None) };
     let schedule = line.catalog.schedule(flight.due.retry_schedule).await?;
     Ok(Some(Equipment { destination, schedule }))
 }
@@ -137,14 +156,13 @@ async fn load(line: &Line, flight: &InFlight) -> Result<Loaded, StoreError> {
     }
 }
 
-fn attempt_timeout(flight: &InFlight, with: &Equipment) -> std::time::Duration {
-    let endpoint = &with.destination.endpoint;
-    timeout::attempt_timeout(endpoint.timeout, with.schedule.timeout, endpoint.timeout_growth_factor, flight.attempt_number())
+fn attempt_timeout(flight: &InFlight, endpoint: &Endpoint, schedule: &RetrySchedule) -> Duration {
+    timeout::attempt_timeout(endpoint.timeout, schedule.timeout, endpoint.timeout_growth_factor, flight.attempt_number())
 }
 
 /// An event that a delivery names and the store does not hold is a fault of ours. It is recorded as a failure, so that it is seen and ends.
 fn missing_event() -> Report {
     let error = "the data of this event was removed".to_owned();
     let sent = Sent::Failed { category: FailureCategory::Network, error, response: None };
-    Report { sent, duration: std::time::Duration::ZERO, phases: PhaseTimes::default() }
+    Report { sent, duration: Duration::ZERO, phases: PhaseTimes::default() }
 }

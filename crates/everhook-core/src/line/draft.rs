@@ -43,14 +43,14 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// An event for these endpoints of its application.
+    /// An event for these destinations of its application.
     pub(crate) fn new(line: &Line, incoming: IncomingEvent, view: &ApplicationView, matches: Matches) -> Self {
         let now = line.ports.clock.now();
-        let new_delivery = |destination: &Arc<Destination>| NewDelivery {
+        let new_delivery = |destination: &Destination| NewDelivery {
             id: DeliveryId::from_uuid(line.ports.entropy.uuid(now)),
-            lane_id: destination.endpoint.id.into(),
-            retry_schedule: view.retry_schedule(&destination.endpoint),
-            placement: Placement::of(destination.endpoint.ordering),
+            lane_id: destination.lane_id(),
+            retry_schedule: view.retry_schedule(destination),
+            placement: Placement::of(destination.ordering()),
         };
         let deliveries = matches.iter().map(new_delivery).collect();
         Self { incoming, config_version: view.config_version, made_at: now, matches, deliveries }
@@ -80,7 +80,7 @@ impl Draft {
         let held: FxHashSet<DeliveryId> = held.iter().copied().collect();
         let pairs = self.deliveries.into_iter().zip(self.matches.iter()).filter(|(delivery, _)| !held.contains(&delivery.id));
         committed.extend(pairs.map(|(delivery, destination)| Committed {
-            lane: destination.lane.clone(),
+            lane: destination.lane().clone(),
             priority,
             due: Due {
                 delivery: delivery.id,

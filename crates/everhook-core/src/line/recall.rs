@@ -246,22 +246,22 @@ async fn prepare(line: &Line, wish: &RecallRequest, priority: Option<Priority>) 
     let Some(view) = line.catalog.application(wish.application).await? else { return Ok(None) };
     let Some(destination) = open_in_view(&view, wish.lane_id) else { return Ok(None) };
     let of = ItemOf { position: None, event: wish.event, of: Some(wish.of), only_dead: wish.only_dead, priority };
-    Ok(Some((new_item(line, &view, destination, of), destination.lane.clone())))
+    Ok(Some((new_item(line, &view, &destination, of), destination.lane().clone())))
 }
 
-/// An endpoint of an application as it stands, if it gets events now.
+/// A destination of an application as it stands, if it gets events now.
 pub(crate) async fn open_destination(
     line: &Line,
     application: ApplicationId,
     lane_id: LaneId,
-) -> Result<Option<Arc<Destination>>, StoreError> {
+) -> Result<Option<Destination>, StoreError> {
     let view = line.catalog.application(application).await?;
-    Ok(view.as_ref().and_then(|view| open_in_view(view, lane_id)).cloned())
+    Ok(view.as_ref().and_then(|view| open_in_view(view, lane_id)))
 }
 
 /// The same, of an application that was looked up.
-pub(crate) fn open_in_view(view: &ApplicationView, lane_id: LaneId) -> Option<&Arc<Destination>> {
-    view.destination(lane_id).filter(|destination| lifecycle::cancellation(destination.endpoint.state).is_none())
+pub(crate) fn open_in_view(view: &ApplicationView, lane_id: LaneId) -> Option<Destination> {
+    view.destination(lane_id).filter(|destination| lifecycle::cancellation(destination.state()).is_none())
 }
 
 /// What is done again for an endpoint.
@@ -275,17 +275,16 @@ pub(crate) struct ItemOf {
 
 /// A delivery to be made, as the application and its endpoint stand now.
 pub(crate) fn new_item(line: &Line, view: &ApplicationView, destination: &Destination, of: ItemOf) -> ReplayItem {
-    let endpoint = &destination.endpoint;
     ReplayItem {
         position: of.position,
         event: of.event,
-        lane_id: endpoint.id.into(),
-        application: endpoint.application,
+        lane_id: destination.lane_id(),
+        application: destination.lane().application,
         of: of.of,
         only_dead: of.only_dead,
         delivery: DeliveryId::from_uuid(line.ports.entropy.uuid(line.ports.clock.now())),
-        retry_schedule: view.retry_schedule(endpoint),
-        placement: Placement::of(endpoint.ordering),
+        retry_schedule: view.retry_schedule(destination),
+        placement: Placement::of(destination.ordering()),
         config_version: view.config_version,
         priority: of.priority,
     }

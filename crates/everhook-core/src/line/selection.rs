@@ -13,14 +13,15 @@ use crate::{
     line::Line,
     model::ApplicationKind,
     policy::{
+        filter::Filter,
         labels::{self, Labels},
         work::{FILTER_UNITS_MAX, INLINE_UNITS_MAX, WorkBudget},
     },
     ports::IncomingEvent,
 };
 
-/// The endpoints that get an event.
-pub(crate) type Matches = Arc<[Arc<Destination>]>;
+/// The destinations that get an event.
+pub(crate) type Matches = Arc<[Destination]>;
 
 /// Finds the endpoints of its application that get an event, as they stand.
 ///
@@ -86,18 +87,31 @@ enum Candidates {
 
 fn candidates(incoming: &IncomingEvent, view: &ApplicationView) -> Candidates {
     if let Some(endpoint) = incoming.only {
-        return Candidates::Chosen(view.enabled(endpoint.into()).into_iter().cloned().collect());
+        return Candidates::Chosen(view.enabled(endpoint.into()).into_iter().collect());
     }
     let candidates = with_labels(view.matching(&incoming.event.event_type), &incoming.event.labels);
-    let has_filter = candidates.iter().any(|destination| destination.filter.is_some());
+    let has_filter = candidates.iter().any(|destination| filter_of(destination).is_some());
     if has_filter { Candidates::Filtered(candidates) } else { Candidates::Chosen(candidates) }
 }
 
 fn with_labels(by_type: Matches, labels: &Labels) -> Matches {
-    if by_type.iter().all(|destination| destination.endpoint.labels.is_empty()) {
+    if by_type.iter().all(|destination| labels_of(destination).is_none_or(Labels::is_empty)) {
         return by_type;
     }
-    by_type.iter().filter(|destination| labels::has_all(labels, &destination.endpoint.labels)).cloned().collect()
+    let wants = |destination: &&Destination| labels_of(destination).is_none_or(|wanted| labels::has_all(labels, wanted));
+    by_type.iter().filter(wants).cloned().collect()
+}
+
+/// What an endpoint asks of an event's labels. Channels ask nothing.
+fn labels_of(destination: &Destination) -> Option<&Labels> {
+    destination.endpoint().map(|endpoint| &endpoint.labels)
+}
+
+fn filter_of(destination: &Destination) -> Option<(&Filter, EndpointId)> {
+    match destination {
+        Destination::Endpoint(to) => to.filter.as_ref().map(|filter| (filter, to.endpoint.id)),
+        Destination::Channel(_) => None,
+    }
 }
 
 /// The endpoints whose filter data passes. Data that holds a number which no double can hold, or nests as deep as it may, cannot be looked into, and
@@ -120,5 +134,5 @@ fn filter_or_pass(candidates: &Matches, data: Option<&Value>, budget: &mut WorkB
 }
 
 fn passes(destination: &Destination, data: &Value, budget: &mut WorkBudget) -> Result<bool, EndpointId> {
-    destination.filter.as_ref().map_or(Ok(true), |filter| filter.passes(data, budget)).map_err(|_| destination.endpoint.id)
+    filter_of(destination).map_or(Ok(true), |(filter, endpoint)| filter.passes(data, budget).map_err(|_| endpoint))
 }

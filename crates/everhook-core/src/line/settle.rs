@@ -68,20 +68,23 @@ pub enum LaneHold {
 /// Decides what an attempt means.
 pub fn settle(line: &Line, ended: &EndedAttempt<'_>, report: Report) -> Outcome {
     let EndedAttempt { flight, with, .. } = *ended;
-    let endpoint = &with.destination.endpoint;
+    let destination = &with.destination;
     let now = line.ports.clock.now();
-    let verdict = verdict::judge(&report.sent, &with.schedule, flight.attempt_number());
+    // A mail server's certificate is the operator's to mend, and all mail waits for that: it is tried as often as the schedule says.
+    let judged_as = if destination.endpoint().is_some() { flight.attempt_number() } else { 1 };
+    let verdict = verdict::judge(&report.sent, &with.schedule, judged_as);
     let stage = lifecycle::settle(
         &verdict,
         &Circumstances {
             schedule: &with.schedule,
             attempt_number: flight.attempt_number(),
-            endpoint: endpoint.state,
+            endpoint: destination.state(),
             now,
             unit: line.ports.entropy.unit(),
         },
     );
     let is_gone = matches!(stage, Stage::Dead { cause: DeathCause::Gone, .. });
+    let gone = destination.endpoint().filter(|_| is_gone);
     let settlement = Box::new(Settlement {
         delivery: flight.due.delivery,
         lane_id: flight.lane_id,
@@ -89,11 +92,11 @@ pub fn settle(line: &Line, ended: &EndedAttempt<'_>, report: Report) -> Outcome 
         ordered: flight.due.order.is_some(),
         attempt: record(line, ended, verdict, stage, report),
         stage,
-        url: endpoint.target.written.clone(),
-        disables: is_gone.then(|| Box::new(disabling(line, endpoint, now))),
+        url: destination.target().to_owned(),
+        disables: gone.map(|endpoint| Box::new(disabling(line, endpoint, now))),
         alerts: alert::after(line, flight, with, stage, now),
     });
-    let lane = lane_outcome(&settlement.attempt, is_gone, now);
+    let lane = lane_outcome(&settlement.attempt, settlement.disables.is_some(), now);
     Outcome { settlement, lane }
 }
 

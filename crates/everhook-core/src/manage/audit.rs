@@ -47,6 +47,7 @@ pub(super) fn of_organization(organization: &Organization) -> Facts {
         .plain("uid", uid(organization.uid.as_ref()))
         .plain("limits", limits)
         .plain("worker_pool", organization.worker_pool.as_str())
+        .plain("admin_emails", organization.admin_emails.iter().map(ToString::to_string).collect::<Vec<_>>())
 }
 
 pub(super) fn of_application(application: &Application) -> Facts {

@@ -4,7 +4,7 @@ use super::{CHANGE_ROUNDS_MAX, Change, Conflict, Fault, Noun, Refusal, audit, ch
 use crate::{
     ids::{ApplicationId, OrganizationId, Ref, Uid},
     line::Line,
-    model::{Application, ApplicationKind, AuditAction, Author, Organization, OrganizationLimits, PoolName},
+    model::{ADMIN_EMAILS_MAX, Application, ApplicationKind, AuditAction, Author, EmailAddress, Organization, OrganizationLimits, PoolName},
     policy::audit::{changed, made},
     ports::{Created, NewOrganization, StoreError, Updated},
 };
@@ -23,6 +23,8 @@ pub struct OrganizationChange {
     pub limits: Change<LimitsChange>,
     /// Whose nodes send for it; null puts it back into `default`.
     pub worker_pool: Change<String>,
+    /// Who is told by e-mail; null is nobody.
+    pub admin_emails: Change<Vec<String>>,
 }
 
 /// What is asked of an organization's limits: the fields that are given change, and a null lifts one.
@@ -59,6 +61,7 @@ pub async fn create(line: &Line, by: &Author, asked: OrganizationChange) -> Resu
         name: String::new(),
         limits: OrganizationLimits::default(),
         worker_pool: PoolName::default(),
+        admin_emails: Vec::new(),
         created_at: now,
     };
     apply(line, asked, &mut organization)?;
@@ -98,14 +101,17 @@ async fn find(line: &Line, of: &Ref<OrganizationId>) -> Result<Organization, Ref
     line.ports.directory.organization(of).await?.ok_or(Refusal::NotFound(Noun::Organization))
 }
 
-/// Finds the organization `default`, or makes it at the first start.
+/// Finds the organization `default`, or makes it at the first start. Its administrators are those that are given, if any are.
 ///
 /// # Errors
 /// [`StoreError`] if the store cannot be reached.
-pub async fn ensure_default(line: &Line) -> Result<Organization, StoreError> {
+pub async fn ensure_default(line: &Line, admin_emails: Option<&[EmailAddress]>) -> Result<Organization, StoreError> {
     let uid = Uid::parse(DEFAULT_UID).expect("`default` is a well-formed uid");
     if let Some(found) = line.ports.directory.organization(&Ref::Uid(uid.clone())).await? {
-        return Ok(found);
+        return match admin_emails {
+            Some(emails) if found.admin_emails != emails => set_admin_emails(line, found.id, emails).await,
+            _ => Ok(found),
+        };
     }
     let now = line.ports.clock.now();
     let id = OrganizationId::from_uuid(line.ports.entropy.uuid(now));
@@ -115,10 +121,21 @@ pub async fn ensure_default(line: &Line) -> Result<Organization, StoreError> {
         name: "Default".to_owned(),
         limits: OrganizationLimits::default(),
         worker_pool: PoolName::default(),
+        admin_emails: admin_emails.unwrap_or_default().to_vec(),
         created_at: now,
     };
     match store(line, &Author::server(id), new).await {
         Ok(made) => Ok(made),
+        Err(Refusal::Store(error)) => Err(error),
+        Err(_) => Err(StoreError::Conflict),
+    }
+}
+
+async fn set_admin_emails(line: &Line, id: OrganizationId, emails: &[EmailAddress]) -> Result<Organization, StoreError> {
+    let emails = Change::Set(emails.iter().map(ToString::to_string).collect());
+    let asked = OrganizationChange { admin_emails: emails, ..OrganizationChange::default() };
+    match change(line, &Author::server(id), &Ref::Id(id), asked).await {
+        Ok(changed) => Ok(changed),
         Err(Refusal::Store(error)) => Err(error),
         Err(_) => Err(StoreError::Conflict),
     }
@@ -140,7 +157,23 @@ fn apply(line: &Line, asked: OrganizationChange, organization: &mut Organization
     }
     let check_pool = |name: String| check_pool(line, &name);
     asked.worker_pool.check("worker_pool", &mut faults, check_pool).apply(&mut organization.worker_pool, PoolName::default());
+    asked.admin_emails.check("admin_emails", &mut faults, check_emails).apply(&mut organization.admin_emails, Vec::new());
     refuse_faults(faults)
+}
+
+fn check_emails(texts: Vec<String>) -> Result<Vec<EmailAddress>, String> {
+    if texts.len() > ADMIN_EMAILS_MAX {
+        return Err(format!("must have at most {ADMIN_EMAILS_MAX} addresses"));
+    }
+    let mut emails: Vec<EmailAddress> = Vec::with_capacity(texts.len());
+    for (index, text) in texts.iter().enumerate() {
+        let email = EmailAddress::parse(text).map_err(|fault| format!("[{index}] {fault}"))?;
+        if emails.contains(&email) {
+            return Err(format!("[{index}] is there twice"));
+        }
+        emails.push(email);
+    }
+    Ok(emails)
 }
 
 /// A store that one process has to itself has one pool: deliveries of another would wait for ever.

@@ -9,7 +9,8 @@ use crate::{
         Line,
         request::{self, Outgoing},
     },
-    model::{Attempt, Delivery, Event},
+    model::{Attempt, Delivery, Event, LaneKind},
+    policy::notice::{self, Notice},
     ports::{EventSummary, OutgoingHeader, StoreError},
     shape::Shape,
 };
@@ -30,17 +31,22 @@ pub struct PastRequest {
 pub enum Sent {
     /// This.
     Request(PastRequest),
+    /// It was an e-mail.
+    Email(Notice),
     /// Everhook failed, before or while making it: nobody knows whether one went out.
     Unknown,
     /// The event is no longer held, and most of the request came from it.
     EventGone,
 }
 
-/// The request of one of a delivery's attempts.
+/// The request, or the e-mail, of one of a delivery's attempts.
 ///
 /// # Errors
 /// [`StoreError`] if what shaped it cannot be read or opened.
 pub async fn sent(line: &Line, delivery: &Delivery, attempt: &Attempt) -> Result<Sent, StoreError> {
+    if delivery.kind == LaneKind::Channel {
+        return sent_by_email(line, delivery).await;
+    }
     let Some(number) = attempt.revision else { return Ok(Sent::Unknown) };
     let revision = line.ports.directory.revision(delivery.organization, delivery.lane_id.endpoint(), number).await?;
     let missing = || StoreError::corrupt(format!("revision {} of the endpoint {} is missing", number.0, delivery.lane_id.endpoint()));
@@ -61,6 +67,13 @@ pub async fn sent(line: &Line, delivery: &Delivery, attempt: &Attempt) -> Result
     };
     let request = if is_erased { without_body(&outgoing) } else { whole(&outgoing) };
     Ok(Sent::Request(request))
+}
+
+async fn sent_by_email(line: &Line, delivery: &Delivery) -> Result<Sent, StoreError> {
+    let found = line.ports.history.event(delivery.organization, delivery.event).await?;
+    let Some((_, Some(event))) = found else { return Ok(Sent::EventGone) };
+    let data = serde_json::from_slice(&event.data).unwrap_or_default();
+    Ok(notice::of_event(&event.event_type, &data).map_or(Sent::Unknown, Sent::Email))
 }
 
 /// What is left of an erased event: nothing that its publisher said but its type and its name.

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::endpoints::lane;
 use crate::{
+    catalog::Destination,
     limits::evaluations::{Busy, EVALUATION_TIMEOUT},
     line::Line,
     model::{BreakerState, Cursor, Delivery, Endpoint, Event, PageRequest, Stage},
@@ -110,20 +111,30 @@ fn wishes(endpoint: &Endpoint, passes_filter: bool) -> EndpointCriteria<'_> {
     }
 }
 
-/// What keeps a delivery that is due from being attempted now, as far as its endpoint's lane says.
+/// What keeps a delivery that is due from being attempted now, as far as its lane says.
 ///
 /// # Errors
 /// [`StoreError`] if the store cannot be read.
-pub(super) async fn holds_lane(line: &Line, endpoint: &Endpoint, now: Timestamp) -> Result<Option<Why>, StoreError> {
-    Ok(why::of_lane(&lane_facts(line, endpoint, now).await?, now))
+pub(super) async fn holds_lane(line: &Line, destination: &Destination, now: Timestamp) -> Result<Option<Why>, StoreError> {
+    Ok(why::of_lane(&destination_facts(line, destination, now).await?, now))
 }
 
 /// Why a delivery that is due has not ended.
 ///
 /// # Errors
 /// [`StoreError`] if the store cannot be read.
-pub(super) async fn of_due(line: &Line, endpoint: &Endpoint, now: Timestamp) -> Result<Why, StoreError> {
-    Ok(why::of_due(&lane_facts(line, endpoint, now).await?, now))
+pub(super) async fn of_due(line: &Line, destination: &Destination, now: Timestamp) -> Result<Why, StoreError> {
+    Ok(why::of_due(&destination_facts(line, destination, now).await?, now))
+}
+
+async fn destination_facts(line: &Line, destination: &Destination, now: Timestamp) -> Result<LaneFacts, StoreError> {
+    match destination {
+        Destination::Endpoint(to) => lane_facts(line, &to.endpoint, now).await,
+        Destination::Channel(to) => {
+            let in_flight = line.lanes.report(to.lane.lane_id).await.map_or(0, |report| report.in_flight);
+            Ok(LaneFacts { rate_limit: to.lane.rate_limit, in_flight: (in_flight, to.lane.max_concurrency), ..LaneFacts::default() })
+        }
+    }
 }
 
 /// What holds the lane up. The owner is asked only about deliveries that wait: the others are explained by their rows.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     ids::{ApplicationId, DeliveryId, EventId, LaneId, OperationId, OrganizationId, ScheduleVersion},
-    model::{BreakerState, Event, EventType, FailureCategory, Order, Priority},
+    model::{BreakerState, Event, EventType, FailureCategory, LaneKind, Order, Priority},
     time::Timestamp,
 };
 
@@ -23,6 +23,8 @@ pub struct Delivery {
     pub event_type: EventType,
     /// Where to.
     pub lane_id: LaneId,
+    /// What that is.
+    pub kind: LaneKind,
     /// The event's priority, or the one chosen when it was retried by hand.
     pub priority: Priority,
     /// The schedule version it was made with.
@@ -124,8 +126,8 @@ impl DeathCause {
 pub enum CancelCause {
     /// Its endpoint was disabled.
     EndpointDisabled,
-    /// Its endpoint was deleted.
-    EndpointDeleted,
+    /// Its endpoint or channel was deleted.
+    DestinationDeleted,
     /// Its event's data was erased: there is nothing left to send.
     Erased,
     /// A person cancelled it.
@@ -133,13 +135,13 @@ pub enum CancelCause {
 }
 
 impl CancelCause {
-    const ALL: [Self; 4] = [Self::EndpointDisabled, Self::EndpointDeleted, Self::Erased, Self::ByPerson];
+    const ALL: [Self; 4] = [Self::EndpointDisabled, Self::DestinationDeleted, Self::Erased, Self::ByPerson];
 
     /// Its name on every wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::EndpointDisabled => "endpoint_disabled",
-            Self::EndpointDeleted => "endpoint_deleted",
+            Self::DestinationDeleted => "destination_deleted",
             Self::Erased => "erased",
             Self::ByPerson => "by_person",
         }

@@ -2,7 +2,7 @@
 
 use crate::{
     ids::{ApplicationId, OrganizationId, Uid},
-    model::PoolName,
+    model::{EmailAddress, PoolName},
     time::Timestamp,
 };
 
@@ -19,6 +19,8 @@ pub struct Organization {
     pub limits: OrganizationLimits,
     /// Whose nodes send for it.
     pub worker_pool: PoolName,
+    /// Who is told by e-mail what its administrators should know. No address twice.
+    pub admin_emails: Vec<EmailAddress>,
     /// When it was made.
     pub created_at: Timestamp,
 }

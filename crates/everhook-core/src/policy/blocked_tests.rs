@@ -22,6 +22,7 @@ fn delivery(attempts: usize, stage: Stage) -> Delivery {
         event: EventId::from_uuid(Uuid::nil()),
         event_type: EventType::parse("order.paid").expect("a type"),
         lane_id: LaneId::from_uuid(Uuid::nil()),
+        kind: crate::model::LaneKind::Endpoint,
         priority: Priority::Normal,
         retry_schedule: ScheduleVersion(1),
         stage,

@@ -13,6 +13,7 @@ pub mod headers;
 pub mod json_text;
 pub mod labels;
 pub mod matching;
+pub mod notice;
 pub mod outage;
 pub mod presets;
 pub mod retention;

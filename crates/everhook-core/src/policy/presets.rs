@@ -85,7 +85,8 @@ fn ingest() -> RetrySchedule {
     named("ingest", 5, seconds([MINUTE, 5 * MINUTE, 30 * MINUTE, 2 * HOUR]))
 }
 
-fn notify() -> RetrySchedule {
+/// For e-mail and other channels to people: a mail server that is away for a day loses nothing.
+pub fn notify() -> RetrySchedule {
     named("notify", 30, seconds([5, 30, 2 * MINUTE, 10 * MINUTE, HOUR]))
 }
 

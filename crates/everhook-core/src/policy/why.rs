@@ -191,7 +191,7 @@ fn of_absence_by_type(event_type: &EventType, accepted_at: Timestamp, wishes: &E
             return Some(Why::new("endpoint_disabled", format!("no delivery because the endpoint was disabled at {at}, {by}")));
         }
         EndpointState::Deleted { at } if at <= accepted_at => {
-            return Some(Why::new("endpoint_deleted", format!("no delivery because the endpoint was deleted at {at}")));
+            return Some(Why::new("destination_deleted", format!("no delivery because the endpoint was deleted at {at}")));
         }
         _ => {}
     }
@@ -224,7 +224,7 @@ fn death(cause: DeathCause) -> &'static str {
 fn cancelled(cause: CancelCause) -> &'static str {
     match cause {
         CancelCause::EndpointDisabled => "the endpoint was disabled",
-        CancelCause::EndpointDeleted => "the endpoint was deleted",
+        CancelCause::DestinationDeleted => "where it goes to was deleted",
         CancelCause::Erased => "the event's data was erased",
         CancelCause::ByPerson => "a person cancelled it",
     }

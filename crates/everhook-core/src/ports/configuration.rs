@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::{
     ids::{EndpointId, ScheduleId, ScheduleVersion},
-    model::{Application, Endpoint, EventTypeMark, OrganizationLimits, PoolAssignment},
+    model::{Application, Channel, Endpoint, EventTypeMark, OrganizationLimits, PoolAssignment},
 };
 
 /// How many endpoints a page has at most: some milliseconds of reading and a megabyte or two, while a reader of a whole application has many pages.
@@ -94,4 +94,6 @@ pub struct Definitions {
     pub event_types: Vec<EventTypeMark>,
     /// The versions of its retry schedules that are in force.
     pub schedules: Vec<(ScheduleId, ScheduleVersion)>,
+    /// Who is told what happens in its application `operational`, beside the endpoints there.
+    pub channels: Vec<Channel>,
 }

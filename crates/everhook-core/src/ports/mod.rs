@@ -115,6 +115,8 @@ pub struct Ports {
     pub throttle: Arc<dyn ThrottleStore>,
     /// How requests go out.
     pub transport: Arc<dyn Transport>,
+    /// How mail goes out; `None` where no mail server is set up.
+    pub notifier: Option<Arc<dyn Notifier>>,
     /// How secrets are kept.
     pub vault: Arc<dyn Vault>,
     /// What time it is.

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use uuid::Uuid;
 
 use crate::{
-    model::{EmailAddress, EmailSender, Report},
+    model::{EmailAddress, Report},
     time::Timestamp,
 };
 
@@ -15,8 +15,6 @@ use crate::{
 pub struct EmailMessage {
     /// What its `Message-ID` is made of. It must be the same for every attempt at the same mail: mail programs show a repeated one once.
     pub id: Uuid,
-    /// Whom it is from.
-    pub from: EmailSender,
     /// Whom it goes to.
     pub to: EmailAddress,
     /// The subject. Control characters in it, line breaks included, are sent as spaces.
@@ -31,7 +29,7 @@ pub struct EmailMessage {
     pub timeout: Duration,
 }
 
-/// Sends mail through the operator's mail server.
+/// Sends mail through the operator's mail server, from the address that the operator chose.
 #[async_trait]
 pub trait Notifier: Send + Sync {
     /// Hands `message` to the mail server and reports what came of it, within `message.timeout` whatever the server does.

@@ -29,17 +29,20 @@ fn notifier(url: &str) -> SmtpNotifier {
 }
 
 fn trusting(url: &str, roots: Vec<CertificateDer<'static>>) -> SmtpNotifier {
-    SmtpNotifier::new(SmtpAddress::read(&Secret::new(url.to_owned())).unwrap(), roots).unwrap()
+    SmtpNotifier::new(SmtpAddress::read(&Secret::new(url.to_owned())).unwrap(), sender("Everhook"), roots).unwrap()
 }
 
 fn to(server: &MailServer) -> SmtpNotifier {
     notifier(&format!("smtp://127.0.0.1:{}", server.port))
 }
 
+fn sender(name: &str) -> EmailSender {
+    EmailSender { name: Some(name.to_owned()), address: EmailAddress::parse("hooks@example.com").unwrap() }
+}
+
 fn mail(number: u128) -> EmailMessage {
     EmailMessage {
         id: Uuid::from_u128(number),
-        from: EmailSender { name: Some("Everhook".to_owned()), address: EmailAddress::parse("hooks@example.com").unwrap() },
         to: EmailAddress::parse("owner@shop.example").unwrap(),
         subject: "Endpoint disabled".to_owned(),
         text: "It answered 410.".to_owned(),
@@ -97,13 +100,13 @@ async fn a_mail_arrives_as_it_was_written_and_the_connection_is_kept() {
 #[tokio::test]
 async fn nothing_that_is_written_into_a_mail_becomes_a_header_a_recipient_or_a_second_mail() {
     let server = MailServer::start().await.unwrap();
-    let notifier = to(&server);
     let breaks = ["\r\n", "\n", "\r", "\u{2028}", "\u{85}"];
     for (number, end) in breaks.iter().enumerate() {
         let injected = format!("x{end}Bcc: victim@example.com{end}{end}second");
         let smuggled = format!("a{end}.{end}MAIL FROM:<x@y>{end}RCPT TO:<victim@example.com>{end}DATA{end}b{end}.{end}");
+        let address = SmtpAddress::read(&Secret::new(format!("smtp://127.0.0.1:{}", server.port))).unwrap();
+        let notifier = SmtpNotifier::new(address, sender(&injected), Vec::new()).unwrap();
         let message = EmailMessage {
-            from: EmailSender { name: Some(injected.clone()), ..mail(0).from },
             subject: injected.clone(),
             text: smuggled.clone(),
             html: Some(smuggled),

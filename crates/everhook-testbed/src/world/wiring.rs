@@ -108,6 +108,7 @@ impl World {
             throttle: Arc::new(SingleNode),
             spool,
             transport: self.transport.clone(),
+            notifier: Some(self.postman.clone()),
             vault: Arc::new(AesVault::from_key([7; 32])),
             clock: self.clock.clone(),
             entropy: self.dice.clone(),

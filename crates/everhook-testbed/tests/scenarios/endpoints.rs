@@ -51,7 +51,7 @@ async fn what_waits_for_a_deleted_endpoint_is_cancelled_also_after_a_restart() {
     world.set_state(&endpoint, EndpointState::Deleted { at: world.clock.now() }).await;
     world.crash().await;
     world.pass(mins(1)).await;
-    assert_eq!(world.stages(event.event).await, ["cancelled: endpoint_deleted"]);
+    assert_eq!(world.stages(event.event).await, ["cancelled: destination_deleted"]);
     assert_eq!(world.arrivals_of(&endpoint).len(), 1);
 }
 

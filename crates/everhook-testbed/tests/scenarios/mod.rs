@@ -2,6 +2,7 @@
 
 mod attempt_now;
 mod by_hand;
+mod channels;
 mod clocks;
 mod crashes;
 mod endpoints;

@@ -6,7 +6,7 @@ use axum::{extract::State, response::Response};
 use everhook_core::{
     ids::{DeliveryId, EndpointId, OrganizationId, Ref},
     manage::Fault,
-    model::{Delivery, FailureCategory, Page, Stage},
+    model::{Delivery, FailureCategory, LaneKind, Page, Stage},
     policy::blocked::blocked,
     ports::{DeliveryFilter, DeliveryStatus, StoreError, TimeRange},
 };
@@ -24,7 +24,7 @@ use super::{
     uids::Uids,
     wire::{Identified, Named, NoParams, Params, json, read, read_time},
 };
-use crate::api::words::{DeliveryStatusFilter, DeliveryStatusWord, EndReason, FailureCategoryWord, PriorityWord};
+use crate::api::words::{DeliveryStatusFilter, DeliveryStatusWord, DestinationKindWord, EndReason, FailureCategoryWord, PriorityWord};
 
 /// How many times that a breaker was open are looked at for one delivery. A schedule lasts days, and a breaker that opens more often flaps.
 const OPEN_PERIODS_MAX: u32 = 200;
@@ -37,16 +37,18 @@ pub struct DeliveryOut {
     #[schema(format = "uuid")]
     event_id: String,
     event_type: String,
-    #[schema(format = "uuid")]
-    endpoint_id: String,
+    /// The endpoint, if it goes to one.
+    #[schema(format = "uuid", required = true)]
+    endpoint_id: Option<String>,
     endpoint_uid: Option<String>,
+    destination: DestinationOut,
     #[schema(format = "uuid")]
     application_id: String,
     application_uid: Option<String>,
     /// `waiting`, `held`, `delivered`, `dead` or `cancelled`.
     #[schema(value_type = DeliveryStatusWord)]
     status: &'static str,
-    /// Why it is dead or cancelled: `retries_exhausted`, `given_up`, `gone`, `tls_failed`, `endpoint_disabled`, `endpoint_deleted`, `erased` or `by_person`.
+    /// Why it is dead or cancelled: `retries_exhausted`, `given_up`, `gone`, `tls_failed`, `endpoint_disabled`, `destination_deleted`, `erased` or `by_person`.
     #[schema(value_type = Option<EndReason>, required = true)]
     reason: Option<&'static str>,
     #[schema(value_type = PriorityWord)]
@@ -74,6 +76,16 @@ pub struct DeliveryOut {
     attempts: Option<Vec<AttemptOut>>,
 }
 
+/// Where a delivery goes.
+#[derive(Serialize, ToSchema)]
+pub struct DestinationOut {
+    /// `endpoint`, or `channel` for an e-mail to an administrator.
+    #[schema(value_type = DestinationKindWord)]
+    kind: &'static str,
+    #[schema(format = "uuid")]
+    id: String,
+}
+
 impl DeliveryOut {
     async fn new(api: &Api, delivery: Delivery, uids: &mut Uids<'_>) -> Result<Self, StoreError> {
         let schedule = api.line.catalog.schedule(delivery.retry_schedule).await?;
@@ -84,12 +96,17 @@ impl DeliveryOut {
             Stage::Dead { at, cause } => (None, Some(at), Some(cause.as_str())),
             Stage::Cancelled { at, cause } => (None, Some(at), Some(cause.as_str())),
         };
+        let endpoint = (delivery.kind == LaneKind::Endpoint).then(|| delivery.lane_id.endpoint());
         Ok(Self {
             id: delivery.id.to_string(),
             event_id: delivery.event.to_string(),
             event_type: delivery.event_type.as_str().to_owned(),
-            endpoint_id: delivery.lane_id.to_string(),
-            endpoint_uid: uids.endpoint(delivery.lane_id.endpoint()).await?,
+            endpoint_id: endpoint.as_ref().map(ToString::to_string),
+            endpoint_uid: match endpoint {
+                Some(endpoint) => uids.endpoint(endpoint).await?,
+                None => None,
+            },
+            destination: DestinationOut { kind: delivery.kind.as_str(), id: delivery.lane_id.to_string() },
             application_id: delivery.application.to_string(),
             application_uid: uids.application(delivery.application).await?,
             status: delivery.stage.as_str(),

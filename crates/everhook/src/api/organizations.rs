@@ -38,6 +38,7 @@ pub struct OrganizationOut {
     name: String,
     limits: LimitsOut,
     worker_pool: String,
+    admin_emails: Vec<String>,
     dlq_auto_replay: AutoReplayOut,
     #[schema(format = DateTime)]
     created_at: String,
@@ -82,6 +83,7 @@ impl OrganizationOut {
             name: organization.name,
             limits: organization.limits.into(),
             worker_pool: organization.worker_pool.to_string(),
+            admin_emails: organization.admin_emails.iter().map(ToString::to_string).collect(),
             dlq_auto_replay: auto_replay.into(),
             created_at: organization.created_at.to_string(),
         })
@@ -110,6 +112,10 @@ pub struct OrganizationIn {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     worker_pool: Field<String>,
+    /// Who gets an e-mail when an endpoint is disabled: at most 20 addresses; null means nobody. Requires a mail server (`smtp`).
+    #[serde(default)]
+    #[schema(value_type = Option<Vec<String>>, example = json!(["ops@example.com"]))]
+    admin_emails: Field<Vec<String>>,
     /// Automatic replay of dead letters; null disables it.
     #[serde(default)]
     #[schema(value_type = Option<AutoReplayIn>)]
@@ -166,6 +172,7 @@ impl OrganizationIn {
             uid: self.uid.0,
             limits: self.limits.map(|Object(limits)| limits.into()),
             worker_pool: self.worker_pool.0,
+            admin_emails: self.admin_emails.0,
         };
         Ok((change, super::auto_replay::read(self.dlq_auto_replay)?))
     }

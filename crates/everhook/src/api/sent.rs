@@ -1,4 +1,4 @@
-//! One attempt in full: the request as it was sent, and the answer as it came.
+//! One attempt in full: the request or the e-mail as it was sent, and the answer as it came.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -39,6 +39,9 @@ pub struct AttemptInFullOut {
     /// Why there is no request.
     #[schema(required = true)]
     request_absent: Option<&'static str>,
+    /// The e-mail, if the delivery goes to a channel.
+    #[schema(required = true)]
+    email: Option<EmailOut>,
     /// The response; null if there was none.
     #[schema(required = true)]
     response: Option<ResponseOut>,
@@ -65,6 +68,13 @@ pub struct RequestOut {
     /// Why there is no body.
     #[schema(required = true)]
     body_absent: Option<&'static str>,
+}
+
+/// An e-mail, as its plain text. The HTML part says the same.
+#[derive(Serialize, ToSchema)]
+pub struct EmailOut {
+    subject: String,
+    text: String,
 }
 
 /// The stored part of a response.
@@ -98,13 +108,21 @@ pub async fn get(
     let found = api.line.ports.history.delivery(caller.organization, id).await?;
     let (delivery, attempts) = found.ok_or_else(|| ApiError::not_found("delivery"))?;
     let attempt = attempts.into_iter().find(|attempt| attempt.number == number).ok_or_else(|| ApiError::not_found("attempt"))?;
-    let (request, request_absent) = match sent::sent(&api.line, &delivery, &attempt).await? {
-        Sent::Request(request) => (Some(RequestOut::new(request, caller.scopes)), None),
-        Sent::Unknown => (None, Some("Everhook failed before or during this request; whether it was sent is unknown")),
-        Sent::EventGone => (None, Some("the event of this request was removed")),
+    let (mut request, mut email) = (None, None);
+    let request_absent = match sent::sent(&api.line, &delivery, &attempt).await? {
+        Sent::Request(past) => {
+            request = Some(RequestOut::new(past, caller.scopes));
+            None
+        }
+        Sent::Email(notice) => {
+            email = Some(EmailOut { subject: notice.subject, text: notice.text });
+            Some("the delivery is an e-mail")
+        }
+        Sent::Unknown => Some("Everhook failed before or during this request; whether it was sent is unknown"),
+        Sent::EventGone => Some("the event of this request was removed"),
     };
     let response = attempt.response.as_ref().map(ResponseOut::from);
-    Ok(json(StatusCode::OK, &AttemptInFullOut { attempt: attempt.into(), request, request_absent, response }))
+    Ok(json(StatusCode::OK, &AttemptInFullOut { attempt: attempt.into(), request, request_absent, email, response }))
 }
 
 impl RequestOut {

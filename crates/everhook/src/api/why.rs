@@ -39,7 +39,7 @@ pub struct WhyOut {
     status: Option<&'static str>,
     /// The reason as a code: `delivered`; `retry`, `not_due`, `turn`, `paused`, `circuit_open`, `circuit_half_open`, `retry_after` or
     /// `waits_for_order` while it waits; `retries_exhausted`, `given_up`, `gone` or `tls_failed` if it is dead; `endpoint_disabled`,
-    /// `endpoint_deleted` or `erased` if it was cancelled or never created; `endpoint_is_newer`, `type_differs`, `labels_differ`,
+    /// `destination_deleted` or `erased` if it was cancelled or never created; `endpoint_is_newer`, `type_differs`, `labels_differ`,
     /// `filtered` or `changed_since` if it was never created.
     reason: &'static str,
     /// The reason in one sentence.

@@ -37,7 +37,7 @@ words! {
     /// How deliveries that are asked for stand: `pending` is `waiting` or `held`, `failed` is `waiting` after a failed attempt.
     DeliveryStatusFilter = super::deliveries::STATUS_WORDS;
     /// Why a delivery is dead or cancelled.
-    EndReason = ["retries_exhausted", "given_up", "gone", "tls_failed", "endpoint_disabled", "endpoint_deleted", "erased", "by_person"];
+    EndReason = ["retries_exhausted", "given_up", "gone", "tls_failed", "endpoint_disabled", "destination_deleted", "erased", "by_person"];
     /// How an attempt ended; `circuit_blocked` is a note that the circuit breaker kept one from being made.
     AttemptStatusWord = ["success", "failed", "exhausted", "circuit_blocked"];
     /// Why an attempt failed.
@@ -50,6 +50,8 @@ words! {
     DeadLetterStatusWord = DeadLetterStatus::ALL.map(DeadLetterStatus::as_str);
     /// How dead letters that are asked for stand.
     DeadLetterStatusFilter = ["dead", "retrying", "resolved", "discarded", "any"];
+    /// What a delivery goes to.
+    DestinationKindWord = ["endpoint", "channel"];
     /// What gave up.
     DeadLetterKind = ["endpoint"];
     /// Why a delivery gave up.

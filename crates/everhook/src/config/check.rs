@@ -15,7 +15,7 @@ use everhook_core::{
 };
 use ipnet::IpNet;
 
-use super::{Config, LogFormat, NodeRoles, SealKey, amqp, raw::Setting, retention, spool, units};
+use super::{Config, LogFormat, NodeRoles, SealKey, amqp, email, raw::Setting, retention, spool, units};
 use crate::sealing::KEY_FILE;
 
 /// How many requests may be under way at once: each holds a socket, and a process has some tens of thousands.
@@ -48,6 +48,7 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
     let idempotency_window = reader.needed("idempotency_window", |text| in_range(units::parse_duration(text)?, IDEMPOTENCY));
     let retention = retention::periods(&mut reader);
     let spool = spool::read(&mut reader, data.as_deref(), database.is_some(), roles.api, payload_bytes_max);
+    let (email, admin_emails) = email::read(&mut reader);
     let log_format = reader.needed("log_format", parse_log_format);
     Some(Config {
         listen: listen?,
@@ -69,6 +70,8 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
         idempotency_window: idempotency_window?,
         retention: retention?,
         spool,
+        email,
+        admin_emails,
         log_format: log_format?,
     })
 }

@@ -5,6 +5,7 @@
 
 mod amqp;
 mod check;
+mod email;
 mod file;
 mod in_force;
 mod raw;
@@ -18,10 +19,11 @@ use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Args;
 use everhook_core::{
-    model::{PoolName, Profile, RetentionPeriods, Secret},
+    model::{EmailAddress, PoolName, Profile, RetentionPeriods, Secret},
     policy::target::TargetRules,
 };
 
+pub use email::EmailConfig;
 use ipnet::IpNet;
 pub use raw::{Origin, Setting};
 
@@ -124,6 +126,15 @@ pub struct ServeArgs {
     /// The maximum size of the spool [default: 1GiB]
     #[arg(long, value_name = "SIZE")]
     pub spool_max: Option<String>,
+    /// Send e-mail through this mail server: smtp://user:password@host:587 or smtps://user:password@host
+    #[arg(long, value_name = "URL")]
+    pub smtp: Option<String>,
+    /// The sender of e-mail: an address, or Name <address>
+    #[arg(long, value_name = "ADDRESS")]
+    pub smtp_from: Option<String>,
+    /// The administrators of the organization `default`, who are told by e-mail when an endpoint is disabled: addresses, with commas between
+    #[arg(long, value_name = "ADDRESSES")]
+    pub admin_emails: Option<String>,
     /// Write the log as `text` or `json` [default: text]
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<String>,
@@ -170,6 +181,10 @@ pub struct Config {
     pub retention: RetentionPeriods,
     /// Where events wait while the shared store is away, if this node takes any.
     pub spool: Option<SpoolConfig>,
+    /// How e-mail goes out, if it does.
+    pub email: Option<EmailConfig>,
+    /// Who administers the organization `default`; `None` leaves that as it is.
+    pub admin_emails: Option<Vec<EmailAddress>>,
     /// How the log is written.
     pub log_format: LogFormat,
 }

@@ -70,6 +70,9 @@ pub(super) const KNOWN: &[Known] = &[
     setting("retention_interval", Some("1h")),
     setting("spool", None),
     setting("spool_max", None),
+    secret("smtp"),
+    setting("smtp_from", None),
+    setting("admin_emails", None),
     setting("log_format", Some("text")),
 ];
 
@@ -194,6 +197,9 @@ fn flag<'a>(args: &'a ServeArgs, name: &str) -> Option<&'a str> {
         "retention_interval" => &args.retention_interval,
         "spool" => &args.spool,
         "spool_max" => &args.spool_max,
+        "smtp" => &args.smtp,
+        "smtp_from" => &args.smtp_from,
+        "admin_emails" => &args.admin_emails,
         "log_format" => &args.log_format,
         _ => &None,
     };

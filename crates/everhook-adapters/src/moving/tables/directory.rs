@@ -2,8 +2,8 @@
 
 use crate::moving::table::{Table, same};
 
-pub(super) const TABLES: [Table; 12] = [
-    same("organizations", &["id"], &["id", "uid", "name", "created_at", "limits", "config_version", "endpoint_count", "application_count"]),
+pub(super) const TABLES: [Table; 13] = [
+    same("organizations", &["id"], &["id", "uid", "name", "created_at", "limits", "admin_emails", "config_version", "endpoint_count", "application_count"]),
     same("applications", &["id"], &["id", "organization_id", "uid", "name", "kind", "strict_event_types", "created_at"]),
     // Columns of the application in the embedded store: sequence numbers and versions go on where they were.
     Table {
@@ -23,6 +23,7 @@ pub(super) const TABLES: [Table; 12] = [
         counted: Some("lane"),
         ..same("lanes", &["lane"], &["lane", "id", "kind", "organization_id", "application_id", "order_barrier"])
     },
+    same("channels", &["id"], &["id", "organization_id", "kind", "address", "retry_schedule"]),
     same("endpoints", &["id"], &ENDPOINT),
     // Secrets stay sealed as they are, here and above: with the same key they open as before.
     same(

@@ -5,6 +5,7 @@
 
 mod api_keys;
 mod applications;
+mod channels;
 mod endpoint_row;
 mod endpoints;
 mod event_types;
@@ -21,6 +22,7 @@ use everhook_core::{
         ApiKey, ApiKeyHash, Application, ApplicationKind, AuditEntry, Endpoint, EventTypeDefinition, Organization, OrganizationSchedule,
         Page, PageRequest, RetrySchedule, Revision,
     },
+    policy::presets,
     ports::{
         Change, ConfigCursor, ConfigRead, Created, Definitions, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved,
         NewOrganization, ScheduleDeleted, ScheduleRef, StoreError, Updated,
@@ -45,10 +47,21 @@ macro_rules! changed {
     }};
 }
 
+impl PostgresStore {
+    /// The version of the retry schedule that an organization's channels go by, if it has any.
+    async fn schedule_of_channels(&self, organization: &Organization) -> Result<Option<ScheduleVersion>, StoreError> {
+        match organization.admin_emails.is_empty() {
+            true => Ok(None),
+            false => self.schedule_version(&presets::notify()).await.map(Some),
+        }
+    }
+}
+
 #[async_trait]
 impl Directory for PostgresStore {
     async fn create_organization(&self, new: NewOrganization, entry: AuditEntry) -> Result<Created, StoreError> {
-        changed!(self, new.organization.id, entry, |tx| organizations::create(&tx, &new))
+        let notify = self.schedule_of_channels(&new.organization).await?;
+        changed!(self, new.organization.id, entry, |tx| organizations::create(&tx, &new, notify))
     }
 
     async fn organization(&self, of: &Ref<OrganizationId>) -> Result<Option<Organization>, StoreError> {
@@ -60,7 +73,8 @@ impl Directory for PostgresStore {
     }
 
     async fn update_organization(&self, read: Organization, changed: Organization, entry: AuditEntry) -> Result<Updated, StoreError> {
-        changed!(self, read.id, entry, |tx| organizations::update(&tx, &read, &changed))
+        let notify = self.schedule_of_channels(&changed).await?;
+        changed!(self, read.id, entry, |tx| organizations::update(&tx, &read, &changed, notify))
     }
 
     async fn try_write(&self, organization: OrganizationId) -> Result<(), StoreError> {

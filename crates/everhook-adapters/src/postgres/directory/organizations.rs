@@ -1,7 +1,7 @@
 //! Organizations.
 
 use everhook_core::{
-    ids::{OrganizationId, Ref, Uid},
+    ids::{OrganizationId, Ref, ScheduleVersion, Uid},
     model::{Organization, OrganizationLimits, Page, PageRequest, PoolName},
     ports::{Created, Definitions, NewOrganization, Updated},
 };
@@ -15,9 +15,12 @@ use super::{
         rows::{Columns, Key},
         transaction::Tx,
     },
-    applications, event_types, retry_schedules, versions,
+    applications, channels, event_types, retry_schedules, versions,
 };
-use crate::encoding::limits_json;
+use crate::encoding::{
+    extras::{emails_json, read_emails},
+    limits_json,
+};
 
 const INSERT: &str = include_str!("../queries/insert_organization.sql");
 const BY_ID: &str = include_str!("../queries/organization_by_id.sql");
@@ -33,7 +36,7 @@ const AS_IT_STANDS: &str = include_str!("../queries/write_organization_as_it_sta
 /// What the server calls the rule that no two organizations have one uid.
 const UNIQUE_UID: &str = "organizations_uid_key";
 
-pub(super) async fn create(tx: &Tx<'_>, new: &NewOrganization) -> Outcome<Created> {
+pub(super) async fn create(tx: &Tx<'_>, new: &NewOrganization, notify: Option<ScheduleVersion>) -> Outcome<Created> {
     let organization = &new.organization;
     let inserted = tx
         .execute(
@@ -45,6 +48,7 @@ pub(super) async fn create(tx: &Tx<'_>, new: &NewOrganization) -> Outcome<Create
                 &organization.created_at.as_micros(),
                 &limits_json::write(organization.limits),
                 &organization.worker_pool.as_str(),
+                &emails_json(&organization.admin_emails),
             ],
         )
         .await?;
@@ -53,6 +57,7 @@ pub(super) async fn create(tx: &Tx<'_>, new: &NewOrganization) -> Outcome<Create
     }
     applications::insert(tx, &new.default).await?;
     applications::insert(tx, &new.operational).await?;
+    channels::follow(tx, organization.id, &organization.admin_emails, notify).await?;
     Ok(Created::Created)
 }
 
@@ -74,7 +79,12 @@ pub(super) async fn list(reader: &Reader, page: PageRequest) -> Outcome<Page<Org
 ///
 /// No lock of ours spans organizations, so the server itself says whether another has the uid. The transaction is then good for nothing more, and
 /// nothing more is asked of it.
-pub(super) async fn update(tx: &Tx<'_>, read: &Organization, changed: &Organization) -> Outcome<Updated> {
+pub(super) async fn update(
+    tx: &Tx<'_>,
+    read: &Organization,
+    changed: &Organization,
+    notify: Option<ScheduleVersion>,
+) -> Outcome<Updated> {
     let found = tx.query_opt(BY_ID, &[&read.id.key()]).await?.as_ref().map(of_row).transpose()?;
     if found.as_ref() != Some(read) {
         return Ok(Updated::Changed);
@@ -88,6 +98,7 @@ pub(super) async fn update(tx: &Tx<'_>, read: &Organization, changed: &Organizat
                 &changed.name,
                 &limits_json::write(changed.limits),
                 &changed.worker_pool.as_str(),
+                &emails_json(&changed.admin_emails),
             ],
         )
         .await;
@@ -99,6 +110,7 @@ pub(super) async fn update(tx: &Tx<'_>, read: &Organization, changed: &Organizat
             if changed.worker_pool != read.worker_pool {
                 leave_pool(tx, changed.id, &read.worker_pool).await?;
             }
+            channels::follow(tx, changed.id, &changed.admin_emails, notify).await?;
             versions::organization_changed(tx, changed.id).await?;
             Ok(Updated::Updated)
         }
@@ -120,6 +132,7 @@ pub(super) async fn definitions(snapshot: &Tx<'_>, organization: OrganizationId)
         version: version.map_or(Ok(0), |row| row.value("config_version"))?,
         event_types: event_types::marks(snapshot, organization).await?,
         schedules: retry_schedules::versions_of(snapshot, organization).await?,
+        channels: channels::of_organization(snapshot, organization).await?,
     })
 }
 
@@ -149,6 +162,7 @@ fn of_row(row: &Row) -> Outcome<Organization> {
         name: row.value("name")?,
         limits: row.spelled("limits", limits_json::read)?,
         worker_pool: row.spelled("worker_pool", |name: &str| PoolName::parse(name))?,
+        admin_emails: row.spelled("admin_emails", read_emails)?,
         created_at: row.instant("created_at")?,
     })
 }

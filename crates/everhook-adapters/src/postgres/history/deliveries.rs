@@ -4,7 +4,7 @@ use std::iter;
 
 use everhook_core::{
     ids::{DeliveryId, OrganizationId, ScheduleVersion},
-    model::{Attempt, Delivery, EventType, FailureCategory, Page, PageRequest, Stage},
+    model::{Attempt, Delivery, EventType, FailureCategory, LaneKind, Page, PageRequest, Stage},
     ports::DeliveryFilter,
 };
 use tokio_postgres::Row;
@@ -127,6 +127,7 @@ fn of_row(row: &Row) -> Outcome<Delivery> {
         event: row.id("event_id")?,
         event_type: row.event_type("event_type")?,
         lane_id: row.id("endpoint_id")?,
+        kind: row.spelled("lane_kind", |name: &str| LaneKind::parse(name))?,
         priority: row.priority("priority")?,
         retry_schedule: ScheduleVersion(row.value("retry_schedule")?),
         stage: stage_of_row(row)?,

@@ -16,6 +16,8 @@ CREATE TABLE organizations (
     created_at bigint NOT NULL,
     -- A JSON object of numbers, each absent if there is no limit.
     limits text NOT NULL DEFAULT '{}',
+    -- A JSON array of addresses. Each has a row in `channels`.
+    admin_emails text NOT NULL DEFAULT '[]',
     -- Whose nodes send for it, and how often that was changed.
     worker_pool text COLLATE "C" NOT NULL DEFAULT 'default',
     moves bigint NOT NULL DEFAULT 0,
@@ -112,6 +114,20 @@ CREATE UNIQUE INDEX lanes_by_id ON lanes (id);
 CREATE INDEX lanes_by_organization ON lanes (organization_id, id);
 CREATE INDEX lanes_by_application ON lanes (application_id, id);
 CREATE INDEX lanes_with_barrier ON lanes (lane) WHERE order_barrier IS NOT NULL;
+CREATE INDEX lanes_of_channels ON lanes (id) WHERE kind = 'channel';
+
+-- How people are told what happens in an organization's application `operational`. The lane of one that was removed stays until nothing names it.
+CREATE TABLE channels (
+    id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    kind text NOT NULL CHECK (kind = 'email'),
+    address text COLLATE "C" NOT NULL,
+    -- The version that new deliveries keep.
+    retry_schedule bigint NOT NULL,
+    CONSTRAINT channels_address UNIQUE (organization_id, kind, address)
+);
+
+CREATE INDEX channels_by_version ON channels (retry_schedule);
 
 CREATE TABLE endpoints (
     id uuid PRIMARY KEY,
@@ -324,7 +340,7 @@ CREATE TABLE deliveries (
     CHECK (CASE stage
         WHEN 1 THEN cause IS NULL AND attempts > 0
         WHEN 2 THEN attempts > 0 AND cause IN ('retries_exhausted', 'given_up', 'gone', 'tls_failed')
-        WHEN 3 THEN cause IN ('endpoint_disabled', 'endpoint_deleted', 'erased', 'by_person')
+        WHEN 3 THEN cause IN ('endpoint_disabled', 'destination_deleted', 'erased', 'by_person')
         ELSE false END)
 ) PARTITION BY LIST (kept);
 
@@ -744,6 +760,7 @@ CREATE POLICY of_organization ON applications FOR SELECT USING (organization_id 
 CREATE POLICY of_organization ON retry_schedules FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
 CREATE POLICY of_organization ON event_types FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
 CREATE POLICY of_organization ON endpoints FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
+CREATE POLICY of_organization ON channels FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
 CREATE POLICY of_organization ON lanes FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
 CREATE POLICY of_organization ON events FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
 CREATE POLICY of_organization ON dead_letters FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
@@ -765,11 +782,12 @@ CREATE POLICY of_organization ON attempts FOR SELECT USING (
 );
 CREATE POLICY of_organization ON schedules FOR SELECT USING (
     version IN (SELECT r.version FROM retry_schedules r) OR version IN (SELECT p.retry_schedule FROM endpoints p)
+    OR version IN (SELECT c.retry_schedule FROM channels c)
 );
 
 -- Rights on tables are of no use to who may not use their schema, and show nothing to who is not in `report_roles`. So everybody has them: rights that a
 -- role has itself it could give up in a transaction that it leaves open, and hold up whoever writes to the table's entry in `pg_class`.
-GRANT SELECT ON organizations, applications, lanes, retry_schedules, schedules, event_types, open_deliveries, deliveries, all_deliveries, attempts, dead_letters,
+GRANT SELECT ON organizations, applications, lanes, channels, retry_schedules, schedules, event_types, open_deliveries, deliveries, all_deliveries, attempts, dead_letters,
     circuit_breakers, open_periods, rollups, endpoint_standing, operations, auto_replays, audit_log TO PUBLIC;
 -- All but the secrets, and the headers, whose values may be credentials. A new column is hidden until it is named here, and in the view.
 GRANT SELECT (id, organization_id, application_id, uid, name, description, url, event_types, labels, filter, verify_url, signature_style, payload_style, metadata,
@@ -787,6 +805,7 @@ CREATE VIEW everhook_reports.applications WITH (security_invoker) AS SELECT t.* 
 CREATE VIEW everhook_reports.retry_schedules WITH (security_invoker) AS SELECT t.* FROM retry_schedules t CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.schedules WITH (security_invoker) AS SELECT t.* FROM schedules t CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.lanes WITH (security_invoker) AS SELECT t.* FROM lanes t CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.channels WITH (security_invoker) AS SELECT t.* FROM channels t CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.event_types WITH (security_invoker) AS SELECT t.* FROM event_types t CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.open_deliveries WITH (security_invoker) AS SELECT t.* FROM open_deliveries t CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.deliveries WITH (security_invoker) AS SELECT t.* FROM deliveries t CROSS JOIN (SELECT) AS nothing;

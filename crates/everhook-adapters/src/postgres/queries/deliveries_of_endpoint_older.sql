@@ -2,7 +2,7 @@
 -- Index: the primary keys of open_deliveries and deliveries, from the bound on, as far as a page needs; the unique key on id. Lock: none.
 -- Each endpoint's open and ended deliveries are a list of their own, in the order of the index. `OFFSET 0` keeps the look-up of each event where
 -- it stands: a plan that is made for all values would rather join and sort everything.
-SELECT d.id, p.organization_id, p.application_id, d.event_id, d.event_type, p.id AS endpoint_id, d.priority, d.retry_schedule, d.stage, d.due_at,
+SELECT d.id, p.organization_id, p.application_id, d.event_id, d.event_type, p.id AS endpoint_id, p.kind AS lane_kind, d.priority, d.retry_schedule, d.stage, d.due_at,
     d.ended_at, d.cause, d.attempts, d.failure_category, d.replay_of, d.operation_id, d.created_at,
     (SELECT a.error FROM attempts a WHERE a.delivery_id = d.id AND a.number = d.attempts) AS last_error
 FROM lanes p CROSS JOIN LATERAL (

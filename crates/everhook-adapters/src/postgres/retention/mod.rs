@@ -32,6 +32,7 @@ const OPERATIONS: &str = include_str!("../queries/operations_until.sql");
 const FORGET_ROLLUPS: &str = include_str!("../queries/forget_rollups.sql");
 const FORGET_OPEN_PERIODS: &str = include_str!("../queries/forget_open_periods.sql");
 const FORGET_REVISIONS: &str = include_str!("../queries/forget_revisions.sql");
+const FORGET_LANES_OF_CHANNELS: &str = include_str!("../queries/forget_lanes_of_channels.sql");
 const FORGET_DELETED_ENDPOINTS: &str = include_str!("../queries/forget_deleted_endpoints.sql");
 const SCHEDULES: &str = include_str!("../queries/schedules_until.sql");
 const NOTE_UNUSED_SCHEDULES: &str = include_str!("../queries/note_unused_schedules.sql");
@@ -85,6 +86,10 @@ impl PostgresStore {
     /// Removes endpoints that were deleted and are named by nothing any more, with what belongs to each.
     async fn purge_deleted_endpoints(&self, purge: Purge) -> Outcome<Purged> {
         let (reader, after) = (self.reader().await?, purge.from.id);
+        // Lanes of channels that were removed are few, so that the first step of each walk sees to them.
+        if after.is_nil() {
+            reader.query_one(FORGET_LANES_OF_CHANNELS, &[&i64::from(purge.limit)]).await?;
+        }
         let Some(until) = until(&reader, ENDPOINTS, &[&after, &OWNERS_A_STEP]).await? else { return Ok(Purged::default()) };
         let limits: Params<'_> = &[&after, &until, &purge.before.as_micros(), &i64::from(purge.limit)];
         let removed = reader.query_one(FORGET_DELETED_ENDPOINTS, limits).await?.number("removed")?;

@@ -2,6 +2,7 @@
 
 mod api_keys;
 mod applications;
+mod channels;
 mod endpoint_row;
 mod endpoints;
 mod event_types;

@@ -15,8 +15,9 @@ use super::{
         rows::{Columns, Key},
         transaction::Tx,
     },
-    applications, event_types, retry_schedules,
+    applications, channels, event_types, retry_schedules,
 };
+use crate::encoding::extras::{emails_json, read_emails};
 
 const INSERT: &str = include_str!("../queries/insert_organization.sql");
 const BY_ID: &str = include_str!("../queries/organization_by_id.sql");
@@ -37,10 +38,12 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewOrganization) -> Outcome<Created> {
         organization.uid.as_ref().map(Uid::as_str),
         organization.name,
         organization.created_at.as_micros(),
-        limits_json::write(organization.limits)
+        limits_json::write(organization.limits),
+        emails_json(&organization.admin_emails),
     ])?;
     applications::insert(tx, &new.default)?;
     applications::insert(tx, &new.operational)?;
+    channels::follow(tx, organization.id, &organization.admin_emails)?;
     Ok(Created::Created)
 }
 
@@ -66,8 +69,14 @@ pub(super) fn update(tx: &mut Tx<'_>, read: &Organization, changed: &Organizatio
     if uid_is_taken(tx, changed)? {
         return Ok(Updated::UidTaken);
     }
-    let parameters = params![changed.id.key(), changed.uid.as_ref().map(Uid::as_str), changed.name, limits_json::write(changed.limits)];
-    tx.prepare(UPDATE)?.execute(parameters)?;
+    tx.prepare(UPDATE)?.execute(params![
+        changed.id.key(),
+        changed.uid.as_ref().map(Uid::as_str),
+        changed.name,
+        limits_json::write(changed.limits),
+        emails_json(&changed.admin_emails),
+    ])?;
+    channels::follow(tx, changed.id, &changed.admin_emails)?;
     tx.bump_organization(changed.id)?;
     Ok(Updated::Updated)
 }
@@ -80,6 +89,7 @@ pub(super) fn definitions(connection: &Connection, organization: OrganizationId)
         version: version.unwrap_or_default(),
         event_types: event_types::marks(&snapshot, organization)?,
         schedules: retry_schedules::versions(&snapshot, organization)?,
+        channels: channels::of_organization(&snapshot, organization)?,
     })
 }
 
@@ -116,6 +126,7 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<Organization> {
         limits: row.spelled("limits", |json: String| limits_json::read(&json))?,
         // Whoever has the file to himself sends for everybody: no other is ever kept.
         worker_pool: PoolName::default(),
+        admin_emails: row.spelled("admin_emails", |json: String| read_emails(&json))?,
         created_at: row.instant("created_at")?,
     })
 }

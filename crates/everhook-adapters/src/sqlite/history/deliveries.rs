@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId, ScheduleVersion},
-    model::{Attempt, Delivery, EventType, FailureCategory, Page, PageRequest, Stage},
+    model::{Attempt, Delivery, EventType, FailureCategory, LaneKind, Page, PageRequest, Stage},
     ports::DeliveryFilter,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -116,6 +116,7 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<Delivery> {
         event: row.id("event_id")?,
         event_type: row.event_type("event_type")?,
         lane_id: row.id("endpoint_id")?,
+        kind: row.spelled("lane_kind", |name: String| LaneKind::parse(&name))?,
         priority: row.spelled("priority", read_priority)?,
         retry_schedule: ScheduleVersion(row.get("retry_schedule")?),
         stage: stage_of_row(row)?,

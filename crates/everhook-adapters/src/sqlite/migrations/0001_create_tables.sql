@@ -20,6 +20,8 @@ CREATE TABLE organizations (
     created_at INTEGER NOT NULL,
     -- How much it may have and do: a JSON object of numbers, each absent if there is no limit.
     limits TEXT NOT NULL DEFAULT '{}',
+    -- A JSON array of addresses. Each has a row in `channels`.
+    admin_emails TEXT NOT NULL DEFAULT '[]',
     -- Rises with every change to the organization, its event types or its retry schedules: a part of every application's version, so that such a
     -- change writes one row, however many applications there are.
     config_version INTEGER NOT NULL DEFAULT 0,
@@ -101,6 +103,20 @@ CREATE TABLE lanes (
 CREATE UNIQUE INDEX lanes_by_id ON lanes (id);
 CREATE INDEX lanes_by_organization ON lanes (organization_id, id);
 CREATE INDEX lanes_with_barrier ON lanes (lane) WHERE order_barrier IS NOT NULL;
+CREATE INDEX lanes_of_channels ON lanes (id) WHERE kind = 'channel';
+
+-- How people are told what happens in an organization's application `operational`. The lane of one that was removed stays until nothing names it.
+CREATE TABLE channels (
+    id BLOB PRIMARY KEY CHECK (length(id) = 16),
+    organization_id BLOB NOT NULL,
+    kind TEXT NOT NULL CHECK (kind = 'email'),
+    address TEXT NOT NULL,
+    -- The version that new deliveries keep.
+    retry_schedule INTEGER NOT NULL,
+    UNIQUE (organization_id, kind, address)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX channels_by_version ON channels (retry_schedule);
 
 CREATE TABLE endpoints (
     id BLOB PRIMARY KEY CHECK (length(id) = 16),
@@ -289,7 +305,7 @@ CREATE TABLE deliveries (
         WHEN 1 THEN due_at IS NULL AND ended_at IS NOT NULL AND cause IS NULL AND attempts > 0
         WHEN 2 THEN due_at IS NULL AND ended_at IS NOT NULL AND attempts > 0
             AND cause IN ('retries_exhausted', 'given_up', 'gone', 'tls_failed')
-        WHEN 3 THEN due_at IS NULL AND ended_at IS NOT NULL AND cause IN ('endpoint_disabled', 'endpoint_deleted', 'erased', 'by_person')
+        WHEN 3 THEN due_at IS NULL AND ended_at IS NOT NULL AND cause IN ('endpoint_disabled', 'destination_deleted', 'erased', 'by_person')
         WHEN 4 THEN due_at IS NULL AND ended_at IS NULL AND cause IS NULL AND attempts = 0 AND order_key IS NOT NULL
         ELSE 0 END)
 ) STRICT, WITHOUT ROWID;

@@ -1,3 +1,3 @@
--- Replaces an organization's name, uid and limits.
+-- Replaces what can be changed of an organization.
 -- Index: the primary key. Lock: the write lock.
-UPDATE organizations SET uid = ?2, name = ?3, limits = ?4 WHERE id = ?1;
+UPDATE organizations SET uid = ?2, name = ?3, limits = ?4, admin_emails = ?5 WHERE id = ?1;

@@ -38,6 +38,8 @@ const FORGET_BY_ID: [&str; 6] = [
     include_str!("../queries/forget_endpoint.sql"),
     include_str!("../queries/forget_lane.sql"),
 ];
+const FORGET_LANES_OF_CHANNELS: &str = include_str!("../queries/forget_lanes_of_channels.sql");
+const FORGET_BREAKER: &str = include_str!("../queries/forget_breaker_of_endpoint.sql");
 const FORGET_STANDING: &str = include_str!("../queries/forget_standing_of_lane.sql");
 const SCHEDULES: &str = include_str!("../queries/schedules_until.sql");
 const NOTE_UNUSED_SCHEDULES: &str = include_str!("../queries/note_unused_schedules.sql");
@@ -106,6 +108,9 @@ impl SqliteStore {
     async fn purge_deleted_endpoints(&self, purge: Purge) -> Result<Purged, StoreError> {
         let after = purge.from.id;
         let forget = move |tx: &mut Tx<'_>| {
+            if after.is_nil() {
+                forget_lanes_of_channels(tx, purge.limit)?;
+            }
             let Some(until) = until(tx, ENDPOINTS, params![after.key(), OWNERS_A_STEP])? else { return Ok(Purged::default()) };
             let limits = params![after.key(), until.key(), purge.before.as_micros(), purge.limit];
             let unused = |row: &Row<'_>| Ok((row.id::<LaneId>("id")?, row.get::<_, i64>("lane")?));
@@ -137,6 +142,17 @@ impl SqliteStore {
         };
         self.write(purge.limit as usize, forget).await
     }
+}
+
+/// Removes lanes of channels that were removed: few, so that the first step of each walk sees to them.
+fn forget_lanes_of_channels(tx: &Tx<'_>, limit: u32) -> Outcome<()> {
+    let gone = |row: &Row<'_>| Ok((row.id::<LaneId>("id")?, row.get::<_, i64>("lane")?));
+    let gone = tx.prepare(FORGET_LANES_OF_CHANNELS)?.query_map([limit], gone)?.collect::<Result<Vec<_>, _>>()?;
+    for (lane_id, lane) in gone {
+        tx.prepare(FORGET_BREAKER)?.execute([lane_id.key()])?;
+        tx.prepare(FORGET_STANDING)?.execute([lane])?;
+    }
+    Ok(())
 }
 
 /// Up to whom the next few are.

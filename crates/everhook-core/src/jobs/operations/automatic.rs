@@ -97,8 +97,8 @@ impl Duty {
             let Some(view) = line.catalog.application(letter.application).await? else { continue };
             let Some(destination) = open_in_view(&view, letter.lane_id) else { continue };
             let of = ItemOf { position: None, event: letter.event, of: Some(letter.id), only_dead: true, priority: None };
-            items.push(new_item(line, &view, destination, of));
-            lanes.push(destination.lane.clone());
+            items.push(new_item(line, &view, &destination, of));
+            lanes.push(destination.lane().clone());
         }
         let replay = Replay { organization, by: ReplayBy::Automatic, items, at: line.ports.clock.now() };
         recall::make(line, replay, lanes).await

@@ -74,8 +74,7 @@ async fn select_events(line: &Line, of: &Operation, wanted: &EventSelection, aft
     let scanned = line.ports.operations.scan_events(of.organization, wanted.application, span, Scan { after, limit }).await?;
     let (mut items, mut skipped) = (Vec::new(), 0);
     for event in scanned.rows.iter().filter(|event| is_meant(wanted, event)) {
-        for destination in destinations(&view, wanted, event) {
-            let endpoint = &destination.endpoint;
+        for endpoint in destinations(&view, wanted, event).iter().filter_map(Destination::endpoint) {
             let standing = standing_at(event, endpoint.id.into());
             match selection::choose(wanted.wanted, standing, endpoint.created_at <= event.accepted_at) {
                 Choice::Take => items.push((event.event, endpoint.id.into(), standing.newest())),
@@ -110,11 +109,12 @@ fn is_meant(wanted: &EventSelection, event: &EventCandidate) -> bool {
     selection::takes_type(&wanted.event_types, &event.event_type) && !(is_sample && wanted.event_types.is_empty())
 }
 
-fn destinations(view: &ApplicationView, wanted: &EventSelection, event: &EventCandidate) -> Vec<Arc<Destination>> {
+/// Channels are no part of a selection: people are not told again what they were told.
+fn destinations(view: &ApplicationView, wanted: &EventSelection, event: &EventCandidate) -> Arc<[Destination]> {
     if wanted.endpoints.is_empty() {
-        return view.matching(&event.event_type).to_vec();
+        return view.matching(&event.event_type);
     }
-    wanted.endpoints.iter().filter_map(|id| view.destination((*id).into())).cloned().collect()
+    wanted.endpoints.iter().filter_map(|id| view.destination((*id).into())).collect()
 }
 
 fn standing_at(event: &EventCandidate, lane_id: LaneId) -> NewestDelivery {

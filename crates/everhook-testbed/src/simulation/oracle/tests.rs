@@ -125,6 +125,7 @@ impl Story {
             event: event(),
             event_type: EventType::parse("order.paid").expect("a type"),
             lane_id: id.into(),
+            kind: everhook_core::model::LaneKind::Endpoint,
             priority: Priority::Normal,
             retry_schedule: ScheduleVersion(1),
             stage,

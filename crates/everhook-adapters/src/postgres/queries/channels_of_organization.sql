@@ -1,0 +1,3 @@
+-- Which channels has an organization? Their number is bounded where they are made.
+-- Index: the unique key (organization_id, kind, address). Lock: none.
+SELECT id, address, retry_schedule FROM channels WHERE organization_id = $1 ORDER BY kind, address;

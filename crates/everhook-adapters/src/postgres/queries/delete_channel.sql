@@ -1,0 +1,3 @@
+-- Removes a channel. Its lane stays for the deliveries that name it.
+-- Index: the primary key. Lock: the row.
+DELETE FROM channels WHERE id = $1;

@@ -1,0 +1,20 @@
+-- Removes lanes of channels that were removed, if nothing that is kept names them, with what belongs to each. How many went?
+-- Index: lanes_of_channels, the primary keys. Lock: the rows.
+WITH gone AS (
+    DELETE FROM lanes WHERE lane = ANY(ARRAY(
+        SELECT l.lane FROM lanes l
+        WHERE l.kind = 'channel'
+            AND NOT EXISTS (SELECT FROM channels c WHERE c.id = l.id)
+            AND (SELECT true FROM open_deliveries WHERE lane = l.lane LIMIT 1) IS NULL
+            AND (SELECT true FROM deliveries WHERE lane = l.lane LIMIT 1) IS NULL
+            AND (SELECT true FROM dead_letters WHERE endpoint_id = l.id LIMIT 1) IS NULL
+            AND (SELECT true FROM rollups WHERE lane = l.lane LIMIT 1) IS NULL
+        LIMIT $1
+    ))
+    RETURNING id, lane
+), breakers AS (
+    DELETE FROM circuit_breakers WHERE endpoint_id = ANY(ARRAY(SELECT id FROM gone))
+), standing AS (
+    DELETE FROM endpoint_standing WHERE lane = ANY(ARRAY(SELECT lane FROM gone))
+)
+SELECT count(*) AS removed FROM gone;

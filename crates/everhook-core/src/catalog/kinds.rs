@@ -1,0 +1,106 @@
+//! Where deliveries go: one type for every kind of destination. The lanes know none of this; the steps of the line ask here.
+
+use std::{num::NonZeroU32, sync::Arc};
+
+use super::{Belonging, EndpointDestination};
+use crate::{
+    ids::LaneId,
+    model::{BreakerConfig, Channel, Endpoint, EndpointState, EventType, LanePolicy, Ordering, OrganizationLimits, RateLimit},
+    policy::notice,
+};
+
+/// How many mails to one address may be under way at once.
+const MAILS_AT_ONCE: u32 = 2;
+
+/// How many mails an address gets in a minute at most; more wait.
+const MAILS_A_MINUTE: NonZeroU32 = NonZeroU32::new(30).expect("30 is not zero");
+
+/// The destination of a lane, with everything that sending there needs, prepared once. A copy is cheap.
+#[derive(Clone)]
+pub enum Destination {
+    /// A URL.
+    Endpoint(Arc<EndpointDestination>),
+    /// A person.
+    Channel(Arc<ChannelDestination>),
+}
+
+/// A channel with everything that sending to it needs.
+pub struct ChannelDestination {
+    /// The channel.
+    pub channel: Channel,
+    /// What its lane goes by.
+    pub lane: Arc<LanePolicy>,
+}
+
+impl ChannelDestination {
+    /// Prepares a channel of an organization's application `operational`. A circuit breaker would only add to the waiting: its retry schedule has the pace
+    /// of a mail server's.
+    pub(super) fn new(channel: Channel, of: &Belonging, belongs_to: &crate::model::Application) -> Self {
+        let lane = LanePolicy {
+            lane_id: channel.id.into(),
+            application: belongs_to.id,
+            organization: belongs_to.organization,
+            post: of.post.clone(),
+            config_version: of.config_version,
+            max_concurrency: MAILS_AT_ONCE,
+            operational: true,
+            limits: OrganizationLimits::default(),
+            rate_limit: Some(RateLimit::per_minute(MAILS_A_MINUTE, Some(MAILS_A_MINUTE))),
+            drain: None,
+            breaker: BreakerConfig { enabled: false, ..BreakerConfig::window() },
+            paused: false,
+        };
+        Self { channel, lane: Arc::new(lane) }
+    }
+}
+
+impl Destination {
+    /// What its lane goes by.
+    pub fn lane(&self) -> &Arc<LanePolicy> {
+        match self {
+            Self::Endpoint(to) => &to.lane,
+            Self::Channel(to) => &to.lane,
+        }
+    }
+
+    /// Its lane.
+    pub fn lane_id(&self) -> LaneId {
+        self.lane().lane_id
+    }
+
+    /// The endpoint, if it is one.
+    pub fn endpoint(&self) -> Option<&Endpoint> {
+        match self {
+            Self::Endpoint(to) => Some(&to.endpoint),
+            Self::Channel(_) => None,
+        }
+    }
+
+    /// Whether it gets deliveries. A channel that does not is no longer part of its application.
+    pub fn state(&self) -> EndpointState {
+        self.endpoint().map_or(EndpointState::Enabled, |endpoint| endpoint.state)
+    }
+
+    /// In which order its deliveries go out.
+    pub fn ordering(&self) -> Ordering {
+        self.endpoint().map_or_else(Ordering::default, |endpoint| endpoint.ordering)
+    }
+
+    /// Whether it gets Everhook's own events: its deliveries raise none themselves.
+    pub fn is_operational(&self) -> bool {
+        self.lane().operational
+    }
+
+    /// Whether it gets events of this type: channels get those that there are words for.
+    pub(super) fn wants_notice_of(event_type: &EventType) -> bool {
+        notice::has_words_for(event_type)
+    }
+
+    /// Where it leads, for people: a URL or an address.
+    pub fn target(&self) -> &str {
+        match self {
+            Self::Endpoint(to) => &to.endpoint.target.written,
+            Self::Channel(to) => to.channel.address.as_str(),
+        }
+    }
+}

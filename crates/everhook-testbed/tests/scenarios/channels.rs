@@ -1,0 +1,209 @@
+//! Channels: an endpoint that answered 410 is disabled, and the organization's administrators get one mail each, whatever fails in between.
+
+use everhook_core::{
+    ids::Ref,
+    manage::{
+        Change,
+        organizations::{self, OrganizationChange},
+    },
+    model::Stage,
+};
+use everhook_testbed::{World, faults::Kind, hours, mins, postman::Handling, secs};
+
+const ADMINS: [&str; 2] = ["dev@example.com", "ops@example.com"];
+
+/// More calls than the scenario makes.
+const CALLS_MAX: u32 = 300;
+
+async fn set_admins(world: &World, addresses: &[&str]) {
+    let emails = Change::Set(addresses.iter().map(ToString::to_string).collect());
+    let asked = OrganizationChange { admin_emails: emails, ..OrganizationChange::default() };
+    organizations::change(world.line(), &world.author(), &Ref::Id(world.organization), asked).await.expect("the addresses are set");
+}
+
+/// A world with two administrators, and an endpoint that is gone.
+async fn with_admins() -> World {
+    let mut world = World::new().await;
+    set_admins(&world, &ADMINS).await;
+    world.endpoint().answering(410).wanting("order.*").create().await;
+    world
+}
+
+/// How the deliveries to channels stand, in words.
+async fn mails(world: &World) -> Vec<&'static str> {
+    let deliveries = world.deliveries().await;
+    deliveries.iter().filter(|delivery| delivery.application == world.operational).map(|delivery| delivery.stage.as_str()).collect()
+}
+
+fn sorted(mut addresses: Vec<String>) -> Vec<String> {
+    addresses.sort();
+    addresses
+}
+
+#[tokio::test]
+async fn each_administrator_is_told_once_that_an_endpoint_was_disabled() {
+    let mut world = with_admins().await;
+    for _ in 0..3 {
+        world.event("order.paid").publish().await;
+    }
+    world.pass(secs(5)).await;
+    let taken = world.postman.taken();
+    assert_eq!(sorted(world.postman.taken_for()), ADMINS);
+    let message = &taken[0].message;
+    assert!(message.subject.starts_with("[Everhook - Action Required] Endpoint Disabled: http"), "{}", message.subject);
+    assert!(message.text.contains("410 Gone") && message.text.contains("/v1/endpoints/"), "{}", message.text);
+    assert!(message.html.as_ref().is_some_and(|html| html.contains("410 Gone")));
+    assert_eq!(mails(&world).await, ["delivered", "delivered"]);
+    // Three deliveries died, the endpoint was disabled once, and nothing is told about the telling.
+    assert_eq!(world.operational_types().await.iter().filter(|name| *name == "endpoint.disabled").count(), 1);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_mail_server_that_is_away_for_an_hour_loses_no_mail_and_repeats_none() {
+    let mut world = with_admins().await;
+    world.postman.script([], Handling::IsAway);
+    world.event("order.paid").publish().await;
+    world.pass(mins(30)).await;
+    world.crash().await;
+    world.pass(mins(30)).await;
+    assert!(world.postman.taken().is_empty() && world.postman.asked() > 4, "{}", world.postman.asked());
+    assert_eq!(mails(&world).await, ["waiting", "waiting"]);
+    world.postman.script([], Handling::Takes(secs(1)));
+    world.pass(hours(2)).await;
+    assert_eq!(sorted(world.postman.taken_for()), ADMINS);
+    assert_eq!(mails(&world).await, ["delivered", "delivered"]);
+    // The same mail all the time: mail programs know it by its id.
+    assert!(world.dead_letters().await.iter().all(|letter| letter.application != world.operational));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_mended_after_hours_is_early_enough() {
+    let mut world = with_admins().await;
+    world.postman.script([], Handling::IsNotBelieved);
+    world.event("order.paid").publish().await;
+    world.pass(hours(5)).await;
+    world.postman.script([], Handling::Takes(secs(0)));
+    world.pass(hours(2)).await;
+    assert_eq!(sorted(world.postman.taken_for()), ADMINS);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_mail_that_is_refused_is_a_dead_letter_that_can_be_brought_back_and_raises_no_alert() {
+    let mut world = with_admins().await;
+    world.postman.script([Handling::Refuses, Handling::Refuses], Handling::Takes(secs(0)));
+    world.event("order.paid").publish().await;
+    world.pass(hours(1)).await;
+    assert_eq!(world.postman.asked(), 2, "it is not tried again");
+    let letters: Vec<_> = world.dead_letters().await.into_iter().filter(|letter| letter.application == world.operational).collect();
+    assert_eq!(letters.len(), 2);
+    assert_eq!(world.operational_types().await, ["endpoint.disabled", "message.attempt.exhausted"], "of the endpoint, in any order");
+    everhook_core::line::recall::recall(world.line(), world.organization, letters[0].id).await.expect("it is brought back");
+    world.pass(secs(1)).await;
+    assert_eq!(world.postman.taken().len(), 1);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_waits_for_an_administrator_who_was_removed_is_cancelled_and_one_who_comes_back_gets_what_is_new() {
+    let mut world = with_admins().await;
+    world.postman.script([], Handling::IsAway);
+    world.event("order.paid").publish().await;
+    world.pass(secs(1)).await;
+    set_admins(&world, &["ops@example.com"]).await;
+    world.pass(mins(1)).await;
+    let stages: Vec<Stage> =
+        world.deliveries().await.into_iter().filter(|delivery| delivery.application == world.operational).map(|delivery| delivery.stage).collect();
+    let cancelled = stages.iter().filter(|stage| matches!(stage, Stage::Cancelled { .. })).count();
+    assert_eq!((stages.len(), cancelled), (2, 1), "{stages:?}");
+    set_admins(&world, &ADMINS).await;
+    world.postman.script([], Handling::Takes(secs(0)));
+    world.endpoint().answering(410).wanting("user.*").create().await;
+    world.event("user.created").publish().await;
+    world.pass(hours(1)).await;
+    assert_eq!(sorted(world.postman.taken_for()), ["dev@example.com", "ops@example.com", "ops@example.com"]);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_address_gets_thirty_mails_a_minute_and_the_others_later() {
+    let mut world = World::new().await;
+    set_admins(&world, &ADMINS[..1]).await;
+    for n in 0..100 {
+        world.endpoint().answering(410).wanting(&format!("order.n{n}")).create().await;
+        world.event(&format!("order.n{n}")).publish().await;
+    }
+    world.pass(secs(20)).await;
+    let first = world.postman.taken().len();
+    assert!((30..=40).contains(&first), "{first}");
+    world.pass(mins(5)).await;
+    assert_eq!(world.postman.taken().len(), 100);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_crash_while_a_mail_is_transferred_repeats_that_mail_at_most() {
+    let mut world = with_admins().await;
+    // Taken at once, but told after ten seconds: the process dies in between.
+    world.postman.script([], Handling::Takes(secs(10)));
+    world.event("order.paid").publish().await;
+    world.pass(secs(5)).await;
+    world.crash().await;
+    world.pass(mins(1)).await;
+    let addresses = sorted(world.postman.taken_for());
+    assert!(ADMINS.iter().all(|admin| addresses.iter().any(|address| address == admin)), "{addresses:?}");
+    assert!(addresses.len() <= 4, "{addresses:?}");
+    assert_eq!(mails(&world).await, ["delivered", "delivered"]);
+    let ids: std::collections::BTreeSet<_> = world.postman.taken().iter().map(|mail| mail.message.id).collect();
+    assert_eq!(ids.len(), 2, "a repeated mail has the id of the first");
+    world.end().await;
+}
+
+/// One run with one failing call. Says whether the fault struck.
+async fn with_one_fault(passing: u32, kind: Kind) -> bool {
+    let mut world = with_admins().await;
+    world.faults.plan(passing, kind);
+    world.event("order.paid").keyed("k").try_publish().await.ok();
+    world.pass(secs(1)).await;
+    world.event("order.paid").keyed("k").try_publish().await.ok();
+    world.pass(mins(15)).await;
+    let has_struck = world.faults.has_struck();
+    let addresses = sorted(world.postman.taken_for());
+    assert_eq!(addresses, ADMINS, "with call {passing} failing {kind:?}");
+    world.end().await;
+    has_struck
+}
+
+#[tokio::test]
+async fn each_is_told_once_whichever_call_of_the_store_fails() {
+    for kind in [Kind::Before, Kind::After] {
+        let made = {
+            let mut passing = 0;
+            while with_one_fault(passing, kind).await {
+                passing += 1;
+                assert!(passing < CALLS_MAX, "the scenario makes more than {CALLS_MAX} calls");
+            }
+            passing
+        };
+        assert!(made > 8, "the scenario made only {made} calls");
+    }
+}
+
+/// The process dies at every instant between the event and the last mail, and comes back.
+#[tokio::test]
+async fn a_crash_between_any_two_steps_loses_no_mail() {
+    for millis in (0..4_000).step_by(250) {
+        let mut world = with_admins().await;
+        world.postman.script([], Handling::Takes(secs(1)));
+        world.event("order.paid").publish().await;
+        world.pass(std::time::Duration::from_millis(millis)).await;
+        world.crash().await;
+        world.pass(mins(15)).await;
+        let addresses = sorted(world.postman.taken_for());
+        assert!(ADMINS.iter().all(|admin| addresses.iter().any(|address| address == admin)), "after {millis} ms: {addresses:?}");
+        assert!(addresses.len() <= 4, "after {millis} ms: {addresses:?}");
+        world.end().await;
+    }
+}
