@@ -46,7 +46,7 @@ impl DeliveryQueue for PostgresStore {
     }
 
     async fn free_heads(&self, at: Timestamp) -> Result<FreedHeads, StoreError> {
-        Ok(retry_on_conflict(|| ordering::free_heads(&self.pools, at)).await?)
+        Ok(retry_on_conflict(|| ordering::free_heads(&self.pools, &self.look_from, at)).await?)
     }
 
     async fn cancel_waiting(&self, request: CancelWaiting) -> Result<u32, StoreError> {

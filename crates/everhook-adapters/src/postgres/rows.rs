@@ -8,7 +8,7 @@ use everhook_core::{
         ApiKeyId, ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, EventTypeId, LaneId, OperationId, OrganizationId,
         ScheduleId, Uid,
     },
-    model::{EventType, Priority},
+    model::{EventType, OrderingKey, Priority},
     time::Timestamp,
 };
 use tokio_postgres::{
@@ -116,6 +116,8 @@ pub(super) trait Columns {
     fn spelled_opt<'r, S: FromSql<'r>, T>(&'r self, column: &str, read: impl Fn(S) -> Option<T>) -> Outcome<Option<T>>;
     /// An event type.
     fn event_type(&self, column: &str) -> Outcome<EventType>;
+    /// An ordering key that may be absent.
+    fn ordering_key(&self, column: &str) -> Outcome<Option<OrderingKey>>;
     /// A priority.
     fn priority(&self, column: &str) -> Outcome<Priority>;
     /// A user's name for a row.
@@ -168,6 +170,10 @@ impl Columns for Row {
 
     fn event_type(&self, column: &str) -> Outcome<EventType> {
         self.spelled(column, |name: &str| EventType::parse(name))
+    }
+
+    fn ordering_key(&self, column: &str) -> Outcome<Option<OrderingKey>> {
+        self.spelled_opt(column, |key: &str| OrderingKey::parse(key))
     }
 
     fn priority(&self, column: &str) -> Outcome<Priority> {

@@ -54,11 +54,15 @@ impl DeliveryQueue for SqliteStore {
     }
 
     async fn free_heads(&self, at: Timestamp) -> Result<FreedHeads, StoreError> {
-        let stranded = self.read(ordering::stranded).await?;
-        if stranded.is_empty() {
-            return Ok(FreedHeads::default());
-        }
-        self.write(stranded.len(), move |tx| ordering::free_stranded(tx, &stranded, at)).await
+        let from = self.look_from.lock().expect("no panic leaves a place half written").clone();
+        let stranded = self.read(move |connection| ordering::stranded(connection, from)).await?;
+        let next = stranded.next.clone();
+        let freed = match stranded.is_empty() {
+            true => FreedHeads::default(),
+            false => self.write(stranded.len(), move |tx| ordering::free_stranded(tx, &stranded, at)).await?,
+        };
+        *self.look_from.lock().expect("no panic leaves a place half written") = next;
+        Ok(freed)
     }
 
     async fn cancel_waiting(&self, request: CancelWaiting) -> Result<u32, StoreError> {

@@ -48,7 +48,7 @@ pub(crate) mod writer;
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex},
 };
 
 use everhook_core::{ports::StoreError, time::Timestamp};
@@ -187,6 +187,8 @@ pub struct SqliteStore {
     readers: Option<ReaderPools>,
     writer: Arc<Writer>,
     broken: watch::Receiver<bool>,
+    /// Where the next look for deliveries that are held behind nothing goes on.
+    look_from: Mutex<Option<ordering::OrderKey>>,
 }
 
 impl SqliteStore {
@@ -207,7 +209,7 @@ impl SqliteStore {
             WriterMode::Inline => None,
         };
         let writer = Arc::new(Writer::start(folder, GroupCommit::new(connection, breaks), settings.mode)?);
-        Ok(Self { readers, writer, broken })
+        Ok(Self { readers, writer, broken, look_from: Mutex::default() })
     }
 
     /// Returns once the disk has failed to keep what was written. From then on every write is refused: end the process, a restart recovers.

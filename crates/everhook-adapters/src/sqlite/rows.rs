@@ -7,7 +7,7 @@ use everhook_core::{
         ApiKeyId, ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, EventTypeId, LaneId, OperationId, OrganizationId,
         ScheduleId, Uid,
     },
-    model::{ApiKey, EventType, Scopes},
+    model::{ApiKey, EventType, OrderingKey, Scopes},
     time::Timestamp,
 };
 use rusqlite::{
@@ -70,6 +70,8 @@ pub(crate) trait Columns {
     fn spelled_opt<S: FromSql, T>(&self, column: &str, read: impl Fn(S) -> Option<T>) -> rusqlite::Result<Option<T>>;
     /// An event type.
     fn event_type(&self, column: &str) -> rusqlite::Result<EventType>;
+    /// An ordering key that may be absent.
+    fn ordering_key(&self, column: &str) -> rusqlite::Result<Option<OrderingKey>>;
     /// A user's name for a row.
     fn uid_opt(&self, column: &str) -> rusqlite::Result<Option<Uid>>;
 }
@@ -108,6 +110,10 @@ impl Columns for Row<'_> {
 
     fn event_type(&self, column: &str) -> rusqlite::Result<EventType> {
         self.spelled(column, |name: String| EventType::parse(&name))
+    }
+
+    fn ordering_key(&self, column: &str) -> rusqlite::Result<Option<OrderingKey>> {
+        self.spelled_opt(column, |key: String| OrderingKey::parse(&key))
     }
 
     fn uid_opt(&self, column: &str) -> rusqlite::Result<Option<Uid>> {

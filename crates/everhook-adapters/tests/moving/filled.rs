@@ -9,8 +9,8 @@ use everhook_core::{
     ids::{ApiKeyId, ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, OperationId, OrganizationId},
     model::{
         Actor, ApiKeyHash, Attempt, AuditAction, AuditEntry, AuditNote, AutoReplay, BreakerConfig, CancelCause, Cut, DeadLetterSelection,
-        DeathCause, ErasureSelection, KeptBreaker, KeptStage, Operation, OperationKind, OperationStatus, OrderingMode, PhaseTimes,
-        Placement, Priority, Response, RetryAfter, Selection, Stage, Tally, minute_of,
+        DeathCause, ErasureSelection, KeptBreaker, KeptStage, Operation, OperationKind, OperationStatus, OrderingKey, OrderingMode,
+        PhaseTimes, Placement, Priority, Response, RetryAfter, Selection, Stage, Tally, minute_of,
     },
     policy::breaker::Breaker,
     ports::{
@@ -87,6 +87,7 @@ impl Filled {
         self.keyed.event.idempotency_key = ODD.to_owned();
         self.keyed.event.source = Some(ODD.to_owned());
         self.keyed.event.traceparent = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned());
+        self.keyed.event.ordering_key = OrderingKey::parse("customer ü");
         self.keyed.event.labels = [("region".to_owned(), "ü".to_owned())].into();
         self.keyed.event.headers = vec![("X-A".to_owned(), "\"ü".to_owned())];
         self.keyed.event.priority = Priority::High;

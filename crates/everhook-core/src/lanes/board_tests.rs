@@ -239,6 +239,7 @@ pub(super) fn event_of_a_mebibyte(n: u128) -> Arc<Event> {
         source: None,
         priority: Priority::Normal,
         sequence_number: 1,
+        ordering_key: None,
         traceparent: None,
         labels: Default::default(),
         headers: Vec::new(),

@@ -231,6 +231,7 @@ async fn publication(line: &Line, alert: Alert) -> Result<Option<Publication>, S
         source: Some("everhook".to_owned()),
         priority: Priority::Normal,
         timestamp: None,
+        ordering_key: None,
         traceparent: None,
         labels: Labels::new(),
         headers: Vec::new(),

@@ -90,7 +90,7 @@ impl Draft {
                 attempts: 0,
                 due_at,
                 replay_of: None,
-                order: delivery.placement.order(&event.event_type, delivery.id),
+                order: delivery.placement.order(event.ordered_by(), delivery.id),
             },
         }));
     }

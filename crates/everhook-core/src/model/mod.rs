@@ -50,7 +50,7 @@ pub use operation::{
     DeadLetterSelection, ErasureCandidate, ErasureSelection, EventSelection, NewestDelivery, Operation, OperationKind, OperationStatus,
     Selection, Wanted,
 };
-pub use ordering::{Order, Ordering, OrderingMode, Placement};
+pub use ordering::{ORDERING_KEY_BYTES_MAX, Order, OrderedBy, Ordering, OrderingKey, OrderingMode, Placement};
 pub use page::{Cursor, Page, PageRequest};
 pub use pool::{PoolAssignment, PoolName};
 pub use profile::Profile;

@@ -234,6 +234,7 @@ fn order(mode: OrderingMode) -> &'static str {
     match mode {
         OrderingMode::Strict => "the endpoint's deliveries are ordered",
         OrderingMode::PerEventType => "the endpoint's deliveries are ordered by event type",
+        OrderingMode::PerKey => "the endpoint's deliveries are ordered by ordering key",
         OrderingMode::None => "the endpoint's deliveries were ordered when it was created",
     }
 }

@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 
 use crate::{
     ids::{ApplicationId, DeliveryId, EventId, LaneId, OperationId, OrganizationId, ScheduleVersion},
-    model::{Attempt, AuditEntry, CancelCause, DeadLetterStatus, DisabledReason, Due, EventType, Placement, Priority, ShardSet, Stage},
+    model::{Attempt, AuditEntry, CancelCause, DeadLetterStatus, DisabledReason, Due, OrderedBy, Placement, Priority, ShardSet, Stage},
     ports::{Alert, StoreError},
     time::Timestamp,
 };
@@ -357,8 +357,8 @@ pub struct ReplayItem {
 }
 
 impl ReplayItem {
-    /// The new delivery of an event of this type, as its lane gets it if it waits.
-    pub fn due(&self, event_type: &EventType, at: Timestamp) -> Due {
+    /// The new delivery of an event that says this about its order, as its lane gets it if it waits.
+    pub fn due(&self, by: OrderedBy<'_>, at: Timestamp) -> Due {
         Due {
             delivery: self.delivery,
             event: self.event,
@@ -367,7 +367,7 @@ impl ReplayItem {
             attempts: 0,
             due_at: at,
             replay_of: self.of,
-            order: self.placement.order(event_type, self.delivery),
+            order: self.placement.order(by, self.delivery),
         }
     }
 }

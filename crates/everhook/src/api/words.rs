@@ -63,7 +63,7 @@ words! {
     /// Who made a change.
     ActorKind = ["api_key", "server"];
     /// Which deliveries of an endpoint go one after the other.
-    OrderingWord = ["none", "per_event_type", "strict"];
+    OrderingWord = ["none", "per_event_type", "per_key", "strict"];
     /// How `X-Webhook-Signature` is written.
     SignatureStyleWord = ["timestamped", "sha256", "hex"];
     /// What kind of key signs.

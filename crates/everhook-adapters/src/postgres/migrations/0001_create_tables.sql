@@ -141,7 +141,7 @@ CREATE TABLE endpoints (
     timeout bigint,
     timeout_growth_factor double precision NOT NULL,
     max_concurrency bigint NOT NULL,
-    ordering text NOT NULL CHECK (ordering IN ('none', 'per_event_type', 'strict')),
+    ordering text NOT NULL CHECK (ordering IN ('none', 'per_event_type', 'per_key', 'strict')),
     rate_limit_per_minute bigint,
     rate_limit_burst bigint,
     -- JSON.
@@ -237,9 +237,12 @@ CREATE TABLE events (
     -- What few publishers say: a JSON object of texts, and a JSON array of [name, value].
     labels text,
     headers text,
+    -- What it is about, for endpoints that are ordered by that.
+    ordering_key text,
     -- When its data was erased. The row stays, and so does its idempotency key: publishing it again must not bring the data back.
     erased_at bigint,
-    CHECK (CASE WHEN erased_at IS NULL THEN body IS NOT NULL ELSE body IS NULL AND labels IS NULL AND headers IS NULL END),
+    CHECK (CASE WHEN erased_at IS NULL THEN body IS NOT NULL
+        ELSE body IS NULL AND labels IS NULL AND headers IS NULL AND ordering_key IS NULL END),
     CHECK ((deliveries = 0) = (first_delivery_id IS NULL) AND (deliveries = 0) = (last_delivery_id IS NULL))
 ) PARTITION BY LIST (kept);
 
@@ -302,6 +305,8 @@ CREATE TABLE open_deliveries (
 CREATE INDEX waiting_by_lane ON open_deliveries (lane, priority, due_at, id) WHERE stage = 0;
 -- Only those that have an order pay for it.
 CREATE INDEX open_in_order ON open_deliveries (lane, order_key, order_position) WHERE order_position IS NOT NULL;
+-- Which keys have anything that is held? Those that have not cost a look nothing, however many they are.
+CREATE INDEX held_in_order ON open_deliveries (lane, order_key, order_position) WHERE stage = 4;
 CREATE INDEX open_by_position ON open_deliveries (lane, order_position) WHERE order_position IS NOT NULL;
 
 -- Deliveries that have ended.
@@ -776,7 +781,7 @@ GRANT SELECT (id, organization_id, application_id, uid, name, description, url, 
     retry_schedule, retry_schedule_id, timeout, timeout_growth_factor, max_concurrency, ordering, rate_limit_per_minute, rate_limit_burst,
     circuit_breaker, paused_at, drain_per_second, state, disabled_at, disabled_reason, deleted_at, created_at, updated_at, lane, revision) ON endpoints TO PUBLIC;
 GRANT SELECT (id, organization_id, application_id, event_type, timestamp, idempotency_key, source, priority, sequence_number, traceparent, deliveries,
-    first_delivery_id, last_delivery_id, created_at, encoding, body, labels, erased_at) ON events TO PUBLIC;
+    first_delivery_id, last_delivery_id, created_at, encoding, body, labels, ordering_key, erased_at) ON events TO PUBLIC;
 
 -- What a role can name. A view of one table alone can be written through, and a statement that would do it locks the table before anybody asks whether
 -- it may: so each has something beside its table, which costs nothing.
@@ -807,7 +812,7 @@ SELECT id, organization_id, application_id, uid, name, description, url, event_t
 FROM endpoints CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.events WITH (security_invoker) AS
 SELECT id, organization_id, application_id, event_type, timestamp, idempotency_key, source, priority, sequence_number, traceparent, deliveries,
-    first_delivery_id, last_delivery_id, created_at, encoding, body, labels, erased_at
+    first_delivery_id, last_delivery_id, created_at, encoding, body, labels, ordering_key, erased_at
 FROM events CROSS JOIN (SELECT) AS nothing;
 
 GRANT SELECT ON ALL TABLES IN SCHEMA everhook_reports TO PUBLIC;

@@ -132,7 +132,7 @@ CREATE TABLE endpoints (
     timeout INTEGER,
     timeout_growth_factor REAL NOT NULL,
     max_concurrency INTEGER NOT NULL,
-    ordering TEXT NOT NULL CHECK (ordering IN ('none', 'per_event_type', 'strict')),
+    ordering TEXT NOT NULL CHECK (ordering IN ('none', 'per_event_type', 'per_key', 'strict')),
     rate_limit_per_minute INTEGER,
     rate_limit_burst INTEGER,
     -- JSON.
@@ -227,7 +227,9 @@ CREATE TABLE event_extras (
     -- A JSON object of texts.
     labels TEXT NOT NULL,
     -- A JSON array of [name, value].
-    headers TEXT NOT NULL
+    headers TEXT NOT NULL,
+    -- What it is about, for endpoints that are ordered by that.
+    ordering_key TEXT
 ) STRICT, WITHOUT ROWID;
 
 -- The one hot table with a rowid: its leaves hold rows up to a whole page, and a new row is appended without rearranging its neighbors. In a
@@ -298,6 +300,8 @@ CREATE INDEX waiting_by_lane ON deliveries (lane, priority, due_at, id) WHERE st
 CREATE INDEX deliveries_by_lane ON deliveries (lane, id);
 -- Only those that have an order pay for it, and only while they are open.
 CREATE INDEX open_in_order ON deliveries (lane, order_key, order_position) WHERE order_position IS NOT NULL AND stage IN (0, 4);
+-- Which keys have anything that is held? Those that have not cost a look nothing, however many they are.
+CREATE INDEX held_in_order ON deliveries (lane, order_key, order_position) WHERE stage = 4;
 CREATE INDEX open_by_position ON deliveries (lane, order_position) WHERE order_position IS NOT NULL AND stage IN (0, 4);
 -- Those that were made after their event was: retries by hand, and what operations make.
 CREATE INDEX made_later_by_event ON deliveries (event_id, id) WHERE replay_of IS NOT NULL OR operation_id IS NOT NULL;

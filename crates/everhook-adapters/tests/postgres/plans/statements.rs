@@ -198,7 +198,7 @@ impl Middle {
             statement!("lanes", -1, "default"),
             statement!("due_deliveries", array(&[LANE]), "{1}", array(&[PAGE]), "{0}", i64::MAX),
             statement!("events_for_sending", self.events()),
-            statement!("stranded_keys", "{}", PAGE),
+            statement!("stranded_keys", "{}", PAGE, 0, ""),
             statement!("lanes_with_barrier", PAGE),
             statement!("open_of_keys", array(&[LANE]), "{key-40}"),
             statement!("open_in_lane", LANE),

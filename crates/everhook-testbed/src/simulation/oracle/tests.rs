@@ -75,6 +75,7 @@ impl Story {
             application: 0,
             event_type: "order.paid".to_owned(),
             key: Some(key.to_owned()),
+            ordering_key: None,
             fingerprint: Fingerprint::of(&EventType::parse("order.paid").unwrap(), data.as_bytes()),
             wanted_by: vec![E],
             perhaps_by: Vec::new(),
