@@ -16,7 +16,7 @@ pub mod postgres_server;
 pub mod simulation;
 pub mod world;
 
-pub use network::Answer;
+pub use network::{Answer, waited_for};
 pub use world::{Receiver, World};
 
 use std::time::Duration;

@@ -153,6 +153,8 @@ fn due_of_row(row: &Row) -> Outcome<Due> {
         loaded: None,
         retry_schedule: ScheduleVersion(row.value("retry_schedule")?),
         attempts: row.number("attempts")?,
+        parkings: row.number_opt("parkings")?.unwrap_or(0),
+        expired: row.expired()?,
         due_at: row.instant("due_at")?,
         replay_of: row.id_opt("replay_of")?,
         order: row.value::<Option<&str>>("order_key")?.map(Order::of_key),

@@ -41,6 +41,7 @@ mod operations;
 mod ordering;
 mod outbox;
 mod page;
+mod parking;
 mod partitions;
 mod pipeline;
 mod reader;

@@ -197,7 +197,7 @@ pub(super) async fn free_first(tx: &Tx<'_>, keys: &[(OrderKey, Timestamp)]) -> O
 }
 
 fn due_at(stage: everhook_core::model::Stage) -> i64 {
-    crate::encoding::spelling::stage_columns(stage).due_at.expect("what is freed is due")
+    crate::encoding::spelling::stage_columns(&stage).due_at.expect("what is freed is due")
 }
 
 fn freed_of_row(row: &Row) -> Outcome<(OrderKey, Freed)> {
@@ -208,6 +208,8 @@ fn freed_of_row(row: &Row) -> Outcome<(OrderKey, Freed)> {
         loaded: None,
         retry_schedule: ScheduleVersion(row.value("retry_schedule")?),
         attempts: row.number("attempts")?,
+        parkings: row.number_opt("parkings")?.unwrap_or(0),
+        expired: None,
         due_at: row.instant("due_at")?,
         replay_of: row.id_opt("replay_of")?,
         order: Some(Order::of_key(&key.key)),

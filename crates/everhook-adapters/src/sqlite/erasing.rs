@@ -23,7 +23,7 @@ use super::{
     ordering,
     rows::{Columns, Key},
     settling,
-    spelling::{HELD, WAITING},
+    spelling::{HELD, PARKED, WAITING},
     transaction::Tx,
     writer::Writer,
 };
@@ -190,7 +190,7 @@ fn deliveries_after(tx: &Tx<'_>, from: &Unfinished, limit: usize) -> Outcome<Vec
     let of_row = |row: &Row<'_>| {
         Ok(Traced {
             id: row.id("id")?,
-            is_open: [WAITING, HELD].contains(&row.get("stage")?),
+            is_open: [WAITING, HELD, PARKED].contains(&row.get("stage")?),
             is_replay: row.id_opt::<DeliveryId>("replay_of")?.is_some(),
             is_ordered: row.get("ordered")?,
             attempts: row.get("attempts")?,

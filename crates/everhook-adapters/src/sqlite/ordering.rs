@@ -62,7 +62,7 @@ pub(super) fn place(tx: &mut Tx<'_>, new: &Ordered<'_>) -> Outcome<bool> {
     let lane = tx.lane_of(delivery.lane_id)?;
     let key = delivery.placement.key(new.by, delivery.id);
     let is_behind = delivery.placement.behind_barrier || tx.prepare(OPEN_OF_KEY)?.query_row(params![lane, key], |row| row.get(0))?;
-    let stage = stage_columns(lifecycle::made(is_behind, new.at));
+    let stage = stage_columns(&lifecycle::made(is_behind, new.at));
     tx.prepare(INSERT)?.execute(params![
         delivery.id.key(),
         new.event.key(),
@@ -241,7 +241,7 @@ fn free_first(tx: &Tx<'_>, key: &OrderKey, at: Timestamp) -> Outcome<Option<Free
     };
     let first = tx.prepare(FIRST_OF_KEY)?.query_row(params![key.lane, key.key], read).optional()?;
     let Some((true, freed)) = first else { return Ok(None) };
-    let due_at = stage_columns(lifecycle::freed(at)).due_at;
+    let due_at = stage_columns(&lifecycle::freed(at)).due_at;
     tx.prepare(FREE)?.execute(params![freed.due.delivery.key(), due_at])?;
     Ok(Some(freed))
 }
@@ -253,6 +253,8 @@ fn freed_of_row(row: &Row<'_>, key: &str, at: Timestamp) -> rusqlite::Result<Fre
         loaded: None,
         retry_schedule: ScheduleVersion(row.get("retry_schedule")?),
         attempts: row.get("attempts")?,
+        parkings: row.get::<_, Option<u32>>("parkings")?.unwrap_or(0),
+        expired: None,
         due_at: at,
         replay_of: row.id_opt("replay_of")?,
         order: Some(Order::of_key(key)),

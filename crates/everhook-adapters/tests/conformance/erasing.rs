@@ -192,7 +192,7 @@ async fn a_dead_letter_goes_with_its_event_and_a_retry_is_told_so() {
     let given = Given::new().await;
     let dead = Stage::Dead { at: NOW, cause: DeathCause::RetriesExhausted };
     let (event, first) = given.published().await;
-    given.store.settle(Arc::new(vec![settlement(first, given.endpoint, failure(1), dead)])).await.unwrap();
+    given.store.settle(Arc::new(vec![settlement(first, given.endpoint, failure(1), dead.clone())])).await.unwrap();
     let (other, second) = given.published().await;
     given.store.settle(Arc::new(vec![settlement(second, given.endpoint, failure(1), dead)])).await.unwrap();
     let mut item = given.replay_item(other).await;

@@ -102,7 +102,7 @@ async fn in_a_lane_ordered_by_key_only_those_of_one_key_wait_for_each_other() {
     assert_eq!(end(&given, delivered(&given, b1)).await, None);
     // What is done again finds its event's key, and joins at the tail.
     let dead = Stage::Dead { at: NOW, cause: DeathCause::GivenUp };
-    assert_eq!(end(&given, settlement(a1, given.endpoint, failure(1), dead)).await, Some(a2));
+    assert_eq!(end(&given, settlement(a1, given.endpoint, failure(1), dead.clone())).await, Some(a2));
     let again = ReplayItem { placement: PER_KEY, of: Some(a1), ..given.replay_item(event_of(&given, a1).await).await };
     assert!(matches!(given.replay(vec![again]).await[..], [ReplayAnswer::Made { due: None, .. }]), "the second is before it");
     assert_eq!(end(&given, delivered(&given, a2)).await, Some(again.delivery));

@@ -196,7 +196,10 @@ impl Middle {
             statement!("waiting_backlog", endpoint(), PAGE_ROWS),
             statement!("waiting_from", endpoint(), 1, 0, vec![0; 16], PAGE_ROWS),
             statement!("waiting_for_endpoint", endpoint(), PAGE_ROWS, i64::MAX).excused(SORTS),
-            statement!("held_for_endpoint", endpoint(), PAGE_ROWS, i64::MAX),
+            statement!("held_or_parked_for_endpoint", endpoint(), PAGE_ROWS, i64::MAX),
+            statement!("parked_for", self.organization.clone(), key(), PAGE_ROWS),
+            statement!("parked_until", i64::MAX, PAGE_ROWS),
+            statement!("releases_to_resume", i64::MAX, PAGE_ROWS),
         ]
     }
 

@@ -34,6 +34,8 @@ pub(super) fn due(n: u128) -> Due {
         loaded: None,
         retry_schedule: ScheduleVersion(1),
         attempts: 0,
+        parkings: 0,
+        expired: None,
         due_at: NOW,
         replay_of: None,
         order: None,

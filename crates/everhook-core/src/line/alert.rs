@@ -24,8 +24,8 @@ const ALERT_BATCH: u32 = 100;
 
 /// What the organization is told about a settlement: nothing unless the delivery died. Operational deliveries raise none themselves, or an
 /// endpoint for alerts that is down would feed on its own failures.
-pub fn after(line: &Line, flight: &InFlight, with: &Equipment, stage: Stage, now: Timestamp) -> Vec<SettlementAlert> {
-    let Stage::Dead { cause, .. } = stage else { return Vec::new() };
+pub fn after(line: &Line, flight: &InFlight, with: &Equipment, stage: &Stage, now: Timestamp) -> Vec<SettlementAlert> {
+    let Stage::Dead { cause, .. } = *stage else { return Vec::new() };
     if with.destination.operational {
         return Vec::new();
     }

@@ -88,6 +88,8 @@ impl Draft {
                 loaded: Some(event.clone()),
                 retry_schedule: delivery.retry_schedule,
                 attempts: 0,
+                parkings: 0,
+                expired: None,
                 due_at,
                 replay_of: None,
                 order: delivery.placement.order(event.ordered_by(), delivery.id),

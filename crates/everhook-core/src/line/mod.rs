@@ -10,6 +10,7 @@ pub mod attempt;
 pub mod claim;
 pub(crate) mod draft;
 pub mod erasures;
+pub mod parking;
 pub mod publish;
 pub mod recall;
 pub mod request;

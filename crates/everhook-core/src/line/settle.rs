@@ -70,12 +70,12 @@ pub fn settle(line: &Line, ended: &EndedAttempt<'_>, report: Report) -> Outcome 
     let EndedAttempt { flight, with, .. } = *ended;
     let endpoint = &with.destination.endpoint;
     let now = line.ports.clock.now();
-    let verdict = verdict::judge(&report.sent, &with.schedule, flight.attempt_number());
+    let verdict = verdict::judge(&report.sent, &with.schedule, flight.scheduled_number());
     let stage = lifecycle::settle(
         &verdict,
         &Circumstances {
             schedule: &with.schedule,
-            attempt_number: flight.attempt_number(),
+            attempt_number: flight.scheduled_number(),
             endpoint: endpoint.state,
             now,
             unit: line.ports.entropy.unit(),
@@ -87,11 +87,11 @@ pub fn settle(line: &Line, ended: &EndedAttempt<'_>, report: Report) -> Outcome 
         lane_id: flight.lane_id,
         replay_of: flight.due.replay_of,
         ordered: flight.due.order.is_some(),
-        attempt: record(line, ended, verdict, stage, report),
-        stage,
+        attempt: record(line, ended, verdict, &stage, report),
         url: endpoint.target.written.clone(),
         disables: is_gone.then(|| Box::new(disabling(line, endpoint, now))),
-        alerts: alert::after(line, flight, with, stage, now),
+        alerts: alert::after(line, flight, with, &stage, now),
+        stage,
     });
     let lane = lane_outcome(&settlement.attempt, is_gone, now);
     Outcome { settlement, lane }
@@ -99,6 +99,7 @@ pub fn settle(line: &Line, ended: &EndedAttempt<'_>, report: Report) -> Outcome 
 
 fn lane_outcome(attempt: &Attempt, is_gone: bool, now: Timestamp) -> LaneOutcome {
     let call = match attempt.failure_category {
+        // One that parks its delivery has answered, too.
         None => CallOutcome::Success,
         // It only asks for patience.
         Some(FailureCategory::RateLimit) => CallOutcome::Ignored,
@@ -136,15 +137,14 @@ pub fn panic_report() -> Report {
     Report { sent, duration: Duration::ZERO, phases: PhaseTimes::default() }
 }
 
-fn record(line: &Line, ended: &EndedAttempt<'_>, verdict: Verdict, stage: Stage, report: Report) -> Attempt {
+fn record(line: &Line, ended: &EndedAttempt<'_>, verdict: Verdict, stage: &Stage, report: Report) -> Attempt {
     let EndedAttempt { flight, executed_at, revision, .. } = *ended;
-    let failure = match verdict {
-        Verdict::Accepted => None,
-        Verdict::Refused { failure, .. } | Verdict::TryLater { failure, .. } => Some(failure),
-    };
-    let (failure_category, error) = match failure {
-        None => (None, None),
-        Some(Failure { category, error }) => (Some(category), Some(error)),
+    let (failure_category, error) = match verdict {
+        Verdict::Accepted => (None, None),
+        Verdict::Park(parking) => (None, Some(format!("waits for {}", parking.waits_for))),
+        Verdict::Refused { failure: Failure { category, error }, .. } | Verdict::TryLater { failure: Failure { category, error }, .. } => {
+            (Some(category), Some(error))
+        }
     };
     Attempt {
         number: flight.attempt_number(),
@@ -158,7 +158,7 @@ fn record(line: &Line, ended: &EndedAttempt<'_>, verdict: Verdict, stage: Stage,
         picked_at: flight.picked_at,
         executed_at,
         next_retry_at: match stage {
-            Stage::Waiting { due_at } => Some(due_at),
+            Stage::Waiting { due_at } => Some(*due_at),
             _ => None,
         },
         revision,
@@ -171,7 +171,7 @@ fn record(line: &Line, ended: &EndedAttempt<'_>, verdict: Verdict, stage: Stage,
 fn response(sent: Sent) -> Option<Response> {
     match sent {
         Sent::Answered(response) => Some(response),
-        Sent::Failed { response, .. } | Sent::Refused { response, .. } => response,
+        Sent::Failed { response, .. } | Sent::Refused { response, .. } | Sent::Parked { response, .. } => response,
         Sent::OutOfResources { .. } => None,
     }
 }

@@ -14,6 +14,7 @@ mod nodes;
 mod operations;
 mod order;
 mod outage;
+mod parking;
 mod pools;
 mod publishing;
 mod retention;

@@ -119,7 +119,7 @@ impl Predecessors {
         let last = requests.map(|number| (evidence.requests[*number].begun, evidence.requests[*number].request.request));
         self.last_request = self.last_request.max(last);
         let ended_at = match delivery.stage {
-            Stage::Waiting { .. } | Stage::Held => Timestamp::FAR_FUTURE,
+            Stage::Waiting { .. } | Stage::Held | Stage::Parked(_) => Timestamp::FAR_FUTURE,
             Stage::Delivered { at } | Stage::Dead { at, .. } | Stage::Cancelled { at, .. } => at,
         };
         self.last_end = self.last_end.max(Some((ended_at, delivery.id)));
