@@ -181,6 +181,7 @@ fn event(place: &Place, number: usize, fan_out: usize) -> NewEvent {
         source: None,
         priority: Priority::Normal,
         sequence_number: 0,
+        ordering_key: None,
         traceparent: None,
         labels: Default::default(),
         headers: Vec::new(),

@@ -1,7 +1,7 @@
-//! Which of the deliveries that were read want their events: shared by both stores, whose way to read events differs.
+//! What both stores do alike about deliveries: which of those that were read want their events, and what one that is made later takes from its event.
 
 use everhook_core::{
-    model::Due,
+    model::{Due, EventType, OrderedBy, OrderingKey, Priority},
     ports::{DueRead, DueRequest},
 };
 
@@ -9,4 +9,20 @@ use everhook_core::{
 pub(crate) fn unknown<'a>(request: &'a DueRequest, reads: &'a mut [DueRead]) -> impl Iterator<Item = &'a mut Due> {
     let queues = request.queues.iter().zip(reads);
     queues.flat_map(|(queue, read)| read.rows.iter_mut().filter(|due| !queue.known.contains(&due.delivery)))
+}
+
+/// What a delivery that is made later takes from its event.
+pub(crate) struct EventFacts {
+    pub(crate) event_type: EventType,
+    pub(crate) ordering_key: Option<OrderingKey>,
+    pub(crate) priority: Priority,
+    pub(crate) sequence_number: i64,
+    pub(crate) is_erased: bool,
+}
+
+impl EventFacts {
+    /// What the event says about the order of its deliveries.
+    pub(crate) fn ordered_by(&self) -> OrderedBy<'_> {
+        OrderedBy { event_type: &self.event_type, key: self.ordering_key.as_ref() }
+    }
 }

@@ -60,6 +60,7 @@ mod tests {
             source: Some("shop".to_owned()),
             priority: Priority::Normal,
             sequence_number: 42,
+            ordering_key: None,
             traceparent: None,
             labels: Default::default(),
             headers: Vec::new(),

@@ -7,9 +7,16 @@
 //!    │       ▲   │                                                  ├─► Delivered   a 2xx in time
 //!    │       │ the one before it ended                              ├─► Dead        out of attempts, or given up at once
 //!    └────► Held │                                                  │
-//!            └───┴─ its endpoint was disabled or deleted, ──────────┴─► Cancelled
-//!                   its event was erased, or a person cancelled it
+//!            │   │                  ┌── something must come first ──┤
+//!            │   │                  ▼                               │
+//!            │   │ ◄── it came ── Parked                            │
+//!            │   │     or the time for that is over                 │
+//!            └───┴──────────────────┴───────────────────────────────┴─► Cancelled   its endpoint was disabled or deleted, its event was
+//!                                                                                   erased, or a person cancelled it
 //! ```
+//!
+//! A parked delivery has not ended: in an ordered lane those behind it stay held (decision 0044). Where its time is over without what it waited for, the
+//! attempt that follows makes no request, and fails or gives it up, as the parking said.
 //!
 //! Dead and cancelled are ends for the delivery, not for its event: bringing one back makes a new delivery.
 
@@ -27,7 +34,7 @@ use crate::{
 pub struct Circumstances<'a> {
     /// The schedule version that the delivery was made with.
     pub schedule: &'a RetrySchedule,
-    /// Which attempt it was, from 1.
+    /// Which attempt it was, from 1, as the schedule counts: those that parked the delivery are left out.
     pub attempt_number: u32,
     /// Whether the endpoint still gets events.
     pub endpoint: EndpointState,
@@ -47,17 +54,19 @@ pub const fn freed(at: Timestamp) -> Stage {
     Stage::Waiting { due_at: at }
 }
 
-/// Where a delivery stands whose next attempt is brought forward; `None` if there is nothing to bring forward: it is due, held, or has ended.
-pub fn brought_forward(stage: Stage, at: Timestamp) -> Option<Stage> {
-    matches!(stage, Stage::Waiting { due_at } if due_at > at).then_some(Stage::Waiting { due_at: at })
+/// Where a parked delivery stands once what it waited for is there, or the time for that is over.
+pub const fn unparked(at: Timestamp) -> Stage {
+    Stage::Waiting { due_at: at }
+}
+
+/// Where a delivery stands whose next attempt is brought forward; `None` if there is nothing to bring forward: it is due, held, parked, or has ended.
+pub fn brought_forward(stage: &Stage, at: Timestamp) -> Option<Stage> {
+    matches!(stage, Stage::Waiting { due_at } if *due_at > at).then_some(Stage::Waiting { due_at: at })
 }
 
 /// Where a delivery stands that a person cancels; `None` if it has ended.
-pub const fn cancelled_by_person(stage: Stage, at: Timestamp) -> Option<Stage> {
-    match stage {
-        Stage::Waiting { .. } | Stage::Held => Some(Stage::Cancelled { at, cause: CancelCause::ByPerson }),
-        Stage::Delivered { .. } | Stage::Dead { .. } | Stage::Cancelled { .. } => None,
-    }
+pub const fn cancelled_by_person(stage: &Stage, at: Timestamp) -> Option<Stage> {
+    if stage.has_ended() { None } else { Some(Stage::Cancelled { at, cause: CancelCause::ByPerson }) }
 }
 
 /// Where a delivery stands after an attempt.
@@ -66,6 +75,10 @@ pub fn settle(verdict: &Verdict, circumstances: &Circumstances<'_>) -> Stage {
     match verdict {
         Verdict::Accepted => Stage::Delivered { at },
         Verdict::Refused { refusal, .. } => Stage::Dead { at, cause: *refusal },
+        Verdict::Park(parking) => match cancellation(circumstances.endpoint) {
+            Some(cause) => Stage::Cancelled { at, cause },
+            None => Stage::Parked(parking.clone()),
+        },
         Verdict::TryLater { failure, retry_after } => {
             if let Some(cause) = cancellation(circumstances.endpoint) {
                 return Stage::Cancelled { at, cause };
@@ -95,10 +108,11 @@ pub const fn cancellation(endpoint: EndpointState) -> Option<CancelCause> {
 }
 
 /// How the attempt that led to a stage is shown.
-pub const fn attempt_status(after: Stage) -> AttemptStatus {
+pub const fn attempt_status(after: &Stage) -> AttemptStatus {
     match after {
         Stage::Delivered { .. } => AttemptStatus::Success,
         Stage::Waiting { .. } | Stage::Held => AttemptStatus::Failed,
+        Stage::Parked(_) => AttemptStatus::Parked,
         Stage::Dead { .. } | Stage::Cancelled { .. } => AttemptStatus::Exhausted,
     }
 }
@@ -107,7 +121,7 @@ pub const fn attempt_status(after: Stage) -> AttemptStatus {
 mod tests {
     use super::*;
     use crate::{
-        model::{DeathCause, DisabledReason, FailureCategory},
+        model::{DeathCause, DisabledReason, FailureCategory, Parking, WaitsFor},
         policy::{presets, verdict::Failure},
     };
 
@@ -116,6 +130,10 @@ mod tests {
     fn try_later() -> Verdict {
         let failure = Failure { category: FailureCategory::ServerError, error: "the endpoint answered 503".to_owned() };
         Verdict::TryLater { failure, retry_after: None }
+    }
+
+    fn parking() -> Parking {
+        Parking { waits_for: WaitsFor::parse("connection:strava:4711").expect("a name"), expiry: None }
     }
 
     fn refused(refusal: DeathCause) -> Verdict {
@@ -129,15 +147,16 @@ mod tests {
         let cancelled = Some(Stage::Cancelled { at, cause: CancelCause::ByPerson });
         // stage → brought forward, cancelled
         let table = [
-            (Stage::Waiting { due_at: later }, Some(Stage::Waiting { due_at: at }), cancelled),
-            (Stage::Waiting { due_at: at }, None, cancelled),
-            (Stage::Held, None, cancelled),
+            (Stage::Waiting { due_at: later }, Some(Stage::Waiting { due_at: at }), cancelled.clone()),
+            (Stage::Waiting { due_at: at }, None, cancelled.clone()),
+            (Stage::Held, None, cancelled.clone()),
+            (Stage::Parked(parking()), None, cancelled),
             (Stage::Delivered { at }, None, None),
             (Stage::Dead { at, cause: DeathCause::Gone }, None, None),
             (Stage::Cancelled { at, cause: CancelCause::Erased }, None, None),
         ];
         for (stage, forward, cancelled) in table {
-            assert_eq!((brought_forward(stage, at), cancelled_by_person(stage, at)), (forward, cancelled), "{stage:?}");
+            assert_eq!((brought_forward(&stage, at), cancelled_by_person(&stage, at)), (forward, cancelled), "{stage:?}");
         }
     }
 
@@ -157,6 +176,8 @@ mod tests {
             (try_later(), 1, disabled, Stage::Cancelled { at, cause: CancelCause::EndpointDisabled }),
             (try_later(), 8, deleted, Stage::Cancelled { at, cause: CancelCause::DestinationDeleted }),
             (refused(DeathCause::Gone), 1, EndpointState::Enabled, Stage::Dead { at, cause: DeathCause::Gone }),
+            (Verdict::Park(parking()), 8, EndpointState::Enabled, Stage::Parked(parking())),
+            (Verdict::Park(parking()), 1, disabled, Stage::Cancelled { at, cause: CancelCause::EndpointDisabled }),
             (refused(DeathCause::GivenUp), 1, disabled, Stage::Dead { at, cause: DeathCause::GivenUp }),
         ];
         let schedule = presets::standard();

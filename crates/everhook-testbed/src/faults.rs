@@ -22,8 +22,9 @@ use everhook_core::{
         Alert, AlertId, Begun, BreakerChange, BreakerKept, BreakerRow, BreakerStore, BringForward, BroughtForward, CancelDelivery,
         CancelWaiting, Cleared, DeliveryCancelled, DeliveryControl, DeliveryQueue, DueDeadLetters, DueRead, DueRequest, Ending, Erased,
         Erasure, ErasureBatch, ErasureStep, EventAlias, EventCandidate, EventStore, ForwardedDelivery, FreedHeads, FreedInLane, LaneHead,
-        NewEvent, OpenOperation, OpenPeriod, OperationEnded, OperationItem, OperationStore, Outbox, Recorded, Replay, Replayed, Scan,
-        Scanned, SelectionStep, Settled, Settlement, Statistics, StoreError, TimeRange, WaitingBacklog, WaitingRow,
+        NewEvent, OpenOperation, OpenPeriod, OperationEnded, OperationItem, OperationStore, Outbox, ParkedDeliveries, Recorded, Release,
+        Replay, Replayed, Scan, Scanned, SelectionStep, Settled, Settlement, Statistics, StoreError, TimeRange, Unparked, WaitingBacklog,
+        WaitingRow,
     },
     time::Timestamp,
 };
@@ -271,6 +272,21 @@ impl<S: DeliveryControl> DeliveryControl for Faulty<S> {
         at: Timestamp,
     ) -> Result<Option<Vec<ForwardedDelivery>>, StoreError> {
         through!(self, self.store.bring_listed_forward(operation, limit, at))
+    }
+}
+
+#[async_trait]
+impl<S: ParkedDeliveries> ParkedDeliveries for Faulty<S> {
+    async fn release(&self, release: Release) -> Result<Unparked, StoreError> {
+        through!(self, self.store.release(release))
+    }
+
+    async fn resume_releases(&self, at: Timestamp, limit: u32) -> Result<Unparked, StoreError> {
+        through!(self, self.store.resume_releases(at, limit))
+    }
+
+    async fn expire(&self, at: Timestamp, limit: u32) -> Result<Unparked, StoreError> {
+        through!(self, self.store.expire(at, limit))
     }
 }
 

@@ -17,7 +17,7 @@ pub mod postman;
 pub mod simulation;
 pub mod world;
 
-pub use network::Answer;
+pub use network::{Answer, waited_for};
 pub use world::{Receiver, World};
 
 use std::time::Duration;

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use everhook_core::{
     line::request,
-    model::{Cut, FailureCategory, PhaseTimes, Report, Response, RetryAfter, Sent},
+    model::{AfterExpiry, Cut, Expiry, FailureCategory, Parking, PhaseTimes, Report, Response, RetryAfter, Sent, WaitsFor},
     ports::{Clock, OutgoingRequest, Transport},
     time::Timestamp,
 };
@@ -31,8 +31,17 @@ pub enum Answer {
     Hangs,
     /// Not at all: this machine has no descriptor for the request.
     OutOfResources,
+    /// That something must come first: the delivery is parked for what [`waited_for`] says, until so long from now, and then fails or gives up.
+    Parks(Option<(Duration, AfterExpiry)>),
+    /// The same, without an end, after this long.
+    SlowlyParks(Duration),
     /// The transport itself panics: a fault of ours.
     Panics,
+}
+
+/// What every parked delivery of a scripted network waits for.
+pub fn waited_for() -> WaitsFor {
+    WaitsFor::parse("connection:strava:4711").expect("a good name")
 }
 
 /// A request that arrived at a host.
@@ -135,6 +144,11 @@ impl Transport for ScriptedNetwork {
                 failed(FailureCategory::Timeout)
             }
             Answer::Fails(category) => failed(category),
+            Answer::Parks(expiry) => parked(expiry.map(|(after, then)| Expiry { at: begun_at + after, then })),
+            Answer::SlowlyParks(after) => {
+                self.clock.sleep_until(begun_at + after).await;
+                parked(None)
+            }
             Answer::OutOfResources => Sent::OutOfResources { error: "scripted shortage".to_owned() },
             Answer::Panics => panic!("the script asked for a panic"),
         };
@@ -144,6 +158,10 @@ impl Transport for ScriptedNetwork {
 
 fn answered(status: u16, retry_after: Option<RetryAfter>) -> Sent {
     Sent::Answered(Response { status, headers: Vec::new(), body_sample: Bytes::from_static(b"ok"), cut: Cut::default(), retry_after })
+}
+
+fn parked(expiry: Option<Expiry>) -> Sent {
+    Sent::Parked { parking: Parking { waits_for: waited_for(), expiry }, response: None }
 }
 
 fn failed(category: FailureCategory) -> Sent {

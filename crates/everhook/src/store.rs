@@ -14,8 +14,8 @@ use everhook_core::{
     model::PoolName,
     ports::{
         AuditLog, BreakerStore, BreakerWindows, Changes, Clock as _, DeliveryControl, DeliveryQueue, Directory, EventStore, History,
-        Leases, Offset, OperationStore, Outbox, Ports, RemoteHints, Retention, SingleNode, Spool, Statistics, StoreError, ThrottleStore,
-        Transport, Vault,
+        Leases, Offset, OperationStore, Outbox, ParkedDeliveries, Ports, RemoteHints, Retention, SingleNode, Spool, Statistics, StoreError,
+        ThrottleStore, Transport, Vault,
     },
     time::Timestamp,
 };
@@ -250,6 +250,7 @@ where
     S: EventStore
         + DeliveryQueue
         + DeliveryControl
+        + ParkedDeliveries
         + Outbox
         + BreakerStore
         + Directory
@@ -264,6 +265,7 @@ where
         events: store.clone(),
         deliveries: store.clone(),
         delivery_control: store.clone(),
+        parked: store.clone(),
         outbox: store.clone(),
         breakers: store.clone(),
         directory: Arc::new(SealedDirectory::new(store.clone(), vault.clone())),

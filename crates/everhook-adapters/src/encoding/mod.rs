@@ -9,6 +9,7 @@ pub(crate) mod extras;
 pub(crate) mod limits_json;
 pub(crate) mod page;
 pub(crate) mod payload;
+pub(crate) mod releases;
 pub(crate) mod response_headers;
 pub(crate) mod schedule_json;
 pub(crate) mod selection_json;

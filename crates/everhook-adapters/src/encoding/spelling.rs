@@ -1,8 +1,12 @@
 //! How the model's enums are spelled in columns. Small numbers where every delivery pays for them, words elsewhere.
 
 use everhook_core::{
-    model::{ApplicationKind, AttemptStatus, BreakerState, CancelCause, Cut, DeathCause, FailureCategory, Priority, Stage},
-    ports::DeliveryStatus,
+    lifecycle,
+    model::{
+        AfterExpiry, ApplicationKind, AttemptStatus, BreakerState, CancelCause, Cut, DeathCause, Expiry, FailureCategory, Parking,
+        Priority, Stage, WaitsFor,
+    },
+    ports::{DeliveryStatus, Settlement},
     time::Timestamp,
 };
 
@@ -12,6 +16,7 @@ pub(crate) const DELIVERED: i64 = 1;
 pub(crate) const DEAD: i64 = 2;
 pub(crate) const CANCELLED: i64 = 3;
 pub(crate) const HELD: i64 = 4;
+pub(crate) const PARKED: i64 = 5;
 
 /// A stage as the columns that hold it.
 #[derive(Clone, Copy, Debug)]
@@ -22,15 +27,24 @@ pub(crate) struct StageColumns {
     pub(crate) cause: Option<&'static str>,
 }
 
-/// Spells a stage.
-pub(crate) fn stage_columns(stage: Stage) -> StageColumns {
+/// Spells a stage. What a parked one waits for is in columns of its own, which few statements write.
+pub(crate) fn stage_columns(stage: &Stage) -> StageColumns {
     let ended = |stage, at: Timestamp, cause| StageColumns { stage, due_at: None, ended_at: Some(at.as_micros()), cause };
-    match stage {
+    match *stage {
         Stage::Waiting { due_at } => StageColumns { stage: WAITING, due_at: Some(due_at.as_micros()), ended_at: None, cause: None },
         Stage::Held => StageColumns { stage: HELD, due_at: None, ended_at: None, cause: None },
+        Stage::Parked(_) => StageColumns { stage: PARKED, due_at: None, ended_at: None, cause: None },
         Stage::Delivered { at } => ended(DELIVERED, at, None),
         Stage::Dead { at, cause } => ended(DEAD, at, Some(cause.as_str())),
         Stage::Cancelled { at, cause } => ended(CANCELLED, at, Some(cause.as_str())),
+    }
+}
+
+/// Spells the stage that a settlement gives a delivery. One that is parked waits first: `park` then looks whether what it waits for came meanwhile.
+pub(crate) fn settled_columns(settlement: &Settlement) -> StageColumns {
+    match settlement.stage {
+        Stage::Parked(_) => stage_columns(&lifecycle::unparked(settlement.settled_at())),
+        ref stage => stage_columns(stage),
     }
 }
 
@@ -40,6 +54,9 @@ pub(crate) struct StageRead {
     pub(crate) due_at: Option<Timestamp>,
     pub(crate) ended_at: Option<Timestamp>,
     pub(crate) cause: Option<String>,
+    pub(crate) waits_for: Option<String>,
+    pub(crate) expires_at: Option<Timestamp>,
+    pub(crate) expires_into: Option<String>,
 }
 
 /// Reads a stage; `None` if its columns do not fit together.
@@ -48,11 +65,20 @@ pub(crate) fn read_stage(read: &StageRead) -> Option<Stage> {
     match read.stage {
         WAITING => Some(Stage::Waiting { due_at: read.due_at? }),
         HELD => Some(Stage::Held),
+        PARKED => Some(Stage::Parked(read_parking(read)?)),
         DELIVERED => Some(Stage::Delivered { at: read.ended_at? }),
         DEAD => Some(Stage::Dead { at: read.ended_at?, cause: DeathCause::parse(cause?)? }),
         CANCELLED => Some(Stage::Cancelled { at: read.ended_at?, cause: CancelCause::parse(cause?)? }),
         _ => None,
     }
+}
+
+fn read_parking(read: &StageRead) -> Option<Parking> {
+    let expiry = match read.expires_at {
+        Some(at) => Some(Expiry { at, then: AfterExpiry::parse(read.expires_into.as_deref()?)? }),
+        None => None,
+    };
+    Some(Parking { waits_for: WaitsFor::parse(read.waits_for.as_deref()?)?, expiry })
 }
 
 /// A status as what rows are compared with.
@@ -73,6 +99,7 @@ pub(crate) fn stage_filter(status: Option<DeliveryStatus>) -> StageFilter {
     match status {
         DeliveryStatus::Pending => either(WAITING, HELD),
         DeliveryStatus::Held => either(HELD, HELD),
+        DeliveryStatus::Parked => either(PARKED, PARKED),
         DeliveryStatus::Waiting => either(WAITING, WAITING),
         DeliveryStatus::WaitingAfterFailure => StageFilter { attempts_min: 1, ..either(WAITING, WAITING) },
         DeliveryStatus::Delivered => either(DELIVERED, DELIVERED),
@@ -101,6 +128,7 @@ pub(crate) const fn attempt_status_number(status: AttemptStatus) -> i64 {
         AttemptStatus::Success => 0,
         AttemptStatus::Failed => 1,
         AttemptStatus::Exhausted => 2,
+        AttemptStatus::Parked => 3,
     }
 }
 
@@ -110,6 +138,7 @@ pub(crate) const fn read_attempt_status(number: i64) -> Option<AttemptStatus> {
         0 => Some(AttemptStatus::Success),
         1 => Some(AttemptStatus::Failed),
         2 => Some(AttemptStatus::Exhausted),
+        3 => Some(AttemptStatus::Parked),
         _ => None,
     }
 }

@@ -22,14 +22,11 @@ use super::{
     fault::Outcome,
     operations::{self, NEXT_ITEMS, Tally},
     ordering::{self, OrderKey},
-    rows::{Columns, Int, Key, unreadable},
+    rows::{Columns, Int, Key},
     settlement_columns::EndedRetries,
     transaction::Tx,
 };
-use crate::encoding::{
-    spelling::{HELD, WAITING},
-    waiting_place::WaitingPlace,
-};
+use crate::encoding::waiting_place::WaitingPlace;
 
 const OPEN: &str = include_str!("queries/open_delivery.sql");
 const FORWARD: &str = include_str!("queries/bring_delivery_forward.sql");
@@ -55,7 +52,7 @@ impl DeliveryControl for PostgresStore {
     async fn waiting_backlog(&self, lane_id: LaneId, limit: u32) -> Result<WaitingBacklog, StoreError> {
         let lane = self.lane_number(lane_id).await?;
         let row = self.reader().await?.query_one(BACKLOG, &[&lane, &i64::from(limit)]).await?;
-        Ok(WaitingBacklog { count: row.number("waiting")?, oldest_at: row.instant_opt("oldest_at")? })
+        Ok(WaitingBacklog { count: row.number("waiting")?, parked: row.number("parked")?, oldest_at: row.instant_opt("oldest_at")? })
     }
 
     async fn bring_listed_forward(
@@ -164,18 +161,14 @@ impl PostgresStore {
 async fn forward(tx: &Tx<'_>, lanes: &[i64], ids: &[Uuid], at: Timestamp) -> Outcome<Vec<BroughtForward>> {
     let mut open: FxHashMap<Uuid, (Stage, Priority)> = FxHashMap::default();
     for row in tx.query(OPEN, &[&lanes, &ids]).await? {
-        let stage = match row.number("stage")? {
-            WAITING => Stage::Waiting { due_at: row.instant("due_at")? },
-            HELD => Stage::Held,
-            _ => return Err(unreadable("stage")),
-        };
-        open.insert(row.value("id")?, (stage, row.priority("priority")?));
+        open.insert(row.value("id")?, (row.stage()?, row.priority("priority")?));
     }
     tx.execute(FORWARD, &[&lanes, &ids, &at.as_micros()]).await?;
     let answer = |id: &Uuid| match open.get(id) {
         None => BroughtForward::Ended,
-        Some((stage, priority)) if lifecycle::brought_forward(*stage, at).is_some() => BroughtForward::Forwarded(*priority),
+        Some((stage, priority)) if lifecycle::brought_forward(stage, at).is_some() => BroughtForward::Forwarded(*priority),
         Some((Stage::Held, _)) => BroughtForward::Held,
+        Some((Stage::Parked(_), _)) => BroughtForward::Parked,
         Some(_) => BroughtForward::AlreadyDue,
     };
     Ok(ids.iter().map(answer).collect())

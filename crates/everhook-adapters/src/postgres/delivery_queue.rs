@@ -46,7 +46,7 @@ impl DeliveryQueue for PostgresStore {
     }
 
     async fn free_heads(&self, at: Timestamp) -> Result<FreedHeads, StoreError> {
-        Ok(retry_on_conflict(|| ordering::free_heads(&self.pools, at)).await?)
+        Ok(retry_on_conflict(|| ordering::free_heads(&self.pools, &self.look_from, at)).await?)
     }
 
     async fn cancel_waiting(&self, request: CancelWaiting) -> Result<u32, StoreError> {
@@ -153,6 +153,8 @@ fn due_of_row(row: &Row) -> Outcome<Due> {
         loaded: None,
         retry_schedule: ScheduleVersion(row.value("retry_schedule")?),
         attempts: row.number("attempts")?,
+        parkings: row.number_opt("parkings")?.unwrap_or(0),
+        expired: row.expired()?,
         due_at: row.instant("due_at")?,
         replay_of: row.id_opt("replay_of")?,
         order: row.value::<Option<&str>>("order_key")?.map(Order::of_key),

@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::DeliveryId,
-    model::Fingerprint,
+    model::{Fingerprint, OrderingKey},
     ports::{KeyOrigin, NewEvent, Original, Recorded},
 };
 use tokio_postgres::types::ToSql;
@@ -67,6 +67,7 @@ pub(super) struct EventColumns<'e> {
     bodies: Vec<&'e [u8]>,
     labels: Vec<Option<&'e str>>,
     headers: Vec<Option<&'e str>>,
+    ordering_keys: Vec<Option<&'e str>>,
 }
 
 impl<'e> EventColumns<'e> {
@@ -94,6 +95,7 @@ impl<'e> EventColumns<'e> {
         self.bodies.push(body);
         self.labels.push(ready.labels.as_deref());
         self.headers.push(ready.headers.as_deref());
+        self.ordering_keys.push(event.ordering_key.as_ref().map(OrderingKey::as_str));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -101,7 +103,7 @@ impl<'e> EventColumns<'e> {
     }
 
     /// The parameters of `insert_events.sql`.
-    pub(super) fn parameters(&self) -> [&(dyn ToSql + Sync); 18] {
+    pub(super) fn parameters(&self) -> [&(dyn ToSql + Sync); 19] {
         [
             &self.ids,
             &self.organizations,
@@ -121,6 +123,7 @@ impl<'e> EventColumns<'e> {
             &self.bodies,
             &self.labels,
             &self.headers,
+            &self.ordering_keys,
         ]
     }
 }

@@ -114,6 +114,7 @@ pub(super) fn event_of_row(row: &Row) -> Outcome<Event> {
         source: row.value("source")?,
         priority: row.priority("priority")?,
         sequence_number: row.value("sequence_number")?,
+        ordering_key: row.ordering_key("ordering_key")?,
         traceparent: row.value("traceparent")?,
         labels: row.spelled_opt("labels", read_labels)?.unwrap_or_default(),
         headers: row.spelled_opt("headers", read_headers)?.unwrap_or_default(),

@@ -47,7 +47,7 @@ pub(super) struct DeliveryColumns<'m> {
 
 impl<'m> DeliveryColumns<'m> {
     pub(super) fn push(&mut self, making: &Making<'m>) {
-        let stage = stage_columns(making.stage);
+        let stage = stage_columns(&making.stage);
         self.lanes.push(making.lane);
         self.ids.push(making.id.key());
         self.events.push(making.event.key());

@@ -41,6 +41,7 @@ mod operations;
 mod ordering;
 mod outbox;
 mod page;
+mod parking;
 mod partitions;
 mod pipeline;
 mod reader;
@@ -55,7 +56,7 @@ mod statistics;
 mod tls;
 mod transaction;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use everhook_core::{
     model::PoolName,
@@ -195,6 +196,8 @@ pub struct PostgresStore {
     boot: Boot,
     /// By what this process holds slots.
     holder: Uuid,
+    /// Where the next look for deliveries that are held behind nothing goes on.
+    look_from: Mutex<Option<ordering::OrderKey>>,
 }
 
 impl PostgresStore {
@@ -261,6 +264,7 @@ impl PostgresStore {
             pool: settings.pool.to_string(),
             boot: Boot::default(),
             holder: Uuid::now_v7(),
+            look_from: Mutex::default(),
         })
     }
 

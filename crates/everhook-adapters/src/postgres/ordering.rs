@@ -4,10 +4,12 @@
 //! endpoint's ordering was changed, until what was open then has ended. Whoever makes or ends ordered deliveries of a lane locks it first, so
 //! that nobody is placed behind one that ends at the same moment.
 
+use std::sync::Mutex;
+
 use everhook_core::{
     ids::{ApplicationId, DeliveryId, EventId, OperationId, ScheduleVersion},
     lifecycle,
-    model::{Due, EventType, Order, Priority},
+    model::{Due, Order, OrderedBy, Priority},
     ports::{Freed, FreedHeads, NewDelivery, NewEvent},
     time::Timestamp,
 };
@@ -31,14 +33,25 @@ const STRANDED_KEYS: &str = include_str!("queries/stranded_keys.sql");
 const APPLICATIONS_OF_LANES: &str = include_str!("queries/applications_of_lanes.sql");
 const LIFT_BARRIERS: &str = include_str!("queries/lift_barriers.sql");
 
-/// How many keys and barriers one look frees. Whoever asked asks again for the rest.
-const FREED_MAX: i64 = 1_000;
+/// How many barriers one look lifts. Whoever asked asks again for the rest.
+const LIFTED_MAX: i64 = 1_000;
+/// How many keys with anything held one look steps over, some milliseconds' worth. The next look goes on where this one ended.
+const KEYS_A_LOOK: i32 = 2_000;
+/// What sorts behind all keys: neither an event type nor what other keys begin with does.
+const AFTER_ALL_KEYS: &str = "~";
 
 /// Names the deliveries that go one after the other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct OrderKey {
     pub(super) lane: i64,
     pub(super) key: String,
+}
+
+impl OrderKey {
+    /// Before every key of this lane and those after it.
+    fn before(lane: i64) -> Self {
+        Self { lane: lane - 1, key: AFTER_ALL_KEYS.to_owned() }
+    }
 }
 
 /// A delivery about to be placed.
@@ -59,7 +72,7 @@ struct Placed {
 #[derive(Clone, Copy)]
 pub(super) struct Origin<'o> {
     pub(super) event: EventId,
-    pub(super) event_type: &'o EventType,
+    pub(super) by: OrderedBy<'o>,
     pub(super) priority: Priority,
     pub(super) at: Timestamp,
     pub(super) replay_of: Option<DeliveryId>,
@@ -81,7 +94,7 @@ impl Placing {
     pub(super) fn add_event<'l>(&mut self, new: &NewEvent, sequence_number: i64, lanes: impl Iterator<Item = &'l i64>) {
         let origin = Origin {
             event: new.event.id,
-            event_type: &new.event.event_type,
+            by: new.event.ordered_by(),
             priority: new.event.priority,
             at: new.made_at,
             replay_of: None,
@@ -95,7 +108,7 @@ impl Placing {
 
     /// Adds one delivery.
     pub(super) fn add(&mut self, delivery: &NewDelivery, lane: i64, origin: &Origin<'_>) {
-        let key = delivery.placement.key(origin.event_type, delivery.id);
+        let key = delivery.placement.key(origin.by, delivery.id);
         let order = key.map(|key| (OrderKey { lane, key: key.into_owned() }, origin.position, delivery.placement.behind_barrier));
         self.deliveries.push(Placed {
             lane,
@@ -184,7 +197,7 @@ pub(super) async fn free_first(tx: &Tx<'_>, keys: &[(OrderKey, Timestamp)]) -> O
 }
 
 fn due_at(stage: everhook_core::model::Stage) -> i64 {
-    crate::encoding::spelling::stage_columns(stage).due_at.expect("what is freed is due")
+    crate::encoding::spelling::stage_columns(&stage).due_at.expect("what is freed is due")
 }
 
 fn freed_of_row(row: &Row) -> Outcome<(OrderKey, Freed)> {
@@ -195,6 +208,8 @@ fn freed_of_row(row: &Row) -> Outcome<(OrderKey, Freed)> {
         loaded: None,
         retry_schedule: ScheduleVersion(row.value("retry_schedule")?),
         attempts: row.number("attempts")?,
+        parkings: row.number_opt("parkings")?.unwrap_or(0),
+        expired: None,
         due_at: row.instant("due_at")?,
         replay_of: row.id_opt("replay_of")?,
         order: Some(Order::of_key(&key.key)),
@@ -203,32 +218,56 @@ fn freed_of_row(row: &Row) -> Outcome<(OrderKey, Freed)> {
     Ok((key, Freed { priority, due }))
 }
 
-/// Frees what is held behind nothing. Most looks find nothing, and write nothing.
-pub(super) async fn free_heads(pools: &Pools, at: Timestamp) -> Outcome<FreedHeads> {
-    let mut connection = pools.line().await?;
-    let (lanes, keys) = stranded(&mut connection).await?;
-    if lanes.is_empty() && keys.is_empty() {
-        return Ok(FreedHeads::default());
-    }
-    free_stranded(&mut connection, lanes, keys, at).await
+/// Deliveries whose turn in the order has come and which are held all the same.
+struct Stranded {
+    /// Lanes whose barrier has nothing open before it.
+    lanes: Vec<i64>,
+    keys: Vec<OrderKey>,
+    /// Where the next look goes on; `None` if this one came to the end.
+    next: Option<OrderKey>,
 }
 
-/// Lanes whose barrier has nothing open before it, and keys whose first is held all the same.
-async fn stranded(connection: &mut Connection) -> Outcome<(Vec<i64>, Vec<OrderKey>)> {
+/// Frees what is held behind nothing. Most looks find nothing, and write nothing.
+pub(super) async fn free_heads(pools: &Pools, look_from: &Mutex<Option<OrderKey>>, at: Timestamp) -> Outcome<FreedHeads> {
+    let mut connection = pools.line().await?;
+    let from = look_from.lock().expect("no panic leaves a place half written").clone();
+    let stranded = stranded(&mut connection, from).await?;
+    let next = stranded.next.clone();
+    let freed = match stranded.lanes.is_empty() && stranded.keys.is_empty() {
+        true => FreedHeads::default(),
+        false => free_stranded(&mut connection, stranded, at).await?,
+    };
+    *look_from.lock().expect("no panic leaves a place half written") = next;
+    Ok(freed)
+}
+
+/// Looks from where the last look ended, or from the first lane whose barrier is about to be lifted.
+async fn stranded(connection: &mut Connection, from: Option<OrderKey>) -> Outcome<Stranded> {
     let snapshot = Tx::snapshot(connection).await?;
-    let lanes = snapshot.query(LANES_WITH_BARRIER, &[&FREED_MAX]).await?;
+    let lanes = snapshot.query(LANES_WITH_BARRIER, &[&LIFTED_MAX]).await?;
     let lanes = lanes.iter().map(|row| row.value("lane")).collect::<Outcome<Vec<i64>>>()?;
-    let keys = snapshot.query(STRANDED_KEYS, &[&lanes, &FREED_MAX]).await?;
-    let key = |row: &Row| Ok(OrderKey { lane: row.value("lane")?, key: row.value("order_key")? });
-    Ok((lanes, keys.iter().map(key).collect::<Outcome<_>>()?))
+    let after = lanes.iter().min().map(|lane| OrderKey::before(*lane)).or(from).unwrap_or(OrderKey::before(0));
+    let mut stranded = Stranded { lanes, keys: Vec::new(), next: None };
+    for row in snapshot.query(STRANDED_KEYS, &[&stranded.lanes, &KEYS_A_LOOK, &after.lane, &after.key]).await? {
+        let key = OrderKey { lane: row.value("lane")?, key: row.value("order_key")? };
+        if row.value("is_last")? {
+            stranded.next = Some(key.clone());
+        }
+        if row.value("is_stranded")? {
+            stranded.keys.push(key);
+        }
+    }
+    Ok(stranded)
 }
 
 /// Lifts barriers and frees keys. Looks again at each, under its lock.
-async fn free_stranded(connection: &mut Connection, lanes: Vec<i64>, keys: Vec<OrderKey>, at: Timestamp) -> Outcome<FreedHeads> {
+async fn free_stranded(connection: &mut Connection, stranded: Stranded, at: Timestamp) -> Outcome<FreedHeads> {
+    let Stranded { lanes, keys, next } = stranded;
     let mut all = lanes.clone();
     all.extend(keys.iter().map(|key| key.lane));
     let tx = Tx::begin(connection).await?;
-    let mut freed = FreedHeads { may_be_more: keys.len() >= usize::try_from(FREED_MAX).unwrap_or(usize::MAX), ..FreedHeads::default() };
+    // What was just lifted or cancelled mostly left more of the same behind.
+    let mut freed = FreedHeads { may_be_more: next.is_some(), ..FreedHeads::default() };
     if !lanes.is_empty() {
         // Counters come before endpoints and lanes, as wherever both are taken: nobody waits in a circle.
         let applications = tx.query(APPLICATIONS_OF_LANES, &[&lanes]).await?;

@@ -4,7 +4,7 @@
 
 use everhook_core::{
     ids::{ApplicationId, DeliveryId, EventId, LaneId, OperationId},
-    model::{DeadLetterStatus, EventType, OperationStatus, Priority},
+    model::{DeadLetterStatus, OperationStatus},
     ports::{NewDelivery, Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed},
 };
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -20,6 +20,7 @@ use super::{
     sequences::Sequences,
     transaction::Tx,
 };
+use crate::due::EventFacts;
 
 const EVENTS: &str = include_str!("queries/events_to_replay.sql");
 const STATUSES: &str = include_str!("queries/statuses_of_dead_letters.sql");
@@ -85,14 +86,6 @@ fn changed_applications(sequences: &Sequences, replay: &Replay) -> Vec<Applicati
     changed
 }
 
-/// What a delivery takes from its event.
-struct EventFacts {
-    event_type: EventType,
-    priority: Priority,
-    sequence_number: i64,
-    is_erased: bool,
-}
-
 /// What is known of the items before anything is made.
 struct Known {
     events: FxHashMap<EventId, EventFacts>,
@@ -131,7 +124,7 @@ impl Replaying<'_> {
                     self.place(&mut placing, &mut sequences, item, lane, facts);
                     known.open.insert((item.event, lane));
                     made.push((item, lane));
-                    ReplayAnswer::Made { due: Some(item.due(&facts.event_type, self.replay.at)), priority }
+                    ReplayAnswer::Made { due: Some(item.due(facts.ordered_by(), self.replay.at)), priority }
                 }
             };
         }
@@ -187,7 +180,7 @@ impl Replaying<'_> {
 
     /// At the tail of its lane: behind every event that was published, and everything that was done again, until now.
     fn place(&self, placing: &mut Placing, sequences: &mut Sequences, item: &ReplayItem, lane: i64, facts: &EventFacts) {
-        let position = match item.placement.is_ordered() {
+        let position = match item.placement.is_ordered(facts.ordered_by()) {
             true => sequences.next(item.application, item.config_version).unwrap_or(i64::MAX),
             false => 0,
         };
@@ -195,7 +188,7 @@ impl Replaying<'_> {
             NewDelivery { id: item.delivery, lane_id: item.lane_id, retry_schedule: item.retry_schedule, placement: item.placement };
         let origin = Origin {
             event: item.event,
-            event_type: &facts.event_type,
+            by: facts.ordered_by(),
             priority: item.priority.unwrap_or(facts.priority),
             at: self.replay.at,
             replay_of: item.of,
@@ -237,6 +230,7 @@ impl Replaying<'_> {
 fn facts_of_row(row: &tokio_postgres::Row) -> Outcome<EventFacts> {
     Ok(EventFacts {
         event_type: row.event_type("event_type")?,
+        ordering_key: row.ordering_key("ordering_key")?,
         priority: row.priority("priority")?,
         sequence_number: row.value("sequence_number")?,
         is_erased: row.value("is_erased")?,

@@ -8,7 +8,7 @@ use everhook_core::{
         ApiKeyId, ApplicationId, AuditEntryId, ChannelId, DeliveryId, EndpointId, EventId, EventTypeId, LaneId, OperationId, OrganizationId,
         ScheduleId, Uid,
     },
-    model::{EventType, Priority},
+    model::{AfterExpiry, EventType, OrderingKey, Priority, Stage},
     time::Timestamp,
 };
 use tokio_postgres::{
@@ -18,7 +18,7 @@ use tokio_postgres::{
 use uuid::Uuid;
 
 use super::fault::{Fault, Outcome};
-use crate::encoding::spelling::read_priority;
+use crate::encoding::spelling::{StageRead, read_priority, read_stage};
 pub(super) use crate::encoding::{duration, micros};
 
 /// Values for a statement's parameters.
@@ -116,10 +116,16 @@ pub(super) trait Columns {
     fn spelled_opt<'r, S: FromSql<'r>, T>(&'r self, column: &str, read: impl Fn(S) -> Option<T>) -> Outcome<Option<T>>;
     /// An event type.
     fn event_type(&self, column: &str) -> Outcome<EventType>;
+    /// An ordering key that may be absent.
+    fn ordering_key(&self, column: &str) -> Outcome<Option<OrderingKey>>;
     /// A priority.
     fn priority(&self, column: &str) -> Outcome<Priority>;
     /// A user's name for a row.
     fn uid_opt(&self, column: &str) -> Outcome<Option<Uid>>;
+    /// A delivery's stage, from all columns that say something about it.
+    fn stage(&self) -> Outcome<Stage>;
+    /// What became of a parking whose time is over.
+    fn expired(&self) -> Outcome<Option<AfterExpiry>>;
 }
 
 impl Columns for Row {
@@ -170,12 +176,33 @@ impl Columns for Row {
         self.spelled(column, |name: &str| EventType::parse(name))
     }
 
+    fn ordering_key(&self, column: &str) -> Outcome<Option<OrderingKey>> {
+        self.spelled_opt(column, |key: &str| OrderingKey::parse(key))
+    }
+
     fn priority(&self, column: &str) -> Outcome<Priority> {
         self.spelled(column, |number: Int| read_priority(number.0))
     }
 
     fn uid_opt(&self, column: &str) -> Outcome<Option<Uid>> {
         self.spelled_opt(column, |uid: &str| Uid::parse(uid))
+    }
+
+    fn stage(&self) -> Outcome<Stage> {
+        let read = StageRead {
+            stage: self.number("stage")?,
+            due_at: self.instant_opt("due_at")?,
+            ended_at: self.instant_opt("ended_at")?,
+            cause: self.value("cause")?,
+            waits_for: self.value("waits_for")?,
+            expires_at: self.instant_opt("expires_at")?,
+            expires_into: self.value("expires_into")?,
+        };
+        read_stage(&read).ok_or_else(|| unreadable("stage"))
+    }
+
+    fn expired(&self) -> Outcome<Option<AfterExpiry>> {
+        self.spelled_opt("expires_into", AfterExpiry::parse)
     }
 }
 

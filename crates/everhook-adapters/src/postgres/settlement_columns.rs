@@ -17,7 +17,7 @@ use super::{
 };
 use crate::encoding::{
     response_headers,
-    spelling::{attempt_status_number, breaker_number, cut_number, stage_columns},
+    spelling::{attempt_status_number, breaker_number, cut_number, settled_columns},
 };
 
 const BURY: &str = include_str!("queries/bury_deliveries.sql");
@@ -70,7 +70,7 @@ impl<'s> SettlementColumns<'s> {
     }
 
     fn push_stage(&mut self, settlement: &'s Settlement, lane: i64) {
-        let stage = stage_columns(settlement.stage);
+        let stage = settled_columns(settlement);
         self.lanes.push(lane);
         self.ids.push(settlement.delivery.key());
         self.stages.push(small(stage.stage));

@@ -21,6 +21,7 @@ use super::{
     fault::{Fault, Outcome},
     ordering::{self, OrderKey},
     outbox::{AlertColumns, INSERT_ALERTS},
+    parking,
     reader::Reader,
     rows::{Columns, Key},
     settlement_columns::{Deaths, EndedRetries, SettlementColumns},
@@ -141,6 +142,7 @@ impl Settling<'_> {
 
     /// Writes what follows from those that were moved, and says what was freed, by the key of the one that ended.
     async fn follow(&self, tx: &Tx<'_>, moved: &FxHashMap<Uuid, Moved>) -> Outcome<FxHashMap<OrderKey, Freed>> {
+        parking::park(tx, self.with_lanes().filter(|(of, _)| moved.contains_key(&of.delivery.key()))).await?;
         self.bury(tx, moved).await?;
         self.end_retries(tx, moved).await?;
         let freed = self.free_next(tx, moved).await?;
@@ -178,7 +180,7 @@ impl Settling<'_> {
         let mut deaths = Deaths::default();
         for (settlement, lane) in self.with_lanes() {
             let event = moved.get(&settlement.delivery.key()).and_then(|moved| moved.event);
-            if let (Stage::Dead { at, cause }, Some(event)) = (settlement.stage, event) {
+            if let (&Stage::Dead { at, cause }, Some(event)) = (&settlement.stage, event) {
                 deaths.push(settlement, lane, event, (at, cause))?;
             }
         }

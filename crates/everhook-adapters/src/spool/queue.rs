@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{ApplicationId, EndpointId, EventId},
-    model::Event,
+    model::{Event, OrderingKey},
     ports::{IncomingEvent, KeyOrigin, SpooledEvent, Taken},
     time::Timestamp,
 };
@@ -51,7 +51,9 @@ impl Offer {
         let event = &incoming.event;
         let body = Body::of(&event.data);
         let (labels, headers) = (labels_json(&event.labels), headers_json(&event.headers));
-        let texts = [&event.source, &event.traceparent].into_iter().flatten().map(String::len).sum::<usize>();
+        let ordering_key = event.ordering_key.as_ref().map(OrderingKey::as_str);
+        let texts =
+            [event.source.as_deref(), event.traceparent.as_deref(), ordering_key].into_iter().flatten().map(str::len).sum::<usize>();
         let kept = body.columns(&event.data).1.len();
         let bytes = (ROW_BYTES + kept + labels.len() + headers.len() + event.idempotency_key.len() + texts) as u64;
         Self { body, labels, headers, bytes, has_room: false, incoming }
@@ -105,6 +107,7 @@ fn insert(tx: &Tx<'_>, offer: &Offer) -> Outcome<()> {
         event.traceparent,
         offer.labels,
         offer.headers,
+        event.ordering_key.as_ref().map(OrderingKey::as_str),
         only.as_ref().map(EndpointId::key),
         event.created_at.as_micros(),
         encoding,
@@ -159,6 +162,7 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<SpooledEvent> {
         source: row.get("source")?,
         priority: row.spelled("priority", read_priority)?,
         sequence_number: 0,
+        ordering_key: row.ordering_key("ordering_key")?,
         traceparent: row.get("traceparent")?,
         labels: row.spelled("labels", |json: String| read_labels(&json))?,
         headers: row.spelled("headers", |json: String| read_headers(&json))?,

@@ -20,7 +20,7 @@ use super::{
     ordering,
     rows::{Columns, Key},
     settling,
-    spelling::{HELD, WAITING, read_priority, stage_columns},
+    spelling::{read_priority, stage_columns},
     transaction::Tx,
 };
 use crate::encoding::waiting_place::WaitingPlace;
@@ -49,7 +49,9 @@ impl DeliveryControl for SqliteStore {
 
     async fn waiting_backlog(&self, lane_id: LaneId, limit: u32) -> Result<WaitingBacklog, StoreError> {
         self.read_history(move |connection| {
-            let read = |row: &Row<'_>| Ok(WaitingBacklog { count: row.get("waiting")?, oldest_at: row.instant_opt("oldest_at")? });
+            let read = |row: &Row<'_>| {
+                Ok(WaitingBacklog { count: row.get("waiting")?, parked: row.get("parked")?, oldest_at: row.instant_opt("oldest_at")? })
+            };
             Ok(connection.prepare_cached(BACKLOG)?.query_row(params![lane_id.key(), limit], read)?)
         })
         .await
@@ -77,13 +79,8 @@ struct Open {
 
 fn read(tx: &Tx<'_>, id: DeliveryId) -> Outcome<Option<Open>> {
     let of_row = |row: &Row<'_>| {
-        let stage = match row.get("stage")? {
-            WAITING => Some(Stage::Waiting { due_at: row.instant("due_at")? }),
-            HELD => Some(Stage::Held),
-            _ => None,
-        };
         Ok(Open {
-            stage,
+            stage: Some(row.stage()?).filter(|stage| !stage.has_ended()),
             priority: row.spelled("priority", read_priority)?,
             attempts: row.get("attempts")?,
             is_replay: row.id_opt::<DeliveryId>("replay_of")?.is_some(),
@@ -95,13 +92,14 @@ fn read(tx: &Tx<'_>, id: DeliveryId) -> Outcome<Option<Open>> {
 
 fn forward(tx: &Tx<'_>, id: DeliveryId, at: Timestamp) -> Outcome<BroughtForward> {
     let Some(Open { stage: Some(stage), priority, .. }) = read(tx, id)? else { return Ok(BroughtForward::Ended) };
-    match lifecycle::brought_forward(stage, at) {
-        Some(now) => {
-            tx.prepare(FORWARD)?.execute(params![id.key(), stage_columns(now).due_at])?;
+    match (lifecycle::brought_forward(&stage, at), stage) {
+        (Some(now), _) => {
+            tx.prepare(FORWARD)?.execute(params![id.key(), stage_columns(&now).due_at])?;
             Ok(BroughtForward::Forwarded(priority))
         }
-        None if stage == Stage::Held => Ok(BroughtForward::Held),
-        None => Ok(BroughtForward::AlreadyDue),
+        (None, Stage::Held) => Ok(BroughtForward::Held),
+        (None, Stage::Parked(_)) => Ok(BroughtForward::Parked),
+        (None, _) => Ok(BroughtForward::AlreadyDue),
     }
 }
 

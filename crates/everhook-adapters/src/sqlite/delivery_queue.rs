@@ -31,7 +31,7 @@ const NEXT_QUEUE_OF_LANE: &str = include_str!("queries/next_queue_of_lane.sql");
 const NEXT_LANE: &str = include_str!("queries/next_lane.sql");
 const DUE_DELIVERIES: &str = include_str!("queries/due_deliveries.sql");
 const WAITING_FOR_ENDPOINT: &str = include_str!("queries/waiting_for_endpoint.sql");
-const HELD_FOR_ENDPOINT: &str = include_str!("queries/held_for_endpoint.sql");
+const HELD_OR_PARKED: &str = include_str!("queries/held_or_parked_for_endpoint.sql");
 const CANCEL_DELIVERY: &str = include_str!("queries/cancel_delivery.sql");
 
 #[async_trait]
@@ -54,11 +54,15 @@ impl DeliveryQueue for SqliteStore {
     }
 
     async fn free_heads(&self, at: Timestamp) -> Result<FreedHeads, StoreError> {
-        let stranded = self.read(ordering::stranded).await?;
-        if stranded.is_empty() {
-            return Ok(FreedHeads::default());
-        }
-        self.write(stranded.len(), move |tx| ordering::free_stranded(tx, &stranded, at)).await
+        let from = self.look_from.lock().expect("no panic leaves a place half written").clone();
+        let stranded = self.read(move |connection| ordering::stranded(connection, from)).await?;
+        let next = stranded.next.clone();
+        let freed = match stranded.is_empty() {
+            true => FreedHeads::default(),
+            false => self.write(stranded.len(), move |tx| ordering::free_stranded(tx, &stranded, at)).await?,
+        };
+        *self.look_from.lock().expect("no panic leaves a place half written") = next;
+        Ok(freed)
     }
 
     async fn cancel_waiting(&self, request: CancelWaiting) -> Result<u32, StoreError> {
@@ -134,6 +138,8 @@ fn due_of_row(row: &Row<'_>) -> rusqlite::Result<Due> {
         loaded: None,
         retry_schedule: everhook_core::ids::ScheduleVersion(row.get("retry_schedule")?),
         attempts: row.get("attempts")?,
+        parkings: row.get::<_, Option<u32>>("parkings")?.unwrap_or(0),
+        expired: row.expired()?,
         due_at: row.instant("due_at")?,
         replay_of: row.id_opt("replay_of")?,
         order: row.get_ref("order_key")?.as_str_or_null()?.map(Order::of_key),
@@ -177,7 +183,7 @@ fn cancel_waiting(tx: &Tx<'_>, request: CancelWaiting) -> Outcome<u32> {
     let mut waiting = open_for(tx, WAITING_FOR_ENDPOINT, &request, request.limit)?;
     let room = request.limit.saturating_sub(u32::try_from(waiting.len()).unwrap_or(u32::MAX));
     if room > 0 {
-        waiting.extend(open_for(tx, HELD_FOR_ENDPOINT, &request, room)?);
+        waiting.extend(open_for(tx, HELD_OR_PARKED, &request, room)?);
     }
     let mut cancel = tx.prepare(CANCEL_DELIVERY)?;
     for delivery in &waiting {

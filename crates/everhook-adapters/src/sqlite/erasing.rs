@@ -23,7 +23,7 @@ use super::{
     ordering,
     rows::{Columns, Key},
     settling,
-    spelling::{HELD, WAITING},
+    spelling::{HELD, PARKED, WAITING},
     transaction::Tx,
     writer::Writer,
 };
@@ -36,6 +36,7 @@ const ERASE_FINGERPRINT: &str = include_str!("queries/erase_fingerprint.sql");
 const FORGET_FANOUT: &str = include_str!("queries/forget_fanout.sql");
 const DELIVERIES: &str = include_str!("queries/deliveries_of_event.sql");
 const CANCEL: &str = include_str!("queries/cancel_delivery.sql");
+const ERASE_ORDER_KEY: &str = include_str!("queries/erase_order_key.sql");
 const ERASE_RESPONSES: &str = include_str!("queries/erase_responses.sql");
 const DISCARD: &str = include_str!("queries/discard_dead_letter_of.sql");
 const KEEP_UNFINISHED: &str = include_str!("queries/keep_unfinished_erasure.sql");
@@ -189,7 +190,7 @@ fn deliveries_after(tx: &Tx<'_>, from: &Unfinished, limit: usize) -> Outcome<Vec
     let of_row = |row: &Row<'_>| {
         Ok(Traced {
             id: row.id("id")?,
-            is_open: [WAITING, HELD].contains(&row.get("stage")?),
+            is_open: [WAITING, HELD, PARKED].contains(&row.get("stage")?),
             is_replay: row.id_opt::<DeliveryId>("replay_of")?.is_some(),
             is_ordered: row.get("ordered")?,
             attempts: row.get("attempts")?,
@@ -216,6 +217,9 @@ fn erase_delivery(tx: &Tx<'_>, of: &Unfinished, delivery: &Traced) -> Outcome<Op
         if delivery.is_ordered {
             freed = ordering::free_next(tx, delivery.id, of.at)?;
         }
+    }
+    if delivery.is_ordered {
+        tx.prepare(ERASE_ORDER_KEY)?.execute([delivery.id.key()])?;
     }
     tx.prepare(DISCARD)?.execute(params![of.event.key(), delivery.lane_id.key()])?;
     let Traced { application, lane_id, .. } = *delivery;

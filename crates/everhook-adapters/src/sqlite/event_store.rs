@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use everhook_core::{
     ids::{DeliveryId, EventId},
-    model::{Event, Fingerprint},
+    model::{Event, Fingerprint, OrderingKey},
     ports::{Erased, Erasure, EventAlias, EventStore, KeyOrigin, NewEvent, Original, Recorded, StoreError},
     time::Timestamp,
 };
@@ -115,6 +115,7 @@ pub(super) fn event_of_row(row: &Row<'_>) -> rusqlite::Result<Event> {
         source: row.get("source")?,
         priority: row.spelled("priority", read_priority)?,
         sequence_number: row.get("sequence_number")?,
+        ordering_key: row.ordering_key("ordering_key")?,
         traceparent: row.get("traceparent")?,
         labels: row.spelled_opt("labels", |json: String| read_labels(&json))?.unwrap_or_default(),
         headers: row.spelled_opt("headers", |json: String| read_headers(&json))?.unwrap_or_default(),
@@ -179,12 +180,13 @@ fn record(tx: &mut Tx<'_>, ready: &Ready) -> Outcome<(Recorded, Option<EventId>)
     Ok((Recorded::Accepted { sequence_number, held: begun.held }, begun.is_unfinished.then_some(new.event.id)))
 }
 
-/// Most events have neither, and cost no row.
+/// Most events have none, and cost no row.
 fn insert_extras(tx: &Tx<'_>, event: &Event) -> Outcome<()> {
-    if event.labels.is_empty() && event.headers.is_empty() {
+    if event.labels.is_empty() && event.headers.is_empty() && event.ordering_key.is_none() {
         return Ok(());
     }
-    tx.prepare(INSERT_EXTRAS)?.execute(params![event.id.key(), labels_json(&event.labels), headers_json(&event.headers)])?;
+    let ordering_key = event.ordering_key.as_ref().map(OrderingKey::as_str);
+    tx.prepare(INSERT_EXTRAS)?.execute(params![event.id.key(), labels_json(&event.labels), headers_json(&event.headers), ordering_key])?;
     Ok(())
 }
 

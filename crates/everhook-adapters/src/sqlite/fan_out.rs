@@ -61,15 +61,16 @@ pub(super) struct Begun {
 /// Those that have an order are all made now: their event's number is their position, and a later event must not get theirs first.
 pub(super) fn begin(tx: &mut Tx<'_>, new: &NewEvent, sequence_number: i64) -> Outcome<Begun> {
     let (origin, event, deliveries) = (Origin::of(new), &new.event, &new.deliveries);
-    if !deliveries.iter().any(|delivery| delivery.placement.is_ordered()) {
+    let is_ordered = |delivery: &NewDelivery| delivery.placement.is_ordered(event.ordered_by());
+    if !deliveries.iter().any(is_ordered) {
         return Ok(Begun { is_unfinished: begin_unordered(tx, origin, deliveries)?, held: Vec::new() });
     }
-    let (ordered, unordered): (Vec<_>, Vec<_>) = deliveries.iter().partition(|delivery| delivery.placement.is_ordered());
+    let (ordered, unordered): (Vec<_>, Vec<_>) = deliveries.iter().copied().partition(is_ordered);
     let mut begun = Begun { is_unfinished: begin_unordered(tx, origin, &unordered)?, held: Vec::new() };
     for delivery in ordered {
         let new = Ordered {
             event: event.id,
-            event_type: &event.event_type,
+            by: event.ordered_by(),
             delivery: &delivery,
             priority: event.priority,
             replay_of: None,

@@ -1,10 +1,10 @@
-//! The embedded store: one SQLite file behind the ports `EventStore`, `DeliveryQueue`, `DeliveryControl`, `Outbox`, `BreakerStore`, `Directory`, `AuditLog`, `History`,
+//! The embedded store: one SQLite file behind the ports `EventStore`, `DeliveryQueue`, `DeliveryControl`, `ParkedDeliveries`, `Outbox`, `BreakerStore`, `Directory`, `AuditLog`, `History`,
 //! `Statistics`, `OperationStore` and `Retention`.
 //!
 //! Read it in this order:
 //! * `writer`, `group_commit`, `job`, `transaction`: everything that waits is written in one transaction and answered after its commit.
 //! * `readers`, `turn`: reads have connections of their own, and those of `history` have others than those that deliveries wait for.
-//! * `event_store`, `fan_out`, `erasing`, `delivery_queue`, `delivery_control`, `settling`, `replaying`, `ordering`, `breakers`, `directory`, `audit_log`, `history`, `statistics`,
+//! * `event_store`, `fan_out`, `erasing`, `delivery_queue`, `delivery_control`, `settling`, `parking`, `replaying`, `ordering`, `breakers`, `directory`, `audit_log`, `history`, `statistics`,
 //!   `operations`, `retention`: the ports. One port call is one transaction, but for what `finishing` completes in several.
 //! * `moving_out`: a data folder at rest, to be read by whoever moves it; see `moving` beside this folder.
 //! * `rows`, `page`, and `encoding` beside this folder: how values are written and read back.
@@ -35,6 +35,7 @@ mod operations;
 mod ordering;
 mod outbox;
 mod page;
+mod parking;
 mod readers;
 mod replaying;
 mod retention;
@@ -48,7 +49,7 @@ pub(crate) mod writer;
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex},
 };
 
 use everhook_core::{ports::StoreError, time::Timestamp};
@@ -187,6 +188,8 @@ pub struct SqliteStore {
     readers: Option<ReaderPools>,
     writer: Arc<Writer>,
     broken: watch::Receiver<bool>,
+    /// Where the next look for deliveries that are held behind nothing goes on.
+    look_from: Mutex<Option<ordering::OrderKey>>,
 }
 
 impl SqliteStore {
@@ -207,7 +210,7 @@ impl SqliteStore {
             WriterMode::Inline => None,
         };
         let writer = Arc::new(Writer::start(folder, GroupCommit::new(connection, breaks), settings.mode)?);
-        Ok(Self { readers, writer, broken })
+        Ok(Self { readers, writer, broken, look_from: Mutex::default() })
     }
 
     /// Returns once the disk has failed to keep what was written. From then on every write is refused: end the process, a restart recovers.

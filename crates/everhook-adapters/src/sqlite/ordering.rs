@@ -6,7 +6,7 @@
 use everhook_core::{
     ids::{DeliveryId, EventId, LaneId, OperationId, ScheduleVersion},
     lifecycle,
-    model::{Due, Endpoint, EventType, Order, OrderingMode, Priority},
+    model::{Due, Endpoint, Order, OrderedBy, OrderingMode, Priority},
     ports::{Freed, FreedHeads, NewDelivery},
     time::Timestamp,
 };
@@ -29,20 +29,24 @@ const INSERT: &str = include_str!("queries/insert_ordered_delivery.sql");
 const ORDER_OF_DELIVERY: &str = include_str!("queries/order_of_delivery.sql");
 const FIRST_OF_KEY: &str = include_str!("queries/first_of_key.sql");
 const FREE: &str = include_str!("queries/free_delivery.sql");
-const NEXT_LANE: &str = include_str!("queries/next_lane_in_order.sql");
-const NEXT_KEY: &str = include_str!("queries/next_key_in_order.sql");
+const NEXT_LANE: &str = include_str!("queries/next_held_lane.sql");
+const NEXT_KEY: &str = include_str!("queries/next_held_key.sql");
 
 /// How many keys and barriers one look frees. Whoever asked asks again for the rest.
 pub(super) const FREED_MAX: usize = 1_000;
+/// How many keys with anything held one look steps over, some milliseconds' worth. The next look goes on where this one ended.
+const KEYS_A_LOOK: usize = 5_000;
 
 /// What the key of a delivery that has one to itself begins with, and what sorts behind all such keys.
 const OWN_KEY: char = '#';
 const AFTER_OWN_KEYS: &str = "$";
+/// What sorts behind all keys: neither an event type nor what other keys begin with does.
+const AFTER_ALL_KEYS: &str = "~";
 
 /// A delivery that has an order, about to be made.
 pub(super) struct Ordered<'a> {
     pub(super) event: EventId,
-    pub(super) event_type: &'a EventType,
+    pub(super) by: OrderedBy<'a>,
     pub(super) delivery: &'a NewDelivery,
     pub(super) priority: Priority,
     pub(super) replay_of: Option<DeliveryId>,
@@ -56,9 +60,9 @@ pub(super) struct Ordered<'a> {
 pub(super) fn place(tx: &mut Tx<'_>, new: &Ordered<'_>) -> Outcome<bool> {
     let delivery = new.delivery;
     let lane = tx.lane_of(delivery.lane_id)?;
-    let key = delivery.placement.key(new.event_type, delivery.id);
+    let key = delivery.placement.key(new.by, delivery.id);
     let is_behind = delivery.placement.behind_barrier || tx.prepare(OPEN_OF_KEY)?.query_row(params![lane, key], |row| row.get(0))?;
-    let stage = stage_columns(lifecycle::made(is_behind, new.at));
+    let stage = stage_columns(&lifecycle::made(is_behind, new.at));
     tx.prepare(INSERT)?.execute(params![
         delivery.id.key(),
         new.event.key(),
@@ -130,6 +134,8 @@ pub(super) struct Stranded {
     /// Lanes whose barrier has nothing open before it.
     lanes: Vec<i64>,
     keys: Vec<OrderKey>,
+    /// Where the next look goes on; `None` if this one came to the end.
+    pub(super) next: Option<OrderKey>,
 }
 
 impl Stranded {
@@ -144,40 +150,52 @@ impl Stranded {
 
 /// Names the deliveries that go one after the other.
 #[derive(Clone, Debug)]
-struct OrderKey {
+pub(super) struct OrderKey {
     lane: i64,
     key: String,
 }
 
-/// Steps from key to key, one look-up each, in one snapshot.
-pub(super) fn stranded(connection: &Connection) -> Outcome<Stranded> {
+impl OrderKey {
+    /// Before every key of this lane and those after it.
+    fn before(lane: i64) -> Self {
+        Self { lane: lane - 1, key: AFTER_ALL_KEYS.to_owned() }
+    }
+}
+
+/// Steps from key to key of those that have anything held, one look-up each, in one snapshot: from where the last look ended, or from the first lane
+/// whose barrier is about to be lifted.
+pub(super) fn stranded(connection: &Connection, from: Option<OrderKey>) -> Outcome<Stranded> {
     let snapshot = connection.unchecked_transaction()?;
-    let mut stranded = Stranded { lanes: lanes_to_lift(&snapshot)?, keys: Vec::new() };
+    let lanes = lanes_to_lift(&snapshot)?;
     let mut next_key = snapshot.prepare_cached(NEXT_KEY)?;
     let mut next_lane = snapshot.prepare_cached(NEXT_LANE)?;
-    // Before every key: lanes count from one.
-    let mut after = OrderKey { lane: 0, key: String::new() };
-    while stranded.keys.len() < FREED_MAX {
-        let next = match next_key.query_row(params![after.lane, after.key], head_of_row).optional()? {
+    let mut after = lanes.first().map(|lane| OrderKey::before(*lane)).or(from).unwrap_or(OrderKey::before(0));
+    let mut stranded = Stranded { lanes, ..Stranded::default() };
+    for _ in 0..KEYS_A_LOOK {
+        let next = match next_key.query_row(params![after.lane, after.key], held_of_row).optional()? {
             Some(next) => Some(next),
-            None => next_lane.query_row([after.lane], head_of_row).optional()?,
+            None => next_lane.query_row([after.lane], held_of_row).optional()?,
         };
-        let Some((key, held)) = next else { break };
+        let Some((key, held)) = next else { return Ok(stranded) };
         after = key.clone();
         match held {
             Held::First => stranded.keys.push(key),
             Held::BehindBarrier if stranded.lanes.contains(&key.lane) => stranded.keys.push(key),
             // The others that have a key to themselves wait behind the same barrier.
             Held::BehindBarrier if key.key.starts_with(OWN_KEY) => after.key = AFTER_OWN_KEYS.to_owned(),
-            Held::BehindBarrier | Held::Not => {}
+            Held::BehindBarrier | Held::BehindAnother => {}
+        }
+        if stranded.keys.len() >= FREED_MAX {
+            break;
         }
     }
-    Ok(stranded)
+    Ok(Stranded { next: Some(after), ..stranded })
 }
 
 /// Lifts barriers and frees what is held behind nothing. Looks again at each, inside the write.
 pub(super) fn free_stranded(tx: &mut Tx<'_>, stranded: &Stranded, at: Timestamp) -> Outcome<FreedHeads> {
-    let mut freed = FreedHeads { may_be_more: stranded.keys.len() >= FREED_MAX, ..FreedHeads::default() };
+    // What was just lifted or cancelled mostly left more of the same behind.
+    let mut freed = FreedHeads { may_be_more: stranded.next.is_some(), ..FreedHeads::default() };
     let liftable = lanes_to_lift(tx.connection())?;
     for lane in stranded.lanes.iter().filter(|lane| liftable.contains(lane)) {
         let lifted = tx.prepare(LIFT_BARRIER)?.query_row([lane], |row| Ok((row.id("application_id")?, row.id("id")?))).optional()?;
@@ -198,18 +216,19 @@ fn lanes_to_lift(connection: &Connection) -> Outcome<Vec<i64>> {
     Ok(statement.query_map([most], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
 
-/// How the first open delivery of a key stands.
+/// What is before the first held delivery of a key.
 enum Held {
-    Not,
-    First,
+    BehindAnother,
     BehindBarrier,
+    /// Nothing.
+    First,
 }
 
-fn head_of_row(row: &Row<'_>) -> rusqlite::Result<(OrderKey, Held)> {
-    let held = match (row.get::<_, i64>("stage")? == HELD, row.get("behind_barrier")?) {
-        (false, _) => Held::Not,
-        (true, false) => Held::First,
-        (true, true) => Held::BehindBarrier,
+fn held_of_row(row: &Row<'_>) -> rusqlite::Result<(OrderKey, Held)> {
+    let held = match (row.get("behind_another")?, row.get("behind_barrier")?) {
+        (true, _) => Held::BehindAnother,
+        (false, true) => Held::BehindBarrier,
+        (false, false) => Held::First,
     };
     Ok((OrderKey { lane: row.get("lane")?, key: row.get("order_key")? }, held))
 }
@@ -222,7 +241,7 @@ fn free_first(tx: &Tx<'_>, key: &OrderKey, at: Timestamp) -> Outcome<Option<Free
     };
     let first = tx.prepare(FIRST_OF_KEY)?.query_row(params![key.lane, key.key], read).optional()?;
     let Some((true, freed)) = first else { return Ok(None) };
-    let due_at = stage_columns(lifecycle::freed(at)).due_at;
+    let due_at = stage_columns(&lifecycle::freed(at)).due_at;
     tx.prepare(FREE)?.execute(params![freed.due.delivery.key(), due_at])?;
     Ok(Some(freed))
 }
@@ -234,6 +253,8 @@ fn freed_of_row(row: &Row<'_>, key: &str, at: Timestamp) -> rusqlite::Result<Fre
         loaded: None,
         retry_schedule: ScheduleVersion(row.get("retry_schedule")?),
         attempts: row.get("attempts")?,
+        parkings: row.get::<_, Option<u32>>("parkings")?.unwrap_or(0),
+        expired: None,
         due_at: at,
         replay_of: row.id_opt("replay_of")?,
         order: Some(Order::of_key(key)),

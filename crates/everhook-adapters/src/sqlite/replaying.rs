@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{ApplicationId, DeliveryId, EventId, OperationId, OrganizationId},
-    model::{DeadLetterStatus, EventType, OperationStatus, Priority},
+    model::{DeadLetterStatus, OperationStatus, OrderedBy, Priority},
     ports::{NewDelivery, Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed},
     time::Timestamp,
 };
@@ -16,6 +16,7 @@ use super::{
     spelling::{priority_number, read_priority},
     transaction::Tx,
 };
+use crate::due::EventFacts;
 
 const EVENT: &str = include_str!("queries/event_to_replay.sql");
 const STATUS_OF_DEAD_LETTER: &str = include_str!("queries/status_of_dead_letter.sql");
@@ -61,14 +62,6 @@ struct OnBehalf {
     at: Timestamp,
 }
 
-/// What a delivery takes from its event.
-struct EventFacts {
-    event_type: EventType,
-    priority: Priority,
-    sequence_number: i64,
-    is_erased: bool,
-}
-
 fn changed_applications(tx: &mut Tx<'_>, replay: &Replay) -> Outcome<Vec<ApplicationId>> {
     let mut changed = Vec::new();
     for (application, version) in replay.configurations() {
@@ -103,6 +96,7 @@ fn event_facts(tx: &mut Tx<'_>, organization: OrganizationId, event: EventId) ->
     let facts = |row: &rusqlite::Row<'_>| {
         Ok(EventFacts {
             event_type: row.event_type("event_type")?,
+            ordering_key: row.ordering_key("ordering_key")?,
             priority: row.spelled("priority", read_priority)?,
             sequence_number: row.get("sequence_number")?,
             is_erased: row.get("is_erased")?,
@@ -132,13 +126,13 @@ fn replay_one(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, facts: &
         return Ok(ReplayAnswer::Open);
     }
     let priority = item.priority.unwrap_or(facts.priority);
-    let is_held = make(tx, on_behalf, item, &facts.event_type, priority)?;
+    let is_held = make(tx, on_behalf, item, facts.ordered_by(), priority)?;
     if dead_letter == Some(DeadLetterStatus::Dead) {
         let automatic = on_behalf.is_automatic.then(|| item.delivery.key());
         let parameters = params![item.event.key(), item.lane_id.key(), item.delivery.key(), on_behalf.at.as_micros(), automatic];
         tx.hot(REQUEUE)?.execute(parameters)?;
     }
-    Ok(ReplayAnswer::Made { due: (!is_held).then(|| item.due(&facts.event_type, on_behalf.at)), priority })
+    Ok(ReplayAnswer::Made { due: (!is_held).then(|| item.due(facts.ordered_by(), on_behalf.at)), priority })
 }
 
 /// Takes an item off its operation's list; says whether it was on it. What is on no list is there.
@@ -149,9 +143,9 @@ fn take_off(tx: &mut Tx<'_>, operation: Option<OperationId>, item: &ReplayItem) 
 }
 
 /// Makes the delivery, at the tail of its lane; says whether it is held.
-fn make(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, event_type: &EventType, priority: Priority) -> Outcome<bool> {
-    if item.placement.is_ordered() {
-        return make_ordered(tx, on_behalf, item, event_type, priority);
+fn make(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, by: OrderedBy<'_>, priority: Priority) -> Outcome<bool> {
+    if item.placement.is_ordered(by) {
+        return make_ordered(tx, on_behalf, item, by, priority);
     }
     let lane = tx.lane_of(item.lane_id)?;
     tx.hot(INSERT)?.execute(params![
@@ -167,7 +161,7 @@ fn make(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, event_type: &E
     Ok(false)
 }
 
-fn make_ordered(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, event_type: &EventType, priority: Priority) -> Outcome<bool> {
+fn make_ordered(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, by: OrderedBy<'_>, priority: Priority) -> Outcome<bool> {
     // Behind every event that was published, and everything that was done again, until now.
     let position = match tx.counters(item.application)? {
         Some(counters) => {
@@ -179,7 +173,7 @@ fn make_ordered(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, event_
     let delivery = NewDelivery { id: item.delivery, lane_id: item.lane_id, retry_schedule: item.retry_schedule, placement: item.placement };
     let ordered = Ordered {
         event: item.event,
-        event_type,
+        by,
         delivery: &delivery,
         priority,
         replay_of: item.of,

@@ -7,7 +7,7 @@ use everhook_core::{
         ApiKeyId, ApplicationId, AuditEntryId, ChannelId, DeliveryId, EndpointId, EventId, EventTypeId, LaneId, OperationId, OrganizationId,
         ScheduleId, Uid,
     },
-    model::{ApiKey, EventType, Scopes},
+    model::{AfterExpiry, ApiKey, EventType, OrderingKey, Scopes, Stage},
     time::Timestamp,
 };
 use rusqlite::{
@@ -15,6 +15,8 @@ use rusqlite::{
     types::{FromSql, Type},
 };
 use uuid::Uuid;
+
+use crate::encoding::spelling::{StageRead, read_stage};
 
 pub(super) use crate::encoding::{duration, micros};
 
@@ -70,8 +72,14 @@ pub(crate) trait Columns {
     fn spelled_opt<S: FromSql, T>(&self, column: &str, read: impl Fn(S) -> Option<T>) -> rusqlite::Result<Option<T>>;
     /// An event type.
     fn event_type(&self, column: &str) -> rusqlite::Result<EventType>;
+    /// An ordering key that may be absent.
+    fn ordering_key(&self, column: &str) -> rusqlite::Result<Option<OrderingKey>>;
     /// A user's name for a row.
     fn uid_opt(&self, column: &str) -> rusqlite::Result<Option<Uid>>;
+    /// A delivery's stage, from all columns that say something about it.
+    fn stage(&self) -> rusqlite::Result<Stage>;
+    /// What became of a parking whose time is over.
+    fn expired(&self) -> rusqlite::Result<Option<AfterExpiry>>;
 }
 
 impl Columns for Row<'_> {
@@ -110,8 +118,29 @@ impl Columns for Row<'_> {
         self.spelled(column, |name: String| EventType::parse(&name))
     }
 
+    fn ordering_key(&self, column: &str) -> rusqlite::Result<Option<OrderingKey>> {
+        self.spelled_opt(column, |key: String| OrderingKey::parse(&key))
+    }
+
     fn uid_opt(&self, column: &str) -> rusqlite::Result<Option<Uid>> {
         self.spelled_opt(column, |uid: String| Uid::parse(&uid))
+    }
+
+    fn stage(&self) -> rusqlite::Result<Stage> {
+        let read = StageRead {
+            stage: self.get("stage")?,
+            due_at: self.instant_opt("due_at")?,
+            ended_at: self.instant_opt("ended_at")?,
+            cause: self.get("cause")?,
+            waits_for: self.get("waits_for")?,
+            expires_at: self.instant_opt("expires_at")?,
+            expires_into: self.get("expires_into")?,
+        };
+        read_stage(&read).ok_or_else(|| unreadable("stage"))
+    }
+
+    fn expired(&self) -> rusqlite::Result<Option<AfterExpiry>> {
+        self.spelled_opt("expires_into", |name: String| AfterExpiry::parse(&name))
     }
 }
 

@@ -11,9 +11,9 @@ use rusqlite::{OptionalExtension, params};
 use super::{
     audit_log,
     fault::{Fault, Outcome},
-    ordering, outbox, response_headers,
+    ordering, outbox, parking, response_headers,
     rows::{Columns, Key, micros},
-    spelling::{attempt_status_number, breaker_number, cut_number, stage_columns},
+    spelling::{attempt_status_number, breaker_number, cut_number, settled_columns},
     transaction::Tx,
 };
 
@@ -46,6 +46,7 @@ fn settle(tx: &mut Tx<'_>, settlement: &Settlement) -> Outcome<Settled> {
         return Ok(Settled::Stale);
     }
     insert_attempt(tx, settlement.delivery, &settlement.attempt)?;
+    parking::park(tx, settlement)?;
     if let Stage::Dead { at, cause } = settlement.stage {
         bury(tx, settlement, Death { at, cause })?;
     }
@@ -91,7 +92,7 @@ pub(super) fn end_retry(tx: &Tx<'_>, delivery: DeliveryId, status: DeadLetterSta
 
 /// Says whether the delivery waited for this attempt as its next.
 fn move_on(tx: &mut Tx<'_>, settlement: &Settlement) -> Outcome<bool> {
-    let stage = stage_columns(settlement.stage);
+    let stage = settled_columns(settlement);
     let moved = tx.hot(SETTLE_DELIVERY)?.execute(params![
         settlement.delivery.key(),
         settlement.attempt.number,

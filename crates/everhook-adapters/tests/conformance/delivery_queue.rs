@@ -204,6 +204,8 @@ async fn what_is_due_is_of_one_queue_of_one_endpoint() {
             loaded: None,
             retry_schedule: ScheduleVersion(7),
             attempts: 0,
+            parkings: 0,
+            expired: None,
             due_at: NOW,
             replay_of: None,
             order: None,
@@ -282,7 +284,7 @@ async fn cancelling_takes_the_oldest_first_and_says_when_none_are_left() {
     }
     assert_eq!(given.cancel(2).await, 2);
     let cancelled = Stage::Cancelled { at: after(5), cause: CancelCause::EndpointDisabled };
-    let expected = [cancelled, cancelled, waiting(after(3))];
+    let expected = [cancelled.clone(), cancelled, waiting(after(3))];
     for (delivery, stage) in deliveries.iter().zip(expected) {
         assert_eq!(given.stage(*delivery).await, stage);
     }

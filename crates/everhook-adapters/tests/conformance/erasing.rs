@@ -7,7 +7,8 @@ use everhook_core::{
     ids::{DeliveryId, EventId, OperationId, OrganizationId, Ref},
     model::{
         Attempt, AuditAction, AuditEntry, CancelCause, Cursor, Cut, DeadLetterStatus, DeathCause, EndpointState, ErasureSelection,
-        Operation, OperationKind, OperationStatus, OrderingMode, PageRequest, Placement, Priority, Response, Selection, ShardSet, Stage,
+        Operation, OperationKind, OperationStatus, OrderingKey, OrderingMode, PageRequest, Placement, Priority, Response, Selection,
+        ShardSet, Stage,
     },
     ports::{
         Alert, AlertCondition, AuditFilter, Begun, Cleared, Erased, Erasure, ErasureBatch, ErasureStep, EventFilter, EventStore, History,
@@ -28,6 +29,8 @@ impl Given {
         let mut new = self.event(&[self.endpoint]).await;
         new.event.data = Bytes::from(format!("{{\"secret\": \"{}\"}}", SECRET.repeat(bytes / SECRET.len() + 1)));
         new.event.labels.insert("customer".to_owned(), SECRET.to_owned());
+        new.event.ordering_key = OrderingKey::parse(SECRET);
+        new.deliveries[0].placement = Placement { mode: OrderingMode::PerKey, behind_barrier: false };
         new.event.headers = vec![("X-Customer".to_owned(), SECRET.to_owned())];
         new
     }
@@ -189,7 +192,7 @@ async fn a_dead_letter_goes_with_its_event_and_a_retry_is_told_so() {
     let given = Given::new().await;
     let dead = Stage::Dead { at: NOW, cause: DeathCause::RetriesExhausted };
     let (event, first) = given.published().await;
-    given.store.settle(Arc::new(vec![settlement(first, given.endpoint, failure(1), dead)])).await.unwrap();
+    given.store.settle(Arc::new(vec![settlement(first, given.endpoint, failure(1), dead.clone())])).await.unwrap();
     let (other, second) = given.published().await;
     given.store.settle(Arc::new(vec![settlement(second, given.endpoint, failure(1), dead)])).await.unwrap();
     let mut item = given.replay_item(other).await;

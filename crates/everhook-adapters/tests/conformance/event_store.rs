@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use everhook_core::{
     ids::{DeliveryId, EventId, OrganizationId},
-    model::Priority,
+    model::{OrderingKey, Priority},
     ports::{DeliveryFilter, EventAlias, EventStore, History, KeyOrigin, KeyReused, NewEvent, Recorded},
     time::Timestamp,
 };
@@ -33,6 +33,7 @@ async fn an_event_is_read_back_byte_for_byte() {
         new.event.data = data;
         new.event.source = Some("billing".to_owned());
         new.event.traceparent = Some("00-abc-def-01".to_owned());
+        new.event.ordering_key = OrderingKey::parse("customer ü");
         new.event.priority = Priority::High;
         new.event.timestamp = Timestamp::from_micros(1_234_567_890_123_457);
         new.event.created_at = NOW + Duration::from_micros(1);

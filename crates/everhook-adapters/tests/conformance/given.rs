@@ -142,6 +142,7 @@ impl Given {
             source: None,
             priority: Priority::Normal,
             sequence_number: 0,
+            ordering_key: None,
             traceparent: None,
             labels: Default::default(),
             headers: Vec::new(),

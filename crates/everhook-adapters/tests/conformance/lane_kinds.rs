@@ -21,12 +21,12 @@ use super::{
     store::{Backing as _, NewLane},
 };
 
-const KINDS: [&str; 4] = ["endpoint", "processor", "capability", "channel"];
+pub const KINDS: [&str; 4] = ["endpoint", "processor", "capability", "channel"];
 const ALL: PageRequest = PageRequest { limit: 100, cursor: Cursor::Newest };
 
 impl Given {
     /// A store whose one destination is of this kind, under the name that the helpers have for it.
-    async fn of_kind(kind: &str) -> Self {
+    pub async fn of_kind(kind: &str) -> Self {
         let given = Self::new().await;
         if kind == "endpoint" {
             return given;

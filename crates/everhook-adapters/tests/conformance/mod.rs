@@ -24,6 +24,7 @@ mod history;
 mod lane_kinds;
 pub mod operations;
 mod ordering;
+mod parking;
 mod replaying;
 pub mod retention;
 mod revisions;

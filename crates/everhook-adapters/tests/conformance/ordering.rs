@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use everhook_core::{
     ids::{DeliveryId, EventId},
-    model::{CancelCause, DeathCause, Order, OrderingMode, Placement, Stage},
+    model::{CancelCause, DeathCause, Order, OrderingKey, OrderingMode, Placement, Stage},
     ports::{
         CancelWaiting, EndpointUpdated, NewEvent, Recorded, Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed, Settled, Settlement,
     },
@@ -14,11 +14,18 @@ use super::given::{Given, NOW, after, entry, event_type, failure, settlement, su
 
 const STRICT: Placement = Placement { mode: OrderingMode::Strict, behind_barrier: false };
 const PER_TYPE: Placement = Placement { mode: OrderingMode::PerEventType, behind_barrier: false };
+const PER_KEY: Placement = Placement { mode: OrderingMode::PerKey, behind_barrier: false };
 
 /// Publishes one event to the endpoint; says which delivery it made and whether that is held.
 async fn publish(given: &Given, placement: Placement, named: &str) -> (DeliveryId, bool) {
+    publish_about(given, placement, named, None).await
+}
+
+/// The same of an event with an ordering key.
+async fn publish_about(given: &Given, placement: Placement, named: &str, ordering_key: Option<&str>) -> (DeliveryId, bool) {
     let mut new: NewEvent = given.event(&[given.endpoint]).await;
     new.event.event_type = event_type(named);
+    new.event.ordering_key = ordering_key.map(|key| OrderingKey::parse(key).unwrap());
     new.deliveries[0].placement = placement;
     let delivery = new.deliveries[0].id;
     match given.store.record(vec![new]).await.remove(0).unwrap() {
@@ -82,6 +89,77 @@ async fn in_a_lane_ordered_by_type_only_those_of_one_type_wait_for_each_other() 
 }
 
 #[tokio::test]
+async fn in_a_lane_ordered_by_key_only_those_of_one_key_wait_for_each_other() {
+    let given = Given::new().await;
+    let (a1, _) = publish_about(&given, PER_KEY, "a", Some("anna")).await;
+    let (a2, a2_held) = publish_about(&given, PER_KEY, "b", Some("anna")).await;
+    let (b1, b1_held) = publish_about(&given, PER_KEY, "a", Some("Anna")).await;
+    let (c1, c1_held) = publish_about(&given, PER_KEY, "a", None).await;
+    let (c2, c2_held) = publish_about(&given, PER_KEY, "a", None).await;
+    assert_eq!([a2_held, b1_held, c1_held, c2_held], [true, false, false, false]);
+    assert_eq!(waiting(&given).await, [a1, b1, c1, c2]);
+    let given = given.reopened().await;
+    assert_eq!(end(&given, delivered(&given, b1)).await, None);
+    // What is done again finds its event's key, and joins at the tail.
+    let dead = Stage::Dead { at: NOW, cause: DeathCause::GivenUp };
+    assert_eq!(end(&given, settlement(a1, given.endpoint, failure(1), dead.clone())).await, Some(a2));
+    let again = ReplayItem { placement: PER_KEY, of: Some(a1), ..given.replay_item(event_of(&given, a1).await).await };
+    assert!(matches!(given.replay(vec![again]).await[..], [ReplayAnswer::Made { due: None, .. }]), "the second is before it");
+    assert_eq!(end(&given, delivered(&given, a2)).await, Some(again.delivery));
+    let dead = settlement(c1, given.endpoint, failure(1), dead);
+    given.store.settle(Arc::new(vec![dead])).await.unwrap();
+    let again = ReplayItem { placement: PER_KEY, of: Some(c1), ..given.replay_item(event_of(&given, c1).await).await };
+    assert!(matches!(given.replay(vec![again]).await[..], [ReplayAnswer::Made { due: Some(_), .. }]), "it has no order");
+}
+
+#[tokio::test]
+async fn behind_a_barrier_events_without_a_key_wait_too() {
+    let given = Given::new().await;
+    set_mode(&given, OrderingMode::PerKey).await;
+    let (first, _) = publish_about(&given, PER_KEY, "a", None).await;
+    assert_eq!(set_mode(&given, OrderingMode::Strict).await, EndpointUpdated::Updated);
+    assert_eq!(set_mode(&given, OrderingMode::PerKey).await, EndpointUpdated::OrderSettles);
+    let behind = Placement { behind_barrier: true, ..PER_KEY };
+    let (bare, bare_held) = publish_about(&given, behind, "a", None).await;
+    let (keyed, keyed_held) = publish_about(&given, behind, "a", Some("anna")).await;
+    assert!(bare_held && keyed_held);
+    given.store.settle(Arc::new(vec![delivered(&given, first)])).await.unwrap();
+    assert_eq!(sorted(given.store.free_heads(after(2)).await.unwrap().deliveries), sorted(vec![bare, keyed]));
+}
+
+/// More than a look steps over.
+#[tokio::test]
+async fn however_many_keys_have_anything_held_each_is_looked_at_in_its_turn() {
+    const KEYS: usize = 6_000;
+    let given = Given::new().await;
+    let mut events = Vec::new();
+    for n in 0..2 * KEYS {
+        let mut new = given.event(&[given.endpoint]).await;
+        new.event.ordering_key = OrderingKey::parse(&format!("customer-{:05}", n % KEYS));
+        new.deliveries[0].placement = PER_KEY;
+        // The second of each stays when the first are cancelled.
+        new.made_at = if n < KEYS { NOW } else { after(60) };
+        events.push(new);
+    }
+    let of_last = events.last().unwrap().deliveries[0].id;
+    given.record_all(events).await;
+    assert_eq!(given.store.free_heads(after(61)).await.unwrap().deliveries, [], "each is behind another");
+    let cause = CancelCause::EndpointDisabled;
+    let cancel = CancelWaiting { lane_id: given.endpoint.into(), made_until: after(30), cause, at: after(30), limit: 2_000 };
+    while given.store.cancel_waiting(cancel).await.unwrap() > 0 {}
+    let mut freed = 0;
+    for _ in 0..2 * KEYS {
+        let look = given.store.free_heads(after(61)).await.unwrap();
+        freed += look.deliveries.len();
+        if freed == KEYS {
+            break;
+        }
+    }
+    assert_eq!(freed, KEYS);
+    assert_eq!(given.stage(of_last).await, Stage::Waiting { due_at: after(61) });
+}
+
+#[tokio::test]
 async fn a_dead_letter_that_is_brought_back_joins_at_the_tail() {
     let given = Given::new().await;
     let (first, _) = publish(&given, STRICT, "a").await;
@@ -125,7 +203,8 @@ async fn what_is_held_is_cancelled_with_its_endpoint_and_what_came_later_is_free
 
 #[tokio::test]
 async fn after_a_change_of_mode_new_work_waits_until_what_was_open_has_ended() {
-    for (from, to) in [(OrderingMode::None, OrderingMode::Strict), (OrderingMode::Strict, OrderingMode::None)] {
+    use OrderingMode::{None as Unordered, PerKey, Strict};
+    for (from, to) in [(Unordered, Strict), (Strict, Unordered), (Strict, PerKey)] {
         let given = Given::new().await;
         let before = Placement { mode: from, behind_barrier: false };
         set_mode(&given, from).await;
@@ -144,6 +223,7 @@ async fn after_a_change_of_mode_new_work_waits_until_what_was_open_has_ended() {
         assert_eq!(given.store.free_heads(after(1)).await.unwrap().deliveries, [], "{from:?} to {to:?}: the second is open");
         assert_eq!(end(&given, delivered(&given, second)).await, None);
         let freed = given.store.free_heads(after(2)).await.unwrap();
+        // The events of this test have no ordering key.
         let expected = if to == OrderingMode::Strict { vec![third] } else { vec![third, fourth] };
         assert_eq!(sorted(freed.deliveries), sorted(expected), "{from:?} to {to:?}");
         assert_eq!(freed.applications, [given.application]);

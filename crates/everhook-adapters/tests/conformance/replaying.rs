@@ -61,7 +61,7 @@ async fn a_dead_delivery_that_is_done_again_is_retried_through_its_dead_letter()
     let given = Given::new().await;
     let (event, first) = given.published().await;
     let dead = Stage::Dead { at: NOW, cause: DeathCause::RetriesExhausted };
-    given.settled(first, dead).await;
+    given.settled(first, dead.clone()).await;
     let status = async || given.store.dead_letter(given.organization, first).await.unwrap().unwrap().status;
     // The second does the first again and dies, the third does the second again and is delivered: there is one dead letter.
     let second = ReplayItem { of: Some(first), ..given.replay_item(event).await };

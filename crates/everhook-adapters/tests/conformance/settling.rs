@@ -183,7 +183,7 @@ async fn an_endpoint_that_has_moved_is_not_disabled_by_what_its_old_address_answ
             always(Alert { id: id(), ..exhausted.clone() }),
             SettlementAlert { alert: disabled, condition: AlertCondition::IfDisabledByThis },
         ];
-        let settlement = settlement(delivery, given.endpoint, failure(1), gone);
+        let settlement = settlement(delivery, given.endpoint, failure(1), gone.clone());
         let settlement = Settlement { url: url.to_owned(), disables: Some(disabling()), alerts, ..settlement };
         assert_eq!(given.settle_one(settlement).await, Told::Recorded);
         let endpoint = given.store.endpoint(given.organization, &Ref::Id(given.endpoint)).await.unwrap().unwrap();

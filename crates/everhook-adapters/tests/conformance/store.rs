@@ -5,8 +5,8 @@ use std::sync::Arc;
 use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId},
     ports::{
-        AuditLog, BreakerStore, DeliveryControl, DeliveryQueue, Directory, EventStore, History, OperationStore, Outbox, Retention,
-        Statistics,
+        AuditLog, BreakerStore, DeliveryControl, DeliveryQueue, Directory, EventStore, History, OperationStore, Outbox, ParkedDeliveries,
+        Retention, Statistics,
     },
     time::Timestamp,
 };
@@ -16,6 +16,7 @@ pub trait Store:
     EventStore
     + DeliveryQueue
     + DeliveryControl
+    + ParkedDeliveries
     + Outbox
     + BreakerStore
     + Directory
@@ -33,6 +34,7 @@ impl<T> Store for T where
     T: EventStore
         + DeliveryQueue
         + DeliveryControl
+        + ParkedDeliveries
         + Outbox
         + BreakerStore
         + Directory

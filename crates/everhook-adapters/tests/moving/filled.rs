@@ -8,14 +8,15 @@ use bytes::Bytes;
 use everhook_core::{
     ids::{ApiKeyId, ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, OperationId, OrganizationId},
     model::{
-        Actor, ApiKeyHash, Attempt, AuditAction, AuditEntry, AuditNote, AutoReplay, BreakerConfig, CancelCause, Cut, DeadLetterSelection,
-        DeathCause, ErasureSelection, KeptBreaker, KeptStage, Operation, OperationKind, OperationStatus, OrderingMode, PhaseTimes,
-        Placement, Priority, Response, RetryAfter, Selection, Stage, Tally, minute_of,
+        Actor, AfterExpiry, ApiKeyHash, Attempt, AttemptStatus, AuditAction, AuditEntry, AuditNote, AutoReplay, BreakerConfig, CancelCause,
+        Cut, DeadLetterSelection, DeathCause, ErasureSelection, Expiry, KeptBreaker, KeptStage, Operation, OperationKind, OperationStatus,
+        OrderingKey, OrderingMode, Parking, PhaseTimes, Placement, Priority, Response, RetryAfter, Selection, Stage, Tally, WaitsFor,
+        minute_of,
     },
     policy::breaker::Breaker,
     ports::{
         Alert, AlertCondition, BreakerChange, BreakerKept, CancelWaiting, Ending, Erasure, ErasureStep, EventAlias, KeyOrigin, NewEvent,
-        Phase, Replay, ReplayBy, ReplayItem, SelectionStep, Settled, Settlement, SettlementAlert,
+        Phase, Release, Replay, ReplayBy, ReplayItem, SelectionStep, Settled, Settlement, SettlementAlert,
     },
 };
 use tempfile::TempDir;
@@ -63,6 +64,7 @@ impl Filled {
         filled.publish().await;
         filled.go_through_every_stage().await;
         filled.go_in_order().await;
+        filled.park().await;
         filled.bring_back().await;
         filled.erase().await;
         filled.operate().await;
@@ -87,6 +89,7 @@ impl Filled {
         self.keyed.event.idempotency_key = ODD.to_owned();
         self.keyed.event.source = Some(ODD.to_owned());
         self.keyed.event.traceparent = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned());
+        self.keyed.event.ordering_key = OrderingKey::parse("customer ü");
         self.keyed.event.labels = [("region".to_owned(), "ü".to_owned())].into();
         self.keyed.event.headers = vec![("X-A".to_owned(), "\"ü".to_owned())];
         self.keyed.event.priority = Priority::High;
@@ -166,6 +169,19 @@ impl Filled {
         let first = settlement(deliveries[0], strict.id, success(1), Stage::Delivered { at: after(9) });
         self.settle(Settlement { ordered: true, ..first }).await;
         self.ordered = (strict.id, deliveries.split_off(1));
+    }
+
+    /// One waits for something outside as long as it takes, one until an instant; and something came that nobody waits for.
+    async fn park(&mut self) {
+        for expiry in [None, Some(Expiry { at: after(900), then: AfterExpiry::GivesUp })] {
+            let (_, delivery) = self.given.published().await;
+            let parked = Stage::Parked(Parking { waits_for: WaitsFor::parse("user ü").unwrap(), expiry });
+            let attempt = Attempt { status: AttemptStatus::Parked, error: Some("waits for user ü".to_owned()), ..success(1) };
+            self.settle(settlement(delivery, self.given.endpoint, attempt, parked)).await;
+        }
+        let waits_for = WaitsFor::parse("job ü").unwrap();
+        let release = Release { organization: self.given.organization, waits_for, at: NOW, limit: 1 };
+        assert!(self.given.store.release(release).await.unwrap().deliveries.is_empty());
     }
 
     /// Dead letters that are retried, resolved, died again by themselves, and discarded.

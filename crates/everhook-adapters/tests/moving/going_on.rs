@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use everhook_core::{
     ids::{DeliveryId, EventId},
-    model::{RetrySchedule, Stage},
+    model::{RetrySchedule, Stage, WaitsFor},
     policy::presets,
-    ports::{Created, DeliveryQueue as _, Directory as _, EventStore as _, KeyOrigin, Recorded, Settled, Settlement},
+    ports::{
+        Created, DeliveryQueue as _, Directory as _, EventStore as _, KeyOrigin, ParkedDeliveries as _, Recorded, Release, Settled,
+        Settlement,
+    },
 };
 
 use crate::{
@@ -50,6 +53,17 @@ async fn an_ordered_lane_is_worked_off_one_after_the_other() {
         let Settled::Recorded { freed } = settled else { panic!("the delivery had moved on") };
         assert_eq!(freed.map(|freed| freed.due.delivery), deliveries.get(place + 1).copied());
     }
+}
+
+#[tokio::test]
+async fn what_is_parked_is_found_by_what_it_waits_for() {
+    let filled = Filled::new().await;
+    let (database, copy) = (Database::create().await, filled.copy());
+    database.take_in(copy.path()).await.unwrap();
+    let store = database.open().await.unwrap();
+    let waits_for = WaitsFor::parse("user ü").unwrap();
+    let release = Release { organization: filled.given.organization, waits_for, at: after(100), limit: 10 };
+    assert_eq!(store.release(release).await.unwrap().deliveries.len(), 2);
 }
 
 #[tokio::test]

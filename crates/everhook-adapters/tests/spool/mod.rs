@@ -14,7 +14,7 @@ use everhook_adapters::{
 };
 use everhook_core::{
     ids::{ApplicationId, EndpointId, EventId, OrganizationId},
-    model::{Event, EventType, Priority},
+    model::{Event, EventType, OrderingKey, Priority},
     ports::{IncomingEvent, KeyOrigin},
     time::Timestamp,
 };
@@ -54,6 +54,7 @@ fn event(key: &str) -> IncomingEvent {
         source: Some("billing".to_owned()),
         priority: Priority::High,
         sequence_number: 0,
+        ordering_key: OrderingKey::parse("customer \u{fc}"),
         traceparent: Some("00-abc-def-01".to_owned()),
         labels: [("region".to_owned(), "\u{fc}".to_owned())].into(),
         headers: vec![("X-Key".to_owned(), "a\"b".to_owned()), ("X-Key".to_owned(), String::new())],

@@ -187,8 +187,8 @@ impl Middle {
             statement!("next_queue_of_lane", 10, 0),
             statement!("due_deliveries", endpoint(), 1, PAGE_ROWS, 0),
             statement!("event_for_sending", self.event.clone()),
-            statement!("next_lane_in_order", 0),
-            statement!("next_key_in_order", 10, String::new()),
+            statement!("next_held_lane", 0),
+            statement!("next_held_key", 10, String::new()),
             statement!("first_of_key", 10, key()),
             statement!("open_of_key", 10, key()),
             statement!("open_in_lane", 10),
@@ -196,7 +196,10 @@ impl Middle {
             statement!("waiting_backlog", endpoint(), PAGE_ROWS),
             statement!("waiting_from", endpoint(), 1, 0, vec![0; 16], PAGE_ROWS),
             statement!("waiting_for_endpoint", endpoint(), PAGE_ROWS, i64::MAX).excused(SORTS),
-            statement!("held_for_endpoint", endpoint(), PAGE_ROWS, i64::MAX),
+            statement!("held_or_parked_for_endpoint", endpoint(), PAGE_ROWS, i64::MAX),
+            statement!("parked_for", self.organization.clone(), key(), PAGE_ROWS),
+            statement!("parked_until", i64::MAX, PAGE_ROWS),
+            statement!("releases_to_resume", i64::MAX, PAGE_ROWS),
         ]
     }
 

@@ -12,6 +12,7 @@ use crate::{
     line::{
         Line, alert,
         claim::{DueReads, claim},
+        parking,
     },
     model::{CancelCause, Duty, LanePolicy, ShardSet, Tally},
     ports::{BreakerChange, BreakerKept, BreakerRow, Departure, DueRead, LaneHead, LaneWindow, StoreError, WaitingQueue},
@@ -179,6 +180,11 @@ async fn survey(line: &Line, shards: ShardSet) -> Result<Vec<(LaneHead, LaneStat
         && let Err(error) = free_heads(line).await
     {
         line.log_delay("releasing held deliveries", &error);
+    }
+    if line.held_lease.does(Duty::FreeHeads)
+        && let Err(error) = parking::look_after(line).await
+    {
+        line.log_delay("releasing parked deliveries", &error);
     }
     let heads = line.ports.deliveries.lanes(shards).await?;
     let mut surveyed = Vec::with_capacity(heads.len());

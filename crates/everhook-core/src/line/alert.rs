@@ -25,8 +25,8 @@ const ALERT_BATCH: u32 = 100;
 
 /// What the organization is told about a settlement: nothing unless the delivery died. Operational deliveries raise none themselves, or an
 /// endpoint for alerts that is down would feed on its own failures.
-pub fn after(line: &Line, flight: &InFlight, with: &Equipment, stage: Stage, now: Timestamp) -> Vec<SettlementAlert> {
-    let Stage::Dead { cause, .. } = stage else { return Vec::new() };
+pub fn after(line: &Line, flight: &InFlight, with: &Equipment, stage: &Stage, now: Timestamp) -> Vec<SettlementAlert> {
+    let Stage::Dead { cause, .. } = *stage else { return Vec::new() };
     let Some(endpoint) = with.destination.endpoint().filter(|_| !with.destination.is_operational()) else { return Vec::new() };
     let told = |alert, condition| SettlementAlert { alert, condition };
     let mut alerts = vec![told(exhausted(line, flight, endpoint, cause, now), AlertCondition::Always)];
@@ -233,6 +233,7 @@ async fn publication(line: &Line, alert: Alert) -> Result<Option<Publication>, S
         source: Some("everhook".to_owned()),
         priority: Priority::Normal,
         timestamp: None,
+        ordering_key: None,
         traceparent: None,
         labels: Labels::new(),
         headers: Vec::new(),

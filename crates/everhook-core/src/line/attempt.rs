@@ -16,7 +16,7 @@ use crate::{
         email::{self, Unsendable},
         request::{self, Outgoing, USER_AGENT},
     },
-    model::{Endpoint, Event, FailureCategory, InFlight, PhaseTimes, Report, RetrySchedule, Sent},
+    model::{AfterExpiry, Endpoint, Event, FailureCategory, InFlight, PhaseTimes, Report, RetrySchedule, Sent},
     policy::timeout,
     ports::StoreError,
     time::Timestamp,
@@ -62,6 +62,9 @@ pub struct Equipment {
 #[tracing::instrument(name = "attempt", level = "debug", skip_all, fields(delivery.id = %flight.due.delivery, lane.id = %flight.lane_id))]
 pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreError> {
     let Some(with) = equip(line, flight).await? else { return Ok(Attempted::Withheld) };
+    if let Some(then) = flight.due.expired {
+        return Ok(Attempted::Sent { with, report: expired(then), executed_at: line.ports.clock.now(), revision: None });
+    }
     let event = match load(line, flight).await? {
         Loaded::Whole(event) => event,
         Loaded::Erased => return Ok(Attempted::Erased),
@@ -154,6 +157,16 @@ async fn load(line: &Line, flight: &InFlight) -> Result<Loaded, StoreError> {
         }
         Err(error) => Err(error),
     }
+}
+
+/// What a delivery waited for did not come in time: no request is made, and this is what its attempt says.
+fn expired(then: AfterExpiry) -> Report {
+    let (category, error, response) = (FailureCategory::Timeout, "what it waited for did not come in time".to_owned(), None);
+    let sent = match then {
+        AfterExpiry::Fails => Sent::Failed { category, error, response },
+        AfterExpiry::GivesUp => Sent::Refused { category, error, response },
+    };
+    Report { sent, duration: Duration::ZERO, phases: PhaseTimes::default() }
 }
 
 fn attempt_timeout(flight: &InFlight, endpoint: &Endpoint, schedule: &RetrySchedule) -> Duration {

@@ -88,9 +88,11 @@ impl Draft {
                 loaded: Some(event.clone()),
                 retry_schedule: delivery.retry_schedule,
                 attempts: 0,
+                parkings: 0,
+                expired: None,
                 due_at,
                 replay_of: None,
-                order: delivery.placement.order(&event.event_type, delivery.id),
+                order: delivery.placement.order(event.ordered_by(), delivery.id),
             },
         }));
     }

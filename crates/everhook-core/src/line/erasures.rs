@@ -87,6 +87,11 @@ impl Recent {
 pub(crate) async fn withdraw(line: &Line, events: Vec<EventId>, freed: Vec<FreedInLane>) {
     line.erasures.remember(&events, line.ports.clock.now());
     line.wake_up.erased(events);
+    hand_over(line, freed).await;
+}
+
+/// Hands deliveries that wait now to their lanes.
+pub(crate) async fn hand_over(line: &Line, freed: Vec<FreedInLane>) {
     let mut committed = Vec::with_capacity(freed.len());
     for FreedInLane { application, lane_id, freed } in freed {
         // What cannot be looked up now is found by the lanes' periodic look.

@@ -11,6 +11,7 @@ pub mod claim;
 pub(crate) mod draft;
 pub mod email;
 pub mod erasures;
+pub mod parking;
 pub mod publish;
 pub mod recall;
 pub mod request;

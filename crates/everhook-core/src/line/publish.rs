@@ -15,7 +15,7 @@ use crate::{
         admission::{Matching, Origin, RoundOf, admit},
         draft::{Draft, Views},
     },
-    model::{Event, EventType, Priority},
+    model::{Event, EventType, OrderingKey, Priority},
     policy::{labels::Labels, schema::Violation},
     ports::{IncomingEvent, KeyOrigin, KeyReused, Recorded, StoreError},
     spool::intake::{Candidate, Stored},
@@ -47,6 +47,8 @@ pub struct Publication {
     pub source: Option<String>,
     /// How it shares the organization's capacity.
     pub priority: Priority,
+    /// What it is about, for endpoints that are ordered by that.
+    pub ordering_key: Option<OrderingKey>,
     /// When it happened; now if absent.
     pub timestamp: Option<Timestamp>,
     /// The publisher's trace.
@@ -245,6 +247,7 @@ fn arrive(line: &Line, publication: Publication) -> IncomingEvent {
         source: publication.source,
         priority: publication.priority,
         sequence_number: 0,
+        ordering_key: publication.ordering_key,
         traceparent: publication.traceparent,
         labels: publication.labels,
         headers: publication.headers,

@@ -68,6 +68,9 @@ pub enum NotResendable {
     /// It waits for another to end.
     #[error("it is held behind another delivery of its order: only the first of an order can be attempted now")]
     Held,
+    /// It waits for something outside.
+    #[error("it is parked: it waits for something that has not come yet")]
+    Parked,
     /// It ended while it was to be brought forward.
     #[error("its last attempt has just ended: look at it again")]
     JustEnded,

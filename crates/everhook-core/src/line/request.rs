@@ -200,6 +200,7 @@ mod tests {
             source: None,
             priority: Priority::Normal,
             sequence_number: 1,
+            ordering_key: None,
             traceparent: None,
             labels: Default::default(),
             headers: vec![("X-Event".to_owned(), "1".to_owned())],

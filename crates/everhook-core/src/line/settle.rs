@@ -71,13 +71,13 @@ pub fn settle(line: &Line, ended: &EndedAttempt<'_>, report: Report) -> Outcome 
     let destination = &with.destination;
     let now = line.ports.clock.now();
     // A mail server's certificate is the operator's to mend, and all mail waits for that: it is tried as often as the schedule says.
-    let judged_as = if destination.endpoint().is_some() { flight.attempt_number() } else { 1 };
+    let judged_as = if destination.endpoint().is_some() { flight.scheduled_number() } else { 1 };
     let verdict = verdict::judge(&report.sent, &with.schedule, judged_as);
     let stage = lifecycle::settle(
         &verdict,
         &Circumstances {
             schedule: &with.schedule,
-            attempt_number: flight.attempt_number(),
+            attempt_number: flight.scheduled_number(),
             endpoint: destination.state(),
             now,
             unit: line.ports.entropy.unit(),
@@ -90,11 +90,11 @@ pub fn settle(line: &Line, ended: &EndedAttempt<'_>, report: Report) -> Outcome 
         lane_id: flight.lane_id,
         replay_of: flight.due.replay_of,
         ordered: flight.due.order.is_some(),
-        attempt: record(line, ended, verdict, stage, report),
-        stage,
+        attempt: record(line, ended, verdict, &stage, report),
         url: destination.target().to_owned(),
         disables: gone.map(|endpoint| Box::new(disabling(line, endpoint, now))),
-        alerts: alert::after(line, flight, with, stage, now),
+        alerts: alert::after(line, flight, with, &stage, now),
+        stage,
     });
     let lane = lane_outcome(&settlement.attempt, settlement.disables.is_some(), now);
     Outcome { settlement, lane }
@@ -102,6 +102,7 @@ pub fn settle(line: &Line, ended: &EndedAttempt<'_>, report: Report) -> Outcome 
 
 fn lane_outcome(attempt: &Attempt, is_gone: bool, now: Timestamp) -> LaneOutcome {
     let call = match attempt.failure_category {
+        // One that parks its delivery has answered, too.
         None => CallOutcome::Success,
         // It only asks for patience.
         Some(FailureCategory::RateLimit) => CallOutcome::Ignored,
@@ -139,15 +140,14 @@ pub fn panic_report() -> Report {
     Report { sent, duration: Duration::ZERO, phases: PhaseTimes::default() }
 }
 
-fn record(line: &Line, ended: &EndedAttempt<'_>, verdict: Verdict, stage: Stage, report: Report) -> Attempt {
+fn record(line: &Line, ended: &EndedAttempt<'_>, verdict: Verdict, stage: &Stage, report: Report) -> Attempt {
     let EndedAttempt { flight, executed_at, revision, .. } = *ended;
-    let failure = match verdict {
-        Verdict::Accepted => None,
-        Verdict::Refused { failure, .. } | Verdict::TryLater { failure, .. } => Some(failure),
-    };
-    let (failure_category, error) = match failure {
-        None => (None, None),
-        Some(Failure { category, error }) => (Some(category), Some(error)),
+    let (failure_category, error) = match verdict {
+        Verdict::Accepted => (None, None),
+        Verdict::Park(parking) => (None, Some(format!("waits for {}", parking.waits_for))),
+        Verdict::Refused { failure: Failure { category, error }, .. } | Verdict::TryLater { failure: Failure { category, error }, .. } => {
+            (Some(category), Some(error))
+        }
     };
     Attempt {
         number: flight.attempt_number(),
@@ -161,7 +161,7 @@ fn record(line: &Line, ended: &EndedAttempt<'_>, verdict: Verdict, stage: Stage,
         picked_at: flight.picked_at,
         executed_at,
         next_retry_at: match stage {
-            Stage::Waiting { due_at } => Some(due_at),
+            Stage::Waiting { due_at } => Some(*due_at),
             _ => None,
         },
         revision,
@@ -174,7 +174,7 @@ fn record(line: &Line, ended: &EndedAttempt<'_>, verdict: Verdict, stage: Stage,
 fn response(sent: Sent) -> Option<Response> {
     match sent {
         Sent::Answered(response) => Some(response),
-        Sent::Failed { response, .. } | Sent::Refused { response, .. } => response,
+        Sent::Failed { response, .. } | Sent::Refused { response, .. } | Sent::Parked { response, .. } => response,
         Sent::OutOfResources { .. } => None,
     }
 }

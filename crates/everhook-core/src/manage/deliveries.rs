@@ -161,14 +161,14 @@ pub async fn attempt_endpoint_now(line: &Line, by: &Author, of: &Ref<EndpointId>
     operations::begin(line, by, OperationKind::AttemptNow, Selection::Waiting(endpoint.id), pace).await
 }
 
-/// Cancels a delivery that waits or is held. It stays visible, and a retry resends it.
+/// Cancels a delivery that waits, is held or parked. It stays visible, and a retry resends it.
 ///
 /// # Errors
 /// [`Refusal`] if there is no such delivery, it has ended, or an attempt is under way.
 pub async fn cancel(line: &Line, by: &Author, id: DeliveryId) -> Result<(), Refusal> {
     let found = read(line, by, id, None).await?.ok_or(Refusal::NotFound(Noun::Delivery))?;
     let at = line.ports.clock.now();
-    let Some(Stage::Cancelled { cause, .. }) = lifecycle::cancelled_by_person(found.stage, at) else { return Err(ended(&found)) };
+    let Some(Stage::Cancelled { cause, .. }) = lifecycle::cancelled_by_person(&found.stage, at) else { return Err(ended(&found)) };
     let withdrawn = match Withdrawn::take(line, &found).await {
         Ok(withdrawn) => withdrawn,
         Err(UnderWay) => {
@@ -256,10 +256,10 @@ async fn read(line: &Line, by: &Author, delivery: DeliveryId, endpoint: Option<E
 }
 
 const fn is_waiting(delivery: &Delivery) -> bool {
-    matches!(delivery.stage, Stage::Waiting { .. } | Stage::Held)
+    !delivery.stage.has_ended()
 }
 
-/// A delivery that waits or is held.
+/// A delivery that has not ended.
 #[derive(Clone, Copy)]
 struct Waiting {
     delivery: DeliveryId,
@@ -305,6 +305,7 @@ async fn bring_forward(line: &Line, by: &Author, resource: &Uuid, waiting: &[Wai
                 retried.forwarded.push(DueNow { delivery: one.delivery, waits_for });
             }
             BroughtForward::Held => retried.recalled.skipped.push((one.delivery, NotResendable::Held)),
+            BroughtForward::Parked => retried.recalled.skipped.push((one.delivery, NotResendable::Parked)),
             BroughtForward::Ended => retried.recalled.skipped.push((one.delivery, NotResendable::JustEnded)),
         }
     }

@@ -88,6 +88,7 @@ fn tombstone(summary: EventSummary) -> Event {
         source: summary.source,
         priority: summary.priority,
         sequence_number: summary.sequence_number,
+        ordering_key: None,
         traceparent: None,
         labels: Default::default(),
         headers: Vec::new(),

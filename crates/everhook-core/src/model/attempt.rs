@@ -4,7 +4,11 @@ use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
 
-use crate::{ids::RevisionNumber, model::BreakerState, time::Timestamp};
+use crate::{
+    ids::RevisionNumber,
+    model::{BreakerState, Parking},
+    time::Timestamp,
+};
 
 /// One request of a delivery, as it is recorded and shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,9 +17,9 @@ pub struct Attempt {
     pub number: u32,
     /// How it ended.
     pub status: AttemptStatus,
-    /// Why it failed; `None` on success.
+    /// Why it failed; `None` if it did not.
     pub failure_category: Option<FailureCategory>,
-    /// What was wrong, in words; `None` on success.
+    /// What was wrong, or what it waits for, in words; `None` on success.
     pub error: Option<String>,
     /// The answer, if one came.
     pub response: Option<Response>,
@@ -50,10 +54,12 @@ pub enum AttemptStatus {
     Failed,
     /// The last one.
     Exhausted,
+    /// It found that something outside must come first.
+    Parked,
 }
 
 impl AttemptStatus {
-    const ALL: [Self; 3] = [Self::Success, Self::Failed, Self::Exhausted];
+    const ALL: [Self; 4] = [Self::Success, Self::Failed, Self::Exhausted, Self::Parked];
 
     /// Its name on every wire.
     pub const fn as_str(self) -> &'static str {
@@ -61,6 +67,7 @@ impl AttemptStatus {
             Self::Success => "success",
             Self::Failed => "failed",
             Self::Exhausted => "exhausted",
+            Self::Parked => "parked",
         }
     }
 
@@ -166,6 +173,13 @@ pub enum Sent {
         category: FailureCategory,
         /// What was wrong, in words.
         error: String,
+        /// What it answered.
+        response: Option<Response>,
+    },
+    /// The other side can do nothing with it until something outside has come. Such an attempt is not counted by the schedule.
+    Parked {
+        /// What must come, and until when.
+        parking: Parking,
         /// What it answered.
         response: Option<Response>,
     },

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     ids::{ApplicationId, DeliveryId, EventId, LaneId, OperationId, OrganizationId, ScheduleVersion},
-    model::{BreakerState, Event, EventType, FailureCategory, LaneKind, Order, Priority},
+    model::{AfterExpiry, BreakerState, Event, EventType, FailureCategory, LaneKind, Order, Parking, Priority},
     time::Timestamp,
 };
 
@@ -46,7 +46,7 @@ pub struct Delivery {
 }
 
 /// Where a delivery stands. Only `lifecycle.rs` turns one stage into another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// To be attempted at `due_at`, or as soon after as its lane flows.
     Waiting {
@@ -55,6 +55,8 @@ pub enum Stage {
     },
     /// Behind another delivery in an ordered lane: it waits from the moment at which that one has ended.
     Held,
+    /// Its last attempt found that something outside must come first. It is not attempted until that is there, or its time is over.
+    Parked(Parking),
     /// The endpoint answered 2xx.
     Delivered {
         /// When that was recorded.
@@ -78,13 +80,22 @@ pub enum Stage {
 
 impl Stage {
     /// Its name on every wire.
-    pub const fn as_str(self) -> &'static str {
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Waiting { .. } => "waiting",
             Self::Held => "held",
+            Self::Parked(_) => "parked",
             Self::Delivered { .. } => "delivered",
             Self::Dead { .. } => "dead",
             Self::Cancelled { .. } => "cancelled",
+        }
+    }
+
+    /// Whether nothing more happens to it. Until then it keeps its place in its order.
+    pub const fn has_ended(&self) -> bool {
+        match self {
+            Self::Waiting { .. } | Self::Held | Self::Parked(_) => false,
+            Self::Delivered { .. } | Self::Dead { .. } | Self::Cancelled { .. } => true,
         }
     }
 }
@@ -166,6 +177,10 @@ pub struct Due {
     pub retry_schedule: ScheduleVersion,
     /// How many attempts were recorded.
     pub attempts: u32,
+    /// How many of those parked it: its schedule does not count them.
+    pub parkings: u32,
+    /// Set if its parking ended without what it waited for: there is nothing to send, and this is what its attempt says.
+    pub expired: Option<AfterExpiry>,
     /// When its turn came.
     pub due_at: Timestamp,
     /// The delivery that this one does again.
@@ -195,5 +210,10 @@ impl InFlight {
     /// The number of this attempt, from 1. A request whose outcome was never recorded repeats its number.
     pub const fn attempt_number(&self) -> u32 {
         self.due.attempts + 1
+    }
+
+    /// The number of this attempt as its schedule counts: without those that parked the delivery.
+    pub const fn scheduled_number(&self) -> u32 {
+        self.attempt_number().saturating_sub(self.due.parkings)
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::{
     ids::{ApplicationId, EventId, is_name_byte},
-    model::Fingerprint,
+    model::{Fingerprint, OrderedBy, OrderingKey},
     time::Timestamp,
 };
 
@@ -29,6 +29,8 @@ pub struct Event {
     pub source: Option<String>,
     /// How it shares an organization's capacity with other events.
     pub priority: Priority,
+    /// What it is about: endpoints that are ordered by it get events with the same one in order.
+    pub ordering_key: Option<OrderingKey>,
     /// Rises in each application, in the order of acceptance. Given at commit.
     pub sequence_number: i64,
     /// The publisher's trace, continued by every request about this event.
@@ -45,6 +47,11 @@ impl Event {
     /// What tells it apart from another event with the same idempotency key.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(&self.event_type, &self.data)
+    }
+
+    /// What it says about the order of its deliveries.
+    pub fn ordered_by(&self) -> OrderedBy<'_> {
+        OrderedBy { event_type: &self.event_type, key: self.ordering_key.as_ref() }
     }
 }
 

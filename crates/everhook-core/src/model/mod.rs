@@ -21,6 +21,7 @@ mod lane_policy;
 mod operation;
 mod ordering;
 mod page;
+mod parking;
 mod pool;
 mod profile;
 mod rate_limit;
@@ -54,8 +55,9 @@ pub use operation::{
     DeadLetterSelection, ErasureCandidate, ErasureSelection, EventSelection, NewestDelivery, Operation, OperationKind, OperationStatus,
     Selection, Wanted,
 };
-pub use ordering::{Order, Ordering, OrderingMode, Placement};
+pub use ordering::{ORDERING_KEY_BYTES_MAX, Order, OrderedBy, Ordering, OrderingKey, OrderingMode, Placement};
 pub use page::{Cursor, Page, PageRequest};
+pub use parking::{AfterExpiry, Expiry, Parking, WAITS_FOR_BYTES_MAX, WaitsFor};
 pub use pool::{PoolAssignment, PoolName};
 pub use profile::Profile;
 pub use rate_limit::{Period, RateLimit};

@@ -265,9 +265,9 @@ pub enum NewestDelivery {
 
 impl NewestDelivery {
     /// What a delivery's stage makes of it.
-    pub const fn of(delivery: DeliveryId, stage: Stage) -> Self {
+    pub const fn of(delivery: DeliveryId, stage: &Stage) -> Self {
         match stage {
-            Stage::Waiting { .. } | Stage::Held => Self::Open(delivery),
+            Stage::Waiting { .. } | Stage::Held | Stage::Parked(_) => Self::Open(delivery),
             Stage::Delivered { .. } => Self::Delivered(delivery),
             Stage::Dead { .. } | Stage::Cancelled { .. } => Self::Failed(delivery),
         }

@@ -30,8 +30,11 @@ pub struct AttemptStatistics {
 }
 
 impl AttemptStatistics {
-    /// Counts an attempt that ended at the instant given.
+    /// Counts an attempt that ended at the instant given. One that parked its delivery says neither that the other side works nor that it does not.
     pub fn add(&mut self, attempt: &Attempt, at: Timestamp) {
+        if attempt.status == AttemptStatus::Parked {
+            return;
+        }
         match attempt.failure_category {
             None => {
                 self.successes += 1;
@@ -127,11 +130,13 @@ impl Tally {
     /// Counts an attempt that ended at the instant given, after all those counted before.
     pub fn add(&mut self, attempt: &Attempt, at: Timestamp) {
         self.figures.add(attempt, at);
-        if attempt.status == AttemptStatus::Success {
-            (self.failures_in_a_row, self.first_failure_at) = (0, None);
-        } else {
-            self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
-            self.first_failure_at.get_or_insert(at);
+        match attempt.status {
+            AttemptStatus::Success => (self.failures_in_a_row, self.first_failure_at) = (0, None),
+            AttemptStatus::Failed | AttemptStatus::Exhausted => {
+                self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
+                self.first_failure_at.get_or_insert(at);
+            }
+            AttemptStatus::Parked => {}
         }
     }
 }

@@ -47,8 +47,8 @@ fn since_last_attempt(delivery: &Delivery, attempts: &[Attempt], now: Timestamp)
     let (from, to) = match delivery.stage {
         Stage::Waiting { due_at } => (due_at, now),
         Stage::Cancelled { at, .. } => (attempts.last().map_or(Some(delivery.created_at), |last| last.next_retry_at)?, at),
-        // One that is held waits for another delivery, not for the breaker.
-        Stage::Held | Stage::Delivered { .. } | Stage::Dead { .. } => return None,
+        // One that is held or parked waits for something else, not for the breaker.
+        Stage::Held | Stage::Parked(_) | Stage::Delivered { .. } | Stage::Dead { .. } => return None,
     };
     Some(Wait { attempt_number: delivery.attempts + 1, from, to })
 }

@@ -61,29 +61,29 @@ fn attempts(times: &[(i64, i64)], retry_at: Option<i64>) -> Vec<Attempt> {
 #[test]
 fn a_note_tells_of_each_time_that_a_due_delivery_met_an_open_breaker() {
     let waiting = |due| Stage::Waiting { due_at: at(due) };
-    let delivered = Stage::Delivered { at: at(900) };
-    let cancelled = Stage::Cancelled { at: at(900), cause: CancelCause::EndpointDisabled };
+    let delivered = || Stage::Delivered { at: at(900) };
+    let cancelled = || Stage::Cancelled { at: at(900), cause: CancelCause::EndpointDisabled };
     type Case<'a> = (&'a str, &'a [(i64, i64)], Option<i64>, Stage, &'a [(i64, Option<i64>)], &'a [(u32, i64)]);
     #[rustfmt::skip]
     let table: [Case<'_>; 17] = [
         // (what, attempts (due, picked), next retry, stage, open periods, notes (number, since))
-        ("never open",                       &[(0, 0)],             None,      delivered,    &[],                                     &[]),
+        ("never open",                       &[(0, 0)],             None,      delivered(),  &[],                                     &[]),
         ("not yet due",                      &[],                   None,      waiting(2_000), &[(10, None)],                         &[]),
         ("due and still blocked",            &[],                   None,      waiting(0),   &[(10, None)],                           &[(1, 10)]),
         ("came due while open",              &[],                   None,      waiting(50),  &[(10, None)],                           &[(1, 50)]),
-        ("open only before it was due",      &[(60, 60)],           None,      delivered,    &[(10, Some(60))],                       &[]),
-        ("open only after it was sent",      &[(0, 5)],             None,      delivered,    &[(10, Some(60))],                       &[]),
-        ("sent after the breaker closed",    &[(0, 60)],            None,      delivered,    &[(10, Some(60))],                       &[(1, 10)]),
-        ("a probe that waited its sleep",    &[(20, 40)],           None,      delivered,    &[(10, Some(60))],                       &[(1, 20)]),
-        ("a probe that came due half-open",  &[(40, 40)],           None,      delivered,    &[(10, Some(60))],                       &[]),
-        ("blocked before the second",        &[(0, 0), (5, 60)],    None,      delivered,    &[(1, Some(60))],                        &[(2, 5)]),
-        ("once for each time it was open",   &[(0, 500)],           None,      delivered,    &[(10, Some(60)), (100, Some(200))],     &[(1, 10), (1, 100)]),
+        ("open only before it was due",      &[(60, 60)],           None,      delivered(),  &[(10, Some(60))],                       &[]),
+        ("open only after it was sent",      &[(0, 5)],             None,      delivered(),  &[(10, Some(60))],                       &[]),
+        ("sent after the breaker closed",    &[(0, 60)],            None,      delivered(),  &[(10, Some(60))],                       &[(1, 10)]),
+        ("a probe that waited its sleep",    &[(20, 40)],           None,      delivered(),  &[(10, Some(60))],                       &[(1, 20)]),
+        ("a probe that came due half-open",  &[(40, 40)],           None,      delivered(),  &[(10, Some(60))],                       &[]),
+        ("blocked before the second",        &[(0, 0), (5, 60)],    None,      delivered(),  &[(1, Some(60))],                        &[(2, 5)]),
+        ("once for each time it was open",   &[(0, 500)],           None,      delivered(),  &[(10, Some(60)), (100, Some(200))],     &[(1, 10), (1, 100)]),
         ("once, though it probed and waits", &[(20, 40)],           Some(50),  waiting(50),  &[(10, None)],                           &[(1, 20)]),
-        ("two times, two attempts",          &[(0, 40), (80, 200)], None,      delivered,    &[(10, Some(30)), (90, Some(150))],      &[(1, 10), (2, 90)]),
+        ("two times, two attempts",          &[(0, 40), (80, 200)], None,      delivered(),  &[(10, Some(30)), (90, Some(150))],      &[(1, 10), (2, 90)]),
         ("held behind another",              &[],                   None,      Stage::Held,  &[(10, None)],                           &[]),
-        ("cancelled while blocked",          &[],                   None,      cancelled,    &[(10, None)],                           &[(1, 10)]),
-        ("cancelled while its retry waited", &[(0, 0)],             Some(50),  cancelled,    &[(10, Some(100))],                      &[(2, 50)]),
-        ("cancelled by its last outcome",    &[(0, 0)],             None,      cancelled,    &[(10, None)],                           &[]),
+        ("cancelled while blocked",          &[],                   None,      cancelled(),  &[(10, None)],                           &[(1, 10)]),
+        ("cancelled while its retry waited", &[(0, 0)],             Some(50),  cancelled(),  &[(10, Some(100))],                      &[(2, 50)]),
+        ("cancelled by its last outcome",    &[(0, 0)],             None,      cancelled(),  &[(10, None)],                           &[]),
     ];
     for (what, made, retry_at, stage, open, expected) in table {
         let periods: Vec<_> = open.iter().map(|(from, to)| OpenPeriod { opened_at: at(*from), closed_at: to.map(at) }).collect();

@@ -3,7 +3,7 @@
 //! It judges one request and knows no history but the attempt's number; whether attempts are left is for `retry.rs` to say.
 
 use crate::{
-    model::{DeathCause, FailureCategory, Response, RetryAfter, RetrySchedule, Sent},
+    model::{DeathCause, FailureCategory, Parking, Response, RetryAfter, RetrySchedule, Sent},
     policy::retry_after,
 };
 
@@ -22,6 +22,8 @@ pub enum Verdict {
         /// What was wrong.
         failure: Failure,
     },
+    /// Something outside must come first.
+    Park(Parking),
     /// It failed in a way that may pass.
     TryLater {
         /// What was wrong.
@@ -56,6 +58,7 @@ pub fn judge(sent: &Sent, schedule: &RetrySchedule, attempt_number: u32) -> Verd
             let failure = Failure { category: *category, error: error.clone() };
             Verdict::Refused { refusal: DeathCause::GivenUp, failure }
         }
+        Sent::Parked { parking, response: _ } => Verdict::Park(parking.clone()),
         // Handed back before it is judged; if it were not, it would be tried again.
         Sent::OutOfResources { error } => {
             let failure = Failure { category: FailureCategory::Network, error: error.clone() };
@@ -158,6 +161,7 @@ mod tests {
     fn line(verdict: &Verdict) -> String {
         match verdict {
             Verdict::Accepted => "accepted".to_owned(),
+            Verdict::Park(parking) => format!("parked for {}", parking.waits_for),
             Verdict::Refused { refusal, failure } => format!("dead: {} ({})", refusal.as_str(), failure.category.as_str()),
             Verdict::TryLater { failure, retry_after: None } => format!("later ({})", failure.category.as_str()),
             Verdict::TryLater { failure, retry_after: Some(_) } => format!("later, as asked ({})", failure.category.as_str()),

@@ -5,8 +5,8 @@
 
 use crate::{
     model::{
-        CancelCause, DeathCause, Delivery, DisabledReason, EndpointState, EventType, EventTypePattern, OrderingMode, Period, RateLimit,
-        Stage,
+        CancelCause, DeathCause, Delivery, DisabledReason, EndpointState, EventType, EventTypePattern, OrderingMode, Parking, Period,
+        RateLimit, Stage,
     },
     policy::{
         labels::{self, Labels},
@@ -82,17 +82,26 @@ pub struct EndpointCriteria<'a> {
 /// Why a delivery stands where it does.
 pub fn of_delivery(delivery: &Delivery, lane: &LaneFacts, now: Timestamp) -> Why {
     let last_error = delivery.last_error.as_deref().unwrap_or("nothing was recorded");
-    match delivery.stage {
+    match &delivery.stage {
         Stage::Delivered { at } => Why::new("delivered", format!("delivered at {at}, by attempt {}", delivery.attempts)),
         Stage::Dead { at, cause } => Why::new(
             cause.as_str(),
-            format!("failed for good at {at} after {} because {}: {last_error}", times(delivery.attempts), death(cause)),
+            format!("failed for good at {at} after {} because {}: {last_error}", times(delivery.attempts), death(*cause)),
         ),
-        Stage::Cancelled { at, cause } => Why::new(cause.as_str(), format!("cancelled at {at} because {}", cancelled(cause))),
+        Stage::Cancelled { at, cause } => Why::new(cause.as_str(), format!("cancelled at {at} because {}", cancelled(*cause))),
         Stage::Held => {
             Why::new("waits_for_order", format!("waits until the preceding delivery has ended, because {}", order(lane.ordering)))
         }
-        Stage::Waiting { due_at } => of_waiting(delivery.attempts, last_error, due_at, lane, now),
+        Stage::Parked(parking) => of_parked(parking),
+        Stage::Waiting { due_at } => of_waiting(delivery.attempts, last_error, *due_at, lane, now),
+    }
+}
+
+fn of_parked(parking: &Parking) -> Why {
+    let waits = format!("parked: waits for {}", parking.waits_for);
+    match parking.expiry {
+        None => Why::new("parked", waits),
+        Some(expiry) => Why::new("parked", format!("{waits}, at most until {}", expiry.at)).until(expiry.at),
     }
 }
 
@@ -234,6 +243,7 @@ fn order(mode: OrderingMode) -> &'static str {
     match mode {
         OrderingMode::Strict => "the endpoint's deliveries are ordered",
         OrderingMode::PerEventType => "the endpoint's deliveries are ordered by event type",
+        OrderingMode::PerKey => "the endpoint's deliveries are ordered by ordering key",
         OrderingMode::None => "the endpoint's deliveries were ordered when it was created",
     }
 }

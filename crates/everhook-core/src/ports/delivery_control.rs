@@ -9,7 +9,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Changes deliveries that wait or are held. Every method fails with [`StoreError::Unavailable`] if the store cannot be reached; then nothing was written,
+/// Changes deliveries that wait, are held or parked. Every method fails with [`StoreError::Unavailable`] if the store cannot be reached; then nothing was written,
 /// as far as is known, and calling again is safe.
 #[async_trait]
 pub trait DeliveryControl: Send + Sync {
@@ -19,7 +19,7 @@ pub trait DeliveryControl: Send + Sync {
     /// At most 2,000 deliveries. The answers are in the order of the request.
     async fn bring_forward(&self, request: BringForward) -> Result<Vec<BroughtForward>, StoreError>;
 
-    /// Cancels a delivery that waits or is held, frees the next of its order, and enters that in the audit log, in one atomic write.
+    /// Cancels a delivery that waits, is held or parked, frees the next of its order, and enters that in the audit log, in one atomic write.
     ///
     /// A dead letter that it was bringing back is dead again. An outcome that is settled later is [stale](crate::ports::Settled::Stale).
     async fn cancel_delivery(&self, request: CancelDelivery) -> Result<DeliveryCancelled, StoreError>;
@@ -30,7 +30,7 @@ pub trait DeliveryControl: Send + Sync {
     /// Costs no more than its limit says, however many deliveries there are.
     async fn scan_waiting(&self, lane_id: LaneId, created_by: Timestamp, scan: Scan) -> Result<Scanned<WaitingRow>, StoreError>;
 
-    /// How many deliveries wait or are held for an endpoint, counted up to a limit.
+    /// How many deliveries wait, are held or parked for an endpoint, counted up to a limit.
     async fn waiting_backlog(&self, lane_id: LaneId, limit: u32) -> Result<WaitingBacklog, StoreError>;
 
     /// Makes the next attempt of the next deliveries on an operation's list due, takes them off the list and counts them, in one atomic write. Those that
@@ -63,6 +63,8 @@ pub enum BroughtForward {
     AlreadyDue,
     /// It is held behind another delivery of its order.
     Held,
+    /// It is parked until something outside has come.
+    Parked,
     /// It has ended.
     Ended,
 }
@@ -122,6 +124,8 @@ pub struct WaitingRow {
 pub struct WaitingBacklog {
     /// How many deliveries were counted.
     pub count: u32,
+    /// How many of those are parked.
+    pub parked: u32,
     /// When the oldest of those was created.
     pub oldest_at: Option<Timestamp>,
 }

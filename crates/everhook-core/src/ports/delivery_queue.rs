@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 
 use crate::{
     ids::{ApplicationId, DeliveryId, EventId, LaneId, OperationId, OrganizationId, ScheduleVersion},
-    model::{Attempt, AuditEntry, CancelCause, DeadLetterStatus, DisabledReason, Due, EventType, Placement, Priority, ShardSet, Stage},
+    model::{Attempt, AuditEntry, CancelCause, DeadLetterStatus, DisabledReason, Due, OrderedBy, Placement, Priority, ShardSet, Stage},
     ports::{Alert, StoreError},
     time::Timestamp,
 };
@@ -50,7 +50,7 @@ pub trait DeliveryQueue: Send + Sync {
     /// [`StoreError::Unavailable`]: nothing was written, as far as is known.
     async fn free_heads(&self, at: Timestamp) -> Result<FreedHeads, StoreError>;
 
-    /// Cancels some of the deliveries that wait or are held for an endpoint, oldest first, and says how many; fewer than the limit means that none are left.
+    /// Cancels some of the deliveries that wait, are held or parked for an endpoint, oldest first, and says how many; fewer than the limit means that none are left.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]: nothing was written, as far as is known.
@@ -171,17 +171,17 @@ pub struct AlertFacts {
 }
 
 impl Settlement {
-    /// When it was decided. Only a delivery that waits on has no instant of its own: its attempt's end is closest.
+    /// When it was decided. Only a delivery that has not ended has no instant of its own: its attempt's end is closest.
     pub fn settled_at(&self) -> Timestamp {
         match self.stage {
             Stage::Delivered { at } | Stage::Dead { at, .. } | Stage::Cancelled { at, .. } => at,
-            Stage::Waiting { .. } | Stage::Held => self.attempt.executed_at + self.attempt.duration,
+            Stage::Waiting { .. } | Stage::Held | Stage::Parked(_) => self.attempt.executed_at + self.attempt.duration,
         }
     }
 
     /// Whether what is held behind the delivery waits from then on.
     pub fn frees_next(&self) -> bool {
-        self.ordered && !matches!(self.stage, Stage::Waiting { .. } | Stage::Held)
+        self.ordered && self.stage.has_ended()
     }
 
     /// What becomes of the dead letter that the delivery brought back, if it is not made anew by its death.
@@ -190,14 +190,14 @@ impl Settlement {
         match self.stage {
             Stage::Delivered { .. } => Some(DeadLetterStatus::Resolved),
             Stage::Cancelled { .. } => Some(DeadLetterStatus::Dead),
-            Stage::Waiting { .. } | Stage::Held | Stage::Dead { .. } => None,
+            Stage::Waiting { .. } | Stage::Held | Stage::Parked(_) | Stage::Dead { .. } => None,
         }
     }
 
     /// Whether more is written for it than the attempt and the delivery's stage.
     pub fn has_consequences(&self) -> bool {
-        let is_dead = matches!(self.stage, Stage::Dead { .. });
-        self.frees_next() || is_dead || self.replay_of.is_some() || self.disables.is_some() || !self.alerts.is_empty()
+        let is_special = matches!(self.stage, Stage::Dead { .. } | Stage::Parked(_));
+        self.frees_next() || is_special || self.replay_of.is_some() || self.disables.is_some() || !self.alerts.is_empty()
     }
 
     /// Whether an alert depends on what made the delivery, so that the store has to look.
@@ -357,17 +357,19 @@ pub struct ReplayItem {
 }
 
 impl ReplayItem {
-    /// The new delivery of an event of this type, as its lane gets it if it waits.
-    pub fn due(&self, event_type: &EventType, at: Timestamp) -> Due {
+    /// The new delivery of an event that says this about its order, as its lane gets it if it waits.
+    pub fn due(&self, by: OrderedBy<'_>, at: Timestamp) -> Due {
         Due {
             delivery: self.delivery,
             event: self.event,
             loaded: None,
             retry_schedule: self.retry_schedule,
             attempts: 0,
+            parkings: 0,
+            expired: None,
             due_at: at,
             replay_of: self.of,
-            order: self.placement.order(event_type, self.delivery),
+            order: self.placement.order(by, self.delivery),
         }
     }
 }

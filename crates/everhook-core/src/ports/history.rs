@@ -122,6 +122,8 @@ pub enum DeliveryStatus {
     Waiting,
     /// Held behind another in an ordered lane.
     Held,
+    /// Parked until something outside has come.
+    Parked,
     /// Waiting or held.
     Pending,
     /// Waiting after at least one failed attempt.

@@ -20,6 +20,7 @@ mod leases;
 mod notifier;
 mod operation_store;
 mod outbox;
+mod parked_deliveries;
 mod remote_hints;
 mod retention;
 mod spool;
@@ -66,6 +67,7 @@ pub use operation_store::{
     OperationStore, Phase, Scan, Scanned, SelectionStep,
 };
 pub use outbox::{Alert, AlertId, Outbox};
+pub use parked_deliveries::{ParkedDeliveries, Release, Unparked};
 pub use remote_hints::{RemoteHints, WaitingQueue};
 pub use retention::{Place, Purge, Purged, Retention, RetentionClass};
 pub use spool::{IncomingEvent, KnownPublisher, PublisherCache, Spool, SpoolStatus, SpooledEvent, Taken};
@@ -85,6 +87,8 @@ pub struct Ports {
     pub deliveries: Arc<dyn DeliveryQueue>,
     /// What a person does to deliveries that have not ended.
     pub delivery_control: Arc<dyn DeliveryControl>,
+    /// What ends the parking of deliveries.
+    pub parked: Arc<dyn ParkedDeliveries>,
     /// What organizations are to be told.
     pub outbox: Arc<dyn Outbox>,
     /// How breakers stand.

@@ -1,6 +1,9 @@
 //! How endpoints and organizations are held back: what they are made with, and what their owners choose later. Pure chance, from the dice.
 
-use everhook_core::{manage::endpoints::BreakerInput, model::OrderingMode};
+use everhook_core::{
+    manage::endpoints::BreakerInput,
+    model::{OrderingKey, OrderingMode},
+};
 
 use super::settings::{Limits, Order, Rate};
 use crate::dice::Dice;
@@ -16,11 +19,17 @@ const ORGANIZATION_RATES: [u32; 4] = [10, 30, 100, 600];
 const FORCED_SECONDS_MAX: u64 = 900;
 
 pub(super) fn some_ordering(dice: &Dice) -> OrderingMode {
-    match dice.below(10) {
+    match dice.below(12) {
         0..4 => OrderingMode::None,
         4..7 => OrderingMode::PerEventType,
+        7..9 => OrderingMode::PerKey,
         _ => OrderingMode::Strict,
     }
+}
+
+/// Few, so that events of one key meet.
+pub(super) fn some_ordering_key(dice: &Dice) -> OrderingKey {
+    OrderingKey::parse(&format!("customer-{}", dice.below(4))).expect("a good key")
 }
 
 /// Mostly none.

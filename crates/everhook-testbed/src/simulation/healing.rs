@@ -46,7 +46,7 @@ impl Simulation {
         // What happened last is written, and alerts are told.
         self.pass(TURN_WITHIN).await?;
         let stored = self.look(Reading::Whole).await?;
-        stored.deliveries.iter().for_each(|delivery| self.tally.count(delivery.stage));
+        stored.deliveries.iter().for_each(|delivery| self.tally.count(&delivery.stage));
         self.tally.ordered += stored.places.len();
         self.tally.openings += stored.open_periods.len();
         self.judge(ALWAYS, &stored, &due_ends)?;
@@ -119,14 +119,14 @@ impl Simulation {
 
     async fn all_have_ended(&self) -> Result<bool, Violation> {
         let stored = self.look(Reading::Quick).await?;
-        Ok(!stored.deliveries.iter().any(|delivery| matches!(delivery.stage, Stage::Waiting { .. } | Stage::Held)))
+        Ok(stored.deliveries.iter().all(|delivery| delivery.stage.has_ended()))
     }
 }
 
 impl Tally {
-    fn count(&mut self, stage: Stage) {
+    fn count(&mut self, stage: &Stage) {
         match stage {
-            Stage::Waiting { .. } | Stage::Held => {}
+            Stage::Waiting { .. } | Stage::Held | Stage::Parked(_) => {}
             Stage::Delivered { .. } => self.delivered += 1,
             Stage::Dead { .. } => self.dead += 1,
             Stage::Cancelled { .. } => self.cancelled += 1,

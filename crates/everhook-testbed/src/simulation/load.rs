@@ -9,6 +9,7 @@ use everhook_core::{
 
 use super::{
     Simulation,
+    flow::some_ordering_key,
     log::{Answered, EndpointNo, Happening, PublicationNo, Publishing},
     oracle::Violation,
     settings::Standing,
@@ -103,6 +104,7 @@ impl Simulation {
             idempotency_key: key,
             source: None,
             priority: Priority::ALL[self.dice.below(3) as usize],
+            ordering_key: (self.dice.below(3) != 0).then(|| some_ordering_key(&self.dice)),
             timestamp: None,
             traceparent: None,
             only: None,
@@ -129,6 +131,7 @@ impl Simulation {
             application: attempted.application,
             event_type: wanted.event_type.to_string(),
             key: wanted.idempotency_key.clone(),
+            ordering_key: wanted.ordering_key.as_ref().map(ToString::to_string),
             fingerprint: Fingerprint::of(&wanted.event_type, &wanted.data),
             wanted_by,
             perhaps_by,

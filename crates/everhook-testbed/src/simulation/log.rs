@@ -119,6 +119,8 @@ pub struct Publishing {
     pub event_type: String,
     /// Its idempotency key, if the publisher gave one.
     pub key: Option<String>,
+    /// Its ordering key, if the publisher gave one.
+    pub ordering_key: Option<String>,
     /// What it says.
     pub fingerprint: Fingerprint,
     /// Endpoints that must get it.

@@ -184,6 +184,7 @@ impl Attempted {
             source: None,
             priority: Priority::Normal,
             timestamp: None,
+            ordering_key: None,
             traceparent: None,
             only: None,
             labels: everhook_core::policy::labels::Labels::new(),

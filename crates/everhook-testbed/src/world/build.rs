@@ -7,7 +7,7 @@ use everhook_core::{
     ids::{ApplicationId, EndpointId, RevisionNumber, ScheduleId, ScheduleVersion},
     line::publish::{Acceptance, Publication, PublishError, Published, Spooled, publish},
     model::{
-        ApplicationKind, BreakerConfig, Endpoint, EndpointState, EventType, EventTypePattern, Jitter, Ordering, OrderingMode,
+        ApplicationKind, BreakerConfig, Endpoint, EndpointState, EventType, EventTypePattern, Jitter, Ordering, OrderingKey, OrderingMode,
         OrganizationSchedule, PayloadStyle, Priority, RateLimit, RetrySchedule, Revision, ScheduleName, SealedSecrets, SignatureStyle,
         SigningKey, Strategy, Target,
     },
@@ -79,6 +79,7 @@ impl World {
                 source: None,
                 priority: Priority::Normal,
                 timestamp: None,
+                ordering_key: None,
                 traceparent: None,
                 labels: Labels::new(),
                 headers: Vec::new(),
@@ -291,6 +292,12 @@ impl EventBuilder {
     /// With this idempotency key.
     pub fn keyed(mut self, key: &str) -> Self {
         self.publication.idempotency_key = Some(key.to_owned());
+        self
+    }
+
+    /// What it is about, for endpoints that are ordered by that.
+    pub fn ordering_key(mut self, key: &str) -> Self {
+        self.publication.ordering_key = Some(OrderingKey::parse(key).expect("a good key"));
         self
     }
 

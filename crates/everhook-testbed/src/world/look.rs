@@ -75,6 +75,7 @@ impl World {
                 match delivery.stage {
                     Stage::Waiting { due_at } => panic!("delivery {id} still waits for {due_at}"),
                     Stage::Held => panic!("delivery {id} is still held"),
+                    Stage::Parked(_) => panic!("delivery {id} is still parked"),
                     Stage::Delivered { .. } => assert!(successes > 0, "delivery {id} counts as delivered and never was"),
                     Stage::Dead { .. } | Stage::Cancelled { .. } => {}
                 }
@@ -106,6 +107,7 @@ fn in_words(delivery: &Delivery) -> String {
     match delivery.stage {
         Stage::Waiting { .. } => "waiting".to_owned(),
         Stage::Held => "held".to_owned(),
+        Stage::Parked(_) => "parked".to_owned(),
         Stage::Delivered { .. } => "delivered".to_owned(),
         Stage::Dead { cause, .. } => format!("dead: {}", cause.as_str()),
         Stage::Cancelled { cause, .. } => format!("cancelled: {}", cause.as_str()),

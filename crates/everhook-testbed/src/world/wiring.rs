@@ -14,8 +14,8 @@ use everhook_core::{
     line::{Line, LineSettings},
     model::{PoolName, Profile, RetentionPeriods},
     ports::{
-        AuditLog, BreakerStore, DeliveryControl, DeliveryQueue, Directory, EventStore, History, OperationStore, Outbox, Ports, Retention,
-        Roles, SingleNode, Spool, Statistics,
+        AuditLog, BreakerStore, DeliveryControl, DeliveryQueue, Directory, EventStore, History, OperationStore, Outbox, ParkedDeliveries,
+        Ports, Retention, Roles, SingleNode, Spool, Statistics,
     },
     spool::forward::forward,
 };
@@ -78,6 +78,7 @@ impl World {
         S: EventStore
             + DeliveryQueue
             + DeliveryControl
+            + ParkedDeliveries
             + Outbox
             + BreakerStore
             + Directory
@@ -93,6 +94,7 @@ impl World {
             events: faulty.clone(),
             deliveries: faulty.clone(),
             delivery_control: faulty.clone(),
+            parked: faulty.clone(),
             outbox: faulty.clone(),
             breakers: faulty.clone(),
             operations: faulty.clone(),

@@ -47,6 +47,29 @@ async fn flow_is_shown_as_it_was_asked_for_and_only_what_is_sent_changes() {
 }
 
 #[tokio::test]
+async fn an_event_with_an_ordering_key_shows_it_and_its_endpoint_keeps_the_order() {
+    let server = Server::start().await;
+    let made = server.endpoint(json!({ "uid": "by-key", "ordering": "per_key" })).await;
+    assert_eq!(made["ordering"], "per_key");
+    server.post("/v1/endpoints/by-key/pause", json!({})).await.expect(200);
+    let event = |key: Value| json!({ "type": "order.paid", "data": 1, "ordering_key": key });
+    let mut statuses = Vec::new();
+    for key in [json!("customer 1"), json!("customer 1"), json!("customer 2"), Value::Null, Value::Null] {
+        let published = server.post("/v1/events", event(key.clone())).await.expect(202);
+        let path = format!("/v1/events/{}", published["id"].as_str().unwrap());
+        let shown = server.get(&path).await.expect(200);
+        assert_eq!(shown.get("ordering_key").cloned().unwrap_or_default(), key);
+        statuses.push(server.get(&format!("{path}/deliveries")).await.expect(200)["data"][0]["status"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(statuses, ["waiting", "held", "waiting", "waiting", "waiting"]);
+    for bad in [json!(""), json!("a\0b"), json!("k".repeat(257))] {
+        let refused = server.post("/v1/events", event(bad)).await.expect(422);
+        assert_eq!(refused["errors"][0]["field"], "ordering_key");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn everything_wrong_with_flow_is_said_at_once() {
     let server = Server::start().await;
     server.endpoint(json!({ "uid": "shop" })).await;

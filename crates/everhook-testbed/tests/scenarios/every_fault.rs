@@ -1,7 +1,10 @@
 //! Every single fault: a scenario is run again and again, with the 1st, 2nd, 3rd … call of the store failing, until it passes untouched. The
 //! promises must hold each time.
 
-use everhook_core::{ids::EventId, model::DeadLetterStatus};
+use everhook_core::{
+    ids::EventId,
+    model::{AfterExpiry, DeadLetterStatus},
+};
 use everhook_testbed::{Answer, World, faults::Kind, secs};
 
 /// More calls than the scenario makes.
@@ -18,7 +21,7 @@ async fn publish_until_answered(world: &mut World, event_type: &str, key: &str) 
     panic!("the event was never accepted");
 }
 
-/// Publishing, delivery, retry, death, alert and recall, with one fault in between. Says whether the fault struck.
+/// Publishing, delivery, retry, parking, death, alert and recall, with one fault in between. Says whether the fault struck.
 async fn scenario(passing: u32, kind: Kind) -> bool {
     let mut world = World::new().await;
     let flaky = world
@@ -29,6 +32,8 @@ async fn scenario(passing: u32, kind: Kind) -> bool {
         .create()
         .await;
     world.endpoint().answering(500).retrying_after([secs(5)]).wanting("doomed").create().await;
+    let parks = Answer::Parks(Some((secs(10), AfterExpiry::Fails)));
+    world.endpoint().answering_in_turn([parks, Answer::Status(200)]).retrying_after([secs(5)]).wanting("parked").create().await;
     let tower = world.operational;
     let watch = world.endpoint().of(tower).create().await;
     world.faults.plan(passing, kind);
@@ -37,6 +42,7 @@ async fn scenario(passing: u32, kind: Kind) -> bool {
         events.push(publish_until_answered(&mut world, "order.paid", &format!("order-{n}")).await);
     }
     events.push(publish_until_answered(&mut world, "doomed", "doomed").await);
+    events.push(publish_until_answered(&mut world, "parked", "parked").await);
     world.pass(secs(90)).await;
     let has_struck = world.faults.has_struck();
 

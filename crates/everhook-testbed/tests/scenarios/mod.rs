@@ -15,6 +15,7 @@ mod nodes;
 mod operations;
 mod order;
 mod outage;
+mod parking;
 mod pools;
 mod publishing;
 mod retention;

@@ -71,6 +71,60 @@ async fn order_by_type_lets_other_types_pass() {
 }
 
 #[tokio::test]
+async fn order_by_key_lets_other_keys_and_events_without_one_pass() {
+    // Given an endpoint ordered by key that refuses the first request.
+    let mut world = World::new().await;
+    let endpoint = world.endpoint().in_order(OrderingMode::PerKey).answering_in_turn([Answer::Status(503)]).create().await;
+    let publish = async |world: &World, event_type: &str, key: Option<&str>| {
+        let event = world.event(event_type);
+        let event = match key {
+            Some(key) => event.ordering_key(key),
+            None => event,
+        };
+        event.publish().await.event.to_string()
+    };
+    // When two customers' events and others are published, and the node crashes.
+    let mut anna = Vec::new();
+    for event_type in ["order.paid", "order.shipped", "user.created"] {
+        anna.push(publish(&world, event_type, Some("anna")).await);
+    }
+    let others = [publish(&world, "order.paid", Some("berta")).await, publish(&world, "order.paid", None).await];
+    world.settle_down().await;
+    // Then one customer's failure holds up only what is about that customer, whatever the type.
+    let arrived = first_arrivals(&world, &endpoint);
+    assert!(others.iter().all(|event| arrived.contains(event)), "others do not wait");
+    assert_eq!(arrived.iter().filter(|event| anna.contains(event)).count(), 1);
+    world.crash().await;
+    anna.push(publish(&world, "order.paid", Some("anna")).await);
+    world.pass(mins(1)).await;
+    let arrived = first_arrivals(&world, &endpoint);
+    assert_eq!(arrived.into_iter().filter(|event| anna.contains(event)).collect::<Vec<_>>(), anna);
+}
+
+#[tokio::test]
+async fn a_dead_letter_of_a_key_joins_at_the_tail_of_its_key() {
+    let mut world = World::new().await;
+    let endpoint = world
+        .endpoint()
+        .in_order(OrderingMode::PerKey)
+        .retrying_after([])
+        .answering_in_turn([Answer::Status(500), Answer::Slow(200, secs(10))])
+        .create()
+        .await;
+    let mut events = Vec::new();
+    for _ in 0..3 {
+        events.push(world.event("order.paid").ordering_key("anna").publish().await.event.to_string());
+    }
+    world.pass(secs(1)).await;
+    // The first is dead, the second under way, the third held.
+    let dead = world.dead_letters().await.remove(0);
+    recall(world.line(), world.organization, dead.id).await.expect("it is dead");
+    world.pass(mins(1)).await;
+    let arrived: Vec<String> = world.arrivals_of(&endpoint).into_iter().map(|arrival| arrival.event).collect();
+    assert_eq!(arrived, [0, 1, 2, 0].map(|n| events[n].clone()));
+}
+
+#[tokio::test]
 async fn order_holds_over_crashes() {
     let mut world = World::new().await;
     let endpoint = world.endpoint().in_order(OrderingMode::Strict).always(Answer::Slow(200, secs(1))).create().await;

@@ -45,9 +45,16 @@ pub struct DeliveryOut {
     #[schema(format = "uuid")]
     application_id: String,
     application_uid: Option<String>,
-    /// `waiting`, `held`, `delivered`, `dead` or `cancelled`.
+    /// `waiting`, `held`, `parked`, `delivered`, `dead` or `cancelled`.
     #[schema(value_type = DeliveryStatusWord)]
     status: &'static str,
+    /// What a parked delivery waits for. Not included otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_for: Option<String>,
+    /// Until when a parked delivery waits at most. Not included if it has no such limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    parked_until: Option<String>,
     /// Why it is dead or cancelled: `retries_exhausted`, `given_up`, `gone`, `tls_failed`, `endpoint_disabled`, `destination_deleted`, `erased` or `by_person`.
     #[schema(value_type = Option<EndReason>, required = true)]
     reason: Option<&'static str>,
@@ -91,12 +98,16 @@ impl DeliveryOut {
         let schedule = api.line.catalog.schedule(delivery.retry_schedule).await?;
         let (next_attempt_at, ended_at, reason) = match delivery.stage {
             Stage::Waiting { due_at } => (Some(due_at), None, None),
-            Stage::Held => (None, None, None),
+            Stage::Held | Stage::Parked(_) => (None, None, None),
             Stage::Delivered { at } => (None, Some(at), None),
             Stage::Dead { at, cause } => (None, Some(at), Some(cause.as_str())),
             Stage::Cancelled { at, cause } => (None, Some(at), Some(cause.as_str())),
         };
         let endpoint = (delivery.kind == LaneKind::Endpoint).then(|| delivery.lane_id.endpoint());
+        let (waits_for, parked_until) = match &delivery.stage {
+            Stage::Parked(parking) => (Some(parking.waits_for.to_string()), parking.expiry.map(|expiry| expiry.at)),
+            _ => (None, None),
+        };
         Ok(Self {
             id: delivery.id.to_string(),
             event_id: delivery.event.to_string(),
@@ -110,6 +121,8 @@ impl DeliveryOut {
             application_id: delivery.application.to_string(),
             application_uid: uids.application(delivery.application).await?,
             status: delivery.stage.as_str(),
+            waits_for,
+            parked_until: parked_until.map(|at| at.to_string()),
             reason,
             priority: delivery.priority.as_str(),
             attempt_count: delivery.attempts,
@@ -137,7 +150,7 @@ pub struct DeliveryQuery {
     endpoint_id: Option<String>,
     /// Whose last attempt was answered so: a status (`503`) or a class (`5xx`).
     http_status: Option<String>,
-    /// `waiting`, `held` (behind another of its order), `pending` (either), `failed` (waiting after a failed attempt), `delivered` (`success`, `completed`), `dead` (`exhausted`,
+    /// `waiting`, `held` (behind another of its order), `pending` (either), `parked` (until something outside has come), `failed` (waiting after a failed attempt), `delivered` (`success`, `completed`), `dead` (`exhausted`,
     /// `dead_letter`) or `cancelled`.
     #[param(value_type = Option<DeliveryStatusFilter>)]
     status: Option<String>,
@@ -285,14 +298,27 @@ fn read_http_status(text: &str) -> Result<(u16, u16), String> {
 }
 
 /// Every word that `status` understands: ours, and those that users know from elsewhere.
-pub const STATUS_WORDS: [&str; 11] =
-    ["waiting", "held", "pending", "failed", "delivered", "success", "completed", "dead", "exhausted", "dead_letter", "cancelled"];
+pub const STATUS_WORDS: [&str; 12] = [
+    "waiting",
+    "held",
+    "parked",
+    "pending",
+    "failed",
+    "delivered",
+    "success",
+    "completed",
+    "dead",
+    "exhausted",
+    "dead_letter",
+    "cancelled",
+];
 
 /// Our words for statuses, and those that users know from elsewhere.
 fn read_status(text: &str) -> Result<DeliveryStatus, String> {
     match text {
         "waiting" => Ok(DeliveryStatus::Waiting),
         "held" => Ok(DeliveryStatus::Held),
+        "parked" => Ok(DeliveryStatus::Parked),
         "pending" => Ok(DeliveryStatus::Pending),
         "failed" => Ok(DeliveryStatus::WaitingAfterFailure),
         "delivered" | "success" | "completed" => Ok(DeliveryStatus::Delivered),

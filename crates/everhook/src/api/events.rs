@@ -49,6 +49,9 @@ pub struct EventOut {
     /// Headers of every request for this event. Not included in lists. Values are shown to keys with the scope `manage`; others see `***`.
     #[serde(skip_serializing_if = "Option::is_none")]
     headers: Option<BTreeMap<String, String>>,
+    /// What it is about, for endpoints with `ordering: per_key`. Not included in lists or after erasure, nor if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ordering_key: Option<String>,
     #[schema(value_type = PriorityWord)]
     priority: &'static str,
     #[schema(format = DateTime)]
@@ -76,6 +79,7 @@ impl EventOut {
             data: None,
             labels: None,
             headers: None,
+            ordering_key: None,
             priority: event.priority.as_str(),
             timestamp: event.timestamp.to_string(),
             idempotency_key: event.idempotency_key,
@@ -197,7 +201,7 @@ impl EventQuery {
     }
 }
 
-/// Returns an event with its data. Erased events have no `data`, `labels` and `headers`.
+/// Returns an event with its data. Erased events have no `data`, `labels`, `headers` and `ordering_key`.
 #[utoipa::path(
     get, path = "/v1/events/{id}", tag = "events", operation_id = "get_event", params(("id" = String, Path, description = "The event's id")),
     security(("api_key" = ["read"])),
@@ -219,7 +223,9 @@ pub async fn get(
         ApiError::internal()
     })?;
     let headers = shown_headers(event.headers, caller.scopes).into_iter().collect();
-    let out = EventOut { data: Some(data), labels: Some(event.labels), headers: Some(headers), ..EventOut::new(summary, uid) };
+    let ordering_key = event.ordering_key.map(|key| key.to_string());
+    let out =
+        EventOut { data: Some(data), labels: Some(event.labels), headers: Some(headers), ordering_key, ..EventOut::new(summary, uid) };
     Ok(json(StatusCode::OK, &out))
 }
 

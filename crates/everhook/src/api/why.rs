@@ -6,7 +6,7 @@ use axum::{extract::State, response::Response};
 use everhook_core::{
     ids::EventId,
     manage::why::{self, EndpointWhy},
-    model::{Delivery, Page, Stage},
+    model::Page,
     ports::EndpointFilter,
 };
 use http::StatusCode;
@@ -34,11 +34,11 @@ pub struct WhyOut {
     /// The newest delivery of the event to it; null if there is none.
     #[schema(format = "uuid", required = true)]
     delivery_id: Option<String>,
-    /// `waiting`, `held`, `delivered`, `dead` or `cancelled`; null if there is no delivery.
+    /// `waiting`, `held`, `parked`, `delivered`, `dead` or `cancelled`; null if there is no delivery.
     #[schema(value_type = Option<DeliveryStatusWord>, required = true)]
     status: Option<&'static str>,
     /// The reason as a code: `delivered`; `retry`, `not_due`, `turn`, `paused`, `circuit_open`, `circuit_half_open`, `retry_after` or
-    /// `waits_for_order` while it waits; `retries_exhausted`, `given_up`, `gone` or `tls_failed` if it is dead; `endpoint_disabled`,
+    /// `waits_for_order` while it waits; `parked` while something outside must come first; `retries_exhausted`, `given_up`, `gone` or `tls_failed` if it is dead; `endpoint_disabled`,
     /// `destination_deleted` or `erased` if it was cancelled or never created; `endpoint_is_newer`, `type_differs`, `labels_differ`,
     /// `filtered` or `changed_since` if it was never created.
     reason: &'static str,
@@ -57,21 +57,11 @@ impl From<EndpointWhy> for WhyOut {
             endpoint_name: endpoint.name,
             endpoint_url: endpoint.target.written,
             delivery_id: delivery.as_ref().map(|delivery| delivery.id.to_string()),
-            status: delivery.as_ref().map(status),
+            status: delivery.as_ref().map(|delivery| delivery.stage.as_str()),
             reason: why.reason,
             explanation: why.words,
             until: why.until.map(|until| until.to_string()),
         }
-    }
-}
-
-fn status(delivery: &Delivery) -> &'static str {
-    match delivery.stage {
-        Stage::Waiting { .. } => "waiting",
-        Stage::Held => "held",
-        Stage::Delivered { .. } => "delivered",
-        Stage::Dead { .. } => "dead",
-        Stage::Cancelled { .. } => "cancelled",
     }
 }
 

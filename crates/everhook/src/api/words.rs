@@ -33,13 +33,13 @@ macro_rules! words {
 
 words! {
     /// How a delivery stands.
-    DeliveryStatusWord = ["waiting", "held", "in_flight", "delivered", "dead", "cancelled"];
+    DeliveryStatusWord = ["waiting", "held", "parked", "in_flight", "delivered", "dead", "cancelled"];
     /// How deliveries that are asked for stand: `pending` is `waiting` or `held`, `failed` is `waiting` after a failed attempt.
     DeliveryStatusFilter = super::deliveries::STATUS_WORDS;
     /// Why a delivery is dead or cancelled.
     EndReason = ["retries_exhausted", "given_up", "gone", "tls_failed", "endpoint_disabled", "destination_deleted", "erased", "by_person"];
     /// How an attempt ended; `circuit_blocked` is a note that the circuit breaker kept one from being made.
-    AttemptStatusWord = ["success", "failed", "exhausted", "circuit_blocked"];
+    AttemptStatusWord = ["success", "failed", "exhausted", "parked", "circuit_blocked"];
     /// Why an attempt failed.
     FailureCategoryWord = FailureCategory::ALL.map(FailureCategory::as_str);
     /// How soon an event is sent where requests must wait.
@@ -65,7 +65,7 @@ words! {
     /// Who made a change.
     ActorKind = ["api_key", "server"];
     /// Which deliveries of an endpoint go one after the other.
-    OrderingWord = ["none", "per_event_type", "strict"];
+    OrderingWord = ["none", "per_event_type", "per_key", "strict"];
     /// How `X-Webhook-Signature` is written.
     SignatureStyleWord = ["timestamped", "sha256", "hex"];
     /// What kind of key signs.

@@ -38,6 +38,9 @@ pub struct PublishArgs {
     /// The priority of the event.
     #[arg(long, value_parser = ["high", "normal", "low"])]
     priority: Option<String>,
+    /// What the event is about: endpoints with `ordering: per_key` get events with the same key in order.
+    #[arg(long, value_name = "KEY")]
+    ordering_key: Option<String>,
     #[command(flatten)]
     server: ServerArgs,
     /// Print the server's response as JSON.
@@ -59,6 +62,8 @@ struct Publication<'a> {
     source: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ordering_key: Option<&'a str>,
 }
 
 /// Publishes the event and prints the answer.
@@ -105,6 +110,7 @@ fn body_of(args: &PublishArgs, data: &RawValue) -> anyhow::Result<Vec<u8>> {
         idempotency_key: args.idempotency_key.as_deref(),
         source: args.source.as_deref(),
         priority: args.priority.as_deref(),
+        ordering_key: args.ordering_key.as_deref(),
     };
     serde_json::to_vec(&publication).context("cannot write the event as JSON")
 }

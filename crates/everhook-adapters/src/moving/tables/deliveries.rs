@@ -5,11 +5,11 @@
 
 use crate::moving::table::{Table, same};
 
-pub(super) const TABLES: [Table; 7] = [
+pub(super) const TABLES: [Table; 8] = [
     Table { counted: Some("number"), ..same("nodes", &["number"], &["number", "name", "user_agent"]) },
     Table {
         from: "deliveries",
-        only: Some("stage IN (0, 4)"),
+        only: Some("stage IN (0, 4, 5)"),
         ..same(
             "open_deliveries",
             &["id"],
@@ -28,11 +28,16 @@ pub(super) const TABLES: [Table; 7] = [
                 "operation_id",
                 "order_key",
                 "order_position",
+                "parked_organization_id",
+                "waits_for",
+                "expires_at",
+                "expires_into",
+                "parkings",
             ],
         )
     },
     Table {
-        only: Some("stage NOT IN (0, 4)"),
+        only: Some("stage NOT IN (0, 4, 5)"),
         ..same(
             "deliveries",
             &["id"],
@@ -60,6 +65,7 @@ pub(super) const TABLES: [Table; 7] = [
     },
     same("attempts", &["delivery_id", "number"], &ATTEMPT),
     same("dead_letters", &["id"], &DEAD_LETTER),
+    same("releases", &["organization_id", "waits_for"], &["organization_id", "waits_for", "released_at", "look_at"]),
     same("pending_alerts", &["id"], &["id", "organization_id", "event_type", "data"]),
 ];
 

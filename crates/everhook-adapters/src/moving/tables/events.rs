@@ -17,7 +17,7 @@ pub(super) const TABLES: [Table; 3] = [
     same("event_aliases", &["alias"], &["alias", "event_id"]),
 ];
 
-const EVENT: [&str; 19] = [
+const EVENT: [&str; 20] = [
     "id",
     "organization_id",
     "application_id",
@@ -36,5 +36,6 @@ const EVENT: [&str; 19] = [
     "body",
     "labels",
     "headers",
+    "ordering_key",
     "erased_at",
 ];

@@ -4,7 +4,7 @@ use std::iter;
 
 use everhook_core::{
     ids::{DeliveryId, OrganizationId, ScheduleVersion},
-    model::{Attempt, Delivery, EventType, FailureCategory, LaneKind, Page, PageRequest, Stage},
+    model::{Attempt, Delivery, EventType, FailureCategory, LaneKind, Page, PageRequest},
     ports::DeliveryFilter,
 };
 use tokio_postgres::Row;
@@ -14,14 +14,14 @@ use super::{
     super::{
         fault::Outcome,
         page::{Between, List, bounds, rows_wanted},
-        rows::{Columns, Int, Key, Params, unreadable},
+        rows::{Columns, Int, Key, Params},
         transaction::Tx,
     },
     attempts,
 };
 use crate::encoding::{
     page::{is_backward, merge},
-    spelling::{StageFilter, StageRead, read_category, read_stage, stage_filter},
+    spelling::{StageFilter, read_category, stage_filter},
 };
 
 const OF_ENDPOINT: List = List {
@@ -130,7 +130,7 @@ fn of_row(row: &Row) -> Outcome<Delivery> {
         kind: row.spelled("lane_kind", |name: &str| LaneKind::parse(name))?,
         priority: row.priority("priority")?,
         retry_schedule: ScheduleVersion(row.value("retry_schedule")?),
-        stage: stage_of_row(row)?,
+        stage: row.stage()?,
         attempts: row.number("attempts")?,
         failure_category: row.spelled_opt("failure_category", read_category)?,
         last_error: row.value("last_error")?,
@@ -138,14 +138,4 @@ fn of_row(row: &Row) -> Outcome<Delivery> {
         operation: row.id_opt("operation_id")?,
         created_at: row.instant("created_at")?,
     })
-}
-
-fn stage_of_row(row: &Row) -> Outcome<Stage> {
-    let read = StageRead {
-        stage: row.number("stage")?,
-        due_at: row.instant_opt("due_at")?,
-        ended_at: row.instant_opt("ended_at")?,
-        cause: row.value("cause")?,
-    };
-    read_stage(&read).ok_or_else(|| unreadable("stage"))
 }

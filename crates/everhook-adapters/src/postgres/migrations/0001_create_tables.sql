@@ -157,7 +157,7 @@ CREATE TABLE endpoints (
     timeout bigint,
     timeout_growth_factor double precision NOT NULL,
     max_concurrency bigint NOT NULL,
-    ordering text NOT NULL CHECK (ordering IN ('none', 'per_event_type', 'strict')),
+    ordering text NOT NULL CHECK (ordering IN ('none', 'per_event_type', 'per_key', 'strict')),
     rate_limit_per_minute bigint,
     rate_limit_burst bigint,
     -- JSON.
@@ -253,9 +253,12 @@ CREATE TABLE events (
     -- What few publishers say: a JSON object of texts, and a JSON array of [name, value].
     labels text,
     headers text,
+    -- What it is about, for endpoints that are ordered by that.
+    ordering_key text,
     -- When its data was erased. The row stays, and so does its idempotency key: publishing it again must not bring the data back.
     erased_at bigint,
-    CHECK (CASE WHEN erased_at IS NULL THEN body IS NOT NULL ELSE body IS NULL AND labels IS NULL AND headers IS NULL END),
+    CHECK (CASE WHEN erased_at IS NULL THEN body IS NOT NULL
+        ELSE body IS NULL AND labels IS NULL AND headers IS NULL AND ordering_key IS NULL END),
     CHECK ((deliveries = 0) = (first_delivery_id IS NULL) AND (deliveries = 0) = (last_delivery_id IS NULL))
 ) PARTITION BY LIST (kept);
 
@@ -288,13 +291,13 @@ CREATE TABLE event_aliases (
 
 CREATE INDEX event_aliases_by_event ON event_aliases (event_id);
 
--- Deliveries that wait or are held.
+-- Deliveries that wait, are held or parked.
 CREATE TABLE open_deliveries (
     lane bigint NOT NULL,
     id uuid NOT NULL,
     event_id uuid NOT NULL,
     priority smallint NOT NULL CHECK (priority BETWEEN 0 AND 2),
-    -- 0 waiting, 4 held.
+    -- 0 waiting, 4 held, 5 parked.
     stage smallint NOT NULL,
     attempts integer NOT NULL,
     retry_schedule bigint NOT NULL,
@@ -307,18 +310,49 @@ CREATE TABLE open_deliveries (
     -- Of those with one key that are open, the one with the lowest position waits and the others are held. Most deliveries have none.
     order_key text COLLATE "C",
     order_position bigint,
+    -- Of those that are parked: whose they are (so that nobody looks through another organization's), what they wait for, and when that is over.
+    parked_organization_id uuid,
+    waits_for text COLLATE "C",
+    expires_at bigint,
+    -- What becomes of it then. Stays until that is settled.
+    expires_into text CHECK (expires_into IN ('fails', 'gives_up')),
+    -- How many attempts parked it. NULL: none.
+    parkings integer,
     PRIMARY KEY (lane, id),
     CHECK ((order_key IS NULL) = (order_position IS NULL)),
+    CHECK ((stage = 5) = (waits_for IS NOT NULL) AND (stage = 5) = (parked_organization_id IS NOT NULL)),
+    CHECK (expires_at IS NULL OR stage = 5 AND expires_into IS NOT NULL),
+    CHECK (expires_into IS NULL OR stage = 0 OR expires_at IS NOT NULL),
     CHECK (CASE stage
         WHEN 0 THEN due_at IS NOT NULL
         WHEN 4 THEN due_at IS NULL AND attempts = 0 AND order_key IS NOT NULL
+        WHEN 5 THEN due_at IS NULL AND parkings > 0 AND attempts >= parkings
         ELSE false END)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 
 CREATE INDEX waiting_by_lane ON open_deliveries (lane, priority, due_at, id) WHERE stage = 0;
 -- Only those that have an order pay for it.
 CREATE INDEX open_in_order ON open_deliveries (lane, order_key, order_position) WHERE order_position IS NOT NULL;
+-- Which keys have anything that is held? Those that have not cost a look nothing, however many they are.
+CREATE INDEX held_in_order ON open_deliveries (lane, order_key, order_position) WHERE stage = 4;
 CREATE INDEX open_by_position ON open_deliveries (lane, order_position) WHERE order_position IS NOT NULL;
+
+-- Those that wait for something outside, by that and by the end of that.
+CREATE INDEX parked_by_wait ON open_deliveries (parked_organization_id, waits_for, id) WHERE stage = 5;
+CREATE INDEX parked_by_expiry ON open_deliveries (expires_at, id) WHERE stage = 5 AND expires_at IS NOT NULL;
+
+-- What came that deliveries may wait for. A row stays for an hour: an attempt that was begun before must not park its delivery for it any more.
+CREATE TABLE releases (
+    organization_id uuid NOT NULL,
+    waits_for text COLLATE "C" NOT NULL,
+    released_at bigint NOT NULL,
+    -- When parked deliveries are looked for again. NULL: no more.
+    look_at bigint,
+    PRIMARY KEY (organization_id, waits_for)
+);
+
+CREATE INDEX releases_to_resume ON releases (look_at) WHERE look_at IS NOT NULL;
+CREATE INDEX releases_by_age ON releases (released_at) WHERE look_at IS NULL;
 
 -- Deliveries that have ended.
 CREATE TABLE deliveries (
@@ -351,12 +385,12 @@ CREATE INDEX deliveries_kept_by_id ON deliveries_kept (id);
 
 -- How deliveries stand, open or ended, with the columns of both.
 CREATE VIEW all_deliveries AS
-SELECT lane, id, event_id, priority, stage, attempts, retry_schedule, due_at, NULL::bigint AS ended_at, NULL::text AS cause, created_at,
-    failure_category, replay_of, operation_id
+SELECT lane, id, event_id, priority, stage, attempts, retry_schedule, due_at, NULL::bigint AS ended_at, NULL::text AS cause, waits_for, expires_at,
+    expires_into, created_at, failure_category, replay_of, operation_id
 FROM open_deliveries
 UNION ALL
-SELECT lane, id, event_id, priority, stage, attempts, retry_schedule, NULL, ended_at, cause, created_at,
-    failure_category, replay_of, operation_id
+SELECT lane, id, event_id, priority, stage, attempts, retry_schedule, NULL, ended_at, cause, NULL, NULL, NULL, created_at, failure_category,
+    replay_of, operation_id
 FROM deliveries;
 
 -- Those that were made after their event was: retries by hand and what operations do again.
@@ -379,8 +413,8 @@ CREATE TABLE nodes (
 CREATE TABLE attempts (
     delivery_id uuid NOT NULL,
     number integer NOT NULL CHECK (number > 0),
-    -- 0 success, 1 failed, 2 exhausted.
-    status smallint NOT NULL CHECK (status BETWEEN 0 AND 2),
+    -- 0 success, 1 failed, 2 exhausted, 3 parked.
+    status smallint NOT NULL CHECK (status BETWEEN 0 AND 3),
     -- How the endpoint's breaker stood: 0 closed, 1 half-open, 2 open.
     breaker smallint NOT NULL CHECK (breaker BETWEEN 0 AND 2),
     kept boolean NOT NULL DEFAULT false,
@@ -406,7 +440,7 @@ CREATE TABLE attempts (
     picked_after bigint NOT NULL,
     executed_after bigint NOT NULL,
     next_retry_at bigint,
-    CHECK ((status = 0) = (failure_category IS NULL)),
+    CHECK ((status IN (0, 3)) = (failure_category IS NULL)),
     CHECK ((response_status IS NULL) = (response_headers IS NULL) AND (response_status IS NULL) = (response_body_sample IS NULL)
         AND (response_status IS NULL) = (response_cut IS NULL))
 ) PARTITION BY LIST (kept);
@@ -794,7 +828,7 @@ GRANT SELECT (id, organization_id, application_id, uid, name, description, url, 
     retry_schedule, retry_schedule_id, timeout, timeout_growth_factor, max_concurrency, ordering, rate_limit_per_minute, rate_limit_burst,
     circuit_breaker, paused_at, drain_per_second, state, disabled_at, disabled_reason, deleted_at, created_at, updated_at, lane, revision) ON endpoints TO PUBLIC;
 GRANT SELECT (id, organization_id, application_id, event_type, timestamp, idempotency_key, source, priority, sequence_number, traceparent, deliveries,
-    first_delivery_id, last_delivery_id, created_at, encoding, body, labels, erased_at) ON events TO PUBLIC;
+    first_delivery_id, last_delivery_id, created_at, encoding, body, labels, ordering_key, erased_at) ON events TO PUBLIC;
 
 -- What a role can name. A view of one table alone can be written through, and a statement that would do it locks the table before anybody asks whether
 -- it may: so each has something beside its table, which costs nothing.
@@ -826,7 +860,7 @@ SELECT id, organization_id, application_id, uid, name, description, url, event_t
 FROM endpoints CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.events WITH (security_invoker) AS
 SELECT id, organization_id, application_id, event_type, timestamp, idempotency_key, source, priority, sequence_number, traceparent, deliveries,
-    first_delivery_id, last_delivery_id, created_at, encoding, body, labels, erased_at
+    first_delivery_id, last_delivery_id, created_at, encoding, body, labels, ordering_key, erased_at
 FROM events CROSS JOIN (SELECT) AS nothing;
 
 GRANT SELECT ON ALL TABLES IN SCHEMA everhook_reports TO PUBLIC;

@@ -22,7 +22,7 @@ use super::super::{
 };
 use crate::encoding::{
     page,
-    spelling::{CANCELLED, DEAD, DELIVERED, HELD, WAITING},
+    spelling::{CANCELLED, DEAD, DELIVERED, HELD, PARKED, WAITING},
 };
 
 const DEAD_LETTERS: &str = include_str!("../queries/dead_letters_after.sql");
@@ -136,7 +136,7 @@ async fn into_candidates(snapshot: &Tx<'_>, application: ApplicationId, events: 
 fn standing_of_row(row: &Row) -> Outcome<NewestDelivery> {
     let delivery: DeliveryId = row.id("id")?;
     match row.number("stage")? {
-        WAITING | HELD => Ok(NewestDelivery::Open(delivery)),
+        WAITING | HELD | PARKED => Ok(NewestDelivery::Open(delivery)),
         DELIVERED => Ok(NewestDelivery::Delivered(delivery)),
         DEAD | CANCELLED => Ok(NewestDelivery::Failed(delivery)),
         _ => Err(unreadable("stage")),

@@ -3,7 +3,7 @@
 -- one by one what made_later has; lanes_by_application, lanes_pkey. Lock: none.
 -- `OFFSET 0` keeps the look-ups by lane: otherwise all that the endpoints ever got may be read and joined.
 SELECT d.id, p.organization_id, p.application_id, d.event_id, v.event_type, p.id AS endpoint_id, p.kind AS lane_kind, d.priority, d.retry_schedule, d.stage, d.due_at,
-    d.ended_at, d.cause, d.attempts, d.failure_category, d.replay_of, d.operation_id, d.created_at,
+    d.ended_at, d.cause, d.waits_for, d.expires_at, d.expires_into, d.attempts, d.failure_category, d.replay_of, d.operation_id, d.created_at,
     (SELECT a.error FROM attempts a WHERE a.delivery_id = d.id AND a.number = d.attempts) AS last_error
 FROM events v
     CROSS JOIN LATERAL (

@@ -5,7 +5,7 @@ SELECT q.place - 1 AS place, d.*
 FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS q (lane, priority, wanted, due_from, place)
     CROSS JOIN LATERAL (
         (
-            SELECT id, event_id, retry_schedule, attempts, due_at, replay_of, order_key
+            SELECT id, event_id, retry_schedule, attempts, parkings, expires_into, due_at, replay_of, order_key
             FROM open_deliveries
             WHERE stage = 0 AND lane = q.lane AND priority = q.priority AND due_at >= q.due_from AND due_at <= $5
             ORDER BY due_at, id
@@ -13,7 +13,7 @@ FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[]) WITH ORDIN
         )
         UNION ALL
         (
-            SELECT id, event_id, retry_schedule, attempts, due_at, replay_of, order_key
+            SELECT id, event_id, retry_schedule, attempts, parkings, expires_into, due_at, replay_of, order_key
             FROM open_deliveries
             WHERE stage = 0 AND lane = q.lane AND priority = q.priority AND due_at >= q.due_from AND due_at > $5
             ORDER BY due_at, id

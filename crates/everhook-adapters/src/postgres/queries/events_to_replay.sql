@@ -4,7 +4,7 @@
 SELECT e.*
 FROM unnest($1::uuid[]) AS u (id)
     CROSS JOIN LATERAL (
-        SELECT id, event_type, priority, sequence_number, erased_at IS NOT NULL AS is_erased
+        SELECT id, event_type, ordering_key, priority, sequence_number, erased_at IS NOT NULL AS is_erased
         FROM events
         WHERE id = u.id AND organization_id = $2
         OFFSET 0

@@ -14,4 +14,4 @@ FROM (
     WHERE first.stage = 4 AND (p.order_barrier IS NULL OR first.order_position < p.order_barrier)
 ) AS f
 WHERE o.ctid = f.place AND o.stage = 4
-RETURNING o.lane, o.id, o.event_id, o.priority, o.retry_schedule, o.attempts, o.due_at, o.replay_of, o.order_key;
+RETURNING o.lane, o.id, o.event_id, o.priority, o.retry_schedule, o.attempts, o.parkings, o.due_at, o.replay_of, o.order_key;

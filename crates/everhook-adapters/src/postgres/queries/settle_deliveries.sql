@@ -38,7 +38,7 @@ WITH fence AS MATERIALIZED (
     FROM found
     WHERE stage <> 0
 ), waiting AS (
-    UPDATE open_deliveries o SET due_at = f.due_at, attempts = f.number, failure_category = f.failure_category
+    UPDATE open_deliveries o SET due_at = f.due_at, attempts = f.number, failure_category = f.failure_category, expires_into = NULL
     FROM found f
     WHERE f.stage = 0 AND o.ctid = f.place
 ), noted AS (

@@ -17,6 +17,7 @@ CREATE TABLE spooled_events (
     traceparent TEXT,
     labels TEXT NOT NULL,
     headers TEXT NOT NULL,
+    ordering_key TEXT,
     -- The one endpoint that it is for. NULL: all that want it.
     only_endpoint_id BLOB,
     created_at INTEGER NOT NULL,
@@ -48,6 +49,7 @@ CREATE TABLE unforwarded (
     traceparent TEXT,
     labels TEXT NOT NULL,
     headers TEXT NOT NULL,
+    ordering_key TEXT,
     only_endpoint_id BLOB,
     created_at INTEGER NOT NULL,
     encoding INTEGER NOT NULL,

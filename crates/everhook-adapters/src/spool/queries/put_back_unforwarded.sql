@@ -2,10 +2,10 @@
 -- that is damaged beyond what the table takes.
 -- Index: the primary key, spooled_events_by_key. Lock: the write lock.
 INSERT OR IGNORE INTO spooled_events (
-    id, organization_id, application_id, event_type, timestamp, idempotency_key, valid_since, source, priority, traceparent, labels, headers,
+    id, organization_id, application_id, event_type, timestamp, idempotency_key, valid_since, source, priority, traceparent, labels, headers, ordering_key,
     only_endpoint_id, created_at, encoding, body, bytes
 )
-SELECT id, organization_id, application_id, event_type, timestamp, idempotency_key, valid_since, source, priority, traceparent, labels, headers,
+SELECT id, organization_id, application_id, event_type, timestamp, idempotency_key, valid_since, source, priority, traceparent, labels, headers, ordering_key,
     only_endpoint_id, created_at, encoding, body, bytes
 FROM unforwarded
 WHERE position > ?1 AND position <= ?2

@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId, ScheduleVersion},
-    model::{Attempt, Delivery, EventType, FailureCategory, LaneKind, Page, PageRequest, Stage},
+    model::{Attempt, Delivery, EventType, FailureCategory, LaneKind, Page, PageRequest},
     ports::DeliveryFilter,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -11,8 +11,8 @@ use super::{
     super::{
         fault::Outcome,
         page::{Between, List, bounds, is_backward, merge, rows_wanted},
-        rows::{Columns, Key, unreadable},
-        spelling::{StageFilter, StageRead, read_category, read_priority, read_stage, stage_filter},
+        rows::{Columns, Key},
+        spelling::{StageFilter, read_category, read_priority, stage_filter},
     },
     attempts,
 };
@@ -119,7 +119,7 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<Delivery> {
         kind: row.spelled("lane_kind", |name: String| LaneKind::parse(&name))?,
         priority: row.spelled("priority", read_priority)?,
         retry_schedule: ScheduleVersion(row.get("retry_schedule")?),
-        stage: stage_of_row(row)?,
+        stage: row.stage()?,
         attempts: row.get("attempts")?,
         failure_category: row.spelled_opt("failure_category", read_category)?,
         last_error: row.get("last_error")?,
@@ -127,16 +127,6 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<Delivery> {
         operation: row.id_opt("operation_id")?,
         created_at: row.instant("created_at")?,
     })
-}
-
-fn stage_of_row(row: &Row<'_>) -> rusqlite::Result<Stage> {
-    let read = StageRead {
-        stage: row.get("stage")?,
-        due_at: row.instant_opt("due_at")?,
-        ended_at: row.instant_opt("ended_at")?,
-        cause: row.get("cause")?,
-    };
-    read_stage(&read).ok_or_else(|| unreadable("stage"))
 }
 
 #[cfg(test)]

@@ -148,7 +148,7 @@ CREATE TABLE endpoints (
     timeout INTEGER,
     timeout_growth_factor REAL NOT NULL,
     max_concurrency INTEGER NOT NULL,
-    ordering TEXT NOT NULL CHECK (ordering IN ('none', 'per_event_type', 'strict')),
+    ordering TEXT NOT NULL CHECK (ordering IN ('none', 'per_event_type', 'per_key', 'strict')),
     rate_limit_per_minute INTEGER,
     rate_limit_burst INTEGER,
     -- JSON.
@@ -243,7 +243,9 @@ CREATE TABLE event_extras (
     -- A JSON object of texts.
     labels TEXT NOT NULL,
     -- A JSON array of [name, value].
-    headers TEXT NOT NULL
+    headers TEXT NOT NULL,
+    -- What it is about, for endpoints that are ordered by that.
+    ordering_key TEXT
 ) STRICT, WITHOUT ROWID;
 
 -- The one hot table with a rowid: its leaves hold rows up to a whole page, and a new row is appended without rearranging its neighbors. In a
@@ -284,7 +286,7 @@ CREATE TABLE deliveries (
     lane INTEGER NOT NULL,
     priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 2),
     retry_schedule INTEGER NOT NULL,
-    -- 0 waiting, 1 delivered, 2 dead, 3 cancelled, 4 held.
+    -- 0 waiting, 1 delivered, 2 dead, 3 cancelled, 4 held, 5 parked.
     stage INTEGER NOT NULL,
     due_at INTEGER,
     ended_at INTEGER,
@@ -299,7 +301,18 @@ CREATE TABLE deliveries (
     -- Of those with one key that are open, the one with the lowest position waits and the others are held. Most deliveries have none.
     order_key TEXT,
     order_position INTEGER,
+    -- Of those that are parked: whose they are (so that nobody looks through another organization's), what they wait for, and when that is over.
+    parked_organization_id BLOB,
+    waits_for TEXT,
+    expires_at INTEGER,
+    -- What becomes of it then. Stays until that is settled.
+    expires_into TEXT CHECK (expires_into IN ('fails', 'gives_up')),
+    -- How many attempts parked it. NULL: none.
+    parkings INTEGER,
     CHECK ((order_key IS NULL) = (order_position IS NULL)),
+    CHECK ((stage = 5) = (waits_for IS NOT NULL) AND (stage = 5) = (parked_organization_id IS NOT NULL)),
+    CHECK (expires_at IS NULL OR stage = 5 AND expires_into IS NOT NULL),
+    CHECK (expires_into IS NULL OR stage = 0 OR expires_at IS NOT NULL),
     CHECK (CASE stage
         WHEN 0 THEN due_at IS NOT NULL AND ended_at IS NULL AND cause IS NULL
         WHEN 1 THEN due_at IS NULL AND ended_at IS NOT NULL AND cause IS NULL AND attempts > 0
@@ -307,16 +320,36 @@ CREATE TABLE deliveries (
             AND cause IN ('retries_exhausted', 'given_up', 'gone', 'tls_failed')
         WHEN 3 THEN due_at IS NULL AND ended_at IS NOT NULL AND cause IN ('endpoint_disabled', 'destination_deleted', 'erased', 'by_person')
         WHEN 4 THEN due_at IS NULL AND ended_at IS NULL AND cause IS NULL AND attempts = 0 AND order_key IS NOT NULL
+        WHEN 5 THEN due_at IS NULL AND ended_at IS NULL AND cause IS NULL AND parkings > 0 AND attempts >= parkings
         ELSE 0 END)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX waiting_by_lane ON deliveries (lane, priority, due_at, id) WHERE stage = 0;
 CREATE INDEX deliveries_by_lane ON deliveries (lane, id);
 -- Only those that have an order pay for it, and only while they are open.
-CREATE INDEX open_in_order ON deliveries (lane, order_key, order_position) WHERE order_position IS NOT NULL AND stage IN (0, 4);
-CREATE INDEX open_by_position ON deliveries (lane, order_position) WHERE order_position IS NOT NULL AND stage IN (0, 4);
+CREATE INDEX open_in_order ON deliveries (lane, order_key, order_position) WHERE order_position IS NOT NULL AND stage IN (0, 4, 5);
+-- Which keys have anything that is held? Those that have not cost a look nothing, however many they are.
+CREATE INDEX held_in_order ON deliveries (lane, order_key, order_position) WHERE stage = 4;
+CREATE INDEX open_by_position ON deliveries (lane, order_position) WHERE order_position IS NOT NULL AND stage IN (0, 4, 5);
+-- Those that wait for something outside, by that, by the end of that, and by lane.
+CREATE INDEX parked_by_wait ON deliveries (parked_organization_id, waits_for, id) WHERE stage = 5;
+CREATE INDEX parked_by_expiry ON deliveries (expires_at, id) WHERE stage = 5 AND expires_at IS NOT NULL;
+CREATE INDEX parked_by_lane ON deliveries (lane, id) WHERE stage = 5;
 -- Those that were made after their event was: retries by hand, and what operations make.
 CREATE INDEX made_later_by_event ON deliveries (event_id, id) WHERE replay_of IS NOT NULL OR operation_id IS NOT NULL;
+
+-- What came that deliveries may wait for. A row stays for an hour: an attempt that was begun before must not park its delivery for it any more.
+CREATE TABLE releases (
+    organization_id BLOB NOT NULL,
+    waits_for TEXT NOT NULL,
+    released_at INTEGER NOT NULL,
+    -- When parked deliveries are looked for again. NULL: no more.
+    look_at INTEGER,
+    PRIMARY KEY (organization_id, waits_for)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX releases_to_resume ON releases (look_at) WHERE look_at IS NOT NULL;
+CREATE INDEX releases_by_age ON releases (released_at) WHERE look_at IS NULL;
 
 -- Deliveries of a large event that are still to be made: one row a commit, deleted by it.
 CREATE TABLE unfinished_fanouts (
@@ -348,8 +381,8 @@ CREATE TABLE nodes (
 CREATE TABLE attempts (
     delivery_id BLOB NOT NULL,
     number INTEGER NOT NULL CHECK (number > 0),
-    -- 0 success, 1 failed, 2 exhausted.
-    status INTEGER NOT NULL CHECK (status BETWEEN 0 AND 2),
+    -- 0 success, 1 failed, 2 exhausted, 3 parked.
+    status INTEGER NOT NULL CHECK (status BETWEEN 0 AND 3),
     failure_category TEXT,
     error TEXT,
     response_status INTEGER,
@@ -375,7 +408,7 @@ CREATE TABLE attempts (
     -- The endpoint's revision that shaped the request; NULL if we failed before there was one.
     revision INTEGER,
     PRIMARY KEY (delivery_id, number),
-    CHECK ((status = 0) = (failure_category IS NULL)),
+    CHECK ((status IN (0, 3)) = (failure_category IS NULL)),
     CHECK ((response_status IS NULL) = (response_headers IS NULL) AND (response_status IS NULL) = (response_body_sample IS NULL)
         AND (response_status IS NULL) = (response_cut IS NULL))
 ) STRICT, WITHOUT ROWID;

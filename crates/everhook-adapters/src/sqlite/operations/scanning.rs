@@ -16,7 +16,7 @@ use super::super::{
     history::dead_letter_of_row,
     page::Between,
     rows::{Columns, Key, unreadable},
-    spelling::{CANCELLED, DEAD, DELIVERED, HELD, WAITING},
+    spelling::{CANCELLED, DEAD, DELIVERED, HELD, PARKED, WAITING},
 };
 
 const DEAD_LETTERS: &str = include_str!("../queries/dead_letters_after.sql");
@@ -124,7 +124,7 @@ impl Stretch {
 fn standing_of_row(row: &Row<'_>) -> rusqlite::Result<NewestDelivery> {
     let delivery: DeliveryId = row.id("id")?;
     match row.get("stage")? {
-        WAITING | HELD => Ok(NewestDelivery::Open(delivery)),
+        WAITING | HELD | PARKED => Ok(NewestDelivery::Open(delivery)),
         DELIVERED => Ok(NewestDelivery::Delivered(delivery)),
         DEAD | CANCELLED => Ok(NewestDelivery::Failed(delivery)),
         _ => Err(unreadable("stage")),

@@ -3,7 +3,7 @@
 -- `CROSS` keeps the order of the joins: otherwise SQLite begins with the organization's endpoints and walks all that they ever got.
 -- `+` keeps the bounds of the page from the primary key: otherwise SQLite walks the page's ids instead of the event's, which may be all there are.
 SELECT d.id, p.organization_id, p.application_id, d.event_id, e.event_type, p.id AS endpoint_id, p.kind AS lane_kind, d.priority, d.retry_schedule, d.stage, d.due_at,
-    d.ended_at, d.cause, d.attempts, d.failure_category, a.error AS last_error, d.replay_of, d.operation_id, d.created_at
+    d.ended_at, d.cause, d.waits_for, d.expires_at, d.expires_into, d.attempts, d.failure_category, a.error AS last_error, d.replay_of, d.operation_id, d.created_at
 FROM (
         SELECT o.id FROM events v CROSS JOIN deliveries o ON o.id BETWEEN v.first_delivery_id AND v.last_delivery_id
         WHERE v.id = ?7 AND o.event_id = ?7 AND o.replay_of IS NULL AND o.operation_id IS NULL

@@ -1,5 +1,5 @@
 -- Is anything of this key open?
 -- Index: open_in_order. Lock: the write lock, taken by the caller.
 SELECT EXISTS (
-    SELECT 1 FROM deliveries INDEXED BY open_in_order WHERE order_position IS NOT NULL AND stage IN (0, 4) AND lane = ?1 AND order_key = ?2
+    SELECT 1 FROM deliveries INDEXED BY open_in_order WHERE order_position IS NOT NULL AND stage IN (0, 4, 5) AND lane = ?1 AND order_key = ?2
 );

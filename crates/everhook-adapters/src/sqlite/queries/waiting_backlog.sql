@@ -1,9 +1,12 @@
--- How many deliveries wait or are held for an endpoint, up to a limit each, and when was the oldest of these created?
--- Index: waiting_by_lane, open_in_order, the primary key of endpoints. Lock: none, a snapshot.
-SELECT count(*) AS waiting, min(created_at) AS oldest_at FROM (
-    SELECT * FROM (SELECT created_at FROM deliveries INDEXED BY waiting_by_lane
-        WHERE stage = 0 AND lane = (SELECT lane FROM endpoints WHERE id = ?1) LIMIT ?2)
+-- How many deliveries wait, are held or parked in a lane, up to a limit each, how many of these are parked, and when was the oldest created?
+-- Index: waiting_by_lane, held_in_order, parked_by_lane, lanes_by_id. Lock: none, a snapshot.
+SELECT count(*) AS waiting, count(*) FILTER (WHERE stage = 5) AS parked, min(created_at) AS oldest_at FROM (
+    SELECT * FROM (SELECT stage, created_at FROM deliveries INDEXED BY waiting_by_lane
+        WHERE stage = 0 AND lane = (SELECT lane FROM lanes WHERE id = ?1) LIMIT ?2)
     UNION ALL
-    SELECT * FROM (SELECT created_at FROM deliveries INDEXED BY open_in_order
-        WHERE order_position IS NOT NULL AND stage IN (0, 4) AND stage = 4 AND lane = (SELECT lane FROM endpoints WHERE id = ?1) LIMIT ?2)
+    SELECT * FROM (SELECT stage, created_at FROM deliveries INDEXED BY held_in_order
+        WHERE stage = 4 AND lane = (SELECT lane FROM lanes WHERE id = ?1) LIMIT ?2)
+    UNION ALL
+    SELECT * FROM (SELECT stage, created_at FROM deliveries INDEXED BY parked_by_lane
+        WHERE stage = 5 AND lane = (SELECT lane FROM lanes WHERE id = ?1) LIMIT ?2)
 );

@@ -149,7 +149,7 @@ pub(super) fn read_rate(field: &str, asked: Option<i64>, max: i64, faults: &mut 
 }
 
 pub(super) fn read_ordering(name: &str) -> Result<OrderingMode, String> {
-    OrderingMode::parse(name).ok_or_else(|| "must be `none`, `per_event_type` or `strict`".to_owned())
+    OrderingMode::parse(name).ok_or_else(|| "must be `none`, `per_event_type`, `per_key` or `strict`".to_owned())
 }
 
 #[cfg(test)]

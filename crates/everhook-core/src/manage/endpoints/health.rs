@@ -83,6 +83,7 @@ pub async fn health(line: &Line, organization: OrganizationId, of: &Ref<Endpoint
     let mut backlog = line.ports.delivery_control.waiting_backlog(endpoint.id.into(), BACKLOG_COUNT_MAX + 1).await?;
     let is_capped = backlog.count > BACKLOG_COUNT_MAX;
     backlog.count = backlog.count.min(BACKLOG_COUNT_MAX);
+    backlog.parked = backlog.parked.min(backlog.count);
     let status = status(&endpoint, &standing, breaker.state);
     Ok(Health { status, standing, breaker, figures, in_flight, held_until, backlog, backlog_is_capped: is_capped })
 }

@@ -59,6 +59,7 @@ pub async fn test(
         source: Some("everhook".to_owned()),
         priority: Priority::Normal,
         timestamp: None,
+        ordering_key: None,
         traceparent: None,
         labels: Labels::new(),
         headers: Vec::new(),

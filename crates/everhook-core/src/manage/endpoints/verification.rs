@@ -48,6 +48,7 @@ pub(super) async fn verify(line: &Line, endpoint: &Endpoint) -> Result<(), Refus
         Sent::Answered(response) if returns(&response.body_sample, &challenge) => return Ok(()),
         Sent::Answered(_) => "the response did not contain the challenge".to_owned(),
         Sent::Failed { error, .. } | Sent::Refused { error, .. } => error,
+        Sent::Parked { .. } => "the response did not contain the challenge".to_owned(),
         Sent::OutOfResources { error } => {
             line.log_shortage(&error);
             "Everhook has no free connection at the moment: try again".to_owned()

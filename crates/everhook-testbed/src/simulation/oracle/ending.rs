@@ -18,13 +18,14 @@ pub(super) fn every_delivery_has_ended(evidence: &Evidence<'_>) -> Result<(), St
     each_delivery(evidence, |delivery| match delivery.stage {
         Stage::Waiting { due_at } => Err(format!("delivery {} still waits, for {due_at}", delivery.id)),
         Stage::Held => Err(format!("delivery {} is still held", delivery.id)),
+        Stage::Parked(_) => Err(format!("delivery {} is still parked", delivery.id)),
         _ => Ok(()),
     })
 }
 
 pub(super) fn deliveries_end_in_time(evidence: &Evidence<'_>) -> Result<(), String> {
     each_delivery(evidence, |delivery| {
-        let (Some(ended_at), Some(due)) = (ended_at(delivery.stage), evidence.due_ends.get(&delivery.id)) else { return Ok(()) };
+        let (Some(ended_at), Some(due)) = (ended_at(&delivery.stage), evidence.due_ends.get(&delivery.id)) else { return Ok(()) };
         if ended_at <= *due { Ok(()) } else { Err(format!("delivery {} ended at {ended_at}, not by {due}", delivery.id)) }
     })
 }
@@ -103,9 +104,9 @@ pub(super) fn the_cancelled_had_a_closed_endpoint(evidence: &Evidence<'_>) -> Re
     })
 }
 
-fn ended_at(stage: Stage) -> Option<Timestamp> {
-    match stage {
-        Stage::Waiting { .. } | Stage::Held => None,
+fn ended_at(stage: &Stage) -> Option<Timestamp> {
+    match *stage {
+        Stage::Waiting { .. } | Stage::Held | Stage::Parked(_) => None,
         Stage::Delivered { at } | Stage::Dead { at, .. } | Stage::Cancelled { at, .. } => Some(at),
     }
 }

@@ -90,7 +90,7 @@ fn places_and_keys_are_those_of_publishing() {
         // Both get the first place.
         story.stores_event(event(), "k").stores_event(other, "l");
         let waiting = Stage::Waiting { due_at: BEGINNING };
-        story.stores_delivery(1, waiting, 0).stores_delivery(2, waiting, 0).stored.deliveries[1].event = other;
+        story.stores_delivery(1, waiting.clone(), 0).stores_delivery(2, waiting, 0).stored.deliveries[1].event = other;
     });
     let strict = Settings { ordering: OrderingMode::Strict, ..made() };
     for (key, broken) in [("", None), ("order.paid", Some("a delivery has the key of its endpoint's mode and the place of its event"))] {

@@ -50,7 +50,7 @@ pub(super) fn places_follow_acceptance(evidence: &Evidence<'_>) -> Result<(), St
 /// An endpoint's mode, as it was when a delivery was made, decides its key; its event decides its place.
 pub(super) fn keys_follow_the_mode(evidence: &Evidence<'_>) -> Result<(), String> {
     let mut modes: BTreeMap<EndpointNo, OrderingMode> = BTreeMap::new();
-    let mut modes_when_asked: BTreeMap<PublicationNo, BTreeMap<EndpointNo, OrderingMode>> = BTreeMap::new();
+    let mut when_asked: BTreeMap<PublicationNo, (BTreeMap<EndpointNo, OrderingMode>, Option<&str>)> = BTreeMap::new();
     let mut by_event: BTreeMap<_, Vec<&Delivery>> = BTreeMap::new();
     for delivery in evidence.stored.deliveries.iter().filter(|delivery| delivery.replay_of.is_none()) {
         by_event.entry(delivery.event).or_default().push(delivery);
@@ -60,12 +60,13 @@ pub(super) fn keys_follow_the_mode(evidence: &Evidence<'_>) -> Result<(), String
             modes.insert(endpoint, mode);
         }
         match &entry.what {
-            Happening::Publishing(asked) => _ = modes_when_asked.insert(asked.publication, modes.clone()),
+            Happening::Publishing(asked) => _ = when_asked.insert(asked.publication, (modes.clone(), asked.ordering_key.as_deref())),
             Happening::Answered(publication, Answered::Accepted(event, _)) => {
+                let Some((modes, ordering_key)) = when_asked.get(publication) else { continue };
                 for delivery in by_event.get(event).into_iter().flatten() {
                     let endpoint = evidence.number_of(delivery.lane_id.endpoint());
-                    let mode = endpoint.and_then(|endpoint| modes_when_asked.get(publication)?.get(&endpoint).copied());
-                    check_place(evidence, delivery, mode.unwrap_or_default())?;
+                    let mode = endpoint.and_then(|endpoint| modes.get(&endpoint).copied());
+                    check_place(evidence, delivery, mode.unwrap_or_default(), *ordering_key)?;
                 }
             }
             _ => {}
@@ -74,17 +75,22 @@ pub(super) fn keys_follow_the_mode(evidence: &Evidence<'_>) -> Result<(), String
     Ok(())
 }
 
-fn check_place(evidence: &Evidence<'_>, delivery: &Delivery, mode: OrderingMode) -> Result<(), String> {
+fn check_place(evidence: &Evidence<'_>, delivery: &Delivery, mode: OrderingMode, ordering_key: Option<&str>) -> Result<(), String> {
+    let of_event = evidence.stored.events.get(&delivery.event);
+    let is_erased = of_event.is_some_and(|event| event.erased_at.is_some());
     let place = evidence.stored.places.get(&delivery.id);
-    let is_right = match (mode, place) {
-        (OrderingMode::None, None) => true,
+    let is_right = match (mode, ordering_key, place) {
+        (OrderingMode::None, _, None) | (OrderingMode::PerKey, None, None) => true,
         // Behind a barrier, it has a key to itself.
-        (OrderingMode::None, Some(place)) => place.key.starts_with('#'),
-        (OrderingMode::PerEventType, Some(place)) => place.key == delivery.event_type.as_str(),
-        (OrderingMode::Strict, Some(place)) => place.key.is_empty(),
-        (OrderingMode::PerEventType | OrderingMode::Strict, None) => false,
+        (OrderingMode::None, _, Some(place)) | (OrderingMode::PerKey, None, Some(place)) => place.key.starts_with('#'),
+        (OrderingMode::PerEventType, _, Some(place)) => place.key == delivery.event_type.as_str(),
+        (OrderingMode::PerKey, Some(key), Some(place)) => place.key.strip_prefix('=') == Some(key),
+        // An ordering key may say whom an event is about, and goes with its data.
+        (OrderingMode::PerKey, Some(_), None) => is_erased,
+        (OrderingMode::Strict, _, Some(place)) => place.key.is_empty(),
+        (OrderingMode::PerEventType | OrderingMode::Strict, _, None) => false,
     };
-    let of_event = evidence.stored.events.get(&delivery.event).map(|event| event.sequence_number);
+    let of_event = of_event.map(|event| event.sequence_number);
     let is_at_its_place = place.is_none_or(|place| Some(place.position) == of_event);
     if is_right && is_at_its_place {
         return Ok(());
@@ -113,7 +119,7 @@ impl Predecessors {
         let last = requests.map(|number| (evidence.requests[*number].begun, evidence.requests[*number].request.request));
         self.last_request = self.last_request.max(last);
         let ended_at = match delivery.stage {
-            Stage::Waiting { .. } | Stage::Held => Timestamp::FAR_FUTURE,
+            Stage::Waiting { .. } | Stage::Held | Stage::Parked(_) => Timestamp::FAR_FUTURE,
             Stage::Delivered { at } | Stage::Dead { at, .. } | Stage::Cancelled { at, .. } => at,
         };
         self.last_end = self.last_end.max(Some((ended_at, delivery.id)));

@@ -76,7 +76,7 @@ pub struct EndpointOut {
     #[schema(required = true)]
     rate_limit: Option<RateLimitOut>,
     circuit_breaker: BreakerOut,
-    /// The order of deliveries: `none`, `per_event_type` or `strict`.
+    /// The order of deliveries: `none`, `per_event_type`, `per_key` or `strict`.
     #[schema(value_type = OrderingWord)]
     ordering: &'static str,
     #[schema(value_type = SignatureStyleWord)]

@@ -54,7 +54,7 @@ pub struct HealthOut {
     /// The end of a `Retry-After` of the endpoint.
     #[schema(format = DateTime, required = true)]
     held_until: Option<String>,
-    /// What waits for the endpoint, or is held behind another delivery of its order.
+    /// What waits for the endpoint, is held behind another delivery of its order, or is parked.
     backlog: BacklogOut,
     circuit_breaker: BreakerStateOut,
     /// Statistics of the last 24 hours.
@@ -68,6 +68,8 @@ pub struct HealthOut {
 pub struct BacklogOut {
     /// How many deliveries, at most 1,000.
     count: u32,
+    /// How many of those that were counted are parked until something outside has come.
+    parked: u32,
     /// Whether there are more than `count` says.
     count_is_capped: bool,
     /// When the oldest of those that were counted was created; null if there is none.
@@ -231,6 +233,7 @@ impl HealthOut {
             held_until: text(health.held_until),
             backlog: BacklogOut {
                 count: health.backlog.count,
+                parked: health.backlog.parked,
                 count_is_capped: health.backlog_is_capped,
                 oldest_created_at: text(health.backlog.oldest_at),
             },

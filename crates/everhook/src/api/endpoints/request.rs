@@ -125,7 +125,7 @@ pub struct EndpointIn {
     #[serde(default, alias = "circuit_breaker_config")]
     #[schema(value_type = Option<BreakerIn>)]
     circuit_breaker: Field<Object<BreakerIn>>,
-    /// The order of deliveries: `none` (default), `per_event_type` or `strict`. Alias: `ordering_guarantee`.
+    /// The order of deliveries: `none` (default), `per_event_type`, `per_key` (events with the same `ordering_key`) or `strict`. Alias: `ordering_guarantee`.
     #[serde(default, alias = "ordering_guarantee")]
     #[schema(value_type = Option<OrderingWord>)]
     ordering: Field<String>,

@@ -219,6 +219,7 @@ impl From<NotResendable> for ProblemKind {
             NotResendable::EventGone => Self::EventRemoved,
             NotResendable::Erased => Self::EventErased,
             NotResendable::Held => Self::DeliveryHeld,
+            NotResendable::Parked => Self::DeliveryParked,
             NotResendable::JustEnded => Self::DeliveryEnded,
         }
     }

@@ -70,6 +70,7 @@ problem_kinds! {
     DeliveryOpen = CONFLICT "delivery-open", "A delivery of this event is still open";
     DeliveryEnded = CONFLICT "delivery-ended", "The delivery has ended";
     DeliveryHeld = CONFLICT "delivery-held", "The delivery is held behind another";
+    DeliveryParked = CONFLICT "delivery-parked", "The delivery is parked until something else has come";
     AttemptUnderWay = CONFLICT "attempt-under-way", "An attempt of the delivery is under way";
     EventRemoved = CONFLICT "event-removed", "The event was removed";
     EventErased = CONFLICT "event-erased", "The event was erased";

@@ -7,7 +7,7 @@ use everhook_core::{
     ids::{ApplicationId, OrganizationId, Ref},
     line::{publish::Publication, request::trace_and_flags},
     manage::Fault,
-    model::{EventType, Priority},
+    model::{EventType, ORDERING_KEY_BYTES_MAX, OrderingKey, Priority},
     policy::{
         headers::check_custom_headers,
         labels::{self, Labels},
@@ -60,6 +60,11 @@ pub struct NewEvent<'a> {
     #[serde(borrow, default)]
     #[schema(value_type = Option<PriorityWord>, example = "normal")]
     priority: Option<Text<'a>>,
+    /// What it is about: endpoints with `ordering: per_key` get events with the same key in order. 1 to 256 bytes, no control characters. Events
+    /// without one have no order there.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>, example = "customer-4711")]
+    ordering_key: Option<Text<'a>>,
     /// When it happened, in RFC 3339; now if absent.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -140,6 +145,7 @@ impl<'a> Context<'a> {
         let idempotency_key = check(key, "idempotency_key", &mut faults, check_key);
         let source = check(event.source, "source", &mut faults, check_source);
         let priority = check(event.priority, "priority", &mut faults, check_priority);
+        let ordering_key = check(event.ordering_key, "ordering_key", &mut faults, check_ordering_key);
         let timestamp = check(event.timestamp, "timestamp", &mut faults, check_timestamp);
         let labels = check_labels(event.labels, &mut faults)?;
         let headers = check_headers(event.headers, &mut faults);
@@ -154,6 +160,7 @@ impl<'a> Context<'a> {
                 idempotency_key,
                 source,
                 priority: priority.unwrap_or_default(),
+                ordering_key,
                 timestamp,
                 traceparent: self.traceparent.clone(),
                 labels,
@@ -289,6 +296,10 @@ fn check_source(source: String) -> Result<String, String> {
 
 fn check_priority(name: String) -> Result<Priority, String> {
     Priority::parse(&name).ok_or_else(|| "must be `high`, `normal` or `low`".to_owned())
+}
+
+fn check_ordering_key(key: String) -> Result<OrderingKey, String> {
+    OrderingKey::parse(&key).ok_or_else(|| format!("must be 1 to {ORDERING_KEY_BYTES_MAX} bytes, none of them of a control character"))
 }
 
 fn check_timestamp(text: String) -> Result<Timestamp, String> {

@@ -1,0 +1,53 @@
+//! Deliveries that wait for something outside: how they end that from outside.
+
+use async_trait::async_trait;
+
+use crate::{
+    ids::OrganizationId,
+    model::WaitsFor,
+    ports::{FreedInLane, StoreError},
+    time::Timestamp,
+};
+
+/// Ends the parking of deliveries. A delivery is parked by [`settling`](crate::ports::DeliveryQueue::settle) an attempt that says so.
+///
+/// Every method fails with [`StoreError::Unavailable`] if the store cannot be reached; then nothing was written, as far as is known, and calling again is
+/// safe.
+#[async_trait]
+pub trait ParkedDeliveries: Send + Sync {
+    /// Lets the deliveries of an organization that are parked for this wait again, due at once, oldest first, so many of them. Their attempts, priority,
+    /// schedule and order stay as they are.
+    ///
+    /// What is left, or is parked later by an attempt that was begun before, is released by [`Self::resume_releases`], also if the process ends here: that
+    /// something came is never missed.
+    async fn release(&self, release: Release) -> Result<Unparked, StoreError>;
+
+    /// Goes on with releases that are not complete, so many deliveries of each of some of them.
+    async fn resume_releases(&self, at: Timestamp, limit: u32) -> Result<Unparked, StoreError>;
+
+    /// Lets deliveries wait, due at once, whose parking is over without what they waited for, oldest first, so many of them. They know: see
+    /// [`Due::expired`](crate::model::Due::expired).
+    async fn expire(&self, at: Timestamp, limit: u32) -> Result<Unparked, StoreError>;
+}
+
+/// Something came that deliveries may wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// Whose deliveries.
+    pub organization: OrganizationId,
+    /// What came.
+    pub waits_for: WaitsFor,
+    /// When.
+    pub at: Timestamp,
+    /// At most this many.
+    pub limit: u32,
+}
+
+/// Deliveries that are parked no longer.
+#[derive(Clone, Debug, Default)]
+pub struct Unparked {
+    /// They wait now.
+    pub deliveries: Vec<FreedInLane>,
+    /// Whether there may be more: call again.
+    pub may_be_more: bool,
+}
