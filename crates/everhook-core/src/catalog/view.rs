@@ -16,10 +16,22 @@ use crate::{
 const MATCHED_TYPES_MAX: usize = 1_000;
 
 /// How many matches are kept for each endpoint of an application, so that they take a share of what its endpoints take anyway.
-const MATCHES_AN_ENDPOINT: usize = 64;
+const MATCHES_AN_ENDPOINT: usize = 24;
+
+/// How many matches are kept in any case: dozens of types, of few endpoints that want them all.
+const MATCHES_MIN: usize = 512;
 
 /// How many endpoints are prepared before others have their turn on this thread: less than a millisecond of parsing filters.
 const PREPARED_AT_ONCE: usize = 64;
+
+/// What an application without endpoints takes in memory, in bytes, with the matches of some types.
+const VIEW_BYTES: usize = 8 * 1024;
+
+/// What an event type takes beside its name, which is there twice.
+const EVENT_TYPE_BYTES: usize = 256;
+
+/// What a retry schedule takes here.
+const SCHEDULE_BYTES: usize = 64;
 
 /// One application at one version of its configuration.
 pub struct ApplicationView {
@@ -42,8 +54,8 @@ pub struct ApplicationView {
 pub(super) struct Endpoints {
     destinations: SharedMap<EndpointId, Arc<Destination>>,
     by_type: EndpointsByType,
-    /// How much of what the catalog may keep they take.
-    entries: usize,
+    /// How many bytes they take in memory, about.
+    bytes: usize,
 }
 
 /// What all applications of an organization share, by name.
@@ -82,9 +94,9 @@ impl ApplicationView {
         &self.endpoints
     }
 
-    /// How much of what the catalog may keep it takes.
-    pub(super) fn entries(&self) -> usize {
-        self.endpoints.entries
+    /// How many bytes it takes in memory, about. What all applications of the organization share is not in it.
+    pub(super) fn bytes(&self) -> usize {
+        VIEW_BYTES + self.endpoints.bytes
     }
 
     /// What the organization said about a type of events; `None` if nothing.
@@ -113,6 +125,10 @@ impl ApplicationView {
         self.destination(id).filter(|destination| destination.endpoint.state == EndpointState::Enabled)
     }
 
+    fn matches_max(&self) -> usize {
+        (self.endpoint_count() * MATCHES_AN_ENDPOINT).max(MATCHES_MIN)
+    }
+
     /// The enabled endpoints that want events of this type, in the order of their creation.
     pub fn matching(&self, event_type: &EventType) -> Arc<[Arc<Destination>]> {
         if let Some(known) = self.matches.read().unwrap_or_else(PoisonError::into_inner).of_types.get(event_type) {
@@ -120,7 +136,7 @@ impl ApplicationView {
         }
         let found = self.endpoints.by_type.wanting(event_type, &self.endpoints.destinations);
         let mut matches = self.matches.write().unwrap_or_else(PoisonError::into_inner);
-        if matches.of_types.len() >= MATCHED_TYPES_MAX || matches.count + found.len() > self.endpoint_count() * MATCHES_AN_ENDPOINT {
+        if matches.of_types.len() >= MATCHED_TYPES_MAX || matches.count + found.len() > self.matches_max() {
             *matches = Matches::default();
         }
         if matches.of_types.insert(event_type.clone(), found.clone()).is_none() {
@@ -133,13 +149,13 @@ impl ApplicationView {
 impl Endpoints {
     /// Takes over the endpoints of a page.
     pub(super) async fn apply(&mut self, page: &mut ConfigPage, profile: Profile) -> Result<(), StoreError> {
-        let of = Belonging {
+        let of = Arc::new(Belonging {
             kind: page.application.kind,
             config_version: page.version.total(),
             limits: page.limits,
             post: page.post.clone(),
             profile,
-        };
+        });
         for (index, endpoint) in std::mem::take(&mut page.endpoints).into_iter().enumerate() {
             self.replace(endpoint, &of)?;
             if (index + 1).is_multiple_of(PREPARED_AT_ONCE) {
@@ -149,7 +165,12 @@ impl Endpoints {
         Ok(())
     }
 
-    fn replace(&mut self, endpoint: Endpoint, of: &Belonging) -> Result<(), StoreError> {
+    /// How many bytes they take in memory, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn replace(&mut self, endpoint: Endpoint, of: &Arc<Belonging>) -> Result<(), StoreError> {
         let id = endpoint.id;
         let after = match endpoint.state {
             EndpointState::Deleted { .. } => None,
@@ -160,8 +181,8 @@ impl Endpoints {
             None => self.destinations.remove(&id),
         };
         self.by_type.replace(before.as_deref(), after.as_deref());
-        self.entries += after.map_or(0, |after| after.entries());
-        self.entries -= before.map_or(0, |before| before.entries());
+        self.bytes += after.map_or(0, |after| after.bytes());
+        self.bytes -= before.map_or(0, |before| before.bytes());
         Ok(())
     }
 }
@@ -176,8 +197,9 @@ impl SharedDefinitions {
         }
     }
 
-    /// How much of what the catalog may keep they take.
-    pub(super) fn entries(&self) -> usize {
-        self.event_types.len()
+    /// How many bytes they take in memory, about.
+    pub(super) fn bytes(&self) -> usize {
+        let names: usize = self.event_types.keys().map(|name| 2 * name.as_str().len()).sum();
+        names + self.event_types.len() * EVENT_TYPE_BYTES + self.schedules.len() * SCHEDULE_BYTES
     }
 }

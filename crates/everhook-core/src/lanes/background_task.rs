@@ -307,7 +307,7 @@ async fn standing(line: &Line, application: ApplicationId, lane_id: LaneId) -> R
     };
     Ok(match lifecycle::cancellation(destination.endpoint.state) {
         Some(cause) => LaneState::Closed(cause, now),
-        None => LaneState::Open(destination.lane.clone()),
+        None => LaneState::Open(destination.lane()),
     })
 }
 

@@ -68,7 +68,7 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
     };
     let endpoint = &with.destination.endpoint;
     let gets_events = lifecycle::cancellation(endpoint.state).is_none() && endpoint.paused_at.is_none();
-    let is_here = with.destination.lane.post.is_here && line.held_lease.may_send(flight.lane_id);
+    let is_here = with.destination.is_sent_from_here() && line.held_lease.may_send(flight.lane_id);
     if !gets_events || !is_here {
         return Ok(Attempted::Withheld);
     }
@@ -78,18 +78,19 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
     if line.erasures.has(event.id, executed_at) {
         return Ok(Attempted::Erased);
     }
+    let shape = line.catalog.shapes.open(endpoint, &*line.ports.vault)?;
     let outgoing = Outgoing {
         organization: endpoint.organization,
         delivery: flight.due.delivery,
         attempt_number: flight.attempt_number(),
         replay_of: flight.due.replay_of,
         event: &event,
-        shape: with.destination.shape(&*line.ports.vault)?,
+        shape: &shape,
         user_agent: Bytes::from_static(USER_AGENT.as_bytes()),
         at: executed_at,
     };
     let outgoing = request::build(&outgoing, attempt_timeout(flight, &with));
-    drop(event);
+    drop((event, shape));
     let report = line.ports.transport.send(outgoing).await;
     if let Sent::OutOfResources { error } = &report.sent {
         line.log_shortage(error);

@@ -80,7 +80,7 @@ impl Draft {
         let held: FxHashSet<DeliveryId> = held.iter().copied().collect();
         let pairs = self.deliveries.into_iter().zip(self.matches.iter()).filter(|(delivery, _)| !held.contains(&delivery.id));
         committed.extend(pairs.map(|(delivery, destination)| Committed {
-            lane: destination.lane.clone(),
+            lane: destination.lane(),
             priority,
             due: Due {
                 delivery: delivery.id,

@@ -91,7 +91,7 @@ pub(crate) async fn withdraw(line: &Line, events: Vec<EventId>, freed: Vec<Freed
     for FreedInLane { application, lane_id, freed } in freed {
         // What cannot be looked up now is found by the lanes' periodic look.
         if let Ok(Some(destination)) = open_destination(line, application, lane_id).await {
-            committed.push(Committed { lane: destination.lane.clone(), priority: freed.priority, due: freed.due });
+            committed.push(Committed { lane: destination.lane(), priority: freed.priority, due: freed.due });
         }
     }
     if !committed.is_empty() {

@@ -246,7 +246,7 @@ async fn prepare(line: &Line, wish: &RecallRequest, priority: Option<Priority>) 
     let Some(view) = line.catalog.application(wish.application).await? else { return Ok(None) };
     let Some(destination) = open_in_view(&view, wish.lane_id) else { return Ok(None) };
     let of = ItemOf { position: None, event: wish.event, of: Some(wish.of), only_dead: wish.only_dead, priority };
-    Ok(Some((new_item(line, &view, destination, of), destination.lane.clone())))
+    Ok(Some((new_item(line, &view, destination, of), destination.lane())))
 }
 
 /// An endpoint of an application as it stands, if it gets events now.

@@ -193,7 +193,7 @@ pub async fn cancel(line: &Line, by: &Author, id: DeliveryId) -> Result<(), Refu
             if let Some(freed) = freed
                 && let Ok(Some(destination)) = open_destination(line, found.application, found.lane_id).await
             {
-                line.wake_up.committed(vec![Committed { lane: destination.lane.clone(), priority: freed.priority, due: freed.due }]);
+                line.wake_up.committed(vec![Committed { lane: destination.lane(), priority: freed.priority, due: freed.due }]);
             }
             Ok(())
         }
@@ -284,7 +284,7 @@ async fn bring_forward(line: &Line, by: &Author, resource: &Uuid, waiting: &[Wai
     }
     let Some((_, first)) = open.first() else { return Ok(retried) };
     let retries = u32::try_from(open.len()).unwrap_or(u32::MAX);
-    retry_limit::take(line, by.organization, first.lane.limits, retries).await.map_err(RecallError::TooOften)?;
+    retry_limit::take(line, by.organization, first.limits(), retries).await.map_err(RecallError::TooOften)?;
     let at = line.ports.clock.now();
     let request = BringForward {
         deliveries: open.iter().map(|(one, _)| (one.lane_id, one.delivery)).collect(),
@@ -296,7 +296,7 @@ async fn bring_forward(line: &Line, by: &Author, resource: &Uuid, waiting: &[Wai
     for ((one, destination), answer) in open.iter().zip(answers) {
         match answer {
             BroughtForward::Forwarded(priority) => {
-                forwarded.push(Forwarded { lane: destination.lane.clone(), priority, delivery: one.delivery, due_at: at });
+                forwarded.push(Forwarded { lane: destination.lane(), priority, delivery: one.delivery, due_at: at });
                 let waits_for = why::holds_lane(line, &destination.endpoint, at).await?;
                 retried.forwarded.push(DueNow { delivery: one.delivery, waits_for });
             }

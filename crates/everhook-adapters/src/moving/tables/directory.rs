@@ -9,7 +9,11 @@ pub(super) const TABLES: [Table; 12] = [
     Table {
         from: "applications",
         spelled: &[("application_id", "id")],
-        ..same("application_counters", &["application_id"], &["application_id", "config_version", "next_sequence", "purged_version"])
+        ..same(
+            "application_counters",
+            &["application_id"],
+            &["application_id", "config_version", "next_sequence", "purged_version", "config_bytes"],
+        )
     },
     Table { counted: Some("version"), ..same("schedules", &["version"], &["version", "definition", "unused_since"]) },
     same("retry_schedules", &["id"], &["id", "organization_id", "name", "version", "created_at", "updated_at"]),
@@ -50,7 +54,7 @@ pub(super) const TABLES: [Table; 12] = [
     ),
 ];
 
-const ENDPOINT: [&str; 38] = [
+const ENDPOINT: [&str; 39] = [
     "id",
     "organization_id",
     "application_id",
@@ -87,6 +91,7 @@ const ENDPOINT: [&str; 38] = [
     "created_at",
     "updated_at",
     "changed_version",
+    "config_bytes",
     "lane",
     "revision",
 ];

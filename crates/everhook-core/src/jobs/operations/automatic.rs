@@ -98,7 +98,7 @@ impl Duty {
             let Some(destination) = open_in_view(&view, letter.lane_id) else { continue };
             let of = ItemOf { position: None, event: letter.event, of: Some(letter.id), only_dead: true, priority: None };
             items.push(new_item(line, &view, destination, of));
-            lanes.push(destination.lane.clone());
+            lanes.push(destination.lane());
         }
         let replay = Replay { organization, by: ReplayBy::Automatic, items, at: line.ports.clock.now() };
         recall::make(line, replay, lanes).await

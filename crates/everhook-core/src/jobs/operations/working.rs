@@ -94,7 +94,7 @@ impl Duty {
         let mut forwarded = Vec::with_capacity(due_now.len());
         for ForwardedDelivery { delivery, lane_id, application, priority } in due_now {
             if let Ok(Some(destination)) = recall::open_destination(line, application, lane_id).await {
-                forwarded.push(Forwarded { lane: destination.lane.clone(), priority, delivery, due_at: at });
+                forwarded.push(Forwarded { lane: destination.lane(), priority, delivery, due_at: at });
             }
         }
         if !forwarded.is_empty() {
@@ -124,7 +124,7 @@ impl Duty {
                 priority: Some(operation.priority),
             };
             replays.push(new_item(line, view, destination, of));
-            lanes.push(destination.lane.clone());
+            lanes.push(destination.lane());
         }
         let by = ReplayBy::Operation { id: operation.id, failed };
         let replay = Replay { organization: operation.organization, by, items: replays, at: line.ports.clock.now() };
