@@ -8,8 +8,10 @@ mod applications;
 mod by_type;
 mod destination;
 mod kinds;
+mod large_reads;
 mod reading;
 mod schemas;
+mod shapes;
 mod shared_map;
 mod view;
 
@@ -23,6 +25,7 @@ use rustc_hash::FxHashMap;
 
 use self::{
     applications::{Applications, Stale},
+    large_reads::{LARGE_BYTES, LargeRead, LargeReads},
     reading::Reading,
     view::{Endpoints, SharedDefinitions},
 };
@@ -30,6 +33,7 @@ pub use self::{
     destination::{Belonging, EndpointDestination},
     kinds::{ChannelDestination, Destination},
     schemas::Schemas,
+    shapes::Shapes,
     view::ApplicationView,
 };
 use crate::{
@@ -42,6 +46,9 @@ use crate::{
 /// How many versions of retry schedules are kept: a tenant makes one with each change of a schedule, of 2 KiB at most. Past it all are dropped.
 const SCHEDULES_MAX: usize = 10_000;
 
+/// What all applications may take in memory, in bytes, where nobody says otherwise: those of half a million ordinary endpoints.
+pub const CATALOG_BYTES: usize = 512 << 20;
+
 /// How often a read begins from the start because the organization's limits or the place where its requests are sent changed meanwhile.
 const READS_FROM_START_MAX: usize = 10;
 
@@ -51,21 +58,31 @@ pub struct Catalog {
     profile: Profile,
     applications: RwLock<Applications>,
     reading: Reading,
+    large_reads: LargeReads,
     schedules: RwLock<FxHashMap<ScheduleVersion, Arc<RetrySchedule>>>,
     /// Compiled schemas.
     pub schemas: Schemas,
+    /// Opened shapes of requests.
+    pub shapes: Shapes,
 }
 
 impl Catalog {
     /// An empty catalog over the directory.
     pub fn new(directory: Arc<dyn Directory>, profile: Profile) -> Self {
+        Self::within(CATALOG_BYTES, directory, profile)
+    }
+
+    /// The same, whose applications may take so many bytes in memory.
+    pub fn within(bytes_max: usize, directory: Arc<dyn Directory>, profile: Profile) -> Self {
         Self {
             directory,
             profile,
-            applications: RwLock::default(),
+            applications: RwLock::new(Applications::within(bytes_max)),
             reading: Reading::default(),
+            large_reads: LargeReads::default(),
             schedules: RwLock::default(),
             schemas: Schemas::default(),
+            shapes: Shapes::default(),
         }
     }
 
@@ -118,10 +135,12 @@ impl Catalog {
 
     async fn read_pages(&self, id: ApplicationId, base: Option<Arc<ApplicationView>>) -> Result<PagesRead, StoreError> {
         let mut endpoints = base.as_ref().map_or_else(Endpoints::default, |base| base.endpoints().clone());
-        let mut cursor = base.as_ref().map_or(ConfigCursor::START, |base| ConfigCursor::after(base.version));
+        let first = base.as_ref().map_or(ConfigCursor::START, |base| ConfigCursor::after(base.version));
         let mut shared = base.as_ref().map(|base| (base.limits, base.post.clone()));
+        let mut growth = Growth::new(self, endpoints.bytes());
+        let mut read = self.directory.configuration(id, first).await?;
         loop {
-            let mut page = match self.directory.configuration(id, cursor).await? {
+            let mut page = match read {
                 ConfigRead::NotFound => return Ok(PagesRead::NotFound),
                 ConfigRead::Outdated => return Ok(PagesRead::Outdated),
                 ConfigRead::Page(page) => *page,
@@ -131,11 +150,15 @@ impl Catalog {
             if *shared.get_or_insert_with(|| of_page.clone()) != of_page || base.as_ref().is_some_and(|base| is_older(&page, base)) {
                 return Ok(PagesRead::Outdated);
             }
-            endpoints.apply(&mut page, self.profile).await?;
-            match page.next {
-                Some(next) => cursor = next,
-                None => return self.finish(page, endpoints, base).await.map(PagesRead::All),
-            }
+            let Some(next) = page.next else {
+                endpoints.apply(&mut page, self.profile).await?;
+                return self.finish(page, endpoints, base).await.map(PagesRead::All);
+            };
+            // The next page is read while this one is prepared.
+            let (following, applied) = tokio::join!(self.directory.configuration(id, next), endpoints.apply(&mut page, self.profile));
+            applied?;
+            growth.to(endpoints.bytes(), page.application.organization).await?;
+            read = following?;
         }
     }
 
@@ -171,6 +194,7 @@ impl Catalog {
     /// Drops what is known of all applications. Called where nobody can say which of them changed, which is rare.
     pub fn forget_all(&self) {
         self.applications_mut().note(Stale::All);
+        self.shapes.clear();
     }
 
     /// A schedule version. Versions never change, so that what was read once holds for ever.
@@ -206,6 +230,38 @@ impl Catalog {
 
     fn applications_mut(&self) -> RwLockWriteGuard<'_, Applications> {
         self.applications.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An application that is being read, and how much of what the catalog may keep it takes so far.
+struct Growth<'a> {
+    catalog: &'a Catalog,
+    bytes_before: usize,
+    counted: usize,
+    turn: Option<LargeRead>,
+}
+
+impl<'a> Growth<'a> {
+    /// Beginning with endpoints of so many bytes, which are known and counted already.
+    fn new(catalog: &'a Catalog, bytes_before: usize) -> Self {
+        Self { catalog, bytes_before, counted: 0, turn: None }
+    }
+
+    /// It has grown to so many bytes: room is made for them before more is read.
+    async fn to(&mut self, bytes: usize, organization: OrganizationId) -> Result<(), StoreError> {
+        let grown = bytes.saturating_sub(self.bytes_before);
+        if grown > LARGE_BYTES && self.turn.is_none() {
+            self.turn = Some(self.catalog.large_reads.turn(organization).await?);
+        }
+        self.catalog.applications_mut().count_growth(organization, self.counted, grown);
+        self.counted = grown;
+        Ok(())
+    }
+}
+
+impl Drop for Growth<'_> {
+    fn drop(&mut self) {
+        self.catalog.applications_mut().end_growth(self.counted);
     }
 }
 

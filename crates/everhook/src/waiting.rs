@@ -119,6 +119,7 @@ pub fn line_settings(config: &Config, node: &str) -> LineSettings {
         node: node.to_owned(),
         idempotency_window: config.idempotency_window,
         profile: config.profile,
+        catalog_bytes_max: config.catalog_bytes_max,
         retention: config.retention,
         evaluation_threads: EvaluationThreads::Beside(evaluation_threads()),
     }

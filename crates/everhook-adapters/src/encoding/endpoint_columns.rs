@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 
 use everhook_core::{
-    model::{DisabledReason, EndpointState, EventTypePattern, Target},
+    model::{DisabledReason, Endpoint, EndpointState, EventTypePattern, Target},
+    ports::{APPLICATION_CONFIG_BYTES_MAX, CONFIG_ENDPOINT_BYTES},
     time::Timestamp,
 };
 use url::Url;
+
+/// What each event type, label and header counts beside its text, in bytes: about what it takes in memory.
+const PART_BYTES: usize = 64;
 
 /// Whether an endpoint gets events, as the columns that hold it.
 pub(crate) struct StateColumns {
@@ -45,6 +49,43 @@ pub(crate) fn read_state(read: &StateRead) -> Option<EndpointState> {
         }
         "deleted" => Some(EndpointState::Deleted { at: read.deleted_at? }),
         _ => None,
+    }
+}
+
+/// How many bytes of configuration an endpoint has, as both stores count them: its texts, and what every endpoint counts.
+pub(crate) fn config_bytes(endpoint: &Endpoint) -> i64 {
+    let Endpoint { name, description, target, event_types, labels, filter, secrets, headers, metadata, .. } = endpoint;
+    let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let pattern = |pattern: &EventTypePattern| match pattern {
+        EventTypePattern::Any => 1,
+        EventTypePattern::Family(prefix) => prefix.len(),
+        EventTypePattern::Exact(event_type) => event_type.as_str().len(),
+    };
+    let texts = [name, description, filter, metadata].into_iter().map(optional).sum::<usize>()
+        + target.written.len()
+        + event_types.iter().map(|one| PART_BYTES + pattern(one)).sum::<usize>()
+        + labels.iter().map(|(name, value)| PART_BYTES + name.len() + value.len()).sum::<usize>()
+        + headers.iter().map(|(name, value)| PART_BYTES + name.len() + value.len()).sum::<usize>()
+        + secrets.current.0.len()
+        + secrets.previous.as_ref().map_or(0, |(secret, _)| secret.0.len());
+    CONFIG_ENDPOINT_BYTES + i64::try_from(texts).unwrap_or(i64::MAX / 2)
+}
+
+/// How many bytes an application's endpoints have, and how many of them are those of one that is about to be made or changed.
+pub(crate) struct ConfigSize {
+    pub(crate) of_application: i64,
+    pub(crate) of_endpoint: i64,
+}
+
+impl ConfigSize {
+    /// By how much the application grows with the endpoint as it is going to be; `None` if it would become too large. What does not grow always fits.
+    pub(crate) fn growth(&self, endpoint: &Endpoint) -> Option<i64> {
+        let after = match endpoint.state {
+            EndpointState::Deleted { .. } => 0,
+            EndpointState::Enabled | EndpointState::Disabled { .. } => config_bytes(endpoint),
+        };
+        let growth = after - self.of_endpoint;
+        (growth <= 0 || self.of_application + growth <= APPLICATION_CONFIG_BYTES_MAX).then_some(growth)
     }
 }
 

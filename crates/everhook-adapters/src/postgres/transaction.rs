@@ -121,7 +121,12 @@ impl<'c> Tx<'c> {
 
     /// The same, because of one endpoint: it keeps the version at which it changed.
     pub(super) async fn endpoint_changed(&self, application: ApplicationId, endpoint: EndpointId) -> Outcome<()> {
-        self.execute(BUMP_CONFIG_FOR_ENDPOINT, &[&application.key(), &endpoint.key()]).await?;
+        self.endpoint_grew(application, endpoint, 0).await
+    }
+
+    /// The same, because of an endpoint with which the application has so many bytes of configuration more.
+    pub(super) async fn endpoint_grew(&self, application: ApplicationId, endpoint: EndpointId, growth: i64) -> Outcome<()> {
+        self.execute(BUMP_CONFIG_FOR_ENDPOINT, &[&application.key(), &endpoint.key(), &growth]).await?;
         self.note_change(Change::Endpoint(application, endpoint)).await
     }
 }

@@ -17,8 +17,8 @@ use everhook_core::{
         OrganizationSchedule, Placement, Profile,
     },
     ports::{
-        CONFIG_PAGE_ENDPOINTS, ConfigCursor, ConfigPage, ConfigRead, ConfigVersion, Created, Directory, EndpointUpdated, NewDelivery,
-        Recorded, Updated,
+        APPLICATION_CONFIG_BYTES_MAX, CONFIG_PAGE_BYTES, CONFIG_PAGE_ENDPOINTS, ConfigCursor, ConfigPage, ConfigRead, ConfigVersion,
+        Created, Directory, EndpointUpdated, NewDelivery, Recorded, Updated,
     },
 };
 use futures_util::future::join_all;
@@ -127,6 +127,53 @@ async fn what_changes_between_two_pages_is_told_by_a_later_one() {
     let told = |id| second.endpoints.iter().find(|endpoint| endpoint.id == id);
     assert!(matches!(told(gone).unwrap().state, EndpointState::Deleted { .. }));
     assert_eq!(told(paused).unwrap().paused_at, Some(NOW));
+}
+
+/// An endpoint with so many bytes of headers.
+fn large(given: &Given, bytes: usize) -> Endpoint {
+    let headers = vec![("x-padding".to_owned(), "p".repeat(bytes))];
+    Endpoint { headers, ..endpoint(given.organization, given.application) }
+}
+
+#[tokio::test]
+async fn a_page_ends_when_it_is_large_and_the_next_goes_on_behind_it() {
+    let given = Given::new().await;
+    let bytes = usize::try_from(CONFIG_PAGE_BYTES).unwrap() / 2;
+    for _ in 0..5 {
+        assert_eq!(given.store.create_endpoint(large(&given, bytes), entry()).await.unwrap(), Created::Created);
+    }
+    let (mut sizes, mut cursor) = (Vec::new(), Some(ConfigCursor::START));
+    while let Some(next) = cursor {
+        let page = page(&given, next).await;
+        sizes.push(page.endpoints.len());
+        cursor = page.next;
+    }
+    assert!(sizes.iter().all(|size| *size <= 3) && sizes.iter().sum::<usize>() == 6, "{sizes:?}");
+    let read = given.store.application_row(given.application).await.unwrap().unwrap();
+    assert_eq!(read.endpoints.len(), 6);
+}
+
+#[tokio::test]
+async fn the_endpoints_of_an_application_have_so_many_bytes_together_and_no_more() {
+    let given = Given::new().await;
+    let third = usize::try_from(APPLICATION_CONFIG_BYTES_MAX).unwrap() / 3;
+    let [first, second, small] = [large(&given, third), large(&given, third), large(&given, 1)];
+    for made in [&first, &second, &small] {
+        assert_eq!(given.store.create_endpoint(made.clone(), entry()).await.unwrap(), Created::Created);
+    }
+    let one_more = async || given.store.create_endpoint(large(&given, third), entry()).await.unwrap();
+    assert_eq!(one_more().await, Created::ConfigTooLarge);
+    // Nor by a change; what does not grow can be changed all the same.
+    let grown = Endpoint { headers: large(&given, third).headers, updated_at: NOW + Duration::from_secs(1), ..small.clone() };
+    let written = given.store.update_endpoint(grown, small.updated_at, entry()).await.unwrap();
+    assert_eq!(written, EndpointUpdated::ConfigTooLarge);
+    assert_eq!(found(&given, small.id).await, small, "nothing was written");
+    change(&given, first.id, |endpoint| endpoint.max_concurrency += 1).await;
+    // A refused one does not count, and what is deleted makes room.
+    change(&given, second.id, |endpoint| endpoint.state = EndpointState::Deleted { at: NOW }).await;
+    assert_eq!([one_more().await, one_more().await], [Created::Created, Created::ConfigTooLarge]);
+    change(&given, first.id, |endpoint| endpoint.headers.clear()).await;
+    assert_eq!(one_more().await, Created::Created);
 }
 
 #[tokio::test]

@@ -290,3 +290,20 @@ impl Middle {
         ]
     }
 }
+
+#[tokio::test]
+async fn the_endpoints_of_an_application_are_found_without_those_of_others() {
+    let given = Given::new().await;
+    let connection = Connection::open(given.file()).unwrap();
+    let lists = [
+        include_str!("../../src/sqlite/queries/endpoints_of_application_older.sql"),
+        include_str!("../../src/sqlite/queries/endpoints_of_application_newer.sql"),
+    ];
+    for sql in lists {
+        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let nothing = [const { None::<i64> }; 10];
+        let plan = statement.query_map(rusqlite::params_from_iter(nothing), |row| row.get::<_, String>(3)).unwrap();
+        let plan: Vec<_> = plan.map(Result::unwrap).collect();
+        assert!(plan[0].contains("endpoints_by_application (application_id=? AND id>? AND id<?)"), "{plan:#?}");
+    }
+}

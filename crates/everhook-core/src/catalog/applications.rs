@@ -10,20 +10,20 @@ use crate::ids::{ApplicationId, OrganizationId};
 /// How many applications are kept. Past it those of the organizations that have most are dropped, and read again when they are needed.
 pub(super) const APPLICATIONS_MAX: usize = 10_000;
 
-/// How many endpoints and event types these have together: a tenant may create as many as it likes, and an endpoint takes some 4 KB here.
-const ENTRIES_MAX: usize = 1_000_000;
-
 /// How many changes are remembered to tell whether one of them concerns what was read meanwhile: a second of many busy organizations.
 pub(super) const RECENT_CHANGES_MAX: usize = 1_000;
 
 /// The applications that are known, current or not.
-#[derive(Default)]
 pub(super) struct Applications {
     known: FxHashMap<ApplicationId, Known>,
     /// What organizations define for all their applications. Those of organizations without a known application are dropped when room is made.
     definitions: FxHashMap<OrganizationId, Arc<SharedDefinitions>>,
-    /// How many endpoints and event types there are.
-    entries: usize,
+    /// How many bytes all of these take in memory, about,
+    bytes: usize,
+    /// how many more are being read,
+    being_read: usize,
+    /// and what all of it may take. Past it those of the organizations that have most are dropped.
+    bytes_max: usize,
     /// How many changes there were.
     changes: u64,
     /// The newest of them. What was read before one that concerns it is not current after it. Others' changes do not matter, or one tenant that changes
@@ -35,6 +35,23 @@ struct Known {
     view: Arc<ApplicationView>,
     /// Whether no change is known since it was read. If one is, what changed since is read before it is used again.
     is_current: bool,
+}
+
+/// What an organization has in here.
+#[derive(Default)]
+struct Held {
+    applications: usize,
+    bytes: usize,
+    /// By what it is compared with others: its bytes, those that it needs now included.
+    counted: usize,
+}
+
+impl Held {
+    fn add(&mut self, applications: usize, bytes: usize) {
+        self.applications += applications;
+        self.bytes += bytes;
+        self.counted += bytes;
+    }
 }
 
 /// What a change concerns.
@@ -66,6 +83,19 @@ pub(super) struct ReadFrom {
 }
 
 impl Applications {
+    /// None yet, and room for so many bytes.
+    pub(super) fn within(bytes_max: usize) -> Self {
+        Self {
+            known: FxHashMap::default(),
+            definitions: FxHashMap::default(),
+            bytes: 0,
+            being_read: 0,
+            bytes_max,
+            changes: 0,
+            recent: VecDeque::new(),
+        }
+    }
+
     /// An application that need not be read.
     pub(super) fn current(&self, id: ApplicationId) -> Option<Arc<ApplicationView>> {
         self.known.get(&id).filter(|known| known.is_current).map(|known| known.view.clone())
@@ -95,52 +125,69 @@ impl Applications {
             return;
         }
         let is_current = !later.clone().any(|stale| stale.concerns(id, organization));
-        if self.known.len() >= APPLICATIONS_MAX || self.entries + view.entries() > ENTRIES_MAX {
-            self.make_room();
+        self.remove(id);
+        if self.known.len() >= APPLICATIONS_MAX || self.bytes + view.bytes() > self.bytes_max {
+            self.make_room(organization, view.bytes());
         }
-        self.entries += view.entries();
-        if let Some(before) = self.known.insert(id, Known { view: view.clone(), is_current }) {
-            self.entries -= before.view.entries();
-        }
+        self.bytes += view.bytes();
+        self.known.insert(id, Known { view: view.clone(), is_current });
         self.keep_definitions(organization, &view.definitions);
+    }
+
+    /// What an organization is having read has grown from so many bytes to so many.
+    pub(super) fn count_growth(&mut self, organization: OrganizationId, before: usize, grown: usize) {
+        self.being_read = self.being_read - before + grown;
+        if self.bytes + self.being_read > self.bytes_max {
+            self.make_room(organization, self.being_read);
+        }
+    }
+
+    /// So many bytes that were being read are known now, or were dropped.
+    pub(super) fn end_growth(&mut self, grown: usize) {
+        self.being_read -= grown;
     }
 
     fn keep_definitions(&mut self, organization: OrganizationId, read: &Arc<SharedDefinitions>) {
         if self.definitions.get(&organization).is_some_and(|known| known.version >= read.version) {
             return;
         }
-        self.entries += read.entries();
+        self.bytes += read.bytes();
         if let Some(before) = self.definitions.insert(organization, read.clone()) {
-            self.entries -= before.entries();
+            self.bytes -= before.bytes();
         }
     }
 
-    /// Drops the applications of those organizations that have most in here, until an eighth is free: what a tenant has much of pushes out its own.
-    fn make_room(&mut self) {
-        let mut held: FxHashMap<OrganizationId, usize> = FxHashMap::default();
+    /// Drops the applications of those organizations that have most in here, until an eighth is free beside so many bytes that an organization needs:
+    /// what a tenant has much of pushes out its own.
+    fn make_room(&mut self, for_whom: OrganizationId, needed: usize) {
+        let mut held: FxHashMap<OrganizationId, Held> = FxHashMap::default();
+        held.entry(for_whom).or_default().counted = needed;
         for known in self.known.values() {
-            *held.entry(known.view.application.organization).or_default() += 1 + known.view.entries();
+            held.entry(known.view.application.organization).or_default().add(1, known.view.bytes());
         }
         for (organization, definitions) in &self.definitions {
-            *held.entry(*organization).or_default() += definitions.entries();
+            held.entry(*organization).or_default().add(0, definitions.bytes());
         }
-        let mut held: Vec<_> = held.into_iter().map(|(organization, held)| (held, organization)).collect();
-        held.sort_unstable();
-        let (mut dropped, mut applications, mut entries) = (FxHashSet::default(), self.known.len(), self.entries);
-        while (applications > APPLICATIONS_MAX / 8 * 7 || entries > ENTRIES_MAX / 8 * 7)
-            && let Some((_, organization)) = held.pop()
+        let mut held: Vec<_> = held.into_iter().collect();
+        held.sort_unstable_by_key(|(organization, held)| (held.counted, *organization));
+        let (mut dropped, mut applications, mut bytes) = (FxHashSet::default(), self.known.len(), self.bytes);
+        let bytes_wanted = (self.bytes_max / 8 * 7).saturating_sub(needed);
+        while (applications > APPLICATIONS_MAX / 8 * 7 || bytes > bytes_wanted)
+            && let Some((organization, held)) = held.pop()
         {
             dropped.insert(organization);
-            let of_it = self.known.values().filter(|known| known.view.application.organization == organization);
-            for known in of_it {
-                applications -= 1;
-                entries -= known.view.entries();
-            }
-            entries -= self.definitions.get(&organization).map_or(0, |definitions| definitions.entries());
+            applications -= held.applications;
+            bytes -= held.bytes;
         }
         self.known.retain(|_, known| !dropped.contains(&known.view.application.organization));
         self.definitions.retain(|organization, _| !dropped.contains(organization));
-        self.entries = entries;
+        self.bytes = bytes;
+    }
+
+    /// How many bytes are kept.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// How many applications are kept.
@@ -151,7 +198,7 @@ impl Applications {
 
     /// There is no such application any more.
     pub(super) fn remove(&mut self, id: ApplicationId) {
-        self.entries -= self.known.remove(&id).map_or(0, |known| known.view.entries());
+        self.bytes -= self.known.remove(&id).map_or(0, |known| known.view.bytes());
     }
 
     /// Notes a change: what it concerns is not current any more.
@@ -174,7 +221,7 @@ impl Applications {
                 // Nobody can say what changed: the store may be another one, whose versions mean something else.
                 self.known.clear();
                 self.definitions.clear();
-                self.entries = 0;
+                self.bytes = 0;
             }
         }
     }

@@ -1,37 +1,41 @@
 //! An endpoint as deliveries are made for it and sent to it.
 
 use std::{
+    mem::size_of,
     num::NonZeroU32,
     sync::{Arc, OnceLock},
 };
 
 use crate::{
     model::{
-        ApplicationKind, Endpoint, EndpointState, EventTypePattern, LanePolicy, OrganizationLimits, PoolAssignment, Profile, Revision,
+        ApplicationKind, Endpoint, EndpointState, EventTypePattern, LanePolicy, OrganizationLimits, PoolAssignment, Profile, SealedSecrets,
     },
     policy::filter::Filter,
-    ports::{ConfigPage, StoreError, Vault},
-    shape::Shape,
+    ports::{ConfigPage, StoreError},
 };
 
-/// How many event type patterns of an endpoint take as much memory as the endpoint itself.
-const PATTERNS_AN_ENTRY: usize = 16;
+/// What an endpoint takes in the maps of its application and in what is remembered of matches, in bytes.
+const ENTRY_BYTES: usize = 256;
 
-/// An endpoint with everything that sending to it needs, prepared once.
+/// What a text, a list or a key in an index takes beside its bytes: its length, and what the allocator rounds up.
+const ALLOCATED_BYTES: usize = 32;
+
+/// An endpoint with everything that making and sending deliveries needs. A hundred thousand of them are kept: what can be made when it is needed is
+/// not in here.
 pub struct EndpointDestination {
     /// The endpoint, without its filter, metadata and description.
     pub endpoint: Endpoint,
-    /// What its lane goes by.
-    pub lane: Arc<LanePolicy>,
     /// What an event's data must say for it, parsed.
-    pub filter: Option<Filter>,
+    pub filter: Option<Box<Filter>>,
     /// Whether it gets Everhook's own events: its deliveries raise none themselves.
     pub operational: bool,
-    /// What shapes its requests, opened for the first of them: most endpoints of a large application get none for a long time.
-    shape: OnceLock<Shape>,
+    /// The application that it belongs to.
+    of: Arc<Belonging>,
+    /// What its lane goes by, made for the first delivery: most endpoints of a large application get none for a long time.
+    lane: OnceLock<Arc<LanePolicy>>,
 }
 
-/// The application that an endpoint belongs to, as far as sending must know it.
+/// The application that an endpoint belongs to, as far as sending must know it. Shared by all endpoints that were read together.
 #[derive(Clone, Debug)]
 pub struct Belonging {
     /// What it is for.
@@ -64,25 +68,25 @@ impl EndpointDestination {
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] if its filter cannot be read.
-    pub fn new(endpoint: Endpoint, of: &Belonging) -> Result<Self, StoreError> {
+    pub fn new(endpoint: Endpoint, of: &Arc<Belonging>) -> Result<Self, StoreError> {
         let operational = of.kind == ApplicationKind::Operational;
-        let filter = endpoint.filter.as_deref().map(Filter::parse).transpose().map_err(StoreError::corrupt)?;
-        let lane = Arc::new(lane_policy(&endpoint, of));
-        // Sending does not need these, and they are what an endpoint has much of.
-        let endpoint = Endpoint { filter: None, metadata: None, description: None, ..endpoint };
-        Ok(Self { endpoint, lane, filter, operational, shape: OnceLock::new() })
+        let filter = endpoint.filter.as_deref().map(Filter::parse).transpose().map_err(StoreError::corrupt)?.map(Box::new);
+        Ok(Self { endpoint: without_excess(endpoint), filter, operational, of: Arc::clone(of), lane: OnceLock::new() })
     }
 
-    /// What shapes its requests.
-    ///
-    /// # Errors
-    /// [`StoreError::Corrupt`] if its secret does not open.
-    pub fn shape(&self, vault: &dyn Vault) -> Result<&Shape, StoreError> {
-        if let Some(shape) = self.shape.get() {
-            return Ok(shape);
-        }
-        let opened = Shape::open(self.endpoint.id, Revision::of(&self.endpoint), vault)?;
-        Ok(self.shape.get_or_init(|| opened))
+    /// What its lane goes by.
+    pub fn lane(&self) -> &Arc<LanePolicy> {
+        self.lane.get_or_init(|| Arc::new(lane_policy(&self.endpoint, &self.of)))
+    }
+
+    /// What its organization may use.
+    pub fn limits(&self) -> OrganizationLimits {
+        limits(&self.of)
+    }
+
+    /// Whether this node's pool sends for it.
+    pub fn is_sent_from_here(&self) -> bool {
+        self.of.post.is_here
     }
 
     /// The patterns that it gets events by now: none while it is disabled.
@@ -93,10 +97,46 @@ impl EndpointDestination {
         }
     }
 
-    /// How much of what the catalog may keep it takes.
-    pub(super) fn entries(&self) -> usize {
-        1 + self.endpoint.event_types.len() / PATTERNS_AN_ENTRY
+    /// How many bytes it takes in memory, about.
+    pub(super) fn bytes(&self) -> usize {
+        let Endpoint { uid, name, target, event_types, labels, secrets, headers, .. } = &self.endpoint;
+        let text = |text: &str| ALLOCATED_BYTES + text.len();
+        let pair = |(name, value): (&String, &String)| size_of::<[String; 2]>() + text(name) + text(value);
+        size_of::<Self>()
+            + ENTRY_BYTES
+            + uid.as_ref().map_or(0, |uid| text(uid.as_str()))
+            + name.as_deref().map_or(0, text)
+            + text(&target.written)
+            + text(target.url.as_str())
+            + event_types.iter().map(pattern_bytes).sum::<usize>()
+            + labels.iter().map(pair).sum::<usize>()
+            + secrets_bytes(secrets)
+            + headers.iter().map(|(name, value)| pair((name, value))).sum::<usize>()
+            + self.filter.as_ref().map_or(0, |filter| filter.memory_bytes())
     }
+}
+
+/// A pattern, and the endpoint's entry under it in the index by event type.
+fn pattern_bytes(pattern: &EventTypePattern) -> usize {
+    let text = match pattern {
+        EventTypePattern::Any => 0,
+        EventTypePattern::Family(prefix) => prefix.len(),
+        EventTypePattern::Exact(event_type) => event_type.as_str().len(),
+    };
+    size_of::<EventTypePattern>() + 2 * ALLOCATED_BYTES + text
+}
+
+fn secrets_bytes(secrets: &SealedSecrets) -> usize {
+    let previous = secrets.previous.as_ref().map_or(0, |(secret, _)| ALLOCATED_BYTES + secret.0.len());
+    ALLOCATED_BYTES + secrets.current.0.len() + previous
+}
+
+/// The endpoint without what sending does not need, which is what an endpoint may have much of, and without room that its lists do not use.
+fn without_excess(endpoint: Endpoint) -> Endpoint {
+    let mut endpoint = Endpoint { filter: None, metadata: None, description: None, ..endpoint };
+    endpoint.event_types.shrink_to_fit();
+    endpoint.headers.shrink_to_fit();
+    endpoint
 }
 
 fn lane_policy(endpoint: &Endpoint, of: &Belonging) -> LanePolicy {
@@ -108,13 +148,17 @@ fn lane_policy(endpoint: &Endpoint, of: &Belonging) -> LanePolicy {
         config_version: of.config_version,
         max_concurrency: endpoint.max_concurrency,
         operational: of.kind == ApplicationKind::Operational,
-        limits: OrganizationLimits {
-            deliveries_per_minute: of.limits.deliveries_per_minute.or(of.profile.deliveries_per_minute.map(NonZeroU32::get)),
-            ..of.limits
-        },
+        limits: limits(of),
         rate_limit: endpoint.rate_limit.or(of.profile.rate_limit),
         drain: endpoint.drain,
         breaker: endpoint.breaker,
         paused: endpoint.paused_at.is_some(),
+    }
+}
+
+fn limits(of: &Belonging) -> OrganizationLimits {
+    OrganizationLimits {
+        deliveries_per_minute: of.limits.deliveries_per_minute.or(of.profile.deliveries_per_minute.map(NonZeroU32::get)),
+        ..of.limits
     }
 }

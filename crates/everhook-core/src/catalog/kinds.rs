@@ -58,14 +58,38 @@ impl Destination {
     /// What its lane goes by.
     pub fn lane(&self) -> &Arc<LanePolicy> {
         match self {
-            Self::Endpoint(to) => &to.lane,
+            Self::Endpoint(to) => to.lane(),
             Self::Channel(to) => &to.lane,
         }
     }
 
     /// Its lane.
     pub fn lane_id(&self) -> LaneId {
-        self.lane().lane_id
+        match self {
+            Self::Endpoint(to) => to.endpoint.id.into(),
+            Self::Channel(to) => to.channel.id.into(),
+        }
+    }
+
+    /// Whether nothing is sent to it for now.
+    pub fn is_paused(&self) -> bool {
+        self.endpoint().is_some_and(|endpoint| endpoint.paused_at.is_some())
+    }
+
+    /// Whether this node's pool sends for it.
+    pub fn is_sent_from_here(&self) -> bool {
+        match self {
+            Self::Endpoint(to) => to.is_sent_from_here(),
+            Self::Channel(to) => to.lane.post.is_here,
+        }
+    }
+
+    /// What its organization may use.
+    pub fn limits(&self) -> OrganizationLimits {
+        match self {
+            Self::Endpoint(to) => to.limits(),
+            Self::Channel(to) => to.lane.limits,
+        }
     }
 
     /// The endpoint, if it is one.
@@ -88,7 +112,10 @@ impl Destination {
 
     /// Whether it gets Everhook's own events: its deliveries raise none themselves.
     pub fn is_operational(&self) -> bool {
-        self.lane().operational
+        match self {
+            Self::Endpoint(to) => to.operational,
+            Self::Channel(_) => true,
+        }
     }
 
     /// Whether it gets events of this type: channels get those that there are words for.

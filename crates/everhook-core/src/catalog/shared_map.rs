@@ -19,8 +19,8 @@ const BITS_A_LEVEL: u32 = 4;
 /// Below this depth no bits of the hash are left: entries with one hash share a leaf.
 const DEPTH_MAX: u32 = u64::BITS / BITS_A_LEVEL;
 
-/// How many entries a leaf has before it becomes a branch.
-const LEAF_MAX: usize = 16;
+/// How many entries a leaf has before it becomes a branch. Larger leaves have fewer headers, and a change copies one of them.
+const LEAF_MAX: usize = 32;
 
 /// A map with cheap copies.
 pub(super) struct SharedMap<K, V> {
@@ -120,7 +120,10 @@ impl<K: Clone + Eq + Hash, V: Clone> Node<K, V> {
                     return Some(std::mem::replace(&mut Arc::make_mut(entries)[place].1, value));
                 }
                 if entries.len() < LEAF_MAX || depth >= DEPTH_MAX {
-                    Arc::make_mut(entries).push((key, value));
+                    let entries = Arc::make_mut(entries);
+                    // Room for one more and no others: there are many leaves, and each is changed rarely.
+                    entries.reserve_exact(1);
+                    entries.push((key, value));
                     return None;
                 }
                 let mut branch = Self::split(entries, depth);

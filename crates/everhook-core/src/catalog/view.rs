@@ -16,10 +16,22 @@ use crate::{
 const MATCHED_TYPES_MAX: usize = 1_000;
 
 /// How many matches are kept for each endpoint of an application, so that they take a share of what its endpoints take anyway.
-const MATCHES_AN_ENDPOINT: usize = 64;
+const MATCHES_AN_ENDPOINT: usize = 24;
+
+/// How many matches are kept in any case: dozens of types, of few endpoints that want them all.
+const MATCHES_MIN: usize = 512;
 
 /// How many endpoints are prepared before others have their turn on this thread: less than a millisecond of parsing filters.
 const PREPARED_AT_ONCE: usize = 64;
+
+/// What an application without endpoints takes in memory, in bytes, with the matches of some types.
+const VIEW_BYTES: usize = 8 * 1024;
+
+/// What an event type takes beside its name, which is there twice.
+const EVENT_TYPE_BYTES: usize = 256;
+
+/// What a retry schedule takes here.
+const SCHEDULE_BYTES: usize = 64;
 
 /// One application at one version of its configuration.
 pub struct ApplicationView {
@@ -44,8 +56,8 @@ pub struct ApplicationView {
 pub(super) struct Endpoints {
     destinations: SharedMap<EndpointId, Arc<EndpointDestination>>,
     by_type: EndpointsByType,
-    /// How much of what the catalog may keep they take.
-    entries: usize,
+    /// How many bytes they take in memory, about.
+    bytes: usize,
 }
 
 /// What all applications of an organization share, by name.
@@ -86,9 +98,9 @@ impl ApplicationView {
         &self.endpoints
     }
 
-    /// How much of what the catalog may keep it takes.
-    pub(super) fn entries(&self) -> usize {
-        self.endpoints.entries
+    /// How many bytes it takes in memory, about. What all applications of the organization share is not in it.
+    pub(super) fn bytes(&self) -> usize {
+        VIEW_BYTES + self.endpoints.bytes
     }
 
     /// What the organization said about a type of events; `None` if nothing.
@@ -128,6 +140,10 @@ impl ApplicationView {
         self.destination(id).filter(|destination| destination.state() == EndpointState::Enabled)
     }
 
+    fn matches_max(&self) -> usize {
+        ((self.endpoint_count() + self.channels.len()) * MATCHES_AN_ENDPOINT).max(MATCHES_MIN)
+    }
+
     /// The destinations that want events of this type: enabled endpoints in the order of their creation, then channels.
     pub fn matching(&self, event_type: &EventType) -> Arc<[Destination]> {
         if let Some(known) = self.matches.read().unwrap_or_else(PoisonError::into_inner).of_types.get(event_type) {
@@ -138,7 +154,7 @@ impl ApplicationView {
         let found: Arc<[Destination]> =
             endpoints.into_iter().map(Destination::Endpoint).chain(channels.cloned().map(Destination::Channel)).collect();
         let mut matches = self.matches.write().unwrap_or_else(PoisonError::into_inner);
-        if matches.of_types.len() >= MATCHED_TYPES_MAX || matches.count + found.len() > (self.endpoint_count() + self.channels.len()) * MATCHES_AN_ENDPOINT {
+        if matches.of_types.len() >= MATCHED_TYPES_MAX || matches.count + found.len() > self.matches_max() {
             *matches = Matches::default();
         }
         if matches.of_types.insert(event_type.clone(), found.clone()).is_none() {
@@ -151,7 +167,7 @@ impl ApplicationView {
 impl Endpoints {
     /// Takes over the endpoints of a page.
     pub(super) async fn apply(&mut self, page: &mut ConfigPage, profile: Profile) -> Result<(), StoreError> {
-        let of = Belonging::of(page, profile);
+        let of = Arc::new(Belonging::of(page, profile));
         for (index, endpoint) in std::mem::take(&mut page.endpoints).into_iter().enumerate() {
             self.replace(endpoint, &of)?;
             if (index + 1).is_multiple_of(PREPARED_AT_ONCE) {
@@ -161,7 +177,12 @@ impl Endpoints {
         Ok(())
     }
 
-    fn replace(&mut self, endpoint: Endpoint, of: &Belonging) -> Result<(), StoreError> {
+    /// How many bytes they take in memory, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn replace(&mut self, endpoint: Endpoint, of: &Arc<Belonging>) -> Result<(), StoreError> {
         let id = endpoint.id;
         let after = match endpoint.state {
             EndpointState::Deleted { .. } => None,
@@ -172,8 +193,8 @@ impl Endpoints {
             None => self.destinations.remove(&id),
         };
         self.by_type.replace(before.as_deref(), after.as_deref());
-        self.entries += after.map_or(0, |after| after.entries());
-        self.entries -= before.map_or(0, |before| before.entries());
+        self.bytes += after.map_or(0, |after| after.bytes());
+        self.bytes -= before.map_or(0, |before| before.bytes());
         Ok(())
     }
 }
@@ -199,8 +220,9 @@ impl SharedDefinitions {
         }
     }
 
-    /// How much of what the catalog may keep they take.
-    pub(super) fn entries(&self) -> usize {
-        self.event_types.len()
+    /// How many bytes they take in memory, about.
+    pub(super) fn bytes(&self) -> usize {
+        let names: usize = self.event_types.keys().map(|name| 2 * name.as_str().len()).sum();
+        names + self.event_types.len() * EVENT_TYPE_BYTES + self.schedules.len() * SCHEDULE_BYTES
     }
 }

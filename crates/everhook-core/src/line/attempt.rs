@@ -73,9 +73,8 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
             return Ok(Attempted::Sent { with, report, executed_at: line.ports.clock.now(), revision: None });
         }
     };
-    let lane = with.destination.lane();
-    let gets_events = lifecycle::cancellation(with.destination.state()).is_none() && !lane.paused;
-    let is_here = lane.post.is_here && line.held_lease.may_send(flight.lane_id);
+    let gets_events = lifecycle::cancellation(with.destination.state()).is_none() && !with.destination.is_paused();
+    let is_here = with.destination.is_sent_from_here() && line.held_lease.may_send(flight.lane_id);
     if !gets_events || !is_here {
         return Ok(Attempted::Withheld);
     }
@@ -87,18 +86,19 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
     }
     let report = match &with.destination {
         Destination::Endpoint(to) => {
+            let shape = line.catalog.shapes.open(&to.endpoint, &*line.ports.vault)?;
             let outgoing = Outgoing {
                 organization: to.endpoint.organization,
                 delivery: flight.due.delivery,
                 attempt_number: flight.attempt_number(),
                 replay_of: flight.due.replay_of,
                 event: &event,
-                shape: to.shape(&*line.ports.vault)?,
+                shape: &shape,
                 user_agent: Bytes::from_static(USER_AGENT.as_bytes()),
                 at: executed_at,
             };
             let outgoing = request::build(&outgoing, attempt_timeout(flight, &to.endpoint, &with.schedule));
-            drop(event);
+            drop((event, shape));
             line.ports.transport.send(outgoing).await
         }
         // On the heap, because it is rare: every attempt carries the room for it.

@@ -97,6 +97,8 @@ pub struct LineSettings {
     pub idempotency_window: Duration,
     /// What holds where nobody set a limit.
     pub profile: Profile,
+    /// What applications and their endpoints may take in memory, in bytes.
+    pub catalog_bytes_max: usize,
     /// How long things are kept.
     pub retention: RetentionPeriods,
     /// Where schemas and filters are evaluated that are not quick.
@@ -106,13 +108,13 @@ pub struct LineSettings {
 impl Line {
     /// A line over these ports.
     pub fn new<O: WakeUp + Lanes + 'static>(ports: Ports, owner: Arc<O>, settings: LineSettings) -> Self {
-        let LineSettings { node, idempotency_window, profile, retention, evaluation_threads } = settings;
+        let LineSettings { node, idempotency_window, profile, catalog_bytes_max, retention, evaluation_threads } = settings;
         let (backlog, spool_bell) = (Arc::new(SpoolBacklog::new(&ports)), Arc::default());
         Self {
             held_lease: HeldLease::new(ports.leases.terms(), ports.clock.clone()),
             repeated_failures: RepeatedFailures::new(ports.leases.terms()),
             shortage: Mutex::new(RepeatedFailure::reported_at_once()),
-            catalog: Arc::new(Catalog::new(ports.directory.clone(), profile)),
+            catalog: Arc::new(Catalog::within(catalog_bytes_max, ports.directory.clone(), profile)),
             publishers: Publishers::new(&ports, backlog.clone()),
             intake: Intake::new(&ports, &backlog, &spool_bell),
             backlog,

@@ -45,7 +45,7 @@ pub async fn create(line: &Line, by: &Author, asked: ApplicationChange) -> Resul
         Created::TooMany => {
             Err(Refusal::Conflict(Conflict::LimitReached, "the organization has reached its limit of applications".to_owned()))
         }
-        Created::NoSuchSchedule => Err(unexpected()),
+        Created::NoSuchSchedule | Created::ConfigTooLarge => Err(unexpected()),
     }
 }
 

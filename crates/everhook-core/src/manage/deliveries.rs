@@ -284,7 +284,7 @@ async fn bring_forward(line: &Line, by: &Author, resource: &Uuid, waiting: &[Wai
     }
     let Some((_, first)) = open.first() else { return Ok(retried) };
     let retries = u32::try_from(open.len()).unwrap_or(u32::MAX);
-    retry_limit::take(line, by.organization, first.lane().limits, retries).await.map_err(RecallError::TooOften)?;
+    retry_limit::take(line, by.organization, first.limits(), retries).await.map_err(RecallError::TooOften)?;
     let at = line.ports.clock.now();
     let request = BringForward {
         deliveries: open.iter().map(|(one, _)| (one.lane_id, one.delivery)).collect(),

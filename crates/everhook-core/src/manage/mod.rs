@@ -133,6 +133,8 @@ pub enum Conflict {
     ConcurrentChange,
     /// There are as many as a limit allows.
     LimitReached,
+    /// The endpoints of an application would have more configuration than they may.
+    ApplicationTooLarge,
     /// It is built in and cannot be changed.
     BuiltIn,
     /// Endpoints follow the retry schedule.

@@ -219,7 +219,7 @@ async fn store(line: &Line, by: &Author, organization: Organization) -> Result<O
         Created::Created => Ok(organization),
         Created::UidTaken => Err(uid_taken(&organization)),
         Created::NameTaken => Err(Refusal::name_taken(&organization.name)),
-        Created::TooMany | Created::NoSuchSchedule => Err(unexpected()),
+        Created::TooMany | Created::NoSuchSchedule | Created::ConfigTooLarge => Err(unexpected()),
     }
 }
 

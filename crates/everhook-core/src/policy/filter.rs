@@ -27,6 +27,9 @@ const STEPS_MAX: usize = 32;
 const COMPARED_BYTES_A_UNIT: usize = 64;
 const SEARCHED_BYTES_A_UNIT: usize = 16;
 
+/// What a text takes in memory beside its bytes.
+const TEXT_BYTES: usize = 32;
+
 /// A filter that was checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Filter(Rule);
@@ -76,6 +79,11 @@ impl Filter {
     pub fn passes(&self, data: &Value, budget: &mut WorkBudget) -> Result<bool, BudgetExceeded> {
         self.0.holds(data, budget)
     }
+
+    /// How many bytes it takes in memory, about.
+    pub fn memory_bytes(&self) -> usize {
+        self.0.memory_bytes()
+    }
 }
 
 impl Rule {
@@ -109,9 +117,29 @@ impl Rule {
             Self::Condition { .. } => 1,
         }
     }
+
+    fn memory_bytes(&self) -> usize {
+        let below: usize = match self {
+            Self::All(rules) | Self::Any(rules) => rules.iter().map(Self::memory_bytes).sum(),
+            Self::Not(rule) => rule.memory_bytes(),
+            Self::Condition { path, test } => path.iter().map(|step| TEXT_BYTES + step.len()).sum::<usize>() + test.memory_bytes(),
+        };
+        size_of::<Self>() + below
+    }
 }
 
 impl Test {
+    /// What it takes beside its own size.
+    fn memory_bytes(&self) -> usize {
+        let of_value = |value: &Value| size_of::<Value>() + value.as_str().map_or(0, |text| TEXT_BYTES + text.len());
+        match self {
+            Self::Eq(value) | Self::Ne(value) | Self::Compare(value, _) | Self::Contains(value) => of_value(value),
+            Self::In(values) | Self::Nin(values) => values.iter().map(of_value).sum(),
+            Self::Exists(_) => 0,
+            Self::Prefix(prefix) => TEXT_BYTES + prefix.len(),
+        }
+    }
+
     fn holds(&self, found: Option<&Value>, budget: &mut WorkBudget) -> Result<bool, BudgetExceeded> {
         let Some(value) = found else { return Ok(matches!(self, Self::Ne(_) | Self::Nin(_) | Self::Exists(false))) };
         Ok(match self {

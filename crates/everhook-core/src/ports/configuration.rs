@@ -11,6 +11,16 @@ use crate::{
 /// How many endpoints a page has at most: some milliseconds of reading and a megabyte or two, while a reader of a whole application has many pages.
 pub const CONFIG_PAGE_ENDPOINTS: usize = 1_000;
 
+/// How many bytes of configuration a page has, about: a page ends behind the endpoint that reaches it.
+pub const CONFIG_PAGE_BYTES: i64 = 4 << 20;
+
+/// How many bytes the endpoints of an application may have together ([`CONFIG_ENDPOINT_BYTES`] and all their texts): every node that sends for it keeps
+/// them in memory. Room for some two hundred thousand ordinary ones.
+pub const APPLICATION_CONFIG_BYTES_MAX: i64 = 128 << 20;
+
+/// What an endpoint counts beside its texts.
+pub const CONFIG_ENDPOINT_BYTES: i64 = 512;
+
 /// The version of an application's configuration. Both numbers only rise, so that two versions are equal if their totals are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConfigVersion {

@@ -196,6 +196,8 @@ pub enum Created {
     TooMany,
     /// The retry schedule that it should follow was deleted meanwhile.
     NoSuchSchedule,
+    /// The endpoints of its application would have more than [`APPLICATION_CONFIG_BYTES_MAX`](super::APPLICATION_CONFIG_BYTES_MAX).
+    ConfigTooLarge,
 }
 
 /// What became of a change.
@@ -279,6 +281,9 @@ pub enum EndpointUpdated {
     NoSuchSchedule,
     /// Its ordering was changed before, and deliveries of the mode before that are still open: it cannot be changed again yet.
     OrderSettles,
+    /// It has grown, and the endpoints of its application would have more than
+    /// [`APPLICATION_CONFIG_BYTES_MAX`](super::APPLICATION_CONFIG_BYTES_MAX).
+    ConfigTooLarge,
 }
 
 /// An application and its endpoints, at one version of their configuration.

@@ -39,7 +39,10 @@ pub use breaker_store::{BreakerChange, BreakerKept, BreakerRow, BreakerStore, Op
 pub use breaker_windows::{BreakerWindows, LaneWindow, WINDOW_GOOD_FOR};
 pub use changes::{CHANGES_EVERY, Change, ChangeCursor, Changed, Changes};
 pub use clock::{Clock, Offset, Reading, within};
-pub use configuration::{CONFIG_PAGE_ENDPOINTS, ConfigCursor, ConfigPage, ConfigRead, ConfigVersion, Definitions};
+pub use configuration::{
+    APPLICATION_CONFIG_BYTES_MAX, CONFIG_ENDPOINT_BYTES, CONFIG_PAGE_BYTES, CONFIG_PAGE_ENDPOINTS, ConfigCursor, ConfigPage, ConfigRead,
+    ConfigVersion, Definitions,
+};
 pub use delivery_control::{
     BringForward, BroughtForward, CancelDelivery, DeliveryCancelled, DeliveryControl, ForwardedDelivery, WaitingBacklog, WaitingRow,
 };

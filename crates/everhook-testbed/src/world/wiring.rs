@@ -8,6 +8,7 @@ use everhook_adapters::{
     vault::AesVault,
 };
 use everhook_core::{
+    catalog::CATALOG_BYTES,
     engine::{Engine, EngineSettings},
     lanes,
     limits::evaluations::EvaluationThreads,
@@ -138,6 +139,7 @@ pub fn line_settings(node: &str) -> LineSettings {
         node: node.to_owned(),
         idempotency_window: days(1),
         profile: Profile::plain(),
+        catalog_bytes_max: CATALOG_BYTES,
         retention,
         evaluation_threads: EvaluationThreads::Inline,
     }

@@ -12,6 +12,7 @@ use everhook_core::{
     manage::api_keys,
     model::{PoolName, Profile, Secret},
     policy::{address::AddressRules, target::TargetRules},
+    ports::APPLICATION_CONFIG_BYTES_MAX,
 };
 use ipnet::IpNet;
 
@@ -24,6 +25,8 @@ const CONCURRENCY: RangeInclusive<usize> = 1..=20_000;
 const PAYLOAD_BYTES: RangeInclusive<usize> = 1..=16 << 20;
 /// How large a batch may be allowed to be.
 const BATCH_BYTES: RangeInclusive<usize> = 1..=256 << 20;
+/// What the catalog may be allowed to take: at least two applications as large as they may be, so that one never pushes all others out.
+const CATALOG_BYTES: RangeInclusive<usize> = 2 * APPLICATION_CONFIG_BYTES_MAX as usize..=1 << 40;
 /// How long idempotency keys may be remembered: each is a row.
 const IDEMPOTENCY: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(30 * 86_400);
 
@@ -45,6 +48,7 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
     let concurrency = reader.needed("concurrency", parse_concurrency);
     let payload_bytes_max = reader.needed("payload_max", |text| in_range(units::parse_size(text)?, PAYLOAD_BYTES));
     let batch_bytes_max = reader.needed("batch_max", |text| in_range(units::parse_size(text)?, BATCH_BYTES));
+    let catalog_bytes_max = reader.needed("catalog_max", |text| in_range(units::parse_size(text)?, CATALOG_BYTES));
     let idempotency_window = reader.needed("idempotency_window", |text| in_range(units::parse_duration(text)?, IDEMPOTENCY));
     let retention = retention::periods(&mut reader);
     let spool = spool::read(&mut reader, data.as_deref(), database.is_some(), roles.api, payload_bytes_max);
@@ -67,6 +71,7 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
         concurrency: concurrency?,
         payload_bytes_max: payload_bytes_max?,
         batch_bytes_max: batch_bytes_max?,
+        catalog_bytes_max: catalog_bytes_max?,
         idempotency_window: idempotency_window?,
         retention: retention?,
         spool,

@@ -102,6 +102,9 @@ pub struct ServeArgs {
     /// The maximum size of a batch [default: 16MiB]
     #[arg(long, value_name = "SIZE")]
     pub batch_max: Option<String>,
+    /// The maximum memory for applications and their endpoints [default: 512MiB]
+    #[arg(long, value_name = "SIZE")]
+    pub catalog_max: Option<String>,
     /// How long idempotency keys are valid [default: 24h]
     #[arg(long, value_name = "DURATION")]
     pub idempotency_window: Option<String>,
@@ -175,6 +178,8 @@ pub struct Config {
     pub payload_bytes_max: usize,
     /// The largest body of a batch, in bytes.
     pub batch_bytes_max: usize,
+    /// What applications and their endpoints may take in memory, in bytes.
+    pub catalog_bytes_max: usize,
     /// How long an idempotency key is remembered.
     pub idempotency_window: Duration,
     /// How long things are kept.

@@ -9,7 +9,11 @@ pub(super) const TABLES: [Table; 13] = [
     Table {
         from: "applications",
         spelled: &[("application_id", "id")],
-        ..same("application_counters", &["application_id"], &["application_id", "config_version", "next_sequence", "purged_version"])
+        ..same(
+            "application_counters",
+            &["application_id"],
+            &["application_id", "config_version", "next_sequence", "purged_version", "config_bytes"],
+        )
     },
     Table { counted: Some("version"), ..same("schedules", &["version"], &["version", "definition", "unused_since"]) },
     same("retry_schedules", &["id"], &["id", "organization_id", "name", "version", "created_at", "updated_at"]),
@@ -51,7 +55,7 @@ pub(super) const TABLES: [Table; 13] = [
     ),
 ];
 
-const ENDPOINT: [&str; 38] = [
+const ENDPOINT: [&str; 39] = [
     "id",
     "organization_id",
     "application_id",
@@ -88,6 +92,7 @@ const ENDPOINT: [&str; 38] = [
     "created_at",
     "updated_at",
     "changed_version",
+    "config_bytes",
     "lane",
     "revision",
 ];

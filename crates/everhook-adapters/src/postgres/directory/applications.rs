@@ -125,8 +125,8 @@ pub(super) async fn read_configuration(snapshot: &Tx<'_>, id: ApplicationId, poo
         return Ok(ConfigRead::Outdated);
     }
     let mut page = page_of_row(&row)?;
-    let changed = endpoints::changed(snapshot, id, after, CONFIG_PAGE_ENDPOINTS).await?;
-    if let Some((version, last)) = changed.last().filter(|_| changed.len() == CONFIG_PAGE_ENDPOINTS) {
+    let (changed, may_be_more) = endpoints::changed(snapshot, id, after, CONFIG_PAGE_ENDPOINTS).await?;
+    if let Some((version, last)) = changed.last().filter(|_| may_be_more) {
         page.next = Some(after.next(page.version, *version, last.id));
     }
     page.endpoints = changed.into_iter().map(|(_, endpoint)| endpoint).collect();

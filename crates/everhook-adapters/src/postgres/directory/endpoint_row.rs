@@ -74,15 +74,14 @@ impl<'e> Bound<'e> {
         ])
     }
 
-    /// The values.
-    pub(super) fn columns(&self) -> Vec<&(dyn ToSql + Sync)> {
+    fn columns(&self) -> Vec<&(dyn ToSql + Sync)> {
         self.0.iter().map(|column| &**column as &(dyn ToSql + Sync)).collect()
     }
 
-    /// The values, and one more behind them.
-    pub(super) fn columns_and<'a>(&'a self, last: &'a (dyn ToSql + Sync)) -> Vec<&'a (dyn ToSql + Sync)> {
+    /// The values, and others behind them.
+    pub(super) fn columns_and<'a>(&'a self, others: &[&'a (dyn ToSql + Sync)]) -> Vec<&'a (dyn ToSql + Sync)> {
         let mut columns = self.columns();
-        columns.push(last);
+        columns.extend(others);
         columns
     }
 }

@@ -6,7 +6,7 @@
 use everhook_core::{
     ids::{ApplicationId, EndpointId, OrganizationId, Ref, RevisionNumber, ScheduleId},
     model::{Endpoint, EndpointState, EventType, Page, PageRequest, Revision},
-    ports::{ConfigCursor, Created, EndpointFilter, EndpointUpdated},
+    ports::{CONFIG_PAGE_BYTES, ConfigCursor, Created, EndpointFilter, EndpointUpdated},
     time::Timestamp,
 };
 
@@ -24,6 +24,7 @@ use super::{
     organizations::is_at_limit,
     retry_schedules,
 };
+use crate::encoding::endpoint_columns::{ConfigSize, config_bytes};
 
 const INSERT: &str = include_str!("../queries/insert_endpoint.sql");
 const UPDATE: &str = include_str!("../queries/update_endpoint.sql");
@@ -35,7 +36,12 @@ const COUNT: &str = include_str!("../queries/count_endpoints.sql");
 const BY_ID: &str = include_str!("../queries/endpoint_by_id.sql");
 const BY_UID: &str = include_str!("../queries/endpoint_by_uid.sql");
 const CHANGED: &str = include_str!("../queries/changed_endpoints.sql");
+const CONFIG_SIZE: &str = include_str!("../queries/config_size.sql");
 const ADD_TO_COUNT: &str = include_str!("../queries/add_to_endpoint_count.sql");
+const LIST_OF_APPLICATION: List = List {
+    older: include_str!("../queries/endpoints_of_application_older.sql"),
+    newer: include_str!("../queries/endpoints_of_application_newer.sql"),
+};
 const LIST: List = List { older: include_str!("../queries/endpoints_older.sql"), newer: include_str!("../queries/endpoints_newer.sql") };
 
 pub(super) async fn create(tx: &Tx<'_>, endpoint: &Endpoint) -> Outcome<Created> {
@@ -48,12 +54,13 @@ pub(super) async fn create(tx: &Tx<'_>, endpoint: &Endpoint) -> Outcome<Created>
     if is_at_limit(tx, endpoint.organization, COUNT, |limits| limits.endpoints).await? {
         return Ok(Created::TooMany);
     }
-    tx.execute(INSERT, &Bound::of(endpoint).columns()).await?;
+    let Some(growth) = config_size(tx, endpoint).await?.growth(endpoint) else { return Ok(Created::ConfigTooLarge) };
+    tx.execute(INSERT, &Bound::of(endpoint).columns_and(&[&config_bytes(endpoint)])).await?;
     tx.execute(KEEP_REVISION, &[&endpoint.id.key()]).await?;
     if !matches!(endpoint.state, EndpointState::Deleted { .. }) {
         tx.execute(ADD_TO_COUNT, &[&endpoint.organization.key(), &1_i64]).await?;
     }
-    tx.endpoint_changed(endpoint.application, endpoint.id).await?;
+    tx.endpoint_grew(endpoint.application, endpoint.id, growth).await?;
     Ok(Created::Created)
 }
 
@@ -79,7 +86,9 @@ pub(super) async fn list(
     if !label.into_iter().chain(value).all(|text| can_be_kept(text)) {
         return Ok(Page::from_read(Vec::new(), page, |endpoint: &Endpoint| *endpoint.id.as_uuid()));
     }
-    let rows = LIST
+    // By an index of its own: an organization may have many others.
+    let list = if filter.application.is_some() { LIST_OF_APPLICATION } else { LIST };
+    let rows = list
         .read(
             reader,
             page,
@@ -101,19 +110,28 @@ pub(super) async fn list(
     Ok(Page::from_read(rows, page, |endpoint| *endpoint.id.as_uuid()))
 }
 
-/// The endpoints that changed after a place, each with the version at which it did, in that order.
+/// The endpoints that changed after a place, each with the version at which it did, in that order: so many, or as many as have
+/// [`CONFIG_PAGE_BYTES`]. Says whether there may be more.
 pub(super) async fn changed(
     snapshot: &Tx<'_>,
     application: ApplicationId,
     after: ConfigCursor,
     limit: usize,
-) -> Outcome<Vec<(i64, Endpoint)>> {
+) -> Outcome<(Vec<(i64, Endpoint)>, bool)> {
     // A reader that knows nothing knows no endpoint that was deleted.
     let deleted_since = after.since.unwrap_or(i64::MAX);
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let parameters: Params<'_> = &[&application.key(), &after.version, &after.endpoint.key(), &deleted_since, &limit];
+    let rows_max = i64::try_from(limit).unwrap_or(i64::MAX);
+    let parameters: Params<'_> =
+        &[&application.key(), &after.version, &after.endpoint.key(), &deleted_since, &rows_max, &CONFIG_PAGE_BYTES];
     let rows = snapshot.query(CHANGED, parameters).await?;
-    rows.iter().map(|row| Ok((row.value("changed_version")?, of_row(row)?))).collect()
+    let (mut changed, mut bytes) = (Vec::with_capacity(rows.len()), 0);
+    for row in rows {
+        let endpoint = of_row(&row)?;
+        bytes += config_bytes(&endpoint);
+        changed.push((row.value("changed_version")?, endpoint));
+    }
+    let may_be_more = changed.len() >= limit || bytes >= CONFIG_PAGE_BYTES;
+    Ok((changed, may_be_more))
 }
 
 pub(super) async fn update(tx: &Tx<'_>, endpoint: &Endpoint, read_at: Timestamp) -> Outcome<EndpointUpdated> {
@@ -127,7 +145,9 @@ pub(super) async fn update(tx: &Tx<'_>, endpoint: &Endpoint, read_at: Timestamp)
     if schedule_is_missing(tx, endpoint).await? {
         return Ok(EndpointUpdated::NoSuchSchedule);
     }
-    if tx.execute(UPDATE, &Bound::of(endpoint).columns_and(&read_at.as_micros())).await? == 0 {
+    let Some(growth) = config_size(tx, endpoint).await?.growth(endpoint) else { return Ok(EndpointUpdated::ConfigTooLarge) };
+    let columns = Bound::of(endpoint);
+    if tx.execute(UPDATE, &columns.columns_and(&[&read_at.as_micros(), &config_bytes(endpoint)])).await? == 0 {
         return Ok(EndpointUpdated::Changed);
     }
     tx.execute(KEEP_REVISION, &[&endpoint.id.key()]).await?;
@@ -138,7 +158,7 @@ pub(super) async fn update(tx: &Tx<'_>, endpoint: &Endpoint, read_at: Timestamp)
         // It was not deleted before: such a row is not updated.
         tx.execute(ADD_TO_COUNT, &[&endpoint.organization.key(), &-1_i64]).await?;
     }
-    tx.endpoint_changed(endpoint.application, endpoint.id).await?;
+    tx.endpoint_grew(endpoint.application, endpoint.id, growth).await?;
     Ok(EndpointUpdated::Updated)
 }
 
@@ -162,6 +182,14 @@ pub(super) async fn end_drain(tx: &Tx<'_>, endpoint: EndpointId) -> Outcome<bool
         tx.endpoint_changed(application, endpoint).await?;
     }
     Ok(is_ended)
+}
+
+/// Asked while the organization is locked, so that the answer still holds at the end of the change.
+async fn config_size(tx: &Tx<'_>, endpoint: &Endpoint) -> Outcome<ConfigSize> {
+    match tx.query_opt(CONFIG_SIZE, &[&endpoint.application.key(), &endpoint.id.key()]).await? {
+        Some(row) => Ok(ConfigSize { of_application: row.value("of_application")?, of_endpoint: row.value("of_endpoint")? }),
+        None => Ok(ConfigSize { of_application: 0, of_endpoint: 0 }),
+    }
 }
 
 /// Asked while the organization is locked, so that the answer still holds at the end of the change. A deleted endpoint holds no uid and contends

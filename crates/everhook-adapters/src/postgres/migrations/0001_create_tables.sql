@@ -55,7 +55,9 @@ CREATE TABLE application_counters (
     -- The sequence number of the next event.
     next_sequence bigint NOT NULL DEFAULT 1,
     -- The highest `changed_version` of a deleted endpoint whose row was removed: what changed since an earlier version is no longer known.
-    purged_version bigint NOT NULL DEFAULT 0
+    purged_version bigint NOT NULL DEFAULT 0,
+    -- What its endpoints have of `config_bytes` together, the deleted not counted.
+    config_bytes bigint NOT NULL DEFAULT 0 CHECK (config_bytes >= 0)
 ) WITH (fillfactor = 50);
 
 CREATE TABLE schedules (
@@ -173,6 +175,8 @@ CREATE TABLE endpoints (
     updated_at bigint NOT NULL,
     -- The application's `config_version` at which it last changed.
     changed_version bigint NOT NULL DEFAULT 0,
+    -- How many bytes of configuration it has.
+    config_bytes bigint NOT NULL DEFAULT 0 CHECK (config_bytes >= 0),
     -- Its lane.
     lane bigint NOT NULL,
     -- The revision that its URL, secrets, styles and headers are kept under.

@@ -113,8 +113,8 @@ pub(super) fn read_configuration(connection: &Connection, id: ApplicationId, aft
     if after.since.is_some_and(|since| since < purged_version) {
         return Ok(ConfigRead::Outdated);
     }
-    let changed = endpoints::changed(&snapshot, id, after, CONFIG_PAGE_ENDPOINTS)?;
-    if let Some((version, last)) = changed.last().filter(|_| changed.len() == CONFIG_PAGE_ENDPOINTS) {
+    let (changed, may_be_more) = endpoints::changed(&snapshot, id, after, CONFIG_PAGE_ENDPOINTS)?;
+    if let Some((version, last)) = changed.last().filter(|_| may_be_more) {
         page.next = Some(after.next(page.version, *version, last.id));
     }
     page.endpoints = changed.into_iter().map(|(_, endpoint)| endpoint).collect();

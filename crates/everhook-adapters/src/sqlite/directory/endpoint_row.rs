@@ -14,7 +14,7 @@ use rusqlite::{Row, Statement, ToSql};
 use super::super::{
     breaker_json,
     fault::Outcome,
-    rows::{Columns, Key, micros, unreadable},
+    rows::{Columns, InOrder, Key, micros, unreadable},
 };
 use crate::encoding::endpoint_columns::{
     self, StateRead, read_event_types, read_headers, read_labels, read_target, state_columns, write_event_types, write_headers,
@@ -72,42 +72,43 @@ pub(super) fn bind(statement: &mut Statement<'_>, endpoint: &Endpoint) -> Outcom
     Ok(())
 }
 
-/// Reads an endpoint by the names of its columns.
+/// Reads an endpoint by the names of its columns, in the order in which its statements have them.
 pub(super) fn of_row(row: &Row<'_>) -> rusqlite::Result<Endpoint> {
+    let row = InOrder::of(row);
     Ok(Endpoint {
         id: row.id("id")?,
         organization: row.id("organization_id")?,
         application: row.id("application_id")?,
         uid: row.uid_opt("uid")?,
-        name: row.get("name")?,
-        description: row.get("description")?,
+        name: row.value("name")?,
+        description: row.value("description")?,
         target: row.spelled("url", read_target)?,
-        verify_url: row.get("verify_url")?,
         event_types: row.spelled("event_types", read_event_types)?,
-        labels: row.spelled("labels", read_labels)?,
-        filter: row.get("filter")?,
-        secrets: read_secrets(row)?,
+        secrets: read_secrets(&row)?,
         signature_style: row.spelled("signature_style", |name: String| SignatureStyle::parse(&name))?,
         payload_style: row.spelled("payload_style", |name: String| PayloadStyle::parse(&name))?,
         headers: row.spelled("headers", read_headers)?,
-        revision: RevisionNumber(row.get("revision")?),
-        metadata: row.get("metadata")?,
-        retry_schedule: ScheduleVersion(row.get("retry_schedule")?),
-        follows: row.id_opt("retry_schedule_id")?,
+        metadata: row.value("metadata")?,
+        retry_schedule: ScheduleVersion(row.value("retry_schedule")?),
         timeout: row.duration_opt("timeout")?,
-        timeout_growth_factor: row.get("timeout_growth_factor")?,
-        max_concurrency: row.get("max_concurrency")?,
+        timeout_growth_factor: row.value("timeout_growth_factor")?,
+        max_concurrency: row.value("max_concurrency")?,
         ordering: Ordering {
             mode: row.spelled("ordering", |name: String| OrderingMode::parse(&name))?,
-            barrier: row.get("order_barrier")?,
+            barrier: row.value("order_barrier")?,
         },
-        rate_limit: read_rate_limit(row)?,
+        rate_limit: read_rate_limit(&row)?,
         breaker: row.spelled("circuit_breaker", |json: String| breaker_json::read(&json))?,
-        drain: row.spelled_opt("drain_per_second", NonZeroU32::new)?.map(|requests| RateLimit::per_second(requests, None)),
         paused_at: row.instant_opt("paused_at")?,
-        state: read_state(row)?,
+        drain: row.spelled_opt("drain_per_second", NonZeroU32::new)?.map(|requests| RateLimit::per_second(requests, None)),
+        state: read_state(&row)?,
         created_at: row.instant("created_at")?,
         updated_at: row.instant("updated_at")?,
+        follows: row.id_opt("retry_schedule_id")?,
+        labels: row.spelled("labels", read_labels)?,
+        filter: row.value("filter")?,
+        verify_url: row.value("verify_url")?,
+        revision: RevisionNumber(row.value("revision")?),
     })
 }
 
@@ -122,24 +123,25 @@ pub(super) fn revision_of_row(row: &Row<'_>) -> rusqlite::Result<Revision> {
     })
 }
 
-fn read_state(row: &Row<'_>) -> rusqlite::Result<EndpointState> {
+fn read_state(row: &impl Columns) -> rusqlite::Result<EndpointState> {
     let read = StateRead {
-        state: row.get("state")?,
+        state: row.value("state")?,
         disabled_at: row.instant_opt("disabled_at")?,
-        disabled_reason: row.get("disabled_reason")?,
+        disabled_reason: row.value("disabled_reason")?,
         deleted_at: row.instant_opt("deleted_at")?,
     };
     endpoint_columns::read_state(&read).ok_or_else(|| unreadable("state"))
 }
 
-fn read_rate_limit(row: &Row<'_>) -> rusqlite::Result<Option<RateLimit>> {
+fn read_rate_limit(row: &impl Columns) -> rusqlite::Result<Option<RateLimit>> {
     let requests = row.spelled_opt("rate_limit_per_minute", NonZeroU32::new)?;
     let burst = row.spelled_opt("rate_limit_burst", NonZeroU32::new)?;
     Ok(requests.map(|requests| RateLimit::per_minute(requests, burst)))
 }
 
-fn read_secrets(row: &Row<'_>) -> rusqlite::Result<SealedSecrets> {
-    let previous: Option<Vec<u8>> = row.get("previous_secret")?;
+fn read_secrets(row: &impl Columns) -> rusqlite::Result<SealedSecrets> {
+    let current = SealedSecret(row.value("secret")?);
+    let previous: Option<Vec<u8>> = row.value("previous_secret")?;
     let until: Option<Timestamp> = row.instant_opt("previous_secret_until")?;
-    Ok(SealedSecrets { current: SealedSecret(row.get("secret")?), previous: previous.map(SealedSecret).zip(until) })
+    Ok(SealedSecrets { current, previous: previous.map(SealedSecret).zip(until) })
 }

@@ -3,7 +3,7 @@
 use everhook_core::{
     ids::{ApplicationId, EndpointId, OrganizationId, Ref, RevisionNumber, ScheduleId},
     model::{Endpoint, EndpointState, EventType, Page, PageRequest, Revision},
-    ports::{ConfigCursor, Created, EndpointFilter, EndpointUpdated, ScheduleRef},
+    ports::{CONFIG_PAGE_BYTES, ConfigCursor, Created, EndpointFilter, EndpointUpdated, ScheduleRef},
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -20,6 +20,7 @@ use super::{
     organizations::is_at_limit,
     retry_schedules,
 };
+use crate::encoding::endpoint_columns::{ConfigSize, config_bytes};
 
 const INSERT_LANE: &str = include_str!("../queries/insert_lane.sql");
 const INSERT: &str = include_str!("../queries/insert_endpoint.sql");
@@ -31,7 +32,12 @@ const COUNT: &str = include_str!("../queries/count_endpoints.sql");
 const BY_ID: &str = include_str!("../queries/endpoint_by_id.sql");
 const BY_UID: &str = include_str!("../queries/endpoint_by_uid.sql");
 const CHANGED: &str = include_str!("../queries/changed_endpoints.sql");
+const CONFIG_SIZE: &str = include_str!("../queries/config_size.sql");
 const ADD_TO_COUNT: &str = include_str!("../queries/add_to_endpoint_count.sql");
+const LIST_OF_APPLICATION: List = List {
+    older: include_str!("../queries/endpoints_of_application_older.sql"),
+    newer: include_str!("../queries/endpoints_of_application_newer.sql"),
+};
 const LIST: List = List { older: include_str!("../queries/endpoints_older.sql"), newer: include_str!("../queries/endpoints_newer.sql") };
 
 pub(super) fn create(tx: &mut Tx<'_>, endpoint: &Endpoint) -> Outcome<Created> {
@@ -44,16 +50,18 @@ pub(super) fn create(tx: &mut Tx<'_>, endpoint: &Endpoint) -> Outcome<Created> {
     if is_at_limit(tx, endpoint.organization, COUNT, |limits| limits.endpoints)? {
         return Ok(Created::TooMany);
     }
+    let Some(growth) = config_size(tx, endpoint)?.growth(endpoint) else { return Ok(Created::ConfigTooLarge) };
     let lane = params![endpoint.id.key(), "endpoint", endpoint.organization.key(), endpoint.application.key()];
     tx.prepare(INSERT_LANE)?.execute(lane)?;
     let mut insert = tx.prepare(INSERT)?;
     endpoint_row::bind(&mut insert, endpoint)?;
+    insert.raw_bind_parameter(endpoint_row::COLUMNS + 1, config_bytes(endpoint))?;
     insert.raw_execute()?;
     tx.prepare(KEEP_REVISION)?.execute([endpoint.id.key()])?;
     if !matches!(endpoint.state, EndpointState::Deleted { .. }) {
         tx.prepare(ADD_TO_COUNT)?.execute(params![endpoint.organization.key(), 1])?;
     }
-    tx.endpoint_changed(endpoint.application, endpoint.id)?;
+    tx.endpoint_grew(endpoint.application, endpoint.id, growth)?;
     Ok(Created::Created)
 }
 
@@ -84,24 +92,36 @@ pub(super) fn list(
         filter.label.as_ref().map(|(key, _)| key),
         filter.label.as_ref().and_then(|(_, value)| value.as_ref())
     ];
-    let rows = LIST.read(connection, page, parameters, of_row)?;
+    // By an index of its own: an organization may have many others.
+    let list = if filter.application.is_some() { LIST_OF_APPLICATION } else { LIST };
+    let rows = list.read(connection, page, parameters, of_row)?;
     Ok(Page::from_read(rows, page, |endpoint| *endpoint.id.as_uuid()))
 }
 
-/// The endpoints that changed after a place, each with the version at which it did, in that order.
+/// The endpoints that changed after a place, each with the version at which it did, in that order: so many, or as many as have
+/// [`CONFIG_PAGE_BYTES`]. Says whether there may be more.
 pub(super) fn changed(
     connection: &Connection,
     application: ApplicationId,
     after: ConfigCursor,
     limit: usize,
-) -> Outcome<Vec<(i64, Endpoint)>> {
+) -> Outcome<(Vec<(i64, Endpoint)>, bool)> {
     let mut statement = connection.prepare_cached(CHANGED)?;
     // A reader that knows nothing knows no endpoint that was deleted.
     let deleted_since = after.since.unwrap_or(i64::MAX);
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let parameters = params![application.key(), after.version, after.endpoint.key(), deleted_since, limit];
-    let changed = |row: &Row<'_>| Ok((row.get("changed_version")?, of_row(row)?));
-    Ok(statement.query_map(parameters, changed)?.collect::<Result<_, _>>()?)
+    let version = statement.column_index("changed_version")?;
+    let rows_max = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut rows = statement.query(params![application.key(), after.version, after.endpoint.key(), deleted_since, rows_max])?;
+    let (mut changed, mut bytes) = (Vec::new(), 0);
+    while let Some(row) = rows.next()? {
+        let endpoint = of_row(row)?;
+        bytes += config_bytes(&endpoint);
+        changed.push((row.get(version)?, endpoint));
+        if changed.len() >= limit || bytes >= CONFIG_PAGE_BYTES {
+            return Ok((changed, true));
+        }
+    }
+    Ok((changed, false))
 }
 
 pub(super) fn update(tx: &mut Tx<'_>, endpoint: &Endpoint, read_at: Timestamp) -> Outcome<EndpointUpdated> {
@@ -115,9 +135,11 @@ pub(super) fn update(tx: &mut Tx<'_>, endpoint: &Endpoint, read_at: Timestamp) -
     if schedule_is_missing(tx, endpoint)? {
         return Ok(EndpointUpdated::NoSuchSchedule);
     }
+    let Some(growth) = config_size(tx, endpoint)?.growth(endpoint) else { return Ok(EndpointUpdated::ConfigTooLarge) };
     let mut update = tx.prepare(UPDATE)?;
     endpoint_row::bind(&mut update, endpoint)?;
     update.raw_bind_parameter(endpoint_row::COLUMNS + 1, read_at.as_micros())?;
+    update.raw_bind_parameter(endpoint_row::COLUMNS + 2, config_bytes(endpoint))?;
     if update.raw_execute()? == 0 {
         return Ok(EndpointUpdated::Changed);
     }
@@ -129,7 +151,7 @@ pub(super) fn update(tx: &mut Tx<'_>, endpoint: &Endpoint, read_at: Timestamp) -
         // It was not deleted before: such a row is not updated.
         tx.prepare(ADD_TO_COUNT)?.execute(params![endpoint.organization.key(), -1])?;
     }
-    tx.endpoint_changed(endpoint.application, endpoint.id)?;
+    tx.endpoint_grew(endpoint.application, endpoint.id, growth)?;
     Ok(EndpointUpdated::Updated)
 }
 
@@ -149,6 +171,13 @@ pub(super) fn end_drain(tx: &mut Tx<'_>, endpoint: EndpointId) -> Outcome<()> {
         Some(application) => tx.endpoint_changed(application, endpoint),
         None => Ok(()),
     }
+}
+
+/// Asked inside the write, so that the answer still holds at its end.
+fn config_size(tx: &Tx<'_>, endpoint: &Endpoint) -> Outcome<ConfigSize> {
+    let read = |row: &Row<'_>| Ok(ConfigSize { of_application: row.get("of_application")?, of_endpoint: row.get("of_endpoint")? });
+    let found = tx.prepare(CONFIG_SIZE)?.query_row(params![endpoint.application.key(), endpoint.id.key()], read).optional()?;
+    Ok(found.unwrap_or(ConfigSize { of_application: 0, of_endpoint: 0 }))
 }
 
 /// Asked inside the write, so that the answer still holds at its end. A deleted endpoint holds no uid and contends for none.

@@ -44,6 +44,8 @@ CREATE TABLE applications (
     strict_event_types INTEGER NOT NULL DEFAULT 0 CHECK (strict_event_types IN (0, 1)),
     -- The highest `changed_version` of a deleted endpoint whose row was removed: what changed since an earlier version is no longer known.
     purged_version INTEGER NOT NULL DEFAULT 0,
+    -- What its endpoints have of `config_bytes` together, the deleted not counted.
+    config_bytes INTEGER NOT NULL DEFAULT 0 CHECK (config_bytes >= 0),
     UNIQUE (organization_id, name),
     UNIQUE (organization_id, uid)
 ) STRICT, WITHOUT ROWID;
@@ -164,6 +166,8 @@ CREATE TABLE endpoints (
     updated_at INTEGER NOT NULL,
     -- The application's `config_version` at which it last changed.
     changed_version INTEGER NOT NULL DEFAULT 0,
+    -- How many bytes of configuration it has.
+    config_bytes INTEGER NOT NULL DEFAULT 0 CHECK (config_bytes >= 0),
     -- Its lane.
     lane INTEGER NOT NULL,
     -- The revision that its URL, secrets, styles and headers are kept under.
@@ -176,6 +180,7 @@ CREATE TABLE endpoints (
 
 CREATE INDEX endpoints_by_version ON endpoints (retry_schedule);
 CREATE INDEX endpoints_by_organization ON endpoints (organization_id, id);
+CREATE INDEX endpoints_by_application ON endpoints (application_id, id);
 CREATE INDEX endpoints_by_schedule ON endpoints (retry_schedule_id, id) WHERE retry_schedule_id IS NOT NULL;
 -- Which endpoints of an application changed since a version? Read in this order, whole or in part.
 CREATE INDEX endpoints_by_change ON endpoints (application_id, changed_version, id);

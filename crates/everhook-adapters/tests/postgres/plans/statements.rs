@@ -293,6 +293,7 @@ impl Middle {
             list!("audit_log_of_resource", entries, NONE, NONE, NONE, self.endpoint(), from, to),
             list!("operations", operations,),
             list!("endpoints", pages(self.endpoints[LANES / 2]), NONE, NONE, NONE, NONE, NONE, NONE),
+            list!("endpoints_of_application", pages(self.endpoints[LANES / 2]), self.application, NONE, NONE, NONE, NONE, NONE),
         ];
         let scans = [
             statement!("events_after", self.organization, event, Uuid::max(), PAGE),
@@ -319,7 +320,7 @@ impl Middle {
             statement!("attempts_of_delivery", dead),
             statement!("dead_letter", organization, dead),
             statement!("endpoints_with_deliveries", organization, NONE),
-            statement!("changed_endpoints", self.application, 0_i64, self.numbered(0, 0), 0_i64, 100_i64),
+            statement!("changed_endpoints", self.application, 0_i64, self.numbered(0, 0), 0_i64, 100_i64, 4_194_304_i64),
             statement!("lanes_of_endpoints", array(&self.endpoints)),
         ];
         look_ups.map(|look_up| Statement { is_list: true, ..look_up }).into()

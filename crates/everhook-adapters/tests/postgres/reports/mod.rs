@@ -76,8 +76,9 @@ const INTERNAL: [&str; 29] = [
 ];
 
 /// The columns of [`COVERED`] that are not granted: secrets, and headers, whose values may be credentials; and where a row lies.
-const HIDDEN: [&str; 7] = [
+const HIDDEN: [&str; 8] = [
     "endpoints.changed_version",
+    "endpoints.config_bytes",
     "endpoints.headers",
     "endpoints.previous_secret",
     "endpoints.previous_secret_until",

@@ -42,7 +42,7 @@ use crate::{
         labels::Labels,
         target::TargetRules,
     },
-    ports::{Created, EndpointUpdated, StoreError},
+    ports::{APPLICATION_CONFIG_BYTES_MAX, Created, EndpointUpdated, StoreError},
     signing,
     time::Timestamp,
 };
@@ -109,6 +109,7 @@ async fn store(line: &Line, by: &Author, endpoint: &Endpoint) -> Result<(), Refu
         Created::TooMany => {
             Err(Refusal::Conflict(Conflict::LimitReached, "the organization has reached its limit of endpoints".to_owned()))
         }
+        Created::ConfigTooLarge => Err(config_too_large()),
     }
 }
 
@@ -226,10 +227,19 @@ async fn update(
                 let why = "deliveries from before the last change of `ordering` are still open: try again when they have ended";
                 return Err(Refusal::Conflict(Conflict::OrderingChangeInProgress, why.to_owned()));
             }
+            EndpointUpdated::ConfigTooLarge => return Err(config_too_large()),
             EndpointUpdated::Changed => endpoint = find(line, endpoint.organization, &Ref::Id(endpoint.id)).await?,
         }
     }
     Err(Refusal::concurrent_change("endpoint"))
+}
+
+fn config_too_large() -> Refusal {
+    let why = format!(
+        "the endpoints of this application would have more than {} MiB of URLs, event types, labels, filters, headers and metadata together",
+        APPLICATION_CONFIG_BYTES_MAX >> 20
+    );
+    Refusal::Conflict(Conflict::ApplicationTooLarge, why)
 }
 
 fn blank(id: EndpointId, organization: OrganizationId, application: ApplicationId, secrets: SealedSecrets, now: Timestamp) -> Endpoint {

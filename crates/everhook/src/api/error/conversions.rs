@@ -232,6 +232,7 @@ impl From<Conflict> for ProblemKind {
             Conflict::NameTaken => Self::NameTaken,
             Conflict::ConcurrentChange => Self::ConcurrentChange,
             Conflict::LimitReached => Self::LimitReached,
+            Conflict::ApplicationTooLarge => Self::ApplicationTooLarge,
             Conflict::BuiltIn => Self::BuiltIn,
             Conflict::RetryScheduleInUse => Self::RetryScheduleInUse,
             Conflict::RotationInProgress => Self::RotationInProgress,

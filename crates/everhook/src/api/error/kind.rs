@@ -59,6 +59,7 @@ problem_kinds! {
     NameTaken = CONFLICT "name-taken", "The name is taken";
     ConcurrentChange = CONFLICT "concurrent-change", "Others change the same resource";
     LimitReached = CONFLICT "limit-reached", "There are as many as a limit allows";
+    ApplicationTooLarge = CONFLICT "application-too-large", "The endpoints of the application have too much configuration";
     BuiltIn = CONFLICT "built-in", "The resource is built in";
     RetryScheduleInUse = CONFLICT "retry-schedule-in-use", "Endpoints follow the retry schedule";
     RotationInProgress = CONFLICT "secret-rotation-in-progress", "Two secrets sign already";

@@ -65,7 +65,24 @@ struct Report {
     first_publish_ms: f64,
     memory_mb: Option<f64>,
     peak_memory_mb: Option<f64>,
+    /// Of a second node on the same database, where there is one.
+    other_node: Option<OtherReport>,
     measured: Vec<Measured>,
+}
+
+/// What was measured of the second node.
+#[derive(Debug)]
+struct OtherReport {
+    ready_ms: f64,
+    first_publish_ms: f64,
+    memory_mb: Option<f64>,
+}
+
+/// A second node on the same database.
+struct OtherNode {
+    process: ServerProcess,
+    connection: Connection,
+    first_publish_ms: f64,
 }
 
 /// Measures and prints.
@@ -125,6 +142,7 @@ impl<'a> Large<'a> {
         let created_per_second = endpoints as f64 / began_at.elapsed().as_secs_f64();
         let mut running = None;
         let mut ready_ms = None;
+        let other_on = own.as_ref().and_then(|(_, folder, database)| database.map(|database| (folder.join("other"), database.to_owned())));
         if let Some((first, folder, database)) = own {
             first.stop().await?;
             let again = ServerProcess::start_on(folder, database).await?;
@@ -134,9 +152,18 @@ impl<'a> Large<'a> {
             running = Some(again);
         }
         let first_publish_ms = self.publish("bench.three").await?.as_secs_f64() * 1e3;
+        let mut other = match other_on {
+            Some((folder, database)) => Some(self.start_other(&folder, &database).await?),
+            None => None,
+        };
         self.publishes("publish", "publish, 3 of all match").await?;
-        self.changes().await?;
+        self.changes(other.as_mut()).await?;
         let memory = self.pid.and_then(procs::memory);
+        let other_node = other.map(|other| OtherReport {
+            ready_ms: other.process.ready_after.as_secs_f64() * 1e3,
+            first_publish_ms: other.first_publish_ms,
+            memory_mb: procs::memory(other.process.pid()).map(|memory| memory.resident_mb),
+        });
         drop(running);
         Ok(Report {
             endpoints,
@@ -146,8 +173,18 @@ impl<'a> Large<'a> {
             first_publish_ms,
             memory_mb: memory.map(|memory| memory.resident_mb),
             peak_memory_mb: memory.map(|memory| memory.peak_mb),
+            other_node,
             measured: std::mem::take(&mut self.measured),
         })
+    }
+
+    async fn start_other(&self, folder: &std::path::Path, database: &str) -> anyhow::Result<OtherNode> {
+        std::fs::create_dir_all(folder)?;
+        let process = ServerProcess::start_on(folder, Some(database)).await?;
+        let mut connection = Connection::new(process.server.clone());
+        let began_at = Instant::now();
+        connection.ask(Method::POST, "/v1/events", Some(&self.event("bench.three"))).await.context("the second node takes no event")?;
+        Ok(OtherNode { process, connection, first_publish_ms: began_at.elapsed().as_secs_f64() * 1e3 })
     }
 
     async fn import(&self, endpoints: u64) -> anyhow::Result<()> {
@@ -174,7 +211,7 @@ impl<'a> Large<'a> {
     }
 
     /// Creates, changes and deletes endpoints, and publishes after each of some changes.
-    async fn changes(&mut self) -> anyhow::Result<()> {
+    async fn changes(&mut self, other: Option<&mut OtherNode>) -> anyhow::Result<()> {
         let mut ids = Vec::new();
         let mut step = Step::begin(self.pid).await;
         for number in 0..self.requests {
@@ -193,12 +230,36 @@ impl<'a> Large<'a> {
         }
         // Its CPU time is that of a change and a publish together.
         self.measured.push(step.end("publish_after_change", "first publish after a change"));
+        if let Some(other) = other {
+            self.publishes_elsewhere(other, &ids).await?;
+        }
         let mut step = Step::begin(self.pid).await;
         for id in &ids {
             step.time(self.connection.ask(Method::DELETE, &format!("/v1/endpoints/{id}"), None)).await?;
         }
         self.measured.push(step.end("delete", "delete an endpoint"));
         Ok(())
+    }
+
+    /// Changes endpoints on one node and publishes what they want now on the other: the time until an event goes where the change says.
+    async fn publishes_elsewhere(&mut self, other: &mut OtherNode, ids: &[String]) -> anyhow::Result<()> {
+        let mut step = Step::begin(Some(other.process.pid())).await;
+        for (number, id) in ids.iter().enumerate() {
+            let number = number + 2_000;
+            self.change(id, number).await?;
+            let event = self.event(&format!("bench.changed.{number}"));
+            let seen = async {
+                while other.connection.ask(Method::POST, "/v1/events", Some(&event)).await?["deliveries"] != 1 {}
+                Ok(())
+            };
+            step.time(seen).await.context("the second node takes no event")?;
+        }
+        self.measured.push(step.end("publish_elsewhere_after_change", "publish on the other node"));
+        Ok(())
+    }
+
+    fn event(&self, event_type: &str) -> Value {
+        json!({"type": event_type, "application_id": self.application, "data": {"order": 1}})
     }
 
     async fn create(&mut self, path: &str, event_type: &str) -> anyhow::Result<String> {
@@ -223,7 +284,7 @@ impl<'a> Large<'a> {
     }
 
     async fn publish(&mut self, event_type: &str) -> anyhow::Result<Duration> {
-        let asked = json!({"type": event_type, "application_id": self.application, "data": {"order": 1}});
+        let asked = self.event(event_type);
         let began_at = Instant::now();
         self.connection.ask(Method::POST, "/v1/events", Some(&asked)).await.context("an event cannot be published")?;
         Ok(began_at.elapsed())
@@ -317,6 +378,14 @@ impl Report {
             shown(self.memory_mb, "MB"),
             shown(self.peak_memory_mb, "MB"),
         );
+        if let Some(other) = &self.other_node {
+            text += &format!(
+                "\nthe other node: start to ready {:.0} ms, first publish after it {:.0} ms, memory {}",
+                other.ready_ms,
+                other.first_publish_ms,
+                shown(other.memory_mb, "MB"),
+            );
+        }
         text
     }
 
@@ -330,6 +399,9 @@ impl Report {
             "version": env!("CARGO_PKG_VERSION"), "endpoints": self.endpoints, "requests": self.requests,
             "created_per_second": self.created_per_second, "ready_ms": self.ready_ms, "first_publish_ms": self.first_publish_ms,
             "memory_mb": self.memory_mb, "peak_memory_mb": self.peak_memory_mb, "measured": measured,
+            "other_node": self.other_node.as_ref().map(|other| json!({
+                "ready_ms": other.ready_ms, "first_publish_ms": other.first_publish_ms, "memory_mb": other.memory_mb,
+            })),
         })
     }
 }
@@ -349,6 +421,7 @@ mod tests {
             first_publish_ms: 600.0,
             memory_mb: Some(180.0),
             peak_memory_mb: None,
+            other_node: None,
             measured: vec![Measured { name: "create", title: "create an endpoint", answer_ms, cpu_ms: Some(0.5) }],
         };
         assert_eq!(report.to_json()["measured"]["create"]["answer_ms"]["p99"], 3.0);
