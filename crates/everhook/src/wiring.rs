@@ -4,12 +4,12 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use everhook_adapters::http::{HttpSettings, HttpTransport};
-use everhook_adapters::{smtp::SmtpNotifier, spool::SqliteSpool};
 #[cfg(feature = "amqp")]
 use everhook_adapters::{
     by_scheme::ByScheme,
     rabbitmq::{AmqpSource, AmqpTransport, HintSettings, RabbitHints, SourceSettings},
 };
+use everhook_adapters::{smtp::SmtpNotifier, spool::SqliteSpool};
 use everhook_core::{
     engine::{Engine, EngineSettings},
     ids::{OrganizationId, Ref},

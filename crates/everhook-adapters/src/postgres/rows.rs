@@ -5,8 +5,8 @@ use std::{error::Error, time::Duration};
 use bytes::BytesMut;
 use everhook_core::{
     ids::{
-        ApiKeyId, ApplicationId, AuditEntryId, ChannelId, DeliveryId, EndpointId, EventId, EventTypeId, LaneId, OperationId, OrganizationId,
-        ScheduleId, Uid,
+        ApiKeyId, ApplicationId, AuditEntryId, ChannelId, DeliveryId, EndpointId, EventId, EventTypeId, LaneId, OperationId,
+        OrganizationId, ScheduleId, Uid,
     },
     model::{AfterExpiry, EventType, OrderingKey, Priority, Stage},
     time::Timestamp,
@@ -56,7 +56,20 @@ macro_rules! keys {
     )+};
 }
 
-keys!(OrganizationId, ApplicationId, EndpointId, ChannelId, LaneId, EventId, DeliveryId, ApiKeyId, ScheduleId, EventTypeId, OperationId, AuditEntryId);
+keys!(
+    OrganizationId,
+    ApplicationId,
+    EndpointId,
+    ChannelId,
+    LaneId,
+    EventId,
+    DeliveryId,
+    ApiKeyId,
+    ScheduleId,
+    EventTypeId,
+    OperationId,
+    AuditEntryId
+);
 
 /// A number that fits a column of any integer type, so that the width of a column is known to the schema alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::{cell::Cell, time::Duration};
 
 use everhook_core::{
     ids::{
-        ApiKeyId, ApplicationId, AuditEntryId, ChannelId, DeliveryId, EndpointId, EventId, EventTypeId, LaneId, OperationId, OrganizationId,
-        ScheduleId, Uid,
+        ApiKeyId, ApplicationId, AuditEntryId, ChannelId, DeliveryId, EndpointId, EventId, EventTypeId, LaneId, OperationId,
+        OrganizationId, ScheduleId, Uid,
     },
     model::{AfterExpiry, ApiKey, EventType, OrderingKey, Scopes, Stage},
     time::Timestamp,
@@ -52,7 +52,20 @@ macro_rules! keys {
     )+};
 }
 
-keys!(OrganizationId, ApplicationId, EndpointId, ChannelId, LaneId, EventId, DeliveryId, ApiKeyId, ScheduleId, EventTypeId, OperationId, AuditEntryId);
+keys!(
+    OrganizationId,
+    ApplicationId,
+    EndpointId,
+    ChannelId,
+    LaneId,
+    EventId,
+    DeliveryId,
+    ApiKeyId,
+    ScheduleId,
+    EventTypeId,
+    OperationId,
+    AuditEntryId
+);
 
 /// Reads columns by name, as the model's types.
 pub(crate) trait Columns {

@@ -314,7 +314,9 @@ async fn a_reader_keeps_the_view_that_it_began_with() {
     let new = given.another_endpoint().await;
     catalog.forget(given.application);
     let now = catalog.application(given.application).await.unwrap().unwrap();
-    let ids = |view: &ApplicationView| view.matching(&event_type("order.paid")).iter().filter_map(|found| Some(found.endpoint()?.id)).collect::<Vec<_>>();
+    let ids = |view: &ApplicationView| {
+        view.matching(&event_type("order.paid")).iter().filter_map(|found| Some(found.endpoint()?.id)).collect::<Vec<_>>()
+    };
     assert_eq!((ids(&before), ids(&now)), (vec![given.endpoint], vec![new]));
     assert!(before.destination(new.into()).is_none() && now.destination(given.endpoint.into()).is_none());
 }

@@ -210,7 +210,7 @@ async fn closing_and_erasing_end_what_is_parked_and_retention_keeps_it() {
         given.park(kept, 1, parked("a", None)).await;
         given.purge(RetentionClass::Events, after(1_000)).await;
         assert!(History::event(&*given.store, given.organization, event).await.unwrap().is_some(), "{kind}");
-        let (made_until, cause, at) = (after(60), CancelCause::EndpointDeleted, after(5));
+        let (made_until, cause, at) = (after(60), CancelCause::DestinationDeleted, after(5));
         let cancel = CancelWaiting { lane_id: given.endpoint.into(), made_until, cause, at, limit: 10 };
         assert_eq!(given.store.cancel_waiting(cancel).await.unwrap(), 1, "{kind}");
         assert_eq!(given.stage(kept).await, Stage::Cancelled { at, cause }, "{kind}");

@@ -53,13 +53,7 @@ pub struct Belonging {
 impl Belonging {
     /// What a page of an application's configuration says of it.
     pub(super) fn of(page: &ConfigPage, profile: Profile) -> Self {
-        Self {
-            kind: page.application.kind,
-            config_version: page.version.total(),
-            limits: page.limits,
-            post: page.post.clone(),
-            profile,
-        }
+        Self { kind: page.application.kind, config_version: page.version.total(), limits: page.limits, post: page.post.clone(), profile }
     }
 }
 

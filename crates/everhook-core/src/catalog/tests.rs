@@ -22,7 +22,7 @@ use crate::{
 
 fn view(application: u128, organization: u128) -> Arc<ApplicationView> {
     let endpoints = Endpoints::default();
-    Arc::new(ApplicationView::new(page(application, organization), endpoints, Arc::new(SharedDefinitions::default())))
+    Arc::new(ApplicationView::new(page(application, organization), endpoints, Arc::new(SharedDefinitions::default()), Profile::plain()))
 }
 
 fn page(application: u128, organization: u128) -> ConfigPage {

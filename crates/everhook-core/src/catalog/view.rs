@@ -8,7 +8,10 @@ use rustc_hash::FxHashMap;
 use super::{Belonging, ChannelDestination, Destination, EndpointDestination, by_type::EndpointsByType, shared_map::SharedMap};
 use crate::{
     ids::{EndpointId, LaneId, ScheduleId, ScheduleVersion},
-    model::{Application, ApplicationKind, Channel, Endpoint, EndpointState, EventType, EventTypeMark, OrganizationLimits, PoolAssignment, Profile},
+    model::{
+        Application, ApplicationKind, Channel, Endpoint, EndpointState, EventType, EventTypeMark, OrganizationLimits, PoolAssignment,
+        Profile,
+    },
     ports::{ConfigPage, ConfigVersion, Definitions, StoreError},
 };
 

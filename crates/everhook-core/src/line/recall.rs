@@ -253,11 +253,7 @@ async fn prepare(line: &Line, wish: &RecallRequest, priority: Option<Priority>) 
 }
 
 /// A destination of an application as it stands, if it gets events now.
-pub(crate) async fn open_destination(
-    line: &Line,
-    application: ApplicationId,
-    lane_id: LaneId,
-) -> Result<Option<Destination>, StoreError> {
+pub(crate) async fn open_destination(line: &Line, application: ApplicationId, lane_id: LaneId) -> Result<Option<Destination>, StoreError> {
     let view = line.catalog.application(application).await?;
     Ok(view.as_ref().and_then(|view| open_in_view(view, lane_id)))
 }

@@ -109,7 +109,7 @@ fn labels_of(destination: &Destination) -> Option<&Labels> {
 
 fn filter_of(destination: &Destination) -> Option<(&Filter, EndpointId)> {
     match destination {
-        Destination::Endpoint(to) => to.filter.as_ref().map(|filter| (filter, to.endpoint.id)),
+        Destination::Endpoint(to) => to.filter.as_deref().map(|filter| (filter, to.endpoint.id)),
         Destination::Channel(_) => None,
     }
 }

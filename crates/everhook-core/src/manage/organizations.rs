@@ -4,7 +4,9 @@ use super::{CHANGE_ROUNDS_MAX, Change, Conflict, Fault, Noun, Refusal, audit, ch
 use crate::{
     ids::{ApplicationId, OrganizationId, Ref, Uid},
     line::Line,
-    model::{ADMIN_EMAILS_MAX, Application, ApplicationKind, AuditAction, Author, EmailAddress, Organization, OrganizationLimits, PoolName},
+    model::{
+        ADMIN_EMAILS_MAX, Application, ApplicationKind, AuditAction, Author, EmailAddress, Organization, OrganizationLimits, PoolName,
+    },
     policy::audit::{changed, made},
     ports::{Created, NewOrganization, StoreError, Updated},
 };

@@ -66,14 +66,8 @@ fn endpoint_disabled(data: &Value) -> Words {
         ],
         steps: vec![
             ("If this was intended, nothing is left to do.", None),
-            (
-                "Otherwise repair the receiver, then enable the endpoint:",
-                Some(format!("PUT /v1/endpoints/{id}  {{\"enabled\": true}}")),
-            ),
-            (
-                "Send what it missed:",
-                Some(format!("POST /v1/endpoints/{id}/recover  {{\"since\": \"{}\"}}", text(data, "disabled_at"))),
-            ),
+            ("Otherwise repair the receiver, then enable the endpoint:", Some(format!("PUT /v1/endpoints/{id}  {{\"enabled\": true}}"))),
+            ("Send what it missed:", Some(format!("POST /v1/endpoints/{id}/recover  {{\"since\": \"{}\"}}", text(data, "disabled_at")))),
         ],
     }
 }
@@ -175,7 +169,9 @@ mod tests {
             "endpoint_url": "https://example.com/hook", "disabled_at": "2026-01-02T03:04:05Z", "last_error": "410 Gone",
         }));
         assert_eq!(notice.subject, "[Everhook - Action Required] Endpoint Disabled: Orders");
-        for part in ["Application:  Shop (a-1)", "Endpoint:     Orders (e-1)", "URL:          https://example.com/hook", "PUT /v1/endpoints/e-1"] {
+        for part in
+            ["Application:  Shop (a-1)", "Endpoint:     Orders (e-1)", "URL:          https://example.com/hook", "PUT /v1/endpoints/e-1"]
+        {
             assert!(notice.text.contains(part), "{part} is missing in {}", notice.text);
         }
         assert!(notice.html.contains("<td style=\"word-break:break-word\">Shop (a-1)</td>"));
@@ -186,7 +182,8 @@ mod tests {
 
     #[test]
     fn what_a_tenant_wrote_is_neither_markup_nor_a_second_line() {
-        let notice = disabled(&json!({"endpoint_name": "<script>\r\nBcc: x@y", "endpoint_url": "\"><img src=x>", "last_error": "a".repeat(10_000)}));
+        let notice =
+            disabled(&json!({"endpoint_name": "<script>\r\nBcc: x@y", "endpoint_url": "\"><img src=x>", "last_error": "a".repeat(10_000)}));
         assert_eq!(notice.subject, "[Everhook - Action Required] Endpoint Disabled: <script>  Bcc: x@y");
         assert!(!notice.html.contains("<script>") && !notice.html.contains("<img"));
         assert!(notice.html.len() < 4_000, "{}", notice.html.len());

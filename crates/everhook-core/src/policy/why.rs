@@ -233,7 +233,7 @@ fn death(cause: DeathCause) -> &'static str {
 fn cancelled(cause: CancelCause) -> &'static str {
     match cause {
         CancelCause::EndpointDisabled => "the endpoint was disabled",
-        CancelCause::DestinationDeleted => "where it goes to was deleted",
+        CancelCause::DestinationDeleted => "its destination was deleted",
         CancelCause::Erased => "the event's data was erased",
         CancelCause::ByPerson => "a person cancelled it",
     }

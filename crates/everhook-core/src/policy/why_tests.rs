@@ -49,7 +49,7 @@ fn a_delivery_is_explained_by_its_stage() {
         (dead(DeathCause::Gone), 1, "gone", "failed for good at 1970-01-01T00:00:09Z after 1 attempt because the endpoint answered 410 Gone: answered 503"),
         (dead(DeathCause::TlsFailed), 3, "tls_failed", "failed for good at 1970-01-01T00:00:09Z after 3 attempts because the TLS handshake failed too often: answered 503"),
         (Stage::Cancelled { at: at(9), cause: CancelCause::EndpointDisabled }, 0, "endpoint_disabled", "cancelled at 1970-01-01T00:00:09Z because the endpoint was disabled"),
-        (Stage::Cancelled { at: at(9), cause: CancelCause::DestinationDeleted }, 0, "destination_deleted", "cancelled at 1970-01-01T00:00:09Z because the endpoint was deleted"),
+        (Stage::Cancelled { at: at(9), cause: CancelCause::DestinationDeleted }, 0, "destination_deleted", "cancelled at 1970-01-01T00:00:09Z because its destination was deleted"),
         (Stage::Cancelled { at: at(9), cause: CancelCause::Erased }, 1, "erased", "cancelled at 1970-01-01T00:00:09Z because the event's data was erased"),
         (Stage::Held, 0, "waits_for_order", "waits until the preceding delivery has ended, because the endpoint's deliveries are ordered"),
     ];

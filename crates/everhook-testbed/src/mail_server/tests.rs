@@ -106,12 +106,7 @@ async fn nothing_that_is_written_into_a_mail_becomes_a_header_a_recipient_or_a_s
         let smuggled = format!("a{end}.{end}MAIL FROM:<x@y>{end}RCPT TO:<victim@example.com>{end}DATA{end}b{end}.{end}");
         let address = SmtpAddress::read(&Secret::new(format!("smtp://127.0.0.1:{}", server.port))).unwrap();
         let notifier = SmtpNotifier::new(address, sender(&injected), Vec::new()).unwrap();
-        let message = EmailMessage {
-            subject: injected.clone(),
-            text: smuggled.clone(),
-            html: Some(smuggled),
-            ..mail(number as u128)
-        };
+        let message = EmailMessage { subject: injected.clone(), text: smuggled.clone(), html: Some(smuggled), ..mail(number as u128) };
         assert!(is_accepted(&notifier.send(&message).await));
     }
     let taken = server.taken();

@@ -20,11 +20,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// A server with two administrators and this mail server.
 fn node(mail_server: &MailServer) -> Node {
     let smtp = format!("--smtp=smtp://127.0.0.1:{}", mail_server.port);
-    Node::new(scratch()).with_flags([
-        &smtp,
-        "--smtp-from=Everhook <hooks@example.com>",
-        "--admin-emails=ops@example.com, dev@example.com",
-    ])
+    Node::new(scratch()).with_flags([&smtp, "--smtp-from=Everhook <hooks@example.com>", "--admin-emails=ops@example.com, dev@example.com"])
 }
 
 /// Publishes an event to a receiver that answers 410.

@@ -3,7 +3,11 @@
 use crate::moving::table::{Table, same};
 
 pub(super) const TABLES: [Table; 13] = [
-    same("organizations", &["id"], &["id", "uid", "name", "created_at", "limits", "admin_emails", "config_version", "endpoint_count", "application_count"]),
+    same(
+        "organizations",
+        &["id"],
+        &["id", "uid", "name", "created_at", "limits", "admin_emails", "config_version", "endpoint_count", "application_count"],
+    ),
     same("applications", &["id"], &["id", "organization_id", "uid", "name", "kind", "strict_event_types", "created_at"]),
     // Columns of the application in the embedded store: sequence numbers and versions go on where they were.
     Table {

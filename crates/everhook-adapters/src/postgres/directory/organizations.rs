@@ -79,12 +79,7 @@ pub(super) async fn list(reader: &Reader, page: PageRequest) -> Outcome<Page<Org
 ///
 /// No lock of ours spans organizations, so the server itself says whether another has the uid. The transaction is then good for nothing more, and
 /// nothing more is asked of it.
-pub(super) async fn update(
-    tx: &Tx<'_>,
-    read: &Organization,
-    changed: &Organization,
-    notify: Option<ScheduleVersion>,
-) -> Outcome<Updated> {
+pub(super) async fn update(tx: &Tx<'_>, read: &Organization, changed: &Organization, notify: Option<ScheduleVersion>) -> Outcome<Updated> {
     let found = tx.query_opt(BY_ID, &[&read.id.key()]).await?.as_ref().map(of_row).transpose()?;
     if found.as_ref() != Some(read) {
         return Ok(Updated::Changed);

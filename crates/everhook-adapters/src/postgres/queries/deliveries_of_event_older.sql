@@ -18,7 +18,7 @@ FROM events v
             AND (replay_of IS NOT NULL OR operation_id IS NOT NULL) = place.is_later
         OFFSET 0
     ) d
-    CROSS JOIN LATERAL (SELECT id, organization_id, application_id FROM lanes WHERE lane = d.lane OFFSET 0) p
+    CROSS JOIN LATERAL (SELECT id, kind, organization_id, application_id FROM lanes WHERE lane = d.lane OFFSET 0) p
 WHERE v.id = $7 AND p.organization_id = $1
     AND ($5::uuid IS NULL OR p.application_id = $5)
     AND ($6::uuid[] IS NULL OR p.id = ANY($6))
