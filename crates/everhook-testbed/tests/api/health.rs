@@ -53,7 +53,7 @@ async fn an_endpoint_that_got_nothing_is_healthy_and_has_nothing_to_show() {
     let expected = json!({
         "status": "healthy", "failing_since": null, "first_failure_at": null, "consecutive_failures": 0, "last_success_at": null,
         "last_failure_at": null, "in_flight": 0, "held_until": null, "stats": nothing, "error_distribution": {},
-        "backlog": { "count": 0, "count_is_capped": false, "oldest_created_at": null },
+        "backlog": { "count": 0, "parked": 0, "count_is_capped": false, "oldest_created_at": null },
         "circuit_breaker": {
             "state": "closed", "failure_count_in_window": 0, "success_count_in_window": 0, "total_calls_in_window": 0,
             "error_percentage": 0.0, "window_start": null, "state_transition_at": made["created_at"], "next_half_open_at": null,

@@ -10,7 +10,7 @@ UPDATE open_deliveries o SET parkings = coalesce(o.parkings, 0) + 1,
     expires_into = CASE WHEN NOT p.has_come THEN p.expires_into END
 FROM (
     SELECT u.*, l.organization_id, EXISTS (
-            SELECT 1 FROM releases r WHERE r.organization_id = l.organization_id AND r.waits_for = u.waits_for AND r.released_at >= u.begun_at
+            SELECT 1 FROM releases r WHERE r.organization_id = l.organization_id AND r.waits_for = u.waits_for AND r.released_at > u.begun_at
         ) AS has_come
     FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::bigint[])
             AS u (lane, id, waits_for, expires_at, expires_into, begun_at)

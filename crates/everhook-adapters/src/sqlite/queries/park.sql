@@ -9,7 +9,7 @@ UPDATE deliveries SET parkings = coalesce(parkings, 0) + 1,
     expires_into = CASE WHEN NOT p.has_come THEN ?4 END
 FROM (
     SELECT l.organization_id, EXISTS (
-            SELECT 1 FROM releases r WHERE r.organization_id = l.organization_id AND r.waits_for = ?2 AND r.released_at >= ?5
+            SELECT 1 FROM releases r WHERE r.organization_id = l.organization_id AND r.waits_for = ?2 AND r.released_at > ?5
         ) AS has_come
     FROM deliveries o JOIN lanes l ON l.lane = o.lane
     WHERE o.id = ?1
