@@ -17,7 +17,7 @@ use super::{
 const READ_COUNTERS: &str = include_str!("queries/application_counters.sql");
 const WRITE_COUNTERS: &str = include_str!("queries/keep_application_counters.sql");
 const BUMP_ORGANIZATION: &str = include_str!("queries/bump_organization.sql");
-const ADD_TO_CONFIG_BYTES: &str = include_str!("queries/add_to_config_bytes.sql");
+const BUMP_CONFIG_FOR_ENDPOINT: &str = include_str!("queries/bump_config_for_endpoint.sql");
 const MARK_ENDPOINT_CHANGED: &str = include_str!("queries/mark_endpoint_changed.sql");
 const LANE_OF_ENDPOINT: &str = include_str!("queries/lane_of_endpoint.sql");
 const NODE_BY_NAME: &str = include_str!("queries/node_by_name.sql");
@@ -131,7 +131,7 @@ impl<'c> Tx<'c> {
 
     /// The same, because of one endpoint with which the application has so many bytes of configuration more.
     pub(super) fn endpoint_grew(&mut self, application: ApplicationId, endpoint: EndpointId, growth: i64) -> Outcome<()> {
-        self.prepare(ADD_TO_CONFIG_BYTES)?.execute(params![application.key(), growth])?;
+        self.prepare(BUMP_CONFIG_FOR_ENDPOINT)?.execute(params![application.key(), growth])?;
         self.endpoint_changed(application, endpoint)
     }
 

@@ -31,8 +31,9 @@ use crate::cli::{
 
 /// How many endpoints a document has. Small enough that several documents are imported at once.
 const ENDPOINTS_A_DOCUMENT: u64 = 250;
-/// How many documents are imported at once: their writes share commits.
-const IMPORTS_AT_ONCE: usize = 16;
+/// How many documents are imported at once: their writes share commits. Few, because PostgreSQL makes an organization's changes one after the other,
+/// and each document has a minute.
+const IMPORTS_AT_ONCE: usize = 4;
 /// How many event types the endpoints have among them, so that each type has a few.
 const EVENT_TYPES: u64 = 5_000;
 /// How many endpoints get the events that are published.
