@@ -152,7 +152,7 @@ impl Columns for Row<'_> {
 }
 
 /// A row whose columns are read in the order in which the statement has them. Each is found where the one before it ended, by its name all the same:
-/// SQLite would look through all names for each of them, which took most of the time of reading a wide row.
+/// otherwise all names are looked through for each of them.
 pub(crate) struct InOrder<'r, 's> {
     row: &'r Row<'s>,
     next: Cell<usize>,
