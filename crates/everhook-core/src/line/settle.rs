@@ -88,7 +88,7 @@ pub fn settle(line: &Line, ended: &EndedAttempt<'_>, report: Report) -> Outcome 
         replay_of: flight.due.replay_of,
         ordered: flight.due.order.is_some(),
         attempt: record(line, ended, verdict, &stage, report),
-        url: endpoint.target.written.clone(),
+        target: endpoint.target.written.clone(),
         disables: is_gone.then(|| Box::new(disabling(line, endpoint, now))),
         alerts: alert::after(line, flight, with, &stage, now),
         stage,

@@ -15,6 +15,7 @@ mod event;
 mod event_type;
 mod fingerprint;
 mod histogram;
+mod lane_kind;
 mod lane_policy;
 mod operation;
 mod ordering;
@@ -46,6 +47,7 @@ pub use event::{Event, EventType, EventTypePattern, Priority};
 pub use event_type::{EventTypeDefinition, EventTypeMark};
 pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
 pub use histogram::Histogram;
+pub use lane_kind::LaneKind;
 pub use lane_policy::LanePolicy;
 pub use operation::{
     DeadLetterSelection, ErasureCandidate, ErasureSelection, EventSelection, NewestDelivery, Operation, OperationKind, OperationStatus,

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use everhook_core::model::{DeadLetterStatus, FailureCategory, Priority, Scope};
+use everhook_core::model::{DeadLetterStatus, FailureCategory, LaneKind, Priority, Scope};
 use utoipa::{
     PartialSchema, ToSchema,
     openapi::{ObjectBuilder, RefOr, Schema, Type},
@@ -50,8 +50,8 @@ words! {
     DeadLetterStatusWord = DeadLetterStatus::ALL.map(DeadLetterStatus::as_str);
     /// How dead letters that are asked for stand.
     DeadLetterStatusFilter = ["dead", "retrying", "resolved", "discarded", "any"];
-    /// What gave up.
-    DeadLetterKind = ["endpoint"];
+    /// The kind of destination that an event could not be delivered to.
+    DeadLetterKind = LaneKind::ALL.map(LaneKind::as_str);
     /// Why a delivery gave up.
     DeadLetterReason = ["retries_exhausted", "given_up", "gone", "tls_failed"];
     /// What an operation does.
