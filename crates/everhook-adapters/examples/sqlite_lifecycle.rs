@@ -237,7 +237,7 @@ fn settlement(delivery: DeliveryId, lane_id: LaneId) -> Settlement {
         ordered: false,
         attempt,
         stage: Stage::Delivered { at },
-        url: String::new(),
+        target: String::new(),
         disables: None,
         alerts: Vec::new(),
     }

@@ -156,7 +156,7 @@ pub(super) struct Deaths<'s> {
     ids: Vec<Uuid>,
     lanes: Vec<i64>,
     events: Vec<Uuid>,
-    urls: Vec<&'s str>,
+    targets: Vec<&'s str>,
     causes: Vec<&'s str>,
     categories: Vec<&'s str>,
     errors: Vec<&'s str>,
@@ -179,7 +179,7 @@ impl<'s> Deaths<'s> {
         self.ids.push(settlement.delivery.key());
         self.lanes.push(lane);
         self.events.push(event.key());
-        self.urls.push(&settlement.url);
+        self.targets.push(&settlement.target);
         self.causes.push(cause.as_str());
         self.categories.push(category.as_str());
         self.errors.push(attempt.error.as_deref().unwrap_or_default());
@@ -201,7 +201,7 @@ impl<'s> Deaths<'s> {
                     &self.ids,
                     &self.lanes,
                     &self.events,
-                    &self.urls,
+                    &self.targets,
                     &self.causes,
                     &self.categories,
                     &self.errors,

@@ -233,7 +233,7 @@ fn moved(rows: &[Row]) -> Outcome<FxHashMap<Uuid, Moved>> {
 async fn disable(tx: &Tx<'_>, settlement: &Settlement) -> Outcome<bool> {
     let Some(disabling) = &settlement.disables else { return Ok(false) };
     let (at, reason) = (settlement.settled_at().as_micros(), disabling.reason.as_str());
-    let disabled = tx.query_opt(DISABLE, &[&settlement.lane_id.key(), &at, &reason, &settlement.url]).await?;
+    let disabled = tx.query_opt(DISABLE, &[&settlement.lane_id.key(), &at, &reason, &settlement.target]).await?;
     let Some(row) = disabled else { return Ok(false) };
     let application = row.id("application_id")?;
     tx.endpoint_changed(application, settlement.lane_id.endpoint()).await?;

@@ -155,7 +155,7 @@ fn bury(tx: &Tx<'_>, settlement: &Settlement, death: Death) -> Outcome<()> {
         attempt.failure_category.ok_or_else(|| Fault::Impossible(format!("the delivery {} died of a success", settlement.delivery)))?;
     let buried = tx.prepare(BURY_DELIVERY)?.execute(params![
         settlement.delivery.key(),
-        settlement.url,
+        settlement.target,
         death.cause.as_str(),
         category.as_str(),
         attempt.error.as_deref().unwrap_or_default(),
@@ -171,7 +171,7 @@ fn bury(tx: &Tx<'_>, settlement: &Settlement, death: Death) -> Outcome<()> {
 
 /// Says whether it was enabled, and still at the URL that was asked.
 fn disable(tx: &mut Tx<'_>, settlement: &Settlement, disabling: &Disabling) -> Outcome<bool> {
-    let parameters = params![settlement.lane_id.key(), settlement.settled_at().as_micros(), disabling.reason.as_str(), settlement.url];
+    let parameters = params![settlement.lane_id.key(), settlement.settled_at().as_micros(), disabling.reason.as_str(), settlement.target];
     let application = tx.prepare(DISABLE_ENDPOINT)?.query_row(parameters, |row| row.id("application_id")).optional()?;
     let Some(application) = application else { return Ok(false) };
     tx.endpoint_changed(application, settlement.lane_id.endpoint())?;

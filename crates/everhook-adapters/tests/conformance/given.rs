@@ -318,7 +318,7 @@ pub fn failure(number: u32) -> Attempt {
 
 /// What moves a delivery on after an attempt.
 pub fn settlement(delivery: DeliveryId, endpoint: EndpointId, attempt: Attempt, stage: Stage) -> Settlement {
-    let url = "https://shop.example/hooks".to_owned();
+    let target = "https://shop.example/hooks".to_owned();
     Settlement {
         delivery,
         lane_id: endpoint.into(),
@@ -326,7 +326,7 @@ pub fn settlement(delivery: DeliveryId, endpoint: EndpointId, attempt: Attempt, 
         ordered: false,
         attempt,
         stage,
-        url,
+        target,
         disables: None,
         alerts: Vec::new(),
     }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use everhook_core::{
     ids::{DeliveryId, EndpointId, EventId},
     model::{
-        BreakerConfig, CancelCause, Cursor, DeadLetterStatus, OrderingMode, PageRequest, Placement, ShardSet, Stage, Tally, minute_of,
+        BreakerConfig, CancelCause, Cursor, DeadLetterStatus, LaneKind, OrderingMode, PageRequest, Placement, ShardSet, Stage, Tally,
+        minute_of,
     },
     policy::breaker::Breaker,
     ports::{
@@ -75,6 +76,14 @@ async fn a_delivery_that_dies_leaves_a_dead_letter_that_comes_back() {
         let filter = DeadLetterFilter { endpoint: Some(given.endpoint), ..DeadLetterFilter::default() };
         let listed = given.store.dead_letters(given.organization, filter, ALL).await.unwrap().rows;
         assert_eq!(listed.iter().map(|found| (found.id, found.lane_id)).collect::<Vec<_>>(), [(letter, given.endpoint.into())], "{kind}");
+        assert_eq!((listed[0].kind.as_str(), listed[0].target.as_str()), (kind, "https://shop.example/hooks"));
+        for wanted in LaneKind::ALL {
+            let filter = DeadLetterFilter { kind: Some(wanted), ..DeadLetterFilter::default() };
+            for filter in [filter.clone(), DeadLetterFilter { endpoint: Some(given.endpoint), ..filter }] {
+                let found = given.store.dead_letters(given.organization, filter, ALL).await.unwrap().rows;
+                assert_eq!(found.len(), usize::from(wanted.as_str() == kind), "{kind}, asked for {wanted:?}");
+            }
+        }
         let again = match given.recall(letter).await {
             ReplayAnswer::Made { due, .. } => due.expect(kind).delivery,
             other => panic!("{kind}: {other:?}"),

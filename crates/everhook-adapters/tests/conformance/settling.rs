@@ -4,7 +4,8 @@ use bytes::Bytes;
 use everhook_core::{
     ids::{DeliveryId, OrganizationId, Ref},
     model::{
-        CancelCause, DeadLetter, DeadLetterStatus, DeathCause, DisabledReason, EndpointState, FailureCategory, Priority, ShardSet, Stage,
+        CancelCause, DeadLetter, DeadLetterStatus, DeathCause, DisabledReason, EndpointState, FailureCategory, LaneKind, Priority,
+        ShardSet, Stage,
     },
     ports::{Alert, AlertCondition, ReplayAnswer, ReplayItem, Settlement, SettlementAlert},
 };
@@ -77,7 +78,8 @@ async fn a_delivery_that_gives_up_leaves_a_dead_letter() {
         event,
         event_type: event_type("user.created"),
         lane_id: given.endpoint.into(),
-        url: "https://shop.example/hooks".to_owned(),
+        kind: LaneKind::Endpoint,
+        target: "https://shop.example/hooks".to_owned(),
         last_delivery: delivery,
         status: DeadLetterStatus::Dead,
         cause: DeathCause::RetriesExhausted,
@@ -184,7 +186,7 @@ async fn an_endpoint_that_has_moved_is_not_disabled_by_what_its_old_address_answ
             SettlementAlert { alert: disabled, condition: AlertCondition::IfDisabledByThis },
         ];
         let settlement = settlement(delivery, given.endpoint, failure(1), gone.clone());
-        let settlement = Settlement { url: url.to_owned(), disables: Some(disabling()), alerts, ..settlement };
+        let settlement = Settlement { target: url.to_owned(), disables: Some(disabling()), alerts, ..settlement };
         assert_eq!(given.settle_one(settlement).await, Told::Recorded);
         let endpoint = given.store.endpoint(given.organization, &Ref::Id(given.endpoint)).await.unwrap().unwrap();
         assert_eq!(endpoint.state != EndpointState::Enabled, disables, "{url}");

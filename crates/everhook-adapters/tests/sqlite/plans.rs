@@ -234,8 +234,8 @@ impl Middle {
             list!("deliveries_of_endpoint", deliveries, NONE, endpoint(), NONE, NONE, NONE, 0, NONE, from, to, NONE, NONE, NONE),
             list!("deliveries_of_event", of_event, NONE, NONE, event(), NONE, NONE, 0, NONE, from, to, NONE, NONE, NONE)
                 .map(|list| list.excused(SORTS)),
-            list!("dead_letters_of_organization", deliveries, NONE, NONE, NONE, NONE, NONE, from, to),
-            list!("dead_letters_of_endpoint", deliveries, NONE, endpoint(), NONE, NONE, NONE, from, to),
+            list!("dead_letters_of_organization", deliveries, NONE, NONE, NONE, NONE, NONE, from, to, NONE),
+            list!("dead_letters_of_endpoint", deliveries, NONE, endpoint(), NONE, NONE, NONE, from, to, NONE),
             list!("audit_log", entries, NONE, NONE, NONE, NONE, from, to),
             list!("audit_log_of_resource", entries, NONE, NONE, NONE, endpoint(), from, to),
             list!("operations", operations,),

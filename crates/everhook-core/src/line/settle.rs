@@ -91,7 +91,7 @@ pub fn settle(line: &Line, ended: &EndedAttempt<'_>, report: Report) -> Outcome 
         replay_of: flight.due.replay_of,
         ordered: flight.due.order.is_some(),
         attempt: record(line, ended, verdict, &stage, report),
-        url: destination.target().to_owned(),
+        target: destination.target().to_owned(),
         disables: gone.map(|endpoint| Box::new(disabling(line, endpoint, now))),
         alerts: alert::after(line, flight, with, &stage, now),
         stage,

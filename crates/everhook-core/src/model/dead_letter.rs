@@ -2,11 +2,11 @@
 
 use crate::{
     ids::{ApplicationId, DeliveryId, EventId, LaneId, OrganizationId},
-    model::{DeathCause, EventType, FailureCategory},
+    model::{DeathCause, EventType, FailureCategory, LaneKind},
     time::Timestamp,
 };
 
-/// An (event, endpoint) that gave up. There is one, however often it is retried and fails again.
+/// An event that gave up at one destination. There is one, however often it is retried and fails again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
     /// Its identity: the first dead delivery's.
@@ -21,8 +21,10 @@ pub struct DeadLetter {
     pub event_type: EventType,
     /// Where to.
     pub lane_id: LaneId,
-    /// The endpoint's URL when it last failed.
-    pub url: String,
+    /// What kind of destination that is.
+    pub kind: LaneKind,
+    /// What the destination was when it last failed: a URL, an address, or a name.
+    pub target: String,
     /// The newest delivery of this event to this endpoint.
     pub last_delivery: DeliveryId,
     /// Where it stands.

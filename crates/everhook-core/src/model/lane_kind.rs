@@ -1,20 +1,20 @@
-//! What a lane leads to.
+//! The kinds of destination that a lane can have.
 
-/// The kind of a lane's destination.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What a lane delivers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaneKind {
-    /// A URL or a queue that a user registered.
+    /// A URL.
     Endpoint,
-    /// What works on events that were received.
+    /// Built-in code that handles a received event.
     Processor,
-    /// What an app is called for.
+    /// A function that an application implements.
     Capability,
-    /// People, by e-mail.
+    /// A way to notify people.
     Channel,
 }
 
 impl LaneKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Endpoint, Self::Processor, Self::Capability, Self::Channel];
 
     /// Its name on every wire.

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use crate::{
         ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
-        model::{DeathCause, FailureCategory},
+        model::{DeathCause, FailureCategory, LaneKind},
     };
 
     #[test]
@@ -132,7 +132,8 @@ mod tests {
             event: EventId::from_uuid(Uuid::nil()),
             event_type: EventType::parse("order.paid").expect("a type"),
             lane_id: endpoint.into(),
-            url: String::new(),
+            kind: LaneKind::Endpoint,
+            target: String::new(),
             last_delivery: DeliveryId::from_uuid(Uuid::nil()),
             status: DeadLetterStatus::Dead,
             cause: DeathCause::RetriesExhausted,

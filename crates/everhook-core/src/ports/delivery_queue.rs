@@ -133,8 +133,8 @@ pub struct Settlement {
     pub attempt: Attempt,
     /// Where the delivery stands now.
     pub stage: Stage,
-    /// The URL that the request went to, for the dead letter.
-    pub url: String,
+    /// What the destination was when the attempt was made (a URL, an address, a name), for the dead letter.
+    pub target: String,
     /// Disables the endpoint for this reason, if it is enabled and still has this URL: what an old address answers says nothing of a new one.
     pub disables: Option<Box<Disabling>>,
     /// What the organization is told, each under its condition.

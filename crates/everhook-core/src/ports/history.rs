@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use crate::{
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
-    model::{Attempt, AuditEntry, DeadLetter, DeadLetterStatus, Delivery, Event, EventType, FailureCategory, Page, PageRequest},
+    model::{Attempt, AuditEntry, DeadLetter, DeadLetterStatus, Delivery, Event, EventType, FailureCategory, LaneKind, Page, PageRequest},
     ports::StoreError,
     time::Timestamp,
 };
@@ -143,6 +143,8 @@ pub struct DeadLetterFilter {
     pub application: Option<ApplicationId>,
     /// For this endpoint.
     pub endpoint: Option<EndpointId>,
+    /// Of this kind of destination.
+    pub kind: Option<LaneKind>,
     /// Of this type.
     pub event_type: Option<EventType>,
     /// That stand so.

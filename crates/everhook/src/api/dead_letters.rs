@@ -7,7 +7,7 @@ use everhook_core::{
     ids::{DeliveryId, EndpointId, Ref},
     line::recall::recall,
     manage::dead_letters,
-    model::{DeadLetter, DeadLetterStatus, RetentionPeriods},
+    model::{DeadLetter, DeadLetterStatus, LaneKind, RetentionPeriods},
     ports::{DeadLetterFilter, TimeRange},
 };
 use http::StatusCode;
@@ -27,7 +27,7 @@ use super::{
     to_the_end,
     wire::{Identified, NoParams, Params, json, read, read_time},
 };
-use crate::api::words::{DeadLetterKind, DeadLetterReason, DeadLetterStatusFilter, DeadLetterStatusWord, FailureCategoryWord};
+use crate::api::words::{DestinationKindWord, DeadLetterReason, DeadLetterStatusFilter, DeadLetterStatusWord, FailureCategoryWord};
 
 /// The routes, without what stands before them.
 pub fn routes() -> OpenApiRouter<Arc<Api>> {
@@ -46,8 +46,8 @@ pub struct DeadLetterOut {
     /// The first dead delivery's id.
     #[schema(format = "uuid")]
     id: String,
-    /// The kind of destination: `endpoint`.
-    #[schema(value_type = DeadLetterKind)]
+    /// The kind of destination: `endpoint`, `processor`, `capability` or `channel`.
+    #[schema(value_type = DestinationKindWord)]
     kind: &'static str,
     /// `dead`, `retrying`, `resolved` or `discarded`.
     #[schema(value_type = DeadLetterStatusWord)]
@@ -74,7 +74,11 @@ pub struct DeadLetterOut {
     attempt_count: u32,
     /// The number of its deliveries that died.
     failures: u32,
-    url: String,
+    /// What the destination was when it last failed: a URL, an address or a name.
+    target: String,
+    /// The same, if the destination is an endpoint; null otherwise.
+    #[schema(required = true)]
+    url: Option<String>,
     #[schema(format = DateTime)]
     first_failure_at: String,
     #[schema(format = DateTime)]
@@ -91,7 +95,7 @@ impl DeadLetterOut {
         Self {
             expires_at: kept.dead_letter_expires_at(letter.status, letter.last_failure_at).map(|at| at.to_string()),
             id: letter.id.to_string(),
-            kind: "endpoint",
+            kind: letter.kind.as_str(),
             status: letter.status.as_str(),
             delivery_id: letter.last_delivery.to_string(),
             event_id: letter.event.to_string(),
@@ -107,7 +111,8 @@ impl DeadLetterOut {
             last_failure_at: letter.last_failure_at.to_string(),
             requeued_at: letter.requeued_at.map(|at| at.to_string()),
             last_error: letter.last_error,
-            url: letter.url,
+            url: (letter.kind == LaneKind::Endpoint).then(|| letter.target.clone()),
+            target: letter.target,
         }
     }
 }
@@ -122,6 +127,9 @@ pub struct DeadLetterQuery {
     /// For this endpoint, by id or uid.
     #[serde(alias = "webhook_id")]
     endpoint_id: Option<String>,
+    /// Of this kind of destination: `endpoint`, `processor`, `capability` or `channel`.
+    #[param(value_type = Option<DestinationKindWord>)]
+    kind: Option<String>,
     /// Of this type.
     event_type: Option<String>,
     /// `dead` (if absent), `retrying`, `resolved` or `discarded`; `any` for all.
@@ -160,6 +168,7 @@ pub async fn list(
     let mut faults = Vec::new();
     let page = RequestedPage::read(query.limit.as_deref(), query.cursor.as_deref(), query.offset.as_deref(), &mut faults);
     let endpoint = read(query.endpoint_id.as_deref(), "endpoint_id", &mut faults, read_endpoint);
+    let kind = read(query.kind.as_deref(), "kind", &mut faults, read_kind);
     let event_type = read(query.event_type.as_deref(), "event_type", &mut faults, read_event_type);
     let status = read(query.status.as_deref().or(Some("dead")), "status", &mut faults, read_status).flatten();
     let category = read(query.category.as_deref(), "category", &mut faults, read_category);
@@ -173,7 +182,7 @@ pub async fn list(
         Some(of) => Some(api.find_endpoint(caller.organization, &of).await?),
         None => None,
     };
-    let filter = DeadLetterFilter { application, endpoint, event_type, status, category, died: TimeRange { from, to } };
+    let filter = DeadLetterFilter { application, endpoint, kind, event_type, status, category, died: TimeRange { from, to } };
     let page = page.fetch(|page| api.line.ports.history.dead_letters(caller.organization, filter.clone(), page)).await?;
     Ok(json(StatusCode::OK, &List::from(page.map(|letter| DeadLetterOut::new(letter, &api.line.retention)))))
 }
@@ -264,6 +273,10 @@ pub async fn discard(
 
 fn read_endpoint(text: &str) -> Result<Ref<EndpointId>, String> {
     Ref::parse(text).ok_or_else(|| "must be an endpoint's id or uid".to_owned())
+}
+
+fn read_kind(text: &str) -> Result<LaneKind, String> {
+    LaneKind::parse(text).ok_or_else(|| format!("must be one of {}", LaneKind::ALL.map(LaneKind::as_str).join(", ")))
 }
 
 fn read_status(text: &str) -> Result<Option<DeadLetterStatus>, String> {

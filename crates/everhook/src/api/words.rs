@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use everhook_core::model::{DeadLetterStatus, FailureCategory, Priority, Scope};
+use everhook_core::model::{DeadLetterStatus, FailureCategory, LaneKind, Priority, Scope};
 use utoipa::{
     PartialSchema, ToSchema,
     openapi::{ObjectBuilder, RefOr, Schema, Type},
@@ -51,9 +51,7 @@ words! {
     /// How dead letters that are asked for stand.
     DeadLetterStatusFilter = ["dead", "retrying", "resolved", "discarded", "any"];
     /// What a delivery goes to.
-    DestinationKindWord = ["endpoint", "channel"];
-    /// What gave up.
-    DeadLetterKind = ["endpoint"];
+    DestinationKindWord = LaneKind::ALL.map(LaneKind::as_str);
     /// Why a delivery gave up.
     DeadLetterReason = ["retries_exhausted", "given_up", "gone", "tls_failed"];
     /// What an operation does.

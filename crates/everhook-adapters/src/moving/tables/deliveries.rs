@@ -95,14 +95,15 @@ const ATTEMPT: [&str; 23] = [
     "next_retry_at",
 ];
 
-const DEAD_LETTER: [&str; 19] = [
+const DEAD_LETTER: [&str; 20] = [
     "id",
     "organization_id",
     "application_id",
     "event_id",
     "event_type",
     "endpoint_id",
-    "url",
+    "kind",
+    "target",
     "last_delivery_id",
     "status",
     "cause",

@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{DeliveryId, OrganizationId},
-    model::{DeadLetter, DeadLetterStatus, DeathCause, EventType, FailureCategory, Page, PageRequest},
+    model::{DeadLetter, DeadLetterStatus, DeathCause, EventType, FailureCategory, LaneKind, Page, PageRequest},
     ports::{DeadLetterFilter, Discarded},
 };
 use tokio_postgres::Row;
@@ -50,6 +50,7 @@ pub(super) async fn list(
         &filter.category.map(FailureCategory::as_str),
         &from,
         &to,
+        &filter.kind.map(LaneKind::as_str),
     ];
     let rows = list.read(reader, page, parameters, of_row).await?;
     Ok(Page::from_read(rows, page, |dead_letter| *dead_letter.id.as_uuid()))
@@ -80,7 +81,8 @@ pub(in super::super) fn of_row(row: &Row) -> Outcome<DeadLetter> {
         event: row.id("event_id")?,
         event_type: row.event_type("event_type")?,
         lane_id: row.id("endpoint_id")?,
-        url: row.value("url")?,
+        kind: row.spelled("kind", LaneKind::parse)?,
+        target: row.value("target")?,
         last_delivery: row.id("last_delivery_id")?,
         status: row.spelled("status", DeadLetterStatus::parse)?,
         cause: row.spelled("cause", DeathCause::parse)?,

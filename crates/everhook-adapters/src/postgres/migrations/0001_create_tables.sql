@@ -465,7 +465,9 @@ CREATE TABLE dead_letters (
     event_id uuid NOT NULL,
     event_type text COLLATE "C" NOT NULL,
     endpoint_id uuid NOT NULL,
-    url text NOT NULL,
+    -- The kind of the destination, and what it was when it last failed: a URL, an address, a name.
+    kind text NOT NULL CHECK (kind IN ('endpoint', 'processor', 'capability', 'channel')),
+    target text NOT NULL,
     last_delivery_id uuid NOT NULL,
     status text NOT NULL CHECK (status IN ('dead', 'retrying', 'resolved', 'discarded')),
     cause text NOT NULL CHECK (cause IN ('retries_exhausted', 'given_up', 'gone', 'tls_failed')),

@@ -2,18 +2,18 @@
 -- type unknown: refusing to write that would hold up every outcome written with it.
 -- Index: the unique key on lane, the primary key of events, the unique key (event_id, endpoint_id). Lock: the rows.
 INSERT INTO dead_letters AS l (
-    id, organization_id, application_id, event_id, event_type, endpoint_id, url, last_delivery_id, status, cause, failure_category,
-    last_error, attempts, failures, first_failure_at, last_failure_at, recoverable
+    id, organization_id, application_id, event_id, event_type, endpoint_id, kind, target, last_delivery_id, status, cause,
+    failure_category, last_error, attempts, failures, first_failure_at, last_failure_at, recoverable
 )
-SELECT d.id, p.organization_id, p.application_id, d.event_id, coalesce(e.event_type, 'unknown'), p.id, d.url, d.id, 'dead', d.cause,
+SELECT d.id, p.organization_id, p.application_id, d.event_id, coalesce(e.event_type, 'unknown'), p.id, p.kind, d.target, d.id, 'dead', d.cause,
     d.failure_category, d.error, d.attempts, 1, d.at, d.at, d.recoverable
 FROM unnest(
         $1::uuid[], $2::bigint[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::boolean[]
-    ) AS d (id, lane, event_id, url, cause, failure_category, error, attempts, at, recoverable)
+    ) AS d (id, lane, event_id, target, cause, failure_category, error, attempts, at, recoverable)
     JOIN lanes p ON p.lane = d.lane
     LEFT JOIN events e ON e.id = d.event_id
 ON CONFLICT (event_id, endpoint_id) DO UPDATE SET
-    url = excluded.url,
+    target = excluded.target,
     last_delivery_id = excluded.last_delivery_id,
     status = 'dead',
     cause = excluded.cause,

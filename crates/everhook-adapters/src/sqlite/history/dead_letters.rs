@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{ApplicationId, DeliveryId, EndpointId, OrganizationId},
-    model::{DeadLetter, DeadLetterStatus, DeathCause, EventType, FailureCategory, Page, PageRequest},
+    model::{DeadLetter, DeadLetterStatus, DeathCause, EventType, FailureCategory, LaneKind, Page, PageRequest},
     ports::{DeadLetterFilter, Discarded},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -46,7 +46,8 @@ pub(super) fn list(
         filter.status.map(DeadLetterStatus::as_str),
         filter.category.map(FailureCategory::as_str),
         from,
-        to
+        to,
+        filter.kind.map(LaneKind::as_str)
     ];
     let list = if filter.endpoint.is_some() { OF_ENDPOINT } else { OF_ORGANIZATION };
     let rows = list.read(connection, page, parameters, of_row)?;
@@ -79,7 +80,8 @@ pub(in super::super) fn of_row(row: &Row<'_>) -> rusqlite::Result<DeadLetter> {
         event: row.id("event_id")?,
         event_type: row.event_type("event_type")?,
         lane_id: row.id("endpoint_id")?,
-        url: row.get("url")?,
+        kind: row.spelled("kind", |name: String| LaneKind::parse(&name))?,
+        target: row.get("target")?,
         last_delivery: row.id("last_delivery_id")?,
         status: row.spelled("status", |name: String| DeadLetterStatus::parse(&name))?,
         cause: row.spelled("cause", |name: String| DeathCause::parse(&name))?,

@@ -426,7 +426,9 @@ CREATE TABLE dead_letters (
     event_id BLOB NOT NULL,
     event_type TEXT NOT NULL,
     endpoint_id BLOB NOT NULL,
-    url TEXT NOT NULL,
+    -- The kind of the destination, and what it was when it last failed: a URL, an address, a name.
+    kind TEXT NOT NULL CHECK (kind IN ('endpoint', 'processor', 'capability', 'channel')),
+    target TEXT NOT NULL,
     last_delivery_id BLOB NOT NULL,
     status TEXT NOT NULL CHECK (status IN ('dead', 'retrying', 'resolved', 'discarded')),
     cause TEXT NOT NULL CHECK (cause IN ('retries_exhausted', 'given_up', 'gone', 'tls_failed')),

@@ -2,14 +2,15 @@
 -- unknown: refusing to write that would hold up every outcome written with it.
 -- Index: the primary keys of deliveries and events, the primary key of lanes, the unique key (event_id, endpoint_id). Lock: the write lock.
 INSERT INTO dead_letters (
-    id, organization_id, application_id, event_id, event_type, endpoint_id, url, last_delivery_id, status, cause, failure_category,
-    last_error, attempts, failures, first_failure_at, last_failure_at, recoverable
+    id, organization_id, application_id, event_id, event_type, endpoint_id, kind, target, last_delivery_id, status, cause,
+    failure_category, last_error, attempts, failures, first_failure_at, last_failure_at, recoverable
 )
-SELECT d.id, p.organization_id, p.application_id, d.event_id, coalesce(e.event_type, 'unknown'), p.id, ?2, d.id, 'dead', ?3, ?4, ?5, ?6, 1, ?7, ?7, ?8
+SELECT d.id, p.organization_id, p.application_id, d.event_id, coalesce(e.event_type, 'unknown'), p.id, p.kind, ?2, d.id, 'dead', ?3, ?4, ?5, ?6, 1, ?7,
+    ?7, ?8
 FROM deliveries d JOIN lanes p ON p.lane = d.lane LEFT JOIN events e ON e.id = d.event_id
 WHERE d.id = ?1
 ON CONFLICT (event_id, endpoint_id) DO UPDATE SET
-    url = excluded.url,
+    target = excluded.target,
     last_delivery_id = excluded.last_delivery_id,
     status = 'dead',
     cause = excluded.cause,

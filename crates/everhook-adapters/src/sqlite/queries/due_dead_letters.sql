@@ -1,6 +1,6 @@
 -- Which recoverable dead letters of an organization that died so often have been dead since an instant, at endpoints that get events?
 -- Index: recoverable_dead_letters, the primary keys. Lock: none, a snapshot.
-SELECT l.id, l.organization_id, l.application_id, l.event_id, l.event_type, l.endpoint_id, l.url, l.last_delivery_id, l.status, l.cause,
+SELECT l.id, l.organization_id, l.application_id, l.event_id, l.event_type, l.endpoint_id, l.kind, l.target, l.last_delivery_id, l.status, l.cause,
     l.failure_category, l.last_error, l.attempts, l.failures, l.first_failure_at, l.last_failure_at, l.requeued_at
 FROM dead_letters l INDEXED BY recoverable_dead_letters JOIN endpoints p ON p.id = l.endpoint_id
 WHERE l.status = 'dead' AND l.recoverable = 1 AND l.organization_id = ?1 AND l.failures = ?2 AND l.last_failure_at <= ?3

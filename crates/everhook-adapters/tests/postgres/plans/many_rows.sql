@@ -48,10 +48,10 @@ INSERT INTO attempts (delivery_id, number, status, failure_category, error, dura
 SELECT id, 1, 2, 'server_error', 'it was answered 503', 1000, created_at, 0, 0, 1, 0 FROM deliveries WHERE stage = 2;
 
 INSERT INTO dead_letters (
-    id, organization_id, application_id, event_id, event_type, endpoint_id, url, last_delivery_id, status, cause, failure_category, last_error,
+    id, organization_id, application_id, event_id, event_type, endpoint_id, kind, target, last_delivery_id, status, cause, failure_category, last_error,
     attempts, failures, first_failure_at, last_failure_at, recoverable
 )
-SELECT d.id, l.organization_id, l.application_id, d.event_id, 'user.created', l.id, 'https://shop.example/hooks', d.id, 'dead', d.cause,
+SELECT d.id, l.organization_id, l.application_id, d.event_id, 'user.created', l.id, 'endpoint', 'https://shop.example/hooks', d.id, 'dead', d.cause,
     d.failure_category, 'it was answered 503', 1, 1, d.ended_at, d.ended_at, true
 FROM deliveries d JOIN of_lanes l ON l.lane = d.lane WHERE d.stage = 2;
 

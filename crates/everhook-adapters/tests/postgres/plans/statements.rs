@@ -287,8 +287,8 @@ impl Middle {
             list!("deliveries_of_endpoint", deliveries, NONE, some, NONE, NONE, NONE, 0, NONE, from, to, NONE, NONE, NONE)
                 .map(|list| Statement { lists: MERGED as u64, ..list }),
             list!("deliveries_of_event", of_event, NONE, NONE, event, NONE, NONE, 0, NONE, from, to, NONE, NONE, NONE),
-            list!("dead_letters_of_organization", deliveries, NONE, NONE, NONE, NONE, NONE, from, to),
-            list!("dead_letters_of_endpoint", deliveries, NONE, self.endpoint(), NONE, NONE, NONE, from, to),
+            list!("dead_letters_of_organization", deliveries, NONE, NONE, NONE, NONE, NONE, from, to, NONE),
+            list!("dead_letters_of_endpoint", deliveries, NONE, self.endpoint(), NONE, NONE, NONE, from, to, NONE),
             list!("audit_log", entries, NONE, NONE, NONE, NONE, from, to),
             list!("audit_log_of_resource", entries, NONE, NONE, NONE, self.endpoint(), from, to),
             list!("operations", operations,),

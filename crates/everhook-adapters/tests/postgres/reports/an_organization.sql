@@ -48,10 +48,10 @@ INSERT INTO rollups SELECT lane, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, '' FROM 
 INSERT INTO endpoint_standing (lane, consecutive_failures) SELECT lane, 0 FROM of_lanes;
 
 INSERT INTO dead_letters (
-    id, organization_id, application_id, event_id, event_type, endpoint_id, url, last_delivery_id, status, cause, failure_category, last_error, attempts,
+    id, organization_id, application_id, event_id, event_type, endpoint_id, kind, target, last_delivery_id, status, cause, failure_category, last_error, attempts,
     failures, first_failure_at, last_failure_at, recoverable
 )
-SELECT id, organization, id, id, 'type.' || n, id, 'https://:o.example/', id, 'dead', 'given_up', 'network', 'gone', 1, 1, 1, 1, true
+SELECT id, organization, id, id, 'type.' || n, id, 'endpoint', 'https://:o.example/', id, 'dead', 'given_up', 'network', 'gone', 1, 1, 1, 1, true
 FROM numbered, of_all;
 INSERT INTO pending_alerts (id, organization_id, event_type, data) SELECT id, organization, 'circuit.opened', '{}' FROM numbered, of_all;
 INSERT INTO circuit_breakers (endpoint_id, revision, stage, since, failed_recoveries) SELECT id, 1, 'closed', 1, 0 FROM numbered;
