@@ -12,6 +12,7 @@ mod audit_log;
 mod automatic;
 mod breakers;
 mod configuration;
+mod deletions;
 mod delivery_control;
 pub mod delivery_queue;
 mod directory;

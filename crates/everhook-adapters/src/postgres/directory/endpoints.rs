@@ -18,7 +18,7 @@ use super::{
         rows::{Columns, Key, Params},
         transaction::Tx,
     },
-    can_be_kept,
+    applications, can_be_kept,
     endpoint_row::{Bound, of_row, revision_of_row},
     order_change::{self, ModeChange},
     organizations::is_at_limit,
@@ -35,7 +35,7 @@ const COUNT: &str = include_str!("../queries/count_endpoints.sql");
 const BY_ID: &str = include_str!("../queries/endpoint_by_id.sql");
 const BY_UID: &str = include_str!("../queries/endpoint_by_uid.sql");
 const CHANGED: &str = include_str!("../queries/changed_endpoints.sql");
-const ADD_TO_COUNT: &str = include_str!("../queries/add_to_endpoint_count.sql");
+pub(super) const ADD_TO_COUNT: &str = include_str!("../queries/add_to_endpoint_count.sql");
 const LIST: List = List { older: include_str!("../queries/endpoints_older.sql"), newer: include_str!("../queries/endpoints_newer.sql") };
 
 pub(super) async fn create(tx: &Tx<'_>, endpoint: &Endpoint) -> Outcome<Created> {
@@ -44,6 +44,9 @@ pub(super) async fn create(tx: &Tx<'_>, endpoint: &Endpoint) -> Outcome<Created>
     }
     if schedule_is_missing(tx, endpoint).await? {
         return Ok(Created::NoSuchSchedule);
+    }
+    if !applications::exists(tx, endpoint.organization, endpoint.application).await? {
+        return Ok(Created::NoSuchApplication);
     }
     if is_at_limit(tx, endpoint.organization, COUNT, |limits| limits.endpoints).await? {
         return Ok(Created::TooMany);
