@@ -14,8 +14,8 @@ use everhook_core::{
         Page, PageRequest, RetrySchedule, Revision, SealedSecret,
     },
     ports::{
-        ConfigCursor, ConfigRead, Created, Definitions, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved, NewOrganization,
-        ScheduleDeleted, ScheduleRef, StoreError, Updated, Vault,
+        ConfigCursor, ConfigRead, Created, Definitions, Deleted, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved,
+        NewOrganization, RemainsDeleted, ScheduleDeleted, ScheduleRef, StoreError, UidsRead, Updated, Vault,
     },
     time::Timestamp,
 };
@@ -75,6 +75,18 @@ impl Directory for SealedDirectory {
 
     async fn update_organization(&self, read: Organization, changed: Organization, entry: AuditEntry) -> Result<Updated, StoreError> {
         self.directory.update_organization(read, changed, entry).await
+    }
+
+    async fn delete_organization(&self, id: OrganizationId, at: Timestamp, entry: AuditEntry) -> Result<Deleted, StoreError> {
+        self.directory.delete_organization(id, at, entry).await
+    }
+
+    async fn delete_application(&self, organization: OrganizationId, id: ApplicationId, entry: AuditEntry) -> Result<Deleted, StoreError> {
+        self.directory.delete_application(organization, id, entry).await
+    }
+
+    async fn delete_remains(&self, at: Timestamp, limit: u32) -> Result<RemainsDeleted, StoreError> {
+        self.directory.delete_remains(at, limit).await
     }
 
     async fn try_write(&self, organization: OrganizationId) -> Result<(), StoreError> {
@@ -138,6 +150,15 @@ impl Directory for SealedDirectory {
         let mut page = self.directory.endpoints(organization, filter, page).await?;
         page.rows = page.rows.into_iter().map(|endpoint| self.open_endpoint(endpoint)).collect::<Result<_, _>>()?;
         Ok(page)
+    }
+
+    async fn uids(
+        &self,
+        organization: OrganizationId,
+        endpoints: Vec<EndpointId>,
+        applications: Vec<ApplicationId>,
+    ) -> Result<UidsRead, StoreError> {
+        self.directory.uids(organization, endpoints, applications).await
     }
 
     async fn update_endpoint(&self, endpoint: Endpoint, read_at: Timestamp, entry: AuditEntry) -> Result<EndpointUpdated, StoreError> {

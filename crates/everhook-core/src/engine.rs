@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use crate::{
-    jobs::{operations, retention},
+    jobs::{deletions, operations, retention},
     lanes::{
         Hints,
         owner::{Connections, Owner, OwnerExit},
@@ -107,7 +107,8 @@ async fn supervise(
     stop: watch::Receiver<Option<Timestamp>>,
     status: watch::Sender<EngineStatus>,
 ) {
-    let beside = [tokio::spawn(operations::run(line.clone())), tokio::spawn(retention::run(line.clone()))].map(AbortOnDrop);
+    let (operations, retention) = (operations::run(line.clone()), retention::run(line.clone()));
+    let beside = [tokio::spawn(operations), tokio::spawn(retention), tokio::spawn(deletions::run(line.clone()))].map(AbortOnDrop);
     let between = between_nodes(&line, settings.roles, &stop);
     loop {
         let ended = match await_lease(&line, stop.clone()).await {

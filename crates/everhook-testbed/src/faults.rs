@@ -338,8 +338,13 @@ impl<S: OperationStore> OperationStore for Faulty<S> {
         through!(self, self.store.operation(organization, id))
     }
 
-    async fn operations(&self, organization: OrganizationId, page: PageRequest) -> Result<Page<Operation>, StoreError> {
-        through!(self, self.store.operations(organization, page))
+    async fn operations(
+        &self,
+        organization: OrganizationId,
+        application: Option<ApplicationId>,
+        page: PageRequest,
+    ) -> Result<Page<Operation>, StoreError> {
+        through!(self, self.store.operations(organization, application, page))
     }
 
     async fn open_operations(&self, limit: u32) -> Result<Vec<OpenOperation>, StoreError> {

@@ -1,7 +1,7 @@
 //! What an operation is about, as JSON. Instants are microseconds.
 
 use everhook_core::{
-    ids::EndpointId,
+    ids::{ApplicationId, EndpointId},
     model::{DeadLetterSelection, ErasureSelection, EventSelection, EventTypePattern, FailureCategory, Selection, Wanted},
     time::Timestamp,
 };
@@ -10,16 +10,38 @@ use serde::{Deserialize, Serialize};
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum SelectionJson {
-    DeadLetters { endpoints: Vec<String>, event_types: Vec<String>, categories: Vec<String>, from: Option<i64>, to: Option<i64> },
-    Erasure { application: Option<String>, label: Option<(String, String)>, from: Option<i64>, to: i64 },
-    Events { application: String, from: i64, to: i64, event_types: Vec<String>, endpoints: Vec<String>, wanted: String },
-    Waiting { endpoint: String },
+    DeadLetters {
+        application: Option<String>,
+        endpoints: Vec<String>,
+        event_types: Vec<String>,
+        categories: Vec<String>,
+        from: Option<i64>,
+        to: Option<i64>,
+    },
+    Erasure {
+        application: Option<String>,
+        label: Option<(String, String)>,
+        from: Option<i64>,
+        to: i64,
+    },
+    Events {
+        application: String,
+        from: i64,
+        to: i64,
+        event_types: Vec<String>,
+        endpoints: Vec<String>,
+        wanted: String,
+    },
+    Waiting {
+        endpoint: String,
+    },
 }
 
 /// Writes a selection.
 pub(crate) fn write(selection: &Selection) -> String {
     let json = match selection {
         Selection::DeadLetters(letters) => SelectionJson::DeadLetters {
+            application: letters.application.map(|id| id.to_string()),
             endpoints: texts(&letters.endpoints),
             event_types: texts(&letters.event_types),
             categories: letters.categories.iter().map(|category| category.as_str().to_owned()).collect(),
@@ -48,15 +70,18 @@ pub(crate) fn write(selection: &Selection) -> String {
 /// Reads what [`write`] wrote; `None` if it is not that.
 pub(crate) fn read(text: &str) -> Option<Selection> {
     Some(match serde_json::from_str(text).ok()? {
-        SelectionJson::DeadLetters { endpoints, event_types, categories, from, to } => Selection::DeadLetters(DeadLetterSelection {
-            endpoints: read_endpoints(&endpoints)?,
-            event_types: read_patterns(&event_types)?,
-            categories: categories.iter().map(|name| FailureCategory::parse(name)).collect::<Option<_>>()?,
-            from: from.map(Timestamp::from_micros),
-            to: to.map(Timestamp::from_micros),
-        }),
+        SelectionJson::DeadLetters { application, endpoints, event_types, categories, from, to } => {
+            Selection::DeadLetters(DeadLetterSelection {
+                application: read_application(application)?,
+                endpoints: read_endpoints(&endpoints)?,
+                event_types: read_patterns(&event_types)?,
+                categories: categories.iter().map(|name| FailureCategory::parse(name)).collect::<Option<_>>()?,
+                from: from.map(Timestamp::from_micros),
+                to: to.map(Timestamp::from_micros),
+            })
+        }
         SelectionJson::Erasure { application, label, from, to } => Selection::Erasure(ErasureSelection {
-            application: application.map(|id| id.parse().ok()).map_or(Some(None), |id| id.map(Some))?,
+            application: read_application(application)?,
             label,
             from: from.map(Timestamp::from_micros),
             to: Timestamp::from_micros(to),
@@ -77,6 +102,11 @@ fn texts<T: ToString>(values: &[T]) -> Vec<String> {
     values.iter().map(T::to_string).collect()
 }
 
+/// `None` if it is not an id; none at all is none.
+fn read_application(text: Option<String>) -> Option<Option<ApplicationId>> {
+    text.map_or(Some(None), |id| id.parse().ok().map(Some))
+}
+
 fn read_endpoints(texts: &[String]) -> Option<Vec<EndpointId>> {
     texts.iter().map(|text| text.parse().ok()).collect()
 }
@@ -87,7 +117,6 @@ fn read_patterns(texts: &[String]) -> Option<Vec<EventTypePattern>> {
 
 #[cfg(test)]
 mod tests {
-    use everhook_core::ids::ApplicationId;
     use uuid::Uuid;
 
     use super::*;
@@ -97,6 +126,7 @@ mod tests {
         let event_types = vec![EventTypePattern::parse("order.*").unwrap(), EventTypePattern::Any];
         let endpoints = vec![EndpointId::from_uuid(Uuid::from_u128(7))];
         let letters = DeadLetterSelection {
+            application: Some(ApplicationId::from_uuid(Uuid::from_u128(8))),
             endpoints: endpoints.clone(),
             event_types: event_types.clone(),
             categories: vec![FailureCategory::Timeout],

@@ -15,6 +15,8 @@ pub(crate) enum Fault {
     Impossible(String),
     /// This node's lease is gone: what it knows of its lanes may be outdated.
     Fenced,
+    /// The organization that was to be changed was deleted.
+    Deleted,
 }
 
 /// What a write or read comes to.
@@ -26,7 +28,7 @@ impl Fault {
         match self {
             Self::Postgres(error) => !is_passing(error),
             Self::Impossible(_) => true,
-            Self::NoConnection(_) | Self::Fenced => false,
+            Self::NoConnection(_) | Self::Fenced | Self::Deleted => false,
         }
     }
 
@@ -35,7 +37,7 @@ impl Fault {
         match self {
             Self::NoConnection(_) => true,
             Self::Postgres(error) => error.code().map_or(!is_conversion(error), |code| ["08", "57"].contains(&&code.code()[..2])),
-            Self::Impossible(_) | Self::Fenced => false,
+            Self::Impossible(_) | Self::Fenced | Self::Deleted => false,
         }
     }
 
@@ -45,6 +47,7 @@ impl Fault {
             Self::Postgres(error) => describe(error),
             Self::NoConnection(what) | Self::Impossible(what) => what.clone(),
             Self::Fenced => "this node's lease has expired".to_owned(),
+            Self::Deleted => "the organization was deleted".to_owned(),
         }
     }
 
@@ -81,7 +84,7 @@ impl Fault {
             Self::Postgres(error) => StoreError::unavailable(describe(error)),
             Self::NoConnection(why) => StoreError::unavailable(why.clone()),
             Self::Impossible(what) => StoreError::corrupt(what.clone()),
-            Self::Fenced => StoreError::Conflict,
+            Self::Fenced | Self::Deleted => StoreError::Conflict,
         }
     }
 

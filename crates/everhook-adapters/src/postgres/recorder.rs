@@ -1,7 +1,7 @@
 //! Many publishers, few commits: what waits at one moment is recorded in one transaction, and answered after its commit.
 //!
 //! While one group waits for its commit, the next one gathers. A lone publisher never waits for company. A group that meets a row which somebody else keeps
-//! is set `aside`, where each application waits by itself.
+//! is set `aside`, where each application waits by itself. One whose connection has fallen silent is left to wait for it, and the next one takes another.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -41,6 +41,12 @@ const PLACE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a publisher waits for its answer: for a group before its own that hears nothing from the server, and for its own. Past it nobody knows
 /// what became of its events, and it should ask again with the same idempotency key.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// How long a group has the others wait behind it: many times what a commit takes. Past it, its connection may have fallen silent, which is known for
+/// certain only when no answer has come within seconds.
+const OVERTAKEN_AFTER: Duration = Duration::from_millis(500);
+/// How many groups may be overtaken at once: each keeps a connection. Where more are silent, so is the server.
+const OVERTAKEN_MAX: usize = 2;
 
 /// Where all publishing goes.
 pub(super) struct Recorder {
@@ -132,13 +138,20 @@ impl Gathering {
 
 async fn record_groups(recording: Arc<Recording>, mut waiting: Gathering) {
     let aside = Aside::new(recording.clone());
+    let mut overtaken = JoinSet::new();
     let mut linger_until = Instant::now();
     while let Some(group) = waiting.next_group(linger_until).await {
         let (began_at, is_busy) = (Instant::now(), group.len() >= BUSY_FROM);
         let group = aside.without_those_who_wait(group);
         if !group.is_empty() {
-            aside.take_in(record_safely(&recording, group, Waits::Shortly).await);
+            let (recording, aside) = (recording.clone(), aside.clone());
+            let mut recorded = Box::pin(async move { aside.take_in(record_safely(&recording, group, Waits::Shortly).await) });
+            if timeout(OVERTAKEN_AFTER, &mut recorded).await.is_err() {
+                overtaken.spawn(recorded);
+            }
         }
+        while overtaken.try_join_next().is_some() {}
+        while overtaken.len() >= OVERTAKEN_MAX && overtaken.join_next().await.is_some() {}
         let linger_for = (began_at.elapsed() / LINGER_PART).min(LINGER_MAX);
         let is_worth_it = is_busy && linger_for >= LINGER_MIN;
         linger_until = Instant::now() + if is_worth_it { linger_for } else { Duration::ZERO };

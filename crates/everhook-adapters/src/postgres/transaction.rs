@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::{
     connect::{Connection, Patience},
-    fault::Outcome,
+    fault::{Fault, Outcome},
     rows::{Columns, Key, Params},
 };
 
@@ -23,7 +23,7 @@ const TAKE_LONGER: &str = include_str!("queries/take_longer.sql");
 const LOCK_COUNTERS: &str = include_str!("queries/lock_counters.sql");
 const BUMP_CONFIG: &str = include_str!("queries/bump_config.sql");
 const BUMP_CONFIG_FOR_ENDPOINT: &str = include_str!("queries/bump_config_for_endpoint.sql");
-const LOCK_ORGANIZATION: &str = include_str!("queries/lock_organization.sql");
+pub(super) const LOCK_ORGANIZATION: &str = include_str!("queries/lock_organization.sql");
 
 /// A little more than what the server allows then.
 const LONG_ANSWER_WITHIN: Duration = Duration::from_secs(61);
@@ -101,10 +101,13 @@ impl<'c> Tx<'c> {
         self.patience.wait(self.transaction.commit()).await
     }
 
-    /// Waits until no other change of this organization's configuration is under way, and holds up the next until this one has ended.
+    /// Waits until no other change of this organization's configuration is under way, and holds up the next until this one has ended. One that was
+    /// deleted is not changed any more.
     pub(super) async fn lock_organization(&self, organization: OrganizationId) -> Outcome<()> {
-        self.query(LOCK_ORGANIZATION, &[&organization.key()]).await?;
-        Ok(())
+        match self.query_opt(LOCK_ORGANIZATION, &[&organization.key()]).await? {
+            Some(row) if row.value("is_deleted")? => Err(Fault::Deleted),
+            _ => Ok(()),
+        }
     }
 
     /// Locks the counters of applications, in the order of their ids, and reads them. One that is not there is left out.

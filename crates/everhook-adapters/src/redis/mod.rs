@@ -29,14 +29,22 @@ use self::{link::Link, notes::Notes};
 pub struct RedisSettings {
     /// The address: `redis://user:password@host:port/number`, or `rediss://` for TLS. It may hold a password, and is never shown.
     pub url: String,
+    /// The certificates of the authorities that sign its certificate, in PEM; the public ones if absent. Only with `rediss://`.
+    pub authorities: Option<Vec<u8>>,
     /// Which installation this is: all its nodes say the same, and no other that uses the same Redis does.
     pub installation: Uuid,
 }
 
-/// The address cannot be read.
+/// What is set up cannot be used, whether Redis is there or not.
 #[derive(Debug, thiserror::Error)]
-#[error("invalid Redis address: expected redis://user:password@host:6379/0, or rediss://… for TLS")]
-pub struct BadAddress;
+pub enum BadSettings {
+    /// The address cannot be read.
+    #[error("invalid Redis address: expected redis://user:password@host:6379/0, or rediss://… for TLS")]
+    Address,
+    /// The authorities cannot be read.
+    #[error("the certificates of the authorities are not PEM, or none is there")]
+    Authorities,
+}
 
 /// A Redis that is used for as long as this lives, whether it is there or not.
 pub struct Redis {
@@ -52,9 +60,9 @@ impl Redis {
     /// Begins to use it. One that cannot be reached is waited for a moment, and then used when it comes.
     ///
     /// # Errors
-    /// [`BadAddress`]. Nothing else: a Redis that is away keeps nobody from starting.
-    pub async fn start(settings: &RedisSettings) -> Result<Self, BadAddress> {
-        let client = redis::Client::open(settings.url.as_str()).map_err(|_| BadAddress)?;
+    /// [`BadSettings`]. Nothing else: a Redis that is away keeps nobody from starting.
+    pub async fn start(settings: &RedisSettings) -> Result<Self, BadSettings> {
+        let client = open(settings)?;
         let link = Arc::new(Link::new(client, format!("everhook:{}:", settings.installation.simple())));
         link.try_now().await;
         let (notes, writing) = Notes::new(link.clone());
@@ -69,6 +77,24 @@ impl Redis {
         self.link.is_away()
     }
 }
+
+fn open(settings: &RedisSettings) -> Result<redis::Client, BadSettings> {
+    let Some(authorities) = &settings.authorities else {
+        return redis::Client::open(settings.url.as_str()).map_err(|_| BadSettings::Address);
+    };
+    if !is_address(&settings.url) {
+        return Err(BadSettings::Address);
+    }
+    // The library takes a file without a certificate for no authority at all, and nobody could be verified.
+    if !authorities.windows(CERTIFICATE.len()).any(|part| part == CERTIFICATE) {
+        return Err(BadSettings::Authorities);
+    }
+    let certificates = redis::TlsCertificates { client_tls: None, root_cert: Some(authorities.clone()) };
+    redis::Client::build_with_tls(settings.url.as_str(), certificates).map_err(|_| BadSettings::Authorities)
+}
+
+/// What a certificate in PEM begins with.
+const CERTIFICATE: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
 /// Whether an address can be read, before anything is started with it.
 pub fn is_address(url: &str) -> bool {

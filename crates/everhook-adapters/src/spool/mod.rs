@@ -187,6 +187,13 @@ impl PublisherCache for SqliteSpool {
         self.writer.write(1, publisher_cache::delete_keys).await
     }
 
+    async fn forget_application(&self, id: ApplicationId) -> Result<(), StoreError> {
+        if !self.known().forget_application(id) {
+            return Ok(());
+        }
+        self.writer.write(1, move |tx| publisher_cache::delete_application(tx, id)).await
+    }
+
     fn api_keys(&self) -> Vec<(ApiKeyHash, ApiKeyId)> {
         self.known().api_keys()
     }

@@ -25,6 +25,7 @@ const RENAME_ORGANIZATIONS: &str = include_str!("queries/rename_known_organizati
 const FORGET_ORGANIZATIONS: &str = include_str!("queries/forget_known_organizations.sql");
 const APPLICATIONS: &str = include_str!("queries/known_applications.sql");
 const KEEP_APPLICATION: &str = include_str!("queries/keep_known_application.sql");
+const FORGET_APPLICATION: &str = include_str!("queries/forget_known_application.sql");
 const RENAME_APPLICATIONS: &str = include_str!("queries/rename_known_applications.sql");
 const FORGET_APPLICATIONS: &str = include_str!("queries/forget_known_applications.sql");
 
@@ -94,6 +95,11 @@ impl Known {
         let before = self.keys.len();
         self.keys.retain(|_, key| key.id != id);
         self.keys.len() < before
+    }
+
+    /// Says whether it was known.
+    pub(super) fn forget_application(&mut self, id: ApplicationId) -> bool {
+        self.applications.remove(&id).is_some()
     }
 
     pub(super) fn forget_keys(&mut self) {
@@ -170,7 +176,9 @@ pub(super) fn write(tx: &Tx<'_>, acquaintance: &KnownPublisher, learned: Learned
                 hash.0,
                 key.id.key(),
                 key.organization.key(),
+                key.application.as_ref().map(ApplicationId::key),
                 key.name,
+                key.prefix,
                 key.scopes.bits(),
                 key.created_at.as_micros(),
                 key.expires_at.map(Timestamp::as_micros)
@@ -195,6 +203,12 @@ pub(super) fn write(tx: &Tx<'_>, acquaintance: &KnownPublisher, learned: Learned
 /// Forgets a key in the file.
 pub(super) fn delete_key(tx: &Tx<'_>, id: ApiKeyId) -> Outcome<()> {
     tx.prepare(FORGET_KEY)?.execute([id.key()])?;
+    Ok(())
+}
+
+/// Forgets an application in the file.
+pub(super) fn delete_application(tx: &Tx<'_>, id: ApplicationId) -> Outcome<()> {
+    tx.prepare(FORGET_APPLICATION)?.execute([id.key()])?;
     Ok(())
 }
 

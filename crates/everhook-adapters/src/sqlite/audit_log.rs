@@ -11,13 +11,14 @@ use uuid::Uuid;
 
 use super::{
     SqliteStore,
-    fault::Outcome,
+    fault::{Fault, Outcome},
     page::{Between, List, bounds, rows_wanted},
     rows::{Columns, Key},
     transaction::Tx,
 };
 
 const INSERT: &str = include_str!("queries/insert_audit_entry.sql");
+const IS_DELETED: &str = include_str!("queries/organization_is_deleted.sql");
 const OF_ORGANIZATION: List =
     List { older: include_str!("queries/audit_log_older.sql"), newer: include_str!("queries/audit_log_newer.sql") };
 const OF_RESOURCE: List =
@@ -36,13 +37,17 @@ impl AuditLog for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Runs a change in a transaction, and enters it in the audit log in the same one, if it took place.
+    /// Runs a change in a transaction, and enters it in the audit log in the same one, if it took place. In an organization that was deleted nothing is
+    /// changed any more.
     pub(super) async fn change<T, F>(&self, rows: usize, entry: AuditEntry, mut work: F) -> Result<T, StoreError>
     where
         T: Effect + Send + 'static,
         F: FnMut(&mut Tx<'_>) -> Outcome<T> + Send + 'static,
     {
         let work = move |tx: &mut Tx<'_>| {
+            if tx.prepare(IS_DELETED)?.exists([entry.organization.key()])? {
+                return Err(Fault::Deleted);
+            }
             let outcome = work(tx)?;
             if outcome.took_place() {
                 append(tx, &entry)?;

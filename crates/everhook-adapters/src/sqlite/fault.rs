@@ -12,6 +12,8 @@ pub(crate) enum Fault {
     Impossible(String),
     /// The code that ran had a defect and panicked.
     Panicked,
+    /// The organization that was to be changed was deleted.
+    Deleted,
 }
 
 /// What a write or read comes to.
@@ -33,7 +35,7 @@ impl Fault {
         match self {
             Self::Sqlite(error) => !is_passing(error),
             Self::Impossible(_) => true,
-            Self::Panicked => false,
+            Self::Panicked | Self::Deleted => false,
         }
     }
 
@@ -44,6 +46,7 @@ impl Fault {
             Self::Sqlite(error) if is_full(error) => StoreError::disk_full(FullDisk::Data),
             Self::Sqlite(error) => StoreError::unavailable(error.to_string()),
             Self::Impossible(what) => StoreError::corrupt(what.clone()),
+            Self::Deleted => StoreError::Conflict,
             Self::Panicked => StoreError::unavailable("a panic stopped the request; nothing was written"),
         }
     }

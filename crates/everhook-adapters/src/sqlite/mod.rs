@@ -168,6 +168,19 @@ pub enum OpenError {
          completes that, and stop it"
     )]
     HalfDone,
+    /// The file is damaged.
+    #[error(
+        "the database file {} is damaged: restore a backup. Move the folder away, put the copy of the file into an empty folder as `{}` with the key beside \
+         it as `seal.key`, and start with `--data` on that folder (docs/operating.md, Backup and restore)",
+        path.display(),
+        path.file_name().unwrap_or_default().display()
+    )]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The file cannot be read or brought up to date.
     #[error("cannot open the database file")]
     Database(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -180,6 +193,23 @@ impl From<rusqlite::Error> for OpenError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Database(error.into())
     }
+}
+
+impl OpenError {
+    /// The same with the file's name, if it is damaged.
+    pub(crate) fn of_file(self, path: &Path) -> Self {
+        match self {
+            Self::Database(source) if source.downcast_ref::<rusqlite::Error>().is_some_and(is_damage) => {
+                Self::Damaged { path: path.to_owned(), source }
+            }
+            other => other,
+        }
+    }
+}
+
+/// Whether the library found what it cannot have written.
+fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase))
 }
 
 /// The embedded store. Dropping it finishes what waits and gives the folder free.
@@ -199,11 +229,7 @@ impl SqliteStore {
     /// [`OpenError`] says what to do.
     pub fn open(settings: SqliteSettings) -> Result<Self, OpenError> {
         let folder = Folder::take(&settings.data, DATABASE_FILE)?;
-        let connection = connect::writer(folder.database(), APPLICATION_ID)?;
-        migrate::migrate(&connection, system_time())?;
-        fan_out::resume_all(&connection)
-            .and_then(|()| erasing::resume_all(&connection))
-            .map_err(|fault| OpenError::Database(fault.to_store_error().into()))?;
+        let connection = Self::open_file(folder.database()).map_err(|error| error.of_file(folder.database()))?;
         let (breaks, broken) = watch::channel(false);
         let readers = match settings.mode {
             WriterMode::Thread => Some(ReaderPools::new(folder.database())),
@@ -211,6 +237,18 @@ impl SqliteStore {
         };
         let writer = Arc::new(Writer::start(folder, GroupCommit::new(connection, breaks), settings.mode)?);
         Ok(Self { readers, writer, broken, look_from: Mutex::default() })
+    }
+
+    /// Opens the file, brings it up to date, and completes what a crash left half made.
+    fn open_file(database: &Path) -> Result<rusqlite::Connection, OpenError> {
+        let connection = connect::writer(database, APPLICATION_ID)?;
+        migrate::migrate(&connection, system_time())?;
+        let resumed = fan_out::resume_all(&connection).and_then(|()| erasing::resume_all(&connection));
+        match resumed {
+            Ok(()) => Ok(connection),
+            Err(fault::Fault::Sqlite(error)) => Err(error.into()),
+            Err(fault) => Err(OpenError::Database(fault.to_store_error().into())),
+        }
     }
 
     /// Returns once the disk has failed to keep what was written. From then on every write is refused: end the process, a restart recovers.

@@ -182,7 +182,9 @@ pub(crate) fn api_key_of_row(row: &Row<'_>) -> rusqlite::Result<ApiKey> {
     Ok(ApiKey {
         id: row.id("id")?,
         organization: row.id("organization_id")?,
+        application: row.id_opt("application_id")?,
         name: row.get("name")?,
+        prefix: row.get("prefix")?,
         scopes: Scopes::from_bits(row.get("scopes")?),
         created_at: row.instant("created_at")?,
         expires_at: row.instant_opt("expires_at")?,

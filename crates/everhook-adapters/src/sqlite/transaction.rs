@@ -121,6 +121,11 @@ impl<'c> Tx<'c> {
         Ok(self.counters.get_mut(&application))
     }
 
+    /// Forgets the counters of an application that was deleted: whatever is published to it in the same transaction finds none.
+    pub(super) fn forget_counters(&mut self, application: ApplicationId) {
+        self.counters.remove(&application);
+    }
+
     /// Makes a new version of an application's configuration, so that publishers match again.
     pub(super) fn bump_config(&mut self, application: ApplicationId) -> Outcome<()> {
         if let Some(counters) = self.counters(application)? {

@@ -185,6 +185,7 @@ async fn an_operation_brings_its_list_forward_once_and_counts_what_needed_nothin
     let new = Operation {
         id: operation,
         organization: given.organization,
+        application: None,
         kind: OperationKind::AttemptNow,
         status: OperationStatus::Pending,
         total: 0,

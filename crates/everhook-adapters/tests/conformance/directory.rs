@@ -288,7 +288,9 @@ async fn a_key_is_found_by_its_hash_until_it_is_revoked() {
     let key = ApiKey {
         id: ApiKeyId::from_uuid(id()),
         organization: given.organization,
+        application: Some(given.application),
         name: "ci".to_owned(),
+        prefix: "eh_ab12".to_owned(),
         scopes: [Scope::Publish, Scope::Read].into_iter().collect(),
         created_at: NOW,
         expires_at: Some(after(60)),
@@ -300,6 +302,9 @@ async fn a_key_is_found_by_its_hash_until_it_is_revoked() {
     assert_eq!(given.store.create_api_key(again, hash, 100, entry()).await.unwrap(), Created::UidTaken);
     let one_more = ApiKey { id: ApiKeyId::from_uuid(id()), ..key.clone() };
     assert_eq!(given.store.create_api_key(one_more, ApiKeyHash([8; 32]), 1, entry()).await.unwrap(), Created::TooMany);
+    let of_nothing = ApiKey { id: ApiKeyId::from_uuid(id()), application: Some(ApplicationId::from_uuid(id())), ..key.clone() };
+    let refused = given.store.create_api_key(of_nothing, ApiKeyHash([9; 32]), 100, entry()).await.unwrap();
+    assert_eq!(refused, Created::NoSuchApplication);
     assert_eq!(given.store.api_key(&hash).await.unwrap().as_ref(), Some(&key));
     assert_eq!(given.store.api_keys(given.organization, ALL).await.unwrap().rows, std::slice::from_ref(&key));
     assert!(!given.store.revoke_api_key(OrganizationId::from_uuid(id()), key.id, entry()).await.unwrap());

@@ -1,15 +1,15 @@
 //! What the directory lists, by every filter and both ways.
 
 use everhook_core::{
-    ids::{ApiKeyId, EventTypeId, OrganizationId, ScheduleId},
-    model::{ApiKey, ApiKeyHash, Cursor, EndpointState, EventTypeDefinition, PageRequest, Scope},
-    ports::EndpointFilter,
+    ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, OrganizationId, ScheduleId, Uid},
+    model::{ApiKey, ApiKeyHash, Cursor, Endpoint, EndpointState, EventTypeDefinition, PageRequest, Scope},
+    ports::{EndpointFilter, UidsRead},
 };
 
 use super::{
     directory::{ALL, full_endpoint},
     directory_changes::schedule,
-    given::{Given, NOW, application, endpoint, entry, event_type, id, organization},
+    given::{Given, NOW, after, application, endpoint, entry, event_type, id, organization},
     walking::{both_ways, walk},
 };
 
@@ -88,7 +88,9 @@ async fn an_organizations_keys_are_walked_both_ways() {
         let key = ApiKey {
             id: ApiKeyId::from_uuid(id()),
             organization: if number == 2 { OrganizationId::from_uuid(id()) } else { given.organization },
+            application: None,
             name: number.to_string(),
+            prefix: "eh_ab12".to_owned(),
             scopes: [Scope::Publish].into_iter().collect(),
             created_at: NOW,
             expires_at: None,
@@ -100,6 +102,29 @@ async fn an_organizations_keys_are_walked_both_ways() {
     keys.remove(2);
     let list = async |page| given.store.api_keys(given.organization, page).await.unwrap();
     assert_eq!(walk(list, Clone::clone).await, both_ways(keys));
+}
+
+#[tokio::test]
+async fn the_uids_of_a_page_are_read_at_once_and_no_strangers() {
+    let given = Given::new().await;
+    let mut named = endpoint(given.organization, given.application);
+    named.uid = Uid::parse("hook");
+    given.store.create_endpoint(named.clone(), entry()).await.unwrap();
+    let mut deleted = Endpoint { id: EndpointId::from_uuid(id()), uid: Uid::parse("gone"), ..named.clone() };
+    given.store.create_endpoint(deleted.clone(), entry()).await.unwrap();
+    (deleted.state, deleted.updated_at) = (EndpointState::Deleted { at: NOW }, after(1));
+    given.store.update_endpoint(deleted.clone(), named.updated_at, entry()).await.unwrap();
+    let mut shop = application(given.organization);
+    shop.uid = Uid::parse("shop");
+    given.store.create_application(shop.clone(), entry()).await.unwrap();
+    let endpoints = vec![named.id, given.endpoint, deleted.id, EndpointId::from_uuid(id())];
+    let applications = vec![shop.id, ApplicationId::from_uuid(id())];
+    let mut read = given.store.uids(given.organization, endpoints.clone(), applications.clone()).await.unwrap();
+    read.endpoints.sort_by_key(|(id, _)| *id);
+    assert_eq!(read.applications, [(shop.id, shop.uid.unwrap())]);
+    assert_eq!(read.endpoints, [(named.id, named.uid.unwrap()), (deleted.id, deleted.uid.unwrap())]);
+    let stranger = OrganizationId::from_uuid(id());
+    assert_eq!(given.store.uids(stranger, endpoints, applications).await.unwrap(), UidsRead::default());
 }
 
 #[tokio::test]

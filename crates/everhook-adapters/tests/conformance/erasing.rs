@@ -50,6 +50,7 @@ impl Given {
         let new = Operation {
             id: operation,
             organization: self.organization,
+            application: None,
             kind: OperationKind::Erase,
             status: OperationStatus::Pending,
             total: 0,

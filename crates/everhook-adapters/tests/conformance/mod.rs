@@ -13,6 +13,7 @@ mod automatic;
 mod breakers;
 mod channels;
 mod configuration;
+mod deletions;
 mod delivery_control;
 pub mod delivery_queue;
 mod directory;

@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, sync::Arc};
 
 use bytes::Bytes;
 use everhook_core::{
-    ids::{DeliveryId, EventId, OperationId, OrganizationId},
+    ids::{ApplicationId, DeliveryId, EventId, OperationId, OrganizationId},
     model::{
         AuditAction, AuditEntry, Cursor, DeadLetterSelection, DeadLetterStatus, DeathCause, EventSelection, EventTypePattern,
         FailureCategory, NewestDelivery, Operation, OperationKind, OperationStatus, PageRequest, Priority, Selection, Stage, Wanted,
@@ -79,6 +79,7 @@ pub fn operation(organization: OrganizationId, kind: OperationKind) -> Operation
     Operation {
         id: OperationId::from_uuid(id()),
         organization,
+        application: None,
         kind,
         status: OperationStatus::Pending,
         total: 0,
@@ -104,13 +105,13 @@ async fn an_operation_is_kept_and_listed_and_is_nobody_elses() {
     let given = given.reopened().await;
     assert_eq!(given.look(new.id).await, new);
     let all = PageRequest { limit: 10, cursor: Cursor::Newest };
-    let listed = given.store.operations(given.organization, all).await.unwrap().rows;
+    let listed = given.store.operations(given.organization, None, all).await.unwrap().rows;
     assert_eq!(listed.iter().map(|operation| operation.id).collect::<Vec<_>>(), [second, new.id]);
     let open = given.store.open_operations(10).await.unwrap();
     assert_eq!((open[0].operation.id, &open[0].selection, open[0].phase), (new.id, &selection, Phase::Selecting(Uuid::nil())));
     let stranger = OrganizationId::from_uuid(id());
     assert_eq!(given.store.operation(stranger, new.id).await.unwrap(), None);
-    assert_eq!(given.store.operations(stranger, all).await.unwrap().rows, []);
+    assert_eq!(given.store.operations(stranger, None, all).await.unwrap().rows, []);
 }
 
 #[tokio::test]
@@ -288,9 +289,30 @@ async fn operations_are_walked_both_ways_and_those_with_work_come_oldest_first()
     };
     assert_eq!(open(10).await, begun);
     assert_eq!(open(2).await, begun[..2]);
-    let list = async |page| given.store.operations(given.organization, page).await.unwrap();
+    let list = async |page| given.store.operations(given.organization, None, page).await.unwrap();
     begun.reverse();
     assert_eq!(walk(list, |operation| operation.id).await, both_ways(begun));
+}
+
+#[tokio::test]
+async fn operations_about_one_application_are_walked_both_ways() {
+    let given = Given::new().await;
+    let mut about = Vec::new();
+    for number in 0..6 {
+        let application = [None, Some(given.application), Some(ApplicationId::from_uuid(id()))][number % 3];
+        let new = Operation { application, ..operation(given.organization, OperationKind::Replay) };
+        given.store.begin(new.clone(), Selection::DeadLetters(DeadLetterSelection::default()), 10, entry()).await.unwrap();
+        assert_eq!(given.look(new.id).await, new);
+        if application == Some(given.application) {
+            about.insert(0, new.id);
+        }
+    }
+    let list = async |page| given.store.operations(given.organization, Some(given.application), page).await.unwrap();
+    assert_eq!(walk(list, |operation| operation.id).await, both_ways(about));
+    let of_stranger =
+        given.store.operations(OrganizationId::from_uuid(id()), Some(given.application), PageRequest { limit: 10, cursor: Cursor::Newest });
+    let of_stranger = of_stranger.await.unwrap();
+    assert_eq!(of_stranger.rows, []);
 }
 
 #[tokio::test]
@@ -299,6 +321,7 @@ async fn what_an_operation_is_about_is_read_back_whole() {
     let pattern = |text| EventTypePattern::parse(text).unwrap();
     let selections = [
         Selection::DeadLetters(DeadLetterSelection {
+            application: Some(given.application),
             endpoints: vec![given.endpoint],
             event_types: vec![pattern("order.*"), EventTypePattern::Any],
             categories: vec![FailureCategory::Dns, FailureCategory::Timeout],

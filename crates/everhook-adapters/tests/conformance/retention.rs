@@ -375,7 +375,7 @@ async fn operations_that_have_ended_and_entries_of_the_audit_log_go_by_their_tim
     given.end(clearing, OperationStatus::Cancelled).await;
     let open = given.begun(OperationKind::Replay).await;
     assert_eq!(given.purge_in_steps(RetentionClass::Operations, HORIZON, 1).await.0, 1);
-    let listed = given.store.operations(given.organization, ALL).await.unwrap().rows;
+    let listed = given.store.operations(given.organization, None, ALL).await.unwrap().rows;
     assert_eq!(listed.iter().map(|operation| operation.id).collect::<Vec<_>>(), [open, clearing]);
     let telling = AuditEntry { organization: given.organization, ..entry() };
     given.store.create_application(application(given.organization), telling).await.unwrap();

@@ -257,6 +257,7 @@ impl Filled {
         let operation = Operation {
             id: OperationId::from_uuid(id()),
             organization: self.given.organization,
+            application: Some(self.given.application),
             kind,
             status: OperationStatus::Pending,
             total: 0,

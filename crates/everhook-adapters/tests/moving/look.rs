@@ -123,7 +123,7 @@ async fn look_at_queues(store: &dyn Store, filled: &Filled, told: &mut Told) {
 
 async fn look_at_operations(store: &dyn Store, filled: &Filled, told: &mut Told) {
     let organization = filled.given.organization;
-    told.note("operations", store.operations(organization, ALL).await.unwrap());
+    told.note("operations", store.operations(organization, None, ALL).await.unwrap());
     told.note("open operations", store.open_operations(100).await.unwrap());
     for operation in &filled.operations {
         told.note("items", store.items(*operation, 100).await.unwrap());

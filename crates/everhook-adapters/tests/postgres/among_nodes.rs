@@ -5,9 +5,9 @@ use std::sync::Arc;
 use everhook_adapters::postgres::PostgresStore;
 use everhook_core::{
     ids::{ApiKeyId, ApplicationId, EndpointId, Ref, ScheduleId, Uid},
-    model::{ApiKey, ApiKeyHash, Endpoint, OrderingMode, Organization, OrganizationSchedule, Scope, Scopes},
+    model::{ApiKey, ApiKeyHash, Cursor, Endpoint, OrderingMode, Organization, OrganizationSchedule, PageRequest, Scope, Scopes},
     policy::presets,
-    ports::{Created, Directory, EndpointUpdated, ScheduleDeleted, Updated},
+    ports::{Change, Changes, Created, Deleted, Directory, EndpointFilter, EndpointUpdated, ScheduleDeleted, Updated},
 };
 use tokio_postgres::NoTls;
 
@@ -165,6 +165,28 @@ async fn no_endpoint_follows_a_schedule_that_another_node_deletes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_application_that_one_node_deletes_has_no_endpoint_left_and_the_others_hear_of_it() {
+    let given = Given::new().await;
+    let (of, shop) = (given.organization, given.another_application().await);
+    let node = given.backing.node().await;
+    let seen = node.newest().await.unwrap();
+    let answers = on_two_nodes(&given, move |node, n| async move {
+        if n == CHANGES {
+            return Err(node.delete_application(of, shop, entry()).await.unwrap());
+        }
+        Ok(node.create_endpoint(endpoint(of, shop), entry()).await.unwrap())
+    })
+    .await;
+    assert_eq!(answers[CHANGES], Err(Deleted::Deleted(Vec::new())));
+    assert!(answers.iter().flatten().all(|made| [Created::Created, Created::NoSuchApplication].contains(made)), "{answers:?}");
+    while given.store.delete_remains(after(1), 2).await.unwrap().has_more {}
+    let page = PageRequest { limit: 250, cursor: Cursor::Newest };
+    let left = given.store.endpoints(of, EndpointFilter::default(), page).await.unwrap().rows;
+    assert_eq!(left.iter().map(|endpoint| endpoint.id).collect::<Vec<_>>(), [given.endpoint]);
+    assert!(node.changes(seen).await.unwrap().changes.contains(&Change::Application(shop)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_last_use_of_a_key_is_the_latest_that_any_node_tells() {
     let given = Given::new().await;
     let of = given.organization;
@@ -173,7 +195,9 @@ async fn the_last_use_of_a_key_is_the_latest_that_any_node_tells() {
         let key = ApiKey {
             id: ApiKeyId::from_uuid(id()),
             organization: of,
+            application: None,
             name: "key".to_owned(),
+            prefix: "eh_ab12".to_owned(),
             scopes: Scopes::from_iter([Scope::Publish]),
             created_at: NOW,
             expires_at: None,

@@ -72,7 +72,7 @@ struct Aside {
 impl Aside {
     async fn new(server: &Server, installation: Uuid) -> Self {
         let given = Given::new().await;
-        let redis = Redis::start(&RedisSettings { url: server.url(), installation }).await.unwrap();
+        let redis = Redis::start(&RedisSettings { url: server.url(), authorities: None, installation }).await.unwrap();
         let counting = Arc::new(Counting { store: Arc::new(given.backing.node().await), recorded: AtomicUsize::new(0) });
         let look_aside = redis.look_aside(counting.clone());
         Self { given, counting, look_aside, _redis: redis }

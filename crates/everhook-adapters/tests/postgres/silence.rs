@@ -1,7 +1,10 @@
 //! A server that is there and says nothing: no connection breaks, and no answer comes.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -16,10 +19,13 @@ use url::Url;
 
 use crate::postgres::given::Given;
 
-/// A wire on which everything can be held up.
+/// A wire on which everything can be held up, or everything on the connections that were made until then.
 struct Wire {
     url: Url,
-    is_held: Arc<watch::Sender<bool>>,
+    /// How many connections were made.
+    made: Arc<AtomicUsize>,
+    /// How many of them, from the first on, are held up.
+    held: Arc<watch::Sender<usize>>,
 }
 
 impl Wire {
@@ -29,29 +35,35 @@ impl Wire {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         url.set_port(Some(listener.local_addr().unwrap().port())).unwrap();
         url.set_host(Some("127.0.0.1")).unwrap();
-        let is_held = Arc::new(watch::Sender::new(false));
-        let held = is_held.clone();
+        let (made, held) = (Arc::new(AtomicUsize::new(0)), Arc::new(watch::Sender::new(0)));
+        let (counted, holds) = (made.clone(), held.clone());
         tokio::spawn(async move {
             loop {
                 let (client, _) = listener.accept().await.unwrap();
+                let number = counted.fetch_add(1, Ordering::SeqCst);
                 let (from_client, to_client) = client.into_split();
                 let (from_server, to_server) = TcpStream::connect(&address).await.unwrap().into_split();
-                tokio::spawn(carry(from_client, to_server, held.subscribe()));
-                tokio::spawn(carry(from_server, to_client, held.subscribe()));
+                tokio::spawn(carry(number, from_client, to_server, holds.subscribe()));
+                tokio::spawn(carry(number, from_server, to_client, holds.subscribe()));
             }
         });
-        Self { url, is_held }
+        Self { url, made, held }
     }
 
     fn hold(&self, is_held: bool) {
-        self.is_held.send_replace(is_held);
+        self.held.send_replace(if is_held { usize::MAX } else { 0 });
+    }
+
+    /// Holds up the connections that were made until now, and no others.
+    fn hold_made(&self) {
+        self.held.send_replace(self.made.load(Ordering::SeqCst));
     }
 }
 
-async fn carry(mut from: tcp::OwnedReadHalf, mut to: tcp::OwnedWriteHalf, mut is_held: watch::Receiver<bool>) {
+async fn carry(number: usize, mut from: tcp::OwnedReadHalf, mut to: tcp::OwnedWriteHalf, mut held: watch::Receiver<usize>) {
     let mut bytes = vec![0; 16 * 1024];
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
-        if is_held.wait_for(|is_held| !is_held).await.is_err() || to.write_all(&bytes[..count]).await.is_err() {
+        if held.wait_for(|held| *held <= number).await.is_err() || to.write_all(&bytes[..count]).await.is_err() {
             return;
         }
     }
@@ -83,4 +95,32 @@ async fn a_server_that_says_nothing_is_given_up_within_seconds_and_used_again_wh
     wire.hold(false);
     assert!(matches!(record(&node, third).await, Ok(Recorded::Accepted { .. })));
     node.renew().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_connection_that_fell_silent_holds_up_nobody_but_those_who_wait_for_it() {
+    let given = Given::new().await;
+    let wire = Wire::to(&given.backing.url()).await;
+    let node = PostgresStore::open(&PostgresSettings { url: wire.url.clone().into(), node: "node".to_owned(), pool: Default::default() })
+        .await
+        .unwrap();
+    let other = given.another_application().await;
+    let (first, second) = (given.event(&[]).await, given.event(&[]).await);
+    let others = [given.event_of(other, &[]).await, given.event_of(other, &[]).await];
+    assert!(matches!(record(&node, first).await, Ok(Recorded::Accepted { .. })));
+    // When the connection that records has fallen silent, and an event is on its way over it.
+    wire.hold_made();
+    let lost = record(&node, second);
+    let behind = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let begun = Instant::now();
+        for event in others {
+            assert!(matches!(record(&node, event).await, Ok(Recorded::Accepted { .. })));
+        }
+        begun.elapsed()
+    };
+    let (lost, took) = tokio::join!(lost, behind);
+    // Then those behind it are recorded over another, before any of them gives up.
+    assert!(took < Duration::from_millis(2_500), "{took:?}");
+    assert!(matches!(lost, Err(StoreError::Unavailable(_))), "{lost:?}");
 }

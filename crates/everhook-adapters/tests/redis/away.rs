@@ -19,7 +19,7 @@ use crate::redis::server::Server;
 const BACK_WITHIN: Duration = Duration::from_secs(20);
 
 async fn redis(server: &Server) -> Redis {
-    Redis::start(&RedisSettings { url: server.url(), installation: Uuid::now_v7() }).await.unwrap()
+    Redis::start(&RedisSettings { url: server.url(), authorities: None, installation: Uuid::now_v7() }).await.unwrap()
 }
 
 pub async fn take(redis: &Redis) -> Result<(), StoreError> {

@@ -14,7 +14,7 @@ pub struct Counters(RedisSettings);
 impl Counters {
     /// One that has counted nothing; `None` if there is no server, which is said.
     pub async fn create() -> Option<Self> {
-        Some(Self(RedisSettings { url: server::shared()?, installation: Uuid::now_v7() }))
+        Some(Self(RedisSettings { url: server::shared()?, authorities: None, installation: Uuid::now_v7() }))
     }
 
     /// One more node.

@@ -15,7 +15,7 @@ use crate::redis::server::Server;
 #[tokio::test]
 async fn what_a_dead_node_held_comes_free_by_itself() {
     let Some(server) = Server::start() else { return };
-    let settings = RedisSettings { url: server.url(), installation: Uuid::now_v7() };
+    let settings = RedisSettings { url: server.url(), authorities: None, installation: Uuid::now_v7() };
     let (dead, living) = (Redis::start(&settings).await.unwrap(), Redis::start(&settings).await.unwrap());
     let slots = SlotAsk { limit: NonZeroU32::new(4).unwrap(), bound: 0, wanted: 4 };
     let ask = Ask { organization: OrganizationId::from_uuid(Uuid::from_u128(1)), what: Wanted::Slots(slots) };

@@ -26,7 +26,7 @@ fn window(endpoint: u128, at: Timestamp, failures: u32) -> LaneWindow {
 #[tokio::test]
 async fn the_next_owner_reads_what_the_last_one_counted_unless_it_is_too_old() {
     let Some(url) = server::shared() else { return };
-    let settings = RedisSettings { url, installation: Uuid::now_v7() };
+    let settings = RedisSettings { url, authorities: None, installation: Uuid::now_v7() };
     let (last, next) = (Redis::start(&settings).await.unwrap(), Redis::start(&settings).await.unwrap());
     let (young, old) = (window(1, now(), 3), window(2, now() - Duration::from_secs(301), 3));
     let changed = window(1, now(), 5);

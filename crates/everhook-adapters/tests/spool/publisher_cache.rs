@@ -12,7 +12,9 @@ fn key(name: &str) -> ApiKey {
     ApiKey {
         id: ApiKeyId::from_uuid(id()),
         organization: OrganizationId::from_uuid(id()),
+        application: Some(ApplicationId::from_uuid(id())),
         name: name.to_owned(),
+        prefix: "eh_ab12".to_owned(),
         scopes: [Scope::Publish].into_iter().collect(),
         created_at: NOW,
         expires_at: Some(NOW),
@@ -43,6 +45,23 @@ async fn a_key_is_remembered_over_a_reopening_until_it_is_revoked() {
     spool.forget_keys().await.unwrap();
     drop(spool);
     assert_eq!(open(&folder).api_keys(), []);
+}
+
+#[tokio::test]
+async fn an_application_that_was_deleted_is_forgotten_over_a_reopening() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = open(&folder);
+    let organization = OrganizationId::from_uuid(id());
+    let [shop, other] = [id(), id()].map(ApplicationId::from_uuid);
+    for id in [shop, other] {
+        spool.remember(KnownPublisher::Application { id, organization, uid: None, is_default: false }).await.unwrap();
+    }
+    spool.forget_application(shop).await.unwrap();
+    spool.forget_application(ApplicationId::from_uuid(id())).await.unwrap();
+    let known = |spool: &dyn PublisherCache| [shop, other].map(|id| spool.application(organization, &Ref::Id(id)).is_some());
+    assert_eq!(known(&spool), [false, true]);
+    drop(spool);
+    assert_eq!(known(&open(&folder)), [false, true]);
 }
 
 #[tokio::test]

@@ -213,6 +213,8 @@ impl Telling {
             Err(PublishError::SpoolFull) => {
                 self.failure.get_or_insert_with(|| StoreError::unavailable("the spool is full"));
             }
+            // Its organization was deleted.
+            Err(PublishError::NoSuchApplication) => self.over.push(id),
             Err(error) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "cannot publish the alert {id}; it is dropped");
                 self.over.push(id);

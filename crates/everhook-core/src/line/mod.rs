@@ -86,6 +86,8 @@ pub struct Line {
     pub evaluations: Evaluations,
     /// Rung when there is something new to do for an operation. A ring that nobody hears costs nothing: what there is to do is in the store.
     pub operations_bell: Notify,
+    /// The same for what deleted organizations and applications have left.
+    pub deletions_bell: Notify,
 }
 
 /// What a line is told by the one who starts it.
@@ -129,6 +131,7 @@ impl Line {
             on_demand_limit: OnDemandLimit::default(),
             erasures: Erasures::default(),
             operations_bell: Notify::new(),
+            deletions_bell: Notify::new(),
             node,
             idempotency_window,
             retention,

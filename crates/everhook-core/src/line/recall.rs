@@ -11,7 +11,7 @@ use crate::{
     lifecycle,
     limits::retry_limit,
     line::Line,
-    model::{DeadLetter, DeadLetterStatus, LanePolicy, NewestDelivery, Placement, Priority},
+    model::{DeadLetter, DeadLetterStatus, Delivery, LanePolicy, Placement, Priority},
     ports::{Committed, Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed, StoreError},
 };
 
@@ -115,85 +115,40 @@ pub struct Retry {
     pub priority: Option<Priority>,
 }
 
-/// Does one delivery again: a dead or cancelled one is thereby brought back, and one that was delivered is delivered once more.
+/// Does deliveries of one application again, in the order of their events: a dead or cancelled one is thereby brought back, and one that was delivered is
+/// delivered once more. Those that cannot be done again are named in the answer.
 ///
 /// # Errors
-/// [`RecallError`] says why not.
-pub async fn retry_delivery(line: &Line, organization: OrganizationId, retry: Retry) -> Result<Recalled, RecallError> {
-    let found = find(line, organization, retry.delivery, retry.endpoint).await?.ok_or(RecallError::NotFound("delivery"))?;
-    do_again(line, organization, vec![found], retry.priority).await?.some()
-}
-
-/// Does some deliveries of one endpoint again, in the order of their events. Those that cannot be done again are named in the answer.
-///
-/// # Errors
-/// [`RecallError`] if there is nothing that can be done again, or if some are not the endpoint's.
-pub async fn retry_batch(
+/// [`RecallError`] if nothing can be done again.
+pub async fn resend(
     line: &Line,
     organization: OrganizationId,
-    endpoint: EndpointId,
-    deliveries: &[DeliveryId],
+    wishes: Vec<RecallRequest>,
     priority: Option<Priority>,
 ) -> Result<Recalled, RecallError> {
-    let mut wishes = Vec::with_capacity(deliveries.len());
-    let mut unknown = Vec::new();
-    for delivery in deliveries {
-        match find(line, organization, *delivery, Some(endpoint)).await? {
-            Some(found) => wishes.push(found),
-            None => unknown.push(*delivery),
-        }
-    }
-    if !unknown.is_empty() {
-        return Err(RecallError::Unknown(unknown));
-    }
     do_again(line, organization, wishes, priority).await?.some()
 }
 
-/// Does all failed deliveries of an event again: for each endpoint the newest, if it is dead or cancelled.
-///
-/// # Errors
-/// [`RecallError`] if there is nothing that can be done again.
-pub async fn retry_event(line: &Line, organization: OrganizationId, event: EventId) -> Result<Recalled, RecallError> {
-    let found = line.ports.operations.event_standing(organization, event).await?.ok_or(RecallError::NotFound("event"))?;
-    let failed = |(lane_id, standing): &(LaneId, NewestDelivery)| match standing {
-        NewestDelivery::Failed(of) => {
-            Some(RecallRequest { event, lane_id: *lane_id, application: found.application, of: *of, only_dead: false })
-        }
-        NewestDelivery::Absent | NewestDelivery::Open(_) | NewestDelivery::Delivered(_) => None,
-    };
-    let wishes: Vec<RecallRequest> = found.standings.iter().filter_map(failed).collect();
-    match wishes.len() {
-        0 => Err(RecallError::NoneFailed),
-        1..=RECALLED_MAX => do_again(line, organization, wishes, None).await?.some(),
-        many => Err(RecallError::TooMany(many)),
-    }
-}
-
 /// A delivery that somebody wants again.
-#[derive(Clone, Copy)]
-struct RecallRequest {
-    event: EventId,
-    lane_id: LaneId,
-    application: ApplicationId,
-    of: DeliveryId,
-    only_dead: bool,
+#[derive(Clone, Copy, Debug)]
+pub struct RecallRequest {
+    /// Of this event.
+    pub event: EventId,
+    /// To this destination.
+    pub lane_id: LaneId,
+    /// The application of both.
+    pub application: ApplicationId,
+    /// The delivery that is done again.
+    pub of: DeliveryId,
+    /// Whether it is done again only if its dead letter is dead.
+    pub only_dead: bool,
 }
 
-async fn find(
-    line: &Line,
-    organization: OrganizationId,
-    delivery: DeliveryId,
-    endpoint: Option<EndpointId>,
-) -> Result<Option<RecallRequest>, RecallError> {
-    let found = line.ports.history.delivery(organization, delivery).await?.map(|(delivery, _)| delivery);
-    let of_endpoint = found.filter(|found| endpoint.is_none_or(|endpoint| found.lane_id == endpoint.into()));
-    Ok(of_endpoint.map(|found| RecallRequest {
-        event: found.event,
-        lane_id: found.lane_id,
-        application: found.application,
-        of: delivery,
-        only_dead: false,
-    }))
+impl RecallRequest {
+    /// A delivery that has ended, whatever became of it.
+    pub fn of(delivery: &Delivery) -> Self {
+        Self { event: delivery.event, lane_id: delivery.lane_id, application: delivery.application, of: delivery.id, only_dead: false }
+    }
 }
 
 impl Recalled {

@@ -3,9 +3,9 @@
 use aws_lc_rs::digest;
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 
-use super::{Conflict, Fault, Noun, Refusal, audit, check_name, refuse_faults};
+use super::{Conflict, Fault, Noun, Refusal, applications, audit, check_name, no_such_application, refuse_faults};
 use crate::{
-    ids::{ApiKeyId, OrganizationId},
+    ids::{ApiKeyId, ApplicationId, OrganizationId},
     line::Line,
     model::{ApiKey, ApiKeyHash, AuditAction, Author, Cursor, PageRequest, Scope, Scopes, Secret},
     policy::audit::{made, removed},
@@ -15,6 +15,9 @@ use crate::{
 
 /// What every key begins with, so that a leaked one is recognized.
 pub const PREFIX: &str = "eh_";
+
+/// How many characters of a key behind [`PREFIX`] are kept and shown. Of the shortest key that an operator may choose, 16 stay unknown: 96 bits.
+const SHOWN_CHARS: usize = 4;
 
 /// How many keys an organization can have, the expired ones included: each service and each person has one, and those that are no longer used
 /// are revoked.
@@ -30,6 +33,8 @@ pub struct NewApiKey {
     pub name: Option<String>,
     /// The names of its scopes.
     pub scopes: Vec<String>,
+    /// The only application that it reaches, by id or uid; all of its organization's if absent.
+    pub application: Option<String>,
     /// From when on it is refused.
     pub expires_at: Option<Timestamp>,
 }
@@ -40,16 +45,29 @@ pub struct NewApiKey {
 /// [`Refusal::Invalid`] lists what is not acceptable.
 pub async fn create(line: &Line, by: &Author, granted_by: Scopes, new: NewApiKey) -> Result<(ApiKey, Secret<String>), Refusal> {
     let now = line.ports.clock.now();
-    let (name, scopes) = check(&new, granted_by, now)?;
-    let id = ApiKeyId::from_uuid(line.ports.entropy.uuid(now));
-    let key = ApiKey { id, organization: by.organization, name, scopes, created_at: now, expires_at: new.expires_at, last_used_at: None };
+    let mut faults = Vec::new();
+    let (name, scopes) = check(&new, granted_by, now, &mut faults);
+    let application = find_application(line, by.organization, &new, scopes, &mut faults).await?;
+    refuse_faults(faults)?;
     let text = make_text(line);
+    let key = ApiKey {
+        id: ApiKeyId::from_uuid(line.ports.entropy.uuid(now)),
+        organization: by.organization,
+        application,
+        name,
+        prefix: prefix(text.expose()),
+        scopes,
+        created_at: now,
+        expires_at: new.expires_at,
+        last_used_at: None,
+    };
     match store(line, by, key.clone(), hash(text.expose()), API_KEYS_MAX).await? {
         Created::Created => Ok((key, text)),
         Created::TooMany => Err(Refusal::Conflict(
             Conflict::LimitReached,
             format!("the organization has reached the limit of {API_KEYS_MAX} API keys: revoke one"),
         )),
+        Created::NoSuchApplication => Err(Refusal::Invalid(vec![no_such_application()])),
         _ => Err(Refusal::Conflict(Conflict::ConcurrentChange, "this key already exists: try again".to_owned())),
     }
 }
@@ -70,6 +88,13 @@ pub async fn revoke(line: &Line, by: &Author, revoked_by: Scopes, id: ApiKeyId) 
     if revoked { Ok(()) } else { Err(Refusal::NotFound(Noun::ApiKey)) }
 }
 
+/// Heeds that keys were revoked with what they reached: they admit nobody while the store is away, either.
+pub(super) async fn forget_revoked(line: &Line, keys: &[ApiKeyId]) {
+    for id in keys {
+        line.publishers.forget_key(*id).await;
+    }
+}
+
 /// Finds a key's record.
 ///
 /// # Errors
@@ -88,7 +113,8 @@ pub async fn ensure_admin(line: &Line, organization: OrganizationId, text: &Secr
     if let Some(known) = line.ports.directory.api_key(&hash).await? {
         return Ok(is_good_admin(&known, line.ports.clock.now()));
     }
-    match store(line, &Author::server(organization), admin_record(line, organization, "set by the operator"), hash, u32::MAX).await? {
+    let record = admin_record(line, organization, "set by the operator", text);
+    match store(line, &Author::server(organization), record, hash, u32::MAX).await? {
         Created::Created => Ok(true),
         _ => Err(StoreError::Conflict),
     }
@@ -104,7 +130,7 @@ pub async fn first_admin(line: &Line, organization: OrganizationId) -> Result<Op
         return Ok(None);
     }
     let text = make_text(line);
-    let record = admin_record(line, organization, "first admin key");
+    let record = admin_record(line, organization, "first admin key", &text);
     match store(line, &Author::server(organization), record, hash(text.expose()), u32::MAX).await? {
         Created::Created => Ok(Some(text)),
         _ => Err(StoreError::Conflict),
@@ -124,8 +150,7 @@ pub fn is_well_formed(text: &str) -> bool {
     })
 }
 
-fn check(new: &NewApiKey, granted_by: Scopes, now: Timestamp) -> Result<(String, Scopes), Refusal> {
-    let mut faults = Vec::new();
+fn check(new: &NewApiKey, granted_by: Scopes, now: Timestamp, faults: &mut Vec<Fault>) -> (String, Scopes) {
     let name = match new.name.clone().map(check_name) {
         None => Err("is required".to_owned()),
         Some(checked) => checked,
@@ -150,8 +175,32 @@ fn check(new: &NewApiKey, granted_by: Scopes, now: Timestamp) -> Result<(String,
     if new.expires_at.is_some_and(|at| at <= now) {
         faults.push(Fault::new("expires_at", "must be in the future"));
     }
-    refuse_faults(faults)?;
-    Ok((name, scopes.into_iter().collect()))
+    (name, scopes.into_iter().collect())
+}
+
+/// The application that a key is limited to. An admin key acts in every organization, and is limited to none.
+async fn find_application(
+    line: &Line,
+    organization: OrganizationId,
+    new: &NewApiKey,
+    scopes: Scopes,
+    faults: &mut Vec<Fault>,
+) -> Result<Option<ApplicationId>, StoreError> {
+    let Some(name) = &new.application else { return Ok(None) };
+    if scopes.allow(Scope::Admin) {
+        faults.push(Fault::new("application_id", "cannot be given for a key with the scope `admin`"));
+        return Ok(None);
+    }
+    let found = applications::find_named(line, organization, name).await?;
+    if found.is_none() {
+        faults.push(no_such_application());
+    }
+    Ok(found.map(|application| application.id))
+}
+
+/// What is kept and shown of a key's text.
+fn prefix(text: &str) -> String {
+    text.chars().take(PREFIX.len() + SHOWN_CHARS).collect()
 }
 
 async fn store(line: &Line, by: &Author, key: ApiKey, hash: ApiKeyHash, count_max: u32) -> Result<Created, StoreError> {
@@ -163,12 +212,14 @@ fn make_text(line: &Line) -> Secret<String> {
     Secret::new(format!("{PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(line.ports.entropy.secret_bytes())))
 }
 
-fn admin_record(line: &Line, organization: OrganizationId, name: &str) -> ApiKey {
+fn admin_record(line: &Line, organization: OrganizationId, name: &str, text: &Secret<String>) -> ApiKey {
     let now = line.ports.clock.now();
     ApiKey {
         id: ApiKeyId::from_uuid(line.ports.entropy.uuid(now)),
         organization,
+        application: None,
         name: name.to_owned(),
+        prefix: prefix(text.expose()),
         scopes: [Scope::Admin].into_iter().collect(),
         created_at: now,
         expires_at: None,
@@ -212,16 +263,27 @@ mod tests {
     #[test]
     fn everything_wrong_with_a_new_key_is_said_at_once() {
         let manage = [Scope::Manage].into_iter().collect();
-        let new = NewApiKey { name: None, scopes: vec!["admin".into(), "root".into()], expires_at: Some(NOW) };
-        let Err(Refusal::Invalid(faults)) = check(&new, manage, NOW) else { panic!("it was taken") };
+        let scopes = vec!["admin".into(), "root".into()];
+        let faults = faults(&NewApiKey { scopes, expires_at: Some(NOW), ..NewApiKey::default() }, manage);
         let fields: Vec<&str> = faults.iter().map(|fault| fault.field.as_str()).collect();
         assert_eq!(fields, ["name", "scopes", "scopes", "expires_at"]);
     }
 
     #[test]
     fn only_an_admin_grants_admin() {
-        let new = NewApiKey { name: Some("ci".into()), scopes: vec!["admin".into()], expires_at: None };
-        assert!(check(&new, [Scope::Admin].into_iter().collect(), NOW).is_ok());
-        assert!(check(&new, [Scope::Manage].into_iter().collect(), NOW).is_err());
+        let new = NewApiKey { name: Some("ci".into()), scopes: vec!["admin".into()], ..NewApiKey::default() };
+        assert!(faults(&new, [Scope::Admin].into_iter().collect()).is_empty());
+        assert!(!faults(&new, [Scope::Manage].into_iter().collect()).is_empty());
+    }
+
+    #[test]
+    fn four_characters_of_a_key_are_shown() {
+        assert_eq!(prefix("eh_abcdefghijklmnopqrst"), "eh_abcd");
+    }
+
+    fn faults(new: &NewApiKey, granted_by: Scopes) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        check(new, granted_by, NOW, &mut faults);
+        faults
     }
 }

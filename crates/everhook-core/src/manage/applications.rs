@@ -1,12 +1,12 @@
 //! Applications: integrations inside an organization.
 
-use super::{CHANGE_ROUNDS_MAX, Change, Conflict, Fault, Noun, Refusal, audit, check_name, check_uid, refuse_faults, unexpected};
+use super::{CHANGE_ROUNDS_MAX, Change, Conflict, Fault, Noun, Refusal, api_keys, audit, check_name, check_uid, refuse_faults, unexpected};
 use crate::{
-    ids::{ApplicationId, OrganizationId, Ref, Uid},
+    ids::{ApiKeyId, ApplicationId, OrganizationId, Ref, Uid},
     line::Line,
     model::{Application, ApplicationKind, AuditAction, Author},
-    policy::audit::{changed, made},
-    ports::{Created, StoreError, Updated},
+    policy::audit::{changed, made, removed},
+    ports::{Created, Deleted, StoreError, Updated},
 };
 
 /// What is asked of an application.
@@ -45,7 +45,7 @@ pub async fn create(line: &Line, by: &Author, asked: ApplicationChange) -> Resul
         Created::TooMany => {
             Err(Refusal::Conflict(Conflict::LimitReached, "the organization has reached its limit of applications".to_owned()))
         }
-        Created::NoSuchSchedule | Created::ConfigTooLarge => Err(unexpected()),
+        Created::NoSuchSchedule | Created::NoSuchApplication | Created::ConfigTooLarge => Err(unexpected()),
     }
 }
 
@@ -73,6 +73,29 @@ pub async fn change(line: &Line, by: &Author, of: &Ref<ApplicationId>, asked: Ap
         }
     }
     Err(Refusal::concurrent_change("application"))
+}
+
+/// Deletes an application. Nothing can be published to it from now on; its endpoints are deleted by `jobs::deletions`, within seconds unless there are
+/// very many. What was sent stays visible. Says which keys reached it alone: they are revoked.
+///
+/// # Errors
+/// [`Refusal`] if there is none, or it is built in.
+pub async fn delete(line: &Line, by: &Author, of: &Ref<ApplicationId>) -> Result<Vec<ApiKeyId>, Refusal> {
+    let application = find(line, by.organization, of).await?;
+    if application.kind != ApplicationKind::Custom {
+        let words = format!("the application `{}` is built in: it is deleted with its organization", application.name);
+        return Err(Refusal::Conflict(Conflict::BuiltIn, words));
+    }
+    let id = application.id;
+    let entry = audit::entry(line, by, AuditAction::ApplicationDelete, id.as_uuid(), removed(&audit::of_application(&application)));
+    let Deleted::Deleted(keys) = line.ports.directory.delete_application(by.organization, id, entry).await? else {
+        return Err(Refusal::NotFound(Noun::Application));
+    };
+    line.catalog.forget(id);
+    line.publishers.forget_application(id).await;
+    api_keys::forget_revoked(line, &keys).await;
+    line.deletions_bell.notify_one();
+    Ok(keys)
 }
 
 async fn find(line: &Line, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<Application, Refusal> {

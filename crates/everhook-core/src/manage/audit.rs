@@ -131,6 +131,7 @@ pub(super) fn of_api_key(key: &ApiKey) -> Facts {
     Facts::default()
         .plain("name", &*key.name)
         .plain("scopes", scopes)
+        .plain("application_id", key.application.map(|id| id.to_string()))
         .plain("expires_at", key.expires_at.map(|at: Timestamp| at.to_string()))
         .masked("key", MASK, MASK)
 }
@@ -143,6 +144,7 @@ pub(super) fn of_operation(operation: &Operation, selection: &Selection) -> Fact
     let facts = Facts::default().plain("kind", operation.kind.as_str());
     let facts = match selection {
         Selection::DeadLetters(letters) => facts
+            .plain("application_id", letters.application.map(|id| id.to_string()))
             .plain("endpoint_ids", endpoints(&letters.endpoints))
             .plain("event_types", texts(&letters.event_types))
             .plain("failure_categories", letters.categories.iter().map(|category| category.as_str()).collect::<Vec<_>>())

@@ -20,7 +20,7 @@ use crate::{
     limits::retry_limit,
     line::{
         Line,
-        recall::{self, NotResendable, RECALLED_MAX, RecallError, Recalled, Retry, open_destination},
+        recall::{self, NotResendable, RECALLED_MAX, RecallError, RecallRequest, Recalled, Retry, open_destination},
     },
     model::{AuditAction, Author, CancelCause, Delivery, NewestDelivery, OperationKind, Priority, Selection, Stage},
     policy::{self, audit::Facts, why::Why},
@@ -38,6 +38,8 @@ pub struct Retried {
     pub recalled: Recalled,
     /// The deliveries whose next attempt is due now.
     pub forwarded: Vec<DueNow>,
+    /// The deliveries that were to be resent, and why none of them was although others were brought forward.
+    pub refused: Option<(Vec<DeliveryId>, Arc<RecallError>)>,
 }
 
 /// A delivery whose next attempt is due now.
@@ -56,7 +58,8 @@ pub struct DueNow {
 pub async fn retry(line: &Line, by: &Author, retry: Retry) -> Result<Retried, RecallError> {
     let found = read(line, by, retry.delivery, retry.endpoint).await?.ok_or(RecallError::NotFound("delivery"))?;
     if !is_waiting(&found) {
-        return Ok(Retried { recalled: recall::retry_delivery(line, by.organization, retry).await?, forwarded: Vec::new() });
+        let recalled = recall::resend(line, by.organization, vec![RecallRequest::of(&found)], retry.priority).await?;
+        return Ok(Retried { recalled, ..Retried::default() });
     }
     bring_forward(line, by, found.id.as_uuid(), &[Waiting::of(&found)]).await?.some()
 }
@@ -76,15 +79,14 @@ pub async fn retry_batch(
     for delivery in deliveries {
         match read(line, by, *delivery, Some(endpoint)).await? {
             Some(found) if is_waiting(&found) => waiting.push(Waiting::of(&found)),
-            Some(_) => ended.push(*delivery),
+            Some(found) => ended.push(RecallRequest::of(&found)),
             None => unknown.push(*delivery),
         }
     }
     if !unknown.is_empty() {
         return Err(RecallError::Unknown(unknown));
     }
-    let resend = async { recall::retry_batch(line, by.organization, endpoint, &ended, priority).await };
-    retry_both(line, by, endpoint.as_uuid(), &waiting, (!ended.is_empty()).then_some(resend)).await
+    retry_both(line, by, endpoint.as_uuid(), &waiting, Resend { ended, priority }).await
 }
 
 /// Retries all deliveries of an event that have failed or still wait: for each endpoint the newest.
@@ -93,44 +95,48 @@ pub async fn retry_batch(
 /// [`RecallError`] if there is none.
 pub async fn retry_event(line: &Line, by: &Author, event: EventId) -> Result<Retried, RecallError> {
     let found = line.ports.operations.event_standing(by.organization, event).await?.ok_or(RecallError::NotFound("event"))?;
-    let (mut waiting, mut failed) = (Vec::new(), 0);
+    let (mut waiting, mut ended) = (Vec::new(), Vec::new());
     for (lane_id, standing) in &found.standings {
         match standing {
             NewestDelivery::Open(delivery) => {
                 waiting.push(Waiting { delivery: *delivery, lane_id: *lane_id, application: found.application });
             }
-            NewestDelivery::Failed(_) => failed += 1,
+            NewestDelivery::Failed(of) => ended.push(RecallRequest {
+                event: found.event,
+                lane_id: *lane_id,
+                application: found.application,
+                of: *of,
+                only_dead: false,
+            }),
             NewestDelivery::Absent | NewestDelivery::Delivered(_) => {}
         }
     }
-    match waiting.len() + failed {
+    match waiting.len() + ended.len() {
         0 => Err(RecallError::NoneFailed),
-        1..=RECALLED_MAX => {
-            let resend = async { recall::retry_event(line, by.organization, event).await };
-            retry_both(line, by, event.as_uuid(), &waiting, (failed > 0).then_some(resend)).await
-        }
+        1..=RECALLED_MAX => retry_both(line, by, event.as_uuid(), &waiting, Resend { ended, priority: None }).await,
         many => Err(RecallError::TooMany(many)),
     }
 }
 
-/// Brings forward what waits, and resends what has ended. One that refuses all of its own does not refuse the other.
-async fn retry_both(
-    line: &Line,
-    by: &Author,
-    resource: &Uuid,
-    waiting: &[Waiting],
-    resend: Option<impl Future<Output = Result<Recalled, RecallError>>>,
-) -> Result<Retried, RecallError> {
+/// What is to be resent.
+struct Resend {
+    ended: Vec<RecallRequest>,
+    priority: Option<Priority>,
+}
+
+/// Brings forward what waits, and resends what has ended. One that refuses all of its own does not refuse the other; the answer says so.
+async fn retry_both(line: &Line, by: &Author, resource: &Uuid, waiting: &[Waiting], resend: Resend) -> Result<Retried, RecallError> {
     let mut retried = if waiting.is_empty() { Retried::default() } else { bring_forward(line, by, resource, waiting).await? };
-    if let Some(resend) = resend {
-        match resend.await {
+    if !resend.ended.is_empty() {
+        let ids = resend.ended.iter().map(|wish| wish.of).collect();
+        match recall::resend(line, by.organization, resend.ended, resend.priority).await {
             Ok(Recalled { made, skipped }) => {
                 retried.recalled.made = made;
                 retried.recalled.skipped.extend(skipped);
             }
             Err(error) if retried.forwarded.is_empty() => return Err(error),
-            // What waits is due now: whoever asked is told that, and retries the rest again.
-            Err(error) => tracing::debug!("some deliveries were brought forward, and others not resent: {error}"),
+            // What waits is due now: whoever asked is told that, and which of the others are not resent.
+            Err(error) => retried.refused = Some((ids, Arc::new(error))),
         }
     }
     retried.some()
@@ -158,7 +164,7 @@ pub async fn attempt_endpoint_now(line: &Line, by: &Author, of: &Ref<EndpointId>
             "the endpoint is disabled: what waits for it is being cancelled".to_owned(),
         ));
     }
-    operations::begin(line, by, OperationKind::AttemptNow, Selection::Waiting(endpoint.id), pace).await
+    operations::begin(line, by, OperationKind::AttemptNow, Some(endpoint.application), Selection::Waiting(endpoint.id), pace).await
 }
 
 /// Cancels a delivery that waits, is held or parked. It stays visible, and a retry resends it.

@@ -68,7 +68,7 @@ pub struct ErasureInput {
 /// [`Refusal`] if the wish cannot be understood or means everything, or if too many operations are under way.
 pub async fn erase_events(line: &Line, by: &Author, wish: ErasureInput) -> Result<OperationId, Refusal> {
     let selection = check(line, wish)?;
-    operations::begin(line, by, OperationKind::Erase, Selection::Erasure(selection), Pace::default()).await
+    operations::begin(line, by, OperationKind::Erase, selection.application, Selection::Erasure(selection), Pace::default()).await
 }
 
 /// How many events [`erase_events`] would erase now.

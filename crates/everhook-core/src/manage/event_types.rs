@@ -60,7 +60,7 @@ pub async fn create(line: &Line, by: &Author, asked: EventTypeChange) -> Result<
             Conflict::LimitReached,
             format!("the organization has reached the limit of {EVENT_TYPES_MAX} event types"),
         )),
-        Created::UidTaken | Created::NoSuchSchedule | Created::ConfigTooLarge => Err(unexpected()),
+        Created::UidTaken | Created::NoSuchSchedule | Created::NoSuchApplication | Created::ConfigTooLarge => Err(unexpected()),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Finding events by what no index knows: a family of types, labels, text in the data, or an idempotency key that is no longer remembered. Called by the API.
+//! Finding events by what no index knows: a family of types, labels, text in the data, or an idempotency key that is no longer remembered; and deliveries by
+//! the status of their last response. Called by the API.
 //!
 //! Such a search reads events newest first and compares each. It ends when the page is full, or when it has done as much work as one request may; then it
 //! says how far it looked, and the next page continues there.
@@ -8,13 +9,13 @@ use std::time::Duration;
 use crate::{
     ids::{ApplicationId, EventId, OrganizationId},
     line::Line,
-    model::{Cursor, Event, EventTypePattern, PageRequest},
+    model::{Cursor, Delivery, Event, EventTypePattern, PageRequest},
     policy::{labels, labels::Labels, matching},
-    ports::{EventFilter, EventSummary, StoreError, TimeRange},
+    ports::{DeliveryFilter, EventFilter, EventSummary, StoreError, TimeRange},
     time::Timestamp,
 };
 
-/// How many events one request looks at, and how many of them it reads whole. A row of a list takes a few microseconds, a whole event up to a millisecond.
+/// How many events or deliveries one request looks at, and how many events it reads whole. A row of a list takes a few microseconds, a whole event up to a millisecond.
 const EVENTS_MAX: usize = 20_000;
 const WHOLE_EVENTS_MAX: usize = 2_000;
 /// How many bytes of data one request looks into: a tenth of a second of comparing.
@@ -118,6 +119,58 @@ pub async fn find_events(
             }
         }
         if is_last {
+            return Ok(found);
+        }
+    }
+}
+
+/// What a search for deliveries found.
+#[derive(Clone, Debug, Default)]
+pub struct FoundDeliveries {
+    /// The deliveries, newest first.
+    pub rows: Vec<Delivery>,
+    /// Where the search continues; `None` if it has looked at everything.
+    pub next: Option<Cursor>,
+    /// When the oldest delivery was made that it looked at; `None` if it looked at none.
+    pub searched_until: Option<Timestamp>,
+}
+
+/// Searches for deliveries by the status of their last response, newest first, from a place on. Those that fit but for the status are looked at a few at a
+/// time, so that one request does no more than its share of work, however rare the status is.
+///
+/// # Errors
+/// [`StoreError`] if the store cannot be read.
+pub async fn find_deliveries(
+    line: &Line,
+    organization: OrganizationId,
+    filter: &DeliveryFilter,
+    page: PageRequest,
+) -> Result<FoundDeliveries, StoreError> {
+    let history = &line.ports.history;
+    let whatever_status = DeliveryFilter { http_status: None, ..filter.clone() };
+    let mut work = Work::new(line);
+    let (mut found, mut cursor) = (FoundDeliveries::default(), page.cursor);
+    loop {
+        let step = history.deliveries(organization, whatever_status.clone(), PageRequest { limit: STEP, cursor }).await?;
+        let Some(last) = step.rows.last() else { return Ok(found) };
+        // Ids begin with the millisecond in which they were made: a second is more than the order of ids and that of times differ by.
+        let from = (last.created_at - Duration::from_secs(1)).max(filter.made.from.unwrap_or(Timestamp::EPOCH));
+        let within = DeliveryFilter { made: TimeRange { from: Some(from), ..filter.made }, ..filter.clone() };
+        let wanted = page.limit - u32::try_from(found.rows.len()).unwrap_or(page.limit);
+        let fitting = history.deliveries(organization, within, PageRequest { limit: wanted, cursor }).await?.rows;
+        found.rows.extend(fitting.into_iter().filter(|delivery| delivery.id >= last.id));
+        if let Some(newest_left) = found.rows.last().filter(|_| found.rows.len() >= page.limit as usize) {
+            found.searched_until = Some(newest_left.created_at);
+            found.next = Some(Cursor::OlderThan(*newest_left.id.as_uuid()));
+            return Ok(found);
+        }
+        (cursor, found.searched_until) = (Cursor::OlderThan(*last.id.as_uuid()), Some(last.created_at));
+        work.events += step.rows.len();
+        if step.next.is_none() {
+            return Ok(found);
+        }
+        if work.is_done(line) {
+            found.next = Some(cursor);
             return Ok(found);
         }
     }

@@ -177,6 +177,11 @@ fn changed_at(line: &Line, read_at: Timestamp) -> Timestamp {
     line.ports.clock.now().max(Timestamp::from_micros(read_at.as_micros() + 1))
 }
 
+/// An application that a field names is not there, or is not one that the caller reaches.
+pub fn no_such_application() -> Fault {
+    Fault::new("application_id", "is not an application of this organization")
+}
+
 /// What a store answers that no caller of this kind can bring about: read again, decide again.
 fn unexpected() -> Refusal {
     Refusal::Store(StoreError::Conflict)

@@ -54,7 +54,7 @@ pub struct ReplayInput {
 /// # Errors
 /// [`Refusal`] if too many operations are under way.
 pub async fn retry_dead_letters(line: &Line, by: &Author, selection: DeadLetterSelection, pace: Pace) -> Result<OperationId, Refusal> {
-    begin(line, by, OperationKind::RetryBatch, Selection::DeadLetters(selection), pace).await
+    begin(line, by, OperationKind::RetryBatch, selection.application, Selection::DeadLetters(selection), pace).await
 }
 
 /// Begins to throw dead letters away.
@@ -62,7 +62,7 @@ pub async fn retry_dead_letters(line: &Line, by: &Author, selection: DeadLetterS
 /// # Errors
 /// [`Refusal`] if too many operations are under way.
 pub async fn discard_dead_letters(line: &Line, by: &Author, selection: DeadLetterSelection) -> Result<OperationId, Refusal> {
-    begin(line, by, OperationKind::DiscardBatch, Selection::DeadLetters(selection), Pace::default()).await
+    begin(line, by, OperationKind::DiscardBatch, selection.application, Selection::DeadLetters(selection), Pace::default()).await
 }
 
 /// How many dead letters a selection takes now.
@@ -108,7 +108,7 @@ pub async fn replay(line: &Line, by: &Author, kind: OperationKind, wish: ReplayI
     refuse_faults(faults)?;
     let ReplayInput { from, event_types, wanted, .. } = wish;
     let events = EventSelection { application, from, to, event_types, endpoints, wanted };
-    begin(line, by, kind, Selection::Events(events), pace).await
+    begin(line, by, kind, Some(application), Selection::Events(events), pace).await
 }
 
 /// Stops an operation, and enters that in the audit log. What it had done stays done.
@@ -133,12 +133,20 @@ pub async fn cancel(line: &Line, by: &Author, id: OperationId) -> Result<(), Ref
     }
 }
 
-/// Begins an operation, and enters it in the audit log with what it is about.
-pub(super) async fn begin(line: &Line, by: &Author, kind: OperationKind, selection: Selection, pace: Pace) -> Result<OperationId, Refusal> {
+/// Begins an operation, about one application or all, and enters it in the audit log with what it is about.
+pub(super) async fn begin(
+    line: &Line,
+    by: &Author,
+    kind: OperationKind,
+    application: Option<ApplicationId>,
+    selection: Selection,
+    pace: Pace,
+) -> Result<OperationId, Refusal> {
     let now = line.ports.clock.now();
     let operation = Operation {
         id: OperationId::from_uuid(line.ports.entropy.uuid(now)),
         organization: by.organization,
+        application,
         kind,
         status: OperationStatus::Pending,
         total: 0,

@@ -1,14 +1,14 @@
 //! Organizations: the tenants. Each is born with its two built-in applications.
 
-use super::{CHANGE_ROUNDS_MAX, Change, Conflict, Fault, Noun, Refusal, audit, check_name, check_uid, refuse_faults, unexpected};
+use super::{CHANGE_ROUNDS_MAX, Change, Conflict, Fault, Noun, Refusal, api_keys, audit, check_name, check_uid, refuse_faults, unexpected};
 use crate::{
-    ids::{ApplicationId, OrganizationId, Ref, Uid},
+    ids::{ApiKeyId, ApplicationId, OrganizationId, Ref, Uid},
     line::Line,
     model::{
         ADMIN_EMAILS_MAX, Application, ApplicationKind, AuditAction, Author, EmailAddress, Organization, OrganizationLimits, PoolName,
     },
-    policy::audit::{changed, made},
-    ports::{Created, NewOrganization, StoreError, Updated},
+    policy::audit::{changed, made, removed},
+    ports::{Created, Deleted, NewOrganization, StoreError, Updated},
 };
 
 /// The uid of the organization that exists on every server, in which admins act unless they name another.
@@ -97,6 +97,31 @@ pub async fn change(line: &Line, by: &Author, of: &Ref<OrganizationId>, asked: O
         }
     }
     Err(Refusal::concurrent_change("organization"))
+}
+
+/// Deletes an organization with all that it has. Its keys are refused and nothing can be published from now on; its applications and endpoints are deleted
+/// by `jobs::deletions`. Says which keys were revoked.
+///
+/// # Errors
+/// [`Refusal`] if there is none, or it is `default`.
+pub async fn delete(line: &Line, by: &Author, of: &Ref<OrganizationId>) -> Result<Vec<ApiKeyId>, Refusal> {
+    let organization = find(line, of).await?;
+    if organization.uid.as_ref().is_some_and(|uid| uid.as_str() == DEFAULT_UID) {
+        return Err(Refusal::Conflict(Conflict::BuiltIn, "the organization `default` cannot be deleted".to_owned()));
+    }
+    let (id, at) = (organization.id, line.ports.clock.now());
+    // Its own log is read by nobody any more.
+    let default = ensure_default(line).await?.id;
+    let note = removed(&audit::of_organization(&organization));
+    let entry = audit::entry(line, &by.within(default), AuditAction::OrganizationDelete, id.as_uuid(), note);
+    let Deleted::Deleted(keys) = line.ports.directory.delete_organization(id, at, entry).await? else {
+        return Err(Refusal::NotFound(Noun::Organization));
+    };
+    line.catalog.forget_organization(id);
+    line.wake_up.organization_changed(id);
+    api_keys::forget_revoked(line, &keys).await;
+    line.deletions_bell.notify_one();
+    Ok(keys)
 }
 
 async fn find(line: &Line, of: &Ref<OrganizationId>) -> Result<Organization, Refusal> {
@@ -221,7 +246,7 @@ async fn store(line: &Line, by: &Author, organization: Organization) -> Result<O
         Created::Created => Ok(organization),
         Created::UidTaken => Err(uid_taken(&organization)),
         Created::NameTaken => Err(Refusal::name_taken(&organization.name)),
-        Created::TooMany | Created::NoSuchSchedule | Created::ConfigTooLarge => Err(unexpected()),
+        Created::TooMany | Created::NoSuchSchedule | Created::NoSuchApplication | Created::ConfigTooLarge => Err(unexpected()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! API keys, as the server knows them: by hash, never by text.
 
 use crate::{
-    ids::{ApiKeyId, OrganizationId},
+    ids::{ApiKeyId, ApplicationId, OrganizationId},
     time::Timestamp,
 };
 
@@ -16,8 +16,12 @@ pub struct ApiKey {
     pub id: ApiKeyId,
     /// The tenant it acts for; an admin key acts for any.
     pub organization: OrganizationId,
+    /// The only application that it reaches; all of its organization's if absent.
+    pub application: Option<ApplicationId>,
     /// Shown to people.
     pub name: String,
+    /// The first characters of its text, by which a person finds the key that they hold.
+    pub prefix: String,
     /// What it may do.
     pub scopes: Scopes,
     /// When it was made.

@@ -108,10 +108,14 @@ actions! {
     OrganizationCreate = "organization" "create";
     /// An organization was changed.
     OrganizationUpdate = "organization" "update";
+    /// An organization was deleted. In the log of the organization that the author acted in.
+    OrganizationDelete = "organization" "delete";
     /// An application was made.
     ApplicationCreate = "application" "create";
     /// An application was changed.
     ApplicationUpdate = "application" "update";
+    /// An application was deleted, and with it its endpoints and the keys that reached it alone.
+    ApplicationDelete = "application" "delete";
     /// An endpoint was made.
     EndpointCreate = "endpoint" "create";
     /// An endpoint was changed.

@@ -15,6 +15,8 @@ pub struct Operation {
     pub id: OperationId,
     /// The tenant that owns it.
     pub organization: OrganizationId,
+    /// The only application that it is about; any of the tenant's if absent.
+    pub application: Option<ApplicationId>,
     /// What it does.
     pub kind: OperationKind,
     /// Where it stands.
@@ -192,6 +194,8 @@ pub struct ErasureCandidate {
 /// Which dead letters. A list that is empty does not narrow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeadLetterSelection {
+    /// Of this application.
+    pub application: Option<ApplicationId>,
     /// For these endpoints.
     pub endpoints: Vec<EndpointId>,
     /// Of these types.

@@ -59,11 +59,15 @@ async fn heed(line: &Line, change: Change, forget_keys: &(impl Fn(StaleKeys) + S
             line.catalog.forget(application);
             line.wake_up.changed(application, endpoint.into());
         }
-        Change::Application(application) => line.catalog.forget(application),
+        Change::Application(application) => {
+            line.catalog.forget(application);
+            line.deletions_bell.notify_one();
+        }
         Change::Organization(organization) => {
             line.catalog.forget_organization(organization);
             line.wake_up.organization_changed(organization);
             line.operations_bell.notify_one();
+            line.deletions_bell.notify_one();
         }
         Change::Definitions(organization) => line.catalog.forget_organization(organization),
         Change::ApiKey(key) => {

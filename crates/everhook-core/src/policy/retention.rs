@@ -35,6 +35,7 @@ pub fn horizons(periods: &RetentionPeriods, idempotency_window: Duration, now: T
         (RetentionClass::Revisions, Some(UNUSED_KEPT_FOR)),
         (RetentionClass::DeletedEndpoints, Some(UNUSED_KEPT_FOR)),
         (RetentionClass::ScheduleVersions, Some(Duration::ZERO)),
+        (RetentionClass::DeletedOrganizations, Some(UNUSED_KEPT_FOR)),
     ];
     kept_for.into_iter().filter_map(|(aging, period)| Some((aging, now - period?))).collect()
 }
@@ -57,7 +58,14 @@ mod tests {
     fn what_may_go_follows_from_the_periods() {
         use RetentionClass::*;
         let day = days(1);
-        let always = [(Operations, 90 * 24), (AuditLog, 365 * 24), (Revisions, 1), (DeletedEndpoints, 1), (ScheduleVersions, 0)];
+        let always = [
+            (Operations, 90 * 24),
+            (AuditLog, 365 * 24),
+            (Revisions, 1),
+            (DeletedEndpoints, 1),
+            (ScheduleVersions, 0),
+            (DeletedOrganizations, 1),
+        ];
         // Events, attempts, dead letters, idempotency window; what goes, and after how many days.
         let table: [(_, _, _, _, &[(RetentionClass, u64)]); 6] = [
             (None, None, None, day, &[]),

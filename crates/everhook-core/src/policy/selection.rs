@@ -13,6 +13,7 @@ use crate::{
 pub fn takes_dead_letter(selection: &DeadLetterSelection, letter: &DeadLetter, as_of: Timestamp) -> bool {
     letter.status == DeadLetterStatus::Dead
         && letter.last_failure_at <= as_of
+        && selection.application.is_none_or(|application| application == letter.application)
         && (selection.endpoints.is_empty() || selection.endpoints.contains(&letter.lane_id.endpoint()))
         && takes_type(&selection.event_types, &letter.event_type)
         && (selection.categories.is_empty() || selection.categories.contains(&letter.failure_category))
@@ -151,6 +152,8 @@ mod tests {
         let later = Timestamp::from_secs(1_001);
         let table = [
             (all(), true),
+            (DeadLetterSelection { application: Some(ApplicationId::from_uuid(Uuid::nil())), ..all() }, true),
+            (DeadLetterSelection { application: Some(ApplicationId::from_uuid(Uuid::from_u128(1))), ..all() }, false),
             (DeadLetterSelection { endpoints: vec![endpoint], ..all() }, true),
             (DeadLetterSelection { endpoints: vec![other], ..all() }, false),
             (DeadLetterSelection { event_types: pattern("order.*"), ..all() }, true),

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::{
     ids::{ApiKeyId, OrganizationId},
     model::{AuditAction, AuditEntry, Page, PageRequest},
-    ports::{Begun, Created, Discarded, EndpointUpdated, Moved, ScheduleDeleted, StoreError, TimeRange, Updated},
+    ports::{Begun, Created, Deleted, Discarded, EndpointUpdated, Moved, ScheduleDeleted, StoreError, TimeRange, Updated},
 };
 
 /// Who changed what.
@@ -66,6 +66,7 @@ effects! {
     Self::Moved(1..) => Moved;
     Self::Discarded => Discarded;
     Self::Begun => Begun;
+    Self::Deleted(_) => Deleted;
 }
 
 /// Whether there was anything to remove.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 
 use crate::{
-    ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, RevisionNumber, ScheduleId, ScheduleVersion},
+    ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, RevisionNumber, ScheduleId, ScheduleVersion, Uid},
     model::{
         ApiKey, ApiKeyHash, Application, ApplicationKind, AuditEntry, Endpoint, EndpointState, EventType, EventTypeDefinition,
         EventTypeMark, Organization, OrganizationLimits, OrganizationSchedule, Page, PageRequest, PoolAssignment, RetrySchedule, Revision,
@@ -29,6 +29,16 @@ pub trait Directory: Send + Sync {
     /// Replaces what can be changed of an organization, if nobody changed it since it was read. One that goes to another worker pool is sent for by
     /// nobody until each boot of the former pool has let go of it ([`Leases::depart`](super::Leases::depart)) or is dead.
     async fn update_organization(&self, read: Organization, changed: Organization, entry: AuditEntry) -> Result<Updated, StoreError>;
+
+    /// Deletes an organization: from the end of this write on it is not found, nothing is published to its applications, its uid is free, and its keys
+    /// are revoked. What it has is left to [`delete_remains`](Self::delete_remains). The entry is another organization's: its own log is read by nobody.
+    async fn delete_organization(&self, id: OrganizationId, at: Timestamp, entry: AuditEntry) -> Result<Deleted, StoreError>;
+    /// Deletes an application that is not built in: from the end of this write on it is not found, nothing is published to it, its name and uid are
+    /// free, and the keys that reach it alone are revoked. Its endpoints are left to [`delete_remains`](Self::delete_remains).
+    async fn delete_application(&self, organization: OrganizationId, id: ApplicationId, entry: AuditEntry) -> Result<Deleted, StoreError>;
+    /// Deletes some of what deleted organizations and applications have left: about `limit` endpoints, each as a change of its state would. Call it again
+    /// until nothing is left; what was not reached waits over a restart.
+    async fn delete_remains(&self, at: Timestamp, limit: u32) -> Result<RemainsDeleted, StoreError>;
 
     /// Writes an organization's row as it stands: shows whether the store takes writes.
     async fn try_write(&self, organization: OrganizationId) -> Result<(), StoreError>;
@@ -81,8 +91,8 @@ pub trait Directory: Send + Sync {
     /// Reads what an organization defines for all its applications, as one snapshot. For the catalog.
     async fn definitions(&self, organization: OrganizationId) -> Result<Definitions, StoreError>;
 
-    /// Makes an endpoint with its first revision, if the organization's limits allow one more, and a new version of its application's
-    /// configuration.
+    /// Makes an endpoint with its first revision, if its application is there and the organization's limits allow one more, and a new version of
+    /// its application's configuration.
     async fn create_endpoint(&self, endpoint: Endpoint, entry: AuditEntry) -> Result<Created, StoreError>;
     /// Finds an endpoint of an organization; a deleted one only by its id.
     async fn endpoint(&self, organization: OrganizationId, of: &Ref<EndpointId>) -> Result<Option<Endpoint>, StoreError>;
@@ -93,6 +103,14 @@ pub trait Directory: Send + Sync {
         filter: EndpointFilter,
         page: PageRequest,
     ) -> Result<Page<Endpoint>, StoreError>;
+    /// The uids of some endpoints and applications of an organization, the deleted endpoints' too: of as many as a page of a list has. Those without one are
+    /// left out.
+    async fn uids(
+        &self,
+        organization: OrganizationId,
+        endpoints: Vec<EndpointId>,
+        applications: Vec<ApplicationId>,
+    ) -> Result<UidsRead, StoreError>;
     /// Replaces an endpoint, and makes a new version of its application's configuration, if nobody changed it since `read_at`
     /// (its `updated_at` when it was read). If its `revision` has a number that is not kept yet, [`Revision::of`] it is kept under that.
     async fn update_endpoint(&self, endpoint: Endpoint, read_at: Timestamp, entry: AuditEntry) -> Result<EndpointUpdated, StoreError>;
@@ -158,7 +176,7 @@ pub trait Directory: Send + Sync {
     async fn delete_event_type(&self, organization: OrganizationId, id: EventTypeId, entry: AuditEntry) -> Result<bool, StoreError>;
 
     /// Keeps an API key's record under the hash of its text. The same hash again replaces nothing and is `UidTaken`. An organization that has
-    /// `count_max` of them gets no more.
+    /// `count_max` of them gets no more, and neither does one without the application that the key is limited to.
     async fn create_api_key(&self, key: ApiKey, hash: ApiKeyHash, count_max: u32, entry: AuditEntry) -> Result<Created, StoreError>;
     /// Finds the record of a key that somebody showed. Not scoped: the key itself says whose it is.
     async fn api_key(&self, hash: &ApiKeyHash) -> Result<Option<ApiKey>, StoreError>;
@@ -198,6 +216,8 @@ pub enum Created {
     NoSuchSchedule,
     /// The endpoints of its application would have more than [`APPLICATION_CONFIG_BYTES_MAX`](super::APPLICATION_CONFIG_BYTES_MAX).
     ConfigTooLarge,
+    /// The application that it should belong to was deleted meanwhile.
+    NoSuchApplication,
 }
 
 /// What became of a change.
@@ -213,6 +233,33 @@ pub enum Updated {
     Changed,
     /// The retry schedule that it should follow was deleted meanwhile.
     NoSuchSchedule,
+}
+
+/// Uids that a list shows beside ids.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UidsRead {
+    /// Of endpoints.
+    pub endpoints: Vec<(EndpointId, Uid)>,
+    /// Of applications.
+    pub applications: Vec<(ApplicationId, Uid)>,
+}
+
+/// What became of an organization or application that should go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deleted {
+    /// It is gone, and so are these keys.
+    Deleted(Vec<ApiKeyId>),
+    /// There is none.
+    NotFound,
+}
+
+/// Some of what deleted organizations and applications had left.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RemainsDeleted {
+    /// Those of the endpoints that are deleted now for which deliveries wait: their lanes are to be told.
+    pub awaited: Vec<(ApplicationId, EndpointId)>,
+    /// Whether there may be more.
+    pub has_more: bool,
 }
 
 /// How a request names a retry schedule.

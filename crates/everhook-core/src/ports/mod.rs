@@ -51,8 +51,8 @@ pub use delivery_queue::{
     LaneHead, Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed, Settled, Settlement, SettlementAlert,
 };
 pub use directory::{
-    ApplicationRow, Created, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved, NewOrganization, ScheduleDeleted,
-    ScheduleRef, Updated,
+    ApplicationRow, Created, Deleted, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved, NewOrganization, RemainsDeleted,
+    ScheduleDeleted, ScheduleRef, UidsRead, Updated,
 };
 pub use entropy::Entropy;
 pub use event_store::{

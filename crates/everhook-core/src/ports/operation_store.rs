@@ -23,8 +23,13 @@ pub trait OperationStore: Send + Sync {
     /// One operation.
     async fn operation(&self, organization: OrganizationId, id: OperationId) -> Result<Option<Operation>, StoreError>;
 
-    /// Lists operations, newest first.
-    async fn operations(&self, organization: OrganizationId, page: PageRequest) -> Result<Page<Operation>, StoreError>;
+    /// Lists operations, newest first: all of the organization, or those that are about one application alone.
+    async fn operations(
+        &self,
+        organization: OrganizationId,
+        application: Option<ApplicationId>,
+        page: PageRequest,
+    ) -> Result<Page<Operation>, StoreError>;
 
     /// Those that have something left to do, oldest first.
     async fn open_operations(&self, limit: u32) -> Result<Vec<OpenOperation>, StoreError>;

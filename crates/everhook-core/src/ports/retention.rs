@@ -43,6 +43,8 @@ pub enum RetentionClass {
     /// Versions of retry schedules that no endpoint and no schedule has; not while an event is kept that was published before the store noticed. The
     /// instant is the present.
     ScheduleVersions,
+    /// Organizations that were deleted, by when; not while lanes, applications or entries of the audit log are kept of them.
+    DeletedOrganizations,
 }
 
 /// One step.

@@ -72,6 +72,12 @@ pub trait PublisherCache: Send + Sync {
     /// [`StoreError::Unavailable`] if they may come back with a restart.
     async fn forget_keys(&self) -> Result<(), StoreError>;
 
+    /// Forgets an application that was deleted. It is forgotten in memory also if the disk fails.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if it may come back with a restart.
+    async fn forget_application(&self, id: ApplicationId) -> Result<(), StoreError>;
+
     /// Every key that is remembered.
     fn api_keys(&self) -> Vec<(ApiKeyHash, ApiKeyId)>;
     /// A key, as it was when it was read.

@@ -2,8 +2,8 @@
 //! wiring; it ends with the process.
 //!
 //! Each application is carried by itself. If none comes through, the store is away, and all wait. If some do, those that do not are *stalled*:
-//! they are tried again by themselves, less and less often, and hold up nobody else (`backlog`). An application that fails while nothing else
-//! waits proves nothing: the first event of another that queues behind it does.
+//! they are tried again by themselves, less and less often, and hold up nobody else (`backlog`). If one fails while nothing else waits, a write of
+//! another row shows whether it is the store. That is believed of one application at a time: where several fail, it is the store, or the way to it.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -11,13 +11,14 @@ use futures_util::{StreamExt as _, future::join_all, stream::FuturesUnordered};
 use tokio::sync::mpsc;
 
 use crate::{
-    ids::ApplicationId,
+    ids::{ApplicationId, OrganizationId},
     limits::evaluations::EVALUATION_TIMEOUT,
     line::Line,
     ports::{SpooledEvent, StoreError, within},
     spool::{
         backlog::STALLED_MAX,
         carry::{Carrier, Failure},
+        intake::STORE_PATIENCE,
     },
 };
 
@@ -44,7 +45,7 @@ pub async fn forward(line: Arc<Line>) {
     let Some(spool) = line.ports.spool.clone() else { return };
     let carrier = Carrier::new(line.clone(), spool);
     let (stalls, stalled) = mpsc::channel(STALLED_MAX);
-    let forwarder = Forwarder { carrier: &carrier, stalls, batch: FORWARD_BATCH, failures: 0, last_turn: None };
+    let forwarder = Forwarder { carrier: &carrier, stalls, batch: FORWARD_BATCH, failures: 0, last_turn: None, stalled_alone: None };
     tokio::join!(check_keys(&line), forwarder.empty(), see_through(&carrier, stalled));
 }
 
@@ -66,10 +67,16 @@ struct Forwarder<'c> {
     failures: u32,
     /// Who had the last turn: the next one is behind it.
     last_turn: Option<ApplicationId>,
+    /// Who was last found to be stalled while nothing else waited.
+    stalled_alone: Option<ApplicationId>,
 }
 
 /// What became of an application's turn.
-type Turn = (ApplicationId, Result<(), Failure>);
+struct Turn {
+    application: ApplicationId,
+    organization: OrganizationId,
+    carried: Result<(), Failure>,
+}
 
 impl Forwarder<'_> {
     async fn empty(mut self) {
@@ -106,7 +113,13 @@ impl Forwarder<'_> {
             // Trying again at once would never end.
             return self.goes_on_after_failure(&hidden());
         }
-        self.goes_on_after(turns)
+        match &turns[..] {
+            [alone] if self.is_a_matter_of_its_own(alone).await => {
+                self.stalled_alone = Some(alone.application);
+                self.stall(alone.application)
+            }
+            _ => self.goes_on_after(turns),
+        }
     }
 
     /// Carries the events of each application, all applications at once.
@@ -117,15 +130,29 @@ impl Forwarder<'_> {
             parts.entry(event.incoming.event.application).or_default().push(event);
         }
         let carrier = self.carrier;
-        let carry = |(application, events)| async move { (application, carrier.carry(application, events, TURN_EVALUATION_TIMEOUT).await) };
+        let carry = |(application, events): (ApplicationId, Vec<SpooledEvent>)| async move {
+            let organization = events[0].incoming.organization;
+            Turn { application, organization, carried: carrier.carry(application, events, TURN_EVALUATION_TIMEOUT).await }
+        };
         join_all(parts.into_iter().map(carry)).await
+    }
+
+    /// Whether the events of an application, the only one that waits, are not taken although the store takes writes.
+    async fn is_a_matter_of_its_own(&self, turn: &Turn) -> bool {
+        let backlog = &self.carrier.line.backlog;
+        let is_believed = self.batch == 1 && !self.stalled_alone.is_some_and(|other| backlog.is_stalled(other));
+        if !is_believed || !matches!(turn.carried, Err(Failure::NotTaken(_))) {
+            return false;
+        }
+        let ports = &self.carrier.line.ports;
+        matches!(within(&*ports.clock, STORE_PATIENCE, ports.directory.try_write(turn.organization)).await, Some(Ok(())))
     }
 
     /// Finds out whether the store or single applications are the reason of what failed, and says whether to go on at once.
     fn goes_on_after(&mut self, turns: Vec<Turn>) -> bool {
-        let any_came_through = turns.iter().any(|(_, carried)| carried.is_ok());
+        let any_came_through = turns.iter().any(|turn| turn.carried.is_ok());
         let mut held_up = None;
-        for (application, carried) in turns {
+        for Turn { application, carried, .. } in turns {
             if let Err(failure) = carried
                 && !((any_came_through || failure.is_of_its_own()) && self.stall(application))
             {

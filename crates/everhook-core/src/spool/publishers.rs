@@ -119,6 +119,13 @@ impl Publishers {
         }
     }
 
+    /// Heeds that an application was deleted: nothing is taken for it, also while the store is away.
+    pub async fn forget_application(&self, id: ApplicationId) {
+        if let Some(spool) = &self.spool {
+            note_failure(spool.forget_application(id).await);
+        }
+    }
+
     /// Heeds that any key may have been revoked. Those that were not are remembered again at their next use.
     pub async fn forget_keys(&self) {
         if let Some(spool) = &self.spool {
@@ -159,7 +166,12 @@ impl Publishers {
         let reading = async { Ok(catalog.application(id).await?.map(whole)) };
         let recall = |spool: &dyn Spool| spool.application(organization, &Ref::Id(id)).map(|_| (KnownApplicationState::ByName, None));
         let remember = |(_, about): &(KnownApplicationState, Option<KnownPublisher>)| about.clone();
-        Ok(self.ask(Some(id), reading, recall, remember).await?.map_or(KnownApplicationState::NotAtAll, |(found, _)| found))
+        let Some((found, _)) = self.ask(Some(id), reading, recall, remember).await? else {
+            // The store has answered: it was deleted, or never was.
+            self.forget_application(id).await;
+            return Ok(KnownApplicationState::NotAtAll);
+        };
+        Ok(found)
     }
 
     /// The text of the schema that data of a type must fit; `None` if there is none, or if it is not known while the store is away: an event that nobody

@@ -10,8 +10,8 @@ use everhook_core::{
         Page, PageRequest, RetrySchedule, Revision,
     },
     ports::{
-        ConfigCursor, ConfigPage, ConfigRead, Created, Definitions, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved,
-        NewOrganization, ScheduleDeleted, ScheduleRef, StoreError, Updated,
+        ConfigCursor, ConfigPage, ConfigRead, Created, Definitions, Deleted, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints,
+        Moved, NewOrganization, RemainsDeleted, ScheduleDeleted, ScheduleRef, StoreError, UidsRead, Updated,
     },
     time::Timestamp,
 };
@@ -47,6 +47,18 @@ impl Directory for Posted {
 
     async fn update_organization(&self, read: Organization, changed: Organization, entry: AuditEntry) -> Result<Updated, StoreError> {
         self.directory.update_organization(read, changed, entry).await
+    }
+
+    async fn delete_organization(&self, id: OrganizationId, at: Timestamp, entry: AuditEntry) -> Result<Deleted, StoreError> {
+        self.directory.delete_organization(id, at, entry).await
+    }
+
+    async fn delete_application(&self, organization: OrganizationId, id: ApplicationId, entry: AuditEntry) -> Result<Deleted, StoreError> {
+        self.directory.delete_application(organization, id, entry).await
+    }
+
+    async fn delete_remains(&self, at: Timestamp, limit: u32) -> Result<RemainsDeleted, StoreError> {
+        self.directory.delete_remains(at, limit).await
     }
 
     async fn try_write(&self, organization: OrganizationId) -> Result<(), StoreError> {
@@ -102,6 +114,15 @@ impl Directory for Posted {
         page: PageRequest,
     ) -> Result<Page<Endpoint>, StoreError> {
         self.directory.endpoints(organization, filter, page).await
+    }
+
+    async fn uids(
+        &self,
+        organization: OrganizationId,
+        endpoints: Vec<EndpointId>,
+        applications: Vec<ApplicationId>,
+    ) -> Result<UidsRead, StoreError> {
+        self.directory.uids(organization, endpoints, applications).await
     }
 
     async fn update_endpoint(&self, endpoint: Endpoint, read_at: Timestamp, entry: AuditEntry) -> Result<EndpointUpdated, StoreError> {

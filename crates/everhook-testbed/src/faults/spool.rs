@@ -73,6 +73,10 @@ impl<S: Spool> PublisherCache for FaultySpool<S> {
         self.spool.forget_keys().await
     }
 
+    async fn forget_application(&self, id: ApplicationId) -> Result<(), StoreError> {
+        self.spool.forget_application(id).await
+    }
+
     fn api_keys(&self) -> Vec<(ApiKeyHash, ApiKeyId)> {
         self.spool.api_keys()
     }

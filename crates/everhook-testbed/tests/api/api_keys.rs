@@ -13,6 +13,7 @@ async fn a_key_is_shown_once_and_its_record_says_scopes_expiry_and_last_use() {
     let (path, text) = (format!("/v1/api-keys/{}", made["id"].as_str().unwrap()), made["key"].as_str().unwrap());
     let unused = server.get(&path).await.expect(200);
     assert_eq!((&unused["last_used_at"], &unused["key"]), (&Value::Null, &Value::Null));
+    assert_eq!((unused["prefix"].as_str().unwrap(), &unused["application_id"]), (&text[..7], &Value::Null));
     assert_eq!((&unused["scopes"], &unused["expires_at"]), (&json!(["read"]), &json!("2100-01-01T00:00:00Z")));
     server.call(Method::GET, "/v1/endpoints", text, "").await.expect(200);
     let used = server.get(&path).await.expect(200);
@@ -22,6 +23,23 @@ async fn a_key_is_shown_once_and_its_record_says_scopes_expiry_and_last_use() {
     server.delete(&path).await.expect(204);
     server.call(Method::GET, "/v1/endpoints", text, "").await.problem(401);
     server.get(&path).await.problem(404);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_key_is_limited_to_an_application_of_its_organization_and_no_admin_key_is() {
+    let server = Server::start().await;
+    let application = server.post("/v1/applications", json!({ "name": "Shop", "uid": "shop" })).await.expect(201);
+    for (scopes, named, status) in
+        [(["publish"], "shop", 201), (["publish"], "nobody", 422), (["publish"], "no name", 422), (["admin"], "shop", 422)]
+    {
+        let made = server.post("/v1/api-keys", json!({ "name": "k", "scopes": scopes, "application_id": named })).await;
+        let made = made.expect(status);
+        match status {
+            201 => assert_eq!(made["application_id"], application["id"]),
+            _ => assert_eq!(made["errors"][0]["field"], "application_id"),
+        }
+    }
     server.stop().await;
 }
 

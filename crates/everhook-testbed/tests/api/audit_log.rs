@@ -37,6 +37,7 @@ const ENTERED: &[(&str, &str, &[&str])] = &[
     ("POST", "/v1/applications", &["application.create"]),
     ("PUT", "/v1/applications/{id}", &["application.update"]),
     ("PATCH", "/v1/applications/{id}", &["application.update"]),
+    ("DELETE", "/v1/applications/{id}", &["application.delete"]),
     ("POST", "/v1/applications/{id}/import", &["application.update", "endpoint.create", "endpoint.update", "event_type.create", "retry_schedule.create"]),
     ("POST", "/v1/applications/{id}/recover", &["operation.begin"]),
     ("POST", "/v1/applications/{id}/replay", &["operation.begin"]),
@@ -60,6 +61,7 @@ const ENTERED: &[(&str, &str, &[&str])] = &[
     ("POST", "/v1/organizations", &["organization.create"]),
     ("PUT", "/v1/organizations/{id}", &["organization.update"]),
     ("PATCH", "/v1/organizations/{id}", &["organization.update"]),
+    ("DELETE", "/v1/organizations/{id}", &["organization.delete"]),
 ];
 
 async fn entries(server: &Server, query: &str) -> Vec<Value> {
@@ -101,6 +103,7 @@ async fn every_change_enters_what_the_table_says() {
     let dead = dead_letter(&server).await;
     let event = server.get("/v1/events").await.expect(200)["data"][0]["id"].as_str().unwrap().to_owned();
     let organization = server.post("/v1/organizations", json!({ "name": "Acme", "uid": "acme" })).await.expect(201);
+    server.post("/v1/organizations", json!({ "name": "Doomed", "uid": "doomed" })).await.expect(201);
     let key = server.post("/v1/api-keys", json!({ "name": "k", "scopes": ["read"] })).await.expect(201);
     let (key, schedules) = (key["id"].as_str().unwrap(), "/v1/retry-schedules");
     let later = json!({ "filter": {}, "start_at": "2100-01-01T00:00:00Z" });
@@ -135,6 +138,8 @@ async fn every_change_enters_what_the_table_says() {
         ("POST", "/v1/applications/app/erase".into(), json!({}), "operation.begin"),
         ("DELETE", format!("/v1/events/{event}/data"), json!({}), "event.erase"),
         ("PUT", "/v1/organizations/default".into(), json!({ "name": "Home" }), "organization.update"),
+        ("DELETE", "/v1/applications/app".into(), json!({}), "application.delete"),
+        ("DELETE", "/v1/organizations/doomed".into(), json!({}), "organization.delete"),
     ];
     for (method, path, body, action) in changes {
         let before = entries(&server, "?limit=1").await[0]["id"].clone();

@@ -149,6 +149,16 @@ impl Server {
         self.send(request.header("x-organization", organization).body(Full::<Bytes>::default()).unwrap()).await
     }
 
+    /// POST as admin who acts in this organization.
+    pub async fn post_in(&self, organization: &str, path: &str, body: Value) -> Answer {
+        let request = Request::post(path)
+            .header("host", "test")
+            .header("content-type", "application/json")
+            .header("authorization", format!("Bearer {}", self.admin))
+            .header("x-organization", organization);
+        self.send(request.body(Full::new(Bytes::from(body.to_string()))).unwrap()).await
+    }
+
     /// POST as admin.
     pub async fn post(&self, path: &str, body: Value) -> Answer {
         self.call(Method::POST, path, &self.admin, body.to_string()).await
@@ -179,14 +189,8 @@ impl Server {
     /// Makes an organization and returns a key of it with these scopes.
     pub async fn stranger(&self, scopes: &[&str]) -> String {
         let organization = self.post("/v1/organizations", json!({ "name": "stranger" })).await.expect(201);
-        let request = Request::post("/v1/api-keys")
-            .header("host", "test")
-            .header("content-type", "application/json")
-            .header("authorization", format!("Bearer {}", self.admin))
-            .header("x-organization", organization["id"].as_str().unwrap())
-            .body(Full::new(Bytes::from(json!({ "name": "k", "scopes": scopes }).to_string())))
-            .unwrap();
-        self.send(request).await.expect(201)["key"].as_str().unwrap().to_owned()
+        let key = self.post_in(organization["id"].as_str().unwrap(), "/v1/api-keys", json!({ "name": "k", "scopes": scopes })).await;
+        key.expect(201)["key"].as_str().unwrap().to_owned()
     }
 
     /// Makes a key of the default organization.

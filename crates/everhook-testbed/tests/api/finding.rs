@@ -93,20 +93,25 @@ async fn deliveries_are_found_by_endpoint_and_status_and_a_backlog_is_counted() 
         found["data"].as_array().unwrap().len() == 2
     })
     .await;
+    for (query, expected) in [("endpoint_id=down", vec!["down"]), ("application_id=default&endpoint_id=lost", vec!["lost"])] {
+        let found = server.get(&format!("/v1/deliveries?{query}&count=true")).await.expect(200);
+        let uids: Vec<_> = found["data"].as_array().unwrap().iter().map(|row| row["endpoint_uid"].as_str().unwrap()).collect();
+        assert_eq!((&uids, &found["count"]), (&expected, &json!(expected.len())), "{query}");
+    }
     for (query, expected) in [
-        ("endpoint_id=down", vec!["down"]),
         ("http_status=503", vec!["down"]),
         ("http_status=5xx", vec!["down"]),
         ("http_status=4xx", vec!["lost"]),
         ("http_status=404&endpoint_id=down", vec![]),
         ("http_status=2xx", vec![]),
-        ("application_id=default&endpoint_id=lost", vec!["lost"]),
     ] {
-        let found = server.get(&format!("/v1/deliveries?{query}&count=true")).await.expect(200);
+        let found = server.get(&format!("/v1/deliveries?{query}")).await.expect(200);
         let uids: Vec<_> = found["data"].as_array().unwrap().iter().map(|row| row["endpoint_uid"].as_str().unwrap()).collect();
-        assert_eq!((&uids, &found["count"]), (&expected, &json!(expected.len())), "{query}");
+        assert_eq!((&uids, &found["search_complete"]), (&expected, &json!(true)), "{query}");
     }
-    for query in ["http_status=abc", "http_status=9xx", "http_status=99", "count=1"] {
+    for query in
+        ["http_status=abc", "http_status=9xx", "http_status=99", "count=1", "http_status=5xx&count=true", "http_status=5xx&offset=1"]
+    {
         server.get(&format!("/v1/deliveries?{query}")).await.problem(400);
     }
     assert_eq!(server.get("/v1/endpoints/down/deliveries?endpoint_id=lost").await.faults(400), ["endpoint_id"]);

@@ -1,4 +1,4 @@
-//! Every route of the served document × no key, an unknown key, an expired one, each scope, and a stranger's key.
+//! Every route of the served document × no key, an unknown key, an expired one, each scope, a stranger's key, and a key of one application.
 
 use std::collections::BTreeMap;
 
@@ -95,6 +95,127 @@ async fn everything_of_an_organization_is_not_found_by_another() {
         }
     }
     owned.check_intact(&server).await;
+    server.stop().await;
+}
+
+/// What a key of one application is answered. A new route must be put under one of these.
+enum Expected {
+    /// It reaches what is its application's: what is another's is not found.
+    Own,
+    /// It gets its application's part.
+    Narrowed,
+    /// It reads what applications share.
+    Shared,
+    /// It is refused: the whole organization is concerned.
+    Refused,
+}
+
+fn expected(route: &Route) -> Expected {
+    let path = ["/v1/webhooks", "/v1/subscriptions"].iter().fold(route.path.clone(), |path, alias| path.replace(alias, "/v1/endpoints"));
+    let (method, path) = (route.method.as_str(), path.replace("/v1/dead-letters", "/v1/dlq"));
+    match (method, path.as_str()) {
+        ("POST" | "GET", "/v1/events") | ("POST", "/v1/events/batch" | "/v1/events/erase") => Expected::Narrowed,
+        ("GET", "/v1/deliveries" | "/v1/operations" | "/v1/applications" | "/v1/dlq") => Expected::Narrowed,
+        ("POST" | "GET", "/v1/endpoints") | ("POST", "/v1/dlq/retry-batch" | "/v1/dlq/discard-batch") => Expected::Narrowed,
+        ("DELETE", "/v1/applications/{id}") => Expected::Refused,
+        (_, "/v1/applications/{id}/export" | "/v1/applications/{id}/import") => Expected::Refused,
+        (_, path) if path.starts_with("/v1/applications/{id}") => Expected::Own,
+        (_, path) if ["/v1/events/{id}", "/v1/deliveries/{id}", "/v1/operations/{id}"].iter().any(|own| path.starts_with(own)) => {
+            Expected::Own
+        }
+        (_, path) if path.starts_with("/v1/endpoints/{id}") || path.starts_with("/v1/dlq/") => Expected::Own,
+        ("GET", path) if path.starts_with("/v1/event-types") || path.starts_with("/v1/retry-schedules") => Expected::Shared,
+        ("GET", "/v1/organizations/{id}/retry-schedules") => Expected::Shared,
+        _ => Expected::Refused,
+    }
+}
+
+#[tokio::test]
+async fn a_key_of_one_application_reaches_that_one_on_every_route() {
+    let server = Server::start().await;
+    let owned = Owned::make(&server).await;
+    let own = server.post("/v1/applications", json!({ "name": "Own", "uid": "own" })).await.expect(201);
+    let key = json!({ "name": "own", "scopes": ["manage"], "application_id": "own" });
+    let key = server.post("/v1/api-keys", key).await.expect(201);
+    assert_eq!(key["application_id"], own["id"]);
+    let key = key["key"].as_str().unwrap();
+    for route in routes(&server).await.iter().filter(|route| route.scope != "admin") {
+        let ask = async |path: &str| server.call(route.method.clone(), path, key, route.body.clone()).await;
+        let told = format!("{} {}", route.method, route.path);
+        match expected(route) {
+            Expected::Refused => {
+                let problem = ask(&route.path.replace("{id}", "default")).await.problem(403);
+                assert_eq!(problem["type"], "/docs/problems/key-limited-to-application", "{told}");
+            }
+            Expected::Shared => {
+                let name = owned.names(route).first().map_or("standard", String::as_str).to_owned();
+                ask(&route.naming(&name)).await.expect(200);
+            }
+            Expected::Narrowed if route.method == Method::GET => {
+                let answer = ask(&route.path).await;
+                answer.expect(200);
+                owned.check_unseen(&route.path, &answer);
+                for (query, name) in route.queries.iter().filter_map(|query| Some((query, owned.asked_by(query)?))) {
+                    if query != "tenant_id" {
+                        ask(&format!("{}?{query}={name}", route.path)).await.problem(404);
+                    }
+                }
+            }
+            // What it makes is checked below. Under another name of the route, the uid of the example is taken.
+            Expected::Narrowed => {
+                let status = ask(&route.path).await.status;
+                assert!(status.is_success() || status == 409, "{told}: {status}");
+            }
+            Expected::Own => {
+                for name in owned.names(route) {
+                    let path = route.naming(&name).replace("{delivery_id}", &owned.ids["deliveries"]).replace("{number}", "1");
+                    let answer = ask(&path).await;
+                    assert_eq!(answer.status, 404, "{told}: {}", String::from_utf8_lossy(&answer.body));
+                    owned.check_unseen(&path, &answer);
+                }
+            }
+        }
+    }
+    owned.check_intact(&server).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_key_of_one_application_makes_is_its_applications() {
+    let server = Server::start().await;
+    let owned = Owned::make(&server).await;
+    let own = server.post("/v1/applications", json!({ "name": "Own", "uid": "own" })).await.expect(201)["id"].clone();
+    let key = json!({ "name": "own", "scopes": ["manage"], "application_id": own });
+    let key = server.post("/v1/api-keys", key).await.expect(201)["key"].as_str().unwrap().to_owned();
+    let post = async |path: &str, body: Value| server.call(Method::POST, path, &key, body.to_string()).await;
+    let get = async |path: &str| server.call(Method::GET, path, &key, "").await;
+    let endpoint = post("/v1/endpoints", json!({ "url": "http://127.0.0.1:9/", "event_types": ["*"] })).await.expect(201);
+    assert_eq!(endpoint["application_id"], own);
+    let event = post("/v1/events", json!({ "type": "t", "data": 1 })).await.expect(202);
+    let event = get(&format!("/v1/events/{}", event["id"].as_str().unwrap())).await.expect(200);
+    assert_eq!((&event["application_id"], &event["deliveries"]), (&own, &json!(1)));
+    post("/v1/events", json!({ "type": "t", "data": 1, "application_id": "own" })).await.expect(202);
+    let begun = post("/v1/dlq/retry-batch", json!({ "filter": {}, "start_at": "2100-01-01" })).await.expect(202);
+    let operation = get(&format!("/v1/operations/{}", begun["operation_id"].as_str().unwrap())).await.expect(200);
+    assert_eq!(operation["application_id"], own);
+    let erased = post("/v1/events/erase", json!({ "label": { "key": "mark", "value": MARK }, "dry_run": true })).await.expect(200);
+    assert_eq!(erased["total"], 0, "the event with that label is another application's");
+    for list in ["events", "deliveries", "endpoints", "operations", "applications"] {
+        let rows = get(&format!("/v1/{list}")).await.expect(200);
+        let of = |row: &Value| if list == "applications" { row["id"].clone() } else { row["application_id"].clone() };
+        let rows = rows["data"].as_array().unwrap();
+        assert!(!rows.is_empty() && rows.iter().all(|row| of(row) == own), "{list}");
+    }
+    // Another application's is not there, whatever the body names it by.
+    let other = &owned.ids["applications"];
+    for name in ["default", MARK, other] {
+        let refused = post("/v1/events", json!({ "type": "t", "data": 1, "application_id": name })).await.problem(422);
+        assert_eq!(refused["type"], "/docs/problems/unknown-application");
+        let hook = json!({ "url": "http://127.0.0.1:9/", "event_types": ["*"], "application_id": name });
+        assert!(post("/v1/endpoints", hook).await.faults(422)[0].starts_with("application_id"));
+        post("/v1/dlq/discard-batch", json!({ "filter": { "application_id": name } })).await.problem(422);
+    }
+    post("/v1/dlq/discard-batch", json!({ "filter": { "endpoint_ids": [owned.ids["endpoints"]] } })).await.problem(422);
     server.stop().await;
 }
 
@@ -225,7 +346,9 @@ async fn expired_admin_key(server: &Server) -> String {
     let key = ApiKey {
         id: ApiKeyId::from_uuid(ports.entropy.uuid(now)),
         organization,
+        application: None,
         name: "expired".to_owned(),
+        prefix: "eh_ab12".to_owned(),
         scopes: [Scope::Admin].into_iter().collect(),
         created_at: now,
         expires_at: Some(now),

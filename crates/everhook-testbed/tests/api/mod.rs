@@ -5,6 +5,7 @@ mod api_keys;
 mod audit_log;
 mod client;
 mod conveniences;
+mod deletions;
 mod endpoints;
 mod erasing;
 mod event_types;

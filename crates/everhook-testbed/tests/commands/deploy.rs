@@ -49,6 +49,12 @@ async fn config(flags: &[&str]) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_demos_help_says_its_own_defaults() {
+    let help = help("demo").await;
+    assert!(help.contains("temporary") && !help.contains("./everhook-data"), "{help}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_variable_in_deploy_is_a_setting_with_a_flag_of_its_own() {
     let (help, in_force) = (help("serve").await, config(&[]).await);
     for file in ["Dockerfile", "compose.yaml", "example.env"] {

@@ -56,6 +56,28 @@ async fn a_database_that_cannot_be_used_is_named_with_the_cause_and_without_the_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_file_is_named_with_the_way_out() {
+    // Given a store whose file is damaged behind its first page.
+    let mut node = Node::new(scratch());
+    node.start();
+    node.wait_until_ready().await;
+    node.ask_to_stop();
+    node.wait_until_ended().await;
+    let file = node.data().join("everhook.db");
+    for beside in ["everhook.db-wal", "everhook.db-shm"] {
+        _ = fs::remove_file(node.data().join(beside));
+    }
+    let mut bytes = fs::read(&file).expect("the file");
+    bytes.iter_mut().skip(100).for_each(|byte| *byte = 0xa5);
+    fs::write(&file, bytes).expect("written");
+    // Then the start says which, and what to do.
+    let said = refusal(&node.data(), &[]).await;
+    for words in ["everhook.db is damaged", "restore a backup", "--data", "docs/operating.md"] {
+        assert!(said.contains(words), "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_restored_store_without_its_key_is_refused_with_the_way_out_and_takes_the_right_key_afterwards() {
     // Given a store with a secret in it, and a backup of it without the key.
     let mut node = Node::new(scratch());

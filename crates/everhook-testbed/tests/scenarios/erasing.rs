@@ -6,7 +6,7 @@ use everhook_core::{
     ids::{EventId, OperationId},
     line::recall::{self, NotResendable, RecallError, Retry},
     manage::{
-        Refusal,
+        Refusal, deliveries,
         erasing::{self, ErasureInput},
         operations::{self, Pace, ReplayInput},
         why,
@@ -146,8 +146,8 @@ async fn every_way_to_do_it_again_says_that_it_is_erased() {
     let retry = Retry { delivery: letter.id, endpoint: None, priority: None };
     let refused = [
         recall::recall(&line, organization, letter.id).await.err(),
-        recall::retry_delivery(&line, organization, retry).await.err(),
-        recall::retry_event(&line, organization, events[0]).await.err(),
+        deliveries::retry(&line, &world.author(), retry).await.err(),
+        deliveries::retry_event(&line, &world.author(), events[0]).await.err(),
     ];
     for error in refused {
         assert!(matches!(error, Some(RecallError::Refused(NotResendable::Erased))), "{error:?}");

@@ -4,8 +4,11 @@ use std::num::NonZeroU32;
 
 use everhook_core::{
     ids::{EventId, OperationId},
-    line::recall::{NotResendable, RecallError, Retry, retry_delivery},
-    manage::operations::{self, Pace, ReplayInput},
+    line::recall::{NotResendable, RecallError, Retry},
+    manage::{
+        deliveries,
+        operations::{self, Pace, ReplayInput},
+    },
     model::{DeadLetterSelection, DisabledReason, EndpointState, Operation, OperationKind, OperationStatus, Wanted},
     ports::Clock,
 };
@@ -85,13 +88,13 @@ async fn a_retry_by_hand_is_not_refused_because_of_what_a_node_remembers() {
     let (mut cluster, receiver, [dead, _]) = just_enabled().await;
     let line = cluster.node(DUTIFUL).line.clone();
     let retry = Retry { delivery: cluster.deliveries_of(dead).await[0].id, endpoint: None, priority: None };
-    let recalled = retry_delivery(&line, cluster.organization, retry).await.expect("it is enabled");
+    let recalled = deliveries::retry(&line, &cluster.author(), retry).await.expect("it is enabled").recalled;
     assert_eq!((recalled.made.len(), recalled.skipped.len()), (1, 0));
     cluster.pass(secs(1)).await;
     assert_eq!(cluster.stages(dead).await, ["dead: retries_exhausted", "delivered"]);
     // One that is disabled at another node is refused at once, too.
     disable(&cluster, &receiver).await;
-    let refused = retry_delivery(&line, cluster.organization, retry).await;
+    let refused = deliveries::retry(&line, &cluster.author(), retry).await;
     assert!(matches!(refused, Err(RecallError::Refused(NotResendable::EndpointClosed))), "{refused:?}");
 }
 

@@ -40,7 +40,7 @@ impl Node {
     }
 
     async fn make_key(&self, world: &World) -> (ApiKey, ApiKeyHash) {
-        let new = NewApiKey { name: Some("shop".to_owned()), scopes: vec!["publish".to_owned()], expires_at: None };
+        let new = NewApiKey { name: Some("shop".to_owned()), scopes: vec!["publish".to_owned()], ..NewApiKey::default() };
         let made = api_keys::create(&self.line, &world.author(), [Scope::Manage].into_iter().collect(), new).await;
         let (key, text) = made.expect("the key is made");
         (key, api_keys::hash(text.expose()))

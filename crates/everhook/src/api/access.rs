@@ -10,14 +10,14 @@ use std::{
 
 use axum::extract::FromRequestParts;
 use everhook_core::{
-    ids::{ApiKeyId, OrganizationId, Ref},
+    ids::{ApiKeyId, ApplicationId, OrganizationId, Ref},
     manage::api_keys,
     model::{Actor, ApiKey, ApiKeyHash, Author, RateLimit, Scope, Scopes},
     nodes::follow::StaleKeys,
     policy::bucket::Bucket,
     ports::{Directory, StoreError},
     pruned::Pruned,
-    spool::publishers::{LookUpError, Publishers},
+    spool::publishers::LookUpError,
     time::Timestamp,
 };
 use http::{HeaderMap, StatusCode, header, request::Parts};
@@ -27,6 +27,7 @@ use tokio::sync::Semaphore;
 use super::{
     Api,
     error::{ApiError, ProblemKind},
+    reach,
     wire::Named,
 };
 use crate::server::RequestContext;
@@ -54,6 +55,8 @@ const ORGANIZATION_HEADER: &str = "x-organization";
 pub struct Caller {
     /// The organization that they act in.
     pub organization: OrganizationId,
+    /// The only application that their key reaches; all of the organization's if absent.
+    pub application: Option<ApplicationId>,
     /// What their key may do.
     pub scopes: Scopes,
     key: Arc<ApiKey>,
@@ -94,6 +97,8 @@ macro_rules! scoped {
                         context.check_answers().map_err(ApiError::unread_answers)?;
                     }
                 }
+                // Last, because it may read: reads take turns, and changes have a rate.
+                reach::check(api, &caller, parts).await?;
                 Ok(Self(caller))
             }
         }
@@ -139,7 +144,8 @@ impl FromRequestParts<Arc<Api>> for MayAdministerNamed {
 async fn identify(api: &Api, headers: &HeaderMap, needed: Option<Scope>) -> Result<Caller, ApiError> {
     let text = bearer(headers)?;
     let now = api.line.ports.clock.now();
-    let key = api.keys.find(&api.line.publishers, text, now).await.map_err(|error| ApiError::of_look_up("API key", error))?;
+    let look_up = async |hash: &ApiKeyHash| api.line.publishers.api_key(hash).await;
+    let key = api.keys.find(look_up, text, now).await.map_err(|error| ApiError::of_look_up("API key", error))?;
     let key = key
         .ok_or_else(|| ApiError::new(ProblemKind::ApiKeyInvalid, "the API key is not known to this server: it was mistyped or revoked"))?;
     if key.expires_at.is_some_and(|at| at <= now) {
@@ -150,7 +156,7 @@ async fn identify(api: &Api, headers: &HeaderMap, needed: Option<Scope>) -> Resu
         return Err(ApiError::new(ProblemKind::InsufficientScope, words));
     }
     let organization = acts_in(api, headers, &key).await?;
-    Ok(Caller { organization, scopes: key.scopes, key })
+    Ok(Caller { organization, application: key.application, scopes: key.scopes, key })
 }
 
 /// The key that a request shows. No key and one that cannot be ours are told apart.
@@ -249,7 +255,13 @@ impl Default for KeyCache {
 }
 
 impl KeyCache {
-    async fn find(&self, publishers: &Publishers, text: &str, now: Timestamp) -> Result<Option<Arc<ApiKey>>, LookUpError> {
+    /// The key of this text, from memory or by a look-up.
+    async fn find(
+        &self,
+        look_up: impl AsyncFnOnce(&ApiKeyHash) -> Result<Option<ApiKey>, LookUpError>,
+        text: &str,
+        now: Timestamp,
+    ) -> Result<Option<Arc<ApiKey>>, LookUpError> {
         let hash = api_keys::hash(text);
         if let Some(key) = self.kept(&hash, now) {
             return Ok(Some(key));
@@ -260,7 +272,7 @@ impl KeyCache {
             return Ok(Some(key));
         }
         let revocations_before = self.revocations.load(Ordering::Acquire);
-        let Some(known) = publishers.api_key(&hash).await?.map(KnownKey::new) else { return Ok(None) };
+        let Some(known) = look_up(&hash).await?.map(KnownKey::new) else { return Ok(None) };
         known.used(now);
         let key = known.key.clone();
         let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
@@ -323,7 +335,48 @@ impl KeyCache {
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
+
+    const NOW: Timestamp = Timestamp::from_secs(1_000);
+
+    fn key() -> ApiKey {
+        ApiKey {
+            id: ApiKeyId::from_uuid(Uuid::from_u128(1)),
+            organization: OrganizationId::from_uuid(Uuid::from_u128(2)),
+            application: None,
+            name: "k".to_owned(),
+            prefix: "eh_ab12".to_owned(),
+            scopes: Scopes::default(),
+            created_at: NOW,
+            expires_at: None,
+            last_used_at: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_key_that_was_read_before_a_revocation_is_not_kept_after_it() {
+        let revocations: [fn(&KeyCache); 3] = [
+            |cache| cache.forget(key().id),
+            // Another's, too: which key is being read is not known.
+            |cache| cache.forget(ApiKeyId::from_uuid(Uuid::from_u128(9))),
+            |cache| cache.forget_stale(StaleKeys::All),
+        ];
+        for revoke in revocations {
+            let cache = KeyCache::default();
+            let revoked_meanwhile = async |_: &ApiKeyHash| {
+                revoke(&cache);
+                Ok(Some(key()))
+            };
+            assert!(cache.find(revoked_meanwhile, "eh_a", NOW).await.unwrap().is_some(), "this one request was admitted before");
+            assert!(cache.kept(&api_keys::hash("eh_a"), NOW).is_none());
+            // Without a revocation it is kept, and not looked up again.
+            cache.find(async |_: &ApiKeyHash| Ok(Some(key())), "eh_a", NOW).await.unwrap();
+            let again = cache.find(async |_: &ApiKeyHash| panic!("it is kept"), "eh_a", NOW).await.unwrap();
+            assert_eq!(again.map(|found| found.id), Some(key().id));
+        }
+    }
 
     #[test]
     fn only_a_bearer_key_of_ours_is_looked_at() {

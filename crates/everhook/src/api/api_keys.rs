@@ -36,7 +36,13 @@ pub struct ApiKeyOut {
     /// The key itself. Shown only at creation.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
+    /// The first characters of the key, to tell it from others.
+    #[schema(example = "eh_ab12")]
+    prefix: String,
     name: String,
+    /// The only application that it reaches; null if it reaches all of the organization's.
+    #[schema(format = "uuid", required = true)]
+    application_id: Option<String>,
     #[schema(value_type = Vec<ScopeWord>)]
     scopes: Vec<&'static str>,
     #[schema(format = DateTime)]
@@ -53,7 +59,9 @@ impl From<ApiKey> for ApiKeyOut {
         Self {
             id: key.id.to_string(),
             key: None,
+            prefix: key.prefix,
             name: key.name,
+            application_id: key.application.map(|id| id.to_string()),
             scopes: key.scopes.iter().map(Scope::as_str).collect(),
             created_at: key.created_at.to_string(),
             expires_at: key.expires_at.map(|at| at.to_string()),
@@ -73,12 +81,15 @@ pub struct ApiKeyIn {
     /// Some of `publish`, `read`, `manage`, `admin`.
     #[schema(value_type = Vec<ScopeWord>, required = true)]
     scopes: Option<Vec<String>>,
+    /// The only application that it reaches, by id or uid; all of the organization's if absent. Not for the scope `admin`.
+    application_id: Option<String>,
     /// When it expires, in RFC 3339; never if absent.
     #[schema(format = DateTime)]
     expires_at: Option<String>,
 }
 
-/// Creates an API key. The response is the only place that shows the key.
+/// Creates an API key. The response is the only place that shows the key. With `application_id` it reaches that application alone: others are not found, and
+/// what concerns the whole organization is refused.
 #[utoipa::path(
     post, path = "/v1/api-keys", tag = "api keys", operation_id = "create_api_key", request_body = ApiKeyIn,
     security(("api_key" = ["manage"])),
@@ -95,7 +106,7 @@ pub async fn create(
         Some(at) => at,
         None => None,
     };
-    let new = NewApiKey { name: asked.name, scopes: asked.scopes.unwrap_or_default(), expires_at };
+    let new = NewApiKey { name: asked.name, scopes: asked.scopes.unwrap_or_default(), application: asked.application_id, expires_at };
     let make = async move { api_keys::create(&api.line, &caller.author(), caller.scopes, new).await };
     let (key, text) = to_the_end(make).await??;
     Ok(json(StatusCode::CREATED, &ApiKeyOut { key: Some(text.expose().clone()), ..ApiKeyOut::from(key) }))

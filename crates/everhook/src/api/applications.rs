@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
 use everhook_core::{
-    ids::ApplicationId,
+    ids::{ApplicationId, Ref},
     manage::applications::{self, ApplicationChange},
-    model::{Application, ApplicationKind},
+    model::{Application, ApplicationKind, Page},
 };
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -101,13 +101,19 @@ pub async fn create(
 /// A page of them.
 pub type ApplicationList = List<ApplicationOut>;
 
-/// Lists the organization's applications, newest first.
+/// Lists the organization's applications, newest first. A key of one application sees that one.
 #[utoipa::path(
     get, path = "/v1/applications", tag = "applications", operation_id = "list_applications", params(PageQuery),
     security(("api_key" = ["read"])),
     responses((status = 200, description = "A page of applications", body = ApplicationList), ReadProblems),
 )]
 pub async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(query): Params<PageQuery>) -> Result<Response, ApiError> {
+    if let Some(own) = caller.application {
+        query.read()?;
+        let found = api.line.ports.directory.application(caller.organization, &Ref::Id(own)).await?;
+        let rows = found.map(ApplicationOut::from).into_iter().collect();
+        return Ok(json(StatusCode::OK, &List::from(Page { rows, next: None, prev: None })));
+    }
     let page = query.read()?.fetch(|page| api.line.ports.directory.applications(caller.organization, page)).await?;
     Ok(json(StatusCode::OK, &List::from(page.map(ApplicationOut::from))))
 }
@@ -127,6 +133,28 @@ pub async fn get(
     let found = api.line.ports.directory.application(caller.organization, &of).await?;
     let application = found.ok_or_else(|| ApiError::not_found("application"))?;
     Ok(json(StatusCode::OK, &ApplicationOut::from(application)))
+}
+
+/// Deletes an application with its endpoints. Nothing can be published to it from now on, and API keys that reach it alone are revoked. Its endpoints are
+/// deleted in the background: their waiting deliveries are cancelled, and history is kept until retention removes it. `default` and `operational` are deleted
+/// with their organization only.
+#[utoipa::path(
+    delete, path = "/v1/applications/{id}", tag = "applications", operation_id = "delete_application",
+    params(("id" = String, Path, description = "The application's id or uid")), security(("api_key" = ["manage"])),
+    responses((status = 204, description = "Deleted"), ChangeProblems),
+)]
+pub async fn delete(
+    State(api): State<Arc<Api>>,
+    MayManage(caller): MayManage,
+    _query: NoParams,
+    Named(of): Named<ApplicationId>,
+) -> Result<StatusCode, ApiError> {
+    let delete = async move {
+        let keys = applications::delete(&api.line, &caller.author(), &of).await?;
+        keys.into_iter().for_each(|key| api.keys.forget(key));
+        Ok::<_, ApiError>(StatusCode::NO_CONTENT)
+    };
+    to_the_end(delete).await?
 }
 
 /// Updates the fields that are sent.

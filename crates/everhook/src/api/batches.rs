@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 use super::{
     Api,
-    access::{MayManage, MayRead},
+    access::{Caller, MayManage, MayRead},
     body::JsonBody,
     error::{ApiError, ChangeProblems, ReadProblems},
     operations::{Begun, OperationOut, PaceIn, RateIn, begun, read_each, read_endpoints, read_patterns},
@@ -27,6 +27,8 @@ use crate::api::words::PriorityWord;
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeadLetterFilterIn {
+    /// Of this application, by id or uid; of all that the key reaches if absent.
+    application_id: Option<String>,
     /// For these endpoints, by id or uid.
     #[serde(default, alias = "webhook_ids", alias = "subscription_ids")]
     endpoint_ids: Vec<String>,
@@ -102,7 +104,7 @@ pub async fn retry(
     let mut faults = Vec::new();
     let rate_limit = asked.rate_limit.as_ref().map(|Object(rate)| rate);
     let pace = PaceIn { rate_limit, priority: asked.priority.as_deref(), start_at: asked.start_at.as_deref() }.read(&mut faults);
-    let selection = read_filter(&api, caller.organization, asked.filter, faults).await?;
+    let selection = read_filter(&api, &caller, asked.filter, faults).await?;
     if asked.dry_run {
         return count(&api, caller.organization, &selection).await;
     }
@@ -126,7 +128,7 @@ pub async fn discard(
     _query: NoParams,
     JsonBody(asked): JsonBody<DeadLetterDiscardIn>,
 ) -> Result<Response, ApiError> {
-    let selection = read_filter(&api, caller.organization, asked.filter, Vec::new()).await?;
+    let selection = read_filter(&api, &caller, asked.filter, Vec::new()).await?;
     if asked.dry_run {
         return count(&api, caller.organization, &selection).await;
     }
@@ -162,7 +164,7 @@ async fn count(api: &Api, organization: OrganizationId, selection: &DeadLetterSe
 /// Reads the filter. It must be given, if only as `{}`: nobody discards everything by leaving a field out.
 async fn read_filter(
     api: &Api,
-    organization: OrganizationId,
+    caller: &Caller,
     filter: Option<Object<DeadLetterFilterIn>>,
     mut faults: Vec<Fault>,
 ) -> Result<DeadLetterSelection, ApiError> {
@@ -175,28 +177,30 @@ async fn read_filter(
     let must_be = format!("must be one of {names}");
     let categories = read_each(&filter.failure_categories, "filter.failure_categories", &mut faults, &must_be, FailureCategory::parse);
     let mut selection = DeadLetterSelection {
+        application: None,
         endpoints: Vec::new(),
         event_types: read_patterns(&filter.event_types, "filter.event_types", &mut faults),
         categories,
         from: read(filter.from.as_deref(), "filter.from", &mut faults, read_time),
         to: read(filter.to.as_deref(), "filter.to", &mut faults, read_time),
     };
-    selection.endpoints = find_endpoints(api, organization, &named, &mut faults).await?;
+    selection.endpoints = find_endpoints(api, caller, &named, &mut faults).await?;
+    selection.application = caller.application_in_body(api, filter.application_id.as_deref(), &mut faults).await?;
     if faults.is_empty() { Ok(selection) } else { Err(ApiError::invalid(faults)) }
 }
 
 /// Deleted ones too, by their ids: their dead letters can still be discarded.
 async fn find_endpoints(
     api: &Api,
-    organization: OrganizationId,
+    caller: &Caller,
     named: &[Ref<EndpointId>],
     faults: &mut Vec<Fault>,
 ) -> Result<Vec<EndpointId>, ApiError> {
     let mut endpoints = Vec::with_capacity(named.len());
     for (index, of) in named.iter().enumerate() {
-        match api.line.ports.directory.endpoint(organization, of).await? {
-            Some(endpoint) => endpoints.push(endpoint.id),
-            None => faults.push(Fault::new(format!("filter.endpoint_ids[{index}]"), "is not an endpoint of this organization")),
+        match api.line.ports.directory.endpoint(caller.organization, of).await? {
+            Some(endpoint) if caller.reaches(endpoint.application) => endpoints.push(endpoint.id),
+            _ => faults.push(Fault::new(format!("filter.endpoint_ids[{index}]"), "is not an endpoint of this organization")),
         }
     }
     Ok(endpoints)

@@ -177,9 +177,9 @@ pub async fn list(
     if !faults.is_empty() {
         return Err(ApiError::bad_query(faults));
     }
-    let application = api.filter_application(caller.organization, query.application_id.as_deref()).await?;
+    let application = api.filter_application(&caller, query.application_id.as_deref()).await?;
     let endpoint = match endpoint {
-        Some(of) => Some(api.find_endpoint(caller.organization, &of).await?),
+        Some(of) => Some(api.find_endpoint(&caller, &of).await?),
         None => None,
     };
     let filter = DeadLetterFilter { application, endpoint, kind, event_type, status, category, died: TimeRange { from, to } };

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use axum::{extract::State, response::Response};
 use everhook_core::{
     ids::{DeliveryId, EndpointId, OrganizationId, Ref},
-    manage::Fault,
-    model::{Delivery, FailureCategory, LaneKind, Page, Stage},
+    manage::{
+        Fault,
+        finding::{self, FoundDeliveries},
+    },
+    model::{Cursor, Delivery, FailureCategory, LaneKind, Page, Stage},
     policy::blocked::blocked,
     ports::{DeliveryFilter, DeliveryStatus, StoreError, TimeRange},
 };
@@ -16,7 +19,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::{
     Api,
-    access::MayRead,
+    access::{Caller, MayRead},
     attempts::{AttemptOut, with_notes},
     error::{ApiError, ReadProblems},
     events::read_event_type,
@@ -94,7 +97,7 @@ pub struct DestinationOut {
 }
 
 impl DeliveryOut {
-    async fn new(api: &Api, delivery: Delivery, uids: &mut Uids<'_>) -> Result<Self, StoreError> {
+    async fn new(api: &Api, delivery: Delivery, uids: &Uids) -> Result<Self, StoreError> {
         let schedule = api.line.catalog.schedule(delivery.retry_schedule).await?;
         let (next_attempt_at, ended_at, reason) = match delivery.stage {
             Stage::Waiting { due_at } => (Some(due_at), None, None),
@@ -113,13 +116,10 @@ impl DeliveryOut {
             event_id: delivery.event.to_string(),
             event_type: delivery.event_type.as_str().to_owned(),
             endpoint_id: endpoint.as_ref().map(ToString::to_string),
-            endpoint_uid: match endpoint {
-                Some(endpoint) => uids.endpoint(endpoint).await?,
-                None => None,
-            },
+            endpoint_uid: endpoint.and_then(|endpoint| uids.endpoint(endpoint)),
             destination: DestinationOut { kind: delivery.kind.as_str(), id: delivery.lane_id.to_string() },
             application_id: delivery.application.to_string(),
-            application_uid: uids.application(delivery.application).await?,
+            application_uid: uids.application(delivery.application),
             status: delivery.stage.as_str(),
             waits_for,
             parked_until: parked_until.map(|at| at.to_string()),
@@ -148,7 +148,8 @@ pub struct DeliveryQuery {
     application_id: Option<String>,
     /// For this endpoint, by id or uid.
     endpoint_id: Option<String>,
-    /// Whose last attempt was answered so: a status (`503`) or a class (`5xx`).
+    /// Whose last attempt was answered so: a status (`503`) or a class (`5xx`). They are searched for within a limit of work: the response then has
+    /// `searched_until` and `search_complete`.
     http_status: Option<String>,
     /// `waiting`, `held` (behind another of its order), `pending` (either), `parked` (until something outside has come), `failed` (waiting after a failed attempt), `delivered` (`success`, `completed`), `dead` (`exhausted`,
     /// `dead_letter`) or `cancelled`.
@@ -190,7 +191,7 @@ pub async fn list(
     MayRead(caller): MayRead,
     Params(query): Params<DeliveryQuery>,
 ) -> Result<Response, ApiError> {
-    list_page(&api, caller.organization, query, DeliveryFilter::default()).await
+    list_page(&api, &caller, query, DeliveryFilter::default()).await
 }
 
 /// Lists the deliveries of an endpoint, newest first. A deleted endpoint is found by its id.
@@ -205,8 +206,8 @@ pub async fn list_endpoint_deliveries(
     Named(of): Named<EndpointId>,
     Params(query): Params<DeliveryQuery>,
 ) -> Result<Response, ApiError> {
-    let endpoint = api.find_endpoint(caller.organization, &of).await?;
-    list_page(&api, caller.organization, query, DeliveryFilter { endpoint: Some(endpoint), ..DeliveryFilter::default() }).await
+    let endpoint = api.find_endpoint(&caller, &of).await?;
+    list_page(&api, &caller, query, DeliveryFilter { endpoint: Some(endpoint), ..DeliveryFilter::default() }).await
 }
 
 /// Returns a delivery with its attempts. An entry with the status `circuit_blocked` means that the circuit breaker delayed an attempt; it
@@ -232,20 +233,14 @@ pub async fn show(api: &Api, organization: OrganizationId, id: DeliveryId) -> Re
     let breakers = &api.line.ports.breakers;
     let periods = breakers.open_periods(delivery.lane_id, delivery.created_at, OPEN_PERIODS_MAX).await?;
     let notes = blocked(&delivery, &attempts, &periods, api.line.ports.clock.now());
-    let out = DeliveryOut {
-        attempts: Some(with_notes(attempts, notes)),
-        ..DeliveryOut::new(api, delivery, &mut Uids::new(api, organization)).await?
-    };
+    let uids = Uids::of_deliveries(api, organization, std::slice::from_ref(&delivery)).await?;
+    let out = DeliveryOut { attempts: Some(with_notes(attempts, notes)), ..DeliveryOut::new(api, delivery, &uids).await? };
     Ok(json(StatusCode::OK, &out))
 }
 
 /// Lists the deliveries that a query asks for, within those that `filter` already names.
-pub async fn list_page(
-    api: &Api,
-    organization: OrganizationId,
-    query: DeliveryQuery,
-    mut filter: DeliveryFilter,
-) -> Result<Response, ApiError> {
+pub async fn list_page(api: &Api, caller: &Caller, query: DeliveryQuery, mut filter: DeliveryFilter) -> Result<Response, ApiError> {
+    let organization = caller.organization;
     let mut faults = Vec::new();
     let page = RequestedPage::read(query.limit.as_deref(), query.cursor.as_deref(), query.offset.as_deref(), &mut faults);
     filter.status = read(query.status.as_deref(), "status", &mut faults, read_status);
@@ -258,25 +253,42 @@ pub async fn list_page(
     }
     let from = read(query.from.as_deref(), "from", &mut faults, read_time);
     let to = read(query.to.as_deref(), "to", &mut faults, read_time);
+    let searched = page.without_offset().filter(|page| !matches!(page.cursor, Cursor::NewerThan(_)));
+    if filter.http_status.is_some() && (count == Some(true) || searched.is_none()) {
+        faults.push(Fault::new(
+            "cursor",
+            "of a search continues to older rows only: neither `count` nor `offset` can be given with `http_status`",
+        ));
+    }
     if !faults.is_empty() {
         return Err(ApiError::bad_query(faults));
     }
     filter.made = TimeRange { from, to };
     if let Some(name) = query.endpoint_id.as_deref() {
         let of = Ref::parse(name).ok_or_else(|| ApiError::not_found("endpoint"))?;
-        filter.endpoint = Some(api.find_endpoint(organization, &of).await?);
+        filter.endpoint = Some(api.find_endpoint(caller, &of).await?);
     }
-    filter.application = api.filter_application(organization, query.application_id.as_deref()).await?;
+    filter.application = api.filter_application(caller, query.application_id.as_deref()).await?;
+    if let Some(page) = searched.filter(|_| filter.http_status.is_some()) {
+        let FoundDeliveries { rows, next, searched_until } = finding::find_deliveries(&api.line, organization, &filter, page).await?;
+        let (searched_until, search_complete) = (searched_until.map(|at| at.to_string()), Some(next.is_none()));
+        let list = List::from(Page { rows: shown(api, organization, rows).await?, next, prev: None });
+        return Ok(json(StatusCode::OK, &List { searched_until, search_complete, ..list }));
+    }
     let found = page.fetch(|page| api.line.ports.history.deliveries(organization, filter.clone(), page)).await?;
     let Page { rows, next, prev } = found;
-    let (mut out, mut uids) = (Vec::with_capacity(rows.len()), Uids::new(api, organization));
-    for delivery in rows {
-        out.push(DeliveryOut::new(api, delivery, &mut uids).await?);
-    }
-    let list = List::from(Page { rows: out, next, prev });
+    let list = List::from(Page { rows: shown(api, organization, rows).await?, next, prev });
     let is_counted = count == Some(true);
     let list = if is_counted { list.counted(|page| api.line.ports.history.deliveries(organization, filter, page)).await? } else { list };
     Ok(json(StatusCode::OK, &list))
+}
+
+async fn shown(api: &Api, organization: OrganizationId, rows: Vec<Delivery>) -> Result<Vec<DeliveryOut>, ApiError> {
+    let (mut out, uids) = (Vec::with_capacity(rows.len()), Uids::of_deliveries(api, organization, &rows).await?);
+    for delivery in rows {
+        out.push(DeliveryOut::new(api, delivery, &uids).await?);
+    }
+    Ok(out)
 }
 
 /// Reads the category of a failure in a query.

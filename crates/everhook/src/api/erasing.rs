@@ -6,7 +6,7 @@ use axum::{extract::State, response::Response};
 use everhook_core::{
     ids::{ApplicationId, EventId},
     manage::{
-        Fault, applications,
+        Fault,
         erasing::{self, ErasureInput},
     },
 };
@@ -111,7 +111,7 @@ pub async fn erase_by_label(
         from: read(asked.from.as_deref(), "from", &mut faults, read_time),
         to: read(asked.to.as_deref(), "to", &mut faults, read_time),
     };
-    wish.application = named_application(&api, &caller, asked.application_id.as_deref(), &mut faults).await?;
+    wish.application = caller.application_in_body(&api, asked.application_id.as_deref(), &mut faults).await?;
     if !faults.is_empty() {
         return Err(ApiError::invalid(faults));
     }
@@ -167,19 +167,4 @@ async fn count_or_begin(api: Arc<Api>, caller: Caller, wish: ErasureInput, is_dr
     }
     let begin = async move { erasing::erase_events(&api.line, &caller.author(), wish).await };
     Ok(begun(to_the_end(begin).await??))
-}
-
-/// An application that a body names. One that is not there is a fault of the field.
-async fn named_application(
-    api: &Api,
-    caller: &Caller,
-    name: Option<&str>,
-    faults: &mut Vec<Fault>,
-) -> Result<Option<ApplicationId>, ApiError> {
-    let Some(name) = name else { return Ok(None) };
-    let found = applications::find_named(&api.line, caller.organization, name).await?;
-    if found.is_none() {
-        faults.push(Fault::new("application_id", "is not an application of this organization"));
-    }
-    Ok(found.map(|application| application.id))
 }

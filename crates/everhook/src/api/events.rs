@@ -151,28 +151,27 @@ pub async fn list(
         return Err(ApiError::bad_query(faults));
     }
     let organization = caller.organization;
-    search.application = api.filter_application(organization, query.application_id.as_deref()).await?;
-    let mut uids = Uids::new(&api, organization);
+    search.application = api.filter_application(&caller, query.application_id.as_deref()).await?;
     if let Some(page) = page.without_offset().filter(|_| !is_plain) {
         let FoundEvents { rows, next, searched_until } = finding::find_events(&api.line, organization, &search, page).await?;
         let (searched_until, search_complete) = (searched_until.map(|at| at.to_string()), Some(next.is_none()));
-        let list = List::from(Page { rows: shown(rows, &mut uids).await?, next, prev: None });
+        let list = List::from(Page { rows: shown(&api, organization, rows).await?, next, prev: None });
         return Ok(json(StatusCode::OK, &List { searched_until, search_complete, ..list }));
     }
     let filter = search.filter();
     let Page { rows, next, prev } = page.fetch(|page| api.line.ports.history.events(organization, filter.clone(), page)).await?;
-    let list = List::from(Page { rows: shown(rows, &mut uids).await?, next, prev });
+    let list = List::from(Page { rows: shown(&api, organization, rows).await?, next, prev });
     let list = if count { list.counted(|page| api.line.ports.history.events(organization, filter, page)).await? } else { list };
     Ok(json(StatusCode::OK, &list))
 }
 
-async fn shown(rows: Vec<EventSummary>, uids: &mut Uids<'_>) -> Result<Vec<EventOut>, ApiError> {
-    let mut out = Vec::with_capacity(rows.len());
-    for event in rows {
-        let uid = uids.application(event.application).await?;
-        out.push(EventOut::new(event, uid));
-    }
-    Ok(out)
+async fn shown(api: &Api, organization: OrganizationId, rows: Vec<EventSummary>) -> Result<Vec<EventOut>, ApiError> {
+    let uids = Uids::of_events(api, organization, &rows).await?;
+    let out = |event: EventSummary| {
+        let uid = uids.application(event.application);
+        EventOut::new(event, uid)
+    };
+    Ok(rows.into_iter().map(out).collect())
 }
 
 impl EventQuery {
@@ -215,7 +214,8 @@ pub async fn get(
 ) -> Result<Response, ApiError> {
     let found = api.line.ports.history.event(caller.organization, id).await?;
     let (summary, event) = found.ok_or_else(|| ApiError::not_found("event"))?;
-    let uid = Uids::new(&api, caller.organization).application(summary.application).await?;
+    let uids = Uids::of_events(&api, caller.organization, std::slice::from_ref(&summary)).await?;
+    let uid = uids.application(summary.application);
     let Some(event) = event else { return Ok(json(StatusCode::OK, &EventOut::new(summary, uid))) };
     let text = String::from_utf8_lossy(&event.data).into_owned();
     let data = RawValue::from_string(text).map_err(|error| {
@@ -242,7 +242,7 @@ pub async fn list_deliveries(
     Params(query): Params<deliveries::DeliveryQuery>,
 ) -> Result<Response, ApiError> {
     let event = find_id(&api, caller.organization, id).await?;
-    deliveries::list_page(&api, caller.organization, query, DeliveryFilter { event: Some(event), ..DeliveryFilter::default() }).await
+    deliveries::list_page(&api, &caller, query, DeliveryFilter { event: Some(event), ..DeliveryFilter::default() }).await
 }
 
 /// The event's own id, which an alias stands for.

@@ -24,6 +24,7 @@ mod page;
 mod problem_pages;
 mod publish;
 mod query;
+mod reach;
 mod reads;
 mod replays;
 mod retries;
@@ -231,11 +232,12 @@ impl Api {
         Ok(self.line.ports.directory.organization(&of).await?.map(|organization| organization.id))
     }
 
-    /// The application that a list is narrowed to.
-    async fn filter_application(&self, organization: OrganizationId, named: Option<&str>) -> Result<Option<ApplicationId>, ApiError> {
-        let Some(name) = named else { return Ok(None) };
-        let found = manage::applications::find_named(&self.line, organization, name).await?;
-        found.map(|application| Some(application.id)).ok_or_else(|| ApiError::not_found("application"))
+    /// The application that a list is narrowed to: the one that is named, or the only one that the key reaches.
+    async fn filter_application(&self, caller: &Caller, named: Option<&str>) -> Result<Option<ApplicationId>, ApiError> {
+        let Some(name) = named else { return Ok(caller.application) };
+        let found = manage::applications::find_named(&self.line, caller.organization, name).await?;
+        let reached = found.map(|application| application.id).filter(|id| caller.reaches(*id));
+        reached.map(Some).ok_or_else(|| ApiError::not_found("application"))
     }
 
     /// The organization that a path names: the caller's own, or any for an admin. Another's is not found.
@@ -246,9 +248,10 @@ impl Api {
     }
 
     /// The endpoint whose history is asked for; a deleted one too, by its id.
-    async fn find_endpoint(&self, organization: OrganizationId, of: &Ref<EndpointId>) -> Result<EndpointId, ApiError> {
-        let found = self.line.ports.directory.endpoint(organization, of).await?;
-        found.map(|endpoint| endpoint.id).ok_or_else(|| ApiError::not_found("endpoint"))
+    async fn find_endpoint(&self, caller: &Caller, of: &Ref<EndpointId>) -> Result<EndpointId, ApiError> {
+        let found = self.line.ports.directory.endpoint(caller.organization, of).await?;
+        let reached = found.filter(|endpoint| caller.reaches(endpoint.application));
+        reached.map(|endpoint| endpoint.id).ok_or_else(|| ApiError::not_found("endpoint"))
     }
 }
 
@@ -308,14 +311,14 @@ fn documented() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(event_types::create, event_types::list))
         .routes(routes!(event_types::get, event_types::change, event_types::delete))
         .routes(routes!(applications::create, applications::list))
-        .routes(routes!(applications::get, applications::change))
+        .routes(routes!(applications::get, applications::change, applications::delete))
         .routes(routes!(transfer::export))
         .routes(routes!(transfer::import))
         .routes(routes!(api_keys::create, api_keys::list))
         .routes(routes!(api_keys::get, api_keys::revoke))
         .routes(routes!(audit_log::list))
         .routes(routes!(organizations::create, organizations::list))
-        .routes(routes!(organizations::get, organizations::change))
+        .routes(routes!(organizations::get, organizations::change, organizations::delete))
         .routes(routes!(status::root))
         .routes(routes!(status::healthz))
         .routes(routes!(status::readyz))

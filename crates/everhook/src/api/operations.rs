@@ -32,6 +32,9 @@ use crate::api::words::{OperationKindWord, OperationStatusWord, PriorityWord};
 pub struct OperationOut {
     #[schema(format = "uuid")]
     id: String,
+    /// The only application that it is about; null if it can be about any.
+    #[schema(format = "uuid", required = true)]
+    application_id: Option<String>,
     /// `retry_batch`, `discard_batch`, `recover`, `replay`, `erase` or `attempt_now`.
     #[schema(value_type = OperationKindWord)]
     kind: &'static str,
@@ -80,6 +83,7 @@ impl OperationOut {
         let rounded = |rate: f64| (rate * 1_000.0).round() / 1_000.0;
         Self {
             id: operation.id.to_string(),
+            application_id: operation.application.map(|id| id.to_string()),
             kind: operation.kind.as_str(),
             status: operation.status.as_str(),
             total: operation.total,
@@ -115,13 +119,13 @@ pub fn begun(id: OperationId) -> Response {
 /// A page of them.
 pub type OperationList = List<OperationOut>;
 
-/// Lists operations, newest first.
+/// Lists operations, newest first. A key of one application sees those that are about it alone.
 #[utoipa::path(
     get, path = "/v1/operations", tag = "operations", operation_id = "list_operations", params(PageQuery), security(("api_key" = ["read"])),
     responses((status = 200, description = "A page of operations", body = OperationList), ReadProblems),
 )]
 pub async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(query): Params<PageQuery>) -> Result<Response, ApiError> {
-    let page = query.read()?.fetch(|page| api.line.ports.operations.operations(caller.organization, page)).await?;
+    let page = query.read()?.fetch(|page| api.line.ports.operations.operations(caller.organization, caller.application, page)).await?;
     let now = api.line.ports.clock.now();
     Ok(json(StatusCode::OK, &List::from(page.map(|operation| OperationOut::new(&operation, now)))))
 }

@@ -263,3 +263,23 @@ async fn finish(api: &Api, organization: Organization, settings: Option<AutoRepl
     }
     Ok(OrganizationOut::new(api, organization).await?)
 }
+
+/// Deletes an organization with everything that it has. Its API keys are refused and nothing can be published from now on; its applications and endpoints are
+/// deleted in the background. Its history is kept until retention removes it, but nobody can read it any more. `default` cannot be deleted.
+#[utoipa::path(
+    delete, path = "/v1/organizations/{id}", tag = "organizations", operation_id = "delete_organization",
+    params(("id" = String, Path, description = "The organization's id or uid")), security(("api_key" = ["admin"])),
+    responses((status = 204, description = "Deleted"), ChangeProblems),
+)]
+pub async fn delete(
+    State(api): State<Arc<Api>>,
+    MayAdministerNamed(caller, of): MayAdministerNamed,
+    _query: NoParams,
+) -> Result<StatusCode, ApiError> {
+    let delete = async move {
+        let keys = organizations::delete(&api.line, &caller.author(), &of).await?;
+        keys.into_iter().for_each(|key| api.keys.forget(key));
+        Ok::<_, ApiError>(StatusCode::NO_CONTENT)
+    };
+    to_the_end(delete).await?
+}

@@ -98,6 +98,10 @@ impl From<deliveries::Retried> for Retried {
         let deliveries: Vec<String> = retried.recalled.made.iter().map(DeliveryId::to_string).collect();
         let not_retried =
             |(id, why): &(DeliveryId, recall::NotResendable)| NotRetried { delivery_id: id.to_string(), reason: why.to_string() };
+        let refused = retried.refused.iter().flat_map(|(ids, error)| {
+            let refused = |id: &DeliveryId| NotRetried { delivery_id: id.to_string(), reason: error.to_string() };
+            ids.iter().map(refused)
+        });
         let forwarded = |due: &DueNow| BroughtForwardOut {
             delivery_id: due.delivery.to_string(),
             waits_for: due.waits_for.as_ref().map(|why| why.words.clone()),
@@ -110,7 +114,7 @@ impl From<deliveries::Retried> for Retried {
             brought_forward: first.is_some(),
             waits_for: first.and_then(|first| first.waits_for.clone()),
             brought_forward_deliveries: forwarded,
-            skipped: retried.recalled.skipped.iter().map(not_retried).collect(),
+            skipped: retried.recalled.skipped.iter().map(not_retried).chain(refused).collect(),
         }
     }
 }
@@ -147,7 +151,7 @@ pub async fn retry_endpoint_delivery(
     OfEndpoint(of, delivery): OfEndpoint,
     OptionalJsonBody(asked): OptionalJsonBody<RetryIn>,
 ) -> Result<Response, ApiError> {
-    let endpoint = Some(api.find_endpoint(caller.organization, &of).await?);
+    let endpoint = Some(api.find_endpoint(&caller, &of).await?);
     let retry = Retry { delivery, endpoint, priority: asked.priority()? };
     answer(to_the_end(async move { deliveries::retry(&api.line, &caller.author(), retry).await }).await??)
 }
@@ -165,7 +169,7 @@ pub async fn retry_batch(
     Named(of): Named<EndpointId>,
     JsonBody(asked): JsonBody<RetryBatchIn>,
 ) -> Result<Response, ApiError> {
-    let endpoint = api.find_endpoint(caller.organization, &of).await?;
+    let endpoint = api.find_endpoint(&caller, &of).await?;
     let (ids, priority) = asked.read()?;
     let retry = async move { deliveries::retry_batch(&api.line, &caller.author(), endpoint, &ids, priority).await };
     answer(to_the_end(retry).await??)
@@ -245,7 +249,7 @@ pub async fn attempt_endpoint_now(
     Named(of): Named<EndpointId>,
     OptionalJsonBody(asked): OptionalJsonBody<AttemptNowIn>,
 ) -> Result<Response, ApiError> {
-    api.find_endpoint(caller.organization, &of).await?;
+    api.find_endpoint(&caller, &of).await?;
     let mut faults = Vec::new();
     let rate_limit = asked.rate_limit.as_ref().map(|Object(rate)| rate);
     let pace = PaceIn { rate_limit, priority: None, start_at: None }.read(&mut faults);

@@ -1,46 +1,50 @@
-//! The uids of endpoints and applications that rows name by their ids, read once for each answer.
+//! The uids of endpoints and applications that rows name by their ids: one read for each answer.
 
 use everhook_core::{
-    ids::{ApplicationId, EndpointId, OrganizationId, Ref, Uid},
-    ports::StoreError,
+    ids::{ApplicationId, EndpointId, OrganizationId, Uid},
+    model::Delivery,
+    ports::{EventSummary, StoreError},
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Api;
 
-/// The uids of one organization, as far as an answer needs them: at most one read for each endpoint and application on a page.
-pub struct Uids<'a> {
-    api: &'a Api,
-    organization: OrganizationId,
-    endpoints: FxHashMap<EndpointId, Option<String>>,
-    applications: FxHashMap<ApplicationId, Option<String>>,
+/// The uids of one organization that an answer shows.
+pub struct Uids {
+    endpoints: FxHashMap<EndpointId, Uid>,
+    applications: FxHashMap<ApplicationId, Uid>,
 }
 
-impl<'a> Uids<'a> {
-    /// Of this organization.
-    pub fn new(api: &'a Api, organization: OrganizationId) -> Self {
-        Self { api, organization, endpoints: FxHashMap::default(), applications: FxHashMap::default() }
+impl Uids {
+    /// Those that these deliveries name.
+    pub async fn of_deliveries(api: &Api, organization: OrganizationId, rows: &[Delivery]) -> Result<Self, StoreError> {
+        let endpoints = rows.iter().map(|delivery| delivery.lane_id.endpoint()).collect();
+        Self::read(api, organization, endpoints, rows.iter().map(|delivery| delivery.application).collect()).await
+    }
+
+    /// Those that these events name.
+    pub async fn of_events(api: &Api, organization: OrganizationId, rows: &[EventSummary]) -> Result<Self, StoreError> {
+        Self::read(api, organization, FxHashSet::default(), rows.iter().map(|event| event.application).collect()).await
+    }
+
+    async fn read(
+        api: &Api,
+        organization: OrganizationId,
+        endpoints: FxHashSet<EndpointId>,
+        applications: FxHashSet<ApplicationId>,
+    ) -> Result<Self, StoreError> {
+        let directory = &api.line.ports.directory;
+        let read = directory.uids(organization, endpoints.into_iter().collect(), applications.into_iter().collect()).await?;
+        Ok(Self { endpoints: read.endpoints.into_iter().collect(), applications: read.applications.into_iter().collect() })
     }
 
     /// The uid of an endpoint, a deleted one's too.
-    pub async fn endpoint(&mut self, id: EndpointId) -> Result<Option<String>, StoreError> {
-        if let Some(known) = self.endpoints.get(&id) {
-            return Ok(known.clone());
-        }
-        let found = self.api.line.ports.directory.endpoint(self.organization, &Ref::Id(id)).await?;
-        let uid = found.and_then(|endpoint| endpoint.uid).as_ref().map(Uid::to_string);
-        self.endpoints.insert(id, uid.clone());
-        Ok(uid)
+    pub fn endpoint(&self, id: EndpointId) -> Option<String> {
+        self.endpoints.get(&id).map(Uid::to_string)
     }
 
     /// The uid of an application.
-    pub async fn application(&mut self, id: ApplicationId) -> Result<Option<String>, StoreError> {
-        if let Some(known) = self.applications.get(&id) {
-            return Ok(known.clone());
-        }
-        let found = self.api.line.ports.directory.application(self.organization, &Ref::Id(id)).await?;
-        let uid = found.and_then(|application| application.uid).as_ref().map(Uid::to_string);
-        self.applications.insert(id, uid.clone());
-        Ok(uid)
+    pub fn application(&self, id: ApplicationId) -> Option<String> {
+        self.applications.get(&id).map(Uid::to_string)
     }
 }

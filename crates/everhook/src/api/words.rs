@@ -33,7 +33,7 @@ macro_rules! words {
 
 words! {
     /// How a delivery stands.
-    DeliveryStatusWord = ["waiting", "held", "parked", "in_flight", "delivered", "dead", "cancelled"];
+    DeliveryStatusWord = ["waiting", "held", "parked", "delivered", "dead", "cancelled"];
     /// How deliveries that are asked for stand: `pending` is `waiting` or `held`, `failed` is `waiting` after a failed attempt.
     DeliveryStatusFilter = super::deliveries::STATUS_WORDS;
     /// Why a delivery is dead or cancelled.

@@ -29,6 +29,7 @@ enum Command {
     /// Run the server
     Serve(ServeArgs),
     /// Run a server with sample endpoints and events
+    #[command(mut_args(demo::own_default))]
     Demo(demo::DemoArgs),
     /// Publish one event
     Publish(publish::PublishArgs),

@@ -36,7 +36,7 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
     let listen = reader.needed("listen", parse_listen);
     let data = reader.needed("data", parse_path);
     let database = reader.optional("database", parse_database);
-    let redis = read_redis(&mut reader);
+    let (redis, redis_ca_file) = read_redis(&mut reader);
     let roles = read_roles(&mut reader, database.is_some());
     let pool = read_pool(&mut reader, roles, database.is_some());
     let admin_key = reader.optional("admin_key", parse_admin_key);
@@ -59,6 +59,7 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
         data: data?,
         database,
         redis,
+        redis_ca_file,
         roles,
         pool,
         admin_key,
@@ -115,12 +116,16 @@ impl Reader<'_> {
 }
 
 /// Where nodes that share a store count.
-fn read_redis(reader: &mut Reader<'_>) -> Option<Secret<String>> {
+fn read_redis(reader: &mut Reader<'_>) -> (Option<Secret<String>>, Option<PathBuf>) {
     let redis = reader.optional("redis", parse_redis);
     if redis.is_some() && !reader.is_set("database") {
         reader.faults.push("redis: requires `database`".to_owned());
     }
-    redis
+    let authorities = reader.optional("redis_ca_file", parse_path);
+    if authorities.is_some() && !redis.as_ref().is_some_and(|url| url.expose().starts_with("rediss://")) {
+        reader.faults.push("redis_ca_file: requires `redis` with `rediss://`".to_owned());
+    }
+    (redis, authorities)
 }
 
 /// Which roles a node has: all, or those that are named.

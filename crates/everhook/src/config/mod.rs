@@ -45,6 +45,9 @@ pub struct ServeArgs {
     /// Count limits of organizations in this Redis; requires --database: redis://user:password@host:6379/0
     #[arg(long, value_name = "URL")]
     pub redis: Option<String>,
+    /// Verify the certificate of a rediss:// server by the authorities in this file (PEM) instead of the public ones
+    #[arg(long, value_name = "FILE")]
+    pub redis_ca_file: Option<String>,
     /// Serve the API; other roles only if they are also named [default: all roles]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub api: Option<String>,
@@ -154,6 +157,8 @@ pub struct Config {
     pub database: Option<Secret<String>>,
     /// What nodes that share a store count in, if it is not the store itself.
     pub redis: Option<Secret<String>>,
+    /// The authorities that sign its certificate, if they are not the public ones.
+    pub redis_ca_file: Option<PathBuf>,
     /// What this node is there for.
     pub roles: NodeRoles,
     /// The worker pool that it belongs to, if it sends.

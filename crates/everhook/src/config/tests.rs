@@ -116,6 +116,15 @@ fn a_redis_is_for_nodes_that_share_a_database_and_its_address_is_never_shown() {
     let database = Some("postgres://localhost/everhook");
     let loaded = load("rediss://:secret@cache.example/1", database).unwrap();
     assert!(loaded.settings.iter().all(|setting| !format!("{setting:?}").contains("secret")));
+    let with_authorities = |redis: Option<&str>| {
+        let (redis, database) = (redis.map(str::to_owned), database.map(str::to_owned));
+        ServeArgs { redis, database, redis_ca_file: Some("/etc/ca.pem".to_owned()), ..ServeArgs::default() }.load_from([])
+    };
+    let loaded = with_authorities(Some("rediss://cache.example")).unwrap();
+    assert_eq!(loaded.config.redis_ca_file.as_deref(), Some(std::path::Path::new("/etc/ca.pem")));
+    for without_tls in [Some("redis://cache.example"), None] {
+        assert!(with_authorities(without_tls).unwrap_err().to_string().contains("redis_ca_file: requires"));
+    }
     assert!(load("redis://localhost", None).unwrap_err().to_string().contains("requires `database`"));
     assert!(load("localhost:6379", database).unwrap_err().to_string().contains("redis://"));
 }

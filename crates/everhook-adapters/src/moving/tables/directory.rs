@@ -2,12 +2,13 @@
 
 use crate::moving::table::{Table, same};
 
-pub(super) const TABLES: [Table; 13] = [
+pub(super) const TABLES: [Table; 14] = [
     same(
         "organizations",
         &["id"],
-        &["id", "uid", "name", "created_at", "limits", "admin_emails", "config_version", "endpoint_count", "application_count"],
+        &["id", "uid", "name", "created_at", "limits", "admin_emails", "config_version", "endpoint_count", "application_count", "deleted_at"],
     ),
+    same("deletions", &["id"], &["id", "kind", "organization_id", "reached"]),
     same("applications", &["id"], &["id", "organization_id", "uid", "name", "kind", "strict_event_types", "created_at"]),
     // Columns of the application in the embedded store: sequence numbers and versions go on where they were.
     Table {
@@ -50,7 +51,11 @@ pub(super) const TABLES: [Table; 13] = [
             "made_at",
         ],
     ),
-    same("api_keys", &["hash"], &["hash", "id", "organization_id", "name", "scopes", "created_at", "expires_at"]),
+    same(
+        "api_keys",
+        &["hash"],
+        &["hash", "id", "organization_id", "application_id", "name", "prefix", "scopes", "created_at", "expires_at"],
+    ),
     same("api_key_uses", &["api_key_id"], &["api_key_id", "last_used_at"]),
     same(
         "audit_log",

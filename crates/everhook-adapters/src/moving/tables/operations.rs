@@ -9,6 +9,7 @@ pub(super) const TABLES: [Table; 4] = [
         &[
             "id",
             "organization_id",
+            "application_id",
             "kind",
             "status",
             "selection",

@@ -1,7 +1,7 @@
 //! API keys, kept by the hash of their text.
 
 use everhook_core::{
-    ids::{ApiKeyId, OrganizationId},
+    ids::{ApiKeyId, ApplicationId, OrganizationId},
     model::{ApiKey, ApiKeyHash, Page, PageRequest, Scopes},
     ports::Created,
     time::Timestamp,
@@ -9,12 +9,15 @@ use everhook_core::{
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::super::{
-    fault::Outcome,
-    page::{Between, List, rows_wanted},
-    reader::Reader,
-    rows::{Columns, Int, Key},
-    transaction::Tx,
+use super::{
+    super::{
+        fault::Outcome,
+        page::{Between, List, rows_wanted},
+        reader::Reader,
+        rows::{Columns, Int, Key},
+        transaction::Tx,
+    },
+    applications,
 };
 
 const INSERT: &str = include_str!("../queries/insert_api_key.sql");
@@ -31,6 +34,11 @@ pub(super) async fn create(tx: &Tx<'_>, key: &ApiKey, hash: &ApiKeyHash, count_m
     if count >= i64::from(count_max) {
         return Ok(Created::TooMany);
     }
+    if let Some(application) = key.application
+        && !applications::exists(tx, key.organization, application).await?
+    {
+        return Ok(Created::NoSuchApplication);
+    }
     let inserted = tx
         .execute(
             INSERT,
@@ -38,7 +46,9 @@ pub(super) async fn create(tx: &Tx<'_>, key: &ApiKey, hash: &ApiKeyHash, count_m
                 &hash.0.as_slice(),
                 &key.id.key(),
                 &key.organization.key(),
+                &key.application.as_ref().map(ApplicationId::key),
                 &key.name,
+                &key.prefix,
                 &Int(key.scopes.bits().into()),
                 &key.created_at.as_micros(),
                 &key.expires_at.map(Timestamp::as_micros),
@@ -81,7 +91,9 @@ fn of_row(row: &Row) -> Outcome<ApiKey> {
     Ok(ApiKey {
         id: row.id("id")?,
         organization: row.id("organization_id")?,
+        application: row.id_opt("application_id")?,
         name: row.value("name")?,
+        prefix: row.value("prefix")?,
         scopes: Scopes::from_bits(row.number("scopes")?),
         created_at: row.instant("created_at")?,
         expires_at: row.instant_opt("expires_at")?,

@@ -33,7 +33,7 @@ const OF_KIND: &str = include_str!("../queries/application_of_kind.sql");
 const WITH_VERSION: &str = include_str!("../queries/application_with_version.sql");
 const LIST: List =
     List { older: include_str!("../queries/applications_older.sql"), newer: include_str!("../queries/applications_newer.sql") };
-const ADD_TO_COUNT: &str = include_str!("../queries/add_to_application_count.sql");
+pub(super) const ADD_TO_COUNT: &str = include_str!("../queries/add_to_application_count.sql");
 const UPDATE: &str = include_str!("../queries/update_application.sql");
 
 /// What another application of the organization has already.
@@ -48,7 +48,7 @@ pub(super) async fn create(tx: &Tx<'_>, application: &Application) -> Outcome<Cr
         Some(Taken::Name) => Ok(Created::NameTaken),
         None if is_at_limit(tx, application.organization, COUNT, |limits| limits.applications).await? => Ok(Created::TooMany),
         None => {
-            tx.execute(ADD_TO_COUNT, &[&application.organization.key()]).await?;
+            tx.execute(ADD_TO_COUNT, &[&application.organization.key(), &1_i64]).await?;
             insert(tx, application).await.map(|()| Created::Created)
         }
     }
@@ -147,6 +147,11 @@ fn page_of_row(row: &Row) -> Outcome<ConfigPage> {
         endpoints: Vec::new(),
         next: None,
     })
+}
+
+/// Whether an organization has this application. Asked while the organization is locked, so that the answer still holds at the end of the change.
+pub(super) async fn exists(tx: &Tx<'_>, organization: OrganizationId, id: ApplicationId) -> Outcome<bool> {
+    Ok(tx.query_opt(BY_ID, &[&organization.key(), &id.key()]).await?.is_some())
 }
 
 /// Asked while the organization is locked, so that the answer still holds at the end of the change.

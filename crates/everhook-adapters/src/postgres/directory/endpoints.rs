@@ -18,7 +18,7 @@ use super::{
         rows::{Columns, Key, Params},
         transaction::Tx,
     },
-    can_be_kept,
+    applications, can_be_kept,
     endpoint_row::{Bound, of_row, revision_of_row},
     order_change::{self, ModeChange},
     organizations::is_at_limit,
@@ -37,7 +37,7 @@ const BY_ID: &str = include_str!("../queries/endpoint_by_id.sql");
 const BY_UID: &str = include_str!("../queries/endpoint_by_uid.sql");
 const CHANGED: &str = include_str!("../queries/changed_endpoints.sql");
 const CONFIG_SIZE: &str = include_str!("../queries/config_size.sql");
-const ADD_TO_COUNT: &str = include_str!("../queries/add_to_endpoint_count.sql");
+pub(super) const ADD_TO_COUNT: &str = include_str!("../queries/add_to_endpoint_count.sql");
 const LIST_OF_APPLICATION: List = List {
     older: include_str!("../queries/endpoints_of_application_older.sql"),
     newer: include_str!("../queries/endpoints_of_application_newer.sql"),
@@ -50,6 +50,9 @@ pub(super) async fn create(tx: &Tx<'_>, endpoint: &Endpoint) -> Outcome<Created>
     }
     if schedule_is_missing(tx, endpoint).await? {
         return Ok(Created::NoSuchSchedule);
+    }
+    if !applications::exists(tx, endpoint.organization, endpoint.application).await? {
+        return Ok(Created::NoSuchApplication);
     }
     if is_at_limit(tx, endpoint.organization, COUNT, |limits| limits.endpoints).await? {
         return Ok(Created::TooMany);

@@ -6,6 +6,7 @@
 mod api_keys;
 mod applications;
 mod channels;
+mod deletions;
 mod endpoint_row;
 mod endpoints;
 mod event_types;
@@ -13,6 +14,7 @@ mod order_change;
 mod organizations;
 mod retry_schedules;
 mod schedules;
+mod uids;
 mod versions;
 
 use async_trait::async_trait;
@@ -24,8 +26,8 @@ use everhook_core::{
     },
     policy::presets,
     ports::{
-        Change, ConfigCursor, ConfigRead, Created, Definitions, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved,
-        NewOrganization, ScheduleDeleted, ScheduleRef, StoreError, Updated,
+        Change, ConfigCursor, ConfigRead, Created, Definitions, Deleted, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved,
+        NewOrganization, RemainsDeleted, ScheduleDeleted, ScheduleRef, StoreError, UidsRead, Updated,
     },
     time::Timestamp,
 };
@@ -75,6 +77,27 @@ impl Directory for PostgresStore {
     async fn update_organization(&self, read: Organization, changed: Organization, entry: AuditEntry) -> Result<Updated, StoreError> {
         let notify = self.schedule_of_channels(&changed).await?;
         changed!(self, read.id, entry, |tx| organizations::update(&tx, &read, &changed, notify))
+    }
+
+    async fn delete_organization(&self, id: OrganizationId, at: Timestamp, entry: AuditEntry) -> Result<Deleted, StoreError> {
+        changed!(self, id, entry, |tx| deletions::delete_organization(&tx, id, at))
+    }
+
+    async fn delete_application(&self, organization: OrganizationId, id: ApplicationId, entry: AuditEntry) -> Result<Deleted, StoreError> {
+        changed!(self, organization, entry, |tx| deletions::delete_application(&tx, organization, id))
+    }
+
+    async fn delete_remains(&self, at: Timestamp, limit: u32) -> Result<RemainsDeleted, StoreError> {
+        let deleted = retry_on_conflict(|| async {
+            let mut connection = self.connection().await?;
+            let tx = Tx::begin(&mut connection).await?;
+            let deleted = deletions::delete_remains(&tx, at, limit).await?;
+            if deleted.has_more {
+                tx.commit().await?;
+            }
+            Ok(deleted)
+        });
+        Ok(deleted.await?)
     }
 
     async fn try_write(&self, organization: OrganizationId) -> Result<(), StoreError> {
@@ -128,6 +151,15 @@ impl Directory for PostgresStore {
         page: PageRequest,
     ) -> Result<Page<Endpoint>, StoreError> {
         Ok(endpoints::list(&self.reader().await?, organization, &filter, page).await?)
+    }
+
+    async fn uids(
+        &self,
+        organization: OrganizationId,
+        endpoints: Vec<EndpointId>,
+        applications: Vec<ApplicationId>,
+    ) -> Result<UidsRead, StoreError> {
+        Ok(uids::read(&self.reader().await?, organization, &endpoints, &applications).await?)
     }
 
     async fn update_endpoint(&self, endpoint: Endpoint, read_at: Timestamp, entry: AuditEntry) -> Result<EndpointUpdated, StoreError> {

@@ -26,7 +26,10 @@ CREATE TABLE organizations (
     config_version bigint NOT NULL DEFAULT 0,
     -- How many endpoints it has that are not deleted, and how many applications beside the built-in ones: what limits are held against.
     endpoint_count bigint NOT NULL DEFAULT 0,
-    application_count bigint NOT NULL DEFAULT 0
+    application_count bigint NOT NULL DEFAULT 0,
+    -- From when on nobody finds it. The row stays for what is found by it: lanes that are not empty yet, and the audit log.
+    deleted_at bigint,
+    CHECK (deleted_at IS NULL OR uid IS NULL)
 );
 
 -- Which pools is anybody in? One look-up a pool.
@@ -45,6 +48,17 @@ CREATE TABLE applications (
 );
 
 CREATE INDEX applications_by_organization ON applications (organization_id, id);
+
+-- Organizations and applications that were deleted and have endpoints, or applications, that are not yet. Worked off a little at a time, over restarts.
+CREATE TABLE deletions (
+    id uuid PRIMARY KEY,
+    kind text COLLATE "C" NOT NULL CHECK (kind IN ('application', 'organization')),
+    organization_id uuid NOT NULL,
+    -- The last endpoint that was deleted.
+    reached uuid NOT NULL
+);
+
+CREATE INDEX deletions_by_kind ON deletions (kind, id);
 
 -- Two numbers that every publish reads, and one that it raises. Whoever writes events of an application holds its row until the commit, so that
 -- sequence numbers are given in the order of commits. Half of each page stays free: the row is rewritten in place.
@@ -217,10 +231,15 @@ CREATE TABLE api_keys (
     hash bytea PRIMARY KEY CHECK (length(hash) = 32),
     id uuid NOT NULL UNIQUE,
     organization_id uuid NOT NULL,
+    -- The only application that it reaches; NULL: all of its organization's. No admin key has one: it would reach other organizations.
+    application_id uuid,
     name text NOT NULL,
+    -- The first characters of the key, for people.
+    prefix text NOT NULL CHECK (length(prefix) BETWEEN 1 AND 16),
     scopes bigint NOT NULL,
     created_at bigint NOT NULL,
-    expires_at bigint
+    expires_at bigint,
+    CHECK (application_id IS NULL OR scopes & 8 = 0)
 );
 
 CREATE INDEX api_keys_by_organization ON api_keys (organization_id, id);
@@ -555,6 +574,8 @@ CREATE TABLE endpoint_standing (
 CREATE TABLE operations (
     id uuid PRIMARY KEY,
     organization_id uuid NOT NULL,
+    -- The only application that it is about; NULL: any of the organization's.
+    application_id uuid,
     kind text NOT NULL CHECK (kind IN ('retry_batch', 'discard_batch', 'recover', 'replay', 'erase', 'attempt_now')),
     status text NOT NULL CHECK (status IN ('pending', 'running', 'finished', 'cancelled', 'failed')),
     -- JSON.
@@ -581,6 +602,7 @@ CREATE TABLE operations (
 ) WITH (fillfactor = 50);
 
 CREATE INDEX operations_by_organization ON operations (organization_id, id);
+CREATE INDEX operations_by_application ON operations (application_id, id) WHERE application_id IS NOT NULL;
 CREATE INDEX operations_with_work ON operations (id) WHERE phase <> 'over';
 
 -- What an operation still has to do. A row is deleted in the write that does it.

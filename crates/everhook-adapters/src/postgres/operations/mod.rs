@@ -27,7 +27,7 @@ use super::{
     audit_log::conclude,
     fault::Outcome,
     page::{Between, List, rows_wanted},
-    rows::{Columns, Int, Key},
+    rows::{Columns, Int, Key, Params},
     transaction::Tx,
 };
 use crate::encoding::{selection_json, spelling::priority_number};
@@ -36,6 +36,10 @@ const INSERT: &str = include_str!("../queries/insert_operation.sql");
 const COUNT_OPEN: &str = include_str!("../queries/count_open_operations.sql");
 const BY_ID: &str = include_str!("../queries/operation_by_id.sql");
 const LIST: List = List { older: include_str!("../queries/operations_older.sql"), newer: include_str!("../queries/operations_newer.sql") };
+const LIST_OF_APPLICATION: List = List {
+    older: include_str!("../queries/operations_of_application_older.sql"),
+    newer: include_str!("../queries/operations_of_application_newer.sql"),
+};
 const WITH_WORK: &str = include_str!("../queries/operations_with_work.sql");
 pub(super) const NEXT_ITEMS: &str = include_str!("../queries/next_operation_items.sql");
 const START: &str = include_str!("../queries/start_operation.sql");
@@ -54,10 +58,21 @@ impl OperationStore for PostgresStore {
         Ok(row.as_ref().map(of_row).transpose()?)
     }
 
-    async fn operations(&self, organization: OrganizationId, page: PageRequest) -> Result<Page<Operation>, StoreError> {
+    async fn operations(
+        &self,
+        organization: OrganizationId,
+        application: Option<ApplicationId>,
+        page: PageRequest,
+    ) -> Result<Page<Operation>, StoreError> {
         let (between, wanted) = (Between::of(page), rows_wanted(page));
         let (reader, organization) = (self.reader().await?, organization.key());
-        let rows = LIST.read(&reader, page, &[&organization, &between.after, &between.before, &wanted], of_row).await?;
+        let rows = match application {
+            None => LIST.read(&reader, page, &[&organization, &between.after, &between.before, &wanted], of_row).await?,
+            Some(application) => {
+                let parameters: Params<'_> = &[&organization, &between.after, &between.before, &wanted, &application.key()];
+                LIST_OF_APPLICATION.read(&reader, page, parameters, of_row).await?
+            }
+        };
         Ok(Page::from_read(rows, page, |operation| *operation.id.as_uuid()))
     }
 
@@ -189,6 +204,7 @@ async fn begin(tx: &Tx<'_>, operation: &Operation, selection: &Selection, open_m
             &Int(priority_number(operation.priority)),
             &operation.start_at.map(Timestamp::as_micros),
             &operation.created_at.as_micros(),
+            &operation.application.as_ref().map(ApplicationId::key),
         ],
     )
     .await?;

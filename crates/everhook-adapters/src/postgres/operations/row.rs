@@ -18,6 +18,7 @@ pub(super) fn of_row(row: &Row) -> Outcome<Operation> {
     Ok(Operation {
         id: row.id("id")?,
         organization: row.id("organization_id")?,
+        application: row.id_opt("application_id")?,
         kind: row.spelled("kind", OperationKind::parse)?,
         status: row.spelled("status", OperationStatus::parse)?,
         total: row.number("total")?,

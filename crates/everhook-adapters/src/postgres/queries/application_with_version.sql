@@ -8,4 +8,4 @@ SELECT a.id, a.organization_id, a.uid, a.name, a.kind, a.created_at, a.strict_ev
 FROM applications a
 JOIN application_counters c ON c.application_id = a.id
 JOIN organizations o ON o.id = a.organization_id
-WHERE a.id = $1;
+WHERE a.id = $1 AND o.deleted_at IS NULL;

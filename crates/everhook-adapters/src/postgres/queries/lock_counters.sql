@@ -5,6 +5,6 @@ SELECT c.application_id, c.config_version + o.config_version AS config_version, 
 FROM application_counters c
 JOIN applications a ON a.id = c.application_id
 JOIN organizations o ON o.id = a.organization_id
-WHERE c.application_id = ANY($1)
+WHERE c.application_id = ANY($1) AND o.deleted_at IS NULL
 ORDER BY c.application_id
 FOR UPDATE OF c;

@@ -2,8 +2,8 @@
 -- A selection walks by id, and what commits late has a low one: it does not begin before every write of events or dead letters has ended that
 -- was under way when the operation began. Writes that began later hold nothing up, and neither do those of other databases.
 -- Index: operations_with_work. Lock: none.
-SELECT id, organization_id, kind, status, selection, phase, selected_until, total, done, failed, skipped, rate_per_second, priority, start_at,
-    created_at, started_at, finished_at
+SELECT id, organization_id, application_id, kind, status, selection, phase, selected_until, total, done, failed, skipped, rate_per_second,
+    priority, start_at, created_at, started_at, finished_at
 FROM operations o
 WHERE phase <> 'over'
     AND (phase <> 'selecting' OR NOT EXISTS (

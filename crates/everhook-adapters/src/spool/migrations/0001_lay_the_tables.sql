@@ -70,7 +70,10 @@ CREATE TABLE known_keys (
     hash BLOB PRIMARY KEY CHECK (length(hash) = 32),
     id BLOB NOT NULL CHECK (length(id) = 16),
     organization_id BLOB NOT NULL,
+    -- The only application that it reaches; NULL: all of its organization's.
+    application_id BLOB,
     name TEXT NOT NULL,
+    prefix TEXT NOT NULL,
     scopes INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
     expires_at INTEGER

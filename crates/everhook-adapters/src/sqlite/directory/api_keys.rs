@@ -1,18 +1,21 @@
 //! API keys, kept by the hash of their text.
 
 use everhook_core::{
-    ids::{ApiKeyId, OrganizationId},
+    ids::{ApiKeyId, ApplicationId, OrganizationId, Ref},
     model::{ApiKey, ApiKeyHash, Page, PageRequest},
     ports::Created,
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::super::{
-    fault::Outcome,
-    page::{Between, List, rows_wanted},
-    rows::{Columns, Key, api_key_of_row},
-    transaction::Tx,
+use super::{
+    super::{
+        fault::Outcome,
+        page::{Between, List, rows_wanted},
+        rows::{Columns, Key, api_key_of_row},
+        transaction::Tx,
+    },
+    applications,
 };
 
 const INSERT: &str = include_str!("../queries/insert_api_key.sql");
@@ -29,11 +32,18 @@ pub(super) fn create(tx: &Tx<'_>, key: &ApiKey, hash: &ApiKeyHash, count_max: u3
     if count >= count_max {
         return Ok(Created::TooMany);
     }
+    if let Some(application) = key.application
+        && applications::find(tx.connection(), key.organization, &Ref::Id(application))?.is_none()
+    {
+        return Ok(Created::NoSuchApplication);
+    }
     let inserted = tx.prepare(INSERT)?.execute(params![
         hash.0,
         key.id.key(),
         key.organization.key(),
+        key.application.as_ref().map(ApplicationId::key),
         key.name,
+        key.prefix,
         key.scopes.bits(),
         key.created_at.as_micros(),
         key.expires_at.map(Timestamp::as_micros)

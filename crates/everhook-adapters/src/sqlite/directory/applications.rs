@@ -29,7 +29,7 @@ const OF_KIND: &str = include_str!("../queries/application_of_kind.sql");
 const WITH_VERSION: &str = include_str!("../queries/application_with_version.sql");
 const LIST: List =
     List { older: include_str!("../queries/applications_older.sql"), newer: include_str!("../queries/applications_newer.sql") };
-const ADD_TO_COUNT: &str = include_str!("../queries/add_to_application_count.sql");
+pub(super) const ADD_TO_COUNT: &str = include_str!("../queries/add_to_application_count.sql");
 const UPDATE: &str = include_str!("../queries/update_application.sql");
 
 /// What another application of the organization has already.
@@ -44,7 +44,7 @@ pub(super) fn create(tx: &Tx<'_>, application: &Application) -> Outcome<Created>
         Some(Taken::Name) => Ok(Created::NameTaken),
         None if is_at_limit(tx, application.organization, COUNT, |limits| limits.applications)? => Ok(Created::TooMany),
         None => {
-            tx.prepare(ADD_TO_COUNT)?.execute([application.organization.key()])?;
+            tx.prepare(ADD_TO_COUNT)?.execute(params![application.organization.key(), 1])?;
             insert(tx, application).map(|()| Created::Created)
         }
     }

@@ -16,6 +16,7 @@ use super::{
         rows::{Columns, Key},
         transaction::Tx,
     },
+    applications,
     endpoint_row::{self, of_row},
     organizations::is_at_limit,
     retry_schedules,
@@ -33,7 +34,7 @@ const BY_ID: &str = include_str!("../queries/endpoint_by_id.sql");
 const BY_UID: &str = include_str!("../queries/endpoint_by_uid.sql");
 const CHANGED: &str = include_str!("../queries/changed_endpoints.sql");
 const CONFIG_SIZE: &str = include_str!("../queries/config_size.sql");
-const ADD_TO_COUNT: &str = include_str!("../queries/add_to_endpoint_count.sql");
+pub(super) const ADD_TO_COUNT: &str = include_str!("../queries/add_to_endpoint_count.sql");
 const LIST_OF_APPLICATION: List = List {
     older: include_str!("../queries/endpoints_of_application_older.sql"),
     newer: include_str!("../queries/endpoints_of_application_newer.sql"),
@@ -46,6 +47,9 @@ pub(super) fn create(tx: &mut Tx<'_>, endpoint: &Endpoint) -> Outcome<Created> {
     }
     if schedule_is_missing(tx, endpoint)? {
         return Ok(Created::NoSuchSchedule);
+    }
+    if applications::find(tx.connection(), endpoint.organization, &Ref::Id(endpoint.application))?.is_none() {
+        return Ok(Created::NoSuchApplication);
     }
     if is_at_limit(tx, endpoint.organization, COUNT, |limits| limits.endpoints)? {
         return Ok(Created::TooMany);

@@ -3,12 +3,14 @@
 mod api_keys;
 mod applications;
 mod channels;
+mod deletions;
 mod endpoint_row;
 mod endpoints;
 mod event_types;
 mod organizations;
 mod retry_schedules;
 mod schedules;
+mod uids;
 
 use async_trait::async_trait;
 use everhook_core::{
@@ -18,13 +20,16 @@ use everhook_core::{
         Page, PageRequest, RetrySchedule, Revision,
     },
     ports::{
-        ConfigCursor, ConfigRead, Created, Definitions, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved, NewOrganization,
-        ScheduleDeleted, ScheduleRef, StoreError, Updated,
+        ConfigCursor, ConfigRead, Created, Definitions, Deleted, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved,
+        NewOrganization, RemainsDeleted, ScheduleDeleted, ScheduleRef, StoreError, UidsRead, Updated,
     },
     time::Timestamp,
 };
 
 use super::{SqliteStore, schedule_json};
+
+/// About how many rows a deletion writes at once: the keys of an organization.
+const KEYS_A_DELETION: usize = 1_000;
 
 #[async_trait]
 impl Directory for SqliteStore {
@@ -43,6 +48,18 @@ impl Directory for SqliteStore {
 
     async fn update_organization(&self, read: Organization, changed: Organization, entry: AuditEntry) -> Result<Updated, StoreError> {
         self.change(1, entry, move |tx| organizations::update(tx, &read, &changed)).await
+    }
+
+    async fn delete_organization(&self, id: OrganizationId, at: Timestamp, entry: AuditEntry) -> Result<Deleted, StoreError> {
+        self.change(KEYS_A_DELETION, entry, move |tx| deletions::delete_organization(tx, id, at)).await
+    }
+
+    async fn delete_application(&self, organization: OrganizationId, id: ApplicationId, entry: AuditEntry) -> Result<Deleted, StoreError> {
+        self.change(KEYS_A_DELETION, entry, move |tx| deletions::delete_application(tx, organization, id)).await
+    }
+
+    async fn delete_remains(&self, at: Timestamp, limit: u32) -> Result<RemainsDeleted, StoreError> {
+        self.write(limit as usize, move |tx| deletions::delete_remains(tx, at, limit)).await
     }
 
     async fn try_write(&self, organization: OrganizationId) -> Result<(), StoreError> {
@@ -94,6 +111,15 @@ impl Directory for SqliteStore {
         page: PageRequest,
     ) -> Result<Page<Endpoint>, StoreError> {
         self.read(move |connection| endpoints::list(connection, organization, &filter, page)).await
+    }
+
+    async fn uids(
+        &self,
+        organization: OrganizationId,
+        endpoints: Vec<EndpointId>,
+        applications: Vec<ApplicationId>,
+    ) -> Result<UidsRead, StoreError> {
+        self.read(move |connection| uids::read(connection, organization, &endpoints, &applications)).await
     }
 
     async fn update_endpoint(&self, endpoint: Endpoint, read_at: Timestamp, entry: AuditEntry) -> Result<EndpointUpdated, StoreError> {

@@ -27,8 +27,22 @@ CREATE TABLE organizations (
     config_version INTEGER NOT NULL DEFAULT 0,
     -- How many endpoints it has that are not deleted, and how many applications beside the built-in ones: what limits are held against.
     endpoint_count INTEGER NOT NULL DEFAULT 0,
-    application_count INTEGER NOT NULL DEFAULT 0
+    application_count INTEGER NOT NULL DEFAULT 0,
+    -- From when on nobody finds it. The row stays for what is found by it: the audit log, and endpoints of which something is kept.
+    deleted_at INTEGER,
+    CHECK (deleted_at IS NULL OR uid IS NULL)
 ) STRICT, WITHOUT ROWID;
+
+-- Organizations and applications that were deleted and have endpoints, or applications, that are not yet. Worked off a little at a time, over restarts.
+CREATE TABLE deletions (
+    id BLOB PRIMARY KEY CHECK (length(id) = 16),
+    kind TEXT NOT NULL CHECK (kind IN ('application', 'organization')),
+    organization_id BLOB NOT NULL,
+    -- The last endpoint that was deleted.
+    reached BLOB NOT NULL CHECK (length(reached) = 16)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX deletions_by_kind ON deletions (kind, id);
 
 CREATE TABLE applications (
     id BLOB PRIMARY KEY CHECK (length(id) = 16),
@@ -208,10 +222,15 @@ CREATE TABLE api_keys (
     hash BLOB PRIMARY KEY CHECK (length(hash) = 32),
     id BLOB NOT NULL UNIQUE CHECK (length(id) = 16),
     organization_id BLOB NOT NULL,
+    -- The only application that it reaches; NULL: all of its organization's. No admin key has one: it would reach other organizations.
+    application_id BLOB,
     name TEXT NOT NULL,
+    -- The first characters of the key, for people.
+    prefix TEXT NOT NULL CHECK (length(prefix) BETWEEN 1 AND 16),
     scopes INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
-    expires_at INTEGER
+    expires_at INTEGER,
+    CHECK (application_id IS NULL OR scopes & 8 = 0)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX api_keys_by_organization ON api_keys (organization_id, id);
@@ -517,6 +536,8 @@ CREATE TABLE endpoint_standing (
 CREATE TABLE operations (
     id BLOB PRIMARY KEY CHECK (length(id) = 16),
     organization_id BLOB NOT NULL,
+    -- The only application that it is about; NULL: any of the organization's.
+    application_id BLOB,
     kind TEXT NOT NULL CHECK (kind IN ('retry_batch', 'discard_batch', 'recover', 'replay', 'erase', 'attempt_now')),
     status TEXT NOT NULL CHECK (status IN ('pending', 'running', 'finished', 'cancelled', 'failed')),
     -- JSON.
@@ -541,6 +562,7 @@ CREATE TABLE operations (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX operations_by_organization ON operations (organization_id, id);
+CREATE INDEX operations_by_application ON operations (application_id, id) WHERE application_id IS NOT NULL;
 CREATE INDEX operations_with_work ON operations (id) WHERE phase <> 'over';
 
 -- What an operation still has to do. A row is deleted in the write that does it.

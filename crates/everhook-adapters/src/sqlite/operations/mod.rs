@@ -34,6 +34,10 @@ const INSERT: &str = include_str!("../queries/insert_operation.sql");
 const COUNT_OPEN: &str = include_str!("../queries/count_open_operations.sql");
 const BY_ID: &str = include_str!("../queries/operation_by_id.sql");
 const LIST: List = List { older: include_str!("../queries/operations_older.sql"), newer: include_str!("../queries/operations_newer.sql") };
+const LIST_OF_APPLICATION: List = List {
+    older: include_str!("../queries/operations_of_application_older.sql"),
+    newer: include_str!("../queries/operations_of_application_newer.sql"),
+};
 const WITH_WORK: &str = include_str!("../queries/operations_with_work.sql");
 const STATUS: &str = include_str!("../queries/status_of_operation.sql");
 const SELECTS_AFTER: &str = include_str!("../queries/operation_selects_after.sql");
@@ -58,11 +62,21 @@ impl OperationStore for SqliteStore {
         self.read_history(move |connection| find(connection, organization, id)).await
     }
 
-    async fn operations(&self, organization: OrganizationId, page: PageRequest) -> Result<Page<Operation>, StoreError> {
+    async fn operations(
+        &self,
+        organization: OrganizationId,
+        application: Option<ApplicationId>,
+        page: PageRequest,
+    ) -> Result<Page<Operation>, StoreError> {
         self.read_history(move |connection| {
-            let between = Between::of(page);
-            let parameters = params![organization.key(), between.after, between.before, rows_wanted(page)];
-            let rows = LIST.read(connection, page, parameters, of_row)?;
+            let (between, wanted) = (Between::of(page), rows_wanted(page));
+            let rows = match application {
+                None => LIST.read(connection, page, params![organization.key(), between.after, between.before, wanted], of_row)?,
+                Some(application) => {
+                    let parameters = params![organization.key(), between.after, between.before, wanted, application.key()];
+                    LIST_OF_APPLICATION.read(connection, page, parameters, of_row)?
+                }
+            };
             Ok(Page::from_read(rows, page, |operation| *operation.id.as_uuid()))
         })
         .await
@@ -216,6 +230,7 @@ fn begin(tx: &Tx<'_>, operation: &Operation, selection: &Selection, open_max: u3
         priority_number(operation.priority),
         operation.start_at.map(Timestamp::as_micros),
         operation.created_at.as_micros(),
+        operation.application.as_ref().map(ApplicationId::key),
     ])?;
     Ok(Begun::Begun)
 }

@@ -18,6 +18,7 @@ pub(super) fn of_row(row: &Row<'_>) -> rusqlite::Result<Operation> {
     Ok(Operation {
         id: row.id("id")?,
         organization: row.id("organization_id")?,
+        application: row.id_opt("application_id")?,
         kind: row.spelled("kind", |name: String| OperationKind::parse(&name))?,
         status: row.spelled("status", |name: String| OperationStatus::parse(&name))?,
         total: row.spelled("total", count)?,

@@ -1,4 +1,5 @@
 -- Which key has this hash?
 -- Index: the primary key. Lock: none, a snapshot.
-SELECT id, organization_id, name, scopes, created_at, expires_at, last_used_at FROM api_keys LEFT JOIN api_key_uses ON api_key_id = id
+SELECT id, organization_id, application_id, name, prefix, scopes, created_at, expires_at, last_used_at
+FROM api_keys LEFT JOIN api_key_uses ON api_key_id = id
 WHERE hash = ?1;

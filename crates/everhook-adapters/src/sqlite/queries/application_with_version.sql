@@ -3,4 +3,4 @@
 SELECT a.id, a.organization_id, a.uid, a.name, a.kind, a.created_at, a.strict_event_types, a.config_version, a.purged_version, o.limits,
     o.config_version AS organization_version
 FROM applications a JOIN organizations o ON o.id = a.organization_id
-WHERE a.id = ?1;
+WHERE a.id = ?1 AND o.deleted_at IS NULL;

@@ -1,3 +1,3 @@
 -- Which organization has this id?
 -- Index: the primary key. Lock: none, a snapshot.
-SELECT id, uid, name, created_at, limits, admin_emails FROM organizations WHERE id = ?1;
+SELECT id, uid, name, created_at, limits, admin_emails FROM organizations WHERE id = ?1 AND deleted_at IS NULL;

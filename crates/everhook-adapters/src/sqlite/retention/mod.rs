@@ -45,6 +45,7 @@ const SCHEDULES: &str = include_str!("../queries/schedules_until.sql");
 const NOTE_UNUSED_SCHEDULES: &str = include_str!("../queries/note_unused_schedules.sql");
 const FORGET_SCHEDULES: &str = include_str!("../queries/forget_schedules.sql");
 const FORGET_AUDIT_ENTRIES: &str = include_str!("../queries/forget_audit_entries.sql");
+const FORGET_DELETED_ORGANIZATIONS: &str = include_str!("../queries/forget_deleted_organizations.sql");
 const FORGET_OPERATIONS: &str = include_str!("../queries/forget_operations.sql");
 
 /// How many endpoints or organizations a step looks at: for each, one look-up tells that it has nothing old.
@@ -64,6 +65,9 @@ impl Retention for SqliteStore {
             RetentionClass::DeletedEndpoints => self.purge_deleted_endpoints(purge).await,
             RetentionClass::ScheduleVersions => self.purge_schedules(purge).await,
             RetentionClass::AuditLog => self.purge_owned(purge, ORGANIZATIONS, FORGET_AUDIT_ENTRIES, first_id_at(purge.before)).await,
+            RetentionClass::DeletedOrganizations => {
+                self.purge_owned(purge, ORGANIZATIONS, FORGET_DELETED_ORGANIZATIONS, purge.before.as_micros()).await
+            }
         }
     }
 }

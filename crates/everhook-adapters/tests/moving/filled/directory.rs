@@ -5,9 +5,9 @@ use std::{num::NonZeroU32, time::Duration};
 use everhook_core::{
     ids::{ApiKeyId, EventTypeId, ScheduleId, Uid},
     model::{
-        ApiKey, AuditAction, BreakerConfig, DisabledReason, Endpoint, EndpointState, EventTypeDefinition, EventTypePattern, OrderingMode,
-        OrganizationSchedule, PayloadStyle, RateLimit, RetrySchedule, ScheduleName, Scope, SealedSecret, SealedSecrets, SignatureStyle,
-        Target,
+        ApiKey, ApiKeyHash, AuditAction, BreakerConfig, DisabledReason, Endpoint, EndpointState, EventTypeDefinition, EventTypePattern,
+        OrderingMode, OrganizationSchedule, PayloadStyle, RateLimit, RetrySchedule, ScheduleName, Scope, SealedSecret, SealedSecrets,
+        SignatureStyle, Target,
     },
     policy::presets,
     ports::{Created, EndpointUpdated},
@@ -28,7 +28,11 @@ impl Filled {
         let mut shop = application(self.given.organization);
         (shop.uid, shop.strict_event_types) = (Some(Uid::parse("shop").unwrap()), false);
         self.applications.push(shop.id);
-        store.create_application(shop, self.entry(AuditAction::ApplicationCreate)).await.unwrap();
+        store.create_application(shop.clone(), self.entry(AuditAction::ApplicationCreate)).await.unwrap();
+        // One that was deleted, and whose endpoints are still to be.
+        let doomed = application(self.given.organization);
+        store.create_application(doomed.clone(), self.entry(AuditAction::ApplicationCreate)).await.unwrap();
+        store.delete_application(self.given.organization, doomed.id, self.entry(AuditAction::ApplicationDelete)).await.unwrap();
         for (n, archived) in [(1, false), (2, true)] {
             let definition = EventTypeDefinition {
                 id: EventTypeId::from_uuid(id()),
@@ -46,13 +50,22 @@ impl Filled {
         let key = ApiKey {
             id: ApiKeyId::from_uuid(id()),
             organization: self.given.organization,
+            application: None,
             name: ODD.to_owned(),
+            prefix: "eh_ab12".to_owned(),
             scopes: [Scope::Publish, Scope::Admin].into_iter().collect(),
             created_at: NOW,
             expires_at: Some(after(60)),
             last_used_at: None,
         };
         let used = key.id;
+        let of_shop = ApiKey {
+            id: ApiKeyId::from_uuid(id()),
+            application: Some(shop.id),
+            scopes: [Scope::Publish].into_iter().collect(),
+            ..key.clone()
+        };
+        store.create_api_key(of_shop, ApiKeyHash([77; 32]), 100, self.entry(AuditAction::ApiKeyCreate)).await.unwrap();
         store.create_api_key(key, self.api_key, 100, self.entry(AuditAction::ApiKeyCreate)).await.unwrap();
         store.note_key_uses(vec![(used, after(9))]).await.unwrap();
     }

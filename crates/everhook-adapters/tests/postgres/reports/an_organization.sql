@@ -24,8 +24,8 @@ SELECT id, organization, id, 'https://:o.example/', '[]', 'sealed', 'timestamped
 FROM numbered, of_all;
 INSERT INTO endpoint_revisions (endpoint_id, number, url, headers, secret, signature_style, payload_style, made_at)
 SELECT id, 1, 'https://:o.example/', '[]', 'sealed', 'timestamped', 'envelope', 1 FROM numbered;
-INSERT INTO api_keys (hash, id, organization_id, name, scopes, created_at)
-SELECT sha256(id::text::bytea), id, organization, 'key', 1, 1 FROM numbered, of_all;
+INSERT INTO api_keys (hash, id, organization_id, name, prefix, scopes, created_at)
+SELECT sha256(id::text::bytea), id, organization, 'key', 'eh_ab12', 1, 1 FROM numbered, of_all;
 INSERT INTO api_key_uses (api_key_id, last_used_at) SELECT id, 1 FROM numbered;
 
 INSERT INTO events (

@@ -50,6 +50,7 @@ const INTERNAL: [&str; 29] = [
     "budget_slots",
     "budgets",
     "changes",
+    "deletions",
     "departures",
     "duties",
     "endpoint_revisions",

@@ -27,7 +27,7 @@ pub use trial::{TEST_EVENT_TYPE, TrialError, test};
 
 use self::settings::Checked;
 use super::{
-    CHANGE_ROUNDS_MAX, Change, Conflict, Fault, Noun, Refusal, applications, audit, changed_at, refuse_faults,
+    CHANGE_ROUNDS_MAX, Change, Conflict, Fault, Noun, Refusal, applications, audit, changed_at, no_such_application, refuse_faults,
     schedules::{self, Chosen},
 };
 use crate::{
@@ -106,6 +106,7 @@ async fn store(line: &Line, by: &Author, endpoint: &Endpoint) -> Result<(), Refu
         Created::Created => Ok(()),
         Created::UidTaken | Created::NameTaken => Err(uid_taken(endpoint)),
         Created::NoSuchSchedule => Err(schedules::gone("retry_schedule")),
+        Created::NoSuchApplication => Err(Refusal::Invalid(vec![no_such_application()])),
         Created::TooMany => {
             Err(Refusal::Conflict(Conflict::LimitReached, "the organization has reached its limit of endpoints".to_owned()))
         }
@@ -289,7 +290,7 @@ async fn find_application(
         Some(name) => applications::find_named(line, organization, &name).await?,
     };
     if found.is_none() {
-        faults.push(Fault::new("application_id", "is not an application of this organization"));
+        faults.push(no_such_application());
     }
     Ok(found.map(|application| application.id))
 }

@@ -101,7 +101,7 @@ pub async fn create(line: &Line, by: &Author, asked: ScheduleChange) -> Result<O
             Conflict::LimitReached,
             format!("the organization has reached the limit of {SCHEDULES_MAX} retry schedules"),
         )),
-        Created::UidTaken | Created::NoSuchSchedule | Created::ConfigTooLarge => Err(unexpected()),
+        Created::UidTaken | Created::NoSuchSchedule | Created::NoSuchApplication | Created::ConfigTooLarge => Err(unexpected()),
     }
 }
 

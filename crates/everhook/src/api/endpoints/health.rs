@@ -186,7 +186,7 @@ pub async fn stats(
     Named(of): Named<EndpointId>,
     Params(query): Params<StatsQuery>,
 ) -> Result<Response, ApiError> {
-    let endpoint = api.find_endpoint(caller.organization, &of).await?;
+    let endpoint = api.find_endpoint(&caller, &of).await?;
     let (from, to) = query.range(api.line.ports.clock.now())?;
     let figures = api.line.ports.statistics.figures(endpoint.into(), from, to).await?;
     Ok(json(StatusCode::OK, &StatsOut::from(&figures)))

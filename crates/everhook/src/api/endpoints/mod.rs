@@ -104,7 +104,15 @@ async fn create(
     JsonBody(asked): JsonBody<EndpointIn>,
 ) -> Result<Response, ApiError> {
     let caller = caller.within(&api, asked.tenant_id.as_deref()).await?;
-    let new = asked.into_new()?;
+    let mut new = asked.into_new()?;
+    if caller.application.is_some() {
+        let mut faults = Vec::new();
+        let own = caller.application_in_body(&api, new.application.as_deref(), &mut faults).await?;
+        if !faults.is_empty() {
+            return Err(ApiError::invalid(faults));
+        }
+        new.application = own.map(|id| id.to_string());
+    }
     let make = async move {
         let (endpoint, secret) = endpoints::create(&api.line, &api.targets, &caller.author(), new).await?;
         let mut out = EndpointOut::new(&api, endpoint, caller.scopes).await?;
@@ -137,7 +145,7 @@ async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(quer
         return Err(ApiError::bad_query(faults));
     }
     let caller = caller.within(&api, query.tenant_id.as_deref()).await?;
-    let application = api.filter_application(caller.organization, query.application_id.as_deref()).await?;
+    let application = api.filter_application(&caller, query.application_id.as_deref()).await?;
     let filter = EndpointFilter { application, enabled, event_type, follows, label };
     let list = |page| api.line.ports.directory.endpoints(caller.organization, filter.clone(), page);
     let found = page.fetch_large(list, size).await?;

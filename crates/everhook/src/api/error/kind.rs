@@ -50,6 +50,7 @@ problem_kinds! {
     ApiKeyInvalid = UNAUTHORIZED "api-key-invalid", "The API key is not valid";
     ApiKeyExpired = UNAUTHORIZED "api-key-expired", "The API key has expired";
     InsufficientScope = FORBIDDEN "insufficient-scope", "The API key lacks a scope";
+    KeyLimitedToApplication = FORBIDDEN "key-limited-to-application", "The API key is limited to one application";
     OperationalApplication = FORBIDDEN "operational-application", "Nothing can be published to this application";
     NotFound = NOT_FOUND "not-found", "Nothing has this id";
     RouteNotFound = NOT_FOUND "route-not-found", "There is no such route";

@@ -40,7 +40,7 @@ pub struct NewEvent<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
     #[schema(value_type = serde_json::Value, required = true)]
     data: Option<&'a RawValue>,
-    /// The application, by id or uid; the organization's `default` if absent. Alias: `owner_id`.
+    /// The application, by id or uid; if absent, the one that the key is limited to, or the organization's `default`. Alias: `owner_id`.
     #[serde(borrow, default, alias = "owner_id")]
     #[schema(value_type = Option<String>)]
     application_id: Option<Text<'a>>,
@@ -206,8 +206,9 @@ impl<'a> Context<'a> {
         faults: &mut Vec<Fault>,
     ) -> Result<Option<ApplicationId>, ApiError> {
         let Some(Text(name)) = named else {
-            return match self.publisher {
-                Publisher::Queue { application: Some(application), .. } => Ok(Some(application)),
+            return match &self.publisher {
+                Publisher::Queue { application: Some(application), .. }
+                | Publisher::Caller(Caller { application: Some(application), .. }) => Ok(Some(*application)),
                 _ => self.api.default_application(organization).await,
             };
         };
@@ -216,6 +217,10 @@ impl<'a> Context<'a> {
             Ok(id) => Some(id),
             Err(_) => self.application_named(organization, &name).await?,
         };
+        let found = found.filter(|id| match &self.publisher {
+            Publisher::Caller(caller) => caller.reaches(*id),
+            Publisher::Queue { .. } => true,
+        });
         if found.is_none() {
             faults.push(Fault::new("application_id", "is not an application of this organization"));
         }

@@ -45,6 +45,19 @@ pub struct DemoArgs {
     rate: u32,
 }
 
+/// Says the demo's own defaults of the server's settings, where they differ: see [`Stage::prepare`].
+pub fn own_default(arg: clap::Arg) -> clap::Arg {
+    match arg.get_id().as_str() {
+        "data" => arg.help("Store all data in this folder [default: a temporary one, which is removed at the end]"),
+        "listen" => arg.help("Listen on this address [default: 127.0.0.1:8080, or the next free port]"),
+        "allow_private_networks" => {
+            arg.help("Permit endpoints in private networks: `true`, or a list of CIDR blocks [default: 127.0.0.0/8]")
+        }
+        "admin_key" => arg.help("Create this admin key [default: a new one, which is printed]"),
+        _ => arg,
+    }
+}
+
 /// How many received requests may wait to be printed; past it the receiver waits for the screen.
 const SCREEN_QUEUE: usize = 1_024;
 /// How often dead letters are looked for.

@@ -1,0 +1,125 @@
+//! Deletes organizations and applications: at once what others see of them, and in steps what they have left.
+
+use everhook_core::{
+    ids::{ApiKeyId, ApplicationId, EndpointId, OrganizationId},
+    ports::{Deleted, RemainsDeleted},
+    time::Timestamp,
+};
+use rusqlite::{OptionalExtension, params};
+use uuid::Uuid;
+
+use super::{
+    super::{
+        fault::Outcome,
+        rows::{Columns, Key},
+        transaction::Tx,
+    },
+    applications, endpoints,
+};
+
+const DELETE_APPLICATION: &str = include_str!("../queries/delete_application.sql");
+const DELETE_ORGANIZATION: &str = include_str!("../queries/delete_organization.sql");
+const KEYS_OF_APPLICATION: &str = include_str!("../queries/delete_api_keys_of_application.sql");
+const KEYS_OF_ORGANIZATION: &str = include_str!("../queries/delete_api_keys_of_organization.sql");
+const FORGET_USE: &str = include_str!("../queries/forget_api_key_use.sql");
+const INSERT: &str = include_str!("../queries/insert_deletion.sql");
+const NEXT: &str = include_str!("../queries/next_deletion.sql");
+const ENDPOINTS: &str = include_str!("../queries/endpoints_of_deleted_application.sql");
+const DELETE_ENDPOINTS: &str = include_str!("../queries/delete_endpoints.sql");
+const MOVE_ON: &str = include_str!("../queries/move_deletion_on.sql");
+const END: &str = include_str!("../queries/end_deletion.sql");
+const APPLICATIONS: &str = include_str!("../queries/delete_applications_of_organization.sql");
+const DELETE_EVENT_TYPES: &str = include_str!("../queries/delete_event_types_of_organization.sql");
+const DELETE_SCHEDULES: &str = include_str!("../queries/delete_retry_schedules_of_organization.sql");
+const DELETE_AUTO_REPLAY: &str = include_str!("../queries/delete_auto_replay.sql");
+
+/// What is left of an organization or application that was deleted.
+struct Remains {
+    id: Uuid,
+    is_application: bool,
+    organization: OrganizationId,
+    reached: EndpointId,
+}
+
+pub(super) fn delete_application(tx: &mut Tx<'_>, organization: OrganizationId, id: ApplicationId) -> Outcome<Deleted> {
+    if tx.prepare(DELETE_APPLICATION)?.execute(params![organization.key(), id.key()])? == 0 {
+        return Ok(Deleted::NotFound);
+    }
+    tx.forget_counters(id);
+    tx.prepare(applications::ADD_TO_COUNT)?.execute(params![organization.key(), -1])?;
+    tx.prepare(INSERT)?.execute(params![id.key(), "application", organization.key()])?;
+    Ok(Deleted::Deleted(revoke(tx, KEYS_OF_APPLICATION, params![organization.key(), id.key()])?))
+}
+
+pub(super) fn delete_organization(tx: &mut Tx<'_>, id: OrganizationId, at: Timestamp) -> Outcome<Deleted> {
+    if tx.prepare(DELETE_ORGANIZATION)?.execute(params![id.key(), at.as_micros()])? == 0 {
+        return Ok(Deleted::NotFound);
+    }
+    // Every publisher matches again, and finds no application.
+    tx.bump_organization(id)?;
+    tx.prepare(INSERT)?.execute(params![id.key(), "organization", id.key()])?;
+    Ok(Deleted::Deleted(revoke(tx, KEYS_OF_ORGANIZATION, params![id.key()])?))
+}
+
+fn revoke(tx: &Tx<'_>, sql: &'static str, of: &[&dyn rusqlite::ToSql]) -> Outcome<Vec<ApiKeyId>> {
+    let keys: Vec<ApiKeyId> = tx.prepare(sql)?.query_map(of, |row| row.id("id"))?.collect::<Result<_, _>>()?;
+    for key in &keys {
+        tx.prepare(FORGET_USE)?.execute([key.key()])?;
+    }
+    Ok(keys)
+}
+
+pub(super) fn delete_remains(tx: &mut Tx<'_>, at: Timestamp, limit: u32) -> Outcome<RemainsDeleted> {
+    let of_row = |row: &rusqlite::Row<'_>| {
+        Ok(Remains {
+            id: row.id("id")?,
+            is_application: row.get::<_, String>("kind")? == "application",
+            organization: row.id("organization_id")?,
+            reached: row.id("reached")?,
+        })
+    };
+    let Some(remains) = tx.prepare(NEXT)?.query_row([], of_row).optional()? else { return Ok(RemainsDeleted::default()) };
+    if remains.is_application {
+        return delete_endpoints(tx, &remains, at, limit);
+    }
+    delete_applications(tx, &remains, limit)?;
+    Ok(RemainsDeleted { awaited: Vec::new(), has_more: true })
+}
+
+fn delete_endpoints(tx: &Tx<'_>, of: &Remains, at: Timestamp, limit: u32) -> Outcome<RemainsDeleted> {
+    let application = ApplicationId::from_uuid(of.id);
+    let mut next = tx.prepare(ENDPOINTS)?;
+    let next = next.query_map(params![of.id.key(), of.reached.key(), limit], |row| row.id("id"))?;
+    let Some(last) = next.last().transpose()? else {
+        tx.prepare(END)?.execute([of.id.key()])?;
+        return Ok(RemainsDeleted { awaited: Vec::new(), has_more: true });
+    };
+    let last: EndpointId = last;
+    let mut statement = tx.prepare(DELETE_ENDPOINTS)?;
+    let mut rows = statement.query(params![of.id.key(), of.reached.key(), last.key(), at.as_micros()])?;
+    let (mut count, mut awaited) = (0, Vec::new());
+    while let Some(row) = rows.next()? {
+        count += 1;
+        if row.get("is_awaited")? {
+            awaited.push((application, row.id("id")?));
+        }
+    }
+    tx.prepare(endpoints::ADD_TO_COUNT)?.execute(params![of.organization.key(), -count])?;
+    tx.prepare(MOVE_ON)?.execute(params![of.id.key(), last.key()])?;
+    Ok(RemainsDeleted { awaited, has_more: true })
+}
+
+/// Some applications of an organization; with the last of them goes what they shared.
+fn delete_applications(tx: &mut Tx<'_>, of: &Remains, limit: u32) -> Outcome<()> {
+    let gone = tx.prepare(APPLICATIONS)?.query_map(params![of.id.key(), limit], |row| row.id("id"))?.collect::<Result<Vec<_>, _>>()?;
+    for application in &gone {
+        tx.forget_counters(*application);
+        tx.prepare(INSERT)?.execute(params![application.key(), "application", of.organization.key()])?;
+    }
+    if gone.is_empty() {
+        for sql in [DELETE_EVENT_TYPES, DELETE_SCHEDULES, DELETE_AUTO_REPLAY, END] {
+            tx.prepare(sql)?.execute([of.id.key()])?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,3 @@
+-- Deletes the event types of a deleted organization: at most 2,000.
+-- Index: event_types_by_organization. Lock: the write lock.
+DELETE FROM event_types WHERE organization_id = ?1;

@@ -1,0 +1,101 @@
+//! Deleting an application or an organization while things wait for it.
+
+use everhook_core::{
+    ids::Ref,
+    line::publish::PublishError,
+    manage::{applications, organizations},
+};
+use everhook_testbed::{World, faults::Kind, hours, mins, secs};
+
+#[tokio::test]
+async fn what_waits_for_a_deleted_application_is_cancelled_also_after_a_crash_and_a_failure() {
+    for crashes in [false, true] {
+        // Given an application with endpoints that fail, so that deliveries wait for hours.
+        let mut world = World::new().await;
+        let shop = world.another_application().await;
+        let mut receivers = Vec::new();
+        for _ in 0..3 {
+            receivers.push(world.endpoint().of(shop).answering(500).retrying_after([hours(5)]).create().await);
+        }
+        let other = world.endpoint().create().await;
+        let event = world.event("order.paid").to(shop).publish().await;
+        world.pass(secs(1)).await;
+        // When it is deleted, and the store fails or the process dies before more is done.
+        world.faults.plan(1, Kind::Before);
+        applications::delete(world.line(), &world.author(), &Ref::Id(shop)).await.expect("it is deleted");
+        if crashes {
+            world.crash().await;
+        }
+        let refused = world.event("order.paid").to(shop).try_publish().await;
+        assert!(matches!(refused, Err(PublishError::NoSuchApplication)), "{refused:?}");
+        world.pass(mins(1)).await;
+        // Then everything that waited is cancelled, nothing more is sent, and others are as they were.
+        assert_eq!(world.stages(event.event).await, ["cancelled: endpoint_deleted"; 3], "crashes: {crashes}");
+        let next = world.event("order.paid").publish().await;
+        world.pass(hours(6)).await;
+        assert_eq!(world.stages(next.event).await, ["delivered"]);
+        assert!(receivers.iter().all(|receiver| world.arrivals_of(receiver).len() == 1));
+        assert_eq!(world.arrivals_of(&other).len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn what_waits_for_a_deleted_organization_is_cancelled_and_its_alerts_stop_nobody() {
+    let mut world = World::new().await;
+    let receiver = world.endpoint().answering(500).retrying_after([hours(5)]).create().await;
+    let event = world.event("order.paid").publish().await;
+    world.pass(secs(1)).await;
+    let refused = organizations::delete(world.line(), &world.author(), &Ref::Id(world.organization)).await;
+    match refused {
+        Ok(_) => {
+            world.pass(mins(1)).await;
+            assert_eq!(world.stages(event.event).await, ["cancelled: endpoint_deleted"]);
+            assert_eq!(world.arrivals_of(&receiver).len(), 1);
+            let late = world.event("order.paid").try_publish().await;
+            assert!(matches!(late, Err(PublishError::NoSuchApplication)), "{late:?}");
+        }
+        Err(refused) => panic!("the world's organization is not built in: {refused}"),
+    }
+}
+
+#[tokio::test]
+async fn events_in_the_spool_of_a_deleted_application_are_set_aside_and_hold_up_nobody() {
+    // Given events of two applications that wait for the store.
+    let mut world = World::spooling(1 << 20).await;
+    let (shop, other) = (world.another_application().await, world.endpoint().create().await);
+    let receiver = world.endpoint().of(shop).create().await;
+    world.event("order.paid").to(shop).publish().await;
+    world.event("order.paid").publish().await;
+    world.pass(secs(1)).await;
+    world.faults.set_away(true);
+    let lost = world.event("order.paid").to(shop).spool().await;
+    let kept = world.event("order.paid").spool().await;
+    // When one is deleted, at another node, before this one reaches the store again.
+    let directory = world.bare_ports().directory;
+    let entry = everhook_core::model::AuditEntry {
+        id: everhook_core::ids::AuditEntryId::from_uuid(*lost.event.as_uuid()),
+        organization: world.organization,
+        at: everhook_core::ports::Clock::now(&*world.clock),
+        actor: everhook_core::model::Actor::Server,
+        action: everhook_core::model::AuditAction::ApplicationDelete,
+        resource: *shop.as_uuid(),
+        note: Default::default(),
+    };
+    directory.delete_application(world.organization, shop, entry).await.expect("the store answers");
+    world.line().catalog.forget(shop);
+    world.faults.set_away(false);
+    world.pass(secs(20)).await;
+    // Then its event is set aside, and the other's arrives.
+    let arrived = |receiver| world.arrivals_of(receiver).into_iter().map(|arrival| arrival.event).collect::<Vec<_>>();
+    assert!(arrived(&other).contains(&kept.event.to_string()));
+    assert!(!arrived(&receiver).contains(&lost.event.to_string()));
+    let spool = world.line().ports.spool.clone().expect("a spool");
+    assert_eq!(spool.standing().events, 0, "nothing waits any more");
+    // While the store is away once more, nothing is taken for it.
+    let refused = world.event("order.paid").to(shop).try_publish().await;
+    assert!(matches!(refused, Err(PublishError::NoSuchApplication)), "{refused:?}");
+    world.faults.set_away(true);
+    let refused = world.event("order.paid").to(shop).accept().await;
+    assert!(refused.is_err(), "{refused:?}");
+    world.event("order.paid").spool().await;
+}
