@@ -118,3 +118,11 @@ async fn the_schedule_of_a_channel_is_in_use_for_as_long_as_there_is_one() {
     given.purge_in_steps(RetentionClass::ScheduleVersions, much_later, 100).await;
     assert!(given.store.schedule(notify).await.unwrap().is_none());
 }
+
+#[tokio::test]
+async fn those_of_a_deleted_organization_are_gone() {
+    let given = Given::new().await;
+    given.set_emails(&["ops@example.com"]).await;
+    given.store.delete_organization(given.organization, after(1), entry()).await.unwrap();
+    assert!(given.channels().await.is_empty());
+}

@@ -111,7 +111,7 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<OrganizationId>) -> Resul
     }
     let (id, at) = (organization.id, line.ports.clock.now());
     // Its own log is read by nobody any more.
-    let default = ensure_default(line).await?.id;
+    let default = ensure_default(line, None).await?.id;
     let note = removed(&audit::of_organization(&organization));
     let entry = audit::entry(line, &by.within(default), AuditAction::OrganizationDelete, id.as_uuid(), note);
     let Deleted::Deleted(keys) = line.ports.directory.delete_organization(id, at, entry).await? else {

@@ -27,7 +27,7 @@ use super::{
     to_the_end,
     wire::{Identified, NoParams, Params, json, read, read_time},
 };
-use crate::api::words::{DestinationKindWord, DeadLetterReason, DeadLetterStatusFilter, DeadLetterStatusWord, FailureCategoryWord};
+use crate::api::words::{DeadLetterReason, DeadLetterStatusFilter, DeadLetterStatusWord, DestinationKindWord, FailureCategoryWord};
 
 /// The routes, without what stands before them.
 pub fn routes() -> OpenApiRouter<Arc<Api>> {

@@ -14,7 +14,7 @@ use super::{
         rows::{Columns, Key},
         transaction::{LOCK_ORGANIZATION, Tx},
     },
-    applications, endpoints, versions,
+    applications, channels, endpoints, versions,
 };
 
 const DELETE_APPLICATION: &str = include_str!("../queries/delete_application.sql");
@@ -59,6 +59,7 @@ pub(super) async fn delete_organization(tx: &Tx<'_>, id: OrganizationId, at: Tim
     }
     // Every publisher matches again, and finds no application.
     versions::organization_changed(tx, id).await?;
+    channels::follow(tx, id, &[], None).await?;
     tx.execute(INSERT, &[&vec![id.key()], &"organization", &id.key()]).await?;
     let keys = tx.query(KEYS_OF_ORGANIZATION, &[&id.key()]).await?;
     revoked(tx, &keys).await

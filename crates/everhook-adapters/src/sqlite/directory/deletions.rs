@@ -14,7 +14,7 @@ use super::{
         rows::{Columns, Key},
         transaction::Tx,
     },
-    applications, endpoints,
+    applications, channels, endpoints,
 };
 
 const DELETE_APPLICATION: &str = include_str!("../queries/delete_application.sql");
@@ -57,6 +57,7 @@ pub(super) fn delete_organization(tx: &mut Tx<'_>, id: OrganizationId, at: Times
     }
     // Every publisher matches again, and finds no application.
     tx.bump_organization(id)?;
+    channels::follow(tx, id, &[])?;
     tx.prepare(INSERT)?.execute(params![id.key(), "organization", id.key()])?;
     Ok(Deleted::Deleted(revoke(tx, KEYS_OF_ORGANIZATION, params![id.key()])?))
 }

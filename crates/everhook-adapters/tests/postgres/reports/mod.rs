@@ -42,7 +42,7 @@ const COVERED: [(&str, &str); 20] = [
 const OF_LANES: &str = "lane IN (SELECT lane FROM endpoints WHERE organization_id = ':id')";
 
 /// What no such role reads: secrets, and what nodes keep for themselves.
-const INTERNAL: [&str; 29] = [
+const INTERNAL: [&str; 30] = [
     "api_key_uses",
     "api_keys",
     "application_counters",
