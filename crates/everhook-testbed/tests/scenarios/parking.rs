@@ -23,7 +23,7 @@ async fn what_is_parked_goes_on_when_what_it_waits_for_has_come_and_its_schedule
     // Then it goes on twice as what it waits for comes, and still has both attempts of its schedule.
     for _ in 0..2 {
         assert_eq!(release(world.line(), world.organization, &waited_for()).await.unwrap(), 1);
-        world.settle_down().await;
+        world.pass(secs(1)).await;
     }
     world.pass(mins(1)).await;
     assert_eq!(world.arrivals_at(&endpoint).len(), 4);
