@@ -43,7 +43,7 @@ async fn a_deleted_application_is_gone_at_once_and_its_endpoints_a_little_later(
     // Its endpoints go, what waits for them is cancelled, and what was is still shown.
     until(&server, "/v1/endpoints", |list| list["data"] == json!([])).await;
     let deliveries = format!("/v1/endpoints/{}/deliveries", hook["id"].as_str().unwrap());
-    until(&server, &deliveries, |list| list["data"][0]["reason"] == "endpoint_deleted").await;
+    until(&server, &deliveries, |list| list["data"][0]["reason"] == "destination_deleted").await;
     server.get(&format!("/v1/events/{}", published["id"].as_str().unwrap())).await.expect(200);
     // The names are free, and what has them is another application.
     let again = server.post("/v1/applications", json!({ "name": "Shop", "uid": "shop" })).await.expect(201);

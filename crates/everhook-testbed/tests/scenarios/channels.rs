@@ -173,7 +173,7 @@ async fn with_one_fault(passing: u32, kind: Kind) -> bool {
     world.event("order.paid").keyed("k").try_publish().await.ok();
     world.pass(secs(1)).await;
     world.event("order.paid").keyed("k").try_publish().await.ok();
-    world.pass(mins(15)).await;
+    world.pass(mins(2)).await;
     let has_struck = world.faults.has_struck();
     let addresses = sorted(world.postman.taken_for());
     assert_eq!(addresses, ADMINS, "with call {passing} failing {kind:?}");

@@ -30,7 +30,7 @@ async fn what_waits_for_a_deleted_application_is_cancelled_also_after_a_crash_an
         assert!(matches!(refused, Err(PublishError::NoSuchApplication)), "{refused:?}");
         world.pass(mins(1)).await;
         // Then everything that waited is cancelled, nothing more is sent, and others are as they were.
-        assert_eq!(world.stages(event.event).await, ["cancelled: endpoint_deleted"; 3], "crashes: {crashes}");
+        assert_eq!(world.stages(event.event).await, ["cancelled: destination_deleted"; 3], "crashes: {crashes}");
         let next = world.event("order.paid").publish().await;
         world.pass(hours(6)).await;
         assert_eq!(world.stages(next.event).await, ["delivered"]);
@@ -49,7 +49,7 @@ async fn what_waits_for_a_deleted_organization_is_cancelled_and_its_alerts_stop_
     match refused {
         Ok(_) => {
             world.pass(mins(1)).await;
-            assert_eq!(world.stages(event.event).await, ["cancelled: endpoint_deleted"]);
+            assert_eq!(world.stages(event.event).await, ["cancelled: destination_deleted"]);
             assert_eq!(world.arrivals_of(&receiver).len(), 1);
             let late = world.event("order.paid").try_publish().await;
             assert!(matches!(late, Err(PublishError::NoSuchApplication)), "{late:?}");

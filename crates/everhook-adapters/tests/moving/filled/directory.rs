@@ -5,9 +5,9 @@ use std::{num::NonZeroU32, time::Duration};
 use everhook_core::{
     ids::{ApiKeyId, EventTypeId, ScheduleId, Uid},
     model::{
-        ApiKey, ApiKeyHash, AuditAction, BreakerConfig, DisabledReason, Endpoint, EndpointState, EventTypeDefinition, EventTypePattern,
-        OrderingMode, OrganizationSchedule, PayloadStyle, RateLimit, RetrySchedule, ScheduleName, Scope, SealedSecret, SealedSecrets,
-        SignatureStyle, Target,
+        ApiKey, ApiKeyHash, AuditAction, BreakerConfig, DisabledReason, EmailAddress, Endpoint, EndpointState, EventTypeDefinition,
+        EventTypePattern, OrderingMode, OrganizationSchedule, PayloadStyle, RateLimit, RetrySchedule, ScheduleName, Scope, SealedSecret,
+        SealedSecrets, SignatureStyle, Target,
     },
     policy::presets,
     ports::{Created, EndpointUpdated},
@@ -23,6 +23,7 @@ impl Filled {
         let mut other = organization();
         (other.organization.uid, other.organization.name) = (Some(Uid::parse("Other.1").unwrap()), ODD.to_owned());
         other.organization.limits.endpoints = Some(7);
+        other.organization.admin_emails = vec![EmailAddress::parse("o'ps+1@example.com").unwrap()];
         self.organizations.push(other.organization.id);
         store.create_organization(other, self.entry(AuditAction::OrganizationCreate)).await.unwrap();
         let mut shop = application(self.given.organization);

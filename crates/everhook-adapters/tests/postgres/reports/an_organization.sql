@@ -15,6 +15,7 @@ SELECT id, organization, 'schedule ' || n, (SELECT version FROM schedules WHERE 
 INSERT INTO event_types (id, organization_id, name, archived, created_at, updated_at)
 SELECT id, organization, 'type.' || n, false, 1, 1 FROM numbered, of_all;
 INSERT INTO lanes (id, kind, organization_id, application_id) SELECT id, 'endpoint', organization, id FROM numbered, of_all;
+INSERT INTO channels (id, organization_id, kind, address, retry_schedule) SELECT id, organization, 'email', n || '@:o.example', 1 FROM numbered, of_all;
 INSERT INTO endpoints (
     id, organization_id, application_id, url, event_types, secret, signature_style, payload_style, headers, retry_schedule, timeout_growth_factor,
     max_concurrency, ordering, circuit_breaker, state, created_at, updated_at, revision, lane

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// What such a role reads, and how its owner finds the rows of an organization (`:id`) there.
-const COVERED: [(&str, &str); 20] = [
+const COVERED: [(&str, &str); 21] = [
     ("organizations", "id = ':id'"),
     ("applications", "organization_id = ':id'"),
     ("retry_schedules", "organization_id = ':id'"),
@@ -24,6 +24,7 @@ const COVERED: [(&str, &str); 20] = [
     ("schedules", "version = 1 OR version IN (SELECT version FROM retry_schedules WHERE organization_id = ':id')"),
     ("event_types", "organization_id = ':id'"),
     ("lanes", "organization_id = ':id'"),
+    ("channels", "organization_id = ':id'"),
     ("endpoints", "organization_id = ':id'"),
     ("events", "organization_id = ':id'"),
     ("open_deliveries", OF_LANES),
