@@ -64,6 +64,10 @@ impl PostgresStore {
     }
 
     async fn resume(&self, at: Timestamp, limit: u32) -> Outcome<Unparked> {
+        // Most looks find none, and begin no transaction.
+        if self.line_reader().await?.query_opt(RELEASES, &[&at.as_micros(), &1_i64]).await?.is_none() {
+            return Ok(Unparked::default());
+        }
         let mut connection = self.pools.line().await?;
         let tx = Tx::begin(&mut connection).await?;
         let releases = tx.query(RELEASES, &[&at.as_micros(), &i64::from(RELEASES_AT_ONCE)]).await?;
@@ -89,6 +93,9 @@ impl PostgresStore {
     }
 
     async fn expire_parked(&self, at: Timestamp, limit: u32) -> Outcome<Unparked> {
+        if self.line_reader().await?.query_opt(PARKED_UNTIL, &[&at.as_micros(), &1_i64]).await?.is_none() {
+            return Ok(Unparked::default());
+        }
         let mut connection = self.pools.line().await?;
         let tx = Tx::begin(&mut connection).await?;
         let parked = tx.query(PARKED_UNTIL, &[&at.as_micros(), &i64::from(limit)]).await?;

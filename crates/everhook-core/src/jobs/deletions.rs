@@ -17,7 +17,7 @@ use crate::{
 const STEP: u32 = 200;
 
 /// How often to look without having been rung: after a failure, and because duties change hands.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// Deletes what is left, for ever. Never panics.
 pub(crate) async fn run(line: Arc<Line>) {

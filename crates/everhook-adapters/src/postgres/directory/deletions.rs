@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::{
     super::{
         fault::Outcome,
+        reader::Reader,
         rows::{Columns, Key},
         transaction::{LOCK_ORGANIZATION, Tx},
     },
@@ -71,6 +72,11 @@ async fn revoked(tx: &Tx<'_>, rows: &[Row]) -> Outcome<Deleted> {
     let changes: Vec<Change> = keys.iter().map(|key| Change::ApiKey(*key)).collect();
     tx.note_changes(&changes).await?;
     Ok(Deleted::Deleted(keys))
+}
+
+/// Whether anything that was deleted has something left.
+pub(super) async fn any(reader: &Reader) -> Outcome<bool> {
+    Ok(reader.query_opt(NEXT, &[]).await?.is_some())
 }
 
 pub(super) async fn delete_remains(tx: &Tx<'_>, at: Timestamp, limit: u32) -> Outcome<RemainsDeleted> {

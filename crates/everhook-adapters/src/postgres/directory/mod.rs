@@ -88,6 +88,10 @@ impl Directory for PostgresStore {
     }
 
     async fn delete_remains(&self, at: Timestamp, limit: u32) -> Result<RemainsDeleted, StoreError> {
+        // Most looks find nothing, and begin no transaction.
+        if !deletions::any(&self.reader().await?).await? {
+            return Ok(RemainsDeleted::default());
+        }
         let deleted = retry_on_conflict(|| async {
             let mut connection = self.connection().await?;
             let tx = Tx::begin(&mut connection).await?;

@@ -5,7 +5,7 @@ use everhook_core::{
     ports::{Deleted, RemainsDeleted},
     time::Timestamp,
 };
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
 use super::{
@@ -68,6 +68,11 @@ fn revoke(tx: &Tx<'_>, sql: &'static str, of: &[&dyn rusqlite::ToSql]) -> Outcom
         tx.prepare(FORGET_USE)?.execute([key.key()])?;
     }
     Ok(keys)
+}
+
+/// Whether anything that was deleted has something left.
+pub(super) fn any(connection: &Connection) -> Outcome<bool> {
+    Ok(connection.prepare_cached(NEXT)?.exists([])?)
 }
 
 pub(super) fn delete_remains(tx: &mut Tx<'_>, at: Timestamp, limit: u32) -> Outcome<RemainsDeleted> {
