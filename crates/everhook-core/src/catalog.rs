@@ -7,7 +7,7 @@
 mod applications;
 mod by_type;
 mod destination;
-mod kinds;
+mod endpoint;
 mod large_reads;
 mod reading;
 mod schemas;
@@ -30,8 +30,8 @@ use self::{
     view::{Endpoints, SharedDefinitions},
 };
 pub use self::{
-    destination::{Belonging, EndpointDestination},
-    kinds::{ChannelDestination, Destination},
+    destination::{ChannelDestination, Destination},
+    endpoint::{Belonging, EndpointDestination},
     schemas::Schemas,
     shapes::Shapes,
     view::ApplicationView,

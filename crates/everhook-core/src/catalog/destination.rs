@@ -1,158 +1,133 @@
-//! An endpoint as deliveries are made for it and sent to it.
+//! Where deliveries go: one type for every kind of destination. The lanes know none of this; the steps of the line ask here.
 
-use std::{
-    mem::size_of,
-    num::NonZeroU32,
-    sync::{Arc, OnceLock},
-};
+use std::{num::NonZeroU32, sync::Arc};
 
+use super::{Belonging, EndpointDestination};
 use crate::{
-    model::{
-        ApplicationKind, Endpoint, EndpointState, EventTypePattern, LanePolicy, OrganizationLimits, PoolAssignment, Profile, SealedSecrets,
-    },
-    policy::filter::Filter,
-    ports::{ConfigPage, StoreError},
+    ids::LaneId,
+    model::{BreakerConfig, Channel, Endpoint, EndpointState, EventType, LanePolicy, Ordering, OrganizationLimits, RateLimit},
+    policy::notice,
 };
 
-/// What an endpoint takes in the maps of its application and in what is remembered of matches, in bytes.
-const ENTRY_BYTES: usize = 256;
+/// How many mails to one address may be under way at once.
+const MAILS_AT_ONCE: u32 = 2;
 
-/// What a text, a list or a key in an index takes beside its bytes: its length, and what the allocator rounds up.
-const ALLOCATED_BYTES: usize = 32;
+/// How many mails an address gets in a minute at most; more wait.
+const MAILS_A_MINUTE: NonZeroU32 = NonZeroU32::new(30).expect("30 is not zero");
 
-/// An endpoint with everything that making and sending deliveries needs. A hundred thousand of them are kept: what can be made when it is needed is
-/// not in here.
-pub struct EndpointDestination {
-    /// The endpoint, without its filter, metadata and description.
-    pub endpoint: Endpoint,
-    /// What an event's data must say for it, parsed.
-    pub filter: Option<Box<Filter>>,
-    /// Whether it gets Everhook's own events: its deliveries raise none themselves.
-    pub operational: bool,
-    /// The application that it belongs to.
-    of: Arc<Belonging>,
-    /// What its lane goes by, made for the first delivery: most endpoints of a large application get none for a long time.
-    lane: OnceLock<Arc<LanePolicy>>,
+/// The destination of a lane, with everything that sending there needs, prepared once. A copy is cheap.
+#[derive(Clone)]
+pub enum Destination {
+    /// A URL.
+    Endpoint(Arc<EndpointDestination>),
+    /// A person.
+    Channel(Arc<ChannelDestination>),
 }
 
-/// The application that an endpoint belongs to, as far as sending must know it. Shared by all endpoints that were read together.
-#[derive(Clone, Debug)]
-pub struct Belonging {
-    /// What it is for.
-    pub kind: ApplicationKind,
-    /// The version of its configuration that the endpoint was read from.
-    pub config_version: i64,
-    /// What its organization may use.
-    pub limits: OrganizationLimits,
-    /// From where the requests of its lanes are sent.
-    pub post: PoolAssignment,
-    /// What holds where nobody set a limit.
-    pub profile: Profile,
+/// A channel with everything that sending to it needs.
+pub struct ChannelDestination {
+    /// The channel.
+    pub channel: Channel,
+    /// What its lane goes by.
+    pub lane: Arc<LanePolicy>,
 }
 
-impl Belonging {
-    /// What a page of an application's configuration says of it.
-    pub(super) fn of(page: &ConfigPage, profile: Profile) -> Self {
-        Self { kind: page.application.kind, config_version: page.version.total(), limits: page.limits, post: page.post.clone(), profile }
+impl ChannelDestination {
+    /// Prepares a channel of an organization's application `operational`. A circuit breaker would only add to the waiting: its retry schedule has the pace
+    /// of a mail server's.
+    pub(super) fn new(channel: Channel, of: &Belonging, belongs_to: &crate::model::Application) -> Self {
+        let lane = LanePolicy {
+            lane_id: channel.id.into(),
+            application: belongs_to.id,
+            organization: belongs_to.organization,
+            post: of.post.clone(),
+            config_version: of.config_version,
+            max_concurrency: MAILS_AT_ONCE,
+            operational: true,
+            limits: OrganizationLimits::default(),
+            rate_limit: Some(RateLimit::per_minute(MAILS_A_MINUTE, Some(MAILS_A_MINUTE))),
+            drain: None,
+            breaker: BreakerConfig { enabled: false, ..BreakerConfig::window() },
+            paused: false,
+        };
+        Self { channel, lane: Arc::new(lane) }
     }
 }
 
-impl EndpointDestination {
-    /// Prepares an endpoint for sending.
-    ///
-    /// # Errors
-    /// [`StoreError::Corrupt`] if its filter cannot be read.
-    pub fn new(endpoint: Endpoint, of: &Arc<Belonging>) -> Result<Self, StoreError> {
-        let operational = of.kind == ApplicationKind::Operational;
-        let filter = endpoint.filter.as_deref().map(Filter::parse).transpose().map_err(StoreError::corrupt)?.map(Box::new);
-        Ok(Self { endpoint: without_excess(endpoint), filter, operational, of: Arc::clone(of), lane: OnceLock::new() })
-    }
-
+impl Destination {
     /// What its lane goes by.
     pub fn lane(&self) -> &Arc<LanePolicy> {
-        self.lane.get_or_init(|| Arc::new(lane_policy(&self.endpoint, &self.of)))
+        match self {
+            Self::Endpoint(to) => to.lane(),
+            Self::Channel(to) => &to.lane,
+        }
     }
 
-    /// What its organization may use.
-    pub fn limits(&self) -> OrganizationLimits {
-        limits(&self.of)
+    /// Its lane.
+    pub fn lane_id(&self) -> LaneId {
+        match self {
+            Self::Endpoint(to) => to.endpoint.id.into(),
+            Self::Channel(to) => to.channel.id.into(),
+        }
+    }
+
+    /// Whether nothing is sent to it for now.
+    pub fn is_paused(&self) -> bool {
+        self.endpoint().is_some_and(|endpoint| endpoint.paused_at.is_some())
     }
 
     /// Whether this node's pool sends for it.
     pub fn is_sent_from_here(&self) -> bool {
-        self.of.post.is_here
-    }
-
-    /// The patterns that it gets events by now: none while it is disabled.
-    pub(super) fn patterns(&self) -> &[EventTypePattern] {
-        match self.endpoint.state {
-            EndpointState::Enabled => &self.endpoint.event_types,
-            EndpointState::Disabled { .. } | EndpointState::Deleted { .. } => &[],
+        match self {
+            Self::Endpoint(to) => to.is_sent_from_here(),
+            Self::Channel(to) => to.lane.post.is_here,
         }
     }
 
-    /// How many bytes it takes in memory, about.
-    pub(super) fn bytes(&self) -> usize {
-        let Endpoint { uid, name, target, event_types, labels, secrets, headers, .. } = &self.endpoint;
-        let text = |text: &str| ALLOCATED_BYTES + text.len();
-        let pair = |(name, value): (&String, &String)| size_of::<[String; 2]>() + text(name) + text(value);
-        size_of::<Self>()
-            + ENTRY_BYTES
-            + uid.as_ref().map_or(0, |uid| text(uid.as_str()))
-            + name.as_deref().map_or(0, text)
-            + text(&target.written)
-            + text(target.url.as_str())
-            + event_types.iter().map(pattern_bytes).sum::<usize>()
-            + labels.iter().map(pair).sum::<usize>()
-            + secrets_bytes(secrets)
-            + headers.iter().map(|(name, value)| pair((name, value))).sum::<usize>()
-            + self.filter.as_ref().map_or(0, |filter| filter.memory_bytes())
+    /// What its organization may use.
+    pub fn limits(&self) -> OrganizationLimits {
+        match self {
+            Self::Endpoint(to) => to.limits(),
+            Self::Channel(to) => to.lane.limits,
+        }
     }
-}
 
-/// A pattern, and the endpoint's entry under it in the index by event type.
-fn pattern_bytes(pattern: &EventTypePattern) -> usize {
-    let text = match pattern {
-        EventTypePattern::Any => 0,
-        EventTypePattern::Family(prefix) => prefix.len(),
-        EventTypePattern::Exact(event_type) => event_type.as_str().len(),
-    };
-    size_of::<EventTypePattern>() + 2 * ALLOCATED_BYTES + text
-}
-
-fn secrets_bytes(secrets: &SealedSecrets) -> usize {
-    let previous = secrets.previous.as_ref().map_or(0, |(secret, _)| ALLOCATED_BYTES + secret.0.len());
-    ALLOCATED_BYTES + secrets.current.0.len() + previous
-}
-
-/// The endpoint without what sending does not need, which is what an endpoint may have much of, and without room that its lists do not use.
-fn without_excess(endpoint: Endpoint) -> Endpoint {
-    let mut endpoint = Endpoint { filter: None, metadata: None, description: None, ..endpoint };
-    endpoint.event_types.shrink_to_fit();
-    endpoint.headers.shrink_to_fit();
-    endpoint
-}
-
-fn lane_policy(endpoint: &Endpoint, of: &Belonging) -> LanePolicy {
-    LanePolicy {
-        lane_id: endpoint.id.into(),
-        application: endpoint.application,
-        organization: endpoint.organization,
-        post: of.post.clone(),
-        config_version: of.config_version,
-        max_concurrency: endpoint.max_concurrency,
-        operational: of.kind == ApplicationKind::Operational,
-        limits: limits(of),
-        rate_limit: endpoint.rate_limit.or(of.profile.rate_limit),
-        drain: endpoint.drain,
-        breaker: endpoint.breaker,
-        paused: endpoint.paused_at.is_some(),
+    /// The endpoint, if it is one.
+    pub fn endpoint(&self) -> Option<&Endpoint> {
+        match self {
+            Self::Endpoint(to) => Some(&to.endpoint),
+            Self::Channel(_) => None,
+        }
     }
-}
 
-fn limits(of: &Belonging) -> OrganizationLimits {
-    OrganizationLimits {
-        deliveries_per_minute: of.limits.deliveries_per_minute.or(of.profile.deliveries_per_minute.map(NonZeroU32::get)),
-        ..of.limits
+    /// Whether it gets deliveries. A channel that does not is no longer part of its application.
+    pub fn state(&self) -> EndpointState {
+        self.endpoint().map_or(EndpointState::Enabled, |endpoint| endpoint.state)
+    }
+
+    /// In which order its deliveries go out.
+    pub fn ordering(&self) -> Ordering {
+        self.endpoint().map_or_else(Ordering::default, |endpoint| endpoint.ordering)
+    }
+
+    /// Whether it gets Everhook's own events: its deliveries raise none themselves.
+    pub fn is_operational(&self) -> bool {
+        match self {
+            Self::Endpoint(to) => to.operational,
+            Self::Channel(_) => true,
+        }
+    }
+
+    /// Whether it gets events of this type: channels get those that there are words for.
+    pub(super) fn wants_notice_of(event_type: &EventType) -> bool {
+        notice::has_words_for(event_type)
+    }
+
+    /// Where it leads, for people: a URL or an address.
+    pub fn target(&self) -> &str {
+        match self {
+            Self::Endpoint(to) => &to.endpoint.target.written,
+            Self::Channel(to) => to.channel.address.as_str(),
+        }
     }
 }
