@@ -13,9 +13,8 @@ use everhook_adapters::{
 use everhook_core::{
     model::PoolName,
     ports::{
-        AuditLog, BreakerStore, BreakerWindows, Changes, Clock as _, DeliveryControl, DeliveryQueue, Directory, EventStore, History,
-        Leases, Offset, OperationStore, Outbox, ParkedDeliveries, Ports, RemoteHints, Retention, SingleNode, Spool, Statistics, StoreError,
-        ThrottleStore, Transport, Vault,
+        BreakerWindows, Changes, Clock as _, Leases, Offset, Ports, RemoteHints, SingleNode, Spool, StoreError, StorePorts, ThrottleStore,
+        Transport, Vault,
     },
     time::Timestamp,
 };
@@ -247,19 +246,7 @@ fn ports_of<S>(
     clock: Arc<SystemClock>,
 ) -> Ports
 where
-    S: EventStore
-        + DeliveryQueue
-        + DeliveryControl
-        + ParkedDeliveries
-        + Outbox
-        + BreakerStore
-        + Directory
-        + AuditLog
-        + History
-        + Statistics
-        + OperationStore
-        + Retention
-        + 'static,
+    S: StorePorts + 'static,
 {
     Ports {
         events: store.clone(),

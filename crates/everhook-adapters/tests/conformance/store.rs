@@ -2,51 +2,11 @@
 
 use std::sync::Arc;
 
+pub use everhook_core::ports::StorePorts as Store;
 use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId},
-    ports::{
-        AuditLog, BreakerStore, DeliveryControl, DeliveryQueue, Directory, EventStore, History, OperationStore, Outbox, ParkedDeliveries,
-        Retention, Statistics,
-    },
     time::Timestamp,
 };
-
-/// Every port that a store implements, as one.
-pub trait Store:
-    EventStore
-    + DeliveryQueue
-    + DeliveryControl
-    + ParkedDeliveries
-    + Outbox
-    + BreakerStore
-    + Directory
-    + AuditLog
-    + History
-    + Statistics
-    + OperationStore
-    + Retention
-    + Send
-    + Sync
-{
-}
-
-impl<T> Store for T where
-    T: EventStore
-        + DeliveryQueue
-        + DeliveryControl
-        + ParkedDeliveries
-        + Outbox
-        + BreakerStore
-        + Directory
-        + AuditLog
-        + History
-        + Statistics
-        + OperationStore
-        + Retention
-        + Send
-        + Sync
-{
-}
 
 /// A lane, as the table of lanes has it.
 pub struct NewLane<'k> {

@@ -5,8 +5,7 @@ use std::{num::NonZeroU32, sync::Arc};
 use super::{Belonging, EndpointDestination};
 use crate::{
     ids::LaneId,
-    model::{BreakerConfig, Channel, Endpoint, EndpointState, EventType, LanePolicy, Ordering, OrganizationLimits, RateLimit},
-    policy::notice,
+    model::{Application, BreakerConfig, Channel, Endpoint, EndpointState, LanePolicy, Ordering, OrganizationLimits, RateLimit},
 };
 
 /// How many mails to one address may be under way at once.
@@ -35,7 +34,7 @@ pub struct ChannelDestination {
 impl ChannelDestination {
     /// Prepares a channel of an organization's application `operational`. A circuit breaker would only add to the waiting: its retry schedule has the pace
     /// of a mail server's.
-    pub(super) fn new(channel: Channel, of: &Belonging, belongs_to: &crate::model::Application) -> Self {
+    pub(super) fn new(channel: Channel, of: &Belonging, belongs_to: &Application) -> Self {
         let lane = LanePolicy {
             lane_id: channel.id.into(),
             application: belongs_to.id,
@@ -116,11 +115,6 @@ impl Destination {
             Self::Endpoint(to) => to.operational,
             Self::Channel(_) => true,
         }
-    }
-
-    /// Whether it gets events of this type: channels get those that there are words for.
-    pub(super) fn wants_notice_of(event_type: &EventType) -> bool {
-        notice::has_words_for(event_type)
     }
 
     /// Where it leads, for people: a URL or an address.

@@ -12,6 +12,7 @@ use crate::{
         Application, ApplicationKind, Channel, Endpoint, EndpointState, EventType, EventTypeMark, OrganizationLimits, PoolAssignment,
         Profile,
     },
+    policy::notice,
     ports::{ConfigPage, ConfigVersion, Definitions, StoreError},
 };
 
@@ -153,7 +154,7 @@ impl ApplicationView {
             return known.clone();
         }
         let endpoints = self.endpoints.by_type.wanting(event_type, &self.endpoints.destinations);
-        let channels = self.channels.iter().filter(|_| Destination::wants_notice_of(event_type));
+        let channels = self.channels.iter().filter(|_| notice::has_words_for(event_type));
         let found: Arc<[Destination]> =
             endpoints.into_iter().map(Destination::Endpoint).chain(channels.cloned().map(Destination::Channel)).collect();
         let mut matches = self.matches.write().unwrap_or_else(PoisonError::into_inner);

@@ -131,3 +131,36 @@ pub struct Ports {
     /// Randomness.
     pub entropy: Arc<dyn Entropy>,
 }
+
+/// Every port that a store implements, as one.
+pub trait StorePorts:
+    EventStore
+    + DeliveryQueue
+    + DeliveryControl
+    + ParkedDeliveries
+    + Outbox
+    + BreakerStore
+    + Directory
+    + AuditLog
+    + History
+    + Statistics
+    + OperationStore
+    + Retention
+{
+}
+
+impl<T> StorePorts for T where
+    T: EventStore
+        + DeliveryQueue
+        + DeliveryControl
+        + ParkedDeliveries
+        + Outbox
+        + BreakerStore
+        + Directory
+        + AuditLog
+        + History
+        + Statistics
+        + OperationStore
+        + Retention
+{
+}

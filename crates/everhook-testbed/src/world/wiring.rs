@@ -14,10 +14,7 @@ use everhook_core::{
     limits::evaluations::EvaluationThreads,
     line::{Line, LineSettings},
     model::{PoolName, Profile, RetentionPeriods},
-    ports::{
-        AuditLog, BreakerStore, DeliveryControl, DeliveryQueue, Directory, EventStore, History, OperationStore, Outbox, ParkedDeliveries,
-        Ports, Retention, Roles, SingleNode, Spool, Statistics,
-    },
+    ports::{Ports, Roles, SingleNode, Spool, StorePorts},
     spool::forward::forward,
 };
 use tokio::task::JoinSet;
@@ -76,19 +73,7 @@ impl World {
 
     fn ports_of<S>(&self, store: Arc<S>, spool: Option<Arc<dyn Spool>>) -> Ports
     where
-        S: EventStore
-            + DeliveryQueue
-            + DeliveryControl
-            + ParkedDeliveries
-            + Outbox
-            + BreakerStore
-            + Directory
-            + AuditLog
-            + History
-            + Statistics
-            + OperationStore
-            + Retention
-            + 'static,
+        S: StorePorts + 'static,
     {
         let faulty = Arc::new(Faulty::new(store.clone(), self.faults.clone()));
         Ports {

@@ -130,7 +130,6 @@ CREATE UNIQUE INDEX lanes_by_id ON lanes (id);
 CREATE INDEX lanes_by_organization ON lanes (organization_id, id);
 CREATE INDEX lanes_by_application ON lanes (application_id, id);
 CREATE INDEX lanes_with_barrier ON lanes (lane) WHERE order_barrier IS NOT NULL;
-CREATE INDEX lanes_of_channels ON lanes (id) WHERE kind = 'channel';
 
 -- How people are told what happens in an organization's application `operational`. The lane of one that was removed stays until nothing names it.
 CREATE TABLE channels (

@@ -1,15 +1,14 @@
--- Removes lanes of channels that were removed, if nothing that is kept names them, with what belongs to each. How many went?
--- Index: lanes_of_channels, the primary keys. Lock: the rows.
+-- Removes those of some lanes that are of channels that were removed, if nothing that is kept names them, with what belongs to each.
+-- Index: lanes_by_id, the primary keys. Lock: the rows.
 WITH gone AS (
     DELETE FROM lanes WHERE lane = ANY(ARRAY(
         SELECT l.lane FROM lanes l
-        WHERE l.kind = 'channel'
+        WHERE l.id > $1 AND l.id <= $2 AND l.kind = 'channel'
             AND NOT EXISTS (SELECT FROM channels c WHERE c.id = l.id)
             AND (SELECT true FROM open_deliveries WHERE lane = l.lane LIMIT 1) IS NULL
             AND (SELECT true FROM deliveries WHERE lane = l.lane LIMIT 1) IS NULL
             AND (SELECT true FROM dead_letters WHERE endpoint_id = l.id LIMIT 1) IS NULL
             AND (SELECT true FROM rollups WHERE lane = l.lane LIMIT 1) IS NULL
-        LIMIT $1
     ))
     RETURNING id, lane
 ), breakers AS (

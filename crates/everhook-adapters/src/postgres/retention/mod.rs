@@ -90,11 +90,8 @@ impl PostgresStore {
     /// Removes endpoints that were deleted and are named by nothing any more, with what belongs to each.
     async fn purge_deleted_endpoints(&self, purge: Purge) -> Outcome<Purged> {
         let (reader, after) = (self.reader().await?, purge.from.id);
-        // Lanes of channels that were removed are few, so that the first step of each walk sees to them.
-        if after.is_nil() {
-            reader.query_one(FORGET_LANES_OF_CHANNELS, &[&i64::from(purge.limit)]).await?;
-        }
         let Some(until) = until(&reader, ENDPOINTS, &[&after, &OWNERS_A_STEP]).await? else { return Ok(Purged::default()) };
+        reader.query_one(FORGET_LANES_OF_CHANNELS, &[&after, &until]).await?;
         let limits: Params<'_> = &[&after, &until, &purge.before.as_micros(), &i64::from(purge.limit)];
         let removed = reader.query_one(FORGET_DELETED_ENDPOINTS, limits).await?.number("removed")?;
         let id = if removed == purge.limit { after } else { until };

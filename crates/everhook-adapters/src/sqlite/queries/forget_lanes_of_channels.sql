@@ -1,12 +1,11 @@
--- Removes lanes of channels that were removed, if nothing that is kept names them. Not the newest: lane numbers are never given again.
--- Index: lanes_of_channels, the primary keys, deliveries_by_lane, dead_letters_by_endpoint. Lock: the write lock.
+-- Removes those of some lanes that are of channels that were removed, if nothing that is kept names them. Not the newest: lane numbers are never given again.
+-- Index: lanes_by_id, the primary keys, deliveries_by_lane, dead_letters_by_endpoint. Lock: the write lock.
 DELETE FROM lanes WHERE lane IN (
     SELECT l.lane FROM lanes l
-    WHERE l.kind = 'channel' AND l.lane < (SELECT max(lane) FROM lanes)
+    WHERE l.id > ?1 AND l.id <= ?2 AND l.kind = 'channel' AND l.lane < (SELECT max(lane) FROM lanes)
         AND NOT EXISTS (SELECT 1 FROM channels c WHERE c.id = l.id)
         AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.lane = l.lane)
         AND NOT EXISTS (SELECT 1 FROM dead_letters t WHERE t.endpoint_id = l.id)
         AND NOT EXISTS (SELECT 1 FROM rollups r WHERE r.lane = l.lane)
-    LIMIT ?1
 )
 RETURNING id, lane;

@@ -112,10 +112,8 @@ impl SqliteStore {
     async fn purge_deleted_endpoints(&self, purge: Purge) -> Result<Purged, StoreError> {
         let after = purge.from.id;
         let forget = move |tx: &mut Tx<'_>| {
-            if after.is_nil() {
-                forget_lanes_of_channels(tx, purge.limit)?;
-            }
             let Some(until) = until(tx, ENDPOINTS, params![after.key(), OWNERS_A_STEP])? else { return Ok(Purged::default()) };
+            forget_lanes_of_channels(tx, after, until)?;
             let limits = params![after.key(), until.key(), purge.before.as_micros(), purge.limit];
             let unused = |row: &Row<'_>| Ok((row.id::<LaneId>("id")?, row.get::<_, i64>("lane")?));
             let unused = tx.prepare(UNUSED_ENDPOINTS)?.query_map(limits, unused)?.collect::<Result<Vec<_>, _>>()?;
@@ -148,10 +146,10 @@ impl SqliteStore {
     }
 }
 
-/// Removes lanes of channels that were removed: few, so that the first step of each walk sees to them.
-fn forget_lanes_of_channels(tx: &Tx<'_>, limit: u32) -> Outcome<()> {
+/// Removes those of some lanes that are of channels that were removed.
+fn forget_lanes_of_channels(tx: &Tx<'_>, after: Uuid, until: Uuid) -> Outcome<()> {
     let gone = |row: &Row<'_>| Ok((row.id::<LaneId>("id")?, row.get::<_, i64>("lane")?));
-    let gone = tx.prepare(FORGET_LANES_OF_CHANNELS)?.query_map([limit], gone)?.collect::<Result<Vec<_>, _>>()?;
+    let gone = tx.prepare(FORGET_LANES_OF_CHANNELS)?.query_map([after.key(), until.key()], gone)?.collect::<Result<Vec<_>, _>>()?;
     for (lane_id, lane) in gone {
         tx.prepare(FORGET_BREAKER)?.execute([lane_id.key()])?;
         tx.prepare(FORGET_STANDING)?.execute([lane])?;
