@@ -57,6 +57,8 @@ ids! {
     LaneId;
     /// A way to tell people something, such as the e-mail address of an administrator.
     ChannelId;
+    /// Where webhooks of another provider come in.
+    SourceId;
     /// What happened. Stable over retries and replays: it is the `webhook-id` that receivers see.
     EventId;
     /// One event for one endpoint: the unit that is retried.
