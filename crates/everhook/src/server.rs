@@ -1,17 +1,18 @@
 //! Drives connections: takes them, bounds them, and lets them end when the server stops.
 //!
-//! `admission` says who gets one, `stream` ends those whose client does not read, `body` reads what a handler leaves unread, and `answer` counts the
+//! `admission` says who gets one, `client_address` who asks behind proxies, `stream` ends those whose client does not read, `body` reads what a handler leaves unread, and `answer` counts the
 //! memory of answers until they are sent.
 
 mod admission;
 mod answer;
 mod body;
+mod client_address;
 mod stream;
 
 use std::{
     convert::Infallible,
     io::{Read as _, Write as _},
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::{Duration, Instant},
@@ -24,6 +25,7 @@ use futures_util::FutureExt as _;
 use http::{HeaderValue, header};
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use ipnet::IpNet;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt as _;
@@ -31,7 +33,7 @@ use tower::ServiceExt as _;
 pub use self::{admission::ConnectionLimits, answer::RequestContext};
 use self::{
     admission::{Activity, Admission, Admitted, Seat},
-    answer::Answers,
+    answer::{Answers, Connection},
     body::RequestBody,
     stream::{ClientStream, WriteTimeouts},
 };
@@ -77,6 +79,7 @@ pub struct Server {
     routes: Routes,
     admission: Arc<Admission>,
     answers: Arc<Answers>,
+    trusted_proxies: Arc<[IpNet]>,
     stopping: CancellationToken,
     connections: TaskTracker,
 }
@@ -106,6 +109,7 @@ impl Server {
             address: listener.local_addr().context("cannot read the listening address")?,
             closed: Arc::new(Mutex::new(Some(listener))),
             routes: Routes::default(),
+            trusted_proxies: limits.trusted_proxies.clone().into(),
             admission: Admission::new(limits),
             answers: Arc::default(),
             stopping: CancellationToken::new(),
@@ -166,7 +170,7 @@ async fn accept(listener: TcpListener, server: Server) {
                     server.connections.spawn(serving);
                 }
                 Some(admitted) => {
-                    let serving = serve(ordinary.clone(), stream, server.clone(), admitted);
+                    let serving = serve(ordinary.clone(), stream, address.ip(), server.clone(), admitted);
                     server.connections.spawn(serving);
                 }
                 None => refuse(stream),
@@ -217,11 +221,11 @@ fn client(stream: TcpStream) -> TokioIo<ClientStream<TcpStream>> {
 }
 
 /// Serves one connection. Its seat is held until it ends.
-async fn serve(builder: http1::Builder, stream: TcpStream, server: Server, admitted: Admitted) {
+async fn serve(builder: http1::Builder, stream: TcpStream, peer: IpAddr, server: Server, admitted: Admitted) {
     let activity = admitted.activity();
     let answer = {
         let server = server.clone();
-        service_fn(move |request| answer(server.clone(), activity.clone(), request))
+        service_fn(move |request| answer(server.clone(), peer, activity.clone(), request))
     };
     let mut connection = pin!(builder.serve_connection(client(stream), answer));
     let ended = tokio::select! {
@@ -253,11 +257,13 @@ async fn idle_until_given_up(admitted: &Admitted) {
     }
 }
 
-async fn answer(server: Server, activity: Activity, request: Request<Incoming>) -> Result<Response, Infallible> {
+async fn answer(server: Server, peer: IpAddr, activity: Activity, request: Request<Incoming>) -> Result<Response, Infallible> {
     let answering = activity.begin();
     let (parts, incoming) = request.into_parts();
     let body = RequestBody::new(incoming, &parts.headers);
-    let response = server.answers.count(Request::from_parts(parts, body), |request| server.routes.current().oneshot(request)).await;
+    let connection = Connection { peer, trusted_proxies: server.trusted_proxies.clone() };
+    let request = Request::from_parts(parts, body);
+    let response = server.answers.count(request, connection, |request| server.routes.current().oneshot(request)).await;
     Ok(answer::hold_until_sent(response, answering))
 }
 

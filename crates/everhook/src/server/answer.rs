@@ -1,6 +1,7 @@
 //! The memory of large answers, counted until the client has taken them: a tenant that asks for many at once, and reads none, gets no more.
 
 use std::{
+    net::IpAddr,
     pin::Pin,
     sync::{Arc, OnceLock},
     task::{Context, Poll, ready},
@@ -12,11 +13,12 @@ use axum::{
 };
 use bytes::Bytes;
 use everhook_core::ids::OrganizationId;
-use http::Request;
+use http::{HeaderMap, Request};
 use http_body_util::BodyExt as _;
 use hyper::body::{Frame, SizeHint};
+use ipnet::IpNet;
 
-use super::{admission::Answering, body::RequestBody};
+use super::{admission::Answering, body::RequestBody, client_address::client_address};
 use crate::{
     api::{self, Turn},
     memory::{Charge, MemoryBudget, MemoryLimits, NoRoom},
@@ -31,12 +33,22 @@ const LARGE_ANSWER_BYTES: usize = 4 << 20;
 /// How many bytes of answers may wait to be taken by their clients.
 const LIMITS: MemoryLimits = MemoryLimits { total: 64 << 20, organization: 24 << 20, kept_for_small: 16 << 20 };
 
+/// Where a connection comes from.
+#[derive(Clone)]
+pub(super) struct Connection {
+    /// Its other side.
+    pub(super) peer: IpAddr,
+    /// Who may speak for others.
+    pub(super) trusted_proxies: Arc<[IpNet]>,
+}
+
 /// What becomes known of a request while it is answered; an extension of every request.
 #[derive(Clone)]
 pub struct RequestContext(Arc<Known>);
 
 struct Known {
     answers: Arc<MemoryBudget>,
+    connection: Connection,
     /// In whose name it is made. Empty for what is open to all, which is the same memory for everybody.
     organization: OnceLock<OrganizationId>,
     /// The memory of its body, until it is answered.
@@ -46,8 +58,15 @@ struct Known {
 }
 
 impl RequestContext {
-    fn new(answers: Arc<MemoryBudget>) -> Self {
-        Self(Arc::new(Known { answers, organization: OnceLock::new(), body: OnceLock::new(), turn: OnceLock::new() }))
+    fn new(answers: Arc<MemoryBudget>, connection: Connection) -> Self {
+        let (organization, body, turn) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self(Arc::new(Known { answers, connection, organization, body, turn }))
+    }
+
+    /// The client that made the request, also behind proxies that are trusted.
+    pub fn client_address(&self, headers: &HeaderMap) -> IpAddr {
+        let Connection { peer, trusted_proxies } = &self.0.connection;
+        client_address(*peer, headers, trusted_proxies)
     }
 
     /// Keeps a turn to read until the request is answered.
@@ -150,11 +169,16 @@ impl AsRef<[u8]> for Counted {
 
 impl Answers {
     /// Answers a request, unless the answers that its organization does not take have used up the memory for them.
-    pub async fn count<F>(&self, mut request: Request<RequestBody>, answer: impl FnOnce(Request<RequestBody>) -> F) -> Response
+    pub(super) async fn count<F>(
+        &self,
+        mut request: Request<RequestBody>,
+        connection: Connection,
+        answer: impl FnOnce(Request<RequestBody>) -> F,
+    ) -> Response
     where
         F: Future<Output = Result<Response, std::convert::Infallible>>,
     {
-        let context = RequestContext::new(self.0.clone());
+        let context = RequestContext::new(self.0.clone(), connection);
         request.extensions_mut().insert(context.clone());
         let response = answer(request).await.unwrap_or_else(|never| match never {});
         match (response.body().size_hint().exact(), context.organization()) {
