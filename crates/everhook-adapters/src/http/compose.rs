@@ -6,14 +6,14 @@
 use std::{borrow::Cow, io::Write as _};
 
 use bytes::Bytes;
-use everhook_core::ports::{OutgoingHeader, OutgoingRequest};
+use everhook_core::ports::{OutgoingHeader, OutgoingMethod, OutgoingRequest};
 
 use super::{connection::Message, failure::Failure};
 
 /// Room for what every head has beside its headers: the first line without its path, and `content-length`.
 const FIXED_BYTES: usize = 64;
 
-/// Writes the request, headers in the order given. `host` comes first and `content-length` last.
+/// Writes the request, headers in the order given. `host` comes first and `content-length`, if it has a body, last.
 pub(super) fn compose(request: &OutgoingRequest) -> Result<Message<'_>, Failure> {
     let (path, host) = (request.target.path_and_query(), request.target.authority());
     if !path.starts_with('/') || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -22,9 +22,13 @@ pub(super) fn compose(request: &OutgoingRequest) -> Result<Message<'_>, Failure>
     if host.is_empty() || !host.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(Failure::no_host());
     }
+    let method = match request.method {
+        OutgoingMethod::Post => "POST ",
+        OutgoingMethod::Get => "GET ",
+    };
     let bytes: usize = request.headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
     let mut head = Vec::with_capacity(FIXED_BYTES + path.len() + host.len() + bytes);
-    for part in ["POST ", path, " HTTP/1.1\r\nhost: ", host, "\r\n"] {
+    for part in [method, path, " HTTP/1.1\r\nhost: ", host, "\r\n"] {
         head.extend_from_slice(part.as_bytes());
     }
     for (name, value) in &request.headers {
@@ -39,7 +43,10 @@ pub(super) fn compose(request: &OutgoingRequest) -> Result<Message<'_>, Failure>
         head.push(b'\r');
         head.push(b'\n');
     }
-    write!(head, "content-length: {}\r\n\r\n", request.body.len()).expect("memory takes every byte");
+    match request.method {
+        OutgoingMethod::Post => write!(head, "content-length: {}\r\n\r\n", request.body.len()).expect("memory takes every byte"),
+        OutgoingMethod::Get => head.extend_from_slice(b"\r\n"),
+    }
     Ok(Message { head, body: &request.body })
 }
 

@@ -9,7 +9,7 @@ use std::{io, sync::Arc, time::Instant};
 
 use everhook_core::{
     model::{PhaseTimes, Response},
-    ports::OutgoingRequest,
+    ports::{OutgoingMethod, OutgoingRequest},
 };
 use url::Position;
 
@@ -26,8 +26,8 @@ use super::{
 pub(super) const ANSWER_HEAD_BYTES_MAX: usize = 32 * 1024;
 /// How much of a body is read before the connection is given up instead of reused.
 const BODY_READ_MAX: usize = 64 * 1024;
-/// How much of a body is kept.
-const BODY_KEPT_MAX: usize = 1024;
+/// How much is kept of the answer to something that was posted: enough to see what went wrong.
+const SAMPLE_KEPT_MAX: usize = 1024;
 /// How many kept connections may turn out closed before a fresh one is opened.
 const STALE_TRIES_MAX: usize = 3;
 
@@ -51,10 +51,21 @@ pub(crate) struct Progress {
     pub(crate) phases: PhaseTimes,
     head: Option<Response>,
     body_sample: Vec<u8>,
+    /// How much of the body is kept.
+    body_kept_max: usize,
     body_cut: bool,
 }
 
 impl Progress {
+    /// Nothing has happened yet.
+    pub(super) fn of(method: OutgoingMethod) -> Self {
+        let body_kept_max = match method {
+            OutgoingMethod::Post => SAMPLE_KEPT_MAX,
+            OutgoingMethod::Get => BODY_READ_MAX,
+        };
+        Self { body_kept_max, ..Self::default() }
+    }
+
     /// The answer as far as it came; `None` if not even its head did.
     pub(super) fn take_response(&mut self) -> Option<Response> {
         let mut response = self.head.take()?;
@@ -64,7 +75,7 @@ impl Progress {
     }
 
     fn sample(&mut self, data: &[u8]) {
-        let room = BODY_KEPT_MAX - self.body_sample.len();
+        let room = self.body_kept_max - self.body_sample.len();
         self.body_sample.extend_from_slice(&data[..data.len().min(room)]);
         self.body_cut |= data.len() > room;
     }

@@ -122,7 +122,7 @@ impl Transport for HttpTransport {
     async fn send(&self, request: OutgoingRequest) -> Report {
         let started = Instant::now();
         // It lives outside of the exchange, so that a deadline which cuts the exchange short leaves what was known by then.
-        let mut progress = Progress::default();
+        let mut progress = Progress::of(request.method);
         let ended = {
             // Pinned first, because it is large: the deadline would copy it twice.
             let exchange = pin!(exchange::run(&self.connector, &self.pool, &request, &mut progress));

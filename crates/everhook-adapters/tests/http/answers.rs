@@ -13,7 +13,7 @@ use bytes::Bytes;
 use everhook_adapters::http::{HttpTransport, Resolve, ResolveError};
 use everhook_core::{
     model::{Cut, FailureCategory, RetryAfter},
-    ports::{OutgoingRequest, Transport},
+    ports::{OutgoingMethod, OutgoingRequest, Transport},
 };
 use tokio::{
     io::AsyncWriteExt as _,
@@ -46,6 +46,25 @@ async fn a_request_is_a_plain_post_with_the_headers_given_and_nothing_else() {
         server.port
     );
     assert_eq!(requests.recv().await.unwrap().unwrap(), expected);
+}
+
+#[tokio::test]
+async fn a_get_has_no_body_and_its_answer_is_kept_as_far_as_it_is_read() {
+    let (seen, mut requests) = mpsc::unbounded_channel();
+    let server = Server::start(move |mut stream, _| {
+        let seen = seen.clone();
+        async move {
+            seen.send(read_request(&mut stream).await).unwrap();
+            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: 8000\r\n\r\n{}", "k".repeat(8_000));
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    })
+    .await;
+    let get = OutgoingRequest { method: OutgoingMethod::Get, headers: Vec::new(), body: Bytes::new(), ..request(&server.url(), AMPLE) };
+    let response = answered(transport().send(get).await);
+    assert_eq!((response.body_sample.len(), response.cut.body), (8_000, false));
+    let sent = requests.recv().await.unwrap().unwrap();
+    assert!(sent.starts_with("GET /") && !sent.contains("content-length"), "{sent}");
 }
 
 #[tokio::test]

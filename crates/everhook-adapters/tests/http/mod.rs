@@ -21,7 +21,7 @@ use everhook_core::{
     ids::OrganizationId,
     model::{FailureCategory, Report, Response, Sent, Target},
     policy::address::AddressRules,
-    ports::{OutgoingRequest, Transport},
+    ports::{OutgoingMethod, OutgoingRequest, Transport},
 };
 
 /// Long enough for a loaded machine: a request that should be answered is, in a millisecond.
@@ -41,6 +41,7 @@ fn loopback_settings() -> HttpSettings {
 fn request(url: &str, timeout: Duration) -> OutgoingRequest {
     let target = Target { written: url.to_owned(), url: url.parse().unwrap() };
     OutgoingRequest {
+        method: OutgoingMethod::Post,
         organization: organization(1),
         target: Arc::new(target),
         headers: vec![

@@ -9,7 +9,7 @@ use everhook_core::{
     ids::OrganizationId,
     model::{FailureCategory, Report, Sent, Target},
     policy::address::AddressRules,
-    ports::{OutgoingRequest, Transport},
+    ports::{OutgoingMethod, OutgoingRequest, Transport},
 };
 use lapin::{
     ExchangeKind,
@@ -40,6 +40,7 @@ pub fn request(url: &str, timeout: Duration) -> OutgoingRequest {
         ("x-custom", "grüße"),
     ];
     OutgoingRequest {
+        method: OutgoingMethod::Post,
         organization: OrganizationId::from_uuid(Uuid::nil()),
         target: Arc::new(Target { written: url.to_owned(), url: url.parse().unwrap() }),
         headers: headers.into_iter().map(|(name, value)| (name.into(), Bytes::from(value))).collect(),

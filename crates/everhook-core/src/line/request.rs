@@ -17,7 +17,7 @@ use crate::{
     ids::{DeliveryId, OrganizationId},
     model::Event,
     policy::headers::is_same_name,
-    ports::{OutgoingHeader, OutgoingRequest, host_first},
+    ports::{OutgoingHeader, OutgoingMethod, OutgoingRequest, host_first},
     shape::Shape,
     signing::{self, Signable, Signatures},
     time::Timestamp,
@@ -55,7 +55,8 @@ pub fn build(outgoing: &Outgoing<'_>, timeout: Duration) -> OutgoingRequest {
     let body = envelope::body(event, shape.payload_style);
     let signable = Signable { event: event.id, at, body: &body, style: shape.signature_style };
     let signatures = signing::sign(&shape.keys, &signable);
-    OutgoingRequest { organization, target: shape.target.clone(), headers: headers(outgoing, Some(signatures)), body, timeout }
+    let headers = headers(outgoing, Some(signatures));
+    OutgoingRequest { organization, method: OutgoingMethod::Post, target: shape.target.clone(), headers, body, timeout }
 }
 
 /// What is left of a request whose event's data is gone: the headers as they went over the wire, but for the signatures and the length.

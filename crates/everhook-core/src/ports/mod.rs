@@ -77,7 +77,7 @@ pub use spool::{IncomingEvent, KnownPublisher, PublisherCache, Spool, SpoolStatu
 pub use statistics::Statistics;
 pub use store_error::{FullDisk, StoreError};
 pub use throttle_store::{ASKS_MAX, Ask, Grant, ThrottleStore, Wanted};
-pub use transport::{OutgoingHeader, OutgoingRequest, Transport, host_first};
+pub use transport::{OutgoingHeader, OutgoingMethod, OutgoingRequest, Transport, host_first};
 pub use vault::{Vault, VaultError};
 pub use wake_up::{Committed, Forwarded, WakeUp};
 

@@ -10,11 +10,23 @@ use crate::{
     model::{Report, Target},
 };
 
-/// A POST that is complete, signed and ready.
+/// What a request asks of the other side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OutgoingMethod {
+    /// To take something. Of the answer, a sample is kept.
+    #[default]
+    Post,
+    /// To give something: a certificate, a set of keys. The answer is kept whole, as far as it is read.
+    Get,
+}
+
+/// A request that is complete, signed and ready.
 #[derive(Clone, Debug)]
 pub struct OutgoingRequest {
     /// Whose it is. Organizations never share a connection: what one receiver leaves on it must not answer for another's.
     pub organization: OrganizationId,
+    /// What it asks.
+    pub method: OutgoingMethod,
     /// Where it goes.
     pub target: Arc<Target>,
     /// Every header but `host` and `content-length`, in order; lower case, checked, no name twice. Values are visible ASCII or UTF-8 without
@@ -29,8 +41,8 @@ pub struct OutgoingRequest {
 impl OutgoingRequest {
     /// Every header as it goes over the wire, in order. Transports write these and no others, so that history can show what they wrote.
     pub fn wire_headers(&self) -> impl Iterator<Item = (&OutgoingHeader, Bytes)> {
-        let length = Bytes::from(self.body.len().to_string());
-        host_first(&self.target, &self.headers).chain([(&CONTENT_LENGTH, length)])
+        let length = (self.method == OutgoingMethod::Post).then(|| (&CONTENT_LENGTH, Bytes::from(self.body.len().to_string())));
+        host_first(&self.target, &self.headers).chain(length)
     }
 }
 
@@ -49,7 +61,7 @@ pub type OutgoingHeader = std::borrow::Cow<'static, str>;
 /// Sends requests to strangers' servers.
 #[async_trait]
 pub trait Transport: Send + Sync {
-    /// Posts `request` and reports what came of it, within `request.timeout` whatever the other side does.
+    /// Sends `request` and reports what came of it, within `request.timeout` whatever the other side does.
     ///
     /// The address is vetted on every connect, redirects are not followed, and no more of the answer is read than is kept or needed to
     /// reuse the connection. There is no error: a refusal, a reset and a blocked address are reports.

@@ -12,7 +12,7 @@ use crate::{
     line::{Line, request::USER_AGENT},
     manage::{Fault, Refusal},
     model::{Endpoint, Revision, Sent},
-    ports::{OutgoingHeader, OutgoingRequest},
+    ports::{OutgoingHeader, OutgoingMethod, OutgoingRequest},
     shape::Shape,
     signing::{self, Signable},
 };
@@ -78,7 +78,14 @@ fn build(line: &Line, endpoint: &Endpoint, shape: &Shape, challenge: &str) -> Ou
     let ours = ours.into_iter().map(|(name, value)| (OutgoingHeader::from(name), Bytes::from(value)));
     let headers = ours.chain(shape.headers.iter().cloned()).collect();
     let target = shape.target.clone();
-    OutgoingRequest { organization: endpoint.organization, target, headers, body, timeout: VERIFICATION_TIMEOUT }
+    OutgoingRequest {
+        organization: endpoint.organization,
+        method: OutgoingMethod::Post,
+        target,
+        headers,
+        body,
+        timeout: VERIFICATION_TIMEOUT,
+    }
 }
 
 /// Whether a body is the challenge, or an object that has it.
