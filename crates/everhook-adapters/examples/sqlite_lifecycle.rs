@@ -19,7 +19,10 @@ use everhook_core::{
         Event, EventType, EventTypePattern, Organization, PayloadStyle, PhaseTimes, Priority, Response, SealedSecret, SealedSecrets,
         SignatureStyle, Stage, Target,
     },
-    ports::{DeliveryQueue, Directory, EventStore, KeyOrigin, NewDelivery, NewEvent, NewOrganization, Settlement},
+    ports::{
+        ConfigurationReader, DeliveryQueue, EndpointStore, EventStore, KeyOrigin, NewDelivery, NewEvent, NewOrganization,
+        OrganizationStore, Settlement,
+    },
     time::Timestamp,
 };
 use uuid::Uuid;

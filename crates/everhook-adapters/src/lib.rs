@@ -13,7 +13,7 @@ pub mod postgres;
 #[cfg(feature = "amqp")]
 pub mod rabbitmq;
 pub mod redis;
-pub mod sealed_directory;
+pub mod sealed_endpoints;
 pub mod smtp;
 pub mod spool;
 pub mod sqlite;

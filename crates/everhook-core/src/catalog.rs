@@ -39,7 +39,7 @@ pub use self::{
 use crate::{
     ids::{ApplicationId, OrganizationId, Ref, ScheduleVersion},
     model::{Application, EventTypeMark, Profile, RetrySchedule},
-    ports::{ConfigCursor, ConfigPage, ConfigRead, Directory, StoreError},
+    ports::{ConfigCursor, ConfigPage, ConfigRead, ConfigurationReader, EventTypeStore, Ports, RetryScheduleStore, StoreError},
     time::Timestamp,
 };
 
@@ -52,9 +52,26 @@ pub const CATALOG_BYTES: usize = 512 << 20;
 /// How often a read begins from the start because the organization's limits or the place where its requests are sent changed meanwhile.
 const READS_FROM_START_MAX: usize = 10;
 
-/// A cache of the directory, shaped for sending.
+/// What the catalog reads.
+pub struct CatalogPorts {
+    /// Applications with their endpoints.
+    pub configuration: Arc<dyn ConfigurationReader>,
+    /// Versions of retry schedules.
+    pub retry_schedules: Arc<dyn RetryScheduleStore>,
+    /// Schemas of event types.
+    pub event_types: Arc<dyn EventTypeStore>,
+}
+
+impl From<&Ports> for CatalogPorts {
+    fn from(ports: &Ports) -> Self {
+        let (configuration, retry_schedules) = (ports.configuration.clone(), ports.retry_schedules.clone());
+        Self { configuration, retry_schedules, event_types: ports.event_types.clone() }
+    }
+}
+
+/// A cache of the configuration, shaped for sending.
 pub struct Catalog {
-    directory: Arc<dyn Directory>,
+    ports: CatalogPorts,
     profile: Profile,
     applications: RwLock<Applications>,
     reading: Reading,
@@ -67,15 +84,15 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// An empty catalog over the directory.
-    pub fn new(directory: Arc<dyn Directory>, profile: Profile) -> Self {
-        Self::within(CATALOG_BYTES, directory, profile)
+    /// An empty catalog over these ports.
+    pub fn new(ports: CatalogPorts, profile: Profile) -> Self {
+        Self::within(CATALOG_BYTES, ports, profile)
     }
 
     /// The same, whose applications may take so many bytes in memory.
-    pub fn within(bytes_max: usize, directory: Arc<dyn Directory>, profile: Profile) -> Self {
+    pub fn within(bytes_max: usize, ports: CatalogPorts, profile: Profile) -> Self {
         Self {
-            directory,
+            ports,
             profile,
             applications: RwLock::new(Applications::within(bytes_max)),
             reading: Reading::default(),
@@ -138,7 +155,7 @@ impl Catalog {
         let first = base.as_ref().map_or(ConfigCursor::START, |base| ConfigCursor::after(base.version));
         let mut shared = base.as_ref().map(|base| (base.limits, base.post.clone()));
         let mut growth = Growth::new(self, endpoints.bytes());
-        let mut read = self.directory.configuration(id, first).await?;
+        let mut read = self.ports.configuration.configuration(id, first).await?;
         loop {
             let mut page = match read {
                 ConfigRead::NotFound => return Ok(PagesRead::NotFound),
@@ -155,7 +172,8 @@ impl Catalog {
                 return self.finish(page, endpoints, base).await.map(PagesRead::All);
             };
             // The next page is read while this one is prepared.
-            let (following, applied) = tokio::join!(self.directory.configuration(id, next), endpoints.apply(&mut page, self.profile));
+            let (following, applied) =
+                tokio::join!(self.ports.configuration.configuration(id, next), endpoints.apply(&mut page, self.profile));
             applied?;
             growth.to(endpoints.bytes(), page.application.organization).await?;
             read = following?;
@@ -176,7 +194,7 @@ impl Catalog {
         let known = self.applications().definitions(organization, last.version.organization);
         let definitions = match known {
             Some(known) => known,
-            None => Arc::new(SharedDefinitions::new(self.directory.definitions(organization).await?)),
+            None => Arc::new(SharedDefinitions::new(self.ports.configuration.definitions(organization).await?)),
         };
         Ok(Arc::new(ApplicationView::new(last, endpoints, definitions, self.profile)))
     }
@@ -205,7 +223,7 @@ impl Catalog {
         if let Some(schedule) = self.schedules.read().unwrap_or_else(PoisonError::into_inner).get(&version) {
             return Ok(schedule.clone());
         }
-        let found = self.directory.schedule(version).await?;
+        let found = self.ports.retry_schedules.schedule(version).await?;
         let schedule = Arc::new(found.ok_or_else(|| StoreError::corrupt(format!("retry schedule version {} is missing", version.0)))?);
         let mut schedules = self.schedules.write().unwrap_or_else(PoisonError::into_inner);
         if schedules.len() >= SCHEDULES_MAX {
@@ -220,7 +238,7 @@ impl Catalog {
     /// # Errors
     /// [`StoreError`] if it could not be read.
     pub async fn schema_text(&self, of: &Application, mark: &EventTypeMark) -> Result<Option<(Timestamp, String)>, StoreError> {
-        let found = self.directory.event_type(of.organization, &Ref::Id(mark.id)).await?;
+        let found = self.ports.event_types.event_type(of.organization, &Ref::Id(mark.id)).await?;
         Ok(found.and_then(|found| Some((found.updated_at, found.schema?))))
     }
 

@@ -19,12 +19,12 @@ use everhook_core::{
         Selection, ShardSet, Tally,
     },
     ports::{
-        Alert, AlertId, Begun, BreakerChange, BreakerKept, BreakerRow, BreakerStore, BringForward, BroughtForward, CancelDelivery,
-        CancelWaiting, Cleared, DeliveryCancelled, DeliveryControl, DeliveryQueue, DueDeadLetters, DueRead, DueRequest, Ending, Erased,
-        Erasure, ErasureBatch, ErasureStep, EventAlias, EventCandidate, EventStore, ForwardedDelivery, FreedHeads, FreedInLane, LaneHead,
-        NewEvent, OpenOperation, OpenPeriod, OperationEnded, OperationItem, OperationStore, Outbox, ParkedDeliveries, Recorded, Release,
-        Replay, Replayed, Scan, Scanned, SelectionStep, Settled, Settlement, Statistics, StoreError, TimeRange, Unparked, WaitingBacklog,
-        WaitingRow,
+        Alert, AlertId, AutoReplayStore, Begun, BreakerChange, BreakerKept, BreakerRow, BreakerStore, BringForward, BroughtForward,
+        BulkErasure, CancelDelivery, CancelWaiting, Cleared, DeliveryCancelled, DeliveryControl, DeliveryQueue, DueDeadLetters, DueRead,
+        DueRequest, Ending, Erased, Erasure, ErasureBatch, ErasureStep, EventAlias, EventCandidate, EventStore, ForwardedDelivery,
+        FreedHeads, FreedInLane, LaneHead, NewEvent, OpenOperation, OpenPeriod, OperationCandidates, OperationEnded, OperationItem,
+        OperationStore, Outbox, ParkedDeliveries, Recorded, Release, Replay, Replayed, Scan, Scanned, SelectionStep, Settled, Settlement,
+        Statistics, StoreError, TimeRange, Unparked, WaitingBacklog, WaitingRow,
     },
     time::Timestamp,
 };
@@ -351,6 +351,33 @@ impl<S: OperationStore> OperationStore for Faulty<S> {
         through!(self, self.store.open_operations(limit))
     }
 
+    async fn select(&self, step: SelectionStep) -> Result<(), StoreError> {
+        through!(self, self.store.select(step))
+    }
+
+    async fn items(&self, operation: OperationId, limit: u32) -> Result<Vec<OperationItem>, StoreError> {
+        through!(self, self.store.items(operation, limit))
+    }
+
+    async fn start(&self, operation: OperationId, at: Timestamp) -> Result<bool, StoreError> {
+        through!(self, self.store.start(operation, at))
+    }
+
+    async fn discard_next(&self, operation: OperationId, limit: u32) -> Result<u32, StoreError> {
+        through!(self, self.store.discard_next(operation, limit))
+    }
+
+    async fn end(&self, ending: Ending) -> Result<OperationEnded, StoreError> {
+        through!(self, self.store.end(ending))
+    }
+
+    async fn clear(&self, operation: OperationId, limit: u32) -> Result<Cleared, StoreError> {
+        through!(self, self.store.clear(operation, limit))
+    }
+}
+
+#[async_trait]
+impl<S: OperationCandidates> OperationCandidates for Faulty<S> {
     async fn scan_dead_letters(&self, organization: OrganizationId, scan: Scan) -> Result<Scanned<DeadLetter>, StoreError> {
         through!(self, self.store.scan_dead_letters(organization, scan))
     }
@@ -368,23 +395,10 @@ impl<S: OperationStore> OperationStore for Faulty<S> {
     async fn event_standing(&self, organization: OrganizationId, event: EventId) -> Result<Option<EventCandidate>, StoreError> {
         through!(self, self.store.event_standing(organization, event))
     }
+}
 
-    async fn select(&self, step: SelectionStep) -> Result<(), StoreError> {
-        through!(self, self.store.select(step))
-    }
-
-    async fn items(&self, operation: OperationId, limit: u32) -> Result<Vec<OperationItem>, StoreError> {
-        through!(self, self.store.items(operation, limit))
-    }
-
-    async fn start(&self, operation: OperationId, at: Timestamp) -> Result<bool, StoreError> {
-        through!(self, self.store.start(operation, at))
-    }
-
-    async fn discard_next(&self, operation: OperationId, limit: u32) -> Result<u32, StoreError> {
-        through!(self, self.store.discard_next(operation, limit))
-    }
-
+#[async_trait]
+impl<S: BulkErasure> BulkErasure for Faulty<S> {
     async fn scan_for_erasure(
         &self,
         organization: OrganizationId,
@@ -405,15 +419,10 @@ impl<S: OperationStore> OperationStore for Faulty<S> {
     async fn erase_listed(&self, batch: ErasureBatch) -> Result<Option<Vec<FreedInLane>>, StoreError> {
         through!(self, self.store.erase_listed(batch))
     }
+}
 
-    async fn end(&self, ending: Ending) -> Result<OperationEnded, StoreError> {
-        through!(self, self.store.end(ending))
-    }
-
-    async fn clear(&self, operation: OperationId, limit: u32) -> Result<Cleared, StoreError> {
-        through!(self, self.store.clear(operation, limit))
-    }
-
+#[async_trait]
+impl<S: AutoReplayStore> AutoReplayStore for Faulty<S> {
     async fn auto_replay(&self, organization: OrganizationId) -> Result<Option<AutoReplay>, StoreError> {
         through!(self, self.store.auto_replay(organization))
     }

@@ -12,7 +12,7 @@ use everhook_core::{
     ids::{ApplicationId, AuditEntryId, OrganizationId},
     line::Line,
     model::{Actor, Application, ApplicationKind, AuditAction, AuditEntry, AuditNote, Author, Organization},
-    ports::{Clock, Directory, Entropy, NewOrganization, Ports, Transport},
+    ports::{Clock, Entropy, NewOrganization, Ports, Transport},
     time::Timestamp,
 };
 use tempfile::TempDir;
@@ -273,7 +273,7 @@ impl World {
             default: self.application_of(self.application, "default", ApplicationKind::Default),
             operational: self.application_of(self.operational, "operational", ApplicationKind::Operational),
         };
-        self.directory().create_organization(new, self.entry()).await.expect("the organization is made");
+        self.line().ports.organizations.create_organization(new, self.entry()).await.expect("the organization is made");
     }
 
     fn application_of(&self, id: ApplicationId, name: &str, kind: ApplicationKind) -> Application {
@@ -298,10 +298,6 @@ impl World {
             resource: *self.organization.as_uuid(),
             note: AuditNote::default(),
         }
-    }
-
-    fn directory(&self) -> &Arc<dyn Directory> {
-        &self.line().ports.directory
     }
 
     /// Changes whenever anything happens.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context as _;
 use everhook_adapters::{
     postgres::{self, PostgresSettings, PostgresStore},
-    sealed_directory::SealedDirectory,
+    sealed_endpoints::SealedEndpoints,
     spool::{SpoolSettings, SqliteSpool, Takeover},
     sqlite::{OpenError, SqliteSettings, SqliteStore, WriterMode},
     system::{SystemClock, SystemEntropy},
@@ -248,6 +248,7 @@ fn ports_of<S>(
 where
     S: StorePorts + 'static,
 {
+    let endpoints = Arc::new(SealedEndpoints::new(store.clone(), store.clone(), vault.clone()));
     Ports {
         events: store.clone(),
         deliveries: store.clone(),
@@ -255,11 +256,20 @@ where
         parked: store.clone(),
         outbox: store.clone(),
         breakers: store.clone(),
-        directory: Arc::new(SealedDirectory::new(store.clone(), vault.clone())),
+        organizations: store.clone(),
+        applications: store.clone(),
+        endpoints: endpoints.clone(),
+        configuration: endpoints,
+        retry_schedules: store.clone(),
+        event_types: store.clone(),
+        api_keys: store.clone(),
         audit_log: store.clone(),
         history: store.clone(),
         statistics: store.clone(),
         operations: store.clone(),
+        operation_candidates: store.clone(),
+        bulk_erasure: store.clone(),
+        auto_replays: store.clone(),
         retention: store.clone(),
         leases: sharing.leases,
         remote_hints: sharing.remote_hints,

@@ -1,5 +1,4 @@
-//! The embedded store: one SQLite file behind the ports `EventStore`, `DeliveryQueue`, `DeliveryControl`, `ParkedDeliveries`, `Outbox`, `BreakerStore`, `Directory`, `AuditLog`, `History`,
-//! `Statistics`, `OperationStore` and `Retention`.
+//! The embedded store: one SQLite file behind all ports of a store (`StorePorts` lists them).
 //!
 //! Read it in this order:
 //! * `writer`, `group_commit`, `job`, `transaction`: everything that waits is written in one transaction and answered after its commit.

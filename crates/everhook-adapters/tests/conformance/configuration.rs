@@ -10,7 +10,7 @@ use std::{
 };
 
 use everhook_core::{
-    catalog::{ApplicationView, Catalog},
+    catalog::{ApplicationView, Catalog, CatalogPorts},
     ids::{DeliveryId, EndpointId, EventTypeId, Ref, ScheduleVersion},
     model::{
         DisabledReason, Endpoint, EndpointState, EventTypeDefinition, EventTypePattern, Organization, OrganizationLimits,
@@ -18,7 +18,7 @@ use everhook_core::{
     },
     ports::{
         APPLICATION_CONFIG_BYTES_MAX, CONFIG_PAGE_BYTES, CONFIG_PAGE_ENDPOINTS, ConfigCursor, ConfigPage, ConfigRead, ConfigVersion,
-        Created, Directory, EndpointUpdated, NewDelivery, Recorded, Updated,
+        Created, EndpointUpdated, NewDelivery, Recorded, Updated,
     },
 };
 use futures_util::future::join_all;
@@ -29,8 +29,8 @@ use super::{
 };
 
 fn catalog(given: &Given) -> Catalog {
-    let directory: Arc<dyn Directory> = given.store.clone();
-    Catalog::new(directory, Profile::default())
+    let (configuration, retry_schedules, event_types) = (given.store.clone(), given.store.clone(), given.store.clone());
+    Catalog::new(CatalogPorts { configuration, retry_schedules, event_types }, Profile::default())
 }
 
 async fn page(given: &Given, cursor: ConfigCursor) -> ConfigPage {

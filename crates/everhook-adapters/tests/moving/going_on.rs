@@ -7,8 +7,8 @@ use everhook_core::{
     model::{RetrySchedule, Stage, WaitsFor},
     policy::presets,
     ports::{
-        Created, DeliveryQueue as _, Directory as _, EventStore as _, KeyOrigin, ParkedDeliveries as _, Recorded, Release, Settled,
-        Settlement,
+        Created, DeliveryQueue as _, EndpointStore as _, EventStore as _, KeyOrigin, ParkedDeliveries as _, Recorded, Release,
+        RetryScheduleStore as _, Settled, Settlement,
     },
 };
 

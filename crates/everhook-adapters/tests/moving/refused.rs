@@ -7,7 +7,7 @@ use everhook_adapters::{
     postgres::OpenError,
     sqlite,
 };
-use everhook_core::ports::{Directory as _, Leases as _, Roles};
+use everhook_core::ports::{Leases as _, OrganizationStore as _, Roles};
 
 use crate::{
     database::Database,

@@ -10,7 +10,7 @@ use everhook_adapters::{
     moving::{self, MoveError, Moved},
     postgres::{OpenError, PostgresStore},
 };
-use everhook_core::ports::{Directory as _, Leases as _};
+use everhook_core::ports::{Leases as _, OrganizationStore as _};
 use tokio_postgres::Client;
 
 use crate::{

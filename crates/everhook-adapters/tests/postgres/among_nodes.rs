@@ -7,7 +7,10 @@ use everhook_core::{
     ids::{ApiKeyId, ApplicationId, EndpointId, Ref, ScheduleId, Uid},
     model::{ApiKey, ApiKeyHash, Cursor, Endpoint, OrderingMode, Organization, OrganizationSchedule, PageRequest, Scope, Scopes},
     policy::presets,
-    ports::{Change, Changes, Created, Deleted, Directory, EndpointFilter, EndpointUpdated, ScheduleDeleted, Updated},
+    ports::{
+        ApiKeyStore, ApplicationStore, Change, Changes, Created, Deleted, EndpointFilter, EndpointStore, EndpointUpdated,
+        OrganizationStore, RetryScheduleStore, ScheduleDeleted, Updated,
+    },
 };
 use tokio_postgres::NoTls;
 

@@ -4,7 +4,9 @@ use everhook_adapters::postgres::PostgresStore;
 use everhook_core::{
     ids::Ref,
     model::{DutySet, Organization, PoolAssignment, PoolName, Shard, ShardSet},
-    ports::{Change, Changes, DeliveryQueue, Departure, Directory, Held, Leases, Renewed, Roles, Updated, Wish},
+    ports::{
+        Change, Changes, ConfigurationReader, DeliveryQueue, Departure, Held, Leases, OrganizationStore, Renewed, Roles, Updated, Wish,
+    },
 };
 
 use crate::postgres::given::{Given, entry};

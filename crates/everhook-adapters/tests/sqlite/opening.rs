@@ -3,7 +3,7 @@
 use everhook_adapters::sqlite::{OpenError, SqliteSettings, SqliteStore, WriterMode, seal_key_id_at_rest};
 use everhook_core::{
     model::ShardSet,
-    ports::{DeliveryQueue, Directory, EventStore},
+    ports::{DeliveryQueue, EventStore, OrganizationStore},
 };
 
 use crate::sqlite::{

@@ -37,7 +37,7 @@ pub(crate) async fn run(line: Arc<Line>) {
 
 async fn delete_all(line: &Line) -> Result<(), StoreError> {
     while line.held_lease.does(Duty::Operations) {
-        let RemainsDeleted { awaited, has_more } = line.ports.directory.delete_remains(line.ports.clock.now(), STEP).await?;
+        let RemainsDeleted { awaited, has_more } = line.ports.applications.delete_remains(line.ports.clock.now(), STEP).await?;
         for (application, endpoint) in awaited {
             line.catalog.forget(application);
             line.wake_up.changed(application, endpoint.into());

@@ -154,7 +154,7 @@ async fn attend(line: &Line, background_task: BackgroundTask) -> Result<Done, St
             Done::BreakersKept(changes, Some(kept))
         }
         BackgroundTask::EndDrain(application, lane_id) => {
-            line.ports.directory.end_drain(lane_id.endpoint()).await?;
+            line.ports.endpoints.end_drain(lane_id.endpoint()).await?;
             line.catalog.forget(application);
             Done::DrainEnded
         }

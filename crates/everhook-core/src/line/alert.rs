@@ -224,8 +224,7 @@ impl Telling {
 }
 
 async fn publication(line: &Line, alert: Alert) -> Result<Option<Publication>, StoreError> {
-    let directory = &line.ports.directory;
-    let operational = directory.built_in_application(alert.organization, ApplicationKind::Operational).await?;
+    let operational = line.ports.applications.built_in_application(alert.organization, ApplicationKind::Operational).await?;
     Ok(operational.map(|application| Publication {
         organization: alert.organization,
         application: application.id,

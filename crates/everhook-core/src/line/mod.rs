@@ -116,7 +116,7 @@ impl Line {
             held_lease: HeldLease::new(ports.leases.terms(), ports.clock.clone()),
             repeated_failures: RepeatedFailures::new(ports.leases.terms()),
             shortage: Mutex::new(RepeatedFailure::reported_at_once()),
-            catalog: Arc::new(Catalog::within(catalog_bytes_max, ports.directory.clone(), profile)),
+            catalog: Arc::new(Catalog::within(catalog_bytes_max, (&ports).into(), profile)),
             publishers: Publishers::new(&ports, backlog.clone()),
             intake: Intake::new(&ports, &backlog, &spool_bell),
             backlog,

@@ -83,7 +83,7 @@ pub async fn revoke(line: &Line, by: &Author, revoked_by: Scopes, id: ApiKeyId) 
         return Err(Refusal::Forbidden("only an admin key can revoke an `admin` key".to_owned()));
     }
     let entry = audit::entry(line, by, AuditAction::ApiKeyRevoke, id.as_uuid(), removed(&audit::of_api_key(&key)));
-    let revoked = line.ports.directory.revoke_api_key(by.organization, id, entry).await?;
+    let revoked = line.ports.api_keys.revoke_api_key(by.organization, id, entry).await?;
     line.publishers.forget_key(id).await;
     if revoked { Ok(()) } else { Err(Refusal::NotFound(Noun::ApiKey)) }
 }
@@ -100,7 +100,7 @@ pub(super) async fn forget_revoked(line: &Line, keys: &[ApiKeyId]) {
 /// # Errors
 /// [`Refusal::NotFound`] if the organization has no such key.
 pub async fn find(line: &Line, organization: OrganizationId, id: ApiKeyId) -> Result<ApiKey, Refusal> {
-    let found = line.ports.directory.api_key_by_id(organization, id).await?;
+    let found = line.ports.api_keys.api_key_by_id(organization, id).await?;
     found.ok_or(Refusal::NotFound(Noun::ApiKey))
 }
 
@@ -110,7 +110,7 @@ pub async fn find(line: &Line, organization: OrganizationId, id: ApiKeyId) -> Re
 /// [`StoreError`] if the store cannot be reached.
 pub async fn ensure_admin(line: &Line, organization: OrganizationId, text: &Secret<String>) -> Result<bool, StoreError> {
     let hash = hash(text.expose());
-    if let Some(known) = line.ports.directory.api_key(&hash).await? {
+    if let Some(known) = line.ports.api_keys.api_key(&hash).await? {
         return Ok(is_good_admin(&known, line.ports.clock.now()));
     }
     let record = admin_record(line, organization, "set by the operator", text);
@@ -205,7 +205,7 @@ fn prefix(text: &str) -> String {
 
 async fn store(line: &Line, by: &Author, key: ApiKey, hash: ApiKeyHash, count_max: u32) -> Result<Created, StoreError> {
     let entry = audit::entry(line, by, AuditAction::ApiKeyCreate, key.id.as_uuid(), made(&audit::of_api_key(&key)));
-    line.ports.directory.create_api_key(key, hash, count_max, entry).await
+    line.ports.api_keys.create_api_key(key, hash, count_max, entry).await
 }
 
 fn make_text(line: &Line) -> Secret<String> {
@@ -234,7 +234,7 @@ fn is_good_admin(key: &ApiKey, now: Timestamp) -> bool {
 async fn has_key(line: &Line, organization: OrganizationId, is_meant: impl Fn(&ApiKey) -> bool) -> Result<bool, StoreError> {
     let mut cursor = Cursor::Newest;
     loop {
-        let page = line.ports.directory.api_keys(organization, PageRequest { limit: KEYS_PAGE, cursor }).await?;
+        let page = line.ports.api_keys.api_keys(organization, PageRequest { limit: KEYS_PAGE, cursor }).await?;
         if page.rows.iter().any(&is_meant) {
             return Ok(true);
         }

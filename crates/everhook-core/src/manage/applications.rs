@@ -38,7 +38,7 @@ pub async fn create(line: &Line, by: &Author, asked: ApplicationChange) -> Resul
     apply(asked, &mut application)?;
     let note = made(&audit::of_application(&application));
     let entry = audit::entry(line, by, AuditAction::ApplicationCreate, application.id.as_uuid(), note);
-    match line.ports.directory.create_application(application.clone(), entry).await? {
+    match line.ports.applications.create_application(application.clone(), entry).await? {
         Created::Created => Ok(application),
         Created::UidTaken => Err(uid_taken(&application)),
         Created::NameTaken => Err(Refusal::name_taken(&application.name)),
@@ -61,7 +61,7 @@ pub async fn change(line: &Line, by: &Author, of: &Ref<ApplicationId>, asked: Ap
         apply(asked.clone(), &mut application)?;
         let note = changed(&audit::of_application(&read), &audit::of_application(&application));
         let entry = audit::entry(line, by, AuditAction::ApplicationUpdate, application.id.as_uuid(), note);
-        match line.ports.directory.update_application(read, application.clone(), entry).await? {
+        match line.ports.applications.update_application(read, application.clone(), entry).await? {
             Updated::Updated => {
                 line.catalog.forget(application.id);
                 return Ok(application);
@@ -88,7 +88,7 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<ApplicationId>) -> Result
     }
     let id = application.id;
     let entry = audit::entry(line, by, AuditAction::ApplicationDelete, id.as_uuid(), removed(&audit::of_application(&application)));
-    let Deleted::Deleted(keys) = line.ports.directory.delete_application(by.organization, id, entry).await? else {
+    let Deleted::Deleted(keys) = line.ports.applications.delete_application(by.organization, id, entry).await? else {
         return Err(Refusal::NotFound(Noun::Application));
     };
     line.catalog.forget(id);
@@ -99,7 +99,7 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<ApplicationId>) -> Result
 }
 
 async fn find(line: &Line, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<Application, Refusal> {
-    line.ports.directory.application(organization, of).await?.ok_or(Refusal::NotFound(Noun::Application))
+    line.ports.applications.application(organization, of).await?.ok_or(Refusal::NotFound(Noun::Application))
 }
 
 fn check_built_in(application: &Application, asked: &ApplicationChange) -> Result<(), Refusal> {
@@ -125,7 +125,7 @@ fn check_built_in(application: &Application, asked: &ApplicationChange) -> Resul
 /// [`StoreError`] if the store cannot be reached.
 pub async fn find_named(line: &Line, organization: OrganizationId, name: &str) -> Result<Option<Application>, StoreError> {
     match Ref::parse(name) {
-        Some(of) => line.ports.directory.application(organization, &of).await,
+        Some(of) => line.ports.applications.application(organization, &of).await,
         None => Ok(None),
     }
 }

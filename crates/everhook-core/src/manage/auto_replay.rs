@@ -33,7 +33,7 @@ pub struct AutoReplayChange {
 /// # Errors
 /// [`StoreError`] if the store cannot be reached.
 pub async fn find(line: &Line, organization: OrganizationId) -> Result<AutoReplay, StoreError> {
-    Ok(line.ports.operations.auto_replay(organization).await?.unwrap_or_default())
+    Ok(line.ports.auto_replays.auto_replay(organization).await?.unwrap_or_default())
 }
 
 /// Checks what is asked for against how it is set; nothing is written.
@@ -62,7 +62,7 @@ pub async fn check(line: &Line, organization: OrganizationId, asked: Change<Auto
 /// # Errors
 /// [`StoreError`] if it could not be stored.
 pub async fn set(line: &Line, organization: OrganizationId, settings: AutoReplay) -> Result<(), StoreError> {
-    line.ports.operations.set_auto_replay(organization, settings).await?;
+    line.ports.auto_replays.set_auto_replay(organization, settings).await?;
     line.operations_bell.notify_one();
     Ok(())
 }

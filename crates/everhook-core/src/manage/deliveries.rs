@@ -94,7 +94,7 @@ pub async fn retry_batch(
 /// # Errors
 /// [`RecallError`] if there is none.
 pub async fn retry_event(line: &Line, by: &Author, event: EventId) -> Result<Retried, RecallError> {
-    let found = line.ports.operations.event_standing(by.organization, event).await?.ok_or(RecallError::NotFound("event"))?;
+    let found = line.ports.operation_candidates.event_standing(by.organization, event).await?.ok_or(RecallError::NotFound("event"))?;
     let (mut waiting, mut ended) = (Vec::new(), Vec::new());
     for (lane_id, standing) in &found.standings {
         match standing {

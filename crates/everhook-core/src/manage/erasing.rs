@@ -85,7 +85,7 @@ async fn count(line: &Line, organization: OrganizationId, wanted: &ErasureSelect
     let accepted = TimeRange { from: wanted.from, to: Some(wanted.to) };
     while let Some(from) = after {
         let scan = Scan { after: from, limit: COUNT_BATCH };
-        let scanned = line.ports.operations.scan_for_erasure(organization, accepted, scan).await?;
+        let scanned = line.ports.bulk_erasure.scan_for_erasure(organization, accepted, scan).await?;
         let taken = scanned.rows.iter().filter(|event| selection::takes_for_erasure(wanted, event)).count();
         count += u64::try_from(taken).unwrap_or(u64::MAX);
         after = scanned.goes_on_after;

@@ -50,7 +50,7 @@ pub async fn create(line: &Line, by: &Author, asked: EventTypeChange) -> Result<
     let definition = checked(line, by.organization, asked, None).await?;
     let note = made(&audit::of_event_type(&definition));
     let entry = audit::entry(line, by, AuditAction::EventTypeCreate, definition.id.as_uuid(), note);
-    match line.ports.directory.create_event_type(definition.clone(), EVENT_TYPES_MAX, entry).await? {
+    match line.ports.event_types.create_event_type(definition.clone(), EVENT_TYPES_MAX, entry).await? {
         Created::Created => {
             line.catalog.forget_organization(by.organization);
             Ok(definition)
@@ -112,7 +112,7 @@ pub async fn change(line: &Line, by: &Author, of: &Ref<EventTypeId>, asked: Even
         changed.updated_at = changed_at(line, read_at);
         let note = policy::audit::changed(&before, &audit::of_event_type(&changed));
         let entry = audit::entry(line, by, AuditAction::EventTypeUpdate, changed.id.as_uuid(), note);
-        match line.ports.directory.update_event_type(changed.clone(), read_at, entry).await? {
+        match line.ports.event_types.update_event_type(changed.clone(), read_at, entry).await? {
             Updated::Updated => {
                 line.catalog.forget_organization(by.organization);
                 return Ok(changed);
@@ -132,7 +132,7 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<EventTypeId>) -> Result<(
     let found = find(line, by.organization, of).await?;
     let note = removed(&audit::of_event_type(&found));
     let entry = audit::entry(line, by, AuditAction::EventTypeDelete, found.id.as_uuid(), note);
-    if !line.ports.directory.delete_event_type(by.organization, found.id, entry).await? {
+    if !line.ports.event_types.delete_event_type(by.organization, found.id, entry).await? {
         return Err(Refusal::NotFound(Noun::EventType));
     }
     line.catalog.forget_organization(by.organization);
@@ -144,7 +144,7 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<EventTypeId>) -> Result<(
 /// # Errors
 /// [`Refusal::NotFound`] if there is none.
 pub async fn find(line: &Line, organization: OrganizationId, of: &Ref<EventTypeId>) -> Result<EventTypeDefinition, Refusal> {
-    let found = line.ports.directory.event_type(organization, of).await?;
+    let found = line.ports.event_types.event_type(organization, of).await?;
     found.ok_or(Refusal::NotFound(Noun::EventType))
 }
 

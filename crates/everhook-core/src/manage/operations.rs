@@ -73,7 +73,7 @@ pub async fn count_dead_letters(line: &Line, organization: OrganizationId, wante
     let now = line.ports.clock.now();
     let (mut count, mut after) = (0, Some(uuid::Uuid::nil()));
     while let Some(from) = after {
-        let scanned = line.ports.operations.scan_dead_letters(organization, Scan { after: from, limit: COUNT_BATCH }).await?;
+        let scanned = line.ports.operation_candidates.scan_dead_letters(organization, Scan { after: from, limit: COUNT_BATCH }).await?;
         let taken = scanned.rows.iter().filter(|letter| selection::takes_dead_letter(wanted, letter, now)).count();
         count += u64::try_from(taken).unwrap_or(u64::MAX);
         after = scanned.goes_on_after;
@@ -87,7 +87,7 @@ pub async fn count_dead_letters(line: &Line, organization: OrganizationId, wante
 /// [`Refusal`] if the application or an endpoint is not there, the span is empty, or too many operations are under way.
 pub async fn replay(line: &Line, by: &Author, kind: OperationKind, wish: ReplayInput, pace: Pace) -> Result<OperationId, Refusal> {
     let organization = by.organization;
-    let found = line.ports.directory.application(organization, &Ref::Id(wish.application)).await?;
+    let found = line.ports.applications.application(organization, &Ref::Id(wish.application)).await?;
     let application = found.ok_or(Refusal::NotFound(Noun::Application))?.id;
     // What is accepted from now on is not meant: the selection is fixed at the start.
     let end = line.ports.clock.now() + Duration::from_micros(1);
@@ -99,7 +99,7 @@ pub async fn replay(line: &Line, by: &Author, kind: OperationKind, wish: ReplayI
     }
     let mut endpoints = Vec::with_capacity(wish.endpoints.len());
     for (index, of) in wish.endpoints.iter().enumerate() {
-        let endpoint = line.ports.directory.endpoint(organization, of).await?;
+        let endpoint = line.ports.endpoints.endpoint(organization, of).await?;
         match endpoint.filter(|endpoint| endpoint.application == application) {
             Some(endpoint) => endpoints.push(endpoint.id),
             None => faults.push(Fault::new(format!("endpoint_ids[{index}]"), "is not an endpoint of this application")),

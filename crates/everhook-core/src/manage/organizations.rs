@@ -84,7 +84,7 @@ pub async fn change(line: &Line, by: &Author, of: &Ref<OrganizationId>, asked: O
         apply(line, asked.clone(), &mut organization)?;
         let note = changed(&audit::of_organization(&read), &audit::of_organization(&organization));
         let entry = audit::entry(line, &by.within(read.id), AuditAction::OrganizationUpdate, read.id.as_uuid(), note);
-        match line.ports.directory.update_organization(read, organization.clone(), entry).await? {
+        match line.ports.organizations.update_organization(read, organization.clone(), entry).await? {
             Updated::Updated => {
                 line.catalog.forget_organization(organization.id);
                 line.wake_up.organization_changed(organization.id);
@@ -114,7 +114,7 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<OrganizationId>) -> Resul
     let default = ensure_default(line, None).await?.id;
     let note = removed(&audit::of_organization(&organization));
     let entry = audit::entry(line, &by.within(default), AuditAction::OrganizationDelete, id.as_uuid(), note);
-    let Deleted::Deleted(keys) = line.ports.directory.delete_organization(id, at, entry).await? else {
+    let Deleted::Deleted(keys) = line.ports.organizations.delete_organization(id, at, entry).await? else {
         return Err(Refusal::NotFound(Noun::Organization));
     };
     line.catalog.forget_organization(id);
@@ -125,7 +125,7 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<OrganizationId>) -> Resul
 }
 
 async fn find(line: &Line, of: &Ref<OrganizationId>) -> Result<Organization, Refusal> {
-    line.ports.directory.organization(of).await?.ok_or(Refusal::NotFound(Noun::Organization))
+    line.ports.organizations.organization(of).await?.ok_or(Refusal::NotFound(Noun::Organization))
 }
 
 /// Finds the organization `default`, or makes it at the first start. Its administrators are those that are given, if any are.
@@ -134,7 +134,7 @@ async fn find(line: &Line, of: &Ref<OrganizationId>) -> Result<Organization, Ref
 /// [`StoreError`] if the store cannot be reached.
 pub async fn ensure_default(line: &Line, admin_emails: Option<&[EmailAddress]>) -> Result<Organization, StoreError> {
     let uid = Uid::parse(DEFAULT_UID).expect("`default` is a well-formed uid");
-    if let Some(found) = line.ports.directory.organization(&Ref::Uid(uid.clone())).await? {
+    if let Some(found) = line.ports.organizations.organization(&Ref::Uid(uid.clone())).await? {
         return match admin_emails {
             Some(emails) if found.admin_emails != emails => set_admin_emails(line, found.id, emails).await,
             _ => Ok(found),
@@ -242,7 +242,7 @@ async fn store(line: &Line, by: &Author, organization: Organization) -> Result<O
     };
     let note = made(&audit::of_organization(&organization));
     let entry = audit::entry(line, &by.within(organization.id), AuditAction::OrganizationCreate, organization.id.as_uuid(), note);
-    match line.ports.directory.create_organization(new, entry).await? {
+    match line.ports.organizations.create_organization(new, entry).await? {
         Created::Created => Ok(organization),
         Created::UidTaken => Err(uid_taken(&organization)),
         Created::NameTaken => Err(Refusal::name_taken(&organization.name)),

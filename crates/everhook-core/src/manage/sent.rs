@@ -48,7 +48,7 @@ pub async fn sent(line: &Line, delivery: &Delivery, attempt: &Attempt) -> Result
         return sent_by_email(line, delivery).await;
     }
     let Some(number) = attempt.revision else { return Ok(Sent::Unknown) };
-    let revision = line.ports.directory.revision(delivery.organization, delivery.lane_id.endpoint(), number).await?;
+    let revision = line.ports.endpoints.revision(delivery.organization, delivery.lane_id.endpoint(), number).await?;
     let missing = || StoreError::corrupt(format!("revision {} of the endpoint {} is missing", number.0, delivery.lane_id.endpoint()));
     let shape = Shape::open(delivery.lane_id.endpoint(), revision.ok_or_else(missing)?, &*line.ports.vault)?;
     let found = line.ports.history.event(delivery.organization, delivery.event).await?;

@@ -96,7 +96,7 @@ pub async fn import(
     configuration: Configuration,
     mode: Mode,
 ) -> Result<Imported, Refusal> {
-    let found = line.ports.directory.application(by.organization, of).await?;
+    let found = line.ports.applications.application(by.organization, of).await?;
     let application = found.ok_or(Refusal::NotFound(Noun::Application))?;
     let strict = configuration.strict_event_types.clone();
     let plan = plan(line, rules, application, configuration).await?;
@@ -155,7 +155,7 @@ async fn plan_schedules(
         let at = format!("retry_schedules[{index}]");
         refuse_again(asked.name.wish(), "name", &at, &mut seen, faults);
         let found = match asked.name.wish() {
-            Some(name) => line.ports.directory.retry_schedule(application.organization, &ScheduleRef::Name(name)).await?,
+            Some(name) => line.ports.retry_schedules.retry_schedule(application.organization, &ScheduleRef::Name(name)).await?,
             None => None,
         };
         let Some(policy) = told(schedules::checked(asked.clone(), found.as_ref()), &at, faults)? else { continue };
@@ -179,7 +179,7 @@ async fn plan_event_types(
         let at = format!("event_types[{index}]");
         refuse_again(asked.name.wish(), "name", &at, &mut seen, faults);
         let found = match asked.name.wish().as_deref().and_then(Ref::parse) {
-            Some(of @ Ref::Uid(_)) => line.ports.directory.event_type(application.organization, &of).await?,
+            Some(of @ Ref::Uid(_)) => line.ports.event_types.event_type(application.organization, &of).await?,
             _ => None,
         };
         let checked = event_types::checked(line, application.organization, asked.clone(), found.clone()).await;
@@ -230,7 +230,7 @@ async fn find_by_uid(
     faults: &mut Vec<Fault>,
 ) -> Result<Option<Endpoint>, Refusal> {
     let Some(of @ Ref::Uid(_)) = Ref::parse(uid) else { return Ok(None) };
-    let found = line.ports.directory.endpoint(application.organization, &of).await?;
+    let found = line.ports.endpoints.endpoint(application.organization, &of).await?;
     if found.as_ref().is_some_and(|found| found.application != application.id) {
         faults.push(Fault::new(format!("{at}.uid"), "is in use by an endpoint of another application"));
         return Ok(None);
@@ -249,7 +249,7 @@ async fn endpoints_without_uid(
     let meant: BTreeSet<NameAndUrl> = meant.filter_map(|asked| name_and_url(&asked.settings)).collect();
     let (mut found, mut cursor) = (BTreeMap::new(), ConfigCursor::START);
     while !meant.is_empty() {
-        let page = match line.ports.directory.configuration(application.id, cursor).await? {
+        let page = match line.ports.configuration.configuration(application.id, cursor).await? {
             ConfigRead::Page(page) => *page,
             ConfigRead::NotFound => return Err(Refusal::NotFound(Noun::Application)),
             ConfigRead::Outdated => return Err(Refusal::Store(StoreError::Conflict)),

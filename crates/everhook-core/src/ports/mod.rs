@@ -3,26 +3,35 @@
 //! A port's answer is an enum that names every outcome; `Err` means that *we* failed. One port call is atomic.
 
 mod alone;
+mod api_key_store;
+mod application_store;
 mod audit_log;
+mod auto_replay_store;
 mod breaker_store;
 mod breaker_windows;
+mod bulk_erasure;
 mod changes;
 mod clock;
-mod configuration;
+mod configuration_reader;
 mod delivery_control;
 mod delivery_queue;
-mod directory;
+mod endpoint_store;
 mod entropy;
 mod event_store;
+mod event_type_store;
 mod history;
 mod lanes;
 mod leases;
 mod notifier;
+mod operation_candidates;
 mod operation_store;
+mod organization_store;
 mod outbox;
+mod outcomes;
 mod parked_deliveries;
 mod remote_hints;
 mod retention;
+mod retry_schedule_store;
 mod spool;
 mod statistics;
 mod store_error;
@@ -34,14 +43,18 @@ mod wake_up;
 use std::sync::Arc;
 
 pub use alone::SingleNode;
+pub use api_key_store::ApiKeyStore;
+pub use application_store::{ApplicationStore, RemainsDeleted};
 pub use audit_log::{ActorFilter, AuditFilter, AuditLog, Effect};
+pub use auto_replay_store::{AutoReplayStore, DueDeadLetters};
 pub use breaker_store::{BreakerChange, BreakerKept, BreakerRow, BreakerStore, OpenPeriod};
 pub use breaker_windows::{BreakerWindows, LaneWindow, WINDOW_GOOD_FOR};
+pub use bulk_erasure::{BulkErasure, ErasureBatch, ErasureStep};
 pub use changes::{CHANGES_EVERY, Change, ChangeCursor, Changed, Changes};
 pub use clock::{Clock, Offset, Reading, within};
-pub use configuration::{
-    APPLICATION_CONFIG_BYTES_MAX, CONFIG_ENDPOINT_BYTES, CONFIG_PAGE_BYTES, CONFIG_PAGE_ENDPOINTS, ConfigCursor, ConfigPage, ConfigRead,
-    ConfigVersion, Definitions,
+pub use configuration_reader::{
+    APPLICATION_CONFIG_BYTES_MAX, ApplicationRow, CONFIG_ENDPOINT_BYTES, CONFIG_PAGE_BYTES, CONFIG_PAGE_ENDPOINTS, ConfigCursor,
+    ConfigPage, ConfigRead, ConfigVersion, ConfigurationReader, Definitions,
 };
 pub use delivery_control::{
     BringForward, BroughtForward, CancelDelivery, DeliveryCancelled, DeliveryControl, ForwardedDelivery, WaitingBacklog, WaitingRow,
@@ -50,14 +63,12 @@ pub use delivery_queue::{
     AlertCondition, AlertFacts, CancelWaiting, DeliveryQueue, Disabling, DueQueue, DueRead, DueRequest, FailedItem, Freed, FreedHeads,
     LaneHead, Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed, Settled, Settlement, SettlementAlert,
 };
-pub use directory::{
-    ApplicationRow, Created, Deleted, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved, NewOrganization, RemainsDeleted,
-    ScheduleDeleted, ScheduleRef, UidsRead, Updated,
-};
+pub use endpoint_store::{EndpointFilter, EndpointStore, EndpointUpdated, UidsRead};
 pub use entropy::Entropy;
 pub use event_store::{
     Erased, Erasure, EventAlias, EventStore, FreedInLane, KeyOrigin, KeyReused, NewDelivery, NewEvent, Original, Recorded,
 };
+pub use event_type_store::EventTypeStore;
 pub use history::{DeadLetterFilter, DeliveryFilter, DeliveryStatus, Discarded, EventFilter, EventSummary, History, TimeRange};
 pub use lanes::{InLane, LaneReport, Lanes, Withdrawal};
 pub use leases::{
@@ -65,14 +76,15 @@ pub use leases::{
     Wish,
 };
 pub use notifier::{EmailMessage, Notifier};
-pub use operation_store::{
-    Begun, Cleared, DueDeadLetters, Ending, ErasureBatch, ErasureStep, EventCandidate, OpenOperation, OperationEnded, OperationItem,
-    OperationStore, Phase, Scan, Scanned, SelectionStep,
-};
+pub use operation_candidates::{EventCandidate, OperationCandidates, Scan, Scanned};
+pub use operation_store::{Begun, Cleared, Ending, OpenOperation, OperationEnded, OperationItem, OperationStore, Phase, SelectionStep};
+pub use organization_store::{NewOrganization, OrganizationStore};
 pub use outbox::{Alert, AlertId, Outbox};
+pub use outcomes::{Created, Deleted, Updated};
 pub use parked_deliveries::{ParkedDeliveries, Release, Unparked};
 pub use remote_hints::{RemoteHints, WaitingQueue};
 pub use retention::{Place, Purge, Purged, Retention, RetentionClass};
+pub use retry_schedule_store::{MoveEndpoints, Moved, RetryScheduleStore, ScheduleDeleted, ScheduleRef};
 pub use spool::{IncomingEvent, KnownPublisher, PublisherCache, Spool, SpoolStatus, SpooledEvent, Taken};
 pub use statistics::Statistics;
 pub use store_error::{FullDisk, StoreError};
@@ -96,8 +108,20 @@ pub struct Ports {
     pub outbox: Arc<dyn Outbox>,
     /// How breakers stand.
     pub breakers: Arc<dyn BreakerStore>,
-    /// Who owns what.
-    pub directory: Arc<dyn Directory>,
+    /// Organizations.
+    pub organizations: Arc<dyn OrganizationStore>,
+    /// Applications.
+    pub applications: Arc<dyn ApplicationStore>,
+    /// Endpoints.
+    pub endpoints: Arc<dyn EndpointStore>,
+    /// The configuration that publishing and sending go by.
+    pub configuration: Arc<dyn ConfigurationReader>,
+    /// Retry schedules.
+    pub retry_schedules: Arc<dyn RetryScheduleStore>,
+    /// Event types.
+    pub event_types: Arc<dyn EventTypeStore>,
+    /// API keys.
+    pub api_keys: Arc<dyn ApiKeyStore>,
     /// Who changed what.
     pub audit_log: Arc<dyn AuditLog>,
     /// What happened.
@@ -106,6 +130,12 @@ pub struct Ports {
     pub statistics: Arc<dyn Statistics>,
     /// Where bulk actions are kept.
     pub operations: Arc<dyn OperationStore>,
+    /// What bulk actions select from.
+    pub operation_candidates: Arc<dyn OperationCandidates>,
+    /// Bulk actions that erase.
+    pub bulk_erasure: Arc<dyn BulkErasure>,
+    /// Which dead letters come back by themselves.
+    pub auto_replays: Arc<dyn AutoReplayStore>,
     /// What removes what is old.
     pub retention: Arc<dyn Retention>,
     /// Who holds which shards and duties.
@@ -140,11 +170,20 @@ pub trait StorePorts:
     + ParkedDeliveries
     + Outbox
     + BreakerStore
-    + Directory
+    + OrganizationStore
+    + ApplicationStore
+    + EndpointStore
+    + ConfigurationReader
+    + RetryScheduleStore
+    + EventTypeStore
+    + ApiKeyStore
     + AuditLog
     + History
     + Statistics
     + OperationStore
+    + OperationCandidates
+    + BulkErasure
+    + AutoReplayStore
     + Retention
 {
 }
@@ -156,11 +195,20 @@ impl<T> StorePorts for T where
         + ParkedDeliveries
         + Outbox
         + BreakerStore
-        + Directory
+        + OrganizationStore
+        + ApplicationStore
+        + EndpointStore
+        + ConfigurationReader
+        + RetryScheduleStore
+        + EventTypeStore
+        + ApiKeyStore
         + AuditLog
         + History
         + Statistics
         + OperationStore
+        + OperationCandidates
+        + BulkErasure
+        + AutoReplayStore
         + Retention
 {
 }

@@ -145,7 +145,7 @@ impl Forwarder<'_> {
             return false;
         }
         let ports = &self.carrier.line.ports;
-        matches!(within(&*ports.clock, STORE_PATIENCE, ports.directory.try_write(turn.organization)).await, Some(Ok(())))
+        matches!(within(&*ports.clock, STORE_PATIENCE, ports.organizations.try_write(turn.organization)).await, Some(Ok(())))
     }
 
     /// Finds out whether the store or single applications are the reason of what failed, and says whether to go on at once.

@@ -12,14 +12,16 @@ use crate::{
     catalog::{ApplicationView, Catalog},
     ids::{ApiKeyId, ApplicationId, OrganizationId, Ref},
     model::{ApiKey, ApiKeyHash, Application, ApplicationKind, EventTypeMark, Organization},
-    ports::{Clock, Directory, KnownPublisher, Ports, Spool, StoreError, within},
+    ports::{ApiKeyStore, ApplicationStore, Clock, KnownPublisher, OrganizationStore, Ports, Spool, StoreError, within},
     spool::{backlog::SpoolBacklog, intake::STORE_PATIENCE},
     time::Timestamp,
 };
 
 /// Answers who may publish where.
 pub struct Publishers {
-    directory: Arc<dyn Directory>,
+    organizations: Arc<dyn OrganizationStore>,
+    applications: Arc<dyn ApplicationStore>,
+    api_keys: Arc<dyn ApiKeyStore>,
     spool: Option<Arc<dyn Spool>>,
     backlog: Arc<SpoolBacklog>,
     clock: Arc<dyn Clock>,
@@ -52,8 +54,15 @@ pub(crate) enum KnownApplicationState {
 impl Publishers {
     /// Over these ports.
     pub(crate) fn new(ports: &Ports, backlog: Arc<SpoolBacklog>) -> Self {
-        let (directory, spool, clock) = (ports.directory.clone(), ports.spool.clone(), ports.clock.clone());
-        Self { directory, spool, backlog, clock, revocations: Mutex::default() }
+        Self {
+            organizations: ports.organizations.clone(),
+            applications: ports.applications.clone(),
+            api_keys: ports.api_keys.clone(),
+            spool: ports.spool.clone(),
+            backlog,
+            clock: ports.clock.clone(),
+            revocations: Mutex::default(),
+        }
     }
 
     /// The record of a key; `None` if there is no such key.
@@ -62,7 +71,7 @@ impl Publishers {
     /// [`LookUpError`] if nobody knows.
     pub async fn api_key(&self, hash: &ApiKeyHash) -> Result<Option<ApiKey>, LookUpError> {
         let revocations_before = *self.revocations.lock().await;
-        let reading = async { Ok(self.directory.api_key(hash).await?.map(|key| (Some(KnownPublisher::Key(*hash, key.clone())), key))) };
+        let reading = async { Ok(self.api_keys.api_key(hash).await?.map(|key| (Some(KnownPublisher::Key(*hash, key.clone())), key))) };
         let recall = |spool: &dyn Spool| spool.api_key(hash).map(|key| (None, key));
         let Some((news, key)) = self.ask(None, reading, recall, |_| None).await? else {
             if let Some(revoked) = self.spool.as_ref().and_then(|spool| spool.api_key(hash)) {
@@ -85,7 +94,7 @@ impl Publishers {
     /// # Errors
     /// [`LookUpError`] if nobody knows.
     pub async fn organization(&self, of: &Ref<OrganizationId>) -> Result<Option<OrganizationId>, LookUpError> {
-        let reading = async { Ok(self.directory.organization(of).await?.map(Named::from)) };
+        let reading = async { Ok(self.organizations.organization(of).await?.map(Named::from)) };
         let recall = |spool: &dyn Spool| spool.organization(of).map(|id| Named { id, about: None });
         Ok(self.ask(None, reading, recall, Named::to_known_publisher).await?.map(|found| found.id))
     }
@@ -95,7 +104,7 @@ impl Publishers {
     /// # Errors
     /// [`LookUpError`] if nobody knows.
     pub async fn application(&self, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<Option<ApplicationId>, LookUpError> {
-        let reading = async { Ok(self.directory.application(organization, of).await?.map(Named::from)) };
+        let reading = async { Ok(self.applications.application(organization, of).await?.map(Named::from)) };
         let recall = |spool: &dyn Spool| spool.application(organization, of).map(|id| Named { id, about: None });
         Ok(self.ask(None, reading, recall, Named::to_known_publisher).await?.map(|found| found.id))
     }
@@ -105,7 +114,7 @@ impl Publishers {
     /// # Errors
     /// [`LookUpError`] if nobody knows.
     pub async fn default_application(&self, organization: OrganizationId) -> Result<Option<ApplicationId>, LookUpError> {
-        let reading = async { Ok(self.directory.built_in_application(organization, ApplicationKind::Default).await?.map(Named::from)) };
+        let reading = async { Ok(self.applications.built_in_application(organization, ApplicationKind::Default).await?.map(Named::from)) };
         let recall = |spool: &dyn Spool| spool.default_application(organization).map(|id| Named { id, about: None });
         Ok(self.ask(None, reading, recall, Named::to_known_publisher).await?.map(|found| found.id))
     }
@@ -141,7 +150,7 @@ impl Publishers {
     /// [`StoreError`] if the store cannot be asked: ask again.
     pub async fn check_keys(&self) -> Result<(), StoreError> {
         for (hash, id) in self.spool.iter().flat_map(|spool| spool.api_keys()) {
-            if self.directory.api_key(&hash).await?.is_none() {
+            if self.api_keys.api_key(&hash).await?.is_none() {
                 self.forget_key(id).await;
             }
         }

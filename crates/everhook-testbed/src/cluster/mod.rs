@@ -3,7 +3,7 @@
 mod counters;
 mod fenced;
 pub mod life;
-mod posted;
+mod pooled;
 mod registry;
 mod senders;
 
@@ -24,7 +24,7 @@ use everhook_core::{
 };
 use tokio::task::JoinHandle;
 
-pub use posted::Posted;
+pub use pooled::{PooledConfiguration, ReachedApiKeys};
 pub use registry::{Member, Registry};
 pub use senders::{Senders, SentBy};
 
@@ -78,7 +78,8 @@ impl Node {
     /// Starts a node over these ports, which are those of a store with one owner.
     pub async fn start(ports: Ports, member: Arc<Member>, roles: Roles, name: &str) -> Self {
         let ports = Ports {
-            directory: Arc::new(Posted::new(ports.directory.clone(), member.clone())),
+            configuration: Arc::new(PooledConfiguration::new(ports.configuration.clone(), member.clone())),
+            api_keys: Arc::new(ReachedApiKeys::new(ports.api_keys.clone(), member.clone())),
             deliveries: Arc::new(Fenced::new(ports.deliveries.clone(), member.clone())),
             outbox: Arc::new(ReachedOutbox::new(ports.outbox.clone(), member.clone())),
             leases: member.clone(),
@@ -136,11 +137,14 @@ impl Cluster {
 
     /// Puts the organization into a worker pool, as an admin would.
     pub async fn move_to(&self, pool: &PoolName) {
-        let directory = &self.world.line().ports.directory;
-        let organization = directory.organization(&Ref::Id(self.world.organization)).await;
+        let organizations = &self.world.line().ports.organizations;
+        let organization = organizations.organization(&Ref::Id(self.world.organization)).await;
         let organization = organization.ok().flatten().expect("the world's organization");
         // The embedded store knows of no pools, but gives the applications their new versions.
-        directory.update_organization(organization.clone(), organization, self.world.entry()).await.expect("the organization is changed");
+        organizations
+            .update_organization(organization.clone(), organization, self.world.entry())
+            .await
+            .expect("the organization is changed");
         self.registry.move_to(self.world.organization, pool);
     }
 

@@ -93,8 +93,8 @@ impl Simulation {
 
     /// Asks the store how an endpoint stands.
     async fn look_at(&mut self, number: EndpointNo) {
-        let directory = &self.world.line().ports.directory;
-        let found = directory.endpoint(self.endpoints[number.0].organization, &self.reference(number)).await;
+        let endpoints = &self.world.line().ports.endpoints;
+        let found = endpoints.endpoint(self.endpoints[number.0].organization, &self.reference(number)).await;
         let found = settings_of(&found.expect("the store answers").expect("endpoints are never forgotten"));
         self.settings[number.0] = found;
         self.log.note(Happening::Found(number, found));
@@ -138,7 +138,7 @@ impl Simulation {
     }
 
     async fn look_at_limits(&mut self, tenant: TenantNo) {
-        let found = self.world.line().ports.directory.organization(&self.organization(tenant)).await;
+        let found = self.world.line().ports.organizations.organization(&self.organization(tenant)).await;
         let limits = found.expect("the store answers").expect("organizations are never forgotten").limits;
         let rate = limits.deliveries_per_minute.map(|requests| Rate { requests, burst: (requests / 100).max(1) });
         let limits = Limits { rate, concurrency: limits.concurrency };

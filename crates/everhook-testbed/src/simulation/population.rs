@@ -71,7 +71,7 @@ impl Simulation {
     }
 
     pub(super) async fn built_in(&self, organization: OrganizationId, kind: ApplicationKind) -> ApplicationId {
-        let found = self.world.line().ports.directory.built_in_application(organization, kind).await;
+        let found = self.world.line().ports.applications.built_in_application(organization, kind).await;
         found.expect("the store answers").expect("every organization has it").id
     }
 

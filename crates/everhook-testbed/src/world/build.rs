@@ -93,7 +93,7 @@ impl World {
         let now = self.clock.now();
         let id = ApplicationId::from_uuid(self.dice.uuid(now));
         let application = self.application_of(id, &id.to_string(), ApplicationKind::Custom);
-        let created = self.directory().create_application(application, self.entry()).await.expect("the store answers");
+        let created = self.line().ports.applications.create_application(application, self.entry()).await.expect("the store answers");
         assert_eq!(created, Created::Created);
         id
     }
@@ -106,13 +106,13 @@ impl World {
     /// Changes an endpoint, as its owner would.
     pub async fn change(&self, receiver: &Receiver, edit: impl FnOnce(&mut Endpoint)) {
         let line = self.line();
-        let found = line.ports.directory.endpoint(self.organization, &everhook_core::ids::Ref::Id(receiver.id)).await;
+        let found = line.ports.endpoints.endpoint(self.organization, &everhook_core::ids::Ref::Id(receiver.id)).await;
         let mut endpoint = found.expect("the store answers").expect("the endpoint exists");
         let (read, read_at) = (endpoint.clone(), endpoint.updated_at);
         edit(&mut endpoint);
         endpoint.revision = Revision::number_after(&read, &endpoint);
         endpoint.updated_at = (self.clock.now() + Duration::from_micros(1)).max(read_at + Duration::from_micros(1));
-        let updated = line.ports.directory.update_endpoint(endpoint, read_at, self.entry()).await.expect("the store answers");
+        let updated = line.ports.endpoints.update_endpoint(endpoint, read_at, self.entry()).await.expect("the store answers");
         assert_eq!(updated, EndpointUpdated::Updated);
         line.catalog.forget(receiver.application);
         line.wake_up.changed(receiver.application, receiver.id.into());
@@ -220,10 +220,10 @@ impl EndpointBuilder<'_> {
         self.world.endpoints_made += 1;
         let url = format!("https://receiver-{}.example/hook", self.world.endpoints_made);
         self.world.network.script(&url, self.first.clone(), self.then);
-        let version = self.world.directory().schedule_version(&self.schedule).await.expect("the store answers");
+        let version = self.world.line().ports.retry_schedules.schedule_version(&self.schedule).await.expect("the store answers");
         let endpoint = self.describe(&url, version);
         let (world, receiver) = (self.world, Receiver { id: endpoint.id, application: endpoint.application, url });
-        world.directory().create_endpoint(endpoint, world.entry()).await.expect("the store answers");
+        world.line().ports.endpoints.create_endpoint(endpoint, world.entry()).await.expect("the store answers");
         world.line().catalog.forget(receiver.application);
         world.note(Change::Endpoint(receiver.application, receiver.id));
         receiver

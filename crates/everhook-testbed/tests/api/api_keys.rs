@@ -47,10 +47,10 @@ async fn a_key_is_limited_to_an_application_of_its_organization_and_no_admin_key
 async fn a_last_use_is_written_when_the_server_stops() {
     let server = Server::start().await;
     let organization = server.get("/v1/organizations/default").await.expect(200)["id"].as_str().unwrap().parse().unwrap();
-    let directory = server.line().ports.directory.clone();
+    let api_keys = server.line().ports.api_keys.clone();
     let _left_behind = server.stop().await;
     let page = everhook_core::model::PageRequest { limit: 1, cursor: Default::default() };
-    let keys = directory.api_keys(organization, page).await.unwrap();
+    let keys = api_keys.api_keys(organization, page).await.unwrap();
     assert!(keys.rows[0].last_used_at.is_some());
 }
 

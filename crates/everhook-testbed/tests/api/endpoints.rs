@@ -147,7 +147,7 @@ async fn a_change_of_a_row_that_is_no_longer_the_newest_is_made_on_the_newest() 
     let server = Server::start().await;
     server.endpoint(json!({ "uid": "shop", "name": "Shop" })).await;
     let line = server.line();
-    let organization = line.ports.directory.organization(&Ref::parse("default").unwrap()).await.unwrap().unwrap().id;
+    let organization = line.ports.organizations.organization(&Ref::parse("default").unwrap()).await.unwrap().unwrap().id;
     let by = Author::server(organization);
     let found = endpoints::find(line, organization, &Ref::parse("shop").unwrap()).await.unwrap();
     // Somebody else is faster.

@@ -363,6 +363,6 @@ async fn expired_admin_key(server: &Server) -> String {
         resource: *key.id.as_uuid(),
         note: AuditNote::default(),
     };
-    ports.directory.create_api_key(key, api_keys::hash(&text), 100, entry).await.unwrap();
+    ports.api_keys.create_api_key(key, api_keys::hash(&text), 100, entry).await.unwrap();
     text
 }

@@ -35,7 +35,7 @@ async fn a_key_that_the_operator_set_is_ensured_at_each_start() {
         let text = format!("eh_{}", key.repeat(32));
         let running = start(&ServeArgs { admin_key: Some(text.clone()), ..args(folder.path()) }).await.unwrap();
         assert!(running.admin_key.is_none());
-        let found = running.line.ports.directory.api_key(&api_keys::hash(&text)).await.unwrap();
+        let found = running.line.ports.api_keys.api_key(&api_keys::hash(&text)).await.unwrap();
         assert!(found.is_some());
         running.stop().await;
     }

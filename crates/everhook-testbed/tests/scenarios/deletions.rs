@@ -71,7 +71,7 @@ async fn events_in_the_spool_of_a_deleted_application_are_set_aside_and_hold_up_
     let lost = world.event("order.paid").to(shop).spool().await;
     let kept = world.event("order.paid").spool().await;
     // When one is deleted, at another node, before this one reaches the store again.
-    let directory = world.bare_ports().directory;
+    let applications = world.bare_ports().applications;
     let entry = everhook_core::model::AuditEntry {
         id: everhook_core::ids::AuditEntryId::from_uuid(*lost.event.as_uuid()),
         organization: world.organization,
@@ -81,7 +81,7 @@ async fn events_in_the_spool_of_a_deleted_application_are_set_aside_and_hold_up_
         resource: *shop.as_uuid(),
         note: Default::default(),
     };
-    directory.delete_application(world.organization, shop, entry).await.expect("the store answers");
+    applications.delete_application(world.organization, shop, entry).await.expect("the store answers");
     world.line().catalog.forget(shop);
     world.faults.set_away(false);
     world.pass(secs(20)).await;

@@ -178,7 +178,7 @@ async fn why_says_that_it_was_erased_in_words() {
     erase(&world, event).await;
     let line = world.line();
     let (summary, data) = line.ports.history.event(world.organization, event).await.expect("an answer").expect("it stays");
-    let endpoints = line.ports.directory.endpoints(world.organization, EndpointFilter::default(), ALL_ROWS).await.expect("an answer").rows;
+    let endpoints = line.ports.endpoints.endpoints(world.organization, EndpointFilter::default(), ALL_ROWS).await.expect("an answer").rows;
     let told = why::explain(line, &summary, data.as_ref(), endpoints).await.expect("an answer");
     let told: Vec<_> = told.into_iter().map(|told| (told.why.reason, told.why.words)).collect();
     assert_eq!(told[1], ("erased", "cancelled at 2027-01-15T08:00:01Z because the event's data was erased".to_owned()));

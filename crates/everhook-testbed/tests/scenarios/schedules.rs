@@ -63,6 +63,6 @@ async fn deleting_a_schedule_changes_nothing_under_way_either_also_after_a_resta
     world.event("order.paid").publish().await;
     world.pass(secs(2)).await;
     assert_eq!(world.arrivals_of(&endpoint).len(), 4);
-    let found = world.line().ports.directory.endpoint(world.organization, &everhook_core::ids::Ref::Id(endpoint.id)).await;
+    let found = world.line().ports.endpoints.endpoint(world.organization, &everhook_core::ids::Ref::Id(endpoint.id)).await;
     assert_eq!(found.unwrap().unwrap().follows, None);
 }

@@ -36,7 +36,7 @@ fn target(url: &str) -> Target {
 }
 
 async fn revision(world: &World, of: &Receiver) -> RevisionNumber {
-    let found = world.line().ports.directory.endpoint(world.organization, &Ref::Id(of.id)).await;
+    let found = world.line().ports.endpoints.endpoint(world.organization, &Ref::Id(of.id)).await;
     found.expect("the store answers").expect("the endpoint exists").revision
 }
 

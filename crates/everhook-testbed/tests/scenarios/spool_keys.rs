@@ -12,7 +12,7 @@ use everhook_core::{
 };
 use everhook_testbed::{
     World,
-    cluster::{Member, Posted, Registry},
+    cluster::{Member, ReachedApiKeys, Registry},
     secs,
     world::line_settings,
 };
@@ -29,8 +29,8 @@ impl Node {
         let registry = Registry::new(world.clock.clone());
         let member = registry.member(1, PoolName::default());
         let bare = world.bare_ports();
-        let directory = Arc::new(Posted::new(bare.directory.clone(), member.clone()));
-        let ports = Ports { leases: member.clone(), changes: member.clone(), directory, ..bare };
+        let api_keys = Arc::new(ReachedApiKeys::new(bare.api_keys.clone(), member.clone()));
+        let ports = Ports { leases: member.clone(), changes: member.clone(), api_keys, ..bare };
         let line = Arc::new(Line::new(ports, lanes::hints().0, line_settings("beside")));
         Self { line, member, registry }
     }

@@ -2,7 +2,7 @@
 
 use crate::tree::{Tree, identifier};
 
-const PORTS: &str = "crates/everhook-core/src/ports/";
+pub const PORTS: &str = "crates/everhook-core/src/ports/";
 const TESTS: &str = "crates/everhook-adapters/tests/";
 
 /// Ports that no outside thing is behind, or that an adapter's own unit tests cover.
@@ -45,7 +45,7 @@ fn calls(text: &str, method: &str) -> bool {
 }
 
 /// Each trait of a file with each of its methods. Written by rustfmt: a trait begins and ends at the margin, its methods are indented once.
-fn methods(text: &str) -> Vec<(&str, &str)> {
+pub fn methods(text: &str) -> Vec<(&str, &str)> {
     let (mut port, mut found) = (None, Vec::new());
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("pub trait ") {

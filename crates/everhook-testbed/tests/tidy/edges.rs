@@ -89,7 +89,7 @@ const ADAPTERS: Layers = Layers {
         ("system", &[]),
         ("vault", &[]),
         ("by_scheme", &[]),
-        ("sealed_directory", &[]),
+        ("sealed_endpoints", &[]),
         ("http", &[]),
         ("redis", &["system"]),
         // The guard of addresses exists once.

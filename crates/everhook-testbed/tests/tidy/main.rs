@@ -7,6 +7,7 @@
 mod citations;
 mod conformance;
 mod edges;
+mod port_sizes;
 mod prose;
 mod statements;
 mod tree;
@@ -43,6 +44,11 @@ fn replaced_words_are_gone() {
 #[test]
 fn every_port_method_is_called_by_the_tests_of_the_adapters() {
     assert_nothing(conformance::violations(&Tree::read()));
+}
+
+#[test]
+fn no_port_has_more_methods_than_a_reader_can_keep_in_mind() {
+    assert_nothing(port_sizes::violations(&Tree::read()));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use everhook_core::{
     model::{Actor, ApiKey, ApiKeyHash, Author, RateLimit, Scope, Scopes},
     nodes::follow::StaleKeys,
     policy::bucket::Bucket,
-    ports::{Directory, StoreError},
+    ports::{ApiKeyStore, StoreError},
     pruned::Pruned,
     spool::publishers::LookUpError,
     time::Timestamp,
@@ -319,12 +319,12 @@ impl KeyCache {
     }
 
     /// Writes the uses that are not written yet. Called once a minute, and when the server stops.
-    pub async fn write_uses(&self, directory: &dyn Directory) -> Result<(), StoreError> {
+    pub async fn write_uses(&self, api_keys: &dyn ApiKeyStore) -> Result<(), StoreError> {
         let known: Vec<_> = self.keys.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
         let is_news = |known: &Arc<KnownKey>| known.used_at.load(Ordering::Relaxed) > known.written_at.load(Ordering::Relaxed);
         let news: Vec<_> = known.into_iter().filter(is_news).filter_map(|known| known.last_used_at().map(|at| (known, at))).collect();
         for some in news.chunks(USES_WRITTEN_MAX) {
-            directory.note_key_uses(some.iter().map(|(known, at)| (known.key.id, *at)).collect()).await?;
+            api_keys.note_key_uses(some.iter().map(|(known, at)| (known.key.id, *at)).collect()).await?;
             for (known, at) in some {
                 known.written_at.store(at.as_micros(), Ordering::Relaxed);
             }

@@ -121,7 +121,7 @@ pub type ApiKeyList = List<ApiKeyOut>;
     responses((status = 200, description = "A page of keys", body = ApiKeyList), ReadProblems),
 )]
 pub async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(query): Params<PageQuery>) -> Result<Response, ApiError> {
-    let page = query.read()?.fetch(|page| api.line.ports.directory.api_keys(caller.organization, page)).await?;
+    let page = query.read()?.fetch(|page| api.line.ports.api_keys.api_keys(caller.organization, page)).await?;
     let uses = api.keys.last_uses();
     Ok(json(StatusCode::OK, &List::from(page.map(|key| ApiKeyOut::from(with_use(key, &uses))))))
 }

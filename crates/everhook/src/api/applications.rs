@@ -110,11 +110,11 @@ pub type ApplicationList = List<ApplicationOut>;
 pub async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(query): Params<PageQuery>) -> Result<Response, ApiError> {
     if let Some(own) = caller.application {
         query.read()?;
-        let found = api.line.ports.directory.application(caller.organization, &Ref::Id(own)).await?;
+        let found = api.line.ports.applications.application(caller.organization, &Ref::Id(own)).await?;
         let rows = found.map(ApplicationOut::from).into_iter().collect();
         return Ok(json(StatusCode::OK, &List::from(Page { rows, next: None, prev: None })));
     }
-    let page = query.read()?.fetch(|page| api.line.ports.directory.applications(caller.organization, page)).await?;
+    let page = query.read()?.fetch(|page| api.line.ports.applications.applications(caller.organization, page)).await?;
     Ok(json(StatusCode::OK, &List::from(page.map(ApplicationOut::from))))
 }
 
@@ -130,7 +130,7 @@ pub async fn get(
     _query: NoParams,
     Named(of): Named<ApplicationId>,
 ) -> Result<Response, ApiError> {
-    let found = api.line.ports.directory.application(caller.organization, &of).await?;
+    let found = api.line.ports.applications.application(caller.organization, &of).await?;
     let application = found.ok_or_else(|| ApiError::not_found("application"))?;
     Ok(json(StatusCode::OK, &ApplicationOut::from(application)))
 }

@@ -198,7 +198,7 @@ async fn find_endpoints(
 ) -> Result<Vec<EndpointId>, ApiError> {
     let mut endpoints = Vec::with_capacity(named.len());
     for (index, of) in named.iter().enumerate() {
-        match api.line.ports.directory.endpoint(caller.organization, of).await? {
+        match api.line.ports.endpoints.endpoint(caller.organization, of).await? {
             Some(endpoint) if caller.reaches(endpoint.application) => endpoints.push(endpoint.id),
             _ => faults.push(Fault::new(format!("filter.endpoint_ids[{index}]"), "is not an endpoint of this organization")),
         }

@@ -187,7 +187,7 @@ pub async fn list(
         return Err(ApiError::bad_query(faults));
     }
     let size = |row: &EventTypeDefinition| [&row.schema, &row.example, &row.description].into_iter().flatten().map(String::len).sum();
-    let page = page.fetch_large(|page| api.line.ports.directory.event_types(caller.organization, archived, page), size).await?;
+    let page = page.fetch_large(|page| api.line.ports.event_types.event_types(caller.organization, archived, page), size).await?;
     Ok(json(StatusCode::OK, &List::from(page.map(EventTypeOut::from))))
 }
 

@@ -174,7 +174,7 @@ impl Api {
     /// # Errors
     /// [`StoreError`] if the store cannot be reached: it is written the next time.
     pub async fn write_key_uses(&self) -> Result<(), StoreError> {
-        self.keys.write_uses(&*self.line.ports.directory).await
+        self.keys.write_uses(&*self.line.ports.api_keys).await
     }
 
     /// Drops what is remembered of API keys that another node may have revoked.
@@ -229,7 +229,7 @@ impl Api {
     /// The organization that an operator or a queue names, by id or uid.
     async fn organization_named(&self, name: &str) -> Result<Option<OrganizationId>, StoreError> {
         let Some(of) = Ref::parse(name) else { return Ok(None) };
-        Ok(self.line.ports.directory.organization(&of).await?.map(|organization| organization.id))
+        Ok(self.line.ports.organizations.organization(&of).await?.map(|organization| organization.id))
     }
 
     /// The application that a list is narrowed to: the one that is named, or the only one that the key reaches.
@@ -249,7 +249,7 @@ impl Api {
 
     /// The endpoint whose history is asked for; a deleted one too, by its id.
     async fn find_endpoint(&self, caller: &Caller, of: &Ref<EndpointId>) -> Result<EndpointId, ApiError> {
-        let found = self.line.ports.directory.endpoint(caller.organization, of).await?;
+        let found = self.line.ports.endpoints.endpoint(caller.organization, of).await?;
         let reached = found.filter(|endpoint| caller.reaches(endpoint.application));
         reached.map(|endpoint| endpoint.id).ok_or_else(|| ApiError::not_found("endpoint"))
     }

@@ -210,7 +210,7 @@ pub type OrganizationList = List<OrganizationOut>;
     responses((status = 200, description = "A page of organizations", body = OrganizationList), ReadProblems),
 )]
 pub async fn list(State(api): State<Arc<Api>>, _caller: MayAdminister, Params(query): Params<PageQuery>) -> Result<Response, ApiError> {
-    let page = query.read()?.fetch(|page| api.line.ports.directory.organizations(page)).await?;
+    let page = query.read()?.fetch(|page| api.line.ports.organizations.organizations(page)).await?;
     let Page { rows, next, prev } = page;
     let mut out = Vec::with_capacity(rows.len());
     for organization in rows {
@@ -230,7 +230,7 @@ pub async fn get(
     MayAdministerNamed(_caller, of): MayAdministerNamed,
     _query: NoParams,
 ) -> Result<Response, ApiError> {
-    let found = api.line.ports.directory.organization(&of).await?;
+    let found = api.line.ports.organizations.organization(&of).await?;
     let organization = found.ok_or_else(|| ApiError::not_found("organization"))?;
     Ok(json(StatusCode::OK, &OrganizationOut::new(&api, organization).await?))
 }
@@ -247,7 +247,7 @@ pub async fn change(
     _query: NoParams,
     JsonBody(asked): JsonBody<OrganizationIn>,
 ) -> Result<Response, ApiError> {
-    let found = api.line.ports.directory.organization(&of).await?.ok_or_else(|| ApiError::not_found("organization"))?;
+    let found = api.line.ports.organizations.organization(&of).await?.ok_or_else(|| ApiError::not_found("organization"))?;
     let (change, auto) = asked.read()?;
     let change = async move {
         let settings = auto_replay::check(&api.line, found.id, auto).await?;

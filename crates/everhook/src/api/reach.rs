@@ -94,11 +94,11 @@ async fn application_of(api: &Api, organization: OrganizationId, reach: Reach, n
     let ports = &api.line.ports;
     Ok(match reach {
         Reach::Application => match Ref::parse(name) {
-            Some(of) => ports.directory.application(organization, &of).await?.map(|application| application.id),
+            Some(of) => ports.applications.application(organization, &of).await?.map(|application| application.id),
             None => None,
         },
         Reach::Endpoint => match Ref::parse(name) {
-            Some(of) => ports.directory.endpoint(organization, &of).await?.map(|endpoint| endpoint.application),
+            Some(of) => ports.endpoints.endpoint(organization, &of).await?.map(|endpoint| endpoint.application),
             None => None,
         },
         Reach::Event => match name.parse() {
@@ -147,7 +147,7 @@ impl Caller {
     ) -> Result<Option<ApplicationId>, ApiError> {
         let Some(name) = named else { return Ok(self.application) };
         let found = match Ref::parse(name) {
-            Some(of) => api.line.ports.directory.application(self.organization, &of).await?.map(|application| application.id),
+            Some(of) => api.line.ports.applications.application(self.organization, &of).await?.map(|application| application.id),
             None => None,
         };
         let reached = found.filter(|id| self.reaches(*id));

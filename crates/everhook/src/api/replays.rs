@@ -128,7 +128,7 @@ async fn begin(api: Arc<Api>, by: Author, kind: OperationKind, wish: ReplayInput
 
 /// Whether it exists comes first: a stranger's application is not found, whatever else is wrong with the request.
 pub async fn find_application(api: &Api, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<ApplicationId, ApiError> {
-    let found = api.line.ports.directory.application(organization, of).await?;
+    let found = api.line.ports.applications.application(organization, of).await?;
     found.map(|application| application.id).ok_or_else(|| ApiError::not_found("application"))
 }
 

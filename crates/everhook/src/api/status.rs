@@ -156,10 +156,10 @@ fn why_not(api: &Api) -> &'static str {
 /// Whether a publish would succeed. As long as they do, a read is enough; after one has failed, a row is written as it stands, so that a full disk is
 /// noticed, and also that it is no longer full.
 async fn can_write(api: &Api) -> Result<bool, StoreError> {
-    let directory = &api.line.ports.directory;
-    let Some(organization) = directory.organization(&Ref::Id(api.default_organization)).await? else { return Ok(false) };
+    let organizations = &api.line.ports.organizations;
+    let Some(organization) = organizations.organization(&Ref::Id(api.default_organization)).await? else { return Ok(false) };
     if api.publishing_fails.load(Ordering::Relaxed) {
-        directory.try_write(organization.id).await?;
+        organizations.try_write(organization.id).await?;
         api.set_publishing(true);
     }
     Ok(true)

@@ -155,7 +155,7 @@ pub async fn export(
         Some("true") => return Err(ApiError::new(ProblemKind::InsufficientScope, "`secrets` requires a key with the scope `manage`")),
         Some(_) => return Err(ApiError::bad_query(vec![Fault::new("secrets", "must be true or false")])),
     };
-    let found = api.line.ports.directory.application(caller.organization, &of).await?;
+    let found = api.line.ports.applications.application(caller.organization, &of).await?;
     let application = found.ok_or_else(|| ApiError::not_found("application"))?;
     let _turn = api.transfers.turn(caller.organization).await.ok_or_else(busy)?;
     let response = json(StatusCode::OK, &configuration(&api, &caller, application, with_secrets).await?);
@@ -209,7 +209,7 @@ pub async fn import(
     Named(of): Named<ApplicationId>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let found = api.line.ports.directory.application(caller.organization, &of).await?;
+    let found = api.line.ports.applications.application(caller.organization, &of).await?;
     found.ok_or_else(|| ApiError::not_found("application"))?;
     let charge = Charge::new(api.bodies.clone(), caller.organization);
     let (body, charge) = read_json(request, DOCUMENT_BYTES_MAX, charge).await?;
@@ -280,7 +280,7 @@ async fn configuration(api: &Api, caller: &Caller, application: Application, wit
     let mut room = Room { bytes: DOCUMENT_BYTES_MAX };
     let rows = endpoints_of(api, caller.organization, application.id, &mut room).await?;
     let event_types = event_types(api, caller.organization, &mut room).await?;
-    let mut own = api.line.ports.directory.retry_schedules(caller.organization).await?;
+    let mut own = api.line.ports.retry_schedules.retry_schedules(caller.organization).await?;
     own.retain(|schedule| rows.iter().any(|endpoint| endpoint.follows == Some(schedule.id)));
     own.sort_by(|a, b| a.policy.name.0.cmp(&b.policy.name.0));
     let mut endpoints = Vec::with_capacity(rows.len());
@@ -312,7 +312,7 @@ async fn endpoints_of(
     let filter = EndpointFilter { application: Some(application), ..EndpointFilter::default() };
     let (mut all, mut cursor) = (Vec::new(), Cursor::Newest);
     loop {
-        let page = api.line.ports.directory.endpoints(organization, filter.clone(), PageRequest { limit: PAGE, cursor }).await?;
+        let page = api.line.ports.endpoints.endpoints(organization, filter.clone(), PageRequest { limit: PAGE, cursor }).await?;
         for endpoint in page.rows {
             room.take("endpoints", all.len() + 1, endpoints::size(&endpoint))?;
             all.push(endpoint);
@@ -333,7 +333,7 @@ async fn event_types(api: &Api, organization: OrganizationId, room: &mut Room) -
     };
     let (mut all, mut cursor) = (Vec::new(), Cursor::Newest);
     loop {
-        let page = api.line.ports.directory.event_types(organization, None, PageRequest { limit: PAGE, cursor }).await?;
+        let page = api.line.ports.event_types.event_types(organization, None, PageRequest { limit: PAGE, cursor }).await?;
         for definition in page.rows {
             room.take("event types", all.len() + 1, size(&definition))?;
             all.push(definition);

@@ -33,8 +33,7 @@ impl Uids {
         endpoints: FxHashSet<EndpointId>,
         applications: FxHashSet<ApplicationId>,
     ) -> Result<Self, StoreError> {
-        let directory = &api.line.ports.directory;
-        let read = directory.uids(organization, endpoints.into_iter().collect(), applications.into_iter().collect()).await?;
+        let read = api.line.ports.endpoints.uids(organization, endpoints.into_iter().collect(), applications.into_iter().collect()).await?;
         Ok(Self { endpoints: read.endpoints.into_iter().collect(), applications: read.applications.into_iter().collect() })
     }
 

@@ -85,7 +85,7 @@ pub async fn explain(
     let found = api.line.ports.history.event(caller.organization, id).await?;
     let (summary, event) = found.ok_or_else(|| ApiError::not_found("event"))?;
     let filter = EndpointFilter { application: Some(summary.application), ..EndpointFilter::default() };
-    let list = |page| api.line.ports.directory.endpoints(caller.organization, filter.clone(), page);
+    let list = |page| api.line.ports.endpoints.endpoints(caller.organization, filter.clone(), page);
     let found = page.fetch_large(list, endpoints::size).await?;
     let Page { rows, next, prev } = found;
     let rows = why::explain(&api.line, &summary, event.as_ref(), rows).await?;

@@ -1,4 +1,4 @@
-//! Who owns what: the port `Directory`, one file a resource.
+//! Who owns what: the ports of the control plane, one file a resource.
 //!
 //! What somebody changes is `changed!`: it begins with `changing`, which lets one change of an organization at a time through, on all nodes; and it
 //! ends with `conclude`, which enters it in the audit log. What deliveries and publishers wait for is read by the connections of the line.
@@ -26,8 +26,9 @@ use everhook_core::{
     },
     policy::presets,
     ports::{
-        Change, ConfigCursor, ConfigRead, Created, Definitions, Deleted, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved,
-        NewOrganization, RemainsDeleted, ScheduleDeleted, ScheduleRef, StoreError, UidsRead, Updated,
+        ApiKeyStore, ApplicationStore, Change, ConfigCursor, ConfigRead, ConfigurationReader, Created, Definitions, Deleted,
+        EndpointFilter, EndpointStore, EndpointUpdated, EventTypeStore, MoveEndpoints, Moved, NewOrganization, OrganizationStore,
+        RemainsDeleted, RetryScheduleStore, ScheduleDeleted, ScheduleRef, StoreError, UidsRead, Updated,
     },
     time::Timestamp,
 };
@@ -60,7 +61,7 @@ impl PostgresStore {
 }
 
 #[async_trait]
-impl Directory for PostgresStore {
+impl OrganizationStore for PostgresStore {
     async fn create_organization(&self, new: NewOrganization, entry: AuditEntry) -> Result<Created, StoreError> {
         let notify = self.schedule_of_channels(&new.organization).await?;
         changed!(self, new.organization.id, entry, |tx| organizations::create(&tx, &new, notify))
@@ -83,31 +84,13 @@ impl Directory for PostgresStore {
         changed!(self, id, entry, |tx| deletions::delete_organization(&tx, id, at))
     }
 
-    async fn delete_application(&self, organization: OrganizationId, id: ApplicationId, entry: AuditEntry) -> Result<Deleted, StoreError> {
-        changed!(self, organization, entry, |tx| deletions::delete_application(&tx, organization, id))
-    }
-
-    async fn delete_remains(&self, at: Timestamp, limit: u32) -> Result<RemainsDeleted, StoreError> {
-        // Most looks find nothing, and begin no transaction.
-        if !deletions::any(&self.reader().await?).await? {
-            return Ok(RemainsDeleted::default());
-        }
-        let deleted = retry_on_conflict(|| async {
-            let mut connection = self.connection().await?;
-            let tx = Tx::begin(&mut connection).await?;
-            let deleted = deletions::delete_remains(&tx, at, limit).await?;
-            if deleted.has_more {
-                tx.commit().await?;
-            }
-            Ok(deleted)
-        });
-        Ok(deleted.await?)
-    }
-
     async fn try_write(&self, organization: OrganizationId) -> Result<(), StoreError> {
         Ok(organizations::write_as_it_stands(&self.reader().await?, organization).await?)
     }
+}
 
+#[async_trait]
+impl ApplicationStore for PostgresStore {
     async fn create_application(&self, application: Application, entry: AuditEntry) -> Result<Created, StoreError> {
         changed!(self, application.organization, entry, |tx| applications::create(&tx, &application))
     }
@@ -128,18 +111,30 @@ impl Directory for PostgresStore {
         changed!(self, read.organization, entry, |tx| applications::update(&tx, &read, &changed))
     }
 
-    async fn configuration(&self, id: ApplicationId, after: ConfigCursor) -> Result<ConfigRead, StoreError> {
-        let mut connection = self.pools.line().await?;
-        let snapshot = Tx::snapshot(&mut connection).await?;
-        Ok(applications::read_configuration(&snapshot, id, &self.pool, after).await?)
+    async fn delete_application(&self, organization: OrganizationId, id: ApplicationId, entry: AuditEntry) -> Result<Deleted, StoreError> {
+        changed!(self, organization, entry, |tx| deletions::delete_application(&tx, organization, id))
     }
 
-    async fn definitions(&self, organization: OrganizationId) -> Result<Definitions, StoreError> {
-        let mut connection = self.pools.line().await?;
-        let snapshot = Tx::snapshot(&mut connection).await?;
-        Ok(organizations::definitions(&snapshot, organization).await?)
+    async fn delete_remains(&self, at: Timestamp, limit: u32) -> Result<RemainsDeleted, StoreError> {
+        // Most looks find nothing, and begin no transaction.
+        if !deletions::any(&self.reader().await?).await? {
+            return Ok(RemainsDeleted::default());
+        }
+        let deleted = retry_on_conflict(|| async {
+            let mut connection = self.connection().await?;
+            let tx = Tx::begin(&mut connection).await?;
+            let deleted = deletions::delete_remains(&tx, at, limit).await?;
+            if deleted.has_more {
+                tx.commit().await?;
+            }
+            Ok(deleted)
+        });
+        Ok(deleted.await?)
     }
+}
 
+#[async_trait]
+impl EndpointStore for PostgresStore {
     async fn create_endpoint(&self, endpoint: Endpoint, entry: AuditEntry) -> Result<Created, StoreError> {
         changed!(self, endpoint.organization, entry, |tx| endpoints::create(&tx, &endpoint))
     }
@@ -187,7 +182,25 @@ impl Directory for PostgresStore {
         }
         Ok(())
     }
+}
 
+#[async_trait]
+impl ConfigurationReader for PostgresStore {
+    async fn configuration(&self, id: ApplicationId, after: ConfigCursor) -> Result<ConfigRead, StoreError> {
+        let mut connection = self.pools.line().await?;
+        let snapshot = Tx::snapshot(&mut connection).await?;
+        Ok(applications::read_configuration(&snapshot, id, &self.pool, after).await?)
+    }
+
+    async fn definitions(&self, organization: OrganizationId) -> Result<Definitions, StoreError> {
+        let mut connection = self.pools.line().await?;
+        let snapshot = Tx::snapshot(&mut connection).await?;
+        Ok(organizations::definitions(&snapshot, organization).await?)
+    }
+}
+
+#[async_trait]
+impl RetryScheduleStore for PostgresStore {
     async fn schedule_version(&self, schedule: &RetrySchedule) -> Result<ScheduleVersion, StoreError> {
         Ok(schedules::ensure_version(&self.reader().await?, &schedule_json::write(schedule)).await?)
     }
@@ -234,7 +247,10 @@ impl Directory for PostgresStore {
     async fn move_endpoints(&self, request: MoveEndpoints, entry: AuditEntry) -> Result<Moved, StoreError> {
         changed!(self, request.organization, entry, |tx| retry_schedules::move_endpoints(&tx, &request))
     }
+}
 
+#[async_trait]
+impl EventTypeStore for PostgresStore {
     async fn create_event_type(&self, definition: EventTypeDefinition, count_max: u32, entry: AuditEntry) -> Result<Created, StoreError> {
         changed!(self, definition.organization, entry, |tx| event_types::create(&tx, &definition, count_max))
     }
@@ -264,7 +280,10 @@ impl Directory for PostgresStore {
     async fn delete_event_type(&self, organization: OrganizationId, id: EventTypeId, entry: AuditEntry) -> Result<bool, StoreError> {
         changed!(self, organization, entry, |tx| event_types::delete(&tx, organization, id))
     }
+}
 
+#[async_trait]
+impl ApiKeyStore for PostgresStore {
     async fn create_api_key(&self, key: ApiKey, hash: ApiKeyHash, count_max: u32, entry: AuditEntry) -> Result<Created, StoreError> {
         changed!(self, key.organization, entry, |tx| api_keys::create(&tx, &key, &hash, count_max))
     }

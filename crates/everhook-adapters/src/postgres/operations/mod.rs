@@ -1,4 +1,4 @@
-//! Operations: the port `OperationStore`. What they make is in `replaying`.
+//! Operations: the ports `OperationStore`, `OperationCandidates`, `BulkErasure` and `AutoReplayStore`. What they make is in `replaying`.
 //!
 //! Whoever changes an operation or takes its items locks its row first ([`status`]), so that no end slips in between.
 
@@ -13,8 +13,9 @@ use everhook_core::{
     ids::{ApplicationId, EventId, LaneId, OperationId, OrganizationId},
     model::{AuditEntry, AutoReplay, DeadLetter, ErasureCandidate, Operation, Page, PageRequest, Selection},
     ports::{
-        Begun, Cleared, DueDeadLetters, Ending, ErasureBatch, ErasureStep, EventCandidate, FreedInLane, OpenOperation, OperationEnded,
-        OperationItem, OperationStore, Scan, Scanned, SelectionStep, StoreError, TimeRange,
+        AutoReplayStore, Begun, BulkErasure, Cleared, DueDeadLetters, Ending, ErasureBatch, ErasureStep, EventCandidate, FreedInLane,
+        OpenOperation, OperationCandidates, OperationEnded, OperationItem, OperationStore, Scan, Scanned, SelectionStep, StoreError,
+        TimeRange,
     },
     time::Timestamp,
 };
@@ -81,28 +82,6 @@ impl OperationStore for PostgresStore {
         Ok(rows.iter().map(open_of_row).collect::<Outcome<_>>()?)
     }
 
-    async fn scan_dead_letters(&self, organization: OrganizationId, scan: Scan) -> Result<Scanned<DeadLetter>, StoreError> {
-        Ok(scanning::dead_letters(&self.reader().await?, organization, scan).await?)
-    }
-
-    async fn scan_events(
-        &self,
-        organization: OrganizationId,
-        application: ApplicationId,
-        span: (Timestamp, Timestamp),
-        scan: Scan,
-    ) -> Result<Scanned<EventCandidate>, StoreError> {
-        let mut connection = self.connection().await?;
-        let snapshot = Tx::snapshot(&mut connection).await?;
-        Ok(scanning::events(&snapshot, organization, application, span, scan).await?)
-    }
-
-    async fn event_standing(&self, organization: OrganizationId, event: EventId) -> Result<Option<EventCandidate>, StoreError> {
-        let mut connection = self.connection().await?;
-        let snapshot = Tx::snapshot(&mut connection).await?;
-        Ok(scanning::event(&snapshot, organization, event).await?)
-    }
-
     async fn select(&self, step: SelectionStep) -> Result<(), StoreError> {
         let endpoints: Vec<LaneId> = step.items.iter().map(|(_, lane_id, _)| *lane_id).collect();
         let lanes = self.lane_numbers(&endpoints).await?;
@@ -129,6 +108,50 @@ impl OperationStore for PostgresStore {
         Ok(discarded)
     }
 
+    async fn end(&self, ending: Ending) -> Result<OperationEnded, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = Tx::begin(&mut connection).await?;
+        let ended = working::end(&tx, &ending).await?;
+        tx.commit().await?;
+        Ok(ended)
+    }
+
+    async fn clear(&self, operation: OperationId, limit: u32) -> Result<Cleared, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = Tx::begin(&mut connection).await?;
+        let cleared = working::clear(&tx, operation, limit).await?;
+        tx.commit().await?;
+        Ok(cleared)
+    }
+}
+
+#[async_trait]
+impl OperationCandidates for PostgresStore {
+    async fn scan_dead_letters(&self, organization: OrganizationId, scan: Scan) -> Result<Scanned<DeadLetter>, StoreError> {
+        Ok(scanning::dead_letters(&self.reader().await?, organization, scan).await?)
+    }
+
+    async fn scan_events(
+        &self,
+        organization: OrganizationId,
+        application: ApplicationId,
+        span: (Timestamp, Timestamp),
+        scan: Scan,
+    ) -> Result<Scanned<EventCandidate>, StoreError> {
+        let mut connection = self.connection().await?;
+        let snapshot = Tx::snapshot(&mut connection).await?;
+        Ok(scanning::events(&snapshot, organization, application, span, scan).await?)
+    }
+
+    async fn event_standing(&self, organization: OrganizationId, event: EventId) -> Result<Option<EventCandidate>, StoreError> {
+        let mut connection = self.connection().await?;
+        let snapshot = Tx::snapshot(&mut connection).await?;
+        Ok(scanning::event(&snapshot, organization, event).await?)
+    }
+}
+
+#[async_trait]
+impl BulkErasure for PostgresStore {
     async fn scan_for_erasure(
         &self,
         organization: OrganizationId,
@@ -152,23 +175,10 @@ impl OperationStore for PostgresStore {
     async fn erase_listed(&self, batch: ErasureBatch) -> Result<Option<Vec<FreedInLane>>, StoreError> {
         Ok(erasing::erase(self, &batch).await?)
     }
+}
 
-    async fn end(&self, ending: Ending) -> Result<OperationEnded, StoreError> {
-        let mut connection = self.connection().await?;
-        let tx = Tx::begin(&mut connection).await?;
-        let ended = working::end(&tx, &ending).await?;
-        tx.commit().await?;
-        Ok(ended)
-    }
-
-    async fn clear(&self, operation: OperationId, limit: u32) -> Result<Cleared, StoreError> {
-        let mut connection = self.connection().await?;
-        let tx = Tx::begin(&mut connection).await?;
-        let cleared = working::clear(&tx, operation, limit).await?;
-        tx.commit().await?;
-        Ok(cleared)
-    }
-
+#[async_trait]
+impl AutoReplayStore for PostgresStore {
     async fn auto_replay(&self, organization: OrganizationId) -> Result<Option<AutoReplay>, StoreError> {
         Ok(automatic::find(&self.line_reader().await?, organization).await?)
     }

@@ -1,4 +1,4 @@
-//! Who owns what: the port `Directory`, one file a resource. What somebody changes goes through `change`, which enters it in the audit log.
+//! Who owns what: the ports of the control plane, one file a resource. What somebody changes goes through `change`, which enters it in the audit log.
 
 mod api_keys;
 mod applications;
@@ -20,8 +20,9 @@ use everhook_core::{
         Page, PageRequest, RetrySchedule, Revision,
     },
     ports::{
-        ConfigCursor, ConfigRead, Created, Definitions, Deleted, Directory, EndpointFilter, EndpointUpdated, MoveEndpoints, Moved,
-        NewOrganization, RemainsDeleted, ScheduleDeleted, ScheduleRef, StoreError, UidsRead, Updated,
+        ApiKeyStore, ApplicationStore, ConfigCursor, ConfigRead, ConfigurationReader, Created, Definitions, Deleted, EndpointFilter,
+        EndpointStore, EndpointUpdated, EventTypeStore, MoveEndpoints, Moved, NewOrganization, OrganizationStore, RemainsDeleted,
+        RetryScheduleStore, ScheduleDeleted, ScheduleRef, StoreError, UidsRead, Updated,
     },
     time::Timestamp,
 };
@@ -32,7 +33,7 @@ use super::{SqliteStore, schedule_json};
 const KEYS_A_DELETION: usize = 1_000;
 
 #[async_trait]
-impl Directory for SqliteStore {
+impl OrganizationStore for SqliteStore {
     async fn create_organization(&self, new: NewOrganization, entry: AuditEntry) -> Result<Created, StoreError> {
         self.change(3, entry, move |tx| organizations::create(tx, &new)).await
     }
@@ -54,22 +55,13 @@ impl Directory for SqliteStore {
         self.change(KEYS_A_DELETION, entry, move |tx| deletions::delete_organization(tx, id, at)).await
     }
 
-    async fn delete_application(&self, organization: OrganizationId, id: ApplicationId, entry: AuditEntry) -> Result<Deleted, StoreError> {
-        self.change(KEYS_A_DELETION, entry, move |tx| deletions::delete_application(tx, organization, id)).await
-    }
-
-    async fn delete_remains(&self, at: Timestamp, limit: u32) -> Result<RemainsDeleted, StoreError> {
-        // Most looks find nothing, and take no turn with the writer.
-        if !self.read(deletions::any).await? {
-            return Ok(RemainsDeleted::default());
-        }
-        self.write(limit as usize, move |tx| deletions::delete_remains(tx, at, limit)).await
-    }
-
     async fn try_write(&self, organization: OrganizationId) -> Result<(), StoreError> {
         self.write(1, move |tx| organizations::write_as_it_stands(tx, organization)).await
     }
+}
 
+#[async_trait]
+impl ApplicationStore for SqliteStore {
     async fn create_application(&self, application: Application, entry: AuditEntry) -> Result<Created, StoreError> {
         self.change(1, entry, move |tx| applications::create(tx, &application)).await
     }
@@ -91,14 +83,21 @@ impl Directory for SqliteStore {
         self.change(1, entry, move |tx| applications::update(tx, &read, &changed)).await
     }
 
-    async fn configuration(&self, id: ApplicationId, after: ConfigCursor) -> Result<ConfigRead, StoreError> {
-        self.read(move |connection| applications::read_configuration(connection, id, after)).await
+    async fn delete_application(&self, organization: OrganizationId, id: ApplicationId, entry: AuditEntry) -> Result<Deleted, StoreError> {
+        self.change(KEYS_A_DELETION, entry, move |tx| deletions::delete_application(tx, organization, id)).await
     }
 
-    async fn definitions(&self, organization: OrganizationId) -> Result<Definitions, StoreError> {
-        self.read(move |connection| organizations::definitions(connection, organization)).await
+    async fn delete_remains(&self, at: Timestamp, limit: u32) -> Result<RemainsDeleted, StoreError> {
+        // Most looks find nothing, and take no turn with the writer.
+        if !self.read(deletions::any).await? {
+            return Ok(RemainsDeleted::default());
+        }
+        self.write(limit as usize, move |tx| deletions::delete_remains(tx, at, limit)).await
     }
+}
 
+#[async_trait]
+impl EndpointStore for SqliteStore {
     async fn create_endpoint(&self, endpoint: Endpoint, entry: AuditEntry) -> Result<Created, StoreError> {
         self.change(3, entry, move |tx| endpoints::create(tx, &endpoint)).await
     }
@@ -142,7 +141,21 @@ impl Directory for SqliteStore {
     async fn end_drain(&self, endpoint: EndpointId) -> Result<(), StoreError> {
         self.write(2, move |tx| endpoints::end_drain(tx, endpoint)).await
     }
+}
 
+#[async_trait]
+impl ConfigurationReader for SqliteStore {
+    async fn configuration(&self, id: ApplicationId, after: ConfigCursor) -> Result<ConfigRead, StoreError> {
+        self.read(move |connection| applications::read_configuration(connection, id, after)).await
+    }
+
+    async fn definitions(&self, organization: OrganizationId) -> Result<Definitions, StoreError> {
+        self.read(move |connection| organizations::definitions(connection, organization)).await
+    }
+}
+
+#[async_trait]
+impl RetryScheduleStore for SqliteStore {
     async fn schedule_version(&self, schedule: &RetrySchedule) -> Result<ScheduleVersion, StoreError> {
         let definition = schedule_json::write(schedule);
         let asked = definition.clone();
@@ -195,7 +208,10 @@ impl Directory for SqliteStore {
     async fn move_endpoints(&self, request: MoveEndpoints, entry: AuditEntry) -> Result<Moved, StoreError> {
         self.change(request.limit as usize, entry, move |tx| retry_schedules::move_endpoints(tx, &request)).await
     }
+}
 
+#[async_trait]
+impl EventTypeStore for SqliteStore {
     async fn create_event_type(&self, definition: EventTypeDefinition, count_max: u32, entry: AuditEntry) -> Result<Created, StoreError> {
         self.change(2, entry, move |tx| event_types::create(tx, &definition, count_max)).await
     }
@@ -226,7 +242,10 @@ impl Directory for SqliteStore {
     async fn delete_event_type(&self, organization: OrganizationId, id: EventTypeId, entry: AuditEntry) -> Result<bool, StoreError> {
         self.change(2, entry, move |tx| event_types::delete(tx, organization, id)).await
     }
+}
 
+#[async_trait]
+impl ApiKeyStore for SqliteStore {
     async fn create_api_key(&self, key: ApiKey, hash: ApiKeyHash, count_max: u32, entry: AuditEntry) -> Result<Created, StoreError> {
         self.change(1, entry, move |tx| api_keys::create(tx, &key, &hash, count_max)).await
     }

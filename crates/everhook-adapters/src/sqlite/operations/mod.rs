@@ -1,4 +1,4 @@
-//! Operations: the port `OperationStore`. What they make is in `replaying`.
+//! Operations: the ports `OperationStore`, `OperationCandidates`, `BulkErasure` and `AutoReplayStore`. What they make is in `replaying`.
 
 mod automatic;
 mod erasing;
@@ -10,8 +10,9 @@ use everhook_core::{
     ids::{ApplicationId, DeliveryId, EventId, OperationId, OrganizationId},
     model::{AuditEntry, AutoReplay, DeadLetter, ErasureCandidate, Operation, OperationStatus, Page, PageRequest, Selection},
     ports::{
-        Begun, Cleared, DueDeadLetters, Ending, ErasureBatch, ErasureStep, EventCandidate, FreedInLane, OpenOperation, OperationEnded,
-        OperationItem, OperationStore, Phase, ReplayAnswer, Scan, Scanned, SelectionStep, StoreError, TimeRange,
+        AutoReplayStore, Begun, BulkErasure, Cleared, DueDeadLetters, Ending, ErasureBatch, ErasureStep, EventCandidate, FreedInLane,
+        OpenOperation, OperationCandidates, OperationEnded, OperationItem, OperationStore, Phase, ReplayAnswer, Scan, Scanned,
+        SelectionStep, StoreError, TimeRange,
     },
     time::Timestamp,
 };
@@ -90,6 +91,33 @@ impl OperationStore for SqliteStore {
         .await
     }
 
+    async fn select(&self, step: SelectionStep) -> Result<(), StoreError> {
+        self.write(step.items.len() + 1, move |tx| select(tx, &step)).await
+    }
+
+    async fn items(&self, operation: OperationId, limit: u32) -> Result<Vec<OperationItem>, StoreError> {
+        self.read_history(move |connection| next_items(connection, operation, limit)).await
+    }
+
+    async fn start(&self, operation: OperationId, at: Timestamp) -> Result<bool, StoreError> {
+        self.write(1, move |tx| Ok(tx.prepare(START)?.execute(params![operation.key(), at.as_micros()])? > 0)).await
+    }
+
+    async fn discard_next(&self, operation: OperationId, limit: u32) -> Result<u32, StoreError> {
+        self.write(limit as usize * 2, move |tx| discard_next(tx, operation, limit)).await
+    }
+
+    async fn end(&self, ending: Ending) -> Result<OperationEnded, StoreError> {
+        self.write(2, move |tx| end(tx, &ending)).await
+    }
+
+    async fn clear(&self, operation: OperationId, limit: u32) -> Result<Cleared, StoreError> {
+        self.write(limit as usize, move |tx| clear(tx, operation, limit)).await
+    }
+}
+
+#[async_trait]
+impl OperationCandidates for SqliteStore {
     async fn scan_dead_letters(&self, organization: OrganizationId, scan: Scan) -> Result<Scanned<DeadLetter>, StoreError> {
         self.read_history(move |connection| scanning::dead_letters(connection, organization, scan)).await
     }
@@ -107,23 +135,10 @@ impl OperationStore for SqliteStore {
     async fn event_standing(&self, organization: OrganizationId, event: EventId) -> Result<Option<EventCandidate>, StoreError> {
         self.read_history(move |connection| scanning::event(connection, organization, event)).await
     }
+}
 
-    async fn select(&self, step: SelectionStep) -> Result<(), StoreError> {
-        self.write(step.items.len() + 1, move |tx| select(tx, &step)).await
-    }
-
-    async fn items(&self, operation: OperationId, limit: u32) -> Result<Vec<OperationItem>, StoreError> {
-        self.read_history(move |connection| next_items(connection, operation, limit)).await
-    }
-
-    async fn start(&self, operation: OperationId, at: Timestamp) -> Result<bool, StoreError> {
-        self.write(1, move |tx| Ok(tx.prepare(START)?.execute(params![operation.key(), at.as_micros()])? > 0)).await
-    }
-
-    async fn discard_next(&self, operation: OperationId, limit: u32) -> Result<u32, StoreError> {
-        self.write(limit as usize * 2, move |tx| discard_next(tx, operation, limit)).await
-    }
-
+#[async_trait]
+impl BulkErasure for SqliteStore {
     async fn scan_for_erasure(
         &self,
         organization: OrganizationId,
@@ -149,15 +164,10 @@ impl OperationStore for SqliteStore {
         }
         Ok(Some(freed))
     }
+}
 
-    async fn end(&self, ending: Ending) -> Result<OperationEnded, StoreError> {
-        self.write(2, move |tx| end(tx, &ending)).await
-    }
-
-    async fn clear(&self, operation: OperationId, limit: u32) -> Result<Cleared, StoreError> {
-        self.write(limit as usize, move |tx| clear(tx, operation, limit)).await
-    }
-
+#[async_trait]
+impl AutoReplayStore for SqliteStore {
     async fn auto_replay(&self, organization: OrganizationId) -> Result<Option<AutoReplay>, StoreError> {
         self.read(move |connection| automatic::find(connection, organization)).await
     }

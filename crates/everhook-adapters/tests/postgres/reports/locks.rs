@@ -7,7 +7,7 @@ use std::{
 
 use everhook_core::{
     model::{DutySet, Shard, Stage},
-    ports::{DeliveryQueue as _, Directory as _, Leases as _, Roles, Settled, Wish},
+    ports::{DeliveryQueue as _, EndpointStore as _, Leases as _, Roles, Settled, Wish},
 };
 use tokio::{task::JoinHandle, time::timeout};
 use tokio_postgres::Client;

@@ -45,7 +45,7 @@ impl Duty {
     }
 
     async fn look(&mut self) -> Result<Next, StoreError> {
-        let wanting = self.line.ports.operations.auto_replays().await?;
+        let wanting = self.line.ports.auto_replays.auto_replays().await?;
         self.auto_buckets.retain(|id, _| wanting.iter().any(|(organization, _)| organization == id));
         let mut next = Next::WhenRung;
         for (organization, settings) in wanting {
@@ -83,7 +83,7 @@ impl Duty {
             let room = BATCH.saturating_sub(u32::try_from(due.len()).unwrap_or(BATCH));
             let Some(died_until) = auto_replay::died_until(settings, failures, now).filter(|_| room > 0) else { break };
             let wanted = DueDeadLetters { organization, failures, died_until, limit: room };
-            due.extend(self.line.ports.operations.due_dead_letters(wanted).await?);
+            due.extend(self.line.ports.auto_replays.due_dead_letters(wanted).await?);
         }
         Ok(due)
     }

@@ -57,7 +57,7 @@ pub(super) async fn step(line: &Line, open: &OpenOperation, after: Uuid) -> Resu
 
 async fn select_dead_letters(line: &Line, of: &Operation, wanted: &DeadLetterSelection, after: Uuid) -> Result<(), StoreError> {
     let scan = Scan { after, limit: DEAD_LETTERS_A_STEP };
-    let scanned = line.ports.operations.scan_dead_letters(of.organization, scan).await?;
+    let scanned = line.ports.operation_candidates.scan_dead_letters(of.organization, scan).await?;
     let meant = scanned.rows.iter().filter(|letter| selection::takes_dead_letter(wanted, letter, of.created_at));
     let items = meant.map(|letter| (letter.event, letter.lane_id, Some(letter.id))).collect();
     let found = Found { after, items, skipped: 0, goes_on_after: scanned.goes_on_after };
@@ -71,7 +71,7 @@ async fn select_events(line: &Line, of: &Operation, wanted: &EventSelection, aft
     let endpoints = view.endpoint_count().max(1);
     let limit = u32::try_from(PAIRS_A_STEP / endpoints).unwrap_or(EVENTS_A_STEP).clamp(1, EVENTS_A_STEP);
     let span = (wanted.from, wanted.to);
-    let scanned = line.ports.operations.scan_events(of.organization, wanted.application, span, Scan { after, limit }).await?;
+    let scanned = line.ports.operation_candidates.scan_events(of.organization, wanted.application, span, Scan { after, limit }).await?;
     let (mut items, mut skipped) = (Vec::new(), 0);
     for event in scanned.rows.iter().filter(|event| is_meant(wanted, event)) {
         for endpoint in destinations(&view, wanted, event).iter().filter_map(Destination::endpoint) {
@@ -96,11 +96,11 @@ async fn select_waiting(line: &Line, of: &Operation, lane_id: LaneId, after: Uui
 async fn select_for_erasure(line: &Line, of: &Operation, wanted: &ErasureSelection, after: Uuid) -> Result<(), StoreError> {
     let accepted = TimeRange { from: wanted.from, to: Some(wanted.to) };
     let scan = Scan { after, limit: ERASURES_A_STEP };
-    let scanned = line.ports.operations.scan_for_erasure(of.organization, accepted, scan).await?;
+    let scanned = line.ports.bulk_erasure.scan_for_erasure(of.organization, accepted, scan).await?;
     let meant = scanned.rows.iter().filter(|event| selection::takes_for_erasure(wanted, event));
     let events = meant.map(|event| event.event).collect();
     let phase = scanned.goes_on_after.map_or(Phase::Selected, Phase::Selecting);
-    line.ports.operations.select_for_erasure(ErasureStep { operation: of.id, after, events, phase }).await
+    line.ports.bulk_erasure.select_for_erasure(ErasureStep { operation: of.id, after, events, phase }).await
 }
 
 /// A sample event was for one endpoint alone, so that it goes to others only if it is asked for by name.

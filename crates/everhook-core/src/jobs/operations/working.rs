@@ -72,9 +72,9 @@ impl Duty {
     /// wait a minute longer.
     async fn erase(&self, operation: &Operation, limit: u32) -> Result<(), StoreError> {
         let line = &self.line;
-        let events = line.ports.operations.next_for_erasure(operation.id, limit).await?;
+        let events = line.ports.bulk_erasure.next_for_erasure(operation.id, limit).await?;
         let batch = ErasureBatch { operation: operation.id, events: events.clone(), at: line.ports.clock.now() };
-        match line.ports.operations.erase_listed(batch).await {
+        match line.ports.bulk_erasure.erase_listed(batch).await {
             Ok(None) => Ok(()),
             Ok(Some(freed)) => {
                 erasures::withdraw(line, events, freed).await;

@@ -102,7 +102,7 @@ pub async fn create(line: &Line, rules: &TargetRules, by: &Author, new: NewEndpo
 async fn store(line: &Line, by: &Author, endpoint: &Endpoint) -> Result<(), Refusal> {
     let note = made(&audit::of_endpoint(line, endpoint).await?);
     let entry = audit::entry(line, by, AuditAction::EndpointCreate, endpoint.id.as_uuid(), note);
-    match line.ports.directory.create_endpoint(endpoint.clone(), entry).await? {
+    match line.ports.endpoints.create_endpoint(endpoint.clone(), entry).await? {
         Created::Created => Ok(()),
         Created::UidTaken | Created::NameTaken => Err(uid_taken(endpoint)),
         Created::NoSuchSchedule => Err(schedules::gone("retry_schedule")),
@@ -180,7 +180,7 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<EndpointId>) -> Result<()
 /// # Errors
 /// [`Refusal::NotFound`] if the organization has none of this name.
 pub async fn find(line: &Line, organization: OrganizationId, of: &Ref<EndpointId>) -> Result<Endpoint, Refusal> {
-    let found = line.ports.directory.endpoint(organization, of).await?;
+    let found = line.ports.endpoints.endpoint(organization, of).await?;
     let found = found.filter(|endpoint| !matches!(endpoint.state, EndpointState::Deleted { .. }));
     found.ok_or(Refusal::NotFound(Noun::Endpoint))
 }
@@ -217,7 +217,7 @@ async fn update(
         endpoint.updated_at = now;
         endpoint.revision = Revision::number_after(&read, &endpoint);
         let entry = deed.entry(line, &facts, &endpoint).await?;
-        match line.ports.directory.update_endpoint(endpoint.clone(), read.updated_at, entry).await? {
+        match line.ports.endpoints.update_endpoint(endpoint.clone(), read.updated_at, entry).await? {
             EndpointUpdated::Updated => {
                 tell(line, &endpoint);
                 return Ok(endpoint);
@@ -286,7 +286,7 @@ async fn find_application(
     faults: &mut Vec<Fault>,
 ) -> Result<Option<ApplicationId>, StoreError> {
     let found = match named {
-        None => line.ports.directory.built_in_application(organization, ApplicationKind::Default).await?,
+        None => line.ports.applications.built_in_application(organization, ApplicationKind::Default).await?,
         Some(name) => applications::find_named(line, organization, &name).await?,
     };
     if found.is_none() {

@@ -72,5 +72,5 @@ pub async fn test(
 /// The example that the organization gave for a type, if it did.
 async fn example_of(line: &Line, organization: OrganizationId, event_type: &EventType) -> Result<Option<String>, Refusal> {
     let Some(of) = Ref::parse(event_type.as_str()) else { return Ok(None) };
-    Ok(line.ports.directory.event_type(organization, &of).await?.and_then(|definition| definition.example))
+    Ok(line.ports.event_types.event_type(organization, &of).await?.and_then(|definition| definition.example))
 }

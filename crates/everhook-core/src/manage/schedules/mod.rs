@@ -89,12 +89,12 @@ impl Chosen {
 /// [`Refusal`] lists what is wrong, or says what is taken or that there are too many.
 pub async fn create(line: &Line, by: &Author, asked: ScheduleChange) -> Result<OrganizationSchedule, Refusal> {
     let policy = settings::apply(asked, None)?;
-    let version = line.ports.directory.schedule_version(&policy).await?;
+    let version = line.ports.retry_schedules.schedule_version(&policy).await?;
     let now = line.ports.clock.now();
     let id = ScheduleId::from_uuid(line.ports.entropy.uuid(now));
     let schedule = OrganizationSchedule { id, organization: by.organization, policy, version, created_at: now, updated_at: now };
     let entry = audit::entry(line, by, AuditAction::ScheduleCreate, id.as_uuid(), made(&audit::of_schedule(&schedule)));
-    match line.ports.directory.create_retry_schedule(schedule.clone(), SCHEDULES_MAX, entry).await? {
+    match line.ports.retry_schedules.create_retry_schedule(schedule.clone(), SCHEDULES_MAX, entry).await? {
         Created::Created => Ok(schedule),
         Created::NameTaken => Err(Refusal::name_taken(&schedule.policy.name.0)),
         Created::TooMany => Err(Refusal::Conflict(
@@ -119,11 +119,11 @@ pub async fn change(line: &Line, by: &Author, of: &ScheduleRef, asked: ScheduleC
     for _ in 0..CHANGE_ROUNDS_MAX {
         let (read_at, before) = (schedule.updated_at, audit::of_schedule(&schedule));
         schedule.policy = settings::apply(asked.clone(), Some(&schedule.policy))?;
-        schedule.version = line.ports.directory.schedule_version(&schedule.policy).await?;
+        schedule.version = line.ports.retry_schedules.schedule_version(&schedule.policy).await?;
         schedule.updated_at = changed_at(line, read_at);
         let note = changed(&before, &audit::of_schedule(&schedule));
         let entry = audit::entry(line, by, AuditAction::ScheduleUpdate, schedule.id.as_uuid(), note);
-        match line.ports.directory.update_retry_schedule(schedule.clone(), read_at, entry).await? {
+        match line.ports.retry_schedules.update_retry_schedule(schedule.clone(), read_at, entry).await? {
             Updated::Updated => {
                 line.catalog.forget_organization(by.organization);
                 return Ok(schedule);
@@ -149,7 +149,7 @@ pub async fn delete(line: &Line, by: &Author, of: &ScheduleRef, reassign: Option
     for _ in 0..CHANGE_ROUNDS_MAX {
         let note = removed(&audit::of_schedule(&schedule));
         let entry = audit::entry(line, by, AuditAction::ScheduleDelete, schedule.id.as_uuid(), note);
-        match line.ports.directory.delete_retry_schedule(by.organization, schedule.id, entry).await? {
+        match line.ports.retry_schedules.delete_retry_schedule(by.organization, schedule.id, entry).await? {
             ScheduleDeleted::Deleted => return Ok(()),
             ScheduleDeleted::NotFound => return Err(Refusal::NotFound(Noun::RetrySchedule)),
             ScheduleDeleted::InUse(endpoints) => match heir {
@@ -209,7 +209,7 @@ pub async fn find(line: &Line, organization: OrganizationId, of: &ScheduleRef) -
 /// # Errors
 /// [`StoreError`] if the store cannot be reached.
 pub async fn list(line: &Line, organization: OrganizationId, page: PageRequest) -> Result<Page<Known>, StoreError> {
-    let own = line.ports.directory.retry_schedules(organization).await?.into_iter().map(Known::Own);
+    let own = line.ports.retry_schedules.retry_schedules(organization).await?.into_iter().map(Known::Own);
     let presets = presets::NAMES.into_iter().filter_map(presets::preset).map(Known::Preset);
     let uuid = |known: &Known| *known.id().as_uuid();
     let mut rows: Vec<Known> = own.chain(presets).collect();
@@ -234,7 +234,7 @@ pub(super) async fn choose(
     let (of, field) = match wish {
         None => return chosen(line, Known::Preset(presets::standard())).await.map(Some),
         Some(ScheduleChoice::Policy(policy)) => {
-            let version = line.ports.directory.schedule_version(&policy).await?;
+            let version = line.ports.retry_schedules.schedule_version(&policy).await?;
             return Ok(Some(Chosen { follows: None, version }));
         }
         Some(ScheduleChoice::Schedule(of, field)) => (of, field),
@@ -252,7 +252,7 @@ pub(super) async fn choose(
 async fn chosen(line: &Line, known: Known) -> Result<Chosen, StoreError> {
     match known {
         Known::Own(schedule) => Ok(Chosen { follows: Some(schedule.id), version: schedule.version }),
-        Known::Preset(policy) => Ok(Chosen { follows: None, version: line.ports.directory.schedule_version(&policy).await? }),
+        Known::Preset(policy) => Ok(Chosen { follows: None, version: line.ports.retry_schedules.schedule_version(&policy).await? }),
     }
 }
 
@@ -264,7 +264,7 @@ async fn find_known(line: &Line, organization: OrganizationId, of: &ScheduleRef)
     };
     match preset {
         Some(preset) => Ok(Some(Known::Preset(preset))),
-        None => Ok(line.ports.directory.retry_schedule(organization, of).await?.map(Known::Own)),
+        None => Ok(line.ports.retry_schedules.retry_schedule(organization, of).await?.map(Known::Own)),
     }
 }
 
@@ -295,7 +295,7 @@ async fn move_all(line: &Line, by: &Author, from: &OrganizationSchedule, heir: C
         let follow = |id: Option<ScheduleId>| Facts::default().plain("retry_schedule_id", id.map(|id| id.to_string()));
         let note = changed(&follow(Some(from.id)), &follow(heir.follows));
         let entry = audit::entry(line, by, AuditAction::ScheduleReassign, from.id.as_uuid(), note);
-        let moved = line.ports.directory.move_endpoints(request, entry).await?;
+        let moved = line.ports.retry_schedules.move_endpoints(request, entry).await?;
         line.catalog.forget_organization(organization);
         match moved {
             Moved::Moved(endpoints) if endpoints < limit => return Ok(()),

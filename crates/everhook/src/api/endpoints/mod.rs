@@ -147,7 +147,7 @@ async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(quer
     let caller = caller.within(&api, query.tenant_id.as_deref()).await?;
     let application = api.filter_application(&caller, query.application_id.as_deref()).await?;
     let filter = EndpointFilter { application, enabled, event_type, follows, label };
-    let list = |page| api.line.ports.directory.endpoints(caller.organization, filter.clone(), page);
+    let list = |page| api.line.ports.endpoints.endpoints(caller.organization, filter.clone(), page);
     let found = page.fetch_large(list, size).await?;
     let Page { rows, next, prev } = found;
     let out = EndpointOut::all(&api, rows, caller.scopes).await?;

@@ -1,11 +1,15 @@
 //! An application's configuration as the catalog reads it: all of it, or only what changed since a version that is known. In pages, so that an
 //! application with a hundred thousand endpoints is never in memory twice.
 
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
 use uuid::Uuid;
 
 use crate::{
-    ids::{EndpointId, ScheduleId, ScheduleVersion},
-    model::{Application, Channel, Endpoint, EventTypeMark, OrganizationLimits, PoolAssignment},
+    ids::{ApplicationId, EndpointId, OrganizationId, ScheduleId, ScheduleVersion},
+    model::{Application, Channel, Endpoint, EndpointState, EventTypeMark, OrganizationLimits, PoolAssignment},
+    ports::StoreError,
 };
 
 /// How many endpoints a page has at most: some milliseconds of reading and a megabyte or two, while a reader of a whole application has many pages.
@@ -20,6 +24,51 @@ pub const APPLICATION_CONFIG_BYTES_MAX: i64 = 128 << 20;
 
 /// What an endpoint counts beside its texts.
 pub const CONFIG_ENDPOINT_BYTES: i64 = 512;
+
+/// Reads the configuration that publishing and sending go by. Every method fails with [`StoreError::Unavailable`] if the store cannot be reached.
+#[async_trait]
+pub trait ConfigurationReader: Send + Sync {
+    /// Reads a page of an application's configuration: what changed after the cursor. For the catalog.
+    async fn configuration(&self, id: ApplicationId, after: ConfigCursor) -> Result<ConfigRead, StoreError>;
+
+    /// Reads what an organization defines for all its applications, as one snapshot. For the catalog.
+    async fn definitions(&self, organization: OrganizationId) -> Result<Definitions, StoreError>;
+
+    /// Reads an application with all its endpoints and the version of that configuration, page by page. For tests and tools: it holds all of it in
+    /// memory.
+    async fn application_row(&self, id: ApplicationId) -> Result<Option<ApplicationRow>, StoreError> {
+        let (mut endpoints, mut cursor) = (BTreeMap::new(), ConfigCursor::START);
+        loop {
+            let page = match self.configuration(id, cursor).await? {
+                ConfigRead::NotFound => return Ok(None),
+                ConfigRead::Outdated => {
+                    (endpoints, cursor) = (BTreeMap::new(), ConfigCursor::START);
+                    continue;
+                }
+                ConfigRead::Page(page) => *page,
+            };
+            for endpoint in page.endpoints {
+                match endpoint.state {
+                    EndpointState::Deleted { .. } => drop(endpoints.remove(&endpoint.id)),
+                    _ => drop(endpoints.insert(endpoint.id, endpoint)),
+                }
+            }
+            if let Some(next) = page.next {
+                cursor = next;
+                continue;
+            }
+            let definitions = self.definitions(page.application.organization).await?;
+            return Ok(Some(ApplicationRow {
+                application: page.application,
+                config_version: page.version.total(),
+                limits: page.limits,
+                post: page.post,
+                endpoints: endpoints.into_values().collect(),
+                event_types: definitions.event_types,
+            }));
+        }
+    }
+}
 
 /// The version of an application's configuration. Both numbers only rise, so that two versions are equal if their totals are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,4 +155,21 @@ pub struct Definitions {
     pub schedules: Vec<(ScheduleId, ScheduleVersion)>,
     /// Who is told what happens in its application `operational`, beside the endpoints there.
     pub channels: Vec<Channel>,
+}
+
+/// An application and its endpoints, at one version of their configuration.
+#[derive(Clone, Debug)]
+pub struct ApplicationRow {
+    /// The application.
+    pub application: Application,
+    /// Rises with every change to the application, one of its endpoints, or what it shares with others.
+    pub config_version: i64,
+    /// What its organization may use.
+    pub limits: OrganizationLimits,
+    /// Whether the asking node's pool sends for it.
+    pub post: PoolAssignment,
+    /// All its endpoints, the disabled included, the deleted not.
+    pub endpoints: Vec<Endpoint>,
+    /// The types that its organization defined.
+    pub event_types: Vec<EventTypeMark>,
 }
