@@ -10,6 +10,7 @@ pub mod model;
 pub mod policy;
 
 pub mod envelope;
+pub mod inbound;
 pub mod lifecycle;
 pub mod signing;
 
