@@ -20,7 +20,9 @@ pub mod shape;
 
 pub mod catalog;
 pub mod pruned;
+mod reading;
 pub mod repeated_failure;
+pub mod sources;
 
 pub mod limits;
 pub mod line;

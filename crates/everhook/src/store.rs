@@ -256,6 +256,7 @@ where
         outbox: store.clone(),
         breakers: store.clone(),
         directory: Arc::new(SealedDirectory::new(store.clone(), vault.clone())),
+        sources: store.clone(),
         audit_log: store.clone(),
         history: store.clone(),
         statistics: store.clone(),

@@ -23,6 +23,7 @@ mod outbox;
 mod parked_deliveries;
 mod remote_hints;
 mod retention;
+mod source_store;
 mod spool;
 mod statistics;
 mod store_error;
@@ -73,6 +74,7 @@ pub use outbox::{Alert, AlertId, Outbox};
 pub use parked_deliveries::{ParkedDeliveries, Release, Unparked};
 pub use remote_hints::{RemoteHints, WaitingQueue};
 pub use retention::{Place, Purge, Purged, Retention, RetentionClass};
+pub use source_store::SourceStore;
 pub use spool::{IncomingEvent, KnownPublisher, PublisherCache, Spool, SpoolStatus, SpooledEvent, Taken};
 pub use statistics::Statistics;
 pub use store_error::{FullDisk, StoreError};
@@ -98,6 +100,8 @@ pub struct Ports {
     pub breakers: Arc<dyn BreakerStore>,
     /// Who owns what.
     pub directory: Arc<dyn Directory>,
+    /// Where webhooks come in.
+    pub sources: Arc<dyn SourceStore>,
     /// Who changed what.
     pub audit_log: Arc<dyn AuditLog>,
     /// What happened.
@@ -141,6 +145,7 @@ pub trait StorePorts:
     + Outbox
     + BreakerStore
     + Directory
+    + SourceStore
     + AuditLog
     + History
     + Statistics
@@ -157,6 +162,7 @@ impl<T> StorePorts for T where
         + Outbox
         + BreakerStore
         + Directory
+        + SourceStore
         + AuditLog
         + History
         + Statistics

@@ -84,6 +84,7 @@ impl World {
             outbox: faulty.clone(),
             breakers: faulty.clone(),
             operations: faulty.clone(),
+            sources: faulty.clone(),
             directory: store.clone(),
             audit_log: store.clone(),
             history: store.clone(),
