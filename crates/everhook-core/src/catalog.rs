@@ -9,7 +9,6 @@ mod by_type;
 mod destination;
 mod endpoint;
 mod large_reads;
-mod reading;
 mod schemas;
 mod shapes;
 mod shared_map;
@@ -26,7 +25,6 @@ use rustc_hash::FxHashMap;
 use self::{
     applications::{Applications, Stale},
     large_reads::{LARGE_BYTES, LargeRead, LargeReads},
-    reading::Reading,
     view::{Endpoints, SharedDefinitions},
 };
 pub use self::{
@@ -40,6 +38,7 @@ use crate::{
     ids::{ApplicationId, OrganizationId, Ref, ScheduleVersion},
     model::{Application, EventTypeMark, Profile, RetrySchedule},
     ports::{ConfigCursor, ConfigPage, ConfigRead, ConfigurationReader, EventTypeStore, Ports, RetryScheduleStore, StoreError},
+    reading::Reading,
     time::Timestamp,
 };
 
@@ -74,7 +73,7 @@ pub struct Catalog {
     ports: CatalogPorts,
     profile: Profile,
     applications: RwLock<Applications>,
-    reading: Reading,
+    reading: Reading<ApplicationId, ApplicationView>,
     large_reads: LargeReads,
     schedules: RwLock<FxHashMap<ScheduleVersion, Arc<RetrySchedule>>>,
     /// Compiled schemas.

@@ -10,6 +10,7 @@ pub mod model;
 pub mod policy;
 
 pub mod envelope;
+pub mod inbound;
 pub mod lifecycle;
 pub mod signing;
 
@@ -19,7 +20,9 @@ pub mod shape;
 
 pub mod catalog;
 pub mod pruned;
+mod reading;
 pub mod repeated_failure;
+pub mod sources;
 
 pub mod limits;
 pub mod line;

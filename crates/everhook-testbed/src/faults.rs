@@ -1,8 +1,6 @@
 //! Stores that fail on demand: the n-th call fails, before it did anything, half-way or after it did everything; or an event is damaged, or an
 //! application locked.
 
-mod spool;
-
 use std::{
     collections::BTreeSet,
     sync::{
@@ -28,6 +26,24 @@ use everhook_core::{
     },
     time::Timestamp,
 };
+
+/// Calls the store unless the fault strikes before; hides the answer if it strikes after.
+macro_rules! through {
+    ($self:ident, $call:expr) => {
+        match $self.faults.strikes() {
+            Some(Kind::Before | Kind::Midway) => Err(injected()),
+            Some(Kind::After) => {
+                $call.await?;
+                Err(injected())
+            }
+            None => $call.await,
+        }
+    };
+}
+
+// Behind the macro, which it uses.
+mod sources;
+mod spool;
 
 pub use self::spool::FaultySpool;
 
@@ -141,20 +157,6 @@ impl<S> Faulty<S> {
 
 fn injected() -> StoreError {
     StoreError::unavailable("injected fault")
-}
-
-/// Calls the store unless the fault strikes before; hides the answer if it strikes after.
-macro_rules! through {
-    ($self:ident, $call:expr) => {
-        match $self.faults.strikes() {
-            Some(Kind::Before | Kind::Midway) => Err(injected()),
-            Some(Kind::After) => {
-                $call.await?;
-                Err(injected())
-            }
-            None => $call.await,
-        }
-    };
 }
 
 #[async_trait]

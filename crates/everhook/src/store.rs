@@ -263,6 +263,7 @@ where
         retry_schedules: store.clone(),
         event_types: store.clone(),
         api_keys: store.clone(),
+        sources: store.clone(),
         audit_log: store.clone(),
         history: store.clone(),
         statistics: store.clone(),

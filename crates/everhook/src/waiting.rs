@@ -15,7 +15,7 @@ use everhook_core::{
     lanes,
     limits::evaluations::EvaluationThreads,
     line::{Line, LineSettings},
-    manage::organizations::DEFAULT_UID,
+    model::DEFAULT_ORGANIZATION_UID,
     ports::{PublisherCache as _, Transport},
     repeated_failure::RepeatedFailure,
 };
@@ -94,7 +94,7 @@ fn tell(error: &anyhow::Error, is_refusal: bool) {
 
 /// The default organization, if the spool knows it and anybody's key.
 fn who_is_known(spool: &SqliteSpool) -> Option<OrganizationId> {
-    let uid = Uid::parse(DEFAULT_UID).expect("`default` is a well-formed uid");
+    let uid = Uid::parse(DEFAULT_ORGANIZATION_UID).expect("`default` is a well-formed uid");
     spool.organization(&Ref::Uid(uid)).filter(|_| !spool.api_keys().is_empty())
 }
 
@@ -135,6 +135,7 @@ pub fn api_settings(config: &Config, default_organization: OrganizationId) -> Ap
     ApiSettings {
         targets: config.targets.clone(),
         default_organization,
+        public_url: config.public_url.clone(),
         payload_bytes_max: config.payload_bytes_max,
         batch_bytes_max: config.batch_bytes_max,
         folder: match (&config.database, &config.spool) {

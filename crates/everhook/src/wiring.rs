@@ -19,6 +19,7 @@ use everhook_core::{
     model::{Duty, Secret},
     nodes::follow::follow,
     ports::{ChangeCursor, Clock as _, Notifier, Ports, Roles, StoreError, Transport, Vault},
+    sources::ACTIVITY_WRITTEN_EVERY,
     spool::forward::forward,
 };
 use tokio::task::JoinHandle;
@@ -64,7 +65,7 @@ pub struct Running {
     engine: Engine,
     store: Store,
     api: Arc<Api>,
-    tasks: [JoinHandle<()>; 5],
+    tasks: [JoinHandle<()>; 6],
     spool: Option<Arc<SqliteSpool>>,
     #[cfg(feature = "amqp")]
     amqp_source: Option<AmqpSource>,
@@ -163,6 +164,7 @@ impl Running {
             hints.stop().await;
         }
         note_key_uses(&self.api).await;
+        note_source_activity(&self.line).await;
         // All hold the store, which gives its folder free when the last one lets go.
         for task in self.tasks {
             task.abort();
@@ -199,7 +201,7 @@ async fn open_ports(
 }
 
 /// Starts what runs beside requests and lanes, in the order in which it is ended.
-fn start_tasks(store: &Store, line: &Arc<Line>, api: &Arc<Api>, seen: ChangeCursor) -> [JoinHandle<()>; 5] {
+fn start_tasks(store: &Store, line: &Arc<Line>, api: &Arc<Api>, seen: ChangeCursor) -> [JoinHandle<()>; 6] {
     let forget_keys = {
         let api = api.clone();
         move |stale| api.forget_keys(stale)
@@ -209,6 +211,7 @@ fn start_tasks(store: &Store, line: &Arc<Line>, api: &Arc<Api>, seen: ChangeCurs
         tokio::spawn(follow(line.clone(), seen, forget_keys)),
         tokio::spawn(clean_up(store.clone(), line.clone())),
         tokio::spawn(write_key_uses(api.clone())),
+        tokio::spawn(write_source_activity(line.clone())),
         tokio::spawn(watch(store.clone(), api.clone())),
     ]
 }
@@ -318,6 +321,20 @@ async fn write_key_uses(api: Arc<Api>) {
 async fn note_key_uses(api: &Api) {
     if let Err(error) = api.write_key_uses().await {
         tracing::warn!(error = &error as &dyn std::error::Error, "cannot write the last use of API keys");
+    }
+}
+
+async fn write_source_activity(line: Arc<Line>) {
+    loop {
+        tokio::time::sleep(ACTIVITY_WRITTEN_EVERY).await;
+        note_source_activity(&line).await;
+    }
+}
+
+/// Nothing but what a source shows depends on it. While the store is away, whoever needs it tells.
+async fn note_source_activity(line: &Line) {
+    if let Err(error) = line.sources.activity.write(&*line.ports.sources).await {
+        tracing::debug!(error = &error as &dyn std::error::Error, "cannot write what happened at sources; it is tried again in a second");
     }
 }
 

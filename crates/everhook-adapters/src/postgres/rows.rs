@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use everhook_core::{
     ids::{
         ApiKeyId, ApplicationId, AuditEntryId, ChannelId, DeliveryId, EndpointId, EventId, EventTypeId, LaneId, OperationId,
-        OrganizationId, ScheduleId, Uid,
+        OrganizationId, ScheduleId, SourceId, Uid,
     },
     model::{AfterExpiry, EventType, OrderingKey, Priority, Stage},
     time::Timestamp,
@@ -68,6 +68,7 @@ keys!(
     ScheduleId,
     EventTypeId,
     OperationId,
+    SourceId,
     AuditEntryId
 );
 

@@ -5,7 +5,7 @@ use std::{cell::Cell, time::Duration};
 use everhook_core::{
     ids::{
         ApiKeyId, ApplicationId, AuditEntryId, ChannelId, DeliveryId, EndpointId, EventId, EventTypeId, LaneId, OperationId,
-        OrganizationId, ScheduleId, Uid,
+        OrganizationId, ScheduleId, SourceId, Uid,
     },
     model::{AfterExpiry, ApiKey, EventType, OrderingKey, Scopes, Stage},
     time::Timestamp,
@@ -64,6 +64,7 @@ keys!(
     ScheduleId,
     EventTypeId,
     OperationId,
+    SourceId,
     AuditEntryId
 );
 

@@ -32,4 +32,5 @@ mod revisions;
 mod scanning;
 mod sealed_headers;
 mod settling;
+pub mod sources;
 mod statistics;

@@ -64,6 +64,10 @@ async fn look_at_directory(store: &dyn Store, filled: &Filled, told: &mut Told) 
         told.note("endpoints", store.endpoints(*organization, EndpointFilter::default(), ALL).await.unwrap());
         told.note("event types", store.event_types(*organization, None, ALL).await.unwrap());
         told.note("retry schedules", store.retry_schedules(*organization).await.unwrap());
+        let sources = store.sources(*organization, None, ALL).await.unwrap();
+        let ids = sources.rows.iter().map(|source| source.id).collect();
+        told.note("source activity", store.source_activity(ids).await.unwrap());
+        told.note("sources", sources);
         told.note("API keys", store.api_keys(*organization, ALL).await.unwrap());
         told.note("audit log", store.audit_log(*organization, AuditFilter::default(), ALL).await.unwrap());
     }

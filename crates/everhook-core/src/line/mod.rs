@@ -39,6 +39,7 @@ use crate::{
     nodes::held_lease::HeldLease,
     ports::{Lanes, Ports, StoreError, WakeUp},
     repeated_failure::{RepeatedFailure, RepeatedFailures},
+    sources::Sources,
     spool::{backlog::SpoolBacklog, intake::Intake, publishers::Publishers},
 };
 
@@ -48,6 +49,8 @@ pub struct Line {
     pub ports: Ports,
     /// What is known of applications and endpoints.
     pub catalog: Arc<Catalog>,
+    /// What is known of sources.
+    pub sources: Sources,
     /// Who owns the lanes.
     pub wake_up: Arc<dyn WakeUp>,
     /// How they stand.
@@ -117,6 +120,7 @@ impl Line {
             repeated_failures: RepeatedFailures::new(ports.leases.terms()),
             shortage: Mutex::new(RepeatedFailure::reported_at_once()),
             catalog: Arc::new(Catalog::within(catalog_bytes_max, (&ports).into(), profile)),
+            sources: Sources::new(&ports),
             publishers: Publishers::new(&ports, backlog.clone()),
             intake: Intake::new(&ports, &backlog, &spool_bell),
             backlog,

@@ -92,6 +92,7 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<ApplicationId>) -> Result
         return Err(Refusal::NotFound(Noun::Application));
     };
     line.catalog.forget(id);
+    line.sources.forget_application(id);
     line.publishers.forget_application(id).await;
     api_keys::forget_revoked(line, &keys).await;
     line.deletions_bell.notify_one();

@@ -13,9 +13,9 @@ use crate::{
     ids::{AuditEntryId, EndpointId, ScheduleId, Uid},
     line::Line,
     model::{
-        ApiKey, Application, AuditAction, AuditEntry, AuditNote, Author, Backoff, BreakerConfig, Endpoint, EndpointState,
+        ApiKey, Application, AuditAction, AuditEntry, AuditNote, Author, Backoff, BreakerConfig, Dedupe, DedupeBy, Endpoint, EndpointState,
         EventTypeDefinition, EventTypePattern, Jitter, Operation, Organization, OrganizationSchedule, RateLimit, RetrySchedule, Scope,
-        Selection, Strategy, TripRule,
+        SealedSecret, Selection, Source, SourceRateLimit, SourceResponse, Strategy, TripRule,
     },
     policy::{
         audit::{Facts, MASK},
@@ -124,6 +124,52 @@ pub(super) fn of_schedule(schedule: &OrganizationSchedule) -> Facts {
         .plain("jitter", jitter(policy.jitter))
         .plain("give_up_on", policy.give_up_on.clone())
         .plain("timeout_ms", policy.timeout.map(millis))
+}
+
+pub(super) fn of_source(source: &Source) -> Facts {
+    let encode = |sealed: &SealedSecret| BASE64_STANDARD.encode(&sealed.0);
+    let secrets: Vec<_> = source.secrets.iter().map(encode).collect();
+    let masks = vec![MASK; secrets.len()];
+    let facts = Facts::default()
+        .plain("application_id", source.application.to_string())
+        .plain("name", source.name.as_str())
+        .plain("kind", &*source.kind)
+        .plain("recipe", json!(source.recipe))
+        .masked("secrets", secrets, masks)
+        .masked("verify_token", source.verify_token.as_ref().map(encode), source.verify_token.as_ref().map(|_| MASK))
+        .plain("subscription_id", source.subscription_id.clone())
+        .plain("app_id", source.app_id.clone())
+        .plain("audience", source.audience.clone())
+        .plain("public_url", source.public_url.clone())
+        .plain("tolerance_ms", source.tolerance.map(millis))
+        .plain("ip_allowlist", source.ip_allowlist.iter().map(ToString::to_string).collect::<Vec<_>>());
+    facts
+        .plain("rate_limit", {
+            let SourceRateLimit { per_ip_per_minute, per_user_per_minute } = source.rate_limit;
+            json!({ "per_ip_per_minute": per_ip_per_minute, "per_user_per_minute": per_user_per_minute })
+        })
+        .plain("dedupe", source.dedupe.as_ref().map(dedupe))
+        .plain("forward", source.forward)
+        .plain("forward_headers", source.forward_headers.clone())
+        .plain("keep_headers", source.keep_headers.clone())
+        .plain(
+            "response",
+            source.response.as_ref().map(
+                |SourceResponse { status, content_type, body }| json!({ "status": status, "content_type": content_type, "body": body }),
+            ),
+        )
+        .plain("paused", source.paused.map(|pause| pause.mode.as_str()))
+        .plain("awaiting_handshake_until", source.awaiting_handshake_until.map(|at: Timestamp| at.to_string()))
+}
+
+fn dedupe(dedupe: &Dedupe) -> Value {
+    let mut told = json!({ "by": dedupe.by.as_str(), "window_ms": millis(dedupe.window) });
+    match &dedupe.by {
+        DedupeBy::Header(name) => told["header"] = json!(name),
+        DedupeBy::Pointer(pointer) => told["pointer"] = json!(pointer),
+        DedupeBy::Id | DedupeBy::Body => {}
+    }
+    told
 }
 
 pub(super) fn of_api_key(key: &ApiKey) -> Facts {

@@ -17,6 +17,7 @@ pub mod operations;
 pub mod organizations;
 pub mod schedules;
 pub mod sent;
+pub mod sources;
 pub mod transfer;
 pub mod why;
 
@@ -60,6 +61,8 @@ pub enum Noun {
     Application,
     /// A URL that gets events.
     Endpoint,
+    /// Where webhooks come in.
+    Source,
     /// An API key.
     ApiKey,
     /// When failed deliveries are tried again.
@@ -82,6 +85,7 @@ impl fmt::Display for Noun {
             Self::Organization => "organization",
             Self::Application => "application",
             Self::Endpoint => "endpoint",
+            Self::Source => "source",
             Self::ApiKey => "API key",
             Self::RetrySchedule => "retry schedule",
             Self::EventType => "event type",
@@ -143,6 +147,8 @@ pub enum Conflict {
     RotationInProgress,
     /// `ordering` was changed, and deliveries from before are still open.
     OrderingChangeInProgress,
+    /// The kind of the source sends no key in its handshake.
+    NoHandshakeKey,
     /// The endpoint is disabled.
     EndpointDisabled,
     /// The dead letter is not `dead`.

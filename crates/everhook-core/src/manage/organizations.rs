@@ -5,14 +5,12 @@ use crate::{
     ids::{ApiKeyId, ApplicationId, OrganizationId, Ref, Uid},
     line::Line,
     model::{
-        ADMIN_EMAILS_MAX, Application, ApplicationKind, AuditAction, Author, EmailAddress, Organization, OrganizationLimits, PoolName,
+        ADMIN_EMAILS_MAX, Application, ApplicationKind, AuditAction, Author, DEFAULT_ORGANIZATION_UID, EmailAddress, Organization,
+        OrganizationLimits, PoolName,
     },
     policy::audit::{changed, made, removed},
     ports::{Created, Deleted, NewOrganization, StoreError, Updated},
 };
-
-/// The uid of the organization that exists on every server, in which admins act unless they name another.
-pub const DEFAULT_UID: &str = "default";
 
 /// What is asked of an organization.
 #[derive(Clone, Debug, Default)]
@@ -78,7 +76,7 @@ pub async fn change(line: &Line, by: &Author, of: &Ref<OrganizationId>, asked: O
     let mut read = find(line, of).await?;
     for _ in 0..CHANGE_ROUNDS_MAX {
         let mut organization = read.clone();
-        if organization.uid.as_ref().is_some_and(|uid| uid.as_str() == DEFAULT_UID) && asked.uid != Change::Keep {
+        if organization.uid.as_ref().is_some_and(|uid| uid.as_str() == DEFAULT_ORGANIZATION_UID) && asked.uid != Change::Keep {
             return Err(Refusal::Conflict(Conflict::BuiltIn, "the uid of the organization `default` cannot be changed".to_owned()));
         }
         apply(line, asked.clone(), &mut organization)?;
@@ -106,7 +104,7 @@ pub async fn change(line: &Line, by: &Author, of: &Ref<OrganizationId>, asked: O
 /// [`Refusal`] if there is none, or it is `default`.
 pub async fn delete(line: &Line, by: &Author, of: &Ref<OrganizationId>) -> Result<Vec<ApiKeyId>, Refusal> {
     let organization = find(line, of).await?;
-    if organization.uid.as_ref().is_some_and(|uid| uid.as_str() == DEFAULT_UID) {
+    if organization.uid.as_ref().is_some_and(|uid| uid.as_str() == DEFAULT_ORGANIZATION_UID) {
         return Err(Refusal::Conflict(Conflict::BuiltIn, "the organization `default` cannot be deleted".to_owned()));
     }
     let (id, at) = (organization.id, line.ports.clock.now());
@@ -118,6 +116,7 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<OrganizationId>) -> Resul
         return Err(Refusal::NotFound(Noun::Organization));
     };
     line.catalog.forget_organization(id);
+    line.sources.forget_organization(id);
     line.wake_up.organization_changed(id);
     api_keys::forget_revoked(line, &keys).await;
     line.deletions_bell.notify_one();
@@ -133,7 +132,7 @@ async fn find(line: &Line, of: &Ref<OrganizationId>) -> Result<Organization, Ref
 /// # Errors
 /// [`StoreError`] if the store cannot be reached.
 pub async fn ensure_default(line: &Line, admin_emails: Option<&[EmailAddress]>) -> Result<Organization, StoreError> {
-    let uid = Uid::parse(DEFAULT_UID).expect("`default` is a well-formed uid");
+    let uid = Uid::parse(DEFAULT_ORGANIZATION_UID).expect("`default` is a well-formed uid");
     if let Some(found) = line.ports.organizations.organization(&Ref::Uid(uid.clone())).await? {
         return match admin_emails {
             Some(emails) if found.admin_emails != emails => set_admin_emails(line, found.id, emails).await,

@@ -150,6 +150,20 @@ actions! {
     EventTypeUpdate = "event_type" "update";
     /// An event type's definition was deleted.
     EventTypeDelete = "event_type" "delete";
+    /// A source was made.
+    SourceCreate = "source" "create";
+    /// A source was changed.
+    SourceUpdate = "source" "update";
+    /// A source was deleted.
+    SourceDelete = "source" "delete";
+    /// A source was paused.
+    SourcePause = "source" "pause";
+    /// A source was resumed.
+    SourceResume = "source" "resume";
+    /// A source was made to wait for the key of a handshake.
+    SourceAwaitHandshake = "source" "await_handshake";
+    /// A source took the key that came in a handshake.
+    SourceCaptureKey = "source" "capture_key";
     /// An API key was made.
     ApiKeyCreate = "api_key" "create";
     /// An API key was revoked.

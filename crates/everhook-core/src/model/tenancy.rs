@@ -6,6 +6,9 @@ use crate::{
     time::Timestamp,
 };
 
+/// The uid of the organization that exists on every server, in which admins act unless they name another. Its sources are reached by their names.
+pub const DEFAULT_ORGANIZATION_UID: &str = "default";
+
 /// The tenant. Owns applications, endpoints, events and API keys; everything of it is invisible to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Organization {

@@ -69,6 +69,7 @@ async fn heed(line: &Line, change: Change, forget_keys: &(impl Fn(StaleKeys) + S
             line.operations_bell.notify_one();
             line.deletions_bell.notify_one();
         }
+        Change::Source(source) => line.sources.forget(source),
         Change::Definitions(organization) => line.catalog.forget_organization(organization),
         Change::ApiKey(key) => {
             // The spool first: whoever asked it between the two would have the key again, and keep it.
@@ -82,6 +83,7 @@ async fn heed(line: &Line, change: Change, forget_keys: &(impl Fn(StaleKeys) + S
         Change::Cancelled(_, endpoint) => line.wake_up.cancelled(endpoint.into()),
         Change::Everything => {
             line.catalog.forget_all();
+            line.sources.forget_all();
             line.wake_up.everything_changed();
             line.operations_bell.notify_one();
             line.publishers.forget_keys().await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::{
-    ids::{ApiKeyId, ApplicationId, EndpointId, EventId, OrganizationId},
+    ids::{ApiKeyId, ApplicationId, EndpointId, EventId, OrganizationId, SourceId},
     ports::StoreError,
 };
 
@@ -56,6 +56,8 @@ pub enum Change {
     Organization(OrganizationId),
     /// What an organization defines for its applications: an event type, a retry schedule, or which endpoints use one. No lane goes by it.
     Definitions(OrganizationId),
+    /// A source, or its being there at all.
+    Source(SourceId),
     /// An API key was revoked.
     ApiKey(ApiKeyId),
     /// An event's data was erased: what is in memory of it must not be sent.

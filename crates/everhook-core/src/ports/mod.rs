@@ -32,6 +32,7 @@ mod parked_deliveries;
 mod remote_hints;
 mod retention;
 mod retry_schedule_store;
+mod source_store;
 mod spool;
 mod statistics;
 mod store_error;
@@ -85,6 +86,7 @@ pub use parked_deliveries::{ParkedDeliveries, Release, Unparked};
 pub use remote_hints::{RemoteHints, WaitingQueue};
 pub use retention::{Place, Purge, Purged, Retention, RetentionClass};
 pub use retry_schedule_store::{MoveEndpoints, Moved, RetryScheduleStore, ScheduleDeleted, ScheduleRef};
+pub use source_store::SourceStore;
 pub use spool::{IncomingEvent, KnownPublisher, PublisherCache, Spool, SpoolStatus, SpooledEvent, Taken};
 pub use statistics::Statistics;
 pub use store_error::{FullDisk, StoreError};
@@ -122,6 +124,8 @@ pub struct Ports {
     pub event_types: Arc<dyn EventTypeStore>,
     /// API keys.
     pub api_keys: Arc<dyn ApiKeyStore>,
+    /// Where webhooks come in.
+    pub sources: Arc<dyn SourceStore>,
     /// Who changed what.
     pub audit_log: Arc<dyn AuditLog>,
     /// What happened.
@@ -177,6 +181,7 @@ pub trait StorePorts:
     + RetryScheduleStore
     + EventTypeStore
     + ApiKeyStore
+    + SourceStore
     + AuditLog
     + History
     + Statistics
@@ -202,6 +207,7 @@ impl<T> StorePorts for T where
         + RetryScheduleStore
         + EventTypeStore
         + ApiKeyStore
+        + SourceStore
         + AuditLog
         + History
         + Statistics

@@ -94,6 +94,7 @@ impl World {
             retry_schedules: store.clone(),
             event_types: store.clone(),
             api_keys: store.clone(),
+            sources: faulty.clone(),
             audit_log: store.clone(),
             history: store.clone(),
             retention: store,

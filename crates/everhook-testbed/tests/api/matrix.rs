@@ -117,6 +117,8 @@ fn expected(route: &Route) -> Expected {
         ("POST" | "GET", "/v1/events") | ("POST", "/v1/events/batch" | "/v1/events/erase") => Expected::Narrowed,
         ("GET", "/v1/deliveries" | "/v1/operations" | "/v1/applications" | "/v1/dlq") => Expected::Narrowed,
         ("POST" | "GET", "/v1/endpoints") | ("POST", "/v1/dlq/retry-batch" | "/v1/dlq/discard-batch") => Expected::Narrowed,
+        ("POST" | "GET", "/v1/sources") => Expected::Narrowed,
+        (_, path) if path.starts_with("/v1/sources/{id}") => Expected::Own,
         ("DELETE", "/v1/applications/{id}") => Expected::Refused,
         (_, "/v1/applications/{id}/export" | "/v1/applications/{id}/import") => Expected::Refused,
         (_, path) if path.starts_with("/v1/applications/{id}") => Expected::Own,
@@ -125,7 +127,7 @@ fn expected(route: &Route) -> Expected {
         }
         (_, path) if path.starts_with("/v1/endpoints/{id}") || path.starts_with("/v1/dlq/") => Expected::Own,
         ("GET", path) if path.starts_with("/v1/event-types") || path.starts_with("/v1/retry-schedules") => Expected::Shared,
-        ("GET", "/v1/organizations/{id}/retry-schedules") => Expected::Shared,
+        ("GET", "/v1/organizations/{id}/retry-schedules" | "/v1/source-kinds" | "/v1/source-kinds/{id}") => Expected::Shared,
         _ => Expected::Refused,
     }
 }
@@ -264,6 +266,8 @@ impl Owned {
         let application = server.post("/v1/applications", json!({ "name": MARK, "uid": MARK })).await.expect(201);
         let event_type = server.post("/v1/event-types", json!({ "name": MARK, "description": MARK })).await.expect(201);
         let schedule = server.post("/v1/retry-schedules", json!({ "name": MARK, "intervals": [5] })).await.expect(201);
+        let source = json!({ "name": MARK, "kind": "hmac", "header": "X-Signature", "secrets": [MARK] });
+        let source = server.post("/v1/sources", source).await.expect(201);
         let key = server.post("/v1/api-keys", json!({ "name": MARK, "scopes": ["read"] })).await.expect(201);
         let organization = server.get("/v1/organizations/default").await.expect(200);
         let delivery = server.get("/v1/deliveries").await.expect(200)["data"][0].clone();
@@ -276,6 +280,7 @@ impl Owned {
             ("applications", id(&application)),
             ("event-types", id(&event_type)),
             ("retry-schedules", id(&schedule)),
+            ("sources", id(&source)),
             ("api-keys", id(&key)),
             ("organizations", id(&organization)),
             ("deliveries", id(&delivery)),
@@ -293,7 +298,8 @@ impl Owned {
     /// What a stranger puts into a path: the id, and the uid or name where that stands for it. No names for a path that names nothing.
     fn names(&self, route: &Route) -> Vec<String> {
         let named = route.named();
-        let Some(kind) = named.first().copied() else { return Vec::new() };
+        // Kinds of sources are the same for everybody.
+        let Some(kind) = named.first().copied().filter(|kind| *kind != "source-kinds") else { return Vec::new() };
         assert!(
             matches!(named[1..], [] | ["deliveries"] | ["attempts"]),
             "{} names two things: teach this test which belong together",
@@ -302,7 +308,7 @@ impl Owned {
         let kind = if ["webhooks", "subscriptions"].contains(&kind) { "endpoints" } else { kind };
         let id = self.ids.get(kind).unwrap_or_else(|| panic!("{}: make something of the kind `{kind}` in `Owned::make`", route.path));
         match kind {
-            "endpoints" | "applications" | "event-types" | "retry-schedules" => vec![id.clone(), MARK.to_owned()],
+            "endpoints" | "applications" | "event-types" | "retry-schedules" | "sources" => vec![id.clone(), MARK.to_owned()],
             "organizations" => vec![id.clone(), "default".to_owned()],
             _ => vec![id.clone()],
         }
@@ -327,7 +333,7 @@ impl Owned {
 
     /// Everything is still there, and as it was.
     async fn check_intact(&self, server: &Server) {
-        for kind in ["endpoints", "applications", "event-types", "retry-schedules", "deliveries"] {
+        for kind in ["endpoints", "applications", "event-types", "retry-schedules", "sources", "deliveries"] {
             server.get(&format!("/v1/{kind}/{}", self.ids[kind])).await.expect(200);
         }
         assert_eq!(server.get(&format!("/v1/endpoints/{MARK}")).await.expect(200)["enabled"], true);

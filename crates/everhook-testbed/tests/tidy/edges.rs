@@ -29,6 +29,7 @@ const CORE: Layers = Layers {
         ("lifecycle", &["ids", "model", "policy", "time"]),
         ("signing", &["ids", "model", "time"]),
         ("envelope", &["ids", "model", "time"]),
+        ("inbound", &["ids", "model", "signing", "time"]),
         ("repeated_failure", &["ports", "time"]),
         ("shape", &["ids", "model", "ports", "signing", "time"]),
         ("catalog", &["ids", "model", "policy", "ports", "shape", "time"]),

@@ -30,6 +30,7 @@ mod replays;
 mod retries;
 mod schedules;
 mod sent;
+mod sources;
 mod status;
 mod to_the_end;
 mod transfer;
@@ -100,6 +101,8 @@ pub struct Api {
     line: Arc<Line>,
     targets: TargetRules,
     default_organization: OrganizationId,
+    /// What the URLs of this server begin with, as others see them; what each client calls it by if absent.
+    public_url: Option<String>,
     payload_bytes_max: usize,
     batch_bytes_max: usize,
     /// The memory of request bodies.
@@ -129,6 +132,8 @@ pub struct ApiSettings {
     pub targets: TargetRules,
     /// Where admins act unless they name another organization.
     pub default_organization: OrganizationId,
+    /// What the URLs of this server begin with, as others see them.
+    pub public_url: Option<String>,
     /// The largest `data` of an event, in bytes.
     pub payload_bytes_max: usize,
     /// The largest body of a batch, in bytes.
@@ -140,7 +145,7 @@ pub struct ApiSettings {
 impl Api {
     /// The API over a line.
     pub fn new(line: Arc<Line>, settings: ApiSettings) -> Self {
-        let ApiSettings { targets, default_organization, payload_bytes_max, batch_bytes_max, folder } = settings;
+        let ApiSettings { targets, default_organization, public_url, payload_bytes_max, batch_bytes_max, folder } = settings;
         let disk = folder.map(|folder| DiskSpace::of(folder, payload_bytes_max));
         let (keys, default_applications) = (KeyCache::default(), RwLock::default());
         let (broken, publishing_fails) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -148,6 +153,7 @@ impl Api {
             line,
             targets,
             default_organization,
+            public_url,
             payload_bytes_max,
             batch_bytes_max,
             bodies: MemoryBudget::new(body_limits(batch_bytes_max)),
@@ -304,6 +310,7 @@ fn documented() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(erasing::erase_by_label))
         .routes(routes!(erasing::erase_application))
         .nest("/v1/endpoints", endpoints::routes())
+        .merge(sources::routes())
         .routes(routes!(schedules::create, schedules::list))
         .routes(routes!(schedules::get, schedules::change, schedules::delete))
         .routes(routes!(schedules::assign))

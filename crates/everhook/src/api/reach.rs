@@ -30,6 +30,8 @@ enum Reach {
     Application,
     /// The endpoint that the path names.
     Endpoint,
+    /// The source that the path names.
+    Source,
     /// The event that the path names.
     Event,
     /// The delivery that the path names.
@@ -53,6 +55,9 @@ fn reach(method: &Method, route: &str) -> Reach {
         ("endpoints" | "webhooks" | "subscriptions", []) => Reach::Narrowed,
         ("dlq" | "dead-letters", [] | ["retry-batch" | "discard-batch"]) => Reach::Narrowed,
         ("applications", []) if is_read => Reach::Narrowed,
+        ("sources", []) => Reach::Narrowed,
+        ("sources", ["{id}", ..]) => Reach::Source,
+        ("source-kinds", [] | ["{id}"]) => Reach::Shared,
         ("events" | "messages", ["{id}", ..]) => Reach::Event,
         ("deliveries", ["{id}", ..]) => Reach::Delivery,
         ("endpoints" | "webhooks" | "subscriptions", ["{id}", ..]) => Reach::Endpoint,
@@ -101,6 +106,10 @@ async fn application_of(api: &Api, organization: OrganizationId, reach: Reach, n
             Some(of) => ports.endpoints.endpoint(organization, &of).await?.map(|endpoint| endpoint.application),
             None => None,
         },
+        Reach::Source => match Ref::parse(name) {
+            Some(of) => ports.sources.source(organization, &of).await?.map(|source| source.application),
+            None => None,
+        },
         Reach::Event => match name.parse() {
             Ok(id) => ports.history.event(organization, id).await?.map(|(summary, _)| summary.application),
             Err(_) => None,
@@ -127,6 +136,7 @@ impl Reach {
         match self {
             Self::Application => "application",
             Self::Endpoint => "endpoint",
+            Self::Source => "source",
             Self::Event => "event",
             Self::Delivery => "delivery",
             Self::DeadLetter => "dead letter",

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use everhook_core::model::{DeadLetterStatus, FailureCategory, LaneKind, Priority, Scope};
+use everhook_core::model::{DeadLetterStatus, DedupeBy, FailureCategory, LaneKind, PauseMode, Priority, Scope};
 use utoipa::{
     PartialSchema, ToSchema,
     openapi::{ObjectBuilder, RefOr, Schema, Type},
@@ -72,6 +72,16 @@ words! {
     PayloadStyleWord = ["envelope", "raw"];
     /// Who disabled an endpoint.
     DisabledReason = ["by_owner", "gone"];
+    /// What a pause of a source means.
+    SourcePauseMode = PauseMode::ALL.map(PauseMode::as_str);
+    /// What two events have in common that are the same.
+    DedupeByWord = DedupeBy::NAMES;
+    /// How the handshake of a source stands.
+    HandshakeStatus = ["none", "awaiting", "answered"];
+    /// The hash of a signature.
+    HmacAlgorithm = ["sha1", "sha256", "sha512"];
+    /// How a signature is written.
+    HmacEncoding = ["hex", "base64", "base64url"];
     /// When a circuit breaker opens.
     BreakerRule = ["window", "consecutive"];
     /// What to do with a circuit breaker.

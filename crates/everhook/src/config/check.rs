@@ -43,6 +43,7 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
     let seal_key = read_seal_key(&mut reader, data.as_deref());
     let targets = read_targets(&mut reader);
     let (amqp_source, amqp_hints) = amqp::broker(&mut reader);
+    let public_url = reader.optional("public_url", parse_public_url);
     let trusted_proxies = reader.optional("trusted_proxies", parse_trusted_proxies).unwrap_or_default();
     let profile = reader.needed("profile", parse_profile);
     let concurrency = reader.needed("concurrency", parse_concurrency);
@@ -67,6 +68,7 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
         targets: targets?,
         amqp_source,
         amqp_hints,
+        public_url,
         trusted_proxies,
         profile: profile?,
         concurrency: concurrency?,
@@ -238,6 +240,19 @@ fn parse_networks(text: &str) -> Result<AddressRules, String> {
         Err(_) => {}
     }
     parse_blocks(text).map(AddressRules::allowing).map_err(|reason| format!("must be true, false or a list of CIDR blocks: {reason}"))
+}
+
+/// Where this server is, as others see it: they may reach it below a path of a proxy.
+fn parse_public_url(text: &str) -> Result<String, String> {
+    let wrong = || "must be an http or https URL without user, query and fragment, as in https://hooks.example.com".to_owned();
+    let url = url::Url::parse(text).map_err(|_| wrong())?;
+    let is_good = ["http", "https"].contains(&url.scheme())
+        && url.has_host()
+        && url.username().is_empty()
+        && url.password().is_none()
+        && url.query().is_none()
+        && url.fragment().is_none();
+    if is_good { Ok(url.as_str().trim_end_matches('/').to_owned()) } else { Err(wrong()) }
 }
 
 fn parse_trusted_proxies(text: &str) -> Result<Vec<IpNet>, String> {

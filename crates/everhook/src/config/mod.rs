@@ -90,6 +90,9 @@ pub struct ServeArgs {
     /// The application of events from the queue that name none, by id or uid [default: the organization's default]
     #[arg(long, value_name = "ID")]
     pub amqp_source_application: Option<String>,
+    /// The URL that others reach this server by, for the URLs of sources: https://hooks.example.com
+    #[arg(long, value_name = "URL")]
+    pub public_url: Option<String>,
     /// Your proxies, as CIDR blocks: peers without a limit on connections, because they act for many clients
     #[arg(long, value_name = "NETWORKS")]
     pub trusted_proxies: Option<String>,
@@ -173,6 +176,8 @@ pub struct Config {
     pub amqp_source: Option<AmqpSource>,
     /// The broker through which nodes that share a store hint each other, with its credentials, if any.
     pub amqp_hints: Option<Secret<String>>,
+    /// What the URLs of this server begin with, as others see them, without a slash at the end; what each client calls it by if absent.
+    pub public_url: Option<String>,
     /// Peers that may take as many connections as there are.
     pub trusted_proxies: Vec<IpNet>,
     /// What holds where nobody set a limit.

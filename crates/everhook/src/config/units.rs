@@ -30,7 +30,7 @@ pub(super) fn parse_size(text: &str) -> Result<usize, String> {
 }
 
 /// Writes a duration in the longest unit that it is a whole number of.
-pub(super) fn show_duration(duration: Duration) -> String {
+pub(crate) fn show_duration(duration: Duration) -> String {
     show(millis(duration), &TIMES)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::moving::table::{Table, same};
 
-pub(super) const TABLES: [Table; 14] = [
+pub(super) const TABLES: [Table; 16] = [
     same(
         "organizations",
         &["id"],
@@ -62,6 +62,27 @@ pub(super) const TABLES: [Table; 14] = [
             "made_at",
         ],
     ),
+    same(
+        "sources",
+        &["id"],
+        &[
+            "id",
+            "organization_id",
+            "application_id",
+            "name",
+            "kind",
+            "recipe",
+            "secrets",
+            "verify_token",
+            "settings",
+            "paused_at",
+            "paused_mode",
+            "awaiting_handshake_until",
+            "created_at",
+            "updated_at",
+        ],
+    ),
+    same("source_activity", &["source_id"], &["source_id", "accepted_at", "refused_at", "refusal", "handshake_at"]),
     same(
         "api_keys",
         &["hash"],

@@ -15,7 +15,7 @@ use super::{
         rows::{Columns, Key},
         transaction::{LOCK_ORGANIZATION, Tx},
     },
-    applications, channels, endpoints, versions,
+    applications, channels, endpoints, sources, versions,
 };
 
 const DELETE_APPLICATION: &str = include_str!("../queries/delete_application.sql");
@@ -49,6 +49,7 @@ pub(super) async fn delete_application(tx: &Tx<'_>, organization: OrganizationId
     }
     tx.execute(applications::ADD_TO_COUNT, &[&organization.key(), &-1_i64]).await?;
     tx.execute(INSERT, &[&vec![id.key()], &"application", &organization.key()]).await?;
+    sources::delete_of_application(tx, organization, id).await?;
     let keys = tx.query(KEYS_OF_APPLICATION, &[&organization.key(), &id.key()]).await?;
     tx.note_change(Change::Application(id)).await?;
     revoked(tx, &keys).await
@@ -62,6 +63,7 @@ pub(super) async fn delete_organization(tx: &Tx<'_>, id: OrganizationId, at: Tim
     versions::organization_changed(tx, id).await?;
     channels::follow(tx, id, &[], None).await?;
     tx.execute(INSERT, &[&vec![id.key()], &"organization", &id.key()]).await?;
+    sources::delete_of_organization(tx, id).await?;
     let keys = tx.query(KEYS_OF_ORGANIZATION, &[&id.key()]).await?;
     revoked(tx, &keys).await
 }

@@ -50,6 +50,9 @@ macro_rules! changed {
     }};
 }
 
+// Behind the macro, which it uses.
+mod sources;
+
 impl PostgresStore {
     /// The version of the retry schedule that an organization's channels go by, if it has any.
     async fn schedule_of_channels(&self, organization: &Organization) -> Result<Option<ScheduleVersion>, StoreError> {

@@ -226,6 +226,43 @@ CREATE TABLE endpoint_revisions (
     PRIMARY KEY (endpoint_id, number)
 );
 
+-- Where webhooks of other providers come in.
+CREATE TABLE sources (
+    id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    application_id uuid NOT NULL,
+    name text COLLATE "C" NOT NULL CHECK (length(name) BETWEEN 1 AND 64),
+    kind text NOT NULL,
+    -- The recipe's fields as they were written, a JSON object of texts; empty unless the kind asks for them.
+    recipe text NOT NULL,
+    -- Sealed, the newest first: a JSON array of base64.
+    secrets text NOT NULL,
+    verify_token bytea,
+    -- What else it says: a JSON object.
+    settings text NOT NULL,
+    paused_at bigint,
+    paused_mode text CHECK (paused_mode IN ('hold', 'refuse')),
+    -- Until when the key of a handshake is taken.
+    awaiting_handshake_until bigint,
+    created_at bigint NOT NULL,
+    updated_at bigint NOT NULL,
+    CHECK ((paused_at IS NULL) = (paused_mode IS NULL)),
+    CONSTRAINT sources_name UNIQUE (organization_id, name)
+);
+
+CREATE INDEX sources_by_organization ON sources (organization_id, id);
+
+-- What happened at a source last. In a table of its own, because it changes with requests: at most a row for each source.
+CREATE TABLE source_activity (
+    source_id uuid PRIMARY KEY,
+    accepted_at bigint,
+    refused_at bigint,
+    -- Why: a word.
+    refusal text,
+    handshake_at bigint,
+    CHECK ((refused_at IS NULL) = (refusal IS NULL))
+) WITH (fillfactor = 50);
+
 CREATE TABLE api_keys (
     hash bytea PRIMARY KEY CHECK (length(hash) = 32),
     id uuid NOT NULL UNIQUE,
@@ -713,7 +750,7 @@ CREATE UNLOGGED TABLE budget_slots (
 CREATE TABLE changes (
     transaction xid8 NOT NULL DEFAULT pg_current_xact_id(),
     number bigint GENERATED ALWAYS AS IDENTITY,
-    kind text NOT NULL CHECK (kind IN ('endpoint', 'application', 'organization', 'definitions', 'api_key', 'erased', 'cancelled', 'everything')),
+    kind text NOT NULL CHECK (kind IN ('endpoint', 'application', 'organization', 'definitions', 'source', 'api_key', 'erased', 'cancelled', 'everything')),
     id uuid,
     -- The application of an endpoint.
     application_id uuid,
@@ -821,6 +858,7 @@ CREATE POLICY of_organization ON applications FOR SELECT USING (organization_id 
 CREATE POLICY of_organization ON retry_schedules FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
 CREATE POLICY of_organization ON event_types FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
 CREATE POLICY of_organization ON endpoints FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
+CREATE POLICY of_organization ON sources FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
 CREATE POLICY of_organization ON channels FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
 CREATE POLICY of_organization ON lanes FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
 CREATE POLICY of_organization ON events FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
@@ -854,6 +892,8 @@ GRANT SELECT ON organizations, applications, lanes, channels, retry_schedules, s
 GRANT SELECT (id, organization_id, application_id, uid, name, description, url, event_types, labels, filter, verify_url, signature_style, payload_style, metadata,
     retry_schedule, retry_schedule_id, timeout, timeout_growth_factor, max_concurrency, ordering, rate_limit_per_minute, rate_limit_burst,
     circuit_breaker, paused_at, drain_per_second, state, disabled_at, disabled_reason, deleted_at, created_at, updated_at, lane, revision) ON endpoints TO PUBLIC;
+GRANT SELECT (id, organization_id, application_id, name, kind, recipe, settings, paused_at, paused_mode, awaiting_handshake_until, created_at, updated_at)
+    ON sources TO PUBLIC;
 GRANT SELECT (id, organization_id, application_id, event_type, timestamp, idempotency_key, source, priority, sequence_number, traceparent, deliveries,
     first_delivery_id, last_delivery_id, created_at, encoding, body, labels, ordering_key, erased_at) ON events TO PUBLIC;
 
@@ -885,6 +925,9 @@ SELECT id, organization_id, application_id, uid, name, description, url, event_t
     retry_schedule, retry_schedule_id, timeout, timeout_growth_factor, max_concurrency, ordering, rate_limit_per_minute, rate_limit_burst,
     circuit_breaker, paused_at, drain_per_second, state, disabled_at, disabled_reason, deleted_at, created_at, updated_at, lane, revision
 FROM endpoints CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.sources WITH (security_invoker) AS
+SELECT id, organization_id, application_id, name, kind, recipe, settings, paused_at, paused_mode, awaiting_handshake_until, created_at, updated_at
+FROM sources CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.events WITH (security_invoker) AS
 SELECT id, organization_id, application_id, event_type, timestamp, idempotency_key, source, priority, sequence_number, traceparent, deliveries,
     first_delivery_id, last_delivery_id, created_at, encoding, body, labels, ordering_key, erased_at

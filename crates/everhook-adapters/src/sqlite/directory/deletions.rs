@@ -14,7 +14,7 @@ use super::{
         rows::{Columns, Key},
         transaction::Tx,
     },
-    applications, channels, endpoints,
+    applications, channels, endpoints, sources,
 };
 
 const DELETE_APPLICATION: &str = include_str!("../queries/delete_application.sql");
@@ -48,6 +48,7 @@ pub(super) fn delete_application(tx: &mut Tx<'_>, organization: OrganizationId, 
     tx.forget_counters(id);
     tx.prepare(applications::ADD_TO_COUNT)?.execute(params![organization.key(), -1])?;
     tx.prepare(INSERT)?.execute(params![id.key(), "application", organization.key()])?;
+    sources::delete_of_application(tx, organization, id)?;
     Ok(Deleted::Deleted(revoke(tx, KEYS_OF_APPLICATION, params![organization.key(), id.key()])?))
 }
 
@@ -59,6 +60,7 @@ pub(super) fn delete_organization(tx: &mut Tx<'_>, id: OrganizationId, at: Times
     tx.bump_organization(id)?;
     channels::follow(tx, id, &[])?;
     tx.prepare(INSERT)?.execute(params![id.key(), "organization", id.key()])?;
+    sources::delete_of_organization(tx, id)?;
     Ok(Deleted::Deleted(revoke(tx, KEYS_OF_ORGANIZATION, params![id.key()])?))
 }
 

@@ -10,6 +10,7 @@ mod event_types;
 mod organizations;
 mod retry_schedules;
 mod schedules;
+mod sources;
 mod uids;
 
 use async_trait::async_trait;
@@ -29,8 +30,8 @@ use everhook_core::{
 
 use super::{SqliteStore, schedule_json};
 
-/// About how many rows a deletion writes at once: the keys of an organization.
-const KEYS_A_DELETION: usize = 1_000;
+/// About how many rows a deletion writes at once: the keys and the sources of an organization.
+const ROWS_A_DELETION: usize = 2_000;
 
 #[async_trait]
 impl OrganizationStore for SqliteStore {
@@ -52,7 +53,7 @@ impl OrganizationStore for SqliteStore {
     }
 
     async fn delete_organization(&self, id: OrganizationId, at: Timestamp, entry: AuditEntry) -> Result<Deleted, StoreError> {
-        self.change(KEYS_A_DELETION, entry, move |tx| deletions::delete_organization(tx, id, at)).await
+        self.change(ROWS_A_DELETION, entry, move |tx| deletions::delete_organization(tx, id, at)).await
     }
 
     async fn try_write(&self, organization: OrganizationId) -> Result<(), StoreError> {
@@ -84,7 +85,7 @@ impl ApplicationStore for SqliteStore {
     }
 
     async fn delete_application(&self, organization: OrganizationId, id: ApplicationId, entry: AuditEntry) -> Result<Deleted, StoreError> {
-        self.change(KEYS_A_DELETION, entry, move |tx| deletions::delete_application(tx, organization, id)).await
+        self.change(ROWS_A_DELETION, entry, move |tx| deletions::delete_application(tx, organization, id)).await
     }
 
     async fn delete_remains(&self, at: Timestamp, limit: u32) -> Result<RemainsDeleted, StoreError> {

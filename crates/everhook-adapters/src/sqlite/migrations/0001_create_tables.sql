@@ -217,6 +217,43 @@ CREATE TABLE endpoint_revisions (
     PRIMARY KEY (endpoint_id, number)
 ) STRICT, WITHOUT ROWID;
 
+-- Where webhooks of other providers come in.
+CREATE TABLE sources (
+    id BLOB PRIMARY KEY CHECK (length(id) = 16),
+    organization_id BLOB NOT NULL,
+    application_id BLOB NOT NULL,
+    name TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 64),
+    kind TEXT NOT NULL,
+    -- The recipe's fields as they were written, a JSON object of texts; empty unless the kind asks for them.
+    recipe TEXT NOT NULL,
+    -- Sealed, the newest first: a JSON array of base64.
+    secrets TEXT NOT NULL,
+    verify_token BLOB,
+    -- What else it says: a JSON object.
+    settings TEXT NOT NULL,
+    paused_at INTEGER,
+    paused_mode TEXT CHECK (paused_mode IN ('hold', 'refuse')),
+    -- Until when the key of a handshake is taken.
+    awaiting_handshake_until INTEGER,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    CHECK ((paused_at IS NULL) = (paused_mode IS NULL)),
+    UNIQUE (organization_id, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX sources_by_organization ON sources (organization_id, id);
+
+-- What happened at a source last. In a table of its own, because it changes with requests: at most a row for each source.
+CREATE TABLE source_activity (
+    source_id BLOB PRIMARY KEY CHECK (length(source_id) = 16),
+    accepted_at INTEGER,
+    refused_at INTEGER,
+    -- Why: a word.
+    refusal TEXT,
+    handshake_at INTEGER,
+    CHECK ((refused_at IS NULL) = (refusal IS NULL))
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE api_keys (
     hash BLOB PRIMARY KEY CHECK (length(hash) = 32),
     id BLOB NOT NULL UNIQUE CHECK (length(id) = 16),

@@ -7,14 +7,17 @@ use everhook_core::{
     model::{
         ApiKey, ApiKeyHash, AuditAction, BreakerConfig, DisabledReason, EmailAddress, Endpoint, EndpointState, EventTypeDefinition,
         EventTypePattern, OrderingMode, OrganizationSchedule, PayloadStyle, RateLimit, RetrySchedule, ScheduleName, Scope, SealedSecret,
-        SealedSecrets, SignatureStyle, Target,
+        SealedSecrets, SignatureStyle, SourceActivity, Target,
     },
     policy::presets,
     ports::{Created, EndpointUpdated},
 };
 
 use super::{Filled, ODD};
-use crate::sqlite::conformance::given::{Given, NOW, after, application, endpoint, event_type, id, organization};
+use crate::sqlite::conformance::{
+    given::{Given, NOW, after, application, endpoint, event_type, id, organization},
+    sources::{full_source, source},
+};
 
 impl Filled {
     /// Organizations, applications, schedules, types, keys.
@@ -69,6 +72,13 @@ impl Filled {
         store.create_api_key(of_shop, ApiKeyHash([77; 32]), 100, self.entry(AuditAction::ApiKeyCreate)).await.unwrap();
         store.create_api_key(key, self.api_key, 100, self.entry(AuditAction::ApiKeyCreate)).await.unwrap();
         store.note_key_uses(vec![(used, after(9))]).await.unwrap();
+        let bare = source(self.given.organization, shop.id, "bare");
+        let full = full_source(self.given.organization, self.given.application, "full");
+        for source in [&bare, &full] {
+            store.create_source(source.clone(), 10, self.entry(AuditAction::SourceCreate)).await.unwrap();
+        }
+        let activity = SourceActivity { accepted_at: Some(after(8)), refused: Some((after(9), ODD.to_owned())), handshake_at: None };
+        store.note_source_activity(vec![(full.id, activity)]).await.unwrap();
     }
 
     /// Endpoints of every state, with revisions, one of them behind a schedule of the organization.

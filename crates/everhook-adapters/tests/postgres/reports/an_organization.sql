@@ -14,6 +14,8 @@ INSERT INTO retry_schedules (id, organization_id, name, version, created_at, upd
 SELECT id, organization, 'schedule ' || n, (SELECT version FROM schedules WHERE definition = 'definition :o ' || n), 1, 1 FROM numbered, of_all;
 INSERT INTO event_types (id, organization_id, name, archived, created_at, updated_at)
 SELECT id, organization, 'type.' || n, false, 1, 1 FROM numbered, of_all;
+INSERT INTO sources (id, organization_id, application_id, name, kind, recipe, secrets, settings, created_at, updated_at)
+SELECT id, organization, id, 'source-' || n, 'github', '{}', '[]', '{}', 1, 1 FROM numbered, of_all;
 INSERT INTO lanes (id, kind, organization_id, application_id) SELECT id, 'endpoint', organization, id FROM numbered, of_all;
 INSERT INTO channels (id, organization_id, kind, address, retry_schedule) SELECT id, organization, 'email', n || '@:o.example', 1 FROM numbered, of_all;
 INSERT INTO endpoints (

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// What such a role reads, and how its owner finds the rows of an organization (`:id`) there.
-const COVERED: [(&str, &str); 21] = [
+const COVERED: [(&str, &str); 22] = [
     ("organizations", "id = ':id'"),
     ("applications", "organization_id = ':id'"),
     ("retry_schedules", "organization_id = ':id'"),
@@ -26,6 +26,7 @@ const COVERED: [(&str, &str); 21] = [
     ("lanes", "organization_id = ':id'"),
     ("channels", "organization_id = ':id'"),
     ("endpoints", "organization_id = ':id'"),
+    ("sources", "organization_id = ':id'"),
     ("events", "organization_id = ':id'"),
     ("open_deliveries", OF_LANES),
     ("deliveries", OF_LANES),
@@ -43,7 +44,7 @@ const COVERED: [(&str, &str); 21] = [
 const OF_LANES: &str = "lane IN (SELECT lane FROM endpoints WHERE organization_id = ':id')";
 
 /// What no such role reads: secrets, and what nodes keep for themselves.
-const INTERNAL: [&str; 30] = [
+const INTERNAL: [&str; 31] = [
     "api_key_uses",
     "api_keys",
     "application_counters",
@@ -72,13 +73,14 @@ const INTERNAL: [&str; 30] = [
     "schema_migrations",
     "sealing",
     "shards",
+    "source_activity",
     // Not tables, but they tell how many endpoints or changes there are in all.
     "changes_number_seq",
     "lanes_lane_seq",
 ];
 
 /// The columns of [`COVERED`] that are not granted: secrets, and headers, whose values may be credentials; and where a row lies.
-const HIDDEN: [&str; 8] = [
+const HIDDEN: [&str; 10] = [
     "endpoints.changed_version",
     "endpoints.config_bytes",
     "endpoints.headers",
@@ -87,6 +89,8 @@ const HIDDEN: [&str; 8] = [
     "endpoints.secret",
     "events.headers",
     "events.kept",
+    "sources.secrets",
+    "sources.verify_token",
 ];
 
 #[tokio::test]

@@ -237,6 +237,7 @@ impl From<Conflict> for ProblemKind {
             Conflict::RetryScheduleInUse => Self::RetryScheduleInUse,
             Conflict::RotationInProgress => Self::RotationInProgress,
             Conflict::OrderingChangeInProgress => Self::OrderingChangeInProgress,
+            Conflict::NoHandshakeKey => Self::NoHandshakeKey,
             Conflict::EndpointDisabled => Self::EndpointDisabled,
             Conflict::DeadLetterNotDead => Self::DeadLetterNotDead,
             Conflict::OperationEnded => Self::OperationEnded,

@@ -65,6 +65,7 @@ problem_kinds! {
     RetryScheduleInUse = CONFLICT "retry-schedule-in-use", "Endpoints follow the retry schedule";
     RotationInProgress = CONFLICT "secret-rotation-in-progress", "Two secrets sign already";
     OrderingChangeInProgress = CONFLICT "ordering-change-in-progress", "An earlier change of ordering is not complete";
+    NoHandshakeKey = CONFLICT "no-handshake-key", "The kind of the source sends no key";
     EndpointDisabled = CONFLICT "endpoint-disabled", "The endpoint is disabled or deleted";
     DeadLetterNotDead = CONFLICT "dead-letter-not-dead", "The dead letter is not dead";
     OperationEnded = CONFLICT "operation-ended", "The operation has ended";

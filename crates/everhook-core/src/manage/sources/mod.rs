@@ -1,0 +1,227 @@
+//! Sources: where webhooks of other providers come in. Made, changed, deleted, shown.
+//!
+//! Everything that is kept was checked here by what will read the requests: a source that is there can be opened. After a change the cache of opened
+//! sources is told, so that the next request already meets it.
+
+mod control;
+mod settings;
+
+pub use control::{Captured, HANDSHAKE_AWAITED_FOR, await_handshake, capture_key, pause, resume};
+pub use settings::{DedupeInput, RateLimitInput, ResponseInput, SourceChange};
+
+use super::{CHANGE_ROUNDS_MAX, Conflict, Fault, Noun, Refusal, applications, audit, changed_at, no_such_application, unexpected};
+use crate::{
+    ids::{ApplicationId, OrganizationId, Ref, SourceId},
+    line::{Line, parking},
+    model::{
+        ApplicationKind, AuditAction, Author, PauseMode, RecipeTexts, Secret, Source, SourceActivity, SourceName, SourcePause,
+        SourceRateLimit,
+    },
+    policy::audit::{Facts, changed, made, removed},
+    ports::{Created, StoreError, Updated},
+    sources,
+    time::Timestamp,
+};
+
+/// How many sources an organization may have: each provider of each integration has one. Those of an application are deleted in one write.
+pub const SOURCES_MAX: u32 = 1_000;
+
+/// A source that somebody wants.
+#[derive(Clone, Debug, Default)]
+pub struct NewSource {
+    /// The application that gets its events, by id or uid; the organization's `default` if absent.
+    pub application: Option<String>,
+    /// Everything that can be changed later.
+    pub settings: SourceChange,
+}
+
+/// A source's secrets, as its owner may see them.
+#[derive(Debug)]
+pub struct RevealedSource {
+    /// What the provider signs with, the newest first.
+    pub secrets: Vec<Secret<String>>,
+    /// What the provider shows in its handshake.
+    pub verify_token: Option<Secret<String>>,
+}
+
+/// Makes a source.
+///
+/// # Errors
+/// [`Refusal`] lists what is wrong, or says what is taken or that there are too many.
+pub async fn create(line: &Line, by: &Author, new: NewSource) -> Result<Source, Refusal> {
+    let source = checked(line, by.organization, new, None).await?;
+    let note = made(&audit::of_source(&source));
+    let entry = audit::entry(line, by, AuditAction::SourceCreate, source.id.as_uuid(), note);
+    match line.ports.sources.create_source(source.clone(), SOURCES_MAX, entry).await? {
+        Created::Created => {
+            line.sources.forget(source.id);
+            Ok(source)
+        }
+        Created::NameTaken => Err(Refusal::name_taken(source.name.as_str())),
+        Created::NoSuchApplication => Err(Refusal::Invalid(vec![no_such_application()])),
+        Created::TooMany => {
+            let words = format!("the organization has reached the limit of {SOURCES_MAX} sources");
+            Err(Refusal::Conflict(Conflict::LimitReached, words))
+        }
+        Created::UidTaken | Created::NoSuchSchedule | Created::ConfigTooLarge => Err(unexpected()),
+    }
+}
+
+/// What a source would be, without writing it: a new one, or the one that was found, changed.
+pub(super) async fn checked(line: &Line, organization: OrganizationId, new: NewSource, found: Option<Source>) -> Result<Source, Refusal> {
+    let mut faults = Vec::new();
+    let source = match found {
+        Some(found) => found,
+        None => {
+            let application = find_application(line, organization, new.application.as_deref(), &mut faults).await?;
+            settings::require(&new.settings, &mut faults);
+            blank(line, organization, application)
+        }
+    };
+    settings::apply(line, new.settings, source, faults)
+}
+
+/// Changes the fields that are given, for requests from now on.
+///
+/// # Errors
+/// [`Refusal`] lists what is wrong, or says what is missing or taken.
+pub async fn change(line: &Line, by: &Author, of: &Ref<SourceId>, asked: SourceChange) -> Result<Source, Refusal> {
+    update(line, by, AuditAction::SourceUpdate, of, |source| settings::apply(line, asked.clone(), source, Vec::new())).await
+}
+
+/// Deletes a source: requests to it are answered with 404 from now on. Events that came in stay, and those that wait for it to be resumed are delivered.
+///
+/// # Errors
+/// [`Refusal::NotFound`] if the organization has no such source.
+pub async fn delete(line: &Line, by: &Author, of: &Ref<SourceId>) -> Result<(), Refusal> {
+    let found = find(line, by.organization, of).await?;
+    let entry = audit::entry(line, by, AuditAction::SourceDelete, found.id.as_uuid(), removed(&audit::of_source(&found)));
+    // Before, because nobody could ask for it again if this failed behind the deletion. What comes in between follows by itself: a release holds on for a
+    // while.
+    if matches!(found.paused, Some(SourcePause { mode: PauseMode::Hold, .. })) {
+        parking::release(line, by.organization, &Source::hold(found.id)).await?;
+    }
+    let is_deleted = line.ports.sources.delete_source(by.organization, found.id, entry).await?;
+    line.sources.forget(found.id);
+    if is_deleted { Ok(()) } else { Err(Refusal::NotFound(Noun::Source)) }
+}
+
+/// Finds a source by its id or its name.
+///
+/// # Errors
+/// [`Refusal::NotFound`] if the organization has none.
+pub async fn find(line: &Line, organization: OrganizationId, of: &Ref<SourceId>) -> Result<Source, Refusal> {
+    line.ports.sources.source(organization, of).await?.ok_or(Refusal::NotFound(Noun::Source))
+}
+
+/// What happened at sources last, in their order: what is written, and what this node has not written yet.
+///
+/// # Errors
+/// [`StoreError`] if the store cannot be reached.
+pub async fn activity(line: &Line, of: &[SourceId]) -> Result<Vec<SourceActivity>, StoreError> {
+    let written = line.ports.sources.source_activity(of.to_vec()).await?;
+    let known = |id: &SourceId| {
+        let mut activity = line.sources.activity.unwritten(*id);
+        written.iter().filter(|(found, _)| found == id).for_each(|(_, written)| activity.merge(written.clone()));
+        activity
+    };
+    Ok(of.iter().map(known).collect())
+}
+
+/// Shows a source's secrets to its owner.
+///
+/// # Errors
+/// [`Refusal::NotFound`] if the organization has no such source.
+pub async fn reveal(line: &Line, organization: OrganizationId, of: &Ref<SourceId>) -> Result<RevealedSource, Refusal> {
+    let source = find(line, organization, of).await?;
+    let opened = sources::credentials(&source, &*line.ports.vault)?;
+    Ok(RevealedSource {
+        secrets: opened.secrets.into_iter().map(Secret::new).collect(),
+        verify_token: opened.verify_token.map(Secret::new),
+    })
+}
+
+/// Changes a source and writes it back. If somebody else was faster, it is read again and the change made on the newer row.
+async fn update(
+    line: &Line,
+    by: &Author,
+    action: AuditAction,
+    of: &Ref<SourceId>,
+    edit: impl Fn(Source) -> Result<Source, Refusal>,
+) -> Result<Source, Refusal> {
+    let mut found = find(line, by.organization, of).await?;
+    for _ in 0..CHANGE_ROUNDS_MAX {
+        let (read_at, before): (Timestamp, Facts) = (found.updated_at, audit::of_source(&found));
+        let id = found.id;
+        let mut edited = edit(found)?;
+        edited.updated_at = changed_at(line, read_at);
+        let note = changed(&before, &audit::of_source(&edited));
+        let entry = audit::entry(line, by, action, id.as_uuid(), note);
+        match line.ports.sources.update_source(edited.clone(), read_at, entry).await? {
+            Updated::Updated => {
+                line.sources.forget(id);
+                return Ok(edited);
+            }
+            Updated::NameTaken => return Err(Refusal::name_taken(edited.name.as_str())),
+            Updated::Changed => found = find(line, by.organization, &Ref::Id(id)).await?,
+            Updated::UidTaken | Updated::NoSuchSchedule => return Err(unexpected()),
+        }
+    }
+    Err(Refusal::concurrent_change("source"))
+}
+
+/// The application of a new source. What cannot be one is added to the faults.
+async fn find_application(
+    line: &Line,
+    organization: OrganizationId,
+    named: Option<&str>,
+    faults: &mut Vec<Fault>,
+) -> Result<Option<ApplicationId>, StoreError> {
+    let found = match named {
+        None => line.ports.applications.built_in_application(organization, ApplicationKind::Default).await?,
+        Some(name) => applications::find_named(line, organization, name).await?,
+    };
+    match found {
+        Some(application) if application.kind == ApplicationKind::Operational => {
+            faults.push(Fault::new("application_id", "must not be `operational`: it has Everhook's own events"));
+            Ok(None)
+        }
+        Some(application) => Ok(Some(application.id)),
+        None => {
+            faults.push(no_such_application());
+            Ok(None)
+        }
+    }
+}
+
+/// A source that says nothing yet. What stands in for a missing application or name is never kept: the fault is.
+fn blank(line: &Line, organization: OrganizationId, application: Option<ApplicationId>) -> Source {
+    let now = line.ports.clock.now();
+    let id = SourceId::from_uuid(line.ports.entropy.uuid(now));
+    Source {
+        id,
+        organization,
+        application: application.unwrap_or_else(|| ApplicationId::from_uuid(*id.as_uuid())),
+        name: SourceName::parse("unset").expect("a well-formed name"),
+        kind: String::new(),
+        recipe: RecipeTexts::new(),
+        secrets: Vec::new(),
+        verify_token: None,
+        subscription_id: None,
+        app_id: None,
+        audience: None,
+        public_url: None,
+        tolerance: None,
+        ip_allowlist: Vec::new(),
+        rate_limit: SourceRateLimit::default(),
+        dedupe: None,
+        forward: true,
+        forward_headers: Vec::new(),
+        keep_headers: Vec::new(),
+        response: None,
+        paused: None,
+        awaiting_handshake_until: None,
+        created_at: now,
+        updated_at: now,
+    }
+}

@@ -1,0 +1,116 @@
+//! From a source as it is kept to what reads its requests: its recipe compiled, its secrets opened. Used by the cache, and by whoever checks a source
+//! before it is kept.
+
+use std::sync::Arc;
+
+use crate::{
+    inbound::{self, Credentials, Recipe, RecipeFault, RecipeFields, Verifier},
+    model::{KIND_CUSTOM, KIND_HMAC, RecipeTexts, SealedSecret, Source},
+    ports::{StoreError, Vault},
+};
+
+/// What an opened source takes in memory beside its texts: the recipe's pieces, prepared keys, entries in maps.
+const BASE_BYTES: usize = 2 << 10;
+
+/// A source that is ready to read requests.
+#[derive(Debug)]
+pub struct OpenSource {
+    /// The source. Its secrets are sealed here.
+    pub source: Source,
+    /// Reads its requests.
+    pub verifier: Verifier,
+}
+
+impl OpenSource {
+    /// Opens a source that was checked when it was made.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] if it is not what this version wrote, or was sealed with another key.
+    pub(super) fn open(source: Source, vault: &dyn Vault) -> Result<Self, StoreError> {
+        let unfit = |faults: Vec<RecipeFault>| {
+            let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            StoreError::corrupt(format!("the source {} cannot be opened: {}", source.id, faults.join("; ")))
+        };
+        let recipe = compile(&source.kind, &source.recipe).map_err(|error| match error {
+            RecipeError::UnknownKind => StoreError::corrupt(format!("the source {} is of an unknown kind, `{}`", source.id, source.kind)),
+            RecipeError::Faults(faults) => unfit(faults),
+        })?;
+        let verifier = Verifier::new(Arc::new(recipe), &credentials(&source, vault)?, source.tolerance).map_err(unfit)?;
+        Ok(Self { source, verifier })
+    }
+
+    /// About what it takes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        let Source { recipe, secrets, ip_allowlist, response, forward_headers, keep_headers, .. } = &self.source;
+        let names = forward_headers.iter().chain(keep_headers);
+        // Texts are there as they are kept, and once more as they are used.
+        let texts =
+            recipe.values().map(String::len).sum::<usize>() + secrets.iter().map(|SealedSecret(sealed)| sealed.len()).sum::<usize>();
+        BASE_BYTES
+            + 2 * texts
+            + ip_allowlist.len() * 32
+            + names.map(|name| 32 + name.len()).sum::<usize>()
+            + response.as_ref().map_or(0, |response| response.body.len())
+    }
+}
+
+/// Why there is no recipe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecipeError {
+    /// There is no such kind.
+    UnknownKind,
+    /// The fields that were written are not acceptable.
+    Faults(Vec<RecipeFault>),
+}
+
+/// Compiles the recipe of a kind; `texts` are the fields that the kinds `custom` and `hmac` take.
+///
+/// # Errors
+/// [`RecipeError`] names every fault at once.
+pub fn compile(kind: &str, texts: &RecipeTexts) -> Result<Recipe, RecipeError> {
+    let field = |name: &str| texts.get(name).map_or("", String::as_str);
+    let (mac, sig);
+    let fields = match kind {
+        KIND_CUSTOM => {
+            RecipeFields::from_pairs(texts.iter().map(|(name, text)| (name.as_str(), text.as_str()))).map_err(RecipeError::Faults)?
+        }
+        KIND_HMAC => {
+            mac = format!("{} {}", field("algorithm"), field("encoding"));
+            sig = match field("prefix") {
+                "" => field("header").to_owned(),
+                prefix => format!("{} prefix={prefix}", field("header")),
+            };
+            RecipeFields { mac: &mac, sig: &sig, over: "{body}", body: "any", ..RecipeFields::default() }
+        }
+        name => inbound::kind(name).ok_or(RecipeError::UnknownKind)?.recipe,
+    };
+    Recipe::compile(&fields).map_err(RecipeError::Faults)
+}
+
+/// Whether requests of this kind are verified with a key that its provider sends in a handshake.
+pub fn takes_key(kind: &str, texts: &RecipeTexts) -> bool {
+    let key_format = match kind {
+        KIND_CUSTOM => texts.get("key_format").map(String::as_str),
+        name => inbound::kind(name).map(|kind| kind.recipe.key_format),
+    };
+    key_format == Some("captured")
+}
+
+/// What a source keeps for its recipe, opened.
+///
+/// # Errors
+/// [`StoreError::Corrupt`] if something was sealed with another key.
+pub fn credentials(source: &Source, vault: &dyn Vault) -> Result<Credentials, StoreError> {
+    let open = |sealed: &SealedSecret| {
+        let plain = vault.open(source.id.as_uuid(), sealed).map_err(StoreError::corrupt)?;
+        String::from_utf8(plain).map_err(StoreError::corrupt)
+    };
+    Ok(Credentials {
+        secrets: source.secrets.iter().map(open).collect::<Result<_, _>>()?,
+        verify_token: source.verify_token.as_ref().map(open).transpose()?,
+        subscription_id: source.subscription_id.clone(),
+        app_id: source.app_id.clone(),
+        audience: source.audience.clone(),
+        public_url: source.public_url.clone(),
+    })
+}

@@ -1,0 +1,255 @@
+//! A source as clients read it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::extract::FromRequestParts;
+use everhook_core::{
+    manage::sources,
+    model::{Dedupe, DedupeBy, KIND_CUSTOM, KIND_HMAC, Source, SourceActivity, SourceResponse},
+    time::Timestamp,
+};
+use http::{header, request::Parts};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::super::{Api, error::ApiError};
+use crate::{
+    api::words::{DedupeByWord, HandshakeStatus, SourcePauseMode},
+    config::units::show_duration,
+};
+
+/// A source.
+#[derive(Serialize, ToSchema)]
+pub struct SourceOut {
+    #[schema(format = "uuid")]
+    id: String,
+    #[schema(format = "uuid")]
+    application_id: String,
+    name: String,
+    /// One of `GET /v1/source-kinds`.
+    kind: String,
+    /// The URL to enter at the provider.
+    url: String,
+    /// The same by name; null except in the organization `default`.
+    #[schema(required = true)]
+    named_url: Option<String>,
+    /// The fields of the recipe; null unless the kind is `custom`.
+    #[schema(required = true)]
+    recipe: Option<BTreeMap<String, String>>,
+    /// The header of the signature; null unless the kind is `hmac`.
+    #[schema(required = true)]
+    header: Option<String>,
+    /// Null unless the kind is `hmac`.
+    #[schema(required = true)]
+    algorithm: Option<String>,
+    /// Null unless the kind is `hmac`.
+    #[schema(required = true)]
+    encoding: Option<String>,
+    /// Null unless the kind is `hmac`.
+    #[schema(required = true)]
+    prefix: Option<String>,
+    /// The number of secrets. `GET /v1/sources/{id}/secrets` shows them.
+    secret_count: usize,
+    /// Whether a verify token is set.
+    has_verify_token: bool,
+    #[schema(required = true)]
+    subscription_id: Option<String>,
+    #[schema(required = true)]
+    app_id: Option<String>,
+    #[schema(required = true)]
+    audience: Option<String>,
+    #[schema(required = true)]
+    public_url: Option<String>,
+    #[schema(required = true)]
+    tolerance: Option<String>,
+    ip_allowlist: Vec<String>,
+    rate_limit: SourceRateLimitOut,
+    #[schema(required = true)]
+    dedupe: Option<DedupeOut>,
+    forward: bool,
+    forward_headers: Vec<String>,
+    keep_headers: Vec<String>,
+    #[schema(required = true)]
+    response: Option<SourceResponseOut>,
+    paused: bool,
+    /// Null unless it is paused.
+    #[schema(required = true, value_type = Option<SourcePauseMode>)]
+    paused_mode: Option<&'static str>,
+    /// Null unless it is paused.
+    #[schema(format = DateTime, required = true)]
+    paused_at: Option<String>,
+    handshake: HandshakeOut,
+    /// When a request was last accepted, to the second.
+    #[schema(format = DateTime, required = true)]
+    last_accepted_at: Option<String>,
+    /// When a request was last refused, to the second.
+    #[schema(format = DateTime, required = true)]
+    last_refused_at: Option<String>,
+    /// Why, as a word such as `bad_signature`.
+    #[schema(required = true)]
+    last_refusal: Option<String>,
+    #[schema(format = DateTime)]
+    created_at: String,
+    #[schema(format = DateTime)]
+    updated_at: String,
+}
+
+/// How many requests a source accepts in a minute.
+#[derive(Serialize, ToSchema)]
+pub struct SourceRateLimitOut {
+    per_ip_per_minute: u32,
+    #[schema(required = true)]
+    per_user_per_minute: Option<u32>,
+}
+
+/// When an event is a duplicate.
+#[derive(Serialize, ToSchema)]
+pub struct DedupeOut {
+    #[schema(value_type = DedupeByWord)]
+    by: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    header: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pointer: Option<String>,
+    /// For how long, with a unit: `1d`.
+    window: String,
+}
+
+/// What is answered to an accepted request.
+#[derive(Serialize, ToSchema)]
+pub struct SourceResponseOut {
+    status: u16,
+    #[schema(required = true)]
+    content_type: Option<String>,
+    body: String,
+}
+
+/// How the handshake with the provider stands.
+#[derive(Serialize, ToSchema)]
+pub struct HandshakeOut {
+    /// `awaiting` while the provider's key is accepted, `answered` once a handshake was answered, else `none`.
+    #[schema(value_type = HandshakeStatus)]
+    status: &'static str,
+    /// Until when the provider's key is accepted; null unless it is awaited.
+    #[schema(format = DateTime, required = true)]
+    awaiting_until: Option<String>,
+    #[schema(format = DateTime, required = true)]
+    last_answered_at: Option<String>,
+}
+
+impl SourceOut {
+    /// A source, with what happened there last.
+    pub async fn read(api: &Api, base: &UrlBase, source: Source) -> Result<Self, ApiError> {
+        let activity = sources::activity(&api.line, &[source.id]).await?.pop().unwrap_or_default();
+        Ok(Self::new(api, base, source, activity, api.line.ports.clock.now()))
+    }
+
+    /// The same, where that is known.
+    pub fn new(api: &Api, base: &UrlBase, source: Source, activity: SourceActivity, now: Timestamp) -> Self {
+        let is_named = source.organization == api.default_organization;
+        let handshake = HandshakeOut::new(&source, &activity, now);
+        let (mut fields, is_hmac) = (source.recipe, source.kind == KIND_HMAC);
+        let mut hmac = |name: &str| if is_hmac { fields.remove(name) } else { None };
+        let (header, algorithm, encoding, prefix) = (hmac("header"), hmac("algorithm"), hmac("encoding"), hmac("prefix"));
+        Self {
+            id: source.id.to_string(),
+            application_id: source.application.to_string(),
+            url: format!("{}/in/{}", base.0, source.id),
+            named_url: is_named.then(|| format!("{}/in/{}", base.0, source.name)),
+            name: source.name.to_string(),
+            recipe: (source.kind == KIND_CUSTOM).then_some(fields),
+            kind: source.kind,
+            header,
+            algorithm,
+            encoding,
+            prefix,
+            secret_count: source.secrets.len(),
+            has_verify_token: source.verify_token.is_some(),
+            subscription_id: source.subscription_id,
+            app_id: source.app_id,
+            audience: source.audience,
+            public_url: source.public_url,
+            tolerance: source.tolerance.map(show_duration),
+            ip_allowlist: source.ip_allowlist.iter().map(ToString::to_string).collect(),
+            rate_limit: SourceRateLimitOut {
+                per_ip_per_minute: source.rate_limit.per_ip_per_minute,
+                per_user_per_minute: source.rate_limit.per_user_per_minute,
+            },
+            dedupe: source.dedupe.map(DedupeOut::from),
+            forward: source.forward,
+            forward_headers: source.forward_headers,
+            keep_headers: source.keep_headers,
+            response: source.response.map(|SourceResponse { status, content_type, body }| SourceResponseOut { status, content_type, body }),
+            paused: source.paused.is_some(),
+            paused_mode: source.paused.map(|pause| pause.mode.as_str()),
+            paused_at: source.paused.map(|pause| pause.at.to_string()),
+            handshake,
+            last_accepted_at: activity.accepted_at.map(|at| at.to_string()),
+            last_refused_at: activity.refused.as_ref().map(|(at, _)| at.to_string()),
+            last_refusal: activity.refused.map(|(_, why)| why),
+            created_at: source.created_at.to_string(),
+            updated_at: source.updated_at.to_string(),
+        }
+    }
+}
+
+impl HandshakeOut {
+    fn new(source: &Source, activity: &SourceActivity, now: Timestamp) -> Self {
+        let awaiting = source.awaiting_handshake_until.filter(|_| source.is_awaiting_handshake(now));
+        let status = match (awaiting, activity.handshake_at) {
+            (Some(_), _) => "awaiting",
+            (None, Some(_)) => "answered",
+            (None, None) => "none",
+        };
+        let text = |at: Timestamp| at.to_string();
+        Self { status, awaiting_until: awaiting.map(text), last_answered_at: activity.handshake_at.map(text) }
+    }
+}
+
+impl From<Dedupe> for DedupeOut {
+    fn from(dedupe: Dedupe) -> Self {
+        let by = dedupe.by.as_str();
+        let (header, pointer) = match dedupe.by {
+            DedupeBy::Header(name) => (Some(name), None),
+            DedupeBy::Pointer(pointer) => (None, Some(pointer)),
+            DedupeBy::Id | DedupeBy::Body => (None, None),
+        };
+        Self { by, header, pointer, window: show_duration(dedupe.window) }
+    }
+}
+
+/// What the URLs of sources begin with: the server's public URL, or else what the client itself called it by.
+#[derive(Clone)]
+pub struct UrlBase(String);
+
+impl FromRequestParts<Arc<Api>> for UrlBase {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, ApiError> {
+        if let Some(url) = &api.public_url {
+            return Ok(Self(url.clone()));
+        }
+        let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok()).filter(|host| is_host(host));
+        Ok(Self(host.map_or_else(String::new, |host| format!("http://{host}"))))
+    }
+}
+
+/// Whether it can stand in a URL. What a client says of itself is repeated to it alone, and still need not be believed.
+fn is_host(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 255 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_host;
+
+    #[test]
+    fn what_is_no_host_is_not_repeated() {
+        for good in ["hooks.example.com", "localhost:8080", "[::1]:8080", "127.0.0.1"] {
+            assert!(is_host(good), "{good}");
+        }
+        for bad in ["", "a/b", "a b", "user@host", "a?b", "a\"b", &"x".repeat(256)] {
+            assert!(!is_host(bad), "{bad}");
+        }
+    }
+}
