@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use everhook_core::{
     ids::{
         ApiKeyId, ApplicationId, AuditEntryId, ChannelId, DeliveryId, EndpointId, EventId, EventTypeId, LaneId, OperationId,
-        OrganizationId, ScheduleId, Uid,
+        OrganizationId, ScheduleId, SourceId, Uid,
     },
     model::{AfterExpiry, EventType, OrderingKey, Priority, Stage},
     time::Timestamp,
@@ -68,7 +68,8 @@ keys!(
     ScheduleId,
     EventTypeId,
     OperationId,
-    AuditEntryId
+    AuditEntryId,
+    SourceId
 );
 
 /// A number that fits a column of any integer type, so that the width of a column is known to the schema alone.
