@@ -329,6 +329,12 @@ impl EventBuilder {
         self
     }
 
+    /// With whatever else is said of it.
+    pub fn with(mut self, change: impl FnOnce(&mut Publication)) -> Self {
+        change(&mut self.publication);
+        self
+    }
+
     /// Publishes it, and expects it to be accepted.
     pub async fn publish(self) -> Published {
         self.try_publish().await.expect("the event is accepted")

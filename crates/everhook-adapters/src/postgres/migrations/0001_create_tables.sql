@@ -376,7 +376,7 @@ CREATE INDEX open_by_position ON open_deliveries (lane, order_position) WHERE or
 CREATE INDEX parked_by_wait ON open_deliveries (parked_organization_id, waits_for, id) WHERE stage = 5;
 CREATE INDEX parked_by_expiry ON open_deliveries (expires_at, id) WHERE stage = 5 AND expires_at IS NOT NULL;
 
--- What came that deliveries may wait for. A row stays for an hour: an attempt that was begun before must not park its delivery for it any more.
+-- What came that deliveries may wait for. A row stays for a week: what was begun or accepted before must not be parked for it any more.
 CREATE TABLE releases (
     organization_id uuid NOT NULL,
     waits_for text COLLATE "C" NOT NULL,

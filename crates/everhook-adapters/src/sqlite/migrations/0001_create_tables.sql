@@ -379,7 +379,7 @@ CREATE INDEX parked_by_lane ON deliveries (lane, id) WHERE stage = 5;
 -- Those that were made after their event was: retries by hand, and what operations make.
 CREATE INDEX made_later_by_event ON deliveries (event_id, id) WHERE replay_of IS NOT NULL OR operation_id IS NOT NULL;
 
--- What came that deliveries may wait for. A row stays for an hour: an attempt that was begun before must not park its delivery for it any more.
+-- What came that deliveries may wait for. A row stays for a week: what was begun or accepted before must not be parked for it any more.
 CREATE TABLE releases (
     organization_id BLOB NOT NULL,
     waits_for TEXT NOT NULL,

@@ -78,7 +78,7 @@ const INTERNAL: [&str; 30] = [
 ];
 
 /// The columns of [`COVERED`] that are not granted: secrets, and headers, whose values may be credentials; and where a row lies.
-const HIDDEN: [&str; 8] = [
+const HIDDEN: [&str; 9] = [
     "endpoints.changed_version",
     "endpoints.config_bytes",
     "endpoints.headers",
@@ -87,6 +87,7 @@ const HIDDEN: [&str; 8] = [
     "endpoints.secret",
     "events.headers",
     "events.kept",
+    "events.received_headers",
 ];
 
 #[tokio::test]
