@@ -15,9 +15,9 @@ use everhook_adapters::sqlite::{SqliteSettings, SqliteStore, WriterMode};
 use everhook_core::{
     ids::{ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, LaneId, OrganizationId, RevisionNumber, ScheduleVersion},
     model::{
-        Actor, Application, ApplicationKind, Attempt, AttemptStatus, AuditAction, AuditEntry, AuditNote, Cut, Endpoint, EndpointState,
-        Event, EventType, EventTypePattern, Organization, PayloadStyle, PhaseTimes, Priority, Response, SealedSecret, SealedSecrets,
-        SignatureStyle, Stage, Target,
+        Actor, Application, ApplicationKind, Attempt, AttemptStatus, AuditAction, AuditEntry, AuditNote, ContentType, Cut, Endpoint,
+        EndpointState, Event, EventType, EventTypePattern, Organization, PayloadStyle, PhaseTimes, Priority, Response, SealedSecret,
+        SealedSecrets, SignatureStyle, Stage, Target,
     },
     ports::{
         ConfigurationReader, DeliveryQueue, EndpointStore, EventStore, KeyOrigin, NewDelivery, NewEvent, NewOrganization,
@@ -179,6 +179,8 @@ fn event(place: &Place, number: usize, fan_out: usize) -> NewEvent {
         application: place.application,
         event_type: EventType::parse("user.created").expect("a type"),
         data: Bytes::from(vec![b'7'; DATA_BYTES]),
+        content_type: ContentType::JSON,
+        sealed: false,
         timestamp: now,
         idempotency_key: id.to_string(),
         source: None,
@@ -188,6 +190,7 @@ fn event(place: &Place, number: usize, fan_out: usize) -> NewEvent {
         traceparent: None,
         labels: Default::default(),
         headers: Vec::new(),
+        received: None,
         created_at: now,
     };
     let delivery = |step| NewDelivery {
@@ -203,6 +206,7 @@ fn event(place: &Place, number: usize, fan_out: usize) -> NewEvent {
         config_version: place.config_version,
         made_at: now,
         deliveries: (0..fan_out).map(delivery).collect(),
+        parked: None,
     }
 }
 

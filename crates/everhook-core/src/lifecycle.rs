@@ -6,16 +6,18 @@
 //!   made ─► Waiting ─────────────── attempted ─────────────────────┤
 //!    │       ▲   │                                                  ├─► Delivered   a 2xx in time
 //!    │       │ the one before it ended                              ├─► Dead        out of attempts, or given up at once
-//!    └────► Held │                                                  │
-//!            │   │                  ┌── something must come first ──┤
-//!            │   │                  ▼                               │
-//!            │   │ ◄── it came ── Parked                            │
+//!    ├────► Held │                                                  │
+//!    │       │   │                  ┌── something must come first ──┤
+//!    │       │   │                  ▼                               │
+//!    │       │   │ ◄── it came ── Parked ◄── made so ──┐            │
+//!    └───────┼───┼─────────────────────────────────────┘            │
 //!            │   │     or the time for that is over                 │
 //!            └───┴──────────────────┴───────────────────────────────┴─► Cancelled   its endpoint was disabled or deleted, its event was
 //!                                                                                   erased, or a person cancelled it
 //! ```
 //!
-//! A parked delivery has not ended: in an ordered lane those behind it stay held (decision 0044). Where its time is over without what it waited for, the
+//! A parked delivery has not ended: in an ordered lane those behind it stay held (decision 0044). One that was made parked may itself be behind another:
+//! once what it waits for has come, it is held until that one has ended (decision 0047). Where its time is over without what it waited for, the
 //! attempt that follows makes no request, and fails or gives it up, as the parking said.
 //!
 //! Dead and cancelled are ends for the delivery, not for its event: bringing one back makes a new delivery.
@@ -44,7 +46,8 @@ pub struct Circumstances<'a> {
     pub unit: f64,
 }
 
-/// Where a new delivery stands. `is_behind` says whether one of its order is open before it.
+/// Where a new delivery stands. `is_behind` says whether one of its order is open before it. One that is made parked stands there only for a moment: stores
+/// park it in the same write, unless what it waits for came meanwhile.
 pub const fn made(is_behind: bool, at: Timestamp) -> Stage {
     if is_behind { Stage::Held } else { Stage::Waiting { due_at: at } }
 }
@@ -54,9 +57,10 @@ pub const fn freed(at: Timestamp) -> Stage {
     Stage::Waiting { due_at: at }
 }
 
-/// Where a parked delivery stands once what it waited for is there, or the time for that is over.
-pub const fn unparked(at: Timestamp) -> Stage {
-    Stage::Waiting { due_at: at }
+/// Where a parked delivery stands once what it waited for is there, or the time for that is over. `is_behind` says whether one of its order is open before
+/// it, as only before one that was made parked.
+pub const fn unparked(is_behind: bool, at: Timestamp) -> Stage {
+    if is_behind { Stage::Held } else { Stage::Waiting { due_at: at } }
 }
 
 /// Where a delivery stands whose next attempt is brought forward; `None` if there is nothing to bring forward: it is due, held, parked, or has ended.
@@ -139,6 +143,12 @@ mod tests {
     fn refused(refusal: DeathCause) -> Verdict {
         let failure = Failure { category: FailureCategory::ClientError, error: "the endpoint answered 410".to_owned() };
         Verdict::Refused { refusal, failure }
+    }
+
+    #[test]
+    fn a_new_delivery_waits_unless_something_is_before_it() {
+        assert_eq!((made(false, NOW), made(true, NOW)), (Stage::Waiting { due_at: NOW }, Stage::Held));
+        assert_eq!((unparked(false, NOW), unparked(true, NOW)), (Stage::Waiting { due_at: NOW }, Stage::Held));
     }
 
     #[test]

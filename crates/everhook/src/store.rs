@@ -115,10 +115,11 @@ impl Store {
     /// Says what is wrong with the address.
     pub fn absent_ports(
         config: &Config,
-        spool: Arc<dyn Spool>,
+        spool: Arc<SqliteSpool>,
         transport: Arc<dyn Transport>,
         vault: Arc<dyn Vault>,
     ) -> anyhow::Result<Ports> {
+        spool.seal_with(vault.clone());
         let url = config.database.as_ref().map(|url| url.expose().clone()).unwrap_or_default();
         let store = Arc::new(PostgresStore::absent(&PostgresSettings { url, node: String::new(), pool: PoolName::default() })?);
         Ok(ports_of(&store, Sharing::with_nobody(), Some(spool), transport, vault, Arc::new(SystemClock::new())))
@@ -147,14 +148,22 @@ impl Store {
         Ok(clock)
     }
 
-    /// The ports that it is behind, with the others.
+    /// The ports that it is behind, with the others. It and the spool seal with this vault from now on.
     pub fn ports(
         &self,
-        spool: Option<Arc<dyn Spool>>,
+        spool: Option<Arc<SqliteSpool>>,
         transport: Arc<dyn Transport>,
         vault: Arc<dyn Vault>,
         clock: Arc<SystemClock>,
     ) -> Ports {
+        if let Some(spool) = &spool {
+            spool.seal_with(vault.clone());
+        }
+        let spool = spool.map(|spool| spool as Arc<dyn Spool>);
+        match self {
+            Self::Embedded(store) => store.seal_with(vault.clone()),
+            Self::Shared(store) => store.seal_with(vault.clone()),
+        }
         match self {
             Self::Embedded(store) => ports_of(store, Sharing::with_nobody(), spool, transport, vault, clock),
             Self::Shared(store) => {

@@ -122,6 +122,7 @@ pub fn line_settings(config: &Config, node: &str) -> LineSettings {
         catalog_bytes_max: config.catalog_bytes_max,
         retention: config.retention,
         evaluation_threads: EvaluationThreads::Beside(evaluation_threads()),
+        seal_payloads: config.seal_payloads,
     }
 }
 

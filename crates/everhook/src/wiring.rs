@@ -196,7 +196,7 @@ async fn open_ports(
 ) -> anyhow::Result<Ports> {
     let clock = store.clock().await.context("cannot read the store")?;
     store.tidy(clock.now()).await.context("cannot prepare the store")?;
-    let ports = store.ports(spool.map(|spool| spool as _), transport, open_vault(config, store).await?, clock);
+    let ports = store.ports(spool, transport, open_vault(config, store).await?, clock);
     counters::with_redis(config, store, ports).await
 }
 

@@ -11,8 +11,8 @@ pub(crate) const RELEASES_AT_ONCE: u32 = 100;
 /// look, once every such write is over, finds it.
 const SECOND_LOOK_AFTER: Duration = Duration::from_secs(10);
 
-/// Longer than any attempt that may still park its delivery for what has come.
-const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
+/// Longer than any attempt that may still park its delivery for what has come, and than an event that is made parked waits in a spool.
+const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// When parked deliveries are looked for again after a release: at once if some are left, else once more.
 pub(crate) fn looks_again_at(released_at: Timestamp, some_are_left: bool) -> Timestamp {

@@ -43,7 +43,7 @@ pub(crate) fn stage_columns(stage: &Stage) -> StageColumns {
 /// Spells the stage that a settlement gives a delivery. One that is parked waits first: `park` then looks whether what it waits for came meanwhile.
 pub(crate) fn settled_columns(settlement: &Settlement) -> StageColumns {
     match settlement.stage {
-        Stage::Parked(_) => stage_columns(&lifecycle::unparked(settlement.settled_at())),
+        Stage::Parked(_) => stage_columns(&lifecycle::unparked(false, settlement.settled_at())),
         ref stage => stage_columns(stage),
     }
 }

@@ -3,7 +3,7 @@
 use everhook_core::{
     ids::DeliveryId,
     model::{Fingerprint, OrderingKey},
-    ports::{KeyOrigin, NewEvent, Original, Recorded},
+    ports::{KeyOrigin, NewEvent, Original, Recorded, StoreError},
 };
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::{making::small, rows::Key};
 use crate::encoding::{
     extras::{headers_json, labels_json},
-    payload::Body,
+    payload::{Body, Seals},
     spelling::priority_number,
 };
 
@@ -26,13 +26,13 @@ pub(super) struct Ready {
 }
 
 impl Ready {
-    /// Compresses the data, on the publisher's task.
-    pub(super) fn new(new: NewEvent) -> Self {
+    /// Compresses the data, and seals it where that is wanted, on the publisher's task.
+    pub(super) fn new(new: NewEvent, seals: &Seals) -> Result<Self, StoreError> {
         let event = &new.event;
         let labels = (!event.labels.is_empty()).then(|| labels_json(&event.labels));
         let headers = (!event.headers.is_empty()).then(|| headers_json(&event.headers));
         let fingerprint = matches!(new.key, KeyOrigin::Given { .. }).then(|| event.fingerprint());
-        Self { body: Body::of(&event.data), fingerprint, labels, headers, new }
+        Ok(Self { body: Body::of(event, seals)?, fingerprint, labels, headers, new })
     }
 
     /// What is said to it, given the event that has its key or its id.
@@ -68,6 +68,11 @@ pub(super) struct EventColumns<'e> {
     labels: Vec<Option<&'e str>>,
     headers: Vec<Option<&'e str>>,
     ordering_keys: Vec<Option<&'e str>>,
+    content_types: Vec<Option<&'e str>>,
+    source_ids: Vec<Option<Uuid>>,
+    external_users: Vec<Option<&'e str>>,
+    duplicates_of: Vec<Option<Uuid>>,
+    received_headers: Vec<Option<&'e [u8]>>,
 }
 
 impl<'e> EventColumns<'e> {
@@ -96,6 +101,12 @@ impl<'e> EventColumns<'e> {
         self.labels.push(ready.labels.as_deref());
         self.headers.push(ready.headers.as_deref());
         self.ordering_keys.push(event.ordering_key.as_ref().map(OrderingKey::as_str));
+        self.content_types.push(event.content_type.kept());
+        let received = event.received.as_deref();
+        self.source_ids.push(received.map(|received| received.source.key()));
+        self.external_users.push(received.and_then(|received| received.external_user.as_deref()));
+        self.duplicates_of.push(received.and_then(|received| received.duplicate_of.as_ref().map(Key::key)));
+        self.received_headers.push(ready.body.headers());
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -103,7 +114,7 @@ impl<'e> EventColumns<'e> {
     }
 
     /// The parameters of `insert_events.sql`.
-    pub(super) fn parameters(&self) -> [&(dyn ToSql + Sync); 19] {
+    pub(super) fn parameters(&self) -> [&(dyn ToSql + Sync); 24] {
         [
             &self.ids,
             &self.organizations,
@@ -124,6 +135,11 @@ impl<'e> EventColumns<'e> {
             &self.labels,
             &self.headers,
             &self.ordering_keys,
+            &self.content_types,
+            &self.source_ids,
+            &self.external_users,
+            &self.duplicates_of,
+            &self.received_headers,
         ]
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::{DeliveryId, EventId},
-    model::Event,
+    ids::{DeliveryId, EventId, SourceId},
+    model::{ContentType, Event, Received},
     ports::{Erased, Erasure, EventAlias, EventStore, NewEvent, Original, Recorded, StoreError},
 };
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -24,8 +24,9 @@ use super::{
     fault::Outcome,
     keys::{self, KeyStatements, Originals},
     lanes::LaneNumbers,
-    making::{DeliveryColumns, INSERT_DELIVERIES},
+    making::{DeliveryColumns, INSERT_DELIVERIES, ParkingColumns},
     ordering::Placing,
+    parking,
     pipeline::Pipeline,
     rows::{Columns, Key, unreadable},
     sequences::Sequences,
@@ -35,7 +36,7 @@ use crate::{
     commits::{self, Answers},
     encoding::{
         extras::{read_headers, read_labels},
-        payload,
+        payload::{self, ReceivedColumns, Seals},
     },
 };
 
@@ -67,7 +68,7 @@ impl EventStore for PostgresStore {
 
     async fn event(&self, id: EventId) -> Result<Option<Event>, StoreError> {
         let found = self.line_reader().await?.query_opt(EVENTS_FOR_SENDING, &[&vec![id.key()]]).await?;
-        Ok(found.as_ref().map(event_of_row).transpose()?)
+        Ok(found.as_ref().map(|row| event_of_row(row, &self.seals)).transpose()?)
     }
 
     async fn is_erased(&self, id: EventId) -> Result<bool, StoreError> {
@@ -90,7 +91,7 @@ impl PostgresStore {
     pub(super) async fn events_for_sending(&self, ids: &[EventId]) -> Outcome<Vec<Event>> {
         let keys: Vec<Uuid> = ids.iter().map(Key::key).collect();
         let rows = self.line_reader().await?.query(EVENTS_FOR_SENDING, &[&keys]).await?;
-        Ok(rows.iter().filter_map(|row| event_of_row(row).ok()).collect())
+        Ok(rows.iter().filter_map(|row| event_of_row(row, &self.seals).ok()).collect())
     }
 }
 
@@ -103,12 +104,15 @@ pub(super) fn read_idempotency_key(row: &Row) -> Outcome<String> {
 }
 
 /// Reads an event with its data.
-pub(super) fn event_of_row(row: &Row) -> Outcome<Event> {
+pub(super) fn event_of_row(row: &Row, seals: &Seals) -> Outcome<Event> {
+    let (id, encoding) = (row.id("id")?, row.number("encoding")?);
     Ok(Event {
-        id: row.id("id")?,
+        id,
         application: row.id("application_id")?,
         event_type: row.event_type("event_type")?,
-        data: payload::read(row.number("encoding")?, row.value("body")?).ok_or_else(|| unreadable("body"))?,
+        data: payload::read(encoding, row.value("body")?, id, seals).ok_or_else(|| unreadable("body"))?,
+        content_type: read_content_type(row)?,
+        sealed: payload::is_sealed(encoding),
         timestamp: row.instant("timestamp")?,
         idempotency_key: read_idempotency_key(row)?,
         source: row.value("source")?,
@@ -118,8 +122,23 @@ pub(super) fn event_of_row(row: &Row) -> Outcome<Event> {
         traceparent: row.value("traceparent")?,
         labels: row.spelled_opt("labels", read_labels)?.unwrap_or_default(),
         headers: row.spelled_opt("headers", read_headers)?.unwrap_or_default(),
+        received: read_received(row, id, encoding, seals)?,
         created_at: row.instant("created_at")?,
     })
+}
+
+/// Reads what an event's data is.
+pub(super) fn read_content_type(row: &Row) -> Outcome<ContentType> {
+    Ok(row.spelled_opt("content_type", ContentType::parse)?.unwrap_or_default())
+}
+
+/// Reads how an event came in, if a provider sent it.
+fn read_received(row: &Row, event: EventId, encoding: i64, seals: &Seals) -> Outcome<Option<Box<Received>>> {
+    let Some(source) = row.id_opt::<SourceId>("source_id")? else { return Ok(None) };
+    let (external_user, duplicate_of) = (row.value("external_user_id")?, row.id_opt("duplicate_of")?);
+    let received = Received { source, external_user, duplicate_of, headers: Vec::new() };
+    let columns = ReceivedColumns { event, received, headers: row.value("received_headers")? };
+    payload::read_received(encoding, columns, seals).map(Some).ok_or_else(|| unreadable("received_headers"))
 }
 
 /// About how many rows an event writes: the event, its key, its deliveries. An event for more endpoints than a commit should have rows has the
@@ -132,11 +151,12 @@ fn rows_of(new: &NewEvent) -> usize {
 pub(super) struct Recording {
     pools: Pools,
     lanes: Arc<LaneNumbers>,
+    seals: Seals,
 }
 
 impl Recording {
-    pub(super) fn new(pools: Pools, lanes: Arc<LaneNumbers>) -> Self {
-        Self { pools, lanes }
+    pub(super) fn new(pools: Pools, lanes: Arc<LaneNumbers>, seals: Seals) -> Self {
+        Self { pools, lanes, seals }
     }
 
     /// Records events in one transaction; one answer for each, in their order.
@@ -144,7 +164,7 @@ impl Recording {
         match self.try_to_record(events, &FxHashMap::default(), waits).await {
             // One of them is recorded under its id already: its publisher tries again after an unknown outcome.
             Err(fault) if fault.taken().is_some_and(|constraint| constraint.starts_with("events")) => {
-                let known = keys::recorded_before(&self.pools, events).await?;
+                let known = keys::recorded_before(&self.pools, events, &self.seals).await?;
                 self.try_to_record(events, &known, waits).await
             }
             answers => answers,
@@ -155,7 +175,7 @@ impl Recording {
         let endpoints: Vec<_> = events.iter().flat_map(|ready| ready.new.deliveries.iter().map(|delivery| delivery.lane_id)).collect();
         let lanes = self.lanes.of(&self.pools, &endpoints).await?;
         let pipeline = Pipeline::new(self.pools.line().await?);
-        let outcome = record_in(&pipeline, Group { events, lanes: &lanes, known, waits }).await;
+        let outcome = record_in(&pipeline, Group { events, lanes: &lanes, known, waits, seals: &self.seals }).await;
         pipeline.finish(outcome).await
     }
 }
@@ -187,14 +207,15 @@ struct Group<'g> {
     /// Those that are recorded already.
     known: &'g FxHashMap<EventId, Original>,
     waits: Waits,
+    seals: &'g Seals,
 }
 
 async fn record_in(pipeline: &Pipeline, group: Group<'_>) -> Outcome<Vec<Recorded>> {
-    let Group { events, lanes, known, waits } = group;
+    let Group { events, lanes, known, waits, seals } = group;
     let key_statements = KeyStatements::prepare(pipeline).await?;
     let lock_counters = pipeline.prepare(LOCK_COUNTERS).await?;
     let applications = applications_of(events);
-    let (_, originals, counters) = tokio::try_join!(biased; pipeline.send(waits.begin()), keys::take(pipeline, &key_statements, events, known), async {
+    let (_, originals, counters) = tokio::try_join!(biased; pipeline.send(waits.begin()), keys::take(pipeline, &key_statements, events, known, seals), async {
             pipeline.query(&lock_counters, &[&applications]).await
         },)?;
     let counters = counters.iter().map(counters_of_row).collect::<Outcome<_>>()?;
@@ -212,8 +233,10 @@ async fn record_in(pipeline: &Pipeline, group: Group<'_>) -> Outcome<Vec<Recorde
     }
     placing.look(pipeline).await?;
     let made = Made { events, answers: &answers, originals: &originals, sequences: &sequences };
-    write(pipeline, &made, &placing.deliveries()).await?;
-    Ok(with_held(answers, events, &placing.held()))
+    let parked = write(pipeline, &made, &placing.deliveries(), &placing.to_park()).await?;
+    let mut held = placing.held();
+    held.extend(parked);
+    Ok(with_held(answers, events, &held))
 }
 
 fn applications_of(events: &[&Ready]) -> Vec<Uuid> {
@@ -256,7 +279,7 @@ fn duplicate_in_batch(first: &Ready, answer: &Recorded, ready: &Ready) -> Record
     }
 }
 
-/// Names those of each event's deliveries that are held.
+/// Names those of each event's deliveries that are held or parked.
 fn with_held(mut answers: Vec<Recorded>, events: &[&Ready], all_held: &FxHashSet<DeliveryId>) -> Vec<Recorded> {
     if all_held.is_empty() {
         return answers;
@@ -277,8 +300,13 @@ struct Made<'g> {
     sequences: &'g Sequences,
 }
 
-/// Writes what was accepted, and commits.
-async fn write(pipeline: &Pipeline, made: &Made<'_>, deliveries: &DeliveryColumns<'_>) -> Outcome<()> {
+/// Writes what was accepted, and commits. Says which deliveries are parked.
+async fn write(
+    pipeline: &Pipeline,
+    made: &Made<'_>,
+    deliveries: &DeliveryColumns<'_>,
+    to_park: &ParkingColumns<'_>,
+) -> Outcome<Vec<DeliveryId>> {
     let raise_sequences = pipeline.prepare(RAISE_SEQUENCES).await?;
     let insert_events = pipeline.prepare(INSERT_EVENTS).await?;
     let insert_deliveries = pipeline.prepare(INSERT_DELIVERIES).await?;
@@ -292,12 +320,13 @@ async fn write(pipeline: &Pipeline, made: &Made<'_>, deliveries: &DeliveryColumn
     keys::give_back(pipeline, made.events, made.answers, made.originals).await?;
     let raised: [&(dyn ToSql + Sync); 2] = [&applications, &next];
     let (events, deliveries_made) = (columns.parameters(), deliveries.parameters());
-    tokio::try_join!(
+    let (_, _, _, parked, ()) = tokio::try_join!(
         biased;
         pipeline.execute_if(!applications.is_empty(), &raise_sequences, &raised),
         pipeline.execute_if(!columns.is_empty(), &insert_events, &events),
         pipeline.execute_if(!deliveries.is_empty(), &insert_deliveries, &deliveries_made),
+        parking::park_made(pipeline, to_park),
         pipeline.send("COMMIT"),
     )?;
-    Ok(())
+    Ok(parked)
 }

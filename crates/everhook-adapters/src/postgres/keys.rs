@@ -18,7 +18,7 @@ use super::{
     reader::Reader,
     rows::{Columns, Key, unreadable},
 };
-use crate::encoding::payload;
+use crate::encoding::payload::{self, Seals};
 
 const TAKE: &str = include_str!("queries/keep_idempotency_keys.sql");
 const GIVE_BACK: &str = include_str!("queries/forget_keys_of_events.sql");
@@ -71,6 +71,7 @@ pub(super) async fn take(
     statements: &KeyStatements,
     events: &[&Ready],
     known: &FxHashMap<EventId, Original>,
+    seals: &Seals,
 ) -> Outcome<Originals> {
     let mut originals = Originals { found: known.clone(), duplicates_in_batch: duplicates_in_batch(events), ..Originals::default() };
     let is_first = |place: usize, new: &NewEvent| originals.twin(place).is_none() && !known.contains_key(&new.event.id);
@@ -83,7 +84,7 @@ pub(super) async fn take(
     originals.taken = take_free(pipeline, &statements.take, &wanted, &fingerprints).await?;
     let (taken, refused): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|wanted| originals.taken.contains(&wanted.event));
     originals.found.extend(of_given_keys(pipeline, &statements.of_given_keys, &refused).await?);
-    originals.found.extend(of_made_keys(pipeline, &statements.of_made_keys, &taken).await?);
+    originals.found.extend(of_made_keys(pipeline, &statements.of_made_keys, &taken, seals).await?);
     Ok(originals)
 }
 
@@ -166,7 +167,12 @@ async fn of_given_keys(pipeline: &Pipeline, statement: &Statement, refused: &[Wa
 }
 
 /// A key that we made is an event's id, and can be given by whoever was told that id.
-async fn of_made_keys(pipeline: &Pipeline, statement: &Statement, taken: &[Wanted<'_>]) -> Outcome<Vec<(EventId, Original)>> {
+async fn of_made_keys(
+    pipeline: &Pipeline,
+    statement: &Statement,
+    taken: &[Wanted<'_>],
+    seals: &Seals,
+) -> Outcome<Vec<(EventId, Original)>> {
     let as_id = |wanted: &Wanted<'_>| Uuid::try_parse(wanted.key).ok().filter(|id| id.to_string() == wanted.key);
     let (ids, since): (Vec<Uuid>, Vec<i64>) =
         taken.iter().filter_map(|wanted| Some((as_id(wanted)?, wanted.valid_since.as_micros()))).unzip();
@@ -176,7 +182,7 @@ async fn of_made_keys(pipeline: &Pipeline, statement: &Statement, taken: &[Wante
     let mut originals = Vec::new();
     for row in &pipeline.query(statement, &[&ids, &since]).await? {
         let (id, application): (Uuid, ApplicationId) = (row.id("id")?, row.id("application_id")?);
-        let original = of_made_key(row)?;
+        let original = of_made_key(row, seals)?;
         let of_id = taken.iter().filter(|wanted| wanted.application == application && as_id(wanted) == Some(id));
         originals.extend(of_id.map(|wanted| (wanted.event, original)));
     }
@@ -217,10 +223,10 @@ pub(super) async fn given_before(reader: &Reader, events: &[NewEvent]) -> Outcom
 }
 
 /// Which of these events are recorded under their ids already.
-pub(super) async fn recorded_before(pools: &Pools, events: &[&Ready]) -> Outcome<FxHashMap<EventId, Original>> {
+pub(super) async fn recorded_before(pools: &Pools, events: &[&Ready], seals: &Seals) -> Outcome<FxHashMap<EventId, Original>> {
     let ids: Vec<Uuid> = events.iter().map(|ready| ready.new.event.id.key()).collect();
     let rows = Reader::new(pools.line().await?).query(OF_MADE_KEYS, &[&ids, &vec![i64::MIN; ids.len()]]).await?;
-    rows.iter().map(|row| Ok((row.id("id")?, of_made_key(row)?))).collect()
+    rows.iter().map(|row| Ok((row.id("id")?, of_made_key(row, seals)?))).collect()
 }
 
 fn original_of_row(row: &Row, fingerprint: Option<Fingerprint>) -> Outcome<Original> {
@@ -238,9 +244,10 @@ fn of_given_key(row: &Row) -> Outcome<Original> {
 }
 
 /// Nothing is kept of an event whose key we made but the event itself. One that is damaged counts as erased: nobody can say what it was.
-fn of_made_key(row: &Row) -> Outcome<Original> {
+fn of_made_key(row: &Row, seals: &Seals) -> Outcome<Original> {
     let (encoding, body) = (row.number("encoding")?, row.value::<Option<Vec<u8>>>("body")?);
-    let data = body.and_then(|body| payload::read(encoding, body));
+    let id = row.id("id")?;
+    let data = body.and_then(|body| payload::read(encoding, body, id, seals));
     let event_type = row.event_type("event_type")?;
     original_of_row(row, data.map(|data| Fingerprint::of(&event_type, &data)))
 }

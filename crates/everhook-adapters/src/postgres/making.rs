@@ -1,8 +1,8 @@
 //! New deliveries as the columns of one statement, whoever makes them: publishing or replaying.
 
 use everhook_core::{
-    ids::{DeliveryId, EventId, OperationId, ScheduleVersion},
-    model::{Priority, Stage},
+    ids::{DeliveryId, EventId, OperationId, OrganizationId, ScheduleVersion},
+    model::{Priority, Stage, WaitsFor},
     time::Timestamp,
 };
 use tokio_postgres::types::ToSql;
@@ -82,6 +82,41 @@ impl<'m> DeliveryColumns<'m> {
             &self.keys,
             &self.positions,
         ]
+    }
+}
+
+/// New deliveries that are to be parked, column by column.
+#[derive(Default)]
+pub(super) struct ParkingColumns<'m> {
+    lanes: Vec<i64>,
+    ids: Vec<Uuid>,
+    organizations: Vec<Uuid>,
+    waits: Vec<&'m str>,
+    accepted: Vec<i64>,
+}
+
+impl<'m> ParkingColumns<'m> {
+    /// Adds a delivery that waits for this since its event was accepted.
+    pub(super) fn push(
+        &mut self,
+        lane: i64,
+        id: DeliveryId,
+        (organization, waits_for, accepted_at): (OrganizationId, &'m WaitsFor, Timestamp),
+    ) {
+        self.lanes.push(lane);
+        self.ids.push(id.key());
+        self.organizations.push(organization.key());
+        self.waits.push(waits_for.as_str());
+        self.accepted.push(accepted_at.as_micros());
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// The parameters of `park_made.sql`.
+    pub(super) fn parameters(&self) -> [&(dyn ToSql + Sync); 5] {
+        [&self.lanes, &self.ids, &self.organizations, &self.waits, &self.accepted]
     }
 }
 

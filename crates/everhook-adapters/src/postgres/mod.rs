@@ -60,7 +60,7 @@ use std::sync::{Arc, Mutex};
 
 use everhook_core::{
     model::PoolName,
-    ports::{Leases as _, Roles, StoreError},
+    ports::{Leases as _, Roles, StoreError, Vault},
     time::Timestamp,
 };
 use uuid::Uuid;
@@ -83,7 +83,7 @@ pub(crate) use self::{
     partitions::{day_of_id, first_id},
 };
 
-use crate::system::system_time;
+use crate::{encoding::payload::Seals, system::system_time};
 
 const KEEP_SEAL_KEY_ID: &str = include_str!("queries/keep_seal_key_id.sql");
 const INSTALLATION: &str = include_str!("queries/installation.sql");
@@ -188,6 +188,8 @@ pub struct PostgresStore {
     pools: Pools,
     lanes: Arc<LaneNumbers>,
     recorder: Recorder,
+    /// What opens events' data that is sealed.
+    seals: Seals,
     nodes: NodeNumbers,
     /// The node's name, for people who look into the table of boots.
     node: String,
@@ -254,11 +256,13 @@ impl PostgresStore {
     fn unopened(settings: &PostgresSettings) -> Result<Self, OpenError> {
         let pools = Pools::new(&settings.url)?;
         let lanes = Arc::new(LaneNumbers::default());
-        let recorder = Recorder::start(Arc::new(Recording::new(pools.clone(), lanes.clone())));
+        let seals = Seals::default();
+        let recorder = Recorder::start(Arc::new(Recording::new(pools.clone(), lanes.clone(), seals.clone())), seals.clone());
         Ok(Self {
             pools,
             lanes,
             recorder,
+            seals,
             nodes: NodeNumbers::default(),
             node: settings.node.clone(),
             pool: settings.pool.to_string(),
@@ -266,6 +270,11 @@ impl PostgresStore {
             holder: Uuid::now_v7(),
             look_from: Mutex::default(),
         })
+    }
+
+    /// Seals and opens events' data with this vault from now on; without one, what is to be sealed is not recorded. The first one stays.
+    pub fn seal_with(&self, vault: Arc<dyn Vault>) {
+        self.seals.set(vault);
     }
 
     /// Hints to and from the other nodes that use this database.

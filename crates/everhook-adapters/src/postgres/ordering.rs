@@ -7,9 +7,9 @@
 use std::sync::Mutex;
 
 use everhook_core::{
-    ids::{ApplicationId, DeliveryId, EventId, OperationId, ScheduleVersion},
+    ids::{ApplicationId, DeliveryId, EventId, OperationId, OrganizationId, ScheduleVersion},
     lifecycle,
-    model::{Due, Order, OrderedBy, Priority},
+    model::{Due, Order, OrderedBy, Priority, WaitsFor},
     ports::{Freed, FreedHeads, NewDelivery, NewEvent},
     time::Timestamp,
 };
@@ -19,7 +19,7 @@ use tokio_postgres::Row;
 use super::{
     connect::{Connection, Pools},
     fault::Outcome,
-    making::{DeliveryColumns, Making},
+    making::{DeliveryColumns, Making, ParkingColumns},
     pipeline::Ask,
     rows::Columns,
     transaction::Tx,
@@ -87,6 +87,8 @@ pub(super) struct Placing {
     deliveries: Vec<Placed>,
     /// The keys that have anything open.
     open: FxHashSet<OrderKey>,
+    /// Those that are made parked: whose they are, what they wait for, and since when.
+    parked: Vec<(i64, DeliveryId, (OrganizationId, WaitsFor, Timestamp))>,
 }
 
 impl Placing {
@@ -103,6 +105,8 @@ impl Placing {
         };
         for (delivery, lane) in new.deliveries.iter().zip(lanes) {
             self.add(delivery, *lane, &origin);
+            let parking = new.parked.clone().map(|waits_for| (new.organization, waits_for, new.event.created_at));
+            self.parked.extend(parking.map(|parking| (*lane, delivery.id, parking)));
         }
     }
 
@@ -152,6 +156,15 @@ impl Placing {
                 operation: placed.operation,
                 order: placed.order.as_ref().map(|(key, position, _)| (key.key.as_str(), *position)),
             });
+        }
+        columns
+    }
+
+    /// Those of the rows that are to be parked.
+    pub(super) fn to_park(&self) -> ParkingColumns<'_> {
+        let mut columns = ParkingColumns::default();
+        for (lane, id, (organization, waits_for, accepted_at)) in &self.parked {
+            columns.push(*lane, *id, (*organization, waits_for, *accepted_at));
         }
         columns
     }

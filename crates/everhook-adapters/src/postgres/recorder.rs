@@ -23,7 +23,7 @@ use super::{
     event_store::{Recording, Waits},
     fault::{Fault, Outcome},
 };
-use crate::commits;
+use crate::{commits, encoding::payload::Seals};
 
 /// A group of so many publishers means that they are many: the next one may gather a little longer, because those who were just answered are about to
 /// publish again, and a transaction for twice as many costs little more.
@@ -51,6 +51,7 @@ const OVERTAKEN_MAX: usize = 2;
 /// Where all publishing goes.
 pub(super) struct Recorder {
     queue: mpsc::Sender<Waiting>,
+    seals: Seals,
     // Dropping it ends the task.
     _task: JoinSet<()>,
 }
@@ -81,11 +82,11 @@ impl Waiting {
 
 impl Recorder {
     /// Starts the task.
-    pub(super) fn start(recording: Arc<Recording>) -> Self {
+    pub(super) fn start(recording: Arc<Recording>, seals: Seals) -> Self {
         let (queue, waiting) = mpsc::channel(WAITING_MAX);
         let mut task = JoinSet::new();
         task.spawn(record_groups(recording, Gathering { queue: waiting, left_over: None }));
-        Self { queue, _task: task }
+        Self { queue, seals, _task: task }
     }
 
     /// Records events in one commit, together with what others record at the same moment. `rows` is about how many rows that writes.
@@ -93,7 +94,7 @@ impl Recorder {
         let place = timeout(PLACE_TIMEOUT, self.queue.reserve()).await.map_err(|_| StoreError::unavailable("the store is overloaded"))?;
         let (answer, answered) = oneshot::channel();
         // Compressed here, on the publisher's task: the recorder's time is everybody's.
-        let events = events.into_iter().map(Ready::new).collect();
+        let events = events.into_iter().map(|new| Ready::new(new, &self.seals)).collect::<Result<_, _>>()?;
         place.map_err(|_| closed())?.send(Waiting { events, rows, answer });
         let answer = timeout(ANSWER_TIMEOUT, answered).await.map_err(|_| StoreError::unavailable("the store did not answer in time"))?;
         answer.map_err(|_| closed())?.map_err(StoreError::from)

@@ -13,7 +13,7 @@ mod waiting;
 use std::{
     path::PathBuf,
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -22,7 +22,7 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::{ApiKeyId, ApplicationId, OrganizationId, Ref},
     model::{ApiKey, ApiKeyHash},
-    ports::{IncomingEvent, KnownPublisher, PublisherCache, Spool, SpoolStatus, SpooledEvent, StoreError, Taken},
+    ports::{IncomingEvent, KnownPublisher, PublisherCache, Spool, SpoolStatus, SpooledEvent, StoreError, Taken, Vault},
     time::Timestamp,
 };
 use rusqlite::{Connection, Row};
@@ -32,6 +32,7 @@ pub use self::binding::{BindError, Takeover};
 use self::{publisher_cache::Known, waiting::Waiting};
 use crate::{
     commits,
+    encoding::payload::Seals,
     sqlite::{
         OpenError, WriterMode, connect,
         folder::Folder,
@@ -71,6 +72,8 @@ pub struct SqliteSpool {
     bytes: AtomicU64,
     known: Mutex<Known>,
     broken: watch::Receiver<bool>,
+    /// What opens events' data that is sealed.
+    seals: Seals,
 }
 
 impl SqliteSpool {
@@ -89,7 +92,12 @@ impl SqliteSpool {
         let known = Mutex::new(Known::read(&connection)?);
         let (breaks, broken) = watch::channel(false);
         let writer = Writer::start(folder, GroupCommit::new(connection, breaks), settings.mode)?;
-        Ok(Self { writer, bytes_max: settings.bytes_max, waiting, bytes: bytes.into(), known, broken })
+        Ok(Self { writer, bytes_max: settings.bytes_max, waiting, bytes: bytes.into(), known, broken, seals: Seals::default() })
+    }
+
+    /// Seals and opens events' data with this vault from now on; without one, what is to be sealed is not taken. The first one stays.
+    pub fn seal_with(&self, vault: Arc<dyn Vault>) {
+        self.seals.set(vault);
     }
 
     /// Returns once the disk has failed to keep what was written. From then on nothing is taken: end the process, a restart recovers.
@@ -111,7 +119,8 @@ impl SqliteSpool {
 #[async_trait]
 impl Spool for SqliteSpool {
     async fn take(&self, events: Vec<IncomingEvent>) -> Result<Vec<Taken>, StoreError> {
-        let mut offers: Vec<_> = events.into_iter().map(queue::Offer::new).collect();
+        let mut offers = events.into_iter().map(|event| queue::Offer::new(event, &self.seals)).collect::<Result<Vec<_>, _>>()?;
+        let seals = self.seals.clone();
         let mut has_room = true;
         for offer in &mut offers {
             has_room = has_room && self.reserve(offer.bytes);
@@ -120,7 +129,7 @@ impl Spool for SqliteSpool {
         let reserved: u64 = offers.iter().filter(|offer| offer.has_room).map(|offer| offer.bytes).sum();
         let costs: Vec<_> = offers.iter().map(|offer| (offer.application(), offer.bytes)).collect();
         let rows = offers.iter().map(queue::Offer::rows).sum();
-        let taken = self.writer.write(rows, move |tx| offers.iter().map(|offer| queue::take(tx, offer)).collect()).await;
+        let taken = self.writer.write(rows, move |tx| offers.iter().map(|offer| queue::take(tx, offer, &seals)).collect()).await;
         let taken: Vec<Taken> = taken.inspect_err(|_| self.give_back(reserved))?;
         let kept = || taken.iter().zip(&costs).filter(|(taken, _)| **taken == Taken::Taken).map(|(_, cost)| *cost);
         // Counted before anybody is answered: whoever publishes after that must queue behind them.
@@ -130,7 +139,8 @@ impl Spool for SqliteSpool {
     }
 
     async fn oldest(&self, of: Vec<ApplicationId>, limit: u32) -> Result<Vec<SpooledEvent>, StoreError> {
-        let read = self.writer.write(1, move |tx| queue::oldest(tx, &of, limit, system_time())).await?;
+        let seals = self.seals.clone();
+        let read = self.writer.write(1, move |tx| queue::oldest(tx, &of, limit, system_time(), &seals)).await?;
         self.waiting.remove(read.damaged);
         Ok(read.events)
     }

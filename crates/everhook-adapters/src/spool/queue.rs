@@ -2,8 +2,8 @@
 
 use everhook_core::{
     ids::{ApplicationId, EndpointId, EventId},
-    model::{Event, OrderingKey},
-    ports::{IncomingEvent, KeyOrigin, SpooledEvent, Taken},
+    model::{Event, OrderingKey, WaitsFor},
+    ports::{IncomingEvent, KeyOrigin, SpooledEvent, StoreError, Taken},
     time::Timestamp,
 };
 use rusqlite::{OptionalExtension, Row, params};
@@ -12,7 +12,7 @@ use crate::{
     commits::BYTES_A_ROW,
     encoding::{
         extras::{headers_json, labels_json, read_headers, read_labels},
-        payload::{self, Body},
+        payload::{self, Body, Seals},
         spelling::{priority_number, read_priority},
     },
     sqlite::{
@@ -46,17 +46,19 @@ pub(super) struct Offer {
 }
 
 impl Offer {
-    /// Compresses the data, on the publisher's task.
-    pub(super) fn new(incoming: IncomingEvent) -> Self {
+    /// Compresses the data, and seals it where that is wanted, on the publisher's task.
+    pub(super) fn new(incoming: IncomingEvent, seals: &Seals) -> Result<Self, StoreError> {
         let event = &incoming.event;
-        let body = Body::of(&event.data);
+        let body = Body::of(event, seals)?;
         let (labels, headers) = (labels_json(&event.labels), headers_json(&event.headers));
         let ordering_key = event.ordering_key.as_ref().map(OrderingKey::as_str);
-        let texts =
-            [event.source.as_deref(), event.traceparent.as_deref(), ordering_key].into_iter().flatten().map(str::len).sum::<usize>();
-        let kept = body.columns(&event.data).1.len();
+        let user = event.received.as_ref().and_then(|received| received.external_user.as_deref());
+        let waits_for = incoming.parked.as_ref().map(WaitsFor::as_str);
+        let texts = [event.source.as_deref(), event.traceparent.as_deref(), ordering_key, event.content_type.kept(), user, waits_for];
+        let texts = texts.into_iter().flatten().map(str::len).sum::<usize>();
+        let kept = body.columns(&event.data).1.len() + body.headers().map_or(0, <[u8]>::len);
         let bytes = (ROW_BYTES + kept + labels.len() + headers.len() + event.idempotency_key.len() + texts) as u64;
-        Self { body, labels, headers, bytes, has_room: false, incoming }
+        Ok(Self { body, labels, headers, bytes, has_room: false, incoming })
     }
 
     /// Where it belongs.
@@ -71,11 +73,12 @@ impl Offer {
 }
 
 /// Puts an event behind the others, unless its key waits already.
-pub(super) fn take(tx: &Tx<'_>, offer: &Offer) -> Outcome<Taken> {
+pub(super) fn take(tx: &Tx<'_>, offer: &Offer, seals: &Seals) -> Outcome<Taken> {
     let event = &offer.incoming.event;
     let first_of_row = |row: &Row<'_>| {
-        let data = payload::read(row.get("encoding")?, row.get("body")?);
-        Ok((row.id::<EventId>("id")?, row.event_type("event_type")? == event.event_type && data.as_ref() == Some(&event.data)))
+        let first = row.id::<EventId>("id")?;
+        let data = payload::read(row.get("encoding")?, row.get("body")?, first, seals);
+        Ok((first, row.event_type("event_type")? == event.event_type && data.as_ref() == Some(&event.data)))
     };
     let mut by_key = tx.prepare(BY_KEY)?;
     let first = by_key.query_row(params![event.application.key(), event.idempotency_key], first_of_row).optional()?;
@@ -88,7 +91,8 @@ pub(super) fn take(tx: &Tx<'_>, offer: &Offer) -> Outcome<Taken> {
 }
 
 fn insert(tx: &Tx<'_>, offer: &Offer) -> Outcome<()> {
-    let IncomingEvent { organization, event, key, only } = &offer.incoming;
+    let IncomingEvent { organization, event, key, only, parked } = &offer.incoming;
+    let received = event.received.as_deref();
     let valid_since = match key {
         KeyOrigin::Given { valid_since } => Some(valid_since.as_micros()),
         KeyOrigin::Made => None,
@@ -110,6 +114,12 @@ fn insert(tx: &Tx<'_>, offer: &Offer) -> Outcome<()> {
         event.ordering_key.as_ref().map(OrderingKey::as_str),
         only.as_ref().map(EndpointId::key),
         event.created_at.as_micros(),
+        event.content_type.kept(),
+        received.map(|received| received.source.key()),
+        received.and_then(|received| received.external_user.as_deref()),
+        received.and_then(|received| received.duplicate_of.as_ref().map(EventId::key)),
+        offer.body.headers(),
+        parked.as_ref().map(WaitsFor::as_str),
         encoding,
         body,
         i64::try_from(offer.bytes).unwrap_or(i64::MAX),
@@ -126,7 +136,7 @@ pub(super) struct Read {
 }
 
 /// Reads the oldest events of each application. One that cannot be understood never will be: it is set aside, so that those behind it come through.
-pub(super) fn oldest(tx: &Tx<'_>, of: &[ApplicationId], limit: u32, now: Timestamp) -> Outcome<Read> {
+pub(super) fn oldest(tx: &Tx<'_>, of: &[ApplicationId], limit: u32, now: Timestamp, seals: &Seals) -> Outcome<Read> {
     let (mut read, mut bytes, mut damaged) = (Read { events: Vec::new(), damaged: Vec::new() }, 0, Vec::new());
     let mut statement = tx.prepare(OLDEST)?;
     'applications: for application in of {
@@ -136,7 +146,7 @@ pub(super) fn oldest(tx: &Tx<'_>, of: &[ApplicationId], limit: u32, now: Timesta
             if bytes > READ_BYTES_MAX && !read.events.is_empty() {
                 break 'applications;
             }
-            match of_row(row) {
+            match of_row(row, seals) {
                 Ok(event) => read.events.push(event),
                 Err(error) => damaged.push((row.get("position")?, error.to_string())),
             }
@@ -151,12 +161,15 @@ pub(super) fn oldest(tx: &Tx<'_>, of: &[ApplicationId], limit: u32, now: Timesta
     Ok(read)
 }
 
-fn of_row(row: &Row<'_>) -> rusqlite::Result<SpooledEvent> {
+fn of_row(row: &Row<'_>, seals: &Seals) -> rusqlite::Result<SpooledEvent> {
+    let (id, encoding) = (row.id("id")?, row.get("encoding")?);
     let event = Event {
-        id: row.id("id")?,
+        id,
         application: row.id("application_id")?,
         event_type: row.event_type("event_type")?,
-        data: payload::read(row.get("encoding")?, row.get("body")?).ok_or_else(|| unreadable("body"))?,
+        data: payload::read(encoding, row.get("body")?, id, seals).ok_or_else(|| unreadable("body"))?,
+        content_type: row.content_type()?,
+        sealed: payload::is_sealed(encoding),
         timestamp: row.instant("timestamp")?,
         idempotency_key: row.get("idempotency_key")?,
         source: row.get("source")?,
@@ -166,11 +179,13 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<SpooledEvent> {
         traceparent: row.get("traceparent")?,
         labels: row.spelled("labels", |json: String| read_labels(&json))?,
         headers: row.spelled("headers", |json: String| read_headers(&json))?,
+        received: row.received(id, encoding, seals)?,
         created_at: row.instant("created_at")?,
     };
     let key = row.instant_opt("valid_since")?.map_or(KeyOrigin::Made, |valid_since| KeyOrigin::Given { valid_since });
-    let incoming = IncomingEvent { organization: row.id("organization_id")?, event, key, only: row.id_opt("only_endpoint_id")? };
-    Ok(SpooledEvent { position: row.get("position")?, incoming })
+    let (organization, only) = (row.id("organization_id")?, row.id_opt("only_endpoint_id")?);
+    let parked = row.spelled_opt("waits_for", |text: String| WaitsFor::parse(&text))?;
+    Ok(SpooledEvent { position: row.get("position")?, incoming: IncomingEvent { organization, event, key, only, parked } })
 }
 
 /// What left the queue.

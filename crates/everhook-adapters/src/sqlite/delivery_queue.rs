@@ -19,7 +19,9 @@ use super::{
     SqliteStore,
     event_store::read_event,
     fault::Outcome,
-    ordering, replaying,
+    ordering,
+    payload::Seals,
+    replaying,
     rows::{Columns, Key},
     settling,
     spelling::{priority_number, read_priority},
@@ -44,7 +46,8 @@ impl DeliveryQueue for SqliteStore {
     }
 
     async fn due(&self, request: DueRequest) -> Result<Vec<DueRead>, StoreError> {
-        self.read(move |connection| due(connection, &request)).await
+        let seals = self.seals.clone();
+        self.read(move |connection| due(connection, &request, &seals)).await
     }
 
     async fn settle(&self, settlements: Arc<Vec<Settlement>>) -> Result<Vec<Settled>, StoreError> {
@@ -106,10 +109,10 @@ fn lane_of_row(row: &Row<'_>) -> rusqlite::Result<(i64, LaneHead)> {
     Ok((row.get("lane")?, head))
 }
 
-fn due(connection: &Connection, request: &DueRequest) -> Outcome<Vec<DueRead>> {
+fn due(connection: &Connection, request: &DueRequest, seals: &Seals) -> Outcome<Vec<DueRead>> {
     let snapshot = connection.unchecked_transaction()?;
     let mut reads = request.queues.iter().map(|queue| due_in(&snapshot, queue, request.due_by)).collect::<Outcome<Vec<_>>>()?;
-    load_events(&snapshot, unknown(request, &mut reads), request.event_bytes_max)?;
+    load_events(&snapshot, unknown(request, &mut reads), request.event_bytes_max, seals)?;
     Ok(reads)
 }
 
@@ -148,7 +151,7 @@ fn due_of_row(row: &Row<'_>) -> rusqlite::Result<Due> {
 
 /// Reads events until the next one would pass the budget; that one is read in vain. A delivery whose event is missing or damaged is left without:
 /// its attempt asks for it again, says what is wrong with it and fails alone.
-fn load_events<'a>(connection: &Connection, rows: impl Iterator<Item = &'a mut Due>, bytes_max: usize) -> Outcome<()> {
+fn load_events<'a>(connection: &Connection, rows: impl Iterator<Item = &'a mut Due>, bytes_max: usize, seals: &Seals) -> Outcome<()> {
     let mut bytes_left = bytes_max;
     let mut read: FxHashMap<EventId, Arc<Event>> = FxHashMap::default();
     for due in rows {
@@ -159,7 +162,7 @@ fn load_events<'a>(connection: &Connection, rows: impl Iterator<Item = &'a mut D
         if bytes_left == 0 {
             break;
         }
-        let event = match read_event(connection, due.event) {
+        let event = match read_event(connection, due.event, seals) {
             Ok(Some(event)) => event,
             Ok(None) => continue,
             Err(fault) if fault.is_damage() => continue,

@@ -32,6 +32,7 @@ const EVENT: &str = include_str!("queries/event_to_erase.sql");
 const ERASE_EVENT: &str = include_str!("queries/erase_event.sql");
 const ERASE_PAYLOAD: &str = include_str!("queries/erase_payload.sql");
 const ERASE_EXTRAS: &str = include_str!("queries/erase_extras.sql");
+const ERASE_RECEIVED: &str = include_str!("queries/erase_received.sql");
 const ERASE_FINGERPRINT: &str = include_str!("queries/erase_fingerprint.sql");
 const FORGET_FANOUT: &str = include_str!("queries/forget_fanout.sql");
 const DELIVERIES: &str = include_str!("queries/deliveries_of_event.sql");
@@ -106,6 +107,7 @@ pub(super) fn begin(tx: &Tx<'_>, of: Option<OrganizationId>, event: EventId, at:
     overwriting(tx, |tx| {
         tx.prepare(ERASE_PAYLOAD)?.execute(params![payload, event.key()])?;
         tx.prepare(ERASE_EXTRAS)?.execute([event.key()])?;
+        tx.prepare(ERASE_RECEIVED)?.execute([event.key()])?;
         tx.prepare(ERASE_FINGERPRINT)?.execute([event.key()])?;
         tx.prepare(ERASE_EVENT)?.execute(params![event.key(), at.as_micros()])?;
         // What was not made yet is not made any more.

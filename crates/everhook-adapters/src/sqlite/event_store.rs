@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{
     SqliteStore, erasing, fan_out,
     fault::{Fault, Outcome},
-    payload::{self, Body},
+    payload::{self, Body, Seals},
     rows::{Columns, Key, unreadable},
     spelling::{priority_number, read_priority},
     transaction::Tx,
@@ -30,6 +30,7 @@ const INSERT_EVENT: &str = include_str!("queries/insert_event.sql");
 const INSERT_PAYLOAD: &str = include_str!("queries/insert_payload.sql");
 const FORGET_PAYLOAD: &str = include_str!("queries/forget_payload.sql");
 const INSERT_EXTRAS: &str = include_str!("queries/insert_event_extras.sql");
+const INSERT_RECEIVED: &str = include_str!("queries/insert_received_event.sql");
 const EVENT_FOR_SENDING: &str = include_str!("queries/event_for_sending.sql");
 const KEEP_ALIAS: &str = include_str!("queries/keep_event_alias.sql");
 const IS_ERASED: &str = include_str!("queries/event_is_erased.sql");
@@ -50,7 +51,8 @@ impl EventStore for SqliteStore {
     }
 
     async fn event(&self, id: EventId) -> Result<Option<Event>, StoreError> {
-        self.read(move |connection| read_event(connection, id)).await
+        let seals = self.seals.clone();
+        self.read(move |connection| read_event(connection, id, &seals)).await
     }
 
     async fn is_erased(&self, id: EventId) -> Result<bool, StoreError> {
@@ -77,8 +79,9 @@ impl SqliteStore {
     async fn record_in_one_commit(&self, events: Vec<NewEvent>) -> Result<Vec<Recorded>, StoreError> {
         let rows = events.iter().map(rows_of).sum();
         // Compressed here, on the publisher's task: the writer's time is everybody's.
-        let ready: Vec<_> = events.into_iter().map(Ready::new).collect();
-        let recorded = self.write(rows, move |tx| ready.iter().map(|ready| record(tx, ready)).collect::<Outcome<Vec<_>>>()).await?;
+        let ready = events.into_iter().map(|new| Ready::new(new, &self.seals)).collect::<Result<Vec<_>, _>>()?;
+        let seals = self.seals.clone();
+        let recorded = self.write(rows, move |tx| ready.iter().map(|ready| record(tx, ready, &seals)).collect::<Outcome<Vec<_>>>()).await?;
         let mut answers = Vec::with_capacity(recorded.len());
         for (answer, unfinished) in recorded {
             // Only an event that has the commit to itself is ever unfinished, so that failing here is no other event's failure.
@@ -92,8 +95,8 @@ impl SqliteStore {
 }
 
 /// Reads one event with its data.
-pub(super) fn read_event(connection: &Connection, id: EventId) -> Outcome<Option<Event>> {
-    Ok(connection.prepare_cached(EVENT_FOR_SENDING)?.query_row([id.key()], event_of_row).optional()?)
+pub(super) fn read_event(connection: &Connection, id: EventId, seals: &Seals) -> Outcome<Option<Event>> {
+    Ok(connection.prepare_cached(EVENT_FOR_SENDING)?.query_row([id.key()], |row| event_of_row(row, seals)).optional()?)
 }
 
 /// Reads the idempotency key; ours is the event's id, and is not kept twice.
@@ -104,12 +107,15 @@ pub(super) fn read_idempotency_key(row: &Row<'_>) -> rusqlite::Result<String> {
     }
 }
 
-pub(super) fn event_of_row(row: &Row<'_>) -> rusqlite::Result<Event> {
+pub(super) fn event_of_row(row: &Row<'_>, seals: &Seals) -> rusqlite::Result<Event> {
+    let (id, encoding) = (row.id("id")?, row.get("encoding")?);
     Ok(Event {
-        id: row.id("id")?,
+        id,
         application: row.id("application_id")?,
         event_type: row.event_type("event_type")?,
-        data: payload::read(row.get("encoding")?, row.get("body")?).ok_or_else(|| unreadable("body"))?,
+        data: payload::read(encoding, row.get("body")?, id, seals).ok_or_else(|| unreadable("body"))?,
+        content_type: row.content_type()?,
+        sealed: payload::is_sealed(encoding),
         timestamp: row.instant("timestamp")?,
         idempotency_key: read_idempotency_key(row)?,
         source: row.get("source")?,
@@ -119,6 +125,7 @@ pub(super) fn event_of_row(row: &Row<'_>) -> rusqlite::Result<Event> {
         traceparent: row.get("traceparent")?,
         labels: row.spelled_opt("labels", |json: String| read_labels(&json))?.unwrap_or_default(),
         headers: row.spelled_opt("headers", |json: String| read_headers(&json))?.unwrap_or_default(),
+        received: row.received(id, encoding, seals)?,
         created_at: row.instant("created_at")?,
     })
 }
@@ -132,9 +139,9 @@ struct Ready {
 }
 
 impl Ready {
-    fn new(new: NewEvent) -> Self {
+    fn new(new: NewEvent, seals: &Seals) -> Result<Self, StoreError> {
         let fingerprint = matches!(new.key, KeyOrigin::Given { .. }).then(|| new.event.fingerprint());
-        Self { body: Body::of(&new.event.data), fingerprint, new }
+        Ok(Self { body: Body::of(&new.event, seals)?, fingerprint, new })
     }
 
     /// What is said to it, given the event that has its key or its id.
@@ -149,9 +156,9 @@ fn rows_of(new: &NewEvent) -> usize {
 }
 
 /// Records one event. The second value names it if deliveries are left for further commits.
-fn record(tx: &mut Tx<'_>, ready: &Ready) -> Outcome<(Recorded, Option<EventId>)> {
+fn record(tx: &mut Tx<'_>, ready: &Ready, seals: &Seals) -> Outcome<(Recorded, Option<EventId>)> {
     let new = &ready.new;
-    if let Some(original) = original(tx, new)? {
+    if let Some(original) = original(tx, new, seals)? {
         return Ok((ready.answer(&original), None));
     }
     let Some(counters) = tx.counters(new.event.application)? else { return Ok((Recorded::ConfigChanged, None)) };
@@ -163,9 +170,10 @@ fn record(tx: &mut Tx<'_>, ready: &Ready) -> Outcome<(Recorded, Option<EventId>)
     let payload = insert_payload(tx, ready)?;
     if !insert_event(tx, new, sequence_number, payload)? {
         tx.prepare(FORGET_PAYLOAD)?.execute([payload])?;
-        return Ok((ready.answer(&recorded_before(tx, new)?), None));
+        return Ok((ready.answer(&recorded_before(tx, new, seals)?), None));
     }
     insert_extras(tx, &new.event)?;
+    insert_received(tx, ready)?;
     if let KeyOrigin::Given { .. } = new.key {
         let event = &new.event;
         tx.prepare(KEEP_KEY)?.execute(params![
@@ -190,28 +198,42 @@ fn insert_extras(tx: &Tx<'_>, event: &Event) -> Outcome<()> {
     Ok(())
 }
 
+/// Only events of sources have this, and cost another row.
+fn insert_received(tx: &Tx<'_>, ready: &Ready) -> Outcome<()> {
+    let event = &ready.new.event;
+    let Some(received) = &event.received else { return Ok(()) };
+    tx.prepare(INSERT_RECEIVED)?.execute(params![
+        event.id.key(),
+        received.source.key(),
+        received.external_user,
+        received.duplicate_of.as_ref().map(EventId::key),
+        ready.body.headers(),
+    ])?;
+    Ok(())
+}
+
 /// The event that has this one's key already. A key that we made is an event's id, and can be given by whoever was told that id.
-fn original(tx: &Tx<'_>, new: &NewEvent) -> Outcome<Option<Original>> {
+fn original(tx: &Tx<'_>, new: &NewEvent, seals: &Seals) -> Outcome<Option<Original>> {
     let KeyOrigin::Given { valid_since } = new.key else { return Ok(None) };
     let event = &new.event;
     let mut by_key = tx.prepare(ORIGINAL_OF_GIVEN_KEY)?;
     let found =
         by_key.query_row(params![event.application.key(), event.idempotency_key, valid_since.as_micros()], of_given_key).optional()?;
     match (found, Uuid::try_parse(&event.idempotency_key)) {
-        (None, Ok(id)) if id.to_string() == event.idempotency_key => made_key(tx, new, id, valid_since),
+        (None, Ok(id)) if id.to_string() == event.idempotency_key => made_key(tx, new, id, valid_since, seals),
         (found, _) => Ok(found),
     }
 }
 
-fn made_key(tx: &Tx<'_>, new: &NewEvent, id: Uuid, valid_since: Timestamp) -> Outcome<Option<Original>> {
+fn made_key(tx: &Tx<'_>, new: &NewEvent, id: Uuid, valid_since: Timestamp, seals: &Seals) -> Outcome<Option<Original>> {
     let mut by_id = tx.prepare(ORIGINAL_OF_MADE_KEY)?;
     let parameters = params![new.event.application.key(), id.key(), valid_since.as_micros()];
-    Ok(by_id.query_row(parameters, of_made_key).optional()?)
+    Ok(by_id.query_row(parameters, |row| of_made_key(row, seals)).optional()?)
 }
 
 /// An event that is recorded under this id already: the caller tries again after an unknown outcome.
-fn recorded_before(tx: &Tx<'_>, new: &NewEvent) -> Outcome<Original> {
-    made_key(tx, new, *new.event.id.as_uuid(), Timestamp::from_micros(i64::MIN))?
+fn recorded_before(tx: &Tx<'_>, new: &NewEvent, seals: &Seals) -> Outcome<Original> {
+    made_key(tx, new, *new.event.id.as_uuid(), Timestamp::from_micros(i64::MIN), seals)?
         .ok_or_else(|| Fault::Impossible(format!("the id {} was given to two events", new.event.id)))
 }
 
@@ -224,10 +246,10 @@ fn of_given_key(row: &Row<'_>) -> rusqlite::Result<Original> {
 }
 
 /// Nothing is kept of an event whose key we made but the event itself. One that is damaged counts as erased: nobody can say what it was.
-fn of_made_key(row: &Row<'_>) -> rusqlite::Result<Original> {
+fn of_made_key(row: &Row<'_>, seals: &Seals) -> rusqlite::Result<Original> {
     let data = match row.get("encoding")? {
         None => None,
-        Some(encoding) => payload::read(encoding, row.get("body")?),
+        Some(encoding) => payload::read(encoding, row.get("body")?, row.id("id")?, seals),
     };
     let event_type = row.event_type("event_type")?;
     original_of_row(row, data.map(|data| Fingerprint::of(&event_type, &data)))
@@ -254,6 +276,7 @@ fn insert_event(tx: &mut Tx<'_>, new: &NewEvent, sequence_number: i64, payload: 
         ids().max().as_ref().map(DeliveryId::key),
         event.created_at.as_micros(),
         payload,
+        event.content_type.kept(),
     ])?;
     Ok(inserted == 1)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use everhook_core::{
     ids::{DeliveryId, EventId, LaneId, ScheduleVersion},
-    model::{Placement, Priority},
+    model::{Placement, Priority, WaitsFor},
     ports::{NewDelivery, NewEvent, StoreError},
     time::Timestamp,
 };
@@ -25,6 +25,7 @@ use super::{
 use crate::commits;
 
 const INSERT_DELIVERY: &str = include_str!("queries/insert_delivery.sql");
+const PARK_MADE: &str = include_str!("queries/park_made.sql");
 const KEEP_STEP: &str = include_str!("queries/keep_fanout_step.sql");
 const NEXT_STEP: &str = include_str!("queries/next_fanout_step.sql");
 const FORGET_STEP: &str = include_str!("queries/forget_fanout_step.sql");
@@ -33,17 +34,19 @@ const FORGET_STEP: &str = include_str!("queries/forget_fanout_step.sql");
 const ENTRY_BYTES: usize = 16 + 16 + 8;
 
 /// What a delivery takes from its event.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Origin {
     event: EventId,
     priority: Priority,
     /// When the deliveries are made, which is also when they are due.
     at: Timestamp,
+    /// What they wait for.
+    waits_for: Option<WaitsFor>,
 }
 
 impl Origin {
     fn of(new: &NewEvent) -> Self {
-        Self { event: new.event.id, priority: new.event.priority, at: new.made_at }
+        Self { event: new.event.id, priority: new.event.priority, at: new.made_at, waits_for: new.parked.clone() }
     }
 }
 
@@ -52,7 +55,7 @@ impl Origin {
 pub(super) struct Begun {
     /// Whether there is a rest, for later commits.
     pub(super) is_unfinished: bool,
-    /// Those that are held behind others.
+    /// Those that are held behind others, or parked.
     pub(super) held: Vec<DeliveryId>,
 }
 
@@ -63,10 +66,11 @@ pub(super) fn begin(tx: &mut Tx<'_>, new: &NewEvent, sequence_number: i64) -> Ou
     let (origin, event, deliveries) = (Origin::of(new), &new.event, &new.deliveries);
     let is_ordered = |delivery: &NewDelivery| delivery.placement.is_ordered(event.ordered_by());
     if !deliveries.iter().any(is_ordered) {
-        return Ok(Begun { is_unfinished: begin_unordered(tx, origin, deliveries)?, held: Vec::new() });
+        let is_unfinished = begin_unordered(tx, &origin, deliveries)?;
+        return Ok(Begun { is_unfinished, held: park(tx, &origin, deliveries)? });
     }
     let (ordered, unordered): (Vec<_>, Vec<_>) = deliveries.iter().copied().partition(is_ordered);
-    let mut begun = Begun { is_unfinished: begin_unordered(tx, origin, &unordered)?, held: Vec::new() };
+    let mut begun = Begun { is_unfinished: begin_unordered(tx, &origin, &unordered)?, held: Vec::new() };
     for delivery in ordered {
         let new = Ordered {
             event: event.id,
@@ -82,16 +86,28 @@ pub(super) fn begin(tx: &mut Tx<'_>, new: &NewEvent, sequence_number: i64) -> Ou
             begun.held.push(delivery.id);
         }
     }
+    begun.held.extend(park(tx, &origin, deliveries)?);
     Ok(begun)
 }
 
+/// Parks those of the deliveries that are made, if they wait for something and it has not come; says which. In an order they keep their place, also behind
+/// others.
+fn park(tx: &Tx<'_>, origin: &Origin, deliveries: &[NewDelivery]) -> Outcome<Vec<DeliveryId>> {
+    let ids = || deliveries.iter().map(|delivery| delivery.id);
+    let (Some(waits_for), Some(first), Some(last)) = (&origin.waits_for, ids().min(), ids().max()) else { return Ok(Vec::new()) };
+    let parameters = params![origin.event.key(), first.key(), last.key(), waits_for.as_str()];
+    let parked = tx.prepare(PARK_MADE)?.query_map(parameters, |row| row.id("id"))?.collect::<Result<_, _>>()?;
+    Ok(parked)
+}
+
 /// Says whether there is a rest.
-fn begin_unordered(tx: &mut Tx<'_>, origin: Origin, deliveries: &[NewDelivery]) -> Outcome<bool> {
+fn begin_unordered(tx: &mut Tx<'_>, origin: &Origin, deliveries: &[NewDelivery]) -> Outcome<bool> {
     let (first, rest) = deliveries.split_at(deliveries.len().min(commits::ROWS_MAX));
     make(tx, origin, first)?;
     for (step, stretch) in (0_i64..).zip(rest.chunks(commits::ROWS_MAX)) {
         let entries: Vec<u8> = stretch.iter().flat_map(entry).collect();
-        tx.prepare(KEEP_STEP)?.execute(params![origin.event.key(), step, entries, origin.at.as_micros()])?;
+        let waits_for = origin.waits_for.as_ref().map(WaitsFor::as_str);
+        tx.prepare(KEEP_STEP)?.execute(params![origin.event.key(), step, entries, origin.at.as_micros(), waits_for])?;
     }
     Ok(!rest.is_empty())
 }
@@ -124,17 +140,23 @@ fn step(tx: &mut Tx<'_>, event: Option<EventId>) -> Outcome<bool> {
     let found = next.query_row([event.as_ref().map(EventId::key)], step_of_row).optional()?;
     let Some((origin, number, entries)) = found else { return Ok(false) };
     let deliveries = read_entries(&entries)?;
-    make(tx, origin, &deliveries)?;
+    make(tx, &origin, &deliveries)?;
+    park(tx, &origin, &deliveries)?;
     tx.prepare(FORGET_STEP)?.execute(params![origin.event.key(), number])?;
     Ok(true)
 }
 
 fn step_of_row(row: &Row<'_>) -> rusqlite::Result<(Origin, i64, Vec<u8>)> {
-    let origin = Origin { event: row.id("event_id")?, priority: row.spelled("priority", read_priority)?, at: row.instant("made_at")? };
+    let origin = Origin {
+        event: row.id("event_id")?,
+        priority: row.spelled("priority", read_priority)?,
+        at: row.instant("made_at")?,
+        waits_for: row.spelled_opt("waits_for", |text: String| WaitsFor::parse(&text))?,
+    };
     Ok((origin, row.get("step")?, row.get("deliveries")?))
 }
 
-fn make(tx: &mut Tx<'_>, origin: Origin, deliveries: &[NewDelivery]) -> Outcome<()> {
+fn make(tx: &mut Tx<'_>, origin: &Origin, deliveries: &[NewDelivery]) -> Outcome<()> {
     for delivery in deliveries {
         let lane = tx.lane_of(delivery.lane_id)?;
         tx.hot(INSERT_DELIVERY)?.execute(params![

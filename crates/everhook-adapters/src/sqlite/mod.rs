@@ -51,12 +51,19 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use everhook_core::{ports::StoreError, time::Timestamp};
+use everhook_core::{
+    ports::{StoreError, Vault},
+    time::Timestamp,
+};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use tokio::sync::watch;
 
 use crate::{
-    encoding::{breaker_json, limits_json, payload, response_headers, schedule_json, selection_json, spelling},
+    encoding::{
+        breaker_json, limits_json,
+        payload::{self, Seals},
+        response_headers, schedule_json, selection_json, spelling,
+    },
     system::system_time,
 };
 
@@ -219,6 +226,8 @@ pub struct SqliteStore {
     broken: watch::Receiver<bool>,
     /// Where the next look for deliveries that are held behind nothing goes on.
     look_from: Mutex<Option<ordering::OrderKey>>,
+    /// What opens events' data that is sealed.
+    seals: Seals,
 }
 
 impl SqliteStore {
@@ -235,7 +244,7 @@ impl SqliteStore {
             WriterMode::Inline => None,
         };
         let writer = Arc::new(Writer::start(folder, GroupCommit::new(connection, breaks), settings.mode)?);
-        Ok(Self { readers, writer, broken, look_from: Mutex::default() })
+        Ok(Self { readers, writer, broken, look_from: Mutex::default(), seals: Seals::default() })
     }
 
     /// Opens the file, brings it up to date, and completes what a crash left half made.
@@ -248,6 +257,11 @@ impl SqliteStore {
             Err(fault::Fault::Sqlite(error)) => Err(error.into()),
             Err(fault) => Err(OpenError::Database(fault.to_store_error().into())),
         }
+    }
+
+    /// Seals and opens events' data with this vault from now on; without one, what is to be sealed is not recorded. The first one stays.
+    pub fn seal_with(&self, vault: Arc<dyn Vault>) {
+        self.seals.set(vault);
     }
 
     /// Returns once the disk has failed to keep what was written. From then on every write is refused: end the process, a restart recovers.

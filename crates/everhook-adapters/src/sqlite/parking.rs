@@ -13,6 +13,7 @@ use rusqlite::{Row, ToSql, params};
 use super::{
     SqliteStore,
     fault::Outcome,
+    ordering,
     rows::{Columns, Key},
     spelling::{read_priority, stage_columns},
     transaction::Tx,
@@ -23,6 +24,7 @@ const PARK: &str = include_str!("queries/park.sql");
 const PARKED_FOR: &str = include_str!("queries/parked_for.sql");
 const PARKED_UNTIL: &str = include_str!("queries/parked_until.sql");
 const UNPARK: &str = include_str!("queries/unpark.sql");
+const HOLD_PARKED: &str = include_str!("queries/hold_parked.sql");
 const NOTE_RELEASE: &str = include_str!("queries/note_release.sql");
 const RELEASES: &str = include_str!("queries/releases_to_resume.sql");
 const END_RELEASE: &str = include_str!("queries/end_release.sql");
@@ -33,8 +35,8 @@ impl ParkedDeliveries for SqliteStore {
     async fn release(&self, release: Release) -> Result<Unparked, StoreError> {
         self.write(release.limit as usize, move |tx| {
             let Release { organization, ref waits_for, at, limit } = release;
-            let deliveries = unpark(tx, PARKED_FOR, params![organization.key(), waits_for.as_str(), limit], at)?;
-            let may_be_more = deliveries.len() >= limit as usize;
+            let (looked_at, deliveries) = unpark(tx, PARKED_FOR, params![organization.key(), waits_for.as_str(), limit], at)?;
+            let may_be_more = looked_at >= limit as usize;
             let look_at = looks_again_at(at, may_be_more);
             tx.prepare(NOTE_RELEASE)?.execute(params![organization.key(), waits_for.as_str(), at.as_micros(), look_at.as_micros()])?;
             Ok(Unparked { deliveries, may_be_more })
@@ -65,8 +67,8 @@ impl ParkedDeliveries for SqliteStore {
             return Ok(Unparked::default());
         }
         self.write(limit as usize, move |tx| {
-            let deliveries = unpark(tx, PARKED_UNTIL, params![at.as_micros(), limit], at)?;
-            let may_be_more = deliveries.len() >= limit as usize;
+            let (looked_at, deliveries) = unpark(tx, PARKED_UNTIL, params![at.as_micros(), limit], at)?;
+            let may_be_more = looked_at >= limit as usize;
             Ok(Unparked { deliveries, may_be_more })
         })
         .await
@@ -88,10 +90,11 @@ pub(super) fn park(tx: &Tx<'_>, settlement: &Settlement) -> Outcome<()> {
 
 fn resume(tx: &Tx<'_>, releases: &[(OrganizationId, WaitsFor)], at: Timestamp, limit: u32) -> Outcome<Unparked> {
     let mut resumed = Unparked { deliveries: Vec::new(), may_be_more: releases.len() >= RELEASES_AT_ONCE as usize };
+    let mut room = limit;
     for (organization, waits_for) in releases {
-        let room = limit.saturating_sub(u32::try_from(resumed.deliveries.len()).unwrap_or(u32::MAX));
-        let unparked = unpark(tx, PARKED_FOR, params![organization.key(), waits_for.as_str(), room], at)?;
-        let is_complete = unparked.len() < room as usize;
+        let (looked_at, unparked) = unpark(tx, PARKED_FOR, params![organization.key(), waits_for.as_str(), room], at)?;
+        let is_complete = looked_at < room as usize;
+        room = room.saturating_sub(u32::try_from(looked_at).unwrap_or(u32::MAX));
         resumed.deliveries.extend(unparked);
         if !is_complete {
             resumed.may_be_more = true;
@@ -103,14 +106,24 @@ fn resume(tx: &Tx<'_>, releases: &[(OrganizationId, WaitsFor)], at: Timestamp, l
     Ok(resumed)
 }
 
-fn unpark(tx: &Tx<'_>, which: &'static str, parameters: &[&dyn ToSql], at: Timestamp) -> Outcome<Vec<FreedInLane>> {
-    let due_at = stage_columns(&lifecycle::unparked(at)).due_at;
+/// Ends the parking of these deliveries: says how many they are, and which of them wait now. One that was made parked and has an order is held first, and
+/// freed if it is the first of its key.
+fn unpark(tx: &Tx<'_>, which: &'static str, parameters: &[&dyn ToSql], at: Timestamp) -> Outcome<(usize, Vec<FreedInLane>)> {
+    let due_at = stage_columns(&lifecycle::unparked(false, at)).due_at;
     let parked = tx.prepare(which)?.query_map(parameters, |row| parked_of_row(row, at))?.collect::<Result<Vec<_>, _>>()?;
-    let mut unpark = tx.prepare(UNPARK)?;
-    for one in &parked {
-        unpark.execute(params![one.freed.due.delivery.key(), due_at, one.freed.due.expired.map(AfterExpiry::as_str)])?;
+    let (looked_at, mut waiting) = (parked.len(), Vec::with_capacity(parked.len()));
+    for one in parked {
+        let due = &one.freed.due;
+        if due.attempts > 0 || due.order.is_none() {
+            tx.prepare(UNPARK)?.execute(params![due.delivery.key(), due_at, due.expired.map(AfterExpiry::as_str)])?;
+            waiting.push(one);
+            continue;
+        }
+        tx.prepare(HOLD_PARKED)?.execute([due.delivery.key()])?;
+        let freed = ordering::free_next(tx, due.delivery, at)?;
+        waiting.extend(freed.map(|freed| FreedInLane { freed, ..one }));
     }
-    Ok(parked)
+    Ok((looked_at, waiting))
 }
 
 fn parked_of_row(row: &Row<'_>, at: Timestamp) -> rusqlite::Result<FreedInLane> {
@@ -120,7 +133,7 @@ fn parked_of_row(row: &Row<'_>, at: Timestamp) -> rusqlite::Result<FreedInLane> 
         loaded: None,
         retry_schedule: ScheduleVersion(row.get("retry_schedule")?),
         attempts: row.get("attempts")?,
-        parkings: row.get("parkings")?,
+        parkings: row.get::<_, Option<u32>>("parkings")?.unwrap_or(0),
         expired: row.expired()?,
         due_at: at,
         replay_of: row.id_opt("replay_of")?,

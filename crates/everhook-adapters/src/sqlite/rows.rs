@@ -7,7 +7,7 @@ use everhook_core::{
         ApiKeyId, ApplicationId, AuditEntryId, ChannelId, DeliveryId, EndpointId, EventId, EventTypeId, LaneId, OperationId,
         OrganizationId, ScheduleId, SourceId, Uid,
     },
-    model::{AfterExpiry, ApiKey, EventType, OrderingKey, Scopes, Stage},
+    model::{AfterExpiry, ApiKey, ContentType, EventType, OrderingKey, Received, Scopes, Stage},
     time::Timestamp,
 };
 use rusqlite::{
@@ -16,7 +16,10 @@ use rusqlite::{
 };
 use uuid::Uuid;
 
-use crate::encoding::spelling::{StageRead, read_stage};
+use crate::encoding::{
+    payload::{self, ReceivedColumns, Seals},
+    spelling::{StageRead, read_stage},
+};
 
 pub(super) use crate::encoding::{duration, micros};
 
@@ -114,6 +117,20 @@ pub(crate) trait Columns {
     /// An event type.
     fn event_type(&self, column: &str) -> rusqlite::Result<EventType> {
         self.spelled(column, |name: String| EventType::parse(&name))
+    }
+
+    /// What an event's data is.
+    fn content_type(&self) -> rusqlite::Result<ContentType> {
+        Ok(self.spelled_opt("content_type", |text: String| ContentType::parse(&text))?.unwrap_or_default())
+    }
+
+    /// How an event came in whose data is kept so, if a provider sent it.
+    fn received(&self, event: EventId, encoding: i64, seals: &Seals) -> rusqlite::Result<Option<Box<Received>>> {
+        let Some(source) = self.id_opt::<SourceId>("source_id")? else { return Ok(None) };
+        let (external_user, duplicate_of) = (self.value("external_user_id")?, self.id_opt("duplicate_of")?);
+        let received = Received { source, external_user, duplicate_of, headers: Vec::new() };
+        let columns = ReceivedColumns { event, received, headers: self.value("received_headers")? };
+        payload::read_received(encoding, columns, seals).map(Some).ok_or_else(|| unreadable("received_headers"))
     }
 
     /// An ordering key that may be absent.

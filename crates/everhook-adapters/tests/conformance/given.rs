@@ -12,9 +12,9 @@ use bytes::Bytes;
 use everhook_core::{
     ids::{ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, OrganizationId, RevisionNumber, ScheduleVersion},
     model::{
-        Actor, Application, ApplicationKind, Attempt, AttemptStatus, AuditAction, AuditEntry, AuditNote, DisabledReason, Endpoint,
-        EndpointState, Event, EventType, EventTypePattern, FailureCategory, Organization, PayloadStyle, PhaseTimes, Placement, Priority,
-        SealedSecret, SealedSecrets, SignatureStyle, Stage, Target,
+        Actor, Application, ApplicationKind, Attempt, AttemptStatus, AuditAction, AuditEntry, AuditNote, ContentType, DisabledReason,
+        Endpoint, EndpointState, Event, EventType, EventTypePattern, FailureCategory, Organization, PayloadStyle, PhaseTimes, Placement,
+        Priority, SealedSecret, SealedSecrets, SignatureStyle, Stage, Target,
     },
     ports::{
         Created, Disabling, KeyOrigin, NewDelivery, NewEvent, NewOrganization, Recorded, Replay, ReplayAnswer, ReplayBy, ReplayItem,
@@ -137,6 +137,8 @@ impl Given {
             application,
             event_type: event_type("user.created"),
             data: Bytes::from_static(br#"{"id": 1}"#),
+            content_type: ContentType::JSON,
+            sealed: false,
             timestamp: NOW,
             idempotency_key: id.to_string(),
             source: None,
@@ -146,6 +148,7 @@ impl Given {
             traceparent: None,
             labels: Default::default(),
             headers: Vec::new(),
+            received: None,
             created_at: NOW,
         };
         let delivery = |endpoint: EndpointId| NewDelivery {
@@ -162,6 +165,7 @@ impl Given {
             config_version: self.config_version_of(application).await,
             made_at: NOW,
             deliveries,
+            parked: None,
         }
     }
 

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use everhook_core::{
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId, RevisionNumber},
     model::{
-        Attempt, AttemptStatus, CancelCause, Cursor, Cut, DeadLetterStatus, DeathCause, FailureCategory, OrderingMode, PageRequest,
-        PhaseTimes, Placement, Priority, Response, RetryAfter, Stage,
+        Attempt, AttemptStatus, CancelCause, ContentType, Cursor, Cut, DeadLetterStatus, DeathCause, FailureCategory, OrderingMode,
+        PageRequest, PhaseTimes, Placement, Priority, Response, RetryAfter, Stage,
     },
     ports::{
         CancelWaiting, DeadLetterFilter, DeliveryFilter, DeliveryStatus, Discarded, EventFilter, EventSummary, History, ReplayItem,
@@ -36,6 +36,7 @@ async fn an_event_is_shown_with_what_became_of_it() {
         id: event.id,
         application: given.application,
         event_type: event.event_type.clone(),
+        content_type: ContentType::JSON,
         priority: Priority::Normal,
         timestamp: NOW,
         idempotency_key: event.id.to_string(),

@@ -26,6 +26,7 @@ mod lane_kinds;
 pub mod operations;
 mod ordering;
 mod parking;
+pub mod received;
 mod replaying;
 pub mod retention;
 mod revisions;

@@ -2,7 +2,10 @@
 
 use std::sync::{Arc, Mutex, Weak};
 
-use everhook_adapters::postgres::{PostgresSettings, PostgresStore};
+use everhook_adapters::{
+    postgres::{PostgresSettings, PostgresStore},
+    vault::AesVault,
+};
 use everhook_core::{model::PoolName, time::Timestamp};
 use url::Url;
 
@@ -52,7 +55,9 @@ impl Backing {
     /// The store as one more node of a worker pool sees it.
     pub async fn node_of(&self, pool: &str) -> PostgresStore {
         let pool = PoolName::parse(pool).unwrap();
-        PostgresStore::open(&PostgresSettings { url: self.url(), node: "node".to_owned(), pool }).await.unwrap()
+        let store = PostgresStore::open(&PostgresSettings { url: self.url(), node: "node".to_owned(), pool }).await.unwrap();
+        store.seal_with(Arc::new(AesVault::from_key([7; 32])));
+        store
     }
 
     /// Its address.

@@ -16,6 +16,7 @@ mod plans;
 mod pools;
 mod reports;
 mod retention;
+mod sealing;
 mod silence;
 mod sockets;
 #[path = "../conformance/throttle_store.rs"]

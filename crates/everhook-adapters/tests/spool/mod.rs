@@ -5,16 +5,20 @@ mod opening;
 mod publisher_cache;
 mod queue;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use bytes::Bytes;
 use everhook_adapters::{
     spool::{SpoolSettings, SqliteSpool},
     sqlite::WriterMode,
+    vault::AesVault,
 };
 use everhook_core::{
-    ids::{ApplicationId, EndpointId, EventId, OrganizationId},
-    model::{Event, EventType, OrderingKey, Priority},
+    ids::{ApplicationId, EndpointId, EventId, OrganizationId, SourceId},
+    model::{ContentType, Event, EventType, OrderingKey, Priority, Received, WaitsFor},
     ports::{IncomingEvent, KeyOrigin},
     time::Timestamp,
 };
@@ -39,7 +43,9 @@ fn settings(folder: &TempDir, bytes_max: u64) -> SpoolSettings {
 }
 
 fn open(folder: &TempDir) -> SqliteSpool {
-    SqliteSpool::open(settings(folder, ROOMY)).unwrap()
+    let spool = SqliteSpool::open(settings(folder, ROOMY)).unwrap();
+    spool.seal_with(Arc::new(AesVault::from_key([7; 32])));
+    spool
 }
 
 /// An event whose every field is set.
@@ -49,6 +55,8 @@ fn event(key: &str) -> IncomingEvent {
         application: ApplicationId::from_uuid(Uuid::from_u128(7)),
         event_type: EventType::parse("order.paid").unwrap(),
         data: Bytes::from_static(b"{\"a\" :  1.50, \"a\": 2}"),
+        content_type: ContentType::parse("application/vnd.shop+json").unwrap(),
+        sealed: false,
         timestamp: Timestamp::from_micros(1_234_567_890_123_457),
         idempotency_key: key.to_owned(),
         source: Some("billing".to_owned()),
@@ -58,8 +66,15 @@ fn event(key: &str) -> IncomingEvent {
         traceparent: Some("00-abc-def-01".to_owned()),
         labels: [("region".to_owned(), "\u{fc}".to_owned())].into(),
         headers: vec![("X-Key".to_owned(), "a\"b".to_owned()), ("X-Key".to_owned(), String::new())],
+        received: Some(Box::new(Received {
+            source: SourceId::from_uuid(Uuid::from_u128(9)),
+            external_user: Some("user \u{fc}".to_owned()),
+            duplicate_of: Some(EventId::from_uuid(Uuid::from_u128(10))),
+            headers: vec![("x-id".to_owned(), "a\"b".to_owned())],
+        })),
         created_at: NOW,
     };
     let only = Some(EndpointId::from_uuid(id()));
-    IncomingEvent { organization: OrganizationId::from_uuid(Uuid::from_u128(8)), event, key: KeyOrigin::Given { valid_since: NOW }, only }
+    let key = KeyOrigin::Given { valid_since: NOW };
+    IncomingEvent { organization: OrganizationId::from_uuid(Uuid::from_u128(8)), event, key, only, parked: WaitsFor::parse("source:7") }
 }

@@ -228,3 +228,30 @@ async fn one_read_brings_a_bounded_number_of_bytes_however_many_applications_it_
     let read = spool.oldest(applications, 10).await.unwrap();
     assert_eq!(read.len(), 3, "of four of 5 MB each, in 16 MiB");
 }
+
+#[tokio::test]
+async fn what_is_sealed_is_nowhere_in_the_files_and_is_read_as_it_was() {
+    const SECRET: &str = "a-very-private-thing";
+    let folder = tempfile::tempdir().unwrap();
+    let spool = open(&folder);
+    let mut sealed = event("key-1");
+    sealed.event.data = Bytes::from(format!("\"{SECRET}\""));
+    sealed.event.received.as_mut().unwrap().headers = vec![("x-user".to_owned(), SECRET.to_owned())];
+    sealed.event.sealed = true;
+    assert_eq!(spool.take(vec![sealed.clone()]).await.unwrap(), [Taken::Taken]);
+    // The same again is a duplicate: what was said is compared, not how it is kept.
+    assert_eq!(spool.take(vec![sealed.clone()]).await.unwrap(), [Taken::Duplicate(sealed.event.id)]);
+    let holds_secret = || {
+        let files = std::fs::read_dir(folder.path()).unwrap().map(|file| std::fs::read(file.unwrap().path()).unwrap());
+        files.into_iter().any(|bytes| bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes()))
+    };
+    assert!(!holds_secret());
+    drop(spool);
+    assert_eq!(waiting(&open(&folder)).await, [sealed.clone()]);
+    assert!(!holds_secret());
+    let plain = IncomingEvent { event: everhook_core::model::Event { sealed: false, ..event("key-2").event }, ..sealed.clone() };
+    let plain = IncomingEvent { event: everhook_core::model::Event { data: sealed.event.data, ..plain.event }, ..plain };
+    let spool = open(&folder);
+    assert_eq!(spool.take(vec![plain]).await.unwrap(), [Taken::Taken]);
+    assert!(holds_secret(), "the test can see it");
+}

@@ -5,7 +5,10 @@ use std::{
     sync::{Arc, Mutex, Weak},
 };
 
-use everhook_adapters::sqlite::{SqliteSettings, SqliteStore, WriterMode};
+use everhook_adapters::{
+    sqlite::{SqliteSettings, SqliteStore, WriterMode},
+    vault::AesVault,
+};
 use everhook_core::time::Timestamp;
 use tempfile::TempDir;
 
@@ -44,7 +47,9 @@ impl store::Backing for Backing {
 
 /// Opens the store of a folder, with its writer on a thread.
 pub fn open(folder: &TempDir) -> SqliteStore {
-    SqliteStore::open(SqliteSettings { data: folder.path().to_owned(), mode: WriterMode::Thread }).unwrap()
+    let store = SqliteStore::open(SqliteSettings { data: folder.path().to_owned(), mode: WriterMode::Thread }).unwrap();
+    store.seal_with(Arc::new(AesVault::from_key([7; 32])));
+    store
 }
 
 impl Given {

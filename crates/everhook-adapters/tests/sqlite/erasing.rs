@@ -13,7 +13,7 @@ use crate::sqlite::{
 
 impl Given {
     /// Whether the secret is anywhere in the store's files.
-    fn files_hold_the_secret(&self) -> bool {
+    pub fn files_hold_the_secret(&self) -> bool {
         let files = fs::read_dir(self.backing.folder.path()).unwrap().map(|file| file.unwrap().path());
         files.filter(|path| path.is_file()).any(|path| {
             let bytes = fs::read(path).unwrap();

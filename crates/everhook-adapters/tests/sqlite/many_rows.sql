@@ -16,6 +16,11 @@ SELECT unhex(printf('018bcfe56800700090000000%08x', n)), organization_id, applic
     unhex(printf('018bcfe56800700080000000%08x', 10 * n)), unhex(printf('018bcfe56800700080000000%08x', 10 * n + 9)), 1700000000000000 + n, n + 1
 FROM numbers CROSS JOIN (SELECT organization_id, application_id FROM of_lanes WHERE n = 0) WHERE n < :rows / 10;
 
+-- All of them came through one source, which has the id of the first endpoint; every tenth is about one user.
+INSERT INTO received_events (event_id, source_id, external_user_id, headers)
+SELECT e.id, l.id, CASE e.sequence_number % 10 WHEN 0 THEN 'user' ELSE 'user-' || e.sequence_number END, x'5b5d'
+FROM events e CROSS JOIN of_lanes l ON l.n = 0;
+
 INSERT INTO payloads (number, event_id, encoding, body) SELECT payload, id, 0, x'7b7d' FROM events;
 
 INSERT INTO deliveries (

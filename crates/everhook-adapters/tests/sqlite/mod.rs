@@ -9,5 +9,6 @@ mod erasing;
 mod interruptions;
 mod opening;
 mod plans;
+mod sealing;
 
 use conformance::given;

@@ -213,6 +213,8 @@ impl Middle {
             statement!("cancel_delivery", delivery(), 1, "endpoint_disabled".to_owned()),
             statement!("free_delivery", delivery(), 1),
             statement!("order_of_delivery", delivery()),
+            statement!("park_made", event(), delivery(), delivery(), "source".to_owned()),
+            statement!("hold_parked", delivery()),
             statement!("lane_of_endpoint", endpoint()),
             statement!("end_retry_of_dead_letter", dead(), "resolved".to_owned(), 1),
             statement!("died_automatically", dead()),
@@ -231,6 +233,8 @@ impl Middle {
         let (entries, operations) = (pages(&self.audit_entry), pages(&self.operation));
         let lists = [
             list!("events", events, NONE, NONE, from, to),
+            list!("received_of_source", events, NONE, from, to, endpoint()),
+            list!("received_of_user", events, NONE, from, to, endpoint(), "user".to_owned()),
             list!("deliveries_of_endpoint", deliveries, NONE, endpoint(), NONE, NONE, NONE, 0, NONE, from, to, NONE, NONE, NONE),
             list!("deliveries_of_event", of_event, NONE, NONE, event(), NONE, NONE, 0, NONE, from, to, NONE, NONE, NONE)
                 .map(|list| list.excused(SORTS)),

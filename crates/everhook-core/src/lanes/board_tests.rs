@@ -9,7 +9,7 @@ use super::*;
 use crate::{
     ids::{EventId, OrganizationId, ScheduleVersion},
     lanes::event_cache::EVENT_BYTES_MAX,
-    model::{BreakerConfig, Due, Event, EventType, Order, OrganizationLimits, PoolAssignment},
+    model::{BreakerConfig, ContentType, Due, Event, EventType, Order, OrganizationLimits, PoolAssignment},
     policy::breaker::{Admission, Breaker},
     ports::{DueRead, LaneHead, WaitingQueue},
 };
@@ -236,6 +236,8 @@ pub(super) fn event_of_a_mebibyte(n: u128) -> Arc<Event> {
         application: policy().application,
         event_type: EventType::parse("order.paid").expect("well-formed"),
         data: Bytes::from(vec![b'1'; 1024 * 1024]),
+        content_type: ContentType::JSON,
+        sealed: false,
         timestamp: NOW,
         idempotency_key: String::new(),
         source: None,
@@ -245,6 +247,7 @@ pub(super) fn event_of_a_mebibyte(n: u128) -> Arc<Event> {
         traceparent: None,
         labels: Default::default(),
         headers: Vec::new(),
+        received: None,
         created_at: NOW,
     })
 }

@@ -17,6 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
     ids::{EndpointId, OrganizationId},
+    model::Event,
     policy::work::{INLINE_BYTES_MAX, INLINE_UNITS_MAX, REQUEST_UNITS_MAX, WorkBudget},
     ports::{Clock, within},
     pruned::Pruned,
@@ -131,9 +132,9 @@ pub(crate) struct EventData {
 }
 
 impl EventData {
-    /// Not parsed yet.
-    pub(crate) const fn new(bytes: Bytes) -> Self {
-        Self { bytes, parsed: None }
+    /// Not parsed yet. What is not JSON by its content type is never parsed: nothing can be seen in it.
+    pub(crate) fn of(event: &Event) -> Self {
+        Self { bytes: event.data.clone(), parsed: if event.content_type.may_be_json() { None } else { Some(None) } }
     }
 }
 

@@ -67,7 +67,7 @@ pub(crate) async fn admit(
     if view.application.kind == ApplicationKind::Operational && round.origin == Origin::Publisher {
         return Err(PublishError::Operational);
     }
-    let mut data = EventData::new(incoming.event.data.clone());
+    let mut data = EventData::of(&incoming.event);
     // Everhook's own events, and samples to one endpoint, are not the organization's to define.
     if view.application.kind != ApplicationKind::Operational && incoming.only.is_none() {
         check_type(line, &view, incoming, &mut data, work).await?;
@@ -112,7 +112,8 @@ async fn check_type(
     if mark.archived {
         return Err(PublishError::ArchivedType(event.event_type.clone()));
     }
-    if !mark.has_schema {
+    let is_received = event.received.is_some();
+    if !mark.has_schema || is_received && !event.content_type.may_be_json() {
         return Ok(());
     }
     // On the heap, because most types have no schema: publishers carry the room for it with every event.
@@ -121,6 +122,8 @@ async fn check_type(
         Some(Ok(())) => Ok(None),
         Some(Err(Misfit::Violation(violation))) => Ok(Some(violation)),
         Some(Err(Misfit::TooCostly)) => Err(None),
+        // A provider sends what it sends: what is not JSON is kept as it came.
+        None if is_received => Ok(None),
         None => Ok(Some(Violation::unreadable())),
     };
     let violation = Box::pin(work.evaluate(&line.evaluations, incoming.organization, data, SCHEMA_UNITS_MAX, check)).await?;

@@ -14,7 +14,7 @@ use crate::{
         attempt::Equipment,
         publish::{Publication, PublishError, publish_own},
     },
-    model::{ApplicationKind, DeathCause, Endpoint, EventType, InFlight, Operation, OperationStatus, Priority, Stage},
+    model::{ApplicationKind, ContentType, DeathCause, Endpoint, EventType, InFlight, Operation, OperationStatus, Priority, Stage},
     policy::{breaker::Transition, labels::Labels},
     ports::{Alert, AlertCondition, AlertId, SettlementAlert, StoreError},
     time::Timestamp,
@@ -230,6 +230,7 @@ async fn publication(line: &Line, alert: Alert) -> Result<Option<Publication>, S
         application: application.id,
         event_type: alert.event_type,
         data: alert.data,
+        content_type: ContentType::JSON,
         idempotency_key: Some(alert.id.to_string()),
         source: Some("everhook".to_owned()),
         priority: Priority::Normal,
@@ -239,5 +240,8 @@ async fn publication(line: &Line, alert: Alert) -> Result<Option<Publication>, S
         labels: Labels::new(),
         headers: Vec::new(),
         only: None,
+        received: None,
+        sealed: false,
+        parked: None,
     }))
 }

@@ -65,6 +65,7 @@ impl Draft {
             config_version: self.config_version,
             made_at: self.made_at,
             deliveries: self.deliveries.clone(),
+            parked: self.incoming.parked.clone(),
         }
     }
 

@@ -77,6 +77,8 @@ pub struct Line {
     pub node: String,
     /// How long an idempotency key is remembered.
     pub idempotency_window: Duration,
+    /// Whether the data of all events is encrypted where it is kept.
+    pub seal_payloads: bool,
     /// How long things are kept.
     pub retention: RetentionPeriods,
     /// How often people may retry by hand.
@@ -108,12 +110,14 @@ pub struct LineSettings {
     pub retention: RetentionPeriods,
     /// Where schemas and filters are evaluated that are not quick.
     pub evaluation_threads: EvaluationThreads,
+    /// Whether the data of all events is encrypted where it is kept, also of those whose publication does not ask for it.
+    pub seal_payloads: bool,
 }
 
 impl Line {
     /// A line over these ports.
     pub fn new<O: WakeUp + Lanes + 'static>(ports: Ports, owner: Arc<O>, settings: LineSettings) -> Self {
-        let LineSettings { node, idempotency_window, profile, catalog_bytes_max, retention, evaluation_threads } = settings;
+        let LineSettings { node, idempotency_window, profile, catalog_bytes_max, retention, evaluation_threads, seal_payloads } = settings;
         let (backlog, spool_bell) = (Arc::new(SpoolBacklog::new(&ports)), Arc::default());
         Self {
             held_lease: HeldLease::new(ports.leases.terms(), ports.clock.clone()),
@@ -138,6 +142,7 @@ impl Line {
             deletions_bell: Notify::new(),
             node,
             idempotency_window,
+            seal_payloads,
             retention,
         }
     }

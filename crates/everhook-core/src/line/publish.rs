@@ -15,7 +15,7 @@ use crate::{
         admission::{Matching, Origin, RoundOf, admit},
         draft::{Draft, Views},
     },
-    model::{Event, EventType, OrderingKey, Priority},
+    model::{ContentType, Event, EventType, OrderingKey, Priority, Received, WaitsFor},
     policy::{labels::Labels, schema::Violation},
     ports::{IncomingEvent, KeyOrigin, KeyReused, Recorded, StoreError},
     spool::intake::{Candidate, Stored},
@@ -39,8 +39,10 @@ pub struct Publication {
     pub application: ApplicationId,
     /// What kind of thing happened.
     pub event_type: EventType,
-    /// The JSON value, byte for byte.
+    /// The JSON value, or what a provider sent, byte for byte.
     pub data: Bytes,
+    /// What the data is.
+    pub content_type: ContentType,
     /// Makes publishing it twice the same as once.
     pub idempotency_key: Option<String>,
     /// The part of the publisher's platform that it came from.
@@ -59,6 +61,12 @@ pub struct Publication {
     pub headers: Vec<(String, String)>,
     /// Goes to this endpoint alone, whatever types it wants, if it is enabled; to all that match if absent.
     pub only: Option<EndpointId>,
+    /// How it came in, if a provider sent it. Cut to its bounds. A duplicate is recorded and goes nowhere.
+    pub received: Option<Box<Received>>,
+    /// Whether its data and its kept headers are encrypted where they are kept.
+    pub sealed: bool,
+    /// What its deliveries wait for: they are made parked, and go out once that was released. They are due at once if absent.
+    pub parked: Option<WaitsFor>,
 }
 
 /// What the publisher is told.
@@ -242,6 +250,8 @@ fn arrive(line: &Line, publication: Publication) -> IncomingEvent {
         application: publication.application,
         event_type: publication.event_type,
         data: publication.data,
+        content_type: publication.content_type,
+        sealed: publication.sealed || line.seal_payloads,
         timestamp: publication.timestamp.unwrap_or(now),
         idempotency_key: publication.idempotency_key.unwrap_or_else(|| id.to_string()),
         source: publication.source,
@@ -251,9 +261,10 @@ fn arrive(line: &Line, publication: Publication) -> IncomingEvent {
         traceparent: publication.traceparent,
         labels: publication.labels,
         headers: publication.headers,
+        received: publication.received.map(|received| Box::new(received.bounded())),
         created_at: now,
     };
-    IncomingEvent { organization: publication.organization, event, key, only: publication.only }
+    IncomingEvent { organization: publication.organization, event, key, only: publication.only, parked: publication.parked }
 }
 
 /// Publishes the first of those that wait, as many as make a bounded number of deliveries, and returns what must be matched again. An event costs its

@@ -75,7 +75,13 @@ fn headers(outgoing: &Outgoing<'_>, signatures: Option<Signatures>) -> Vec<(Outg
     let mut values = Values::new();
     let mut headers = Vec::with_capacity(HEADERS_OF_OURS + shape.headers.len());
     let mut add = |name: &'static str, value: Bytes| headers.push((Cow::Borrowed(name), value));
-    add("content-type", Bytes::from_static(b"application/json"));
+    add(
+        "content-type",
+        match envelope::content_type(event, shape.payload_style).kept() {
+            None => Bytes::from_static(b"application/json"),
+            Some(other) => values.bytes(other.as_bytes()),
+        },
+    );
     add("user-agent", outgoing.user_agent.clone());
     add("webhook-id", values.uuid(event.id.as_uuid()));
     add("webhook-timestamp", values.text(at.as_secs()));
@@ -186,7 +192,7 @@ mod tests {
     use super::*;
     use crate::{
         ids::{ApplicationId, EventId},
-        model::{EventType, PayloadStyle, Priority, SignatureStyle, SigningKey, Target},
+        model::{ContentType, EventType, PayloadStyle, Priority, SignatureStyle, SigningKey, Target},
         signing::Keys,
     };
 
@@ -196,6 +202,8 @@ mod tests {
             application: ApplicationId::from_uuid(Uuid::nil()),
             event_type: EventType::parse("order.paid").unwrap(),
             data: Bytes::from_static(b"{}"),
+            content_type: ContentType::JSON,
+            sealed: false,
             timestamp: Timestamp::EPOCH,
             idempotency_key: "key".to_owned(),
             source: None,
@@ -205,6 +213,7 @@ mod tests {
             traceparent: None,
             labels: Default::default(),
             headers: vec![("X-Event".to_owned(), "1".to_owned())],
+            received: None,
             created_at: Timestamp::EPOCH,
         }
     }

@@ -63,7 +63,7 @@ pub(crate) async fn select_accepted(
         Candidates::Chosen(matches) => return Ok(matches),
         Candidates::Filtered(candidates) => candidates,
     };
-    let mut data = EventData::new(incoming.event.data.clone());
+    let mut data = EventData::of(&incoming.event);
     let filter = {
         let candidates = candidates.clone();
         move |data: Option<&Value>, budget: &mut WorkBudget| {
@@ -86,6 +86,9 @@ enum Candidates {
 }
 
 fn candidates(incoming: &IncomingEvent, view: &ApplicationView) -> Candidates {
+    if incoming.event.is_duplicate() {
+        return Candidates::Chosen(Arc::new([]));
+    }
     if let Some(endpoint) = incoming.only {
         return Candidates::Chosen(view.enabled(endpoint.into()).into_iter().collect());
     }

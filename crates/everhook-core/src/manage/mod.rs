@@ -15,6 +15,7 @@ pub mod event_types;
 pub mod finding;
 pub mod operations;
 pub mod organizations;
+pub mod received;
 pub mod schedules;
 pub mod sent;
 pub mod sources;

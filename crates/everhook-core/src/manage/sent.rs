@@ -83,6 +83,8 @@ fn tombstone(summary: EventSummary) -> Event {
         application: summary.application,
         event_type: summary.event_type,
         data: Bytes::new(),
+        content_type: summary.content_type,
+        sealed: false,
         timestamp: summary.timestamp,
         idempotency_key: summary.idempotency_key,
         source: summary.source,
@@ -92,6 +94,7 @@ fn tombstone(summary: EventSummary) -> Event {
         traceparent: None,
         labels: Default::default(),
         headers: Vec::new(),
+        received: None,
         created_at: summary.created_at,
     }
 }

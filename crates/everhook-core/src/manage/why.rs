@@ -55,7 +55,10 @@ pub async fn explain(
 /// Which endpoints' filters the event passes. Data that cannot be looked into, or not within what publishing may use, passes.
 async fn pass_filters(line: &Line, event: Option<&Event>, endpoints: &[Endpoint]) -> Vec<bool> {
     let all = || vec![true; endpoints.len()];
-    let Some(event) = event.filter(|_| endpoints.iter().any(|endpoint| endpoint.filter.is_some())) else { return all() };
+    let Some(event) = event.filter(|event| event.content_type.may_be_json() && endpoints.iter().any(|endpoint| endpoint.filter.is_some()))
+    else {
+        return all();
+    };
     let (data, filters): (_, Vec<_>) = (event.data.clone(), endpoints.iter().map(|endpoint| endpoint.filter.clone()).collect());
     let evaluate = move || {
         let (data, mut budget) = (serde_json::from_slice::<Value>(&data).ok(), WorkBudget::new(FILTER_UNITS_MAX));

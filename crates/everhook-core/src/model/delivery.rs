@@ -55,7 +55,7 @@ pub enum Stage {
     },
     /// Behind another delivery in an ordered lane: it waits from the moment at which that one has ended.
     Held,
-    /// Its last attempt found that something outside must come first. It is not attempted until that is there, or its time is over.
+    /// Something outside must come first: its last attempt found that, or it was made so. It is not attempted until that is there, or its time is over.
     Parked(Parking),
     /// The endpoint answered 2xx.
     Delivered {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::{
     ids::{ApplicationId, EventId, is_name_byte},
-    model::{Fingerprint, OrderedBy, OrderingKey},
+    model::{ContentType, Fingerprint, OrderedBy, OrderingKey, Received},
     time::Timestamp,
 };
 
@@ -19,8 +19,12 @@ pub struct Event {
     pub application: ApplicationId,
     /// What kind of thing happened.
     pub event_type: EventType,
-    /// The publisher's JSON value, byte for byte.
+    /// The publisher's JSON value, or what a provider sent, byte for byte.
     pub data: Bytes,
+    /// What the data is.
+    pub content_type: ContentType,
+    /// Whether the data, and the kept headers of a received event, are encrypted where they are kept.
+    pub sealed: bool,
     /// When it happened, by the publisher's word; when it was accepted, if it said nothing.
     pub timestamp: Timestamp,
     /// What makes publishing it twice the same as once. The event's id where the publisher gave none.
@@ -39,11 +43,23 @@ pub struct Event {
     pub labels: BTreeMap<String, String>,
     /// Added to every request about it, as the publisher wrote them. Checked: they override nothing of ours, and give way to the endpoint's.
     pub headers: Vec<(String, String)>,
+    /// How it came in, if a provider sent it.
+    pub received: Option<Box<Received>>,
     /// When it was accepted.
     pub created_at: Timestamp,
 }
 
 impl Event {
+    /// Whether its data is a JSON value.
+    pub fn has_json_data(&self) -> bool {
+        self.content_type.is_json(&self.data)
+    }
+
+    /// Whether it says what an event before it said. It is recorded, and goes nowhere.
+    pub fn is_duplicate(&self) -> bool {
+        self.received.as_ref().is_some_and(|received| received.duplicate_of.is_some())
+    }
+
     /// What tells it apart from another event with the same idempotency key.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(&self.event_type, &self.data)

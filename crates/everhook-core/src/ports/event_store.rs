@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use crate::{
     ids::{ApplicationId, DeliveryId, EventId, LaneId, OrganizationId, ScheduleVersion},
-    model::{AuditEntry, Event, Fingerprint, Placement},
+    model::{AuditEntry, Event, Fingerprint, Placement, WaitsFor},
     ports::{Freed, StoreError},
     time::Timestamp,
 };
@@ -45,7 +45,7 @@ pub trait EventStore: Send + Sync {
     /// [`StoreError::Unavailable`] if the store cannot be read.
     async fn is_erased(&self, id: EventId) -> Result<bool, StoreError>;
 
-    /// Erases an event's data, labels and headers and what endpoints answered to it, ends its open deliveries as `cancelled: erased`, frees what
+    /// Erases an event's data, labels and headers, what is kept of how it was received, and what endpoints answered to it, ends its open deliveries as `cancelled: erased`, frees what
     /// was held behind them, discards its dead letters, and enters that in the audit log, in one atomic write. The event stays, without data, and
     /// so does its idempotency key, without the fingerprint: whoever gives it again hears [`Recorded::KeyReused`]. Nothing new is made of it from then
     /// on.
@@ -122,6 +122,9 @@ pub struct NewEvent {
     pub made_at: Timestamp,
     /// One for each endpoint that matched. All wait, due at once, but those that are held behind another.
     pub deliveries: Vec<NewDelivery>,
+    /// What its deliveries wait for: they are made parked, unless that was released since the event was accepted. Those that have an order hold their
+    /// place.
+    pub parked: Option<WaitsFor>,
 }
 
 /// Whose idea an idempotency key was.
@@ -156,7 +159,7 @@ pub enum Recorded {
     Accepted {
         /// Its place in the application.
         sequence_number: i64,
-        /// Those of its deliveries that do not wait yet, because another of their order is open.
+        /// Those of its deliveries that do not wait yet: another of their order is open, or they are parked.
         held: Vec<DeliveryId>,
     },
     /// Its key was used before; this is the original.

@@ -3,8 +3,11 @@
 use async_trait::async_trait;
 
 use crate::{
-    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
-    model::{Attempt, AuditEntry, DeadLetter, DeadLetterStatus, Delivery, Event, EventType, FailureCategory, LaneKind, Page, PageRequest},
+    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId, SourceId},
+    model::{
+        Attempt, AuditEntry, ContentType, DeadLetter, DeadLetterStatus, Delivery, Event, EventType, FailureCategory, LaneKind, Page,
+        PageRequest,
+    },
     ports::StoreError,
     time::Timestamp,
 };
@@ -23,6 +26,13 @@ pub trait History: Send + Sync {
     ) -> Result<Option<EventId>, StoreError>;
     /// One event with its data; without, if that was erased. An alias finds the event that it stands for, under that one's own id.
     async fn event(&self, organization: OrganizationId, id: EventId) -> Result<Option<(EventSummary, Option<Event>)>, StoreError>;
+    /// Lists events that came through a source, newest first, without their data. Nothing if the source is another organization's.
+    async fn received_events(
+        &self,
+        organization: OrganizationId,
+        filter: ReceivedFilter,
+        page: PageRequest,
+    ) -> Result<Page<ReceivedSummary>, StoreError>;
 
     /// Lists deliveries, newest first.
     async fn deliveries(
@@ -56,6 +66,8 @@ pub struct EventSummary {
     pub application: ApplicationId,
     /// Its type.
     pub event_type: EventType,
+    /// What its data is.
+    pub content_type: ContentType,
     /// Its priority.
     pub priority: crate::model::Priority,
     /// When it happened.
@@ -74,6 +86,19 @@ pub struct EventSummary {
     pub erased_at: Option<Timestamp>,
 }
 
+/// An event of a source, as lists show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReceivedSummary {
+    /// The event.
+    pub event: EventSummary,
+    /// The source that it came through.
+    pub source: SourceId,
+    /// Whom it is about, by the provider's name for them. `None` also if it was erased.
+    pub external_user: Option<String>,
+    /// The event that said the same before.
+    pub duplicate_of: Option<EventId>,
+}
+
 /// A span of time, `from` included, `to` not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeRange {
@@ -90,6 +115,19 @@ pub struct EventFilter {
     pub application: Option<ApplicationId>,
     /// Of this type.
     pub event_type: Option<EventType>,
+    /// Accepted in this span.
+    pub accepted: TimeRange,
+}
+
+/// Which events of a source to list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReceivedFilter {
+    /// Of this source.
+    pub source: SourceId,
+    /// Of this type.
+    pub event_type: Option<EventType>,
+    /// About this user of the provider.
+    pub external_user: Option<String>,
     /// Accepted in this span.
     pub accepted: TimeRange,
 }

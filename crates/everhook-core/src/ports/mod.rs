@@ -70,7 +70,10 @@ pub use event_store::{
     Erased, Erasure, EventAlias, EventStore, FreedInLane, KeyOrigin, KeyReused, NewDelivery, NewEvent, Original, Recorded,
 };
 pub use event_type_store::EventTypeStore;
-pub use history::{DeadLetterFilter, DeliveryFilter, DeliveryStatus, Discarded, EventFilter, EventSummary, History, TimeRange};
+pub use history::{
+    DeadLetterFilter, DeliveryFilter, DeliveryStatus, Discarded, EventFilter, EventSummary, History, ReceivedFilter, ReceivedSummary,
+    TimeRange,
+};
 pub use lanes::{InLane, LaneReport, Lanes, Withdrawal};
 pub use leases::{
     Departure, Heartbeat, Held, LEASE_GOOD_FOR, LEASE_RENEWED_EVERY, LEASE_TRUSTED_FOR, LEASE_WATCHED_FOR, Leases, Renewed, Roles, Terms,

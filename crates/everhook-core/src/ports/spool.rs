@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use crate::{
     ids::{ApiKeyId, ApplicationId, EndpointId, EventId, OrganizationId, Ref, Uid},
-    model::{ApiKey, ApiKeyHash, Event},
+    model::{ApiKey, ApiKeyHash, Event, WaitsFor},
     ports::{KeyOrigin, StoreError},
     time::Timestamp,
 };
@@ -101,6 +101,8 @@ pub struct IncomingEvent {
     pub key: KeyOrigin,
     /// Goes to this endpoint alone, if it is enabled; to all that match if absent.
     pub only: Option<EndpointId>,
+    /// What its deliveries wait for; see [`NewEvent::parked`](crate::ports::NewEvent::parked).
+    pub parked: Option<WaitsFor>,
 }
 
 /// What became of an event that should wait here.

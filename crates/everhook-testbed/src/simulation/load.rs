@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use everhook_core::{
     line::publish::{Acceptance, Publication, PublishError, publish},
-    model::{EventType, Fingerprint, Priority},
+    model::{ContentType, EventType, Fingerprint, Priority},
     policy::matching,
 };
 
@@ -101,6 +101,7 @@ impl Simulation {
             application: id,
             event_type: EventType::parse(TYPES[self.dice.below(TYPES.len() as u64) as usize]).expect("a well-formed type"),
             data: Bytes::from(format!("{{\"filler\":\"{filler}\"}}")),
+            content_type: ContentType::JSON,
             idempotency_key: key,
             source: None,
             priority: Priority::ALL[self.dice.below(3) as usize],
@@ -108,6 +109,9 @@ impl Simulation {
             timestamp: None,
             traceparent: None,
             only: None,
+            received: None,
+            sealed: false,
+            parked: None,
             labels: everhook_core::policy::labels::Labels::new(),
             headers: Vec::new(),
         };

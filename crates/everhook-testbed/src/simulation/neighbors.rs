@@ -12,7 +12,7 @@ use everhook_core::{
         endpoints::{self, BreakerInput, EndpointChange, NewEndpoint},
         organizations::{self, OrganizationChange},
     },
-    model::{ApplicationKind, Author, EventType, EventTypePattern, OrderingMode, Priority},
+    model::{ApplicationKind, Author, ContentType, EventType, EventTypePattern, OrderingMode, Priority},
     policy::presets,
 };
 
@@ -180,6 +180,7 @@ impl Attempted {
             application,
             event_type: EventType::parse(event_type).expect("a well-formed type"),
             data: Bytes::from_static(b"{}"),
+            content_type: ContentType::JSON,
             idempotency_key: None,
             source: None,
             priority: Priority::Normal,
@@ -187,6 +188,9 @@ impl Attempted {
             ordering_key: None,
             traceparent: None,
             only: None,
+            received: None,
+            sealed: false,
+            parked: None,
             labels: everhook_core::policy::labels::Labels::new(),
             headers: Vec::new(),
         };

@@ -7,9 +7,9 @@ use everhook_core::{
     ids::{ApplicationId, EndpointId, RevisionNumber, ScheduleId, ScheduleVersion},
     line::publish::{Acceptance, Publication, PublishError, Published, Spooled, publish},
     model::{
-        ApplicationKind, BreakerConfig, Endpoint, EndpointState, EventType, EventTypePattern, Jitter, Ordering, OrderingKey, OrderingMode,
-        OrganizationSchedule, PayloadStyle, Priority, RateLimit, RetrySchedule, Revision, ScheduleName, SealedSecrets, SignatureStyle,
-        SigningKey, Strategy, Target,
+        ApplicationKind, BreakerConfig, ContentType, Endpoint, EndpointState, EventType, EventTypePattern, Jitter, Ordering, OrderingKey,
+        OrderingMode, OrganizationSchedule, PayloadStyle, Priority, RateLimit, RetrySchedule, Revision, ScheduleName, SealedSecrets,
+        SignatureStyle, SigningKey, Strategy, Target,
     },
     policy::{labels::Labels, presets},
     ports::{Change, Clock, Created, EndpointUpdated, Entropy},
@@ -75,6 +75,7 @@ impl World {
                 application: self.application,
                 event_type,
                 data: Bytes::from_static(b"{\"n\":1}"),
+                content_type: ContentType::JSON,
                 idempotency_key: None,
                 source: None,
                 priority: Priority::Normal,
@@ -84,6 +85,9 @@ impl World {
                 labels: Labels::new(),
                 headers: Vec::new(),
                 only: None,
+                received: None,
+                sealed: false,
+                parked: None,
             },
         }
     }
@@ -322,6 +326,12 @@ impl EventBuilder {
     /// With this data.
     pub fn data(mut self, json: &str) -> Self {
         self.publication.data = Bytes::copy_from_slice(json.as_bytes());
+        self
+    }
+
+    /// With whatever else is said of it.
+    pub fn with(mut self, change: impl FnOnce(&mut Publication)) -> Self {
+        change(&mut self.publication);
         self
     }
 

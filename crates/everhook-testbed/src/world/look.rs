@@ -15,6 +15,22 @@ use crate::network::{Answer, Arrival};
 const ALL_ROWS: PageRequest = PageRequest { limit: 100_000, cursor: everhook_core::model::Cursor::Newest };
 
 impl World {
+    /// Whether a text is anywhere in the files of the store or of the spool.
+    pub fn files_hold(&self, text: &str) -> bool {
+        let mut folders = vec![self.folder.path().to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).expect("the folder is there") {
+                let path = entry.expect("the folder is read").path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if std::fs::read(&path).is_ok_and(|bytes| bytes.windows(text.len()).any(|window| window == text.as_bytes())) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
     /// When requests arrived at an endpoint, since the beginning.
     pub fn arrivals_at(&self, receiver: &Receiver) -> Vec<Duration> {
         self.arrivals_of(receiver).iter().map(|arrival| arrival.at.since(BEGINNING)).collect()

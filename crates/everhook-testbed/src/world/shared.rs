@@ -33,6 +33,7 @@ impl SharedStore {
         let store = PostgresStore::open(&PostgresSettings { url: database.url(), node: "world".to_owned(), pool: PoolName::default() })
             .await
             .expect("the store opens");
+        store.seal_with(super::wiring::vault());
         store.begin(Roles::ALL).await.expect("a boot begins");
         let wish = Wish { shards_max: Shard::COUNT, duties: Held::EVERYTHING.duties };
         assert_eq!(store.take(wish, Vec::new()).await.expect("the server answers"), Held::EVERYTHING);

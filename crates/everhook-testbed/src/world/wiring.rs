@@ -14,7 +14,7 @@ use everhook_core::{
     limits::evaluations::EvaluationThreads,
     line::{Line, LineSettings},
     model::{PoolName, Profile, RetentionPeriods},
-    ports::{Ports, Roles, SingleNode, Spool, StorePorts},
+    ports::{Ports, Roles, SingleNode, Spool, StorePorts, Vault},
     spool::forward::forward,
 };
 use tokio::task::JoinSet;
@@ -50,7 +50,9 @@ impl World {
             Some(shared) => self.ports_of(shared.store.clone(), None),
             None => {
                 let settings = SqliteSettings { data: self.folder.path().to_owned(), mode: WriterMode::Inline };
-                self.ports_of(Arc::new(SqliteStore::open(settings)?), self.open_spool()?)
+                let store = SqliteStore::open(settings)?;
+                store.seal_with(vault());
+                self.ports_of(Arc::new(store), self.open_spool()?)
             }
         };
         let (ports, roles) = self.among_others(bare.clone());
@@ -107,7 +109,7 @@ impl World {
             spool,
             transport: self.transport.clone(),
             notifier: Some(self.postman.clone()),
-            vault: Arc::new(AesVault::from_key([7; 32])),
+            vault: vault(),
             clock: self.clock.clone(),
             entropy: self.dice.clone(),
         }
@@ -116,8 +118,15 @@ impl World {
     fn open_spool(&self) -> Result<Option<Arc<dyn Spool>>, OpenError> {
         let Some(bytes_max) = self.spool_bytes_max else { return Ok(None) };
         let settings = SpoolSettings { folder: self.folder.path().join("spool"), bytes_max, mode: WriterMode::Inline };
-        Ok(Some(Arc::new(FaultySpool::new(SqliteSpool::open(settings)?, self.faults.clone()))))
+        let spool = SqliteSpool::open(settings)?;
+        spool.seal_with(vault());
+        Ok(Some(Arc::new(FaultySpool::new(spool, self.faults.clone()))))
     }
+}
+
+/// What seals in every scenario.
+pub(super) fn vault() -> Arc<dyn Vault> {
+    Arc::new(AesVault::from_key([7; 32]))
 }
 
 /// How nodes of a scenario run.
@@ -137,5 +146,6 @@ pub fn line_settings(node: &str) -> LineSettings {
         catalog_bytes_max: CATALOG_BYTES,
         retention,
         evaluation_threads: EvaluationThreads::Inline,
+        seal_payloads: false,
     }
 }

@@ -20,6 +20,7 @@ mod outage;
 mod parking;
 mod pools;
 mod publishing;
+mod receiving;
 mod retention;
 mod retries;
 mod schedules;

@@ -3,13 +3,15 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{extract::State, response::Response};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use everhook_core::{
+    envelope::{self, Shown},
     ids::{EventId, OrganizationId},
     manage::{
         Fault,
         finding::{self, EventSearch, FoundEvents},
     },
-    model::{Cursor, EventType, EventTypePattern, Page},
+    model::{Cursor, Event, EventType, EventTypePattern, Page},
     policy::labels::{self, Labels},
     ports::{DeliveryFilter, EventSummary, TimeRange},
 };
@@ -39,10 +41,18 @@ pub struct EventOut {
     application_uid: Option<String>,
     #[serde(rename = "type")]
     event_type: String,
-    /// The published data, byte for byte. Not included in lists or after erasure.
+    /// What the data is, where that is not `application/json`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "text/xml")]
+    content_type: Option<String>,
+    /// The published data, byte for byte; a text if it is not JSON. Not included in lists or after erasure.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     data: Option<Box<RawValue>>,
+    /// The data in base64, instead of `data`, where it is neither JSON nor text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = Byte)]
+    data_base64: Option<String>,
     /// The labels of the event. Not included in lists or after erasure.
     #[serde(skip_serializing_if = "Option::is_none")]
     labels: Option<BTreeMap<String, String>>,
@@ -76,7 +86,9 @@ impl EventOut {
             id: event.id.to_string(),
             application_id: event.application.to_string(),
             event_type: event.event_type.as_str().to_owned(),
+            content_type: event.content_type.kept().map(ToOwned::to_owned),
             data: None,
+            data_base64: None,
             labels: None,
             headers: None,
             ordering_key: None,
@@ -217,16 +229,24 @@ pub async fn get(
     let uids = Uids::of_events(&api, caller.organization, std::slice::from_ref(&summary)).await?;
     let uid = uids.application(summary.application);
     let Some(event) = event else { return Ok(json(StatusCode::OK, &EventOut::new(summary, uid))) };
-    let text = String::from_utf8_lossy(&event.data).into_owned();
-    let data = RawValue::from_string(text).map_err(|error| {
+    let (data, data_base64) = show_data(&event).map_err(|error| {
         tracing::error!(error = &error as &dyn std::error::Error, event.id = %id, "the data of an event is not JSON");
         ApiError::internal()
     })?;
     let headers = shown_headers(event.headers, caller.scopes).into_iter().collect();
     let ordering_key = event.ordering_key.map(|key| key.to_string());
-    let out =
-        EventOut { data: Some(data), labels: Some(event.labels), headers: Some(headers), ordering_key, ..EventOut::new(summary, uid) };
+    let (labels, headers) = (Some(event.labels), Some(headers));
+    let out = EventOut { data, data_base64, labels, headers, ordering_key, ..EventOut::new(summary, uid) };
     Ok(json(StatusCode::OK, &out))
+}
+
+/// An event's data as `data`, or as `data_base64`.
+fn show_data(event: &Event) -> serde_json::Result<(Option<Box<RawValue>>, Option<String>)> {
+    Ok(match envelope::shown(event) {
+        Shown::Json(data) => (Some(RawValue::from_string(String::from_utf8_lossy(data).into_owned())?), None),
+        Shown::Text(text) => (Some(serde_json::value::to_raw_value(text)?), None),
+        Shown::Bytes(bytes) => (None, Some(BASE64_STANDARD.encode(bytes))),
+    })
 }
 
 /// Lists the deliveries of an event, newest first.

@@ -54,6 +54,7 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
     let retention = retention::periods(&mut reader);
     let spool = spool::read(&mut reader, data.as_deref(), database.is_some(), roles.api, payload_bytes_max);
     let (email, admin_emails) = email::read(&mut reader);
+    let seal_payloads = reader.needed("seal_payloads", parse_bool);
     let log_format = reader.needed("log_format", parse_log_format);
     Some(Config {
         listen: listen?,
@@ -65,6 +66,7 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
         pool,
         admin_key,
         seal_key: seal_key?,
+        seal_payloads: seal_payloads?,
         targets: targets?,
         amqp_source,
         amqp_hints,

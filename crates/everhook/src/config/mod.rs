@@ -69,6 +69,9 @@ pub struct ServeArgs {
     /// Encrypt secrets with the key in this file [default: seal.key in the data folder; created if missing, except with --database]
     #[arg(long, value_name = "FILE")]
     pub seal_key_file: Option<String>,
+    /// Encrypt the data of published events in the store
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub seal_payloads: Option<String>,
     /// Permit endpoints with plain http
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub allow_http: Option<String>,
@@ -170,6 +173,8 @@ pub struct Config {
     pub admin_key: Option<Secret<String>>,
     /// What seals secrets.
     pub seal_key: SealKey,
+    /// Whether the data of published events is sealed, too.
+    pub seal_payloads: bool,
     /// Which URLs endpoints may have.
     pub targets: TargetRules,
     /// The queue that events are taken from, if any.

@@ -3,11 +3,14 @@
 use crate::moving::table::{Table, same};
 
 pub(super) const TABLES: [Table; 3] = [
-    // Three tables of the embedded store. Data that was compressed stays so: both stores read it alike.
+    // Four tables of the embedded store. Data that was compressed stays so: both stores read it alike.
     Table {
-        from: "events e LEFT JOIN payloads p ON p.number = e.payload AND p.event_id = e.id LEFT JOIN event_extras x ON x.event_id = e.id",
+        from: "events e LEFT JOIN payloads p ON p.number = e.payload AND p.event_id = e.id LEFT JOIN event_extras x ON x.event_id = e.id \
+            LEFT JOIN received_events r ON r.event_id = e.id",
         spelled: &[
             ("id", "e.id"),
+            ("headers", "x.headers"),
+            ("received_headers", "r.headers"),
             // An erased event has no data left that could have an encoding.
             ("encoding", "coalesce(p.encoding, 0)"),
         ],
@@ -17,7 +20,7 @@ pub(super) const TABLES: [Table; 3] = [
     same("event_aliases", &["alias"], &["alias", "event_id"]),
 ];
 
-const EVENT: [&str; 20] = [
+const EVENT: [&str; 25] = [
     "id",
     "organization_id",
     "application_id",
@@ -38,4 +41,9 @@ const EVENT: [&str; 20] = [
     "headers",
     "ordering_key",
     "erased_at",
+    "content_type",
+    "source_id",
+    "external_user_id",
+    "duplicate_of",
+    "received_headers",
 ];

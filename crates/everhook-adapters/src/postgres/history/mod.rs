@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, DeliveryId, EventId, OrganizationId},
     model::{Attempt, AuditEntry, DeadLetter, Delivery, Event, Page, PageRequest},
-    ports::{DeadLetterFilter, DeliveryFilter, Discarded, EventFilter, EventSummary, History, StoreError},
+    ports::{DeadLetterFilter, DeliveryFilter, Discarded, EventFilter, EventSummary, History, ReceivedFilter, ReceivedSummary, StoreError},
 };
 
 pub(super) use self::dead_letters::of_row as dead_letter_of_row;
@@ -31,7 +31,16 @@ impl History for PostgresStore {
     }
 
     async fn event(&self, organization: OrganizationId, id: EventId) -> Result<Option<(EventSummary, Option<Event>)>, StoreError> {
-        Ok(events::find(&self.reader().await?, organization, id).await?)
+        Ok(events::find(&self.reader().await?, organization, id, &self.seals).await?)
+    }
+
+    async fn received_events(
+        &self,
+        organization: OrganizationId,
+        filter: ReceivedFilter,
+        page: PageRequest,
+    ) -> Result<Page<ReceivedSummary>, StoreError> {
+        Ok(events::list_received(&self.reader().await?, organization, &filter, page).await?)
     }
 
     async fn deliveries(

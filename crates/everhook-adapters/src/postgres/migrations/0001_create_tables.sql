@@ -306,8 +306,8 @@ CREATE TABLE events (
     first_delivery_id uuid,
     last_delivery_id uuid,
     created_at bigint NOT NULL,
-    -- How the body is kept. 0: as published. 1: compressed with zstd.
-    encoding smallint NOT NULL CHECK (encoding IN (0, 1)),
+    -- How the body is kept. 0: as published. 1: compressed with zstd. 2 and 3: the same, and sealed after that.
+    encoding smallint NOT NULL CHECK (encoding BETWEEN 0 AND 3),
     body bytea,
     -- What few publishers say: a JSON object of texts, and a JSON array of [name, value].
     labels text,
@@ -316,8 +316,17 @@ CREATE TABLE events (
     ordering_key text,
     -- When its data was erased. The row stays, and so does its idempotency key: publishing it again must not bring the data back.
     erased_at bigint,
+    -- What its data is. NULL: JSON.
+    content_type text,
+    -- How an event of a source came in: the source, whom it is about by the provider's name for them, the event that said the same before, and the kept
+    -- headers of the request as a JSON array of [name, value], sealed if the body is. NULL: it is of no source.
+    source_id uuid,
+    external_user_id text COLLATE "C",
+    duplicate_of uuid,
+    received_headers bytea,
     CHECK (CASE WHEN erased_at IS NULL THEN body IS NOT NULL
-        ELSE body IS NULL AND labels IS NULL AND headers IS NULL AND ordering_key IS NULL END),
+        ELSE body IS NULL AND labels IS NULL AND headers IS NULL AND ordering_key IS NULL AND external_user_id IS NULL AND received_headers IS NULL END),
+    CHECK (source_id IS NOT NULL OR external_user_id IS NULL AND duplicate_of IS NULL AND received_headers IS NULL),
     CHECK ((deliveries = 0) = (first_delivery_id IS NULL) AND (deliveries = 0) = (last_delivery_id IS NULL))
 ) PARTITION BY LIST (kept);
 
@@ -328,6 +337,9 @@ CREATE TABLE events_daily PARTITION OF events (PRIMARY KEY (id)) FOR VALUES IN (
 CREATE TABLE events_kept PARTITION OF events (PRIMARY KEY (id)) FOR VALUES IN (true);
 
 CREATE INDEX events_by_organization ON events (organization_id, id);
+-- Only events of sources pay for these.
+CREATE INDEX received_by_source ON events (source_id, id) WHERE source_id IS NOT NULL;
+CREATE INDEX received_by_user ON events (source_id, external_user_id, id) WHERE external_user_id IS NOT NULL;
 
 -- Only keys that a publisher gave: ours are the events' own ids. Not partitioned, because a key is unique over all time that it is valid for.
 CREATE TABLE idempotency_keys (
@@ -385,7 +397,8 @@ CREATE TABLE open_deliveries (
     CHECK (CASE stage
         WHEN 0 THEN due_at IS NOT NULL
         WHEN 4 THEN due_at IS NULL AND attempts = 0 AND order_key IS NOT NULL
-        WHEN 5 THEN due_at IS NULL AND parkings > 0 AND attempts >= parkings
+        -- By an attempt, or since it was made.
+        WHEN 5 THEN due_at IS NULL AND (parkings > 0 AND attempts >= parkings OR parkings IS NULL AND attempts = 0)
         ELSE false END)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 
@@ -400,7 +413,7 @@ CREATE INDEX open_by_position ON open_deliveries (lane, order_position) WHERE or
 CREATE INDEX parked_by_wait ON open_deliveries (parked_organization_id, waits_for, id) WHERE stage = 5;
 CREATE INDEX parked_by_expiry ON open_deliveries (expires_at, id) WHERE stage = 5 AND expires_at IS NOT NULL;
 
--- What came that deliveries may wait for. A row stays for an hour: an attempt that was begun before must not park its delivery for it any more.
+-- What came that deliveries may wait for. A row stays for a week: what was begun or accepted before must not be parked for it any more.
 CREATE TABLE releases (
     organization_id uuid NOT NULL,
     waits_for text COLLATE "C" NOT NULL,
@@ -895,7 +908,8 @@ GRANT SELECT (id, organization_id, application_id, uid, name, description, url, 
 GRANT SELECT (id, organization_id, application_id, name, kind, recipe, settings, paused_at, paused_mode, awaiting_handshake_until, created_at, updated_at)
     ON sources TO PUBLIC;
 GRANT SELECT (id, organization_id, application_id, event_type, timestamp, idempotency_key, source, priority, sequence_number, traceparent, deliveries,
-    first_delivery_id, last_delivery_id, created_at, encoding, body, labels, ordering_key, erased_at) ON events TO PUBLIC;
+    first_delivery_id, last_delivery_id, created_at, encoding, body, labels, ordering_key, erased_at, content_type, source_id, external_user_id, duplicate_of)
+    ON events TO PUBLIC;
 
 -- What a role can name. A view of one table alone can be written through, and a statement that would do it locks the table before anybody asks whether
 -- it may: so each has something beside its table, which costs nothing.
@@ -930,7 +944,7 @@ SELECT id, organization_id, application_id, name, kind, recipe, settings, paused
 FROM sources CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.events WITH (security_invoker) AS
 SELECT id, organization_id, application_id, event_type, timestamp, idempotency_key, source, priority, sequence_number, traceparent, deliveries,
-    first_delivery_id, last_delivery_id, created_at, encoding, body, labels, ordering_key, erased_at
+    first_delivery_id, last_delivery_id, created_at, encoding, body, labels, ordering_key, erased_at, content_type, source_id, external_user_id, duplicate_of
 FROM events CROSS JOIN (SELECT) AS nothing;
 
 GRANT SELECT ON ALL TABLES IN SCHEMA everhook_reports TO PUBLIC;

@@ -4,7 +4,8 @@ SELECT e.*
 FROM unnest($1::uuid[]) AS u (id)
     CROSS JOIN LATERAL (
         SELECT id, application_id, event_type, timestamp, idempotency_key, source, priority, sequence_number, traceparent, created_at, encoding,
-            body, labels, headers, ordering_key
+            body, labels, headers, ordering_key, content_type, source_id, external_user_id,
+            duplicate_of, received_headers
         FROM events
         WHERE id = u.id AND erased_at IS NULL
         OFFSET 0

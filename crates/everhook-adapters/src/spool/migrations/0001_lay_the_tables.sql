@@ -21,8 +21,17 @@ CREATE TABLE spooled_events (
     -- The one endpoint that it is for. NULL: all that want it.
     only_endpoint_id BLOB,
     created_at INTEGER NOT NULL,
-    -- 0: as published. 1: compressed with zstd.
-    encoding INTEGER NOT NULL CHECK (encoding IN (0, 1)),
+    -- What its data is. NULL: JSON.
+    content_type TEXT,
+    -- How it came in, of events of sources: see `received_events` of the embedded store.
+    source_id BLOB,
+    external_user_id TEXT,
+    duplicate_of BLOB,
+    received_headers BLOB,
+    -- What its deliveries wait for. NULL: nothing.
+    waits_for TEXT,
+    -- 0: as published. 1: compressed with zstd. 2 and 3: the same, and sealed after that.
+    encoding INTEGER NOT NULL CHECK (encoding BETWEEN 0 AND 3),
     body BLOB NOT NULL,
     -- As how many bytes it counts.
     bytes INTEGER NOT NULL CHECK (bytes > 0)
@@ -52,6 +61,12 @@ CREATE TABLE unforwarded (
     ordering_key TEXT,
     only_endpoint_id BLOB,
     created_at INTEGER NOT NULL,
+    content_type TEXT,
+    source_id BLOB,
+    external_user_id TEXT,
+    duplicate_of BLOB,
+    received_headers BLOB,
+    waits_for TEXT,
     encoding INTEGER NOT NULL,
     body BLOB NOT NULL,
     bytes INTEGER NOT NULL,

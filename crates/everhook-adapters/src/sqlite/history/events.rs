@@ -3,7 +3,7 @@
 use everhook_core::{
     ids::{ApplicationId, EventId, OrganizationId},
     model::{Event, EventType, Page, PageRequest},
-    ports::{EventFilter, EventSummary},
+    ports::{EventFilter, EventSummary, ReceivedFilter, ReceivedSummary},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -11,11 +11,16 @@ use super::super::{
     event_store::{event_of_row, read_idempotency_key},
     fault::Outcome,
     page::{Between, List, bounds, rows_wanted},
+    payload::Seals,
     rows::{Columns, Key},
     spelling::read_priority,
 };
 
 const LIST: List = List { older: include_str!("../queries/events_older.sql"), newer: include_str!("../queries/events_newer.sql") };
+const OF_SOURCE: List =
+    List { older: include_str!("../queries/received_of_source_older.sql"), newer: include_str!("../queries/received_of_source_newer.sql") };
+const OF_USER: List =
+    List { older: include_str!("../queries/received_of_user_older.sql"), newer: include_str!("../queries/received_of_user_newer.sql") };
 const BY_ID: &str = include_str!("../queries/event_by_id.sql");
 const OF_KEY: &str = include_str!("../queries/event_of_key.sql");
 const OF_ALIAS: &str = include_str!("../queries/event_of_alias.sql");
@@ -42,6 +47,34 @@ pub(super) fn list(
     Ok(Page::from_read(rows, page, |event| *event.id.as_uuid()))
 }
 
+pub(super) fn list_received(
+    connection: &Connection,
+    organization: OrganizationId,
+    filter: &ReceivedFilter,
+    page: PageRequest,
+) -> Outcome<Page<ReceivedSummary>> {
+    let between = Between::of(page).within(filter.accepted);
+    let (from, to) = bounds(filter.accepted);
+    let (organization, wanted) = (organization.key(), rows_wanted(page));
+    let (event_type, source) = (filter.event_type.as_ref().map(EventType::as_str), filter.source.key());
+    let rows = match &filter.external_user {
+        None => {
+            let parameters = params![organization, between.after, between.before, wanted, event_type, from, to, source];
+            OF_SOURCE.read(connection, page, parameters, received_of_row)?
+        }
+        Some(user) => {
+            let parameters = params![organization, between.after, between.before, wanted, event_type, from, to, source, user];
+            OF_USER.read(connection, page, parameters, received_of_row)?
+        }
+    };
+    Ok(Page::from_read(rows, page, |received| *received.event.id.as_uuid()))
+}
+
+fn received_of_row(row: &Row<'_>) -> rusqlite::Result<ReceivedSummary> {
+    let (source, duplicate_of) = (row.id("source_id")?, row.id_opt("duplicate_of")?);
+    Ok(ReceivedSummary { event: summary_of_row(row)?, source, external_user: row.get("external_user_id")?, duplicate_of })
+}
+
 /// The event that a key was given to.
 pub(super) fn of_key(
     connection: &Connection,
@@ -54,21 +87,31 @@ pub(super) fn of_key(
 }
 
 /// Finds an event by its id, or by an id that stands for it.
-pub(super) fn find(connection: &Connection, organization: OrganizationId, id: EventId) -> Outcome<Option<(EventSummary, Option<Event>)>> {
-    if let Some(found) = find_by_id(connection, organization, id)? {
+pub(super) fn find(
+    connection: &Connection,
+    organization: OrganizationId,
+    id: EventId,
+    seals: &Seals,
+) -> Outcome<Option<(EventSummary, Option<Event>)>> {
+    if let Some(found) = find_by_id(connection, organization, id, seals)? {
         return Ok(Some(found));
     }
     match connection.prepare_cached(OF_ALIAS)?.query_row([id.key()], |row| row.id("event_id")).optional()? {
-        Some(original) => find_by_id(connection, organization, original),
+        Some(original) => find_by_id(connection, organization, original, seals),
         None => Ok(None),
     }
 }
 
-fn find_by_id(connection: &Connection, organization: OrganizationId, id: EventId) -> Outcome<Option<(EventSummary, Option<Event>)>> {
+fn find_by_id(
+    connection: &Connection,
+    organization: OrganizationId,
+    id: EventId,
+    seals: &Seals,
+) -> Outcome<Option<(EventSummary, Option<Event>)>> {
     let mut statement = connection.prepare_cached(BY_ID)?;
     let whole = |row: &Row<'_>| {
         let summary = summary_of_row(row)?;
-        let event = if summary.erased_at.is_none() { Some(event_of_row(row)?) } else { None };
+        let event = if summary.erased_at.is_none() { Some(event_of_row(row, seals)?) } else { None };
         Ok((summary, event))
     };
     Ok(statement.query_row(params![organization.key(), id.key()], whole).optional()?)
@@ -79,6 +122,7 @@ fn summary_of_row(row: &Row<'_>) -> rusqlite::Result<EventSummary> {
         id: row.id("id")?,
         application: row.id("application_id")?,
         event_type: row.event_type("event_type")?,
+        content_type: row.content_type()?,
         priority: row.spelled("priority", read_priority)?,
         timestamp: row.instant("timestamp")?,
         idempotency_key: read_idempotency_key(row)?,

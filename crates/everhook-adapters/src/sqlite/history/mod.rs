@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, DeliveryId, EventId, OrganizationId},
     model::{Attempt, AuditEntry, DeadLetter, Delivery, Event, Page, PageRequest},
-    ports::{DeadLetterFilter, DeliveryFilter, Discarded, EventFilter, EventSummary, History, StoreError},
+    ports::{DeadLetterFilter, DeliveryFilter, Discarded, EventFilter, EventSummary, History, ReceivedFilter, ReceivedSummary, StoreError},
 };
 
 pub(super) use self::dead_letters::of_row as dead_letter_of_row;
@@ -31,7 +31,17 @@ impl History for SqliteStore {
     }
 
     async fn event(&self, organization: OrganizationId, id: EventId) -> Result<Option<(EventSummary, Option<Event>)>, StoreError> {
-        self.read_history(move |connection| events::find(connection, organization, id)).await
+        let seals = self.seals.clone();
+        self.read_history(move |connection| events::find(connection, organization, id, &seals)).await
+    }
+
+    async fn received_events(
+        &self,
+        organization: OrganizationId,
+        filter: ReceivedFilter,
+        page: PageRequest,
+    ) -> Result<Page<ReceivedSummary>, StoreError> {
+        self.read_history(move |connection| events::list_received(connection, organization, &filter, page)).await
     }
 
     async fn deliveries(

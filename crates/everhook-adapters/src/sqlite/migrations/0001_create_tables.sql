@@ -283,6 +283,8 @@ CREATE TABLE events (
     priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 2),
     sequence_number INTEGER NOT NULL,
     traceparent TEXT,
+    -- What its data is. NULL: JSON.
+    content_type TEXT,
     -- How many deliveries were made when it was published, and the stretch of ids that holds them.
     deliveries INTEGER NOT NULL,
     first_delivery_id BLOB,
@@ -308,14 +310,29 @@ CREATE TABLE event_extras (
     ordering_key TEXT
 ) STRICT, WITHOUT ROWID;
 
+-- How events of sources came in. The others pay nothing for it. It goes with its event; erasing leaves the source and what it is a duplicate of.
+CREATE TABLE received_events (
+    event_id BLOB PRIMARY KEY CHECK (length(event_id) = 16),
+    source_id BLOB NOT NULL CHECK (length(source_id) = 16),
+    -- Whom it is about, by the provider's name for them.
+    external_user_id TEXT,
+    -- The event that said the same before.
+    duplicate_of BLOB,
+    -- A JSON array of [name, value], sealed if the payload is. NULL: erased.
+    headers BLOB
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX received_by_source ON received_events (source_id, event_id);
+CREATE INDEX received_by_user ON received_events (source_id, external_user_id, event_id) WHERE external_user_id IS NOT NULL;
+
 -- The one hot table with a rowid: its leaves hold rows up to a whole page, and a new row is appended without rearranging its neighbors. In a
 -- table without, a row of more than a quarter of a page goes to pages of its own.
 CREATE TABLE payloads (
     number INTEGER PRIMARY KEY,
     -- Whose it is. Compared by every read: the number of a payload that was deleted may be given again.
     event_id BLOB NOT NULL,
-    -- 0: as published. 1: compressed with zstd.
-    encoding INTEGER NOT NULL CHECK (encoding IN (0, 1)),
+    -- 0: as published. 1: compressed with zstd. 2 and 3: the same, and sealed after that.
+    encoding INTEGER NOT NULL CHECK (encoding BETWEEN 0 AND 3),
     body BLOB NOT NULL
 ) STRICT;
 
@@ -380,7 +397,8 @@ CREATE TABLE deliveries (
             AND cause IN ('retries_exhausted', 'given_up', 'gone', 'tls_failed')
         WHEN 3 THEN due_at IS NULL AND ended_at IS NOT NULL AND cause IN ('endpoint_disabled', 'destination_deleted', 'erased', 'by_person')
         WHEN 4 THEN due_at IS NULL AND ended_at IS NULL AND cause IS NULL AND attempts = 0 AND order_key IS NOT NULL
-        WHEN 5 THEN due_at IS NULL AND ended_at IS NULL AND cause IS NULL AND parkings > 0 AND attempts >= parkings
+        -- By an attempt, or since it was made.
+        WHEN 5 THEN due_at IS NULL AND ended_at IS NULL AND cause IS NULL AND (parkings > 0 AND attempts >= parkings OR parkings IS NULL AND attempts = 0)
         ELSE 0 END)
 ) STRICT, WITHOUT ROWID;
 
@@ -398,7 +416,7 @@ CREATE INDEX parked_by_lane ON deliveries (lane, id) WHERE stage = 5;
 -- Those that were made after their event was: retries by hand, and what operations make.
 CREATE INDEX made_later_by_event ON deliveries (event_id, id) WHERE replay_of IS NOT NULL OR operation_id IS NOT NULL;
 
--- What came that deliveries may wait for. A row stays for an hour: an attempt that was begun before must not park its delivery for it any more.
+-- What came that deliveries may wait for. A row stays for a week: what was begun or accepted before must not be parked for it any more.
 CREATE TABLE releases (
     organization_id BLOB NOT NULL,
     waits_for TEXT NOT NULL,
@@ -418,6 +436,8 @@ CREATE TABLE unfinished_fanouts (
     -- For each delivery its id (16 bytes), its endpoint's id (16) and its schedule version (8, little endian).
     deliveries BLOB NOT NULL,
     made_at INTEGER NOT NULL,
+    -- What they wait for. NULL: nothing.
+    waits_for TEXT,
     PRIMARY KEY (event_id, step)
 ) STRICT, WITHOUT ROWID;
 

@@ -1,6 +1,7 @@
 -- Which events of an organization are there between two ids, by application, type and time of acceptance, oldest first?
 -- Index: events_by_organization. Lock: none, a snapshot.
-SELECT id, application_id, event_type, priority, timestamp, idempotency_key, source, sequence_number, deliveries, created_at, erased_at
+SELECT id, application_id, event_type, priority, timestamp, idempotency_key, source, sequence_number, deliveries, created_at, erased_at,
+    content_type
 FROM events
 WHERE organization_id = ?1 AND id > ?2 AND id < ?3
     AND (?5 IS NULL OR application_id = ?5)

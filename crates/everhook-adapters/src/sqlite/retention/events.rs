@@ -26,6 +26,7 @@ const FORGET_ATTEMPTS: &str = include_str!("../queries/forget_attempts.sql");
 const FORGET_DELIVERY: &str = include_str!("../queries/forget_delivery.sql");
 const ERASE_PAYLOAD: &str = include_str!("../queries/erase_payload.sql");
 const ERASE_EXTRAS: &str = include_str!("../queries/erase_extras.sql");
+const FORGET_RECEIVED: &str = include_str!("../queries/forget_received.sql");
 const FORGET_KEY: &str = include_str!("../queries/forget_key_of_event.sql");
 const FORGET_ALIASES: &str = include_str!("../queries/forget_event_aliases.sql");
 const FORGET_EVENT: &str = include_str!("../queries/forget_event.sql");
@@ -153,6 +154,7 @@ fn remove(tx: &Tx<'_>, event: EventId, before: Timestamp, left: &mut u32) -> Out
     }
     tx.prepare(ERASE_PAYLOAD)?.execute(params![going.payload, event.key()])?;
     tx.prepare(ERASE_EXTRAS)?.execute([event.key()])?;
+    tx.prepare(FORGET_RECEIVED)?.execute([event.key()])?;
     if let Some(key) = going.key {
         tx.prepare(FORGET_KEY)?.execute(params![going.application.key(), key, event.key()])?;
     }

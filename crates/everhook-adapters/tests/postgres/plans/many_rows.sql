@@ -14,11 +14,12 @@ CREATE TEMP TABLE first_lane AS SELECT * FROM of_lanes WHERE n = 0;
 
 INSERT INTO events (
     id, organization_id, application_id, event_type, timestamp, priority, sequence_number, deliveries, first_delivery_id, last_delivery_id,
-    created_at, encoding, body
+    created_at, encoding, body, source_id, external_user_id, received_headers
 )
 SELECT numbered('9000', 10 * n), organization_id, application_id, 'user.created', 1700000000000000 + n, 1, n + 1, 10, numbered('8000', 10 * n),
-    numbered('8000', 10 * n + 9), 1700000000000000 + n, 0, '{}'
-FROM generate_series(0, :rows / 10 - 1) n, (SELECT organization_id, application_id FROM first_lane) o;
+    numbered('8000', 10 * n + 9), 1700000000000000 + n, 0, '{}',
+    id, CASE n % 10 WHEN 0 THEN 'user' ELSE 'user-' || n END, '[]'
+FROM generate_series(0, :rows / 10 - 1) n, (SELECT id, organization_id, application_id FROM first_lane) o;
 
 INSERT INTO idempotency_keys (application_id, key, event_id, created_at)
 SELECT application_id, 'key-' || sequence_number, id, created_at FROM events;

@@ -283,6 +283,8 @@ impl Middle {
         let (one, some, event, (from, to)) = (array(&[self.endpoint()]), array(&self.endpoints[..MERGED]), self.event(), EVER);
         let lists = [
             list!("events", events, NONE, NONE, from, to),
+            list!("received_of_source", events, NONE, from, to, self.endpoint()),
+            list!("received_of_user", events, NONE, from, to, self.endpoint(), "user"),
             list!("deliveries_of_endpoint", deliveries, NONE, one, NONE, NONE, NONE, 0, NONE, from, to, NONE, NONE, NONE),
             list!("deliveries_of_endpoint", deliveries, NONE, some, NONE, NONE, NONE, 0, NONE, from, to, NONE, NONE, NONE)
                 .map(|list| Statement { lists: MERGED as u64, ..list }),

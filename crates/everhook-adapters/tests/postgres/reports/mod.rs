@@ -80,7 +80,7 @@ const INTERNAL: [&str; 31] = [
 ];
 
 /// The columns of [`COVERED`] that are not granted: secrets, and headers, whose values may be credentials; and where a row lies.
-const HIDDEN: [&str; 10] = [
+const HIDDEN: [&str; 11] = [
     "endpoints.changed_version",
     "endpoints.config_bytes",
     "endpoints.headers",
@@ -89,6 +89,7 @@ const HIDDEN: [&str; 10] = [
     "endpoints.secret",
     "events.headers",
     "events.kept",
+    "events.received_headers",
     "sources.secrets",
     "sources.verify_token",
 ];

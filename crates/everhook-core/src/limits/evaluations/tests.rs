@@ -81,7 +81,7 @@ async fn events_have_a_bound_each_and_a_request_has_one_for_all_of_an_organizati
     let mut work = RequestWork::new();
     let mut evaluate = async |of: u128, units: u64| {
         let spend = move |_: Option<&Value>, budget: &mut WorkBudget| budget.take(units).map_err(|_| None);
-        let mut data = EventData::new(Bytes::from_static(b"1"));
+        let mut data = EventData { bytes: Bytes::from_static(b"1"), parsed: None };
         work.evaluate(&evaluations, organization(of), &mut data, SCHEMA_UNITS_MAX, spend).await
     };
     assert_eq!(evaluate(1, INLINE_UNITS_MAX).await, Ok(()));
@@ -99,7 +99,7 @@ async fn events_have_a_bound_each_and_a_request_has_one_for_all_of_an_organizati
 async fn what_was_accepted_before_does_not_wait_for_publishers_and_is_told_if_it_would_wait_too_long() {
     let evaluations = Evaluations::new(Arc::new(Patience::Endless), EvaluationThreads::Beside(2));
     let spend = |_: Option<&Value>, budget: &mut WorkBudget| budget.take(INLINE_UNITS_MAX + 1).map_err(|_| None);
-    let mut data = EventData::new(Bytes::from_static(b"1"));
+    let mut data = EventData { bytes: Bytes::from_static(b"1"), parsed: None };
     let _of_publishers = acquire(evaluations.turn(organization(1), Origin::Request)).await;
     let mut work = RequestWork::of_accepted(EVALUATION_TIMEOUT);
     assert_eq!(work.evaluate(&evaluations, organization(1), &mut data, SCHEMA_UNITS_MAX, spend).await, Ok(()));

@@ -10,7 +10,7 @@ use crate::{
         publish::{Acceptance, Publication, PublishError, publish_own},
     },
     manage::{Conflict, Refusal},
-    model::{EndpointState, EventType, Priority},
+    model::{ContentType, EndpointState, EventType, Priority},
     policy::labels::Labels,
 };
 
@@ -55,6 +55,7 @@ pub async fn test(
         application: endpoint.application,
         event_type: event_type.unwrap_or_else(|| EventType::parse(TEST_EVENT_TYPE).expect("our own event types are well-formed")),
         data: Bytes::from(data),
+        content_type: ContentType::JSON,
         idempotency_key: None,
         source: Some("everhook".to_owned()),
         priority: Priority::Normal,
@@ -64,6 +65,9 @@ pub async fn test(
         labels: Labels::new(),
         headers: Vec::new(),
         only: Some(endpoint.id),
+        received: None,
+        sealed: false,
+        parked: None,
     };
     let mut answers = publish_own(line, vec![sample]).await;
     Ok(answers.pop().expect("one publication has one answer")?)

@@ -104,6 +104,7 @@ impl Story {
             id,
             application: endpoint().application,
             event_type: EventType::parse("order.paid").expect("a type"),
+            content_type: Default::default(),
             priority: Priority::Normal,
             timestamp: BEGINNING,
             idempotency_key: key.to_owned(),

@@ -7,7 +7,7 @@ use everhook_core::{
     ids::{ApplicationId, OrganizationId, Ref},
     line::{publish::Publication, request::trace_and_flags},
     manage::Fault,
-    model::{EventType, ORDERING_KEY_BYTES_MAX, OrderingKey, Priority},
+    model::{ContentType, EventType, ORDERING_KEY_BYTES_MAX, OrderingKey, Priority},
     policy::{
         headers::check_custom_headers,
         labels::{self, Labels},
@@ -157,6 +157,7 @@ impl<'a> Context<'a> {
                 application,
                 event_type,
                 data,
+                content_type: ContentType::JSON,
                 idempotency_key,
                 source,
                 priority: priority.unwrap_or_default(),
@@ -166,6 +167,9 @@ impl<'a> Context<'a> {
                 labels,
                 headers,
                 only: None,
+                received: None,
+                sealed: false,
+                parked: None,
             }),
             // A program may create the application and publish again, so that this alone has a type of its own.
             _ if faults.iter().all(|fault| fault.field == "application_id") => Err(ApiError::unknown_application()),

@@ -1,0 +1,243 @@
+//! Events that came through a source, each with how its deliveries stand. Called by the API; it reads and changes nothing.
+//!
+//! How an event stands follows from its deliveries and is kept nowhere. A search for one status therefore reads events newest first and looks at each; it
+//! ends when the page is full or when it has looked at as many as one request may, and says where the next page continues.
+
+use crate::{
+    ids::OrganizationId,
+    line::Line,
+    model::{Cursor, Delivery, PageRequest, Stage},
+    ports::{DeliveryFilter, ReceivedFilter, ReceivedSummary, StoreError},
+    time::Timestamp,
+};
+
+/// How many events one request looks at: each costs a read of its deliveries.
+const EVENTS_MAX: u32 = 1_000;
+/// How many deliveries of an event are looked at, the newest. Few sources feed more endpoints than that.
+const DELIVERIES_MAX: u32 = 250;
+
+/// How an event of a source stands, in words of those who receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceivedStatus {
+    /// It waits for its first attempt, or is held while its source is paused.
+    Pending,
+    /// It waits after an attempt that failed, or for something outside.
+    Failed,
+    /// All its deliveries have ended, and none is dead; or there is none.
+    Completed,
+    /// A delivery of it is dead.
+    DeadLetter,
+}
+
+impl ReceivedStatus {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Pending, Self::Failed, Self::Completed, Self::DeadLetter];
+
+    /// Its name on every wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Failed => "failed",
+            Self::Completed => "completed",
+            Self::DeadLetter => "dead_letter",
+        }
+    }
+
+    /// Reads its name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == name)
+    }
+}
+
+/// How the deliveries of an event stand together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// In one word.
+    pub status: ReceivedStatus,
+    /// The most attempts that any of them had.
+    pub attempts: u32,
+    /// What went wrong last, at one that is dead or has not ended.
+    pub last_error: Option<String>,
+    /// When the last of them ended, if all have.
+    pub processed_at: Option<Timestamp>,
+    /// When the next attempt is due, after one that failed.
+    pub next_retry_at: Option<Timestamp>,
+}
+
+/// An event of a source and how it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReceivedEvent {
+    /// The event.
+    pub received: ReceivedSummary,
+    /// How it stands.
+    pub standing: Standing,
+}
+
+/// What a list found.
+#[derive(Clone, Debug, Default)]
+pub struct FoundReceived {
+    /// The events, newest first.
+    pub rows: Vec<ReceivedEvent>,
+    /// Where the list continues; `None` if it has looked at everything.
+    pub next: Option<Cursor>,
+}
+
+/// Lists events of a source from a place on, newest first; those that stand so, if a status is given.
+///
+/// # Errors
+/// [`StoreError`] if the store cannot be read.
+pub async fn list(
+    line: &Line,
+    organization: OrganizationId,
+    filter: &ReceivedFilter,
+    status: Option<ReceivedStatus>,
+    page: PageRequest,
+) -> Result<FoundReceived, StoreError> {
+    let (mut found, mut cursor, mut looked_at) = (FoundReceived::default(), page.cursor, 0);
+    loop {
+        let step = line.ports.history.received_events(organization, filter.clone(), PageRequest { limit: page.limit, cursor }).await?;
+        let (is_last, rows) = (step.next.is_none(), step.rows.len());
+        for (index, received) in step.rows.into_iter().enumerate() {
+            cursor = Cursor::OlderThan(*received.event.id.as_uuid());
+            looked_at += 1;
+            let standing = standing(line, organization, &received).await?;
+            if status.is_none_or(|wanted| wanted == standing.status) {
+                found.rows.push(ReceivedEvent { received, standing });
+            }
+            let is_end = is_last && index + 1 == rows;
+            if !is_end && (found.rows.len() == page.limit as usize || looked_at >= EVENTS_MAX) {
+                found.next = Some(cursor);
+                return Ok(found);
+            }
+        }
+        if is_last {
+            return Ok(found);
+        }
+    }
+}
+
+async fn standing(line: &Line, organization: OrganizationId, received: &ReceivedSummary) -> Result<Standing, StoreError> {
+    let filter = DeliveryFilter { event: Some(received.event.id), ..DeliveryFilter::default() };
+    let page = PageRequest { limit: DELIVERIES_MAX, cursor: Cursor::Newest };
+    let deliveries = line.ports.history.deliveries(organization, filter, page).await?.rows;
+    Ok(of_deliveries(received.event.created_at, &deliveries))
+}
+
+/// How an event stands that was accepted then and has these deliveries, newest first. Of a lane that got it several times, the last time counts.
+fn of_deliveries(accepted_at: Timestamp, deliveries: &[Delivery]) -> Standing {
+    let is_last_of_lane =
+        |(index, delivery): &(usize, &Delivery)| deliveries[..*index].iter().all(|newer| newer.lane_id != delivery.lane_id);
+    let last: Vec<&Delivery> = deliveries.iter().enumerate().filter(is_last_of_lane).map(|(_, delivery)| delivery).collect();
+    let error = |delivery: &&Delivery| if is_dead(delivery) || has_failed(delivery) { delivery.last_error.clone() } else { None };
+    Standing {
+        status: status(&last),
+        attempts: last.iter().map(|delivery| delivery.attempts).max().unwrap_or(0),
+        last_error: last.iter().find_map(error),
+        processed_at: last.iter().map(|delivery| ended_at(&delivery.stage)).try_fold(accepted_at, |latest, at| Some(latest.max(at?))),
+        next_retry_at: last.iter().filter_map(|delivery| next_retry_at(delivery)).min(),
+    }
+}
+
+fn status(last: &[&Delivery]) -> ReceivedStatus {
+    if last.iter().any(|delivery| is_dead(delivery)) {
+        return ReceivedStatus::DeadLetter;
+    }
+    if last.iter().any(|delivery| has_failed(delivery)) {
+        return ReceivedStatus::Failed;
+    }
+    if last.iter().all(|delivery| delivery.stage.has_ended()) { ReceivedStatus::Completed } else { ReceivedStatus::Pending }
+}
+
+const fn is_dead(delivery: &Delivery) -> bool {
+    matches!(delivery.stage, Stage::Dead { .. })
+}
+
+/// Whether it was attempted and has not ended: it failed, or something outside must come first.
+const fn has_failed(delivery: &Delivery) -> bool {
+    !delivery.stage.has_ended() && delivery.attempts > 0
+}
+
+const fn next_retry_at(delivery: &Delivery) -> Option<Timestamp> {
+    match delivery.stage {
+        Stage::Waiting { due_at } if delivery.attempts > 0 => Some(due_at),
+        _ => None,
+    }
+}
+
+const fn ended_at(stage: &Stage) -> Option<Timestamp> {
+    match stage {
+        Stage::Delivered { at } | Stage::Dead { at, .. } | Stage::Cancelled { at, .. } => Some(*at),
+        Stage::Waiting { .. } | Stage::Held | Stage::Parked(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{
+        ids::{ApplicationId, DeliveryId, EventId, LaneId, ScheduleVersion},
+        model::{CancelCause, DeathCause, EventType, LaneKind, Parking, Priority, WaitsFor},
+    };
+
+    const NOW: Timestamp = Timestamp::from_secs(1_000_000);
+    const LATER: Timestamp = Timestamp::from_secs(1_000_060);
+
+    fn delivery(lane: u128, stage: Stage, attempts: u32) -> Delivery {
+        Delivery {
+            id: DeliveryId::from_uuid(Uuid::nil()),
+            organization: OrganizationId::from_uuid(Uuid::nil()),
+            application: ApplicationId::from_uuid(Uuid::nil()),
+            event: EventId::from_uuid(Uuid::nil()),
+            event_type: EventType::parse("activity.created").unwrap(),
+            lane_id: LaneId::from_uuid(Uuid::from_u128(lane)),
+            kind: LaneKind::Endpoint,
+            priority: Priority::Normal,
+            retry_schedule: ScheduleVersion(1),
+            stage,
+            attempts,
+            failure_category: None,
+            last_error: (attempts > 0).then(|| "the endpoint answered 503".to_owned()),
+            replay_of: None,
+            operation: None,
+            created_at: NOW,
+        }
+    }
+
+    #[test]
+    fn a_status_follows_from_the_last_delivery_of_each_lane() {
+        let delivered = |lane| delivery(lane, Stage::Delivered { at: LATER }, 1);
+        let dead = |lane| delivery(lane, Stage::Dead { at: NOW, cause: DeathCause::Gone }, 3);
+        let waiting = |lane, attempts| delivery(lane, Stage::Waiting { due_at: LATER }, attempts);
+        let cancelled = |lane| delivery(lane, Stage::Cancelled { at: NOW, cause: CancelCause::ByPerson }, 0);
+        let parking = || Parking { waits_for: WaitsFor::parse("connection").unwrap(), expiry: None };
+        let parked = |lane, attempts| delivery(lane, Stage::Parked(parking()), attempts);
+        // deliveries, newest first → status, attempts, processed_at, next_retry_at, whether there is an error
+        let table = [
+            (vec![], ReceivedStatus::Completed, 0, Some(NOW), None, false),
+            (vec![delivered(1), cancelled(2)], ReceivedStatus::Completed, 1, Some(LATER), None, false),
+            (vec![delivered(1), waiting(2, 0)], ReceivedStatus::Pending, 1, None, None, false),
+            (vec![parked(1, 0)], ReceivedStatus::Pending, 0, None, None, false),
+            (vec![delivery(1, Stage::Held, 0), waiting(2, 2)], ReceivedStatus::Failed, 2, None, Some(LATER), true),
+            (vec![parked(1, 1)], ReceivedStatus::Failed, 1, None, None, true),
+            (vec![waiting(1, 1), dead(2)], ReceivedStatus::DeadLetter, 3, None, Some(LATER), true),
+            (vec![dead(1), delivered(2)], ReceivedStatus::DeadLetter, 3, Some(LATER), None, true),
+            (vec![delivered(1), dead(1)], ReceivedStatus::Completed, 1, Some(LATER), None, false),
+            (vec![waiting(1, 0), dead(1)], ReceivedStatus::Pending, 0, None, None, false),
+        ];
+        for (deliveries, status, attempts, processed_at, next_retry_at, has_error) in table {
+            let standing = of_deliveries(NOW, &deliveries);
+            let seen = (standing.status, standing.attempts, standing.processed_at, standing.next_retry_at, standing.last_error.is_some());
+            assert_eq!(seen, (status, attempts, processed_at, next_retry_at, has_error), "{deliveries:?}");
+        }
+    }
+
+    #[test]
+    fn every_status_is_read_by_its_name() {
+        for status in ReceivedStatus::ALL {
+            assert_eq!(ReceivedStatus::parse(status.as_str()), Some(status));
+        }
+        assert_eq!(ReceivedStatus::parse("processing"), None);
+    }
+}
