@@ -49,9 +49,11 @@ problem_kinds! {
     ApiKeyMissing = UNAUTHORIZED "api-key-missing", "No API key was sent";
     ApiKeyInvalid = UNAUTHORIZED "api-key-invalid", "The API key is not valid";
     ApiKeyExpired = UNAUTHORIZED "api-key-expired", "The API key has expired";
+    RequestNotVerified = UNAUTHORIZED "request-not-verified", "The request is not proven to be the provider's";
     InsufficientScope = FORBIDDEN "insufficient-scope", "The API key lacks a scope";
     KeyLimitedToApplication = FORBIDDEN "key-limited-to-application", "The API key is limited to one application";
     OperationalApplication = FORBIDDEN "operational-application", "Nothing can be published to this application";
+    AddressNotAllowed = FORBIDDEN "address-not-allowed", "The address may not send to this source";
     NotFound = NOT_FOUND "not-found", "Nothing has this id";
     RouteNotFound = NOT_FOUND "route-not-found", "There is no such route";
     MethodNotAllowed = METHOD_NOT_ALLOWED "method-not-allowed", "The route does not take this method";
@@ -95,8 +97,10 @@ problem_kinds! {
     RetryRateLimit = TOO_MANY_REQUESTS "retry-rate-limit", "Too many deliveries were retried by hand";
     ChangeRateLimit = TOO_MANY_REQUESTS "change-rate-limit", "Too many configuration changes";
     TestRateLimit = TOO_MANY_REQUESTS "test-rate-limit", "Too many test events and URL verifications";
+    SourceRateLimit = TOO_MANY_REQUESTS "source-rate-limit", "Too many requests came to the source";
     InternalError = INTERNAL_SERVER_ERROR "internal-error", "Everhook failed";
     ServiceUnavailable = SERVICE_UNAVAILABLE "service-unavailable", "The server cannot take the request now";
+    SourcePaused = SERVICE_UNAVAILABLE "source-paused", "The source is paused";
     DiskFull = SERVICE_UNAVAILABLE "disk-full", "No space is left on a disk";
     RequestTooCostly = SERVICE_UNAVAILABLE "request-too-costly", "The request has used up its work";
     EvaluationBusy = SERVICE_UNAVAILABLE "evaluation-busy", "Too many schemas and filters are being evaluated";

@@ -1,0 +1,113 @@
+//! A provider's request, read whole and as it came: its bytes are what was signed.
+
+use std::sync::Arc;
+
+use axum::extract::Request;
+use bytes::Bytes;
+use everhook_core::{
+    inbound::{InboundRequest, Reading},
+    model::Source,
+    policy::headers::check_custom_headers,
+    sources::OpenSource,
+    time::Timestamp,
+};
+use http::{header, request::Parts, uri::PathAndQuery};
+use tokio::runtime::RuntimeFlavor;
+
+use super::{
+    super::{Api, body},
+    NotTaken,
+};
+use crate::memory::Charge;
+
+/// From this size on, verifying takes milliseconds, for which others should not wait.
+const LARGE_BODY_BYTES: usize = 512 * 1024;
+
+/// What a byte of a body becomes while it is split into events and stored.
+const BODY_WEIGHT: usize = 4;
+
+/// A request that was read.
+pub(super) struct Inbound {
+    head: Parts,
+    path_type: Option<String>,
+    body: Bytes,
+    _charge: Charge,
+}
+
+impl Inbound {
+    /// Reads the body, within what the source's kind takes.
+    pub(super) async fn read(
+        api: &Arc<Api>,
+        source: &OpenSource,
+        path_type: Option<&str>,
+        request: Request,
+    ) -> Result<Self, NotTaken> {
+        let (head, body) = request.into_parts();
+        let charge = Charge::new(api.bodies.clone(), source.source.organization).weighing(BODY_WEIGHT);
+        let read = body::read(body, source.verifier.recipe().max_body(), charge).await;
+        let (body, charge) = read.map_err(|error| NotTaken::new("body_not_read", error))?;
+        Ok(Self { head, path_type: path_type.map(str::to_owned), body, _charge: charge })
+    }
+
+    /// What the request is.
+    pub(super) fn evaluate(&self, source: &OpenSource, now: Timestamp) -> Reading {
+        let evaluate = || self.with_request(&source.source, now, |request| source.verifier.read(request, now));
+        let has_threads = tokio::runtime::Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
+        if self.body.len() >= LARGE_BODY_BYTES && has_threads { tokio::task::block_in_place(evaluate) } else { evaluate() }
+    }
+
+    /// Hands out the request in the form in which recipes read it.
+    pub(super) fn with_request<T>(&self, source: &Source, now: Timestamp, read: impl FnOnce(&InboundRequest<'_>) -> T) -> T {
+        let headers: Vec<(&str, &[u8])> = self.head.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        read(&InboundRequest {
+            method: self.head.method.as_str(),
+            url: &self.url(source),
+            query: self.head.uri.query().unwrap_or_default(),
+            path_type: self.path_type.as_deref(),
+            headers: &headers,
+            body: &self.body,
+            awaiting_handshake: source.is_awaiting_handshake(now),
+        })
+    }
+
+    /// The URL as the provider called it, for those that sign it: the one that the source was told, or what the request shows.
+    fn url(&self, source: &Source) -> String {
+        let path_and_query = self.head.uri.path_and_query().map_or("/", PathAndQuery::as_str);
+        match &source.public_url {
+            // The provider may add parameters of its own.
+            Some(url) => match self.head.uri.query() {
+                Some(query) if !url.contains('?') => format!("{url}?{query}"),
+                _ => url.clone(),
+            },
+            None => format!("https://{}{path_and_query}", self.text_of(header::HOST.as_str()).unwrap_or_default()),
+        }
+    }
+
+    /// The headers of these names, as they were sent. What is not text is left out.
+    pub(super) fn headers_named(&self, names: &[String]) -> Vec<(String, String)> {
+        let values = |name: &String| self.head.headers.get_all(name.as_str()).iter().filter_map(|value| value.to_str().ok());
+        names.iter().flat_map(|name| values(name).map(|value| (name.clone(), value.to_owned()))).collect()
+    }
+
+    /// The same for those that endpoints get, as far as they may be sent on: within the bounds of headers that publishers add to their events.
+    pub(super) fn forwarded_headers(&self, names: &[String]) -> Vec<(String, String)> {
+        let mut forwarded: Vec<(String, String)> = Vec::new();
+        for name in names {
+            let Some(value) = self.text_of(name) else { continue };
+            forwarded.push((name.clone(), value.to_owned()));
+            if check_custom_headers(&forwarded).is_err() {
+                forwarded.pop();
+            }
+        }
+        forwarded
+    }
+
+    /// The provider's trace, if it has one.
+    pub(super) fn traceparent(&self) -> Option<String> {
+        self.text_of("traceparent").filter(|text| trace_and_flags(text).is_some()).map(str::to_owned)
+    }
+
+    fn text_of(&self, name: &str) -> Option<&str> {
+        self.head.headers.get(name)?.to_str().ok()
+    }
+}
