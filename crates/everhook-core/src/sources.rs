@@ -7,10 +7,6 @@ mod activity;
 mod known;
 mod opening;
 
-#[cfg(test)]
-#[path = "sources/tests.rs"]
-mod tests;
-
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
@@ -126,7 +122,11 @@ impl Sources {
             None => self.look_ups.acquire().await.ok(),
         };
         let changes = self.known().changes();
-        let read = if self.is_away() { Err(StoreError::unavailable("it did not answer a moment ago")) } else { self.ask(key, stale.is_some()).await };
+        let read = if self.is_away() {
+            Err(StoreError::unavailable("it did not answer a moment ago"))
+        } else {
+            self.ask(key, stale.is_some()).await
+        };
         let opened = read.and_then(|source| source.map(|source| OpenSource::open(source, &*self.vault)).transpose());
         match opened {
             Ok(Some(source)) => {

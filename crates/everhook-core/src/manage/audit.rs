@@ -152,9 +152,12 @@ pub(super) fn of_source(source: &Source) -> Facts {
         .plain("forward", source.forward)
         .plain("forward_headers", source.forward_headers.clone())
         .plain("keep_headers", source.keep_headers.clone())
-        .plain("response", source.response.as_ref().map(|SourceResponse { status, content_type, body }| {
-            json!({ "status": status, "content_type": content_type, "body": body })
-        }))
+        .plain(
+            "response",
+            source.response.as_ref().map(
+                |SourceResponse { status, content_type, body }| json!({ "status": status, "content_type": content_type, "body": body }),
+            ),
+        )
         .plain("paused", source.paused.map(|pause| pause.mode.as_str()))
         .plain("awaiting_handshake_until", source.awaiting_handshake_until.map(|at: Timestamp| at.to_string()))
 }

@@ -5,7 +5,8 @@ use crate::{
     ids::{ApiKeyId, ApplicationId, OrganizationId, Ref, Uid},
     line::Line,
     model::{
-        ADMIN_EMAILS_MAX, Application, ApplicationKind, AuditAction, Author, DEFAULT_ORGANIZATION_UID, EmailAddress, Organization, OrganizationLimits, PoolName,
+        ADMIN_EMAILS_MAX, Application, ApplicationKind, AuditAction, Author, DEFAULT_ORGANIZATION_UID, EmailAddress, Organization,
+        OrganizationLimits, PoolName,
     },
     policy::audit::{changed, made, removed},
     ports::{Created, Deleted, NewOrganization, StoreError, Updated},

@@ -68,8 +68,8 @@ pub use revision::Revision;
 pub use secret::{InvalidSecret, SealedSecret, SealedSecrets, Secret, SigningKey};
 pub use shard::{Shard, ShardSet};
 pub use source::{
-    Dedupe, DedupeBy, KIND_CUSTOM, KIND_HMAC, PER_IP_PER_MINUTE, PauseMode, RecipeTexts, SOURCE_NAME_CHARS_MAX, Source, SourceActivity, SourceName,
-    SourcePause, SourceRateLimit, SourceResponse,
+    Dedupe, DedupeBy, KIND_CUSTOM, KIND_HMAC, PER_IP_PER_MINUTE, PauseMode, RecipeTexts, SOURCE_NAME_CHARS_MAX, Source, SourceActivity,
+    SourceName, SourcePause, SourceRateLimit, SourceResponse,
 };
 pub use statistics::{AttemptStatistics, EndpointActivity, FailureCounts, Tally, minute_of};
 pub use tenancy::{Application, ApplicationKind, DEFAULT_ORGANIZATION_UID, Organization, OrganizationLimits};

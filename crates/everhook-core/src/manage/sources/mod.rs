@@ -9,14 +9,13 @@ mod settings;
 pub use control::{Captured, HANDSHAKE_AWAITED_FOR, await_handshake, capture_key, pause, resume};
 pub use settings::{DedupeInput, RateLimitInput, ResponseInput, SourceChange};
 
-use super::{
-    CHANGE_ROUNDS_MAX, Conflict, Fault, Noun, Refusal, applications, audit, changed_at, no_such_application, unexpected,
-};
+use super::{CHANGE_ROUNDS_MAX, Conflict, Fault, Noun, Refusal, applications, audit, changed_at, no_such_application, unexpected};
 use crate::{
     ids::{ApplicationId, OrganizationId, Ref, SourceId},
     line::{Line, parking},
     model::{
-        ApplicationKind, AuditAction, Author, PauseMode, RecipeTexts, Secret, Source, SourceActivity, SourceName, SourcePause, SourceRateLimit,
+        ApplicationKind, AuditAction, Author, PauseMode, RecipeTexts, Secret, Source, SourceActivity, SourceName, SourcePause,
+        SourceRateLimit,
     },
     policy::audit::{Facts, changed, made, removed},
     ports::{Created, StoreError, Updated},
@@ -69,12 +68,7 @@ pub async fn create(line: &Line, by: &Author, new: NewSource) -> Result<Source, 
 }
 
 /// What a source would be, without writing it: a new one, or the one that was found, changed.
-pub(super) async fn checked(
-    line: &Line,
-    organization: OrganizationId,
-    new: NewSource,
-    found: Option<Source>,
-) -> Result<Source, Refusal> {
+pub(super) async fn checked(line: &Line, organization: OrganizationId, new: NewSource, found: Option<Source>) -> Result<Source, Refusal> {
     let mut faults = Vec::new();
     let source = match found {
         Some(found) => found,
@@ -141,7 +135,10 @@ pub async fn activity(line: &Line, of: &[SourceId]) -> Result<Vec<SourceActivity
 pub async fn reveal(line: &Line, organization: OrganizationId, of: &Ref<SourceId>) -> Result<RevealedSource, Refusal> {
     let source = find(line, organization, of).await?;
     let opened = sources::credentials(&source, &*line.ports.vault)?;
-    Ok(RevealedSource { secrets: opened.secrets.into_iter().map(Secret::new).collect(), verify_token: opened.verify_token.map(Secret::new) })
+    Ok(RevealedSource {
+        secrets: opened.secrets.into_iter().map(Secret::new).collect(),
+        verify_token: opened.verify_token.map(Secret::new),
+    })
 }
 
 /// Changes a source and writes it back. If somebody else was faster, it is read again and the change made on the newer row.
