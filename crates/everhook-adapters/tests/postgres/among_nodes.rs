@@ -5,7 +5,7 @@ use std::sync::Arc;
 use everhook_adapters::postgres::PostgresStore;
 use everhook_core::{
     ids::{ApiKeyId, ApplicationId, EndpointId, Ref, ScheduleId, Uid},
-    model::{ApiKey, ApiKeyHash, Cursor, Endpoint, OrderingMode, Organization, OrganizationSchedule, PageRequest, Scope, Scopes},
+    model::{ApiKey, ApiKeyHash, Cursor, Endpoint, OrderingMode, Organization, OrganizationSchedule, PageRequest, Scope, Scopes, Source},
     policy::presets,
     ports::{
         ApiKeyStore, ApplicationStore, Change, Changes, Created, Deleted, EndpointFilter, EndpointStore, EndpointUpdated,
@@ -14,7 +14,10 @@ use everhook_core::{
 };
 use tokio_postgres::NoTls;
 
-use crate::postgres::given::{Given, NOW, after, application, endpoint, entry, id, organization};
+use crate::postgres::{
+    conformance::sources::source,
+    given::{Given, NOW, after, application, endpoint, entry, id, organization},
+};
 
 /// How many changes each node makes at once.
 const CHANGES: usize = 10;
@@ -187,6 +190,29 @@ async fn an_application_that_one_node_deletes_has_no_endpoint_left_and_the_other
     let left = given.store.endpoints(of, EndpointFilter::default(), page).await.unwrap().rows;
     assert_eq!(left.iter().map(|endpoint| endpoint.id).collect::<Vec<_>>(), [given.endpoint]);
     assert!(node.changes(seen).await.unwrap().changes.contains(&Change::Application(shop)));
+}
+
+#[tokio::test]
+async fn a_source_that_one_node_makes_changes_or_deletes_is_heard_of_by_the_others() {
+    let given = Given::new().await;
+    let (of, shop) = (given.organization, given.another_application().await);
+    let node = given.backing.node().await;
+    let heard = async |seen, id| node.changes(seen).await.unwrap().changes.contains(&Change::Source(id));
+    let (made, other) = (source(of, shop, "made"), source(of, shop, "other"));
+    for (step, source) in [("made", &made), ("made", &other)] {
+        let seen = node.newest().await.unwrap();
+        given.store.create_source(source.clone(), 10, entry()).await.unwrap();
+        assert!(heard(seen, source.id).await, "{step}");
+    }
+    let seen = node.newest().await.unwrap();
+    given.store.update_source(Source { updated_at: after(1), ..made.clone() }, NOW, entry()).await.unwrap();
+    assert!(heard(seen, made.id).await, "changed");
+    let seen = node.newest().await.unwrap();
+    given.store.delete_source(of, made.id, entry()).await.unwrap();
+    assert!(heard(seen, made.id).await, "deleted");
+    let seen = node.newest().await.unwrap();
+    given.store.delete_application(of, shop, entry()).await.unwrap();
+    assert!(heard(seen, other.id).await, "deleted with its application");
 }
 
 #[tokio::test(flavor = "multi_thread")]

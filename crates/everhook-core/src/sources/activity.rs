@@ -75,3 +75,26 @@ impl Activity {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn what_happens_at_more_sources_than_are_kept_is_not_noted() {
+        let activity = Activity::default();
+        let id = |n: usize| SourceId::from_uuid(Uuid::from_u128(n as u128));
+        for n in 0..=SOURCES_MAX {
+            activity.accepted(id(n), Timestamp::from_secs(1));
+        }
+        assert_eq!(activity.news().len(), SOURCES_MAX);
+        activity.refused(id(0), Timestamp::from_secs(2), "bad_signature");
+        let known = activity.unwritten(id(0));
+        assert_eq!(
+            (known.accepted_at, known.refused),
+            (Some(Timestamp::from_secs(1)), Some((Timestamp::from_secs(2), "bad_signature".to_owned())))
+        );
+    }
+}

@@ -154,8 +154,85 @@ impl Known {
 }
 
 #[cfg(test)]
-impl Known {
-    pub(super) fn counts(&self) -> (usize, usize, usize) {
-        (self.sources.len(), self.absent.len(), self.bytes)
+mod tests {
+    use super::{super::opening::tests::opened, *};
+
+    const NOW: Duration = Duration::from_secs(1_000);
+
+    fn id(source: &OpenSource) -> Key {
+        Key::Id(source.source.id)
+    }
+
+    fn is_current(found: &Found) -> bool {
+        matches!(found, Found::Current(_))
+    }
+
+    #[test]
+    fn a_source_is_current_until_it_changes_or_its_time_is_over_and_is_known_beyond() {
+        let mut known = Known::default();
+        let (source, other) = (Arc::new(opened(1, "a", 0)), Arc::new(opened(2, "b", 0)));
+        for source in [&source, &other] {
+            known.keep(source, false, known.changes(), NOW);
+        }
+        assert!(is_current(&known.find(&id(&source), NOW)));
+        assert!(matches!(known.find(&Key::Name(source.source.name.clone()), NOW), Found::Unknown), "it is not reached by its name");
+        assert!(matches!(known.find(&id(&source), NOW + CURRENT_FOR), Found::Stale(_)));
+        known.forget(|found| found.id == source.source.id);
+        assert!(matches!(known.find(&id(&source), NOW), Found::Stale(_)));
+        assert!(is_current(&known.find(&id(&other), NOW)));
+    }
+
+    #[test]
+    fn what_was_read_before_a_change_is_not_current_after_it() {
+        let mut known = Known::default();
+        let source = Arc::new(opened(1, "a", 0));
+        let changes = known.changes();
+        known.forget(|_| false);
+        known.keep(&source, false, changes, NOW);
+        assert!(matches!(known.find(&id(&source), NOW), Found::Stale(_)));
+    }
+
+    #[test]
+    fn a_name_leads_to_the_source_that_has_it_now() {
+        let mut known = Known::default();
+        let name = |name: &str| Key::Name(SourceName::parse(name).unwrap());
+        known.keep(&Arc::new(opened(1, "a", 0)), true, 0, NOW);
+        assert!(is_current(&known.find(&name("a"), NOW)));
+        known.keep(&Arc::new(opened(1, "renamed", 0)), true, 0, NOW);
+        assert!(matches!(known.find(&name("a"), NOW), Found::Unknown));
+        assert!(is_current(&known.find(&name("renamed"), NOW)));
+        known.note_absence(&name("renamed"), NOW);
+        assert!(matches!(known.find(&name("renamed"), NOW), Found::Absent));
+    }
+
+    #[test]
+    fn what_is_not_there_is_remembered_for_a_second_and_within_a_bound() {
+        let mut known = Known::default();
+        let key = |n: usize| Key::Name(SourceName::parse(&format!("guess-{n}")).unwrap());
+        known.note_absence(&key(0), NOW);
+        assert!(matches!(known.find(&key(0), NOW), Found::Absent));
+        assert!(matches!(known.find(&key(0), NOW + ABSENT_FOR), Found::Unknown));
+        for n in 0..3 * ABSENT_MAX {
+            known.note_absence(&key(n), NOW);
+            assert!(known.absent.len() <= ABSENT_MAX);
+        }
+        known.forget(|_| false);
+        assert!(known.absent.is_empty(), "somebody may have made one of them");
+    }
+
+    #[test]
+    fn past_the_bound_those_go_that_were_not_used_for_the_longest_time() {
+        let mut known = Known::default();
+        let large = 1 << 20;
+        let first = Arc::new(opened(0, "s0", large));
+        known.keep(&first, false, 0, NOW);
+        for n in 1..200 {
+            let at = NOW + Duration::from_millis(n);
+            known.keep(&Arc::new(opened(u128::from(n), &format!("s{n}"), large)), false, 0, at);
+            assert!(known.bytes <= BYTES_MAX);
+            assert!(is_current(&known.find(&id(&first), at)), "it is used all the time");
+        }
+        assert!(matches!(known.find(&Key::Id(SourceId::from_uuid(Uuid::from_u128(1))), NOW), Found::Unknown));
+        assert_eq!(known.bytes, known.sources.values().map(|entry| entry.source.bytes()).sum::<usize>());
     }
 }

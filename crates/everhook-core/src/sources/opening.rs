@@ -114,3 +114,60 @@ pub fn credentials(source: &Source, vault: &dyn Vault) -> Result<Credentials, St
         public_url: source.public_url.clone(),
     })
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{
+        ids::{ApplicationId, OrganizationId, SourceId},
+        model::{SourceName, SourceRateLimit, SourceResponse},
+        time::Timestamp,
+    };
+
+    /// An opened source that takes so many bytes.
+    pub(in super::super) fn opened(id: u128, name: &str, bytes: usize) -> OpenSource {
+        let uuid = Uuid::from_u128(id);
+        let source = Source {
+            id: SourceId::from_uuid(uuid),
+            organization: OrganizationId::from_uuid(uuid),
+            application: ApplicationId::from_uuid(uuid),
+            name: SourceName::parse(name).unwrap(),
+            kind: "none".to_owned(),
+            recipe: RecipeTexts::new(),
+            secrets: Vec::new(),
+            verify_token: None,
+            subscription_id: None,
+            app_id: None,
+            audience: None,
+            public_url: None,
+            tolerance: None,
+            ip_allowlist: Vec::new(),
+            rate_limit: SourceRateLimit::default(),
+            dedupe: None,
+            forward: true,
+            forward_headers: Vec::new(),
+            keep_headers: Vec::new(),
+            response: Some(SourceResponse { status: 200, content_type: None, body: "x".repeat(bytes) }),
+            paused: None,
+            awaiting_handshake_until: None,
+            created_at: Timestamp::EPOCH,
+            updated_at: Timestamp::EPOCH,
+        };
+        let recipe = compile(&source.kind, &source.recipe).unwrap();
+        let verifier = Verifier::new(Arc::new(recipe), &Credentials::default(), None).unwrap();
+        OpenSource { source, verifier }
+    }
+
+    #[test]
+    fn a_kind_that_is_not_there_has_no_recipe() {
+        assert!(matches!(compile("no-such-kind", &RecipeTexts::new()), Err(RecipeError::UnknownKind)));
+    }
+
+    #[test]
+    fn a_field_that_no_recipe_has_is_a_fault() {
+        let texts = RecipeTexts::from([("macs".to_owned(), "sha256 hex".to_owned())]);
+        assert!(matches!(compile(KIND_CUSTOM, &texts), Err(RecipeError::Faults(_))));
+    }
+}

@@ -28,6 +28,7 @@ mod routes;
 mod schedules;
 mod selection;
 mod sent;
+mod sources;
 mod start;
 mod transfer;
 mod verification;

@@ -27,6 +27,7 @@ mod schedules;
 mod sent;
 mod shared_limits;
 mod shared_operations;
+mod sources;
 mod spool;
 mod spool_keys;
 mod spool_stalls;

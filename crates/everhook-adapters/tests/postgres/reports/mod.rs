@@ -159,7 +159,7 @@ async fn secrets_internals_partitions_and_writes_are_refused() {
         );
         let refused = format!(
             "SELECT c.relname || '.' || a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-            WHERE c.oid IN ('everhook.endpoints'::regclass, 'everhook.events'::regclass) AND a.attnum > 0
+            WHERE c.oid IN ('everhook.endpoints'::regclass, 'everhook.events'::regclass, 'everhook.sources'::regclass) AND a.attnum > 0
             AND NOT has_column_privilege('{}', c.oid, a.attnum, 'SELECT')",
             reader.name
         );

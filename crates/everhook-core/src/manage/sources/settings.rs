@@ -41,6 +41,9 @@ const HEADERS_MAX: usize = 32;
 /// The longest answer.
 const RESPONSE_BYTES_MAX: usize = 4_096;
 
+/// How a length of time is written.
+const UNITS: &str = "as a number with a unit: ms, s, m, h, d or w (`5m`)";
+
 /// What is asked of a source, as written.
 #[derive(Clone, Debug, Default)]
 pub struct SourceChange {
@@ -233,23 +236,18 @@ fn try_out(line: &Line, source: &Source, faults: &mut Vec<Fault>) -> Result<(), 
     if source.kind.is_empty() {
         return Ok(());
     }
-    let recipe = match sources::compile(&source.kind, &source.recipe) {
-        Ok(recipe) => Arc::new(recipe),
-        Err(RecipeError::UnknownKind) => {
-            faults.push(Fault::new("kind", "is not a kind of source: see `GET /v1/source-kinds`"));
-            return Ok(());
-        }
-        Err(RecipeError::Faults(found)) => {
-            faults.extend(found.into_iter().map(|fault| of_recipe(&source.kind, fault)));
-            return Ok(());
+    let found: Vec<Fault> = match sources::compile(&source.kind, &source.recipe) {
+        Err(RecipeError::UnknownKind) => vec![Fault::new("kind", "is not a kind of source: see `GET /v1/source-kinds`")],
+        Err(RecipeError::Faults(found)) => found.into_iter().map(|fault| of_recipe(&source.kind, fault)).collect(),
+        Ok(recipe) => {
+            let credentials = sources::credentials(source, &*line.ports.vault)?;
+            let found = Verifier::new(Arc::new(recipe), &credentials, source.tolerance).err().unwrap_or_default();
+            found.into_iter().map(|fault| Fault::new(fault.field, fault.reason)).collect()
         }
     };
-    let credentials = sources::credentials(source, &*line.ports.vault)?;
-    if let Err(found) = Verifier::new(recipe, &credentials, source.tolerance) {
-        let told: BTreeSet<String> = faults.iter().map(|fault| fault.field.clone()).collect();
-        let news = found.into_iter().filter(|fault| !told.contains(fault.field));
-        faults.extend(news.map(|fault| Fault::new(fault.field, fault.reason)));
-    }
+    // A field that was refused was not changed: what follows from that is no news.
+    let told: BTreeSet<String> = faults.iter().map(|fault| fault.field.clone()).collect();
+    faults.extend(found.into_iter().filter(|fault| !told.contains(&fault.field)));
     Ok(())
 }
 
@@ -299,7 +297,7 @@ fn read_url(text: String) -> Result<String, String> {
 }
 
 fn read_tolerance(tolerance: Duration) -> Result<Duration, String> {
-    if (Duration::from_secs(1)..=TOLERANCE_MAX).contains(&tolerance) { Ok(tolerance) } else { Err("must be 1s to 7d".to_owned()) }
+    if (Duration::from_secs(1)..=TOLERANCE_MAX).contains(&tolerance) { Ok(tolerance) } else { Err(format!("must be 1s to 7d, {UNITS}")) }
 }
 
 fn read_networks(texts: &[String]) -> Result<Vec<IpNet>, String> {
@@ -356,7 +354,7 @@ fn read_dedupe(asked: Change<DedupeInput>, faults: &mut Vec<Fault>) -> Change<De
     };
     let window = window.unwrap_or(WINDOW_DEFAULT);
     if !(Duration::from_secs(1)..=WINDOW_MAX).contains(&window) {
-        faults.push(Fault::new("dedupe.window", "must be 1s to 30d"));
+        faults.push(Fault::new("dedupe.window", format!("must be 1s to 30d, {UNITS}")));
     }
     match by {
         Ok(by) if faults.len() == before => Change::Set(Dedupe { by, window }),

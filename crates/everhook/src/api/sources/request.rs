@@ -24,7 +24,7 @@ use crate::{
 /// A source. An update needs only the changed fields; null resets a field to its default.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(example = json!({"name": "github", "kind": "github", "secrets": ["It's a Secret to Everybody"]}))]
+#[schema(example = json!({"name": "shop", "kind": "hmac", "header": "X-Signature", "prefix": "sha256=", "secrets": ["It's a Secret to Everybody"]}))]
 pub struct SourceIn {
     /// Unique in the organization: 1 to 64 of A-Z a-z 0-9 _ - and not a UUID. Required at creation.
     #[serde(default)]
@@ -173,20 +173,14 @@ pub fn into_new(mut asked: SourceIn) -> Result<NewSource, ApiError> {
 
 /// A change of a source. Its application stays.
 pub fn into_change(asked: SourceIn) -> Result<SourceChange, ApiError> {
-    let mut faults = Vec::new();
     if asked.application_id.is_some() {
-        faults.push(Fault::new("application_id", "can only be set at creation"));
+        return Err(ApiError::invalid(vec![Fault::new("application_id", "can only be set at creation")]));
     }
-    let tolerance = read_duration(asked.tolerance.0, "tolerance", &mut faults);
-    let dedupe = asked.dedupe.map(|Object(dedupe)| dedupe.read(&mut faults));
     let recipe = match asked.recipe.0 {
         Change::Keep => Change::Keep,
         Change::Clear => Change::Clear,
         Change::Set(texts) => Change::Set(read_recipe(texts)?),
     };
-    if !faults.is_empty() {
-        return Err(ApiError::invalid(faults));
-    }
     Ok(SourceChange {
         name: asked.name.0,
         kind: asked.kind.0,
@@ -201,13 +195,13 @@ pub fn into_change(asked: SourceIn) -> Result<SourceChange, ApiError> {
         app_id: asked.app_id.0,
         audience: asked.audience.0,
         public_url: asked.public_url.0,
-        tolerance,
+        tolerance: asked.tolerance.map(read_duration),
         ip_allowlist: asked.ip_allowlist.0,
         rate_limit: asked.rate_limit.map(|Object(limit)| RateLimitInput {
             per_ip_per_minute: limit.per_ip_per_minute,
             per_user_per_minute: limit.per_user_per_minute,
         }),
-        dedupe,
+        dedupe: asked.dedupe.map(|Object(dedupe)| dedupe.into()),
         forward: asked.forward.0,
         forward_headers: asked.forward_headers.0,
         keep_headers: asked.keep_headers.0,
@@ -231,26 +225,13 @@ fn read_recipe(Texts(texts): Texts) -> Result<RecipeTexts, ApiError> {
     Ok(recipe)
 }
 
-fn read_duration(asked: Change<String>, field: &str, faults: &mut Vec<Fault>) -> Change<Duration> {
-    match asked {
-        Change::Keep => Change::Keep,
-        Change::Clear => Change::Clear,
-        Change::Set(text) => match parse_duration(&text) {
-            Ok(duration) => Change::Set(duration),
-            Err(reason) => {
-                faults.push(Fault::new(field, reason));
-                Change::Keep
-            }
-        },
-    }
+/// Reads a length of time. What is none is longer than any may be, so that it is refused together with what else is wrong.
+fn read_duration(text: String) -> Duration {
+    parse_duration(&text).unwrap_or(Duration::MAX)
 }
 
-impl DedupeIn {
-    fn read(self, faults: &mut Vec<Fault>) -> DedupeInput {
-        let window = match read_duration(self.window.map_or(Change::Keep, Change::Set), "dedupe.window", faults) {
-            Change::Set(window) => Some(window),
-            Change::Keep | Change::Clear => None,
-        };
-        DedupeInput { by: self.by, header: self.header, pointer: self.pointer, window }
+impl From<DedupeIn> for DedupeInput {
+    fn from(DedupeIn { by, header, pointer, window }: DedupeIn) -> Self {
+        Self { by, header, pointer, window: window.map(read_duration) }
     }
 }
