@@ -6,6 +6,7 @@
 mod activity;
 mod known;
 mod opening;
+mod provider_keys;
 
 use std::{
     sync::{
@@ -21,6 +22,7 @@ use self::known::{Found, Key, Known};
 pub use self::{
     activity::{ACTIVITY_WRITTEN_EVERY, Activity},
     opening::{OpenSource, RecipeError, compile, credentials, takes_key},
+    provider_keys::{KnownKey, NotFetched, ProviderKeys},
 };
 use crate::{
     ids::{ApplicationId, OrganizationId, Ref, SourceId, Uid},
@@ -55,6 +57,8 @@ pub struct Sources {
     default_organization: OnceLock<OrganizationId>,
     /// What happens at sources.
     pub activity: Activity,
+    /// Keys that requests are verified with and that stand on providers' servers.
+    pub provider_keys: ProviderKeys,
 }
 
 impl Sources {
@@ -71,6 +75,7 @@ impl Sources {
             is_away_until: AtomicU64::new(0),
             default_organization: OnceLock::new(),
             activity: Activity::default(),
+            provider_keys: ProviderKeys::new(ports.transport.clone(), ports.clock.clone()),
         }
     }
 

@@ -3,43 +3,11 @@
 use aws_lc_rs::digest::{SHA256, digest};
 
 use super::{
-    InboundRequest, Item, RecipeFault,
+    InboundRequest, Item,
     document::{Plan, Pointer, Values},
-    fields::shown,
-    text::{header_name, hex},
+    text::hex,
 };
-
-/// How a source tells that an item came before.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DedupeBy {
-    /// By the id that the recipe finds.
-    Id,
-    /// By a header of the request, in lower case.
-    Header(String),
-    /// By a value of the item, which is JSON.
-    Pointer(String),
-    /// By the bytes of the item.
-    Body,
-}
-
-impl DedupeBy {
-    /// Reads `id`, `body`, `header:Name` or `pointer:/path`.
-    ///
-    /// # Errors
-    /// What would be right.
-    pub fn parse(text: &str) -> Result<Self, RecipeFault> {
-        let fault = || RecipeFault::new("dedupe", format!("is `{}`; write id, body, header:Name or pointer:/path", shown(text)));
-        match text.split_once(':') {
-            None if text == "id" => Ok(Self::Id),
-            None if text == "body" => Ok(Self::Body),
-            Some(("header", name)) => header_name(name).map(Self::Header).ok_or_else(fault),
-            Some(("pointer", pointer)) if !pointer.is_empty() => {
-                Pointer::parse(pointer).map(|_| Self::Pointer(pointer.to_owned())).ok_or_else(fault)
-            }
-            _ => Err(fault()),
-        }
-    }
-}
+use crate::model::DedupeBy;
 
 /// The key of an item: two with the same are the same. `None` where the item does not have what it goes by, and nothing may be taken for its repetition.
 ///

@@ -22,7 +22,7 @@ mod text;
 mod verifier;
 
 pub use credentials::{Credentials, Need, SECRET_BYTES_MAX, SECRETS_MAX};
-pub use dedupe::{DedupeBy, dedupe_key};
+pub use dedupe::dedupe_key;
 pub use fault::RecipeFault;
 pub use fetched::{FETCHED_BYTES_MAX, FetchedKey, KeyAnswer, KeyRequest};
 pub use fields::{HmacFields, RecipeFields};

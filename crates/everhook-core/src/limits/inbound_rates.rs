@@ -66,7 +66,7 @@ mod tests {
         let rates = InboundRates::default();
         let [one, other] = [1, 2].map(|n| SourceId::from_uuid(Uuid::from_u128(n)));
         let now = Timestamp::from_secs(1_000);
-        let mut take = |source, address: &str| rates.take_address(source, address.parse().unwrap(), NonZeroU32::MIN, now).is_ok();
+        let take = |source, address: &str| rates.take_address(source, address.parse().unwrap(), NonZeroU32::MIN, now).is_ok();
         for (source, address, is_taken) in [
             (one, "192.0.2.1", true),
             (one, "192.0.2.1", false),

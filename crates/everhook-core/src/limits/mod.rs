@@ -2,6 +2,7 @@
 
 pub mod budgets;
 pub mod evaluations;
+pub mod inbound_rates;
 pub mod on_demand_limit;
 pub mod rates;
 pub mod retry_limit;

@@ -14,7 +14,7 @@ use crate::{
         Line,
         draft::Views,
         publish::PublishError,
-        selection::{Matches, select},
+        selection::{Matches, select, select_accepted},
     },
     model::{ApplicationKind, EventTypeMark, RateLimit},
     policy::{
@@ -39,6 +39,8 @@ pub(crate) enum Matching {
 pub(crate) enum Origin {
     /// A publisher's.
     Publisher,
+    /// A provider's, through a source.
+    Provider,
     /// Ours: they alone go to the application `operational`.
     Everhook,
 }
@@ -64,18 +66,22 @@ pub(crate) async fn admit(
     if view.application.organization != incoming.organization {
         return Err(PublishError::NoSuchApplication);
     }
-    if view.application.kind == ApplicationKind::Operational && round.origin == Origin::Publisher {
+    if view.application.kind == ApplicationKind::Operational && round.origin != Origin::Everhook {
         return Err(PublishError::Operational);
     }
     let mut data = EventData::of(&incoming.event);
-    // Everhook's own events, and samples to one endpoint, are not the organization's to define.
-    if view.application.kind != ApplicationKind::Operational && incoming.only.is_none() {
+    // Everhook's own events, a provider's, and samples to one endpoint, are not the organization's to define.
+    if view.application.kind != ApplicationKind::Operational && round.origin != Origin::Provider && incoming.only.is_none() {
         check_type(line, &view, incoming, &mut data, work).await?;
     }
     if round.matching == Matching::First {
         take_token(line, &view, incoming).await?;
     }
-    let matches = select(line, incoming, &view, &mut data, work).await?;
+    let matches = match round.origin {
+        // On the heap, because it is not the hot path: publishers carry the room for it.
+        Origin::Provider => Box::pin(select_accepted(line, incoming, &view, work)).await?,
+        Origin::Publisher | Origin::Everhook => select(line, incoming, &view, &mut data, work).await?,
+    };
     Ok(Some((view, matches)))
 }
 
@@ -112,8 +118,7 @@ async fn check_type(
     if mark.archived {
         return Err(PublishError::ArchivedType(event.event_type.clone()));
     }
-    let is_received = event.received.is_some();
-    if !mark.has_schema || is_received && !event.content_type.may_be_json() {
+    if !mark.has_schema {
         return Ok(());
     }
     // On the heap, because most types have no schema: publishers carry the room for it with every event.
@@ -122,8 +127,6 @@ async fn check_type(
         Some(Ok(())) => Ok(None),
         Some(Err(Misfit::Violation(violation))) => Ok(Some(violation)),
         Some(Err(Misfit::TooCostly)) => Err(None),
-        // A provider sends what it sends: what is not JSON is kept as it came.
-        None if is_received => Ok(None),
         None => Ok(Some(Violation::unreadable())),
     };
     let violation = Box::pin(work.evaluate(&line.evaluations, incoming.organization, data, SCHEMA_UNITS_MAX, check)).await?;

@@ -232,6 +232,7 @@ async fn publication(line: &Line, alert: Alert) -> Result<Option<Publication>, S
         data: alert.data,
         content_type: ContentType::JSON,
         idempotency_key: Some(alert.id.to_string()),
+        idempotency_window: None,
         source: Some("everhook".to_owned()),
         priority: Priority::Normal,
         timestamp: None,

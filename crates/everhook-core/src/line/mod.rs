@@ -14,6 +14,7 @@ pub mod erasures;
 pub mod parking;
 pub mod publish;
 pub mod recall;
+pub mod receive;
 pub mod request;
 pub(crate) mod selection;
 pub mod settle;
@@ -31,6 +32,7 @@ use crate::{
     limits::{
         budgets::Budgets,
         evaluations::{EvaluationThreads, Evaluations},
+        inbound_rates::InboundRates,
         on_demand_limit::OnDemandLimit,
         rates::Rates,
         retry_limit::RetryLimit,
@@ -69,6 +71,8 @@ pub struct Line {
     pub budgets: Arc<Budgets>,
     /// How many events each organization may publish.
     pub publish_rates: Rates,
+    /// How many requests sources take.
+    pub inbound_rates: InboundRates,
     /// What is tried again, and was told.
     pub repeated_failures: RepeatedFailures,
     /// Whether this machine lacks what requests need.
@@ -135,6 +139,7 @@ impl Line {
             lanes: owner,
             budgets: Arc::default(),
             publish_rates: Rates::default(),
+            inbound_rates: InboundRates::default(),
             retry_limit: RetryLimit::default(),
             on_demand_limit: OnDemandLimit::default(),
             erasures: Erasures::default(),

@@ -45,6 +45,8 @@ pub struct Publication {
     pub content_type: ContentType,
     /// Makes publishing it twice the same as once.
     pub idempotency_key: Option<String>,
+    /// For how long it does; as long as the server remembers keys if absent.
+    pub idempotency_window: Option<Duration>,
     /// The part of the publisher's platform that it came from.
     pub source: Option<String>,
     /// How it shares the organization's capacity.
@@ -214,6 +216,12 @@ pub async fn publish_own(line: &Line, publications: Vec<Publication>) -> Vec<Res
     publish_all(line, publications, Origin::Everhook).await
 }
 
+/// Publishes what a provider sent and was verified, as [`publish`] does. Types and schemas do not apply, because providers do not know them, and a filter
+/// that takes too much passes.
+pub(crate) async fn publish_received(line: &Line, publications: Vec<Publication>) -> Vec<Result<Acceptance, PublishError>> {
+    publish_all(line, publications, Origin::Provider).await
+}
+
 async fn publish_all(line: &Line, publications: Vec<Publication>, origin: Origin) -> Vec<Answer> {
     let mut answers: Vec<Option<Answer>> = publications.iter().map(|_| None).collect();
     let mut waiting: VecDeque<Open> = publications.into_iter().map(|publication| arrive(line, publication)).enumerate().collect();
@@ -242,7 +250,7 @@ fn arrive(line: &Line, publication: Publication) -> IncomingEvent {
     let now = line.ports.clock.now();
     let id = EventId::from_uuid(line.ports.entropy.uuid(now));
     let key = match publication.idempotency_key {
-        Some(_) => KeyOrigin::Given { valid_since: now - line.idempotency_window },
+        Some(_) => KeyOrigin::Given { valid_since: now - publication.idempotency_window.unwrap_or(line.idempotency_window) },
         None => KeyOrigin::Made,
     };
     let event = Event {

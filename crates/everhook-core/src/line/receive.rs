@@ -2,20 +2,22 @@
 //!
 //! Called by the routes that providers post to. It returns only when everything is on disk, and must run to its end once it has begun, as `publish`.
 //!
-//! An item that came before is recorded once more, so that it can be seen, and says which event it repeats.
+//! An item that came before is recorded once more, so that it can be seen, says which event it repeats, and is delivered to nobody.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use aws_lc_rs::digest::{SHA256, digest};
 
+use uuid::Uuid;
+
 use crate::{
-    ids::EventId,
+    ids::{EndpointId, EventId},
     inbound::Item,
     line::{
         Line,
         publish::{Acceptance, Publication, PublishError, publish_received},
     },
-    model::{ContentType, ORDERING_KEY_BYTES_MAX, OrderingKey, Priority, Received, Source, SourcePause},
+    model::{ContentType, ORDERING_KEY_BYTES_MAX, OrderingKey, PauseMode, Priority, Received, Source},
     ports::KeyReused,
 };
 
@@ -24,6 +26,9 @@ pub const SOURCE_LABEL: &str = "source";
 
 /// The longest key by which an item is recognized as it is; a longer one is hashed. Publishers' keys have the same bound.
 const KEY_BYTES_MAX: usize = 256;
+
+/// The endpoint of events that are kept and delivered to nobody: no endpoint has this id.
+const NOBODY: EndpointId = EndpointId::from_uuid(Uuid::nil());
 
 /// A provider's request that was verified.
 pub struct Push<'a> {
@@ -53,11 +58,11 @@ pub struct PushedItem {
 /// # Errors
 /// The first of what kept an item from being recorded. Others of the same request may have been: sent again, they are recognized by their keys.
 pub async fn receive(line: &Line, push: Push<'_>) -> Result<(), PublishError> {
-    let first = push.items.iter().map(|pushed| publication(line, &push, pushed, None)).collect();
+    let first = push.items.iter().map(|pushed| publication(&push, pushed, None)).collect();
     let mut repeated = Vec::new();
     for (pushed, answer) in push.items.iter().zip(publish_received(line, first).await) {
         if let Some(original) = original(answer)? {
-            repeated.push(publication(line, &push, pushed, Some(original)));
+            repeated.push(publication(&push, pushed, Some(original)));
         }
     }
     if repeated.is_empty() {
@@ -76,24 +81,19 @@ fn original(answer: Result<Acceptance, PublishError>) -> Result<Option<EventId>,
     }
 }
 
-fn publication(line: &Line, push: &Push<'_>, pushed: &PushedItem, duplicate_of: Option<EventId>) -> Publication {
+fn publication(push: &Push<'_>, pushed: &PushedItem, duplicate_of: Option<EventId>) -> Publication {
     let (source, item) = (push.source, &pushed.item);
-    let received = Received {
-        source: source.id,
-        external_user: item.external_user.clone(),
-        duplicate_of,
-        headers: push.kept_headers.clone(),
-        is_delivered: source.forward && (duplicate_of.is_none() || source.dedupe.is_none()),
-    };
+    let received =
+        Received { source: source.id, external_user: item.external_user.clone(), duplicate_of, headers: push.kept_headers.clone() };
     Publication {
         organization: source.organization,
         application: source.application,
         event_type: item.event_type.clone(),
         data: item.body.clone(),
-        content_type: item.content_type.as_deref().and_then(ContentType::parse).unwrap_or_default(),
+        content_type: ContentType::of_body(item.content_type.as_deref(), &item.body),
         // A repetition has no key of its own: it is recorded however often it comes.
         idempotency_key: pushed.key.as_deref().filter(|_| duplicate_of.is_none()).map(|key| bounded(source, key, KEY_BYTES_MAX)),
-        idempotency_window: source.dedupe.as_ref().map_or(line.idempotency_window, |dedupe| dedupe.window),
+        idempotency_window: source.dedupe.as_ref().map(|dedupe| dedupe.window),
         source: Some(source.name.to_string()),
         priority: Priority::default(),
         ordering_key: item.external_user.as_deref().and_then(|user| OrderingKey::parse(&bounded(source, user, ORDERING_KEY_BYTES_MAX))),
@@ -101,10 +101,10 @@ fn publication(line: &Line, push: &Push<'_>, pushed: &PushedItem, duplicate_of: 
         traceparent: push.traceparent.clone(),
         labels: BTreeMap::from([(SOURCE_LABEL.to_owned(), source.name.to_string())]),
         headers: push.forwarded_headers.clone(),
-        only: None,
+        only: (!source.forward).then_some(NOBODY),
         received: Some(Box::new(received)),
         sealed: true,
-        parked: matches!(source.paused, Some(SourcePause::Holds)).then(|| Source::hold(source.id)),
+        parked: source.paused.filter(|pause| pause.mode == PauseMode::Hold).map(|_| Source::hold(source.id)),
     }
 }
 

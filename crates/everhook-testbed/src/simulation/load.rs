@@ -103,6 +103,7 @@ impl Simulation {
             data: Bytes::from(format!("{{\"filler\":\"{filler}\"}}")),
             content_type: ContentType::JSON,
             idempotency_key: key,
+            idempotency_window: None,
             source: None,
             priority: Priority::ALL[self.dice.below(3) as usize],
             ordering_key: (self.dice.below(3) != 0).then(|| some_ordering_key(&self.dice)),

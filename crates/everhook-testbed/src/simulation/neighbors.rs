@@ -182,6 +182,7 @@ impl Attempted {
             data: Bytes::from_static(b"{}"),
             content_type: ContentType::JSON,
             idempotency_key: None,
+            idempotency_window: None,
             source: None,
             priority: Priority::Normal,
             timestamp: None,

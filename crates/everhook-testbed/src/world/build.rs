@@ -77,6 +77,7 @@ impl World {
                 data: Bytes::from_static(b"{\"n\":1}"),
                 content_type: ContentType::JSON,
                 idempotency_key: None,
+                idempotency_window: None,
                 source: None,
                 priority: Priority::Normal,
                 timestamp: None,

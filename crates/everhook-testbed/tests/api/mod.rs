@@ -23,6 +23,7 @@ mod operations;
 mod other_platforms;
 mod problem_types;
 mod problems;
+mod receiving;
 mod retries;
 mod routes;
 mod schedules;

@@ -76,7 +76,11 @@ async fn what_the_provider_did_not_sign_is_refused_and_not_stored() {
     let problem = server.push_signed_for("/in/partner", "msg_1", body, forged).await.problem(401);
     assert_eq!(problem["type"], "/docs/problems/request-not-verified");
     server.push_with("/in/partner", &[], body).await.problem(401);
-    let old = [("webhook-id", "msg_1"), ("webhook-timestamp", "1614265330"), ("webhook-signature", "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")];
+    let old = [
+        ("webhook-id", "msg_1"),
+        ("webhook-timestamp", "1614265330"),
+        ("webhook-signature", "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="),
+    ];
     let problem = server.push_with("/in/partner", &old, r#"{"test": 2432232314}"#).await.problem(401);
     assert!(problem["detail"].as_str().unwrap().contains("s old"), "{problem}");
     assert!(server.received("partner", "").await.is_empty());

@@ -38,7 +38,13 @@ async fn paste(commands: String, node: &Node) -> Output {
         // Several requests print one after the other: each on lines of its own.
         let script = format!("set -eu\ncurl() {{ command curl -sS --fail-with-body \"$@\"; echo; }}\n{commands}");
         let mut shell = Command::new("bash");
-        shell.args(["-c", &script]).env("EVERHOOK_URL", url).env("EVERHOOK_KEY", ADMIN_KEY).stdin(Stdio::null()).output().expect("bash runs")
+        shell
+            .args(["-c", &script])
+            .env("EVERHOOK_URL", url)
+            .env("EVERHOOK_KEY", ADMIN_KEY)
+            .stdin(Stdio::null())
+            .output()
+            .expect("bash runs")
     };
     tokio::task::spawn_blocking(run).await.expect("no panic")
 }

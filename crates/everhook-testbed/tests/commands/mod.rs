@@ -2,6 +2,7 @@
 
 mod capture;
 mod deploy;
+mod documents;
 mod email;
 mod full_disk;
 mod migrate;

@@ -155,7 +155,8 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), ApiError> {
     Err(ApiError::new(ProblemKind::UnsupportedMediaType, "send `Content-Type: application/json`"))
 }
 
-async fn read(body: Body, bytes_max: usize, mut charge: Charge) -> Result<(Bytes, Charge), ApiError> {
+/// Reads a body of any kind.
+pub(super) async fn read(body: Body, bytes_max: usize, mut charge: Charge) -> Result<(Bytes, Charge), ApiError> {
     if let Some(size) = body.size_hint().exact() {
         if size > bytes_max as u64 {
             return Err(ApiError::too_large(format!("the body may have at most {bytes_max} bytes, and has {size}")));

@@ -18,6 +18,7 @@ mod erasing;
 mod error;
 mod event_types;
 mod events;
+mod ingress;
 mod operations;
 mod organizations;
 mod page;
@@ -271,7 +272,7 @@ pub fn probes(api: Arc<Api>) -> Router {
 pub fn events_only(api: Arc<Api>) -> Router {
     let publishing = OpenApiRouter::<Arc<Api>>::new().routes(routes!(publish::publish_event)).routes(routes!(publish::publish_batch));
     let (router, _) = publishing.routes(routes!(status::healthz)).routes(routes!(status::readyz)).split_for_parts();
-    router.fallback(not_yet).method_not_allowed_fallback(not_yet).with_state(api)
+    router.merge(ingress::routes()).fallback(not_yet).method_not_allowed_fallback(not_yet).with_state(api)
 }
 
 /// Every route of the server.
@@ -280,6 +281,7 @@ pub fn router(api: Arc<Api>) -> Router {
     docs::name_patches(&mut document);
     router
         .merge(aliases())
+        .merge(ingress::routes())
         .merge(docs::routes(document))
         .merge(problem_pages::routes())
         .fallback(no_such_route)

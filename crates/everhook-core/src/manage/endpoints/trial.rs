@@ -57,6 +57,7 @@ pub async fn test(
         data: Bytes::from(data),
         content_type: ContentType::JSON,
         idempotency_key: None,
+        idempotency_window: None,
         source: Some("everhook".to_owned()),
         priority: Priority::Normal,
         timestamp: None,

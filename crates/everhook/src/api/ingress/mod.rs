@@ -15,10 +15,10 @@ use axum::{
     routing::any,
 };
 use everhook_core::{
-    inbound::{Accepted, DedupeBy, Handshake, HandshakeEffect, Item, Reading, Refusal, Reply, dedupe_key},
+    inbound::{Accepted, Handshake, HandshakeEffect, Item, KeyRequest, Reading, Refusal, Reply, dedupe_key},
     line::receive::{Push, PushedItem, receive},
-    manage,
-    sources::OpenSource,
+    manage::sources::capture_key,
+    sources::{NotFetched, OpenSource},
     time::Timestamp,
 };
 use http::{HeaderName, HeaderValue, StatusCode};
@@ -106,21 +106,56 @@ async fn read_and_store(
 ) -> Result<Response, NotTaken> {
     admission::admit(api, &source.source, &request, now)?;
     let inbound = Inbound::read(api, source, path_type, request).await?;
-    let reading = inbound.evaluate(source, now);
+    let reading = match inbound.evaluate(source, now, None) {
+        Reading::NeedsKey(wanted) => Box::pin(evaluate_with_key(api, source, &inbound, wanted, now)).await?,
+        reading => reading,
+    };
     match reading {
         Reading::Handshake(handshake) => answer_handshake(api, source, handshake, now).await,
         Reading::Accepted(accepted) => store(api, source, inbound, accepted, now).await,
         Reading::Refused(refusal) => Err(refused(&refusal)),
+        Reading::NeedsKey(_) => Err(key_not_fetched(NotFetched("the key that was fetched is not the one that is needed".to_owned()))),
     }
 }
 
+/// Evaluates a request whose key stands on its provider's server. A key that does not verify it may be out of date, and is fetched once more.
+async fn evaluate_with_key(
+    api: &Api,
+    source: &OpenSource,
+    inbound: &Inbound,
+    wanted: KeyRequest,
+    now: Timestamp,
+) -> Result<Reading, NotTaken> {
+    let (keys, organization) = (&api.line.sources.provider_keys, source.source.organization);
+    let known = keys.get(organization, &wanted).await.map_err(key_not_fetched)?;
+    let reading = inbound.evaluate(source, now, Some(&known.key));
+    if !matches!(reading, Reading::Refused(_)) {
+        return Ok(reading);
+    }
+    let newer = keys.get_again(&known, organization, &wanted).await.map_err(key_not_fetched)?;
+    Ok(newer.map_or(reading, |newer| inbound.evaluate(source, now, Some(&newer.key))))
+}
+
+fn key_not_fetched(NotFetched(why): NotFetched) -> NotTaken {
+    NotTaken::new("key_not_fetched", ApiError::unavailable(format!("cannot fetch the key that verifies this request: {why}")))
+}
+
 /// Answers a proof of the URL. It is no event, and nothing of it is kept but what the source itself needs.
-async fn answer_handshake(api: &Arc<Api>, source: &OpenSource, handshake: Handshake, now: Timestamp) -> Result<Response, NotTaken> {
-    if let Some(HandshakeEffect::Capture(key)) = handshake.effect {
-        let (line, id) = (api.line.clone(), source.source.id);
-        let captured = to_the_end(async move { manage::sources::capture_key(&line, id, &key).await }).await;
-        let not_kept = |error| NotTaken::new("key_not_kept", error);
-        captured.map_err(not_kept)?.map_err(|refusal| not_kept(refusal.into()))?;
+async fn answer_handshake(api: &Arc<Api>, source: &Arc<OpenSource>, handshake: Handshake, now: Timestamp) -> Result<Response, NotTaken> {
+    match handshake.effect {
+        Some(HandshakeEffect::Capture(key)) => {
+            let (line, of) = (api.line.clone(), source.clone());
+            let captured = to_the_end(async move { capture_key(&line, &of.source, &key).await }).await;
+            let not_kept = |error| NotTaken::new("key_not_kept", error);
+            captured.map_err(not_kept)?.map_err(|refusal| not_kept(refusal.into()))?;
+        }
+        Some(HandshakeEffect::Visit(url)) => {
+            let visited = Box::pin(api.line.sources.provider_keys.visit(source.source.organization, &url)).await;
+            visited.map_err(|NotFetched(why)| {
+                NotTaken::new("not_confirmed", ApiError::unavailable(format!("cannot confirm the subscription: {why}")))
+            })?;
+        }
+        None => {}
     }
     api.line.sources.activity.handshake_answered(source.source.id, now);
     Ok(response(handshake.reply))
@@ -151,11 +186,12 @@ async fn store(
     Ok(response(reply))
 }
 
-/// Gives each item what it is recognized by, if it comes again: what the source says, or the id that its provider gave it.
+/// Gives each item what it is recognized by, if it comes again.
 fn with_keys(source: &OpenSource, inbound: &Inbound, items: Vec<Item>, now: Timestamp) -> Vec<PushedItem> {
-    let by = source.source.dedupe.as_ref().map_or(&DedupeBy::Id, |dedupe| &dedupe.by);
+    let Some(dedupe) = &source.source.dedupe else { return items.into_iter().map(|item| PushedItem { item, key: None }).collect() };
     inbound.with_request(&source.source, now, |request| {
-        items.into_iter().map(|item| PushedItem { key: dedupe_key(by, request, &item), item }).collect()
+        let keyed = |(index, item)| PushedItem { key: dedupe_key(&dedupe.by, request, &item, index), item };
+        items.into_iter().enumerate().map(keyed).collect()
     })
 }
 
@@ -182,7 +218,7 @@ async fn record(api: &Arc<Api>, source: Arc<OpenSource>, inbound: Inbound, items
 fn refused(refusal: &Refusal) -> NotTaken {
     let detail = refusal.to_string();
     let error = match refusal.status() {
-        401 => ApiError::new(ProblemKind::RequestNotVerified, detail),
+        401 | 403 => ApiError::new(ProblemKind::RequestNotVerified, detail),
         405 => ApiError::new(ProblemKind::MethodNotAllowed, detail),
         413 => ApiError::too_large(detail),
         503 => ApiError::unavailable(detail),

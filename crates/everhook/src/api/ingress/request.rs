@@ -5,7 +5,8 @@ use std::sync::Arc;
 use axum::extract::Request;
 use bytes::Bytes;
 use everhook_core::{
-    inbound::{InboundRequest, Reading},
+    inbound::{FetchedKey, InboundRequest, Reading},
+    line::request::trace_and_flags,
     model::Source,
     policy::headers::check_custom_headers,
     sources::OpenSource,
@@ -36,12 +37,7 @@ pub(super) struct Inbound {
 
 impl Inbound {
     /// Reads the body, within what the source's kind takes.
-    pub(super) async fn read(
-        api: &Arc<Api>,
-        source: &OpenSource,
-        path_type: Option<&str>,
-        request: Request,
-    ) -> Result<Self, NotTaken> {
+    pub(super) async fn read(api: &Arc<Api>, source: &OpenSource, path_type: Option<&str>, request: Request) -> Result<Self, NotTaken> {
         let (head, body) = request.into_parts();
         let charge = Charge::new(api.bodies.clone(), source.source.organization).weighing(BODY_WEIGHT);
         let read = body::read(body, source.verifier.recipe().max_body(), charge).await;
@@ -49,9 +45,13 @@ impl Inbound {
         Ok(Self { head, path_type: path_type.map(str::to_owned), body, _charge: charge })
     }
 
-    /// What the request is.
-    pub(super) fn evaluate(&self, source: &OpenSource, now: Timestamp) -> Reading {
-        let evaluate = || self.with_request(&source.source, now, |request| source.verifier.read(request, now));
+    /// What the request is, with a key that was fetched for it.
+    pub(super) fn evaluate(&self, source: &OpenSource, now: Timestamp, key: Option<&FetchedKey>) -> Reading {
+        let read = |request: &InboundRequest<'_>| match key {
+            Some(key) => source.verifier.read_with_key(request, now, key),
+            None => source.verifier.read(request, now),
+        };
+        let evaluate = || self.with_request(&source.source, now, read);
         let has_threads = tokio::runtime::Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
         if self.body.len() >= LARGE_BODY_BYTES && has_threads { tokio::task::block_in_place(evaluate) } else { evaluate() }
     }

@@ -159,6 +159,7 @@ impl<'a> Context<'a> {
                 data,
                 content_type: ContentType::JSON,
                 idempotency_key,
+                idempotency_window: None,
                 source,
                 priority: priority.unwrap_or_default(),
                 ordering_key,

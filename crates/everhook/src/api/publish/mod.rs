@@ -271,11 +271,17 @@ async fn run(
         answers
     };
     let answers = to_the_end(publishing).await?;
-    let failure = answers.iter().find_map(|answer| match answer {
-        Err(PublishError::Store(error)) => Some(error),
+    let is_of_store = |answer: &&Result<_, PublishError>| matches!(answer, Err(PublishError::Store(_)));
+    note_outcome(api, answers.iter().find(is_of_store).and_then(|answer| answer.as_ref().err())).await;
+    Ok(answers)
+}
+
+/// Remembers whether events can be stored, for `/readyz` and the log.
+pub(super) async fn note_outcome(api: &Api, failure: Option<&PublishError>) {
+    let failure = match failure {
+        Some(PublishError::Store(error)) => Some(error),
         _ => None,
-    });
+    };
     api.set_publishing(failure.is_none());
     api.note_full_disk(failure).await;
-    Ok(answers)
 }

@@ -2,6 +2,7 @@
 
 mod answer;
 mod control;
+mod events;
 mod kinds;
 mod request;
 
@@ -35,6 +36,7 @@ pub fn routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(create, list))
         .routes(routes!(get, change, delete))
         .routes(routes!(reveal))
+        .routes(routes!(events::list))
         .routes(routes!(control::pause))
         .routes(routes!(control::resume))
         .routes(routes!(control::await_handshake))

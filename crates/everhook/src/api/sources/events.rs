@@ -1,0 +1,155 @@
+//! What came through a source.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use everhook_core::{
+    ids::SourceId,
+    manage::{
+        Fault,
+        received::{self, ReceivedEvent, ReceivedStatus},
+        sources,
+    },
+    model::{Cursor, EventType, Page},
+    ports::{ReceivedFilter, TimeRange},
+};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::super::{
+    Api,
+    access::MayRead,
+    error::{ApiError, ReadProblems},
+    page::{List, RequestedPage},
+    wire::{Named, Params, json, read, read_time},
+};
+
+/// An event that came through a source. `GET /v1/events/{id}` shows its body.
+#[derive(Serialize, ToSchema)]
+pub struct ReceivedEventOut {
+    #[schema(format = "uuid")]
+    id: String,
+    /// The source's name.
+    source: String,
+    event_type: String,
+    /// The worst state of its deliveries. An event without deliveries is `completed`.
+    #[schema(value_type = ReceivedStatusWord)]
+    status: &'static str,
+    /// The provider's user that it is about.
+    #[schema(required = true)]
+    external_user_id: Option<String>,
+    /// The event that it repeats; it was then not delivered again.
+    #[schema(format = "uuid", required = true)]
+    duplicate_of: Option<String>,
+    /// The number of deliveries created when it was received.
+    deliveries: u32,
+    /// The most attempts of one of its deliveries.
+    attempt_count: u32,
+    #[schema(required = true)]
+    last_error: Option<String>,
+    #[schema(format = DateTime)]
+    received_at: String,
+    /// When the last of its deliveries ended, or when it was received if there are none; null while one is open.
+    #[schema(format = DateTime, required = true)]
+    processed_at: Option<String>,
+    #[schema(format = DateTime, required = true)]
+    next_attempt_at: Option<String>,
+}
+
+/// How an event that came through a source stands.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[allow(dead_code, reason = "only the document uses it")]
+pub enum ReceivedStatusWord {
+    Pending,
+    Failed,
+    Completed,
+    DeadLetter,
+}
+
+/// Which events of a source to list.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ReceivedQuery {
+    /// In this state. Pages may then have fewer rows than `limit`, and `next_cursor` still leads on.
+    #[param(value_type = Option<ReceivedStatusWord>)]
+    status: Option<String>,
+    /// Of this type.
+    event_type: Option<String>,
+    /// About this user of the provider.
+    external_user_id: Option<String>,
+    /// Received at this time or later: RFC 3339 or a date.
+    from: Option<String>,
+    /// Received before this time: RFC 3339 or a date.
+    to: Option<String>,
+    /// The number of rows: 1 to 250, 50 if absent.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 250)]
+    limit: Option<String>,
+    /// The position of the page: a `next_cursor`.
+    cursor: Option<String>,
+}
+
+impl ReceivedQuery {
+    fn read(&self, source: SourceId, faults: &mut Vec<Fault>) -> (ReceivedFilter, Option<ReceivedStatus>) {
+        let status = read(self.status.as_deref(), "status", faults, |text| {
+            let names = || ReceivedStatus::ALL.map(ReceivedStatus::as_str).join(", ");
+            ReceivedStatus::parse(text).ok_or_else(|| format!("must be one of {}", names()))
+        });
+        let event_type = read(self.event_type.as_deref(), "event_type", faults, |text| {
+            EventType::parse(text).ok_or_else(|| "must be 1 to 128 of the characters A-Z a-z 0-9 _ . : -".to_owned())
+        });
+        let accepted = TimeRange {
+            from: read(self.from.as_deref(), "from", faults, read_time),
+            to: read(self.to.as_deref(), "to", faults, read_time),
+        };
+        (ReceivedFilter { source, event_type, external_user: self.external_user_id.clone(), accepted }, status)
+    }
+}
+
+/// A page of them.
+pub type ReceivedEventList = List<ReceivedEventOut>;
+
+/// Lists what came through a source, newest first, without bodies.
+#[utoipa::path(
+    get, path = "/v1/sources/{id}/events", tag = "sources", operation_id = "list_source_events",
+    params(("id" = String, Path, description = "The source's id or name"), ReceivedQuery), security(("api_key" = ["read"])),
+    responses((status = 200, description = "A page of events", body = ReceivedEventList), ReadProblems),
+)]
+pub async fn list(
+    State(api): State<Arc<Api>>,
+    MayRead(caller): MayRead,
+    Params(query): Params<ReceivedQuery>,
+    Named(of): Named<SourceId>,
+) -> Result<Response, ApiError> {
+    let source = sources::find(&api.line, caller.organization, &of).await?;
+    let mut faults = Vec::new();
+    let page = RequestedPage::read(query.limit.as_deref(), query.cursor.as_deref(), None, &mut faults);
+    let (filter, status) = query.read(source.id, &mut faults);
+    let page = page.without_offset().filter(|page| !matches!(page.cursor, Cursor::NewerThan(_)));
+    if page.is_none() && faults.is_empty() {
+        faults.push(Fault::new("cursor", "of this list continues to older rows only: give a `next_cursor` of it"));
+    }
+    let Some(page) = page.filter(|_| faults.is_empty()) else { return Err(ApiError::bad_query(faults)) };
+    let found = received::list(&api.line, caller.organization, &filter, status, page).await?;
+    let rows = found.rows.into_iter().map(|row| shown(row, source.name.to_string())).collect();
+    Ok(json(StatusCode::OK, &List::from(Page { rows, next: found.next, prev: None })))
+}
+
+fn shown(ReceivedEvent { received, standing }: ReceivedEvent, source: String) -> ReceivedEventOut {
+    ReceivedEventOut {
+        id: received.event.id.to_string(),
+        source,
+        event_type: received.event.event_type.to_string(),
+        status: standing.status.as_str(),
+        external_user_id: received.external_user,
+        duplicate_of: received.duplicate_of.map(|id| id.to_string()),
+        deliveries: received.event.deliveries,
+        attempt_count: standing.attempts,
+        last_error: standing.last_error,
+        received_at: received.event.created_at.to_string(),
+        processed_at: standing.processed_at.map(|at| at.to_string()),
+        next_attempt_at: standing.next_retry_at.map(|at| at.to_string()),
+    }
+}
