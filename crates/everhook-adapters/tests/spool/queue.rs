@@ -242,7 +242,8 @@ async fn what_is_sealed_is_nowhere_in_the_files_and_is_read_as_it_was() {
     // The same again is a duplicate: what was said is compared, not how it is kept.
     assert_eq!(spool.take(vec![sealed.clone()]).await.unwrap(), [Taken::Duplicate(sealed.event.id)]);
     let holds_secret = || {
-        let files = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path()).filter(|path| path.is_file());
+        let files =
+            std::fs::read_dir(settings(&folder, ROOMY).folder).unwrap().map(|file| file.unwrap().path()).filter(|path| path.is_file());
         files.map(|path| std::fs::read(path).unwrap()).any(|bytes| bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes()))
     };
     assert!(!holds_secret());
