@@ -90,14 +90,13 @@ pub(super) fn begin(tx: &mut Tx<'_>, new: &NewEvent, sequence_number: i64) -> Ou
     Ok(begun)
 }
 
-/// Parks those of the deliveries that are made, if they wait for something and it has not come; says which. In an order they keep their place, also behind
-/// others.
+/// Parks those of the deliveries that are made, if they wait for something and it has not come; says which do not wait then, those included that later
+/// commits make. In an order they keep their place, also behind others.
 fn park(tx: &Tx<'_>, origin: &Origin, deliveries: &[NewDelivery]) -> Outcome<Vec<DeliveryId>> {
     let ids = || deliveries.iter().map(|delivery| delivery.id);
     let (Some(waits_for), Some(first), Some(last)) = (&origin.waits_for, ids().min(), ids().max()) else { return Ok(Vec::new()) };
-    let parameters = params![origin.event.key(), first.key(), last.key(), waits_for.as_str()];
-    let parked = tx.prepare(PARK_MADE)?.query_map(parameters, |row| row.id("id"))?.collect::<Result<_, _>>()?;
-    Ok(parked)
+    let parked = tx.prepare(PARK_MADE)?.execute(params![origin.event.key(), first.key(), last.key(), waits_for.as_str()])?;
+    Ok(if parked > 0 { ids().collect() } else { Vec::new() })
 }
 
 /// Says whether there is a rest.

@@ -131,10 +131,10 @@ async fn what_is_parked_for_something_that_came_during_its_attempt_waits_again_a
         let again = settlement(delivery, given.endpoint, parking(2, after(2)), parked("a", None));
         assert_eq!(given.settle_one(again).await, Told::Recorded, "{kind}");
         assert_eq!(given.stage(delivery).await, parked("a", None), "{kind}");
-        // A second look finds what was parked at the moment of the release, and an hour later all of that is forgotten.
+        // A second look finds what was parked at the moment of the release, and a week later all of that is forgotten.
         assert_eq!(ids(given.store.resume_releases(after(60), 10).await.unwrap()), (vec![delivery], false), "{kind}");
-        given.release("b", after(4_000), 10).await;
-        given.store.resume_releases(after(5_000), 10).await.unwrap();
+        given.release("b", after(700_000), 10).await;
+        given.store.resume_releases(after(701_000), 10).await.unwrap();
         let late = settlement(delivery, given.endpoint, parking(3, NOW), parked("a", None));
         assert_eq!(given.settle_one(late).await, Told::Recorded, "{kind}");
         assert_eq!(given.stage(delivery).await, parked("a", None), "{kind}: that it came is forgotten");

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use everhook_core::{
-    ids::{EventId, OrganizationId, SourceId},
+    ids::{DeliveryId, EventId, OrganizationId, SourceId},
     model::{ContentType, Cursor, OrderingMode, PageRequest, Parking, Placement, Received, Stage, WaitsFor},
-    ports::{EventStore, History, KeyOrigin, NewEvent, ReceivedFilter, Recorded, Release, TimeRange},
+    ports::{EventStore, History, KeyOrigin, NewDelivery, NewEvent, ReceivedFilter, Recorded, Release, Settlement, TimeRange},
     time::Timestamp,
 };
 
@@ -213,7 +213,8 @@ async fn in_an_order_those_that_are_made_parked_keep_their_place_and_go_one_afte
         assert!(matches!(stages().await[index], Stage::Waiting { .. }), "{index}: {:?}", stages().await);
         assert!(stages().await[index + 1..].iter().all(|stage| *stage == Stage::Held), "{index}: {:?}", stages().await);
         let delivered = Stage::Delivered { at: after(2) };
-        given.settle_one(settlement(*delivery, given.endpoint, success(1), delivered)).await;
+        let settlement = Settlement { ordered: true, ..settlement(*delivery, given.endpoint, success(1), delivered) };
+        given.settle_one(settlement).await;
     }
 }
 
@@ -230,4 +231,22 @@ async fn the_first_of_an_order_that_is_parked_holds_up_those_behind_it_until_it_
     assert_eq!((given.stage(deliveries[0]).await, given.stage(deliveries[1]).await), (parked(), Stage::Held));
     assert_eq!(given.let_go(after(3)).await, 1);
     assert_eq!((given.stage(deliveries[0]).await, given.stage(deliveries[1]).await), (Stage::Waiting { due_at: after(3) }, Stage::Held));
+}
+
+#[tokio::test]
+async fn all_deliveries_of_an_event_for_very_many_endpoints_are_made_parked() {
+    let given = Given::new().await;
+    let mut new = given.event(&[given.endpoint]).await;
+    // More than the embedded store makes in one commit.
+    let one = new.deliveries[0];
+    new.deliveries = (0..2_500).map(|_| NewDelivery { id: DeliveryId::from_uuid(id()), ..one }).collect();
+    new.parked = Some(waits_for());
+    let (first, last) = (new.deliveries[0].id, new.deliveries[2_499].id);
+    match &given.record_all(vec![new]).await[..] {
+        [Recorded::Accepted { held, .. }] => assert_eq!(held.len(), 2_500, "none is handed over"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!((given.stage(first).await, given.stage(last).await), (parked(), parked()));
+    let backlog = given.store.waiting_backlog(given.endpoint.into(), 10_000).await.unwrap();
+    assert_eq!(backlog.parked, 2_500);
 }

@@ -36,7 +36,9 @@ fn put_back_on_the_list(file: &std::path::Path, new: &NewEvent) {
             entries.extend(delivery.retry_schedule.0.to_le_bytes());
         }
         let parameters = rusqlite::params![new.event.id.as_uuid().as_bytes(), step, entries, new.made_at.as_micros()];
-        connection.execute("INSERT INTO unfinished_fanouts VALUES (?1, ?2, ?3, ?4)", parameters).unwrap();
+        connection
+            .execute("INSERT INTO unfinished_fanouts (event_id, step, deliveries, made_at) VALUES (?1, ?2, ?3, ?4)", parameters)
+            .unwrap();
     }
     connection.commit().unwrap();
 }

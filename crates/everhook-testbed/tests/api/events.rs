@@ -1,5 +1,9 @@
 //! Publishing over HTTP, alone and in batches, and reading it all back.
 
+use everhook_core::{
+    line::publish::{Publication, publish},
+    model::{ContentType, EventType, Priority},
+};
 use http::{Method, Request};
 use http_body_util::Full;
 use serde_json::json;
@@ -199,5 +203,47 @@ async fn an_offset_skips_rows_and_the_cursors_go_on_from_there() {
             assert_eq!(server.get(&format!("/v1/{list}?{query}")).await.faults(400), ["offset"], "{list} {query}");
         }
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn data_that_is_not_json_is_shown_as_text_or_in_base64_with_its_content_type() {
+    let server = Server::start().await;
+    let known = server.post("/v1/events", json!({ "type": "order.paid", "data": 1 })).await.expect(202);
+    let known = server.get(&format!("/v1/events/{}", known["id"].as_str().unwrap())).await.expect(200);
+    let organization = server.get("/v1/organizations").await.expect(200)["data"][0]["id"].as_str().unwrap().parse().unwrap();
+    let application = known["application_id"].as_str().unwrap().parse().unwrap();
+    assert_eq!((&known["content_type"], &known["data"]), (&json!(null), &json!(1)));
+    for (content_type, data, shown, base64) in [
+        ("text/xml", &b"<a b=\"c\"/>"[..], json!("<a b=\"c\"/>"), json!(null)),
+        ("image/png", &[0xff, 0xd8], json!(null), json!("/9g=")),
+        ("application/vnd.shop+json", br#"{"a":1}"#, json!({ "a": 1 }), json!(null)),
+    ] {
+        let publication = Publication {
+            organization,
+            application,
+            event_type: EventType::parse("order.paid").unwrap(),
+            data: bytes::Bytes::copy_from_slice(data),
+            content_type: ContentType::of_body(Some(content_type), data),
+            idempotency_key: None,
+            source: None,
+            priority: Priority::Normal,
+            ordering_key: None,
+            timestamp: None,
+            traceparent: None,
+            labels: Default::default(),
+            headers: Vec::new(),
+            only: None,
+            received: None,
+            sealed: true,
+            parked: None,
+        };
+        let accepted = publish(server.line(), vec![publication]).await.remove(0).unwrap();
+        let event = server.get(&format!("/v1/events/{}", accepted.event())).await.expect(200);
+        assert_eq!((&event["content_type"], &event["data"], &event["data_base64"]), (&json!(content_type), &shown, &base64));
+    }
+    // What is sealed is found by its text all the same.
+    let found = server.get("/v1/events?q=b%3D%22c").await.expect(200);
+    assert_eq!(found["data"].as_array().unwrap().len(), 1, "{found}");
     server.stop().await;
 }
