@@ -233,3 +233,29 @@ async fn an_organization_has_a_bounded_number_of_sources_and_lists_them_by_page_
     assert_eq!(server.post("/v1/sources", operational).await.faults(422), ["application_id"]);
     server.stop().await;
 }
+
+#[tokio::test]
+async fn sources_are_exported_with_their_application_and_imported_elsewhere() {
+    let server = Server::start().await;
+    server.post("/v1/sources", shop()).await.expect(201);
+    let document = server.get("/v1/applications/default/export").await.expect(200);
+    assert!(document["sources"][0]["secrets"].is_null(), "{document}");
+    let again = server.post("/v1/applications/default/import", document.clone()).await.expect(200);
+    assert_eq!(again["sources"], json!({ "created": 0, "updated": 0, "unchanged": 1 }));
+    let full = server.get("/v1/applications/default/export?secrets=true").await.expect(200);
+    assert_eq!(full["sources"][0]["secrets"], json!([SECRET]));
+    let again = server.post("/v1/applications/default/import", full.clone()).await.expect(200);
+    assert_eq!(again["sources"], json!({ "created": 0, "updated": 0, "unchanged": 1 }), "the same secret is no change");
+    let mut changed = full.clone();
+    changed["sources"][0]["secrets"] = json!(["another secret"]);
+    let updated = server.post("/v1/applications/default/import", changed).await.expect(200);
+    assert_eq!(updated["sources"], json!({ "created": 0, "updated": 1, "unchanged": 0 }));
+    server.post("/v1/applications", json!({ "name": "Other", "uid": "other" })).await.expect(201);
+    assert_eq!(server.post("/v1/applications/other/import", full.clone()).await.faults(422), ["sources[0].name"], "it is another's");
+    server.delete("/v1/sources/shop").await.expect(204);
+    let created = server.post("/v1/applications/other/import", full).await.expect(200);
+    assert_eq!(created["sources"], json!({ "created": 1, "updated": 0, "unchanged": 0 }));
+    let other = server.get("/v1/applications/other").await.expect(200)["id"].clone();
+    assert_eq!(server.get("/v1/sources/shop").await.expect(200)["application_id"], other);
+    server.stop().await;
+}
