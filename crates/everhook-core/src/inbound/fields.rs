@@ -159,6 +159,28 @@ impl<'a> RecipeFields<'a> {
     }
 }
 
+/// The short form of a recipe: a MAC of the body in a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HmacFields<'a> {
+    /// The header that holds the signature.
+    pub header: &'a str,
+    /// `sha1`, `sha256` or `sha512`.
+    pub algorithm: &'a str,
+    /// `hex`, `base64` or `base64url`.
+    pub encoding: &'a str,
+    /// What stands before the signature, such as `sha256=`; may be empty.
+    pub prefix: &'a str,
+}
+
+impl HmacFields<'_> {
+    /// The texts of `mac` and `sig` that say the same. Compiled with `over` = `{body}`, they are checked like any recipe.
+    pub fn mac_and_sig(&self) -> (String, String) {
+        let mac = format!("{} {}", self.algorithm, self.encoding);
+        let sig = if self.prefix.is_empty() { self.header.to_owned() } else { format!("{} 'prefix={}'", self.header, self.prefix) };
+        (mac, sig)
+    }
+}
+
 /// How much of a stranger's text a message repeats.
 const SHOWN_CHARS_MAX: usize = 64;
 

@@ -8,6 +8,8 @@
 
 mod credentials;
 mod dedupe;
+mod der;
+mod document;
 mod fault;
 mod fetched;
 mod fields;
@@ -16,16 +18,20 @@ mod reading;
 mod recipe;
 mod refusal;
 mod request;
+mod text;
 mod verifier;
 
 pub use credentials::{Credentials, Need, SECRET_BYTES_MAX, SECRETS_MAX};
 pub use dedupe::{DedupeBy, dedupe_key};
 pub use fault::RecipeFault;
-pub use fetched::{FetchedKey, KeyRequest};
-pub use fields::RecipeFields;
+pub use fetched::{FETCHED_BYTES_MAX, FetchedKey, KeyAnswer, KeyRequest};
+pub use fields::{HmacFields, RecipeFields};
 pub use kinds::{Kind, kind, kinds};
 pub use reading::{Accepted, Handshake, HandshakeEffect, Item, Reading, Reply};
 pub use recipe::{HANDSHAKES, Recipe};
 pub use refusal::Refusal;
 pub use request::InboundRequest;
 pub use verifier::Verifier;
+
+#[cfg(test)]
+mod tests;

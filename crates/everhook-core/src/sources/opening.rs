@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::{
-    inbound::{self, Credentials, Recipe, RecipeFault, RecipeFields, Verifier},
+    inbound::{self, Credentials, HmacFields, Recipe, RecipeFault, RecipeFields, Verifier},
     model::{KIND_CUSTOM, KIND_HMAC, RecipeTexts, SealedSecret, Source},
     ports::{StoreError, Vault},
 };
@@ -75,11 +75,9 @@ pub fn compile(kind: &str, texts: &RecipeTexts) -> Result<Recipe, RecipeError> {
             RecipeFields::from_pairs(texts.iter().map(|(name, text)| (name.as_str(), text.as_str()))).map_err(RecipeError::Faults)?
         }
         KIND_HMAC => {
-            mac = format!("{} {}", field("algorithm"), field("encoding"));
-            sig = match field("prefix") {
-                "" => field("header").to_owned(),
-                prefix => format!("{} prefix={prefix}", field("header")),
-            };
+            let short =
+                HmacFields { header: field("header"), algorithm: field("algorithm"), encoding: field("encoding"), prefix: field("prefix") };
+            (mac, sig) = short.mac_and_sig();
             RecipeFields { mac: &mac, sig: &sig, over: "{body}", body: "any", ..RecipeFields::default() }
         }
         name => inbound::kind(name).ok_or(RecipeError::UnknownKind)?.recipe,
