@@ -12,16 +12,17 @@ use super::{
     event_types::{self, EventTypeChange},
     refuse_faults,
     schedules::{self, ScheduleChange},
+    sources::{self, NewSource},
 };
 use crate::{
     ids::{ApplicationId, Ref},
     line::Line,
-    model::{Application, Author, Endpoint, EndpointState, EventTypeDefinition, OrganizationSchedule},
+    model::{Application, Author, Endpoint, EndpointState, EventTypeDefinition, OrganizationSchedule, Source, SourceName},
     policy::target::TargetRules,
     ports::{ConfigCursor, ConfigRead, ScheduleRef, StoreError},
 };
 
-/// How many endpoints, event types or schedules a document may have of each: what one request can write in a reasonable time.
+/// How many endpoints, sources, event types or schedules a document may have of each: what one request can write in a reasonable time.
 pub const ITEMS_MAX: usize = 1_000;
 
 /// A configuration, as written.
@@ -35,6 +36,8 @@ pub struct Configuration {
     pub event_types: Vec<EventTypeChange>,
     /// Endpoints of the application, matched by their uids, or else by name and URL.
     pub endpoints: Vec<NewEndpoint>,
+    /// Sources of the application, matched by their names.
+    pub sources: Vec<NewSource>,
 }
 
 /// Whether a configuration is written or only checked.
@@ -68,6 +71,8 @@ pub struct Imported {
     pub event_types: Counts,
     /// Endpoints.
     pub endpoints: Counts,
+    /// Sources.
+    pub sources: Counts,
 }
 
 /// What is to be done about one thing.
@@ -82,6 +87,7 @@ struct Plan {
     schedules: Vec<Step<ScheduleChange, OrganizationSchedule>>,
     event_types: Vec<Step<EventTypeChange, EventTypeDefinition>>,
     endpoints: Vec<Step<NewEndpoint, Endpoint>>,
+    sources: Vec<Step<NewSource, Source>>,
 }
 
 /// Brings a configuration into an application.
@@ -105,6 +111,7 @@ pub async fn import(
         schedules: count(&plan.schedules),
         event_types: count(&plan.event_types),
         endpoints: count(&plan.endpoints),
+        sources: count(&plan.sources),
     };
     if mode == Mode::Write {
         write(line, rules, by, plan, strict).await?;
@@ -126,9 +133,12 @@ fn count<New, Found>(steps: &[Step<New, Found>]) -> Counts {
 
 async fn plan(line: &Line, rules: &TargetRules, application: Application, wanted: Configuration) -> Result<Plan, Refusal> {
     let mut faults = Vec::new();
-    for (field, len) in
-        [("retry_schedules", wanted.schedules.len()), ("event_types", wanted.event_types.len()), ("endpoints", wanted.endpoints.len())]
-    {
+    for (field, len) in [
+        ("retry_schedules", wanted.schedules.len()),
+        ("event_types", wanted.event_types.len()),
+        ("endpoints", wanted.endpoints.len()),
+        ("sources", wanted.sources.len()),
+    ] {
         if len > ITEMS_MAX {
             faults.push(Fault::new(field, format!("must have at most {ITEMS_MAX} items, and has {len}")));
         }
@@ -138,10 +148,11 @@ async fn plan(line: &Line, rules: &TargetRules, application: Application, wanted
     let schedules = plan_schedules(line, &application, wanted.schedules, &mut faults).await?;
     let event_types = plan_event_types(line, &application, wanted.event_types, &mut faults).await?;
     let endpoints = plan_endpoints(line, rules, &application, wanted.endpoints, &names, &mut faults).await?;
+    let sources = plan_sources(line, &application, wanted.sources, &mut faults).await?;
     refuse_faults(faults)?;
     let strict = wanted.strict_event_types.wish().unwrap_or(application.strict_event_types);
     let application = if strict == application.strict_event_types { Step::Keep } else { Step::Update(application, ()) };
-    Ok(Plan { application, schedules, event_types, endpoints })
+    Ok(Plan { application, schedules, event_types, endpoints, sources })
 }
 
 async fn plan_schedules(
@@ -216,6 +227,36 @@ async fn plan_endpoints(
         steps.push(match found {
             None => Step::Create(asked),
             Some(_) if is_same => Step::Keep,
+            Some(found) => Step::Update(found, asked),
+        });
+    }
+    Ok(steps)
+}
+
+async fn plan_sources(
+    line: &Line,
+    application: &Application,
+    wanted: Vec<NewSource>,
+    faults: &mut Vec<Fault>,
+) -> Result<Vec<Step<NewSource, Source>>, Refusal> {
+    let (mut steps, mut seen) = (Vec::new(), BTreeSet::new());
+    for (index, mut asked) in wanted.into_iter().enumerate() {
+        let at = format!("sources[{index}]");
+        asked.application = Some(application.id.to_string());
+        refuse_again(asked.settings.name.wish(), "name", &at, &mut seen, faults);
+        let found = match asked.settings.name.wish().as_deref().and_then(SourceName::parse).and_then(|name| Ref::parse(name.as_str())) {
+            Some(of) => line.ports.sources.source(application.organization, &of).await?,
+            None => None,
+        };
+        if found.as_ref().is_some_and(|found| found.application != application.id) {
+            faults.push(Fault::new(format!("{at}.name"), "is in use by a source of another application"));
+            continue;
+        }
+        let checked = sources::checked(line, application.organization, asked.clone(), found.clone()).await;
+        let Some(source) = told(checked, &at, faults)? else { continue };
+        steps.push(match found {
+            None => Step::Create(asked),
+            Some(found) if sources::is_same(line, &found, &source)? => Step::Keep,
             Some(found) => Step::Update(found, asked),
         });
     }
@@ -316,6 +357,13 @@ async fn write(line: &Line, rules: &TargetRules, by: &Author, plan: Plan, strict
         match step {
             Step::Create(asked) => drop(endpoints::create(line, rules, by, asked).await?),
             Step::Update(found, asked) => drop(endpoints::change(line, rules, by, found, asked.settings).await?),
+            Step::Keep => {}
+        }
+    }
+    for step in plan.sources {
+        match step {
+            Step::Create(asked) => drop(sources::create(line, by, asked).await?),
+            Step::Update(found, asked) => drop(sources::change(line, by, &Ref::Id(found.id), asked.settings).await?),
             Step::Keep => {}
         }
     }

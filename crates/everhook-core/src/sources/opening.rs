@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use crate::{
-    inbound::{self, Credentials, Recipe, RecipeFault, RecipeFields, Verifier},
-    model::{KIND_CUSTOM, KIND_HMAC, RecipeTexts, SealedSecret, Source},
+    inbound::{self, Credentials, HmacFields, Kind, Recipe, RecipeFault, RecipeFields, Verifier},
+    model::{EventType, KIND_CUSTOM, KIND_HMAC, RecipeTexts, SealedSecret, Source},
     ports::{StoreError, Vault},
 };
 
@@ -75,16 +75,16 @@ pub fn compile(kind: &str, texts: &RecipeTexts) -> Result<Recipe, RecipeError> {
             RecipeFields::from_pairs(texts.iter().map(|(name, text)| (name.as_str(), text.as_str()))).map_err(RecipeError::Faults)?
         }
         KIND_HMAC => {
-            mac = format!("{} {}", field("algorithm"), field("encoding"));
-            sig = match field("prefix") {
-                "" => field("header").to_owned(),
-                prefix => format!("{} prefix={prefix}", field("header")),
-            };
+            let short =
+                HmacFields { header: field("header"), algorithm: field("algorithm"), encoding: field("encoding"), prefix: field("prefix") };
+            (mac, sig) = short.mac_and_sig();
             RecipeFields { mac: &mac, sig: &sig, over: "{body}", body: "any", ..RecipeFields::default() }
         }
-        name => inbound::kind(name).ok_or(RecipeError::UnknownKind)?.recipe,
+        name => return inbound::kind(name).map(Kind::compile).ok_or(RecipeError::UnknownKind),
     };
-    Recipe::compile(&fields).map_err(RecipeError::Faults)
+    let recipe = Recipe::compile(&fields).map_err(RecipeError::Faults)?;
+    // As presets do: items of which nothing says the type have the name of the kind.
+    Ok(recipe.with_default_type(EventType::parse(kind).expect("both names are spelled as types")))
 }
 
 /// Whether requests of this kind are verified with a key that its provider sends in a handshake.

@@ -30,14 +30,14 @@ async fn a_source_is_made_found_by_id_and_name_changed_and_deleted() {
     assert_eq!(made["handshake"], json!({ "status": "none", "awaiting_until": null, "last_answered_at": null }));
     assert_eq!(server.post("/v1/sources", shop()).await.problem(409)["type"], "/docs/problems/name-taken");
     let changes = json!({
-        "name": "shop-2", "encoding": "base64", "prefix": "sha256=", "tolerance": "5m", "ip_allowlist": ["192.0.2.7", "2001:db8::/32"],
+        "name": "shop-2", "encoding": "base64", "prefix": "sha256=", "ip_allowlist": ["192.0.2.7", "2001:db8::/32"],
         "rate_limit": { "per_user_per_minute": 5 }, "dedupe": { "by": "header", "header": "X-Id", "window": "36h" }, "forward": false,
         "forward_headers": ["X-A", "x-a"], "keep_headers": ["X-B"], "response": { "status": 202, "body": "ok", "content_type": "text/plain" },
         "public_url": "https://hooks.example/in/shop", "subscription_id": "7", "app_id": "a", "audience": "b", "verify_token": null,
     });
     let changed = server.put(&by_id, changes).await.expect(200);
     let expected = json!({
-        "name": "shop-2", "encoding": "base64", "prefix": "sha256=", "tolerance": "5m", "ip_allowlist": ["192.0.2.7/32", "2001:db8::/32"],
+        "name": "shop-2", "encoding": "base64", "prefix": "sha256=", "ip_allowlist": ["192.0.2.7/32", "2001:db8::/32"],
         "rate_limit": { "per_ip_per_minute": 1_000, "per_user_per_minute": 5 },
         "dedupe": { "by": "header", "header": "x-id", "window": "36h" }, "forward": false, "forward_headers": ["x-a"], "keep_headers": ["x-b"],
         "response": { "status": 202, "body": "ok", "content_type": "text/plain" }, "public_url": "https://hooks.example/in/shop",
@@ -47,15 +47,31 @@ async fn a_source_is_made_found_by_id_and_name_changed_and_deleted() {
         assert_eq!(&changed[field], value, "{field}");
     }
     assert_eq!(server.put(&by_id, json!({})).await.expect(200)["dedupe"], changed["dedupe"], "what is absent stays");
-    let reset = json!({ "tolerance": null, "dedupe": null, "rate_limit": null, "forward": null, "response": null, "ip_allowlist": null });
+    let reset = json!({ "dedupe": null, "rate_limit": null, "forward": null, "response": null, "ip_allowlist": null });
     let reset = server.put(&by_id, reset).await.expect(200);
-    for field in ["tolerance", "dedupe", "rate_limit", "forward", "response", "ip_allowlist"] {
+    for field in ["dedupe", "rate_limit", "forward", "response", "ip_allowlist"] {
         assert_eq!(reset[field], made[field], "{field}");
     }
     server.get("/v1/sources/shop").await.problem(404);
     server.delete(&by_id).await.expect(204);
     server.get(&by_id).await.problem(404);
     server.delete(&by_id).await.problem(404);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_source_of_a_provider_needs_what_its_kind_says() {
+    let server = Server::start().await;
+    let github = json!({ "name": "github", "kind": "github", "secrets": ["It's a Secret to Everybody"] });
+    let made = server.post("/v1/sources", github).await.expect(201);
+    assert_eq!((&made["kind"], &made["recipe"], &made["header"]), (&json!("github"), &Value::Null, &Value::Null));
+    assert_eq!(server.post("/v1/sources", json!({ "name": "a", "kind": "github" })).await.faults(422), ["secrets"]);
+    assert_eq!(server.post("/v1/sources", json!({ "name": "a", "kind": "standard", "secrets": ["!"] })).await.faults(422), ["secrets"]);
+    let standard = json!({ "name": "std", "kind": "standard", "secrets": ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"], "tolerance": "90s" });
+    assert_eq!(server.post("/v1/sources", standard).await.expect(201)["tolerance"], "90s");
+    let recipe = json!({ "mac": "sha256 hex", "sig": "X-Signature", "over": "{nothing}" });
+    let custom = json!({ "name": "own", "kind": "custom", "secrets": ["s"], "recipe": recipe });
+    assert_eq!(server.post("/v1/sources", custom).await.faults(422), ["recipe.over"]);
     server.stop().await;
 }
 
@@ -88,7 +104,9 @@ async fn what_is_wrong_with_a_source_is_said_by_field_all_at_once() {
         (with(json!({ "name": "a b", "tolerance": "0s", "ip_allowlist": ["10.0.0.0/99"] })), vec!["name", "tolerance", "ip_allowlist"]),
         (with(json!({ "name": "01890a5d-ac96-774b-bcce-b302099a8057" })), vec!["name"]),
         (with(json!({ "kind": "no-such-provider", "header": null })), vec!["kind"]),
-        (with(json!({ "kind": "none" })), vec!["header"]),
+        (with(json!({ "kind": "none" })), vec!["header", "secrets"]),
+        (with(json!({ "secrets": [] })), vec!["secrets"]),
+        (with(json!({ "tolerance": "5m" })), vec!["tolerance"]),
         (with(json!({ "recipe": { "mac": "sha256 hex" } })), vec!["recipe"]),
         (with(json!({ "kind": "custom", "header": null, "recipe": { "macs": "x" } })), vec!["recipe"]),
         (with(json!({ "header": null })), vec!["header"]),
@@ -231,5 +249,31 @@ async fn an_organization_has_a_bounded_number_of_sources_and_lists_them_by_page_
     server.get("/v1/sources?limit=0").await.problem(400);
     let operational = json!({ "name": "s", "kind": "none", "application_id": "operational" });
     assert_eq!(server.post("/v1/sources", operational).await.faults(422), ["application_id"]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn sources_are_exported_with_their_application_and_imported_elsewhere() {
+    let server = Server::start().await;
+    server.post("/v1/sources", shop()).await.expect(201);
+    let document = server.get("/v1/applications/default/export").await.expect(200);
+    assert!(document["sources"][0]["secrets"].is_null(), "{document}");
+    let again = server.post("/v1/applications/default/import", document.clone()).await.expect(200);
+    assert_eq!(again["sources"], json!({ "created": 0, "updated": 0, "unchanged": 1 }));
+    let full = server.get("/v1/applications/default/export?secrets=true").await.expect(200);
+    assert_eq!(full["sources"][0]["secrets"], json!([SECRET]));
+    let again = server.post("/v1/applications/default/import", full.clone()).await.expect(200);
+    assert_eq!(again["sources"], json!({ "created": 0, "updated": 0, "unchanged": 1 }), "the same secret is no change");
+    let mut changed = full.clone();
+    changed["sources"][0]["secrets"] = json!(["another secret"]);
+    let updated = server.post("/v1/applications/default/import", changed).await.expect(200);
+    assert_eq!(updated["sources"], json!({ "created": 0, "updated": 1, "unchanged": 0 }));
+    server.post("/v1/applications", json!({ "name": "Other", "uid": "other" })).await.expect(201);
+    assert_eq!(server.post("/v1/applications/other/import", full.clone()).await.faults(422), ["sources[0].name"], "it is another's");
+    server.delete("/v1/sources/shop").await.expect(204);
+    let created = server.post("/v1/applications/other/import", full).await.expect(200);
+    assert_eq!(created["sources"], json!({ "created": 1, "updated": 0, "unchanged": 0 }));
+    let other = server.get("/v1/applications/other").await.expect(200)["id"].clone();
+    assert_eq!(server.get("/v1/sources/shop").await.expect(200)["application_id"], other);
     server.stop().await;
 }

@@ -12,9 +12,10 @@ use everhook_core::{
     manage::{
         Change, Fault, endpoints as endpoint_cases,
         schedules::Known,
+        sources as source_cases,
         transfer::{self, Configuration, Counts, ITEMS_MAX, Imported, Mode},
     },
-    model::{Application, Cursor, Endpoint, EventTypeDefinition, PageRequest, Scope},
+    model::{Application, Cursor, Endpoint, EventTypeDefinition, PageRequest, Scope, Source},
     ports::EndpointFilter,
 };
 use http::StatusCode;
@@ -29,6 +30,7 @@ use super::{
     error::{ApiError, ChangeProblems, ExportProblems, LimitProblems, ProblemKind, ReadProblems},
     event_types::{EventTypeConfigOut, EventTypeIn},
     schedules::{ScheduleConfigOut, ScheduleIn, ScheduleOut},
+    sources::{self, SourceConfigOut, SourceIn},
     to_the_end,
     wire::{HIDDEN, Named, NoParams, Object, Params, bounded_list, json},
 };
@@ -56,6 +58,8 @@ pub struct ConfigurationOut {
     version: u32,
     application: ApplicationConfigOut,
     endpoints: Vec<EndpointConfigOut>,
+    /// The application's sources.
+    sources: Vec<SourceConfigOut>,
     /// The organization's event types.
     event_types: Vec<EventTypeConfigOut>,
     /// The organization's retry schedules that endpoints of the application use.
@@ -73,7 +77,7 @@ pub struct ApplicationConfigOut {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ExportQuery {
-    /// `true`: include the secrets of endpoints. Requires the scope `manage`.
+    /// `true`: include the secrets of endpoints and sources. Requires the scope `manage`.
     #[param(value_type = Option<bool>)]
     secrets: Option<String>,
 }
@@ -93,6 +97,10 @@ pub struct ConfigurationIn {
     #[serde(default, deserialize_with = "bounded_list")]
     #[schema(value_type = Vec<EndpointIn>)]
     endpoints: Vec<Object<EndpointIn>>,
+    /// Matched by `name`. Missing sources are created, for which most kinds need `secrets`; none are deleted.
+    #[serde(default, deserialize_with = "bounded_list")]
+    #[schema(value_type = Vec<SourceIn>)]
+    sources: Vec<Object<SourceIn>>,
     /// Matched by `name`.
     #[serde(default, deserialize_with = "bounded_list")]
     #[schema(value_type = Vec<EventTypeIn>)]
@@ -119,6 +127,7 @@ pub struct ImportedOut {
     dry_run: bool,
     application: CountsOut,
     endpoints: CountsOut,
+    sources: CountsOut,
     event_types: CountsOut,
     retry_schedules: CountsOut,
 }
@@ -223,18 +232,19 @@ pub async fn import(
     let mode = if asked.dry_run { Mode::DryRun } else { Mode::Write };
     let wanted = asked.into_configuration()?;
     // Each thing is a write of its own, and a check of its own in a dry run.
-    let items = wanted.endpoints.len() + wanted.event_types.len() + wanted.schedules.len();
+    let items = wanted.endpoints.len() + wanted.sources.len() + wanted.event_types.len() + wanted.schedules.len();
     api.changes.take(&caller, u32::try_from(items / ITEMS_A_CHANGE).unwrap_or(u32::MAX), api.line.ports.clock.now())?;
     let import = async move {
         let imported = transfer::import(&api.line, &api.targets, &caller.author(), &of, wanted, mode).await;
         drop((charge, turn));
         imported
     };
-    let Imported { application, schedules, event_types, endpoints } = to_the_end(import).await??;
+    let Imported { application, schedules, event_types, endpoints, sources } = to_the_end(import).await??;
     let out = ImportedOut {
         dry_run: mode == Mode::DryRun,
         application: application.into(),
         endpoints: endpoints.into(),
+        sources: sources.into(),
         event_types: event_types.into(),
         retry_schedules: schedules.into(),
     };
@@ -266,12 +276,14 @@ impl ConfigurationIn {
             }
             endpoints.push(new);
         }
+        let sources = self.sources.into_iter().enumerate().map(|(index, Object(source))| source.into_imported(index));
         let event_types = self.event_types.into_iter().map(|Object(definition)| definition.try_into());
         Ok(Configuration {
             strict_event_types: strict.map_or(Change::Keep, Change::Set),
             schedules: self.retry_schedules.into_iter().map(|Object(schedule)| schedule.into()).collect(),
             event_types: event_types.collect::<Result<_, ApiError>>()?,
             endpoints,
+            sources: sources.collect::<Result<_, ApiError>>()?,
         })
     }
 }
@@ -279,6 +291,7 @@ impl ConfigurationIn {
 async fn configuration(api: &Api, caller: &Caller, application: Application, with_secrets: bool) -> Result<ConfigurationOut, ApiError> {
     let mut room = Room { bytes: DOCUMENT_BYTES_MAX };
     let rows = endpoints_of(api, caller.organization, application.id, &mut room).await?;
+    let sources = sources_of(api, caller.organization, application.id, with_secrets, &mut room).await?;
     let event_types = event_types(api, caller.organization, &mut room).await?;
     let mut own = api.line.ports.retry_schedules.retry_schedules(caller.organization).await?;
     own.retain(|schedule| rows.iter().any(|endpoint| endpoint.follows == Some(schedule.id)));
@@ -297,6 +310,7 @@ async fn configuration(api: &Api, caller: &Caller, application: Application, wit
         version: VERSION,
         application: ApplicationConfigOut { strict_event_types: application.strict_event_types },
         endpoints,
+        sources,
         event_types: event_types.into_iter().map(EventTypeConfigOut::from).collect(),
         retry_schedules: own.into_iter().map(|own| ScheduleOut::from(Known::Own(own)).into()).collect(),
     })
@@ -324,6 +338,35 @@ async fn endpoints_of(
     }
     all.sort_by_key(|endpoint: &Endpoint| endpoint.id);
     Ok(all)
+}
+
+/// All of an application's sources, by name.
+async fn sources_of(
+    api: &Api,
+    organization: OrganizationId,
+    application: ApplicationId,
+    with_secrets: bool,
+    room: &mut Room,
+) -> Result<Vec<SourceConfigOut>, ApiError> {
+    let (mut all, mut cursor): (Vec<Source>, _) = (Vec::new(), Cursor::Newest);
+    loop {
+        let page = api.line.ports.sources.sources(organization, Some(application), PageRequest { limit: PAGE, cursor }).await?;
+        for source in page.rows {
+            room.take("sources", all.len() + 1, sources::size(&source))?;
+            all.push(source);
+        }
+        match page.next {
+            Some(next) => cursor = next,
+            None => break,
+        }
+    }
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut out = Vec::with_capacity(all.len());
+    for source in all {
+        let revealed = if with_secrets { Some(source_cases::revealed(&api.line, &source)?) } else { None };
+        out.push(SourceConfigOut::new(api, source, revealed));
+    }
+    Ok(out)
 }
 
 /// All of them, by name.

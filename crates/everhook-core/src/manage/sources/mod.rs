@@ -81,6 +81,16 @@ pub(super) async fn checked(line: &Line, organization: OrganizationId, new: NewS
     settings::apply(line, new.settings, source, faults)
 }
 
+/// Whether two states of a source say the same. Secrets are compared as they are: sealed anew, the same one looks different.
+pub(super) fn is_same(line: &Line, one: &Source, other: &Source) -> Result<bool, StoreError> {
+    let opened = |source: &Source| sources::credentials(source, &*line.ports.vault);
+    if opened(one)? != opened(other)? {
+        return Ok(false);
+    }
+    let sealed_alike = Source { secrets: one.secrets.clone(), verify_token: one.verify_token.clone(), ..other.clone() };
+    Ok(*one == sealed_alike)
+}
+
 /// Changes the fields that are given, for requests from now on.
 ///
 /// # Errors
@@ -133,8 +143,15 @@ pub async fn activity(line: &Line, of: &[SourceId]) -> Result<Vec<SourceActivity
 /// # Errors
 /// [`Refusal::NotFound`] if the organization has no such source.
 pub async fn reveal(line: &Line, organization: OrganizationId, of: &Ref<SourceId>) -> Result<RevealedSource, Refusal> {
-    let source = find(line, organization, of).await?;
-    let opened = sources::credentials(&source, &*line.ports.vault)?;
+    Ok(revealed(line, &find(line, organization, of).await?)?)
+}
+
+/// The same of a source that was found.
+///
+/// # Errors
+/// [`StoreError::Corrupt`] if they were sealed with another key.
+pub fn revealed(line: &Line, source: &Source) -> Result<RevealedSource, StoreError> {
+    let opened = sources::credentials(source, &*line.ports.vault)?;
     Ok(RevealedSource {
         secrets: opened.secrets.into_iter().map(Secret::new).collect(),
         verify_token: opened.verify_token.map(Secret::new),

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use axum::extract::FromRequestParts;
 use everhook_core::{
-    manage::sources,
-    model::{Dedupe, DedupeBy, KIND_CUSTOM, KIND_HMAC, Source, SourceActivity, SourceResponse},
+    manage::sources::{self, RevealedSource},
+    model::{Dedupe, DedupeBy, KIND_CUSTOM, KIND_HMAC, Secret, Source, SourceActivity, SourceResponse},
     time::Timestamp,
 };
 use http::{header, request::Parts};
@@ -189,6 +189,83 @@ impl SourceOut {
             last_refusal: activity.refused.map(|(_, why)| why),
             created_at: source.created_at.to_string(),
             updated_at: source.updated_at.to_string(),
+        }
+    }
+}
+
+/// The configuration of a source, as exported and imported.
+#[derive(Serialize, ToSchema)]
+pub struct SourceConfigOut {
+    name: String,
+    kind: String,
+    #[schema(required = true)]
+    recipe: Option<BTreeMap<String, String>>,
+    #[schema(required = true)]
+    header: Option<String>,
+    #[schema(required = true)]
+    algorithm: Option<String>,
+    #[schema(required = true)]
+    encoding: Option<String>,
+    #[schema(required = true)]
+    prefix: Option<String>,
+    /// Only with `secrets=true`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secrets: Option<Vec<String>>,
+    /// Only with `secrets=true`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verify_token: Option<String>,
+    #[schema(required = true)]
+    subscription_id: Option<String>,
+    #[schema(required = true)]
+    app_id: Option<String>,
+    #[schema(required = true)]
+    audience: Option<String>,
+    #[schema(required = true)]
+    public_url: Option<String>,
+    #[schema(required = true)]
+    tolerance: Option<String>,
+    ip_allowlist: Vec<String>,
+    rate_limit: SourceRateLimitOut,
+    #[schema(required = true)]
+    dedupe: Option<DedupeOut>,
+    forward: bool,
+    forward_headers: Vec<String>,
+    keep_headers: Vec<String>,
+    #[schema(required = true)]
+    response: Option<SourceResponseOut>,
+}
+
+impl SourceConfigOut {
+    /// A source, with its secrets if they are to be exported.
+    pub fn new(api: &Api, source: Source, revealed: Option<RevealedSource>) -> Self {
+        let exposed = |secret: &Secret<String>| secret.expose().clone();
+        let (secrets, verify_token) = match &revealed {
+            Some(revealed) => (Some(revealed.secrets.iter().map(exposed).collect()), revealed.verify_token.as_ref().map(exposed)),
+            None => (None, None),
+        };
+        let out = SourceOut::new(api, &UrlBase(String::new()), source, SourceActivity::default(), Timestamp::EPOCH);
+        Self {
+            name: out.name,
+            kind: out.kind,
+            recipe: out.recipe,
+            header: out.header,
+            algorithm: out.algorithm,
+            encoding: out.encoding,
+            prefix: out.prefix,
+            secrets,
+            verify_token,
+            subscription_id: out.subscription_id,
+            app_id: out.app_id,
+            audience: out.audience,
+            public_url: out.public_url,
+            tolerance: out.tolerance,
+            ip_allowlist: out.ip_allowlist,
+            rate_limit: out.rate_limit,
+            dedupe: out.dedupe,
+            forward: out.forward,
+            forward_headers: out.forward_headers,
+            keep_headers: out.keep_headers,
+            response: out.response,
         }
     }
 }

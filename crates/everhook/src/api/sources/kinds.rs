@@ -60,7 +60,7 @@ pub type SourceKindList = List<SourceKindOut>;
     responses((status = 200, description = "All kinds", body = SourceKindList), ReadProblems),
 )]
 pub async fn list(_caller: MayRead, _query: NoParams) -> Response {
-    let kinds = inbound::kinds().iter().map(SourceKindOut::of_preset).chain([custom(), hmac()]);
+    let kinds = inbound::kinds().iter().map(SourceKindOut::from);
     let page = Page { rows: kinds.collect(), next: None, prev: None };
     json(StatusCode::OK, &List::from(page))
 }
@@ -72,23 +72,19 @@ pub async fn list(_caller: MayRead, _query: NoParams) -> Response {
     responses((status = 200, description = "The kind", body = SourceKindOut), ReadProblems),
 )]
 pub async fn get(_caller: MayRead, _query: NoParams, Path(name): Path<String>) -> Result<Response, ApiError> {
-    let found = match name.as_str() {
-        KIND_CUSTOM => Some(custom()),
-        KIND_HMAC => Some(hmac()),
-        name => inbound::kind(name).map(SourceKindOut::of_preset),
-    };
-    Ok(json(StatusCode::OK, &found.ok_or_else(|| ApiError::not_found("kind of source"))?))
+    let found = inbound::kind(&name).ok_or_else(|| ApiError::not_found("kind of source"))?;
+    Ok(json(StatusCode::OK, &SourceKindOut::from(found)))
 }
 
-impl SourceKindOut {
-    fn of_preset(kind: &Kind) -> Self {
+impl From<&Kind> for SourceKindOut {
+    fn from(kind: &Kind) -> Self {
         let RecipeFields { sig, token, ts, handshake, .. } = kind.recipe;
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         Self {
             name: kind.name.to_owned(),
             title: kind.title.to_owned(),
             note: kind.note.to_owned(),
-            needs: kind.needs().iter().map(|need| SourceKindNeedOut { field: need.field, required: need.required }).collect(),
+            needs: needs(kind),
             signature: text(sig).or_else(|| text(token)),
             timestamp: text(ts),
             handshake: text(handshake),
@@ -97,28 +93,13 @@ impl SourceKindOut {
     }
 }
 
-/// The kind whose owner writes the recipe.
-fn custom() -> SourceKindOut {
-    let note = "For a provider that is not listed: give `recipe` in the same fields that other kinds show. What else it needs follows from the recipe.";
-    written_by_owner(KIND_CUSTOM, "Your own recipe", note, &[("recipe", true), ("secrets", false)])
-}
-
-/// The short form of a signature over the body.
-fn hmac() -> SourceKindOut {
-    let note = "An HMAC of the body in one header: the short form of a recipe.";
-    let needs = [("header", true), ("secrets", true), ("algorithm", false), ("encoding", false), ("prefix", false)];
-    written_by_owner(KIND_HMAC, "HMAC of the body", note, &needs)
-}
-
-fn written_by_owner(name: &str, title: &str, note: &str, needs: &[(&'static str, bool)]) -> SourceKindOut {
-    SourceKindOut {
-        name: name.to_owned(),
-        title: title.to_owned(),
-        note: note.to_owned(),
-        needs: needs.iter().map(|(field, required)| SourceKindNeedOut { field, required: *required }).collect(),
-        signature: None,
-        timestamp: None,
-        handshake: None,
-        recipe: BTreeMap::new(),
-    }
+/// What a source of this kind uses. Where its owner writes the recipe, that comes first.
+fn needs(kind: &Kind) -> Vec<SourceKindNeedOut> {
+    let own: &[(&'static str, bool)] = match kind.name {
+        KIND_CUSTOM => &[("recipe", true), ("secrets", false)],
+        KIND_HMAC => &[("header", true), ("algorithm", false), ("encoding", false), ("prefix", false)],
+        _ => &[],
+    };
+    let own = own.iter().map(|(field, required)| SourceKindNeedOut { field, required: *required });
+    own.chain(kind.needs().iter().map(|need| SourceKindNeedOut { field: need.field, required: need.required })).collect()
 }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-pub use self::request::SourceIn;
+pub use self::{answer::SourceConfigOut, request::SourceIn};
 use self::{
     answer::{SourceOut, UrlBase},
     request::into_new,
@@ -120,13 +120,18 @@ async fn list(
         return Err(ApiError::bad_query(faults));
     }
     let application = api.filter_application(&caller, query.application_id.as_deref()).await?;
-    let size = |source: &Source| source.recipe.values().map(String::len).sum::<usize>() + source.ip_allowlist.len() * 20;
     let page = page.fetch_large(|page| api.line.ports.sources.sources(caller.organization, application, page), size).await?;
     let ids: Vec<SourceId> = page.rows.iter().map(|source| source.id).collect();
     let mut activity = sources::activity(&api.line, &ids).await?.into_iter();
     let now = api.line.ports.clock.now();
     let rows = page.map(|source| SourceOut::new(&api, &base, source, activity.next().unwrap_or_default(), now));
     Ok(json(StatusCode::OK, &List::from(rows)))
+}
+
+/// About how many bytes a source takes in an answer.
+pub fn size(source: &Source) -> usize {
+    let recipe = source.recipe.values().map(String::len).sum::<usize>();
+    1_024 + recipe + source.ip_allowlist.len() * 48 + source.response.as_ref().map_or(0, |response| response.body.len())
 }
 
 /// Returns a source, with what happened there last. Its secrets are not included.

@@ -166,6 +166,17 @@ pub struct SourceResponseIn {
     body: Option<String>,
 }
 
+impl SourceIn {
+    /// A source of a document, at this place of it.
+    pub fn into_imported(self, index: usize) -> Result<NewSource, ApiError> {
+        if self.application_id.is_some() {
+            let reason = "must be absent: an imported source belongs to the application in the path";
+            return Err(ApiError::invalid(vec![Fault::new(format!("sources[{index}].application_id"), reason)]));
+        }
+        into_new(self)
+    }
+}
+
 /// A new source.
 pub fn into_new(mut asked: SourceIn) -> Result<NewSource, ApiError> {
     Ok(NewSource { application: asked.application_id.take(), settings: into_change(asked)? })
