@@ -22,7 +22,9 @@ use shared::SharedStore;
 use wiring::Running;
 pub use wiring::line_settings;
 
-use crate::{clock::SimClock, cluster::Registry, dice::Dice, faults::Faults, network::ScriptedNetwork, postman::Postman};
+use crate::{
+    clock::SimClock, cluster::Registry, dice::Dice, faults::Faults, network::ScriptedNetwork, scripted_mail_server::ScriptedMailServer,
+};
 
 /// How many times in a row every task may run without anything changing before the world counts as still.
 const STILL_ROUNDS: u32 = 64;
@@ -42,7 +44,7 @@ pub struct World {
     /// The other side.
     pub network: Arc<ScriptedNetwork>,
     /// The mail server.
-    pub postman: Arc<Postman>,
+    pub mail_server: Arc<ScriptedMailServer>,
     /// What goes wrong in the store.
     pub faults: Arc<Faults>,
     /// The organization of the scenario.
@@ -127,7 +129,7 @@ impl World {
         let mut world = Self {
             transport: transport.unwrap_or_else(|| network.clone()),
             network,
-            postman: Arc::new(Postman::new(clock.clone())),
+            mail_server: Arc::new(ScriptedMailServer::new(clock.clone())),
             faults: Faults::none(),
             organization: OrganizationId::from_uuid(dice.uuid(BEGINNING)),
             application: ApplicationId::from_uuid(dice.uuid(BEGINNING)),

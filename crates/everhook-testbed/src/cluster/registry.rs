@@ -193,7 +193,7 @@ impl Member {
     }
 
     /// Whether this node's pool sends for the world's organization, as the store would say.
-    pub fn post(&self) -> PoolAssignment {
+    pub fn assignment(&self) -> PoolAssignment {
         let state = self.registry.state();
         let is_here = state.pool == self.pool && state.departures.is_empty();
         PoolAssignment { pool: state.pool.clone(), is_here, moves: state.moves }

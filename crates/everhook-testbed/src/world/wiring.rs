@@ -105,7 +105,7 @@ impl World {
             throttle: Arc::new(SingleNode),
             spool,
             transport: self.transport.clone(),
-            notifier: Some(self.postman.clone()),
+            notifier: Some(self.mail_server.clone()),
             vault: Arc::new(AesVault::from_key([7; 32])),
             clock: self.clock.clone(),
             entropy: self.dice.clone(),

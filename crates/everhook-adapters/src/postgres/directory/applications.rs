@@ -139,7 +139,7 @@ fn page_of_row(row: &Row) -> Outcome<ConfigPage> {
         application: of_row(row)?,
         version: ConfigVersion { application: row.value("config_version")?, organization: row.value("organization_version")? },
         limits: row.spelled("limits", limits_json::read)?,
-        post: PoolAssignment {
+        pool: PoolAssignment {
             pool: row.spelled("worker_pool", |name: &str| PoolName::parse(name))?,
             is_here: row.value("is_here")?,
             moves: row.value("moves")?,

@@ -127,7 +127,7 @@ fn page_of_row(row: &Row<'_>) -> rusqlite::Result<(ConfigPage, i64)> {
         application: of_row(row)?,
         version: ConfigVersion { application: row.get("config_version")?, organization: row.get("organization_version")? },
         limits: row.spelled("limits", |json: String| limits_json::read(&json))?,
-        post: PoolAssignment::only(),
+        pool: PoolAssignment::only(),
         endpoints: Vec::new(),
         next: None,
     };

@@ -40,7 +40,7 @@ pub struct Mail {
 }
 
 /// A mail server that does as it is told.
-pub struct Postman {
+pub struct ScriptedMailServer {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
 }
@@ -52,7 +52,7 @@ struct State {
     asked: usize,
 }
 
-impl Postman {
+impl ScriptedMailServer {
     /// One that takes every mail at once.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let state = State { first: VecDeque::new(), then: Handling::Takes(Duration::ZERO), taken: Vec::new(), asked: 0 };
@@ -91,7 +91,7 @@ impl Postman {
 }
 
 #[async_trait]
-impl Notifier for Postman {
+impl Notifier for ScriptedMailServer {
     async fn send(&self, message: &EmailMessage) -> Report {
         let handling = {
             let mut state = self.state();
