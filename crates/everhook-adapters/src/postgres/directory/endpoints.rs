@@ -13,7 +13,7 @@ use everhook_core::{
 use super::{
     super::{
         fault::Outcome,
-        page::{Between, List, rows_wanted},
+        page::{Between, List, list, rows_wanted},
         reader::Reader,
         rows::{Columns, Key, Params},
         transaction::Tx,
@@ -38,11 +38,8 @@ const BY_UID: &str = include_str!("../queries/endpoint_by_uid.sql");
 const CHANGED: &str = include_str!("../queries/changed_endpoints.sql");
 const CONFIG_SIZE: &str = include_str!("../queries/config_size.sql");
 pub(super) const ADD_TO_COUNT: &str = include_str!("../queries/add_to_endpoint_count.sql");
-const LIST_OF_APPLICATION: List = List {
-    older: include_str!("../queries/endpoints_of_application_older.sql"),
-    newer: include_str!("../queries/endpoints_of_application_newer.sql"),
-};
-const LIST: List = List { older: include_str!("../queries/endpoints_older.sql"), newer: include_str!("../queries/endpoints_newer.sql") };
+const LIST_OF_APPLICATION: List = list!("../queries/endpoints_of_application_page.sql");
+const LIST: List = list!("../queries/endpoints_page.sql");
 
 pub(super) async fn create(tx: &Tx<'_>, endpoint: &Endpoint) -> Outcome<Created> {
     if uid_is_taken(tx, endpoint).await? {

@@ -12,7 +12,7 @@ use super::{
     super::{
         fault::Outcome,
         ordering::{self, ModeChange},
-        page::{Between, List, rows_wanted},
+        page::{Between, List, list, rows_wanted},
         rows::{Columns, Key},
         transaction::Tx,
     },
@@ -35,11 +35,8 @@ const BY_UID: &str = include_str!("../queries/endpoint_by_uid.sql");
 const CHANGED: &str = include_str!("../queries/changed_endpoints.sql");
 const CONFIG_SIZE: &str = include_str!("../queries/config_size.sql");
 pub(super) const ADD_TO_COUNT: &str = include_str!("../queries/add_to_endpoint_count.sql");
-const LIST_OF_APPLICATION: List = List {
-    older: include_str!("../queries/endpoints_of_application_older.sql"),
-    newer: include_str!("../queries/endpoints_of_application_newer.sql"),
-};
-const LIST: List = List { older: include_str!("../queries/endpoints_older.sql"), newer: include_str!("../queries/endpoints_newer.sql") };
+const LIST_OF_APPLICATION: List = list!("../queries/endpoints_of_application_page.sql");
+const LIST: List = list!("../queries/endpoints_page.sql");
 
 pub(super) fn create(tx: &mut Tx<'_>, endpoint: &Endpoint) -> Outcome<Created> {
     if uid_is_taken(tx, endpoint)? {
