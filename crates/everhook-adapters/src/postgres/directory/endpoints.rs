@@ -35,6 +35,7 @@ const END_DRAIN: &str = include_str!("../queries/end_drain.sql");
 const COUNT: &str = include_str!("../queries/count_endpoints.sql");
 const BY_ID: &str = include_str!("../queries/endpoint_by_id.sql");
 const BY_UID: &str = include_str!("../queries/endpoint_by_uid.sql");
+const FREE_UID: &str = include_str!("../queries/free_uid_of_deleted_application.sql");
 const CHANGED: &str = include_str!("../queries/changed_endpoints.sql");
 const CONFIG_SIZE: &str = include_str!("../queries/config_size.sql");
 pub(super) const ADD_TO_COUNT: &str = include_str!("../queries/add_to_endpoint_count.sql");
@@ -198,10 +199,11 @@ async fn uid_is_taken(tx: &Tx<'_>, endpoint: &Endpoint) -> Outcome<bool> {
     let (Some(uid), EndpointState::Enabled | EndpointState::Disabled { .. }) = (&endpoint.uid, endpoint.state) else {
         return Ok(false);
     };
-    match tx.query_opt(BY_UID, &[&endpoint.organization.key(), &uid.as_str()]).await? {
-        Some(holder) => Ok(holder.id::<EndpointId>("id")? != endpoint.id),
-        None => Ok(false),
+    if let Some(holder) = tx.query_opt(BY_UID, &[&endpoint.organization.key(), &uid.as_str()]).await? {
+        return Ok(holder.id::<EndpointId>("id")? != endpoint.id);
     }
+    tx.execute(FREE_UID, &[&endpoint.organization.key(), &uid.as_str()]).await?;
+    Ok(false)
 }
 
 /// A deleted endpoint follows no schedule.

@@ -32,6 +32,7 @@ const END_DRAIN: &str = include_str!("../queries/end_drain.sql");
 const COUNT: &str = include_str!("../queries/count_endpoints.sql");
 const BY_ID: &str = include_str!("../queries/endpoint_by_id.sql");
 const BY_UID: &str = include_str!("../queries/endpoint_by_uid.sql");
+const FREE_UID: &str = include_str!("../queries/free_uid_of_deleted_application.sql");
 const CHANGED: &str = include_str!("../queries/changed_endpoints.sql");
 const CONFIG_SIZE: &str = include_str!("../queries/config_size.sql");
 pub(super) const ADD_TO_COUNT: &str = include_str!("../queries/add_to_endpoint_count.sql");
@@ -186,8 +187,11 @@ fn uid_is_taken(tx: &Tx<'_>, endpoint: &Endpoint) -> Outcome<bool> {
     let (Some(uid), EndpointState::Enabled | EndpointState::Disabled { .. }) = (&endpoint.uid, endpoint.state) else {
         return Ok(false);
     };
-    let holder = find(tx.connection(), endpoint.organization, &Ref::Uid(uid.clone()))?;
-    Ok(holder.is_some_and(|holder| holder.id != endpoint.id))
+    if let Some(holder) = find(tx.connection(), endpoint.organization, &Ref::Uid(uid.clone()))? {
+        return Ok(holder.id != endpoint.id);
+    }
+    tx.prepare(FREE_UID)?.execute(params![endpoint.organization.key(), uid.as_str()])?;
+    Ok(false)
 }
 
 /// Asked inside the write, so that no endpoint follows a schedule that was deleted meanwhile. A deleted endpoint follows none.

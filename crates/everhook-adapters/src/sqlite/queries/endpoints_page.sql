@@ -1,5 +1,5 @@
 -- Which endpoints does an organization have between two ids, by application, state, the events that they get and their schedule, newest first (a page backward: oldest first)?
--- Index: endpoints_by_organization. Lock: none, a snapshot.
+-- Index: endpoints_by_organization, and the primary key of `applications`: the endpoints of a deleted one follow it later. Lock: none, a snapshot.
 SELECT id, organization_id, application_id, uid, name, description, url, event_types, secret, previous_secret, previous_secret_until,
     signature_style, payload_style, headers, metadata,
     COALESCE((SELECT s.version FROM retry_schedules s WHERE s.id = retry_schedule_id), retry_schedule) AS retry_schedule,
@@ -8,6 +8,8 @@ SELECT id, organization_id, application_id, uid, name, description, url, event_t
     verify_url, revision
 FROM endpoints
 WHERE organization_id = ?1 AND id > ?2 AND id < ?3 AND state <> 'deleted'
+    -- Not EXISTS: that may become a join, which begins with the applications.
+    AND (SELECT a.id FROM applications a WHERE a.id = endpoints.application_id) IS NOT NULL
     AND (?5 IS NULL OR application_id = ?5)
     AND (?6 IS NULL OR (state = 'enabled') = ?6)
     -- A pattern is a type, `*`, or a prefix that ends in `.*`.
