@@ -152,7 +152,7 @@ impl Catalog {
     async fn read_pages(&self, id: ApplicationId, base: Option<Arc<ApplicationView>>) -> Result<PagesRead, StoreError> {
         let mut endpoints = base.as_ref().map_or_else(Endpoints::default, |base| base.endpoints().clone());
         let first = base.as_ref().map_or(ConfigCursor::START, |base| ConfigCursor::after(base.version));
-        let mut shared = base.as_ref().map(|base| (base.limits, base.post.clone()));
+        let mut shared = base.as_ref().map(|base| (base.limits, base.pool.clone()));
         let mut growth = Growth::new(self, endpoints.bytes());
         let mut read = self.ports.configuration.configuration(id, first).await?;
         loop {
@@ -162,7 +162,7 @@ impl Catalog {
                 ConfigRead::Page(page) => *page,
             };
             // The lanes of all endpoints go by these, those that were not read again, too.
-            let of_page = (page.limits, page.post.clone());
+            let of_page = (page.limits, page.pool.clone());
             if *shared.get_or_insert_with(|| of_page.clone()) != of_page || base.as_ref().is_some_and(|base| is_older(&page, base)) {
                 return Ok(PagesRead::Outdated);
             }

@@ -283,6 +283,10 @@ impl<S: ParkedDeliveries> ParkedDeliveries for Faulty<S> {
         through!(self, self.store.release(release))
     }
 
+    async fn next_look(&self) -> Result<Option<Timestamp>, StoreError> {
+        through!(self, self.store.next_look())
+    }
+
     async fn resume_releases(&self, at: Timestamp, limit: u32) -> Result<Unparked, StoreError> {
         through!(self, self.store.resume_releases(at, limit))
     }

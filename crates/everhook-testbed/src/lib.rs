@@ -13,7 +13,7 @@ pub mod mail_server;
 pub mod network;
 pub mod node;
 pub mod postgres_server;
-pub mod postman;
+pub mod scripted_mail_server;
 pub mod simulation;
 pub mod world;
 

@@ -1,6 +1,7 @@
 //! The world of a scenario: given an endpoint, when time passes, then this arrived.
 
 mod build;
+mod leftovers;
 mod look;
 mod shared;
 mod wiring;
@@ -22,7 +23,9 @@ use shared::SharedStore;
 use wiring::Running;
 pub use wiring::line_settings;
 
-use crate::{clock::SimClock, cluster::Registry, dice::Dice, faults::Faults, network::ScriptedNetwork, postman::Postman};
+use crate::{
+    clock::SimClock, cluster::Registry, dice::Dice, faults::Faults, network::ScriptedNetwork, scripted_mail_server::ScriptedMailServer,
+};
 
 /// How many times in a row every task may run without anything changing before the world counts as still.
 const STILL_ROUNDS: u32 = 64;
@@ -33,7 +36,7 @@ pub const BEGINNING: Timestamp = Timestamp::from_secs(1_800_000_000);
 /// The real core on a real store; time, network and dice are the test's. The store is the embedded one, or the shared one where the environment says
 /// so: there, too, nobody else is beside it.
 ///
-/// It needs a runtime with one thread, so that a run can be repeated.
+/// It needs a runtime with one thread, so that a run can be repeated. A scenario that leaves work over fails when its world is dropped; see `leftovers`.
 pub struct World {
     /// The time.
     pub clock: Arc<SimClock>,
@@ -42,7 +45,7 @@ pub struct World {
     /// The other side.
     pub network: Arc<ScriptedNetwork>,
     /// The mail server.
-    pub postman: Arc<Postman>,
+    pub mail_server: Arc<ScriptedMailServer>,
     /// What goes wrong in the store.
     pub faults: Arc<Faults>,
     /// The organization of the scenario.
@@ -61,6 +64,8 @@ pub struct World {
     /// The shared store, if it is that one. A crash does not touch it: it is another process.
     shared: Option<SharedStore>,
     endpoints_made: u32,
+    /// Whether it may be dropped with work undone.
+    may_leave_work: bool,
 }
 
 /// What a world stands on, for those who bring their own.
@@ -102,9 +107,11 @@ impl World {
         Self::found(Ground::new(seed), beside).await
     }
 
-    /// The same, on this ground, which holds the embedded store.
+    /// The same, on this ground, which holds the embedded store. Whoever brings it also judges what is left over.
     pub async fn on(ground: Ground) -> Self {
-        Self::found(ground, Beside::default()).await
+        let mut world = Self::found(ground, Beside::default()).await;
+        world.leaves_work_over();
+        world
     }
 
     /// A world whose store can go away, and that has a spool of so many bytes for that time.
@@ -127,7 +134,7 @@ impl World {
         let mut world = Self {
             transport: transport.unwrap_or_else(|| network.clone()),
             network,
-            postman: Arc::new(Postman::new(clock.clone())),
+            mail_server: Arc::new(ScriptedMailServer::new(clock.clone())),
             faults: Faults::none(),
             organization: OrganizationId::from_uuid(dice.uuid(BEGINNING)),
             application: ApplicationId::from_uuid(dice.uuid(BEGINNING)),
@@ -138,6 +145,7 @@ impl World {
             folder,
             shared,
             endpoints_made: 0,
+            may_leave_work: false,
             clock,
             dice,
         };

@@ -1,4 +1,4 @@
-//! Which ids and instants a page of a list lies between.
+//! Which ids and instants a page of a list lies between, and the statements that read it in either direction.
 
 use everhook_core::{
     model::{Cursor, PageRequest},
@@ -6,6 +6,41 @@ use everhook_core::{
     time::Timestamp,
 };
 use uuid::Uuid;
+
+/// The two statements of a list, `List { older, newer }`, from the file of the one that reads newest first. The other has each `DESC` of it turned.
+macro_rules! list {
+    ($file:literal) => {{
+        const NEWEST_FIRST: &str = include_str!($file);
+        const OLDEST_FIRST: &[u8; NEWEST_FIRST.len()] = &$crate::encoding::page::oldest_first(NEWEST_FIRST);
+        List { older: NEWEST_FIRST, newer: $crate::encoding::page::text(OLDEST_FIRST) }
+    }};
+}
+pub(crate) use list;
+
+/// A statement that reads newest first, in the other order. Run by the compiler, which stops at a statement that has no order to turn.
+pub(crate) const fn oldest_first<const N: usize>(newest_first: &str) -> [u8; N] {
+    let from = newest_first.as_bytes();
+    let (mut turned, mut at, mut orders) = ([b' '; N], 0, 0);
+    while at < N {
+        if at + 4 <= N && from[at] == b'D' && from[at + 1] == b'E' && from[at + 2] == b'S' && from[at + 3] == b'C' {
+            (turned[at], turned[at + 1], turned[at + 2]) = (b'A', b'S', b'C');
+            (at, orders) = (at + 4, orders + 1);
+        } else {
+            turned[at] = from[at];
+            at += 1;
+        }
+    }
+    assert!(orders > 0, "a list is read newest first: ORDER BY … DESC");
+    turned
+}
+
+/// The text that a statement's bytes are.
+pub(crate) const fn text(bytes: &[u8]) -> &str {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(_) => panic!("turning an order keeps a text a text"),
+    }
+}
 
 /// The open interval of ids that a page lies in.
 #[derive(Clone, Copy, Debug)]
@@ -104,6 +139,13 @@ mod tests {
         };
         assert_eq!(merged_from(Cursor::Newest), (vec![9, 8, 7, 6], vec![None, None, Some(2), Some(6)]));
         assert_eq!(merged_from(Cursor::NewerThan(Uuid::nil())), (vec![1, 2, 5, 6], vec![None, None, Some(8), Some(6)]));
+    }
+
+    #[test]
+    fn a_list_read_backward_has_every_order_turned_and_nothing_else() {
+        const NEWEST_FIRST: &str = "SELECT description FROM t WHERE id < ?1 ORDER BY a DESC, id DESC LIMIT 5;";
+        const TURNED: [u8; NEWEST_FIRST.len()] = oldest_first(NEWEST_FIRST);
+        assert_eq!(text(&TURNED), "SELECT description FROM t WHERE id < ?1 ORDER BY a ASC , id ASC  LIMIT 5;");
     }
 
     #[test]

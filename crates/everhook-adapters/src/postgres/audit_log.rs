@@ -11,17 +11,15 @@ use tokio_postgres::Row;
 use super::{
     PostgresStore,
     fault::Outcome,
-    page::{Between, List, bounds, rows_wanted},
+    page::{Between, List, bounds, list, rows_wanted},
     reader::Reader,
     rows::{Columns, Key},
     transaction::Tx,
 };
 
 const INSERT: &str = include_str!("queries/insert_audit_entry.sql");
-const OF_ORGANIZATION: List =
-    List { older: include_str!("queries/audit_log_older.sql"), newer: include_str!("queries/audit_log_newer.sql") };
-const OF_RESOURCE: List =
-    List { older: include_str!("queries/audit_log_of_resource_older.sql"), newer: include_str!("queries/audit_log_of_resource_newer.sql") };
+const OF_ORGANIZATION: List = list!("queries/audit_log_page.sql");
+const OF_RESOURCE: List = list!("queries/audit_log_of_resource_page.sql");
 
 #[async_trait]
 impl AuditLog for PostgresStore {

@@ -1,4 +1,4 @@
-//! Reading lists a page at a time: two statements a list, one in each direction, both bounded by ids on either side.
+//! Reading lists a page at a time: two statements a list, one in each direction, from one text; both bounded by ids on either side.
 
 use everhook_core::{model::PageRequest, ports::TimeRange};
 use tokio_postgres::Row;
@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{fault::Outcome, reader::Reader, rows::Params};
 use crate::encoding::page::{self, is_backward};
-pub(super) use crate::encoding::page::{bounds, rows_wanted};
+pub(super) use crate::encoding::page::{bounds, list, rows_wanted};
 
 /// The two statements of a list.
 #[derive(Clone, Copy)]

@@ -39,6 +39,7 @@ const PARK_MADE: &str = include_str!("queries/park_made.sql");
 const HOLD_PARKED: &str = include_str!("queries/hold_parked.sql");
 const LANES_TO_UNPARK: &str = include_str!("queries/lanes_to_unpark.sql");
 const NOTE_RELEASE: &str = include_str!("queries/note_release.sql");
+const NEXT_LOOK: &str = include_str!("queries/next_parked_look.sql");
 const RELEASES: &str = include_str!("queries/releases_to_resume.sql");
 const END_RELEASE: &str = include_str!("queries/end_release.sql");
 const FORGET_RELEASES: &str = include_str!("queries/forget_releases.sql");
@@ -47,6 +48,12 @@ const FORGET_RELEASES: &str = include_str!("queries/forget_releases.sql");
 impl ParkedDeliveries for PostgresStore {
     async fn release(&self, release: Release) -> Result<Unparked, StoreError> {
         Ok(retry_on_conflict(|| self.release_parked(&release)).await?)
+    }
+
+    async fn next_look(&self) -> Result<Option<Timestamp>, StoreError> {
+        let Some(row) = self.line_reader().await?.query_opt(NEXT_LOOK, &[]).await? else { return Ok(None) };
+        let instants: [Option<i64>; 2] = [row.value("expires_at")?, row.value("look_at")?];
+        Ok(instants.into_iter().flatten().min().map(Timestamp::from_micros))
     }
 
     async fn resume_releases(&self, at: Timestamp, limit: u32) -> Result<Unparked, StoreError> {

@@ -1,10 +1,10 @@
-//! Reading lists a page at a time: two statements a list, one in each direction, both bounded by ids on either side.
+//! Reading lists a page at a time: two statements a list, one in each direction, from one text; both bounded by ids on either side.
 
 use everhook_core::model::PageRequest;
 use rusqlite::{Connection, Params, Row};
 
 use super::fault::Outcome;
-pub(super) use crate::encoding::page::{Between, bounds, is_backward, merge, rows_wanted};
+pub(super) use crate::encoding::page::{Between, bounds, is_backward, list, merge, rows_wanted};
 
 /// The two statements of a list.
 #[derive(Clone, Copy)]

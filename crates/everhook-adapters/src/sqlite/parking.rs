@@ -26,6 +26,7 @@ const PARKED_UNTIL: &str = include_str!("queries/parked_until.sql");
 const UNPARK: &str = include_str!("queries/unpark.sql");
 const HOLD_PARKED: &str = include_str!("queries/hold_parked.sql");
 const NOTE_RELEASE: &str = include_str!("queries/note_release.sql");
+const NEXT_LOOK: &str = include_str!("queries/next_parked_look.sql");
 const RELEASES: &str = include_str!("queries/releases_to_resume.sql");
 const END_RELEASE: &str = include_str!("queries/end_release.sql");
 const FORGET_RELEASES: &str = include_str!("queries/forget_releases.sql");
@@ -40,6 +41,15 @@ impl ParkedDeliveries for SqliteStore {
             let look_at = looks_again_at(at, may_be_more);
             tx.prepare(NOTE_RELEASE)?.execute(params![organization.key(), waits_for.as_str(), at.as_micros(), look_at.as_micros()])?;
             Ok(Unparked { deliveries, may_be_more })
+        })
+        .await
+    }
+
+    async fn next_look(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.read(|connection| {
+            let of_row = |row: &Row<'_>| Ok([row.get("expires_at")?, row.get("look_at")?]);
+            let instants: [Option<i64>; 2] = connection.prepare_cached(NEXT_LOOK)?.query_row([], of_row)?;
+            Ok(instants.into_iter().flatten().min().map(Timestamp::from_micros))
         })
         .await
     }

@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, Uid},
-    model::{ApiKey, ApiKeyHash, ApplicationKind, AuditEntry, EndpointState, EventTypeDefinition, OrganizationLimits, Scope},
+    model::{ApiKey, ApiKeyHash, ApplicationKind, AuditEntry, Endpoint, EndpointState, EventTypeDefinition, OrganizationLimits, Scope},
     ports::{AuditFilter, Created, Deleted, EndpointFilter, Recorded, RemainsDeleted, RetentionClass, StoreError, Updated},
 };
 
@@ -64,6 +64,30 @@ async fn a_deleted_application_is_found_by_nobody_and_its_names_and_keys_are_gon
     let again = everhook_core::model::Application { id: ApplicationId::from_uuid(id()), ..shop.clone() };
     assert_eq!(given.store.create_application(again, entry()).await.unwrap(), Created::Created);
     assert_eq!(given.store.create_endpoint(endpoint(given.organization, shop.id), entry()).await.unwrap(), Created::NoSuchApplication);
+}
+
+#[tokio::test]
+async fn endpoints_of_a_deleted_application_are_not_listed_and_their_uids_are_free_before_they_are_deleted() {
+    let given = Given::new().await;
+    let shop = given.another_application().await;
+    let uid = Uid::parse("hook").unwrap();
+    let with_uid = |application| Endpoint { uid: Some(uid.clone()), ..endpoint(given.organization, application) };
+    let (left, next) = (with_uid(shop), with_uid(given.application));
+    assert_eq!(given.store.create_endpoint(left.clone(), entry()).await.unwrap(), Created::Created);
+    assert_eq!(given.store.create_endpoint(next.clone(), entry()).await.unwrap(), Created::UidTaken);
+    given.store.delete_application(given.organization, shop, entry()).await.unwrap();
+    for application in [None, Some(shop)] {
+        let filter = EndpointFilter { application, ..EndpointFilter::default() };
+        let listed = given.store.endpoints(given.organization, filter, ALL).await.unwrap().rows;
+        assert!(listed.iter().all(|found| found.id != left.id), "{application:?}");
+    }
+    assert!(given.store.endpoint(given.organization, &Ref::Uid(uid.clone())).await.unwrap().is_none());
+    assert_eq!(given.store.create_endpoint(next.clone(), entry()).await.unwrap(), Created::Created);
+    assert_eq!(given.store.endpoint(given.organization, &Ref::Uid(uid)).await.unwrap().map(|found| found.id), Some(next.id));
+    // It is deleted all the same, and nothing else is.
+    assert_eq!(delete_remains(&given, 10).await, []);
+    let states = async |of: EndpointId| given.store.endpoint(given.organization, &Ref::Id(of)).await.unwrap().unwrap().state;
+    assert_eq!((states(left.id).await, states(next.id).await), (EndpointState::Deleted { at: after(5) }, EndpointState::Enabled));
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ mod at_once;
 mod audit_log;
 mod automatic;
 mod breakers;
+mod catalog_races;
 mod channels;
 mod configuration;
 mod deletions;

@@ -165,6 +165,24 @@ async fn a_parking_whose_time_is_over_ends_as_it_said() {
 }
 
 #[tokio::test]
+async fn the_next_look_is_due_when_a_parking_is_over_or_a_release_is_looked_at_again() {
+    let given = Given::new().await;
+    let next = async || given.store.next_look().await.unwrap();
+    given.parked("forever", None).await;
+    assert_eq!(next().await, None);
+    given.parked("later", Some((90, AfterExpiry::Fails))).await;
+    given.parked("sooner", Some((60, AfterExpiry::Fails))).await;
+    assert_eq!(next().await, Some(after(60)));
+    // That something came is looked at once more a little later, and then no more.
+    given.release("it", after(5), 10).await;
+    assert!(next().await.is_some_and(|at| at > after(5) && at < after(60)));
+    given.store.resume_releases(after(50), 10).await.unwrap();
+    assert_eq!(next().await, Some(after(60)));
+    given.store.expire(after(60), 10).await.unwrap();
+    assert_eq!(next().await, Some(after(90)));
+}
+
+#[tokio::test]
 async fn those_behind_a_parked_one_stay_held_and_one_can_be_cancelled_like_any_other() {
     for kind in KINDS {
         let given = Given::of_kind(kind).await;

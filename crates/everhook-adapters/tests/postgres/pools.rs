@@ -44,11 +44,11 @@ async fn move_to(given: &Given, at: &PostgresStore, pool: &str) {
 }
 
 /// Whether a node sees the lane that waits, and what it reads of who sends for it: the two never differ.
-async fn post(given: &Given, node: &PostgresStore) -> PoolAssignment {
-    let post = node.application_row(given.application).await.unwrap().unwrap().post;
+async fn assignment(given: &Given, node: &PostgresStore) -> PoolAssignment {
+    let assignment = node.application_row(given.application).await.unwrap().unwrap().pool;
     let seen = node.lanes(ShardSet::ALL).await.unwrap().iter().any(|head| head.lane_id == given.endpoint.into());
-    assert_eq!(seen, post.is_here, "a survey and a look at the application agree");
-    post
+    assert_eq!(seen, assignment.is_here, "a survey and a look at the application agree");
+    assignment
 }
 
 #[tokio::test]
@@ -74,13 +74,13 @@ async fn a_pool_sees_the_lanes_of_its_own_organizations_only() {
     let (plain, heavy) = (given.backing.node_of("default").await, given.backing.node_of("heavy").await);
     given.published().await;
     let of = |pool, is_here, moves| PoolAssignment { pool: PoolName::parse(pool).unwrap(), is_here, moves };
-    assert_eq!((post(&given, &plain).await, post(&given, &heavy).await), (of("default", true, 0), of("default", false, 0)));
+    assert_eq!((assignment(&given, &plain).await, assignment(&given, &heavy).await), (of("default", true, 0), of("default", false, 0)));
     // With no worker in the former pool there is nobody to wait for.
     move_to(&given, &plain, "heavy").await;
-    assert_eq!((post(&given, &plain).await, post(&given, &heavy).await), (of("heavy", false, 1), of("heavy", true, 1)));
+    assert_eq!((assignment(&given, &plain).await, assignment(&given, &heavy).await), (of("heavy", false, 1), of("heavy", true, 1)));
     // What changes nothing about the pool is no move.
     move_to(&given, &plain, "heavy").await;
-    assert_eq!(post(&given, &heavy).await, of("heavy", true, 1));
+    assert_eq!(assignment(&given, &heavy).await, of("heavy", true, 1));
 }
 
 #[tokio::test]
@@ -93,15 +93,15 @@ async fn an_organization_that_changes_pools_is_nobodys_until_every_worker_has_le
     let departure = Departure { organization: given.organization, moves: 1 };
     for node in [&first, &second] {
         assert_eq!(renew(node).await.departures, [departure]);
-        assert!(!post(&given, node).await.is_here);
+        assert!(!assignment(&given, node).await.is_here);
     }
-    assert!(renew(&heavy).await.departures.is_empty() && !post(&given, &heavy).await.is_here);
+    assert!(renew(&heavy).await.departures.is_empty() && !assignment(&given, &heavy).await.is_here);
     // When one has let go of it, the other is still waited for; and saying it for another move says nothing.
     first.depart(vec![departure]).await.unwrap();
     second.depart(vec![Departure { moves: 0, ..departure }]).await.unwrap();
-    assert!(renew(&first).await.departures.is_empty() && !post(&given, &heavy).await.is_here);
+    assert!(renew(&first).await.departures.is_empty() && !assignment(&given, &heavy).await.is_here);
     second.depart(vec![departure]).await.unwrap();
-    assert!(post(&given, &heavy).await.is_here);
+    assert!(assignment(&given, &heavy).await.is_here);
     // And whoever remembers the organization is told each time.
     let told = heavy.changes(before).await.unwrap().changes;
     assert_eq!(told.iter().filter(|change| **change == Change::Organization(given.organization)).count(), 3, "{told:?}");
@@ -118,9 +118,9 @@ async fn an_organization_that_comes_back_at_once_is_let_go_of_all_the_same() {
     let of = |moves| Departure { organization: given.organization, moves };
     assert_eq!((renew(&plain).await.departures, renew(&heavy).await.departures), (vec![of(1)], vec![of(2)]));
     plain.depart(vec![of(1)]).await.unwrap();
-    assert!(!post(&given, &plain).await.is_here);
+    assert!(!assignment(&given, &plain).await.is_here);
     heavy.depart(vec![of(2)]).await.unwrap();
-    assert_eq!(post(&given, &plain).await, PoolAssignment { pool: PoolName::default(), is_here: true, moves: 2 });
+    assert_eq!(assignment(&given, &plain).await, PoolAssignment { pool: PoolName::default(), is_here: true, moves: 2 });
 }
 
 #[tokio::test]
@@ -131,16 +131,16 @@ async fn a_worker_that_is_over_holds_up_nobody() {
     move_to(&given, &heavy, "heavy").await;
     // One that stops,
     ended.end().await.unwrap();
-    assert!(!post(&given, &heavy).await.is_here);
+    assert!(!assignment(&given, &heavy).await.is_here);
     // and one that does not renew its lease: it is buried by whoever has seen that, although nobody wants its shards.
     let Renewed::Held { others, .. } = heavy.renew().await.unwrap() else { panic!("its lease is good") };
-    assert!(!post(&given, &heavy).await.is_here, "until then it may be alive");
+    assert!(!assignment(&given, &heavy).await.is_here, "until then it may be alive");
     heavy.take(Wish { shards_max: 0, duties: DutySet::NONE }, others).await.unwrap();
-    assert!(post(&given, &heavy).await.is_here);
+    assert!(assignment(&given, &heavy).await.is_here);
     assert_eq!(dead.renew().await.unwrap(), Renewed::Lost);
     // One that begins later has nothing to let go of.
     dead.begin(WORKER).await.unwrap();
-    assert!(renew(&dead).await.departures.is_empty() && post(&given, &heavy).await.is_here);
+    assert!(renew(&dead).await.departures.is_empty() && assignment(&given, &heavy).await.is_here);
 }
 
 #[tokio::test]
@@ -150,7 +150,7 @@ async fn a_node_without_the_role_is_not_waited_for() {
     api.begin(Roles { worker: false, scheduler: true }).await.unwrap();
     given.published().await;
     move_to(&given, &api, "heavy").await;
-    assert!(renew(&api).await.departures.is_empty() && post(&given, &heavy).await.is_here);
+    assert!(renew(&api).await.departures.is_empty() && assignment(&given, &heavy).await.is_here);
 }
 
 #[tokio::test]
@@ -173,7 +173,7 @@ async fn a_boot_that_begins_while_an_organization_moves_is_counted_in_or_finds_i
 }
 
 async fn post_of(given: &Given, node: &PostgresStore) -> PoolAssignment {
-    node.application_row(given.application).await.unwrap().unwrap().post
+    node.application_row(given.application).await.unwrap().unwrap().pool
 }
 
 #[tokio::test]

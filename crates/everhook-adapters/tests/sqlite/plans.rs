@@ -123,8 +123,13 @@ macro_rules! statement {
 /// The two statements of a list, with the values that come after the bounds of the page.
 macro_rules! list {
     ($name:literal, $pages:expr, $($value:expr),*) => {
-        $pages.both_ways($name, [sql!($name, "_older"), sql!($name, "_newer")], vec![$(Value::from($value)),*])
+        $pages.both_ways($name, both_orders(sql!($name, "_page")), vec![$(Value::from($value)),*])
     };
+}
+
+/// A list's statement as it is written, and as it reads oldest first.
+fn both_orders(newest_first: &'static str) -> [&'static str; 2] {
+    [newest_first, newest_first.replace("DESC", "ASC").leak()]
 }
 
 const NONE: Value = Value::Null;
@@ -299,11 +304,7 @@ impl Middle {
 async fn the_endpoints_of_an_application_are_found_without_those_of_others() {
     let given = Given::new().await;
     let connection = Connection::open(given.file()).unwrap();
-    let lists = [
-        include_str!("../../src/sqlite/queries/endpoints_of_application_older.sql"),
-        include_str!("../../src/sqlite/queries/endpoints_of_application_newer.sql"),
-    ];
-    for sql in lists {
+    for sql in both_orders(sql!("endpoints_of_application_page")) {
         let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
         let nothing = [const { None::<i64> }; 10];
         let plan = statement.query_map(rusqlite::params_from_iter(nothing), |row| row.get::<_, String>(3)).unwrap();

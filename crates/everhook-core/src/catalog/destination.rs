@@ -39,7 +39,7 @@ impl ChannelDestination {
             lane_id: channel.id.into(),
             application: belongs_to.id,
             organization: belongs_to.organization,
-            post: of.post.clone(),
+            pool: of.pool.clone(),
             config_version: of.config_version,
             max_concurrency: MAILS_AT_ONCE,
             operational: true,
@@ -79,7 +79,7 @@ impl Destination {
     pub fn is_sent_from_here(&self) -> bool {
         match self {
             Self::Endpoint(to) => to.is_sent_from_here(),
-            Self::Channel(to) => to.lane.post.is_here,
+            Self::Channel(to) => to.lane.pool.is_here,
         }
     }
 

@@ -45,7 +45,7 @@ pub struct Belonging {
     /// What its organization may use.
     pub limits: OrganizationLimits,
     /// From where the requests of its lanes are sent.
-    pub post: PoolAssignment,
+    pub pool: PoolAssignment,
     /// What holds where nobody set a limit.
     pub profile: Profile,
 }
@@ -53,7 +53,7 @@ pub struct Belonging {
 impl Belonging {
     /// What a page of an application's configuration says of it.
     pub(super) fn of(page: &ConfigPage, profile: Profile) -> Self {
-        Self { kind: page.application.kind, config_version: page.version.total(), limits: page.limits, post: page.post.clone(), profile }
+        Self { kind: page.application.kind, config_version: page.version.total(), limits: page.limits, pool: page.pool.clone(), profile }
     }
 }
 
@@ -80,7 +80,7 @@ impl EndpointDestination {
 
     /// Whether this node's pool sends for it.
     pub fn is_sent_from_here(&self) -> bool {
-        self.of.post.is_here
+        self.of.pool.is_here
     }
 
     /// The patterns that it gets events by now: none while it is disabled.
@@ -138,7 +138,7 @@ fn lane_policy(endpoint: &Endpoint, of: &Belonging) -> LanePolicy {
         lane_id: endpoint.id.into(),
         application: endpoint.application,
         organization: endpoint.organization,
-        post: of.post.clone(),
+        pool: of.pool.clone(),
         config_version: of.config_version,
         max_concurrency: endpoint.max_concurrency,
         operational: of.kind == ApplicationKind::Operational,

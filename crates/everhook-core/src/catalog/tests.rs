@@ -38,7 +38,7 @@ fn page(application: u128, organization: u128) -> ConfigPage {
         },
         version: ConfigVersion { application: 1, organization: 0 },
         limits: OrganizationLimits::default(),
-        post: PoolAssignment::only(),
+        pool: PoolAssignment::only(),
         endpoints: Vec::new(),
         next: None,
     }

@@ -46,7 +46,7 @@ pub struct ApplicationView {
     /// What its organization may use.
     pub limits: OrganizationLimits,
     /// From where the requests of its lanes are sent.
-    pub post: PoolAssignment,
+    pub pool: PoolAssignment,
     pub(super) version: ConfigVersion,
     pub(super) definitions: Arc<SharedDefinitions>,
     endpoints: Endpoints,
@@ -89,7 +89,7 @@ impl ApplicationView {
             application: last.application,
             config_version: last.version.total(),
             limits: last.limits,
-            post: last.post,
+            pool: last.pool,
             version: last.version,
             definitions,
             endpoints,

@@ -16,21 +16,28 @@ use crate::{
 /// How many endpoints one step deletes: some milliseconds of a writer's time.
 const STEP: u32 = 200;
 
-/// How often to look without having been rung: after a failure, and because duties change hands.
+/// How often to look without having been rung: after a failure, and where nodes share a store, because duties change hands. Elsewhere whoever deletes
+/// something rings.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// Deletes what is left, for ever. Never panics.
 pub(crate) async fn run(line: Arc<Line>) {
     loop {
-        match AssertUnwindSafe(delete_all(&line)).catch_unwind().await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => line.log_delay("deleting the endpoints of a deleted application", &error),
-            Err(_) => tracing::error!("panic while deleting the endpoints of a deleted application; it is tried again"),
-        }
+        let is_done = match AssertUnwindSafe(delete_all(&line)).catch_unwind().await {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) => {
+                line.log_delay("deleting the endpoints of a deleted application", &error);
+                false
+            }
+            Err(_) => {
+                tracing::error!("panic while deleting the endpoints of a deleted application; it is tried again");
+                false
+            }
+        };
         let next_at = line.ports.clock.now() + LOOK_EVERY;
         tokio::select! {
             () = line.deletions_bell.notified() => {}
-            () = line.ports.clock.sleep_until(next_at) => {}
+            () = line.ports.clock.sleep_until(next_at), if !is_done || line.held_lease.is_shared() => {}
         }
     }
 }

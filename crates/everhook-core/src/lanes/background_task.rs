@@ -304,7 +304,7 @@ async fn inspect(line: &Line, application: ApplicationId, lane_id: LaneId) -> Re
 async fn standing(line: &Line, application: ApplicationId, lane_id: LaneId) -> Result<LaneState, StoreError> {
     let now = line.ports.clock.now();
     let view = line.catalog.application(application).await?;
-    if view.as_ref().is_some_and(|view| !view.post.is_here) {
+    if view.as_ref().is_some_and(|view| !view.pool.is_here) {
         return Ok(LaneState::Elsewhere);
     }
     let Some(destination) = view.as_ref().and_then(|view| view.destination(lane_id)) else {

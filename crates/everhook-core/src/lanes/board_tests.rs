@@ -47,7 +47,7 @@ pub(super) fn policy() -> LanePolicy {
         lane_id: LANE,
         application: ApplicationId::from_uuid(Uuid::from_u128(1)),
         organization: OrganizationId::from_uuid(Uuid::from_u128(1)),
-        post: PoolAssignment::only(),
+        pool: PoolAssignment::only(),
         config_version: 1,
         operational: false,
         limits: OrganizationLimits::default(),

@@ -320,7 +320,7 @@ impl<'a> Owner<'a> {
     fn start_chores(&mut self, now: Timestamp) {
         self.leave_what_is_clear(now);
         self.depart_where_clear(now);
-        self.greet();
+        self.read_moved_breakers();
         self.keep_windows(now);
         if self.board.breakers.has_unwritten() && !self.keeping_breakers && self.keep_breakers_at <= now {
             self.keeping_breakers = true;

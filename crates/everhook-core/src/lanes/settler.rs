@@ -104,7 +104,11 @@ pub(crate) async fn run(
         let oldest_at = batch.first().map_or(0, |outcome| outcome.landed_at.as_micros());
         unwritten.oldest_at.store(oldest_at, Ordering::Relaxed);
         let count = batch.len();
+        let parks = batch.iter().any(|outcome| matches!(outcome.settlement.stage, Stage::Parked(_)));
         let done = write(&line, std::mem::take(&mut batch)).await;
+        if parks {
+            line.parking_looks.note_change();
+        }
         unwritten.oldest_at.store(0, Ordering::Relaxed);
         unwritten.count.fetch_sub(count, Ordering::Relaxed);
         // An owner that is gone has nothing left to release.

@@ -97,6 +97,8 @@ pub struct Line {
     pub operations_bell: Notify,
     /// The same for what deleted organizations and applications have left.
     pub deletions_bell: Notify,
+    /// When parked deliveries are looked for again.
+    pub parking_looks: parking::ParkingLooks,
 }
 
 /// What a line is told by the one who starts it.
@@ -145,6 +147,7 @@ impl Line {
             erasures: Erasures::default(),
             operations_bell: Notify::new(),
             deletions_bell: Notify::new(),
+            parking_looks: parking::ParkingLooks::default(),
             node,
             idempotency_window,
             seal_payloads,

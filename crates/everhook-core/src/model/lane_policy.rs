@@ -15,7 +15,7 @@ pub struct LanePolicy {
     /// Whose lane it is.
     pub organization: OrganizationId,
     /// From where its requests are sent.
-    pub post: PoolAssignment,
+    pub pool: PoolAssignment,
     /// The version of the application's configuration that it was read from: of two policies, the one with the higher holds.
     pub config_version: i64,
     /// How many requests the endpoint takes at once.

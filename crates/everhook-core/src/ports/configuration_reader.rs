@@ -62,7 +62,7 @@ pub trait ConfigurationReader: Send + Sync {
                 application: page.application,
                 config_version: page.version.total(),
                 limits: page.limits,
-                post: page.post,
+                pool: page.pool,
                 endpoints: endpoints.into_values().collect(),
                 event_types: definitions.event_types,
             }));
@@ -137,7 +137,7 @@ pub struct ConfigPage {
     /// What its organization may use.
     pub limits: OrganizationLimits,
     /// Whether the asking node's pool sends for it.
-    pub post: PoolAssignment,
+    pub pool: PoolAssignment,
     /// Endpoints that changed after the cursor, in that order, the disabled included; the deleted only if they may be known to the reader.
     pub endpoints: Vec<Endpoint>,
     /// Where to go on; `None` if everything at this version is known now.
@@ -167,7 +167,7 @@ pub struct ApplicationRow {
     /// What its organization may use.
     pub limits: OrganizationLimits,
     /// Whether the asking node's pool sends for it.
-    pub post: PoolAssignment,
+    pub pool: PoolAssignment,
     /// All its endpoints, the disabled included, the deleted not.
     pub endpoints: Vec<Endpoint>,
     /// The types that its organization defined.

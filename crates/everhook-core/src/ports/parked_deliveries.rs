@@ -22,6 +22,9 @@ pub trait ParkedDeliveries: Send + Sync {
     /// something came is never missed.
     async fn release(&self, release: Release) -> Result<Unparked, StoreError>;
 
+    /// When [`Self::resume_releases`] or [`Self::expire`] has something to do next; `None` if nothing is parked for a time and no release is looked at again.
+    async fn next_look(&self) -> Result<Option<Timestamp>, StoreError>;
+
     /// Goes on with releases that are not complete, so many deliveries of each of some of them.
     async fn resume_releases(&self, at: Timestamp, limit: u32) -> Result<Unparked, StoreError>;
 

@@ -32,7 +32,7 @@ impl DeliveryQueue for Fenced {
     async fn lanes(&self, shards: ShardSet) -> Result<Vec<LaneHead>, StoreError> {
         self.member.reach().await;
         // The lanes of a world are those of one organization, and so of one pool.
-        if self.member.post().is_here { self.queue.lanes(shards).await } else { Ok(Vec::new()) }
+        if self.member.assignment().is_here { self.queue.lanes(shards).await } else { Ok(Vec::new()) }
     }
 
     async fn due(&self, request: DueRequest) -> Result<Vec<DueRead>, StoreError> {

@@ -191,6 +191,20 @@ impl Cluster {
     }
 }
 
+impl Drop for Cluster {
+    /// # Panics
+    /// If a node leaves requests or outcomes over. The rest is the world's to say.
+    fn drop(&mut self) {
+        if self.world.may_leave_work() || std::thread::panicking() {
+            return;
+        }
+        for (number, node) in self.nodes.iter().enumerate() {
+            let status = node.as_ref().map(Node::status).unwrap_or_default();
+            assert_eq!((status.in_flight, status.unwritten), (0, 0), "node {number} leaves requests or outcomes over");
+        }
+    }
+}
+
 impl Deref for Cluster {
     type Target = World;
 

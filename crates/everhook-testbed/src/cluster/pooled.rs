@@ -31,9 +31,9 @@ impl ConfigurationReader for PooledConfiguration {
     async fn configuration(&self, id: ApplicationId, after: ConfigCursor) -> Result<ConfigRead, StoreError> {
         self.member.reach().await;
         // Read before the row, so that it may be out of date when the answer comes: so may a snapshot's.
-        let post = self.member.post();
+        let pool = self.member.assignment();
         Ok(match self.configuration.configuration(id, after).await? {
-            ConfigRead::Page(page) => ConfigRead::Page(Box::new(ConfigPage { post, ..*page })),
+            ConfigRead::Page(page) => ConfigRead::Page(Box::new(ConfigPage { pool, ..*page })),
             nothing => nothing,
         })
     }

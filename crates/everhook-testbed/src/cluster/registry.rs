@@ -113,6 +113,17 @@ impl Registry {
         self.state().counters.are_away = are_away;
     }
 
+    /// Shards and duties of boots whose lease was over so long ago, although somebody lives who could have taken them; a sentence each.
+    pub(crate) fn leases_of_dead_boots(&self, overdue_for: Duration) -> Vec<String> {
+        let (state, now) = (self.state(), self.clock.now());
+        let lives = |boot: &Boot| boot.good_until > now;
+        let is_overdue = |boot: &Boot| boot.good_until + overdue_for < now;
+        let has_heir = |dead: &Boot| state.boots.values().any(|boot| lives(boot) && boot.pool == dead.pool && boot.roles == dead.roles);
+        let dead = state.boots.iter().filter(|(_, boot)| is_overdue(boot) && has_heir(boot));
+        let holding = dead.map(|(id, _)| (id, state.held(*id))).filter(|(_, held)| *held != Held::NOTHING);
+        holding.map(|(id, held)| format!("boot {id} is dead and holds {} shards", held.shards.iter().count())).collect()
+    }
+
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -193,7 +204,7 @@ impl Member {
     }
 
     /// Whether this node's pool sends for the world's organization, as the store would say.
-    pub fn post(&self) -> PoolAssignment {
+    pub fn assignment(&self) -> PoolAssignment {
         let state = self.registry.state();
         let is_here = state.pool == self.pool && state.departures.is_empty();
         PoolAssignment { pool: state.pool.clone(), is_here, moves: state.moves }

@@ -108,7 +108,7 @@ impl World {
             throttle: Arc::new(SingleNode),
             spool,
             transport: self.transport.clone(),
-            notifier: Some(self.postman.clone()),
+            notifier: Some(self.mail_server.clone()),
             vault: vault(),
             clock: self.clock.clone(),
             entropy: self.dice.clone(),

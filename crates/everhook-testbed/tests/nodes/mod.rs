@@ -9,8 +9,8 @@ mod hints;
 mod limits;
 mod other_database;
 mod outage;
+mod outage_log;
 mod pools;
-mod told;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -8,7 +8,7 @@ use everhook_core::{
     },
     model::Stage,
 };
-use everhook_testbed::{World, faults::Kind, hours, mins, postman::Handling, secs};
+use everhook_testbed::{World, faults::Kind, hours, mins, scripted_mail_server::Handling, secs};
 
 const ADMINS: [&str; 2] = ["dev@example.com", "ops@example.com"];
 
@@ -47,8 +47,8 @@ async fn each_administrator_is_told_once_that_an_endpoint_was_disabled() {
         world.event("order.paid").publish().await;
     }
     world.pass(secs(5)).await;
-    let taken = world.postman.taken();
-    assert_eq!(sorted(world.postman.taken_for()), ADMINS);
+    let taken = world.mail_server.taken();
+    assert_eq!(sorted(world.mail_server.taken_for()), ADMINS);
     let message = &taken[0].message;
     assert!(message.subject.starts_with("[Everhook - Action Required] Endpoint Disabled: http"), "{}", message.subject);
     assert!(message.text.contains("410 Gone") && message.text.contains("/v1/endpoints/"), "{}", message.text);
@@ -62,16 +62,16 @@ async fn each_administrator_is_told_once_that_an_endpoint_was_disabled() {
 #[tokio::test]
 async fn a_mail_server_that_is_away_for_an_hour_loses_no_mail_and_repeats_none() {
     let mut world = with_admins().await;
-    world.postman.script([], Handling::IsAway);
+    world.mail_server.script([], Handling::IsAway);
     world.event("order.paid").publish().await;
     world.pass(mins(30)).await;
     world.crash().await;
     world.pass(mins(30)).await;
-    assert!(world.postman.taken().is_empty() && world.postman.asked() > 4, "{}", world.postman.asked());
+    assert!(world.mail_server.taken().is_empty() && world.mail_server.asked() > 4, "{}", world.mail_server.asked());
     assert_eq!(mails(&world).await, ["waiting", "waiting"]);
-    world.postman.script([], Handling::Takes(secs(1)));
+    world.mail_server.script([], Handling::Takes(secs(1)));
     world.pass(hours(2)).await;
-    assert_eq!(sorted(world.postman.taken_for()), ADMINS);
+    assert_eq!(sorted(world.mail_server.taken_for()), ADMINS);
     assert_eq!(mails(&world).await, ["delivered", "delivered"]);
     // The same mail all the time: mail programs know it by its id.
     assert!(world.dead_letters().await.iter().all(|letter| letter.application != world.operational));
@@ -81,36 +81,36 @@ async fn a_mail_server_that_is_away_for_an_hour_loses_no_mail_and_repeats_none()
 #[tokio::test]
 async fn a_certificate_that_is_mended_later_is_early_enough() {
     let mut world = with_admins().await;
-    world.postman.script([], Handling::IsNotBelieved);
+    world.mail_server.script([], Handling::IsNotBelieved);
     world.event("order.paid").publish().await;
     world.pass(mins(15)).await;
-    assert_eq!(world.postman.asked(), 10, "five times each, where an endpoint would have been given up after three");
-    world.postman.script([], Handling::Takes(secs(0)));
+    assert_eq!(world.mail_server.asked(), 10, "five times each, where an endpoint would have been given up after three");
+    world.mail_server.script([], Handling::Takes(secs(0)));
     world.pass(mins(70)).await;
-    assert_eq!(sorted(world.postman.taken_for()), ADMINS);
+    assert_eq!(sorted(world.mail_server.taken_for()), ADMINS);
     world.end().await;
 }
 
 #[tokio::test]
 async fn a_mail_that_is_refused_is_a_dead_letter_that_can_be_brought_back_and_raises_no_alert() {
     let mut world = with_admins().await;
-    world.postman.script([Handling::Refuses, Handling::Refuses], Handling::Takes(secs(0)));
+    world.mail_server.script([Handling::Refuses, Handling::Refuses], Handling::Takes(secs(0)));
     world.event("order.paid").publish().await;
     world.pass(mins(10)).await;
-    assert_eq!(world.postman.asked(), 2, "it is not tried again");
+    assert_eq!(world.mail_server.asked(), 2, "it is not tried again");
     let letters: Vec<_> = world.dead_letters().await.into_iter().filter(|letter| letter.application == world.operational).collect();
     assert_eq!(letters.len(), 2);
     assert_eq!(sorted(world.operational_types().await), ["endpoint.disabled", "message.attempt.exhausted"], "both of the endpoint");
     everhook_core::line::recall::recall(world.line(), world.organization, letters[0].id).await.expect("it is brought back");
     world.pass(secs(1)).await;
-    assert_eq!(world.postman.taken().len(), 1);
+    assert_eq!(world.mail_server.taken().len(), 1);
     world.end().await;
 }
 
 #[tokio::test]
 async fn what_waits_for_an_administrator_who_was_removed_is_cancelled_and_one_who_comes_back_gets_what_is_new() {
     let mut world = with_admins().await;
-    world.postman.script([], Handling::IsAway);
+    world.mail_server.script([], Handling::IsAway);
     world.event("order.paid").publish().await;
     world.pass(secs(1)).await;
     set_admins(&world, &["ops@example.com"]).await;
@@ -125,11 +125,11 @@ async fn what_waits_for_an_administrator_who_was_removed_is_cancelled_and_one_wh
     let cancelled = stages.iter().filter(|stage| matches!(stage, Stage::Cancelled { .. })).count();
     assert_eq!((stages.len(), cancelled), (2, 1), "{stages:?}");
     set_admins(&world, &ADMINS).await;
-    world.postman.script([], Handling::Takes(secs(0)));
+    world.mail_server.script([], Handling::Takes(secs(0)));
     world.endpoint().answering(410).wanting("user.*").create().await;
     world.event("user.created").publish().await;
     world.pass(mins(15)).await;
-    assert_eq!(sorted(world.postman.taken_for()), ["dev@example.com", "ops@example.com", "ops@example.com"]);
+    assert_eq!(sorted(world.mail_server.taken_for()), ["dev@example.com", "ops@example.com", "ops@example.com"]);
     world.end().await;
 }
 
@@ -142,10 +142,10 @@ async fn an_address_gets_thirty_mails_a_minute_and_the_others_later() {
         world.event(&format!("order.n{n}")).publish().await;
     }
     world.pass(secs(20)).await;
-    let first = world.postman.taken().len();
+    let first = world.mail_server.taken().len();
     assert!((30..=40).contains(&first), "{first}");
     world.pass(mins(5)).await;
-    assert_eq!(world.postman.taken().len(), 100);
+    assert_eq!(world.mail_server.taken().len(), 100);
     world.end().await;
 }
 
@@ -153,16 +153,16 @@ async fn an_address_gets_thirty_mails_a_minute_and_the_others_later() {
 async fn a_crash_while_a_mail_is_transferred_repeats_that_mail_at_most() {
     let mut world = with_admins().await;
     // Taken at once, but told after ten seconds: the process dies in between.
-    world.postman.script([], Handling::Takes(secs(10)));
+    world.mail_server.script([], Handling::Takes(secs(10)));
     world.event("order.paid").publish().await;
     world.pass(secs(5)).await;
     world.crash().await;
     world.pass(mins(1)).await;
-    let addresses = sorted(world.postman.taken_for());
+    let addresses = sorted(world.mail_server.taken_for());
     assert!(ADMINS.iter().all(|admin| addresses.iter().any(|address| address == admin)), "{addresses:?}");
     assert!(addresses.len() <= 4, "{addresses:?}");
     assert_eq!(mails(&world).await, ["delivered", "delivered"]);
-    let ids: std::collections::BTreeSet<_> = world.postman.taken().iter().map(|mail| mail.message.id).collect();
+    let ids: std::collections::BTreeSet<_> = world.mail_server.taken().iter().map(|mail| mail.message.id).collect();
     assert_eq!(ids.len(), 2, "a repeated mail has the id of the first");
     world.end().await;
 }
@@ -176,7 +176,7 @@ async fn with_one_fault(passing: u32, kind: Kind) -> bool {
     world.event("order.paid").keyed("k").try_publish().await.ok();
     world.pass(mins(2)).await;
     let has_struck = world.faults.has_struck();
-    let addresses = sorted(world.postman.taken_for());
+    let addresses = sorted(world.mail_server.taken_for());
     assert_eq!(addresses, ADMINS, "with call {passing} failing {kind:?}");
     world.end().await;
     has_struck
@@ -202,12 +202,12 @@ async fn each_administrator_is_told_once_whichever_call_fails() {
 async fn a_crash_between_any_two_steps_loses_no_mail() {
     for millis in (0..4_000).step_by(250) {
         let mut world = with_admins().await;
-        world.postman.script([], Handling::Takes(secs(1)));
+        world.mail_server.script([], Handling::Takes(secs(1)));
         world.event("order.paid").publish().await;
         world.pass(std::time::Duration::from_millis(millis)).await;
         world.crash().await;
         world.pass(mins(1)).await;
-        let addresses = sorted(world.postman.taken_for());
+        let addresses = sorted(world.mail_server.taken_for());
         assert!(ADMINS.iter().all(|admin| addresses.iter().any(|address| address == admin)), "after {millis} ms: {addresses:?}");
         assert!(addresses.len() <= 4, "after {millis} ms: {addresses:?}");
         world.end().await;

@@ -4,6 +4,8 @@ use everhook_core::{
     ids::Ref,
     line::publish::PublishError,
     manage::{applications, organizations},
+    model::EndpointState,
+    ports::Clock,
 };
 use everhook_testbed::{World, faults::Kind, hours, mins, secs};
 
@@ -83,6 +85,7 @@ async fn events_in_the_spool_of_a_deleted_application_are_set_aside_and_hold_up_
     };
     applications.delete_application(world.organization, shop, entry).await.expect("the store answers");
     world.line().catalog.forget(shop);
+    world.line().deletions_bell.notify_one();
     world.faults.set_away(false);
     world.pass(secs(20)).await;
     // Then its event is set aside, and the other's arrives.
@@ -98,4 +101,36 @@ async fn events_in_the_spool_of_a_deleted_application_are_set_aside_and_hold_up_
     let refused = world.event("order.paid").to(shop).accept().await;
     assert!(refused.is_err(), "{refused:?}");
     world.event("order.paid").spool().await;
+    // The store stays away.
+    world.leaves_work_over();
+}
+
+#[tokio::test]
+async fn an_application_with_many_endpoints_is_deleted_in_steps_while_others_are_delivered_to() {
+    // Given an application with two thousand endpoints, ten times what one step deletes, and another that is in use.
+    const MANY: usize = 2_000;
+    let mut world = World::new().await;
+    let shop = world.another_application().await;
+    let mut last = None;
+    for _ in 0..MANY {
+        last = Some(world.endpoint().of(shop).answering(500).retrying_after([hours(5)]).create().await);
+    }
+    let other = world.endpoint().create().await;
+    let waiting = world.event("order.paid").to(shop).publish().await;
+    world.pass(secs(5)).await;
+    // When it is deleted.
+    applications::delete(world.line(), &world.author(), &Ref::Id(shop)).await.expect("it is deleted");
+    let deleted_at = Clock::now(&*world.clock);
+    let published = world.event("order.paid").publish().await;
+    world.pass(secs(1)).await;
+    // Then the other's event is delivered meanwhile,
+    assert_eq!(world.stages(published.event).await, ["delivered"]);
+    assert!(world.arrivals_of(&other).iter().all(|arrival| arrival.at.since(deleted_at) < secs(1)));
+    // and all endpoints are deleted, and what waited is cancelled, within seconds.
+    world.pass(secs(30)).await;
+    let last = Ref::Id(last.expect("many").id);
+    let found = world.line().ports.endpoints.endpoint(world.organization, &last).await.expect("the store answers");
+    assert!(matches!(found.expect("its row stays").state, EndpointState::Deleted { .. }));
+    let stages = world.stages(waiting.event).await;
+    assert_eq!((stages.len(), stages.iter().filter(|stage| *stage == "cancelled: destination_deleted").count()), (MANY, MANY));
 }

@@ -206,4 +206,5 @@ async fn enabling_again_resets_the_breaker_and_the_failures() {
     publish(&world, 1).await;
     world.settle_down().await;
     assert_eq!(world.arrivals_of(&endpoint).len(), before + 1);
+    world.pass(secs(1)).await;
 }

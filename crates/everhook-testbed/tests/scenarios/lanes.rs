@@ -14,6 +14,8 @@ async fn a_hanging_endpoint_costs_only_itself() {
     world.settle_down().await;
     assert_eq!(world.arrivals_of(&healthy).len(), 50);
     assert_eq!(world.arrivals_of(&hanging).len(), 5);
+    // It hangs still.
+    world.leaves_work_over();
 }
 
 #[tokio::test]
@@ -76,4 +78,6 @@ async fn low_priority_is_slow_under_pressure_and_never_starved() {
     let arrived = world.arrivals_of(&endpoint);
     let low_arrived = arrived.iter().filter(|arrival| low.contains(&arrival.event)).count();
     assert!((4..=6).contains(&low_arrived), "{low_arrived} of {} were low", arrived.len());
+    // The pressure has not ended.
+    world.leaves_work_over();
 }

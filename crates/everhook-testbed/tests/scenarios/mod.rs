@@ -13,6 +13,7 @@ mod finding;
 mod flow;
 mod health;
 mod lanes;
+mod leftovers;
 mod nodes;
 mod operations;
 mod order;

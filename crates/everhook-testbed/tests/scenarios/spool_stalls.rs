@@ -122,6 +122,8 @@ async fn an_application_that_cannot_be_read_holds_up_nobody_also_if_nothing_else
     shop.stall(&mut world).await;
     assert!(!world.line().backlog.holds_up_all() && world.line().backlog.holds_up(shop.application));
     other.publish(&world).await;
+    // It cannot be read still.
+    world.leaves_work_over();
 }
 
 #[tokio::test]

@@ -22,6 +22,12 @@ const REPLACED: &[(&str, &str)] = &[
     ("PageWish", "`RequestedPage`"),
     ("homeless", "`orphaned`"),
     ("twin_of", "`duplicate_in_batch`"),
+    ("SealedDirectory", "`SealedEndpoints`"),
+    ("ports.directory", "the port of the subject: `ports.endpoints`, `ports.applications`, …"),
+    ("Postman", "`ScriptedMailServer`"),
+    ("postman", "`mail_server`"),
+    ("is_greeted", "`has_moved_breakers`"),
+    ("post: PoolAssignment", "`pool: PoolAssignment`"),
     ("core/engine", "`core/lanes`, `core/nodes` or `core/jobs`"),
 ];
 

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{
     super::{
         fault::Outcome,
-        page::{Between, List, rows_wanted},
+        page::{Between, List, list, rows_wanted},
         reader::Reader,
         rows::{Columns, Int, Key},
         transaction::Tx,
@@ -24,7 +24,7 @@ const INSERT: &str = include_str!("../queries/insert_api_key.sql");
 const COUNT: &str = include_str!("../queries/count_api_keys.sql");
 const BY_HASH: &str = include_str!("../queries/api_key_by_hash.sql");
 const BY_ID: &str = include_str!("../queries/api_key_by_id.sql");
-const LIST: List = List { older: include_str!("../queries/api_keys_older.sql"), newer: include_str!("../queries/api_keys_newer.sql") };
+const LIST: List = list!("../queries/api_keys_page.sql");
 const NOTE_USES: &str = include_str!("../queries/note_api_key_uses.sql");
 const FORGET_USE: &str = include_str!("../queries/forget_api_key_use.sql");
 const DELETE: &str = include_str!("../queries/delete_api_key.sql");

@@ -10,7 +10,7 @@ use tokio_postgres::Row;
 use super::{
     super::{
         fault::Outcome,
-        page::{Between, List, rows_wanted},
+        page::{Between, List, list, rows_wanted},
         reader::Reader,
         rows::{Columns, Key},
         transaction::Tx,
@@ -31,8 +31,7 @@ const BY_UID: &str = include_str!("../queries/application_by_uid.sql");
 const BY_NAME: &str = include_str!("../queries/application_by_name.sql");
 const OF_KIND: &str = include_str!("../queries/application_of_kind.sql");
 const WITH_VERSION: &str = include_str!("../queries/application_with_version.sql");
-const LIST: List =
-    List { older: include_str!("../queries/applications_older.sql"), newer: include_str!("../queries/applications_newer.sql") };
+const LIST: List = list!("../queries/applications_page.sql");
 pub(super) const ADD_TO_COUNT: &str = include_str!("../queries/add_to_application_count.sql");
 const UPDATE: &str = include_str!("../queries/update_application.sql");
 
@@ -139,7 +138,7 @@ fn page_of_row(row: &Row) -> Outcome<ConfigPage> {
         application: of_row(row)?,
         version: ConfigVersion { application: row.value("config_version")?, organization: row.value("organization_version")? },
         limits: row.spelled("limits", limits_json::read)?,
-        post: PoolAssignment {
+        pool: PoolAssignment {
             pool: row.spelled("worker_pool", |name: &str| PoolName::parse(name))?,
             is_here: row.value("is_here")?,
             moves: row.value("moves")?,

@@ -13,7 +13,7 @@ use everhook_core::{
 use super::{
     super::{
         fault::Outcome,
-        page::{Between, List, rows_wanted},
+        page::{Between, List, list, rows_wanted},
         reader::Reader,
         rows::{Columns, Key, Params},
         transaction::Tx,
@@ -35,14 +35,12 @@ const END_DRAIN: &str = include_str!("../queries/end_drain.sql");
 const COUNT: &str = include_str!("../queries/count_endpoints.sql");
 const BY_ID: &str = include_str!("../queries/endpoint_by_id.sql");
 const BY_UID: &str = include_str!("../queries/endpoint_by_uid.sql");
+const FREE_UID: &str = include_str!("../queries/free_uid_of_deleted_application.sql");
 const CHANGED: &str = include_str!("../queries/changed_endpoints.sql");
 const CONFIG_SIZE: &str = include_str!("../queries/config_size.sql");
 pub(super) const ADD_TO_COUNT: &str = include_str!("../queries/add_to_endpoint_count.sql");
-const LIST_OF_APPLICATION: List = List {
-    older: include_str!("../queries/endpoints_of_application_older.sql"),
-    newer: include_str!("../queries/endpoints_of_application_newer.sql"),
-};
-const LIST: List = List { older: include_str!("../queries/endpoints_older.sql"), newer: include_str!("../queries/endpoints_newer.sql") };
+const LIST_OF_APPLICATION: List = list!("../queries/endpoints_of_application_page.sql");
+const LIST: List = list!("../queries/endpoints_page.sql");
 
 pub(super) async fn create(tx: &Tx<'_>, endpoint: &Endpoint) -> Outcome<Created> {
     if uid_is_taken(tx, endpoint).await? {
@@ -201,10 +199,11 @@ async fn uid_is_taken(tx: &Tx<'_>, endpoint: &Endpoint) -> Outcome<bool> {
     let (Some(uid), EndpointState::Enabled | EndpointState::Disabled { .. }) = (&endpoint.uid, endpoint.state) else {
         return Ok(false);
     };
-    match tx.query_opt(BY_UID, &[&endpoint.organization.key(), &uid.as_str()]).await? {
-        Some(holder) => Ok(holder.id::<EndpointId>("id")? != endpoint.id),
-        None => Ok(false),
+    if let Some(holder) = tx.query_opt(BY_UID, &[&endpoint.organization.key(), &uid.as_str()]).await? {
+        return Ok(holder.id::<EndpointId>("id")? != endpoint.id);
     }
+    tx.execute(FREE_UID, &[&endpoint.organization.key(), &uid.as_str()]).await?;
+    Ok(false)
 }
 
 /// A deleted endpoint follows no schedule.

@@ -10,7 +10,7 @@ use tokio_postgres::Row;
 use super::{
     super::{
         fault::Outcome,
-        page::{Between, List, rows_wanted},
+        page::{Between, List, list, rows_wanted},
         reader::Reader,
         rows::{Columns, Key},
         transaction::Tx,
@@ -25,8 +25,7 @@ use crate::encoding::{
 const INSERT: &str = include_str!("../queries/insert_organization.sql");
 const BY_ID: &str = include_str!("../queries/organization_by_id.sql");
 const BY_UID: &str = include_str!("../queries/organization_by_uid.sql");
-const LIST: List =
-    List { older: include_str!("../queries/organizations_older.sql"), newer: include_str!("../queries/organizations_newer.sql") };
+const LIST: List = list!("../queries/organizations_page.sql");
 const UPDATE: &str = include_str!("../queries/update_organization.sql");
 const LOCK_BOOTS: &str = include_str!("../queries/lock_boots.sql");
 const INSERT_DEPARTURES: &str = include_str!("../queries/insert_departures.sql");

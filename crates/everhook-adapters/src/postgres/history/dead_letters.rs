@@ -9,21 +9,15 @@ use tokio_postgres::Row;
 
 use super::super::{
     fault::Outcome,
-    page::{Between, List, bounds, rows_wanted},
+    page::{Between, List, bounds, list, rows_wanted},
     reader::Reader,
     rows::{Columns, Key, Params},
     transaction::Tx,
 };
 use crate::encoding::spelling::read_category;
 
-const OF_ORGANIZATION: List = List {
-    older: include_str!("../queries/dead_letters_of_organization_older.sql"),
-    newer: include_str!("../queries/dead_letters_of_organization_newer.sql"),
-};
-const OF_ENDPOINT: List = List {
-    older: include_str!("../queries/dead_letters_of_endpoint_older.sql"),
-    newer: include_str!("../queries/dead_letters_of_endpoint_newer.sql"),
-};
+const OF_ORGANIZATION: List = list!("../queries/dead_letters_of_organization_page.sql");
+const OF_ENDPOINT: List = list!("../queries/dead_letters_of_endpoint_page.sql");
 const BY_ID: &str = include_str!("../queries/dead_letter.sql");
 const LOCK: &str = include_str!("../queries/lock_dead_letter.sql");
 const DISCARD: &str = include_str!("../queries/discard_dead_letter.sql");

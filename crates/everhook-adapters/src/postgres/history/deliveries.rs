@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{
     super::{
         fault::Outcome,
-        page::{Between, List, bounds, rows_wanted},
+        page::{Between, List, bounds, list, rows_wanted},
         rows::{Columns, Int, Key, Params},
         transaction::Tx,
     },
@@ -24,14 +24,8 @@ use crate::encoding::{
     spelling::{StageFilter, read_category, stage_filter},
 };
 
-const OF_ENDPOINT: List = List {
-    older: include_str!("../queries/deliveries_of_endpoint_older.sql"),
-    newer: include_str!("../queries/deliveries_of_endpoint_newer.sql"),
-};
-const OF_EVENT: List = List {
-    older: include_str!("../queries/deliveries_of_event_older.sql"),
-    newer: include_str!("../queries/deliveries_of_event_newer.sql"),
-};
+const OF_ENDPOINT: List = list!("../queries/deliveries_of_endpoint_page.sql");
+const OF_EVENT: List = list!("../queries/deliveries_of_event_page.sql");
 const ENDPOINTS: &str = include_str!("../queries/endpoints_with_deliveries.sql");
 const BY_ID: &str = include_str!("../queries/delivery_by_id.sql");
 

@@ -10,17 +10,15 @@ use tokio_postgres::Row;
 use super::super::{
     event_store::{event_of_row, read_content_type, read_idempotency_key},
     fault::Outcome,
-    page::{Between, List, bounds, rows_wanted},
+    page::{Between, List, bounds, list, rows_wanted},
     reader::Reader,
     rows::{Columns, Key, Params},
 };
 use crate::encoding::payload::Seals;
 
-const LIST: List = List { older: include_str!("../queries/events_older.sql"), newer: include_str!("../queries/events_newer.sql") };
-const OF_SOURCE: List =
-    List { older: include_str!("../queries/received_of_source_older.sql"), newer: include_str!("../queries/received_of_source_newer.sql") };
-const OF_USER: List =
-    List { older: include_str!("../queries/received_of_user_older.sql"), newer: include_str!("../queries/received_of_user_newer.sql") };
+const LIST: List = list!("../queries/events_page.sql");
+const OF_SOURCE: List = list!("../queries/received_of_source_page.sql");
+const OF_USER: List = list!("../queries/received_of_user_page.sql");
 const BY_ID: &str = include_str!("../queries/event_by_id.sql");
 const OF_KEY: &str = include_str!("../queries/event_of_key.sql");
 const OF_ALIAS: &str = include_str!("../queries/event_of_alias.sql");

@@ -27,7 +27,7 @@ use super::{
     PostgresStore,
     audit_log::conclude,
     fault::Outcome,
-    page::{Between, List, rows_wanted},
+    page::{Between, List, list, rows_wanted},
     rows::{Columns, Int, Key, Params},
     transaction::Tx,
 };
@@ -36,11 +36,8 @@ use crate::encoding::{selection_json, spelling::priority_number};
 const INSERT: &str = include_str!("../queries/insert_operation.sql");
 const COUNT_OPEN: &str = include_str!("../queries/count_open_operations.sql");
 const BY_ID: &str = include_str!("../queries/operation_by_id.sql");
-const LIST: List = List { older: include_str!("../queries/operations_older.sql"), newer: include_str!("../queries/operations_newer.sql") };
-const LIST_OF_APPLICATION: List = List {
-    older: include_str!("../queries/operations_of_application_older.sql"),
-    newer: include_str!("../queries/operations_of_application_newer.sql"),
-};
+const LIST: List = list!("../queries/operations_page.sql");
+const LIST_OF_APPLICATION: List = list!("../queries/operations_of_application_page.sql");
 const WITH_WORK: &str = include_str!("../queries/operations_with_work.sql");
 pub(super) const NEXT_ITEMS: &str = include_str!("../queries/next_operation_items.sql");
 const START: &str = include_str!("../queries/start_operation.sql");

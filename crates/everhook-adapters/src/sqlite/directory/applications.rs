@@ -11,7 +11,7 @@ use super::{
     super::{
         fault::Outcome,
         limits_json,
-        page::{Between, List, rows_wanted},
+        page::{Between, List, list, rows_wanted},
         rows::{Columns, Key},
         spelling::{kind_name, read_kind},
         transaction::Tx,
@@ -27,8 +27,7 @@ const BY_UID: &str = include_str!("../queries/application_by_uid.sql");
 const BY_NAME: &str = include_str!("../queries/application_by_name.sql");
 const OF_KIND: &str = include_str!("../queries/application_of_kind.sql");
 const WITH_VERSION: &str = include_str!("../queries/application_with_version.sql");
-const LIST: List =
-    List { older: include_str!("../queries/applications_older.sql"), newer: include_str!("../queries/applications_newer.sql") };
+const LIST: List = list!("../queries/applications_page.sql");
 pub(super) const ADD_TO_COUNT: &str = include_str!("../queries/add_to_application_count.sql");
 const UPDATE: &str = include_str!("../queries/update_application.sql");
 
@@ -127,7 +126,7 @@ fn page_of_row(row: &Row<'_>) -> rusqlite::Result<(ConfigPage, i64)> {
         application: of_row(row)?,
         version: ConfigVersion { application: row.get("config_version")?, organization: row.get("organization_version")? },
         limits: row.spelled("limits", |json: String| limits_json::read(&json))?,
-        post: PoolAssignment::only(),
+        pool: PoolAssignment::only(),
         endpoints: Vec::new(),
         next: None,
     };

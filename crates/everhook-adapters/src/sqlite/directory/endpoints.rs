@@ -12,7 +12,7 @@ use super::{
     super::{
         fault::Outcome,
         ordering::{self, ModeChange},
-        page::{Between, List, rows_wanted},
+        page::{Between, List, list, rows_wanted},
         rows::{Columns, Key},
         transaction::Tx,
     },
@@ -32,14 +32,12 @@ const END_DRAIN: &str = include_str!("../queries/end_drain.sql");
 const COUNT: &str = include_str!("../queries/count_endpoints.sql");
 const BY_ID: &str = include_str!("../queries/endpoint_by_id.sql");
 const BY_UID: &str = include_str!("../queries/endpoint_by_uid.sql");
+const FREE_UID: &str = include_str!("../queries/free_uid_of_deleted_application.sql");
 const CHANGED: &str = include_str!("../queries/changed_endpoints.sql");
 const CONFIG_SIZE: &str = include_str!("../queries/config_size.sql");
 pub(super) const ADD_TO_COUNT: &str = include_str!("../queries/add_to_endpoint_count.sql");
-const LIST_OF_APPLICATION: List = List {
-    older: include_str!("../queries/endpoints_of_application_older.sql"),
-    newer: include_str!("../queries/endpoints_of_application_newer.sql"),
-};
-const LIST: List = List { older: include_str!("../queries/endpoints_older.sql"), newer: include_str!("../queries/endpoints_newer.sql") };
+const LIST_OF_APPLICATION: List = list!("../queries/endpoints_of_application_page.sql");
+const LIST: List = list!("../queries/endpoints_page.sql");
 
 pub(super) fn create(tx: &mut Tx<'_>, endpoint: &Endpoint) -> Outcome<Created> {
     if uid_is_taken(tx, endpoint)? {
@@ -189,8 +187,11 @@ fn uid_is_taken(tx: &Tx<'_>, endpoint: &Endpoint) -> Outcome<bool> {
     let (Some(uid), EndpointState::Enabled | EndpointState::Disabled { .. }) = (&endpoint.uid, endpoint.state) else {
         return Ok(false);
     };
-    let holder = find(tx.connection(), endpoint.organization, &Ref::Uid(uid.clone()))?;
-    Ok(holder.is_some_and(|holder| holder.id != endpoint.id))
+    if let Some(holder) = find(tx.connection(), endpoint.organization, &Ref::Uid(uid.clone()))? {
+        return Ok(holder.id != endpoint.id);
+    }
+    tx.prepare(FREE_UID)?.execute(params![endpoint.organization.key(), uid.as_str()])?;
+    Ok(false)
 }
 
 /// Asked inside the write, so that no endpoint follows a schedule that was deleted meanwhile. A deleted endpoint follows none.

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::super::{
     fault::Outcome,
-    page::{Between, List, rows_wanted},
+    page::{Between, List, list, rows_wanted},
     rows::{Columns, Key},
     transaction::Tx,
 };
@@ -21,8 +21,7 @@ const DELETE: &str = include_str!("../queries/delete_event_type.sql");
 const COUNT: &str = include_str!("../queries/count_event_types.sql");
 const BY_ID: &str = include_str!("../queries/event_type_by_id.sql");
 const BY_NAME: &str = include_str!("../queries/event_type_by_name.sql");
-const LIST: List =
-    List { older: include_str!("../queries/event_types_older.sql"), newer: include_str!("../queries/event_types_newer.sql") };
+const LIST: List = list!("../queries/event_types_page.sql");
 const MARKS: &str = include_str!("../queries/event_type_marks.sql");
 
 pub(super) fn create(tx: &mut Tx<'_>, definition: &EventTypeDefinition, count_max: u32) -> Outcome<Created> {

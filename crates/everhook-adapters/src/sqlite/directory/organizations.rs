@@ -11,7 +11,7 @@ use super::{
     super::{
         fault::Outcome,
         limits_json,
-        page::{Between, List, rows_wanted},
+        page::{Between, List, list, rows_wanted},
         rows::{Columns, Key},
         transaction::Tx,
     },
@@ -22,8 +22,7 @@ use crate::encoding::extras::{emails_json, read_emails};
 const INSERT: &str = include_str!("../queries/insert_organization.sql");
 const BY_ID: &str = include_str!("../queries/organization_by_id.sql");
 const BY_UID: &str = include_str!("../queries/organization_by_uid.sql");
-const LIST: List =
-    List { older: include_str!("../queries/organizations_older.sql"), newer: include_str!("../queries/organizations_newer.sql") };
+const LIST: List = list!("../queries/organizations_page.sql");
 const VERSION: &str = include_str!("../queries/organization_version.sql");
 const UPDATE: &str = include_str!("../queries/update_organization.sql");
 const AS_IT_STANDS: &str = include_str!("../queries/write_organization_as_it_stands.sql");

@@ -13,7 +13,7 @@ use super::{
     super::{
         SqliteStore,
         fault::Outcome,
-        page::{Between, List, rows_wanted},
+        page::{Between, List, list, rows_wanted},
         rows::{Columns, Key, unreadable},
         transaction::Tx,
     },
@@ -29,7 +29,7 @@ const DELETE_OF_ORGANIZATION: &str = include_str!("../queries/delete_sources_of_
 const COUNT: &str = include_str!("../queries/count_sources.sql");
 const BY_ID: &str = include_str!("../queries/source_by_id.sql");
 const BY_NAME: &str = include_str!("../queries/source_by_name.sql");
-const LIST: List = List { older: include_str!("../queries/sources_older.sql"), newer: include_str!("../queries/sources_newer.sql") };
+const LIST: List = list!("../queries/sources_page.sql");
 const NOTE_ACTIVITY: &str = include_str!("../queries/note_source_activity.sql");
 const ACTIVITY: &str = include_str!("../queries/source_activity.sql");
 const FORGET_ACTIVITY: &str = include_str!("../queries/forget_source_activity.sql");

@@ -9,20 +9,14 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::super::{
     fault::Outcome,
-    page::{Between, List, bounds, rows_wanted},
+    page::{Between, List, bounds, list, rows_wanted},
     rows::{Columns, Key},
     spelling::read_category,
     transaction::Tx,
 };
 
-const OF_ORGANIZATION: List = List {
-    older: include_str!("../queries/dead_letters_of_organization_older.sql"),
-    newer: include_str!("../queries/dead_letters_of_organization_newer.sql"),
-};
-const OF_ENDPOINT: List = List {
-    older: include_str!("../queries/dead_letters_of_endpoint_older.sql"),
-    newer: include_str!("../queries/dead_letters_of_endpoint_newer.sql"),
-};
+const OF_ORGANIZATION: List = list!("../queries/dead_letters_of_organization_page.sql");
+const OF_ENDPOINT: List = list!("../queries/dead_letters_of_endpoint_page.sql");
 const BY_ID: &str = include_str!("../queries/dead_letter.sql");
 const DISCARD: &str = include_str!("../queries/discard_dead_letter.sql");
 

@@ -10,21 +10,15 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{
     super::{
         fault::Outcome,
-        page::{Between, List, bounds, is_backward, merge, rows_wanted},
+        page::{Between, List, bounds, is_backward, list, merge, rows_wanted},
         rows::{Columns, Key},
         spelling::{StageFilter, read_category, read_priority, stage_filter},
     },
     attempts,
 };
 
-const OF_ENDPOINT: List = List {
-    older: include_str!("../queries/deliveries_of_endpoint_older.sql"),
-    newer: include_str!("../queries/deliveries_of_endpoint_newer.sql"),
-};
-const OF_EVENT: List = List {
-    older: include_str!("../queries/deliveries_of_event_older.sql"),
-    newer: include_str!("../queries/deliveries_of_event_newer.sql"),
-};
+const OF_ENDPOINT: List = list!("../queries/deliveries_of_endpoint_page.sql");
+const OF_EVENT: List = list!("../queries/deliveries_of_event_page.sql");
 const ENDPOINTS: &str = include_str!("../queries/endpoints_with_deliveries.sql");
 const BY_ID: &str = include_str!("../queries/delivery_by_id.sql");
 

@@ -24,7 +24,7 @@ use super::{
     SqliteStore, audit_log,
     fault::Outcome,
     outbox,
-    page::{Between, List, rows_wanted},
+    page::{Between, List, list, rows_wanted},
     rows::{Columns, Key},
     selection_json,
     spelling::priority_number,
@@ -34,11 +34,8 @@ use super::{
 const INSERT: &str = include_str!("../queries/insert_operation.sql");
 const COUNT_OPEN: &str = include_str!("../queries/count_open_operations.sql");
 const BY_ID: &str = include_str!("../queries/operation_by_id.sql");
-const LIST: List = List { older: include_str!("../queries/operations_older.sql"), newer: include_str!("../queries/operations_newer.sql") };
-const LIST_OF_APPLICATION: List = List {
-    older: include_str!("../queries/operations_of_application_older.sql"),
-    newer: include_str!("../queries/operations_of_application_newer.sql"),
-};
+const LIST: List = list!("../queries/operations_page.sql");
+const LIST_OF_APPLICATION: List = list!("../queries/operations_of_application_page.sql");
 const WITH_WORK: &str = include_str!("../queries/operations_with_work.sql");
 const STATUS: &str = include_str!("../queries/status_of_operation.sql");
 const SELECTS_AFTER: &str = include_str!("../queries/operation_selects_after.sql");

@@ -94,9 +94,15 @@ impl Session {
     }
 }
 
-/// A statement's text, by the name of its file.
+/// A statement's text, by the name of its file. A list has one file for both ways.
 fn sql(name: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/postgres/queries").join(format!("{name}.sql"))).unwrap()
+    let queries = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/postgres/queries");
+    let read = |name: &str| fs::read_to_string(queries.join(format!("{name}.sql"))).unwrap();
+    match name.rsplit_once('_') {
+        Some((list, "older")) => read(&format!("{list}_page")),
+        Some((list, "newer")) => read(&format!("{list}_page")).replace("DESC", "ASC"),
+        _ => read(name),
+    }
 }
 
 /// How many values a statement takes.

@@ -109,7 +109,7 @@ impl Owner<'_> {
     }
 
     fn expect_in_unknown_lane(&mut self, queue: WaitingQueue, now: Timestamp) {
-        let known = self.line.catalog.known(queue.application).filter(|view| view.post.is_here);
+        let known = self.line.catalog.known(queue.application).filter(|view| view.pool.is_here);
         match known.and_then(|view| view.enabled(queue.lane_id)) {
             Some(destination) => self.expect_where_open(queue, LaneState::Open(destination.lane().clone()), now),
             None => self.hinted.push(queue, now),

@@ -24,10 +24,10 @@ pub(super) struct Moving {
     /// Those that go.
     leaving: BTreeMap<OrganizationId, Leaving>,
     /// Those that came, with the move after which their breakers were read. One entry for each organization that ever moved.
-    greeted: FxHashMap<OrganizationId, i64>,
+    read_breakers: FxHashMap<OrganizationId, i64>,
     /// Those whose breakers are to be read.
-    ungreeted: BTreeMap<OrganizationId, i64>,
-    is_greeting: bool,
+    unread_breakers: BTreeMap<OrganizationId, i64>,
+    reads_breakers: bool,
 }
 
 /// An organization that goes.
@@ -90,33 +90,33 @@ impl Owner<'_> {
 
     /// Whether it is known how the breakers of this lane's organization stand, which another pool may have had until now. If it is not, they are read,
     /// and a survey then finds what waits.
-    pub(super) fn is_greeted(&mut self, lane: &LanePolicy) -> bool {
-        let (organization, moves) = (lane.organization, lane.post.moves);
-        let is_greeted = moves == 0 || self.moving.greeted.get(&organization) == Some(&moves);
-        if !is_greeted {
-            self.moving.ungreeted.insert(organization, moves);
+    pub(super) fn has_moved_breakers(&mut self, lane: &LanePolicy) -> bool {
+        let (organization, moves) = (lane.organization, lane.pool.moves);
+        let has_moved_breakers = moves == 0 || self.moving.read_breakers.get(&organization) == Some(&moves);
+        if !has_moved_breakers {
+            self.moving.unread_breakers.insert(organization, moves);
         }
-        is_greeted
+        has_moved_breakers
     }
 
     /// Reads how breakers stand, for all organizations that came: one read at a time.
-    pub(super) fn greet(&mut self) {
-        if !self.moving.ungreeted.is_empty() && !self.moving.is_greeting {
-            self.moving.is_greeting = true;
-            let arrivals = std::mem::take(&mut self.moving.ungreeted).into_iter();
+    pub(super) fn read_moved_breakers(&mut self) {
+        if !self.moving.unread_breakers.is_empty() && !self.moving.reads_breakers {
+            self.moving.reads_breakers = true;
+            let arrivals = std::mem::take(&mut self.moving.unread_breakers).into_iter();
             let arrivals = arrivals.map(|(organization, moves)| Arrival { organization, moves }).collect();
             self.send(BackgroundTask::LoadMovedBreakers(arrivals));
         }
     }
 
     /// How breakers stand is known. What this owner itself decided since, of lanes that it had all the time, has a higher revision and stays.
-    pub(super) fn greeted(&mut self, arrivals: Vec<Arrival>, rows: Option<Vec<BreakerRow>>, now: Timestamp) {
-        self.moving.is_greeting = false;
+    pub(super) fn moved_breakers_read(&mut self, arrivals: Vec<Arrival>, rows: Option<Vec<BreakerRow>>, now: Timestamp) {
+        self.moving.reads_breakers = false;
         // If they could not be read, whoever asks next has them read again.
         let Some(rows) = rows else { return };
         let active = self.tenancy.active;
         rows.into_iter().filter(|row| active.has_lane(row.lane_id)).for_each(|row| _ = self.board.breakers.learn(row));
-        self.moving.greeted.extend(arrivals.into_iter().map(|arrival| (arrival.organization, arrival.moves)));
+        self.moving.read_breakers.extend(arrivals.into_iter().map(|arrival| (arrival.organization, arrival.moves)));
         self.board.gain();
         self.survey_soon(now);
     }

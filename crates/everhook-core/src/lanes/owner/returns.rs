@@ -29,7 +29,7 @@ impl Owner<'_> {
             Done::Surveyed(_, None) => self.survey_at = now + RETRY_DELAY,
             Done::Surveyed(shards, Some(heads)) => self.surveyed = Some(Surveyed { shards, heads: heads.into_iter() }),
             Done::BreakersLoaded(shards, rows) => self.learned(shards, rows, now),
-            Done::MovedBreakersLoaded(arrivals, rows) => self.greeted(arrivals, rows, now),
+            Done::MovedBreakersLoaded(arrivals, rows) => self.moved_breakers_read(arrivals, rows, now),
             Done::Departed(departure) => self.departed(departure),
             Done::HintedLookedUp(found) => self.hinted_looked_up(found, now),
             Done::Inspected(application, lane_id, inspection) => self.inspected(application, lane_id, inspection, now),
@@ -151,7 +151,7 @@ impl Owner<'_> {
                 None
             }
             LaneState::Open(_) if self.is_swept(lane_id) => None,
-            LaneState::Open(policy) if !self.is_greeted(&policy) => None,
+            LaneState::Open(policy) if !self.has_moved_breakers(&policy) => None,
             LaneState::Open(policy) => {
                 self.board.adjust(&policy, now);
                 Some(policy)

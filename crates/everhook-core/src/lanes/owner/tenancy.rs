@@ -189,9 +189,9 @@ impl Owner<'_> {
     fn hint_others<'l>(&self, waiting: impl Iterator<Item = (&'l LanePolicy, Priority, Timestamp)>) {
         let held = self.tenancy.changes.borrow().held.shards;
         let mut others = BTreeMap::<&PoolName, Vec<WaitingQueue>>::new();
-        for (lane, priority, due_from) in waiting.filter(|(lane, ..)| !lane.post.is_here || !held.has_lane(lane.lane_id)) {
+        for (lane, priority, due_from) in waiting.filter(|(lane, ..)| !lane.pool.is_here || !held.has_lane(lane.lane_id)) {
             let queue = WaitingQueue { application: lane.application, lane_id: lane.lane_id, priority, due_from };
-            others.entry(&lane.post.pool).or_default().push(queue);
+            others.entry(&lane.pool.pool).or_default().push(queue);
         }
         for (pool, mut queues) in others {
             WaitingQueue::merge(&mut queues);
@@ -200,6 +200,6 @@ impl Owner<'_> {
     }
 
     fn is_sent_here(&mut self, lane: &LanePolicy) -> bool {
-        lane.post.is_here && self.is_ours(lane.lane_id) && self.is_greeted(lane)
+        lane.pool.is_here && self.is_ours(lane.lane_id) && self.has_moved_breakers(lane)
     }
 }

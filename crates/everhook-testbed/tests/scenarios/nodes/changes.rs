@@ -6,12 +6,14 @@ use std::{
 };
 
 use everhook_core::{
-    ids::ApiKeyId,
+    ids::{ApiKeyId, Ref},
+    line::publish::PublishError,
+    manage::applications,
     model::{DisabledReason, EndpointState, KeptBreaker, KeptStage},
     nodes::follow::{StaleKeys, follow},
     ports::{BreakerChange, Change, Clock, Held},
 };
-use everhook_testbed::{cluster::Cluster, mins, secs};
+use everhook_testbed::{cluster::Cluster, hours, mins, secs};
 
 use super::{endpoints, publish};
 
@@ -70,6 +72,38 @@ async fn a_change_at_one_node_holds_at_the_others_within_a_second() {
     cluster.pass(secs(2)).await;
     for event in [&first, &second, &third].map(|events| events[0]) {
         assert_eq!(cluster.stages(event).await, ["delivered"; 12]);
+    }
+}
+
+#[tokio::test]
+async fn an_application_that_is_deleted_at_one_node_is_gone_at_the_other_within_a_second() {
+    let mut cluster = Cluster::of(2).await;
+    let shop = cluster.another_application().await;
+    // Given deliveries that wait in lanes of both nodes, and two catalogs that know the application.
+    for _ in 0..12 {
+        cluster.endpoint().of(shop).answering(500).retrying_after([hours(5)]).create().await;
+    }
+    let mut events = Vec::new();
+    for node in [0, 1] {
+        events.push(cluster.event("order.paid").to(shop).at(cluster.node(node)).publish().await.event);
+    }
+    cluster.pass(secs(2)).await;
+    assert!([0, 1].iter().all(|node| cluster.node(*node).line.catalog.known(shop).is_some()));
+    // When it is deleted at one of them.
+    applications::delete(&cluster.node(0).line, &cluster.author(), &Ref::Id(shop)).await.expect("it is deleted");
+    // The embedded store does not tell nodes of changes, as the shared one does in the same write.
+    cluster.registry.record(Change::Application(shop));
+    cluster.pass(secs(1)).await;
+    // Then neither knows it any more,
+    for node in [0, 1] {
+        assert!(cluster.node(node).line.catalog.known(shop).is_none(), "node {node}");
+        let late = cluster.event("order.paid").to(shop).at(cluster.node(node)).try_publish().await;
+        assert!(matches!(late, Err(PublishError::NoSuchApplication)), "node {node}: {late:?}");
+    }
+    // and what waited is cancelled by the owners of the lanes, some seconds later at the most.
+    cluster.pass(secs(15)).await;
+    for event in events {
+        assert_eq!(cluster.stages(event).await, ["cancelled: destination_deleted"; 12]);
     }
 }
 

@@ -1,6 +1,0 @@
--- Which applications does an organization have between two ids, oldest first?
--- Index: applications_by_organization. Lock: none.
-SELECT id, organization_id, uid, name, kind, created_at, strict_event_types FROM applications
-WHERE organization_id = $1 AND id > $2 AND id < $3
-ORDER BY id ASC
-LIMIT $4;

@@ -1,0 +1,12 @@
+-- Which events of an organization came through a source, between two ids, by type and time of acceptance, newest first (a page backward: oldest first)?
+-- Index: received_by_source. Lock: none. Columns are compared together, so that no plan walks everybody's ids, and the
+-- organization as no index does, so that none walks all of its events.
+SELECT id, application_id, event_type, priority, timestamp, idempotency_key, source, sequence_number, deliveries, created_at, erased_at,
+    content_type, source_id, external_user_id, duplicate_of
+FROM events
+WHERE source_id IS NOT NULL AND (source_id, id) > ($8, $2) AND (source_id, id) < ($8, $3)
+    AND organization_id IS NOT DISTINCT FROM $1
+    AND ($5::text IS NULL OR event_type = $5)
+    AND created_at >= $6 AND created_at < $7
+ORDER BY source_id DESC, id DESC
+LIMIT $4;

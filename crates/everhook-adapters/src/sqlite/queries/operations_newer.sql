@@ -1,8 +1,0 @@
--- Which operations of an organization are there between two ids, oldest first?
--- Index: operations_by_organization. Lock: none, a snapshot.
-SELECT id, organization_id, application_id, kind, status, selection, phase, selected_until, total, done, failed, skipped, rate_per_second,
-    priority, start_at, created_at, started_at, finished_at
-FROM operations INDEXED BY operations_by_organization
-WHERE organization_id = ?1 AND id > ?2 AND id < ?3
-ORDER BY id ASC
-LIMIT ?4;

@@ -1,6 +1,0 @@
--- Which organizations are there between two ids, oldest first?
--- Index: the primary key. Lock: none, a snapshot.
-SELECT id, uid, name, created_at, limits, admin_emails FROM organizations
-WHERE id > ?1 AND id < ?2 AND deleted_at IS NULL
-ORDER BY id ASC
-LIMIT ?3;

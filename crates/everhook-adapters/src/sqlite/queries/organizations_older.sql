@@ -1,6 +1,0 @@
--- Which organizations are there between two ids, newest first?
--- Index: the primary key. Lock: none, a snapshot.
-SELECT id, uid, name, created_at, limits, admin_emails FROM organizations
-WHERE id > ?1 AND id < ?2 AND deleted_at IS NULL
-ORDER BY id DESC
-LIMIT ?3;
