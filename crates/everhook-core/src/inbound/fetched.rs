@@ -11,7 +11,6 @@ use super::{
     der::{self, Certificate},
     fields::shown,
 };
-use crate::time::Timestamp;
 
 /// How many bytes of an answer are read: Google's set of keys has 2 KB, a certificate less.
 pub const FETCHED_BYTES_MAX: usize = 64 * 1024;
@@ -77,19 +76,12 @@ impl FetchedKey {
         Ok(Self { request: request.clone(), keys })
     }
 
-    /// Whether a set has the key of this id. Where it does not, the set may have changed: fetch it again, at most once a minute.
-    pub fn has_key(&self, id: &str) -> bool {
+    /// Whether a set has the key of this id.
+    #[cfg(test)]
+    pub(super) fn has_key(&self, id: &str) -> bool {
         match &self.keys {
             FetchedKeys::Certificate(_) => false,
             FetchedKeys::Set(keys) => keys.iter().any(|key| key.id == id),
-        }
-    }
-
-    /// Until when a certificate is valid.
-    pub fn expires_at(&self) -> Option<Timestamp> {
-        match &self.keys {
-            FetchedKeys::Certificate(certificate) => Some(certificate.not_after),
-            FetchedKeys::Set(_) => None,
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::{
         Line,
         publish::{Acceptance, Publication, PublishError, publish_received},
     },
-    model::{ContentType, ORDERING_KEY_BYTES_MAX, OrderingKey, PauseMode, Priority, Received, Source},
+    model::{ContentType, ORDERING_KEY_BYTES_MAX, OrderingKey, Priority, Received, Source},
     ports::KeyReused,
 };
 
@@ -104,7 +104,7 @@ fn publication(push: &Push<'_>, pushed: &PushedItem, duplicate_of: Option<EventI
         only: (!source.forward).then_some(NOBODY),
         received: Some(Box::new(received)),
         sealed: true,
-        parked: source.paused.filter(|pause| pause.mode == PauseMode::Hold).map(|_| Source::hold(source.id)),
+        parked: source.hold(),
     }
 }
 

@@ -79,9 +79,11 @@ pub struct Source {
 }
 
 impl Source {
-    /// What deliveries wait for that were made while it was paused. Whoever resumes or deletes it releases them.
-    pub fn hold(id: SourceId) -> WaitsFor {
-        WaitsFor::parse(&format!("source:{id}")).expect("an id is short and has no control characters")
+    /// What deliveries wait for that are made while it is paused; `None` if it holds none. Whoever resumes or deletes it releases them. Each pause has a name
+    /// of its own: what a release of the last one is still looking for is not what this one holds.
+    pub fn hold(&self) -> Option<WaitsFor> {
+        let pause = self.paused.filter(|pause| pause.mode == PauseMode::Hold)?;
+        WaitsFor::parse(&format!("source:{}:{}", self.id, pause.at.as_micros()))
     }
 
     /// Whether a key that comes in a handshake is taken now.

@@ -112,7 +112,7 @@ impl Simulation {
             only: None,
             received: None,
             // Half of them, chosen without a throw of the dice.
-            sealed: filler.len() % 2 == 0,
+            sealed: filler.len().is_multiple_of(2),
             parked: None,
             labels: everhook_core::policy::labels::Labels::new(),
             headers: Vec::new(),

@@ -226,7 +226,7 @@ async fn data_that_is_not_json_is_shown_as_text_or_in_base64_with_its_content_ty
             data: bytes::Bytes::copy_from_slice(data),
             content_type: ContentType::of_body(Some(content_type), data),
             idempotency_key: None,
-                idempotency_window: None,
+            idempotency_window: None,
             source: None,
             priority: Priority::Normal,
             ordering_key: None,

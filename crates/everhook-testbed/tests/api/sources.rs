@@ -31,7 +31,7 @@ async fn a_source_is_made_found_by_id_and_name_changed_and_deleted() {
     assert_eq!(server.post("/v1/sources", shop()).await.problem(409)["type"], "/docs/problems/name-taken");
     let changes = json!({
         "name": "shop-2", "encoding": "base64", "prefix": "sha256=", "ip_allowlist": ["192.0.2.7", "2001:db8::/32"],
-        "rate_limit": { "per_user_per_minute": 5 }, "dedupe": { "by": "header", "header": "X-Id", "window": "36h" }, "forward": false,
+        "rate_limit": { "per_user_per_minute": 5 }, "dedupe": { "by": "header", "header": "X-Id", "window": "12h" }, "forward": false,
         "forward_headers": ["X-A", "x-a"], "keep_headers": ["X-B"], "response": { "status": 202, "body": "ok", "content_type": "text/plain" },
         "public_url": "https://hooks.example/in/shop", "subscription_id": "7", "app_id": "a", "audience": "b", "verify_token": null,
     });
@@ -39,7 +39,7 @@ async fn a_source_is_made_found_by_id_and_name_changed_and_deleted() {
     let expected = json!({
         "name": "shop-2", "encoding": "base64", "prefix": "sha256=", "ip_allowlist": ["192.0.2.7/32", "2001:db8::/32"],
         "rate_limit": { "per_ip_per_minute": 1_000, "per_user_per_minute": 5 },
-        "dedupe": { "by": "header", "header": "x-id", "window": "36h" }, "forward": false, "forward_headers": ["x-a"], "keep_headers": ["x-b"],
+        "dedupe": { "by": "header", "header": "x-id", "window": "12h" }, "forward": false, "forward_headers": ["x-a"], "keep_headers": ["x-b"],
         "response": { "status": 202, "body": "ok", "content_type": "text/plain" }, "public_url": "https://hooks.example/in/shop",
         "subscription_id": "7", "app_id": "a", "audience": "b", "has_verify_token": false, "secret_count": 1, "header": "X-Signature",
     });

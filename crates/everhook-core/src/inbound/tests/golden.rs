@@ -92,8 +92,11 @@ const OF_BODY: &[(&str, &str, &str, Sign, &str)] = &[
 
 const META: &str = r#"{"object":"page","entry":[{"id":"1","changes":[{"field":"feed","value":"\u00e9"}]},{"id":"2"}]}"#;
 
-/// Kinds with a timestamp among the signature's pairs: header, separator, its key, its value, the signature's key, what joins it with the body.
-const OF_PAIRS: &[(&str, &str, &str, &str, &str, &str, &str, Sign, &str)] = &[
+/// A kind with a timestamp among the signature's pairs: header, separator, its key, its value, the signature's key, what joins it with the body.
+type OfPairs = (&'static str, &'static str, &'static str, &'static str, &'static str, &'static str, &'static str, Sign, &'static str);
+
+/// All of them.
+const OF_PAIRS: &[OfPairs] = &[
     ("stripe", "Stripe-Signature", ",", "t", TIME_S, "v1", ".", hex256, BODY),
     ("tailscale", "Tailscale-Webhook-Signature", ",", "t", TIME_S, "v1", ".", hex256, ARRAY),
     ("cloudflare-stream", "Webhook-Signature", ",", "time", TIME_S, "sig1", ".", hex256, BODY),

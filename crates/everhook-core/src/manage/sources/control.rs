@@ -45,18 +45,20 @@ pub async fn pause(line: &Line, by: &Author, of: &Ref<SourceId>, mode: Option<&s
     .await
 }
 
-/// Lets a source go on. What came in meanwhile is delivered. On one that is not paused, only that: nothing stays behind that waits for it.
+/// Lets a source go on. What came in meanwhile is delivered.
 ///
 /// # Errors
 /// [`Refusal::NotFound`] if the organization has no such source.
 pub async fn resume(line: &Line, by: &Author, of: &Ref<SourceId>) -> Result<Source, Refusal> {
-    let mut source = find(line, by.organization, of).await?;
-    if source.paused.is_some() {
-        let id = Ref::Id(source.id);
-        source = update(line, by, AuditAction::SourceResume, &id, |source| Ok(Source { paused: None, ..source })).await?;
+    let source = find(line, by.organization, of).await?;
+    // Before, because nobody could ask for it again if this failed behind the change. What comes in between follows by itself: a release holds on for a while.
+    if let Some(held) = source.hold() {
+        parking::release(line, by.organization, &held).await?;
     }
-    parking::release(line, by.organization, &Source::hold(source.id)).await?;
-    Ok(source)
+    if source.paused.is_none() {
+        return Ok(source);
+    }
+    update(line, by, AuditAction::SourceResume, &Ref::Id(source.id), |source| Ok(Source { paused: None, ..source })).await
 }
 
 /// Takes the key that the provider sends in its handshake, for ten minutes from now.

@@ -13,10 +13,7 @@ use super::{CHANGE_ROUNDS_MAX, Conflict, Fault, Noun, Refusal, applications, aud
 use crate::{
     ids::{ApplicationId, OrganizationId, Ref, SourceId},
     line::{Line, parking},
-    model::{
-        ApplicationKind, AuditAction, Author, PauseMode, RecipeTexts, Secret, Source, SourceActivity, SourceName, SourcePause,
-        SourceRateLimit,
-    },
+    model::{ApplicationKind, AuditAction, Author, RecipeTexts, Secret, Source, SourceActivity, SourceName, SourceRateLimit},
     policy::audit::{Facts, changed, made, removed},
     ports::{Created, StoreError, Updated},
     sources,
@@ -108,8 +105,8 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<SourceId>) -> Result<(), 
     let entry = audit::entry(line, by, AuditAction::SourceDelete, found.id.as_uuid(), removed(&audit::of_source(&found)));
     // Before, because nobody could ask for it again if this failed behind the deletion. What comes in between follows by itself: a release holds on for a
     // while.
-    if matches!(found.paused, Some(SourcePause { mode: PauseMode::Hold, .. })) {
-        parking::release(line, by.organization, &Source::hold(found.id)).await?;
+    if let Some(held) = found.hold() {
+        parking::release(line, by.organization, &held).await?;
     }
     let is_deleted = line.ports.sources.delete_source(by.organization, found.id, entry).await?;
     line.sources.forget(found.id);

@@ -33,8 +33,7 @@ const TOLERANCE_MAX: Duration = Duration::from_secs(7 * 86_400);
 const NETWORKS_MAX: usize = 200;
 /// The most requests in a minute that can be asked for.
 const PER_MINUTE_MAX: u64 = 1_000_000;
-/// How long it may be remembered what was received: each is a row.
-const WINDOW_MAX: Duration = Duration::from_secs(30 * 86_400);
+/// For how long it is remembered what was received, where nobody says otherwise.
 const WINDOW_DEFAULT: Duration = Duration::from_secs(86_400);
 /// How many headers of a request may be kept, or forwarded.
 const HEADERS_MAX: usize = 32;
@@ -168,7 +167,7 @@ pub(super) fn apply(line: &Line, asked: SourceChange, mut source: Source, mut fa
     asked.tolerance.check("tolerance", found, read_tolerance).apply_to_option(&mut source.tolerance);
     asked.ip_allowlist.check("ip_allowlist", found, |networks| read_networks(&networks)).apply(&mut source.ip_allowlist, Vec::new());
     read_rate_limit(asked.rate_limit, found).apply(&mut source.rate_limit, SourceRateLimit::default());
-    read_dedupe(asked.dedupe, found).apply_to_option(&mut source.dedupe);
+    read_dedupe(asked.dedupe, line.idempotency_window, found).apply_to_option(&mut source.dedupe);
     asked.forward.apply(&mut source.forward, true);
     let forwarded = asked.forward_headers.check("forward_headers", found, |names| read_headers(&names, is_forwardable));
     forwarded.apply(&mut source.forward_headers, Vec::new());
@@ -328,7 +327,8 @@ fn read_rate_limit(asked: Change<RateLimitInput>, faults: &mut Vec<Fault>) -> Ch
     Change::Set(SourceRateLimit { per_ip_per_minute: per_ip, per_user_per_minute: read("per_user_per_minute", wish.per_user_per_minute) })
 }
 
-fn read_dedupe(asked: Change<DedupeInput>, faults: &mut Vec<Fault>) -> Change<Dedupe> {
+/// Duplicates are found by keys that the server remembers: no longer than it does.
+fn read_dedupe(asked: Change<DedupeInput>, window_max: Duration, faults: &mut Vec<Fault>) -> Change<Dedupe> {
     let Change::Set(DedupeInput { by, header, pointer, window }) = asked else { return without_value(&asked) };
     let before = faults.len();
     for (field, is_given, owner) in [("header", header.is_some(), "header"), ("pointer", pointer.is_some(), "pointer")] {
@@ -353,9 +353,10 @@ fn read_dedupe(asked: Change<DedupeInput>, faults: &mut Vec<Fault>) -> Change<De
         },
         (Some(_), ..) => Err(Fault::new("dedupe.by", format!("must be `{}`", DedupeBy::NAMES.join("`, `")))),
     };
-    let window = window.unwrap_or(WINDOW_DEFAULT);
-    if !(Duration::from_secs(1)..=WINDOW_MAX).contains(&window) {
-        faults.push(Fault::new("dedupe.window", format!("must be 1s to 30d, {UNITS}")));
+    let window = window.unwrap_or(WINDOW_DEFAULT.min(window_max));
+    if !(Duration::from_secs(1)..=window_max).contains(&window) {
+        let reason = format!("must be 1s to {}s, as long as the server's `idempotency_window`, {UNITS}", window_max.as_secs());
+        faults.push(Fault::new("dedupe.window", reason));
     }
     match by {
         Ok(by) if faults.len() == before => Change::Set(Dedupe { by, window }),
