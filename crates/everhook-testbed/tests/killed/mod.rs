@@ -5,6 +5,7 @@
 
 // Also used by the tests of several nodes.
 pub mod publishers;
+mod received;
 pub mod sink;
 
 use std::{
@@ -124,6 +125,12 @@ struct Trial {
 
 impl Trial {
     async fn start(manners: Manners, endpoints: u32, settings: Value) -> Self {
+        let mut trial = Self::start_without_publishers(manners, endpoints, settings).await;
+        trial.publishers = Publishers::start_at(&[trial.node.server()], "kill.test");
+        trial
+    }
+
+    async fn start_without_publishers(manners: Manners, endpoints: u32, settings: Value) -> Self {
         let seed = seed_of_run();
         let sink = Sink::start(manners).await;
         let mut node = Node::new(Path::new(env!("CARGO_TARGET_TMPDIR")));
@@ -135,8 +142,7 @@ impl Trial {
             endpoint.as_object_mut().expect("an object").extend(settings.as_object().expect("an object").clone());
             connection.ask(Method::POST, "/v1/endpoints", Some(&endpoint)).await.expect("the endpoint is made");
         }
-        let publishers = Publishers::start_at(&[node.server()], "kill.test");
-        Self { node, sink, publishers, seed, dice: Dice::new(seed), lives: Vec::new() }
+        Self { node, sink, publishers: Publishers::default(), seed, dice: Dice::new(seed), lives: Vec::new() }
     }
 
     async fn kill_again_and_again(&mut self, kills: usize) {

@@ -35,6 +35,7 @@ pub struct Accepted {
 }
 
 /// Publishers under way.
+#[derive(Default)]
 pub struct Publishers {
     must_stop: Arc<AtomicBool>,
     tasks: Vec<JoinHandle<Vec<Accepted>>>,
