@@ -20,6 +20,21 @@ pub(crate) struct Reading<K, V> {
     turns: Mutex<FxHashMap<K, Arc<Turn<V>>>>,
 }
 
+/// Somebody who waits for a turn. Leaves also if it gives up in the middle: what is asked for may be a stranger's choice.
+struct Waiting<'a, K: Clone + Eq + Hash, V> {
+    reading: &'a Reading<K, V>,
+    key: K,
+    turn: Option<Arc<Turn<V>>>,
+}
+
+impl<K: Clone + Eq + Hash, V> Drop for Waiting<'_, K, V> {
+    fn drop(&mut self) {
+        if let Some(turn) = self.turn.take() {
+            self.reading.leave(&self.key, turn);
+        }
+    }
+}
+
 /// Whose turn it is to read a thing, and what the last read found.
 type Turn<V> = tokio::sync::Mutex<Option<LastRead<V>>>;
 
@@ -38,28 +53,25 @@ impl<K: Clone + Eq + Hash, V> Reading<K, V> {
     /// Reads a thing when it is this caller's turn, or takes what somebody else read since it asked.
     pub(crate) async fn read<E>(&self, key: K, read: impl Future<Output = Result<Option<Arc<V>>, E>>) -> Result<Option<Arc<V>>, E> {
         let asked_at = self.next_moment();
-        let turn = self.turns().entry(key.clone()).or_default().clone();
-        let found = {
-            let mut last = turn.lock().await;
-            match &*last {
-                Some(last) if last.began_at > asked_at => Ok(last.value.clone()),
-                _ => {
-                    let began_at = self.next_moment();
-                    let found = read.await;
-                    *last = found.as_ref().ok().map(|value| LastRead { began_at, value: value.clone() });
-                    found
-                }
+        let waiting = Waiting { reading: self, turn: Some(self.turns().entry(key.clone()).or_default().clone()), key };
+        let turn = waiting.turn.as_ref().expect("it is there until it is dropped");
+        let mut last = turn.lock().await;
+        match &*last {
+            Some(last) if last.began_at > asked_at => Ok(last.value.clone()),
+            _ => {
+                let began_at = self.next_moment();
+                let found = read.await;
+                *last = found.as_ref().ok().map(|value| LastRead { began_at, value: value.clone() });
+                found
             }
-        };
-        self.leave(&key, turn);
-        found
+        }
     }
 
     fn next_moment(&self) -> u64 {
         self.moment.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The last who leaves forgets the turn. One that was given up in the middle is forgotten by the next.
+    /// The last who leaves forgets the turn.
     fn leave(&self, key: &K, turn: Arc<Turn<V>>) {
         let mut turns = self.turns();
         drop(turn);

@@ -92,22 +92,15 @@ pub(super) struct ParkingColumns<'m> {
     ids: Vec<Uuid>,
     organizations: Vec<Uuid>,
     waits: Vec<&'m str>,
-    accepted: Vec<i64>,
 }
 
 impl<'m> ParkingColumns<'m> {
-    /// Adds a delivery that waits for this since its event was accepted.
-    pub(super) fn push(
-        &mut self,
-        lane: i64,
-        id: DeliveryId,
-        (organization, waits_for, accepted_at): (OrganizationId, &'m WaitsFor, Timestamp),
-    ) {
+    /// Adds a delivery that waits for this.
+    pub(super) fn push(&mut self, lane: i64, id: DeliveryId, (organization, waits_for): (OrganizationId, &'m WaitsFor)) {
         self.lanes.push(lane);
         self.ids.push(id.key());
         self.organizations.push(organization.key());
         self.waits.push(waits_for.as_str());
-        self.accepted.push(accepted_at.as_micros());
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -115,8 +108,8 @@ impl<'m> ParkingColumns<'m> {
     }
 
     /// The parameters of `park_made.sql`.
-    pub(super) fn parameters(&self) -> [&(dyn ToSql + Sync); 5] {
-        [&self.lanes, &self.ids, &self.organizations, &self.waits, &self.accepted]
+    pub(super) fn parameters(&self) -> [&(dyn ToSql + Sync); 4] {
+        [&self.lanes, &self.ids, &self.organizations, &self.waits]
     }
 }
 

@@ -87,8 +87,8 @@ pub(super) struct Placing {
     deliveries: Vec<Placed>,
     /// The keys that have anything open.
     open: FxHashSet<OrderKey>,
-    /// Those that are made parked: whose they are, what they wait for, and since when.
-    parked: Vec<(i64, DeliveryId, (OrganizationId, WaitsFor, Timestamp))>,
+    /// Those that are made parked: whose they are, and what they wait for.
+    parked: Vec<(i64, DeliveryId, (OrganizationId, WaitsFor))>,
 }
 
 impl Placing {
@@ -105,7 +105,7 @@ impl Placing {
         };
         for (delivery, lane) in new.deliveries.iter().zip(lanes) {
             self.add(delivery, *lane, &origin);
-            let parking = new.parked.clone().map(|waits_for| (new.organization, waits_for, new.event.created_at));
+            let parking = new.parked.clone().map(|waits_for| (new.organization, waits_for));
             self.parked.extend(parking.map(|parking| (*lane, delivery.id, parking)));
         }
     }
@@ -163,8 +163,8 @@ impl Placing {
     /// Those of the rows that are to be parked.
     pub(super) fn to_park(&self) -> ParkingColumns<'_> {
         let mut columns = ParkingColumns::default();
-        for (lane, id, (organization, waits_for, accepted_at)) in &self.parked {
-            columns.push(*lane, *id, (*organization, waits_for, *accepted_at));
+        for (lane, id, (organization, waits_for)) in &self.parked {
+            columns.push(*lane, *id, (*organization, waits_for));
         }
         columns
     }

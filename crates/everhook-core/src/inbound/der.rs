@@ -20,10 +20,10 @@ pub(super) struct Certificate {
 }
 
 impl Certificate {
-    /// Reads the first certificate of a PEM text.
+    /// Reads the first certificate of a PEM text, which must begin with it: anything else may be an answer that quotes one.
     pub(super) fn parse_pem(pem: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(pem).ok()?;
-        let (_, rest) = text.split_once("-----BEGIN CERTIFICATE-----")?;
+        let rest = text.trim_start().strip_prefix("-----BEGIN CERTIFICATE-----")?;
         let (body, _) = rest.split_once("-----END CERTIFICATE-----")?;
         let body: String = body.split_ascii_whitespace().collect();
         Self::parse(&BASE64_STANDARD.decode(body).ok()?)

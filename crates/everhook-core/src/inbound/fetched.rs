@@ -118,6 +118,10 @@ pub(super) fn allowed_url(text: &str, hosts: &[String]) -> Result<String, Refusa
     if url.scheme() != "https" || url.port().is_some() || !url.username().is_empty() || url.password().is_some() {
         return Err(forbidden("is not plain https"));
     }
+    // What stands behind a query may be what its caller chose.
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(forbidden("has a query or a fragment"));
+    }
     let host = url.host_str().unwrap_or("");
     if !hosts.iter().any(|pattern| host_matches(pattern, host)) {
         return Err(forbidden("is on a host that the recipe does not allow"));

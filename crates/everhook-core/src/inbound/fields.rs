@@ -15,7 +15,7 @@ pub struct RecipeFields<'a> {
     pub mac: &'a str,
     /// A signature by a public key: `ed25519|ecdsa-p256|rsa-sha256|rsa-sha1`, then `hex|base64|base64url`. Algorithms between `|` are tried in turn.
     pub key_sig: &'a str,
-    /// The secret itself arrives: a place, `basic` (`user:password`), or `path` (behind the source in the URL); `prefix=Bearer_` after a header (`_` is a space).
+    /// The secret itself arrives: a place, `basic` (`user:password`), or `path` (behind the source in the URL); `prefix='Bearer '` after a header.
     pub token: &'a str,
     /// A JSON web token stands at `sig`: `HS256|RS256|ES256`, then `iss=a,b`, `aud=audience`, `email=app_id`, `body_hex=claim` or `body_base64=claim`, in any order.
     pub jwt: &'a str,

@@ -108,9 +108,9 @@ impl Refusal {
             | Self::TimestampTooNew { .. }
             | Self::MissingPart { .. }
             | Self::NotOurs { .. }
-            | Self::ForbiddenKeyUrl { .. } => 401,
+            | Self::ForbiddenKeyUrl { .. }
+            | Self::BadHandshake { .. } => 401,
             Self::UnreadableBody { .. } | Self::UnknownValue { .. } => 400,
-            Self::BadHandshake { .. } => 403,
             Self::Method => 405,
             Self::BodyTooLarge { .. } | Self::TooManyItems { .. } => 413,
         }
@@ -149,7 +149,9 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoSecret => f.write_str("the source has no secret yet; arm its handshake, or set one"),
+            Self::NoSecret => {
+                f.write_str("the source has no secret yet: set one, or await the provider's handshake (`POST …/await-handshake`)")
+            }
             Self::MissingSignature { place } => write!(f, "there is no {place}"),
             Self::UnreadableSignature { reason }
             | Self::UnreadableTimestamp { reason }

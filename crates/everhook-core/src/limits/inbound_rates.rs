@@ -38,7 +38,8 @@ impl InboundRates {
 }
 
 fn take<K: Eq + Hash>(buckets: &Mutex<Pruned<K, Bucket>>, key: K, per_minute: NonZeroU32, now: Timestamp) -> Result<(), Timestamp> {
-    let limit = RateLimit::per_minute(per_minute, None);
+    // All of a minute may come at once: providers send what has gathered.
+    let limit = RateLimit::per_minute(per_minute, Some(per_minute));
     let mut buckets = buckets.lock().unwrap_or_else(PoisonError::into_inner);
     let bucket = buckets.entry(key, |bucket| !bucket.is_full(now), || Bucket::new(limit, now));
     if bucket.limit() != limit {

@@ -74,7 +74,8 @@ pub(crate) async fn admit(
     if view.application.kind != ApplicationKind::Operational && round.origin != Origin::Provider && incoming.only.is_none() {
         check_type(line, &view, incoming, &mut data, work).await?;
     }
-    if round.matching == Matching::First {
+    // What a provider sends was counted as a whole: a batch must not be taken in part.
+    if round.matching == Matching::First && round.origin != Origin::Provider {
         take_token(line, &view, incoming).await?;
     }
     let matches = match round.origin {
@@ -162,7 +163,12 @@ async fn find_schema(
 /// alone, are not.
 async fn take_token(line: &Line, view: &ApplicationView, incoming: &IncomingEvent) -> Result<(), PublishError> {
     let is_exempt = view.application.kind == ApplicationKind::Operational && incoming.only.is_none();
-    let Some(limit) = view.limits.events_per_minute.and_then(NonZeroU32::new).filter(|_| !is_exempt) else { return Ok(()) };
+    if is_exempt { Ok(()) } else { take_event(line, view).await }
+}
+
+/// Takes what one event costs, or one request of a provider.
+pub(crate) async fn take_event(line: &Line, view: &ApplicationView) -> Result<(), PublishError> {
+    let Some(limit) = view.limits.events_per_minute.and_then(NonZeroU32::new) else { return Ok(()) };
     let taken = rates::take_event(line, view.application.organization, RateLimit::per_minute(limit, None)).await;
     taken.map_err(|retry_after| PublishError::TooMany { retry_after })
 }

@@ -79,11 +79,16 @@ pub struct Source {
 }
 
 impl Source {
-    /// What deliveries wait for that are made while it is paused; `None` if it holds none. Whoever resumes or deletes it releases them. Each pause has a name
-    /// of its own: what a release of the last one is still looking for is not what this one holds.
+    /// What deliveries wait for that are made now; `None` if they need not wait.
     pub fn hold(&self) -> Option<WaitsFor> {
-        let pause = self.paused.filter(|pause| pause.mode == PauseMode::Hold)?;
-        WaitsFor::parse(&format!("source:{}:{}", self.id, pause.at.as_micros()))
+        self.paused.filter(|pause| pause.mode == PauseMode::Hold)?;
+        self.held_by_pause()
+    }
+
+    /// What deliveries wait for that were made during its pause, whatever the pause means by now; `None` if it is not paused. Whoever ends the pause releases
+    /// them. Each pause has a name of its own, which is released once and for all.
+    pub fn held_by_pause(&self) -> Option<WaitsFor> {
+        WaitsFor::parse(&format!("source:{}:{}", self.id, self.paused?.at.as_micros()))
     }
 
     /// Whether a key that comes in a handshake is taken now.

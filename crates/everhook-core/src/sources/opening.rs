@@ -83,17 +83,13 @@ pub fn compile(kind: &str, texts: &RecipeTexts) -> Result<Recipe, RecipeError> {
         name => return inbound::kind(name).map(Kind::compile).ok_or(RecipeError::UnknownKind),
     };
     let recipe = Recipe::compile(&fields).map_err(RecipeError::Faults)?;
-    // As presets do: items of which nothing says the type have the name of the kind.
+    // As built-in kinds do: items of which nothing says the type have the name of the kind.
     Ok(recipe.with_default_type(EventType::parse(kind).expect("both names are spelled as types")))
 }
 
-/// Whether requests of this kind are verified with a key that its provider sends in a handshake.
+/// Whether a provider of this kind sends the key in its handshake.
 pub fn takes_key(kind: &str, texts: &RecipeTexts) -> bool {
-    let key_format = match kind {
-        KIND_CUSTOM => texts.get("key_format").map(String::as_str),
-        name => inbound::kind(name).map(|kind| kind.recipe.key_format),
-    };
-    key_format == Some("captured")
+    compile(kind, texts).is_ok_and(|recipe| recipe.captures_secret())
 }
 
 /// What a source keeps for its recipe, opened.

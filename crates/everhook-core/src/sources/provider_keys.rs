@@ -9,6 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
+use tokio::sync::Semaphore;
 use url::Url;
 
 use crate::{
@@ -28,6 +29,8 @@ const DOUBTED_AFTER: Duration = Duration::from_secs(60);
 const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// How long a fetch may take: providers wait some seconds for their answer.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(4);
+/// How many keys are fetched at once. Where it is a request that says which, strangers choose them.
+const FETCHES_MAX: usize = 8;
 /// How many keys are remembered. Past it all are dropped and fetched again.
 const KEYS_MAX: usize = 1_000;
 
@@ -49,6 +52,7 @@ pub struct ProviderKeys {
     clock: Arc<dyn Clock>,
     known: Mutex<Remembered>,
     reading: Reading<KeyRequest, KnownKey>,
+    fetches: Semaphore,
 }
 
 #[derive(Default)]
@@ -59,7 +63,7 @@ struct Remembered {
 
 impl ProviderKeys {
     pub(super) fn new(transport: Arc<dyn Transport>, clock: Arc<dyn Clock>) -> Self {
-        Self { transport, clock, known: Mutex::default(), reading: Reading::default() }
+        Self { transport, clock, known: Mutex::default(), reading: Reading::default(), fetches: Semaphore::new(FETCHES_MAX) }
     }
 
     /// The key that a request needs.
@@ -129,6 +133,7 @@ impl ProviderKeys {
         {
             return Err(why.clone());
         }
+        let _place = self.fetches.try_acquire().map_err(|_| NotFetched("too many keys are being fetched".to_owned()))?;
         let answer = self.request(organization, &request.url).await;
         let parsed = answer.and_then(|answer| FetchedKey::parse(request, &answer.body_sample).map_err(NotFetched));
         let mut known = self.lock();

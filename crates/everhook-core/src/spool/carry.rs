@@ -84,7 +84,7 @@ struct Round {
     /// Those whose key was taken.
     aliases: Vec<EventAlias>,
     /// Positions of those whose key another event has.
-    key_reused: Vec<i64>,
+    key_reused: Vec<(i64, EventId)>,
     failure: Option<StoreError>,
 }
 
@@ -133,7 +133,10 @@ impl Carrier {
             }
             let round = self.record(drafts).await;
             waiting.retain(|spooled| !round.stored.contains(&spooled.position));
-            waiting.iter_mut().filter(|spooled| round.key_reused.contains(&spooled.position)).for_each(give_own_key);
+            for spooled in &mut waiting {
+                let reused = round.key_reused.iter().find(|(position, _)| *position == spooled.position);
+                reused.into_iter().for_each(|(_, original)| give_own_key(spooled, *original));
+            }
             self.conclude(round).await?;
             ended?;
             if waiting.is_empty() {
@@ -199,7 +202,7 @@ impl Carrier {
                         event.id = %id,
                         "the spooled event {id} has the idempotency key of {original}, a different event; it is stored with its own id as key"
                     );
-                    round.key_reused.push(position);
+                    round.key_reused.push((position, original));
                 }
                 Ok(Recorded::ConfigChanged) => self.line.catalog.forget(draft.incoming.event.application),
                 Err(error) => {
@@ -229,8 +232,12 @@ impl Carrier {
 
 /// Gives an event its own id as its idempotency key, because another event has the one that its publisher gave. The publisher was told that it was
 /// accepted before the store could say so: it is not refused any more. A crash before it leaves the spool does the same again, under the same id.
-fn give_own_key(spooled: &mut SpooledEvent) {
+fn give_own_key(spooled: &mut SpooledEvent, original: EventId) {
     let incoming = &mut spooled.incoming;
+    // A provider's id says that two are the same: it repeats the other one, and is delivered to nobody.
+    if let Some(received) = &mut incoming.event.received {
+        received.duplicate_of.get_or_insert(original);
+    }
     incoming.event.idempotency_key = incoming.event.id.to_string();
     incoming.key = KeyOrigin::Made;
 }

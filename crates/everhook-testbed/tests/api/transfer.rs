@@ -42,7 +42,7 @@ async fn what_is_exported_imports_into_an_empty_application_and_exports_the_same
     let counts = |created: u32, updated: u32, unchanged: u32| json!({ "created": created, "updated": updated, "unchanged": unchanged });
     let made = |dry_run: bool| {
         json!({ "dry_run": dry_run, "application": counts(0, 1, 0), "endpoints": counts(2, 0, 0),
-            "event_types": counts(1, 0, 0), "retry_schedules": counts(1, 0, 0) })
+            "event_types": counts(1, 0, 0), "retry_schedules": counts(1, 0, 0), "sources": counts(0, 0, 0) })
     };
     for _ in 0..2 {
         assert_eq!(send(Method::POST, import, &dry).await.expect(200), made(true));
@@ -52,7 +52,7 @@ async fn what_is_exported_imports_into_an_empty_application_and_exports_the_same
     assert_eq!(again, document);
     // Importing again changes nothing; a difference is an update.
     let same = json!({ "dry_run": false, "application": counts(0, 0, 1), "endpoints": counts(0, 0, 2),
-        "event_types": counts(0, 0, 1), "retry_schedules": counts(0, 0, 1) });
+        "event_types": counts(0, 0, 1), "retry_schedules": counts(0, 0, 1), "sources": counts(0, 0, 0) });
     assert_eq!(send(Method::POST, import, &document).await.expect(200), same);
     // Formatted again, it is still the same, and the audit log has no entry of it.
     let entries = async || send(Method::GET, "/v1/audit-log?limit=250", &Value::Null).await.expect(200)["data"].as_array().unwrap().len();

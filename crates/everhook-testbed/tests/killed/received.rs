@@ -28,7 +28,10 @@ async fn every_push_that_was_answered_is_delivered_as_one_event_however_often_th
     // Given an endpoint, and a source that recognizes what comes again.
     let mut trial = Trial::start_without_publishers(Manners::Steady, 1, json!({})).await;
     let mut connection = Connection::new(trial.node.server());
-    let source = json!({ "name": "partner", "kind": "standard", "secrets": [SECRET], "dedupe": { "by": "id", "window": "1h" } });
+    let source = json!({
+        "name": "partner", "kind": "standard", "secrets": [SECRET],
+        "dedupe": { "by": "id", "window": "1h" }, "rate_limit": { "per_ip_per_minute": 1_000_000 },
+    });
     connection.ask(Method::POST, "/v1/sources", Some(&source)).await.expect("the source is made");
     // When a provider pushes, each push until it is answered, and the server is killed at random moments.
     let (must_stop, next) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));

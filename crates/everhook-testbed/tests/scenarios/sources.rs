@@ -71,7 +71,7 @@ async fn every_change_is_in_force_with_the_next_request() {
 
 #[tokio::test]
 async fn sources_of_a_deleted_application_are_not_found() {
-    let world = World::new().await;
+    let mut world = World::new().await;
     let (line, by) = (world.line(), owner(&world).await);
     let shop = ApplicationChange { name: Change::Set("Shop".to_owned()), ..ApplicationChange::default() };
     let shop = applications::create(line, &by, shop).await.unwrap();
@@ -82,6 +82,7 @@ async fn sources_of_a_deleted_application_are_not_found() {
     applications::delete(line, &by, &Ref::Id(shop.id)).await.unwrap();
     assert_eq!((found(&world, "gone").await, found(&world, &gone.id.to_string()).await), (None, None));
     assert!(found(&world, "kept").await.is_some());
+    world.pass(secs(10)).await;
 }
 
 #[tokio::test]

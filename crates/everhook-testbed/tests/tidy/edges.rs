@@ -42,6 +42,7 @@ const CORE: Layers = Layers {
                 "catalog",
                 "envelope",
                 "ids",
+                "inbound",
                 "lifecycle",
                 "limits",
                 "model",
@@ -104,7 +105,7 @@ const CORE: Layers = Layers {
 const ADAPTERS: Layers = Layers {
     folder: "crates/everhook-adapters/src/",
     may_use: &[
-        ("encoding", &[]),
+        ("encoding", &["vault"]),
         ("commits", &[]),
         ("due", &[]),
         ("system", &[]),

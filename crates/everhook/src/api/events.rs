@@ -62,6 +62,16 @@ pub struct EventOut {
     /// What it is about, for endpoints with `ordering: per_key`. Not included in lists or after erasure, nor if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     ordering_key: Option<String>,
+    /// The provider's user that it is about, if a provider sent it. Not included in lists or after erasure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    external_user_id: Option<String>,
+    /// The event that it repeats, if a provider sent it again. Not included in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = "uuid")]
+    duplicate_of: Option<String>,
+    /// The headers of the provider's request that its source keeps. Not included in lists or after erasure. Values are shown to keys with the scope `manage`; others see `***`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    received_headers: Option<BTreeMap<String, String>>,
     #[schema(value_type = PriorityWord)]
     priority: &'static str,
     #[schema(format = DateTime)]
@@ -92,6 +102,9 @@ impl EventOut {
             labels: None,
             headers: None,
             ordering_key: None,
+            external_user_id: None,
+            duplicate_of: None,
+            received_headers: None,
             priority: event.priority.as_str(),
             timestamp: event.timestamp.to_string(),
             idempotency_key: event.idempotency_key,
@@ -237,6 +250,15 @@ pub async fn get(
     let ordering_key = event.ordering_key.map(|key| key.to_string());
     let (labels, headers) = (Some(event.labels), Some(headers));
     let out = EventOut { data, data_base64, labels, headers, ordering_key, ..EventOut::new(summary, uid) };
+    let out = match event.received {
+        Some(received) => EventOut {
+            external_user_id: received.external_user,
+            duplicate_of: received.duplicate_of.map(|id| id.to_string()),
+            received_headers: Some(shown_headers(received.headers, caller.scopes).into_iter().collect()),
+            ..out
+        },
+        None => out,
+    };
     Ok(json(StatusCode::OK, &out))
 }
 

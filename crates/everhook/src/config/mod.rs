@@ -96,7 +96,7 @@ pub struct ServeArgs {
     /// The URL that others reach this server by, for the URLs of sources: https://hooks.example.com
     #[arg(long, value_name = "URL")]
     pub public_url: Option<String>,
-    /// Your proxies, as CIDR blocks: peers without a limit on connections, because they act for many clients
+    /// Your proxies, as CIDR blocks: peers without a limit on connections, whose X-Forwarded-For says which client calls a source
     #[arg(long, value_name = "NETWORKS")]
     pub trusted_proxies: Option<String>,
     /// Limits for endpoints and organizations that have none: `plain` (no limits) or `hosted` (100 and 1,000 per minute) [default: plain]

@@ -30,7 +30,7 @@ pub(super) const KINDS: &[Kind] = &[
             handshake: "capture /verification_token",
             ..NONE
         },
-        note: "The secret comes with the handshake: arm the source, then create the webhook, and paste the token back at Notion. Not verified against the provider: the pointer of the id.",
+        note: "The secret comes with the handshake: call POST /v1/sources/{id}/await-handshake, then create the webhook, and paste the token back at Notion. Not verified against the provider: the pointer of the id.",
     },
     Kind {
         name: "asana",
@@ -46,7 +46,7 @@ pub(super) const KINDS: &[Kind] = &[
             handshake: "header-echo X-Hook-Secret",
             ..NONE
         },
-        note: "The secret comes with the handshake: arm the source, then create the webhook.",
+        note: "The secret comes with the handshake: call POST /v1/sources/{id}/await-handshake, then create the webhook.",
     },
     Kind {
         name: "trello",

@@ -25,7 +25,7 @@ pub(super) const KINDS: &[Kind] = &[
         name: "hmac",
         title: "HMAC of the body",
         recipe: RecipeFields { mac: "sha256 hex", sig: "X-Signature", over: "{body}", body: "any", ..NONE },
-        note: "The short form of a custom recipe: header, algorithm, encoding and prefix. The defaults are these.",
+        note: "The short form of a custom recipe: the fields header (required), algorithm, encoding and prefix.",
     },
     Kind {
         name: "none",
@@ -56,7 +56,7 @@ pub(super) const KINDS: &[Kind] = &[
             handshake: "options",
             ..NONE
         },
-        note: "The secret arrives in the parameter access_token or is chosen by you as such.",
+        note: "The secret is a token of your choice, which senders add to the URL as the parameter access_token.",
     },
     Kind { name: "standard", title: "Standard Webhooks", recipe: STANDARD, note: "" },
     Kind { name: "svix", title: "Svix", recipe: STANDARD, note: "" },

@@ -14,7 +14,7 @@ pub(super) const KINDS: &[Kind] = &[
             each: "/{key}/*",
             event_type: "key|path",
             id: "key+':'+/userId+':'+/changeTimeInSeconds",
-            user: "/userId|/userAccessToken",
+            user: "/userId",
             max_body: "16M",
             ..NONE
         },

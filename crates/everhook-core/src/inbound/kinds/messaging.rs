@@ -67,12 +67,13 @@ pub(super) const KINDS: &[Kind] = &[
         recipe: RecipeFields {
             mac: "sha256 hex",
             sig: "body:/signature/signature",
-            over: "{b:/signature/timestamp}{b:/signature/token}",
+            ts: "body:/signature/timestamp s 12h",
+            over: "{ts}{b:/signature/token}",
             event_type: "/event-data/event",
             id: "/signature/token",
             ..NONE
         },
-        note: "The body is not signed, only a timestamp and a token: dedupe by id, which is the token, so that a request cannot be repeated.",
+        note: "The body is not signed, only a timestamp and a token: dedupe by id, which is the token, so that a request cannot be repeated. The timestamp may be 12 hours off, because the provider sends again for hours.",
     },
     Kind {
         name: "mandrill",

@@ -255,6 +255,9 @@ fn jwt(text: &str, fields: &RecipeFields<'_>, scope: &mut Scope<'_>, faults: &mu
     let place = match (fields.body, fields.sig) {
         ("jwt", "") => Some(None),
         ("jwt", _) => keep(Err(RecipeFault::new("sig", "means nothing where the body is the token; leave it out")), faults),
+        (_, sig) if sig.starts_with("body:") || sig.starts_with("form:") => {
+            keep(Err(RecipeFault::new("sig", "must be a header with `jwt`, or leave it out and write `body: jwt`")), faults)
+        }
         _ => keep(SignaturePlace::parse(fields.sig, scope), faults).map(Some),
     };
     let rule = keep(claims(text), faults);

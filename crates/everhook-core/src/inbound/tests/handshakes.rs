@@ -66,10 +66,10 @@ fn a_get_is_answered_with_its_challenge_as_json() {
 fn a_wrong_or_missing_verify_token_is_refused() {
     for query in ["hub.challenge=1&hub.verify_token=other", "hub.challenge=1", "hub.challenge=1&hub.verify_token=tok&hub.verify_token=x"] {
         let refusal = refused(Sent::get(query).read(&with_token("strava"), NOW));
-        assert_eq!((refusal.status(), refusal.reason()), (403, "bad_handshake"), "{query}");
+        assert_eq!((refusal.status(), refusal.reason()), (401, "bad_handshake"), "{query}");
     }
     let without = verifier_of("strava", &Credentials::default());
-    assert_eq!(refused(Sent::get("hub.challenge=1&hub.verify_token=").read(&without, NOW)).status(), 403);
+    assert_eq!(refused(Sent::get("hub.challenge=1&hub.verify_token=").read(&without, NOW)).status(), 401);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_challenge_is_printable_ascii_of_at_most_a_kibibyte() {
     let longest = "x".repeat(1_024);
     assert_answer(&answered(Sent::get(&format!("challenge={longest}")).read(&verifier, NOW)), TEXT, &longest);
     for wrong in ["", "%00", "%0d%0aSet-Cookie:a", "%c3%a9", "%ff", &"x".repeat(1_025)] {
-        assert_eq!(refused(Sent::get(&format!("challenge={wrong}")).read(&verifier, NOW)).status(), 403, "{wrong}");
+        assert_eq!(refused(Sent::get(&format!("challenge={wrong}")).read(&verifier, NOW)).status(), 401, "{wrong}");
     }
     // Repeated as text that no browser takes for a page.
     assert_answer(&answered(Sent::get("challenge=%3Cscript%3E").read(&verifier, NOW)), TEXT, "<script>");
@@ -116,10 +116,10 @@ fn nobody_can_have_an_event_signed_by_a_handshake() {
         ("braintree", "bt_challenge=abc"),
         ("braintree", "bt_challenge=PG5vdGlmaWNhdGlvbi8%2B"),
     ] {
-        assert_eq!(refused(Sent::get(query).read(&with_token(name), NOW)).status(), 403, "{name} {query}");
+        assert_eq!(refused(Sent::get(query).read(&with_token(name), NOW)).status(), 401, "{name} {query}");
     }
     let body = r#"{"event":"endpoint.url_validation","payload":{"plainToken":"v0:1700000000:{}"}}"#;
-    assert_eq!(refused(Sent::post(body).read(&with_token("zoom"), NOW)).status(), 403);
+    assert_eq!(refused(Sent::post(body).read(&with_token("zoom"), NOW)).status(), 401);
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn a_secret_is_captured_only_while_somebody_waits_for_it() {
     for (name, sent) in [("asana", asana.clone()), ("notion", notion)] {
         let verifier = verifier_of(name, &Credentials::default());
         let refusal = refused(sent.read(&verifier, NOW));
-        assert_eq!((refusal.status(), refusal.reason()), (403, "bad_handshake"), "{name}");
+        assert_eq!((refusal.status(), refusal.reason()), (401, "bad_handshake"), "{name}");
         let Reading::Handshake(handshake) = (Sent { awaiting_handshake: true, ..sent }).read(&verifier, NOW) else { panic!("{name}") };
         let Some(HandshakeEffect::Capture(secret)) = handshake.effect else { panic!("{name}") };
         assert_eq!((secret.expose().as_str(), handshake.reply.status), (key, 200));
@@ -201,7 +201,7 @@ fn a_secret_is_captured_only_while_somebody_waits_for_it() {
     }
     for short in ["short", "with a blank in it and long enough"] {
         let sent = Sent { awaiting_handshake: true, ..Sent::post("{}").with("X-Hook-Secret", short) };
-        assert_eq!(refused(sent.read(&verifier_of("asana", &Credentials::default()), NOW)).status(), 403, "{short}");
+        assert_eq!(refused(sent.read(&verifier_of("asana", &Credentials::default()), NOW)).status(), 401, "{short}");
     }
     // An event of Notion may have such a member beside others.
     let event = Sent::post(format!(r#"{{"verification_token":"{key}","type":"page.created"}}"#));
@@ -218,7 +218,7 @@ fn a_head_and_an_options_request_are_answered() {
     let headers = [("webhook-allowed-origin", "eventemitter.example.com"), ("webhook-allowed-rate", "1000"), ("allow", "POST")];
     assert_eq!(reply.headers, headers.map(|(name, value)| (name, value.to_owned())));
     assert_eq!(refused(options.clone().read(&with_token("cloudevents"), NOW)).status(), 405);
-    assert_eq!(refused(options.with("WebHook-Request-Origin", "a\r\nSet-Cookie: b").read(&with_token("cloudevents"), NOW)).status(), 403);
+    assert_eq!(refused(options.with("WebHook-Request-Origin", "a\r\nSet-Cookie: b").read(&with_token("cloudevents"), NOW)).status(), 401);
 }
 
 #[test]

@@ -283,7 +283,9 @@ fn capture(request: &InboundRequest<'_>, pointer: &Pointer) -> Result<Option<Han
 
 fn captured(request: &InboundRequest<'_>, value: &str) -> Result<Secret<String>, Refusal> {
     if !request.awaiting_handshake {
-        return Err(bad("the source does not await a handshake; arm it, and have the provider send its request again"));
+        return Err(bad(
+            "the source does not await a handshake: call `POST …/await-handshake`, and have the provider send its request again",
+        ));
     }
     let is_secret = (CAPTURED_BYTES_MIN..=CAPTURED_BYTES_MAX).contains(&value.len()) && value.bytes().all(|byte| byte.is_ascii_graphic());
     if is_secret {

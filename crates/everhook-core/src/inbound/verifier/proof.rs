@@ -28,7 +28,9 @@ pub(super) fn verify(verifier: &Verifier, facts: &Facts<'_>, now: Timestamp, key
         return if recipe.require == Require::Always { Err(Refusal::NoSecret.into()) } else { Ok(()) };
     }
     match &recipe.mechanism {
-        Mechanism::None | Mechanism::Jwt(_) => Ok(()),
+        Mechanism::None => Ok(()),
+        // Verified as a whole, before anything of the body is read.
+        Mechanism::Jwt(_) => Err(Refusal::BadSignature.into()),
         Mechanism::Token(place) => Ok(verify_token(verifier, place, facts)?),
         Mechanism::Mac(rule) => {
             let proof = Proof { sig: &rule.signature, encoding: rule.encoding, over: &rule.over };

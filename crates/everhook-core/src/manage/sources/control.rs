@@ -51,14 +51,27 @@ pub async fn pause(line: &Line, by: &Author, of: &Ref<SourceId>, mode: Option<&s
 /// [`Refusal::NotFound`] if the organization has no such source.
 pub async fn resume(line: &Line, by: &Author, of: &Ref<SourceId>) -> Result<Source, Refusal> {
     let source = find(line, by.organization, of).await?;
-    // Before, because nobody could ask for it again if this failed behind the change. What comes in between follows by itself: a release holds on for a while.
-    if let Some(held) = source.hold() {
-        parking::release(line, by.organization, &held).await?;
-    }
     if source.paused.is_none() {
         return Ok(source);
     }
-    update(line, by, AuditAction::SourceResume, &Ref::Id(source.id), |source| Ok(Source { paused: None, ..source })).await
+    // Before, because nobody could ask for it again if this failed behind the change; and after, because the pause may have been another by then.
+    release_held(line, &source).await?;
+    let mut ended = source.clone();
+    let resumed = update(line, by, AuditAction::SourceResume, &Ref::Id(source.id), |source| {
+        ended = source.clone();
+        Ok(Source { paused: None, ..source })
+    })
+    .await?;
+    release_held(line, &ended).await?;
+    Ok(resumed)
+}
+
+/// Lets the deliveries go that were made during a source's pause.
+pub(super) async fn release_held(line: &Line, source: &Source) -> Result<(), Refusal> {
+    if let Some(held) = source.held_by_pause() {
+        parking::release(line, source.organization, &held).await?;
+    }
+    Ok(())
 }
 
 /// Takes the key that the provider sends in its handshake, for ten minutes from now.

@@ -12,7 +12,7 @@ pub use settings::{DedupeInput, RateLimitInput, ResponseInput, SourceChange};
 use super::{CHANGE_ROUNDS_MAX, Conflict, Fault, Noun, Refusal, applications, audit, changed_at, no_such_application, unexpected};
 use crate::{
     ids::{ApplicationId, OrganizationId, Ref, SourceId},
-    line::{Line, parking},
+    line::Line,
     model::{ApplicationKind, AuditAction, Author, RecipeTexts, Secret, Source, SourceActivity, SourceName, SourceRateLimit},
     policy::audit::{Facts, changed, made, removed},
     ports::{Created, StoreError, Updated},
@@ -105,9 +105,7 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<SourceId>) -> Result<(), 
     let entry = audit::entry(line, by, AuditAction::SourceDelete, found.id.as_uuid(), removed(&audit::of_source(&found)));
     // Before, because nobody could ask for it again if this failed behind the deletion. What comes in between follows by itself: a release holds on for a
     // while.
-    if let Some(held) = found.hold() {
-        parking::release(line, by.organization, &held).await?;
-    }
+    control::release_held(line, &found).await?;
     let is_deleted = line.ports.sources.delete_source(by.organization, found.id, entry).await?;
     line.sources.forget(found.id);
     if is_deleted { Ok(()) } else { Err(Refusal::NotFound(Noun::Source)) }
@@ -161,7 +159,7 @@ async fn update(
     by: &Author,
     action: AuditAction,
     of: &Ref<SourceId>,
-    edit: impl Fn(Source) -> Result<Source, Refusal>,
+    mut edit: impl FnMut(Source) -> Result<Source, Refusal>,
 ) -> Result<Source, Refusal> {
     let mut found = find(line, by.organization, of).await?;
     for _ in 0..CHANGE_ROUNDS_MAX {

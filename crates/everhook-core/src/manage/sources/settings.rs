@@ -182,6 +182,10 @@ pub(super) fn apply(line: &Line, asked: SourceChange, mut source: Source, mut fa
 fn apply_recipe(recipe: Change<RecipeTexts>, hmac: [(&'static str, Change<String>); 4], source: &mut Source, faults: &mut Vec<Fault>) {
     if source.kind == KIND_CUSTOM {
         recipe.check("recipe", faults, check_recipe).apply(&mut source.recipe, RecipeTexts::new());
+        // Without one, anybody's requests would be taken: who wants that says so with the kind `none`.
+        if source.recipe.is_empty() && faults.iter().all(|fault| fault.field != "recipe") {
+            faults.push(Fault::new("recipe", "is required for the kind `custom`"));
+        }
     } else if let Change::Set(_) = recipe {
         faults.push(Fault::new("recipe", "is for the kind `custom` only"));
     }
@@ -254,7 +258,8 @@ fn try_out(line: &Line, source: &Source, faults: &mut Vec<Fault>) -> Result<(), 
 fn of_recipe(kind: &str, fault: RecipeFault) -> Fault {
     let field = match (kind, fault.field) {
         (KIND_HMAC, "sig") => "header".to_owned(),
-        (KIND_HMAC, _) => "algorithm".to_owned(),
+        (KIND_HMAC, "mac") => "algorithm".to_owned(),
+        (KIND_HMAC, _) => "encoding".to_owned(),
         (_, "recipe") => "recipe".to_owned(),
         (_, field) => format!("recipe.{field}"),
     };
@@ -355,7 +360,7 @@ fn read_dedupe(asked: Change<DedupeInput>, window_max: Duration, faults: &mut Ve
     };
     let window = window.unwrap_or(WINDOW_DEFAULT.min(window_max));
     if !(Duration::from_secs(1)..=window_max).contains(&window) {
-        let reason = format!("must be 1s to {}s, as long as the server's `idempotency_window`, {UNITS}", window_max.as_secs());
+        let reason = format!("must be 1s to the server's `idempotency_window` ({} s), {UNITS}", window_max.as_secs());
         faults.push(Fault::new("dedupe.window", reason));
     }
     match by {

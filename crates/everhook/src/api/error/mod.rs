@@ -168,7 +168,7 @@ impl ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let status = self.kind.status();
+        let (status, is_of_provider) = (self.kind.status(), self.kind == ProblemKind::RequestNotVerified);
         // Whole seconds, and late rather than early.
         let seconds = self.retry_after.map_or(RETRY_AFTER_SECONDS, |wait| wait.as_secs() + 1);
         let body = serde_json::to_vec(&self.into_problem()).expect("a problem is texts and numbers");
@@ -180,7 +180,8 @@ impl IntoResponse for ApiError {
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
             }
-            StatusCode::UNAUTHORIZED => {
+            // A provider proves itself as its source says, and not by an API key.
+            StatusCode::UNAUTHORIZED if !is_of_provider => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
             _ => {}

@@ -1,6 +1,6 @@
 //! Who may send to a source, and how much: asked before anything is read, and once more when it is known whom a request is about.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::{collections::BTreeSet, num::NonZeroU32, time::Duration};
 
 use axum::extract::Request;
 use everhook_core::{
@@ -49,7 +49,8 @@ fn is_event(request: &Request) -> bool {
 /// Refuses a request that is about users who have had too many.
 pub(super) fn admit_items(api: &Api, source: &Source, items: &[Item], now: Timestamp) -> Result<(), NotTaken> {
     let Some(per_minute) = source.rate_limit.per_user_per_minute.and_then(NonZeroU32::new) else { return Ok(()) };
-    for user in items.iter().filter_map(|item| item.external_user.as_deref()) {
+    let users: BTreeSet<&str> = items.iter().filter_map(|item| item.external_user.as_deref()).collect();
+    for user in users {
         let taken = api.line.inbound_rates.take_user(source.id, user, per_minute, now);
         taken.map_err(|until| too_many("too_many_about_user", "about one user", per_minute, until.since(now)))?;
     }

@@ -17,7 +17,7 @@ use axum::{
 use everhook_core::{
     inbound::{Accepted, Handshake, HandshakeEffect, Item, KeyRequest, Reading, Refusal, Reply, dedupe_key},
     line::receive::{Push, PushedItem, receive},
-    manage::sources::capture_key,
+    manage::sources::{Captured, capture_key},
     sources::{NotFetched, OpenSource},
     time::Timestamp,
 };
@@ -66,7 +66,7 @@ async fn at_strava(State(api): State<Arc<Api>>, request: Request) -> Response {
 }
 
 fn no_such_source() -> Response {
-    ApiError::not_found("source").into_response()
+    ApiError::new(ProblemKind::NotFound, "no source has this id or name").into_response()
 }
 
 /// Why a request was not taken: a word for the source's page, and what the provider is told.
@@ -147,7 +147,10 @@ async fn answer_handshake(api: &Arc<Api>, source: &Arc<OpenSource>, handshake: H
             let (line, of) = (api.line.clone(), source.clone());
             let captured = to_the_end(async move { capture_key(&line, &of.source, &key).await }).await;
             let not_kept = |error| NotTaken::new("key_not_kept", error);
-            captured.map_err(not_kept)?.map_err(|refusal| not_kept(refusal.into()))?;
+            if let Captured::NotAwaited = captured.map_err(not_kept)?.map_err(|refusal| not_kept(refusal.into()))? {
+                let words = "the source does not await a handshake any more";
+                return Err(NotTaken::new("bad_handshake", ApiError::new(ProblemKind::RequestNotVerified, words)));
+            }
         }
         Some(HandshakeEffect::Visit(url)) => {
             let visited = Box::pin(api.line.sources.provider_keys.visit(source.source.organization, &url)).await;
@@ -165,11 +168,12 @@ async fn answer_handshake(api: &Arc<Api>, source: &Arc<OpenSource>, handshake: H
 async fn store(
     api: &Arc<Api>,
     source: &Arc<OpenSource>,
-    inbound: Inbound,
+    mut inbound: Inbound,
     accepted: Accepted,
     now: Timestamp,
 ) -> Result<Response, NotTaken> {
     admission::admit_items(api, &source.source, &accepted.items, now)?;
+    inbound.count_items(&source.source, accepted.items.len())?;
     let reply = match &source.source.response {
         Some(own) => Reply {
             status: own.status,
@@ -218,7 +222,7 @@ async fn record(api: &Arc<Api>, source: Arc<OpenSource>, inbound: Inbound, items
 fn refused(refusal: &Refusal) -> NotTaken {
     let detail = refusal.to_string();
     let error = match refusal.status() {
-        401 | 403 => ApiError::new(ProblemKind::RequestNotVerified, detail),
+        401 => ApiError::new(ProblemKind::RequestNotVerified, detail),
         405 => ApiError::new(ProblemKind::MethodNotAllowed, detail),
         413 => ApiError::too_large(detail),
         503 => ApiError::unavailable(detail),

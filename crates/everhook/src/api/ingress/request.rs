@@ -24,25 +24,34 @@ use crate::memory::Charge;
 /// From this size on, verifying takes milliseconds, for which others should not wait.
 const LARGE_BODY_BYTES: usize = 512 * 1024;
 
-/// What a byte of a body becomes while it is split into events and stored.
-const BODY_WEIGHT: usize = 4;
+/// What an event takes in memory beside its data and its headers, until it is stored.
+const ITEM_BYTES: usize = 512;
 
 /// A request that was read.
 pub(super) struct Inbound {
     head: Parts,
     path_type: Option<String>,
     body: Bytes,
-    _charge: Charge,
+    /// How others reach this server, if its operator said so.
+    server_url: Option<String>,
+    charge: Charge,
 }
 
 impl Inbound {
     /// Reads the body, within what the source's kind takes.
     pub(super) async fn read(api: &Arc<Api>, source: &OpenSource, path_type: Option<&str>, request: Request) -> Result<Self, NotTaken> {
         let (head, body) = request.into_parts();
-        let charge = Charge::new(api.bodies.clone(), source.source.organization).weighing(BODY_WEIGHT);
+        let charge = Charge::new(api.bodies.clone(), source.source.organization);
         let read = body::read(body, source.verifier.recipe().max_body(), charge).await;
         let (body, charge) = read.map_err(|error| NotTaken::new("body_not_read", error))?;
-        Ok(Self { head, path_type: path_type.map(str::to_owned), body, _charge: charge })
+        Ok(Self { head, path_type: path_type.map(str::to_owned), body, server_url: api.public_url.clone(), charge })
+    }
+
+    /// Counts the memory of what a body becomes: a small one may have many items, each with the headers that are kept and sent on.
+    pub(super) fn count_items(&mut self, source: &Source, items: usize) -> Result<(), NotTaken> {
+        let headers = self.headers_named(&source.keep_headers).into_iter().chain(self.forwarded_headers(&source.forward_headers));
+        let each: usize = ITEM_BYTES + headers.map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        self.charge.grow(items * each).map_err(|no_room| NotTaken::new("no_memory", no_room.into()))
     }
 
     /// What the request is, with a key that was fetched for it.
@@ -76,10 +85,13 @@ impl Inbound {
         match &source.public_url {
             // The provider may add parameters of its own.
             Some(url) => match self.head.uri.query() {
-                Some(query) if !url.contains('?') => format!("{url}?{query}"),
+                Some(query) => format!("{}?{query}", url.split('?').next().unwrap_or_default()),
                 _ => url.clone(),
             },
-            None => format!("https://{}{path_and_query}", self.text_of(header::HOST.as_str()).unwrap_or_default()),
+            None => match &self.server_url {
+                Some(url) => format!("{}{path_and_query}", url.trim_end_matches('/')),
+                None => format!("https://{}{path_and_query}", self.text_of(header::HOST.as_str()).unwrap_or_default()),
+            },
         }
     }
 

@@ -75,7 +75,7 @@ pub struct SourceSecretsOut {
 #[utoipa::path(
     post, path = "/v1/sources", tag = "sources", operation_id = "create_source", request_body = SourceIn,
     security(("api_key" = ["manage"])),
-    responses((status = 201, description = "Made", body = SourceOut), ChangeProblems),
+    responses((status = 201, description = "Created", body = SourceOut), ChangeProblems),
 )]
 async fn create(
     State(api): State<Arc<Api>>,

@@ -144,7 +144,7 @@ pub struct DedupeIn {
     /// With `pointer`: a JSON pointer such as `/data/id`.
     #[serde(default)]
     pointer: Option<String>,
-    /// For how long, with a unit: `1s` to `30d`; `1d` if absent.
+    /// For how long, with a unit: `1s` up to the server's `idempotency_window`; `1d` if absent.
     #[serde(default)]
     #[schema(example = "1d")]
     window: Option<String>,
