@@ -108,7 +108,18 @@ fn set_key(key: &Value) -> Option<SetKey> {
     Some(SetKey { id, bytes })
 }
 
-/// The URL of a certificate, if the recipe allows it: `https`, a listed host, no user and no other port.
+/// The URL of a certificate, if the recipe allows it: as [`allowed_url`], and without a query, because what stands behind one may be what its caller chose.
+pub(super) fn allowed_certificate(text: &str, hosts: &[String]) -> Result<String, Refusal> {
+    let url = allowed_url(text, hosts)?;
+    if url.contains(['?', '#']) {
+        return Err(Refusal::ForbiddenKeyUrl {
+            reason: format!("the URL of the certificate, `{}`, has a query or a fragment", shown(text)),
+        });
+    }
+    Ok(url)
+}
+
+/// A URL that the recipe allows: `https`, a listed host, no user and no other port.
 pub(super) fn allowed_url(text: &str, hosts: &[String]) -> Result<String, Refusal> {
     let forbidden = |reason: &str| Refusal::ForbiddenKeyUrl { reason: format!("the URL of the certificate, `{}`, {reason}", shown(text)) };
     if text.len() > URL_BYTES_MAX {
@@ -117,10 +128,6 @@ pub(super) fn allowed_url(text: &str, hosts: &[String]) -> Result<String, Refusa
     let url = url::Url::parse(text).map_err(|_| forbidden("is no URL"))?;
     if url.scheme() != "https" || url.port().is_some() || !url.username().is_empty() || url.password().is_some() {
         return Err(forbidden("is not plain https"));
-    }
-    // What stands behind a query may be what its caller chose.
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err(forbidden("has a query or a fragment"));
     }
     let host = url.host_str().unwrap_or("");
     if !hosts.iter().any(|pattern| host_matches(pattern, host)) {

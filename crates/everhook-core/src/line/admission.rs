@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::{
     catalog::ApplicationView,
+    ids::{ApplicationId, OrganizationId},
     limits::{
         evaluations::{EventData, RequestWork},
         rates,
@@ -166,8 +167,16 @@ async fn take_token(line: &Line, view: &ApplicationView, incoming: &IncomingEven
     if is_exempt { Ok(()) } else { take_event(line, view).await }
 }
 
-/// Takes what one event costs, or one request of a provider.
-pub(crate) async fn take_event(line: &Line, view: &ApplicationView) -> Result<(), PublishError> {
+/// Takes what one request of a provider costs its organization: as much as an event.
+pub(crate) async fn take_request(line: &Line, organization: OrganizationId, application: ApplicationId) -> Result<(), PublishError> {
+    match line.publishers.view(&line.catalog, organization, application).await {
+        Ok(KnownApplicationState::Fully(view)) => take_event(line, &view).await,
+        // Whatever else there is to say, publishing says it.
+        Ok(KnownApplicationState::ByName | KnownApplicationState::NotAtAll) | Err(_) => Ok(()),
+    }
+}
+
+async fn take_event(line: &Line, view: &ApplicationView) -> Result<(), PublishError> {
     let Some(limit) = view.limits.events_per_minute.and_then(NonZeroU32::new) else { return Ok(()) };
     let taken = rates::take_event(line, view.application.organization, RateLimit::per_minute(limit, None)).await;
     taken.map_err(|retry_after| PublishError::TooMany { retry_after })

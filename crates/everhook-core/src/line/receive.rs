@@ -15,12 +15,11 @@ use crate::{
     inbound::Item,
     line::{
         Line,
-        admission::take_event,
+        admission::take_request,
         publish::{Acceptance, Publication, PublishError, publish_received},
     },
     model::{ContentType, ORDERING_KEY_BYTES_MAX, OrderingKey, Priority, Received, Source},
     ports::KeyReused,
-    spool::publishers::KnownApplicationState,
 };
 
 /// The label by which endpoints ask for the events of one source.
@@ -60,7 +59,8 @@ pub struct PushedItem {
 /// # Errors
 /// The first of what kept an item from being recorded. Others of the same request may have been: sent again, they are recognized by their keys.
 pub async fn receive(line: &Line, push: Push<'_>) -> Result<(), PublishError> {
-    take_token(line, push.source).await?;
+    // A request counts as one event, however many items it has: taken in part, it would be sent again as a whole.
+    take_request(line, push.source.organization, push.source.application).await?;
     let first = push.items.iter().map(|pushed| publication(&push, pushed, None)).collect();
     let mut repeated = Vec::new();
     for (pushed, answer) in push.items.iter().zip(publish_received(line, first).await) {
@@ -72,15 +72,6 @@ pub async fn receive(line: &Line, push: Push<'_>) -> Result<(), PublishError> {
         return Ok(());
     }
     publish_received(line, repeated).await.into_iter().try_for_each(|answer| answer.map(drop))
-}
-
-/// A request counts as one event of what its organization may publish, however many items it has: taken in part, it would be sent again as a whole.
-async fn take_token(line: &Line, source: &Source) -> Result<(), PublishError> {
-    match line.publishers.view(&line.catalog, source.organization, source.application).await {
-        Ok(KnownApplicationState::Fully(view)) => take_event(line, &view).await,
-        // Whatever else there is to say, publishing says it.
-        Ok(KnownApplicationState::ByName | KnownApplicationState::NotAtAll) | Err(_) => Ok(()),
-    }
 }
 
 /// The event that an item repeats; `None` if it is new. A provider's id says that two are the same, whatever else has changed.

@@ -81,7 +81,7 @@ async fn what_the_provider_did_not_sign_is_refused_and_not_stored() {
     assert_eq!(problem["type"], "/docs/problems/request-not-verified");
     server.push_with("/in/partner", &[], body).await.problem(401);
     let old = [
-        ("webhook-id", "msg_1"),
+        ("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJek"),
         ("webhook-timestamp", "1614265330"),
         ("webhook-signature", "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="),
     ];

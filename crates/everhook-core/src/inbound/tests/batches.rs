@@ -39,7 +39,11 @@ fn every_shape_of_garmin_is_accepted() {
             r#"{"userId":"9876543210","callbackURL":"https://apis.garmin.com/wellness-api/rest/dailies?token=XXXXX"}"#,
             "9876543210",
         ),
-        ("sleeps", r#"{"userAccessToken":"token-1","sleepLevelsMap":{"deep":[{"startTimeInSeconds":1}]},"naps":[]}"#, "token-1"),
+        (
+            "sleeps",
+            r#"{"userId":"sub-2","userAccessToken":"token-1","sleepLevelsMap":{"deep":[{"startTimeInSeconds":1}]},"naps":[]}"#,
+            "sub-2",
+        ),
         ("stressDetails", r#"{"userId":"u","timeOffsetStressLevelValues":{"0":18,"180":51}}"#, "u"),
         ("userMetrics", r#"{"userId":"u","vo2Max":48.0,"enhanced":true}"#, "u"),
         ("deregistrations", r#"{"userId":"u"}"#, "u"),

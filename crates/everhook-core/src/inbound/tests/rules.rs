@@ -334,3 +334,29 @@ fn the_short_form_of_hmac_says_the_same_as_a_recipe() {
     let faults = Recipe::compile(&RecipeFields { mac: &mac, sig: &sig, over: "{body}", ..NONE }).unwrap_err();
     assert_eq!(faults.iter().map(|fault| fault.field).collect::<Vec<_>>(), ["mac", "sig"]);
 }
+
+#[test]
+fn a_token_that_is_to_stand_in_the_body_beside_items_is_no_recipe() {
+    let fields = RecipeFields { jwt: "HS256", sig: "body:/token", each: "/items/*", ..NONE };
+    let faults = Recipe::compile(&fields).unwrap_err();
+    assert!(faults.iter().any(|fault| fault.field == "sig"), "{faults:?}");
+}
+
+#[test]
+fn a_certificate_is_not_taken_from_an_answer_that_quotes_one() {
+    let certificate = KeyRequest { url: "https://a.example/".to_owned(), answer: KeyAnswer::Certificate };
+    let quoted = format!("<Error>{}</Error>", golden::certificate_pem());
+    FetchedKey::parse(&certificate, quoted.as_bytes()).unwrap_err();
+}
+
+#[test]
+fn what_mailgun_signed_cannot_be_moved_from_its_token_to_its_timestamp() {
+    let mailgun = golden::golden("mailgun");
+    let verifier = verifier_of("mailgun", &mailgun.credentials);
+    accepted(mailgun.sent.read(&verifier, NOW));
+    let mut body: serde_json::Value = serde_json::from_slice(&mailgun.sent.body).unwrap();
+    let signature = &mut body["signature"];
+    let moved = format!("{}{}", signature["timestamp"].as_str().unwrap(), signature["token"].as_str().unwrap());
+    (signature["timestamp"], signature["token"]) = (moved.into(), "".into());
+    refused(Sent::post(body.to_string()).read(&verifier, NOW));
+}

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     inbound::{
         FetchedKey, KeyRequest, Refusal,
-        fetched::{FetchedKeys, KeyAnswer, allowed_url},
+        fetched::{FetchedKeys, KeyAnswer, allowed_certificate},
         recipe::{Encoding, KeyAlgorithm, KeyRule, KeySource, Mechanism, Place, Require, SignaturePlace, Template, TokenPlace},
         request::Facts,
     },
@@ -196,7 +196,7 @@ fn fetched_key<'k>(rule: &KeyRule, facts: &Facts<'_>, now: Timestamp, key: Optio
         return Err(missing(&rule.signature.place).into());
     }
     let url = signatures::text(place, facts)?.ok_or_else(|| missing(place))?;
-    let wanted = KeyRequest { url: allowed_url(&url, hosts)?, answer: KeyAnswer::Certificate };
+    let wanted = KeyRequest { url: allowed_certificate(&url, hosts)?, answer: KeyAnswer::Certificate };
     let Some(key) = key.filter(|key| key.request == wanted) else { return Err(Stop::NeedsKey(wanted)) };
     let FetchedKeys::Certificate(certificate) = &key.keys else { return Err(Stop::NeedsKey(wanted)) };
     if now < certificate.not_before || certificate.not_after < now {
