@@ -45,7 +45,9 @@ async fn what_was_erased_is_told_also_where_there_were_more_changes_than_anybody
     let before = other.newest().await.unwrap();
     given.tamper("INSERT INTO changes (kind) SELECT 'everything' FROM generate_series(1, 1500)").await;
     given.erase(event).await;
-    assert_eq!(changes(&other, before, event).await.changes, [Change::Erased(event), Change::Everything]);
+    // Where another test of this server holds a transaction open, the others are told in several parts.
+    let told = changes(&other, before, event).await.changes;
+    assert!(told.contains(&Change::Erased(event)) && told.contains(&Change::Everything), "{told:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

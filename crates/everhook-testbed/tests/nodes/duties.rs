@@ -145,7 +145,7 @@ impl Trial {
 
 /// Kills may have come so close that nothing had the time to come back by itself and die again.
 async fn wait_until_something_died_again(trial: &Trial, database: &Client) {
-    let patience = 3 * STALL_MAX;
+    let patience = 6 * STALL_MAX;
     let deadline = Instant::now() + patience;
     while texts(database, DIED_AGAIN).await.is_empty() {
         assert!(Instant::now() < deadline, "nothing came back by itself within {patience:?}, seed {}", trial.seed);

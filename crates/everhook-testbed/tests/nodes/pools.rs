@@ -25,7 +25,7 @@ use super::{
 };
 
 /// How long something may take that should happen at once, or when a lease has ended: this machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(90);
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// How often an organization is moved under load, and the time between.
 const MOVES: usize = 6;
