@@ -29,6 +29,16 @@ impl<K: Eq + Hash, V> Pruned<K, V> {
         self.entries.entry(key).or_insert_with(make)
     }
 
+    /// How many entries it has.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// The entry of this key, if it is there.
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.entries.get_mut(key)

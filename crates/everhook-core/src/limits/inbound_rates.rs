@@ -12,6 +12,9 @@ use crate::{ids::SourceId, model::RateLimit, policy::bucket::Bucket, pruned::Pru
 /// The part of an IPv6 address that is one client's: whoever has one address has all of its /64.
 const IPV6_CLIENT_BITS: u128 = !0 << 64;
 
+/// How many buckets of each sort are kept, some 30 MB. On an unsigned source anybody can invent users: past it all are dropped, and counted anew.
+const BUCKETS_MAX: usize = 100_000;
+
 /// A bucket for each address and each user that has used some of it lately. The others are forgotten, which changes nothing for them.
 #[derive(Default)]
 pub struct InboundRates {
@@ -41,6 +44,9 @@ fn take<K: Eq + Hash>(buckets: &Mutex<Pruned<K, Bucket>>, key: K, per_minute: No
     // All of a minute may come at once: providers send what has gathered.
     let limit = RateLimit::per_minute(per_minute, Some(per_minute));
     let mut buckets = buckets.lock().unwrap_or_else(PoisonError::into_inner);
+    if buckets.len() >= BUCKETS_MAX {
+        *buckets = Pruned::default();
+    }
     let bucket = buckets.entry(key, |bucket| !bucket.is_full(now), || Bucket::new(limit, now));
     if bucket.limit() != limit {
         bucket.change(limit, now);
@@ -80,6 +86,16 @@ mod tests {
         ] {
             assert_eq!(take(source, address), is_taken, "{address}");
         }
+    }
+
+    #[test]
+    fn invented_users_do_not_fill_the_memory() {
+        let rates = InboundRates::default();
+        let (source, now) = (SourceId::from_uuid(Uuid::from_u128(1)), Timestamp::from_secs(1_000));
+        for user in 0..2 * BUCKETS_MAX {
+            rates.take_user(source, &user.to_string(), NonZeroU32::MIN, now).unwrap();
+        }
+        assert!(rates.users.lock().unwrap().len() <= BUCKETS_MAX);
     }
 
     #[test]
