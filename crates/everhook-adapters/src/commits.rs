@@ -9,6 +9,10 @@ pub(crate) const ROWS_MAX: usize = 2_000;
 /// So many bytes of data count as one row: 2,000 rows are then 16 MiB at most.
 pub(crate) const BYTES_A_ROW: usize = 8 * 1024;
 
+/// The most rows of a commit with what one request of a provider carries: it is all recorded or not at all, so that a provider that sends it again after
+/// a failure meets none of it. A thousand items for four endpoints. Its bytes are bounded as those of other commits are.
+const RECEIVED_ROWS_MAX: usize = 8_000;
+
 /// As how many rows the data of an event counts, beside the row that holds it.
 pub(crate) fn rows_of_data(new: &NewEvent) -> usize {
     new.event.data.len() / BYTES_A_ROW
@@ -17,14 +21,16 @@ pub(crate) fn rows_of_data(new: &NewEvent) -> usize {
 /// Cuts a batch where a commit would become too large. An event that is too large by itself has a commit to itself.
 pub(crate) fn split(events: Vec<NewEvent>, rows_of: impl Fn(&NewEvent) -> usize) -> Vec<Vec<NewEvent>> {
     let mut commits: Vec<Vec<NewEvent>> = vec![Vec::new()];
-    let mut rows = 0;
+    let rows_max = if events.iter().all(|new| new.event.received.is_some()) { RECEIVED_ROWS_MAX } else { ROWS_MAX };
+    let (mut rows, mut rows_with_data) = (0, 0);
     for event in events {
-        let more = rows_of(&event);
-        if rows + more > ROWS_MAX && rows > 0 {
+        let (more, more_data) = (rows_of(&event), rows_of_data(&event));
+        if (rows + more > rows_max || rows_with_data + more_data > ROWS_MAX) && rows > 0 {
             commits.push(Vec::new());
-            rows = 0;
+            (rows, rows_with_data) = (0, 0);
         }
         rows += more;
+        rows_with_data += more_data;
         commits.last_mut().expect("there is always a last commit").push(event);
     }
     commits

@@ -26,7 +26,7 @@ const SLOWED_BY: i64 = 2;
 pub struct SystemClock {
     latest_micros: AtomicI64,
     started_at: Instant,
-    course: RwLock<Course>,
+    course: RwLock<ClockOffset>,
 }
 
 /// What the machine's calendar says. Only for what people read and for what is far too old: everything else asks the [`Clock`].
@@ -36,7 +36,7 @@ pub(crate) fn system_time() -> Timestamp {
 
 /// How far what is told is from the machine's calendar, in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
-struct Course {
+struct ClockOffset {
     /// How far it should be.
     aim: i64,
     /// How far it was when that was said.
@@ -45,7 +45,7 @@ struct Course {
     since: Duration,
 }
 
-impl Course {
+impl ClockOffset {
     /// Forward at once, back little by little.
     fn offset(&self, uptime: Duration) -> i64 {
         let elapsed = i64::try_from(uptime.saturating_sub(self.since).as_micros()).unwrap_or(i64::MAX);
@@ -93,7 +93,7 @@ impl Clock for SystemClock {
         let was_looked_at = self.latest_micros.load(Ordering::Relaxed) != i64::MIN;
         let mut course = self.course.write().unwrap_or_else(PoisonError::into_inner);
         let from = if was_looked_at { course.offset(since) } else { offset.micros };
-        *course = Course { aim: offset.micros, from, since };
+        *course = ClockOffset { aim: offset.micros, from, since };
     }
 
     async fn sleep_for(&self, span: Duration) {
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_corrected_clock_goes_forward_at_once_and_back_by_going_at_half_speed() {
-        let course = |from, aim| Course { from, aim, since: Duration::from_micros(1_000) };
+        let course = |from, aim| ClockOffset { from, aim, since: Duration::from_micros(1_000) };
         // What it was and should be, how much later, and what it is then.
         let table = [(0, 0, 500, 0), (0, 70, 0, 70), (-70, 0, 0, 0), (70, 0, 0, 70), (70, 0, 40, 50), (70, 0, 140, 0), (70, 0, 900, 0)];
         for (from, aim, later, expected) in table {

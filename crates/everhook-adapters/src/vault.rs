@@ -7,6 +7,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write as _},
     path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use aws_lc_rs::{
@@ -15,8 +16,8 @@ use aws_lc_rs::{
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use everhook_core::{
-    model::SealedSecret,
-    ports::{Vault, VaultError},
+    model::{SealKeyId, SealedSecret},
+    ports::{Vault, VaultError, VaultKeys},
 };
 use uuid::Uuid;
 
@@ -33,10 +34,27 @@ const HEADER_BYTES: usize = 1 + KEY_ID_BYTES + NONCE_LEN;
 /// A key file is 44 characters; one that is longer than this is something else.
 const KEY_FILE_BYTES_MAX: u64 = 1_024;
 
-/// One sealing key. Nonces are random: the SIV mode stays safe even if two were ever equal.
+/// Sealing keys: one that seals, and others that open what they have sealed. Nonces are random: the SIV mode stays safe even if two were ever equal.
 pub struct AesVault {
+    /// The one that the operator wants to be used is the first. Few: they are looked through for each value.
+    keys: Vec<Key>,
+    /// Which one seals.
+    in_use: AtomicUsize,
+}
+
+struct Key {
     key: LessSafeKey,
-    key_id: [u8; KEY_ID_BYTES],
+    id: SealKeyId,
+}
+
+impl Key {
+    fn new(bytes: &[u8; KEY_BYTES]) -> Self {
+        let unbound = UnboundKey::new(&AES_256_GCM_SIV, bytes).expect("every 32 bytes are an AES-256 key");
+        let hash = digest::digest(&digest::SHA256, bytes);
+        let mut id = [0; KEY_ID_BYTES];
+        id.copy_from_slice(&hash.as_ref()[..KEY_ID_BYTES]);
+        Self { key: LessSafeKey::new(unbound), id: SealKeyId(id) }
+    }
 }
 
 /// Why there is no vault, in words for the operator.
@@ -59,11 +77,17 @@ pub enum VaultSetupError {
 impl AesVault {
     /// A vault with the key given.
     pub fn from_key(key: [u8; KEY_BYTES]) -> Self {
-        let unbound = UnboundKey::new(&AES_256_GCM_SIV, &key).expect("every 32 bytes are an AES-256 key");
-        let hash = digest::digest(&digest::SHA256, &key);
-        let mut key_id = [0; KEY_ID_BYTES];
-        key_id.copy_from_slice(&hash.as_ref()[..KEY_ID_BYTES]);
-        Self { key: LessSafeKey::new(unbound), key_id }
+        Self { keys: vec![Key::new(&key)], in_use: AtomicUsize::new(0) }
+    }
+
+    /// The same vault with one more key, which opens what it has sealed. One that it has already changes nothing.
+    #[must_use]
+    pub fn with_old_key(mut self, key: [u8; KEY_BYTES]) -> Self {
+        let key = Key::new(&key);
+        if !self.has(key.id) {
+            self.keys.push(key);
+        }
+        self
     }
 
     /// A vault with the key in the file at `path`, which is made with a random key (mode 0600) if it does not exist.
@@ -74,11 +98,7 @@ impl AesVault {
     /// [`VaultSetupError`] if the file cannot be read or made, or holds no key. An existing file is never overwritten.
     pub fn load_or_create(path: &Path) -> Result<Self, VaultSetupError> {
         match read_key_file(path) {
-            Ok(text) => {
-                warn_if_others_can_read(path);
-                let key = parse_key(&text).map_err(|_| VaultSetupError::NotAKeyFile(path.to_owned()))?;
-                Ok(Self::from_key(key))
-            }
+            Ok(text) => Ok(Self::from_key(key_in_file(path, &text)?)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let mut key = [0; KEY_BYTES];
                 fill_random(&mut key);
@@ -90,10 +110,40 @@ impl AesVault {
         }
     }
 
-    /// Tells keys apart without telling anything about them.
-    pub const fn key_id(&self) -> [u8; KEY_ID_BYTES] {
-        self.key_id
+    /// The id of the key that the operator wants to be used.
+    pub fn key_id(&self) -> SealKeyId {
+        self.keys[0].id
     }
+
+    /// Whether it has this key, to seal with or to open with.
+    pub fn has(&self, id: SealKeyId) -> bool {
+        self.keys.iter().any(|key| key.id == id)
+    }
+
+    fn in_use(&self) -> &Key {
+        &self.keys[self.in_use.load(Ordering::Acquire)]
+    }
+}
+
+/// The key in a file that must be there.
+///
+/// # Errors
+/// [`VaultSetupError`] if the file cannot be read, or holds no key.
+pub fn read_key(path: &Path) -> Result<[u8; KEY_BYTES], VaultSetupError> {
+    let text = read_key_file(path).map_err(|error| VaultSetupError::Unreadable(path.to_owned(), error))?;
+    key_in_file(path, &text)
+}
+
+fn key_in_file(path: &Path, text: &str) -> Result<[u8; KEY_BYTES], VaultSetupError> {
+    warn_if_others_can_read(path);
+    parse_key(text).map_err(|_| VaultSetupError::NotAKeyFile(path.to_owned()))
+}
+
+/// The id of the key that a value says it was sealed with.
+fn key_of(sealed: &SealedSecret) -> Option<SealKeyId> {
+    let (version, rest) = sealed.0.split_first()?;
+    let id = rest.first_chunk::<KEY_ID_BYTES>()?;
+    (*version == FORMAT_VERSION).then_some(SealKeyId(*id))
 }
 
 /// Reads a sealing key as an operator writes it: base64 of 32 bytes, blanks around it ignored.
@@ -110,12 +160,12 @@ impl Vault for AesVault {
         let mut nonce = [0; NONCE_LEN];
         fill_random(&mut nonce);
         let mut encrypted = plain.to_vec();
-        self.key
-            .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(owner.as_bytes()), &mut encrypted)
+        let Key { key, id } = self.in_use();
+        key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(owner.as_bytes()), &mut encrypted)
             .expect("a secret is far below the 64 GiB that one message may have");
         let mut sealed = Vec::with_capacity(HEADER_BYTES + encrypted.len());
         sealed.push(FORMAT_VERSION);
-        sealed.extend_from_slice(&self.key_id);
+        sealed.extend_from_slice(&id.0);
         sealed.extend_from_slice(&nonce);
         sealed.extend_from_slice(&encrypted);
         SealedSecret(sealed)
@@ -123,15 +173,30 @@ impl Vault for AesVault {
 
     fn open(&self, owner: &Uuid, sealed: &SealedSecret) -> Result<Vec<u8>, VaultError> {
         let (header, encrypted) = sealed.0.split_at_checked(HEADER_BYTES).ok_or(VaultError)?;
-        let (version_and_key, nonce) = header.split_at(1 + KEY_ID_BYTES);
-        if version_and_key[0] != FORMAT_VERSION || version_and_key[1..] != self.key_id {
-            return Err(VaultError);
-        }
-        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| VaultError)?;
+        let id = key_of(sealed).ok_or(VaultError)?;
+        let Key { key, .. } = self.keys.iter().find(|key| key.id == id).ok_or(VaultError)?;
+        let nonce = Nonce::try_assume_unique_for_key(&header[1 + KEY_ID_BYTES..]).map_err(|_| VaultError)?;
         let mut buffer = encrypted.to_vec();
-        let plain_len = self.key.open_in_place(nonce, Aad::from(owner.as_bytes()), &mut buffer).map_err(|_| VaultError)?.len();
+        let plain_len = key.open_in_place(nonce, Aad::from(owner.as_bytes()), &mut buffer).map_err(|_| VaultError)?.len();
         buffer.truncate(plain_len);
         Ok(buffer)
+    }
+
+    fn reseal(&self, owner: &Uuid, sealed: &SealedSecret) -> Result<Option<SealedSecret>, VaultError> {
+        if key_of(sealed) == Some(self.in_use().id) {
+            return Ok(None);
+        }
+        Ok(Some(self.seal(owner, &self.open(owner, sealed)?)))
+    }
+
+    fn keys(&self) -> VaultKeys {
+        VaultKeys { wanted: self.key_id(), in_use: self.in_use().id, has_others: self.keys.len() > 1 }
+    }
+
+    fn seal_with_key(&self, id: SealKeyId) -> bool {
+        let Some(at) = self.keys.iter().position(|key| key.id == id) else { return false };
+        self.in_use.store(at, Ordering::Release);
+        true
     }
 }
 
@@ -211,6 +276,23 @@ mod tests {
         let sealed = AesVault::from_key([1; 32]).seal(&OWNER, b"secret");
         assert_eq!(AesVault::from_key([1; 32]).open(&Uuid::from_u128(8), &sealed), Err(VaultError));
         assert_eq!(AesVault::from_key([2; 32]).open(&OWNER, &sealed), Err(VaultError));
+    }
+
+    #[test]
+    fn what_an_old_key_sealed_opens_and_is_sealed_again_with_the_one_in_use() {
+        let (old, vault) = (AesVault::from_key([1; 32]), AesVault::from_key([2; 32]).with_old_key([1; 32]).with_old_key([1; 32]));
+        let (wanted, before) = (vault.key_id(), old.key_id());
+        assert_eq!(vault.keys(), VaultKeys { wanted, in_use: wanted, has_others: true });
+        let sealed = old.seal(&OWNER, b"secret");
+        assert_eq!(vault.open(&OWNER, &sealed).as_deref(), Ok(&b"secret"[..]));
+        let again = vault.reseal(&OWNER, &sealed).unwrap().unwrap();
+        assert_eq!((old.open(&OWNER, &again), vault.open(&OWNER, &again).as_deref()), (Err(VaultError), Ok(&b"secret"[..])));
+        assert_eq!(vault.reseal(&OWNER, &again), Ok(None));
+        assert_eq!(vault.reseal(&Uuid::from_u128(8), &sealed), Err(VaultError));
+        // The store may say that the old one is still to be used.
+        assert!(vault.seal_with_key(before) && !vault.seal_with_key(SealKeyId([0; 4])));
+        assert_eq!(vault.keys(), VaultKeys { wanted, in_use: before, has_others: true });
+        assert_eq!(old.open(&OWNER, &vault.seal(&OWNER, b"x")).as_deref(), Ok(&b"x"[..]));
     }
 
     #[test]

@@ -28,8 +28,8 @@ use self::{
     view::{Endpoints, SharedDefinitions},
 };
 pub use self::{
-    destination::{ChannelDestination, Destination},
-    endpoint::{Belonging, EndpointDestination},
+    destination::{ChannelDestination, Destination, ProcessorDestination},
+    endpoint::{ApplicationContext, EndpointDestination},
     schemas::Schemas,
     shapes::Shapes,
     view::ApplicationView,
@@ -86,6 +86,11 @@ impl Catalog {
     /// An empty catalog over these ports.
     pub fn new(ports: CatalogPorts, profile: Profile) -> Self {
         Self::within(CATALOG_BYTES, ports, profile)
+    }
+
+    /// What holds where organizations and endpoints have set no limits.
+    pub fn profile(&self) -> Profile {
+        self.profile
     }
 
     /// The same, whose applications may take so many bytes in memory.

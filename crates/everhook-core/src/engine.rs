@@ -11,8 +11,9 @@ use tokio::{
     task::JoinHandle,
 };
 
+pub use crate::lanes::{EngineSettings, EngineStatus};
 use crate::{
-    jobs::{deletions, operations, retention},
+    jobs::{deletions, operations, resealing, retention},
     lanes::{
         Hints,
         owner::{Connections, Owner, OwnerExit},
@@ -35,26 +36,6 @@ const SETTLE_GRACE: Duration = Duration::from_secs(5);
 
 /// How long a stop waits for the lease to be ended: it ends by itself a little later.
 const LEASE_GRACE: Duration = Duration::from_secs(2);
-
-/// How the engine runs.
-#[derive(Clone, Copy, Debug)]
-pub struct EngineSettings {
-    /// How many requests may be under way at once, over all endpoints.
-    pub concurrency: usize,
-    /// What this node is there for, where several share a store.
-    pub roles: Roles,
-}
-
-/// What the engine is doing, for readiness and for tests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EngineStatus {
-    /// Requests under way.
-    pub in_flight: usize,
-    /// Outcomes that are not yet written.
-    pub unwritten: usize,
-    /// How often the engine panicked and was restarted.
-    pub restarts: u64,
-}
 
 /// A running engine. Dropping it without [`Engine::stop`] aborts it, as a crash would.
 pub struct Engine {
@@ -108,7 +89,8 @@ async fn supervise(
     status: watch::Sender<EngineStatus>,
 ) {
     let (operations, retention) = (operations::run(line.clone()), retention::run(line.clone()));
-    let beside = [tokio::spawn(operations), tokio::spawn(retention), tokio::spawn(deletions::run(line.clone()))].map(AbortOnDrop);
+    let (deletions, resealing) = (deletions::run(line.clone()), resealing::run(line.clone()));
+    let beside = [tokio::spawn(operations), tokio::spawn(retention), tokio::spawn(deletions), tokio::spawn(resealing)].map(AbortOnDrop);
     let between = between_nodes(&line, settings.roles, &stop);
     loop {
         let ended = match await_lease(&line, stop.clone()).await {
@@ -150,7 +132,7 @@ async fn listen(line: Arc<Line>) {
         tokio::select! {
             // In order, not by chance: a seed must give the same run again.
             biased;
-            // The line lives, and so does who tells.
+            // `Line` owns the sender, so the channel cannot close here.
             _ = changes.changed() => hints.holds(changes.borrow_and_update().staying()),
             mut queues = hints.next() => {
                 WaitingQueue::merge(&mut queues);
@@ -176,7 +158,7 @@ async fn await_lease(line: &Line, mut stop: watch::Receiver<Option<Timestamp>>) 
         // In order, not by chance: a seed must give the same run again.
         biased;
         // The line lives, and so does the sender.
-        _ = changes.wait_for(|standing| standing.has_lease) => Some(()),
+        _ = changes.wait_for(|state| state.has_lease) => Some(()),
         _ = stop.wait_for(Option::is_some) => None,
     }
 }

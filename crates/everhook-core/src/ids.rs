@@ -73,6 +73,10 @@ ids! {
     OperationId;
     /// A line of the audit log.
     AuditEntryId;
+    /// That a health provider's user is a profile.
+    HealthConnectionId;
+    /// One measurement of a profile.
+    HealthMetricId;
 }
 
 impl From<EndpointId> for LaneId {
@@ -84,6 +88,12 @@ impl From<EndpointId> for LaneId {
 impl From<ChannelId> for LaneId {
     fn from(channel: ChannelId) -> Self {
         Self(channel.0)
+    }
+}
+
+impl From<SourceId> for LaneId {
+    fn from(source: SourceId) -> Self {
+        Self(source.0)
     }
 }
 

@@ -10,6 +10,7 @@ pub mod model;
 pub mod policy;
 
 pub mod envelope;
+pub mod health;
 pub mod inbound;
 pub mod lifecycle;
 pub mod signing;
@@ -19,12 +20,18 @@ pub mod ports;
 pub mod shape;
 
 pub mod catalog;
+pub mod processors;
+pub mod providers;
 pub mod pruned;
 mod reading;
 pub mod repeated_failure;
 pub mod sources;
 
+pub mod gates;
 pub mod limits;
+
+pub mod calls;
+
 pub mod line;
 pub mod manage;
 pub mod spool;

@@ -33,7 +33,7 @@ use crate::{
 
 /// What holds when an attempt is settled.
 #[derive(Clone, Copy, Debug)]
-pub struct Circumstances<'a> {
+pub struct SettlementFacts<'a> {
     /// The schedule version that the delivery was made with.
     pub schedule: &'a RetrySchedule,
     /// Which attempt it was, from 1, as the schedule counts: those that parked the delivery are left out.
@@ -74,7 +74,7 @@ pub const fn cancelled_by_person(stage: &Stage, at: Timestamp) -> Option<Stage> 
 }
 
 /// Where a delivery stands after an attempt.
-pub fn settle(verdict: &Verdict, circumstances: &Circumstances<'_>) -> Stage {
+pub fn settle(verdict: &Verdict, circumstances: &SettlementFacts<'_>) -> Stage {
     let at = circumstances.now;
     match verdict {
         Verdict::Accepted => Stage::Delivered { at },
@@ -192,7 +192,7 @@ mod tests {
         ];
         let schedule = presets::standard();
         for (verdict, attempt_number, endpoint, expected) in table {
-            let circumstances = Circumstances { schedule: &schedule, attempt_number, endpoint, now: NOW, unit: 0.5 };
+            let circumstances = SettlementFacts { schedule: &schedule, attempt_number, endpoint, now: NOW, unit: 0.5 };
             assert_eq!(settle(&verdict, &circumstances), expected, "{verdict:?}, attempt {attempt_number}, {endpoint:?}");
         }
     }

@@ -39,6 +39,16 @@ impl<K: Eq + Hash, V> Pruned<K, V> {
         self.entries.is_empty()
     }
 
+    /// Forgets every entry that is not to be kept.
+    pub fn retain(&mut self, mut is_kept: impl FnMut(&K, &V) -> bool) {
+        self.entries.retain(|key, value| is_kept(key, value));
+    }
+
+    /// All entries, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.entries.iter()
+    }
+
     /// The entry of this key, if it is there.
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.entries.get_mut(key)

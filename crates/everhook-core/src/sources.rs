@@ -94,7 +94,27 @@ impl Sources {
         Box::pin(self.reading.read(key.clone(), self.read(&key))).await
     }
 
-    /// Heeds that a source was made, changed or deleted.
+    /// Heeds that a source was made or changed here, and is as given now: the next request meets it so, also if the store is slow to say it again.
+    pub fn changed(&self, source: &Source) {
+        let opened = OpenSource::open(source.clone(), &*self.vault);
+        let is_named = self.default_organization.get() == Some(&source.organization);
+        let mut known = self.known();
+        known.forget(|known| known.id == source.id);
+        let changes = known.changes();
+        // Somebody else may have changed it since, and been quicker to say so.
+        if let (Ok(opened), false) = (opened, known.has_newer(source)) {
+            known.keep(&Arc::new(opened), is_named, changes, self.clock.uptime());
+        }
+    }
+
+    /// Heeds that a source was deleted here: no request meets it any more, whatever the store does.
+    pub fn deleted(&self, id: SourceId) {
+        let mut known = self.known();
+        known.forget(|source| source.id == id);
+        known.note_absence(&Key::Id(id), self.clock.uptime());
+    }
+
+    /// Heeds that a source was made, changed or deleted, here or elsewhere.
     pub fn forget(&self, id: SourceId) {
         self.known().forget(|source| source.id == id);
     }

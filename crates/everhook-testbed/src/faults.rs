@@ -42,6 +42,8 @@ macro_rules! through {
 }
 
 // Behind the macro, which it uses.
+mod health;
+mod manifests;
 mod sources;
 mod spool;
 
@@ -321,12 +323,12 @@ impl<S: Statistics> Statistics for Faulty<S> {
         through!(self, self.store.add(tallies))
     }
 
-    async fn figures(&self, lane_id: LaneId, from: Timestamp, to: Timestamp) -> Result<AttemptStatistics, StoreError> {
-        through!(self, self.store.figures(lane_id, from, to))
+    async fn attempt_statistics(&self, lane_id: LaneId, from: Timestamp, to: Timestamp) -> Result<AttemptStatistics, StoreError> {
+        through!(self, self.store.attempt_statistics(lane_id, from, to))
     }
 
-    async fn standings(&self, lanes: Vec<LaneId>) -> Result<Vec<EndpointActivity>, StoreError> {
-        through!(self, self.store.standings(lanes))
+    async fn activities(&self, lanes: Vec<LaneId>) -> Result<Vec<EndpointActivity>, StoreError> {
+        through!(self, self.store.activities(lanes))
     }
 
     async fn forget_failures(&self, lane_id: LaneId) -> Result<(), StoreError> {
@@ -398,8 +400,8 @@ impl<S: OperationCandidates> OperationCandidates for Faulty<S> {
         through!(self, self.store.scan_events(organization, application, span, scan))
     }
 
-    async fn event_standing(&self, organization: OrganizationId, event: EventId) -> Result<Option<EventCandidate>, StoreError> {
-        through!(self, self.store.event_standing(organization, event))
+    async fn newest_deliveries(&self, organization: OrganizationId, event: EventId) -> Result<Option<EventCandidate>, StoreError> {
+        through!(self, self.store.newest_deliveries(organization, event))
     }
 }
 

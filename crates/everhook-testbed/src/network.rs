@@ -21,6 +21,8 @@ use std::collections::HashMap;
 pub enum Answer {
     /// With this status, at once.
     Status(u16),
+    /// With this status and this body, at once.
+    Body(u16, &'static str),
     /// With this status, after this long.
     Slow(u16, Duration),
     /// With this status and a `Retry-After`.
@@ -134,6 +136,7 @@ impl Transport for ScriptedNetwork {
         let (begun_at, timeout) = (self.clock.now(), request.timeout);
         let sent = match self.take_in(request) {
             Answer::Status(status) => answered(status, None),
+            Answer::Body(status, body) => with_body(answered(status, None), body),
             Answer::RetryAfter(status, delay) => answered(status, Some(RetryAfter::Delay(delay))),
             Answer::Slow(status, after) if after < timeout => {
                 self.clock.sleep_until(begun_at + after).await;
@@ -158,6 +161,13 @@ impl Transport for ScriptedNetwork {
 
 fn answered(status: u16, retry_after: Option<RetryAfter>) -> Sent {
     Sent::Answered(Response { status, headers: Vec::new(), body_sample: Bytes::from_static(b"ok"), cut: Cut::default(), retry_after })
+}
+
+fn with_body(sent: Sent, body: &'static str) -> Sent {
+    match sent {
+        Sent::Answered(response) => Sent::Answered(Response { body_sample: Bytes::from_static(body.as_bytes()), ..response }),
+        other => other,
+    }
 }
 
 fn parked(expiry: Option<Expiry>) -> Sent {

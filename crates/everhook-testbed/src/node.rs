@@ -206,7 +206,7 @@ fn limited_command(limits: ResourceLimits) -> Command {
     shell
 }
 
-/// The binary beside this test's own, `target/<profile>/everhook`, or the one that `EVERHOOK_TEST_BINARY` names: figures are asked of a release build.
+/// The binary beside this test's own, `target/<profile>/everhook`, or the one that `EVERHOOK_TEST_BINARY` names: measurements are asked of a release build.
 fn binary() -> PathBuf {
     if let Some(named) = std::env::var_os("EVERHOOK_TEST_BINARY") {
         return named.into();

@@ -27,8 +27,11 @@ use crate::{
     clock::SimClock, cluster::Registry, dice::Dice, faults::Faults, network::ScriptedNetwork, scripted_mail_server::ScriptedMailServer,
 };
 
-/// How many times in a row every task may run without anything changing before the world counts as still.
-const STILL_ROUNDS: u32 = 64;
+/// How often every task may run without anything changing before the world counts as still. A call of the embedded store ends within one run, so that once
+/// would nearly always do.
+const STILL_TURNS: usize = 8;
+/// How many tasks tokio runs, of those that are ready, before it comes back to whoever yields. Each time costs a system call, and a simulated day has many.
+const TASKS_A_ROUND: usize = 61;
 
 /// The instant at which every world begins.
 pub const BEGINNING: Timestamp = Timestamp::from_secs(1_800_000_000);
@@ -182,7 +185,7 @@ impl World {
     pub async fn settle_down(&self) {
         let mut before = self.heartbeat();
         let mut still = 0;
-        while still < STILL_ROUNDS {
+        while still < still_rounds() {
             let answered = self.wait_for_server().await;
             let now = self.heartbeat();
             still = if now == before && !answered { still + 1 } else { 0 };
@@ -205,15 +208,18 @@ impl World {
     /// Lets every task run many times.
     async fn let_all_run(&self) {
         let mut rounds = 0;
-        while rounds < STILL_ROUNDS {
+        while rounds < still_rounds() {
             rounds = if self.wait_for_server().await { 0 } else { rounds + 1 };
         }
     }
 
-    /// Lets every task run once. Says whether there is a server that was being asked something.
+    /// Lets every task run once. Says whether there is a server that was being asked something; one of its answers is waited for then, so that the
+    /// server has the processor meanwhile.
     async fn wait_for_server(&self) -> bool {
-        let is_busy = self.shared.as_ref().is_some_and(|shared| shared.store.is_busy());
-        // While a server is busy this looks again and again: its answers take a tenth of the shortest sleep.
+        let is_busy = match &self.shared {
+            Some(shared) => shared.store.wait_while_busy().await,
+            None => false,
+        };
         tokio::task::yield_now().await;
         is_busy
     }
@@ -312,6 +318,11 @@ impl World {
     fn heartbeat(&self) -> (usize, Option<Timestamp>, EngineStatus) {
         (self.network.arrival_count(), self.clock.next_wake(), self.status())
     }
+}
+
+/// How many rounds of the runtime let every task run [`STILL_TURNS`] times.
+fn still_rounds() -> usize {
+    STILL_TURNS * (1 + tokio::runtime::Handle::current().metrics().num_alive_tasks() / TASKS_A_ROUND)
 }
 
 /// In memory where the system has such a place: a simulated crash keeps the files whatever they lie on, and flushing to a disk would be most of

@@ -32,7 +32,7 @@ use tower::ServiceExt as _;
 
 pub use self::{admission::ConnectionLimits, answer::RequestContext};
 use self::{
-    admission::{Activity, Admission, Admitted, Seat},
+    admission::{Activity, Admission, Admitted, ConnectionPurpose},
     answer::{Answers, Connection},
     body::RequestBody,
     stream::{ClientStream, WriteTimeouts},
@@ -165,7 +165,7 @@ async fn accept(listener: TcpListener, server: Server) {
         };
         match taken {
             Ok((stream, address)) => match server.admission.admit(address.ip(), Instant::now()) {
-                Some(admitted) if admitted.seat == Seat::Reserve => {
+                Some(admitted) if admitted.seat == ConnectionPurpose::Reserve => {
                     let serving = serve_reserve(reserve.clone(), stream, server.clone(), admitted);
                     server.connections.spawn(serving);
                 }

@@ -71,7 +71,7 @@ pub async fn open_store(
             let Some(organization) = who_is_known(spool) else {
                 anyhow::bail!("{error:#} (this node's spool knows no publishers yet, so it cannot accept events meanwhile)");
             };
-            let api = events_only(config, node, spool, organization, transport)?;
+            let api = events_only(config, node, spool, organization, transport).await?;
             listens();
             server.open(api::events_only(Arc::new(api)));
         }
@@ -99,15 +99,16 @@ fn who_is_known(spool: &SqliteSpool) -> Option<OrganizationId> {
 }
 
 /// An API over a store that is away: of use for publishing alone. No engine runs behind it.
-fn events_only(
+async fn events_only(
     config: &Config,
     node: &str,
     spool: &Arc<SqliteSpool>,
     default_organization: OrganizationId,
     transport: &Arc<dyn Transport>,
 ) -> anyhow::Result<Api> {
-    let vault = Arc::new(sealing::given_vault(config)?);
-    let ports = Store::absent_ports(config, spool.clone(), transport.clone(), vault)?;
+    let vault = sealing::given_vault(config)?;
+    sealing::check_spool(spool, &vault).await?;
+    let ports = Store::absent_ports(config, spool.clone(), transport.clone(), Arc::new(vault))?;
     let (wake_up, _) = lanes::hints();
     let line = Arc::new(Line::new(ports, wake_up, line_settings(config, node)));
     Ok(Api::new(line, api_settings(config, default_organization)))
@@ -123,6 +124,8 @@ pub fn line_settings(config: &Config, node: &str) -> LineSettings {
         retention: config.retention,
         evaluation_threads: EvaluationThreads::Beside(evaluation_threads()),
         seal_payloads: config.seal_payloads,
+        manifest_defaults: config.manifest_defaults,
+        health_providers: config.health_providers.clone(),
     }
 }
 

@@ -11,16 +11,18 @@ use everhook_adapters::{
 };
 use everhook_adapters::{smtp::SmtpNotifier, spool::SqliteSpool};
 use everhook_core::{
+    calls::CALL_RECORDS_WRITTEN_EVERY,
     engine::{Engine, EngineSettings},
     ids::{OrganizationId, Ref},
     lanes,
-    line::Line,
+    line::{Line, alert},
     manage::{api_keys, organizations},
     model::{Duty, Secret},
     nodes::follow::follow,
     ports::{ChangeCursor, Clock as _, Notifier, Ports, Roles, StoreError, Transport, Vault},
     sources::ACTIVITY_WRITTEN_EVERY,
     spool::forward::forward,
+    time::Timestamp,
 };
 use tokio::task::JoinHandle;
 #[cfg(feature = "amqp")]
@@ -65,7 +67,7 @@ pub struct Running {
     engine: Engine,
     store: Store,
     api: Arc<Api>,
-    tasks: [JoinHandle<()>; 6],
+    tasks: [JoinHandle<()>; 7],
     spool: Option<Arc<SqliteSpool>>,
     #[cfg(feature = "amqp")]
     amqp_source: Option<AmqpSource>,
@@ -165,6 +167,7 @@ impl Running {
         }
         note_key_uses(&self.api).await;
         note_source_activity(&self.line).await;
+        note_call_records(&self.line).await;
         // All hold the store, which gives its folder free when the last one lets go.
         for task in self.tasks {
             task.abort();
@@ -196,12 +199,13 @@ async fn open_ports(
 ) -> anyhow::Result<Ports> {
     let clock = store.clock().await.context("cannot read the store")?;
     store.tidy(clock.now()).await.context("cannot prepare the store")?;
-    let ports = store.ports(spool, transport, open_vault(config, store).await?, clock);
+    let vault = open_vault(config, store, spool.as_deref()).await?;
+    let ports = store.ports(spool, transport, vault, clock);
     counters::with_redis(config, store, ports).await
 }
 
 /// Starts what runs beside requests and lanes, in the order in which it is ended.
-fn start_tasks(store: &Store, line: &Arc<Line>, api: &Arc<Api>, seen: ChangeCursor) -> [JoinHandle<()>; 6] {
+fn start_tasks(store: &Store, line: &Arc<Line>, api: &Arc<Api>, seen: ChangeCursor) -> [JoinHandle<()>; 7] {
     let forget_keys = {
         let api = api.clone();
         move |stale| api.forget_keys(stale)
@@ -212,6 +216,7 @@ fn start_tasks(store: &Store, line: &Arc<Line>, api: &Arc<Api>, seen: ChangeCurs
         tokio::spawn(clean_up(store.clone(), line.clone())),
         tokio::spawn(write_key_uses(api.clone())),
         tokio::spawn(write_source_activity(line.clone())),
+        tokio::spawn(write_call_records(line.clone())),
         tokio::spawn(watch(store.clone(), api.clone())),
     ]
 }
@@ -229,11 +234,15 @@ async fn open_spool(config: &Config, node: &str) -> anyhow::Result<Option<Arc<Sq
 }
 
 /// The vault comes after the store: opening that has locked the folder in which the key may be made.
-async fn open_vault(config: &Config, store: &Store) -> anyhow::Result<Arc<dyn Vault>> {
-    Ok(match store {
-        Store::Embedded(store) => Arc::new(sealing::open_vault(config, store).await?),
-        Store::Shared(store) => Arc::new(sealing::open_shared_vault(config, store).await?),
-    })
+async fn open_vault(config: &Config, store: &Store, spool: Option<&SqliteSpool>) -> anyhow::Result<Arc<dyn Vault>> {
+    let vault = match store {
+        Store::Embedded(store) => sealing::open_vault(config, store).await?,
+        Store::Shared(store) => sealing::open_shared_vault(config, store).await?,
+    };
+    if let Some(spool) = spool {
+        sealing::check_spool(spool, &vault).await?;
+    }
+    Ok(Arc::new(vault))
 }
 
 /// Web servers, and message brokers where they are allowed.
@@ -338,6 +347,28 @@ async fn note_source_activity(line: &Line) {
     }
 }
 
+async fn write_call_records(line: Arc<Line>) {
+    loop {
+        tokio::time::sleep(CALL_RECORDS_WRITTEN_EVERY).await;
+        note_call_records(&line).await;
+        for report in line.calls.records.take_fallbacks(line.ports.clock.now()) {
+            if let Err(error) = alert::publish_now(&line, report.organization, "call.fallback", &report.data).await {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "cannot publish `call.fallback`; the uses that it counts are in no event"
+                );
+            }
+        }
+    }
+}
+
+/// No answer depends on it: what could not be written is lost.
+async fn note_call_records(line: &Line) {
+    if let Err(error) = line.calls.records.write(&line.calls, &*line.ports.statistics).await {
+        tracing::debug!(error = &error as &dyn std::error::Error, "cannot write answers and statistics of calls; they are lost");
+    }
+}
+
 /// Forgets idempotency keys that are past their window, sees to what the store itself needs, and tells of pools without workers, while that is this
 /// node's duty.
 async fn clean_up(store: Store, line: Arc<Line>) {
@@ -357,6 +388,9 @@ async fn clean_up_once(store: &Store, line: &Line) -> Result<(), StoreError> {
     let now = line.ports.clock.now();
     while store.forget_keys(now - line.idempotency_window, FORGET_BATCH).await? == FORGET_BATCH {}
     store.tidy(now).await?;
+    // Draws are evidence of who won: they are kept as long as dead letters are.
+    let draws_before = line.retention.dead_letters.map_or(Timestamp::EPOCH, |kept| now - kept);
+    line.calls.clean_up(now, draws_before).await?;
     warn_of_pools(store).await
 }
 

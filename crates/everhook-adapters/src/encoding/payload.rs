@@ -41,8 +41,12 @@ impl Seals {
     }
 
     fn seal(&self, owner: EventId, plain: &[u8]) -> Result<Vec<u8>, StoreError> {
-        let vault = self.0.get().ok_or_else(|| StoreError::unavailable("there is no key yet to seal events with"))?;
-        Ok(vault.seal(owner.as_uuid(), plain).0)
+        Ok(self.vault()?.seal(owner.as_uuid(), plain).0)
+    }
+
+    /// The vault, if there is one yet.
+    pub(crate) fn vault(&self) -> Result<&Arc<dyn Vault>, StoreError> {
+        self.0.get().ok_or_else(|| StoreError::unavailable("there is no key yet to seal with"))
     }
 
     fn open(&self, owner: EventId, sealed: Vec<u8>) -> Option<Vec<u8>> {
@@ -87,6 +91,16 @@ impl Body {
     pub(crate) fn headers(&self) -> Option<&[u8]> {
         self.headers.as_deref()
     }
+}
+
+/// Bytes in the form in which they are kept where they are always sealed, and how that is.
+///
+/// # Errors
+/// [`StoreError::Unavailable`] if there is no key.
+pub(crate) fn seal(plain: &[u8], owner: EventId, seals: &Seals) -> Result<(i64, Vec<u8>), StoreError> {
+    let compressed = compress(plain);
+    let encoding = SEALED + if compressed.is_some() { ZSTD } else { PLAIN };
+    Ok((encoding, seals.seal(owner, compressed.as_deref().unwrap_or(plain))?))
 }
 
 /// Whether data that is kept so, and the headers beside it, are sealed.

@@ -109,7 +109,7 @@ pub(super) fn read_head(received: &[u8]) -> Result<Option<Head>, Fault> {
         Err(_) => Err(Fault::NotHttp),
         Ok(Status::Complete(bytes)) => {
             let (Some(status @ 100..), Some(minor)) = (answer.code, answer.version) else { return Err(Fault::NotHttp) };
-            let says = Says::read(answer.headers)?;
+            let says = HeaderFacts::read(answer.headers)?;
             Ok(Some(Head {
                 bytes,
                 framing: says.framing(status, minor)?,
@@ -128,7 +128,7 @@ fn has_bare_line_feed(head: &[u8]) -> bool {
 
 /// What an answer's headers say about its end and the connection's.
 #[derive(Default)]
-struct Says {
+struct HeaderFacts {
     length: Option<u64>,
     /// Whether the length is said more than once, each time the same.
     repeats_length: bool,
@@ -138,7 +138,7 @@ struct Says {
     keep_alive: bool,
 }
 
-impl Says {
+impl HeaderFacts {
     fn read(headers: &[Header<'_>]) -> Result<Self, Fault> {
         let mut says = Self::default();
         for Header { name, value } in headers {

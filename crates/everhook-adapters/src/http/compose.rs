@@ -23,8 +23,8 @@ pub(super) fn compose(request: &OutgoingRequest) -> Result<Message<'_>, Failure>
         return Err(Failure::no_host());
     }
     let method = match request.method {
-        OutgoingMethod::Post => "POST ",
-        OutgoingMethod::Get => "GET ",
+        OutgoingMethod::Post | OutgoingMethod::Call => "POST ",
+        OutgoingMethod::Get | OutgoingMethod::Fetch => "GET ",
     };
     let bytes: usize = request.headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
     let mut head = Vec::with_capacity(FIXED_BYTES + path.len() + host.len() + bytes);
@@ -44,8 +44,10 @@ pub(super) fn compose(request: &OutgoingRequest) -> Result<Message<'_>, Failure>
         head.push(b'\n');
     }
     match request.method {
-        OutgoingMethod::Post => write!(head, "content-length: {}\r\n\r\n", request.body.len()).expect("memory takes every byte"),
-        OutgoingMethod::Get => head.extend_from_slice(b"\r\n"),
+        OutgoingMethod::Post | OutgoingMethod::Call => {
+            write!(head, "content-length: {}\r\n\r\n", request.body.len()).expect("memory takes every byte")
+        }
+        OutgoingMethod::Get | OutgoingMethod::Fetch => head.extend_from_slice(b"\r\n"),
     }
     Ok(Message { head, body: &request.body })
 }

@@ -9,7 +9,7 @@ use std::{io, sync::Arc, time::Instant};
 
 use everhook_core::{
     model::{PhaseTimes, Response},
-    ports::{OutgoingMethod, OutgoingRequest},
+    ports::{FETCH_BYTES_MAX, OutgoingMethod, OutgoingRequest},
 };
 use url::Position;
 
@@ -26,6 +26,8 @@ use super::{
 pub(super) const ANSWER_HEAD_BYTES_MAX: usize = 32 * 1024;
 /// How much of a body is read before the connection is given up instead of reused.
 const BODY_READ_MAX: usize = 64 * 1024;
+/// The same for the answer of an app that was called: as large as what it is asked may be.
+const CALL_BODY_READ_MAX: usize = 256 * 1024;
 /// How much is kept of the answer to something that was posted: enough to see what went wrong.
 const SAMPLE_KEPT_MAX: usize = 1024;
 /// How many kept connections may turn out closed before a fresh one is opened.
@@ -51,19 +53,22 @@ pub(crate) struct Progress {
     pub(crate) phases: PhaseTimes,
     head: Option<Response>,
     body_sample: Vec<u8>,
-    /// How much of the body is kept.
+    /// How much of the body is kept, and how much is read.
     body_kept_max: usize,
+    body_read_max: usize,
     body_cut: bool,
 }
 
 impl Progress {
     /// Nothing has happened yet.
     pub(super) fn of(method: OutgoingMethod) -> Self {
-        let body_kept_max = match method {
-            OutgoingMethod::Post => SAMPLE_KEPT_MAX,
-            OutgoingMethod::Get => BODY_READ_MAX,
+        let (body_kept_max, body_read_max) = match method {
+            OutgoingMethod::Post => (SAMPLE_KEPT_MAX, BODY_READ_MAX),
+            OutgoingMethod::Get => (BODY_READ_MAX, BODY_READ_MAX),
+            OutgoingMethod::Fetch => (FETCH_BYTES_MAX, FETCH_BYTES_MAX),
+            OutgoingMethod::Call => (CALL_BODY_READ_MAX, CALL_BODY_READ_MAX),
         };
-        Self { body_kept_max, ..Self::default() }
+        Self { body_kept_max, body_read_max, ..Self::default() }
     }
 
     /// The answer as far as it came; `None` if not even its head did.
@@ -198,7 +203,8 @@ impl<'a> Exchange<'a> {
             let taken = framing.take(&self.received, |data| progress.sample(data)).map_err(Broken::Answer)?;
             self.received.drain(..taken.bytes);
             read += taken.bytes;
-            if read + self.received.len() > BODY_READ_MAX {
+            if read + self.received.len() > progress.body_read_max {
+                progress.body_cut |= progress.body_kept_max == progress.body_read_max;
                 return Ok(After::GivenUp);
             }
             match taken.end {

@@ -23,15 +23,15 @@ const CONNECTIONS: usize = 3;
 /// The most publishers that wait for one application.
 const WAITING_MAX: usize = 2_048;
 
-/// Those who wait, by application.
-pub(super) struct Aside {
+/// Publishers that wait for a locked row, by application.
+pub(super) struct LockedRowQueues {
     recording: Arc<Recording>,
     /// An application is in it as long as a task works its queue off.
     queues: Mutex<FxHashMap<ApplicationId, VecDeque<Waiting>>>,
     connections: Semaphore,
 }
 
-impl Aside {
+impl LockedRowQueues {
     pub(super) fn new(recording: Arc<Recording>) -> Arc<Self> {
         Arc::new(Self { recording, queues: Mutex::default(), connections: Semaphore::new(CONNECTIONS) })
     }

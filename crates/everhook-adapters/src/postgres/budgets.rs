@@ -6,7 +6,7 @@
 use async_trait::async_trait;
 use everhook_core::{
     ids::OrganizationId,
-    model::{Draw, Drawn, SlotAsk},
+    model::{SlotRequest, TokenGrant, TokenRequest},
     policy::{
         shared_bucket::SharedBucket,
         shared_slots::{self, Holding},
@@ -134,7 +134,7 @@ impl Exchange {
         }
     }
 
-    fn draw(&mut self, organization: OrganizationId, kind: &'static str, draw: &Draw) -> Drawn {
+    fn draw(&mut self, organization: OrganizationId, kind: &'static str, draw: &TokenRequest) -> TokenGrant {
         let known = self.buckets.remove(&(organization.key(), kind.to_owned()));
         let mut bucket = known.unwrap_or_else(|| SharedBucket::new(draw.limit, self.now));
         let drawn = bucket.draw(draw, self.now);
@@ -145,7 +145,7 @@ impl Exchange {
         drawn
     }
 
-    fn share(&mut self, organization: OrganizationId, ask: SlotAsk) -> u32 {
+    fn share(&mut self, organization: OrganizationId, ask: SlotRequest) -> u32 {
         let organization = organization.key();
         let mut holdings = self.holdings.remove(&organization).unwrap_or_default();
         let before = holdings.clone();

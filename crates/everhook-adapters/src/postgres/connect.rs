@@ -2,13 +2,16 @@
 
 use std::{
     ops::{Deref, DerefMut},
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use everhook_core::time::millis;
-use tokio::time::timeout;
+use tokio::{sync::Notify, time::timeout};
 use tokio_postgres::{Client, Config, Connection as Messages, Error, Socket, tls::MakeTlsConnect};
 
 use super::{
@@ -53,20 +56,24 @@ const LEASE_ANSWER_WITHIN: Duration = Duration::from_secs(3);
 const COUNTER_ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const HISTORY_ANSWER_WITHIN: Duration = Duration::from_secs(6);
 
+/// How long whoever waits for a connection to be given back waits before it looks again: one that cannot be made is given back by nobody.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(5);
+
 /// A connection out of a pool. Its prepared statements stay with it. One on which an answer did not come is closed, never used again.
 pub(super) struct Connection {
     /// There until it is dropped.
     object: Option<Object>,
-    patience: Patience,
+    patience: ResponseTimeouts,
+    given_back: Arc<Notify>,
 }
 
 /// How long answers are waited for on a connection.
-pub(super) struct Patience {
+pub(super) struct ResponseTimeouts {
     within_millis: AtomicU64,
     has_ended: AtomicBool,
 }
 
-impl Patience {
+impl ResponseTimeouts {
     /// Waits for an answer. Without one nobody knows what the server did.
     pub(super) async fn wait<T>(&self, answer: impl Future<Output = Result<T, Error>> + Send) -> Outcome<T> {
         let within = Duration::from_millis(self.within_millis.load(Ordering::Relaxed));
@@ -95,18 +102,18 @@ impl Patience {
 }
 
 impl Connection {
-    fn new(object: Object, within: Duration) -> Self {
-        let patience = Patience { within_millis: AtomicU64::new(0), has_ended: AtomicBool::new(false) };
+    fn new(object: Object, within: Duration, given_back: Arc<Notify>) -> Self {
+        let patience = ResponseTimeouts { within_millis: AtomicU64::new(0), has_ended: AtomicBool::new(false) };
         patience.allow(within);
-        Self { object: Some(object), patience }
+        Self { object: Some(object), patience, given_back }
     }
 
-    pub(super) fn patience(&self) -> &Patience {
+    pub(super) fn patience(&self) -> &ResponseTimeouts {
         &self.patience
     }
 
     /// Both at once, for a transaction, which borrows the one and needs the other.
-    pub(super) fn parts(&mut self) -> (&mut Object, &Patience) {
+    pub(super) fn parts(&mut self) -> (&mut Object, &ResponseTimeouts) {
         (self.object.as_mut().expect(IS_THERE), &self.patience)
     }
 }
@@ -129,10 +136,14 @@ impl DerefMut for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        let object = self.object.take();
         if self.patience.has_ended() {
             // Out of the pool, which makes another.
-            drop(self.object.take().map(Object::take));
+            drop(object.map(Object::take));
+        } else {
+            drop(object);
         }
+        self.given_back.notify_waiters();
     }
 }
 
@@ -147,6 +158,8 @@ pub(super) struct Pools {
     counters: Pool,
     history: Pool,
     address: Address,
+    /// Told whenever a connection goes back into its pool.
+    given_back: Arc<Notify>,
 }
 
 impl Pools {
@@ -164,27 +177,28 @@ impl Pools {
             counters: pool(&address, COUNTER_CONNECTIONS, COUNTER_BOUNDS)?,
             history: pool(&address, HISTORY_CONNECTIONS, HISTORY_BOUNDS)?,
             address,
+            given_back: Arc::default(),
         })
     }
 
     /// A connection for what deliveries wait for.
     pub(super) async fn line(&self) -> Outcome<Connection> {
-        Ok(Connection::new(self.line.get().await?, LINE_ANSWER_WITHIN))
+        Ok(Connection::new(self.line.get().await?, LINE_ANSWER_WITHIN, self.given_back.clone()))
     }
 
     /// A connection for the lease.
     pub(super) async fn lease(&self) -> Outcome<Connection> {
-        Ok(Connection::new(self.lease.get().await?, LEASE_ANSWER_WITHIN))
+        Ok(Connection::new(self.lease.get().await?, LEASE_ANSWER_WITHIN, self.given_back.clone()))
     }
 
     /// A connection for counters.
     pub(super) async fn counters(&self) -> Outcome<Connection> {
-        Ok(Connection::new(self.counters.get().await?, COUNTER_ANSWER_WITHIN))
+        Ok(Connection::new(self.counters.get().await?, COUNTER_ANSWER_WITHIN, self.given_back.clone()))
     }
 
     /// A connection for what people ask for.
     pub(super) async fn history(&self) -> Outcome<Connection> {
-        Ok(Connection::new(self.history.get().await?, HISTORY_ANSWER_WITHIN))
+        Ok(Connection::new(self.history.get().await?, HISTORY_ANSWER_WITHIN, self.given_back.clone()))
     }
 
     /// Lets nobody have a connection any more.
@@ -192,8 +206,17 @@ impl Pools {
         [&self.line, &self.lease, &self.counters, &self.history].into_iter().for_each(Pool::close);
     }
 
-    /// Whether any connection is in use.
-    pub(super) fn are_busy(&self) -> bool {
+    /// Waits until a connection is given back, if any is in use, and says whether any was. It may return earlier.
+    pub(super) async fn wait_while_busy(&self) -> bool {
+        let given_back = self.given_back.notified();
+        let is_busy = self.are_busy();
+        if is_busy {
+            let _ = timeout(LOOK_AGAIN_AFTER, given_back).await;
+        }
+        is_busy
+    }
+
+    fn are_busy(&self) -> bool {
         [&self.line, &self.lease, &self.counters, &self.history].into_iter().any(|pool| pool.status().available < pool.status().size)
     }
 

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::OrganizationId,
     model::{Duty, DutySet, Shard, ShardSet},
-    ports::{Clock, Departure, Heartbeat, Held, LEASE_GOOD_FOR, Leases, Offset, Renewed, Roles, StoreError, Terms, Wish},
+    ports::{Clock, Departure, Heartbeat, Held, LEASE_GOOD_FOR, LeaseRequest, Leases, Offset, Renewed, Roles, StoreError, Terms},
 };
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -91,8 +91,8 @@ impl Leases for PostgresStore {
         Ok(renewed_of_row(&row)?)
     }
 
-    async fn take(&self, wish: Wish, overdue: Vec<Heartbeat>) -> Result<Held, StoreError> {
-        Ok(self.take_free(wish, &overdue).await?)
+    async fn take(&self, request: LeaseRequest, overdue: Vec<Heartbeat>) -> Result<Held, StoreError> {
+        Ok(self.take_free(request, &overdue).await?)
     }
 
     async fn release(&self, held: Held) -> Result<(), StoreError> {
@@ -149,20 +149,23 @@ impl PostgresStore {
         let mut connection = self.pools.lease().await?;
         let tx = Tx::begin(&mut connection).await?;
         tx.query_one(LOCK_BOOTS_SHARED, &[]).await?;
-        let begun = tx.execute(BEGIN, &[&boot, &self.node, &self.pool, &roles.worker, &roles.scheduler, &good_for()]).await?;
+        let keys = self.seals.vault().ok().map(|vault| vault.keys());
+        let (wanted, in_use) = (keys.map(|keys| keys.wanted.to_string()), keys.map(|keys| keys.in_use.to_string()));
+        let begun =
+            tx.execute(BEGIN, &[&boot, &self.node, &self.pool, &roles.worker, &roles.scheduler, &good_for(), &wanted, &in_use]).await?;
         tx.commit().await?;
         Ok(begun > 0)
     }
 
-    async fn take_free(&self, wish: Wish, overdue: &[Heartbeat]) -> Outcome<Held> {
+    async fn take_free(&self, request: LeaseRequest, overdue: &[Heartbeat]) -> Outcome<Held> {
         let boot = self.boot.known()?;
         let mut connection = self.pools.lease().await?;
         let tx = Tx::begin(&mut connection).await?;
         lock(&tx, boot).await?;
         let (boots, renewals): (Vec<Uuid>, Vec<i64>) = overdue.iter().map(|of| (of.boot, of.renewals.cast_signed())).unzip();
         tx.execute(BURY, &[&boot, &boots, &renewals]).await?;
-        let shards = tx.query(TAKE_SHARDS, &[&boot, &i64::from(wish.shards_max), &self.pool]).await?;
-        let duties = tx.query(TAKE_DUTIES, &[&boot, &names(wish.duties)]).await?;
+        let shards = tx.query(TAKE_SHARDS, &[&boot, &i64::from(request.shards_max), &self.pool]).await?;
+        let duties = tx.query(TAKE_DUTIES, &[&boot, &names(request.duties)]).await?;
         let shards = shards.iter().map(|row| row.value("number")).collect::<Outcome<Vec<i16>>>()?;
         let duties = duties.iter().map(|row| row.value("name")).collect::<Outcome<Vec<&str>>>()?;
         let held = Held { shards: shard_set(shards), duties: duty_set(&duties) };

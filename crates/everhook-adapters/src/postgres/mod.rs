@@ -19,6 +19,7 @@ mod aside;
 mod audit_log;
 mod breakers;
 mod budgets;
+mod call_records;
 mod changes;
 mod collisions;
 mod connect;
@@ -29,6 +30,7 @@ mod erasing;
 mod event_columns;
 mod event_store;
 mod fault;
+mod health;
 mod hints;
 mod history;
 mod keys;
@@ -47,8 +49,10 @@ mod pipeline;
 mod reader;
 mod recorder;
 mod replaying;
+mod resealing;
 mod retention;
 mod rows;
+mod sealing;
 mod sequences;
 mod settlement_columns;
 mod settling;
@@ -316,9 +320,10 @@ impl PostgresStore {
         Ok(u32::try_from(forgotten).unwrap_or(u32::MAX))
     }
 
-    /// Whether anything is being asked of the server at this moment.
-    pub fn is_busy(&self) -> bool {
-        self.pools.are_busy()
+    /// Waits for one of the server's answers, if anything is being asked of it at this moment, and says whether anything is. For tests that must know when
+    /// nothing is under way any more: it may return before the answer.
+    pub async fn wait_while_busy(&self) -> bool {
+        self.pools.wait_while_busy().await
     }
 
     /// A connection for a quick read that deliveries wait for.

@@ -21,6 +21,7 @@ use super::{
     fault::Outcome,
     making::{DeliveryColumns, Making, ParkingColumns},
     pipeline::Ask,
+    reader::Reader,
     rows::Columns,
     transaction::Tx,
 };
@@ -242,26 +243,25 @@ struct Stranded {
 
 /// Frees what is held behind nothing. Most looks find nothing, and write nothing.
 pub(super) async fn free_heads(pools: &Pools, look_from: &Mutex<Option<OrderKey>>, at: Timestamp) -> Outcome<FreedHeads> {
-    let mut connection = pools.line().await?;
     let from = look_from.lock().expect("no panic leaves a place half written").clone();
-    let stranded = stranded(&mut connection, from).await?;
+    let stranded = stranded(&Reader::new(pools.line().await?), from).await?;
     let next = stranded.next.clone();
     let freed = match stranded.lanes.is_empty() && stranded.keys.is_empty() {
         true => FreedHeads::default(),
-        false => free_stranded(&mut connection, stranded, at).await?,
+        false => free_stranded(&mut pools.line().await?, stranded, at).await?,
     };
     *look_from.lock().expect("no panic leaves a place half written") = next;
     Ok(freed)
 }
 
-/// Looks from where the last look ended, or from the first lane whose barrier is about to be lifted.
-async fn stranded(connection: &mut Connection, from: Option<OrderKey>) -> Outcome<Stranded> {
-    let snapshot = Tx::snapshot(connection).await?;
-    let lanes = snapshot.query(LANES_WITH_BARRIER, &[&LIFTED_MAX]).await?;
+/// Looks from where the last look ended, or from the first lane whose barrier is about to be lifted. Two statements and no transaction around them, which every
+/// look would wait for twice: whoever frees looks at each again, under its lock.
+async fn stranded(reader: &Reader, from: Option<OrderKey>) -> Outcome<Stranded> {
+    let lanes = reader.query(LANES_WITH_BARRIER, &[&LIFTED_MAX]).await?;
     let lanes = lanes.iter().map(|row| row.value("lane")).collect::<Outcome<Vec<i64>>>()?;
     let after = lanes.iter().min().map(|lane| OrderKey::before(*lane)).or(from).unwrap_or(OrderKey::before(0));
     let mut stranded = Stranded { lanes, keys: Vec::new(), next: None };
-    for row in snapshot.query(STRANDED_KEYS, &[&stranded.lanes, &KEYS_A_LOOK, &after.lane, &after.key]).await? {
+    for row in reader.query(STRANDED_KEYS, &[&stranded.lanes, &KEYS_A_LOOK, &after.lane, &after.key]).await? {
         let key = OrderKey { lane: row.value("lane")?, key: row.value("order_key")? };
         if row.value("is_last")? {
             stranded.next = Some(key.clone());

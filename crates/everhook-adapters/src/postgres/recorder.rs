@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use super::{
-    aside::Aside,
+    aside::LockedRowQueues,
     collisions::retry_on_conflict,
     event_columns::Ready,
     event_store::{Recording, Waits},
@@ -105,7 +105,7 @@ fn closed() -> StoreError {
     StoreError::unavailable("the store was closed")
 }
 
-/// What waits.
+/// Publishers whose events are not written yet.
 struct Gathering {
     queue: mpsc::Receiver<Waiting>,
     /// What did not fit into the last group.
@@ -138,7 +138,7 @@ impl Gathering {
 }
 
 async fn record_groups(recording: Arc<Recording>, mut waiting: Gathering) {
-    let aside = Aside::new(recording.clone());
+    let aside = LockedRowQueues::new(recording.clone());
     let mut overtaken = JoinSet::new();
     let mut linger_until = Instant::now();
     while let Some(group) = waiting.next_group(linger_until).await {

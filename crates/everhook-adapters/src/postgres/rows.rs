@@ -5,8 +5,8 @@ use std::{error::Error, time::Duration};
 use bytes::BytesMut;
 use everhook_core::{
     ids::{
-        ApiKeyId, ApplicationId, AuditEntryId, ChannelId, DeliveryId, EndpointId, EventId, EventTypeId, LaneId, OperationId,
-        OrganizationId, ScheduleId, SourceId, Uid,
+        ApiKeyId, ApplicationId, AuditEntryId, ChannelId, DeliveryId, EndpointId, EventId, EventTypeId, HealthConnectionId, HealthMetricId,
+        LaneId, OperationId, OrganizationId, ScheduleId, SourceId, Uid,
     },
     model::{AfterExpiry, EventType, OrderingKey, Priority, Stage},
     time::Timestamp,
@@ -69,7 +69,9 @@ keys!(
     EventTypeId,
     OperationId,
     SourceId,
-    AuditEntryId
+    AuditEntryId,
+    HealthConnectionId,
+    HealthMetricId
 );
 
 /// A number that fits a column of any integer type, so that the width of a column is known to the schema alone.

@@ -143,7 +143,7 @@ impl Settling<'_> {
     /// Writes what follows from those that were moved, and says what was freed, by the key of the one that ended.
     async fn follow(&self, tx: &Tx<'_>, moved: &FxHashMap<Uuid, Moved>) -> Outcome<FxHashMap<OrderKey, Freed>> {
         parking::park(tx, self.with_lanes().filter(|(of, _)| moved.contains_key(&of.delivery.key()))).await?;
-        self.bury(tx, moved).await?;
+        self.record_deaths(tx, moved).await?;
         self.end_retries(tx, moved).await?;
         let freed = self.free_next(tx, moved).await?;
         let mut alerts = Vec::new();
@@ -176,7 +176,7 @@ impl Settling<'_> {
         Ok(settlement.alerts_of_disabling().collect())
     }
 
-    async fn bury(&self, tx: &Tx<'_>, moved: &FxHashMap<Uuid, Moved>) -> Outcome<()> {
+    async fn record_deaths(&self, tx: &Tx<'_>, moved: &FxHashMap<Uuid, Moved>) -> Outcome<()> {
         let mut deaths = Deaths::default();
         for (settlement, lane) in self.with_lanes() {
             let event = moved.get(&settlement.delivery.key()).and_then(|moved| moved.event);

@@ -27,10 +27,10 @@ const MAKE_ROLLUPS: &str = include_str!("queries/make_rollups.sql");
 const LOCK_ROLLUPS: &str = include_str!("queries/lock_rollups.sql");
 const KEEP_ROLLUP: &str = include_str!("queries/keep_rollup.sql");
 const ROLLUPS: &str = include_str!("queries/rollups_of_endpoint.sql");
-const MAKE_STANDINGS: &str = include_str!("queries/make_standings.sql");
-const LOCK_STANDINGS: &str = include_str!("queries/lock_standings.sql");
-const KEEP_STANDING: &str = include_str!("queries/keep_standing.sql");
-const STANDING_OF_ENDPOINT: &str = include_str!("queries/standing_of_endpoint.sql");
+const INSERT_ACTIVITIES: &str = include_str!("queries/insert_activities.sql");
+const LOCK_ACTIVITIES: &str = include_str!("queries/lock_activities.sql");
+const WRITE_ACTIVITY: &str = include_str!("queries/write_activity.sql");
+const ACTIVITY_OF_ENDPOINT: &str = include_str!("queries/activity_of_endpoint.sql");
 
 const MINUTE_MICROS: i64 = 60_000_000;
 
@@ -42,25 +42,25 @@ impl Statistics for PostgresStore {
         let mut connection = self.connection().await?;
         let tx = Tx::begin(&mut connection).await?;
         add_to_rollups(&tx, &lanes, &tallies).await?;
-        add_to_standings(&tx, &lanes, &tallies).await?;
+        add_to_activities(&tx, &lanes, &tallies).await?;
         Ok(tx.commit().await?)
     }
 
-    async fn figures(&self, lane_id: LaneId, from: Timestamp, to: Timestamp) -> Result<AttemptStatistics, StoreError> {
+    async fn attempt_statistics(&self, lane_id: LaneId, from: Timestamp, to: Timestamp) -> Result<AttemptStatistics, StoreError> {
         // A minute that `to` lies in has begun before it.
         let end = minute_number(to) + i64::from(minute_of(to) < to);
         let rows = self.reader().await?.query(ROLLUPS, &[&lane_id.key(), &minute_number(from), &end]).await?;
         let mut all = AttemptStatistics::default();
         for row in &rows {
-            all.merge(&figures_of_row(row)?);
+            all.merge(&statistics_of_row(row)?);
         }
         Ok(all)
     }
 
-    async fn standings(&self, endpoints: Vec<LaneId>) -> Result<Vec<EndpointActivity>, StoreError> {
+    async fn activities(&self, endpoints: Vec<LaneId>) -> Result<Vec<EndpointActivity>, StoreError> {
         let keys: Vec<Uuid> = endpoints.iter().map(Key::key).collect();
-        let rows = self.reader().await?.query(STANDING_OF_ENDPOINT, &[&keys]).await?;
-        let found: FxHashMap<LaneId, _> = rows.iter().map(|row| Ok((row.id("id")?, standing_of_row(row)?))).collect::<Outcome<_>>()?;
+        let rows = self.reader().await?.query(ACTIVITY_OF_ENDPOINT, &[&keys]).await?;
+        let found: FxHashMap<LaneId, _> = rows.iter().map(|row| Ok((row.id("id")?, activity_of_row(row)?))).collect::<Outcome<_>>()?;
         Ok(endpoints.iter().map(|lane_id| found.get(lane_id).copied().unwrap_or_default()).collect())
     }
 
@@ -68,25 +68,25 @@ impl Statistics for PostgresStore {
         let lane = self.lane_number(lane_id).await?;
         let mut connection = self.connection().await?;
         let tx = Tx::begin(&mut connection).await?;
-        let mut standings = lock_standings(&tx, &[lane]).await?;
-        standings.values_mut().for_each(EndpointActivity::forget_failures);
-        keep_standings(&tx, &standings).await?;
+        let mut activities = lock_activities(&tx, &[lane]).await?;
+        activities.values_mut().for_each(EndpointActivity::forget_failures);
+        write_activities(&tx, &activities).await?;
         Ok(tx.commit().await?)
     }
 }
 
-/// The figures of endpoints' minutes, by lane and minute.
+/// The statistics of endpoints' minutes, by lane and minute.
 type Rollups = BTreeMap<(i64, i64), AttemptStatistics>;
 
 async fn add_to_rollups(tx: &Tx<'_>, lanes: &[i64], tallies: &[Tally]) -> Outcome<()> {
     let mut added = Rollups::new();
     for (lane, tally) in lanes.iter().zip(tallies) {
-        added.entry((*lane, minute_number(tally.minute))).or_default().merge(&tally.figures);
+        added.entry((*lane, minute_number(tally.minute))).or_default().merge(&tally.statistics);
     }
     let (lanes, minutes): (Vec<i64>, Vec<i64>) = added.keys().copied().unzip();
     tx.execute(MAKE_ROLLUPS, &[&lanes, &minutes]).await?;
     for row in tx.query(LOCK_ROLLUPS, &[&lanes, &minutes]).await? {
-        added.entry((row.value("lane")?, row.value("minute")?)).or_default().merge(&figures_of_row(&row)?);
+        added.entry((row.value("lane")?, row.value("minute")?)).or_default().merge(&statistics_of_row(&row)?);
     }
     keep_rollups(tx, &added).await
 }
@@ -95,14 +95,14 @@ async fn keep_rollups(tx: &Tx<'_>, rollups: &Rollups) -> Outcome<()> {
     let (lanes, minutes): (Vec<i64>, Vec<i64>) = rollups.keys().copied().unzip();
     let column = |read: &dyn Fn(&AttemptStatistics) -> i64| rollups.values().map(read).collect::<Vec<i64>>();
     let instants = |read: fn(&AttemptStatistics) -> Option<Timestamp>| -> Vec<_> {
-        rollups.values().map(|figures| read(figures).map(Timestamp::as_micros)).collect()
+        rollups.values().map(|statistics| read(statistics).map(Timestamp::as_micros)).collect()
     };
-    let successes = column(&|figures| number(figures.successes));
+    let successes = column(&|statistics| number(statistics.successes));
     // The statement names the categories in the order of the enum.
-    let failures = FailureCategory::ALL.map(|category| column(&|figures| number(figures.failures[category])));
-    let duration_sums = column(&|figures| micros(figures.duration_sum));
-    let durations: Vec<_> = rollups.values().map(|figures| durations::pack(&figures.durations)).collect();
-    let (success_at, failure_at) = (instants(|figures| figures.last_success_at), instants(|figures| figures.last_failure_at));
+    let failures = FailureCategory::ALL.map(|category| column(&|statistics| number(statistics.failures[category])));
+    let duration_sums = column(&|statistics| micros(statistics.duration_sum));
+    let durations: Vec<_> = rollups.values().map(|statistics| durations::pack(&statistics.durations)).collect();
+    let (success_at, failure_at) = (instants(|statistics| statistics.last_success_at), instants(|statistics| statistics.last_failure_at));
     let mut columns: Vec<&(dyn ToSql + Sync)> = vec![&lanes, &minutes, &successes];
     columns.extend(failures.iter().map(|counts| counts as &(dyn ToSql + Sync)));
     columns.extend([&duration_sums as &(dyn ToSql + Sync), &durations, &success_at, &failure_at]);
@@ -113,31 +113,31 @@ async fn keep_rollups(tx: &Tx<'_>, rollups: &Rollups) -> Outcome<()> {
 /// How endpoints do, by lane.
 type Activities = BTreeMap<i64, EndpointActivity>;
 
-async fn add_to_standings(tx: &Tx<'_>, lanes: &[i64], tallies: &[Tally]) -> Outcome<()> {
-    let mut standings = lock_standings(tx, lanes).await?;
+async fn add_to_activities(tx: &Tx<'_>, lanes: &[i64], tallies: &[Tally]) -> Outcome<()> {
+    let mut activities = lock_activities(tx, lanes).await?;
     for (lane, tally) in lanes.iter().zip(tallies) {
-        standings.entry(*lane).or_default().add(tally);
+        activities.entry(*lane).or_default().add(tally);
     }
-    keep_standings(tx, &standings).await
+    write_activities(tx, &activities).await
 }
 
 /// Reads how endpoints do, those of which nothing is known too, and keeps others from changing it.
-async fn lock_standings(tx: &Tx<'_>, lanes: &[i64]) -> Outcome<Activities> {
-    tx.execute(MAKE_STANDINGS, &[&lanes]).await?;
-    let rows = tx.query(LOCK_STANDINGS, &[&lanes]).await?;
-    rows.iter().map(|row| Ok((row.value("lane")?, standing_of_row(row)?))).collect()
+async fn lock_activities(tx: &Tx<'_>, lanes: &[i64]) -> Outcome<Activities> {
+    tx.execute(INSERT_ACTIVITIES, &[&lanes]).await?;
+    let rows = tx.query(LOCK_ACTIVITIES, &[&lanes]).await?;
+    rows.iter().map(|row| Ok((row.value("lane")?, activity_of_row(row)?))).collect()
 }
 
-async fn keep_standings(tx: &Tx<'_>, standings: &Activities) -> Outcome<()> {
-    let lanes: Vec<i64> = standings.keys().copied().collect();
-    let failures: Vec<i64> = standings.values().map(|standing| standing.consecutive_failures.into()).collect();
+async fn write_activities(tx: &Tx<'_>, activities: &Activities) -> Outcome<()> {
+    let lanes: Vec<i64> = activities.keys().copied().collect();
+    let failures: Vec<i64> = activities.values().map(|activity| activity.consecutive_failures.into()).collect();
     let instants = |read: fn(&EndpointActivity) -> Option<Timestamp>| -> Vec<_> {
-        standings.values().map(|standing| read(standing).map(Timestamp::as_micros)).collect()
+        activities.values().map(|activity| read(activity).map(Timestamp::as_micros)).collect()
     };
-    let first_failures = instants(|standing| standing.first_failure_at);
-    let last_failures = instants(|standing| standing.last_failure_at);
-    let last_successes = instants(|standing| standing.last_success_at);
-    tx.execute(KEEP_STANDING, &[&lanes, &failures, &first_failures, &last_failures, &last_successes]).await?;
+    let first_failures = instants(|activity| activity.first_failure_at);
+    let last_failures = instants(|activity| activity.last_failure_at);
+    let last_successes = instants(|activity| activity.last_success_at);
+    tx.execute(WRITE_ACTIVITY, &[&lanes, &failures, &first_failures, &last_failures, &last_successes]).await?;
     Ok(())
 }
 
@@ -149,7 +149,7 @@ fn number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-fn figures_of_row(row: &Row) -> Outcome<AttemptStatistics> {
+fn statistics_of_row(row: &Row) -> Outcome<AttemptStatistics> {
     let mut failures = FailureCounts::default();
     for category in FailureCategory::ALL {
         failures.add(category, row.number(category.as_str())?);
@@ -164,7 +164,7 @@ fn figures_of_row(row: &Row) -> Outcome<AttemptStatistics> {
     })
 }
 
-fn standing_of_row(row: &Row) -> Outcome<EndpointActivity> {
+fn activity_of_row(row: &Row) -> Outcome<EndpointActivity> {
     Ok(EndpointActivity {
         consecutive_failures: row.number("consecutive_failures")?,
         first_failure_at: row.instant_opt("first_failure_at")?,

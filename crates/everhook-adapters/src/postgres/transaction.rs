@@ -14,7 +14,7 @@ use tokio_postgres::{IsolationLevel, Row};
 use uuid::Uuid;
 
 use super::{
-    connect::{Connection, Patience},
+    connect::{Connection, ResponseTimeouts},
     fault::{Fault, Outcome},
     rows::{Columns, Key, Params},
 };
@@ -31,7 +31,7 @@ const LONG_ANSWER_WITHIN: Duration = Duration::from_secs(61);
 /// An open transaction. Dropped without a commit, it is rolled back.
 pub(super) struct Tx<'c> {
     transaction: Transaction<'c>,
-    patience: &'c Patience,
+    patience: &'c ResponseTimeouts,
 }
 
 /// The two numbers of an application that publishing depends on.

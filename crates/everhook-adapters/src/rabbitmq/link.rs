@@ -8,7 +8,7 @@ use lapin::{
     uri::{AMQPAuthority, AMQPQueryString, AMQPScheme, AMQPUri, AMQPUserInfo},
 };
 
-use super::socket::{self, Lifeline, Once};
+use super::socket::{self, CloseOnDrop, Once};
 use crate::http::Stream;
 
 /// How often both sides show that they are there, in seconds: a broker that vanished is noticed after two of these.
@@ -61,18 +61,18 @@ impl fmt::Debug for Login {
 /// An open connection. Dropping it closes the socket at once.
 pub(super) struct Link {
     connection: Connection,
-    lifeline: Lifeline,
+    close_on_drop: CloseOnDrop,
 }
 
 impl Link {
     /// Speaks AMQP on a fresh connection. If the caller gives up, the socket is closed.
     pub(super) async fn open(stream: Stream, login: &Login, vhost: &str) -> lapin::Result<Self> {
-        let (socket, lifeline) = Once::new(stream);
+        let (socket, close_on_drop) = Once::new(stream);
         let properties = ConnectionProperties::default().with_connection_name("everhook".into());
         let connect = async move |_, _| socket.take();
         let connecting = Connection::connector(uri(login, vhost), socket::runtime(), connect, properties);
-        let connection = unless_lost(&lifeline, connecting).await?;
-        Ok(Self { connection, lifeline })
+        let connection = unless_lost(&close_on_drop, connecting).await?;
+        Ok(Self { connection, close_on_drop })
     }
 
     /// Opens a channel on it.
@@ -82,12 +82,12 @@ impl Link {
 
     /// Waits for an answer of the broker, or for the end of the connection: lapin's own answer does not always come then.
     pub(super) async fn unless_lost<T>(&self, answer: impl Future<Output = lapin::Result<T>>) -> lapin::Result<T> {
-        unless_lost(&self.lifeline, answer).await
+        unless_lost(&self.close_on_drop, answer).await
     }
 
     /// Returns once the connection has ended.
     pub(super) async fn lost(&self) {
-        self.lifeline.lost().await;
+        self.close_on_drop.lost().await;
     }
 
     /// Whether it can be used, as far as this side knows.
@@ -102,12 +102,12 @@ impl Link {
     }
 }
 
-async fn unless_lost<T>(lifeline: &Lifeline, answer: impl Future<Output = lapin::Result<T>>) -> lapin::Result<T> {
+async fn unless_lost<T>(close_on_drop: &CloseOnDrop, answer: impl Future<Output = lapin::Result<T>>) -> lapin::Result<T> {
     let mut answer = pin!(answer);
     tokio::select! {
         biased;
         answered = answer.as_mut() => return answered,
-        () = lifeline.lost() => {}
+        () = close_on_drop.lost() => {}
     }
     // The broker's reason may have been read just before the end.
     let lost = || Err(io::Error::from(io::ErrorKind::ConnectionAborted).into());

@@ -1,8 +1,8 @@
 //! The socket that lapin speaks on: opened and secured by us, and closed by us at once when nobody wants it any more.
 //!
 //! lapin reads and writes in a thread of its own, for as long as the other side keeps the connection open. A broker that says nothing, or a
-//! request that was given up, must not leave that thread behind: the socket ends with its [`Lifeline`]. And the other way round: whoever waits
-//! for lapin's answer learns from the lifeline that the socket has ended, because lapin forgets some of those who wait.
+//! request that was given up, must not leave that thread behind: the socket ends with its [`CloseOnDrop`]. And the other way round: whoever waits
+//! for lapin's answer learns from the guard that the socket has ended, because lapin forgets some of those who wait.
 
 use std::{
     io,
@@ -25,15 +25,15 @@ use tokio_util::{
 use crate::http::Stream;
 
 /// What lapin runs on: tokio, with sockets of ours.
-pub(super) type Kit = RuntimeParts<Tokio, Sockets>;
+pub(super) type LapinRuntime = RuntimeParts<Tokio, Sockets>;
 
 /// Keeps a socket open. Dropping it closes the socket, whatever lapin or the other side is doing.
-pub(super) struct Lifeline {
+pub(super) struct CloseOnDrop {
     _wanted: DropGuard,
     lost: CancellationToken,
 }
 
-impl Lifeline {
+impl CloseOnDrop {
     /// Returns once the socket has ended, from whichever side.
     pub(super) async fn lost(&self) {
         self.lost.cancelled().await;
@@ -47,15 +47,15 @@ pub(super) struct Once(Mutex<Option<Socket>>);
 pub(super) type Socket = Compat<Guarded>;
 
 impl Once {
-    /// Puts the connection on a lifeline.
-    pub(super) fn new(stream: Stream) -> (Self, Lifeline) {
+    /// Closes the connection when the guard is dropped.
+    pub(super) fn new(stream: Stream) -> (Self, CloseOnDrop) {
         let (ended, lost) = (CancellationToken::new(), CancellationToken::new());
         let io: Box<dyn Io> = match stream {
             Stream::Plain(stream) => Box::new(stream),
             Stream::Secure(stream) => Box::new(stream),
         };
         let guarded = Guarded { io, ended: ended.clone(), ending: Box::pin(ended.clone().cancelled_owned()), lost: lost.clone() };
-        (Self(Mutex::new(Some(guarded.compat()))), Lifeline { _wanted: ended.drop_guard(), lost })
+        (Self(Mutex::new(Some(guarded.compat()))), CloseOnDrop { _wanted: ended.drop_guard(), lost })
     }
 
     /// The socket. There is no second one: a link that ended is replaced, not mended.
@@ -66,7 +66,7 @@ impl Once {
 }
 
 /// The runtime for a link, in the tokio runtime that calls this.
-pub(super) fn runtime() -> Runtime<Kit> {
+pub(super) fn runtime() -> Runtime<LapinRuntime> {
     let tokio = Tokio::current();
     Runtime::new(RuntimeParts::new(tokio.clone(), Sockets(tokio)))
 }
@@ -74,7 +74,7 @@ pub(super) fn runtime() -> Runtime<Kit> {
 trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
-/// A socket that fails to be read once its lifeline is gone, which ends lapin's thread.
+/// A socket that fails to be read once its guard is dropped, which ends lapin's thread.
 pub(super) struct Guarded {
     io: Box<dyn Io>,
     ended: CancellationToken,

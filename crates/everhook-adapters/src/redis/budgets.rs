@@ -4,7 +4,7 @@ use std::{sync::LazyLock, time::Duration};
 
 use async_trait::async_trait;
 use everhook_core::{
-    model::{Budget, Credit, Draw, Drawn, SlotAsk},
+    model::{Budget, Credit, SlotRequest, TokenGrant, TokenRequest},
     policy::shared_slots::{SLICE, SLOTS_HELD_FOR},
     ports::{Ask, Grant, StoreError, ThrottleStore, Wanted},
 };
@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::{
     Redis,
-    link::{Link, Silence},
+    link::{Link, NoAnswer},
     micros,
 };
 
@@ -35,13 +35,13 @@ impl ThrottleStore for Redis {
     }
 }
 
-async fn draw_tokens(link: &Link, asks: &[Ask]) -> Result<Vec<Drawn>, Silence> {
-    let draws: Vec<(String, Draw)> = asks.iter().filter_map(|ask| tokens_of(link, ask)).collect();
+async fn draw_tokens(link: &Link, asks: &[Ask]) -> Result<Vec<TokenGrant>, NoAnswer> {
+    let draws: Vec<(String, TokenRequest)> = asks.iter().filter_map(|ask| tokens_of(link, ask)).collect();
     if draws.is_empty() {
         return Ok(Vec::new());
     }
     let mut script = DRAW_TOKENS.prepare_invoke();
-    for (key, Draw { limit, take, give_back, credit }) in draws {
+    for (key, TokenRequest { limit, take, give_back, credit }) in draws {
         script.key(key).arg(limit.per.as_micros()).arg(limit.requests.get()).arg(limit.burst.get()).arg(take).arg(give_back);
         match credit {
             Credit::Ahead(ahead) => script.arg(micros(ahead)),
@@ -49,7 +49,7 @@ async fn draw_tokens(link: &Link, asks: &[Ask]) -> Result<Vec<Drawn>, Silence> {
         };
     }
     let answers: Vec<u64> = link.ask(async |mut connection| script.invoke_async(&mut connection).await).await?;
-    let drawn = |answer: &[u64]| Drawn {
+    let drawn = |answer: &[u64]| TokenGrant {
         granted: u32::try_from(answer[0]).unwrap_or(u32::MAX),
         good_in: Duration::from_micros(answer[1]),
         next_in: Duration::from_micros(answer[2]),
@@ -57,25 +57,25 @@ async fn draw_tokens(link: &Link, asks: &[Ask]) -> Result<Vec<Drawn>, Silence> {
     Ok(answers.chunks_exact(3).map(drawn).collect())
 }
 
-async fn share_slots(link: &Link, holder: Uuid, asks: &[Ask]) -> Result<Vec<u32>, Silence> {
-    let wishes: Vec<(String, SlotAsk)> = asks.iter().filter_map(|ask| slots_of(link, ask)).collect();
-    if wishes.is_empty() {
+async fn share_slots(link: &Link, holder: Uuid, asks: &[Ask]) -> Result<Vec<u32>, NoAnswer> {
+    let slot_requests: Vec<(String, SlotRequest)> = asks.iter().filter_map(|ask| slots_of(link, ask)).collect();
+    if slot_requests.is_empty() {
         return Ok(Vec::new());
     }
     let mut script = SHARE_SLOTS.prepare_invoke();
     script.arg(holder.to_string()).arg(micros(SLOTS_HELD_FOR)).arg(micros(SLICE));
-    for (key, SlotAsk { limit, bound, wanted }) in wishes {
+    for (key, SlotRequest { limit, bound, wanted }) in slot_requests {
         script.key(key).arg(limit.get()).arg(bound).arg(wanted);
     }
     link.ask(async |mut connection| script.invoke_async(&mut connection).await).await
 }
 
-fn tokens_of(link: &Link, ask: &Ask) -> Option<(String, Draw)> {
+fn tokens_of(link: &Link, ask: &Ask) -> Option<(String, TokenRequest)> {
     let Wanted::Tokens(budget, draw) = ask.what else { return None };
     Some((key(link, ask, Budget::as_str(budget)), draw))
 }
 
-fn slots_of(link: &Link, ask: &Ask) -> Option<(String, SlotAsk)> {
+fn slots_of(link: &Link, ask: &Ask) -> Option<(String, SlotRequest)> {
     let Wanted::Slots(slots) = ask.what else { return None };
     Some((key(link, ask, "slots"), slots))
 }

@@ -45,7 +45,7 @@ enum State {
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Silence {
+pub(super) enum NoAnswer {
     /// Nobody was asked.
     #[error("Redis is unavailable")]
     Away,
@@ -69,40 +69,40 @@ impl Link {
     }
 
     /// Runs a command; a connection that breaks, or is silent for [`ANSWER_TIMEOUT`], counts as away from then on.
-    pub(super) async fn ask<T, A>(&self, command: impl FnOnce(MultiplexedConnection) -> A) -> Result<T, Silence>
+    pub(super) async fn ask<T, A>(&self, command: impl FnOnce(MultiplexedConnection) -> A) -> Result<T, NoAnswer>
     where
         A: Future<Output = Result<T, RedisError>>,
     {
-        let connection = self.connection().ok_or(Silence::Away)?;
+        let connection = self.connection().ok_or(NoAnswer::Away)?;
         match timeout(ANSWER_TIMEOUT, command(connection)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => {
                 if is_broken(&error) {
                     self.lose(&error);
                 }
-                Err(Silence::Refused(error))
+                Err(NoAnswer::Refused(error))
             }
             Err(_) => {
-                self.lose(&Silence::Late);
-                Err(Silence::Late)
+                self.lose(&NoAnswer::Late);
+                Err(NoAnswer::Late)
             }
         }
     }
 
     /// Runs a command whose answer somebody waits for who can do without. One that is late makes Redis suspect, and nobody asks like this until it is
     /// known how things stand.
-    pub(super) async fn ask_briefly<T, A>(&self, within: Duration, command: impl FnOnce(MultiplexedConnection) -> A) -> Result<T, Silence>
+    pub(super) async fn ask_briefly<T, A>(&self, within: Duration, command: impl FnOnce(MultiplexedConnection) -> A) -> Result<T, NoAnswer>
     where
         A: Future<Output = Result<T, RedisError>>,
     {
         if self.is_suspected.load(Ordering::Relaxed) {
-            return Err(Silence::Away);
+            return Err(NoAnswer::Away);
         }
         let asked = timeout(within, self.ask(command)).await;
         asked.unwrap_or_else(|_| {
             self.is_suspected.store(true, Ordering::Relaxed);
             self.suspicion.notify_one();
-            Err(Silence::Late)
+            Err(NoAnswer::Late)
         })
     }
 

@@ -7,6 +7,7 @@
 mod binding;
 mod publisher_cache;
 mod queue;
+mod resealing;
 mod retrying;
 mod waiting;
 
@@ -50,7 +51,7 @@ const APPLICATION_ID: i32 = 0x4576_4873;
 
 const MIGRATIONS: [Migration; 1] = [Migration { version: 1, sql: include_str!("migrations/0001_lay_the_tables.sql") }];
 
-const STANDING: &str = include_str!("queries/spool_standing.sql");
+const STATUS: &str = include_str!("queries/spool_status.sql");
 
 /// Where a spool is, and how large it may become.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,7 +161,12 @@ impl Spool for SqliteSpool {
         Ok(())
     }
 
-    fn standing(&self) -> SpoolStatus {
+    async fn reseal(&self, after: i64) -> Result<Option<i64>, StoreError> {
+        let (seals, in_use) = (self.seals.clone(), self.seals.vault()?.keys().in_use);
+        self.writer.write(commits::ROWS_MAX, move |tx| resealing::step(tx, after, in_use, &seals)).await
+    }
+
+    fn status(&self) -> SpoolStatus {
         // Nothing has room on a disk that failed.
         let bytes_max = if *self.broken.borrow() { 0 } else { self.bytes_max };
         SpoolStatus { events: self.waiting.events(), bytes: self.bytes.load(Ordering::Acquire), bytes_max }
@@ -177,11 +183,11 @@ impl Spool for SqliteSpool {
 
 #[async_trait]
 impl PublisherCache for SqliteSpool {
-    async fn remember(&self, acquaintance: KnownPublisher) -> Result<(), StoreError> {
-        let learned = self.known().learn(&acquaintance);
+    async fn remember(&self, publisher: KnownPublisher) -> Result<(), StoreError> {
+        let learned = self.known().learn(&publisher);
         match learned {
-            publisher_cache::Learned::Nothing => Ok(()),
-            learned => self.writer.write(2, move |tx| publisher_cache::write(tx, &acquaintance, learned)).await,
+            publisher_cache::CacheWrite::Nothing => Ok(()),
+            learned => self.writer.write(2, move |tx| publisher_cache::write(tx, &publisher, learned)).await,
         }
     }
 
@@ -234,7 +240,7 @@ impl SqliteSpool {
 /// As how many bytes events count, those with them that were set aside.
 fn read_bytes(connection: &Connection) -> rusqlite::Result<u64> {
     let read = |row: &Row<'_>| Ok((queue::number(row, "bytes")?, queue::number(row, "unforwarded")?));
-    let (bytes, unforwarded) = connection.query_row(STANDING, [], read)?;
+    let (bytes, unforwarded) = connection.query_row(STATUS, [], read)?;
     if unforwarded > 0 {
         tracing::error!(
             "{unforwarded} accepted events could not be forwarded; they are in the spool's table `unforwarded` with the reason, and are tried again at the next start"

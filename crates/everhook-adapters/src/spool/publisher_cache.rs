@@ -47,9 +47,9 @@ struct KnownApplication {
     is_default: bool,
 }
 
-/// What there is to write.
+/// What must be written to disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Learned {
+pub(super) enum CacheWrite {
     /// Nothing: it was known.
     Nothing,
     /// This.
@@ -72,8 +72,8 @@ impl Known {
     }
 
     /// Remembers something, and says what there is to write.
-    pub(super) fn learn(&mut self, acquaintance: &KnownPublisher) -> Learned {
-        match acquaintance {
+    pub(super) fn learn(&mut self, publisher: &KnownPublisher) -> CacheWrite {
+        match publisher {
             // When it was last used changes all the time, and admits nobody.
             KnownPublisher::Key(hash, key) => put(&mut self.keys, *hash, ApiKey { last_used_at: None, ..key.clone() }),
             KnownPublisher::Organization { id, uid } => {
@@ -139,16 +139,16 @@ impl Known {
     }
 }
 
-fn put<K: std::hash::Hash + Eq, V: PartialEq>(map: &mut FxHashMap<K, V>, key: K, value: V) -> Learned {
+fn put<K: std::hash::Hash + Eq, V: PartialEq>(map: &mut FxHashMap<K, V>, key: K, value: V) -> CacheWrite {
     if map.get(&key) == Some(&value) {
-        return Learned::Nothing;
+        return CacheWrite::Nothing;
     }
     let is_full = map.len() >= KNOWN_MAX && !map.contains_key(&key);
     if is_full {
         map.clear();
     }
     map.insert(key, value);
-    if is_full { Learned::OnlyThis } else { Learned::This }
+    if is_full { CacheWrite::OnlyThis } else { CacheWrite::This }
 }
 
 fn read_all<K: std::hash::Hash + Eq, V>(
@@ -164,12 +164,12 @@ fn key_of_row(row: &Row<'_>) -> rusqlite::Result<(ApiKeyHash, ApiKey)> {
 }
 
 /// Writes what was learned.
-pub(super) fn write(tx: &Tx<'_>, acquaintance: &KnownPublisher, learned: Learned) -> Outcome<()> {
+pub(super) fn write(tx: &Tx<'_>, publisher: &KnownPublisher, learned: CacheWrite) -> Outcome<()> {
     let forget_others = |sql: &'static str| match learned {
-        Learned::OnlyThis => tx.prepare(sql)?.execute([]).map(drop).map_err(Into::into),
-        Learned::This | Learned::Nothing => Outcome::Ok(()),
+        CacheWrite::OnlyThis => tx.prepare(sql)?.execute([]).map(drop).map_err(Into::into),
+        CacheWrite::This | CacheWrite::Nothing => Outcome::Ok(()),
     };
-    match acquaintance {
+    match publisher {
         KnownPublisher::Key(hash, key) => {
             forget_others(FORGET_KEYS)?;
             tx.prepare(KEEP_KEY)?.execute(params![

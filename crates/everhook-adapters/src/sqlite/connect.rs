@@ -51,34 +51,34 @@ pub(crate) fn writer(database: &Path, application_id: i32) -> Result<Connection,
 /// Whether nothing is in the file yet. A first start that was killed may have left it marked and empty, or neither.
 ///
 /// # Errors
-/// [`Foreignness`] if somebody else made it, or it cannot be read.
-fn is_new(connection: &Connection, application_id: i32) -> Result<bool, Foreignness> {
+/// [`ForeignFile`] if somebody else made it, or it cannot be read.
+fn is_new(connection: &Connection, application_id: i32) -> Result<bool, ForeignFile> {
     let found: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     if found == application_id {
         return Ok(false);
     }
     let is_empty: bool = connection.query_row(IS_EMPTY, [], |row| row.get(0))?;
-    if found == 0 && is_empty { Ok(true) } else { Err(Foreignness::OtherApplication) }
+    if found == 0 && is_empty { Ok(true) } else { Err(ForeignFile::OtherApplication) }
 }
 
 /// Why a file is not ours.
-enum Foreignness {
+enum ForeignFile {
     OtherApplication,
     Sqlite(rusqlite::Error),
 }
 
-impl From<rusqlite::Error> for Foreignness {
+impl From<rusqlite::Error> for ForeignFile {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sqlite(error)
     }
 }
 
-fn of_foreign(foreignness: Foreignness, database: &Path) -> OpenError {
+fn of_foreign(foreignness: ForeignFile, database: &Path) -> OpenError {
     let foreign = |what| OpenError::Foreign { path: database.to_owned(), what };
     match foreignness {
-        Foreignness::OtherApplication => foreign("is a SQLite database of another application"),
-        Foreignness::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => foreign("is not a SQLite database"),
-        Foreignness::Sqlite(error) => error.into(),
+        ForeignFile::OtherApplication => foreign("is a SQLite database of another application"),
+        ForeignFile::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => foreign("is not a SQLite database"),
+        ForeignFile::Sqlite(error) => error.into(),
     }
 }
 

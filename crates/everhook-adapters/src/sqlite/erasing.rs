@@ -230,7 +230,7 @@ fn erase_delivery(tx: &Tx<'_>, of: &Unfinished, delivery: &Traced) -> Outcome<Op
 
 /// Runs `work` with everything that it removes overwritten with zeros, on pages that it frees, too. That only here, because every page that is freed is
 /// then written once more; otherwise, what is removed from pages that stay is overwritten.
-fn overwriting<T>(tx: &Tx<'_>, work: impl FnOnce(&Tx<'_>) -> Outcome<T>) -> Outcome<T> {
+pub(super) fn overwriting<T>(tx: &Tx<'_>, work: impl FnOnce(&Tx<'_>) -> Outcome<T>) -> Outcome<T> {
     let connection = tx.connection();
     connection.pragma_update(None, "secure_delete", "ON")?;
     let outcome = work(tx);

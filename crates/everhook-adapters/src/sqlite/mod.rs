@@ -15,6 +15,7 @@
 
 mod audit_log;
 mod breakers;
+mod call_records;
 pub(crate) mod connect;
 mod delivery_control;
 mod delivery_queue;
@@ -26,6 +27,7 @@ pub(crate) mod fault;
 mod finishing;
 pub(crate) mod folder;
 pub(crate) mod group_commit;
+mod health;
 mod history;
 mod job;
 pub(crate) mod migrate;
@@ -37,8 +39,10 @@ mod page;
 mod parking;
 mod readers;
 mod replaying;
+mod resealing;
 mod retention;
 pub(crate) mod rows;
+mod sealing;
 mod settling;
 mod statistics;
 pub(crate) mod transaction;
@@ -52,10 +56,11 @@ use std::{
 };
 
 use everhook_core::{
+    model::Sealing,
     ports::{StoreError, Vault},
     time::Timestamp,
 };
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 use tokio::sync::watch;
 
 use crate::{
@@ -70,7 +75,6 @@ use crate::{
 pub(crate) use self::moving_out::MovingOut;
 use self::{fault::Outcome, folder::Folder, group_commit::GroupCommit, readers::Readers, transaction::Tx, writer::Writer};
 
-const SEAL_KEY_ID: &str = include_str!("queries/seal_key_id.sql");
 const KEEP_SEAL_KEY_ID: &str = include_str!("queries/keep_seal_key_id.sql");
 const FORGET_KEYS: &str = include_str!("queries/forget_idempotency_keys.sql");
 
@@ -269,14 +273,6 @@ impl SqliteStore {
         group_commit::broken(self.broken.clone()).await;
     }
 
-    /// The id of the key that secrets are sealed with; `None` before the first start has named one.
-    ///
-    /// # Errors
-    /// [`StoreError::Unavailable`] if the file cannot be read.
-    pub async fn seal_key_id(&self) -> Result<Option<String>, StoreError> {
-        self.read(|connection| Ok(read_seal_key_id(connection)?)).await
-    }
-
     /// Keeps the id of the key that secrets are sealed with, if none is kept yet, and says which is.
     ///
     /// # Errors
@@ -333,16 +329,12 @@ impl SqliteStore {
     }
 }
 
-/// The id of the key that the secrets of a folder are sealed with, while no server runs on it; `None` if it does not say.
+/// How sealing stands in a folder, while no server runs on it; `None` if it does not say.
 ///
 /// # Errors
 /// [`OpenError`] says why the folder cannot be read.
-pub fn seal_key_id_at_rest(folder: &Path) -> Result<Option<String>, OpenError> {
-    Ok(read_seal_key_id(MovingOut::open(folder)?.connection())?)
-}
-
-fn read_seal_key_id(connection: &Connection) -> rusqlite::Result<Option<String>> {
-    connection.query_row(SEAL_KEY_ID, [], |row| row.get(0)).optional()
+pub fn sealing_at_rest(folder: &Path) -> Result<Option<Sealing>, OpenError> {
+    Ok(sealing::read_sealing(MovingOut::open(folder)?.connection())?)
 }
 
 /// Who reads, where reads have threads.

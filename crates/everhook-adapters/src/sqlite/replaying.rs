@@ -40,8 +40,8 @@ pub(super) fn replay(tx: &mut Tx<'_>, replay: &Replay) -> Outcome<Replayed> {
         return Ok(Replayed::Stopped);
     }
     let is_automatic = replay.by == ReplayBy::Automatic;
-    let on_behalf = OnBehalf { organization: replay.organization, operation, is_automatic, at: replay.at };
-    let answers = replay_in_order(tx, &on_behalf, &replay.items)?;
+    let context = ReplayContext { organization: replay.organization, operation, is_automatic, at: replay.at };
+    let answers = replay_in_order(tx, &context, &replay.items)?;
     if let ReplayBy::Operation { id, failed } = &replay.by {
         let mut tally = Tally::default();
         answers.iter().for_each(|answer| tally.count(answer));
@@ -55,7 +55,7 @@ pub(super) fn replay(tx: &mut Tx<'_>, replay: &Replay) -> Outcome<Replayed> {
 }
 
 /// For whom deliveries are made, and when.
-struct OnBehalf {
+struct ReplayContext {
     organization: OrganizationId,
     operation: Option<OperationId>,
     is_automatic: bool,
@@ -74,20 +74,20 @@ fn changed_applications(tx: &mut Tx<'_>, replay: &Replay) -> Outcome<Vec<Applica
 }
 
 /// One lane gets them in the order of their events, whatever the order of the items; the answers are in the order of the items.
-fn replay_in_order(tx: &mut Tx<'_>, on_behalf: &OnBehalf, items: &[ReplayItem]) -> Outcome<Vec<ReplayAnswer>> {
+fn replay_in_order(tx: &mut Tx<'_>, context: &ReplayContext, items: &[ReplayItem]) -> Outcome<Vec<ReplayAnswer>> {
     let mut answers: Vec<ReplayAnswer> = items.iter().map(|_| ReplayAnswer::NotFound).collect();
     let mut found = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
-        match event_facts(tx, on_behalf.organization, item.event)? {
+        match event_facts(tx, context.organization, item.event)? {
             Some(facts) => found.push((index, item, facts)),
             // What is gone is taken off the list all the same, or the operation would never end.
-            None if take_off(tx, on_behalf.operation, item)? => {}
+            None if take_off(tx, context.operation, item)? => {}
             None => answers[index] = ReplayAnswer::DoneBefore,
         }
     }
     found.sort_by_key(|(_, _, facts)| facts.sequence_number);
     for (index, item, facts) in found {
-        answers[index] = replay_one(tx, on_behalf, item, &facts)?;
+        answers[index] = replay_one(tx, context, item, &facts)?;
     }
     Ok(answers)
 }
@@ -105,8 +105,8 @@ fn event_facts(tx: &mut Tx<'_>, organization: OrganizationId, event: EventId) ->
     Ok(tx.hot(EVENT)?.query_row(params![event.key(), organization.key()], facts).optional()?)
 }
 
-fn replay_one(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, facts: &EventFacts) -> Outcome<ReplayAnswer> {
-    if !take_off(tx, on_behalf.operation, item)? {
+fn replay_one(tx: &mut Tx<'_>, context: &ReplayContext, item: &ReplayItem, facts: &EventFacts) -> Outcome<ReplayAnswer> {
+    if !take_off(tx, context.operation, item)? {
         return Ok(ReplayAnswer::DoneBefore);
     }
     if facts.is_erased {
@@ -126,13 +126,13 @@ fn replay_one(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, facts: &
         return Ok(ReplayAnswer::Open);
     }
     let priority = item.priority.unwrap_or(facts.priority);
-    let is_held = make(tx, on_behalf, item, facts.ordered_by(), priority)?;
+    let is_held = make(tx, context, item, facts.ordered_by(), priority)?;
     if dead_letter == Some(DeadLetterStatus::Dead) {
-        let automatic = on_behalf.is_automatic.then(|| item.delivery.key());
-        let parameters = params![item.event.key(), item.lane_id.key(), item.delivery.key(), on_behalf.at.as_micros(), automatic];
+        let automatic = context.is_automatic.then(|| item.delivery.key());
+        let parameters = params![item.event.key(), item.lane_id.key(), item.delivery.key(), context.at.as_micros(), automatic];
         tx.hot(REQUEUE)?.execute(parameters)?;
     }
-    Ok(ReplayAnswer::Made { due: (!is_held).then(|| item.due(facts.ordered_by(), on_behalf.at)), priority })
+    Ok(ReplayAnswer::Made { due: (!is_held).then(|| item.due(facts.ordered_by(), context.at)), priority })
 }
 
 /// Takes an item off its operation's list; says whether it was on it. What is on no list is there.
@@ -143,9 +143,9 @@ fn take_off(tx: &mut Tx<'_>, operation: Option<OperationId>, item: &ReplayItem) 
 }
 
 /// Makes the delivery, at the tail of its lane; says whether it is held.
-fn make(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, by: OrderedBy<'_>, priority: Priority) -> Outcome<bool> {
+fn make(tx: &mut Tx<'_>, context: &ReplayContext, item: &ReplayItem, by: OrderedBy<'_>, priority: Priority) -> Outcome<bool> {
     if item.placement.is_ordered(by) {
-        return make_ordered(tx, on_behalf, item, by, priority);
+        return make_ordered(tx, context, item, by, priority);
     }
     let lane = tx.lane_of(item.lane_id)?;
     tx.hot(INSERT)?.execute(params![
@@ -154,14 +154,14 @@ fn make(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, by: OrderedBy<
         lane,
         priority_number(priority),
         item.retry_schedule.0,
-        on_behalf.at.as_micros(),
+        context.at.as_micros(),
         item.of.as_ref().map(DeliveryId::key),
-        on_behalf.operation.as_ref().map(OperationId::key),
+        context.operation.as_ref().map(OperationId::key),
     ])?;
     Ok(false)
 }
 
-fn make_ordered(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, by: OrderedBy<'_>, priority: Priority) -> Outcome<bool> {
+fn make_ordered(tx: &mut Tx<'_>, context: &ReplayContext, item: &ReplayItem, by: OrderedBy<'_>, priority: Priority) -> Outcome<bool> {
     // Behind every event that was published, and everything that was done again, until now.
     let position = match tx.counters(item.application)? {
         Some(counters) => {
@@ -177,8 +177,8 @@ fn make_ordered(tx: &mut Tx<'_>, on_behalf: &OnBehalf, item: &ReplayItem, by: Or
         delivery: &delivery,
         priority,
         replay_of: item.of,
-        operation: on_behalf.operation,
-        at: on_behalf.at,
+        operation: context.operation,
+        at: context.at,
         position,
     };
     ordering::place(tx, &ordered)

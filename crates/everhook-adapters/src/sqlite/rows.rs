@@ -4,8 +4,8 @@ use std::{cell::Cell, time::Duration};
 
 use everhook_core::{
     ids::{
-        ApiKeyId, ApplicationId, AuditEntryId, ChannelId, DeliveryId, EndpointId, EventId, EventTypeId, LaneId, OperationId,
-        OrganizationId, ScheduleId, SourceId, Uid,
+        ApiKeyId, ApplicationId, AuditEntryId, ChannelId, DeliveryId, EndpointId, EventId, EventTypeId, HealthConnectionId, HealthMetricId,
+        LaneId, OperationId, OrganizationId, ScheduleId, SourceId, Uid,
     },
     model::{AfterExpiry, ApiKey, ContentType, EventType, OrderingKey, Received, Scopes, Stage},
     time::Timestamp,
@@ -68,7 +68,9 @@ keys!(
     EventTypeId,
     OperationId,
     SourceId,
-    AuditEntryId
+    AuditEntryId,
+    HealthConnectionId,
+    HealthMetricId
 );
 
 /// Reads columns by name, as the model's types.

@@ -48,7 +48,7 @@ fn settle(tx: &mut Tx<'_>, settlement: &Settlement) -> Outcome<Settled> {
     insert_attempt(tx, settlement.delivery, &settlement.attempt)?;
     parking::park(tx, settlement)?;
     if let Stage::Dead { at, cause } = settlement.stage {
-        bury(tx, settlement, Death { at, cause })?;
+        record_deaths(tx, settlement, Death { at, cause })?;
     }
     if let Some(status) = settlement.end_of_retry() {
         end_retry(tx, settlement.delivery, status, settlement.attempt.number)?;
@@ -149,7 +149,7 @@ struct Death {
     cause: DeathCause,
 }
 
-fn bury(tx: &Tx<'_>, settlement: &Settlement, death: Death) -> Outcome<()> {
+fn record_deaths(tx: &Tx<'_>, settlement: &Settlement, death: Death) -> Outcome<()> {
     let attempt = &settlement.attempt;
     let category =
         attempt.failure_category.ok_or_else(|| Fault::Impossible(format!("the delivery {} died of a success", settlement.delivery)))?;

@@ -190,8 +190,8 @@ async fn tallies_that_are_added_at_once_all_count() {
         tally
     };
     all_at_once(&given, (0..TASKS).map(tally).collect(), |store, tally| async move { store.add(vec![tally]).await.unwrap() }).await;
-    let figures = given.store.figures(endpoint.into(), NOW, after(60)).await.unwrap();
-    assert_eq!((figures.total(), figures.successes), (TASKS as u64, TASKS as u64 / 2));
+    let statistics = given.store.attempt_statistics(endpoint.into(), NOW, after(60)).await.unwrap();
+    assert_eq!((statistics.total(), statistics.successes), (TASKS as u64, TASKS as u64 / 2));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,12 +4,12 @@ use everhook_core::{
     ids::{ChannelId, LaneId, Ref},
     model::{EmailAddress, Organization, Stage},
     policy::presets,
-    ports::{Created, EventStore, RetentionClass, Updated},
+    ports::{Created, DueDeadLetters, EventStore, RetentionClass, Updated},
 };
 
 use super::{
-    delivery_queue::DELIVERED,
-    given::{Given, after, entry, organization, settlement, success},
+    delivery_queue::{DELIVERED, dead},
+    given::{Given, NOW, after, entry, failure, organization, settlement, success},
 };
 
 /// Later than everything that is kept here.
@@ -99,6 +99,24 @@ async fn a_lane_outlives_its_channel_until_nothing_names_it() {
     let mut again = given.event(&[given.endpoint]).await;
     again.deliveries[0].lane_id = lane_id;
     given.record(again).await;
+}
+
+#[tokio::test]
+async fn its_dead_letters_come_back_by_themselves_for_as_long_as_there_is_one() {
+    let given = Given::new().await;
+    given.set_emails(&["ops@example.com"]).await;
+    let mut new = given.event(&[given.endpoint]).await;
+    new.deliveries[0].lane_id = given.lane_of("ops@example.com");
+    let delivery = new.deliveries[0].id;
+    given.record(new).await;
+    let mut died = settlement(delivery, given.endpoint, failure(1), dead(NOW));
+    died.lane_id = given.lane_of("ops@example.com");
+    given.store.settle(std::sync::Arc::new(vec![died])).await.unwrap();
+    let due = DueDeadLetters { organization: given.organization, failures: 1, died_until: after(60), limit: 10 };
+    let found = given.store.due_dead_letters(due).await.unwrap();
+    assert_eq!(found.iter().map(|letter| letter.id).collect::<Vec<_>>(), [delivery]);
+    given.set_emails(&[]).await;
+    assert_eq!(given.store.due_dead_letters(due).await.unwrap(), []);
 }
 
 #[tokio::test]

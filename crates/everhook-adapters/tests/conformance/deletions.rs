@@ -3,7 +3,7 @@
 use everhook_core::{
     ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, Uid},
     model::{ApiKey, ApiKeyHash, ApplicationKind, AuditEntry, Endpoint, EndpointState, EventTypeDefinition, OrganizationLimits, Scope},
-    ports::{AuditFilter, Created, Deleted, EndpointFilter, Recorded, RemainsDeleted, RetentionClass, StoreError, Updated},
+    ports::{AuditFilter, ContentsDeleted, Created, Deleted, EndpointFilter, Recorded, RetentionClass, StoreError, Updated},
 };
 
 use super::{
@@ -31,10 +31,10 @@ async fn key(given: &Given, of: OrganizationId, application: Option<ApplicationI
 }
 
 /// Deletes everything that is left, a little at a time, and says which endpoints were awaited.
-async fn delete_remains(given: &Given, limit: u32) -> Vec<(ApplicationId, EndpointId)> {
+async fn delete_contents(given: &Given, limit: u32) -> Vec<(ApplicationId, EndpointId)> {
     let mut awaited = Vec::new();
     for _ in 0..100 {
-        let step = given.store.delete_remains(after(5), limit).await.unwrap();
+        let step = given.store.delete_contents(after(5), limit).await.unwrap();
         awaited.extend(step.awaited);
         if !step.has_more {
             return awaited;
@@ -85,7 +85,7 @@ async fn endpoints_of_a_deleted_application_are_not_listed_and_their_uids_are_fr
     assert_eq!(given.store.create_endpoint(next.clone(), entry()).await.unwrap(), Created::Created);
     assert_eq!(given.store.endpoint(given.organization, &Ref::Uid(uid)).await.unwrap().map(|found| found.id), Some(next.id));
     // It is deleted all the same, and nothing else is.
-    assert_eq!(delete_remains(&given, 10).await, []);
+    assert_eq!(delete_contents(&given, 10).await, []);
     let states = async |of: EndpointId| given.store.endpoint(given.organization, &Ref::Id(of)).await.unwrap().unwrap().state;
     assert_eq!((states(left.id).await, states(next.id).await), (EndpointState::Deleted { at: after(5) }, EndpointState::Enabled));
 }
@@ -97,7 +97,7 @@ async fn a_built_in_application_is_not_deleted() {
         let built_in = given.store.built_in_application(given.organization, kind).await.unwrap().unwrap();
         assert_eq!(given.store.delete_application(given.organization, built_in.id, entry()).await.unwrap(), Deleted::NotFound);
     }
-    assert_eq!(given.store.delete_remains(NOW, 10).await.unwrap(), RemainsDeleted::default());
+    assert_eq!(given.store.delete_contents(NOW, 10).await.unwrap(), ContentsDeleted::default());
 }
 
 #[tokio::test]
@@ -126,10 +126,10 @@ async fn the_endpoints_of_a_deleted_application_are_deleted_in_steps_over_a_reop
     let changed = everhook_core::model::Organization { limits, ..read.clone() };
     assert_eq!(given.store.update_organization(read, changed, entry()).await.unwrap(), Updated::Updated);
     given.store.delete_application(given.organization, shop, entry()).await.unwrap();
-    let first = given.store.delete_remains(after(4), 2).await.unwrap();
-    assert_eq!(first, RemainsDeleted { awaited: vec![(shop, hooks[1])], has_more: true });
+    let first = given.store.delete_contents(after(4), 2).await.unwrap();
+    assert_eq!(first, ContentsDeleted { awaited: vec![(shop, hooks[1])], has_more: true });
     let given = given.reopened().await;
-    assert_eq!(delete_remains(&given, 2).await, [(shop, hooks[2])]);
+    assert_eq!(delete_contents(&given, 2).await, [(shop, hooks[2])]);
     for (hook, at) in hooks.iter().zip([4, 4, 5, 5, 5]) {
         let found = given.store.endpoint(given.organization, &Ref::Id(*hook)).await.unwrap().unwrap();
         assert_eq!(found.state, EndpointState::Deleted { at: after(at) });
@@ -184,7 +184,7 @@ async fn a_deleted_organization_is_found_by_nobody_and_changed_by_nobody() {
     assert_eq!(given.store.create_organization(again, entry()).await.unwrap(), Created::Created);
 
     let given = given.reopened().await;
-    delete_remains(&given, 1).await;
+    delete_contents(&given, 1).await;
     assert_eq!(given.store.applications(of, ALL).await.unwrap().rows, []);
     assert_eq!(given.store.event_types(of, None, ALL).await.unwrap().rows, []);
     let found = given.store.endpoint(of, &Ref::Id(hook.id)).await.unwrap().unwrap();
@@ -206,7 +206,7 @@ async fn a_deleted_organization_is_forgotten_when_nothing_is_kept_of_it() {
     let horizon = after(60);
     let forget = async |what| given.purge(what, horizon).await;
     assert_eq!(forget(RetentionClass::DeletedOrganizations).await, 0, "its applications are left");
-    delete_remains(&given, 10).await;
+    delete_contents(&given, 10).await;
     assert_eq!(forget(RetentionClass::DeletedOrganizations).await, 0, "its endpoint is left");
     assert_eq!(forget(RetentionClass::DeletedEndpoints).await, 1);
     assert_eq!(forget(RetentionClass::DeletedOrganizations).await, 0, "its audit log is left");

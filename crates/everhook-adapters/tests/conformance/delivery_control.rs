@@ -49,7 +49,7 @@ impl Given {
     }
 
     /// What a scan in steps of this size finds.
-    async fn waiting_rows(&self, limit: u32) -> Vec<WaitingRow> {
+    pub async fn waiting_rows(&self, limit: u32) -> Vec<WaitingRow> {
         let (mut found, mut place) = (Vec::new(), Some(Uuid::nil()));
         while let Some(after) = place {
             let scanned = self.store.scan_waiting(self.endpoint.into(), NOW, Scan { after, limit }).await.unwrap();

@@ -91,8 +91,8 @@ async fn a_delivery_that_dies_leaves_a_dead_letter_that_comes_back() {
         given.settle_as(replay_of(letter, settlement(again, given.endpoint, success(1), DELIVERED)), Told::Recorded, kind).await;
         assert_eq!(given.dead_letter(letter).await.status, DeadLetterStatus::Resolved, "{kind}");
         let event = given.dead_letter(letter).await.event;
-        let standing = given.store.event_standing(given.organization, event).await.unwrap().expect(kind);
-        assert_eq!(standing.standings.len(), 1, "{kind}");
+        let newest = given.store.newest_deliveries(given.organization, event).await.unwrap().expect(kind);
+        assert_eq!(newest.newest.len(), 1, "{kind}");
         let item = ReplayItem { of: Some(again), ..given.replay_item(event).await };
         assert!(matches!(given.replay(vec![item]).await[..], [ReplayAnswer::Made { .. }]), "{kind}");
     }
@@ -121,7 +121,7 @@ async fn an_ordered_delivery_is_held_freed_and_cancelled() {
 }
 
 #[tokio::test]
-async fn breakers_and_figures_are_kept() {
+async fn breakers_and_statistics_are_kept() {
     for kind in KINDS {
         let given = Given::of_kind(kind).await;
         let lane_id = given.endpoint.into();
@@ -135,10 +135,10 @@ async fn breakers_and_figures_are_kept() {
         let mut tally = Tally::new(lane_id, minute_of(NOW));
         tally.add(&failure(1), NOW);
         given.store.add(vec![tally]).await.unwrap();
-        assert_eq!(given.store.figures(lane_id, NOW, after(60)).await.unwrap().total(), 1, "{kind}");
-        assert_eq!(given.store.standings(vec![lane_id]).await.unwrap()[0].consecutive_failures, 1, "{kind}");
+        assert_eq!(given.store.attempt_statistics(lane_id, NOW, after(60)).await.unwrap().total(), 1, "{kind}");
+        assert_eq!(given.store.activities(vec![lane_id]).await.unwrap()[0].consecutive_failures, 1, "{kind}");
         given.store.forget_failures(lane_id).await.unwrap();
-        assert_eq!(given.store.standings(vec![lane_id]).await.unwrap()[0].consecutive_failures, 0, "{kind}");
+        assert_eq!(given.store.activities(vec![lane_id]).await.unwrap()[0].consecutive_failures, 0, "{kind}");
         assert_eq!(given.purge(RetentionClass::Rollups, after(600)).await, 1, "{kind}");
     }
 }

@@ -195,8 +195,8 @@ async fn an_item_is_done_once_however_often_it_is_asked_for() {
     let found = given.look(operation).await;
     assert_eq!((found.total, found.done, found.failed, found.skipped), (3, 2, 0, 1));
     assert_eq!(given.store.items(operation, 10).await.unwrap(), []);
-    let standing = given.store.event_standing(given.organization, events[0].0).await.unwrap().unwrap().standings;
-    let [(_, NewestDelivery::Open(made))] = standing[..] else { panic!("{standing:?}") };
+    let newest = given.store.newest_deliveries(given.organization, events[0].0).await.unwrap().unwrap().newest;
+    let [(_, NewestDelivery::Open(made))] = newest[..] else { panic!("{newest:?}") };
     let (made, _) = given.store.delivery(given.organization, made).await.unwrap().unwrap();
     assert_eq!((made.operation, made.replay_of), (Some(operation), Some(events[0].1)));
     assert_eq!(given.end(operation, OperationStatus::Finished).await, OperationEnded::Ended);

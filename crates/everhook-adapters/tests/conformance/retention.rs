@@ -336,7 +336,7 @@ async fn dead_letters_go_by_their_last_failure_unless_they_are_being_retried() {
 }
 
 #[tokio::test]
-async fn figures_and_open_periods_go_by_their_time() {
+async fn statistics_and_open_periods_go_by_their_time() {
     let given = Given::new().await;
     let other = given.another_endpoint().await;
     for endpoint in [given.endpoint, other] {
@@ -349,8 +349,8 @@ async fn figures_and_open_periods_go_by_their_time() {
     }
     let before = minute_of(NOW) + Duration::from_secs(180);
     assert_eq!(given.purge_in_steps(RetentionClass::Rollups, before, 2).await.0, 6);
-    let figures = given.store.figures(given.endpoint.into(), NOW - Duration::from_secs(60), after(600)).await.unwrap();
-    assert_eq!(figures.total(), 2);
+    let statistics = given.store.attempt_statistics(given.endpoint.into(), NOW - Duration::from_secs(60), after(600)).await.unwrap();
+    assert_eq!(statistics.total(), 2);
     let mut breaker = Breaker::new(BreakerConfig::window(), NOW);
     let transitions =
         [breaker.force_open(None, after(10)), breaker.force_close(None, after(20)), breaker.force_open(None, after(30))].map(Some);

@@ -40,12 +40,12 @@ async fn a_scan_looks_at_no_more_than_it_is_allowed_to() {
     while let Some(from) = after_id {
         let scan = Scan { after: from, limit: 2 };
         let scanned = given.store.scan_events(given.organization, given.application, (after(1), after(4)), scan).await.unwrap();
-        found.extend(scanned.rows.iter().map(|event| (event.event, event.standings.clone())));
+        found.extend(scanned.rows.iter().map(|event| (event.event, event.newest.clone())));
         after_id = scanned.goes_on_after;
     }
-    let standing = |n: usize, standing| (letters[n].0, vec![(given.endpoint.into(), standing)]);
-    let failed = |n: usize| standing(n, NewestDelivery::Failed(letters[n].1));
-    assert_eq!(found, [failed(1), failed(2), standing(3, NewestDelivery::Delivered(letters[3].1))]);
+    let newest = |n: usize, newest| (letters[n].0, vec![(given.endpoint.into(), newest)]);
+    let failed = |n: usize| newest(n, NewestDelivery::Failed(letters[n].1));
+    assert_eq!(found, [failed(1), failed(2), newest(3, NewestDelivery::Delivered(letters[3].1))]);
 }
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn an_event_stands_at_each_endpoint_as_its_newest_delivery_does() {
     given.store.settle(Arc::new(ends)).await.unwrap();
     let again = ReplayItem { of: Some(deliveries[0]), ..given.replay_item(event).await };
     given.replay(vec![again]).await;
-    let found = given.store.event_standing(given.organization, event).await.unwrap().unwrap();
+    let found = given.store.newest_deliveries(given.organization, event).await.unwrap().unwrap();
     assert_eq!((found.event, found.application, found.accepted_at), (event, given.application, after(7)));
     assert_eq!(found.event_type, event_type("order.paid"));
     let expected = [
@@ -96,7 +96,7 @@ async fn an_event_stands_at_each_endpoint_as_its_newest_delivery_does() {
         (second.into(), NewestDelivery::Delivered(deliveries[1])),
         (third.into(), NewestDelivery::Open(deliveries[2])),
     ];
-    assert_eq!(found.standings, expected);
-    assert_eq!(given.store.event_standing(OrganizationId::from_uuid(id()), event).await.unwrap(), None);
-    assert_eq!(given.store.event_standing(given.organization, EventId::from_uuid(id())).await.unwrap(), None);
+    assert_eq!(found.newest, expected);
+    assert_eq!(given.store.newest_deliveries(OrganizationId::from_uuid(id()), event).await.unwrap(), None);
+    assert_eq!(given.store.newest_deliveries(given.organization, EventId::from_uuid(id())).await.unwrap(), None);
 }

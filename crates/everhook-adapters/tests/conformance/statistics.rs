@@ -26,10 +26,10 @@ async fn tallies_of_one_minute_are_one_row_and_every_number_is_read_back() {
     let (first, second) = (tally(given.endpoint, NOW, "++-"), tally(given.endpoint, NOW + Duration::from_secs(5), "-+"));
     given.store.add(vec![first.clone()]).await.unwrap();
     given.store.add(vec![second.clone()]).await.unwrap();
-    let mut expected = first.figures;
-    expected.merge(&second.figures);
+    let mut expected = first.statistics;
+    expected.merge(&second.statistics);
     let given = given.reopened().await;
-    let read = given.store.figures(given.endpoint.into(), NOW, after(60)).await.unwrap();
+    let read = given.store.attempt_statistics(given.endpoint.into(), NOW, after(60)).await.unwrap();
     assert_eq!(read, expected);
     assert_eq!((read.total(), read.successes), (5, 3));
     assert_eq!(read.durations.counts().map(|(_, count)| count).sum::<u32>(), 5);
@@ -40,15 +40,15 @@ async fn every_category_has_a_place_of_its_own() {
     let given = Given::new().await;
     let mut tally = Tally::new(given.endpoint.into(), minute_of(NOW));
     for (times, category) in (1..).zip(FailureCategory::ALL) {
-        tally.figures.failures.add(category, times);
+        tally.statistics.failures.add(category, times);
     }
     given.store.add(vec![tally.clone()]).await.unwrap();
-    let read = given.store.figures(given.endpoint.into(), NOW, after(60)).await.unwrap();
-    assert_eq!(read.failures, tally.figures.failures);
+    let read = given.store.attempt_statistics(given.endpoint.into(), NOW, after(60)).await.unwrap();
+    assert_eq!(read.failures, tally.statistics.failures);
 }
 
 #[tokio::test]
-async fn figures_are_of_one_endpoint_and_of_the_minutes_that_are_touched() {
+async fn statistics_are_of_one_endpoint_and_of_the_minutes_that_are_touched() {
     let given = Given::new().await;
     let other = given.another_endpoint().await;
     let minute = minute_of(NOW);
@@ -64,11 +64,11 @@ async fn figures_are_of_one_endpoint_and_of_the_minutes_that_are_touched() {
         (at(5), at(9), 0),
         (at(3), at(3), 0),
     ] {
-        assert_eq!(given.store.figures(given.endpoint.into(), from, to).await.unwrap().total(), total, "{from} {to}");
+        assert_eq!(given.store.attempt_statistics(given.endpoint.into(), from, to).await.unwrap().total(), total, "{from} {to}");
     }
-    assert_eq!(given.store.figures(other.into(), at(0), at(5)).await.unwrap().failures.total(), 3);
+    assert_eq!(given.store.attempt_statistics(other.into(), at(0), at(5)).await.unwrap().failures.total(), 3);
     let nobody = EndpointId::from_uuid(super::given::id());
-    assert_eq!(given.store.figures(nobody.into(), at(0), at(5)).await.unwrap(), AttemptStatistics::default());
+    assert_eq!(given.store.attempt_statistics(nobody.into(), at(0), at(5)).await.unwrap(), AttemptStatistics::default());
 }
 
 #[tokio::test]
@@ -86,9 +86,9 @@ async fn standings_are_kept_in_the_order_of_what_happened() {
     };
     let fine = EndpointActivity { last_success_at: Some(NOW), ..EndpointActivity::default() };
     let nobody = EndpointId::from_uuid(super::given::id());
-    let read = given.store.standings(vec![other.into(), nobody.into(), given.endpoint.into()]).await.unwrap();
+    let read = given.store.activities(vec![other.into(), nobody.into(), given.endpoint.into()]).await.unwrap();
     assert_eq!(read, [fine, EndpointActivity::default(), failing]);
     given.store.forget_failures(given.endpoint.into()).await.unwrap();
     let begun_anew = EndpointActivity { consecutive_failures: 0, first_failure_at: None, ..failing };
-    assert_eq!(given.store.standings(vec![given.endpoint.into()]).await.unwrap(), [begun_anew]);
+    assert_eq!(given.store.activities(vec![given.endpoint.into()]).await.unwrap(), [begun_anew]);
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use everhook_adapters::vault::AesVault;
 pub use everhook_core::ports::StorePorts as Store;
 use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId},
@@ -23,6 +24,9 @@ pub trait Backing: Sized + Send + Sync {
 
     /// Opens the store on this place: for the first time, or again after the one before was dropped. Also then it holds all that was written.
     async fn open(&self) -> Arc<dyn Store>;
+
+    /// The same, with these keys. The store keeps the id of the first one if it knows none.
+    async fn open_sealed(&self, vault: Arc<AesVault>) -> Arc<dyn Store>;
 
     /// Gives an application one more lane, of a kind whose destination has no table yet.
     async fn create_lane(&self, lane: &NewLane<'_>);

@@ -10,7 +10,7 @@ use std::{
 
 use everhook_core::{
     ids::OrganizationId,
-    model::{Budget, Credit, Draw, Drawn, RateLimit, SlotAsk},
+    model::{Budget, Credit, RateLimit, SlotRequest, TokenGrant, TokenRequest},
     ports::{Ask, Grant, ThrottleStore, Wanted},
 };
 use uuid::Uuid;
@@ -34,19 +34,19 @@ fn slow() -> RateLimit {
     RateLimit::per_minute(n(6), Some(n(10)))
 }
 
-fn draw(take: u32, credit: Credit) -> Draw {
-    Draw { limit: slow(), take, give_back: 0, credit }
+fn draw(take: u32, credit: Credit) -> TokenRequest {
+    TokenRequest { limit: slow(), take, give_back: 0, credit }
 }
 
-fn tokens(of: u128, draw: Draw) -> Ask {
+fn tokens(of: u128, draw: TokenRequest) -> Ask {
     Ask { organization: organization(of), what: Wanted::Tokens(Budget::Deliveries, draw) }
 }
 
 fn slots(limit: u32, bound: u32, wanted: u32) -> Ask {
-    Ask { organization: organization(1), what: Wanted::Slots(SlotAsk { limit: n(limit), bound, wanted }) }
+    Ask { organization: organization(1), what: Wanted::Slots(SlotRequest { limit: n(limit), bound, wanted }) }
 }
 
-async fn drawn(node: &Arc<dyn ThrottleStore>, ask: Ask) -> Drawn {
+async fn drawn(node: &Arc<dyn ThrottleStore>, ask: Ask) -> TokenGrant {
     match node.exchange(vec![ask]).await.unwrap()[..] {
         [Grant::Tokens(drawn)] => drawn,
         ref other => panic!("{other:?}"),
@@ -64,7 +64,7 @@ async fn allowed(node: &Arc<dyn ThrottleStore>, ask: Ask) -> u32 {
 async fn nodes_are_granted_what_there_is_and_then_told_when_there_is_more() {
     let Some(counters) = Counters::create().await else { return };
     let (first, second) = (counters.node().await, counters.node().await);
-    assert_eq!(drawn(&first, tokens(1, draw(6, NOTHING_AHEAD))).await, Drawn { granted: 6, ..Drawn::default() });
+    assert_eq!(drawn(&first, tokens(1, draw(6, NOTHING_AHEAD))).await, TokenGrant { granted: 6, ..TokenGrant::default() });
     let rest = drawn(&second, tokens(1, draw(6, NOTHING_AHEAD))).await;
     assert_eq!(rest.granted, 4);
     assert!(rest.next_in > Duration::ZERO && rest.next_in <= TOKEN, "{rest:?}");
@@ -88,9 +88,9 @@ async fn what_is_given_back_is_there_for_others() {
     let Some(counters) = Counters::create().await else { return };
     let (first, second) = (counters.node().await, counters.node().await);
     drawn(&first, tokens(1, draw(10, NOTHING_AHEAD))).await;
-    drawn(&first, tokens(1, Draw { give_back: 3, ..draw(0, NOTHING_AHEAD) })).await;
+    drawn(&first, tokens(1, TokenRequest { give_back: 3, ..draw(0, NOTHING_AHEAD) })).await;
     assert_eq!(drawn(&second, tokens(1, draw(10, NOTHING_AHEAD))).await.granted, 3);
-    drawn(&first, tokens(1, Draw { give_back: 500, ..draw(0, NOTHING_AHEAD) })).await;
+    drawn(&first, tokens(1, TokenRequest { give_back: 500, ..draw(0, NOTHING_AHEAD) })).await;
     assert_eq!(drawn(&second, tokens(1, draw(500, NOTHING_AHEAD))).await.granted, 10, "never more than the burst");
 }
 
@@ -100,7 +100,7 @@ async fn a_batch_may_owe_and_nothing_is_granted_before_that_is_paid() {
     let node = counters.node().await;
     assert_eq!(
         drawn(&node, tokens(1, draw(100, Credit::Owed))).await,
-        Drawn { granted: 100, good_in: Duration::ZERO, next_in: 91 * TOKEN }
+        TokenGrant { granted: 100, good_in: Duration::ZERO, next_in: 91 * TOKEN }
     );
     let none = drawn(&node, tokens(1, draw(1, Credit::Owed))).await;
     assert_eq!(none.granted, 0);
@@ -113,7 +113,7 @@ async fn tokens_come_with_time() {
     let node = counters.node().await;
     // One a millisecond, and at once as many as no busy machine waits for.
     let limit = RateLimit::per_minute(n(60_000), Some(n(60_000)));
-    let all = tokens(1, Draw { limit, ..draw(60_000, NOTHING_AHEAD) });
+    let all = tokens(1, TokenRequest { limit, ..draw(60_000, NOTHING_AHEAD) });
     let began_at = Instant::now();
     assert_eq!(drawn(&node, all).await.granted, 60_000);
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -128,7 +128,7 @@ async fn every_ask_is_answered_in_order_and_organizations_and_kinds_are_counted_
     let node = counters.node().await;
     let events = Ask { organization: organization(1), what: Wanted::Tokens(Budget::Events, draw(7, NOTHING_AHEAD)) };
     let asks = vec![slots(4, 0, 3), tokens(2, draw(5, NOTHING_AHEAD)), events, tokens(1, draw(9, NOTHING_AHEAD))];
-    let granted = |granted| Grant::Tokens(Drawn { granted, ..Drawn::default() });
+    let granted = |granted| Grant::Tokens(TokenGrant { granted, ..TokenGrant::default() });
     assert_eq!(node.exchange(asks).await.unwrap(), [Grant::Slots(3), granted(5), granted(7), granted(9)]);
 }
 

@@ -3,6 +3,7 @@
 mod answers;
 mod forgery;
 mod hostile;
+mod providers;
 mod reuse;
 mod server;
 mod tls;

@@ -26,6 +26,9 @@ use crate::sqlite::conformance::given::{Given, NOW, after, endpoint, event_type,
 
 /// A text that every quoting and every collation could stumble over.
 pub const ODD: &str = "Ünïcødé \u{1F980} 'quoted' \"twice\" \\back\\ \u{feff}\u{202e}tab\tline\n{} -- ;";
+/// The call that was answered by a draw, and the hash under which an answer is kept.
+pub const DRAWN: Uuid = Uuid::from_u128(0xd4a3);
+pub const CACHED_HASH: [u8; 32] = [128; 32];
 const STRICT: Placement = Placement { mode: OrderingMode::Strict, behind_barrier: false };
 /// A day that nobody would make a partition for.
 const LONG_AGO_DAYS: u64 = 700;
@@ -276,7 +279,7 @@ impl Filled {
         id
     }
 
-    /// Breakers and figures.
+    /// Breakers and statistics.
     async fn count(&mut self) {
         let mut breaker = Breaker::new(BreakerConfig::window(), NOW);
         let opened = breaker.force_open(None, after(10));

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use everhook_core::{
     ids::{ApplicationId, EndpointId, Ref, RevisionNumber, ScheduleVersion},
-    model::{Cursor, PageRequest, Priority, ShardSet},
+    model::{CacheKey, CapabilityName, Cursor, PageRequest, Priority, ShardSet},
     ports::{
         AuditFilter, DeadLetterFilter, DeliveryFilter, DueDeadLetters, DueQueue, DueRequest, EndpointFilter, EventFilter, EventStore,
         History, Scan,
@@ -14,7 +14,7 @@ use everhook_core::{
 use uuid::Uuid;
 
 use crate::{
-    moving::filled::Filled,
+    moving::filled::{CACHED_HASH, DRAWN, Filled},
     sqlite::{
         conformance::given::{NOW, after},
         conformance::store::Store,
@@ -53,7 +53,7 @@ pub async fn look(store: &dyn Store, filled: &Filled) -> Told {
     look_at_history(store, filled, &mut told).await;
     look_at_queues(store, filled, &mut told).await;
     look_at_operations(store, filled, &mut told).await;
-    look_at_figures(store, &filled.endpoints, &mut told).await;
+    look_at_statistics(store, &filled.endpoints, &mut told).await;
     told
 }
 
@@ -71,7 +71,12 @@ async fn look_at_directory(store: &dyn Store, filled: &Filled, told: &mut Told) 
         told.note("API keys", store.api_keys(*organization, ALL).await.unwrap());
         told.note("audit log", store.audit_log(*organization, AuditFilter::default(), ALL).await.unwrap());
     }
+    told.note("draw", store.draw(filled.given.organization, DRAWN).await.unwrap());
     for application in &filled.applications {
+        told.note("manifest", store.manifest(*application).await.unwrap());
+        told.note("application secrets", store.application_secrets(*application).await.unwrap());
+        let lane_id = CapabilityName::parse("winnerSelection").unwrap().lane(*application);
+        told.note("cached answer", store.cached_answer(CacheKey { lane_id, hash: CACHED_HASH }).await.unwrap());
         told.note("application row", row_of(store, *application).await);
     }
     for endpoint in &filled.endpoints {
@@ -97,7 +102,7 @@ async fn look_at_history(store: &dyn Store, filled: &Filled, told: &mut Told) {
     for event in &events {
         told.note("event", History::event(store, organization, event.id).await.unwrap());
         told.note("event for sending", EventStore::event(store, event.id).await.unwrap());
-        told.note("standing", store.event_standing(organization, event.id).await.unwrap());
+        told.note("newest deliveries", store.newest_deliveries(organization, event.id).await.unwrap());
         let of_event = DeliveryFilter { event: Some(event.id), ..DeliveryFilter::default() };
         told.note("deliveries of event", store.deliveries(organization, of_event, ALL).await.unwrap());
     }
@@ -142,11 +147,11 @@ async fn look_at_operations(store: &dyn Store, filled: &Filled, told: &mut Told)
     told.note("events to select", store.scan_events(organization, filled.given.application, span, scan).await.unwrap());
 }
 
-async fn look_at_figures(store: &dyn Store, endpoints: &[EndpointId], told: &mut Told) {
+async fn look_at_statistics(store: &dyn Store, endpoints: &[EndpointId], told: &mut Told) {
     told.note("breakers", store.breakers().await.unwrap());
     for endpoint in endpoints {
         told.note("open periods", store.open_periods((*endpoint).into(), Timestamp::EPOCH, 10).await.unwrap());
-        told.note("figures", store.figures((*endpoint).into(), NOW, after(10_000)).await.unwrap());
+        told.note("statistics", store.attempt_statistics((*endpoint).into(), NOW, after(10_000)).await.unwrap());
     }
-    told.note("standings", store.standings(endpoints.iter().map(|endpoint| (*endpoint).into()).collect()).await.unwrap());
+    told.note("activities", store.activities(endpoints.iter().map(|endpoint| (*endpoint).into()).collect()).await.unwrap());
 }

@@ -185,7 +185,7 @@ async fn an_application_that_one_node_deletes_has_no_endpoint_left_and_the_other
     .await;
     assert_eq!(answers[CHANGES], Err(Deleted::Deleted(Vec::new())));
     assert!(answers.iter().flatten().all(|made| [Created::Created, Created::NoSuchApplication].contains(made)), "{answers:?}");
-    while given.store.delete_remains(after(1), 2).await.unwrap().has_more {}
+    while given.store.delete_contents(after(1), 2).await.unwrap().has_more {}
     let page = PageRequest { limit: 250, cursor: Cursor::Newest };
     let left = given.store.endpoints(of, EndpointFilter::default(), page).await.unwrap().rows;
     assert_eq!(left.iter().map(|endpoint| endpoint.id).collect::<Vec<_>>(), [given.endpoint]);

@@ -22,13 +22,21 @@ pub struct Backing {
 
 impl store::Backing for Backing {
     async fn create() -> Self {
-        Self { database: Database::create().await, open: Mutex::default() }
+        Self { database: Database::with_schema().await, open: Mutex::default() }
     }
 
     async fn open(&self) -> Arc<dyn store::Store> {
         let store = Arc::new(self.node().await);
         *self.open.lock().unwrap() = Arc::downgrade(&store);
         store
+    }
+
+    async fn open_sealed(&self, vault: Arc<AesVault>) -> Arc<dyn store::Store> {
+        let settings = PostgresSettings { url: self.url(), node: "node".to_owned(), pool: PoolName::default() };
+        let store = PostgresStore::open(&settings).await.unwrap();
+        store.keep_seal_key_id(&vault.key_id().to_string()).await.unwrap();
+        store.seal_with(vault);
+        Arc::new(store)
     }
 
     async fn create_lane(&self, lane: &store::NewLane<'_>) {

@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, sync::Arc};
 
 use everhook_core::{
     ids::OrganizationId,
-    model::SlotAsk,
+    model::SlotRequest,
     ports::{Ask, Grant, ThrottleStore, Wanted},
 };
 use uuid::Uuid;
@@ -30,7 +30,7 @@ impl Counters {
 async fn after_the_servers_clock_was_set_back_a_dead_node_holds_its_slots_no_longer_than_ever() {
     let given = Given::new().await;
     let (dead, living) = (given.backing.node().await, given.backing.node().await);
-    let slots = SlotAsk { limit: NonZeroU32::new(4).unwrap(), bound: 0, wanted: 4 };
+    let slots = SlotRequest { limit: NonZeroU32::new(4).unwrap(), bound: 0, wanted: 4 };
     let ask = Ask { organization: OrganizationId::from_uuid(Uuid::from_u128(1)), what: Wanted::Slots(slots) };
     assert_eq!(dead.exchange(vec![ask]).await.unwrap(), [Grant::Slots(4)]);
     // An hour back is as if it had asked in an hour.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use everhook_adapters::postgres::PostgresStore;
 use everhook_core::{
     model::{Duty, DutySet, Shard, ShardSet, Stage},
-    ports::{DeliveryQueue, Heartbeat, Held, Leases, Renewed, Roles, Settled, StoreError, Wish},
+    ports::{DeliveryQueue, Heartbeat, Held, LeaseRequest, Leases, Renewed, Roles, Settled, StoreError},
 };
 use tokio_postgres::NoTls;
 
 use crate::postgres::given::{Given, NOW, after, settlement, success};
 
-const ALL: Wish = Wish { shards_max: Shard::COUNT, duties: DutySet::ALL };
+const ALL: LeaseRequest = LeaseRequest { shards_max: Shard::COUNT, duties: DutySet::ALL };
 
 async fn node(given: &Given) -> PostgresStore {
     let node = given.backing.node().await;
@@ -42,10 +42,10 @@ async fn what_one_node_holds_another_gets_only_when_it_is_given_back() {
     assert_eq!(first.take(ALL, Vec::new()).await.unwrap(), Held::EVERYTHING);
     assert_eq!(second.take(ALL, Vec::new()).await.unwrap(), Held::NOTHING);
     assert_eq!((held(&first).await, held(&second).await), (Some(Held::EVERYTHING), Some(Held::NOTHING)));
-    // When some of it is given back, the other gets just that, and no more than it wishes for.
+    // When some of it is given back, the other gets just that, and no more than it asks for.
     let back = Held { shards: ShardSet::ALL.first(10), duties: [Duty::Alerts].into_iter().collect() };
     first.release(back).await.unwrap();
-    let taken = second.take(Wish { shards_max: 4, ..ALL }, Vec::new()).await.unwrap();
+    let taken = second.take(LeaseRequest { shards_max: 4, ..ALL }, Vec::new()).await.unwrap();
     assert_eq!((taken.shards.len(), taken.shards.without(back.shards), taken.duties), (4, ShardSet::NONE, back.duties));
     assert_eq!(held(&second).await, Some(taken));
     // And when a node ends, everything is free at once.
@@ -113,7 +113,7 @@ async fn what_a_boot_that_is_not_there_seems_to_hold_is_taken() {
 async fn a_node_that_hangs_in_the_middle_of_settling_holds_nobody_up() {
     let given = Given::new().await;
     let (hanging, other) = (node(&given).await, node(&given).await);
-    hanging.take(Wish { shards_max: 5, duties: DutySet::NONE }, Vec::new()).await.unwrap();
+    hanging.take(LeaseRequest { shards_max: 5, duties: DutySet::NONE }, Vec::new()).await.unwrap();
     // Given a boot whose row is locked as settling locks it, by somebody who does not go on.
     let (client, connection) = tokio_postgres::connect(&given.backing.url(), NoTls).await.unwrap();
     let connection = tokio::spawn(connection);

@@ -8,7 +8,7 @@ use std::{
 
 use everhook_core::{
     ids::ApplicationId,
-    model::SlotAsk,
+    model::SlotRequest,
     ports::{Ask, Recorded, ThrottleStore as _, Wanted},
 };
 use tokio::time::{sleep, timeout};
@@ -59,7 +59,7 @@ async fn publishers_to_one_application_do_not_wait_for_the_locked_row_of_another
 async fn an_exchange_that_nobody_waits_for_any_more_leaves_no_transaction_behind() {
     // Given counters that somebody keeps locked, and a node that has given up on them.
     let given = Given::new().await;
-    let ask = || Ask { organization: given.organization, what: Wanted::Slots(SlotAsk { limit: NonZeroU32::MIN, bound: 0, wanted: 1 }) };
+    let ask = || Ask { organization: given.organization, what: Wanted::Slots(SlotRequest { limit: NonZeroU32::MIN, bound: 0, wanted: 1 }) };
     let node = given.backing.node().await;
     node.exchange(vec![ask()]).await.unwrap();
     let (session, connection) = tokio_postgres::connect(&given.backing.url(), NoTls).await.unwrap();

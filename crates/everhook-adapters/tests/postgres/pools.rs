@@ -5,13 +5,14 @@ use everhook_core::{
     ids::Ref,
     model::{DutySet, Organization, PoolAssignment, PoolName, Shard, ShardSet},
     ports::{
-        Change, Changes, ConfigurationReader, DeliveryQueue, Departure, Held, Leases, OrganizationStore, Renewed, Roles, Updated, Wish,
+        Change, Changes, ConfigurationReader, DeliveryQueue, Departure, Held, LeaseRequest, Leases, OrganizationStore, Renewed, Roles,
+        Updated,
     },
 };
 
 use crate::postgres::given::{Given, entry};
 
-const ALL: Wish = Wish { shards_max: Shard::COUNT, duties: DutySet::ALL };
+const ALL: LeaseRequest = LeaseRequest { shards_max: Shard::COUNT, duties: DutySet::ALL };
 
 const WORKER: Roles = Roles { worker: true, scheduler: false };
 
@@ -135,7 +136,7 @@ async fn a_worker_that_is_over_holds_up_nobody() {
     // and one that does not renew its lease: it is buried by whoever has seen that, although nobody wants its shards.
     let Renewed::Held { others, .. } = heavy.renew().await.unwrap() else { panic!("its lease is good") };
     assert!(!assignment(&given, &heavy).await.is_here, "until then it may be alive");
-    heavy.take(Wish { shards_max: 0, duties: DutySet::NONE }, others).await.unwrap();
+    heavy.take(LeaseRequest { shards_max: 0, duties: DutySet::NONE }, others).await.unwrap();
     assert!(assignment(&given, &heavy).await.is_here);
     assert_eq!(dead.renew().await.unwrap(), Renewed::Lost);
     // One that begins later has nothing to let go of.

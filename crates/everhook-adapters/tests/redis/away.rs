@@ -8,7 +8,7 @@ use std::{
 use everhook_adapters::redis::{Redis, RedisSettings};
 use everhook_core::{
     ids::OrganizationId,
-    model::{Budget, Credit, Draw, RateLimit},
+    model::{Budget, Credit, RateLimit, TokenRequest},
     ports::{Ask, StoreError, ThrottleStore, Wanted},
 };
 use uuid::Uuid;
@@ -24,7 +24,7 @@ async fn redis(server: &Server) -> Redis {
 
 pub async fn take(redis: &Redis) -> Result<(), StoreError> {
     let limit = RateLimit::per_minute(NonZeroU32::new(60).unwrap(), NonZeroU32::new(1_000));
-    let draw = Draw { limit, take: 1, give_back: 0, credit: Credit::Ahead(Duration::ZERO) };
+    let draw = TokenRequest { limit, take: 1, give_back: 0, credit: Credit::Ahead(Duration::ZERO) };
     let organization = OrganizationId::from_uuid(Uuid::from_u128(1));
     redis.exchange(vec![Ask { organization, what: Wanted::Tokens(Budget::Events, draw) }]).await.map(drop)
 }
@@ -66,7 +66,7 @@ async fn a_redis_that_is_not_there_keeps_nobody_from_starting() {
 async fn installations_that_share_a_redis_count_apart() {
     let Some(server) = Server::start() else { return };
     let limit = RateLimit::per_minute(NonZeroU32::MIN, None);
-    let draw = Draw { limit, take: 1, give_back: 0, credit: Credit::Owed };
+    let draw = TokenRequest { limit, take: 1, give_back: 0, credit: Credit::Owed };
     let ask = Ask { organization: OrganizationId::from_uuid(Uuid::from_u128(1)), what: Wanted::Tokens(Budget::Events, draw) };
     let (one, other) = (redis(&server).await, redis(&server).await);
     let first = one.exchange(vec![ask]).await.unwrap();

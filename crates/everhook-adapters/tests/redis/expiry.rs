@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use everhook_adapters::redis::{Redis, RedisSettings};
 use everhook_core::{
     ids::OrganizationId,
-    model::SlotAsk,
+    model::SlotRequest,
     ports::{Ask, Grant, ThrottleStore, Wanted},
 };
 use uuid::Uuid;
@@ -17,7 +17,7 @@ async fn what_a_dead_node_held_comes_free_by_itself() {
     let Some(server) = Server::start() else { return };
     let settings = RedisSettings { url: server.url(), authorities: None, installation: Uuid::now_v7() };
     let (dead, living) = (Redis::start(&settings).await.unwrap(), Redis::start(&settings).await.unwrap());
-    let slots = SlotAsk { limit: NonZeroU32::new(4).unwrap(), bound: 0, wanted: 4 };
+    let slots = SlotRequest { limit: NonZeroU32::new(4).unwrap(), bound: 0, wanted: 4 };
     let ask = Ask { organization: OrganizationId::from_uuid(Uuid::from_u128(1)), what: Wanted::Slots(slots) };
     assert_eq!(dead.exchange(vec![ask]).await.unwrap(), [Grant::Slots(4)]);
     assert_eq!(living.exchange(vec![ask]).await.unwrap(), [Grant::Slots(0)]);

@@ -86,15 +86,15 @@ async fn what_could_not_be_forwarded_is_tried_again_at_the_next_start_behind_wha
     set_all_aside(&spool).await;
     set_all_aside(&spool).await;
     spool.take(vec![event("new")]).await.unwrap();
-    let bytes = spool.standing().bytes;
+    let bytes = spool.status().bytes;
     drop(spool);
     let spool = open(&folder);
-    assert_eq!((spool.standing().events, spool.standing().bytes), (151, bytes));
+    assert_eq!((spool.status().events, spool.status().bytes), (151, bytes));
     let expected: Vec<String> = std::iter::once("new".to_owned()).chain((0..150).map(|n| format!("old-{n}"))).collect();
     assert_eq!(keys(&spool).await, expected);
     let positions = spool.oldest(spool.applications(), 500).await.unwrap().into_iter().map(|spooled| spooled.position).collect();
     spool.forwarded(positions).await.unwrap();
-    assert_eq!((spool.standing().events, spool.standing().bytes), (0, 0));
+    assert_eq!((spool.status().events, spool.status().bytes), (0, 0));
 }
 
 #[tokio::test]
@@ -113,5 +113,5 @@ async fn one_whose_key_waits_again_is_tried_once_that_one_has_gone() {
         assert_eq!(waiting.iter().map(|spooled| spooled.incoming.event.id).collect::<Vec<_>>(), [id]);
         spool.forwarded(vec![waiting[0].position]).await.unwrap();
     }
-    assert_eq!(open(&folder).standing().bytes, 0);
+    assert_eq!(open(&folder).status().bytes, 0);
 }

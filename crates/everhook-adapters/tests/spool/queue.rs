@@ -28,28 +28,28 @@ async fn what_is_taken_is_read_back_in_order_and_byte_for_byte_also_after_a_reop
     assert_eq!(spool.take(events[..2].to_vec()).await.unwrap(), [Taken::Taken; 2]);
     assert_eq!(spool.take(events[2..].to_vec()).await.unwrap(), [Taken::Taken]);
     assert_eq!(waiting(&spool).await, events);
-    let standing = spool.standing();
-    assert_eq!(standing.events, 3);
+    let status = spool.status();
+    assert_eq!(status.events, 3);
     drop(spool);
     let spool = open(&folder);
     assert_eq!(waiting(&spool).await, events);
-    assert_eq!(spool.standing(), standing);
+    assert_eq!(spool.status(), status);
 }
 
 #[tokio::test]
 async fn what_was_forwarded_is_gone_and_what_was_not_keeps_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let spool = open(&folder);
-    let empty = spool.standing();
+    let empty = spool.status();
     let events: Vec<IncomingEvent> = (0..3).map(|n| event(&format!("key-{n}"))).collect();
     spool.take(events.clone()).await.unwrap();
     let all = positions(&spool).await;
     spool.forwarded(vec![all[0], all[2]]).await.unwrap();
     // Again, as after an answer that was lost.
     spool.forwarded(vec![all[0]]).await.unwrap();
-    assert_eq!((waiting(&spool).await, spool.standing().events), (vec![events[1].clone()], 1));
+    assert_eq!((waiting(&spool).await, spool.status().events), (vec![events[1].clone()], 1));
     spool.forwarded(vec![all[1]]).await.unwrap();
-    assert_eq!(spool.standing(), empty);
+    assert_eq!(spool.status(), empty);
     drop(spool);
     // A place is never given twice, also not after the last one was removed.
     let spool = open(&folder);
@@ -81,10 +81,10 @@ async fn a_key_waits_once_in_its_application() {
     let id = first.event.id;
     assert_eq!(spool.take(vec![first, twin, elsewhere]).await.unwrap(), [Taken::Taken, Taken::Duplicate(id), Taken::Taken]);
     assert_eq!(spool.take(vec![event("order-1")]).await.unwrap(), [Taken::Duplicate(id)]);
-    let before = spool.standing();
+    let before = spool.status();
     assert_eq!(before.events, 2);
     drop(spool);
-    assert_eq!(open(&folder).standing(), before, "a duplicate takes no room");
+    assert_eq!(open(&folder).status(), before, "a duplicate takes no room");
     // Once it is forwarded, the store knows the key.
     let spool = open(&folder);
     spool.forwarded(positions(&spool).await).await.unwrap();
@@ -99,14 +99,14 @@ async fn past_its_bound_nothing_is_taken_and_nothing_overtakes_what_was_refused(
     large.event.data = Bytes::from((0..4_000_u32).flat_map(|n| (n.wrapping_mul(2_654_435_761) >> 8).to_le_bytes()).collect::<Vec<u8>>());
     let answers = spool.take(vec![event("one"), large, event("small")]).await.unwrap();
     assert_eq!(answers, [Taken::Taken, Taken::Full, Taken::Full]);
-    assert!(spool.standing().bytes <= 5_000 && spool.standing().events == 1);
+    assert!(spool.status().bytes <= 5_000 && spool.status().events == 1);
     // There is room for what fits, until it is used up.
     let mut taken = 1;
     while spool.take(vec![event(&format!("n-{taken}"))]).await.unwrap() == [Taken::Taken] {
         taken += 1;
         assert!(taken < 20);
     }
-    assert!(!spool.standing().has_room_for(1_000));
+    assert!(!spool.status().has_room_for(1_000));
     // Forwarding makes room.
     spool.forwarded(vec![positions(&spool).await[0]]).await.unwrap();
     assert_eq!(spool.take(vec![event("again")]).await.unwrap(), [Taken::Taken]);
@@ -118,9 +118,9 @@ async fn what_is_set_aside_is_kept_with_its_reason_and_in_nobodys_way() {
     let spool = open(&folder);
     let events = vec![event("one"), event("two")];
     spool.take(events.clone()).await.unwrap();
-    let bytes = spool.standing().bytes;
+    let bytes = spool.status().bytes;
     spool.set_aside(positions(&spool).await[0], "nobody wants it".to_owned(), NOW).await.unwrap();
-    assert_eq!((waiting(&spool).await, spool.standing().events, spool.standing().bytes), (vec![events[1].clone()], 1, bytes));
+    assert_eq!((waiting(&spool).await, spool.status().events, spool.status().bytes), (vec![events[1].clone()], 1, bytes));
     drop(spool);
     let file = rusqlite::Connection::open(folder.path().join("spool/spool.db")).unwrap();
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
@@ -137,7 +137,7 @@ async fn a_row_that_was_damaged_is_set_aside_and_those_behind_it_come_through() 
     let file = rusqlite::Connection::open(folder.path().join("spool/spool.db")).unwrap();
     file.execute_batch("UPDATE spooled_events SET labels = 'none' WHERE idempotency_key = 'one'").unwrap();
     let [SpooledEvent { incoming, .. }] = &oldest(&spool, 100).await[..] else { panic!("one is left") };
-    assert_eq!((incoming, spool.standing().events), (&events[1], 1));
+    assert_eq!((incoming, spool.status().events), (&events[1], 1));
 }
 
 #[tokio::test]
@@ -153,7 +153,7 @@ async fn many_takers_at_once_are_all_there() {
     for taken in taking {
         assert_eq!(taken.await.unwrap(), [Taken::Taken]);
     }
-    assert_eq!((spool.standing().events, oldest(&spool, 500).await.len()), (200, 200));
+    assert_eq!((spool.status().events, oldest(&spool, 500).await.len()), (200, 200));
 }
 
 /// An event of this application.
@@ -200,16 +200,16 @@ async fn it_knows_of_which_applications_events_wait_also_after_a_reopening() {
         drop(spool);
         open(&folder)
     };
-    assert_eq!((spool.applications(), spool.standing().events), (vec![first, second, third], 4));
+    assert_eq!((spool.applications(), spool.status().events), (vec![first, second, third], 4));
     // What is forwarded, and what is set aside, waits no longer.
     let place = async |of, n: usize| spool.oldest(vec![of], 10).await.unwrap()[n].position;
     spool.forwarded(vec![place(second, 0).await, place(first, 0).await]).await.unwrap();
     spool.set_aside(place(third, 0).await, "nobody wants it".to_owned(), NOW).await.unwrap();
-    assert_eq!((spool.applications(), spool.standing().events), (vec![first], 1));
+    assert_eq!((spool.applications(), spool.status().events), (vec![first], 1));
     assert!(spool.any_waits(&|application| application == first));
     assert!(!spool.any_waits(&|application| application != first));
     spool.forwarded(vec![place(first, 0).await]).await.unwrap();
-    assert_eq!((spool.applications(), spool.standing().events), (vec![], 0));
+    assert_eq!((spool.applications(), spool.status().events), (vec![], 0));
     assert!(!spool.any_waits(&|_| true));
 }
 
@@ -255,4 +255,44 @@ async fn what_is_sealed_is_nowhere_in_the_files_and_is_read_as_it_was() {
     let spool = open(&folder);
     assert_eq!(spool.take(vec![plain]).await.unwrap(), [Taken::Taken]);
     assert!(holds_secret(), "the test can see it");
+}
+
+#[tokio::test]
+async fn what_waits_and_what_was_set_aside_is_sealed_again_with_the_key_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = AesVault::from_key([7; 32]).key_id();
+    let events: Vec<IncomingEvent> = (0..120)
+        .map(|n| {
+            let mut event = event(&format!("key-{n}"));
+            event.event.sealed = n != 0;
+            event
+        })
+        .collect();
+    let spool = open(&folder);
+    spool.take(events.clone()).await.unwrap();
+    let position = positions(&spool).await[1];
+    spool.set_aside(position, "for a test".to_owned(), NOW).await.unwrap();
+    assert_eq!(spool.seal_keys().await.unwrap(), [old]);
+    drop(spool);
+    // Another process has both keys, and uses the new one.
+    let vault = AesVault::from_key([9; 32]).with_old_key([7; 32]);
+    let new = vault.key_id();
+    let spool = SqliteSpool::open(settings(&folder, ROOMY)).unwrap();
+    spool.seal_with(Arc::new(vault));
+    let (mut after, mut steps) = (i64::MIN, 0);
+    while let Some(next) = spool.reseal(after).await.unwrap() {
+        (after, steps) = (next, steps + 1);
+    }
+    assert!(steps >= 3, "{steps} steps of fifty");
+    assert_eq!(spool.seal_keys().await.unwrap(), [new]);
+    assert_eq!(spool.reseal(i64::MIN).await.unwrap(), None, "the second time there is nothing to do");
+    drop(spool);
+    // The new key alone reads all of it.
+    let spool = SqliteSpool::open(settings(&folder, ROOMY)).unwrap();
+    spool.seal_with(Arc::new(AesVault::from_key([9; 32])));
+    let mut read: Vec<String> = oldest(&spool, 500).await.into_iter().map(|spooled| spooled.incoming.event.idempotency_key).collect();
+    let mut expected: Vec<String> = events.iter().map(|event| event.event.idempotency_key.clone()).collect();
+    read.sort();
+    expected.sort();
+    assert_eq!(read, expected);
 }

@@ -31,6 +31,13 @@ impl store::Backing for Backing {
         store
     }
 
+    async fn open_sealed(&self, vault: Arc<AesVault>) -> Arc<dyn store::Store> {
+        let store = SqliteStore::open(SqliteSettings { data: self.folder.path().to_owned(), mode: WriterMode::Thread }).unwrap();
+        store.keep_seal_key_id(&vault.key_id().to_string()).await.unwrap();
+        store.seal_with(vault);
+        Arc::new(store)
+    }
+
     async fn create_lane(&self, lane: &store::NewLane<'_>) {
         let connection = rusqlite::Connection::open(self.folder.path().join("everhook.db")).unwrap();
         let [id, organization, application] =

@@ -1,9 +1,9 @@
 //! Opening and closing the store.
 
-use everhook_adapters::sqlite::{OpenError, SqliteSettings, SqliteStore, WriterMode, seal_key_id_at_rest};
+use everhook_adapters::sqlite::{OpenError, SqliteSettings, SqliteStore, WriterMode, sealing_at_rest};
 use everhook_core::{
     model::ShardSet,
-    ports::{DeliveryQueue, EventStore, OrganizationStore},
+    ports::{DeliveryQueue, EventStore, OrganizationStore, SealingStore},
 };
 
 use crate::sqlite::{
@@ -128,12 +128,13 @@ fn every_file_of_the_store_is_its_owners_alone() {
 async fn the_first_key_that_is_named_is_the_one_that_secrets_are_sealed_with() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder);
-    assert_eq!(store.seal_key_id().await.unwrap(), None);
+    assert_eq!(store.sealing().await.unwrap(), None);
     assert_eq!(store.keep_seal_key_id("0a0b0c0d").await.unwrap(), "0a0b0c0d");
     assert_eq!(store.keep_seal_key_id("ffffffff").await.unwrap(), "0a0b0c0d");
     drop(store);
-    assert_eq!(open(&folder).seal_key_id().await.unwrap().as_deref(), Some("0a0b0c0d"));
-    assert_eq!(seal_key_id_at_rest(folder.path()).unwrap().as_deref(), Some("0a0b0c0d"));
+    let sealing = open(&folder).sealing().await.unwrap().unwrap();
+    assert_eq!((sealing.key.to_string().as_str(), sealing.rotation), ("0a0b0c0d", None));
+    assert_eq!(sealing_at_rest(folder.path()).unwrap().map(|sealing| sealing.key.to_string()).as_deref(), Some("0a0b0c0d"));
 }
 
 #[tokio::test]

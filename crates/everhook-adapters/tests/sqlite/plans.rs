@@ -266,7 +266,7 @@ impl Middle {
         vec![
             statement!("event_by_id", organization(), event()),
             statement!("event_with_stretch", organization(), event()),
-            statement!("standings_of_event", event(), first.clone(), last),
+            statement!("newest_deliveries_of_event", event(), first.clone(), last),
             statement!("delivery_by_id", organization(), first),
             statement!("attempts_of_delivery", self.dead.clone()),
             statement!("dead_letter", organization(), self.dead.clone()),

@@ -2,10 +2,13 @@
 
 use std::{num::NonZeroU32, sync::Arc};
 
-use super::{Belonging, EndpointDestination};
+use super::{ApplicationContext, EndpointDestination};
 use crate::{
     ids::LaneId,
-    model::{Application, BreakerConfig, Channel, Endpoint, EndpointState, LanePolicy, Ordering, OrganizationLimits, RateLimit},
+    model::{
+        Application, BreakerConfig, Channel, Endpoint, EndpointState, LanePolicy, Ordering, OrderingMode, OrganizationLimits, RateLimit,
+        SourceProcessor,
+    },
 };
 
 /// How many mails to one address may be under way at once.
@@ -14,6 +17,10 @@ const MAILS_AT_ONCE: u32 = 2;
 /// How many mails an address gets in a minute at most; more wait.
 const MAILS_A_MINUTE: NonZeroU32 = NonZeroU32::new(30).expect("30 is not zero");
 
+/// How many events of one source are processed at once: each holds a connection of the store or of the provider for a moment. Those about one user follow
+/// each other in any case.
+const PROCESSED_AT_ONCE: u32 = 8;
+
 /// The destination of a lane, with everything that sending there needs, prepared once. A copy is cheap.
 #[derive(Clone)]
 pub enum Destination {
@@ -21,6 +28,38 @@ pub enum Destination {
     Endpoint(Arc<EndpointDestination>),
     /// A person.
     Channel(Arc<ChannelDestination>),
+    /// Built-in code.
+    Processor(Arc<ProcessorDestination>),
+}
+
+/// A source's processor with everything that handing events to it needs.
+pub struct ProcessorDestination {
+    /// The processor.
+    pub processor: SourceProcessor,
+    /// What its lane goes by.
+    pub lane: Arc<LanePolicy>,
+}
+
+impl ProcessorDestination {
+    /// Prepares the processor of a source of this application. It has no circuit breaker: what one user's event meets says nothing about another's, and
+    /// limits of providers hold up the events that need the provider.
+    pub(super) fn new(processor: SourceProcessor, of: &ApplicationContext, belongs_to: &Application) -> Self {
+        let lane = LanePolicy {
+            lane_id: processor.source.into(),
+            application: belongs_to.id,
+            organization: belongs_to.organization,
+            pool: of.pool.clone(),
+            config_version: of.config_version,
+            max_concurrency: PROCESSED_AT_ONCE,
+            operational: false,
+            limits: OrganizationLimits::default(),
+            rate_limit: None,
+            drain: None,
+            breaker: BreakerConfig { enabled: false, ..BreakerConfig::window() },
+            paused: false,
+        };
+        Self { processor, lane: Arc::new(lane) }
+    }
 }
 
 /// A channel with everything that sending to it needs.
@@ -34,7 +73,7 @@ pub struct ChannelDestination {
 impl ChannelDestination {
     /// Prepares a channel of an organization's application `operational`. A circuit breaker would only add to the waiting: its retry schedule has the pace
     /// of a mail server's.
-    pub(super) fn new(channel: Channel, of: &Belonging, belongs_to: &Application) -> Self {
+    pub(super) fn new(channel: Channel, of: &ApplicationContext, belongs_to: &Application) -> Self {
         let lane = LanePolicy {
             lane_id: channel.id.into(),
             application: belongs_to.id,
@@ -59,6 +98,7 @@ impl Destination {
         match self {
             Self::Endpoint(to) => to.lane(),
             Self::Channel(to) => &to.lane,
+            Self::Processor(to) => &to.lane,
         }
     }
 
@@ -67,6 +107,7 @@ impl Destination {
         match self {
             Self::Endpoint(to) => to.endpoint.id.into(),
             Self::Channel(to) => to.channel.id.into(),
+            Self::Processor(to) => to.processor.source.into(),
         }
     }
 
@@ -80,6 +121,7 @@ impl Destination {
         match self {
             Self::Endpoint(to) => to.is_sent_from_here(),
             Self::Channel(to) => to.lane.pool.is_here,
+            Self::Processor(to) => to.lane.pool.is_here,
         }
     }
 
@@ -88,6 +130,7 @@ impl Destination {
         match self {
             Self::Endpoint(to) => to.limits(),
             Self::Channel(to) => to.lane.limits,
+            Self::Processor(to) => to.lane.limits,
         }
     }
 
@@ -95,18 +138,23 @@ impl Destination {
     pub fn endpoint(&self) -> Option<&Endpoint> {
         match self {
             Self::Endpoint(to) => Some(&to.endpoint),
-            Self::Channel(_) => None,
+            Self::Channel(_) | Self::Processor(_) => None,
         }
     }
 
-    /// Whether it gets deliveries. A channel that does not is no longer part of its application.
+    /// Whether it gets deliveries. A channel or processor that does not is no longer part of its application.
     pub fn state(&self) -> EndpointState {
         self.endpoint().map_or(EndpointState::Enabled, |endpoint| endpoint.state)
     }
 
     /// In which order its deliveries go out.
     pub fn ordering(&self) -> Ordering {
-        self.endpoint().map_or_else(Ordering::default, |endpoint| endpoint.ordering)
+        match self {
+            Self::Endpoint(to) => to.endpoint.ordering,
+            Self::Channel(_) => Ordering::default(),
+            // What is said about one user is processed in the order in which it was received.
+            Self::Processor(_) => Ordering { mode: OrderingMode::PerKey, barrier: None },
+        }
     }
 
     /// Whether it gets Everhook's own events: its deliveries raise none themselves.
@@ -114,14 +162,16 @@ impl Destination {
         match self {
             Self::Endpoint(to) => to.operational,
             Self::Channel(_) => true,
+            Self::Processor(_) => false,
         }
     }
 
-    /// Where it leads, for people: a URL or an address.
+    /// Where it leads, for people: a URL, an address or the name of a processor.
     pub fn target(&self) -> &str {
         match self {
             Self::Endpoint(to) => &to.endpoint.target.written,
             Self::Channel(to) => to.channel.address.as_str(),
+            Self::Processor(to) => to.processor.kind.as_str(),
         }
     }
 }

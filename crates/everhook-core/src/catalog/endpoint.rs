@@ -30,14 +30,14 @@ pub struct EndpointDestination {
     /// Whether it gets Everhook's own events: its deliveries raise none themselves.
     pub operational: bool,
     /// The application that it belongs to.
-    of: Arc<Belonging>,
+    of: Arc<ApplicationContext>,
     /// What its lane goes by, made for the first delivery: most endpoints of a large application get none for a long time.
     lane: OnceLock<Arc<LanePolicy>>,
 }
 
 /// The application that an endpoint belongs to, as far as sending must know it. Shared by all endpoints that were read together.
 #[derive(Clone, Debug)]
-pub struct Belonging {
+pub struct ApplicationContext {
     /// What it is for.
     pub kind: ApplicationKind,
     /// The version of its configuration that the endpoint was read from.
@@ -50,7 +50,7 @@ pub struct Belonging {
     pub profile: Profile,
 }
 
-impl Belonging {
+impl ApplicationContext {
     /// What a page of an application's configuration says of it.
     pub(super) fn of(page: &ConfigPage, profile: Profile) -> Self {
         Self { kind: page.application.kind, config_version: page.version.total(), limits: page.limits, pool: page.pool.clone(), profile }
@@ -62,7 +62,7 @@ impl EndpointDestination {
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] if its filter cannot be read.
-    pub fn new(endpoint: Endpoint, of: &Arc<Belonging>) -> Result<Self, StoreError> {
+    pub fn new(endpoint: Endpoint, of: &Arc<ApplicationContext>) -> Result<Self, StoreError> {
         let operational = of.kind == ApplicationKind::Operational;
         let filter = endpoint.filter.as_deref().map(Filter::parse).transpose().map_err(StoreError::corrupt)?.map(Box::new);
         Ok(Self { endpoint: without_excess(endpoint), filter, operational, of: Arc::clone(of), lane: OnceLock::new() })
@@ -133,7 +133,7 @@ fn without_excess(endpoint: Endpoint) -> Endpoint {
     endpoint
 }
 
-fn lane_policy(endpoint: &Endpoint, of: &Belonging) -> LanePolicy {
+fn lane_policy(endpoint: &Endpoint, of: &ApplicationContext) -> LanePolicy {
     LanePolicy {
         lane_id: endpoint.id.into(),
         application: endpoint.application,
@@ -150,7 +150,7 @@ fn lane_policy(endpoint: &Endpoint, of: &Belonging) -> LanePolicy {
     }
 }
 
-fn limits(of: &Belonging) -> OrganizationLimits {
+fn limits(of: &ApplicationContext) -> OrganizationLimits {
     OrganizationLimits {
         deliveries_per_minute: of.limits.deliveries_per_minute.or(of.profile.deliveries_per_minute.map(NonZeroU32::get)),
         ..of.limits

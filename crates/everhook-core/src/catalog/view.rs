@@ -5,12 +5,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use rustc_hash::FxHashMap;
 
-use super::{Belonging, ChannelDestination, Destination, EndpointDestination, by_type::EndpointsByType, shared_map::SharedMap};
+use super::{
+    ApplicationContext, ChannelDestination, Destination, EndpointDestination, ProcessorDestination, by_type::EndpointsByType,
+    shared_map::SharedMap,
+};
 use crate::{
-    ids::{EndpointId, LaneId, ScheduleId, ScheduleVersion},
+    ids::{ApplicationId, EndpointId, LaneId, ScheduleId, ScheduleVersion, SourceId},
     model::{
         Application, ApplicationKind, Channel, Endpoint, EndpointState, EventType, EventTypeMark, OrganizationLimits, PoolAssignment,
-        Profile,
+        Profile, SourceProcessor,
     },
     policy::notice,
     ports::{ConfigPage, ConfigVersion, Definitions, StoreError},
@@ -37,6 +40,9 @@ const EVENT_TYPE_BYTES: usize = 256;
 /// What a retry schedule takes here.
 const SCHEDULE_BYTES: usize = 64;
 
+/// What the processor of a source takes here, in bytes, with what its lane goes by.
+const PROCESSOR_BYTES: usize = 512;
+
 /// One application at one version of its configuration.
 pub struct ApplicationView {
     /// The application.
@@ -52,6 +58,8 @@ pub struct ApplicationView {
     endpoints: Endpoints,
     /// The organization's channels, if this is its application `operational`. Few.
     channels: Vec<Arc<ChannelDestination>>,
+    /// The processors of its sources.
+    processors: FxHashMap<SourceId, Arc<ProcessorDestination>>,
     matches: RwLock<Matches>,
 }
 
@@ -71,6 +79,7 @@ pub(super) struct SharedDefinitions {
     event_types: FxHashMap<EventType, EventTypeMark>,
     schedules: FxHashMap<ScheduleId, ScheduleVersion>,
     channels: Vec<Channel>,
+    processors: FxHashMap<ApplicationId, Vec<SourceProcessor>>,
 }
 
 /// Which destinations want which types.
@@ -86,6 +95,7 @@ impl ApplicationView {
     pub(super) fn new(last: ConfigPage, endpoints: Endpoints, definitions: Arc<SharedDefinitions>, profile: Profile) -> Self {
         Self {
             channels: open_channels(&last, &definitions, profile),
+            processors: open_processors(&last, &definitions, profile),
             application: last.application,
             config_version: last.version.total(),
             limits: last.limits,
@@ -104,7 +114,7 @@ impl ApplicationView {
 
     /// How many bytes it takes in memory, about. What all applications of the organization share is not in it.
     pub(super) fn bytes(&self) -> usize {
-        VIEW_BYTES + self.endpoints.bytes
+        VIEW_BYTES + self.endpoints.bytes + self.processors.len() * PROCESSOR_BYTES
     }
 
     /// What the organization said about a type of events; `None` if nothing.
@@ -117,6 +127,7 @@ impl ApplicationView {
         match destination {
             Destination::Endpoint(to) => self.retry_schedule_of(&to.endpoint),
             Destination::Channel(to) => to.channel.retry_schedule,
+            Destination::Processor(to) => to.processor.retry_schedule,
         }
     }
 
@@ -136,7 +147,15 @@ impl ApplicationView {
         if let Some(endpoint) = self.endpoints.destinations.get(&id.endpoint()) {
             return Some(Destination::Endpoint(endpoint.clone()));
         }
+        if let Some(processor) = self.processor(SourceId::from_uuid(*id.as_uuid())) {
+            return Some(processor);
+        }
         self.channels.iter().find(|to| to.lane.lane_id == id).cloned().map(Destination::Channel)
+    }
+
+    /// The processor of one of its sources, if that has one.
+    pub fn processor(&self, source: SourceId) -> Option<Destination> {
+        self.processors.get(&source).cloned().map(Destination::Processor)
     }
 
     /// The destination of a lane, if it gets events now.
@@ -171,7 +190,7 @@ impl ApplicationView {
 impl Endpoints {
     /// Takes over the endpoints of a page.
     pub(super) async fn apply(&mut self, page: &mut ConfigPage, profile: Profile) -> Result<(), StoreError> {
-        let of = Arc::new(Belonging::of(page, profile));
+        let of = Arc::new(ApplicationContext::of(page, profile));
         for (index, endpoint) in std::mem::take(&mut page.endpoints).into_iter().enumerate() {
             self.replace(endpoint, &of)?;
             if (index + 1).is_multiple_of(PREPARED_AT_ONCE) {
@@ -186,7 +205,7 @@ impl Endpoints {
         self.bytes
     }
 
-    fn replace(&mut self, endpoint: Endpoint, of: &Arc<Belonging>) -> Result<(), StoreError> {
+    fn replace(&mut self, endpoint: Endpoint, of: &Arc<ApplicationContext>) -> Result<(), StoreError> {
         let id = endpoint.id;
         let after = match endpoint.state {
             EndpointState::Deleted { .. } => None,
@@ -208,25 +227,38 @@ fn open_channels(page: &ConfigPage, definitions: &SharedDefinitions, profile: Pr
     if page.application.kind != ApplicationKind::Operational {
         return Vec::new();
     }
-    let of = Belonging::of(page, profile);
+    let of = ApplicationContext::of(page, profile);
     let open = |channel: &Channel| Arc::new(ChannelDestination::new(channel.clone(), &of, &page.application));
     definitions.channels.iter().map(open).collect()
+}
+
+/// The processors of an application's sources, prepared.
+fn open_processors(page: &ConfigPage, definitions: &SharedDefinitions, profile: Profile) -> FxHashMap<SourceId, Arc<ProcessorDestination>> {
+    let Some(processors) = definitions.processors.get(&page.application.id) else { return FxHashMap::default() };
+    let of = ApplicationContext::of(page, profile);
+    let open =
+        |processor: &SourceProcessor| (processor.source, Arc::new(ProcessorDestination::new(processor.clone(), &of, &page.application)));
+    processors.iter().map(open).collect()
 }
 
 impl SharedDefinitions {
     /// Definitions, to be found by their names.
     pub(super) fn new(read: Definitions) -> Self {
+        let mut processors: FxHashMap<ApplicationId, Vec<SourceProcessor>> = FxHashMap::default();
+        read.processors.into_iter().for_each(|processor| processors.entry(processor.application).or_default().push(processor));
         Self {
             version: read.version,
             event_types: read.event_types.into_iter().map(|mark| (mark.name.clone(), mark)).collect(),
             schedules: read.schedules.into_iter().collect(),
             channels: read.channels,
+            processors,
         }
     }
 
     /// How many bytes they take in memory, about.
     pub(super) fn bytes(&self) -> usize {
         let names: usize = self.event_types.keys().map(|name| 2 * name.as_str().len()).sum();
-        names + self.event_types.len() * EVENT_TYPE_BYTES + self.schedules.len() * SCHEDULE_BYTES
+        let processors: usize = self.processors.values().map(Vec::len).sum();
+        names + self.event_types.len() * EVENT_TYPE_BYTES + self.schedules.len() * SCHEDULE_BYTES + processors * PROCESSOR_BYTES
     }
 }

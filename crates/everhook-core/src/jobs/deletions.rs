@@ -10,7 +10,7 @@ use futures_util::FutureExt as _;
 use crate::{
     line::Line,
     model::Duty,
-    ports::{RemainsDeleted, StoreError},
+    ports::{ContentsDeleted, StoreError},
 };
 
 /// How many endpoints one step deletes: some milliseconds of a writer's time.
@@ -44,7 +44,7 @@ pub(crate) async fn run(line: Arc<Line>) {
 
 async fn delete_all(line: &Line) -> Result<(), StoreError> {
     while line.held_lease.does(Duty::Operations) {
-        let RemainsDeleted { awaited, has_more } = line.ports.applications.delete_remains(line.ports.clock.now(), STEP).await?;
+        let ContentsDeleted { awaited, has_more } = line.ports.applications.delete_contents(line.ports.clock.now(), STEP).await?;
         for (application, endpoint) in awaited {
             line.catalog.forget(application);
             line.wake_up.changed(application, endpoint.into());

@@ -81,7 +81,7 @@ pub(super) struct Arrival {
     pub(super) moves: i64,
 }
 
-/// What there is to know of breakers whose lanes another node had.
+/// The state of breakers whose lanes another node had.
 pub(super) struct BreakersLoaded {
     /// How all stand that were ever other than closed.
     pub(super) rows: Vec<BreakerRow>,
@@ -89,9 +89,9 @@ pub(super) struct BreakersLoaded {
     pub(super) windows: Vec<LaneWindow>,
 }
 
-/// What there is to know of an endpoint.
+/// The state of an endpoint and its breaker.
 pub(super) struct Inspection {
-    pub(super) standing: LaneState,
+    pub(super) state: LaneState,
     /// What the store keeps of its breaker.
     pub(super) breaker: Option<BreakerRow>,
 }
@@ -109,7 +109,7 @@ pub(super) enum LaneState {
 
 /// Runs a background task. Never panics.
 pub(super) async fn run(line: Arc<Line>, background_task: BackgroundTask) -> Done {
-    match AssertUnwindSafe(attend(&line, background_task.clone())).catch_unwind().await {
+    match AssertUnwindSafe(run_task(&line, background_task.clone())).catch_unwind().await {
         Ok(Ok(done)) => done,
         Ok(Err(error)) => {
             line.log_delay(background_task.name(), &error);
@@ -122,11 +122,11 @@ pub(super) async fn run(line: Arc<Line>, background_task: BackgroundTask) -> Don
     }
 }
 
-async fn attend(line: &Line, background_task: BackgroundTask) -> Result<Done, StoreError> {
+async fn run_task(line: &Line, background_task: BackgroundTask) -> Result<Done, StoreError> {
     Ok(match background_task {
         BackgroundTask::DueReads(look) => {
             let keys: Vec<QueueKey> = keys(&look).collect();
-            let reads = claim(line, look).await?;
+            let reads = claim(&*line.ports.deliveries, look, line.ports.clock.now()).await?;
             Done::Looked(keys.into_iter().zip(reads.into_iter().map(Some)).collect())
         }
         BackgroundTask::Survey(shards) => Done::Surveyed(shards, Some(survey(line, shards).await?)),
@@ -142,8 +142,8 @@ async fn attend(line: &Line, background_task: BackgroundTask) -> Result<Done, St
         BackgroundTask::LookUpHinted(queues) => Done::HintedLookedUp(look_up_hinted(line, queues).await),
         BackgroundTask::Inspect(application, lane_id) => {
             let breaker = line.ports.breakers.breaker(lane_id).await?;
-            let standing = inspect(line, application, lane_id).await?;
-            Done::Inspected(application, lane_id, Some(Inspection { standing, breaker }))
+            let state = inspect(line, application, lane_id).await?;
+            Done::Inspected(application, lane_id, Some(Inspection { state, breaker }))
         }
         BackgroundTask::Sweep(lane_id, cause, made_until) => {
             sweep(line, lane_id, cause, made_until).await;
@@ -163,7 +163,7 @@ async fn attend(line: &Line, background_task: BackgroundTask) -> Result<Done, St
             Done::TalliesAdded(tallies, added)
         }
         BackgroundTask::TellAlerts => {
-            alert::tell_pending(line).await?;
+            alert::publish_pending(line).await?;
             Done::AlertsTold(true)
         }
     })
@@ -190,7 +190,7 @@ async fn survey(line: &Line, shards: ShardSet) -> Result<Vec<(LaneHead, LaneStat
     let mut surveyed = Vec::with_capacity(heads.len());
     for head in heads {
         match inspect_own(line, head.application, head.lane_id).await {
-            Ok(standing) => surveyed.push((head, standing)),
+            Ok(state) => surveyed.push((head, state)),
             // One application that cannot be read must not keep the others from being looked at.
             Err(error @ StoreError::Unavailable(_)) => line.log_delay("reading an endpoint with waiting deliveries", &error),
             Err(error) => {
@@ -266,7 +266,7 @@ async fn inspect_own(line: &Line, application: ApplicationId, lane_id: LaneId) -
             line.catalog.forget(application);
             inspect(line, application, lane_id).await
         }
-        standing => Ok(standing),
+        state => Ok(state),
     }
 }
 
@@ -278,7 +278,7 @@ async fn look_up_hinted(line: &Line, queues: Vec<WaitingQueue>) -> Vec<(WaitingQ
         let is_first = read.insert(queue.application);
         let looked_up = match is_first {
             true => inspect(line, queue.application, queue.lane_id).await,
-            false => standing(line, queue.application, queue.lane_id).await,
+            false => lane_state(line, queue.application, queue.lane_id).await,
         };
         if let Err(error) = &looked_up {
             line.log_delay("reading endpoints named by hints", error);
@@ -291,17 +291,17 @@ async fn look_up_hinted(line: &Line, queues: Vec<WaitingQueue>) -> Vec<(WaitingQ
 /// How an endpoint stands. Where nodes share a store, another may have made or enabled it a moment ago: nothing is cancelled because of what this one
 /// remembers.
 async fn inspect(line: &Line, application: ApplicationId, lane_id: LaneId) -> Result<LaneState, StoreError> {
-    let standing = standing(line, application, lane_id).await?;
-    if line.held_lease.is_shared() && matches!(standing, LaneState::Closed(..)) {
+    let state = lane_state(line, application, lane_id).await?;
+    if line.held_lease.is_shared() && matches!(state, LaneState::Closed(..)) {
         line.catalog.forget(application);
-        return self::standing(line, application, lane_id).await;
+        return lane_state(line, application, lane_id).await;
     }
-    Ok(standing)
+    Ok(state)
 }
 
 /// What waits for a closed endpoint and was made until now is cancelled. The time is taken before the look: whatever is made for an endpoint that
 /// is open again is made after it.
-async fn standing(line: &Line, application: ApplicationId, lane_id: LaneId) -> Result<LaneState, StoreError> {
+async fn lane_state(line: &Line, application: ApplicationId, lane_id: LaneId) -> Result<LaneState, StoreError> {
     let now = line.ports.clock.now();
     let view = line.catalog.application(application).await?;
     if view.as_ref().is_some_and(|view| !view.pool.is_here) {
@@ -348,7 +348,7 @@ impl BackgroundTask {
             Self::Sweep(lane_id, ..) => Done::Swept(lane_id),
             Self::KeepBreakers(changes) => Done::BreakersKept(changes, None),
             Self::EndDrain(..) => Done::DrainEnded,
-            // What was added before a panic is not known: counting twice is worse than losing a second of figures.
+            // What was added before a panic is not known: counting twice is worse than losing a second of statistics.
             Self::AddTallies(tallies) => {
                 let all = tallies.len();
                 Done::TalliesAdded(tallies, all)

@@ -222,7 +222,7 @@ fn a_shortage_of_our_own_holds_a_lane_and_is_not_told_as_a_wish_of_the_endpoint(
     board.back_off(LANE, NOW + secs(2), NOW);
     assert!(start_all(&mut board, NOW).is_empty());
     assert_eq!((board.report(LANE, NOW).expect("a lane").held_until, board.wake_at()), (None, Some(NOW + secs(2))));
-    // Of the two the later counts, and a success ends only the endpoint's wish.
+    // Of the two the later counts, and a success ends only what the endpoint asked for.
     board.hold(LANE, Some(NOW + secs(1)), NOW);
     board.hold(LANE, None, NOW);
     assert_eq!(board.lane(LANE).expect("a lane").gate.flow(NOW + secs(1)), Flow::Shut(Some(NOW + secs(2))));
@@ -383,7 +383,7 @@ fn a_drain_goes_on_after_a_restart_until_everything_that_waits_was_seen() {
     let first = start_all(&mut board, NOW);
     end_each(&mut board, first, CallOutcome::Success, NOW);
     assert_eq!(board.next_drained(), None);
-    board.heed(&LaneHead { delivery: due(1).delivery, ..head(NOW) }, &Arc::new(draining.clone()), NOW);
+    board.note_head(&LaneHead { delivery: due(1).delivery, ..head(NOW) }, &Arc::new(draining.clone()), NOW);
     board.know_what_waits(NOW);
     assert_eq!(board.next_drained(), None, "the backlog is still to be sent at the chosen rate");
     assert_eq!(begin_looks(&mut board), 1);

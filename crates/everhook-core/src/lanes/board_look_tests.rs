@@ -29,7 +29,7 @@ fn a_read_does_not_bring_back_what_is_in_flight_or_settled_meanwhile() {
 #[test]
 fn a_hint_that_comes_after_a_read_found_its_delivery_is_no_news() {
     let mut board = Board::new(10);
-    board.heed(&head(NOW), &policy_now(), NOW);
+    board.note_head(&head(NOW), &policy_now(), NOW);
     begin_looks(&mut board);
     board.looked(KEY, read([1, 2, 3], None), NOW);
     assert_eq!(take_all(&mut board), [1, 2]);
@@ -90,7 +90,7 @@ fn a_retry_is_looked_for_when_it_is_due_and_not_before() {
 #[test]
 fn new_work_does_not_wait_for_a_retry_that_is_not_due() {
     let mut board = Board::new(10);
-    board.heed(&head(NOW + Duration::from_secs(60)), &policy_now(), NOW);
+    board.note_head(&head(NOW + Duration::from_secs(60)), &policy_now(), NOW);
     board.offer(committed(2), NOW);
     assert_eq!(take_all(&mut board), [2]);
 }
@@ -98,7 +98,7 @@ fn new_work_does_not_wait_for_a_retry_that_is_not_due() {
 #[test]
 fn a_failed_read_is_tried_again_later() {
     let mut board = Board::new(10);
-    board.heed(&head(NOW), &policy_now(), NOW);
+    board.note_head(&head(NOW), &policy_now(), NOW);
     assert_eq!(begin_looks(&mut board), 1);
     let retry_at = NOW + Duration::from_secs(1);
     board.looked(KEY, Err(retry_at), NOW);
@@ -110,7 +110,7 @@ fn a_failed_read_is_tried_again_later() {
 #[test]
 fn what_waited_before_the_start_was_not_stranded() {
     let mut board = Board::new(10);
-    board.heed(&head(LONG_DUE), &policy_now(), NOW);
+    board.note_head(&head(LONG_DUE), &policy_now(), NOW);
     assert_eq!(begin_looks(&mut board), 1);
     // The first survey ends before what it found is read.
     board.know_what_waits(NOW);
@@ -121,19 +121,19 @@ fn what_waited_before_the_start_was_not_stranded() {
 fn a_survey_finds_what_no_hint_told_and_only_that() {
     let mut board = Board::new(10);
     board.know_what_waits(NOW);
-    board.heed(&head(LONG_DUE), &policy_now(), NOW);
+    board.note_head(&head(LONG_DUE), &policy_now(), NOW);
     assert_eq!(begin_looks(&mut board), 1, "nothing was known of it");
-    board.heed(&head(LONG_DUE), &policy_now(), NOW);
+    board.note_head(&head(LONG_DUE), &policy_now(), NOW);
     assert_eq!(begin_looks(&mut board), 0, "it is being read");
     assert_eq!(board.looked(KEY, read([1], None), NOW), 1, "it was stranded");
-    board.heed(&head(LONG_DUE), &policy_now(), NOW);
+    board.note_head(&head(LONG_DUE), &policy_now(), NOW);
     take_all(&mut board);
-    board.heed(&head(LONG_DUE), &policy_now(), NOW);
+    board.note_head(&head(LONG_DUE), &policy_now(), NOW);
     assert_eq!(begin_looks(&mut board), 0, "it is known, in the window and in flight");
     land_and_release(&mut board, 1);
     board.prune(NOW);
     // The survey had seen it before it was settled: the look finds nothing, and nothing was stranded.
-    board.heed(&head(LONG_DUE), &policy_now(), NOW);
+    board.note_head(&head(LONG_DUE), &policy_now(), NOW);
     assert_eq!(begin_looks(&mut board), 1);
     assert_eq!(board.looked(KEY, read([], None), NOW), 0);
 }
@@ -145,7 +145,7 @@ fn a_survey_finds_a_lost_one_also_in_a_busy_lane() {
     board.offer(committed(7), NOW);
     board.offer(committed(8), NOW);
     take_all(&mut board);
-    board.heed(&head(LONG_DUE), &policy_now(), NOW);
+    board.note_head(&head(LONG_DUE), &policy_now(), NOW);
     assert_eq!(begin_looks(&mut board), 1);
     assert_eq!(board.looked(KEY, read([1, 7, 8], None), NOW), 1);
     land_and_release(&mut board, 7);
@@ -197,7 +197,7 @@ fn a_lane_that_has_just_looked_gathers_hints_for_a_moment_and_others_look_at_onc
 fn a_read_begins_where_the_unknown_begins_and_goes_on_where_the_last_one_ended() {
     let mut board = Board::new(10);
     let [early, late] = [5, 9].map(|secs| NOW + Duration::from_secs(secs));
-    board.heed(&head(NOW), &policy_now(), NOW);
+    board.note_head(&head(NOW), &policy_now(), NOW);
     assert_eq!(next_look(&mut board, NOW), [(KEY, NOW)]);
     board.looked(KEY, read([1], Some(early)), NOW);
     board.ring(early);
@@ -235,7 +235,7 @@ fn a_read_takes_queues_along_that_will_run_low_soon_and_no_others() {
 #[test]
 fn one_that_came_due_a_moment_ago_is_looked_for_and_not_called_stranded() {
     let mut board = Board::new(10);
-    board.heed(&head(NOW), &policy_now(), NOW);
+    board.note_head(&head(NOW), &policy_now(), NOW);
     assert_eq!(begin_looks(&mut board), 1);
     assert_eq!(board.looked(KEY, read([1], None), NOW), 0, "its hint may be on its way");
     assert_eq!(take_all(&mut board), [1]);
@@ -247,7 +247,7 @@ fn a_retry_that_comes_due_while_another_queue_is_read_is_not_passed_over() {
     board.offer(committed(1), NOW);
     take_all(&mut board);
     // A slow read of the high queue is under way while the normal delivery fails, waits, and comes due.
-    board.heed(&LaneHead { priority: Priority::High, delivery: due(5).delivery, ..head(NOW) }, &policy_now(), NOW);
+    board.note_head(&LaneHead { priority: Priority::High, delivery: due(5).delivery, ..head(NOW) }, &policy_now(), NOW);
     assert_eq!(begin_looks(&mut board), 1);
     land(&mut board, LANE, Duration::ZERO);
     board.release(KEY, due(1).delivery, Some(UnreadRange::due(NOW)), NOW);
@@ -292,7 +292,7 @@ fn a_survey_is_heeded_while_a_read_is_under_way_that_began_behind_what_it_found(
     let mut board = Board::new(10);
     board.expect(&policy_now(), waiting(NOW), NOW);
     assert_eq!(next_look(&mut board, NOW), [(KEY, NOW)]);
-    board.heed(&head(LONG_DUE), &policy_now(), NOW);
+    board.note_head(&head(LONG_DUE), &policy_now(), NOW);
     board.offer(committed(9), NOW);
     board.looked(KEY, read([8], None), NOW);
     assert_eq!(next_look(&mut board, NOW), [(KEY, LONG_DUE)]);
@@ -313,7 +313,7 @@ fn a_read_that_is_to_come_begins_at_the_head_that_a_survey_shows_even_if_that_is
     // The hint of the second was lost; that of the third came.
     let (then, later) = (NOW + Duration::from_millis(5), NOW + Duration::from_millis(20));
     board.expect(&policy_now(), waiting(then), then);
-    board.heed(&head(NOW), &policy_now(), then);
+    board.note_head(&head(NOW), &policy_now(), then);
     board.ring(later);
     assert_eq!(next_look(&mut board, later), [(KEY, NOW)]);
     board.looked(KEY, read([1, 2, 3], None), later);
@@ -329,7 +329,7 @@ fn what_came_during_a_read_leaves_memory_with_its_lane_and_its_data_when_it_is_e
         committed
     };
     let mut board = Board::new(10);
-    board.heed(&head(NOW), &policy_now(), NOW);
+    board.note_head(&head(NOW), &policy_now(), NOW);
     begin_looks(&mut board);
     board.offer(loaded(8), NOW);
     board.offer(loaded(9), NOW);

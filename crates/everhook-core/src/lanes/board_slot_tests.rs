@@ -229,10 +229,10 @@ fn reads_of_one_organization_wait_for_one_of_another_and_not_for_all() {
     };
     for n in 0..1_000 {
         let policy = lane_of(ATTACKER, n, 5);
-        board.heed(&head_of(&policy), &Arc::new(policy.clone()), NOW);
+        board.note_head(&head_of(&policy), &Arc::new(policy.clone()), NOW);
     }
     let policy = lane_of(NEIGHBOR, 1, 5);
-    board.heed(&head_of(&policy), &Arc::new(policy.clone()), NOW);
+    board.note_head(&head_of(&policy), &Arc::new(policy.clone()), NOW);
     assert!(next_look(&mut board, NOW).iter().any(|((lane_id, _), _)| *lane_id == policy.lane_id));
 }
 
@@ -244,7 +244,7 @@ fn alarms_that_ring_all_at_once_are_heeded_some_at_a_time() {
         let policy = lane_of(ATTACKER, n, 5);
         let LanePolicy { organization, application, lane_id, .. } = policy;
         let head = crate::ports::LaneHead { organization, application, lane_id, ..head(later) };
-        board.heed(&head, &Arc::new(policy), NOW);
+        board.note_head(&head, &Arc::new(policy), NOW);
     }
     for left in [1_500, 500, 0] {
         assert_eq!(board.wake_at(), Some(later));

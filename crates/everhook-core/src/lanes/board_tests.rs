@@ -134,7 +134,7 @@ fn no_more_start_than_the_process_has_slots() {
 fn what_comes_while_older_work_is_read_follows_it_without_another_read() {
     for seen in [vec![1, 2], vec![1, 2, 9]] {
         let mut board = Board::new(10);
-        board.heed(&head(NOW), &policy_now(), NOW);
+        board.note_head(&head(NOW), &policy_now(), NOW);
         assert_eq!(begin_looks(&mut board), 1);
         board.offer(committed(9), NOW);
         assert_eq!(take_all(&mut board), []);
@@ -156,7 +156,7 @@ fn what_comes_while_older_work_is_read_is_not_put_before_what_the_read_left() {
     let overtaken = (read([1, 2], None), Some(waiting(NOW)));
     for (place, (outcome, hint)) in [cut, failed, overtaken].into_iter().enumerate() {
         let mut board = Board::new(10);
-        board.heed(&head(NOW), &policy_now(), NOW);
+        board.note_head(&head(NOW), &policy_now(), NOW);
         assert_eq!(begin_looks(&mut board), 1);
         board.offer(committed(9), NOW);
         hint.into_iter().for_each(|hint| board.expect(&policy_now(), hint, NOW));

@@ -1,4 +1,4 @@
-//! One delivery in the air: attempted, and its outcome decided. Runs as a task of its own, so that endpoints do not wait for each other.
+//! One delivery in flight: it is attempted, and its outcome is decided. Runs as a task of its own, so that endpoints do not wait for each other.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -35,7 +35,7 @@ pub(crate) async fn fly(line: Arc<Line>, flight: InFlight) -> (InFlight, Landing
         Ok(made) => made,
         Err(_) => {
             tracing::error!(delivery.id = %flight.due.delivery, "panic during an attempt; it is recorded as failed");
-            AssertUnwindSafe(bury(&line, &flight)).catch_unwind().await.unwrap_or(Ok(Landing::NotMade))
+            AssertUnwindSafe(record_panic(&line, &flight)).catch_unwind().await.unwrap_or(Ok(Landing::NotMade))
         }
     };
     let landing = landing.unwrap_or_else(|error| {
@@ -67,7 +67,7 @@ async fn make(line: &Line, flight: &InFlight) -> Result<Landing, StoreError> {
     }
 }
 
-async fn bury(line: &Line, flight: &InFlight) -> Result<Landing, StoreError> {
+async fn record_panic(line: &Line, flight: &InFlight) -> Result<Landing, StoreError> {
     let Some(with) = equip(line, flight).await? else { return Ok(Landing::Withheld) };
     // Whether a request went out before the panic, and which, is not known.
     let ended = EndedAttempt { flight, with: &with, executed_at: flight.picked_at, revision: None };

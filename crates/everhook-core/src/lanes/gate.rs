@@ -24,7 +24,7 @@ pub(super) struct Gate {
     paused: bool,
     /// The endpoint asked to be left alone until then.
     held_until: Option<Timestamp>,
-    /// A request could not be made for want of something on our side: another is tried then. It is no wish of the endpoint, and nobody is told so.
+    /// A request could not be made for want of something on our side: another is tried then. The endpoint did not ask for it, and nobody is told so.
     backs_off_until: Option<Timestamp>,
 }
 
@@ -146,7 +146,7 @@ impl Gate {
         self.breaker.concurrency_limit().map_or(max, |limit| limit.min(max))
     }
 
-    /// The endpoint asked to be left alone until the instant, or answered well, which ends that. Of several wishes the longest holds. Says whether
+    /// The endpoint asked to be left alone until the instant, or answered well, which ends that. Of several requests the longest holds. Says whether
     /// it changed.
     pub(super) fn hold(&mut self, until: Option<Timestamp>) -> bool {
         let until = until.max(self.held_until.filter(|_| until.is_some()));

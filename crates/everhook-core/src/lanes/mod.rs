@@ -23,6 +23,7 @@ mod lane;
 mod organizations;
 pub(crate) mod owner;
 mod paces;
+mod settings;
 pub(crate) mod settler;
 mod slots;
 mod sweep;
@@ -30,3 +31,4 @@ mod tallies;
 mod turns;
 
 pub use hints::{Hints, hints};
+pub use settings::{EngineSettings, EngineStatus};

@@ -176,7 +176,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        model::Drawn,
+        model::TokenGrant,
         ports::{Grant, Wanted},
     };
 
@@ -196,7 +196,7 @@ mod tests {
         let asks = budgets.asks(now);
         let grant = |wanted: Wanted| match wanted {
             Wanted::Slots(_) => Grant::Slots(slots),
-            Wanted::Tokens(..) => Grant::Tokens(Drawn { granted: tokens, ..Drawn::default() }),
+            Wanted::Tokens(..) => Grant::Tokens(TokenGrant { granted: tokens, ..TokenGrant::default() }),
         };
         budgets.granted(&asks, &asks.iter().map(|ask| grant(ask.what)).collect::<Vec<_>>(), now, || 0.5);
         asks.len()

@@ -1,15 +1,15 @@
 //! The one task that owns the lanes: it takes hints, starts flights, hands outcomes to the settler, and sends errands.
 //!
 //! Everything it knows is in its memory and may be lost at any moment; the store has it all. What errands bring home is heeded in [`returns`],
-//! attempts are counted in [`figures`], and what a stop does is in [`stopping`].
+//! attempts are counted in [`statistics`], and what a stop does is in [`stopping`].
 
 mod alarm;
-mod figures;
 mod hinted;
 mod moving;
 mod returns;
+mod shards;
+mod statistics;
 mod stopping;
-mod tenancy;
 mod windows;
 mod withdrawing;
 
@@ -26,11 +26,11 @@ use tokio::{
     task::JoinSet,
 };
 
-use self::{alarm::Alarm, hinted::Hinted, moving::Moving, tenancy::Tenancy};
+use self::{alarm::Alarm, hinted::Hinted, moving::Moving, shards::OwnedShards};
 use crate::{
-    engine::{EngineSettings, EngineStatus},
     ids::{ApplicationId, LaneId},
     lanes::{
+        EngineSettings, EngineStatus,
         background_task::{self, BackgroundTask, Done, LaneState},
         board::{Board, Landed, Start},
         flight::{self, Landing},
@@ -128,7 +128,7 @@ pub(crate) struct Owner<'a> {
     /// Whether the first survey is over: before it, everything in the store is news.
     has_surveyed: bool,
     /// Which lanes are this owner's.
-    tenancy: Tenancy,
+    shards: OwnedShards,
     /// Hints of other nodes for lanes that are not in memory.
     hinted: Hinted,
     /// Which organizations come from another worker pool, or go to one.
@@ -142,7 +142,7 @@ impl<'a> Owner<'a> {
     pub(crate) fn new(line: Arc<Line>, settings: EngineSettings, with: Connections<'a>) -> Self {
         let now = line.ports.clock.now();
         Self {
-            tenancy: Tenancy::new(&line.held_lease),
+            shards: OwnedShards::new(&line.held_lease),
             granted: line.budgets.answers(),
             board: Board::with(organizations(&line), settings.concurrency),
             line,
@@ -178,7 +178,7 @@ impl<'a> Owner<'a> {
         let mut alarm = Alarm::default();
         let mut hints = Vec::with_capacity(HINT_BATCH);
         loop {
-            if !self.heed_tenure() {
+            if !self.apply_lease_changes() {
                 self.flights.shutdown().await;
                 return OwnerExit::Lost;
             }
@@ -187,13 +187,13 @@ impl<'a> Owner<'a> {
             alarm.set(&self.line, self.wake_at());
             let stop_at = *self.with.stop.borrow_and_update();
             if let Some(stop_at) = stop_at {
-                self.wind_down(stop_at).await;
+                self.stop(stop_at).await;
                 return OwnerExit::Stopped;
             }
             match self.wait(&mut alarm, &mut hints).await {
                 ControlFlow::Continue(()) => {}
                 ControlFlow::Break(OwnerExit::Stopped) => {
-                    self.wind_down(now).await;
+                    self.stop(now).await;
                     return OwnerExit::Stopped;
                 }
                 ControlFlow::Break(ended) => return ended,
@@ -213,7 +213,7 @@ impl<'a> Owner<'a> {
         self.report();
     }
 
-    /// Waits until something happens, and heeds it; hints are only gathered. Says if the owner's life is over.
+    /// Waits until something happens, and handles it; hints are only collected. Returns whether the owner's life is over.
     async fn wait(&mut self, alarm: &mut Alarm, hints: &mut Vec<Hint>) -> ControlFlow<OwnerExit> {
         tokio::select! {
             biased;
@@ -231,9 +231,9 @@ impl<'a> Owner<'a> {
                 }
             }
             Some(done) = self.background_tasks.join_next(), if !self.background_tasks.is_empty() => self.finish(done.ok()),
-            // The line lives, and so does who tells.
-            _ = self.tenancy.changes.changed(), if self.tenancy.may_change => self.tenancy.changes.mark_changed(),
-            _ = self.granted.changed(), if self.tenancy.may_change => self.board.resume_refused(),
+            // `Line` owns the sender, so the channel cannot close here.
+            _ = self.shards.changes.changed(), if self.shards.may_change => self.shards.changes.mark_changed(),
+            _ = self.granted.changed(), if self.shards.may_change => self.board.resume_refused(),
             () = alarm.rung() => {}
         }
         ControlFlow::Continue(())
@@ -248,7 +248,7 @@ impl<'a> Owner<'a> {
         }
         self.with.hints.waiting.fetch_sub(hints.len(), Ordering::Relaxed);
         self.with.hints.remote.fetch_sub(hints.iter().map(Hint::remote_queues).sum(), Ordering::Relaxed);
-        hints.drain(..).for_each(|hint| self.heed(hint));
+        hints.drain(..).for_each(|hint| self.handle_hint(hint));
         while let Some(landed) = self.flights.try_join_next() {
             self.land(landed.ok());
         }
@@ -262,11 +262,11 @@ impl<'a> Owner<'a> {
 
     fn keep_time(&mut self, now: Timestamp) {
         self.board.ring(now);
-        self.heed_some_surveyed(now);
+        self.apply_some_surveyed(now);
         if self.survey_at <= now {
             self.survey_at = Timestamp::FAR_FUTURE;
             self.board.prune(now);
-            self.send(BackgroundTask::Survey(self.tenancy.active));
+            self.send(BackgroundTask::Survey(self.shards.active));
             self.look_for_alerts(now);
         }
         if self.inspect_again_at <= now {
@@ -337,7 +337,7 @@ impl<'a> Owner<'a> {
         self.background_tasks.spawn(background_task::run(self.line.clone(), background_task));
     }
 
-    fn heed(&mut self, hint: Hint) {
+    fn handle_hint(&mut self, hint: Hint) {
         let now = self.line.ports.clock.now();
         match hint {
             Hint::Committed(deliveries) => {
@@ -367,7 +367,7 @@ impl<'a> Owner<'a> {
             // Its owner hears of it from the store.
             Hint::Changed(..) => {}
             Hint::Survey => self.survey_soon(now),
-            Hint::Everything => self.send(BackgroundTask::LoadBreakers(self.tenancy.active)),
+            Hint::Everything => self.send(BackgroundTask::LoadBreakers(self.shards.active)),
             // Whoever asked may have gone away.
             Hint::Report(lane_id, answer) => _ = answer.send(self.board.report(lane_id, now)),
         }
@@ -388,7 +388,7 @@ impl<'a> Owner<'a> {
         let rest = UnreadRange { due_from: flight.due.due_at, look_at: now + RETRY_DELAY };
         match landing {
             Landing::Settle(Outcome { settlement, lane }) => {
-                self.heed_outcome(flight.lane_id, lane, now);
+                self.apply_outcome(flight.lane_id, lane, now);
                 self.tally(flight.lane_id, &settlement.attempt, now);
                 self.with.unwritten.add();
                 let outcome = UnwrittenOutcome { queue, application: flight.application, settlement, landed_at: now };
@@ -411,7 +411,7 @@ impl<'a> Owner<'a> {
     }
 
     /// Does with a lane what an attempt in it means. Its breaker has heard of it.
-    fn heed_outcome(&mut self, lane_id: LaneId, lane: LaneOutcome, now: Timestamp) {
+    fn apply_outcome(&mut self, lane_id: LaneId, lane: LaneOutcome, now: Timestamp) {
         match lane.hold {
             LaneHold::Unchanged => {}
             LaneHold::Lifted => self.board.hold(lane_id, None, now),

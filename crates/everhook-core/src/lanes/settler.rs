@@ -179,7 +179,7 @@ async fn write_together(line: &Line, settlements: &Arc<Vec<Settlement>>) -> Resu
                     return Err(StoreError::Conflict);
                 }
                 if let Some(lasts_for) = repeated_failure.failed(clock.uptime()) {
-                    complain(&error, settlements.len(), lasts_for);
+                    log_failure(&error, settlements.len(), lasts_for);
                 }
                 clock.sleep_until(clock.now() + RETRY_DELAY).await;
             }
@@ -206,7 +206,7 @@ async fn write_one_by_one(line: &Line, settlements: &[Settlement]) -> Vec<Settle
 }
 
 /// A server that is restarted is back before anybody could act; what lasts, or needs a person, is one's business.
-fn complain(error: &StoreError, outcomes: usize, lasts_for: Duration) {
+fn log_failure(error: &StoreError, outcomes: usize, lasts_for: Duration) {
     let (words, secs) = (error.in_words(), lasts_for.as_secs());
     if lasts_for >= REPORT_INTERVAL || error.is_refusal() {
         tracing::error!(outcomes, "cannot write outcomes for {secs} s; they are kept in memory, and sending is paused: {words}");

@@ -15,7 +15,7 @@ use crate::{
 /// How many tallies are added up at once, without waiting for the second to end. One takes about 500 bytes.
 const MANY: usize = 20_000;
 
-/// How many tallies are kept while they cannot be added up. Past it, figures are lost; deliveries never depend on them.
+/// How many tallies are kept while they cannot be added up. Past it, statistics are lost; deliveries never depend on them.
 const TALLIES_MAX: usize = 100_000;
 
 /// Counts that wait to be added up.
@@ -114,7 +114,7 @@ mod tests {
     }
 
     fn in_words(tallies: &[Tally]) -> Vec<(i64, u64)> {
-        tallies.iter().map(|tally| (tally.minute.as_secs(), tally.figures.total())).collect()
+        tallies.iter().map(|tally| (tally.minute.as_secs(), tally.statistics.total())).collect()
     }
 
     #[test]
@@ -149,6 +149,6 @@ mod tests {
         assert_eq!(tallies.lost, 10);
         let taken = tallies.take();
         assert_eq!(taken.len(), TALLIES_MAX);
-        assert_eq!(taken.iter().map(|tally| tally.figures.total()).sum::<u64>(), TALLIES_MAX as u64 + 1);
+        assert_eq!(taken.iter().map(|tally| tally.statistics.total()).sum::<u64>(), TALLIES_MAX as u64 + 1);
     }
 }

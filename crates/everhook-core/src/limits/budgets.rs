@@ -18,7 +18,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::{
     ids::OrganizationId,
-    model::{Budget, OrganizationLimits, RateLimit, SlotAsk},
+    model::{Budget, OrganizationLimits, RateLimit, SlotRequest},
     policy::allowance::{AHEAD, Allowance, Missing, SlotAllowance},
     ports::{ASKS_MAX, Ask, Grant, Wanted},
     time::Timestamp,
@@ -162,7 +162,7 @@ impl Budgets {
         });
         let slots = std::mem::take(&mut state.slots).into_iter().map(|(organization, mut slots)| {
             let ask = slots.ask();
-            Ask { organization, what: Wanted::Slots(SlotAsk { bound: 0, wanted: 0, ..ask }) }
+            Ask { organization, what: Wanted::Slots(SlotRequest { bound: 0, wanted: 0, ..ask }) }
         });
         tokens.chain(slots).take(ASKS_MAX).collect()
     }

@@ -1,23 +1,10 @@
 //! How much each organization may do in a time, where that is counted in memory: one bucket each.
 //!
-//! Where nodes share a store, `budgets` counts, and these buckets only while the shared counters cannot be reached.
+//! Where nodes share a store, `budgets` counts, and these buckets only while the shared counters cannot be reached. `line::tokens` asks both.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::sync::{Mutex, PoisonError};
 
-use crate::{
-    ids::OrganizationId,
-    line::Line,
-    model::{Budget, RateLimit},
-    policy::{allowance::Missing, bucket::Bucket},
-    pruned::Pruned,
-    time::Timestamp,
-};
-
-/// How long a publisher waits for the counters that nodes share, if this node has nothing in hand. Then the node's own count is good enough.
-const ANSWER_AWAITED_FOR: Duration = Duration::from_millis(50);
+use crate::{ids::OrganizationId, model::RateLimit, policy::bucket::Bucket, pruned::Pruned, time::Timestamp};
 
 /// A bucket for each organization that has a limit. One that has used nothing lately may be forgotten, which changes nothing for it.
 #[derive(Default)]
@@ -40,38 +27,9 @@ impl Rates {
     }
 }
 
-/// Takes what publishing one event costs: of what this node has in hand where nodes share a store, else of its own bucket.
-///
-/// # Errors
-/// How long until there is some again.
-pub(crate) async fn take_event(line: &Line, organization: OrganizationId, limit: RateLimit) -> Result<(), Duration> {
-    let clock = &line.ports.clock;
-    let by_itself = |now: Timestamp| line.publish_rates.take(organization, limit, now).map_err(|until| until.since(now));
-    if !line.held_lease.is_shared() {
-        return by_itself(clock.now());
-    }
-    let mut answers = line.budgets.answers();
-    let deadline = clock.now() + ANSWER_AWAITED_FOR;
-    loop {
-        let now = clock.now();
-        match line.budgets.take(organization, Budget::Events, limit, now) {
-            Ok(()) => return Ok(()),
-            Err(_) if line.budgets.are_away() => return by_itself(now),
-            Err(Missing::Later(until) | Missing::Dry(until)) => return Err(until.since(now)),
-            Err(Missing::Asked) => {}
-        }
-        tokio::select! {
-            biased;
-            // The line lives, and so does who tells.
-            _ = answers.changed() => {}
-            () = clock.sleep_until(deadline) => return by_itself(clock.now()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU32;
+    use std::{num::NonZeroU32, time::Duration};
 
     use uuid::Uuid;
 

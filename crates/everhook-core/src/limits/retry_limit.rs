@@ -1,4 +1,4 @@
-//! How often an organization may retry by hand: the limit that `recall` asks before it makes anything.
+//! How often an organization may retry by hand: the limit that `recall` asks, through `line::tokens`, before it makes anything.
 //!
 //! Where nodes share a store, they count together, one question for each request of a person. Otherwise, and while the shared counters cannot be reached,
 //! it is a token bucket that holds a minute's retries, kept in memory: a restart forgives. Every delivery takes a token. A batch may take more than there
@@ -10,20 +10,10 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    ids::OrganizationId,
-    line::Line,
-    model::{Budget, Credit, Draw, Drawn, OrganizationLimits, RateLimit},
-    ports::{Ask, Grant, Wanted},
-    pruned::Pruned,
-    time::Timestamp,
-};
+use crate::{ids::OrganizationId, model::OrganizationLimits, pruned::Pruned, time::Timestamp};
 
 /// How many deliveries an organization may retry by hand a minute, unless its own limit says otherwise.
 const DEFAULT_PER_MINUTE: NonZeroU32 = NonZeroU32::new(60).expect("60 is not zero");
-
-/// How long a person waits for the counters that nodes share. Then the node's own count is good enough.
-const ANSWER_AWAITED_FOR: Duration = Duration::from_millis(250);
 
 /// What the limit counts in.
 const PERIOD: Duration = Duration::from_secs(60);
@@ -53,37 +43,8 @@ impl RetryLimit {
     }
 }
 
-/// Takes tokens for so many retries that start now, of what all nodes count together if they share a store.
-///
-/// # Errors
-/// How long to wait, if there is no token; nothing was taken.
-pub(crate) async fn take(line: &Line, organization: OrganizationId, limits: OrganizationLimits, retries: u32) -> Result<(), Duration> {
-    if line.held_lease.is_shared()
-        && let Some(drawn) = draw(line, organization, limits, retries).await
-    {
-        return if drawn.granted > 0 { Ok(()) } else { Err(drawn.next_in) };
-    }
-    line.retry_limit.take(organization, limits, retries, line.ports.clock.now())
-}
-
-/// `None` if the counters cannot be reached.
-async fn draw(line: &Line, organization: OrganizationId, limits: OrganizationLimits, retries: u32) -> Option<Drawn> {
-    let per_minute = per_minute(limits);
-    let limit = RateLimit::per_minute(per_minute, Some(per_minute));
-    let draw = Draw { limit, take: retries, give_back: 0, credit: Credit::Owed };
-    let clock = &line.ports.clock;
-    let answer = tokio::select! {
-        biased;
-        answer = line.ports.throttle.exchange(vec![Ask { organization, what: Wanted::Tokens(Budget::Retries, draw) }]) => answer.ok()?,
-        () = clock.sleep_until(clock.now() + ANSWER_AWAITED_FOR) => return None,
-    };
-    match answer.first() {
-        Some(Grant::Tokens(drawn)) => Some(*drawn),
-        _ => None,
-    }
-}
-
-fn per_minute(limits: OrganizationLimits) -> NonZeroU32 {
+/// How many an organization may retry by hand a minute.
+pub(crate) fn per_minute(limits: OrganizationLimits) -> NonZeroU32 {
     limits.manual_retries_per_minute.and_then(NonZeroU32::new).unwrap_or(DEFAULT_PER_MINUTE)
 }
 

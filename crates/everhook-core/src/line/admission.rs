@@ -7,19 +7,17 @@ use serde_json::Value;
 use crate::{
     catalog::ApplicationView,
     ids::{ApplicationId, OrganizationId},
-    limits::{
-        evaluations::{EventData, RequestWork},
-        rates,
-    },
+    limits::evaluations::{EventData, RequestWork},
     line::{
         Line,
         draft::Views,
         publish::PublishError,
         selection::{Matches, select, select_accepted},
+        tokens,
     },
     model::{ApplicationKind, EventTypeMark, RateLimit},
     policy::{
-        schema::{Misfit, Schema, Violation},
+        schema::{Schema, SchemaMismatch, Violation},
         work::{SCHEMA_UNITS_MAX, WorkBudget},
     },
     ports::{IncomingEvent, StoreError},
@@ -81,8 +79,8 @@ pub(crate) async fn admit(
     }
     let matches = match round.origin {
         // On the heap, because it is not the hot path: publishers carry the room for it.
-        Origin::Provider => Box::pin(select_accepted(line, incoming, &view, work)).await?,
-        Origin::Publisher | Origin::Everhook => select(line, incoming, &view, &mut data, work).await?,
+        Origin::Provider => Box::pin(select_accepted(&line.evaluations, incoming, &view, work)).await?,
+        Origin::Publisher | Origin::Everhook => select(&line.evaluations, incoming, &view, &mut data, work).await?,
     };
     Ok(Some((view, matches)))
 }
@@ -127,12 +125,12 @@ async fn check_type(
     let Some(schema) = Box::pin(find_schema(line, view, mark, work)).await? else { return Ok(()) };
     let check = move |data: Option<&Value>, budget: &mut WorkBudget| match data.map(|data| schema.check(data, budget)) {
         Some(Ok(())) => Ok(None),
-        Some(Err(Misfit::Violation(violation))) => Ok(Some(violation)),
-        Some(Err(Misfit::TooCostly)) => Err(None),
+        Some(Err(SchemaMismatch::Violation(violation))) => Ok(Some(violation)),
+        Some(Err(SchemaMismatch::TooCostly)) => Err(None),
         None => Ok(Some(Violation::unreadable())),
     };
     let violation = Box::pin(work.evaluate(&line.evaluations, incoming.organization, data, SCHEMA_UNITS_MAX, check)).await?;
-    violation.map_or(Ok(()), |violation| Err(PublishError::Misfit(violation)))
+    violation.map_or(Ok(()), |violation| Err(PublishError::SchemaMismatch(violation)))
 }
 
 /// The schema of a type, compiled once for each definition. `None` if it has none any more, or cannot be read while the store is away.
@@ -178,6 +176,6 @@ pub(crate) async fn take_request(line: &Line, organization: OrganizationId, appl
 
 async fn take_event(line: &Line, view: &ApplicationView) -> Result<(), PublishError> {
     let Some(limit) = view.limits.events_per_minute.and_then(NonZeroU32::new) else { return Ok(()) };
-    let taken = rates::take_event(line, view.application.organization, RateLimit::per_minute(limit, None)).await;
+    let taken = tokens::take_event(line, view.application.organization, RateLimit::per_minute(limit, None)).await;
     taken.map_err(|retry_after| PublishError::TooMany { retry_after })
 }

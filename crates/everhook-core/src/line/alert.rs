@@ -11,7 +11,7 @@ use crate::{
     ids::{ApplicationId, LaneId, OrganizationId},
     line::{
         Line,
-        attempt::Equipment,
+        attempt::AttemptContext,
         publish::{Publication, PublishError, publish_own},
     },
     model::{ApplicationKind, ContentType, DeathCause, Endpoint, EventType, InFlight, Operation, OperationStatus, Priority, Stage},
@@ -25,7 +25,7 @@ const ALERT_BATCH: u32 = 100;
 
 /// What the organization is told about a settlement: nothing unless the delivery died. Operational deliveries raise none themselves, or an
 /// endpoint for alerts that is down would feed on its own failures.
-pub fn after(line: &Line, flight: &InFlight, with: &Equipment, stage: &Stage, now: Timestamp) -> Vec<SettlementAlert> {
+pub fn after(line: &Line, flight: &InFlight, with: &AttemptContext, stage: &Stage, now: Timestamp) -> Vec<SettlementAlert> {
     let Stage::Dead { cause, .. } = *stage else { return Vec::new() };
     let Some(endpoint) = with.destination.endpoint().filter(|_| !with.destination.is_operational()) else { return Vec::new() };
     let told = |alert, condition| SettlementAlert { alert, condition };
@@ -82,7 +82,7 @@ pub async fn of_breaker(
     };
     let view = line.catalog.application(application).await?;
     let destination = view.as_ref().and_then(|view| view.destination(lane_id));
-    // A deleted endpoint's breaker is nobody's concern.
+    // Nobody is notified of a deleted endpoint's breaker.
     let destination = destination.filter(|destination| !destination.is_operational());
     let Some(endpoint) = destination.as_ref().and_then(Destination::endpoint) else { return Ok(Vec::new()) };
     let mut data = about(endpoint);
@@ -137,7 +137,7 @@ fn new_alert(line: &Line, endpoint: &Endpoint, event_type: &str, data: &serde_js
 ///
 /// # Errors
 /// [`PublishError`] if it could not be told.
-pub async fn tell_now(
+pub async fn publish_now(
     line: &Line,
     organization: OrganizationId,
     event_type: &'static str,
@@ -157,13 +157,13 @@ pub async fn tell_now(
 ///
 /// # Errors
 /// [`StoreError`] if the store cannot be reached; what was not told yet still waits.
-pub async fn tell_pending(line: &Line) -> Result<(), StoreError> {
+pub async fn publish_pending(line: &Line) -> Result<(), StoreError> {
     loop {
         let pending = line.ports.outbox.pending(ALERT_BATCH).await?;
         if pending.is_empty() {
             return Ok(());
         }
-        let Telling { over, failure } = tell(line, pending).await;
+        let PublishedAlerts { over, failure } = tell(line, pending).await;
         if !over.is_empty() {
             line.ports.outbox.done(over).await?;
         }
@@ -176,15 +176,15 @@ pub async fn tell_pending(line: &Line) -> Result<(), StoreError> {
 
 /// What came of telling some alerts.
 #[derive(Default)]
-struct Telling {
+struct PublishedAlerts {
     /// Those that need not be told again: they were told, or nobody can be.
     over: Vec<AlertId>,
     /// Why others still wait, if any do.
     failure: Option<StoreError>,
 }
 
-async fn tell(line: &Line, pending: Vec<Alert>) -> Telling {
-    let mut telling = Telling::default();
+async fn tell(line: &Line, pending: Vec<Alert>) -> PublishedAlerts {
+    let mut telling = PublishedAlerts::default();
     let mut ids = Vec::with_capacity(pending.len());
     let mut publications = Vec::with_capacity(pending.len());
     for alert in pending {
@@ -203,7 +203,7 @@ async fn tell(line: &Line, pending: Vec<Alert>) -> Telling {
     telling
 }
 
-impl Telling {
+impl PublishedAlerts {
     fn note(&mut self, id: AlertId, answer: Result<(), PublishError>) {
         match answer {
             Ok(()) => self.over.push(id),

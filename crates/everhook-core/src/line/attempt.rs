@@ -14,6 +14,7 @@ use crate::{
     line::{
         Line,
         email::{self, Unsendable},
+        processing,
         request::{self, Outgoing, USER_AGENT},
     },
     model::{AfterExpiry, Endpoint, Event, FailureCategory, InFlight, PhaseTimes, Report, RetrySchedule, Sent},
@@ -30,7 +31,7 @@ pub enum Attempted {
     /// A request was made.
     Sent {
         /// What it was made with; settling needs it again.
-        with: Equipment,
+        with: AttemptContext,
         /// What came of it.
         report: Report,
         /// When it was begun.
@@ -48,7 +49,7 @@ pub enum Attempted {
 
 /// What an attempt needs beside the event.
 #[derive(Clone)]
-pub struct Equipment {
+pub struct AttemptContext {
     /// Where to.
     pub destination: Destination,
     /// The schedule version of the delivery's making.
@@ -74,8 +75,7 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
         }
     };
     let gets_events = lifecycle::cancellation(with.destination.state()).is_none() && !with.destination.is_paused();
-    let is_here = with.destination.is_sent_from_here() && line.held_lease.may_send(flight.lane_id);
-    if !gets_events || !is_here {
+    if !gets_events || !line.held_lease.may_send(&with.destination) {
         return Ok(Attempted::Withheld);
     }
     let revision = with.destination.endpoint().map(|endpoint| endpoint.revision);
@@ -103,6 +103,7 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
         }
         // On the heap, because it is rare: every attempt carries the room for it.
         Destination::Channel(to) => Box::pin(send_mail(line, flight, to, &event, &with.schedule)).await,
+        Destination::Processor(to) => Box::pin(processing::process(line, to, &event, &with.schedule)).await?,
     };
     if let Sent::OutOfResources { error } = &report.sent {
         line.log_shortage(error);
@@ -121,14 +122,14 @@ async fn send_mail(line: &Line, flight: &InFlight, to: &ChannelDestination, even
 }
 
 /// The destination as it stands now, and the schedule as it stood; `None` if the destination is gone.
-pub async fn equip(line: &Line, flight: &InFlight) -> Result<Option<Equipment>, StoreError> {
+pub async fn equip(line: &Line, flight: &InFlight) -> Result<Option<AttemptContext>, StoreError> {
     let view = line.catalog.application(flight.application).await?;
     let Some(destination) = view.and_then(|view| view.destination(flight.lane_id)) else { return Ok(None) };
     let schedule = line.catalog.schedule(flight.due.retry_schedule).await?;
-    Ok(Some(Equipment { destination, schedule }))
+    Ok(Some(AttemptContext { destination, schedule }))
 }
 
-/// What there is of an event.
+/// An event, as far as it could be read.
 enum Loaded {
     /// All of it.
     Whole(Arc<Event>),

@@ -7,9 +7,8 @@ use rustc_hash::FxHashSet;
 
 use crate::{
     ids::{DeliveryId, LaneId},
-    line::Line,
     model::Priority,
-    ports::{DueQueue, DueRead, DueRequest, StoreError},
+    ports::{DeliveryQueue, DueQueue, DueRead, DueRequest, StoreError},
     time::Timestamp,
 };
 
@@ -42,7 +41,7 @@ pub struct QueueRead {
 ///
 /// # Errors
 /// [`StoreError`] if the store cannot be read; the lanes look again a little later.
-pub async fn claim(line: &Line, look: DueReads) -> Result<Vec<DueRead>, StoreError> {
+pub async fn claim(deliveries: &dyn DeliveryQueue, look: DueReads, now: Timestamp) -> Result<Vec<DueRead>, StoreError> {
     let queue = |queue: QueueRead| DueQueue {
         lane_id: queue.lane_id,
         priority: queue.priority,
@@ -51,6 +50,6 @@ pub async fn claim(line: &Line, look: DueReads) -> Result<Vec<DueRead>, StoreErr
         known: queue.known,
     };
     let queues = look.queues.into_iter().map(queue).collect();
-    let request = DueRequest { queues, due_by: line.ports.clock.now(), event_bytes_max: look.event_bytes_max };
-    line.ports.deliveries.due(request).await
+    let request = DueRequest { queues, due_by: now, event_bytes_max: look.event_bytes_max };
+    deliveries.due(request).await
 }

@@ -12,12 +12,14 @@ pub(crate) mod draft;
 pub mod email;
 pub mod erasures;
 pub mod parking;
+pub(crate) mod processing;
 pub mod publish;
 pub mod recall;
 pub mod receive;
 pub mod request;
 pub(crate) mod selection;
 pub mod settle;
+pub(crate) mod tokens;
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -28,6 +30,7 @@ use tokio::sync::Notify;
 
 use self::erasures::Erasures;
 use crate::{
+    calls::Calls,
     catalog::Catalog,
     limits::{
         budgets::Budgets,
@@ -39,7 +42,10 @@ use crate::{
     },
     model::{Profile, RetentionPeriods},
     nodes::held_lease::HeldLease,
+    policy::calls::manifest::ManifestDefaults,
     ports::{Lanes, Ports, StoreError, WakeUp},
+    processors::Processors,
+    providers::ProviderSettings,
     repeated_failure::{RepeatedFailure, RepeatedFailures},
     sources::Sources,
     spool::{backlog::SpoolBacklog, intake::Intake, publishers::Publishers},
@@ -53,6 +59,10 @@ pub struct Line {
     pub catalog: Arc<Catalog>,
     /// What is known of sources.
     pub sources: Sources,
+    /// What handles received events inside Everhook.
+    pub processors: Processors,
+    /// Calls to apps.
+    pub calls: Arc<Calls>,
     /// Who owns the lanes.
     pub wake_up: Arc<dyn WakeUp>,
     /// How they stand.
@@ -92,7 +102,7 @@ pub struct Line {
     /// What must not be sent any more.
     pub erasures: Erasures,
     /// Where schemas and filters are evaluated that are not quick.
-    pub evaluations: Evaluations,
+    pub evaluations: Arc<Evaluations>,
     /// Rung when there is something new to do for an operation. A ring that nobody hears costs nothing: what there is to do is in the store.
     pub operations_bell: Notify,
     /// The same for what deleted organizations and applications have left.
@@ -101,7 +111,7 @@ pub struct Line {
     pub parking_looks: parking::ParkingLooks,
 }
 
-/// What a line is told by the one who starts it.
+/// The settings of a line.
 #[derive(Clone, Debug)]
 pub struct LineSettings {
     /// How this process calls itself in attempts.
@@ -118,12 +128,27 @@ pub struct LineSettings {
     pub evaluation_threads: EvaluationThreads,
     /// Whether the data of all events is encrypted where it is kept, also of those whose publication does not ask for it.
     pub seal_payloads: bool,
+    /// What holds where a manifest does not say.
+    pub manifest_defaults: ManifestDefaults,
+    /// How health providers are reached.
+    pub health_providers: ProviderSettings,
 }
 
 impl Line {
     /// A line over these ports.
     pub fn new<O: WakeUp + Lanes + 'static>(ports: Ports, owner: Arc<O>, settings: LineSettings) -> Self {
-        let LineSettings { node, idempotency_window, profile, catalog_bytes_max, retention, evaluation_threads, seal_payloads } = settings;
+        let LineSettings {
+            node,
+            idempotency_window,
+            profile,
+            catalog_bytes_max,
+            retention,
+            evaluation_threads,
+            seal_payloads,
+            manifest_defaults,
+            health_providers,
+        } = settings;
+        let evaluations = Arc::new(Evaluations::new(ports.clock.clone(), evaluation_threads));
         let (backlog, spool_bell) = (Arc::new(SpoolBacklog::new(&ports)), Arc::default());
         Self {
             held_lease: HeldLease::new(ports.leases.terms(), ports.clock.clone()),
@@ -131,11 +156,13 @@ impl Line {
             shortage: Mutex::new(RepeatedFailure::reported_at_once()),
             catalog: Arc::new(Catalog::within(catalog_bytes_max, (&ports).into(), profile)),
             sources: Sources::new(&ports),
+            processors: Processors::new(&ports, health_providers),
             publishers: Publishers::new(&ports, backlog.clone()),
             intake: Intake::new(&ports, &backlog, &spool_bell),
             backlog,
             spool_bell,
-            evaluations: Evaluations::new(ports.clock.clone(), evaluation_threads),
+            calls: Arc::new(Calls::new(&ports, evaluations.clone(), manifest_defaults)),
+            evaluations,
             ports,
             wake_up: owner.clone(),
             lanes: owner,

@@ -143,7 +143,7 @@ pub enum PublishError {
     ArchivedType(EventType),
     /// The data does not fit the type's schema.
     #[error("the data does not match the schema of its type")]
-    Misfit(Violation),
+    SchemaMismatch(Violation),
     /// Checking the data against the type's schema takes more than it may.
     #[error("validating the data against the schema of its type takes too much work")]
     SchemaTooCostly,

@@ -9,8 +9,7 @@ use crate::{
     catalog::{ApplicationView, Destination},
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, LaneId, OrganizationId},
     lifecycle,
-    limits::retry_limit,
-    line::Line,
+    line::{Line, tokens},
     model::{DeadLetter, DeadLetterStatus, Delivery, LanePolicy, Placement, Priority},
     ports::{Committed, Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed, StoreError},
 };
@@ -98,8 +97,8 @@ pub async fn recall(line: &Line, organization: OrganizationId, id: DeliveryId) -
         }
         return Err(RecallError::NotDead(found.status));
     }
-    let wish = RecallRequest { event: found.event, lane_id: found.lane_id, application: found.application, of: id, only_dead: true };
-    let recalled = do_again(line, organization, vec![wish], None).await?.some()?;
+    let request = RecallRequest { event: found.event, lane_id: found.lane_id, application: found.application, of: id, only_dead: true };
+    let recalled = replay_deliveries(line, organization, vec![request], None).await?.some()?;
     let requeued_at = Some(line.ports.clock.now());
     Ok((DeadLetter { status: DeadLetterStatus::Retrying, last_delivery: recalled.made[0], requeued_at, ..found }, recalled.made[0]))
 }
@@ -123,10 +122,10 @@ pub struct Retry {
 pub async fn resend(
     line: &Line,
     organization: OrganizationId,
-    wishes: Vec<RecallRequest>,
+    requests: Vec<RecallRequest>,
     priority: Option<Priority>,
 ) -> Result<Recalled, RecallError> {
-    do_again(line, organization, wishes, priority).await?.some()
+    replay_deliveries(line, organization, requests, priority).await?.some()
 }
 
 /// A delivery that somebody wants again.
@@ -161,28 +160,28 @@ impl Recalled {
     }
 }
 
-/// All wishes are of one application, so that one look at its configuration serves them all.
-async fn do_again(
+/// All requests are of one application, so that one look at its configuration serves them all.
+async fn replay_deliveries(
     line: &Line,
     organization: OrganizationId,
-    wishes: Vec<RecallRequest>,
+    requests: Vec<RecallRequest>,
     priority: Option<Priority>,
 ) -> Result<Recalled, RecallError> {
     let mut has_paid = false;
     for round in 0..ROUNDS_MAX {
         let mut recalled = Recalled::default();
-        let mut items = Vec::with_capacity(wishes.len());
-        for wish in &wishes {
-            match prepare(line, wish, priority).await? {
-                Some(prepared) => items.push((*wish, prepared)),
-                None => recalled.skipped.push((wish.of, NotResendable::EndpointClosed)),
+        let mut items = Vec::with_capacity(requests.len());
+        for request in &requests {
+            match prepare(line, request, priority).await? {
+                Some(prepared) => items.push((*request, prepared)),
+                None => recalled.skipped.push((request.of, NotResendable::EndpointClosed)),
             }
         }
         if items.is_empty() {
             // With nothing to write, the store does not say whether the configuration changed. Where nodes share it, another may have enabled the
             // endpoint a moment ago: nobody is refused because of what this one remembers.
-            if let Some(wish) = wishes.first().filter(|_| round == 0 && line.held_lease.is_shared()) {
-                line.catalog.forget(wish.application);
+            if let Some(request) = requests.first().filter(|_| round == 0 && line.held_lease.is_shared()) {
+                line.catalog.forget(request.application);
                 continue;
             }
             return Ok(recalled);
@@ -200,10 +199,10 @@ async fn do_again(
 /// What a replay is made with.
 type Prepared = (ReplayItem, Arc<LanePolicy>);
 
-async fn prepare(line: &Line, wish: &RecallRequest, priority: Option<Priority>) -> Result<Option<Prepared>, StoreError> {
-    let Some(view) = line.catalog.application(wish.application).await? else { return Ok(None) };
-    let Some(destination) = open_in_view(&view, wish.lane_id) else { return Ok(None) };
-    let of = ItemOf { position: None, event: wish.event, of: Some(wish.of), only_dead: wish.only_dead, priority };
+async fn prepare(line: &Line, request: &RecallRequest, priority: Option<Priority>) -> Result<Option<Prepared>, StoreError> {
+    let Some(view) = line.catalog.application(request.application).await? else { return Ok(None) };
+    let Some(destination) = open_in_view(&view, request.lane_id) else { return Ok(None) };
+    let of = ItemOf { position: None, event: request.event, of: Some(request.of), only_dead: request.only_dead, priority };
     Ok(Some((new_item(line, &view, &destination, of), destination.lane().clone())))
 }
 
@@ -247,7 +246,7 @@ pub(crate) fn new_item(line: &Line, view: &ApplicationView, destination: &Destin
 async fn take_tokens(line: &Line, organization: OrganizationId, items: &[(RecallRequest, Prepared)]) -> Result<(), RecallError> {
     let Some((_, (_, lane))) = items.first() else { return Ok(()) };
     let retries = u32::try_from(items.len()).unwrap_or(u32::MAX);
-    retry_limit::take(line, organization, lane.limits, retries).await.map_err(RecallError::TooOften)
+    tokens::take_retries(line, organization, lane.limits, retries).await.map_err(RecallError::TooOften)
 }
 
 /// Has deliveries made for which nobody waits, and hands over to their lanes those that wait. What could not be written, because the configuration
@@ -285,16 +284,16 @@ async fn write(
         Replayed::Stopped => return Err(RecallError::Store(StoreError::Conflict)),
     };
     let mut committed = Vec::new();
-    for ((wish, (item, lane)), answer) in items.iter().zip(answers) {
+    for ((request, (item, lane)), answer) in items.iter().zip(answers) {
         match answer {
             ReplayAnswer::Made { due, priority } => {
                 recalled.made.push(item.delivery);
                 committed.extend(due.map(|due| Committed { lane: lane.clone(), priority, due }));
             }
-            ReplayAnswer::Open | ReplayAnswer::DoneBefore => recalled.skipped.push((wish.of, NotResendable::Open)),
+            ReplayAnswer::Open | ReplayAnswer::DoneBefore => recalled.skipped.push((request.of, NotResendable::Open)),
             ReplayAnswer::NotDead(status) => return Err(RecallError::NotDead(status)),
-            ReplayAnswer::NotFound => recalled.skipped.push((wish.of, NotResendable::EventGone)),
-            ReplayAnswer::Erased => recalled.skipped.push((wish.of, NotResendable::Erased)),
+            ReplayAnswer::NotFound => recalled.skipped.push((request.of, NotResendable::EventGone)),
+            ReplayAnswer::Erased => recalled.skipped.push((request.of, NotResendable::Erased)),
         }
     }
     if !committed.is_empty() {

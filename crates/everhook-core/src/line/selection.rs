@@ -9,8 +9,7 @@ use serde_json::Value;
 use crate::{
     catalog::{ApplicationView, Destination},
     ids::EndpointId,
-    limits::evaluations::{Busy, Evaluated, EventData, NotEvaluated, RequestWork},
-    line::Line,
+    limits::evaluations::{Busy, Evaluated, Evaluations, EventData, NotEvaluated, RequestWork},
     model::ApplicationKind,
     policy::{
         filter::Filter,
@@ -28,7 +27,7 @@ pub(crate) type Matches = Arc<[Destination]>;
 /// # Errors
 /// [`NotEvaluated`] if their filters take too much. Everhook's own events always find them.
 pub(crate) async fn select(
-    line: &Line,
+    evaluations: &Evaluations,
     incoming: &IncomingEvent,
     view: &ApplicationView,
     data: &mut EventData,
@@ -45,7 +44,7 @@ pub(crate) async fn select(
     }
     let filter = move |data: Option<&Value>, budget: &mut WorkBudget| filter(&candidates, data, budget);
     // On the heap, because most endpoints have no filter: publishers carry the room for it with every event.
-    Box::pin(work.evaluate(&line.evaluations, incoming.organization, data, FILTER_UNITS_MAX, filter)).await
+    Box::pin(work.evaluate(evaluations, incoming.organization, data, FILTER_UNITS_MAX, filter)).await
 }
 
 /// As [`select`], for an event that was accepted before: an endpoint whose filter would take too much gets it, because too much is better than too
@@ -54,7 +53,7 @@ pub(crate) async fn select(
 /// # Errors
 /// [`Busy`] if its filters could not be evaluated in time, which says nothing about them: it must be tried again.
 pub(crate) async fn select_accepted(
-    line: &Line,
+    evaluations: &Evaluations,
     incoming: &IncomingEvent,
     view: &ApplicationView,
     work: &mut RequestWork,
@@ -71,7 +70,7 @@ pub(crate) async fn select_accepted(
             if is_last_try { Ok(filter_or_pass(&candidates, data, budget)) } else { filter(&candidates, data, budget) }
         }
     };
-    match work.evaluate(&line.evaluations, incoming.organization, &mut data, FILTER_UNITS_MAX, filter).await {
+    match work.evaluate(evaluations, incoming.organization, &mut data, FILTER_UNITS_MAX, filter).await {
         Ok(matches) => Ok(matches),
         Err(NotEvaluated::TooCostly(_) | NotEvaluated::RequestTooCostly) => Ok(candidates),
         Err(NotEvaluated::Busy) => Err(Busy),
@@ -89,10 +88,16 @@ fn candidates(incoming: &IncomingEvent, view: &ApplicationView) -> Candidates {
     if incoming.event.is_duplicate() {
         return Candidates::Chosen(Arc::new([]));
     }
+    // Whoever processes what a source gets asks neither for types nor for labels.
+    let processor = incoming.event.received.as_ref().and_then(|received| view.processor(received.source));
     if let Some(endpoint) = incoming.only {
-        return Candidates::Chosen(view.enabled(endpoint.into()).into_iter().collect());
+        return Candidates::Chosen(view.enabled(endpoint.into()).into_iter().chain(processor).collect());
     }
     let candidates = with_labels(view.matching(&incoming.event.event_type), &incoming.event.labels);
+    let candidates = match processor {
+        None => candidates,
+        Some(processor) => candidates.iter().cloned().chain([processor]).collect(),
+    };
     let has_filter = candidates.iter().any(|destination| filter_of(destination).is_some());
     if has_filter { Candidates::Filtered(candidates) } else { Candidates::Chosen(candidates) }
 }
@@ -105,7 +110,7 @@ fn with_labels(by_type: Matches, labels: &Labels) -> Matches {
     by_type.iter().filter(wants).cloned().collect()
 }
 
-/// What an endpoint asks of an event's labels. Channels ask nothing.
+/// What an endpoint asks of an event's labels. Channels and processors ask nothing.
 fn labels_of(destination: &Destination) -> Option<&Labels> {
     destination.endpoint().map(|endpoint| &endpoint.labels)
 }
@@ -113,7 +118,7 @@ fn labels_of(destination: &Destination) -> Option<&Labels> {
 fn filter_of(destination: &Destination) -> Option<(&Filter, EndpointId)> {
     match destination {
         Destination::Endpoint(to) => to.filter.as_deref().map(|filter| (filter, to.endpoint.id)),
-        Destination::Channel(_) => None,
+        Destination::Channel(_) | Destination::Processor(_) => None,
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::{
     ids::{AuditEntryId, RevisionNumber},
-    lifecycle::{self, Circumstances},
-    line::{Line, alert, attempt::Equipment, request::USER_AGENT},
+    lifecycle::{self, SettlementFacts},
+    line::{Line, alert, attempt::AttemptContext, request::USER_AGENT},
     model::{
         Actor, Attempt, AttemptStatus, AuditAction, AuditEntry, DeathCause, DisabledReason, Endpoint, FailureCategory, InFlight,
         PhaseTimes, Report, Response, Sent, Stage,
@@ -28,7 +28,7 @@ pub struct EndedAttempt<'a> {
     /// Which delivery, and which attempt of it.
     pub flight: &'a InFlight,
     /// What it was made with.
-    pub with: &'a Equipment,
+    pub with: &'a AttemptContext,
     /// When the request was begun.
     pub executed_at: Timestamp,
     /// What shaped it, if there was one.
@@ -75,7 +75,7 @@ pub fn settle(line: &Line, ended: &EndedAttempt<'_>, report: Report) -> Outcome 
     let verdict = verdict::judge(&report.sent, &with.schedule, judged_as);
     let stage = lifecycle::settle(
         &verdict,
-        &Circumstances {
+        &SettlementFacts {
             schedule: &with.schedule,
             attempt_number: flight.scheduled_number(),
             endpoint: destination.state(),

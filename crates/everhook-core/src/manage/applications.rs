@@ -60,10 +60,14 @@ pub async fn change(line: &Line, by: &Author, of: &Ref<ApplicationId>, asked: Ap
         let mut application = read.clone();
         apply(asked.clone(), &mut application)?;
         let note = changed(&audit::of_application(&read), &audit::of_application(&application));
+        if note.says_nothing() {
+            return Ok(read);
+        }
         let entry = audit::entry(line, by, AuditAction::ApplicationUpdate, application.id.as_uuid(), note);
         match line.ports.applications.update_application(read, application.clone(), entry).await? {
             Updated::Updated => {
                 line.catalog.forget(application.id);
+                line.calls.forget(application.id);
                 return Ok(application);
             }
             Updated::UidTaken => return Err(uid_taken(&application)),
@@ -93,6 +97,7 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<ApplicationId>) -> Result
     };
     line.catalog.forget(id);
     line.sources.forget_application(id);
+    line.calls.forget(id);
     line.publishers.forget_application(id).await;
     api_keys::forget_revoked(line, &keys).await;
     line.deletions_bell.notify_one();

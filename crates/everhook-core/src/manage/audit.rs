@@ -14,8 +14,8 @@ use crate::{
     line::Line,
     model::{
         ApiKey, Application, AuditAction, AuditEntry, AuditNote, Author, Backoff, BreakerConfig, Dedupe, DedupeBy, Endpoint, EndpointState,
-        EventTypeDefinition, EventTypePattern, Jitter, Operation, Organization, OrganizationSchedule, RateLimit, RetrySchedule, Scope,
-        SealedSecret, Selection, Source, SourceRateLimit, SourceResponse, Strategy, TripRule,
+        EventTypeDefinition, EventTypePattern, Jitter, Operation, Organization, OrganizationSchedule, ProcessorKind, RateLimit,
+        RetrySchedule, Scope, SealedSecret, Selection, Source, SourceRateLimit, SourceResponse, Strategy, TripRule,
     },
     policy::{
         audit::{Facts, MASK},
@@ -150,6 +150,7 @@ pub(super) fn of_source(source: &Source) -> Facts {
         })
         .plain("dedupe", source.dedupe.as_ref().map(dedupe))
         .plain("forward", source.forward)
+        .plain("processor", source.processor.map(ProcessorKind::as_str))
         .plain("forward_headers", source.forward_headers.clone())
         .plain("keep_headers", source.keep_headers.clone())
         .plain(

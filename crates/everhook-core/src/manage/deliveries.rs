@@ -17,10 +17,10 @@ use crate::{
     catalog::Destination,
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, LaneId, OperationId, Ref},
     lifecycle,
-    limits::retry_limit,
     line::{
         Line,
         recall::{self, NotResendable, RECALLED_MAX, RecallError, RecallRequest, Recalled, Retry, open_destination},
+        tokens,
     },
     model::{AuditAction, Author, CancelCause, Delivery, NewestDelivery, OperationKind, Priority, Selection, Stage},
     policy::{self, audit::Facts, why::Why},
@@ -94,10 +94,10 @@ pub async fn retry_batch(
 /// # Errors
 /// [`RecallError`] if there is none.
 pub async fn retry_event(line: &Line, by: &Author, event: EventId) -> Result<Retried, RecallError> {
-    let found = line.ports.operation_candidates.event_standing(by.organization, event).await?.ok_or(RecallError::NotFound("event"))?;
+    let found = line.ports.operation_candidates.newest_deliveries(by.organization, event).await?.ok_or(RecallError::NotFound("event"))?;
     let (mut waiting, mut ended) = (Vec::new(), Vec::new());
-    for (lane_id, standing) in &found.standings {
-        match standing {
+    for (lane_id, newest) in &found.newest {
+        match newest {
             NewestDelivery::Open(delivery) => {
                 waiting.push(Waiting { delivery: *delivery, lane_id: *lane_id, application: found.application });
             }
@@ -128,7 +128,7 @@ struct Resend {
 async fn retry_both(line: &Line, by: &Author, resource: &Uuid, waiting: &[Waiting], resend: Resend) -> Result<Retried, RecallError> {
     let mut retried = if waiting.is_empty() { Retried::default() } else { bring_forward(line, by, resource, waiting).await? };
     if !resend.ended.is_empty() {
-        let ids = resend.ended.iter().map(|wish| wish.of).collect();
+        let ids = resend.ended.iter().map(|request| request.of).collect();
         match recall::resend(line, by.organization, resend.ended, resend.priority).await {
             Ok(Recalled { made, skipped }) => {
                 retried.recalled.made = made;
@@ -290,7 +290,7 @@ async fn bring_forward(line: &Line, by: &Author, resource: &Uuid, waiting: &[Wai
     }
     let Some((_, first)) = open.first() else { return Ok(retried) };
     let retries = u32::try_from(open.len()).unwrap_or(u32::MAX);
-    retry_limit::take(line, by.organization, first.limits(), retries).await.map_err(RecallError::TooOften)?;
+    tokens::take_retries(line, by.organization, first.limits(), retries).await.map_err(RecallError::TooOften)?;
     let at = line.ports.clock.now();
     let request = BringForward {
         deliveries: open.iter().map(|(one, _)| (one.lane_id, one.delivery)).collect(),

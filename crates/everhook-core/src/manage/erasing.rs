@@ -65,9 +65,9 @@ pub struct ErasureInput {
 /// Begins to erase the data of the events that are meant and accepted until now.
 ///
 /// # Errors
-/// [`Refusal`] if the wish cannot be understood or means everything, or if too many operations are under way.
-pub async fn erase_events(line: &Line, by: &Author, wish: ErasureInput) -> Result<OperationId, Refusal> {
-    let selection = check(line, wish)?;
+/// [`Refusal`] if the input cannot be understood or means everything, or if too many operations are under way.
+pub async fn erase_events(line: &Line, by: &Author, input: ErasureInput) -> Result<OperationId, Refusal> {
+    let selection = check(line, input)?;
     operations::begin(line, by, OperationKind::Erase, selection.application, Selection::Erasure(selection), Pace::default()).await
 }
 
@@ -75,8 +75,8 @@ pub async fn erase_events(line: &Line, by: &Author, wish: ErasureInput) -> Resul
 ///
 /// # Errors
 /// [`Refusal`] as there.
-pub async fn count_events(line: &Line, organization: OrganizationId, wish: ErasureInput) -> Result<u64, Refusal> {
-    let wanted = check(line, wish)?;
+pub async fn count_events(line: &Line, organization: OrganizationId, input: ErasureInput) -> Result<u64, Refusal> {
+    let wanted = check(line, input)?;
     Ok(count(line, organization, &wanted).await?)
 }
 
@@ -93,8 +93,8 @@ async fn count(line: &Line, organization: OrganizationId, wanted: &ErasureSelect
     Ok(count)
 }
 
-fn check(line: &Line, wish: ErasureInput) -> Result<ErasureSelection, Refusal> {
-    let ErasureInput { application, label, from, to } = wish;
+fn check(line: &Line, input: ErasureInput) -> Result<ErasureSelection, Refusal> {
+    let ErasureInput { application, label, from, to } = input;
     let mut faults = Vec::new();
     // Nobody erases everything by leaving a field out.
     if application.is_none() && label.is_none() {

@@ -15,7 +15,7 @@ use crate::{
         self,
         audit::{made, removed},
         json_text::is_same_option,
-        schema::{Misfit, Schema, Violation},
+        schema::{Schema, SchemaMismatch, Violation},
         work::{SCHEMA_UNITS_MAX, WorkBudget},
     },
     ports::{Created, Updated},
@@ -107,10 +107,13 @@ pub(super) async fn checked(
 pub async fn change(line: &Line, by: &Author, of: &Ref<EventTypeId>, asked: EventTypeChange) -> Result<EventTypeDefinition, Refusal> {
     let mut found = find(line, by.organization, of).await?;
     for _ in 0..CHANGE_ROUNDS_MAX {
-        let (read_at, before) = (found.updated_at, audit::of_event_type(&found));
+        let (read, read_at, before) = (found.clone(), found.updated_at, audit::of_event_type(&found));
         let mut changed = apply(line, asked.clone(), found, Vec::new()).await?;
         changed.updated_at = changed_at(line, read_at);
         let note = policy::audit::changed(&before, &audit::of_event_type(&changed));
+        if note.says_nothing() {
+            return Ok(read);
+        }
         let entry = audit::entry(line, by, AuditAction::EventTypeUpdate, changed.id.as_uuid(), note);
         match line.ports.event_types.update_event_type(changed.clone(), read_at, entry).await? {
             Updated::Updated => {
@@ -204,11 +207,11 @@ fn check_fit(schema: &str, example: Option<&str>) -> Option<Fault> {
     };
     let misfit = match serde_json::from_str(example?) {
         Ok(example) => schema.check(&example, &mut WorkBudget::new(SCHEMA_UNITS_MAX)).err()?,
-        Err(_) => Misfit::Violation(Violation::unreadable()),
+        Err(_) => SchemaMismatch::Violation(Violation::unreadable()),
     };
     Some(match misfit {
-        Misfit::Violation(violation) => Fault::new(format!("example{}", violation.path), violation.reason),
-        Misfit::TooCostly => Fault::new(
+        SchemaMismatch::Violation(violation) => Fault::new(format!("example{}", violation.path), violation.reason),
+        SchemaMismatch::TooCostly => Fault::new(
             "schema",
             format!(
                 "exceeds the limit of {SCHEMA_UNITS_MAX} units of work when validating the example: use fewer alternatives and patterns, or a smaller example"

@@ -13,10 +13,13 @@ pub mod endpoints;
 pub mod erasing;
 pub mod event_types;
 pub mod finding;
+pub mod health;
+pub mod manifests;
 pub mod operations;
 pub mod organizations;
 pub mod received;
 pub mod schedules;
+pub mod sealing;
 pub mod sent;
 pub mod sources;
 pub mod transfer;
@@ -78,6 +81,28 @@ pub enum Noun {
     Event,
     /// One event for one endpoint.
     Delivery,
+    /// That a health provider's user is a profile.
+    HealthConnection,
+    /// What an application answers, or is to answer.
+    Manifest,
+    /// A function that an application answers.
+    Capability,
+    /// A draw that answered a call.
+    Draw,
+}
+
+impl Noun {
+    /// What requests name one by.
+    pub fn named_by(self) -> &'static str {
+        match self {
+            Self::Organization | Self::Application | Self::Endpoint => "id or uid",
+            Self::Source | Self::RetrySchedule | Self::EventType => "id or name",
+            Self::ApiKey | Self::Operation | Self::DeadLetter | Self::Event | Self::Delivery | Self::HealthConnection => "id",
+            Self::Manifest => "application",
+            Self::Capability => "name",
+            Self::Draw => "request id",
+        }
+    }
 }
 
 impl fmt::Display for Noun {
@@ -94,6 +119,10 @@ impl fmt::Display for Noun {
             Self::DeadLetter => "dead letter",
             Self::Event => "event",
             Self::Delivery => "delivery",
+            Self::HealthConnection => "connection",
+            Self::Manifest => "manifest",
+            Self::Capability => "capability",
+            Self::Draw => "draw",
         })
     }
 }
@@ -105,7 +134,7 @@ pub enum Refusal {
     #[error("some fields are invalid")]
     Invalid(Vec<Fault>),
     /// There is no such thing in this organization.
-    #[error("no {0} has this id")]
+    #[error("no {noun} has this {named_by}", noun = .0, named_by = .0.named_by())]
     NotFound(Noun),
     /// The current state does not allow it; the text says why.
     #[error("{1}")]
@@ -223,7 +252,7 @@ impl<T> Change<T> {
     }
 
     /// What is asked for, where a null asks for the default.
-    fn wish(&self) -> Option<T>
+    fn requested(&self) -> Option<T>
     where
         T: Clone,
     {

@@ -85,20 +85,20 @@ pub async fn count_dead_letters(line: &Line, organization: OrganizationId, wante
 ///
 /// # Errors
 /// [`Refusal`] if the application or an endpoint is not there, the span is empty, or too many operations are under way.
-pub async fn replay(line: &Line, by: &Author, kind: OperationKind, wish: ReplayInput, pace: Pace) -> Result<OperationId, Refusal> {
+pub async fn replay(line: &Line, by: &Author, kind: OperationKind, input: ReplayInput, pace: Pace) -> Result<OperationId, Refusal> {
     let organization = by.organization;
-    let found = line.ports.applications.application(organization, &Ref::Id(wish.application)).await?;
+    let found = line.ports.applications.application(organization, &Ref::Id(input.application)).await?;
     let application = found.ok_or(Refusal::NotFound(Noun::Application))?.id;
     // What is accepted from now on is not meant: the selection is fixed at the start.
     let end = line.ports.clock.now() + Duration::from_micros(1);
-    let to = wish.to.map_or(end, |to| to.min(end));
+    let to = input.to.map_or(end, |to| to.min(end));
     let mut faults = Vec::new();
-    if wish.from >= wish.to.unwrap_or(end) {
+    if input.from >= input.to.unwrap_or(end) {
         let field = if kind == OperationKind::Recover { "since" } else { "from" };
         faults.push(Fault::new(field, "must be before the end of the period, and not in the future"));
     }
-    let mut endpoints = Vec::with_capacity(wish.endpoints.len());
-    for (index, of) in wish.endpoints.iter().enumerate() {
+    let mut endpoints = Vec::with_capacity(input.endpoints.len());
+    for (index, of) in input.endpoints.iter().enumerate() {
         let endpoint = line.ports.endpoints.endpoint(organization, of).await?;
         match endpoint.filter(|endpoint| endpoint.application == application) {
             Some(endpoint) => endpoints.push(endpoint.id),
@@ -106,7 +106,7 @@ pub async fn replay(line: &Line, by: &Author, kind: OperationKind, wish: ReplayI
         }
     }
     refuse_faults(faults)?;
-    let ReplayInput { from, event_types, wanted, .. } = wish;
+    let ReplayInput { from, event_types, wanted, .. } = input;
     let events = EventSelection { application, from, to, event_types, endpoints, wanted };
     begin(line, by, kind, Some(application), Selection::Events(events), pace).await
 }

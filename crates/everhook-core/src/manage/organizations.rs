@@ -81,6 +81,9 @@ pub async fn change(line: &Line, by: &Author, of: &Ref<OrganizationId>, asked: O
         }
         apply(line, asked.clone(), &mut organization)?;
         let note = changed(&audit::of_organization(&read), &audit::of_organization(&organization));
+        if note.says_nothing() {
+            return Ok(read);
+        }
         let entry = audit::entry(line, &by.within(read.id), AuditAction::OrganizationUpdate, read.id.as_uuid(), note);
         match line.ports.organizations.update_organization(read, organization.clone(), entry).await? {
             Updated::Updated => {
@@ -117,6 +120,7 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<OrganizationId>) -> Resul
     };
     line.catalog.forget_organization(id);
     line.sources.forget_organization(id);
+    line.calls.forget_organization(id);
     line.wake_up.organization_changed(id);
     api_keys::forget_revoked(line, &keys).await;
     line.deletions_bell.notify_one();

@@ -51,7 +51,7 @@ impl ReceivedStatus {
 
 /// How the deliveries of an event stand together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct ReceivedProgress {
     /// In one word.
     pub status: ReceivedStatus,
     /// The most attempts that any of them had.
@@ -70,7 +70,7 @@ pub struct ReceivedEvent {
     /// The event.
     pub received: ReceivedSummary,
     /// How it stands.
-    pub standing: Standing,
+    pub progress: ReceivedProgress,
 }
 
 /// What a list found.
@@ -100,9 +100,9 @@ pub async fn list(
         for (index, received) in step.rows.into_iter().enumerate() {
             cursor = Cursor::OlderThan(*received.event.id.as_uuid());
             looked_at += 1;
-            let standing = standing(line, organization, &received).await?;
-            if status.is_none_or(|wanted| wanted == standing.status) {
-                found.rows.push(ReceivedEvent { received, standing });
+            let progress = progress(line, organization, &received).await?;
+            if status.is_none_or(|wanted| wanted == progress.status) {
+                found.rows.push(ReceivedEvent { received, progress });
             }
             let is_end = is_last && index + 1 == rows;
             if !is_end && (found.rows.len() == page.limit as usize || looked_at >= EVENTS_MAX) {
@@ -116,7 +116,7 @@ pub async fn list(
     }
 }
 
-async fn standing(line: &Line, organization: OrganizationId, received: &ReceivedSummary) -> Result<Standing, StoreError> {
+async fn progress(line: &Line, organization: OrganizationId, received: &ReceivedSummary) -> Result<ReceivedProgress, StoreError> {
     let filter = DeliveryFilter { event: Some(received.event.id), ..DeliveryFilter::default() };
     let page = PageRequest { limit: DELIVERIES_MAX, cursor: Cursor::Newest };
     let deliveries = line.ports.history.deliveries(organization, filter, page).await?.rows;
@@ -124,12 +124,12 @@ async fn standing(line: &Line, organization: OrganizationId, received: &Received
 }
 
 /// How an event stands that was accepted then and has these deliveries, newest first. Of a lane that got it several times, the last time counts.
-fn of_deliveries(accepted_at: Timestamp, deliveries: &[Delivery]) -> Standing {
+fn of_deliveries(accepted_at: Timestamp, deliveries: &[Delivery]) -> ReceivedProgress {
     let is_last_of_lane =
         |(index, delivery): &(usize, &Delivery)| deliveries[..*index].iter().all(|newer| newer.lane_id != delivery.lane_id);
     let last: Vec<&Delivery> = deliveries.iter().enumerate().filter(is_last_of_lane).map(|(_, delivery)| delivery).collect();
     let error = |delivery: &&Delivery| if is_dead(delivery) || has_failed(delivery) { delivery.last_error.clone() } else { None };
-    Standing {
+    ReceivedProgress {
         status: status(&last),
         attempts: last.iter().map(|delivery| delivery.attempts).max().unwrap_or(0),
         last_error: last.iter().find_map(error),
@@ -227,8 +227,8 @@ mod tests {
             (vec![waiting(1, 0), dead(1)], ReceivedStatus::Pending, 0, None, None, false),
         ];
         for (deliveries, status, attempts, processed_at, next_retry_at, has_error) in table {
-            let standing = of_deliveries(NOW, &deliveries);
-            let seen = (standing.status, standing.attempts, standing.processed_at, standing.next_retry_at, standing.last_error.is_some());
+            let progress = of_deliveries(NOW, &deliveries);
+            let seen = (progress.status, progress.attempts, progress.processed_at, progress.next_retry_at, progress.last_error.is_some());
             assert_eq!(seen, (status, attempts, processed_at, next_retry_at, has_error), "{deliveries:?}");
         }
     }

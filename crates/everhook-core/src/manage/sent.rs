@@ -31,6 +31,8 @@ pub struct PastRequest {
 pub enum Sent {
     /// This.
     Request(PastRequest),
+    /// There was none: built-in code handled the event.
+    Processed,
     /// It was an e-mail.
     Email(Notice),
     /// Everhook failed, before or while making it: nobody knows whether one went out.
@@ -44,8 +46,10 @@ pub enum Sent {
 /// # Errors
 /// [`StoreError`] if what shaped it cannot be read or opened.
 pub async fn sent(line: &Line, delivery: &Delivery, attempt: &Attempt) -> Result<Sent, StoreError> {
-    if delivery.kind == LaneKind::Channel {
-        return sent_by_email(line, delivery).await;
+    match delivery.kind {
+        LaneKind::Channel => return sent_by_email(line, delivery).await,
+        LaneKind::Processor => return Ok(Sent::Processed),
+        LaneKind::Endpoint | LaneKind::Capability => {}
     }
     let Some(number) = attempt.revision else { return Ok(Sent::Unknown) };
     let revision = line.ports.endpoints.revision(delivery.organization, delivery.lane_id.endpoint(), number).await?;

@@ -144,13 +144,13 @@ async fn plan(line: &Line, rules: &TargetRules, application: Application, wanted
         }
     }
     refuse_faults(std::mem::take(&mut faults))?;
-    let names = wanted.schedules.iter().filter_map(|schedule| schedule.name.wish()).collect();
+    let names = wanted.schedules.iter().filter_map(|schedule| schedule.name.requested()).collect();
     let schedules = plan_schedules(line, &application, wanted.schedules, &mut faults).await?;
     let event_types = plan_event_types(line, &application, wanted.event_types, &mut faults).await?;
     let endpoints = plan_endpoints(line, rules, &application, wanted.endpoints, &names, &mut faults).await?;
     let sources = plan_sources(line, &application, wanted.sources, &mut faults).await?;
     refuse_faults(faults)?;
-    let strict = wanted.strict_event_types.wish().unwrap_or(application.strict_event_types);
+    let strict = wanted.strict_event_types.requested().unwrap_or(application.strict_event_types);
     let application = if strict == application.strict_event_types { Step::Keep } else { Step::Update(application, ()) };
     Ok(Plan { application, schedules, event_types, endpoints, sources })
 }
@@ -164,12 +164,12 @@ async fn plan_schedules(
     let (mut steps, mut seen) = (Vec::new(), BTreeSet::new());
     for (index, asked) in wanted.into_iter().enumerate() {
         let at = format!("retry_schedules[{index}]");
-        refuse_again(asked.name.wish(), "name", &at, &mut seen, faults);
-        let found = match asked.name.wish() {
+        refuse_again(asked.name.requested(), "name", &at, &mut seen, faults);
+        let found = match asked.name.requested() {
             Some(name) => line.ports.retry_schedules.retry_schedule(application.organization, &ScheduleRef::Name(name)).await?,
             None => None,
         };
-        let Some(policy) = told(schedules::checked(asked.clone(), found.as_ref()), &at, faults)? else { continue };
+        let Some(policy) = collect_faults(schedules::checked(asked.clone(), found.as_ref()), &at, faults)? else { continue };
         steps.push(match found {
             None => Step::Create(asked),
             Some(found) if found.policy == policy => Step::Keep,
@@ -188,13 +188,13 @@ async fn plan_event_types(
     let (mut steps, mut seen) = (Vec::new(), BTreeSet::new());
     for (index, asked) in wanted.into_iter().enumerate() {
         let at = format!("event_types[{index}]");
-        refuse_again(asked.name.wish(), "name", &at, &mut seen, faults);
-        let found = match asked.name.wish().as_deref().and_then(Ref::parse) {
+        refuse_again(asked.name.requested(), "name", &at, &mut seen, faults);
+        let found = match asked.name.requested().as_deref().and_then(Ref::parse) {
             Some(of @ Ref::Uid(_)) => line.ports.event_types.event_type(application.organization, &of).await?,
             _ => None,
         };
         let checked = event_types::checked(line, application.organization, asked.clone(), found.clone()).await;
-        let Some(definition) = told(checked, &at, faults)? else { continue };
+        let Some(definition) = collect_faults(checked, &at, faults)? else { continue };
         steps.push(match found {
             None => Step::Create(asked),
             Some(found) if found == definition => Step::Keep,
@@ -217,13 +217,13 @@ async fn plan_endpoints(
     for (index, mut asked) in wanted.into_iter().enumerate() {
         let at = format!("endpoints[{index}]");
         asked.application = Some(application.id.to_string());
-        refuse_again(asked.settings.uid.wish(), "uid", &at, &mut seen, faults);
-        let found = match asked.settings.uid.wish() {
+        refuse_again(asked.settings.uid.requested(), "uid", &at, &mut seen, faults);
+        let found = match asked.settings.uid.requested() {
             Some(uid) => find_by_uid(line, application, &uid, &at, faults).await?,
             None => name_and_url(&asked.settings).and_then(|named| without_uid.get(&named).cloned()),
         };
         let checked = endpoints::checked(line, rules, application.organization, &asked, found.as_ref(), schedules).await;
-        let Some(is_same) = told(checked, &at, faults)? else { continue };
+        let Some(is_same) = collect_faults(checked, &at, faults)? else { continue };
         steps.push(match found {
             None => Step::Create(asked),
             Some(_) if is_same => Step::Keep,
@@ -243,8 +243,9 @@ async fn plan_sources(
     for (index, mut asked) in wanted.into_iter().enumerate() {
         let at = format!("sources[{index}]");
         asked.application = Some(application.id.to_string());
-        refuse_again(asked.settings.name.wish(), "name", &at, &mut seen, faults);
-        let found = match asked.settings.name.wish().as_deref().and_then(SourceName::parse).and_then(|name| Ref::parse(name.as_str())) {
+        refuse_again(asked.settings.name.requested(), "name", &at, &mut seen, faults);
+        let found = match asked.settings.name.requested().as_deref().and_then(SourceName::parse).and_then(|name| Ref::parse(name.as_str()))
+        {
             Some(of) => line.ports.sources.source(application.organization, &of).await?,
             None => None,
         };
@@ -253,7 +254,7 @@ async fn plan_sources(
             continue;
         }
         let checked = sources::checked(line, application.organization, asked.clone(), found.clone()).await;
-        let Some(source) = told(checked, &at, faults)? else { continue };
+        let Some(source) = collect_faults(checked, &at, faults)? else { continue };
         steps.push(match found {
             None => Step::Create(asked),
             Some(found) if sources::is_same(line, &found, &source)? => Step::Keep,
@@ -286,7 +287,7 @@ async fn endpoints_without_uid(
     application: &Application,
     wanted: &[NewEndpoint],
 ) -> Result<BTreeMap<NameAndUrl, Endpoint>, Refusal> {
-    let meant = wanted.iter().filter(|asked| asked.settings.uid.wish().is_none());
+    let meant = wanted.iter().filter(|asked| asked.settings.uid.requested().is_none());
     let meant: BTreeSet<NameAndUrl> = meant.filter_map(|asked| name_and_url(&asked.settings)).collect();
     let (mut found, mut cursor) = (BTreeMap::new(), ConfigCursor::START);
     while !meant.is_empty() {
@@ -314,7 +315,7 @@ async fn endpoints_without_uid(
 type NameAndUrl = (Option<String>, String);
 
 fn name_and_url(asked: &EndpointChange) -> Option<NameAndUrl> {
-    Some((asked.name.wish(), asked.url.wish()?))
+    Some((asked.name.requested(), asked.url.requested()?))
 }
 
 fn refuse_again(name: Option<String>, field: &str, at: &str, seen: &mut BTreeSet<String>, faults: &mut Vec<Fault>) {
@@ -326,7 +327,7 @@ fn refuse_again(name: Option<String>, field: &str, at: &str, seen: &mut BTreeSet
 }
 
 /// What was checked; what is wrong with it is added to the faults, under the place where it stands.
-fn told<T>(checked: Result<T, Refusal>, at: &str, faults: &mut Vec<Fault>) -> Result<Option<T>, Refusal> {
+fn collect_faults<T>(checked: Result<T, Refusal>, at: &str, faults: &mut Vec<Fault>) -> Result<Option<T>, Refusal> {
     match checked {
         Ok(checked) => Ok(Some(checked)),
         Err(Refusal::Invalid(wrong)) => {

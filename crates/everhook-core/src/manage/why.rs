@@ -90,21 +90,21 @@ async fn explain_endpoint(
     let newest = PageRequest { limit: 1, cursor: Cursor::Newest };
     let delivery = line.ports.history.deliveries(endpoint.organization, filter, newest).await?.rows.into_iter().next();
     let why = match &delivery {
-        None => absence(asked, &wishes(&endpoint, passes_filter)),
+        None => absence(asked, &criteria(&endpoint, passes_filter)),
         Some(delivery) => why::of_delivery(delivery, &facts(line, delivery, &endpoint, now).await?, now),
     };
     Ok(EndpointWhy { endpoint, delivery, why })
 }
 
-fn absence(asked: &Asked<'_>, wishes: &EndpointCriteria<'_>) -> Why {
+fn absence(asked: &Asked<'_>, criteria: &EndpointCriteria<'_>) -> Why {
     let EventSummary { event_type, created_at, erased_at, .. } = asked.summary;
     match asked.labels {
-        Some(labels) => why::of_absence(event_type, labels, *created_at, wishes),
-        None => why::of_absence_of_erased(event_type, *created_at, erased_at.unwrap_or(*created_at), wishes),
+        Some(labels) => why::of_absence(event_type, labels, *created_at, criteria),
+        None => why::of_absence_of_erased(event_type, *created_at, erased_at.unwrap_or(*created_at), criteria),
     }
 }
 
-fn wishes(endpoint: &Endpoint, passes_filter: bool) -> EndpointCriteria<'_> {
+fn criteria(endpoint: &Endpoint, passes_filter: bool) -> EndpointCriteria<'_> {
     EndpointCriteria {
         event_types: &endpoint.event_types,
         labels: &endpoint.labels,
@@ -133,9 +133,16 @@ pub(super) async fn of_due(line: &Line, destination: &Destination, now: Timestam
 async fn destination_facts(line: &Line, destination: &Destination, now: Timestamp) -> Result<LaneFacts, StoreError> {
     match destination {
         Destination::Endpoint(to) => lane_facts(line, &to.endpoint, now).await,
-        Destination::Channel(to) => {
-            let in_flight = line.lanes.report(to.lane.lane_id).await.map_or(0, |report| report.in_flight);
-            Ok(LaneFacts { rate_limit: to.lane.rate_limit, in_flight: (in_flight, to.lane.max_concurrency), ..LaneFacts::default() })
+        Destination::Channel(_) | Destination::Processor(_) => {
+            let policy = destination.lane();
+            let in_flight = line.lanes.report(policy.lane_id).await.map_or(0, |report| report.in_flight);
+            let ordering = destination.ordering().mode;
+            Ok(LaneFacts {
+                rate_limit: policy.rate_limit,
+                in_flight: (in_flight, policy.max_concurrency),
+                ordering,
+                ..LaneFacts::default()
+            })
         }
     }
 }

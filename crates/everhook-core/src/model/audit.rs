@@ -74,6 +74,14 @@ pub struct AuditNote {
     pub is_cut: bool,
 }
 
+impl AuditNote {
+    /// Whether nothing became different: no such entry is written, and neither is what it would be about.
+    pub fn says_nothing(&self) -> bool {
+        let is_empty = |side: &Option<String>| side.as_deref() == Some("{}");
+        is_empty(&self.before) && is_empty(&self.after)
+    }
+}
+
 macro_rules! actions {
     ($($(#[$doc:meta])* $action:ident = $noun:literal $verb:literal;)+) => {
         /// What was done, to which kind of thing.
@@ -116,6 +124,18 @@ actions! {
     ApplicationUpdate = "application" "update";
     /// An application was deleted, and with it its endpoints and the keys that reached it alone.
     ApplicationDelete = "application" "delete";
+    /// An application's manifest was put.
+    ApplicationPutManifest = "application" "put_manifest";
+    /// What signs the requests to an application was made.
+    ApplicationCreateSecret = "application" "create_secret";
+    /// What signs the requests to an application was replaced.
+    ApplicationRotateSecret = "application" "rotate_secret";
+    /// The breaker of a capability was reset.
+    ApplicationResetBreaker = "application" "reset_breaker";
+    /// The breaker of a capability was forced open.
+    ApplicationForceOpen = "application" "force_open_breaker";
+    /// The breaker of a capability was forced closed.
+    ApplicationForceClose = "application" "force_close_breaker";
     /// An endpoint was made.
     EndpointCreate = "endpoint" "create";
     /// An endpoint was changed.
@@ -164,6 +184,12 @@ actions! {
     SourceAwaitHandshake = "source" "await_handshake";
     /// A source took the key that came in a handshake.
     SourceCaptureKey = "source" "capture_key";
+    /// A health connection was made, or begun anew.
+    HealthConnectionCreate = "health_connection" "create";
+    /// A health connection was deleted.
+    HealthConnectionDelete = "health_connection" "delete";
+    /// Everything about a health profile was erased. The resource is the organization.
+    HealthProfileErase = "health_profile" "erase";
     /// An API key was made.
     ApiKeyCreate = "api_key" "create";
     /// An API key was revoked.
@@ -180,6 +206,10 @@ actions! {
     OperationBegin = "operation" "begin";
     /// A bulk action was stopped before its end.
     OperationCancel = "operation" "cancel";
+    /// A rotation of the sealing key was stopped before its end. In the log of the organization that the author acted in.
+    SealingCancel = "sealing" "cancel";
+    /// A rotation of the sealing key goes on. In the log of the organization that the author acted in.
+    SealingResume = "sealing" "resume";
 }
 
 impl AuditAction {

@@ -30,7 +30,7 @@ impl Budget {
 
 /// What a node wants of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Draw {
+pub struct TokenRequest {
     /// The rate, by the minute. A budget that nobody has drawn from is full.
     pub limit: RateLimit,
     /// How many tokens.
@@ -52,7 +52,7 @@ pub enum Credit {
 
 /// What was granted of a rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Drawn {
+pub struct TokenGrant {
     /// How many tokens.
     pub granted: u32,
     /// In what time the last of them is good. The others come before it, each by the time that one token takes.
@@ -63,7 +63,7 @@ pub struct Drawn {
 
 /// What a node wants of an organization's `concurrency`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlotAsk {
+pub struct SlotRequest {
     /// How many requests may be under way, on all nodes together.
     pub limit: NonZeroU32,
     /// How many this node may have under way until it is answered, whatever the answer is. Never more than it held before.

@@ -5,6 +5,7 @@ mod attempt;
 mod audit;
 mod auto_replay;
 mod breaker;
+mod breaker_facts;
 mod budget;
 mod channel;
 mod content_type;
@@ -16,32 +17,37 @@ mod endpoint;
 mod event;
 mod event_type;
 mod fingerprint;
+pub mod health;
 mod histogram;
 mod lane_kind;
 mod lane_policy;
+mod manifest;
 mod operation;
 mod ordering;
+mod organization;
 mod page;
 mod parking;
 mod pool;
+mod processor;
 mod profile;
 mod rate_limit;
 mod received;
 mod retention;
 mod retry_schedule;
 mod revision;
+mod sealing;
 mod secret;
 mod shard;
 mod source;
 mod statistics;
-mod tenancy;
 
 pub use api_key::{ApiKey, ApiKeyHash, Scope, Scopes};
 pub use attempt::{Attempt, AttemptStatus, Cut, FailureCategory, PhaseTimes, Report, Response, RetryAfter, Sent};
 pub use audit::{Actor, AuditAction, AuditEntry, AuditNote, Author};
 pub use auto_replay::AutoReplay;
 pub use breaker::{BreakerConfig, BreakerFault, BreakerState, KeptBreaker, KeptSlice, KeptStage, KeptWindow, OpenPeriod, TripRule};
-pub use budget::{Budget, Credit, Draw, Drawn, SlotAsk};
+pub use breaker_facts::{BreakerCause, BreakerFacts, BreakerTransition};
+pub use budget::{Budget, Credit, SlotRequest, TokenGrant, TokenRequest};
 pub use channel::{ADMIN_EMAILS_MAX, Channel};
 pub use content_type::{CONTENT_TYPE_BYTES_MAX, ContentType};
 pub use dead_letter::{DeadLetter, DeadLetterStatus};
@@ -55,20 +61,27 @@ pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
 pub use histogram::Histogram;
 pub use lane_kind::LaneKind;
 pub use lane_policy::LanePolicy;
+pub use manifest::{
+    CacheAges, CacheKey, CachedAnswer, CallBackoff, CallMode, Capability, CapabilityName, FairDraw, FallbackStep, Hedge, HedgeDelay,
+    KeptManifest, Manifest, PickCount, SlowCallRule,
+};
 pub use operation::{
     DeadLetterSelection, ErasureCandidate, ErasureSelection, EventSelection, NewestDelivery, Operation, OperationKind, OperationStatus,
     Selection, Wanted,
 };
 pub use ordering::{ORDERING_KEY_BYTES_MAX, Order, OrderedBy, Ordering, OrderingKey, OrderingMode, Placement};
+pub use organization::{Application, ApplicationKind, DEFAULT_ORGANIZATION_UID, Organization, OrganizationLimits};
 pub use page::{Cursor, Page, PageRequest};
 pub use parking::{AfterExpiry, Expiry, Parking, WAITS_FOR_BYTES_MAX, WaitsFor};
 pub use pool::{PoolAssignment, PoolName};
+pub use processor::{ProcessorKind, SourceProcessor};
 pub use profile::Profile;
 pub use rate_limit::{Period, RateLimit};
 pub use received::{EXTERNAL_USER_BYTES_MAX, KEPT_HEADERS_BYTES_MAX, KEPT_HEADERS_MAX, Received};
-pub use retention::RetentionPeriods;
+pub use retention::{RetentionClass, RetentionPeriods};
 pub use retry_schedule::{Backoff, Jitter, OrganizationSchedule, RetrySchedule, ScheduleName, Strategy};
 pub use revision::Revision;
+pub use sealing::{Rotation, SealKeyId, SealedKind, SealedPlace, Sealing};
 pub use secret::{InvalidSecret, SealedSecret, SealedSecrets, Secret, SigningKey};
 pub use shard::{Shard, ShardSet};
 pub use source::{
@@ -76,4 +89,3 @@ pub use source::{
     SourceName, SourcePause, SourceRateLimit, SourceResponse,
 };
 pub use statistics::{AttemptStatistics, EndpointActivity, FailureCounts, Tally, minute_of};
-pub use tenancy::{Application, ApplicationKind, DEFAULT_ORGANIZATION_UID, Organization, OrganizationLimits};

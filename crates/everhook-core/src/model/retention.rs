@@ -13,7 +13,7 @@ pub struct RetentionPeriods {
     pub attempts: Option<Duration>,
     /// Dead letters, with the events that they are about, from their last failure.
     pub dead_letters: Option<Duration>,
-    /// Figures, and the times in which breakers were open.
+    /// Statistics, and the times in which breakers were open.
     pub rollups: Option<Duration>,
     /// How often is looked for what is past its time.
     pub interval: Duration,
@@ -29,4 +29,33 @@ impl RetentionPeriods {
         (status != DeadLetterStatus::Retrying).then_some(())?;
         Some(last_failure_at + self.dead_letters?)
     }
+}
+
+/// What grows old.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RetentionClass {
+    /// Operations that have ended, by their end.
+    Operations,
+    /// Dead letters, by their last failure; not while one is being retried.
+    DeadLetters,
+    /// Attempts, by the end of their event's last delivery; not while one of these is open or a dead letter of the event is kept.
+    Attempts,
+    /// Events with their data, deliveries and attempts, by the end of their last delivery; not while one is open, a dead letter is kept, or an
+    /// operation that has not ended has the event on its list.
+    Events,
+    /// Statistics, by their minute.
+    Rollups,
+    /// Times in which breakers were open, by their end.
+    OpenPeriods,
+    /// Entries of the audit log, by when they were made.
+    AuditLog,
+    /// Revisions of endpoints that were replaced, by the next one's making; not while the endpoint has a delivery that may have been sent by it.
+    Revisions,
+    /// Endpoints that were deleted, by when; not while anything else is kept of them: deliveries, dead letters, statistics, older revisions.
+    DeletedEndpoints,
+    /// Versions of retry schedules that no endpoint and no schedule has; not while an event is kept that was published before the store noticed. The
+    /// instant is the present.
+    ScheduleVersions,
+    /// Organizations that were deleted, by when; not while lanes, applications or entries of the audit log are kept of them.
+    DeletedOrganizations,
 }

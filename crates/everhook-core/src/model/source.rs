@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::{
     ids::{ApplicationId, OrganizationId, SourceId},
-    model::{SealedSecret, WaitsFor},
+    model::{ProcessorKind, SealedSecret, WaitsFor},
     time::Timestamp,
 };
 
@@ -62,6 +62,8 @@ pub struct Source {
     pub dedupe: Option<Dedupe>,
     /// Whether its events go to the application's endpoints; otherwise they are only kept.
     pub forward: bool,
+    /// The built-in code that handles its events, beside the endpoints or instead of them.
+    pub processor: Option<ProcessorKind>,
     /// The headers of a request that endpoints get with the event. Lower case.
     pub forward_headers: Vec<String>,
     /// The headers of a request that are kept with the event. Lower case.

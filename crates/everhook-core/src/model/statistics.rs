@@ -35,7 +35,12 @@ impl AttemptStatistics {
         if attempt.status == AttemptStatus::Parked {
             return;
         }
-        match attempt.failure_category {
+        self.count(attempt.failure_category, attempt.duration, at);
+    }
+
+    /// Counts a call that took so long, and failed for the reason given or succeeded.
+    pub fn count(&mut self, failure: Option<FailureCategory>, took: Duration, at: Timestamp) {
+        match failure {
             None => {
                 self.successes += 1;
                 self.last_success_at = Some(at);
@@ -45,8 +50,8 @@ impl AttemptStatistics {
                 self.last_failure_at = Some(at);
             }
         }
-        self.duration_sum = self.duration_sum.saturating_add(attempt.duration);
-        self.durations.add(attempt.duration);
+        self.duration_sum = self.duration_sum.saturating_add(took);
+        self.durations.add(took);
     }
 
     /// Counts everything that the other ones have.
@@ -114,7 +119,7 @@ pub struct Tally {
     /// The first instant of the minute.
     pub minute: Timestamp,
     /// What.
-    pub figures: AttemptStatistics,
+    pub statistics: AttemptStatistics,
     /// Failures since the last success in it; all, if there was none.
     pub failures_in_a_row: u32,
     /// When the first of those was.
@@ -124,12 +129,24 @@ pub struct Tally {
 impl Tally {
     /// Nothing yet.
     pub fn new(lane_id: LaneId, minute: Timestamp) -> Self {
-        Self { lane_id, minute, figures: AttemptStatistics::default(), failures_in_a_row: 0, first_failure_at: None }
+        Self { lane_id, minute, statistics: AttemptStatistics::default(), failures_in_a_row: 0, first_failure_at: None }
+    }
+
+    /// Counts a call that ended at the instant given, after all those counted before.
+    pub fn count(&mut self, failure: Option<FailureCategory>, took: Duration, at: Timestamp) {
+        self.statistics.count(failure, took, at);
+        match failure {
+            None => (self.failures_in_a_row, self.first_failure_at) = (0, None),
+            Some(_) => {
+                self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
+                self.first_failure_at.get_or_insert(at);
+            }
+        }
     }
 
     /// Counts an attempt that ended at the instant given, after all those counted before.
     pub fn add(&mut self, attempt: &Attempt, at: Timestamp) {
-        self.figures.add(attempt, at);
+        self.statistics.add(attempt, at);
         match attempt.status {
             AttemptStatus::Success => (self.failures_in_a_row, self.first_failure_at) = (0, None),
             AttemptStatus::Failed | AttemptStatus::Exhausted => {
@@ -163,13 +180,13 @@ pub struct EndpointActivity {
 impl EndpointActivity {
     /// Takes in what happened next.
     pub fn add(&mut self, tally: &Tally) {
-        if tally.figures.last_success_at.is_some() {
+        if tally.statistics.last_success_at.is_some() {
             (self.consecutive_failures, self.first_failure_at) = (0, None);
         }
         self.consecutive_failures = self.consecutive_failures.saturating_add(tally.failures_in_a_row);
         self.first_failure_at = self.first_failure_at.or(tally.first_failure_at);
-        self.last_failure_at = self.last_failure_at.max(tally.figures.last_failure_at);
-        self.last_success_at = self.last_success_at.max(tally.figures.last_success_at);
+        self.last_failure_at = self.last_failure_at.max(tally.statistics.last_failure_at);
+        self.last_success_at = self.last_success_at.max(tally.statistics.last_success_at);
     }
 
     /// Begins anew: what failed until now no longer counts.

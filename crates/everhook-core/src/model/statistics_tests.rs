@@ -1,4 +1,4 @@
-//! What figures promise: minutes add up to what one look at all attempts would have said.
+//! What statistics promise: minutes add up to what one look at all attempts would have said.
 
 use uuid::Uuid;
 
@@ -54,48 +54,48 @@ fn failures_in_a_row_are_those_since_the_last_success() {
         (&["-+-", "", "-"], 2, Some(2)),
     ];
     for (minutes, failures, first) in table {
-        let mut standing = EndpointActivity::default();
+        let mut activity = EndpointActivity::default();
         for (minute, line) in (0..).zip(minutes) {
-            standing.add(&tally(minute * 60, line));
+            activity.add(&tally(minute * 60, line));
         }
-        assert_eq!((standing.consecutive_failures, standing.first_failure_at), (failures, first.map(at)), "{minutes:?}");
+        assert_eq!((activity.consecutive_failures, activity.first_failure_at), (failures, first.map(at)), "{minutes:?}");
     }
 }
 
 #[test]
 fn the_last_of_each_kind_is_remembered_whatever_came_after() {
-    let mut standing = EndpointActivity::default();
-    standing.add(&tally(0, "+-"));
-    standing.add(&tally(60, "++"));
-    assert_eq!((standing.last_failure_at, standing.last_success_at), (Some(at(1)), Some(at(61))));
+    let mut activity = EndpointActivity::default();
+    activity.add(&tally(0, "+-"));
+    activity.add(&tally(60, "++"));
+    assert_eq!((activity.last_failure_at, activity.last_success_at), (Some(at(1)), Some(at(61))));
 }
 
 #[test]
 fn an_endpoint_that_was_enabled_again_begins_anew() {
-    let mut standing = EndpointActivity::default();
-    standing.add(&tally(0, "---"));
-    standing.forget_failures();
-    standing.add(&tally(60, "-"));
-    assert_eq!((standing.consecutive_failures, standing.first_failure_at), (1, Some(at(60))));
+    let mut activity = EndpointActivity::default();
+    activity.add(&tally(0, "---"));
+    activity.forget_failures();
+    activity.add(&tally(60, "-"));
+    assert_eq!((activity.consecutive_failures, activity.first_failure_at), (1, Some(at(60))));
 }
 
 #[test]
 fn minutes_add_up_to_a_day() {
-    let mut figures = tally(0, "++-").figures;
-    let mut other = tally(60, "-+").figures;
+    let mut statistics = tally(0, "++-").statistics;
+    let mut other = tally(60, "-+").statistics;
     other.add(&attempt(Some(FailureCategory::Timeout), 130), at(70));
-    figures.merge(&other);
-    assert_eq!((figures.total(), figures.successes, figures.failures.total()), (6, 3, 3));
-    assert_eq!((figures.success_rate(), figures.mean_duration()), (Some(50.0), Some(Duration::from_millis(30))));
-    let occurred: Vec<_> = figures.failures.occurred().collect();
+    statistics.merge(&other);
+    assert_eq!((statistics.total(), statistics.successes, statistics.failures.total()), (6, 3, 3));
+    assert_eq!((statistics.success_rate(), statistics.mean_duration()), (Some(50.0), Some(Duration::from_millis(30))));
+    let occurred: Vec<_> = statistics.failures.occurred().collect();
     assert_eq!(occurred, [(FailureCategory::Timeout, 1), (FailureCategory::ServerError, 2)]);
-    assert_eq!((figures.last_success_at, figures.last_failure_at), (Some(at(61)), Some(at(70))));
+    assert_eq!((statistics.last_success_at, statistics.last_failure_at), (Some(at(61)), Some(at(70))));
 }
 
 #[test]
 fn nothing_has_neither_rate_nor_mean() {
-    let figures = AttemptStatistics::default();
-    assert_eq!((figures.total(), figures.success_rate(), figures.mean_duration()), (0, None, None));
+    let statistics = AttemptStatistics::default();
+    assert_eq!((statistics.total(), statistics.success_rate(), statistics.mean_duration()), (0, None, None));
 }
 
 #[test]

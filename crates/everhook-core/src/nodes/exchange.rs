@@ -37,12 +37,12 @@ pub(crate) async fn run(line: Arc<Line>) {
         match ask(&line, asks.clone()).await {
             Ok(grants) => {
                 line.budgets.granted(&asks, &grants, clock.now(), || line.ports.entropy.unit());
-                heed_return(&mut away_since, clock.now());
+                note_return(&mut away_since, clock.now());
                 clock.sleep_until(clock.now() + GATHER_FOR).await;
             }
             Err(error) => {
                 line.budgets.failed();
-                heed_failure(&mut away_since, &error, now);
+                note_failure(&mut away_since, &error, now);
                 clock.sleep_until(clock.now() + RETRY_DELAY).await;
             }
         }
@@ -91,7 +91,7 @@ async fn ask(line: &Line, asks: Vec<Ask>) -> Result<Vec<Grant>, StoreError> {
     }
 }
 
-fn heed_failure(away_since: &mut Option<Timestamp>, error: &StoreError, now: Timestamp) {
+fn note_failure(away_since: &mut Option<Timestamp>, error: &StoreError, now: Timestamp) {
     if away_since.is_none() {
         *away_since = Some(now);
         let error = error as &dyn std::error::Error;
@@ -99,7 +99,7 @@ fn heed_failure(away_since: &mut Option<Timestamp>, error: &StoreError, now: Tim
     }
 }
 
-fn heed_return(away_since: &mut Option<Timestamp>, now: Timestamp) {
+fn note_return(away_since: &mut Option<Timestamp>, now: Timestamp) {
     if let Some(since) = away_since.take() {
         let away_ms = millis(now.since(since));
         tracing::info!(away_ms, "the shared counters of limits are available again after {away_ms} ms");

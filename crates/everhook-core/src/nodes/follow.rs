@@ -38,7 +38,7 @@ pub async fn follow(line: Arc<Line>, seen: ChangeCursor, forget_keys: impl Fn(St
                     tracing::info!("reading changes made by other nodes works again");
                 }
                 for change in changed.changes {
-                    heed(&line, change, &forget_keys).await;
+                    apply_change(&line, change, &forget_keys).await;
                 }
                 if changed.has_more { Duration::ZERO } else { CHANGES_EVERY }
             }
@@ -53,18 +53,21 @@ pub async fn follow(line: Arc<Line>, seen: ChangeCursor, forget_keys: impl Fn(St
     }
 }
 
-async fn heed(line: &Line, change: Change, forget_keys: &(impl Fn(StaleKeys) + Sync)) {
+async fn apply_change(line: &Line, change: Change, forget_keys: &(impl Fn(StaleKeys) + Sync)) {
     match change {
         Change::Endpoint(application, endpoint) => {
             line.catalog.forget(application);
             line.wake_up.changed(application, endpoint.into());
+            line.calls.breaker_changed(application, endpoint.into());
         }
         Change::Application(application) => {
             line.catalog.forget(application);
+            line.calls.forget(application);
             line.deletions_bell.notify_one();
         }
         Change::Organization(organization) => {
             line.catalog.forget_organization(organization);
+            line.calls.forget_organization(organization);
             line.wake_up.organization_changed(organization);
             line.operations_bell.notify_one();
             line.deletions_bell.notify_one();
@@ -84,6 +87,7 @@ async fn heed(line: &Line, change: Change, forget_keys: &(impl Fn(StaleKeys) + S
         Change::Everything => {
             line.catalog.forget_all();
             line.sources.forget_all();
+            line.calls.forget_all();
             line.wake_up.everything_changed();
             line.operations_bell.notify_one();
             line.publishers.forget_keys().await;

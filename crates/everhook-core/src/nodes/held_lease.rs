@@ -1,6 +1,6 @@
 //! What this node holds, as far as it knows: which lanes it may send for, and which duties are its.
 //!
-//! The engine's keeper writes it, the owner of the lanes heeds it, and every request asks it once more before it goes out. It never asks the store: a
+//! The engine's keeper writes it, the owner of the lanes follows it, and every request asks it once more before it goes out. It never asks the store: a
 //! lease that could not be renewed in time ends here by itself, before it ends there.
 
 use std::{
@@ -14,6 +14,7 @@ use std::{
 use tokio::sync::{Mutex, MutexGuard, watch};
 
 use crate::{
+    catalog::Destination,
     ids::LaneId,
     model::{Duty, ShardSet},
     ports::{Clock, Held, LEASE_TRUSTED_FOR, Reading, Terms},
@@ -23,7 +24,7 @@ use crate::{
 pub struct HeldLease {
     terms: Terms,
     clock: Arc<dyn Clock>,
-    standing: watch::Sender<HeldState>,
+    state: watch::Sender<HeldState>,
     /// Until when the lease is trusted, in microseconds of the machine's own calendar and of uptime. The first notices a machine that was
     /// suspended, the second a calendar that was set back. What the clock is corrected by changes neither.
     trusted_until: AtomicI64,
@@ -34,7 +35,7 @@ pub struct HeldLease {
     life: Mutex<()>,
 }
 
-/// How things stand.
+/// What this node holds at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeldState {
     /// Rises whenever everything is lost: what was begun before is void, even if the same is held again.
@@ -59,14 +60,14 @@ impl HeldState {
 impl HeldLease {
     /// Everything, if nobody else is there; nothing, until there is a lease.
     pub fn new(terms: Terms, clock: Arc<dyn Clock>) -> Self {
-        let standing = match terms {
+        let state = match terms {
             Terms::SingleNode => HeldState { has_lease: true, held: Held::EVERYTHING, ..HeldState::default() },
             Terms::Shared => HeldState::default(),
         };
         Self {
             terms,
             clock,
-            standing: watch::channel(standing).0,
+            state: watch::channel(state).0,
             trusted_until: AtomicI64::new(i64::MIN),
             trusted_until_uptime: AtomicU64::new(0),
             fenced: AtomicBool::new(false),
@@ -79,14 +80,19 @@ impl HeldLease {
         self.terms == Terms::Shared
     }
 
-    /// Whether a request for this endpoint's lane may go out now.
-    pub fn may_send(&self, lane_id: LaneId) -> bool {
-        !self.is_shared() || (self.is_trusted() && self.standing.borrow().held.shards.has_lane(lane_id))
+    /// Whether a request to this destination may go out now: its worker pool is this node's, and so is its lane.
+    pub fn may_send(&self, destination: &Destination) -> bool {
+        destination.is_sent_from_here() && self.holds_lane(destination.lane_id())
+    }
+
+    /// Whether this node holds the lane, by a lease that can be trusted.
+    fn holds_lane(&self, lane_id: LaneId) -> bool {
+        !self.is_shared() || (self.is_trusted() && self.state.borrow().held.shards.has_lane(lane_id))
     }
 
     /// Whether this duty is this node's now.
     pub fn does(&self, duty: Duty) -> bool {
-        !self.is_shared() || (self.is_trusted() && self.standing.borrow().held.duties.contains(duty))
+        !self.is_shared() || (self.is_trusted() && self.state.borrow().held.duties.contains(duty))
     }
 
     /// Whether the lease was renewed so lately that nobody else can have taken anything.
@@ -97,14 +103,14 @@ impl HeldLease {
         !self.trust_left().is_zero()
     }
 
-    /// How things stand.
-    pub fn standing(&self) -> HeldState {
-        *self.standing.borrow()
+    /// What is held now.
+    pub fn state(&self) -> HeldState {
+        *self.state.borrow()
     }
 
-    /// Tells of each change of how things stand.
+    /// Reports each change of what is held.
     pub(crate) fn changes(&self) -> watch::Receiver<HeldState> {
-        self.standing.subscribe()
+        self.state.subscribe()
     }
 
     /// Waits until no life of the owner is left, or begins one.
@@ -123,43 +129,43 @@ impl HeldLease {
     pub(crate) fn grant(&self, held: Held, asked: Reading, epoch: u64) {
         self.trusted_until.store((asked.calendar + LEASE_TRUSTED_FOR).as_micros(), Ordering::Release);
         self.trusted_until_uptime.store(micros(asked.uptime + LEASE_TRUSTED_FOR), Ordering::Release);
-        self.change(|standing| {
-            if standing.epoch != epoch {
+        self.change(|state| {
+            if state.epoch != epoch {
                 return;
             }
-            standing.has_lease = true;
-            standing.held = held;
-            standing.leaving = standing.leaving.and(held.shards);
-            standing.left = standing.left.and(held.shards);
+            state.has_lease = true;
+            state.held = held;
+            state.leaving = state.leaving.and(held.shards);
+            state.left = state.left.and(held.shards);
         });
     }
 
     /// These shards are to be left.
     pub(crate) fn leave(&self, shards: ShardSet) {
-        self.change(|standing| standing.leaving = standing.leaving.with(shards.and(standing.held.shards)));
+        self.change(|state| state.leaving = state.leaving.with(shards.and(state.held.shards)));
     }
 
     /// Nothing of these shards is in memory any more. The owner says so.
     pub(crate) fn left(&self, shards: ShardSet) {
-        self.change(|standing| standing.left = standing.left.with(shards.and(standing.leaving)));
+        self.change(|state| state.left = state.left.with(shards.and(state.leaving)));
     }
 
     /// This is not held any more.
     pub(crate) fn gave_back(&self, given: Held) {
-        self.change(|standing| {
-            let shards = standing.held.shards.without(given.shards);
-            standing.held = Held { shards, duties: standing.held.duties.without(given.duties) };
-            standing.leaving = standing.leaving.and(shards);
-            standing.left = standing.left.and(shards);
+        self.change(|state| {
+            let shards = state.held.shards.without(given.shards);
+            state.held = Held { shards, duties: state.held.duties.without(given.duties) };
+            state.leaving = state.leaving.and(shards);
+            state.left = state.left.and(shards);
         });
     }
 
     /// Nothing is held any more, and what was begun is void. Where the store has one owner, that cannot be.
     pub(crate) fn revoke(&self) {
         if self.is_shared() {
-            self.change(|standing| {
-                if standing.has_lease {
-                    *standing = HeldState { epoch: standing.epoch + 1, ..HeldState::default() };
+            self.change(|state| {
+                if state.has_lease {
+                    *state = HeldState { epoch: state.epoch + 1, ..HeldState::default() };
                 }
             });
         }
@@ -182,10 +188,10 @@ impl HeldLease {
     }
 
     fn change(&self, edit: impl FnOnce(&mut HeldState)) {
-        self.standing.send_if_modified(|standing| {
-            let before = *standing;
-            edit(standing);
-            *standing != before
+        self.state.send_if_modified(|state| {
+            let before = *state;
+            edit(state);
+            *state != before
         });
     }
 }
@@ -205,10 +211,10 @@ mod tests {
     use crate::{model::DutySet, time::Timestamp};
 
     /// A calendar and an uptime that the test sets, in seconds. Corrections hold it still for as long as it is looked at.
-    struct Hands(Mutex<(i64, u64)>);
+    struct ManualClock(Mutex<(i64, u64)>);
 
     #[async_trait]
-    impl Clock for Hands {
+    impl Clock for ManualClock {
         fn now(&self) -> Timestamp {
             Timestamp::from_secs(100)
         }
@@ -236,17 +242,17 @@ mod tests {
 
     #[test]
     fn a_store_with_one_owner_is_held_whole_for_ever() {
-        let held_lease = HeldLease::new(Terms::SingleNode, Arc::new(Hands(Mutex::new((1_000, 1_000)))));
+        let held_lease = HeldLease::new(Terms::SingleNode, Arc::new(ManualClock(Mutex::new((1_000, 1_000)))));
         held_lease.revoke();
-        assert!(held_lease.may_send(lane_id(63)) && held_lease.does(Duty::ForgetKeys) && held_lease.is_trusted());
-        assert_eq!(held_lease.standing().held, Held::EVERYTHING);
+        assert!(held_lease.holds_lane(lane_id(63)) && held_lease.does(Duty::ForgetKeys) && held_lease.is_trusted());
+        assert_eq!(held_lease.state().held, Held::EVERYTHING);
     }
 
     #[test]
     fn a_lease_is_trusted_for_three_seconds_by_the_machines_calendar_and_by_uptime_whatever_the_clock_is_corrected_by() {
-        let hands = Arc::new(Hands(Mutex::new((100, 10))));
+        let hands = Arc::new(ManualClock(Mutex::new((100, 10))));
         let held_lease = HeldLease::new(Terms::Shared, hands.clone());
-        assert!(!held_lease.may_send(lane_id(0)), "nothing is held before there is a lease");
+        assert!(!held_lease.holds_lane(lane_id(0)), "nothing is held before there is a lease");
         held_lease.grant(some(), held_lease.clock.reading(), 0);
         let table = [
             ("at once", (100, 10), true),
@@ -257,38 +263,38 @@ mod tests {
         ];
         for (when, set, expected) in table {
             *hands.0.lock().unwrap() = set;
-            let (sends, does) = (held_lease.may_send(lane_id(1)), held_lease.does(Duty::Alerts));
+            let (sends, does) = (held_lease.holds_lane(lane_id(1)), held_lease.does(Duty::Alerts));
             assert_eq!((sends, does), (expected, expected), "{when}");
-            assert!(!held_lease.may_send(lane_id(2)) && !held_lease.does(Duty::Operations), "{when}");
+            assert!(!held_lease.holds_lane(lane_id(2)) && !held_lease.does(Duty::Operations), "{when}");
         }
     }
 
     #[test]
     fn what_was_granted_before_a_loss_is_void_after_it() {
-        let held_lease = HeldLease::new(Terms::Shared, Arc::new(Hands(Mutex::new((100, 10)))));
+        let held_lease = HeldLease::new(Terms::Shared, Arc::new(ManualClock(Mutex::new((100, 10)))));
         let asked = held_lease.clock.reading();
         held_lease.grant(some(), asked, 0);
         held_lease.revoke();
         held_lease.grant(some(), asked, 0);
-        assert_eq!(held_lease.standing(), HeldState { epoch: 1, ..HeldState::default() });
+        assert_eq!(held_lease.state(), HeldState { epoch: 1, ..HeldState::default() });
     }
 
     #[test]
     fn a_shard_is_left_before_it_is_given_back() {
-        let held_lease = HeldLease::new(Terms::Shared, Arc::new(Hands(Mutex::new((100, 10)))));
+        let held_lease = HeldLease::new(Terms::Shared, Arc::new(ManualClock(Mutex::new((100, 10)))));
         held_lease.grant(some(), held_lease.clock.reading(), 0);
         let second = ShardSet::from_bits(0b10);
         // Only what is held can be left, and only what is being left can have been.
         held_lease.left(second);
         held_lease.leave(ShardSet::from_bits(0b110));
-        let standing = held_lease.standing();
-        assert_eq!((standing.leaving, standing.left, standing.staying()), (second, ShardSet::NONE, ShardSet::from_bits(0b01)));
+        let state = held_lease.state();
+        assert_eq!((state.leaving, state.left, state.staying()), (second, ShardSet::NONE, ShardSet::from_bits(0b01)));
         // What is under way may end meanwhile.
-        assert!(held_lease.may_send(lane_id(1)));
+        assert!(held_lease.holds_lane(lane_id(1)));
         held_lease.left(second);
         held_lease.gave_back(Held { shards: second, duties: DutySet::NONE });
-        let standing = held_lease.standing();
-        assert_eq!((standing.held.shards, standing.leaving, standing.left), (ShardSet::from_bits(0b01), ShardSet::NONE, ShardSet::NONE));
-        assert!(!held_lease.may_send(lane_id(1)));
+        let state = held_lease.state();
+        assert_eq!((state.held.shards, state.leaving, state.left), (ShardSet::from_bits(0b01), ShardSet::NONE, ShardSet::NONE));
+        assert!(!held_lease.holds_lane(lane_id(1)));
     }
 }

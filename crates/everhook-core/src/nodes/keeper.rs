@@ -1,7 +1,7 @@
 //! Keeps this node's lease, where several nodes share a store: renews it each second, takes its share of the shards and the duties that are free, and
 //! leaves what others should have.
 //!
-//! Started by the supervisor, beside the owner, which heeds what is written into the line's `held_lease`. It never sends and never touches a lane. What the
+//! Started by the supervisor, beside the owner, which follows what is written into the line's `held_lease`. It never sends and never touches a lane. What the
 //! store grants is in force only once nothing of an earlier life is left.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
@@ -13,7 +13,7 @@ use crate::{
     line::Line,
     model::{DutySet, Shard, ShardSet},
     nodes::{held_lease::HeldState, watch::Watch},
-    ports::{Departure, Heartbeat, Held, LEASE_RENEWED_EVERY, Offset, Reading, Renewed, Roles, StoreError, Wish},
+    ports::{Departure, Heartbeat, Held, LEASE_RENEWED_EVERY, LeaseRequest, Offset, Reading, Renewed, Roles, StoreError},
     repeated_failure::RepeatedFailure,
     time::{Timestamp, millis},
 };
@@ -56,7 +56,7 @@ pub(crate) async fn run(line: Arc<Line>, roles: Roles, stop: watch::Receiver<Opt
 async fn watch_trust(line: &Line) {
     let mut changes = line.held_lease.changes();
     loop {
-        if !line.held_lease.standing().has_lease {
+        if !line.held_lease.state().has_lease {
             // The sender lives as long as the line.
             let _ = changes.changed().await;
             continue;
@@ -88,7 +88,7 @@ struct Keeper {
     refusal: RepeatedFailure,
     is_skewed: bool,
     /// Where the store's clock has gone, while that is doubted.
-    leap: Option<Leap>,
+    leap: Option<ClockJump>,
     watch: Watch,
 }
 
@@ -107,7 +107,7 @@ impl Keeper {
             tokio::select! {
                 biased;
                 // Something may have been left: others wait for it.
-                _ = changes.wait_for(|standing| !standing.left.is_empty()), if self.failures == 0 => {}
+                _ = changes.wait_for(|state| !state.left.is_empty()), if self.failures == 0 => {}
                 () = clock.sleep_for(next_at.saturating_sub(clock.uptime())) => {}
             }
         }
@@ -126,7 +126,7 @@ impl Keeper {
             }
             Renewed::Held { held, departures, workers, others, store_time } => {
                 let overdue = self.watch.overdue(&others, asked.uptime, self.line.ports.clock.uptime());
-                self.heed_time(store_time, asked);
+                self.apply_store_time(store_time, asked);
                 self.let_go(departures);
                 self.adopt(held, asked).await;
                 if held == Held::NOTHING && self.begun_as != Some(self.roles_now()) {
@@ -209,59 +209,59 @@ impl Keeper {
     /// What the store says is held is in force. If something is missing that was held here, or the trust had ended, what is in memory is void.
     async fn adopt(&self, held: Held, asked: Reading) {
         let held_lease = &self.line.held_lease;
-        let standing = held_lease.standing();
-        let missing = standing.held.shards.without(standing.left).without(held.shards);
-        if standing.has_lease && missing.is_empty() {
-            held_lease.grant(held, asked, standing.epoch);
+        let state = held_lease.state();
+        let missing = state.held.shards.without(state.left).without(held.shards);
+        if state.has_lease && missing.is_empty() {
+            held_lease.grant(held, asked, state.epoch);
             return;
         }
         held_lease.revoke();
         let _nobody = held_lease.life().await;
         held_lease.unfence();
-        held_lease.grant(held, asked, held_lease.standing().epoch);
+        held_lease.grant(held, asked, held_lease.state().epoch);
     }
 
     /// Gives back what was left, leaves what is more than this node's share, and takes what is less.
     async fn balance(&self, workers: u32, overdue: Vec<Heartbeat>, asked: Reading) -> Result<(), StoreError> {
         let (leases, held_lease) = (&self.line.ports.leases, &self.line.held_lease);
-        let standing = held_lease.standing();
-        let wanted = self.wanted(&standing, workers);
+        let state = held_lease.state();
+        let wanted = self.wanted(&state, workers);
         held_lease.leave(wanted.leave);
-        let surplus = Held { shards: standing.left, duties: wanted.resign };
+        let surplus = Held { shards: state.left, duties: wanted.resign };
         if surplus != Held::NOTHING {
             // A duty ends before it is given back; a shard was left long ago.
             held_lease.gave_back(Held { duties: surplus.duties, ..Held::NOTHING });
             leases.release(surplus).await?;
             held_lease.gave_back(surplus);
         }
-        // Whoever is over must not count as one who shares, even where nothing of it is wished for yet.
-        if wanted.wish.shards_max > 0 || !wanted.wish.duties.is_empty() || !overdue.is_empty() {
-            let taken = leases.take(wanted.wish, overdue).await?;
-            let held = held_lease.standing().held;
+        // Whoever is over must not count as one who shares, even where nothing of it is asked for yet.
+        if wanted.request.shards_max > 0 || !wanted.request.duties.is_empty() || !overdue.is_empty() {
+            let taken = leases.take(wanted.request, overdue).await?;
+            let held = held_lease.state().held;
             let held = Held { shards: held.shards.with(taken.shards), duties: held.duties.with(taken.duties) };
-            held_lease.grant(held, asked, standing.epoch);
+            held_lease.grant(held, asked, state.epoch);
         }
         Ok(())
     }
 
-    fn wanted(&self, standing: &HeldState, workers: u32) -> Wanted {
+    fn wanted(&self, state: &HeldState, workers: u32) -> Wanted {
         let is_stopping = self.stop.borrow().is_some();
-        let staying = standing.staying();
+        let staying = state.staying();
         let roles = self.roles_now();
         let share = if roles.worker { Shard::COUNT.div_ceil(workers.max(1)) } else { 0 };
         let duties = if roles.scheduler { DutySet::ALL } else { DutySet::NONE };
         // A stop lets everything go when its last request has ended.
-        let wish = if is_stopping {
-            Wish { shards_max: 0, duties: DutySet::NONE }
+        let request = if is_stopping {
+            LeaseRequest { shards_max: 0, duties: DutySet::NONE }
         } else {
-            Wish { shards_max: share.saturating_sub(standing.held.shards.len()), duties: duties.without(standing.held.duties) }
+            LeaseRequest { shards_max: share.saturating_sub(state.held.shards.len()), duties: duties.without(state.held.duties) }
         };
-        Wanted { leave: staying.without(staying.first(share)), resign: standing.held.duties.without(duties), wish }
+        Wanted { leave: staying.without(staying.first(share)), resign: state.held.duties.without(duties), request }
     }
 
     /// What is due, signed and stamped from here on goes by the store's time, unless that may yet turn out to be wrong; what the machine's own clock shows
     /// is told if it is wrong.
-    fn heed_time(&mut self, store_time: Timestamp, asked: Reading) {
+    fn apply_store_time(&mut self, store_time: Timestamp, asked: Reading) {
         let clock = self.line.ports.clock.clone();
         let answered = clock.reading();
         if let Some(offset) = Offset::measured(store_time, asked, answered)
@@ -271,16 +271,16 @@ impl Keeper {
         }
         // Time never goes back: after a calendar that ran ahead was set right, what is told stands still until that time has come.
         let ahead = clock.now().since(store_time);
-        self.heed_skew(skew(asked.calendar, answered.calendar, store_time).max(ahead));
+        self.report_skew(skew(asked.calendar, answered.calendar, store_time).max(ahead));
     }
 
     /// Whether the node's time may go where the store's is, which is so far ahead of it.
     fn may_follow(&mut self, to: Offset, ahead: Duration, uptime: Duration) -> bool {
-        self.leap = Leap::doubted(self.leap, to, ahead, uptime);
+        self.leap = ClockJump::doubted(self.leap, to, ahead, uptime);
         self.leap.is_none_or(|leap| leap.is_over(uptime))
     }
 
-    fn heed_skew(&mut self, skew: Duration) {
+    fn report_skew(&mut self, skew: Duration) {
         let was_skewed = std::mem::replace(&mut self.is_skewed, skew > SKEW_MAX);
         let skew_ms = millis(skew);
         if self.is_skewed && !was_skewed {
@@ -296,13 +296,13 @@ impl Keeper {
 
 /// Where the store's clock was found, too far ahead to be believed at once.
 #[derive(Clone, Copy)]
-struct Leap {
+struct ClockJump {
     to: Offset,
     /// When it was found there for the first time, by uptime.
     since: Duration,
 }
 
-impl Leap {
+impl ClockJump {
     /// What is to be doubted now that the store's clock is found there, so far ahead of the node's time. `None` if nothing is.
     fn doubted(before: Option<Self>, to: Offset, ahead: Duration, uptime: Duration) -> Option<Self> {
         let is_same = |before: &Self| before.to.apart_from(to) <= SKEW_MAX;
@@ -318,7 +318,7 @@ impl Leap {
 struct Wanted {
     leave: ShardSet,
     resign: DutySet,
-    wish: Wish,
+    request: LeaseRequest,
 }
 
 /// How far the store's clock is from the node's, at the least: it was read somewhere between question and answer.
@@ -353,7 +353,7 @@ mod tests {
             let (mut leap, mut node) = (None, 0);
             for ((store, expected), second) in renewals.iter().zip(0..) {
                 let (ahead, uptime) = (Duration::from_secs(u64::try_from(store - node).unwrap_or(0)), Duration::from_secs(second));
-                leap = Leap::doubted(leap, Offset { micros: store * 1_000_000 }, ahead, uptime);
+                leap = ClockJump::doubted(leap, Offset { micros: store * 1_000_000 }, ahead, uptime);
                 if leap.is_none_or(|leap| leap.is_over(uptime)) {
                     node = *store;
                 }

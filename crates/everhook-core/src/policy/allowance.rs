@@ -6,7 +6,7 @@
 use std::{collections::VecDeque, num::NonZeroU32, time::Duration};
 
 use crate::{
-    model::{Credit, Draw, Drawn, RateLimit, SlotAsk},
+    model::{Credit, RateLimit, SlotRequest, TokenGrant, TokenRequest},
     time::Timestamp,
 };
 
@@ -124,18 +124,18 @@ impl Allowance {
     }
 
     /// What to ask for now. What is given back is no longer in hand.
-    pub fn ask(&mut self, now: Timestamp) -> Option<Draw> {
+    pub fn ask(&mut self, now: Timestamp) -> Option<TokenRequest> {
         let mut give_back: u32 = 0;
         while let Some(grant) = self.hand.front().filter(|grant| grant.at + KEPT_FOR <= now) {
             give_back = give_back.saturating_add(grant.left);
             self.hand.pop_front();
         }
         let take = if self.ask_at <= now { self.wanted(now) } else { 0 };
-        (take > 0 || give_back > 0).then_some(Draw { limit: self.limit, take, give_back, credit: Credit::Ahead(self.ahead) })
+        (take > 0 || give_back > 0).then_some(TokenRequest { limit: self.limit, take, give_back, credit: Credit::Ahead(self.ahead) })
     }
 
     /// What came of an ask. `chance`, from 0 to 1, spreads the nodes.
-    pub fn granted(&mut self, asked: &Draw, drawn: Drawn, now: Timestamp, chance: f64) {
+    pub fn granted(&mut self, asked: &TokenRequest, drawn: TokenGrant, now: Timestamp, chance: f64) {
         if asked.take == 0 {
             return;
         }
@@ -155,9 +155,9 @@ impl Allowance {
     }
 
     /// Gives back everything.
-    pub fn give_up(&mut self) -> Option<Draw> {
+    pub fn give_up(&mut self) -> Option<TokenRequest> {
         let give_back = self.hand.drain(..).fold(0u32, |sum, grant| sum.saturating_add(grant.left));
-        (give_back > 0).then_some(Draw { limit: self.limit, take: 0, give_back, credit: Credit::Ahead(Duration::ZERO) })
+        (give_back > 0).then_some(TokenRequest { limit: self.limit, take: 0, give_back, credit: Credit::Ahead(Duration::ZERO) })
     }
 
     /// Whether a new one would do the same.
@@ -250,14 +250,14 @@ impl SlotAllowance {
     }
 
     /// What to ask for. Who was short would take all; else one more than there were.
-    pub fn ask(&mut self) -> SlotAsk {
+    pub fn ask(&mut self) -> SlotRequest {
         let wanted = match self.peak {
             _ if self.is_short => self.limit.get(),
             0 => 0,
             peak => peak.saturating_add(1).min(self.limit.get()),
         };
         (self.is_short, self.peak) = (false, self.in_flight);
-        SlotAsk { limit: self.limit, bound: self.in_flight.max(self.allowed), wanted }
+        SlotRequest { limit: self.limit, bound: self.in_flight.max(self.allowed), wanted }
     }
 
     /// What came of an ask. `chance`, from 0 to 1, spreads the nodes.

@@ -16,12 +16,13 @@
 
 use std::time::Duration;
 
-pub use self::facts::{BreakerFacts, Cause, Transition};
 use self::{
     calls::Calls,
     probes::{Probes, Recovery},
     ramp::Ramp,
 };
+/// What it reports, by the short names that fit here.
+pub use crate::model::{BreakerCause as Cause, BreakerFacts, BreakerTransition as Transition};
 use crate::{
     ids::EventId,
     model::{BreakerConfig, BreakerState},
@@ -160,6 +161,13 @@ impl Breaker {
             }
             Stage::Closed { .. } | Stage::ForcedClosed { .. } | Stage::Open { .. } | Stage::ForcedOpen { .. } => None,
         }
+    }
+
+    /// Opens it because calls are slow, if it is closed and failures may open it.
+    pub fn trip_slow(&mut self, now: Timestamp) -> Option<Transition> {
+        self.advance(now);
+        let may_open = self.config.enabled && matches!(self.stage, Stage::Closed { .. });
+        may_open.then(|| self.change(Stage::Open { until: now + self.sleep() }, Cause::TooManySlowCalls, now))
     }
 
     /// Closes it and forgets everything, whatever it was forced to be.

@@ -94,6 +94,11 @@ impl Bucket {
         self.at(now).0 >= capacity(self.limit)
     }
 
+    /// The first instant, from now on, at which [`Bucket::is_full`]: the later, the more was taken.
+    pub fn full_from(&self, now: Timestamp) -> Timestamp {
+        self.holds_from(capacity(self.limit), now)
+    }
+
     fn fill(&mut self, now: Timestamp) {
         (self.parts, self.as_of) = self.at(now);
     }

@@ -62,8 +62,8 @@ impl fmt::Display for HeaderFaults {
             let separator = if reasons.is_empty() { "" } else { "; " };
             reasons.push(fault.reason);
             let names: Vec<String> = self.0.iter().filter(|other| other.reason == fault.reason).map(|fault| shown(&fault.name)).collect();
-            let each = if names.len() > 1 { "each " } else { "" };
-            write!(f, "{separator}{} {each}{}", names.join(", "), fault.reason)?;
+            let each = if names.len() > 1 { ": each" } else { "" };
+            write!(f, "{separator}{}{each} {}", names.join(", "), fault.reason)?;
         }
         Ok(())
     }
@@ -246,7 +246,7 @@ mod tests {
         let faults = check(&[("Host", "a"), ("X-Tenant", "1"), ("TE", "b"), ("User-Agent", "c"), ("X-Tenant", "2")]).unwrap_err();
         assert_eq!(
             faults.to_string(),
-            "`Host`, `TE` each belongs to the connection and cannot be set; `User-Agent` is reserved for Everhook; \
+            "`Host`, `TE`: each belongs to the connection and cannot be set; `User-Agent` is reserved for Everhook; \
              `X-Tenant` is a duplicate: case, `-`, `_` and other punctuation make no difference to many receivers"
         );
         // Names are cut, and nothing past the bound is looked at.

@@ -8,6 +8,7 @@ pub mod blocked;
 pub mod breaker;
 pub mod broker;
 pub mod bucket;
+pub mod calls;
 pub mod filter;
 pub mod headers;
 pub mod json_text;

@@ -1,8 +1,8 @@
 //! What a retry schedule makes of an outage. Asked by `everhook simulate` and by whoever chooses a schedule.
 //!
 //! It decides nothing itself: each next attempt is the answer of [`crate::policy::retry::next_due`], and whether a request is made at all that of
-//! [`crate::policy::breaker::Breaker`], as for deliveries (`outage/lane.rs`). The endpoint fails every request of the outage at once and answers every one after it; rate
-//! limits are left out. Pure: chance comes in as a function.
+//! [`crate::policy::breaker::Breaker`], as for deliveries (`outage/lane.rs`). The endpoint fails every request of the outage and takes every one after it, each after
+//! the same time; rate limits are left out. Pure: chance comes in as a function.
 
 mod lane;
 
@@ -34,11 +34,13 @@ pub struct Outage<'a> {
     pub down_for: Duration,
     /// How many events are published a second, during the outage and after it.
     pub events_per_second: f64,
+    /// How long the endpoint takes to answer, during the outage and after it: it has five slots, so that this bounds how quickly what waited is delivered.
+    pub response_time: Duration,
 }
 
 /// What becomes of the events that are published while the endpoint is down. Times count from the start of the outage.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Aftermath {
+pub struct OutageOutcome {
     /// The attempts of an event that is published as the outage begins.
     pub first_event: Vec<Try>,
     /// How many events are published in the outage.
@@ -53,11 +55,11 @@ pub struct Aftermath {
     pub attempts_in_vain: u64,
     /// How late deliveries are; `None` if none is made.
     pub lateness: Option<Lateness>,
-    /// How long one slice of [`Aftermath::load`] is.
+    /// How long one slice of [`OutageOutcome::load`] is.
     pub slice: Duration,
     /// The requests of these events, slice by slice, from the start of the outage to the last of them.
     pub load: Vec<Load>,
-    /// How long one slice of [`Aftermath::recovery`] is.
+    /// How long one slice of [`OutageOutcome::recovery`] is.
     pub recovery_slice: Duration,
     /// The requests of these events, slice by slice, from the end of the outage to the last of them: a finer look at the return.
     pub recovery: Vec<u64>,
@@ -95,7 +97,7 @@ pub struct Load {
 }
 
 /// Follows the events of an outage to their ends. `unit` gives random numbers from 0 to 1, for jitter.
-pub fn simulate(outage: &Outage<'_>, unit: impl FnMut() -> f64) -> Aftermath {
+pub fn simulate(outage: &Outage<'_>, unit: impl FnMut() -> f64) -> OutageOutcome {
     let events = (outage.events_per_second.max(0.0) * outage.down_for.as_secs_f64()).ceil() as u64;
     let followed = events.min(ATTEMPTS_FOLLOWED_MAX / u64::from(outage.schedule.max_attempts.max(1)));
     let weight = if followed == 0 { 0.0 } else { events as f64 / followed as f64 };
@@ -110,7 +112,7 @@ pub fn simulate(outage: &Outage<'_>, unit: impl FnMut() -> f64) -> Aftermath {
             tracks.add(&made);
         }
     });
-    tracks.sum_up(outage, Aftermath { events, followed, ..blank(first_event) }, weight)
+    tracks.sum_up(outage, OutageOutcome { events, followed, ..blank(first_event) }, weight)
 }
 
 /// What was seen of the events followed.
@@ -124,7 +126,7 @@ struct Tracks {
 }
 
 impl Tracks {
-    fn add(&mut self, made: &lane::Made) {
+    fn add(&mut self, made: &lane::SimulatedRequest) {
         if made.attempt.succeeds {
             self.succeeded_at.push(made.attempt.at);
             self.late.push(made.attempt.at.saturating_sub(made.published));
@@ -134,12 +136,12 @@ impl Tracks {
         }
     }
 
-    fn sum_up(mut self, outage: &Outage<'_>, blank: Aftermath, weight: f64) -> Aftermath {
+    fn sum_up(mut self, outage: &Outage<'_>, blank: OutageOutcome, weight: f64) -> OutageOutcome {
         self.late.sort_unstable();
         let dead = scaled(self.dead, weight);
         let last = self.failed_at.iter().chain(&self.succeeded_at).chain([&outage.down_for]).max().copied().unwrap_or_default();
         let (slice, recovery_slice) = (slice_for(last), slice_for(last.saturating_sub(outage.down_for)));
-        Aftermath {
+        OutageOutcome {
             dead,
             delivered: blank.events - dead,
             attempts_in_vain: scaled(self.failed_at.len() as u64, weight),
@@ -187,8 +189,8 @@ fn slices_in(length: Duration, slice: Duration) -> usize {
     usize::try_from(length.as_micros() / slice.as_micros()).unwrap_or(usize::MAX)
 }
 
-fn blank(first_event: Vec<Try>) -> Aftermath {
-    Aftermath {
+fn blank(first_event: Vec<Try>) -> OutageOutcome {
+    OutageOutcome {
         first_event,
         events: 0,
         followed: 0,
@@ -235,8 +237,8 @@ mod tests {
         RetrySchedule { jitter: Jitter::Share(0.0), ..presets::preset(name).unwrap() }
     }
 
-    fn after(schedule: &RetrySchedule, down_for: Duration, events_per_second: f64) -> Aftermath {
-        simulate(&Outage { schedule, breaker: NO_BREAKER, down_for, events_per_second }, || 0.5)
+    fn after(schedule: &RetrySchedule, down_for: Duration, events_per_second: f64) -> OutageOutcome {
+        simulate(&Outage { schedule, breaker: NO_BREAKER, down_for, events_per_second, response_time: Duration::ZERO }, || 0.5)
     }
 
     #[test]
@@ -271,8 +273,9 @@ mod tests {
     #[test]
     fn an_open_breaker_spares_the_endpoint_and_its_deliveries() {
         let schedule = steady("standard");
-        let with =
-            |breaker, down_for, events_per_second| simulate(&Outage { schedule: &schedule, breaker, down_for, events_per_second }, || 0.5);
+        let with = |breaker, down_for, events_per_second| {
+            simulate(&Outage { schedule: &schedule, breaker, down_for, events_per_second, response_time: Duration::ZERO }, || 0.5)
+        };
         let (on, off) = (with(BreakerConfig::window(), HOUR, 1.0), with(NO_BREAKER, HOUR, 1.0));
         // It is tried with five events each time that it has slept: after 30, 30, 60, 120 … up to 900 s.
         assert!(on.attempts_in_vain < 150 && off.attempts_in_vain > 10_000, "{} and {}", on.attempts_in_vain, off.attempts_in_vain);
@@ -289,7 +292,13 @@ mod tests {
     #[test]
     fn a_breaker_opens_alike_if_each_event_stands_for_several() {
         let schedule = steady("standard");
-        let outage = Outage { schedule: &schedule, breaker: BreakerConfig::window(), down_for: 24 * HOUR, events_per_second: 50.0 };
+        let outage = Outage {
+            schedule: &schedule,
+            breaker: BreakerConfig::window(),
+            down_for: 24 * HOUR,
+            events_per_second: 50.0,
+            response_time: Duration::ZERO,
+        };
         let aftermath = simulate(&outage, || 0.5);
         assert!(aftermath.followed < aftermath.events);
         assert!(aftermath.attempts_in_vain < 50_000, "{} of {}", aftermath.attempts_in_vain, aftermath.events);
@@ -319,10 +328,39 @@ mod tests {
     fn a_peak_does_not_come_of_following_few() {
         let schedule = presets::preset("patient").unwrap();
         let mut units = [0.1, 0.7, 0.4, 0.9, 0.2, 0.6, 0.0, 0.8, 0.3, 0.5, 1.0].into_iter().cycle();
-        let outage = Outage { schedule: &schedule, breaker: NO_BREAKER, down_for: 48 * HOUR, events_per_second: 20.0 };
+        let outage = Outage {
+            schedule: &schedule,
+            breaker: NO_BREAKER,
+            down_for: 48 * HOUR,
+            events_per_second: 20.0,
+            response_time: Duration::ZERO,
+        };
         let aftermath = simulate(&outage, || units.next().unwrap());
         let busiest = aftermath.recovery.iter().max().copied().unwrap() as f64 / aftermath.recovery_slice.as_secs_f64();
         assert!((busiest..2.0 * busiest).contains(&aftermath.peak_per_second), "{} of {busiest}", aftermath.peak_per_second);
+    }
+
+    #[test]
+    fn what_waited_is_delivered_as_quickly_as_five_slots_allow() {
+        let schedule = steady("standard");
+        let answering = |response_time| Outage {
+            schedule: &schedule,
+            breaker: BreakerConfig::window(),
+            down_for: HOUR,
+            events_per_second: 10.0,
+            response_time,
+        };
+        let aftermath = simulate(&answering(Duration::from_millis(50)), || 0.5);
+        // Five at a time, twenty times a second.
+        assert!((80.0..=110.0).contains(&aftermath.peak_per_second), "{}", aftermath.peak_per_second);
+        let at_once = simulate(&answering(Duration::ZERO), || 0.5);
+        assert!(at_once.peak_per_second > 10_000.0, "{}", at_once.peak_per_second);
+        assert_eq!((aftermath.delivered, aftermath.dead), (at_once.delivered, at_once.dead));
+        // 36,000 events take six minutes.
+        let longer = aftermath.lateness.unwrap().max - at_once.lateness.unwrap().max;
+        assert!(longer < Duration::from_secs(400), "{longer:?}");
+        let busy_slices = aftermath.recovery.iter().filter(|requests| **requests > 0).count() as u32;
+        assert!(busy_slices * aftermath.recovery_slice >= Duration::from_secs(350), "{busy_slices}");
     }
 
     #[test]

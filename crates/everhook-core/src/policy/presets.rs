@@ -81,7 +81,8 @@ fn job() -> RetrySchedule {
     }
 }
 
-fn ingest() -> RetrySchedule {
+/// For what providers sent, on its way into a processor.
+pub fn ingest() -> RetrySchedule {
     named("ingest", 5, seconds([MINUTE, 5 * MINUTE, 30 * MINUTE, 2 * HOUR]))
 }
 

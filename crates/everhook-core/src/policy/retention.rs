@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::{model::RetentionPeriods, ports::RetentionClass, time::Timestamp};
+use crate::{
+    model::{RetentionClass, RetentionPeriods},
+    time::Timestamp,
+};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -17,7 +20,7 @@ pub const AUDIT_LOG_KEPT_FOR: Duration = Duration::from_secs(365 * DAY.as_secs()
 pub const UNUSED_KEPT_FOR: Duration = Duration::from_secs(3_600);
 
 /// What may go, and before which instant. In this order: operations and dead letters keep events, which keep attempts, and
-/// deliveries and figures keep revisions and deleted endpoints.
+/// deliveries and statistics keep revisions and deleted endpoints.
 ///
 /// An event stays as long as its idempotency key is in force: the answer to a duplicate names it.
 pub fn horizons(periods: &RetentionPeriods, idempotency_window: Duration, now: Timestamp) -> Vec<(RetentionClass, Timestamp)> {
@@ -85,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_and_open_periods_go_together() {
+    fn statistics_and_open_periods_go_together() {
         let periods = RetentionPeriods { rollups: days(90), ..RetentionPeriods::FOR_EVER };
         let found = horizons(&periods, DAY, NOW);
         let before = NOW - days(90).unwrap();

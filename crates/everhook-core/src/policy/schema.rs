@@ -48,14 +48,14 @@ pub struct Violation {
 
 /// Why data is not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Misfit {
+pub enum SchemaMismatch {
     /// It does not fit.
     Violation(Violation),
     /// Checking it would take more work than it may.
     TooCostly,
 }
 
-impl From<BudgetExceeded> for Misfit {
+impl From<BudgetExceeded> for SchemaMismatch {
     fn from(BudgetExceeded: BudgetExceeded) -> Self {
         Self::TooCostly
     }
@@ -98,14 +98,14 @@ impl Schema {
     /// Checks data within a budget. Of repeated keys the last one counted when it was parsed. The first failure is told.
     ///
     /// # Errors
-    /// [`Misfit`] says where the data does not fit, or that finding out would take more than the budget has.
-    pub fn check(&self, data: &Value, budget: &mut WorkBudget) -> Result<(), Misfit> {
+    /// [`SchemaMismatch`] says where the data does not fit, or that finding out would take more than the budget has.
+    pub fn check(&self, data: &Value, budget: &mut WorkBudget) -> Result<(), SchemaMismatch> {
         let explanation_bytes = meter::spend(&self.plan, data, budget)?;
         // Costs no memory, whatever the schema is; and most data fits.
         if self.validator.is_valid(data) {
             return Ok(());
         }
-        Err(Misfit::Violation(if explanation_bytes > EXPLANATION_BYTES_MAX {
+        Err(SchemaMismatch::Violation(if explanation_bytes > EXPLANATION_BYTES_MAX {
             let reason = "does not match its schema, which has too many alternatives to say where";
             Violation { path: String::new(), reason: reason.to_owned() }
         } else {

@@ -47,8 +47,8 @@ pub enum Choice {
 }
 
 /// Whether an (event, endpoint) is meant. `was_there` says whether the endpoint had been made when the event was accepted.
-pub const fn choose(wanted: Wanted, standing: NewestDelivery, was_there: bool) -> Choice {
-    match (wanted, standing) {
+pub const fn choose(wanted: Wanted, newest: NewestDelivery, was_there: bool) -> Choice {
+    match (wanted, newest) {
         (_, NewestDelivery::Open(_)) => Choice::Skip,
         (Wanted::Any, _) | (_, NewestDelivery::Failed(_)) => Choice::Take,
         (Wanted::Missed, NewestDelivery::Absent) if was_there => Choice::Take,
@@ -87,8 +87,8 @@ mod tests {
             (Wanted::Missed, NewestDelivery::Absent, true, Choice::Take),
             (Wanted::Missed, NewestDelivery::Absent, false, Choice::Leave),
         ];
-        for (wanted, standing, was_there, expected) in table {
-            assert_eq!(choose(wanted, standing, was_there), expected, "{wanted:?}, {standing:?}, was there: {was_there}");
+        for (wanted, newest, was_there, expected) in table {
+            assert_eq!(choose(wanted, newest, was_there), expected, "{wanted:?}, {newest:?}, was there: {was_there}");
         }
     }
 

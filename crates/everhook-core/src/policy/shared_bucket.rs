@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::bucket::{self, CLOCK_JITTER};
 use crate::{
-    model::{Credit, Draw, Drawn, RateLimit},
+    model::{Credit, RateLimit, TokenGrant, TokenRequest},
     time::Timestamp,
 };
 
@@ -29,8 +29,8 @@ impl SharedBucket {
     }
 
     /// Takes back what was not used, and grants what there is.
-    pub fn draw(&mut self, draw: &Draw, now: Timestamp) -> Drawn {
-        let Draw { limit, take, give_back, credit } = *draw;
+    pub fn draw(&mut self, draw: &TokenRequest, now: Timestamp) -> TokenGrant {
+        let TokenRequest { limit, take, give_back, credit } = *draw;
         let token = token(limit);
         self.fill(limit, now);
         self.parts = self.parts.saturating_add(i64::from(give_back).saturating_mul(token)).min(capacity(limit));
@@ -41,7 +41,7 @@ impl SharedBucket {
         let there = u32::try_from((self.parts - lowest).max(0) / token).unwrap_or(u32::MAX);
         let granted = if credit == Credit::Owed && there > 0 { take } else { take.min(there) };
         self.parts = self.parts.saturating_sub(i64::from(granted).saturating_mul(token));
-        Drawn {
+        TokenGrant {
             granted,
             good_in: if granted > 0 && credit != Credit::Owed { time_for(limit, -self.parts) } else { Duration::ZERO },
             next_in: time_for(limit, token + lowest - self.parts),
@@ -92,12 +92,12 @@ mod tests {
         RateLimit::per_minute(NonZeroU32::new(requests).unwrap(), None)
     }
 
-    fn draw(limit: RateLimit, take: u32, credit: Credit) -> Draw {
-        Draw { limit, take, give_back: 0, credit }
+    fn draw(limit: RateLimit, take: u32, credit: Credit) -> TokenRequest {
+        TokenRequest { limit, take, give_back: 0, credit }
     }
 
-    fn drawn(granted: u32, good_ms: u64, next_ms: u64) -> Drawn {
-        Drawn { granted, good_in: Duration::from_millis(good_ms), next_in: Duration::from_millis(next_ms) }
+    fn drawn(granted: u32, good_ms: u64, next_ms: u64) -> TokenGrant {
+        TokenGrant { granted, good_in: Duration::from_millis(good_ms), next_in: Duration::from_millis(next_ms) }
     }
 
     #[test]
@@ -138,8 +138,8 @@ mod tests {
         let limit = per_minute(600);
         let mut bucket = SharedBucket::new(limit, NOW);
         bucket.draw(&draw(limit, 6, NOTHING_AHEAD), NOW);
-        assert_eq!(bucket.draw(&Draw { give_back: 2, ..draw(limit, 5, NOTHING_AHEAD) }, NOW).granted, 2);
-        assert_eq!(bucket.draw(&Draw { give_back: 50, ..draw(limit, 50, NOTHING_AHEAD) }, NOW).granted, 6);
+        assert_eq!(bucket.draw(&TokenRequest { give_back: 2, ..draw(limit, 5, NOTHING_AHEAD) }, NOW).granted, 2);
+        assert_eq!(bucket.draw(&TokenRequest { give_back: 50, ..draw(limit, 50, NOTHING_AHEAD) }, NOW).granted, 6);
     }
 
     #[test]

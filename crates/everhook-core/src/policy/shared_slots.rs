@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::{model::SlotAsk, time::Timestamp};
+use crate::{model::SlotRequest, time::Timestamp};
 
 /// How long slots are held without being asked for again: as long as a lease is good.
 pub const SLOTS_HELD_FOR: Duration = Duration::from_secs(5);
@@ -32,7 +32,7 @@ pub struct Holding {
 
 /// Answers a node how many requests it may have under way from now on, and notes what it holds. Those whose time is over are forgotten. Where a clock was
 /// set back, nobody holds anything for longer than from now on: one that is dead would keep its slots for as long as the clock went back.
-pub fn share(holdings: &mut Vec<Holding>, holder: Uuid, ask: SlotAsk, now: Timestamp) -> u32 {
+pub fn share(holdings: &mut Vec<Holding>, holder: Uuid, ask: SlotRequest, now: Timestamp) -> u32 {
     holdings.retain(|holding| holding.holder != holder && holding.until > now);
     holdings.iter_mut().for_each(|holding| holding.until = holding.until.min(now + SLOTS_HELD_FOR));
     let held_by_others: u32 = holdings.iter().fold(0, |sum, holding| sum.saturating_add(holding.held));
@@ -89,8 +89,8 @@ mod tests {
         Uuid::from_u128(number)
     }
 
-    fn ask(limit: u32, bound: u32, wanted: u32) -> SlotAsk {
-        SlotAsk { limit: NonZeroU32::new(limit).unwrap(), bound, wanted }
+    fn ask(limit: u32, bound: u32, wanted: u32) -> SlotRequest {
+        SlotRequest { limit: NonZeroU32::new(limit).unwrap(), bound, wanted }
     }
 
     #[test]

@@ -164,14 +164,14 @@ fn of_turn(due_at: Timestamp, lane: &LaneFacts) -> Why {
 }
 
 /// Why an endpoint has no delivery of an event of this type and with these labels, accepted at this instant.
-pub fn of_absence(event_type: &EventType, event_labels: &Labels, accepted_at: Timestamp, wishes: &EndpointCriteria<'_>) -> Why {
-    if let Some(why) = of_absence_by_type(event_type, accepted_at, wishes) {
+pub fn of_absence(event_type: &EventType, event_labels: &Labels, accepted_at: Timestamp, criteria: &EndpointCriteria<'_>) -> Why {
+    if let Some(why) = of_absence_by_type(event_type, accepted_at, criteria) {
         return why;
     }
-    if !labels::has_all(event_labels, wishes.labels) {
-        return Why::new("labels_differ", lacking(event_labels, wishes.labels));
+    if !labels::has_all(event_labels, criteria.labels) {
+        return Why::new("labels_differ", lacking(event_labels, criteria.labels));
     }
-    if !wishes.passes_filter {
+    if !criteria.passes_filter {
         return Why::new("filtered", "no delivery because the event's data does not match the endpoint's filter");
     }
     let words = "no delivery, although the endpoint would receive it with its current settings: it was disabled or had other settings then, or the event was a test of another endpoint";
@@ -179,19 +179,19 @@ pub fn of_absence(event_type: &EventType, event_labels: &Labels, accepted_at: Ti
 }
 
 /// The same for an event that has neither labels nor data any more.
-pub fn of_absence_of_erased(event_type: &EventType, accepted_at: Timestamp, erased_at: Timestamp, wishes: &EndpointCriteria<'_>) -> Why {
-    let told = of_absence_by_type(event_type, accepted_at, wishes);
+pub fn of_absence_of_erased(event_type: &EventType, accepted_at: Timestamp, erased_at: Timestamp, criteria: &EndpointCriteria<'_>) -> Why {
+    let told = of_absence_by_type(event_type, accepted_at, criteria);
     let words = || format!("no delivery; the reason is unknown, because the event's data and labels were erased at {erased_at}");
     told.unwrap_or_else(|| Why::new("erased", words()))
 }
 
 /// What can be told without an event's labels and data.
-fn of_absence_by_type(event_type: &EventType, accepted_at: Timestamp, wishes: &EndpointCriteria<'_>) -> Option<Why> {
-    if wishes.created_at > accepted_at {
-        let words = format!("no delivery because the endpoint was created at {}, after the event", wishes.created_at);
+fn of_absence_by_type(event_type: &EventType, accepted_at: Timestamp, criteria: &EndpointCriteria<'_>) -> Option<Why> {
+    if criteria.created_at > accepted_at {
+        let words = format!("no delivery because the endpoint was created at {}, after the event", criteria.created_at);
         return Some(Why::new("endpoint_is_newer", words));
     }
-    match wishes.state {
+    match criteria.state {
         EndpointState::Disabled { at, reason } if at <= accepted_at => {
             let by = match reason {
                 DisabledReason::ByOwner => "by its owner",
@@ -204,8 +204,8 @@ fn of_absence_by_type(event_type: &EventType, accepted_at: Timestamp, wishes: &E
         }
         _ => {}
     }
-    if !matching::wants(wishes.event_types, event_type) {
-        let patterns: Vec<String> = wishes.event_types.iter().map(ToString::to_string).collect();
+    if !matching::wants(criteria.event_types, event_type) {
+        let patterns: Vec<String> = criteria.event_types.iter().map(ToString::to_string).collect();
         return Some(Why::new("type_differs", format!("no delivery because `{event_type}` does not match {}", patterns.join(", "))));
     }
     None

@@ -112,8 +112,8 @@ fn a_missing_delivery_is_explained_by_what_the_endpoint_asks_for() {
     ];
     for (created_at, state, pattern, asked, passes_filter, reason, part) in table {
         let event_types = [EventTypePattern::parse(pattern).expect("a pattern")];
-        let wishes = EndpointCriteria { event_types: &event_types, labels: &asked, passes_filter, state, created_at: at(created_at) };
-        let why = of_absence(&EventType::parse("order.paid").expect("a type"), &labels(&[("region", "eu")]), at(100), &wishes);
+        let criteria = EndpointCriteria { event_types: &event_types, labels: &asked, passes_filter, state, created_at: at(created_at) };
+        let why = of_absence(&EventType::parse("order.paid").expect("a type"), &labels(&[("region", "eu")]), at(100), &criteria);
         assert_eq!((why.reason, why.words.contains(part)), (reason, true), "{}", why.words);
     }
 }
@@ -124,8 +124,8 @@ fn a_missing_delivery_of_an_erased_event_is_explained_as_far_as_can_be_told() {
     for (pattern, reason) in [("user.*", "type_differs"), ("*", "erased")] {
         let event_types = [EventTypePattern::parse(pattern).expect("a pattern")];
         let (state, created_at) = (EndpointState::Enabled, at(0));
-        let wishes = EndpointCriteria { event_types: &event_types, labels: &labels, passes_filter: true, state, created_at };
-        let why = of_absence_of_erased(&EventType::parse("order.paid").expect("a type"), at(100), at(200), &wishes);
+        let criteria = EndpointCriteria { event_types: &event_types, labels: &labels, passes_filter: true, state, created_at };
+        let why = of_absence_of_erased(&EventType::parse("order.paid").expect("a type"), at(100), at(200), &criteria);
         assert_eq!(why.reason, reason, "{}", why.words);
     }
 }

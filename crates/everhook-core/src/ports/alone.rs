@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 
 use super::{
-    Ask, BreakerWindows, ChangeCursor, Changed, Changes, Departure, Grant, Heartbeat, Held, LaneWindow, Leases, RemoteHints, Renewed,
-    Roles, StoreError, Terms, ThrottleStore, WaitingQueue, Wish,
+    Ask, BreakerWindows, ChangeCursor, Changed, Changes, Departure, Grant, Heartbeat, Held, LaneWindow, LeaseRequest, Leases, RemoteHints,
+    Renewed, Roles, StoreError, Terms, ThrottleStore, WaitingQueue,
 };
 use crate::{
     model::{PoolName, ShardSet},
@@ -29,7 +29,7 @@ impl Leases for SingleNode {
         Ok(Renewed::Held { held: Held::EVERYTHING, departures: Vec::new(), workers: 1, others: Vec::new(), store_time: Timestamp::EPOCH })
     }
 
-    async fn take(&self, _wish: Wish, _overdue: Vec<Heartbeat>) -> Result<Held, StoreError> {
+    async fn take(&self, _request: LeaseRequest, _overdue: Vec<Heartbeat>) -> Result<Held, StoreError> {
         Ok(Held::NOTHING)
     }
 

@@ -32,18 +32,18 @@ pub trait ApplicationStore: Send + Sync {
     async fn update_application(&self, read: Application, changed: Application, entry: AuditEntry) -> Result<Updated, StoreError>;
 
     /// Deletes an application that is not built in: from the end of this write on it is not found, nothing is published to it, its name and uid are
-    /// free, and the keys that reach it alone are revoked. Its endpoints are left to [`delete_remains`](Self::delete_remains).
+    /// free, and the keys that reach it alone are revoked. Its endpoints are left to [`delete_contents`](Self::delete_contents).
     async fn delete_application(&self, organization: OrganizationId, id: ApplicationId, entry: AuditEntry) -> Result<Deleted, StoreError>;
 
     /// Deletes some of what deleted organizations and applications have left: about `limit` endpoints, each as a change of its state would. Call it
     /// again
     /// until nothing is left; what was not reached waits over a restart.
-    async fn delete_remains(&self, at: Timestamp, limit: u32) -> Result<RemainsDeleted, StoreError>;
+    async fn delete_contents(&self, at: Timestamp, limit: u32) -> Result<ContentsDeleted, StoreError>;
 }
 
 /// Some of what deleted organizations and applications had left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RemainsDeleted {
+pub struct ContentsDeleted {
     /// Those of the endpoints that are deleted now for which deliveries wait: their lanes are to be told.
     pub awaited: Vec<(ApplicationId, EndpointId)>,
     /// Whether there may be more.

@@ -4,8 +4,7 @@ use async_trait::async_trait;
 
 use crate::{
     ids::{ApplicationId, LaneId},
-    model::{AuditEntry, KeptBreaker},
-    policy::breaker::Transition,
+    model::{AuditEntry, BreakerTransition, KeptBreaker},
     ports::{Alert, StoreError},
     time::Timestamp,
 };
@@ -65,7 +64,7 @@ pub struct BreakerChange {
     /// How the breaker stands now.
     pub kept: KeptBreaker,
     /// What happened; `None` if only numbers changed.
-    pub transition: Option<Transition>,
+    pub transition: Option<BreakerTransition>,
     /// What the organization is told.
     pub alerts: Vec<Alert>,
     /// What the audit log gets with it; `None` if the owner of the lane decided, which is no change of anybody's.

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{
     ids::{ApplicationId, EndpointId, OrganizationId, ScheduleId, ScheduleVersion},
-    model::{Application, Channel, Endpoint, EndpointState, EventTypeMark, OrganizationLimits, PoolAssignment},
+    model::{Application, Channel, Endpoint, EndpointState, EventTypeMark, OrganizationLimits, PoolAssignment, SourceProcessor},
     ports::StoreError,
 };
 
@@ -155,6 +155,8 @@ pub struct Definitions {
     pub schedules: Vec<(ScheduleId, ScheduleVersion)>,
     /// Who is told what happens in its application `operational`, beside the endpoints there.
     pub channels: Vec<Channel>,
+    /// The processors of its sources, in the order of their ids.
+    pub processors: Vec<SourceProcessor>,
 }
 
 /// An application and its endpoints, at one version of their configuration.

@@ -4,8 +4,7 @@ use async_trait::async_trait;
 
 use crate::{
     ids::{DeliveryId, LaneId},
-    model::Priority,
-    policy::breaker::BreakerFacts,
+    model::{BreakerFacts, Priority},
     time::Timestamp,
 };
 

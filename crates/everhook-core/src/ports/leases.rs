@@ -59,7 +59,7 @@ pub trait Leases: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::Conflict`] if this boot is dead itself. [`StoreError::Unavailable`]: what it took, if anything, the next renewal says.
-    async fn take(&self, wish: Wish, overdue: Vec<Heartbeat>) -> Result<Held, StoreError>;
+    async fn take(&self, request: LeaseRequest, overdue: Vec<Heartbeat>) -> Result<Held, StoreError>;
 
     /// Gives back what is held, for others to take at once. What is not held is not touched.
     ///
@@ -122,7 +122,7 @@ impl Held {
 
 /// What a boot would like to hold beside what it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct LeaseRequest {
     /// At most this many shards, whichever are free.
     pub shards_max: u32,
     /// Those of these duties that are free.

@@ -10,6 +10,7 @@ mod auto_replay_store;
 mod breaker_store;
 mod breaker_windows;
 mod bulk_erasure;
+mod call_records;
 mod changes;
 mod clock;
 mod configuration_reader;
@@ -19,9 +20,12 @@ mod endpoint_store;
 mod entropy;
 mod event_store;
 mod event_type_store;
+mod health_connections;
+mod health_metrics;
 mod history;
 mod lanes;
 mod leases;
+mod manifest_store;
 mod notifier;
 mod operation_candidates;
 mod operation_store;
@@ -32,6 +36,7 @@ mod parked_deliveries;
 mod remote_hints;
 mod retention;
 mod retry_schedule_store;
+mod sealing_store;
 mod source_store;
 mod spool;
 mod statistics;
@@ -45,12 +50,13 @@ use std::sync::Arc;
 
 pub use alone::SingleNode;
 pub use api_key_store::ApiKeyStore;
-pub use application_store::{ApplicationStore, RemainsDeleted};
+pub use application_store::{ApplicationStore, ContentsDeleted};
 pub use audit_log::{ActorFilter, AuditFilter, AuditLog, Effect};
 pub use auto_replay_store::{AutoReplayStore, DueDeadLetters};
 pub use breaker_store::{BreakerChange, BreakerKept, BreakerRow, BreakerStore, OpenPeriod};
 pub use breaker_windows::{BreakerWindows, LaneWindow, WINDOW_GOOD_FOR};
 pub use bulk_erasure::{BulkErasure, ErasureBatch, ErasureStep};
+pub use call_records::CallRecords;
 pub use changes::{CHANGES_EVERY, Change, ChangeCursor, Changed, Changes};
 pub use clock::{Clock, Offset, Reading, within};
 pub use configuration_reader::{
@@ -70,15 +76,18 @@ pub use event_store::{
     Erased, Erasure, EventAlias, EventStore, FreedInLane, KeyOrigin, KeyReused, NewDelivery, NewEvent, Original, Recorded,
 };
 pub use event_type_store::EventTypeStore;
+pub use health_connections::{Connected, ConnectionFilter, HealthConnections, HealthUser, RefreshedTokens};
+pub use health_metrics::{HealthMetrics, MetricFilter, MetricWrite, MetricsWritten, ProfileErased, RecordOf};
 pub use history::{
     DeadLetterFilter, DeliveryFilter, DeliveryStatus, Discarded, EventFilter, EventSummary, History, ReceivedFilter, ReceivedSummary,
     TimeRange,
 };
 pub use lanes::{InLane, LaneReport, Lanes, Withdrawal};
 pub use leases::{
-    Departure, Heartbeat, Held, LEASE_GOOD_FOR, LEASE_RENEWED_EVERY, LEASE_TRUSTED_FOR, LEASE_WATCHED_FOR, Leases, Renewed, Roles, Terms,
-    Wish,
+    Departure, Heartbeat, Held, LEASE_GOOD_FOR, LEASE_RENEWED_EVERY, LEASE_TRUSTED_FOR, LEASE_WATCHED_FOR, LeaseRequest, Leases, Renewed,
+    Roles, Terms,
 };
+pub use manifest_store::{ManifestStore, SecretsChange};
 pub use notifier::{EmailMessage, Notifier};
 pub use operation_candidates::{EventCandidate, OperationCandidates, Scan, Scanned};
 pub use operation_store::{Begun, Cleared, Ending, OpenOperation, OperationEnded, OperationItem, OperationStore, Phase, SelectionStep};
@@ -89,13 +98,14 @@ pub use parked_deliveries::{ParkedDeliveries, Release, Unparked};
 pub use remote_hints::{RemoteHints, WaitingQueue};
 pub use retention::{Place, Purge, Purged, Retention, RetentionClass};
 pub use retry_schedule_store::{MoveEndpoints, Moved, RetryScheduleStore, ScheduleDeleted, ScheduleRef};
+pub use sealing_store::{PassEnd, RESEAL_BYTES, RESEAL_ROWS, Resealed, RotationBegun, SealingStore};
 pub use source_store::SourceStore;
 pub use spool::{IncomingEvent, KnownPublisher, PublisherCache, Spool, SpoolStatus, SpooledEvent, Taken};
 pub use statistics::Statistics;
 pub use store_error::{FullDisk, StoreError};
 pub use throttle_store::{ASKS_MAX, Ask, Grant, ThrottleStore, Wanted};
-pub use transport::{OutgoingHeader, OutgoingMethod, OutgoingRequest, Transport, host_first};
-pub use vault::{Vault, VaultError};
+pub use transport::{FETCH_BYTES_MAX, OutgoingHeader, OutgoingMethod, OutgoingRequest, Transport, host_first};
+pub use vault::{Vault, VaultError, VaultKeys};
 pub use wake_up::{Committed, Forwarded, WakeUp};
 
 /// Everything outside, as one value. Built in two places only: the binary's wiring and the testbed's world.
@@ -129,6 +139,14 @@ pub struct Ports {
     pub api_keys: Arc<dyn ApiKeyStore>,
     /// Where webhooks come in.
     pub sources: Arc<dyn SourceStore>,
+    /// Which profile a health provider's user is.
+    pub health_connections: Arc<dyn HealthConnections>,
+    /// What was measured.
+    pub health_metrics: Arc<dyn HealthMetrics>,
+    /// What applications answer when they are called.
+    pub manifests: Arc<dyn ManifestStore>,
+    /// What calls leave behind.
+    pub call_records: Arc<dyn CallRecords>,
     /// Who changed what.
     pub audit_log: Arc<dyn AuditLog>,
     /// What happened.
@@ -145,6 +163,8 @@ pub struct Ports {
     pub auto_replays: Arc<dyn AutoReplayStore>,
     /// What removes what is old.
     pub retention: Arc<dyn Retention>,
+    /// Which key values are sealed with.
+    pub sealing: Arc<dyn SealingStore>,
     /// Who holds which shards and duties.
     pub leases: Arc<dyn Leases>,
     /// How nodes tell each other what to look at.
@@ -185,6 +205,10 @@ pub trait StorePorts:
     + EventTypeStore
     + ApiKeyStore
     + SourceStore
+    + HealthConnections
+    + HealthMetrics
+    + ManifestStore
+    + CallRecords
     + AuditLog
     + History
     + Statistics
@@ -193,6 +217,7 @@ pub trait StorePorts:
     + BulkErasure
     + AutoReplayStore
     + Retention
+    + SealingStore
 {
 }
 
@@ -211,6 +236,10 @@ impl<T> StorePorts for T where
         + EventTypeStore
         + ApiKeyStore
         + SourceStore
+        + HealthConnections
+        + HealthMetrics
+        + ManifestStore
+        + CallRecords
         + AuditLog
         + History
         + Statistics
@@ -219,5 +248,6 @@ impl<T> StorePorts for T where
         + BulkErasure
         + AutoReplayStore
         + Retention
+        + SealingStore
 {
 }

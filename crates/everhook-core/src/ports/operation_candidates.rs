@@ -32,7 +32,7 @@ pub trait OperationCandidates: Send + Sync {
     ) -> Result<Scanned<EventCandidate>, StoreError>;
 
     /// One event, with how it stands at every endpoint.
-    async fn event_standing(&self, organization: OrganizationId, event: EventId) -> Result<Option<EventCandidate>, StoreError>;
+    async fn newest_deliveries(&self, organization: OrganizationId, event: EventId) -> Result<Option<EventCandidate>, StoreError>;
 }
 
 /// A stretch of a list that is read in the order of ids.
@@ -65,5 +65,5 @@ pub struct EventCandidate {
     /// When it was accepted.
     pub accepted_at: Timestamp,
     /// How it stands at the endpoints that it was ever delivered to, in the order of their ids.
-    pub standings: Vec<(LaneId, NewestDelivery)>,
+    pub newest: Vec<(LaneId, NewestDelivery)>,
 }

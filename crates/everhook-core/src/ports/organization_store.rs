@@ -28,7 +28,7 @@ pub trait OrganizationStore: Send + Sync {
     async fn update_organization(&self, read: Organization, changed: Organization, entry: AuditEntry) -> Result<Updated, StoreError>;
 
     /// Deletes an organization: from the end of this write on it is not found, nothing is published to its applications, its uid is free, and its keys
-    /// are revoked. What it has is left to [`ApplicationStore::delete_remains`](super::ApplicationStore::delete_remains). The entry is another organization's: its own log is read by
+    /// are revoked. What it has is left to [`ApplicationStore::delete_contents`](super::ApplicationStore::delete_contents). The entry is another organization's: its own log is read by
     /// nobody.
     async fn delete_organization(&self, id: OrganizationId, at: Timestamp, entry: AuditEntry) -> Result<Deleted, StoreError>;
 

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use uuid::Uuid;
 
+pub use crate::model::RetentionClass;
 use crate::{ports::StoreError, time::Timestamp};
 
 /// Removes what is past its time.
@@ -16,35 +17,6 @@ pub trait Retention: Send + Sync {
     /// # Errors
     /// [`StoreError::Unavailable`]: some of the step may be done. Begin the pass again, later.
     async fn purge(&self, purge: Purge) -> Result<Purged, StoreError>;
-}
-
-/// What grows old.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RetentionClass {
-    /// Operations that have ended, by their end.
-    Operations,
-    /// Dead letters, by their last failure; not while one is being retried.
-    DeadLetters,
-    /// Attempts, by the end of their event's last delivery; not while one of these is open or a dead letter of the event is kept.
-    Attempts,
-    /// Events with their data, deliveries and attempts, by the end of their last delivery; not while one is open, a dead letter is kept, or an
-    /// operation that has not ended has the event on its list.
-    Events,
-    /// Figures, by their minute.
-    Rollups,
-    /// Times in which breakers were open, by their end.
-    OpenPeriods,
-    /// Entries of the audit log, by when they were made.
-    AuditLog,
-    /// Revisions of endpoints that were replaced, by the next one's making; not while the endpoint has a delivery that may have been sent by it.
-    Revisions,
-    /// Endpoints that were deleted, by when; not while anything else is kept of them: deliveries, dead letters, figures, older revisions.
-    DeletedEndpoints,
-    /// Versions of retry schedules that no endpoint and no schedule has; not while an event is kept that was published before the store noticed. The
-    /// instant is the present.
-    ScheduleVersions,
-    /// Organizations that were deleted, by when; not while lanes, applications or entries of the audit log are kept of them.
-    DeletedOrganizations,
 }
 
 /// One step.

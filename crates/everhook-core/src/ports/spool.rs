@@ -15,7 +15,7 @@ use crate::{
 #[async_trait]
 pub trait Spool: PublisherCache {
     /// Takes events, in order, behind those that wait. There is one answer for each; when this returns, what was taken is on disk and counts
-    /// in [`Spool::standing`]. After one that finds no room nothing more of the call is taken, so that none overtakes it.
+    /// in [`Spool::status`]. After one that finds no room nothing more of the call is taken, so that none overtakes it.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the disk did not take them: none was taken, as far as is known.
@@ -28,7 +28,7 @@ pub trait Spool: PublisherCache {
     /// [`StoreError::Unavailable`] if the disk cannot be read.
     async fn oldest(&self, of: Vec<ApplicationId>, limit: u32) -> Result<Vec<SpooledEvent>, StoreError>;
 
-    /// Removes events that are in the store now. They no longer count in [`Spool::standing`] once that is on disk, never before: until then
+    /// Removes events that are in the store now. They no longer count in [`Spool::status`] once that is on disk, never before: until then
     /// whatever is published must queue behind them.
     ///
     /// # Errors
@@ -41,8 +41,12 @@ pub trait Spool: PublisherCache {
     /// [`StoreError::Unavailable`]: nothing was moved, as far as is known; moving again is safe.
     async fn set_aside(&self, position: i64, reason: String, at: Timestamp) -> Result<(), StoreError>;
 
+    /// Seals the next events behind a position again whose data is not sealed with the key in use, those with them that were set aside, in one atomic
+    /// write. Says behind which position the next step begins; `None` if there are no more.
+    async fn reseal(&self, after: i64) -> Result<Option<i64>, StoreError>;
+
     /// How full it is. From memory, for every publish asks.
-    fn standing(&self) -> SpoolStatus;
+    fn status(&self) -> SpoolStatus;
 
     /// The applications of which events wait, by their ids. From memory.
     fn applications(&self) -> Vec<ApplicationId>;
@@ -58,7 +62,7 @@ pub trait PublisherCache: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the disk did not take it.
-    async fn remember(&self, acquaintance: KnownPublisher) -> Result<(), StoreError>;
+    async fn remember(&self, publisher: KnownPublisher) -> Result<(), StoreError>;
 
     /// Forgets a key that was revoked. It is forgotten in memory also if the disk fails.
     ///

@@ -1,4 +1,4 @@
-//! Where the figures of endpoints are kept.
+//! Where the statistics of endpoints are kept.
 
 use async_trait::async_trait;
 
@@ -9,7 +9,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Adds up what happened at endpoints, by the minute. Figures are for people and for alerts: no delivery depends on them.
+/// Adds up what happened at endpoints, by the minute. Statistics are for people and for alerts: no delivery depends on them.
 #[async_trait]
 pub trait Statistics: Send + Sync {
     /// Adds tallies to what is kept, in order, in one atomic write. Those of one endpoint come in the order in which they happened.
@@ -23,13 +23,13 @@ pub trait Statistics: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the store cannot be read.
-    async fn figures(&self, lane_id: LaneId, from: Timestamp, to: Timestamp) -> Result<AttemptStatistics, StoreError>;
+    async fn attempt_statistics(&self, lane_id: LaneId, from: Timestamp, to: Timestamp) -> Result<AttemptStatistics, StoreError>;
 
     /// How endpoints do since their last success, in the order in which they are named. One that was never attempted has nothing to show.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the store cannot be read.
-    async fn standings(&self, lanes: Vec<LaneId>) -> Result<Vec<EndpointActivity>, StoreError>;
+    async fn activities(&self, lanes: Vec<LaneId>) -> Result<Vec<EndpointActivity>, StoreError>;
 
     /// Lets an endpoint's failures in a row begin anew, because it was enabled again.
     ///

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use crate::{
     ids::OrganizationId,
-    model::{Budget, Draw, Drawn, SlotAsk},
+    model::{Budget, SlotRequest, TokenGrant, TokenRequest},
     ports::StoreError,
 };
 
@@ -40,16 +40,16 @@ pub struct Ask {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// Tokens of a rate.
-    Tokens(Budget, Draw),
+    Tokens(Budget, TokenRequest),
     /// Slots.
-    Slots(SlotAsk),
+    Slots(SlotRequest),
 }
 
 /// What is granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
     /// Tokens of a rate.
-    Tokens(Drawn),
+    Tokens(TokenGrant),
     /// How many requests the node may have under way from now on.
     Slots(u32),
 }

@@ -16,9 +16,16 @@ pub enum OutgoingMethod {
     /// To take something. Of the answer, a sample is kept.
     #[default]
     Post,
+    /// To take something and to answer with what came of it. The answer is kept whole, as far as it is read: 256 KiB.
+    Call,
     /// To give something: a certificate, a set of keys. The answer is kept whole, as far as it is read.
     Get,
+    /// The same where what is given may be large: the data of a user. Kept whole up to [`FETCH_BYTES_MAX`]; cut if it is larger.
+    Fetch,
 }
+
+/// How much of an answer to [`OutgoingMethod::Fetch`] is read: a day of one user has some hundreds of kilobytes.
+pub const FETCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// A request that is complete, signed and ready.
 #[derive(Clone, Debug)]
@@ -41,7 +48,7 @@ pub struct OutgoingRequest {
 impl OutgoingRequest {
     /// Every header as it goes over the wire, in order. Transports write these and no others, so that history can show what they wrote.
     pub fn wire_headers(&self) -> impl Iterator<Item = (&OutgoingHeader, Bytes)> {
-        let length = (self.method == OutgoingMethod::Post).then(|| (&CONTENT_LENGTH, Bytes::from(self.body.len().to_string())));
+        let length = (self.method != OutgoingMethod::Get).then(|| (&CONTENT_LENGTH, Bytes::from(self.body.len().to_string())));
         host_first(&self.target, &self.headers).chain(length)
     }
 }

@@ -107,6 +107,11 @@ impl Known {
         self.make_room();
     }
 
+    /// Whether it knows the source as it was after this one.
+    pub(super) fn has_newer(&self, than: &Source) -> bool {
+        self.sources.get(&than.id).is_some_and(|entry| entry.source.source.updated_at > than.updated_at)
+    }
+
     /// Notes that the store has no such source.
     pub(super) fn note_absence(&mut self, key: &Key, now: Duration) {
         match key {

@@ -143,6 +143,7 @@ pub(super) mod tests {
             rate_limit: SourceRateLimit::default(),
             dedupe: None,
             forward: true,
+            processor: None,
             forward_headers: Vec::new(),
             keep_headers: Vec::new(),
             response: Some(SourceResponse { status: 200, content_type: None, body: "x".repeat(bytes) }),

@@ -63,7 +63,7 @@ impl SpoolBacklog {
     }
 
     fn holds_up_who(&self, application: Option<ApplicationId>) -> bool {
-        let Some(spool) = self.spool.as_ref().filter(|spool| spool.standing().events > 0) else { return false };
+        let Some(spool) = self.spool.as_ref().filter(|spool| spool.status().events > 0) else { return false };
         let stalled = self.stalled.read().unwrap_or_else(PoisonError::into_inner);
         spool.any_waits(&|waiting| Some(waiting) == application || !stalled.contains(&waiting))
     }

@@ -26,8 +26,8 @@ use crate::{
     ports::{Committed, EventAlias, KeyOrigin, KeyReused, Recorded, Spool, SpooledEvent, StoreError},
 };
 
-/// The one who carries.
-pub(crate) struct Carrier {
+/// Moves events from the spool into the store.
+pub(crate) struct SpoolTransfer {
     /// The line.
     pub(crate) line: Arc<Line>,
     /// Where they wait.
@@ -56,7 +56,7 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// Whether it is a matter of this application alone, and not of the store.
-    pub(crate) const fn is_of_its_own(&self) -> bool {
+    pub(crate) const fn concerns_one_application(&self) -> bool {
         match self {
             Self::Unreadable(_) | Self::Refused(_) | Self::Busy(_) => true,
             Self::NotTaken(_) => false,
@@ -88,7 +88,7 @@ struct Round {
     failure: Option<StoreError>,
 }
 
-impl Carrier {
+impl SpoolTransfer {
     /// Between this spool and the store of this line.
     pub(crate) fn new(line: Arc<Line>, spool: Arc<dyn Spool>) -> Self {
         Self { line, spool, carried: AtomicU64::new(0), set_aside: AtomicU64::new(0) }
@@ -159,7 +159,7 @@ impl Carrier {
         let (mut drafts, mut orphaned) = (Vec::with_capacity(waiting.len()), Vec::new());
         for SpooledEvent { position, incoming } in waiting {
             match view.filter(|view| view.application.organization == incoming.organization) {
-                Some(view) => match select_accepted(&self.line, incoming, view, work).await {
+                Some(view) => match select_accepted(&self.line.evaluations, incoming, view, work).await {
                     Ok(matches) => drafts.push((*position, Draft::new(&self.line, incoming.clone(), view, matches))),
                     Err(busy) => return Drafted { drafts, orphaned, ended: Err(busy) },
                 },

@@ -17,7 +17,7 @@ use crate::{
     ports::{SpooledEvent, StoreError, within},
     spool::{
         backlog::STALLED_MAX,
-        carry::{Carrier, Failure},
+        carry::{Failure, SpoolTransfer},
         intake::STORE_PATIENCE,
     },
 };
@@ -43,10 +43,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Forwards what waits for ever, or returns at once where there is no spool. Beside it, what is remembered of keys is checked once.
 pub async fn forward(line: Arc<Line>) {
     let Some(spool) = line.ports.spool.clone() else { return };
-    let carrier = Carrier::new(line.clone(), spool);
+    let transfer = SpoolTransfer::new(line.clone(), spool);
     let (stalls, stalled) = mpsc::channel(STALLED_MAX);
-    let forwarder = Forwarder { carrier: &carrier, stalls, batch: FORWARD_BATCH, failures: 0, last_turn: None, stalled_alone: None };
-    tokio::join!(check_keys(&line), forwarder.empty(), see_through(&carrier, stalled));
+    let forwarder = Forwarder { transfer: &transfer, stalls, batch: FORWARD_BATCH, failures: 0, last_turn: None, stalled_alone: None };
+    tokio::join!(check_keys(&line), forwarder.empty(), retry_stalled(&transfer, stalled));
 }
 
 /// As soon as the store answers.
@@ -56,9 +56,9 @@ async fn check_keys(line: &Line) {
     }
 }
 
-/// The one who forwards whatever is not stalled.
+/// Forwards the events of every application that is not stalled.
 struct Forwarder<'c> {
-    carrier: &'c Carrier,
+    transfer: &'c SpoolTransfer,
     /// Who is stalled from now on.
     stalls: mpsc::Sender<ApplicationId>,
     /// How many events are taken at once: one of each application after a failure, and twice as many after each success.
@@ -80,9 +80,9 @@ struct Turn {
 
 impl Forwarder<'_> {
     async fn empty(mut self) {
-        let Carrier { line, .. } = self.carrier;
+        let SpoolTransfer { line, .. } = self.transfer;
         loop {
-            let next = self.whose_turn();
+            let next = self.next_applications();
             if next.is_empty() {
                 self.tell_drained();
                 within(&*line.ports.clock, LOOK_EVERY, line.spool_bell.notified()).await;
@@ -93,9 +93,9 @@ impl Forwarder<'_> {
     }
 
     /// The applications that have something waiting and are not stalled, in turn.
-    fn whose_turn(&self) -> Vec<ApplicationId> {
-        let mut waiting = self.carrier.spool.applications();
-        waiting.retain(|application| !self.carrier.line.backlog.is_stalled(*application));
+    fn next_applications(&self) -> Vec<ApplicationId> {
+        let mut waiting = self.transfer.spool.applications();
+        waiting.retain(|application| !self.transfer.line.backlog.is_stalled(*application));
         let had_their_turn = waiting.partition_point(|application| Some(*application) <= self.last_turn);
         waiting.rotate_left(had_their_turn);
         waiting.truncate(if self.batch == 1 { TRIALS_AT_ONCE } else { TURNS_AT_ONCE });
@@ -105,20 +105,20 @@ impl Forwarder<'_> {
     /// Forwards some events of each, and says whether to go on at once.
     async fn forward_some(&mut self, applications: Vec<ApplicationId>) -> bool {
         let of_each = (self.batch / u32::try_from(applications.len()).unwrap_or(u32::MAX)).max(1);
-        let turns = match self.carrier.spool.oldest(applications, of_each).await {
+        let turns = match self.transfer.spool.oldest(applications, of_each).await {
             Ok(events) => self.carry_each(events).await,
-            Err(error) => return self.goes_on_after_failure(&error.into()),
+            Err(error) => return self.continues_after_failure(&error.into()),
         };
         if turns.is_empty() {
             // Trying again at once would never end.
-            return self.goes_on_after_failure(&hidden());
+            return self.continues_after_failure(&hidden());
         }
         match &turns[..] {
-            [alone] if self.is_a_matter_of_its_own(alone).await => {
+            [alone] if self.fails_alone(alone).await => {
                 self.stalled_alone = Some(alone.application);
                 self.stall(alone.application)
             }
-            _ => self.goes_on_after(turns),
+            _ => self.continues_after(turns),
         }
     }
 
@@ -129,32 +129,32 @@ impl Forwarder<'_> {
         for event in events {
             parts.entry(event.incoming.event.application).or_default().push(event);
         }
-        let carrier = self.carrier;
+        let transfer = self.transfer;
         let carry = |(application, events): (ApplicationId, Vec<SpooledEvent>)| async move {
             let organization = events[0].incoming.organization;
-            Turn { application, organization, carried: carrier.carry(application, events, TURN_EVALUATION_TIMEOUT).await }
+            Turn { application, organization, carried: transfer.carry(application, events, TURN_EVALUATION_TIMEOUT).await }
         };
         join_all(parts.into_iter().map(carry)).await
     }
 
     /// Whether the events of an application, the only one that waits, are not taken although the store takes writes.
-    async fn is_a_matter_of_its_own(&self, turn: &Turn) -> bool {
-        let backlog = &self.carrier.line.backlog;
+    async fn fails_alone(&self, turn: &Turn) -> bool {
+        let backlog = &self.transfer.line.backlog;
         let is_believed = self.batch == 1 && !self.stalled_alone.is_some_and(|other| backlog.is_stalled(other));
         if !is_believed || !matches!(turn.carried, Err(Failure::NotTaken(_))) {
             return false;
         }
-        let ports = &self.carrier.line.ports;
+        let ports = &self.transfer.line.ports;
         matches!(within(&*ports.clock, STORE_PATIENCE, ports.organizations.try_write(turn.organization)).await, Some(Ok(())))
     }
 
     /// Finds out whether the store or single applications are the reason of what failed, and says whether to go on at once.
-    fn goes_on_after(&mut self, turns: Vec<Turn>) -> bool {
+    fn continues_after(&mut self, turns: Vec<Turn>) -> bool {
         let any_came_through = turns.iter().any(|turn| turn.carried.is_ok());
         let mut held_up = None;
         for Turn { application, carried, .. } in turns {
             if let Err(failure) = carried
-                && !((any_came_through || failure.is_of_its_own()) && self.stall(application))
+                && !((any_came_through || failure.concerns_one_application()) && self.stall(application))
             {
                 held_up = Some(failure);
             }
@@ -163,17 +163,17 @@ impl Forwarder<'_> {
             (self.batch, self.failures) = ((self.batch * 2).min(FORWARD_BATCH), 0);
             return true;
         }
-        held_up.is_none_or(|failure| self.goes_on_after_failure(&failure))
+        held_up.is_none_or(|failure| self.continues_after_failure(&failure))
     }
 
     /// After many at once, a few are tried; after those, there is a pause.
-    fn goes_on_after_failure(&mut self, failure: &Failure) -> bool {
+    fn continues_after_failure(&mut self, failure: &Failure) -> bool {
         if self.batch > 1 {
             self.batch = 1;
             return true;
         }
         if self.failures == 0 {
-            let waiting = self.carrier.spool.standing().events;
+            let waiting = self.transfer.spool.status().events;
             tracing::warn!(error = failure as &dyn std::error::Error, "the store is unavailable; {waiting} events wait in the spool");
         }
         self.failures = self.failures.saturating_add(1);
@@ -182,14 +182,14 @@ impl Forwarder<'_> {
 
     fn stall(&self, application: ApplicationId) -> bool {
         // There is a place for each that may be stalled.
-        self.carrier.line.backlog.stall(application) && self.stalls.try_send(application).is_ok()
+        self.transfer.line.backlog.stall(application) && self.stalls.try_send(application).is_ok()
     }
 
     fn tell_drained(&self) {
-        if self.carrier.spool.standing().events > 0 {
+        if self.transfer.spool.status().events > 0 {
             return;
         }
-        let (forwarded, set_aside) = self.carrier.tally();
+        let (forwarded, set_aside) = self.transfer.tally();
         if forwarded > 0 || set_aside > 0 {
             tracing::info!(
                 forwarded,
@@ -201,12 +201,12 @@ impl Forwarder<'_> {
 }
 
 /// Sees each stalled application through, for ever.
-async fn see_through(carrier: &Carrier, mut stalled: mpsc::Receiver<ApplicationId>) {
+async fn retry_stalled(transfer: &SpoolTransfer, mut stalled: mpsc::Receiver<ApplicationId>) {
     let mut under_way = FuturesUnordered::new();
     loop {
         tokio::select! {
             newcomer = stalled.recv() => match newcomer {
-                Some(application) => under_way.push(see_one_through(carrier, application)),
+                Some(application) => under_way.push(retry_stalled_application(transfer, application)),
                 None => return,
             },
             Some(()) = under_way.next() => {}
@@ -216,10 +216,10 @@ async fn see_through(carrier: &Carrier, mut stalled: mpsc::Receiver<ApplicationI
 
 /// Carries what waits of a stalled application, at first one event at a time, until nothing does. The first try is made at once: what failed as the
 /// store came back needs no second one, and nobody need hear of it.
-async fn see_one_through(carrier: &Carrier, application: ApplicationId) {
+async fn retry_stalled_application(transfer: &SpoolTransfer, application: ApplicationId) {
     let (mut batch, mut delay, mut is_told) = (1, RETRY_DELAY, false);
-    while !carrier.line.backlog.end_stall(application) {
-        match carry_some(carrier, application, batch).await {
+    while !transfer.line.backlog.end_stall(application) {
+        match carry_some(transfer, application, batch).await {
             Ok(()) => (batch, delay) = ((batch * 2).min(FORWARD_BATCH), RETRY_DELAY),
             Err(_) if batch > 1 => batch = 1,
             Err(failure) => {
@@ -228,7 +228,7 @@ async fn see_one_through(carrier: &Carrier, application: ApplicationId) {
                     tracing::warn!(application.id = %application, error, "the application {application} is stalled: the store rejects its events, which wait in the spool");
                     is_told = true;
                 }
-                pause(&carrier.line, delay).await;
+                pause(&transfer.line, delay).await;
                 delay = (delay * 2).min(STALLED_DELAY_MAX);
             }
         }
@@ -239,12 +239,12 @@ async fn see_one_through(carrier: &Carrier, application: ApplicationId) {
 }
 
 /// Carries the oldest events of an application. One alone that the store refuses is set aside.
-async fn carry_some(carrier: &Carrier, application: ApplicationId, limit: u32) -> Result<(), Failure> {
-    let events = carrier.spool.oldest(vec![application], limit).await?;
+async fn carry_some(transfer: &SpoolTransfer, application: ApplicationId, limit: u32) -> Result<(), Failure> {
+    let events = transfer.spool.oldest(vec![application], limit).await?;
     let first = events.first().map(|event| (event.position, event.incoming.event.id)).ok_or_else(hidden)?;
     let is_alone = events.len() == 1;
-    match (carrier.carry(application, events, EVALUATION_TIMEOUT).await, first) {
-        (Err(Failure::Refused(reason)), (position, event)) if is_alone => carrier.set_aside(position, event, &reason).await,
+    match (transfer.carry(application, events, EVALUATION_TIMEOUT).await, first) {
+        (Err(Failure::Refused(reason)), (position, event)) if is_alone => transfer.set_aside(position, event, &reason).await,
         (carried, _) => carried,
     }
 }

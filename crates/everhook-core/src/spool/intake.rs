@@ -153,7 +153,7 @@ impl Spooling {
     fn part(&self, events: &[Candidate]) -> (Vec<usize>, Vec<usize>) {
         let unmatched = || events.iter().filter(|event| matches!(event, Candidate::Unmatched(_)));
         // What is in the spool or must go there is the exception.
-        if self.spool.standing().events == 0 && unmatched().next().is_none() {
+        if self.spool.status().events == 0 && unmatched().next().is_none() {
             return (Vec::new(), (0..events.len()).collect());
         }
         let application = |event: &Candidate| event.incoming().event.application;
@@ -197,8 +197,8 @@ impl Spooling {
     /// Whether the spool is there for an application: for one that is stalled only while half of it is free, or those who need it when the store is away
     /// would find it full of what nobody can forward.
     fn has_share(&self, application: ApplicationId) -> bool {
-        let standing = self.spool.standing();
-        standing.has_room_for(standing.bytes_max / 2) || !self.backlog.is_stalled(application)
+        let status = self.spool.status();
+        status.has_room_for(status.bytes_max / 2) || !self.backlog.is_stalled(application)
     }
 }
 

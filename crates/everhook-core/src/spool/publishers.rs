@@ -165,7 +165,7 @@ impl Publishers {
         id: ApplicationId,
     ) -> Result<KnownApplicationState, LookUpError> {
         if let Some(view) = catalog.known(id) {
-            self.keep_in_mind(&view.application).await;
+            self.remember_application(&view.application).await;
             return Ok(KnownApplicationState::Fully(view));
         }
         let whole = |view: Arc<ApplicationView>| {
@@ -202,7 +202,7 @@ impl Publishers {
     }
 
     /// Remembers an application that somebody else has read before.
-    async fn keep_in_mind(&self, application: &Application) {
+    async fn remember_application(&self, application: &Application) {
         let Some(spool) = &self.spool else { return };
         if spool.application(application.organization, &Ref::Id(application.id)).is_none()
             && let Some(about) = Named::from(application.clone()).about

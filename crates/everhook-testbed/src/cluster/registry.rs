@@ -12,8 +12,8 @@ use everhook_core::{
     ids::{LaneId, OrganizationId},
     model::{Duty, DutySet, PoolAssignment, PoolName, Shard, ShardSet},
     ports::{
-        Change, ChangeCursor, Changed, Changes, Clock, Departure, Heartbeat, Held, LEASE_GOOD_FOR, Leases, RemoteHints, Renewed, Roles,
-        StoreError, Terms, WaitingQueue, Wish,
+        Change, ChangeCursor, Changed, Changes, Clock, Departure, Heartbeat, Held, LEASE_GOOD_FOR, LeaseRequest, Leases, RemoteHints,
+        Renewed, Roles, StoreError, Terms, WaitingQueue,
     },
     time::Timestamp,
 };
@@ -149,7 +149,7 @@ impl State {
     }
 
     /// Ends the boots that are overdue. Called when somebody wants something: a lease that nobody minds is renewed.
-    fn bury(&mut self, overdue: &[Heartbeat]) {
+    fn end_overdue(&mut self, overdue: &[Heartbeat]) {
         let ended = self.pulses().filter(|(_, heartbeat)| overdue.contains(heartbeat)).map(|(id, _)| id);
         ended.collect::<Vec<BootId>>().into_iter().for_each(|boot| self.end(boot));
     }
@@ -264,14 +264,14 @@ impl Leases for Member {
         })
     }
 
-    async fn take(&self, wish: Wish, overdue: Vec<Heartbeat>) -> Result<Held, StoreError> {
+    async fn take(&self, request: LeaseRequest, overdue: Vec<Heartbeat>) -> Result<Held, StoreError> {
         self.reach().await;
         let mut state = self.registry.state();
-        state.bury(&overdue);
+        state.end_overdue(&overdue);
         let Some(id) = self.living(&state) else { return Err(StoreError::Conflict) };
         let free = ShardSet::ALL.iter().filter(|shard| !state.shards.contains_key(&(self.pool.clone(), *shard)));
-        let shards: ShardSet = free.take(wish.shards_max as usize).collect();
-        let duties: DutySet = wish.duties.iter().filter(|duty| !state.duties.contains_key(duty)).collect();
+        let shards: ShardSet = free.take(request.shards_max as usize).collect();
+        let duties: DutySet = request.duties.iter().filter(|duty| !state.duties.contains_key(duty)).collect();
         state.shards.extend(shards.iter().map(|shard| ((self.pool.clone(), shard), id)));
         state.duties.extend(duties.iter().map(|duty| (duty, id)));
         Ok(Held { shards, duties })

@@ -46,8 +46,12 @@ impl<S: Spool> Spool for FaultySpool<S> {
         self.spool.set_aside(position, reason, at).await
     }
 
-    fn standing(&self) -> SpoolStatus {
-        self.spool.standing()
+    async fn reseal(&self, after: i64) -> Result<Option<i64>, StoreError> {
+        self.spool.reseal(after).await
+    }
+
+    fn status(&self) -> SpoolStatus {
+        self.spool.status()
     }
 
     fn applications(&self) -> Vec<ApplicationId> {
@@ -61,8 +65,8 @@ impl<S: Spool> Spool for FaultySpool<S> {
 
 #[async_trait]
 impl<S: Spool> PublisherCache for FaultySpool<S> {
-    async fn remember(&self, acquaintance: KnownPublisher) -> Result<(), StoreError> {
-        self.spool.remember(acquaintance).await
+    async fn remember(&self, publisher: KnownPublisher) -> Result<(), StoreError> {
+        self.spool.remember(publisher).await
     }
 
     async fn forget_key(&self, id: ApiKeyId) -> Result<(), StoreError> {

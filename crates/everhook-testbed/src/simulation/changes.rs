@@ -17,7 +17,7 @@ use super::{
     log::{EndpointNo, Happening, TenantNo},
     oracle::Violation,
     population::{rate_change, target_rules},
-    settings::{Change, Limits, Order, Rate, Settings, Standing},
+    settings::{Change, EndpointStatus, Limits, Order, Rate, Settings},
 };
 
 impl Simulation {
@@ -25,7 +25,7 @@ impl Simulation {
     pub(super) async fn change_an_endpoint(&mut self) -> Result<(), Violation> {
         let number = EndpointNo(self.dice.below(self.changeable.endpoints) as usize);
         let change = self.some_change(number);
-        if self.settings[number.0].standing == Standing::Deleted { Ok(()) } else { self.make_change(number, change).await }
+        if self.settings[number.0].status == EndpointStatus::Deleted { Ok(()) } else { self.make_change(number, change).await }
     }
 
     /// Makes this change, as far as the store lets it be made.
@@ -54,7 +54,7 @@ impl Simulation {
 
     fn some_change(&self, number: EndpointNo) -> Change {
         let settings = self.settings[number.0];
-        let may_be_closed = settings.standing == Standing::Disabled || self.receivers.has_said_gone(number);
+        let may_be_closed = settings.status == EndpointStatus::Disabled || self.receivers.has_said_gone(number);
         match self.dice.below(40) {
             0..8 if may_be_closed => Change::Enable,
             0..4 => Change::Disable,
@@ -153,10 +153,10 @@ impl Simulation {
 
 fn settings_of(endpoint: &Endpoint) -> Settings {
     Settings {
-        standing: match endpoint.state {
-            EndpointState::Enabled => Standing::Open,
-            EndpointState::Disabled { .. } => Standing::Disabled,
-            EndpointState::Deleted { .. } => Standing::Deleted,
+        status: match endpoint.state {
+            EndpointState::Enabled => EndpointStatus::Open,
+            EndpointState::Disabled { .. } => EndpointStatus::Disabled,
+            EndpointState::Deleted { .. } => EndpointStatus::Deleted,
         },
         max_concurrency: endpoint.max_concurrency,
         ordering: endpoint.ordering.mode,

@@ -16,7 +16,7 @@ use super::{
     look::Reading,
     oracle::Violation,
     receivers::RETRY_AFTER_MAX,
-    settings::{Change, Limits, Order, Standing},
+    settings::{Change, EndpointStatus, Limits, Order},
 };
 
 /// How often a publisher that was not answered tries again when everything is well.
@@ -77,7 +77,7 @@ impl Simulation {
     async fn let_everything_flow(&mut self) -> Result<(), Violation> {
         for number in (0..self.endpoints.len()).map(EndpointNo) {
             let settings = self.settings[number.0];
-            if settings.standing == Standing::Deleted {
+            if settings.status == EndpointStatus::Deleted {
                 continue;
             }
             self.make_change(number, Change::Resume(None)).await?;

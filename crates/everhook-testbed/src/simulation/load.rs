@@ -12,7 +12,7 @@ use super::{
     flow::some_ordering_key,
     log::{Answered, EndpointNo, Happening, PublicationNo, Publishing},
     oracle::Violation,
-    settings::Standing,
+    settings::EndpointStatus,
 };
 
 const TYPES: [&str; 4] = ["order.paid", "order.shipped", "user.created", "invoice.sent"];
@@ -127,7 +127,7 @@ impl Simulation {
             let facts = &self.endpoints[number.0];
             facts.application == wanted.application
                 && matching::wants(&facts.patterns, &wanted.event_type)
-                && self.settings[number.0].standing == Standing::Open
+                && self.settings[number.0].status == EndpointStatus::Open
         };
         let all = (0..self.endpoints.len()).map(EndpointNo).filter(gets);
         // Whether one that said it is gone is disabled, only the store knows.

@@ -23,7 +23,7 @@ use super::{
     oracle::{EndpointFacts, Violation},
     population::target_rules,
     receivers::Character,
-    settings::{Settings, Standing},
+    settings::{EndpointStatus, Settings},
 };
 
 /// How many requests the endpoints of the hostile organization ask for at once, and for how long they may hang: the most that endpoints may.
@@ -128,7 +128,7 @@ impl Simulation {
             breaker: made.breaker,
         });
         let settings = Settings {
-            standing: Standing::Open,
+            status: EndpointStatus::Open,
             max_concurrency: make.max_concurrency,
             ordering: OrderingMode::None,
             rate_limit: None,

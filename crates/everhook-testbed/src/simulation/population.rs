@@ -19,7 +19,7 @@ use super::{
     log::{EndpointNo, Happening, TenantNo},
     oracle::EndpointFacts,
     receivers::Character,
-    settings::{Rate, Settings, Standing},
+    settings::{EndpointStatus, Rate, Settings},
 };
 
 /// Schedules that end soon enough for a run of some hours; the first ones are more likely.
@@ -82,7 +82,7 @@ impl Simulation {
         let preset = SCHEDULES[self.dice.below(SCHEDULES.len() as u64) as usize];
         let pattern = PATTERNS[self.dice.below(PATTERNS.len() as u64) as usize];
         let settings = Settings {
-            standing: Standing::Open,
+            status: EndpointStatus::Open,
             max_concurrency: 1 + self.dice.below(6) as u32,
             ordering: flow::some_ordering(&self.dice),
             rate_limit: flow::some_rate(&self.dice),

@@ -6,7 +6,7 @@ use everhook_core::model::OrderingMode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Whether it gets events.
-    pub standing: Standing,
+    pub status: EndpointStatus,
     /// How many requests it takes at once.
     pub max_concurrency: u32,
     /// Which of its deliveries go one after the other.
@@ -19,7 +19,7 @@ pub struct Settings {
 
 /// Whether an endpoint gets events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum EndpointStatus {
     /// It does.
     Open,
     /// It does not.
@@ -86,9 +86,9 @@ impl Settings {
     /// The same, with this change made.
     pub fn with(mut self, change: Change) -> Self {
         match change {
-            Change::Disable => self.standing = Standing::Disabled,
-            Change::Enable => self.standing = Standing::Open,
-            Change::Delete => self.standing = Standing::Deleted,
+            Change::Disable => self.status = EndpointStatus::Disabled,
+            Change::Enable => self.status = EndpointStatus::Open,
+            Change::Delete => self.status = EndpointStatus::Deleted,
             Change::Limit(limit) => self.max_concurrency = limit,
             Change::Pause => self.paused = true,
             Change::Resume(_) => self.paused = false,

@@ -70,7 +70,7 @@ impl World {
             if status.unwritten > 0 && is_inline {
                 found.push(format!("{} outcomes are not written", status.unwritten));
             }
-            let spooled = running.line.ports.spool.as_ref().map_or(0, |spool| spool.standing().events);
+            let spooled = running.line.ports.spool.as_ref().map_or(0, |spool| spool.status().events);
             if spooled > 0 {
                 found.push(format!("{spooled} events are in the spool"));
             }

@@ -5,7 +5,7 @@ use std::{env, sync::Arc};
 use everhook_adapters::postgres::{PostgresSettings, PostgresStore};
 use everhook_core::{
     model::{PoolName, Shard},
-    ports::{Held, Leases as _, Roles, Wish},
+    ports::{Held, LeaseRequest, Leases as _, Roles},
 };
 
 use crate::database::Database;
@@ -29,14 +29,14 @@ impl SharedStore {
     /// The store writes outcomes only for a boot that it knows. The world's time is not the server's, so that its lease is never renewed; but nobody
     /// is there who could take anything of it.
     async fn create() -> Self {
-        let database = Database::create().await;
+        let database = Database::with_schema().await;
         let store = PostgresStore::open(&PostgresSettings { url: database.url(), node: "world".to_owned(), pool: PoolName::default() })
             .await
             .expect("the store opens");
         store.seal_with(super::wiring::vault());
         store.begin(Roles::ALL).await.expect("a boot begins");
-        let wish = Wish { shards_max: Shard::COUNT, duties: Held::EVERYTHING.duties };
-        assert_eq!(store.take(wish, Vec::new()).await.expect("the server answers"), Held::EVERYTHING);
+        let request = LeaseRequest { shards_max: Shard::COUNT, duties: Held::EVERYTHING.duties };
+        assert_eq!(store.take(request, Vec::new()).await.expect("the server answers"), Held::EVERYTHING);
         Self { store: Arc::new(store), _database: database }
     }
 }

@@ -13,8 +13,10 @@ use everhook_core::{
     lanes,
     limits::evaluations::EvaluationThreads,
     line::{Line, LineSettings},
-    model::{PoolName, Profile, RetentionPeriods},
+    model::{PoolName, Profile, RetentionPeriods, Secret},
+    policy::calls::manifest::ManifestDefaults,
     ports::{Ports, Roles, SingleNode, Spool, StorePorts, Vault},
+    providers::{ProviderSettings, StravaClient},
     spool::forward::forward,
 };
 use tokio::task::JoinSet;
@@ -97,9 +99,14 @@ impl World {
             event_types: store.clone(),
             api_keys: store.clone(),
             sources: faulty.clone(),
+            health_connections: faulty.clone(),
+            health_metrics: faulty.clone(),
+            manifests: faulty.clone(),
+            call_records: faulty.clone(),
             audit_log: store.clone(),
             history: store.clone(),
-            retention: store,
+            retention: store.clone(),
+            sealing: store,
             statistics: faulty,
             leases: Arc::new(SingleNode),
             remote_hints: Arc::new(SingleNode),
@@ -129,6 +136,13 @@ pub(super) fn vault() -> Arc<dyn Vault> {
     Arc::new(AesVault::from_key([7; 32]))
 }
 
+/// Where providers really are: the scripted network answers for them.
+fn health_providers() -> ProviderSettings {
+    let mut settings = ProviderSettings::default();
+    settings.strava.client = Some(StravaClient { id: "42".to_owned(), secret: Secret::new("hush".to_owned()) });
+    settings
+}
+
 /// How nodes of a scenario run.
 pub fn line_settings(node: &str) -> LineSettings {
     let days = |count: u64| Duration::from_secs(count * 86_400);
@@ -147,5 +161,7 @@ pub fn line_settings(node: &str) -> LineSettings {
         retention,
         evaluation_threads: EvaluationThreads::Inline,
         seal_payloads: false,
+        manifest_defaults: ManifestDefaults::default(),
+        health_providers: health_providers(),
     }
 }

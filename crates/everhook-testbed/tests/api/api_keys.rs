@@ -71,6 +71,7 @@ async fn an_expired_key_is_refused_and_no_key_grants_more_than_it_has() {
     let key = made["key"].as_str().unwrap();
     server.call(Method::GET, "/v1/endpoints", key, "").await.expect(200);
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-    server.call(Method::GET, "/v1/endpoints", key, "").await.problem(401);
+    let problem = server.call(Method::GET, "/v1/endpoints", key, "").await.problem(401);
+    assert_eq!(problem["type"], "/docs/problems/api-key-expired");
     server.stop().await;
 }

@@ -38,6 +38,12 @@ const ENTERED: &[(&str, &str, &[&str])] = &[
     ("PUT", "/v1/applications/{id}", &["application.update"]),
     ("PATCH", "/v1/applications/{id}", &["application.update"]),
     ("DELETE", "/v1/applications/{id}", &["application.delete"]),
+    ("PUT", "/v1/applications/{id}/manifest", &["application.create_secret", "application.put_manifest"]),
+    ("POST", "/v1/applications/{id}/secret/rotate", &["application.rotate_secret"]),
+    ("PATCH", "/v1/applications/{id}/capabilities/{capability}/circuit-breaker", &["application.reset_breaker", "application.force_open_breaker", "application.force_close_breaker"]),
+    // Calls change nothing that people set.
+    ("POST", "/v1/applications/{id}/call/{capability}", &[]),
+    ("POST", "/v1/applications/{id}/call-batch", &[]),
     ("POST", "/v1/applications/{id}/import", &["application.update", "endpoint.create", "endpoint.update", "event_type.create", "retry_schedule.create"]),
     ("POST", "/v1/applications/{id}/recover", &["operation.begin"]),
     ("POST", "/v1/applications/{id}/replay", &["operation.begin"]),
@@ -63,6 +69,12 @@ const ENTERED: &[(&str, &str, &[&str])] = &[
     ("POST", "/v1/sources/{id}/resume", &["source.resume"]),
     ("POST", "/v1/sources/{id}/await-handshake", &["source.await_handshake"]),
     ("DELETE", "/v1/sources/{id}", &["source.delete"]),
+    // Of the whole server: entered where a rotation is under way.
+    ("POST", "/v1/sealing/cancel", &["sealing.cancel"]),
+    ("POST", "/v1/sealing/resume", &["sealing.resume"]),
+    ("POST", "/v1/health/connections", &["health_connection.create"]),
+    ("DELETE", "/v1/health/connections/{id}", &["health_connection.delete"]),
+    ("DELETE", "/v1/health/profiles/{profile_id}", &["health_profile.erase"]),
     ("POST", "/v1/api-keys", &["api_key.create"]),
     ("DELETE", "/v1/api-keys/{id}", &["api_key.revoke"]),
     ("POST", "/v1/organizations", &["organization.create"]),
@@ -138,11 +150,17 @@ async fn every_change_enters_what_the_table_says() {
         ("DELETE", "/v1/event-types/order.paid".into(), json!({}), "event_type.delete"),
         ("POST", "/v1/applications".into(), json!({ "name": "Shop", "uid": "app" }), "application.create"),
         ("PUT", "/v1/applications/app".into(), json!({ "name": "Store" }), "application.update"),
+        ("PUT", "/v1/applications/app/manifest".into(), json!({ "capabilities": { "ask": { "path": "/" } } }), "application.put_manifest"),
+        ("POST", "/v1/applications/app/secret/rotate".into(), json!({}), "application.rotate_secret"),
+        ("PATCH", "/v1/applications/app/capabilities/ask/circuit-breaker".into(), json!({ "action": "force_open" }), "application.force_open_breaker"),
+        ("PATCH", "/v1/applications/app/capabilities/ask/circuit-breaker".into(), json!({ "action": "reset" }), "application.reset_breaker"),
         ("POST", "/v1/sources".into(), json!({ "name": "in", "kind": "none" }), "source.create"),
         ("PUT", "/v1/sources/in".into(), json!({ "forward": false }), "source.update"),
         ("POST", "/v1/sources/in/pause".into(), json!({}), "source.pause"),
         ("POST", "/v1/sources/in/resume".into(), json!({}), "source.resume"),
         ("DELETE", "/v1/sources/in".into(), json!({}), "source.delete"),
+        ("POST", "/v1/health/connections".into(), json!({ "provider": "garmin", "external_user_id": "u", "profile_id": "p" }), "health_connection.create"),
+        ("DELETE", "/v1/health/profiles/p".into(), json!({}), "health_profile.erase"),
         ("POST", "/v1/api-keys".into(), json!({ "name": "ci", "scopes": ["read"] }), "api_key.create"),
         ("DELETE", format!("/v1/api-keys/{key}"), json!({}), "api_key.revoke"),
         ("POST", "/v1/dlq/discard-batch".into(), json!({ "filter": {} }), "operation.begin"),
@@ -171,6 +189,34 @@ async fn every_change_enters_what_the_table_says() {
     let id = organization["id"].as_str().unwrap();
     let theirs = server.get_in(id, "/v1/audit-log").await.expect(200);
     assert_eq!((&theirs["data"][0]["action"], &theirs["data"][0]["resource_id"]), (&json!("organization.create"), &organization["id"]));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_change_that_changes_nothing_leaves_no_entry_and_no_new_time() {
+    let server = Server::start().await;
+    server.endpoint(json!({ "uid": "shop", "metadata": { "a": 1 }, "retry_schedule": "standard" })).await;
+    server.post("/v1/applications", json!({ "name": "Shop", "uid": "app" })).await.expect(201);
+    server.post("/v1/event-types", json!({ "name": "order.paid", "example": { "n": 1 } })).await.expect(201);
+    server.post("/v1/retry-schedules", json!({ "name": "mine", "intervals": [5] })).await.expect(201);
+    let source = json!({ "name": "in", "kind": "hmac", "header": "X-Signature", "secrets": ["a-secret-of-a-source"] });
+    server.post("/v1/sources", source).await.expect(201);
+    let count = async || server.get("/v1/audit-log?limit=250").await.expect(200)["data"].as_array().unwrap().len();
+    let before = count().await;
+    for (path, same) in [
+        ("/v1/endpoints/shop", r#"{ "metadata": {  "a" : 1 }, "enabled": true, "retry_schedule": "standard" }"#),
+        ("/v1/applications/app", r#"{ "name": "Shop" }"#),
+        ("/v1/event-types/order.paid", r#"{ "example": { "n" :1 } }"#),
+        ("/v1/retry-schedules/mine", r#"{ "intervals": [5] }"#),
+        ("/v1/sources/in", r#"{ "header": "X-Signature" }"#),
+        ("/v1/organizations/default", "{}"),
+    ] {
+        let shown = server.get(path).await.expect(200);
+        for body in [same, "{}"] {
+            assert_eq!(server.call(Method::PUT, path, &server.admin, body.to_owned()).await.expect(200), shown, "{path} {body}");
+        }
+    }
+    assert_eq!(count().await, before);
     server.stop().await;
 }
 

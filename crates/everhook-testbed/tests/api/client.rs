@@ -78,7 +78,7 @@ impl Server {
     /// Starts a server on a port of the system's choice.
     pub async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let database = if is_on_postgres() { Some(Database::create().await) } else { None };
+        let database = if is_on_postgres() { Some(Database::with_schema().await) } else { None };
         let args = ServeArgs {
             listen: Some("127.0.0.1:0".to_owned()),
             data: Some(folder.path().join("data").display().to_string()),

@@ -17,7 +17,12 @@ async fn every_body_has_an_example_that_is_answered_with_the_documented_success(
         // A server of its own: an example makes the same thing each time.
         let server = Server::start().await;
         let named = make_what_is_named(&server, route, &with_body).await;
-        let path = route.naming(&named).replace("{delivery_id}", DELIVERY);
+        if route.path.contains("{capability}") {
+            let putting = with_body.iter().find(|route| route.path.ends_with("/manifest")).expect("a manifest can be put");
+            server.call(http::Method::PUT, &putting.naming(&named), &server.admin, putting.body.clone()).await.expect(200);
+        }
+        // The capability of the example, whose fallback answers: nobody is at its URL.
+        let path = route.naming(&named).replace("{delivery_id}", DELIVERY).replace("{capability}", "winnerSelection");
         let answer = server.call(route.method.clone(), &path, &server.admin, route.body.clone()).await;
         let promised = match route.path.split_once("/deliveries/") {
             None => route.success,

@@ -70,7 +70,7 @@ async fn events_are_found_by_key_label_family_and_text() {
     let next = server.get(&format!("/v1/events?q=XL&limit=1&cursor={}", first["next_cursor"].as_str().unwrap())).await.expect(200);
     assert_eq!((&next["data"][0]["id"], &next["search_complete"], &next["next_cursor"]), (&json!(paid), &json!(true), &Value::Null));
     for (query, field) in
-        [("q=", "q"), ("event_type=a b", "event_type"), ("count=maybe", "count"), ("q=a&count=true", "cursor"), ("q=a&offset=1", "cursor")]
+        [("q=", "q"), ("event_type=a b", "event_type"), ("count=maybe", "count"), ("q=a&count=true", "count"), ("q=a&offset=1", "offset")]
     {
         assert_eq!(server.get(&format!("/v1/events?{}", query.replace(' ', "%20"))).await.faults(400), [field], "{query}");
     }

@@ -269,6 +269,8 @@ impl Owned {
         let schedule = server.post("/v1/retry-schedules", json!({ "name": MARK, "intervals": [5] })).await.expect(201);
         let source = json!({ "name": MARK, "kind": "hmac", "header": "X-Signature", "secrets": [MARK] });
         let source = server.post("/v1/sources", source).await.expect(201);
+        let connection = json!({ "provider": "garmin", "external_user_id": MARK, "profile_id": MARK });
+        let connection = server.post("/v1/health/connections", connection).await.expect(201);
         let key = server.post("/v1/api-keys", json!({ "name": MARK, "scopes": ["read"] })).await.expect(201);
         let organization = server.get("/v1/organizations/default").await.expect(200);
         let delivery = server.get("/v1/deliveries").await.expect(200)["data"][0].clone();
@@ -282,6 +284,7 @@ impl Owned {
             ("event-types", id(&event_type)),
             ("retry-schedules", id(&schedule)),
             ("sources", id(&source)),
+            ("connections", id(&connection)),
             ("api-keys", id(&key)),
             ("organizations", id(&organization)),
             ("deliveries", id(&delivery)),
@@ -299,10 +302,10 @@ impl Owned {
     /// What a stranger puts into a path: the id, and the uid or name where that stands for it. No names for a path that names nothing.
     fn names(&self, route: &Route) -> Vec<String> {
         let named = route.named();
-        // Kinds of sources are the same for everybody.
-        let Some(kind) = named.first().copied().filter(|kind| *kind != "source-kinds") else { return Vec::new() };
+        // Kinds of sources are the same for everybody, and names of profiles are everybody's own: who erases one erases nothing of others.
+        let Some(kind) = named.first().copied().filter(|kind| !["source-kinds", "profiles"].contains(kind)) else { return Vec::new() };
         assert!(
-            matches!(named[1..], [] | ["deliveries"] | ["attempts"]),
+            matches!(named[1..], [] | ["deliveries" | "attempts" | "call" | "capabilities" | "draws"]),
             "{} names two things: teach this test which belong together",
             route.path
         );

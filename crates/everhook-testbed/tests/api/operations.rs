@@ -31,8 +31,8 @@ async fn recover_and_replay_are_operations_with_progress() {
     assert_eq!((operation["kind"].as_str(), operation["status"].as_str()), (Some("recover"), Some("finished")));
     assert_eq!((counts(&operation), &operation["eta_seconds"]), ([3, 3, 0, 0], &Value::Null));
     // They are open now, so that a replay has nothing to do.
-    let wish = json!({ "from": "2020-01-01", "to": "2100-01-01", "endpoint_ids": ["shop"], "rate_limit": { "requests_per_second": 50 } });
-    let begun = server.post(&format!("/v1/applications/{id}/replay"), wish).await.expect(202);
+    let input = json!({ "from": "2020-01-01", "to": "2100-01-01", "endpoint_ids": ["shop"], "rate_limit": { "requests_per_second": 50 } });
+    let begun = server.post(&format!("/v1/applications/{id}/replay"), input).await.expect(202);
     assert_eq!(counts(&ended(&server, &begun).await), [3, 0, 0, 3]);
     let listed = server.get("/v1/operations").await.expect(200);
     let kinds: Vec<_> = listed["data"].as_array().unwrap().iter().map(|row| row["kind"].clone()).collect();

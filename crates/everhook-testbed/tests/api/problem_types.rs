@@ -103,6 +103,8 @@ async fn a_wrong_query_is_explained_in_words_about_the_request() {
         ("/v1/deliveries?status=bogus", "status", "held"),
         ("/v1/deliveries?limit=0", "limit", "1 to 250"),
         ("/v1/events?color=red&size=2", "color", "which takes application_id, event_type"),
+        ("/v1/events?color=red", "color", "label.<name>"),
+        ("/v1/events?label.a=1&l%61bel.a=2", "label.a", "is given more than once"),
         ("/v1/events?limit=1&limit=2", "limit", "is given more than once"),
         ("/v1/endpoints?active=true&enabled=true", "enabled", "is given more than once"),
     ];

@@ -152,7 +152,7 @@ async fn what_is_wrong_with_a_source_is_said_by_field_all_at_once() {
         assert_eq!(server.put(&path, bad.clone()).await.faults(422), fields, "{bad}");
     }
     // What nobody knows is refused, not ignored.
-    for bad in [json!({ "processor": "health" }), json!({ "dedupe": { "by": "body", "more": 1 } }), json!({ "recipe": [] })] {
+    for bad in [json!({ "processor": [] }), json!({ "dedupe": { "by": "body", "more": 1 } }), json!({ "recipe": [] })] {
         server.put(&path, bad).await.problem(400);
     }
     assert_eq!(server.get(&path).await.expect(200), made);

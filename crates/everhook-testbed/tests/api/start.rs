@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use everhook::{config::ServeArgs, wiring};
-use everhook_adapters::sqlite::seal_key_id_at_rest;
+use everhook_adapters::sqlite::sealing_at_rest;
 use everhook_core::manage::api_keys;
 use serde_json::json;
 
@@ -92,7 +92,7 @@ async fn a_first_start_that_was_killed_between_its_files_is_completed_by_the_nex
     let folder = tempfile::tempdir().unwrap();
     start(&args(folder.path())).await.unwrap().stop().await;
     // The key was made and its id was not kept.
-    let kept = || seal_key_id_at_rest(folder.path()).unwrap();
+    let kept = || sealing_at_rest(folder.path()).unwrap();
     let id = kept().expect("the id of its key");
     rusqlite::Connection::open(folder.path().join("everhook.db")).unwrap().execute("DELETE FROM sealing", []).unwrap();
     start(&args(folder.path())).await.unwrap().stop().await;

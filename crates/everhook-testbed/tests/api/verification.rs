@@ -130,7 +130,7 @@ async fn a_new_url_is_asked_again_and_the_old_one_is_not() {
     server.put("/v1/endpoints/shop", json!({ "name": "Shop", "verify_url": true })).await.expect(200);
     assert!(requests.try_recv().is_err(), "nothing new was to be proved");
     assert_eq!(server.put("/v1/endpoints/shop", json!({ "url": format!("http://{bad}/hook") })).await.faults(422), ["url"]);
-    // Without the wish, any URL is taken; with it again, the URL that is there must prove itself.
+    // Without the setting, any URL is taken; with it again, the URL that is there must prove itself.
     server.put("/v1/endpoints/shop", json!({ "url": format!("http://{bad}/hook"), "verify_url": false })).await.expect(200);
     assert_eq!(server.put("/v1/endpoints/shop", json!({ "verify_url": true })).await.faults(422), ["url"]);
     server.put("/v1/endpoints/shop", json!({ "url": format!("http://{good}/hook"), "verify_url": true })).await.expect(200);

@@ -15,7 +15,7 @@ use std::{
 use axum::{Router, body::Bytes, extract, http::StatusCode, routing::post};
 use everhook::cli::client::{Connection, Server};
 use everhook_adapters::postgres::{PostgresSettings, PostgresStore};
-use everhook_adapters::sqlite::seal_key_id_at_rest;
+use everhook_adapters::sqlite::sealing_at_rest;
 use everhook_testbed::{
     database::{Database, SEAL_KEY},
     node::{Node, command},
@@ -186,7 +186,7 @@ async fn nobody_is_sent_to_a_key_file_that_does_not_hold_the_folders_key() {
     let mut old = started().await;
     old.kill();
     let (database, folder) = (Database::create().await, old.data());
-    let needed = seal_key_id_at_rest(&folder).expect("the folder can be read").expect("the id of its key");
+    let needed = sealing_at_rest(&folder).expect("the folder can be read").expect("the id of its key").key.to_string();
     let (needed, key_file) = (needed.as_str(), folder.join("seal.key").display().to_string());
     std::fs::write(&key_file, SEAL_KEY).expect("the file is replaced");
     // When it is moved, it is said before and after that this is not the key that nodes need,
@@ -206,6 +206,40 @@ async fn nobody_is_sent_to_a_key_file_that_does_not_hold_the_folders_key() {
     assert!(
         !refused.status.success() && stderr(&refused).contains(&format!("encrypted with the sealing key {needed}")),
         "{}",
+        stderr(&refused)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_move_waits_for_the_lock_of_one_that_was_just_killed_and_not_for_ever() {
+    // Given a database that still holds the lock of a process that is gone.
+    let mut old = started().await;
+    old.kill();
+    let (database, from) = (Database::create().await, old.data().display().to_string());
+    let settings = PostgresSettings { url: database.url(), node: "nobody".to_owned(), pool: Default::default() };
+    drop(PostgresStore::open(&settings).await.expect("the tables are made"));
+    let lock = async || {
+        let client = connect(&database).await;
+        client.batch_execute("BEGIN; SELECT 1 FROM node_locks WHERE name = 'moves' FOR UPDATE").await.expect("the lock is taken");
+        client
+    };
+    let to = database.url();
+    let migrate = ["migrate", "--from", &from, "--to", &to];
+    // When the database notices after two seconds, the move is made.
+    let held = lock().await;
+    let noticed = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        drop(held);
+    };
+    let (moved, ()) = tokio::join!(run(&migrate), noticed);
+    assert!(moved.status.success(), "{}{}", stdout(&moved), stderr(&moved));
+    // A lock that stays is somebody's who is alive.
+    let _held = lock().await;
+    let refused = run(&migrate).await;
+    assert!(
+        !refused.status.success() && stderr(&refused).contains("another `everhook migrate`"),
+        "{}{}",
+        stdout(&refused),
         stderr(&refused)
     );
 }

@@ -69,10 +69,10 @@ async fn a_thousand_clients_that_never_read_large_answers_take_neither_memory_no
     assert!(page.starts_with("http/1.1 200") && page.len() > 2_000_000, "{} bytes", page.len());
     let watch = arena.watch().await;
     let key = &arena.attacker.key;
-    let wish = format!("GET /v1/event-types?limit=250 HTTP/1.1\r\nHost: everhook\r\nAuthorization: Bearer {key}\r\n\r\n");
+    let input = format!("GET /v1/event-types?limit=250 HTTP/1.1\r\nHost: everhook\r\nAuthorization: Bearer {key}\r\n\r\n");
     let mut held = Vec::new();
     for source in ["127.0.0.2", "127.0.0.3", "127.0.0.4"] {
-        held.extend(hold(&arena, source, 340, &wish).await);
+        held.extend(hold(&arena, source, 340, &input).await);
     }
     assert!(held.len() >= 1_000, "{}", held.len());
     tokio::time::sleep(Duration::from_secs(1)).await;

@@ -6,7 +6,9 @@
 // Also used by the tests of several nodes.
 pub mod publishers;
 mod received;
+mod resealing;
 pub mod sink;
+mod two_servers;
 
 use std::{
     collections::BTreeSet,
@@ -26,7 +28,7 @@ use serde_json::{Value, json};
 
 use self::{
     publishers::Publishers,
-    sink::{Arrivals, Manners, Sink},
+    sink::{Arrivals, Behavior, Sink},
 };
 
 /// How long after the last accepted event everything must be settled.
@@ -44,7 +46,7 @@ const LIFE: std::ops::Range<u64> = 20..900;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_accepted_event_is_delivered_however_often_the_server_is_killed() {
     // Given two endpoints that always answer 200, and publishers that never stop.
-    let mut trial = Trial::start(Manners::Steady, 2, json!({})).await;
+    let mut trial = Trial::start(Behavior::Steady, 2, json!({})).await;
     // When the server is killed and started again, at random moments.
     trial.kill_again_and_again(kills()).await;
     let accepted = trial.publishers.stop().await;
@@ -80,10 +82,10 @@ async fn retries_and_dead_letters_outlive_every_kill() {
         "retry_config": {"max_attempts": 3, "base_delay_ms": 1000, "max_delay_ms": 1000},
         "circuit_breaker": {"enabled": false},
     });
-    let mut trial = Trial::start(Manners::Flaky, 1, settings).await;
+    let mut trial = Trial::start(Behavior::Flaky, 1, settings).await;
     trial.kill_again_and_again(kills().div_ceil(2)).await;
     let accepted = trial.publishers.stop().await;
-    let (doomed, healing): (Vec<_>, Vec<_>) = accepted.iter().partition(|event| Manners::is_refused_for_ever(event.number));
+    let (doomed, healing): (Vec<_>, Vec<_>) = accepted.iter().partition(|event| Behavior::is_refused_for_ever(event.number));
     // When all is settled.
     let dead = trial.wait_until_quiet(healing.len(), doomed.len()).await;
     // Then what can be delivered was, what cannot is a dead letter, once, and no event was both or neither.
@@ -124,13 +126,13 @@ struct Trial {
 }
 
 impl Trial {
-    async fn start(manners: Manners, endpoints: u32, settings: Value) -> Self {
+    async fn start(manners: Behavior, endpoints: u32, settings: Value) -> Self {
         let mut trial = Self::start_without_publishers(manners, endpoints, settings).await;
         trial.publishers = Publishers::start_at(&[trial.node.server()], "kill.test");
         trial
     }
 
-    async fn start_without_publishers(manners: Manners, endpoints: u32, settings: Value) -> Self {
+    async fn start_without_publishers(manners: Behavior, endpoints: u32, settings: Value) -> Self {
         let seed = seed_of_run();
         let sink = Sink::start(manners).await;
         let mut node = Node::new(Path::new(env!("CARGO_TARGET_TMPDIR")));

@@ -16,7 +16,7 @@ use serde_json::json;
 use standardwebhooks::Webhook;
 use tokio::task::JoinHandle;
 
-use super::{Trial, kills, sink::Manners};
+use super::{Trial, kills, sink::Behavior};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const PROVIDERS: usize = 4;
@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(8);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_push_that_was_answered_is_delivered_as_one_event_however_often_the_server_is_killed() {
     // Given an endpoint, and a source that recognizes what comes again.
-    let mut trial = Trial::start_without_publishers(Manners::Steady, 1, json!({})).await;
+    let mut trial = Trial::start_without_publishers(Behavior::Steady, 1, json!({})).await;
     let mut connection = Connection::new(trial.node.server());
     let source = json!({
         "name": "partner", "kind": "standard", "secrets": [SECRET],

@@ -18,14 +18,14 @@ use serde_json::Value;
 
 /// How the sink answers.
 #[derive(Clone, Copy)]
-pub enum Manners {
+pub enum Behavior {
     /// 200, always.
     Steady,
     /// Every seventh event is refused for ever, every third of the others once.
     Flaky,
 }
 
-impl Manners {
+impl Behavior {
     /// Whether a flaky sink never takes this event.
     pub const fn is_refused_for_ever(number: u64) -> bool {
         number.is_multiple_of(7)
@@ -58,13 +58,13 @@ pub type Arrivals = BTreeMap<(u32, u64), Vec<Arrival>>;
 pub struct Sink {
     /// Where it listens.
     pub address: SocketAddr,
-    manners: Manners,
+    manners: Behavior,
     arrivals: Mutex<Arrivals>,
 }
 
 impl Sink {
     /// Listens on a free port until the test ends.
-    pub async fn start(manners: Manners) -> Arc<Self> {
+    pub async fn start(manners: Behavior) -> Arc<Self> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("its address");
         let sink = Arc::new(Self { address, manners, arrivals: Mutex::default() });

@@ -17,7 +17,7 @@ use tokio::{
 
 use super::{
     publishers::body,
-    sink::{Manners, Sink},
+    sink::{Behavior, Sink},
     start_node,
 };
 
@@ -31,7 +31,7 @@ const CONTINUE: &str = "HTTP/1.1 100 Continue\r\n\r\n";
 async fn a_node_that_knows_its_publishers_starts_without_postgresql_and_becomes_whole_when_it_is_back() {
     // Given a node that has taken an event before, and is started again while PostgreSQL is away.
     let postgres = PostgresServer::start();
-    let sink = Sink::start(Manners::Steady).await;
+    let sink = Sink::start(Behavior::Steady).await;
     let mut node = start_node(&postgres.url(), &[]).await;
     let mut connection = Connection::new(node.server());
     let endpoint = json!({ "url": format!("http://{}/e/0", sink.address), "event_types": ["kill.test"], "ordering": "strict" });

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::{sync::oneshot, task::JoinHandle};
 use tokio_postgres::{Client, NoTls};
 
-use super::{STALL_MAX, Trial, publishers, sink::Manners, tell};
+use super::{STALL_MAX, Trial, publishers, sink::Behavior, tell};
 
 /// The events that operations do again.
 const EVENTS: u64 = 60;
@@ -49,7 +49,7 @@ const IS_AT_REST: &str = "SELECT NOT EXISTS (SELECT FROM operations WHERE phase 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_node_does_at_a_time_is_done_once_however_often_nodes_are_killed() {
     // Given three nodes, an endpoint that refuses some events for ever and some once, and dead letters that come back by themselves.
-    let mut trial = Trial::of_nodes(Manners::Flaky, &[]).await;
+    let mut trial = Trial::of_nodes(Behavior::Flaky, &[]).await;
     let database = connect(&trial.database.url()).await;
     let alerts = Alerts::start().await;
     let application = trial.prepare(&alerts, &database).await;

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 
-use super::{ENDPOINTS, NODES, Trial, proxy::Proxy, publishers::body, services, sink::Manners, tell};
+use super::{ENDPOINTS, NODES, Trial, proxy::Proxy, publishers::body, services, sink::Behavior, tell};
 
 /// Long enough for a loaded machine.
 const AMPLE: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ pub(super) const QUICK: Duration = Duration::from_millis(250);
 async fn an_event_for_a_lane_of_another_node_is_sent_at_once_because_the_broker_brought_the_hint() {
     // Given three nodes that hint each other through a broker, each with its share of the shards.
     let Some(broker) = broker() else { return };
-    let trial = Trial::start_with(Manners::Steady, &["--amqp", &broker]).await;
+    let trial = Trial::start_with(Behavior::Steady, &["--amqp", &broker]).await;
     let notified = Notified::listen(&trial.database).await;
     until_settled(&trial, &notified).await;
     // When events are published at one of them,
@@ -58,7 +58,7 @@ async fn nothing_is_lost_or_refused_while_the_broker_is_away_and_it_is_used_agai
     let Some(broker) = broker() else { return };
     let port = broker.parse::<http::Uri>().expect("a URL").port_u16().unwrap_or(5672);
     let wire = Proxy::to(port).await;
-    let trial = Trial::start_with(Manners::Steady, &["--amqp", &broker.replace(&format!(":{port}/"), &format!(":{}/", wire.port))]).await;
+    let trial = Trial::start_with(Behavior::Steady, &["--amqp", &broker.replace(&format!(":{port}/"), &format!(":{}/", wire.port))]).await;
     let notified = Notified::listen(&trial.database).await;
     until_settled(&trial, &notified).await;
     // Given publishers at every node, none of which is ever refused,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{
     NODES, STALL_MAX, publishers,
     redis_server::Server,
-    sink::{Manners, Sink},
+    sink::{Behavior, Sink},
     start_nodes, tell,
 };
 
@@ -38,7 +38,7 @@ struct Trial {
 impl Trial {
     async fn start(redis: Option<&Server>) -> Self {
         let database = Database::create().await;
-        let sink = Sink::start(Manners::Steady).await;
+        let sink = Sink::start(Behavior::Steady).await;
         let redis = redis.map(Server::url);
         let flags: Vec<&str> = redis.iter().flat_map(|url| ["--redis", url]).collect();
         let nodes = start_nodes(NODES, &database.url(), &flags).await;

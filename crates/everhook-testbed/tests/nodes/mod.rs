@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 
 use self::{
     publishers::{Accepted, Publishers},
-    sink::{Arrivals, Manners, Sink},
+    sink::{Arrivals, Behavior, Sink},
 };
 use crate::{
     killed::{publishers, sink},
@@ -51,7 +51,7 @@ const LIFE: std::ops::Range<u64> = 500..3_000;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_any_node_accepted_is_delivered_in_order_however_often_nodes_are_killed() {
     // Given three nodes that share a database, and publishers at each of them.
-    let mut trial = Trial::start(Manners::Steady).await;
+    let mut trial = Trial::start(Behavior::Steady).await;
     let mut publishers = Publishers::start_at(&trial.servers(), "kill.test");
     // When one of them is killed and started again, again and again.
     let kills = trial.kill_again_and_again().await;
@@ -74,7 +74,7 @@ async fn whatever_any_node_accepted_is_delivered_in_order_however_often_nodes_ar
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_is_published_at_all_nodes_at_once_makes_one_event() {
-    let trial = Trial::start(Manners::Steady).await;
+    let trial = Trial::start(Behavior::Steady).await;
     let servers = trial.servers();
     // When a thousand publishers use one key at the same moment, at different nodes.
     let publish = |place: usize| {
@@ -134,19 +134,19 @@ struct Trial {
 }
 
 impl Trial {
-    async fn start(manners: Manners) -> Self {
+    async fn start(manners: Behavior) -> Self {
         Self::start_with(manners, &[]).await
     }
 
     /// Starts nodes with these flags as well.
-    async fn start_with(manners: Manners, flags: &[&str]) -> Self {
+    async fn start_with(manners: Behavior, flags: &[&str]) -> Self {
         let trial = Self::of_nodes(manners, flags).await;
         trial.make_endpoints().await;
         trial
     }
 
     /// The nodes and the sink, with nothing between them yet.
-    async fn of_nodes(manners: Manners, flags: &[&str]) -> Self {
+    async fn of_nodes(manners: Behavior, flags: &[&str]) -> Self {
         let database = Database::create().await;
         let sink = Sink::start(manners).await;
         let nodes = start_nodes(NODES, &database.url(), flags).await;

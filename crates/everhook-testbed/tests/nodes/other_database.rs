@@ -14,7 +14,7 @@ use tokio_postgres::NoTls;
 
 use super::{
     publishers::body,
-    sink::{Manners, Sink},
+    sink::{Behavior, Sink},
 };
 
 /// How many events are published while PostgreSQL is away: all but the last to the right node.
@@ -28,7 +28,7 @@ async fn a_spool_is_refused_by_another_database_and_delivered_by_its_own() {
     // Given two installations on one server, and a node of the first that accepts events while PostgreSQL is away, and dies.
     let postgres = PostgresServer::start();
     let (own, other) = (postgres.url(), another_database(&postgres).await);
-    let sink = Sink::start(Manners::Steady).await;
+    let sink = Sink::start(Behavior::Steady).await;
     let mut stranger = node(&other, None);
     stranger.start();
     stranger.wait_until_ready().await;

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::{
-    sink::{Arrivals, Manners, Sink},
+    sink::{Arrivals, Behavior, Sink},
     start_nodes, tell,
 };
 
@@ -76,7 +76,7 @@ struct Trial {
 impl Trial {
     async fn start() -> Self {
         let postgres = PostgresServer::start();
-        let sink = Sink::start(Manners::Steady).await;
+        let sink = Sink::start(Behavior::Steady).await;
         let nodes = start_nodes(NODES, &postgres.url(), &[]).await;
         let endpoint = json!({ "url": format!("http://{}/e/0", sink.address), "event_types": ["kill.test"], "ordering": "strict" });
         Connection::new(nodes[0].server()).ask(Method::POST, "/v1/endpoints", Some(&endpoint)).await.expect("the endpoint is made");

@@ -11,7 +11,7 @@ use everhook_testbed::{
 use http::Method;
 use serde_json::json;
 
-use super::sink::{Manners, Sink};
+use super::sink::{Behavior, Sink};
 
 /// Longer than a lease is trusted, so that the node begins anew.
 const AWAY: Duration = Duration::from_secs(6);
@@ -24,7 +24,7 @@ const WARNINGS_MAX: usize = 8;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outage_is_told_when_it_begins_and_when_it_is_over() {
     let postgres = PostgresServer::start();
-    let sink = Sink::start(Manners::Steady).await;
+    let sink = Sink::start(Behavior::Steady).await;
     let mut node = Node::new(Path::new(env!("CARGO_TARGET_TMPDIR"))).with_flags(["--database", &postgres.url(), "--seal-key", SEAL_KEY]);
     node.start();
     node.wait_until_ready().await;

@@ -20,7 +20,7 @@ use super::{
     assert_order,
     hints::{Notified, QUICK, broker},
     publishers::{self, Publishers},
-    sink::{Manners, Sink},
+    sink::{Behavior, Sink},
     start_node, tell,
 };
 
@@ -50,7 +50,7 @@ impl Pools {
     }
 
     async fn start_with(pools: &[&str], flags: &[&str]) -> Self {
-        let (sink, database) = (Sink::start(Manners::Steady).await, Database::create().await);
+        let (sink, database) = (Sink::start(Behavior::Steady).await, Database::create().await);
         let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let mut trial = Self { nodes: Vec::new(), sink, flags, database };
         for pool in pools {

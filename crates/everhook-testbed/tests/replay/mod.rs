@@ -113,9 +113,9 @@ impl Trial {
     }
 
     async fn begin(&self) -> String {
-        let wish = json!({ "from": "2020-01-01", "to": "2100-01-01", "event_types": ["replay.test"] });
+        let input = json!({ "from": "2020-01-01", "to": "2100-01-01", "event_types": ["replay.test"] });
         let path = format!("/v1/applications/{}/replay", self.application);
-        let begun = Connection::new(self.node.server()).ask(Method::POST, &path, Some(&wish)).await.expect("it begins");
+        let begun = Connection::new(self.node.server()).ask(Method::POST, &path, Some(&input)).await.expect("it begins");
         begun["operation_id"].as_str().expect("an id").to_owned()
     }
 

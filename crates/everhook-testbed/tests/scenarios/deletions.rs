@@ -93,7 +93,7 @@ async fn events_in_the_spool_of_a_deleted_application_are_set_aside_and_hold_up_
     assert!(arrived(&other).contains(&kept.event.to_string()));
     assert!(!arrived(&receiver).contains(&lost.event.to_string()));
     let spool = world.line().ports.spool.clone().expect("a spool");
-    assert_eq!(spool.standing().events, 0, "nothing waits any more");
+    assert_eq!(spool.status().events, 0, "nothing waits any more");
     // While the store is away once more, nothing is taken for it.
     let refused = world.event("order.paid").to(shop).try_publish().await;
     assert!(matches!(refused, Err(PublishError::NoSuchApplication)), "{refused:?}");

@@ -154,7 +154,7 @@ async fn every_way_to_do_it_again_says_that_it_is_erased() {
     }
     assert_eq!(world.dead_letters().await.remove(0).status, DeadLetterStatus::Discarded);
     // A replay counts it as failed, and does the other.
-    let wish = ReplayInput {
+    let input = ReplayInput {
         application: world.application,
         from: BEGINNING,
         to: None,
@@ -162,7 +162,7 @@ async fn every_way_to_do_it_again_says_that_it_is_erased() {
         endpoints: Vec::new(),
         wanted: Wanted::Any,
     };
-    let replay = operations::replay(&line, &world.author(), OperationKind::Replay, wish, Pace::default()).await.expect("it begins");
+    let replay = operations::replay(&line, &world.author(), OperationKind::Replay, input, Pace::default()).await.expect("it begins");
     world.pass(mins(1)).await;
     assert_eq!(counts(&look(&world, replay).await), (2, 1, 1, 0));
     world.end().await;
@@ -226,8 +226,8 @@ async fn an_operation_erases_what_has_the_label_and_was_accepted_until_it_began(
 #[tokio::test]
 async fn an_erasure_without_an_application_or_a_label_is_refused() {
     let world = World::new().await;
-    let wish = ErasureInput { application: None, label: None, from: None, to: None };
-    let refused = erasing::erase_events(world.line(), &world.author(), wish).await;
+    let input = ErasureInput { application: None, label: None, from: None, to: None };
+    let refused = erasing::erase_events(world.line(), &world.author(), input).await;
     assert!(matches!(refused, Err(Refusal::Invalid(_))), "{refused:?}");
     world.end().await;
 }

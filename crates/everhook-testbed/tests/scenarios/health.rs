@@ -38,13 +38,13 @@ async fn attempts_are_added_up_within_a_second() {
     publish(&world, 3).await;
     world.pass(secs(25)).await;
     let health = health(&world, &endpoint).await;
-    let figures = &health.figures;
-    assert_eq!((figures.total(), figures.successes), (5, 3));
-    assert_eq!((figures.failures[FailureCategory::ServerError], figures.failures[FailureCategory::Timeout]), (1, 1));
-    assert_eq!(figures.duration_sum, secs(15 + 2));
-    assert_eq!((health.status, health.standing.consecutive_failures), (HealthStatus::Healthy, 0));
+    let statistics = &health.statistics;
+    assert_eq!((statistics.total(), statistics.successes), (5, 3));
+    assert_eq!((statistics.failures[FailureCategory::ServerError], statistics.failures[FailureCategory::Timeout]), (1, 1));
+    assert_eq!(statistics.duration_sum, secs(15 + 2));
+    assert_eq!((health.status, health.activity.consecutive_failures), (HealthStatus::Healthy, 0));
     world.pass(hours(25)).await;
-    assert_eq!(self::health(&world, &endpoint).await.figures.total(), 0, "a day later it is over");
+    assert_eq!(self::health(&world, &endpoint).await.statistics.total(), 0, "a day later it is over");
 }
 
 #[tokio::test]
@@ -55,20 +55,20 @@ async fn a_graceful_stop_loses_no_figure_and_a_crash_at_most_the_last_second() {
     world.settle_down().await;
     world.stop_within(secs(30)).await;
     world.start_again();
-    assert_eq!(health(&world, &endpoint).await.figures.total(), 7);
+    assert_eq!(health(&world, &endpoint).await.statistics.total(), 7);
     publish(&world, 5).await;
     world.pass(secs(2)).await;
     publish(&world, 3).await;
-    // Long enough for outcomes to be written, too short for figures.
+    // Long enough for outcomes to be written, too short for statistics.
     world.pass(Duration::from_millis(100)).await;
     world.crash().await;
     world.pass(secs(2)).await;
-    assert_eq!(health(&world, &endpoint).await.figures.total(), 12);
+    assert_eq!(health(&world, &endpoint).await.statistics.total(), 12);
     assert_eq!(world.arrivals_of(&endpoint).len(), 15, "every delivery was made all the same, and once");
 }
 
 #[tokio::test]
-async fn figures_that_could_not_be_written_are_added_with_the_next() {
+async fn statistics_that_could_not_be_written_are_added_with_the_next() {
     let mut world = World::new().await;
     let endpoint = world.endpoint().create().await;
     publish(&world, 3).await;
@@ -78,11 +78,11 @@ async fn figures_that_could_not_be_written_are_added_with_the_next() {
     assert!(world.faults.has_struck());
     publish(&world, 2).await;
     world.pass(secs(3)).await;
-    assert_eq!(health(&world, &endpoint).await.figures.total(), 5);
+    assert_eq!(health(&world, &endpoint).await.statistics.total(), 5);
 }
 
 #[tokio::test]
-async fn figures_are_kept_by_the_minute() {
+async fn statistics_are_kept_by_the_minute() {
     let mut world = World::new().await;
     let endpoint = world.endpoint().create().await;
     for minute in 1..=4_usize {
@@ -92,7 +92,7 @@ async fn figures_are_kept_by_the_minute() {
     let beginning = everhook_testbed::world::BEGINNING;
     let line = world.line().clone();
     let total = async |from: Timestamp, to: Timestamp| {
-        line.ports.statistics.figures(endpoint.id.into(), from, to).await.expect("the store answers").total()
+        line.ports.statistics.attempt_statistics(endpoint.id.into(), from, to).await.expect("the store answers").total()
     };
     assert_eq!(total(beginning, beginning + mins(4)).await, 1 + 2 + 3 + 4);
     assert_eq!(total(beginning + mins(1), beginning + mins(3)).await, 2 + 3);
@@ -190,7 +190,7 @@ async fn enabling_again_resets_the_breaker_and_the_failures() {
     world.pass(secs(3)).await;
     let seen = health(&world, &endpoint).await;
     assert_eq!(seen.breaker.state, BreakerState::Open);
-    assert!(seen.standing.consecutive_failures >= 20 && seen.standing.first_failure_at.is_some());
+    assert!(seen.activity.consecutive_failures >= 20 && seen.activity.first_failure_at.is_some());
     let now = world.clock.now();
     world.set_state(&endpoint, EndpointState::Disabled { at: now, reason: DisabledReason::ByOwner }).await;
     world.pass(secs(2)).await;
@@ -201,7 +201,7 @@ async fn enabling_again_resets_the_breaker_and_the_failures() {
     endpoints::change(world.line(), &rules, &world.author(), found, asked).await.expect("it can be enabled");
     let seen = health(&world, &endpoint).await;
     assert_eq!((seen.status, seen.breaker.state), (HealthStatus::Healthy, BreakerState::Closed));
-    assert_eq!((seen.standing.consecutive_failures, seen.standing.first_failure_at), (0, None));
+    assert_eq!((seen.activity.consecutive_failures, seen.activity.first_failure_at), (0, None));
     let before = world.arrivals_of(&endpoint).len();
     publish(&world, 1).await;
     world.settle_down().await;

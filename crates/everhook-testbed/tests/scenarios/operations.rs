@@ -30,9 +30,9 @@ async fn publish(world: &World, count: usize) -> Vec<EventId> {
 
 async fn begin(world: &World, wanted: Wanted, pace: Pace) -> OperationId {
     let kind = if wanted == Wanted::Missed { OperationKind::Recover } else { OperationKind::Replay };
-    let wish =
+    let input =
         ReplayInput { application: world.application, from: BEGINNING, to: None, event_types: Vec::new(), endpoints: Vec::new(), wanted };
-    operations::replay(world.line(), &world.author(), kind, wish, pace).await.expect("it begins")
+    operations::replay(world.line(), &world.author(), kind, input, pace).await.expect("it begins")
 }
 
 async fn look(world: &World, id: OperationId) -> Operation {
@@ -233,11 +233,11 @@ async fn dead_letters_are_retried_and_discarded_in_bulk() {
     world.pass(mins(1)).await;
     assert_eq!(counts(&look(&world, id).await), (30, 20, 0, 10));
     assert_eq!(counts(&look(&world, second).await), (10, 10, 0, 0));
-    let mut standing = BTreeMap::new();
+    let mut statuses = BTreeMap::new();
     for letter in world.dead_letters().await {
-        *standing.entry(letter.status.as_str()).or_insert(0) += 1;
+        *statuses.entry(letter.status.as_str()).or_insert(0) += 1;
     }
-    assert_eq!(standing, BTreeMap::from([("resolved", 20), ("discarded", 10)]));
+    assert_eq!(statuses, BTreeMap::from([("resolved", 20), ("discarded", 10)]));
 }
 
 /// A recovery with one fault in between. Says whether the fault struck.

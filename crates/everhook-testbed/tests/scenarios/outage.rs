@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use everhook_core::{
     model::{BreakerConfig, Jitter, RetrySchedule},
     policy::{
-        outage::{Aftermath, Outage, simulate},
+        outage::{Outage, OutageOutcome, simulate},
         presets,
     },
     ports::Clock as _,
@@ -14,6 +14,8 @@ use everhook_testbed::{Answer, World, mins, secs};
 
 const DOWN_FOR: Duration = mins(5);
 const EVENTS_PER_SECOND: u32 = 1;
+/// Slow enough that the five slots of the endpoint bound how quickly what waited is delivered.
+const SLOW: Duration = Duration::from_millis(900);
 /// How far the prediction may be off: requests that are under way at once are counted by a breaker in another order.
 const TOLERANCE: f64 = 0.05;
 
@@ -28,32 +30,36 @@ struct Life {
 
 #[tokio::test]
 async fn a_predicted_outage_is_what_the_engine_makes_of_it() {
-    for preset in ["standard", "backoff", "relay"] {
+    for (preset, response_time) in
+        [("standard", Duration::ZERO), ("backoff", Duration::ZERO), ("relay", Duration::ZERO), ("standard", SLOW)]
+    {
         let schedule = RetrySchedule { jitter: Jitter::Share(0.0), ..presets::preset(preset).unwrap() };
         for enabled in [true, false] {
             let breaker = BreakerConfig { enabled, ..BreakerConfig::window() };
-            let outage = Outage { schedule: &schedule, breaker, down_for: DOWN_FOR, events_per_second: f64::from(EVENTS_PER_SECOND) };
+            let outage =
+                Outage { schedule: &schedule, breaker, down_for: DOWN_FOR, events_per_second: f64::from(EVENTS_PER_SECOND), response_time };
             let predicted = simulate(&outage, || 0.5);
-            let lived = live_through(&schedule, enabled).await;
-            assert_alike(&format!("{preset}, breaker {enabled}"), &predicted, &lived);
+            let lived = live_through(&schedule, enabled, response_time).await;
+            assert_alike(&format!("{preset}, breaker {enabled}, {response_time:?}"), &predicted, &lived);
         }
     }
 }
 
 /// The same outage, with the real engine: events come before it, in it and after it.
-async fn live_through(schedule: &RetrySchedule, has_breaker: bool) -> Life {
+async fn live_through(schedule: &RetrySchedule, has_breaker: bool, response_time: Duration) -> Life {
+    let answer = |status| if response_time.is_zero() { Answer::Status(status) } else { Answer::Slow(status, response_time) };
     let mut world = World::new().await;
     let builder = world.endpoint().retrying_by(schedule);
     let endpoint = if has_breaker { builder.create().await } else { builder.without_breaker().create().await };
     publish_for(&mut world, secs(60)).await;
-    world.network.script(&endpoint.url, [], Answer::Status(503));
+    world.network.script(&endpoint.url, [], answer(503));
     let published = publish_for(&mut world, DOWN_FOR).await;
-    world.network.script(&endpoint.url, [], Answer::Status(200));
+    world.network.script(&endpoint.url, [], answer(200));
     world.pass(mins(30)).await;
     let arrivals = world.arrivals_of(&endpoint);
     let of_outage = |event: &str| published.get(event).copied();
-    let in_vain = arrivals.iter().filter(|arrival| of_outage(&arrival.event).is_some() && arrival.answer == Answer::Status(503)).count();
-    let taken = arrivals.iter().filter(|arrival| arrival.answer == Answer::Status(200));
+    let in_vain = arrivals.iter().filter(|arrival| of_outage(&arrival.event).is_some() && arrival.answer == answer(503)).count();
+    let taken = arrivals.iter().filter(|arrival| arrival.answer == answer(200));
     let mut late: Vec<Duration> = taken.filter_map(|arrival| Some(arrival.at.since(of_outage(&arrival.event)?))).collect();
     late.sort_unstable();
     let delivered = late.len();
@@ -76,7 +82,7 @@ async fn publish_for(world: &mut World, span: Duration) -> BTreeMap<String, ever
     published
 }
 
-fn assert_alike(case: &str, predicted: &Aftermath, lived: &Life) {
+fn assert_alike(case: &str, predicted: &OutageOutcome, lived: &Life) {
     let late = predicted.lateness;
     let pairs = [
         ("attempts in vain", predicted.attempts_in_vain as f64, lived.attempts_in_vain as f64),

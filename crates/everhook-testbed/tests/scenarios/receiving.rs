@@ -39,7 +39,7 @@ async fn statuses(world: &World, status: Option<ReceivedStatus>) -> Vec<Received
     loop {
         let page = PageRequest { limit: 2, cursor };
         let found = received::list(world.line(), world.organization, &filter, status, page).await.expect("the store answers");
-        rows.extend(found.rows.into_iter().map(|row| row.standing.status));
+        rows.extend(found.rows.into_iter().map(|row| row.progress.status));
         match found.next {
             Some(next) => cursor = next,
             None => return rows,

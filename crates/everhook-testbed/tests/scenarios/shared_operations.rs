@@ -54,9 +54,9 @@ async fn just_enabled() -> (Cluster, Receiver, [EventId; 2]) {
 #[tokio::test]
 async fn a_recovery_reaches_an_endpoint_that_was_enabled_at_another_node_a_moment_ago() {
     let (mut cluster, _, [dead, missed]) = just_enabled().await;
-    let wish = everything(&cluster, Wanted::Missed);
+    let input = everything(&cluster, Wanted::Missed);
     let line = cluster.node(DUTIFUL).line.clone();
-    let id = operations::replay(&line, &cluster.author(), OperationKind::Recover, wish, Pace::default()).await.expect("it begins");
+    let id = operations::replay(&line, &cluster.author(), OperationKind::Recover, input, Pace::default()).await.expect("it begins");
     cluster.pass(secs(5)).await;
     assert_eq!(counts(&look(&cluster, id).await), (2, 2, 0, 0));
     assert_eq!(cluster.stages(dead).await, ["dead: retries_exhausted", "delivered"]);
@@ -110,8 +110,8 @@ async fn a_node_that_lost_its_duty_while_it_selected_changes_nothing_when_it_com
     // Given a node that loses the store when it has begun to select, and another that goes on in its place.
     cluster.node(DUTIFUL).member.pause();
     let pace = Pace { rate: NonZeroU32::new(4), ..Pace::default() };
-    let wish = everything(&cluster, Wanted::Any);
-    let id = operations::replay(cluster.line(), &cluster.author(), OperationKind::Replay, wish, pace).await.expect("it begins");
+    let input = everything(&cluster, Wanted::Any);
+    let id = operations::replay(cluster.line(), &cluster.author(), OperationKind::Replay, input, pace).await.expect("it begins");
     cluster.pass(secs(9)).await;
     let operation = look(&cluster, id).await;
     assert_eq!((operation.status, operation.total), (OperationStatus::Running, 40));

@@ -149,7 +149,7 @@ async fn a_spooled_event_under_a_key_that_another_has_becomes_an_event_of_its_ow
     assert_eq!(seen, texts(&[original.event, other.event, behind.event]));
     let found = world.line().ports.history.event(world.organization, other.event).await.expect("the store answers").expect("it is there");
     assert_eq!((found.0.id, found.0.idempotency_key), (other.event, other.event.to_string()));
-    assert_eq!(world.line().ports.spool.as_ref().expect("a spool").standing().events, 0);
+    assert_eq!(world.line().ports.spool.as_ref().expect("a spool").status().events, 0);
 }
 
 #[tokio::test]
@@ -215,7 +215,7 @@ async fn a_crash_between_the_stores_commit_and_the_removal_makes_no_second_deliv
     let mut seen = arrived(&world, &endpoint)[1..].to_vec();
     seen.sort();
     assert_eq!(seen, texts(&events));
-    assert_eq!(world.line().ports.spool.as_ref().expect("a spool").standing().events, 0);
+    assert_eq!(world.line().ports.spool.as_ref().expect("a spool").status().events, 0);
 }
 
 #[tokio::test]
@@ -230,8 +230,8 @@ async fn an_event_that_the_store_will_never_take_is_kept_aside_and_the_others_co
     world.faults.set_away(false);
     world.pass(secs(30)).await;
     assert_eq!(arrived(&world, &endpoint)[1..], texts(&events));
-    let standing = world.line().ports.spool.as_ref().expect("a spool").standing();
-    assert!(standing.events == 0 && standing.bytes > 0, "{standing:?}");
+    let status = world.line().ports.spool.as_ref().expect("a spool").status();
+    assert!(status.events == 0 && status.bytes > 0, "{status:?}");
 }
 
 #[tokio::test]

@@ -82,7 +82,7 @@ impl Tenant {
 }
 
 fn spooled(world: &World) -> u64 {
-    world.line().ports.spool.as_ref().expect("a spool").standing().events
+    world.line().ports.spool.as_ref().expect("a spool").status().events
 }
 
 #[tokio::test]

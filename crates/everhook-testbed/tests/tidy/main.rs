@@ -9,6 +9,7 @@ mod conformance;
 mod edges;
 mod port_sizes;
 mod prose;
+mod sealed_columns;
 mod statements;
 mod tree;
 mod words;
@@ -54,4 +55,9 @@ fn no_port_has_more_methods_than_a_reader_can_keep_in_mind() {
 #[test]
 fn lines_of_markdown_are_short_or_one_sentence_and_no_path_is_a_machines_own() {
     assert_nothing(prose::violations(&Tree::read()));
+}
+
+#[test]
+fn every_sealed_column_is_known_to_the_rotation_of_the_sealing_key() {
+    assert_nothing(sealed_columns::violations(&Tree::read()));
 }

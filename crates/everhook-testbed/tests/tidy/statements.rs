@@ -12,6 +12,10 @@ const POSTGRES_ALONE: &str = include_str!("statements_of_postgres_alone.txt");
 
 /// Statements without a header, without their other half, and lists that name too many.
 pub fn violations(tree: &Tree) -> Vec<String> {
+    found_in(tree, SQLITE_ALONE, POSTGRES_ALONE)
+}
+
+fn found_in(tree: &Tree, sqlite_alone: &str, postgres_alone: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (path, text) in tree.files("crates/everhook-adapters/src/", ".sql").filter(|(path, _)| path.contains("/queries/")) {
         let header: String = text.lines().take_while(|line| line.starts_with("--")).collect();
@@ -22,8 +26,8 @@ pub fn violations(tree: &Tree) -> Vec<String> {
         }
     }
     let (sqlite, postgres) = (names(tree, SQLITE), names(tree, POSTGRES));
-    found.extend(without_the_other(&sqlite, &postgres, SQLITE_ALONE, ("sqlite", "postgres")));
-    found.extend(without_the_other(&postgres, &sqlite, POSTGRES_ALONE, ("postgres", "sqlite")));
+    found.extend(without_the_other(&sqlite, &postgres, sqlite_alone, ("sqlite", "postgres")));
+    found.extend(without_the_other(&postgres, &sqlite, postgres_alone, ("postgres", "sqlite")));
     found
 }
 
@@ -39,9 +43,7 @@ fn without_the_other(these: &BTreeSet<&str>, others: &BTreeSet<&str>, alone: &st
              or list it in tests/tidy/statements_of_{store}_alone.txt"
         )
     });
-    // A planted tree has few statements and the whole list.
-    let is_planted = these.len() < 100;
-    let stale = alone.iter().filter(|name| !is_planted && (!these.contains(**name) || others.contains(**name)));
+    let stale = alone.iter().filter(|name| !these.contains(**name) || others.contains(**name));
     let stale = stale.map(|name| {
         format!("`{name}` is not a statement of {store} alone any more: remove it from tests/tidy/statements_of_{store}_alone.txt")
     });
@@ -57,7 +59,7 @@ fn a_statement_without_a_header_or_a_counterpart_is_found() {
             "-- Asks.\n-- Index: the primary key. Lock: none.\nSELECT 1;",
         ),
     ]);
-    let found = violations(&tree);
+    let found = found_in(&tree, "", "");
     let expected = [
         "a_question.sql does not say `Lock:`",
         "sqlite/queries/a_question.sql has no counterpart",
@@ -67,4 +69,18 @@ fn a_statement_without_a_header_or_a_counterpart_is_found() {
     for (found, expected) in found.iter().zip(expected) {
         assert!(found.contains(expected), "{found}");
     }
+}
+
+#[test]
+fn an_entry_of_a_statement_that_both_stores_have_or_none_has_is_found() {
+    let statement = "-- Asks.\n-- Index: the primary key. Lock: none.\nSELECT 1;";
+    let tree = Tree::planted([
+        ("crates/everhook-adapters/src/sqlite/queries/both.sql", statement),
+        ("crates/everhook-adapters/src/postgres/queries/both.sql", statement),
+        ("crates/everhook-adapters/src/sqlite/queries/alone.sql", statement),
+    ]);
+    assert_eq!(found_in(&tree, "alone", ""), [""; 0]);
+    let found = found_in(&tree, "alone\nboth\ngone", "");
+    let expected = ["`both` is not a statement of sqlite alone", "`gone` is not a statement of sqlite alone"];
+    assert!(found.len() == 2 && found.iter().zip(expected).all(|(found, expected)| found.contains(expected)), "{found:?}");
 }

@@ -23,7 +23,8 @@ use super::{
     body::JsonBody,
     error::{ApiError, ChangeProblems, ReadProblems},
     page::{List, PageQuery},
-    to_the_end,
+    run_to_completion,
+    uids::Uids,
     wire::{Identified, NoParams, Params, json},
 };
 use crate::api::words::ScopeWord;
@@ -43,6 +44,8 @@ pub struct ApiKeyOut {
     /// The only application that it reaches; null if it reaches all of the organization's.
     #[schema(format = "uuid", required = true)]
     application_id: Option<String>,
+    #[schema(required = true)]
+    application_uid: Option<String>,
     #[schema(value_type = Vec<ScopeWord>)]
     scopes: Vec<&'static str>,
     #[schema(format = DateTime)]
@@ -54,9 +57,10 @@ pub struct ApiKeyOut {
     last_used_at: Option<String>,
 }
 
-impl From<ApiKey> for ApiKeyOut {
-    fn from(key: ApiKey) -> Self {
+impl ApiKeyOut {
+    fn new(key: ApiKey, uids: &Uids) -> Self {
         Self {
+            application_uid: key.application.and_then(|id| uids.application(id)),
             id: key.id.to_string(),
             key: None,
             prefix: key.prefix,
@@ -93,7 +97,7 @@ pub struct ApiKeyIn {
 #[utoipa::path(
     post, path = "/v1/api-keys", tag = "api keys", operation_id = "create_api_key", request_body = ApiKeyIn,
     security(("api_key" = ["manage"])),
-    responses((status = 201, description = "Made", body = ApiKeyOut), ChangeProblems),
+    responses((status = 201, description = "Created", body = ApiKeyOut), ChangeProblems),
 )]
 pub async fn create(
     State(api): State<Arc<Api>>,
@@ -107,9 +111,12 @@ pub async fn create(
         None => None,
     };
     let new = NewApiKey { name: asked.name, scopes: asked.scopes.unwrap_or_default(), application: asked.application_id, expires_at };
-    let make = async move { api_keys::create(&api.line, &caller.author(), caller.scopes, new).await };
-    let (key, text) = to_the_end(make).await??;
-    Ok(json(StatusCode::CREATED, &ApiKeyOut { key: Some(text.expose().clone()), ..ApiKeyOut::from(key) }))
+    let make = async move {
+        let (key, text) = api_keys::create(&api.line, &caller.author(), caller.scopes, new).await?;
+        let uids = Uids::of_applications(&api, caller.organization, key.application).await?;
+        Ok::<_, ApiError>(ApiKeyOut { key: Some(text.expose().clone()), ..ApiKeyOut::new(key, &uids) })
+    };
+    Ok(json(StatusCode::CREATED, &run_to_completion(make).await??))
 }
 
 /// A page of them.
@@ -123,7 +130,8 @@ pub type ApiKeyList = List<ApiKeyOut>;
 pub async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(query): Params<PageQuery>) -> Result<Response, ApiError> {
     let page = query.read()?.fetch(|page| api.line.ports.api_keys.api_keys(caller.organization, page)).await?;
     let uses = api.keys.last_uses();
-    Ok(json(StatusCode::OK, &List::from(page.map(|key| ApiKeyOut::from(with_use(key, &uses))))))
+    let uids = Uids::of_applications(&api, caller.organization, page.rows.iter().filter_map(|key| key.application)).await?;
+    Ok(json(StatusCode::OK, &List::from(page.map(|key| ApiKeyOut::new(with_use(key, &uses), &uids)))))
 }
 
 /// Returns an API key. The key itself is not shown.
@@ -139,7 +147,8 @@ pub async fn get(
     Identified(id): Identified<ApiKeyId>,
 ) -> Result<Response, ApiError> {
     let key = api_keys::find(&api.line, caller.organization, id).await?;
-    Ok(json(StatusCode::OK, &ApiKeyOut::from(with_use(key, &api.keys.last_uses()))))
+    let uids = Uids::of_applications(&api, caller.organization, key.application).await?;
+    Ok(json(StatusCode::OK, &ApiKeyOut::new(with_use(key, &api.keys.last_uses()), &uids)))
 }
 
 /// The key with its last use, which may be newer than what is written.
@@ -165,5 +174,5 @@ pub async fn revoke(
         api.keys.forget(id);
         Ok::<_, ApiError>(StatusCode::NO_CONTENT)
     };
-    to_the_end(revoke).await?
+    run_to_completion(revoke).await?
 }

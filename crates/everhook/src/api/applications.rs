@@ -18,7 +18,7 @@ use super::{
     body::JsonBody,
     error::{ApiError, ChangeProblems, ReadProblems},
     page::{List, PageQuery},
-    to_the_end,
+    run_to_completion,
     wire::{Field, Named, NoParams, Params, json},
 };
 use crate::api::words::ApplicationKindWord;
@@ -86,7 +86,7 @@ impl From<ApplicationIn> for ApplicationChange {
 #[utoipa::path(
     post, path = "/v1/applications", tag = "applications", operation_id = "create_application", request_body = ApplicationIn,
     security(("api_key" = ["manage"])),
-    responses((status = 201, description = "Made", body = ApplicationOut), ChangeProblems),
+    responses((status = 201, description = "Created", body = ApplicationOut), ChangeProblems),
 )]
 pub async fn create(
     State(api): State<Arc<Api>>,
@@ -94,7 +94,7 @@ pub async fn create(
     _query: NoParams,
     JsonBody(asked): JsonBody<ApplicationIn>,
 ) -> Result<Response, ApiError> {
-    let made = to_the_end(async move { applications::create(&api.line, &caller.author(), asked.into()).await }).await??;
+    let made = run_to_completion(async move { applications::create(&api.line, &caller.author(), asked.into()).await }).await??;
     Ok(json(StatusCode::CREATED, &ApplicationOut::from(made)))
 }
 
@@ -154,7 +154,7 @@ pub async fn delete(
         keys.into_iter().for_each(|key| api.keys.forget(key));
         Ok::<_, ApiError>(StatusCode::NO_CONTENT)
     };
-    to_the_end(delete).await?
+    run_to_completion(delete).await?
 }
 
 /// Updates the fields that are sent.
@@ -171,6 +171,6 @@ pub async fn change(
     JsonBody(asked): JsonBody<ApplicationIn>,
 ) -> Result<Response, ApiError> {
     let change = async move { applications::change(&api.line, &caller.author(), &of, asked.into()).await };
-    let changed = to_the_end(change).await??;
+    let changed = run_to_completion(change).await??;
     Ok(json(StatusCode::OK, &ApplicationOut::from(changed)))
 }

@@ -18,7 +18,7 @@ use super::{
     body::JsonBody,
     error::{ApiError, ChangeProblems, ReadProblems},
     operations::{Begun, OperationOut, PaceIn, RateIn, begun, read_each, read_endpoints, read_patterns},
-    to_the_end,
+    run_to_completion,
     wire::{Identified, NoParams, Object, json, read, read_time},
 };
 use crate::api::words::PriorityWord;
@@ -91,7 +91,7 @@ pub struct Counted {
     security(("api_key" = ["manage"])),
     responses(
         (status = 200, description = "The number of selected items", body = Counted),
-        (status = 202, description = "It has begun", body = Begun),
+        (status = 202, description = "The operation has started", body = Begun),
         ChangeProblems,
     ),
 )]
@@ -109,7 +109,7 @@ pub async fn retry(
         return count(&api, caller.organization, &selection).await;
     }
     let begin = async move { operations::retry_dead_letters(&api.line, &caller.author(), selection, pace).await };
-    Ok(begun(to_the_end(begin).await??))
+    Ok(begun(run_to_completion(begin).await??))
 }
 
 /// Discards dead letters in bulk, as an operation. They stay in history. With `dry_run` they are only counted.
@@ -118,7 +118,7 @@ pub async fn retry(
     security(("api_key" = ["manage"])),
     responses(
         (status = 200, description = "The number of selected items", body = Counted),
-        (status = 202, description = "It has begun", body = Begun),
+        (status = 202, description = "The operation has started", body = Begun),
         ChangeProblems,
     ),
 )]
@@ -133,7 +133,7 @@ pub async fn discard(
         return count(&api, caller.organization, &selection).await;
     }
     let begin = async move { operations::discard_dead_letters(&api.line, &caller.author(), selection).await };
-    Ok(begun(to_the_end(begin).await??))
+    Ok(begun(run_to_completion(begin).await??))
 }
 
 /// Same as `GET /v1/operations/{id}`.
@@ -150,7 +150,7 @@ pub async fn get(api: State<Arc<Api>>, caller: MayRead, query: NoParams, id: Ide
 #[utoipa::path(
     delete, path = "/batch-operations/{id}", tag = "dead letters", operation_id = "cancel_dead_letter_operation",
     params(("id" = String, Path, description = "The operation's id")), security(("api_key" = ["manage"])),
-    responses((status = 204, description = "It is cancelled"), ChangeProblems),
+    responses((status = 204, description = "Cancelled"), ChangeProblems),
 )]
 pub async fn cancel(api: State<Arc<Api>>, caller: MayManage, query: NoParams, id: Identified<OperationId>) -> Result<StatusCode, ApiError> {
     super::operations::cancel(api, caller, query, id).await

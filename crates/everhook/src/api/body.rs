@@ -14,7 +14,8 @@ use tokio::runtime::RuntimeFlavor;
 
 use super::{
     Api,
-    error::{ApiError, ProblemKind, shorten},
+    error::{ApiError, ProblemKind},
+    misread::misread,
 };
 use crate::{memory::Charge, server::RequestContext};
 
@@ -95,8 +96,7 @@ pub fn parse_object<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, ApiErr
         Ok(_) if first != Some(&b'{') => Err(ApiError::bad_request("the body must be a JSON object")),
         Ok(value) => Ok(value),
         Err(error) if error.is_data() && first != Some(&b'{') => Err(ApiError::bad_request("the body must be a JSON object")),
-        // The words repeat what the client wrote, which may be long.
-        Err(error) if error.is_data() => Err(ApiError::bad_request(format!("the body cannot be read: {}", shorten(error.to_string())))),
+        Err(error) if error.is_data() => Err(misread(bytes, &error)),
         Err(error) => Err(ApiError::bad_request(format!("the body is not JSON: {error}"))),
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
 use everhook_core::{
-    ids::{DeliveryId, EndpointId, Ref},
+    ids::{DeliveryId, EndpointId, OrganizationId, Ref},
     line::recall::recall,
     manage::dead_letters,
     model::{DeadLetter, DeadLetterStatus, LaneKind, RetentionPeriods},
@@ -24,7 +24,8 @@ use super::{
     error::{ApiError, ChangeProblems, ReadProblems, RetryProblems},
     events::read_event_type,
     page::{List, RequestedPage},
-    to_the_end,
+    run_to_completion,
+    uids::Uids,
     wire::{Identified, NoParams, Params, json, read, read_time},
 };
 use crate::api::words::{DeadLetterReason, DeadLetterStatusFilter, DeadLetterStatusWord, DestinationKindWord, FailureCategoryWord};
@@ -60,8 +61,12 @@ pub struct DeadLetterOut {
     event_type: String,
     #[schema(format = "uuid")]
     endpoint_id: String,
+    #[schema(required = true)]
+    endpoint_uid: Option<String>,
     #[schema(format = "uuid")]
     application_id: String,
+    #[schema(required = true)]
+    application_uid: Option<String>,
     /// Why it failed for good: `retries_exhausted`, `given_up`, `gone` or `tls_failed`.
     #[schema(value_type = DeadLetterReason)]
     reason: &'static str,
@@ -91,8 +96,15 @@ pub struct DeadLetterOut {
 }
 
 impl DeadLetterOut {
-    fn new(letter: DeadLetter, kept: &RetentionPeriods) -> Self {
+    async fn of(api: &Api, organization: OrganizationId, letter: DeadLetter) -> Result<Self, ApiError> {
+        let uids = Uids::of_dead_letters(api, organization, std::slice::from_ref(&letter)).await?;
+        Ok(Self::new(letter, &api.line.retention, &uids))
+    }
+
+    fn new(letter: DeadLetter, kept: &RetentionPeriods, uids: &Uids) -> Self {
         Self {
+            endpoint_uid: uids.endpoint(letter.lane_id.endpoint()),
+            application_uid: uids.application(letter.application),
             expires_at: kept.dead_letter_expires_at(letter.status, letter.last_failure_at).map(|at| at.to_string()),
             id: letter.id.to_string(),
             kind: letter.kind.as_str(),
@@ -184,7 +196,8 @@ pub async fn list(
     };
     let filter = DeadLetterFilter { application, endpoint, kind, event_type, status, category, died: TimeRange { from, to } };
     let page = page.fetch(|page| api.line.ports.history.dead_letters(caller.organization, filter.clone(), page)).await?;
-    Ok(json(StatusCode::OK, &List::from(page.map(|letter| DeadLetterOut::new(letter, &api.line.retention)))))
+    let uids = Uids::of_dead_letters(&api, caller.organization, &page.rows).await?;
+    Ok(json(StatusCode::OK, &List::from(page.map(|letter| DeadLetterOut::new(letter, &api.line.retention, &uids)))))
 }
 
 /// Returns a dead letter.
@@ -201,7 +214,7 @@ pub async fn get(
 ) -> Result<Response, ApiError> {
     let found = api.line.ports.history.dead_letter(caller.organization, id).await?;
     let letter = found.ok_or_else(|| ApiError::not_found("dead letter"))?;
-    Ok(json(StatusCode::OK, &DeadLetterOut::new(letter, &api.line.retention)))
+    Ok(json(StatusCode::OK, &DeadLetterOut::of(&api, caller.organization, letter).await?))
 }
 
 /// A dead letter that is being retried.
@@ -226,9 +239,12 @@ pub async fn retry(
     Identified(id): Identified<DeliveryId>,
     _body: OptionalJsonBody<NoFields>,
 ) -> Result<Response, ApiError> {
-    let kept = api.line.retention;
-    let (letter, delivery) = to_the_end(async move { recall(&api.line, caller.organization, id).await }).await??;
-    let receipt = RetryReceipt { delivery_id: delivery.to_string(), dead_letter: DeadLetterOut::new(letter, &kept) };
+    let retry = async move {
+        let (letter, delivery) = recall(&api.line, caller.organization, id).await?;
+        let dead_letter = DeadLetterOut::of(&api, caller.organization, letter).await?;
+        Ok::<_, ApiError>(RetryReceipt { delivery_id: delivery.to_string(), dead_letter })
+    };
+    let receipt = run_to_completion(retry).await??;
     Ok(json(StatusCode::ACCEPTED, &receipt))
 }
 
@@ -251,7 +267,7 @@ pub async fn requeue(
     Identified(id): Identified<DeliveryId>,
     _body: OptionalJsonBody<NoFields>,
 ) -> Result<Response, ApiError> {
-    to_the_end(async move { recall(&api.line, caller.organization, id).await }).await??;
+    run_to_completion(async move { recall(&api.line, caller.organization, id).await }).await??;
     Ok(json(StatusCode::ACCEPTED, &Requeued { requeued: true }))
 }
 
@@ -267,7 +283,7 @@ pub async fn discard(
     _query: NoParams,
     Identified(id): Identified<DeliveryId>,
 ) -> Result<StatusCode, ApiError> {
-    to_the_end(async move { dead_letters::discard(&api.line, &caller.author(), id).await }).await??;
+    run_to_completion(async move { dead_letters::discard(&api.line, &caller.author(), id).await }).await??;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -9,7 +9,7 @@ use everhook_core::{
         Fault,
         finding::{self, FoundDeliveries},
     },
-    model::{Cursor, Delivery, FailureCategory, LaneKind, Page, Stage},
+    model::{Delivery, FailureCategory, LaneKind, Page, Stage},
     policy::blocked::blocked,
     ports::{DeliveryFilter, DeliveryStatus, StoreError, TimeRange},
 };
@@ -253,12 +253,8 @@ pub async fn list_page(api: &Api, caller: &Caller, query: DeliveryQuery, mut fil
     }
     let from = read(query.from.as_deref(), "from", &mut faults, read_time);
     let to = read(query.to.as_deref(), "to", &mut faults, read_time);
-    let searched = page.without_offset().filter(|page| !matches!(page.cursor, Cursor::NewerThan(_)));
-    if filter.http_status.is_some() && (count == Some(true) || searched.is_none()) {
-        faults.push(Fault::new(
-            "cursor",
-            "of a search continues to older rows only: neither `count` nor `offset` can be given with `http_status`",
-        ));
+    if filter.http_status.is_some() {
+        faults.extend(page.faults_of_search(count == Some(true)));
     }
     if !faults.is_empty() {
         return Err(ApiError::bad_query(faults));
@@ -269,7 +265,7 @@ pub async fn list_page(api: &Api, caller: &Caller, query: DeliveryQuery, mut fil
         filter.endpoint = Some(api.find_endpoint(caller, &of).await?);
     }
     filter.application = api.filter_application(caller, query.application_id.as_deref()).await?;
-    if let Some(page) = searched.filter(|_| filter.http_status.is_some()) {
+    if let Some(page) = page.without_offset().filter(|_| filter.http_status.is_some()) {
         let FoundDeliveries { rows, next, searched_until } = finding::find_deliveries(&api.line, organization, &filter, page).await?;
         let (searched_until, search_complete) = (searched_until.map(|at| at.to_string()), Some(next.is_none()));
         let list = List::from(Page { rows: shown(api, organization, rows).await?, next, prev: None });

@@ -36,6 +36,7 @@ const DOCUMENT_PATH: &str = "/openapi.json";
         (name = "retry schedules", description = "When failed deliveries are retried"),
         (name = "event types", description = "Definitions of event types: schemas, examples, archiving"),
         (name = "applications", description = "Integrations inside an organization"),
+        (name = "calls", description = "Manifests of applications, and calls to them"),
         (name = "api keys", description = "Keys for the API and their scopes"),
         (name = "organizations", description = "The tenants of this server"),
         (name = "server", description = "Health checks"),

@@ -22,7 +22,7 @@ use super::{
     error::{ApiError, ChangeProblems},
     operations::{Begun, begun},
     replays::find_application,
-    to_the_end,
+    run_to_completion,
     wire::{Identified, Named, NoParams, Object, json, read, read_time},
 };
 
@@ -40,7 +40,7 @@ pub async fn erase_event(
     _query: NoParams,
     Identified(event): Identified<EventId>,
 ) -> Result<StatusCode, ApiError> {
-    to_the_end(async move { erasing::erase_event(&api.line, &caller.author(), event).await }).await??;
+    run_to_completion(async move { erasing::erase_event(&api.line, &caller.author(), event).await }).await??;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -82,7 +82,7 @@ pub struct EraseByLabelIn {
     security(("api_key" = ["manage"])),
     responses(
         (status = 200, description = "The number of selected items", body = Counted),
-        (status = 202, description = "It has begun", body = Begun),
+        (status = 202, description = "The operation has started", body = Begun),
         ChangeProblems,
     ),
 )]
@@ -105,17 +105,17 @@ pub async fn erase_by_label(
     if label.is_none() {
         faults.push(Fault::new("label", "is required"));
     }
-    let mut wish = ErasureInput {
+    let mut input = ErasureInput {
         application: None,
         label,
         from: read(asked.from.as_deref(), "from", &mut faults, read_time),
         to: read(asked.to.as_deref(), "to", &mut faults, read_time),
     };
-    wish.application = caller.application_in_body(&api, asked.application_id.as_deref(), &mut faults).await?;
+    input.application = caller.application_in_body(&api, asked.application_id.as_deref(), &mut faults).await?;
     if !faults.is_empty() {
         return Err(ApiError::invalid(faults));
     }
-    count_or_begin(api, caller, wish, asked.dry_run).await
+    count_or_begin(api, caller, input, asked.dry_run).await
 }
 
 /// The events of an application to erase.
@@ -139,7 +139,7 @@ pub struct EraseApplicationIn {
     params(("id" = String, Path, description = "The application's id or uid")), security(("api_key" = ["manage"])),
     responses(
         (status = 200, description = "The number of selected items", body = Counted),
-        (status = 202, description = "It has begun", body = Begun),
+        (status = 202, description = "The operation has started", body = Begun),
         ChangeProblems,
     ),
 )]
@@ -160,11 +160,11 @@ pub async fn erase_application(
     count_or_begin(api, caller, ErasureInput { application, label: None, from, to }, asked.dry_run).await
 }
 
-async fn count_or_begin(api: Arc<Api>, caller: Caller, wish: ErasureInput, is_dry: bool) -> Result<Response, ApiError> {
+async fn count_or_begin(api: Arc<Api>, caller: Caller, input: ErasureInput, is_dry: bool) -> Result<Response, ApiError> {
     if is_dry {
-        let total = erasing::count_events(&api.line, caller.organization, wish).await?;
+        let total = erasing::count_events(&api.line, caller.organization, input).await?;
         return Ok(json(StatusCode::OK, &Counted { total }));
     }
-    let begin = async move { erasing::erase_events(&api.line, &caller.author(), wish).await };
-    Ok(begun(to_the_end(begin).await??))
+    let begin = async move { erasing::erase_events(&api.line, &caller.author(), input).await };
+    Ok(begun(run_to_completion(begin).await??))
 }

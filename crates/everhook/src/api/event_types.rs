@@ -22,7 +22,7 @@ use super::{
     body::{JsonBody, check_depth},
     error::{ApiError, ChangeProblems, ReadProblems},
     page::{List, RequestedPage},
-    to_the_end,
+    run_to_completion,
     wire::{Field, Named, NoParams, Params, json, read},
 };
 
@@ -151,7 +151,7 @@ pub struct EventTypeQuery {
 #[utoipa::path(
     post, path = "/v1/event-types", tag = "event types", operation_id = "create_event_type", request_body = EventTypeIn,
     security(("api_key" = ["manage"])),
-    responses((status = 201, description = "Made", body = EventTypeOut), ChangeProblems),
+    responses((status = 201, description = "Created", body = EventTypeOut), ChangeProblems),
 )]
 pub async fn create(
     State(api): State<Arc<Api>>,
@@ -160,7 +160,7 @@ pub async fn create(
     JsonBody(asked): JsonBody<EventTypeIn>,
 ) -> Result<Response, ApiError> {
     let asked = EventTypeChange::try_from(asked)?;
-    let made = to_the_end(async move { event_types::create(&api.line, &caller.author(), asked).await }).await??;
+    let made = run_to_completion(async move { event_types::create(&api.line, &caller.author(), asked).await }).await??;
     Ok(json(StatusCode::CREATED, &EventTypeOut::from(made)))
 }
 
@@ -222,7 +222,7 @@ pub async fn change(
 ) -> Result<Response, ApiError> {
     let asked = EventTypeChange::try_from(asked)?;
     let change = async move { event_types::change(&api.line, &caller.author(), &of, asked).await };
-    Ok(json(StatusCode::OK, &EventTypeOut::from(to_the_end(change).await??)))
+    Ok(json(StatusCode::OK, &EventTypeOut::from(run_to_completion(change).await??)))
 }
 
 /// Deletes the definition of an event type. Published events are kept.
@@ -237,6 +237,6 @@ pub async fn delete(
     _query: NoParams,
     Named(of): Named<EventTypeId>,
 ) -> Result<StatusCode, ApiError> {
-    to_the_end(async move { event_types::delete(&api.line, &caller.author(), &of).await }).await??;
+    run_to_completion(async move { event_types::delete(&api.line, &caller.author(), &of).await }).await??;
     Ok(StatusCode::NO_CONTENT)
 }

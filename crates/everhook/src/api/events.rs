@@ -11,7 +11,7 @@ use everhook_core::{
         Fault,
         finding::{self, EventSearch, FoundEvents},
     },
-    model::{Cursor, Event, EventType, EventTypePattern, Page},
+    model::{Event, EventType, EventTypePattern, Page},
     policy::labels::{self, Labels},
     ports::{DeliveryFilter, EventSummary, TimeRange},
 };
@@ -169,8 +169,8 @@ pub async fn list(
     let count = read(query.count.as_deref(), "count", &mut faults, read_count) == Some(true);
     let mut search = query.read(labels, &mut faults);
     let is_plain = search.is_plain();
-    if !is_plain && (count || page.without_offset().is_none_or(|page| matches!(page.cursor, Cursor::NewerThan(_)))) {
-        faults.push(Fault::new("cursor", "of a search continues to older rows only: neither `count` nor `offset` can be given"));
+    if !is_plain {
+        faults.extend(page.faults_of_search(count));
     }
     if !faults.is_empty() {
         return Err(ApiError::bad_query(faults));

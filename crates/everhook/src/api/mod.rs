@@ -10,6 +10,7 @@ mod audit_log;
 mod auto_replay;
 mod batches;
 mod body;
+mod calls;
 mod dead_letters;
 mod deliveries;
 mod docs;
@@ -18,7 +19,10 @@ mod erasing;
 mod error;
 mod event_types;
 mod events;
+mod health;
 mod ingress;
+mod manifests;
+mod misread;
 mod operations;
 mod organizations;
 mod page;
@@ -29,11 +33,12 @@ mod reach;
 mod reads;
 mod replays;
 mod retries;
+mod run_to_completion;
 mod schedules;
+mod sealing;
 mod sent;
 mod sources;
 mod status;
-mod to_the_end;
 mod transfer;
 mod uids;
 mod why;
@@ -43,7 +48,7 @@ mod words;
 pub(crate) use self::publish::BESIDE_DATA_BYTES;
 #[cfg(feature = "amqp")]
 pub use self::publish::queue::QueueIntake;
-use self::to_the_end::to_the_end;
+use self::run_to_completion::run_to_completion;
 use std::{
     path::PathBuf,
     sync::{
@@ -313,6 +318,7 @@ fn documented() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(erasing::erase_application))
         .nest("/v1/endpoints", endpoints::routes())
         .merge(sources::routes())
+        .merge(health::routes())
         .routes(routes!(schedules::create, schedules::list))
         .routes(routes!(schedules::get, schedules::change, schedules::delete))
         .routes(routes!(schedules::assign))
@@ -321,6 +327,8 @@ fn documented() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(event_types::get, event_types::change, event_types::delete))
         .routes(routes!(applications::create, applications::list))
         .routes(routes!(applications::get, applications::change, applications::delete))
+        .merge(manifests::routes())
+        .merge(calls::routes())
         .routes(routes!(transfer::export))
         .routes(routes!(transfer::import))
         .routes(routes!(api_keys::create, api_keys::list))
@@ -328,6 +336,9 @@ fn documented() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(audit_log::list))
         .routes(routes!(organizations::create, organizations::list))
         .routes(routes!(organizations::get, organizations::change, organizations::delete))
+        .routes(routes!(sealing::get))
+        .routes(routes!(sealing::cancel))
+        .routes(routes!(sealing::resume))
         .routes(routes!(status::root))
         .routes(routes!(status::healthz))
         .routes(routes!(status::readyz))

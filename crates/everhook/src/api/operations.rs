@@ -22,7 +22,8 @@ use super::{
     error::{ApiError, ChangeProblems, ReadProblems},
     page::{List, PageQuery},
     retries::read_priority,
-    to_the_end,
+    run_to_completion,
+    uids::Uids,
     wire::{Identified, NoParams, Params, json, read, read_time},
 };
 use crate::api::words::{OperationKindWord, OperationStatusWord, PriorityWord};
@@ -35,6 +36,8 @@ pub struct OperationOut {
     /// The only application that it is about; null if it can be about any.
     #[schema(format = "uuid", required = true)]
     application_id: Option<String>,
+    #[schema(required = true)]
+    application_uid: Option<String>,
     /// `retry_batch`, `discard_batch`, `recover`, `replay`, `erase` or `attempt_now`.
     #[schema(value_type = OperationKindWord)]
     kind: &'static str,
@@ -77,13 +80,14 @@ pub struct RateOut {
 }
 
 impl OperationOut {
-    fn new(operation: &Operation, now: Timestamp) -> Self {
+    fn new(operation: &Operation, uids: &Uids, now: Timestamp) -> Self {
         let text = |at: Option<Timestamp>| at.map(|at| at.to_string());
         // Three digits tell more than anybody wants to know.
         let rounded = |rate: f64| (rate * 1_000.0).round() / 1_000.0;
         Self {
             id: operation.id.to_string(),
             application_id: operation.application.map(|id| id.to_string()),
+            application_uid: operation.application.and_then(|id| uids.application(id)),
             kind: operation.kind.as_str(),
             status: operation.status.as_str(),
             total: operation.total,
@@ -127,7 +131,8 @@ pub type OperationList = List<OperationOut>;
 pub async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(query): Params<PageQuery>) -> Result<Response, ApiError> {
     let page = query.read()?.fetch(|page| api.line.ports.operations.operations(caller.organization, caller.application, page)).await?;
     let now = api.line.ports.clock.now();
-    Ok(json(StatusCode::OK, &List::from(page.map(|operation| OperationOut::new(&operation, now)))))
+    let uids = Uids::of_applications(&api, caller.organization, page.rows.iter().filter_map(|operation| operation.application)).await?;
+    Ok(json(StatusCode::OK, &List::from(page.map(|operation| OperationOut::new(&operation, &uids, now)))))
 }
 
 /// Returns an operation with its progress.
@@ -144,14 +149,15 @@ pub async fn get(
 ) -> Result<Response, ApiError> {
     let found = api.line.ports.operations.operation(caller.organization, id).await?;
     let operation = found.ok_or_else(|| ApiError::not_found("operation"))?;
-    Ok(json(StatusCode::OK, &OperationOut::new(&operation, api.line.ports.clock.now())))
+    let uids = Uids::of_applications(&api, caller.organization, operation.application).await?;
+    Ok(json(StatusCode::OK, &OperationOut::new(&operation, &uids, api.line.ports.clock.now())))
 }
 
 /// Cancels an operation. What was done remains.
 #[utoipa::path(
     delete, path = "/v1/operations/{id}", tag = "operations", operation_id = "cancel_operation",
     params(("id" = String, Path, description = "The operation's id")), security(("api_key" = ["manage"])),
-    responses((status = 204, description = "It is cancelled"), ChangeProblems),
+    responses((status = 204, description = "Cancelled"), ChangeProblems),
 )]
 pub async fn cancel(
     State(api): State<Arc<Api>>,
@@ -159,7 +165,7 @@ pub async fn cancel(
     _query: NoParams,
     Identified(id): Identified<OperationId>,
 ) -> Result<StatusCode, ApiError> {
-    to_the_end(async move { operations::cancel(&api.line, &caller.author(), id).await }).await??;
+    run_to_completion(async move { operations::cancel(&api.line, &caller.author(), id).await }).await??;
     Ok(StatusCode::NO_CONTENT)
 }
 

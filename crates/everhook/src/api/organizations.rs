@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::{extract::State, response::Response};
 use everhook_core::{
     ids::OrganizationId,
+    limits,
     manage::{
         Change,
         auto_replay::{self, AutoReplayChange},
@@ -24,7 +25,7 @@ use super::{
     body::JsonBody,
     error::{ApiError, ChangeProblems, ReadProblems},
     page::{List, PageQuery},
-    to_the_end,
+    run_to_completion,
     wire::{Field, NoParams, Object, Params, json},
 };
 
@@ -37,6 +38,8 @@ pub struct OrganizationOut {
     uid: Option<String>,
     name: String,
     limits: LimitsOut,
+    /// The limits that apply: those above, else those of the server's `profile`, else the built-in ones.
+    effective_limits: LimitsOut,
     worker_pool: String,
     admin_emails: Vec<String>,
     dlq_auto_replay: AutoReplayOut,
@@ -44,7 +47,7 @@ pub struct OrganizationOut {
     created_at: String,
 }
 
-/// The limits of an organization, over all its applications; null means no limit.
+/// The limits of an organization, over all its applications. In `limits`, null means that none is set; in `effective_limits`, that there is none.
 #[derive(Serialize, ToSchema)]
 pub struct LimitsOut {
     #[schema(required = true)]
@@ -82,6 +85,7 @@ impl OrganizationOut {
             uid: organization.uid.map(|uid| uid.to_string()),
             name: organization.name,
             limits: organization.limits.into(),
+            effective_limits: limits::effective(organization.limits, api.line.catalog.profile()).into(),
             worker_pool: organization.worker_pool.to_string(),
             admin_emails: organization.admin_emails.iter().map(ToString::to_string).collect(),
             dlq_auto_replay: auto_replay.into(),
@@ -182,7 +186,7 @@ impl OrganizationIn {
 #[utoipa::path(
     post, path = "/v1/organizations", tag = "organizations", operation_id = "create_organization", request_body = OrganizationIn,
     security(("api_key" = ["admin"])),
-    responses((status = 201, description = "Made", body = OrganizationOut), ChangeProblems),
+    responses((status = 201, description = "Created", body = OrganizationOut), ChangeProblems),
 )]
 pub async fn create(
     State(api): State<Arc<Api>>,
@@ -197,7 +201,7 @@ pub async fn create(
         let made = organizations::create(&api.line, &caller.author(), change).await?;
         finish(&api, made, settings).await
     };
-    Ok(json(StatusCode::CREATED, &to_the_end(make).await??))
+    Ok(json(StatusCode::CREATED, &run_to_completion(make).await??))
 }
 
 /// A page of them.
@@ -254,7 +258,7 @@ pub async fn change(
         let changed = organizations::change(&api.line, &caller.author(), &of, change).await?;
         finish(&api, changed, settings).await
     };
-    Ok(json(StatusCode::OK, &to_the_end(change).await??))
+    Ok(json(StatusCode::OK, &run_to_completion(change).await??))
 }
 
 async fn finish(api: &Api, organization: Organization, settings: Option<AutoReplay>) -> Result<OrganizationOut, ApiError> {
@@ -281,5 +285,5 @@ pub async fn delete(
         keys.into_iter().for_each(|key| api.keys.forget(key));
         Ok::<_, ApiError>(StatusCode::NO_CONTENT)
     };
-    to_the_end(delete).await?
+    run_to_completion(delete).await?
 }

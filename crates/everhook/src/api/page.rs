@@ -149,8 +149,8 @@ impl PageQuery {
     /// Reads all parameters.
     pub fn read(&self) -> Result<RequestedPage, ApiError> {
         let mut faults = Vec::new();
-        let wish = RequestedPage::read(self.limit.as_deref(), self.cursor.as_deref(), self.offset.as_deref(), &mut faults);
-        if faults.is_empty() { Ok(wish) } else { Err(ApiError::bad_query(faults)) }
+        let requested = RequestedPage::read(self.limit.as_deref(), self.cursor.as_deref(), self.offset.as_deref(), &mut faults);
+        if faults.is_empty() { Ok(requested) } else { Err(ApiError::bad_query(faults)) }
     }
 }
 
@@ -183,6 +183,21 @@ impl RequestedPage {
     /// The page itself, where nothing is to be skipped.
     pub fn without_offset(self) -> Option<PageRequest> {
         Some(self.request).filter(|_| self.offset == 0)
+    }
+
+    /// What a search, which examines rows from the newest to the oldest within a limit of work, cannot do.
+    pub fn faults_of_search(self, is_counted: bool) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        if is_counted {
+            faults.push(Fault::new("count", "cannot be given with a search, which stops before it has examined all rows"));
+        }
+        if self.offset > 0 {
+            faults.push(Fault::new("offset", "cannot be given with a search: continue with `next_cursor`"));
+        }
+        if matches!(self.request.cursor, Cursor::NewerThan(_)) {
+            faults.push(Fault::new("cursor", "of a search must be a `next_cursor`: it continues to older rows only"));
+        }
+        faults
     }
 
     /// Reads the page from a list. What lies before the offset is read too, and dropped.
@@ -299,8 +314,8 @@ mod tests {
             [(None, Some(50)), (Some("1"), Some(1)), (Some("250"), Some(250)), (Some("0"), None), (Some("251"), None), (Some("ten"), None)]
         {
             let mut faults = Vec::new();
-            let wish = RequestedPage::read(text, None, None, &mut faults);
-            assert_eq!(faults.is_empty().then_some(wish.request.limit), limit, "{text:?}");
+            let requested = RequestedPage::read(text, None, None, &mut faults);
+            assert_eq!(faults.is_empty().then_some(requested.request.limit), limit, "{text:?}");
         }
     }
 
@@ -319,8 +334,8 @@ mod tests {
         ];
         for (cursor, offset, expected) in table {
             let mut faults = Vec::new();
-            let wish = RequestedPage::read(None, cursor, offset, &mut faults);
-            assert_eq!(faults.is_empty().then_some(wish.offset), expected, "{cursor:?} {offset:?}");
+            let requested = RequestedPage::read(None, cursor, offset, &mut faults);
+            assert_eq!(faults.is_empty().then_some(requested.offset), expected, "{cursor:?} {offset:?}");
             assert!(faults.iter().all(|fault| fault.field == "offset"));
         }
     }
@@ -339,12 +354,12 @@ mod tests {
         ];
         for (offset, newest, reads_expected) in table {
             let mut reads = 0;
-            let wish = RequestedPage { request: PageRequest { limit: 2, cursor: Cursor::Newest }, offset };
+            let requested = RequestedPage { request: PageRequest { limit: 2, cursor: Cursor::Newest }, offset };
             let list = |page: PageRequest| {
                 reads += 1;
                 std::future::ready(Ok(six_hundred_rows(page)))
             };
-            let page = wish.fetch(list).await.unwrap();
+            let page = requested.fetch(list).await.unwrap();
             assert_eq!((page.rows.first().copied(), reads), (newest, reads_expected), "{offset}");
             let oldest = page.rows.last().copied();
             let next = oldest.filter(|row| *row > 0).map(|row| Cursor::OlderThan(Uuid::from_u128(row)));
@@ -368,8 +383,8 @@ mod tests {
             (large, Cursor::NewerThan(id(590)), 0, (599, 591)),
         ];
         for (bytes, cursor, offset, (newest, oldest)) in table {
-            let wish = RequestedPage { request: PageRequest { limit: 250, cursor }, offset };
-            let page = wish.fetch_large(|page| std::future::ready(Ok(six_hundred_rows(page))), |_| bytes).await.unwrap();
+            let requested = RequestedPage { request: PageRequest { limit: 250, cursor }, offset };
+            let page = requested.fetch_large(|page| std::future::ready(Ok(six_hundred_rows(page))), |_| bytes).await.unwrap();
             let expected: Vec<u128> = (oldest..=newest).rev().collect();
             assert_eq!(page.rows, expected, "{cursor:?} {offset}");
             assert_eq!(page.next, (oldest > 0).then(|| Cursor::OlderThan(id(oldest))), "{cursor:?} {offset}");

@@ -18,9 +18,21 @@ const FAULTS_MAX: usize = 20;
 /// # Errors
 /// What is wrong with each parameter.
 pub fn read<T: DeserializeOwned>(query: &str) -> Result<T, Vec<Fault>> {
+    read_named(query, &[])
+}
+
+/// The same, where the route also takes parameters of its own making, which are read elsewhere: `also` is how they are called.
+///
+/// # Errors
+/// What is wrong with each parameter.
+pub fn read_beside<T: DeserializeOwned>(query: &str, also: &str) -> Result<T, Vec<Fault>> {
+    read_named(query, &[also])
+}
+
+fn read_named<T: DeserializeOwned>(query: &str, also: &[&str]) -> Result<T, Vec<Fault>> {
     let pairs = || form_urlencoded::parse(query.as_bytes());
     let parameters = MapDeserializer::new(pairs().map(|(name, value)| (name, Value(value))));
-    T::deserialize(parameters).map_err(|wrong| wrong.into_faults(pairs().map(|(name, _)| name)))
+    T::deserialize(parameters).map_err(|wrong| wrong.into_faults(pairs().map(|(name, _)| name), also))
 }
 
 /// What serde found first.
@@ -36,10 +48,10 @@ enum Wrong {
 
 impl Wrong {
     /// All unknown parameters, where one is; otherwise what was found.
-    fn into_faults<'a>(self, names: impl Iterator<Item = Cow<'a, str>>) -> Vec<Fault> {
+    fn into_faults<'a>(self, names: impl Iterator<Item = Cow<'a, str>>, also: &[&str]) -> Vec<Fault> {
         match self {
             Self::Unknown(known) => {
-                let reason = format!("is not a parameter of this route, which takes {}", known.join(", "));
+                let reason = format!("is not a parameter of this route, which takes {}", [known, also].concat().join(", "));
                 let mut unknown: Vec<String> = Vec::new();
                 for name in names.filter(|name| !known.contains(&&**name)) {
                     if unknown.len() < FAULTS_MAX && unknown.iter().all(|other| *other != name) {

@@ -21,7 +21,7 @@ use super::{
     body::JsonBody,
     error::{ApiError, ChangeProblems},
     operations::{Begun, PaceIn, RateIn, begun, read_endpoints, read_patterns},
-    to_the_end,
+    run_to_completion,
     wire::{Named, NoParams, Object, read, read_time},
 };
 use crate::api::words::PriorityWord;
@@ -43,7 +43,7 @@ pub struct RecoverIn {
 #[utoipa::path(
     post, path = "/v1/applications/{id}/recover", tag = "operations", operation_id = "recover_application", request_body = RecoverIn,
     params(("id" = String, Path, description = "The application's id or uid")), security(("api_key" = ["manage"])),
-    responses((status = 202, description = "It has begun", body = Begun), ChangeProblems),
+    responses((status = 202, description = "The operation has started", body = Begun), ChangeProblems),
 )]
 pub async fn recover(
     State(api): State<Arc<Api>>,
@@ -57,8 +57,8 @@ pub async fn recover(
     let from = required_time(asked.since.as_deref(), "since", &mut faults);
     let to = read(asked.until.as_deref(), "until", &mut faults, read_time);
     let Some(from) = from.filter(|_| faults.is_empty()) else { return Err(ApiError::invalid(faults)) };
-    let wish = ReplayInput { application, from, to, event_types: Vec::new(), endpoints: Vec::new(), wanted: Wanted::Missed };
-    begin(api, caller.author(), OperationKind::Recover, wish, Pace::default()).await
+    let input = ReplayInput { application, from, to, event_types: Vec::new(), endpoints: Vec::new(), wanted: Wanted::Missed };
+    begin(api, caller.author(), OperationKind::Recover, input, Pace::default()).await
 }
 
 /// The events to replay.
@@ -94,7 +94,7 @@ pub struct ReplayIn {
 #[utoipa::path(
     post, path = "/v1/applications/{id}/replay", tag = "operations", operation_id = "replay_application", request_body = ReplayIn,
     params(("id" = String, Path, description = "The application's id or uid")), security(("api_key" = ["manage"])),
-    responses((status = 202, description = "It has begun", body = Begun), ChangeProblems),
+    responses((status = 202, description = "The operation has started", body = Begun), ChangeProblems),
 )]
 pub async fn replay(
     State(api): State<Arc<Api>>,
@@ -117,13 +117,13 @@ pub async fn replay(
     let rate_limit = asked.rate_limit.as_ref().map(|Object(rate)| rate);
     let pace = PaceIn { rate_limit, priority: asked.priority.as_deref(), start_at: asked.start_at.as_deref() }.read(&mut faults);
     let Some(from) = from.filter(|_| faults.is_empty()) else { return Err(ApiError::invalid(faults)) };
-    let wish = ReplayInput { application, from, to, event_types, endpoints, wanted: wanted.unwrap_or(Wanted::Any) };
-    begin(api, caller.author(), OperationKind::Replay, wish, pace).await
+    let input = ReplayInput { application, from, to, event_types, endpoints, wanted: wanted.unwrap_or(Wanted::Any) };
+    begin(api, caller.author(), OperationKind::Replay, input, pace).await
 }
 
-async fn begin(api: Arc<Api>, by: Author, kind: OperationKind, wish: ReplayInput, pace: Pace) -> Result<Response, ApiError> {
-    let begin = async move { operations::replay(&api.line, &by, kind, wish, pace).await };
-    Ok(begun(to_the_end(begin).await??))
+async fn begin(api: Arc<Api>, by: Author, kind: OperationKind, input: ReplayInput, pace: Pace) -> Result<Response, ApiError> {
+    let begin = async move { operations::replay(&api.line, &by, kind, input, pace).await };
+    Ok(begun(run_to_completion(begin).await??))
 }
 
 /// Whether it exists comes first: a stranger's application is not found, whatever else is wrong with the request.

@@ -26,7 +26,7 @@ use super::{
     deliveries::{DeliveryOut, show},
     error::{ApiError, ChangeProblems, RetryProblems},
     operations::{Begun, PaceIn, RateIn, begun},
-    to_the_end,
+    run_to_completion,
     wire::{Identified, Named, NoParams, Object, json, read},
 };
 use crate::api::words::PriorityWord;
@@ -134,7 +134,7 @@ pub async fn retry_delivery(
     OptionalJsonBody(asked): OptionalJsonBody<RetryIn>,
 ) -> Result<Response, ApiError> {
     let retry = Retry { delivery, endpoint: None, priority: asked.priority()? };
-    answer(to_the_end(async move { deliveries::retry(&api.line, &caller.author(), retry).await }).await??)
+    answer(run_to_completion(async move { deliveries::retry(&api.line, &caller.author(), retry).await }).await??)
 }
 
 /// Retries a delivery of this endpoint, as `POST /v1/deliveries/{id}/retry` does.
@@ -153,7 +153,7 @@ pub async fn retry_endpoint_delivery(
 ) -> Result<Response, ApiError> {
     let endpoint = Some(api.find_endpoint(&caller, &of).await?);
     let retry = Retry { delivery, endpoint, priority: asked.priority()? };
-    answer(to_the_end(async move { deliveries::retry(&api.line, &caller.author(), retry).await }).await??)
+    answer(run_to_completion(async move { deliveries::retry(&api.line, &caller.author(), retry).await }).await??)
 }
 
 /// Retries some deliveries of this endpoint: those that have ended are resent in the order of their events, those that wait are attempted now.
@@ -172,7 +172,7 @@ pub async fn retry_batch(
     let endpoint = api.find_endpoint(&caller, &of).await?;
     let (ids, priority) = asked.read()?;
     let retry = async move { deliveries::retry_batch(&api.line, &caller.author(), endpoint, &ids, priority).await };
-    answer(to_the_end(retry).await??)
+    answer(run_to_completion(retry).await??)
 }
 
 /// Retries the deliveries of an event: for each endpoint the newest. A dead or cancelled one is resent, one that waits is attempted now.
@@ -188,7 +188,7 @@ pub async fn retry_event(
     Identified(event): Identified<EventId>,
     _body: OptionalJsonBody<NoFields>,
 ) -> Result<Response, ApiError> {
-    answer(to_the_end(async move { deliveries::retry_event(&api.line, &caller.author(), event).await }).await??)
+    answer(run_to_completion(async move { deliveries::retry_event(&api.line, &caller.author(), event).await }).await??)
 }
 
 /// Same as `POST /v1/events/{id}/retry`, with the path that other platforms use.
@@ -222,7 +222,7 @@ pub async fn cancel_delivery(
     _body: OptionalJsonBody<NoFields>,
 ) -> Result<Response, ApiError> {
     let (inner, by) = (api.clone(), caller.author());
-    to_the_end(async move { deliveries::cancel(&inner.line, &by, delivery).await }).await??;
+    run_to_completion(async move { deliveries::cancel(&inner.line, &by, delivery).await }).await??;
     show(&api, caller.organization, delivery).await
 }
 
@@ -240,7 +240,7 @@ pub struct AttemptNowIn {
 #[utoipa::path(
     post, path = "/{id}/attempt-now", tag = "endpoints", operation_id = "attempt_endpoint_now", request_body = Option<AttemptNowIn>,
     params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["manage"])),
-    responses((status = 202, description = "It has begun", body = Begun), ChangeProblems),
+    responses((status = 202, description = "The operation has started", body = Begun), ChangeProblems),
 )]
 pub async fn attempt_endpoint_now(
     State(api): State<Arc<Api>>,
@@ -257,7 +257,7 @@ pub async fn attempt_endpoint_now(
         return Err(ApiError::invalid(faults));
     }
     let begin = async move { deliveries::attempt_endpoint_now(&api.line, &caller.author(), &of, pace).await };
-    Ok(begun(to_the_end(begin).await??))
+    Ok(begun(run_to_completion(begin).await??))
 }
 
 fn answer(retried: deliveries::Retried) -> Result<Response, ApiError> {

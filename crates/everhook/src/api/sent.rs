@@ -118,6 +118,7 @@ pub async fn get(
             email = Some(EmailOut { subject: notice.subject, text: notice.text });
             Some("the delivery is an e-mail")
         }
+        Sent::Processed => Some("the event was handled by a processor"),
         Sent::Unknown => Some("Everhook failed before or during this request; whether it was sent is unknown"),
         Sent::EventGone => Some("the event of this request was removed"),
     };

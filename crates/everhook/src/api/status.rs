@@ -122,7 +122,7 @@ async fn readiness(api: &Api) -> Option<&'static str> {
     let Some(spool) = &api.line.ports.spool else {
         return (disk_has_room(api).await && can_write(api).await.unwrap_or(false)).then_some("ok");
     };
-    let is_empty = spool.standing().events == 0;
+    let is_empty = spool.status().events == 0;
     // While what waits holds up everything else, whether the store answers does not matter.
     if !api.line.backlog.holds_up_all() && matches!(within(&*api.line.ports.clock, STORE_PATIENCE, can_write(api)).await, Some(Ok(true))) {
         return Some(if is_empty { "ok" } else { "degraded" });
@@ -139,7 +139,7 @@ async fn disk_has_room(api: &Api) -> bool {
 
 /// Whether the spool takes whatever may be published.
 fn has_room(api: &Api, spool: &dyn Spool) -> bool {
-    spool.standing().has_room_for((api.payload_bytes_max + BESIDE_DATA_BYTES) as u64)
+    spool.status().has_room_for((api.payload_bytes_max + BESIDE_DATA_BYTES) as u64)
 }
 
 /// Why nothing takes events.

@@ -29,9 +29,9 @@ use super::{
     endpoints::{self, EndpointConfigOut, EndpointIn, EndpointOut},
     error::{ApiError, ChangeProblems, ExportProblems, LimitProblems, ProblemKind, ReadProblems},
     event_types::{EventTypeConfigOut, EventTypeIn},
+    run_to_completion,
     schedules::{ScheduleConfigOut, ScheduleIn, ScheduleOut},
     sources::{self, SourceConfigOut, SourceIn},
-    to_the_end,
     wire::{HIDDEN, Named, NoParams, Object, Params, bounded_list, json},
 };
 use crate::memory::Charge;
@@ -239,7 +239,7 @@ pub async fn import(
         drop((charge, turn));
         imported
     };
-    let Imported { application, schedules, event_types, endpoints, sources } = to_the_end(import).await??;
+    let Imported { application, schedules, event_types, endpoints, sources } = run_to_completion(import).await??;
     let out = ImportedOut {
         dry_run: mode == Mode::DryRun,
         application: application.into(),
@@ -299,7 +299,7 @@ async fn configuration(api: &Api, caller: &Caller, application: Application, wit
     let mut endpoints = Vec::with_capacity(rows.len());
     for endpoint in rows {
         let id = everhook_core::ids::Ref::Id(endpoint.id);
-        let mut out = EndpointOut::new(api, endpoint, caller.scopes).await?;
+        let mut out = EndpointOut::settings(api, endpoint, caller.scopes).await?;
         if with_secrets {
             let revealed = endpoint_cases::reveal(&api.line, caller.organization, &id).await?;
             out.secret = Some(revealed.current.text().expose().clone());

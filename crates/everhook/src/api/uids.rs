@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{ApplicationId, EndpointId, OrganizationId, Uid},
-    model::Delivery,
+    model::{DeadLetter, Delivery},
     ports::{EventSummary, StoreError},
 };
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -25,6 +25,25 @@ impl Uids {
     /// Those that these events name.
     pub async fn of_events(api: &Api, organization: OrganizationId, rows: &[EventSummary]) -> Result<Self, StoreError> {
         Self::read(api, organization, FxHashSet::default(), rows.iter().map(|event| event.application).collect()).await
+    }
+
+    /// Those that these dead letters name.
+    pub async fn of_dead_letters(api: &Api, organization: OrganizationId, rows: &[DeadLetter]) -> Result<Self, StoreError> {
+        let endpoints = rows.iter().map(|letter| letter.lane_id.endpoint()).collect();
+        Self::read(api, organization, endpoints, rows.iter().map(|letter| letter.application).collect()).await
+    }
+
+    /// Those of these applications. Nothing is read if there is none.
+    pub async fn of_applications(
+        api: &Api,
+        organization: OrganizationId,
+        applications: impl IntoIterator<Item = ApplicationId>,
+    ) -> Result<Self, StoreError> {
+        let applications: FxHashSet<ApplicationId> = applications.into_iter().collect();
+        if applications.is_empty() {
+            return Ok(Self { endpoints: FxHashMap::default(), applications: FxHashMap::default() });
+        }
+        Self::read(api, organization, FxHashSet::default(), applications).await
     }
 
     async fn read(

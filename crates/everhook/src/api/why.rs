@@ -29,6 +29,8 @@ pub struct WhyOut {
     #[schema(format = "uuid")]
     endpoint_id: String,
     #[schema(required = true)]
+    endpoint_uid: Option<String>,
+    #[schema(required = true)]
     endpoint_name: Option<String>,
     endpoint_url: String,
     /// The newest delivery of the event to it; null if there is none.
@@ -54,6 +56,7 @@ impl From<EndpointWhy> for WhyOut {
         let EndpointWhy { endpoint, delivery, why } = explained;
         Self {
             endpoint_id: endpoint.id.to_string(),
+            endpoint_uid: endpoint.uid.map(|uid| uid.to_string()),
             endpoint_name: endpoint.name,
             endpoint_url: endpoint.target.written,
             delivery_id: delivery.as_ref().map(|delivery| delivery.id.to_string()),

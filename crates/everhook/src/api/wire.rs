@@ -93,20 +93,24 @@ impl<T: DeserializeOwned> FromRequestParts<Arc<Api>> for WithLabels<T> {
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<Api>) -> Result<Self, ApiError> {
         let query = parts.uri.query().unwrap_or_default();
-        let (labels, others): (Vec<&str>, Vec<&str>) = query.split('&').partition(|pair| pair.starts_with(LABEL_PREFIX));
         let mut found = Labels::new();
-        for (name, value) in url::form_urlencoded::parse(labels.join("&").as_bytes()) {
-            let label = name.trim_start_matches(LABEL_PREFIX).to_owned();
-            if found.insert(label, value.into_owned()).is_some() {
-                return Err(ApiError::bad_query(vec![Fault::new(name.into_owned(), "is given twice")]));
+        let mut others = url::form_urlencoded::Serializer::new(String::new());
+        for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+            match name.strip_prefix(LABEL_PREFIX) {
+                None => drop(others.append_pair(&name, &value)),
+                Some(label) if found.insert(label.to_owned(), value.into_owned()).is_none() => {}
+                Some(_) => return Err(ApiError::bad_query(vec![Fault::new(name, "is given more than once")])),
             }
         }
-        Ok(Self(query::read(&others.join("&")).map_err(ApiError::bad_query)?, found))
+        Ok(Self(query::read_beside(&others.finish(), LABEL_PARAMETER).map_err(ApiError::bad_query)?, found))
     }
 }
 
 /// What a query parameter begins with that names a label.
 const LABEL_PREFIX: &str = "label.";
+
+/// How such parameters are called where the others are listed.
+const LABEL_PARAMETER: &str = "label.<name>";
 
 /// No query parameters at all: what would be ignored is refused.
 pub struct NoParams;

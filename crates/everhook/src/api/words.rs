@@ -4,7 +4,10 @@
 
 use std::borrow::Cow;
 
-use everhook_core::model::{DeadLetterStatus, DedupeBy, FailureCategory, LaneKind, PauseMode, Priority, Scope};
+use everhook_core::model::{
+    DeadLetterStatus, DedupeBy, FailureCategory, LaneKind, PauseMode, Priority, ProcessorKind, Scope,
+    health::{MetricType, Provider},
+};
 use utoipa::{
     PartialSchema, ToSchema,
     openapi::{ObjectBuilder, RefOr, Schema, Type},
@@ -32,6 +35,8 @@ macro_rules! words {
 }
 
 words! {
+    /// Who answered a call.
+    CallSourceWord = ["app", "cache", "default"];
     /// How a delivery stands.
     DeliveryStatusWord = ["waiting", "held", "parked", "delivered", "dead", "cancelled"];
     /// How deliveries that are asked for stand: `pending` is `waiting` or `held`, `failed` is `waiting` after a failed attempt.
@@ -56,6 +61,8 @@ words! {
     DeadLetterReason = ["retries_exhausted", "given_up", "gone", "tls_failed"];
     /// What an operation does.
     OperationKindWord = ["retry_batch", "discard_batch", "recover", "replay", "erase", "attempt_now"];
+    /// How a rotation of the sealing key stands.
+    RotationStatus = ["running", "cancelled"];
     /// How an operation stands.
     OperationStatusWord = ["pending", "running", "finished", "cancelled", "failed"];
     /// What an application is for.
@@ -76,6 +83,12 @@ words! {
     SourcePauseMode = PauseMode::ALL.map(PauseMode::as_str);
     /// What two events have in common that are the same.
     DedupeByWord = DedupeBy::NAMES;
+    /// The built-in code that handles the events of a source.
+    ProcessorWord = ProcessorKind::ALL.map(ProcessorKind::as_str);
+    /// Who measured.
+    HealthProviderWord = Provider::ALL.map(Provider::as_str);
+    /// What was measured.
+    MetricTypeWord = MetricType::ALL.map(MetricType::as_str);
     /// How the handshake of a source stands.
     HandshakeStatus = ["none", "awaiting", "answered"];
     /// The hash of a signature.

@@ -16,8 +16,8 @@ use everhook_core::{
 };
 use ipnet::IpNet;
 
-use super::{Config, LogFormat, NodeRoles, SealKey, amqp, email, raw::Setting, retention, spool, units};
-use crate::sealing::KEY_FILE;
+use super::{Config, LogFormat, NodeRoles, SealKey, amqp, calls, email, health, raw::Setting, retention, spool, units};
+use crate::sealing::{KEY_FILE, OLD_KEY_FILE};
 
 /// How many requests may be under way at once: each holds a socket, and a process has some tens of thousands.
 const CONCURRENCY: RangeInclusive<usize> = 1..=20_000;
@@ -41,6 +41,7 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
     let pool = read_pool(&mut reader, roles, database.is_some());
     let admin_key = reader.optional("admin_key", parse_admin_key);
     let seal_key = read_seal_key(&mut reader, data.as_deref());
+    let old_seal_key = read_old_seal_key(&mut reader, data.as_deref());
     let targets = read_targets(&mut reader);
     let (amqp_source, amqp_hints) = amqp::broker(&mut reader);
     let public_url = reader.optional("public_url", parse_public_url);
@@ -54,7 +55,9 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
     let retention = retention::periods(&mut reader);
     let spool = spool::read(&mut reader, data.as_deref(), database.is_some(), roles.api, payload_bytes_max);
     let (email, admin_emails) = email::read(&mut reader);
+    let health_providers = health::read(&mut reader, targets.as_ref());
     let seal_payloads = reader.needed("seal_payloads", parse_bool);
+    let manifest_defaults = calls::read(&mut reader);
     let log_format = reader.needed("log_format", parse_log_format);
     Some(Config {
         listen: listen?,
@@ -66,6 +69,7 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
         pool,
         admin_key,
         seal_key: seal_key?,
+        old_seal_key,
         seal_payloads: seal_payloads?,
         targets: targets?,
         amqp_source,
@@ -82,6 +86,8 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
         spool,
         email,
         admin_emails,
+        manifest_defaults: manifest_defaults?,
+        health_providers: health_providers?,
         log_format: log_format?,
     })
 }
@@ -171,6 +177,17 @@ fn read_seal_key(reader: &mut Reader<'_>, data: Option<&Path>) -> Option<SealKey
     }
 }
 
+/// Where the key comes from that was used before: the data folder, if it has one, unless something else is said.
+fn read_old_seal_key(reader: &mut Reader<'_>, data: Option<&Path>) -> Option<SealKey> {
+    let given = reader.optional("seal_key_old", parse_seal_key);
+    let file = reader.optional("seal_key_old_file", parse_path);
+    if given.is_some() && file.is_some() {
+        reader.faults.push("seal_key_old and seal_key_old_file: set only one of them".to_owned());
+    }
+    let own = || data.map(|data| data.join(OLD_KEY_FILE)).filter(|path| path.exists());
+    given.map(SealKey::Given).or_else(|| file.or_else(own).map(SealKey::File))
+}
+
 /// Which URLs endpoints may have. Who opens private networks has no certificates there, so that plain http comes with them.
 fn read_targets(reader: &mut Reader<'_>) -> Option<TargetRules> {
     let allow_http = reader.needed("allow_http", parse_bool);
@@ -227,7 +244,7 @@ fn parse_seal_key(text: &str) -> Result<Secret<[u8; 32]>, String> {
     vault::parse_key(text).map(Secret::new).map_err(|error| error.to_string())
 }
 
-fn parse_bool(text: &str) -> Result<bool, String> {
+pub(super) fn parse_bool(text: &str) -> Result<bool, String> {
     match text {
         "true" | "1" => Ok(true),
         "false" | "0" => Ok(false),

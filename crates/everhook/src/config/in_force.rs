@@ -31,6 +31,10 @@ fn unwritten(config: &Config, name: &str) -> Option<String> {
             SealKey::Given(_) => None,
             SealKey::File(path) => Some(path.display().to_string()),
         },
+        "seal_key_old_file" => match &config.old_seal_key {
+            Some(SealKey::File(path)) => Some(path.display().to_string()),
+            _ => None,
+        },
         "retention_attempts" => Some(retention::show(config.retention.attempts)),
         "spool" => spool.map(|spool| spool.folder.display().to_string()),
         "spool_max" => spool.map(|spool| units::show_size(spool.bytes_max)),

@@ -4,9 +4,11 @@
 //! sees only [`Config`].
 
 mod amqp;
+mod calls;
 mod check;
 mod email;
 mod file;
+mod health;
 mod in_force;
 mod raw;
 mod retention;
@@ -20,7 +22,8 @@ use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 use clap::Args;
 use everhook_core::{
     model::{EmailAddress, PoolName, Profile, RetentionPeriods, Secret},
-    policy::target::TargetRules,
+    policy::{calls::manifest::ManifestDefaults, target::TargetRules},
+    providers::ProviderSettings,
 };
 
 pub use email::EmailConfig;
@@ -69,6 +72,12 @@ pub struct ServeArgs {
     /// Encrypt secrets with the key in this file [default: seal.key in the data folder; created if missing, except with --database]
     #[arg(long, value_name = "FILE")]
     pub seal_key_file: Option<String>,
+    /// Decrypt with this key, too, until everything is encrypted with the new one: base64 of 32 bytes
+    #[arg(long, value_name = "KEY")]
+    pub seal_key_old: Option<String>,
+    /// Decrypt with the key in this file, too [default: seal.key.old in the data folder, if it exists]
+    #[arg(long, value_name = "FILE")]
+    pub seal_key_old_file: Option<String>,
     /// Encrypt the data of published events in the store
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub seal_payloads: Option<String>,
@@ -147,6 +156,45 @@ pub struct ServeArgs {
     /// The administrators of the organization `default`, who are told by e-mail when an endpoint is disabled: addresses, with commas between
     #[arg(long, value_name = "ADDRESSES")]
     pub admin_emails: Option<String>,
+    /// How long a call to check a quiz answer may take if its manifest does not say [default: 2s]
+    #[arg(long, value_name = "DURATION")]
+    pub call_timeout_quiz_answer: Option<String>,
+    /// The same for selecting winners [default: 5s]
+    #[arg(long, value_name = "DURATION")]
+    pub call_timeout_winner_selection: Option<String>,
+    /// The same for registering a participant [default: 3s]
+    #[arg(long, value_name = "DURATION")]
+    pub call_timeout_participant_registration: Option<String>,
+    /// The same for sending a notification [default: 2s]
+    #[arg(long, value_name = "DURATION")]
+    pub call_timeout_notification: Option<String>,
+    /// The same for all other capabilities [default: 10s]
+    #[arg(long, value_name = "DURATION")]
+    pub call_timeout: Option<String>,
+    /// How many failures in a row open the circuit breaker of a capability [default: 5]
+    #[arg(long, value_name = "N")]
+    pub call_breaker_failures: Option<String>,
+    /// How long it stays open [default: 60s]
+    #[arg(long, value_name = "DURATION")]
+    pub call_breaker_sleep: Option<String>,
+    /// How many successes close it again [default: 3]
+    #[arg(long, value_name = "N")]
+    pub call_breaker_successes: Option<String>,
+    /// Where Strava's API is [default: https://www.strava.com/api/v3]
+    #[arg(long, value_name = "URL")]
+    pub strava_api_url: Option<String>,
+    /// The id of your application at Strava, to refresh the tokens of athletes
+    #[arg(long, value_name = "ID")]
+    pub strava_client_id: Option<String>,
+    /// Its secret
+    #[arg(long, value_name = "SECRET")]
+    pub strava_client_secret: Option<String>,
+    /// Where Garmin's API is [default: https://apis.garmin.com]
+    #[arg(long, value_name = "URL")]
+    pub garmin_api_url: Option<String>,
+    /// Confirm deregistrations and permission changes with Garmin before they take effect [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub garmin_confirm: Option<String>,
     /// Write the log as `text` or `json` [default: text]
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<String>,
@@ -173,6 +221,8 @@ pub struct Config {
     pub admin_key: Option<Secret<String>>,
     /// What seals secrets.
     pub seal_key: SealKey,
+    /// What secrets may still be sealed with, while a rotation is under way.
+    pub old_seal_key: Option<SealKey>,
     /// Whether the data of published events is sealed, too.
     pub seal_payloads: bool,
     /// Which URLs endpoints may have.
@@ -205,6 +255,10 @@ pub struct Config {
     pub email: Option<EmailConfig>,
     /// Who administers the organization `default`; `None` leaves that as it is.
     pub admin_emails: Option<Vec<EmailAddress>>,
+    /// What holds for calls where a manifest does not say.
+    pub manifest_defaults: ManifestDefaults,
+    /// How health providers are reached.
+    pub health_providers: ProviderSettings,
     /// How the log is written.
     pub log_format: LogFormat,
 }

@@ -10,6 +10,17 @@ const ENV_PREFIX: &str = "EVERHOOK_";
 /// Variables that are ours but no settings of the server: the command line's, the log's, and the file's own name.
 const OTHER_VARIABLES: [&str; 4] = ["url", "key", "log", "config"];
 
+/// Names that other platforms have for some of our settings. Bare numbers are milliseconds where a length of time is meant. Ours win.
+const OTHER_NAMES: [(&str, &str); 7] = [
+    ("WEBHOOK_TIMEOUT_QUIZ_ANSWER", "call_timeout_quiz_answer"),
+    ("WEBHOOK_TIMEOUT_WINNER_SELECTION", "call_timeout_winner_selection"),
+    ("WEBHOOK_TIMEOUT_PARTICIPANT_REGISTRATION", "call_timeout_participant_registration"),
+    ("WEBHOOK_TIMEOUT_DEFAULT", "call_timeout"),
+    ("CIRCUIT_BREAKER_FAILURE_THRESHOLD", "call_breaker_failures"),
+    ("CIRCUIT_BREAKER_RECOVERY_TIMEOUT", "call_breaker_sleep"),
+    ("CIRCUIT_BREAKER_SUCCESS_THRESHOLD", "call_breaker_successes"),
+];
+
 /// Variables that begin so say where the tests find their services; a server that a test starts inherits them.
 const TEST_PREFIX: &str = "test_";
 
@@ -51,6 +62,8 @@ pub(super) const KNOWN: &[Known] = &[
     secret("admin_key"),
     secret("seal_key"),
     setting("seal_key_file", None),
+    secret("seal_key_old"),
+    setting("seal_key_old_file", None),
     setting("seal_payloads", Some("false")),
     setting("allow_http", Some("false")),
     setting("allow_private_networks", Some("false")),
@@ -77,6 +90,19 @@ pub(super) const KNOWN: &[Known] = &[
     secret("smtp"),
     setting("smtp_from", None),
     setting("admin_emails", None),
+    setting("call_timeout_quiz_answer", Some("2s")),
+    setting("call_timeout_winner_selection", Some("5s")),
+    setting("call_timeout_participant_registration", Some("3s")),
+    setting("call_timeout_notification", Some("2s")),
+    setting("call_timeout", Some("10s")),
+    setting("call_breaker_failures", Some("5")),
+    setting("call_breaker_sleep", Some("60s")),
+    setting("call_breaker_successes", Some("3")),
+    setting("strava_api_url", Some("https://www.strava.com/api/v3")),
+    setting("strava_client_id", None),
+    secret("strava_client_secret"),
+    setting("garmin_api_url", Some("https://apis.garmin.com")),
+    setting("garmin_confirm", Some("true")),
     setting("log_format", Some("text")),
 ];
 
@@ -133,9 +159,13 @@ impl fmt::Debug for Setting {
 
 /// Our environment variables, by the names of their settings. Unknown ones are faults: a misspelled limit must not go unnoticed.
 pub(super) fn environment(variables: impl IntoIterator<Item = (OsString, OsString)>, faults: &mut Vec<String>) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
+    let (mut found, mut foreign) = (BTreeMap::new(), BTreeMap::new());
     for (variable, value) in variables {
         let Some(variable) = variable.to_str() else { continue };
+        if let (Some((_, name)), Some(value)) = (OTHER_NAMES.iter().find(|(other, _)| *other == variable), value.to_str()) {
+            foreign.insert((*name).to_owned(), with_unit(name, value));
+            continue;
+        }
         let Some(name) = variable.strip_prefix(ENV_PREFIX).map(str::to_lowercase) else { continue };
         if name.starts_with(TEST_PREFIX) || is_injected_by_kubernetes(&name) {
             continue;
@@ -149,7 +179,17 @@ pub(super) fn environment(variables: impl IntoIterator<Item = (OsString, OsStrin
             }
         }
     }
+    foreign.into_iter().for_each(|(name, value)| {
+        found.entry(name).or_insert(value);
+    });
     found
+}
+
+/// A bare number of a foreign name, in the unit that is meant by it.
+fn with_unit(name: &str, value: &str) -> String {
+    let is_bare = !value.trim().is_empty() && value.trim().bytes().all(|byte| byte.is_ascii_digit());
+    let is_length = name.starts_with("call_timeout") || name == "call_breaker_sleep";
+    if is_bare && is_length { format!("{}ms", value.trim()) } else { value.to_owned() }
 }
 
 /// Finds for each setting the place that wins.
@@ -182,6 +222,8 @@ fn flag<'a>(args: &'a ServeArgs, name: &str) -> Option<&'a str> {
         "admin_key" => &args.admin_key,
         "seal_key" => &args.seal_key,
         "seal_key_file" => &args.seal_key_file,
+        "seal_key_old" => &args.seal_key_old,
+        "seal_key_old_file" => &args.seal_key_old_file,
         "seal_payloads" => &args.seal_payloads,
         "allow_http" => &args.allow_http,
         "allow_private_networks" => &args.allow_private_networks,
@@ -208,6 +250,19 @@ fn flag<'a>(args: &'a ServeArgs, name: &str) -> Option<&'a str> {
         "smtp" => &args.smtp,
         "smtp_from" => &args.smtp_from,
         "admin_emails" => &args.admin_emails,
+        "call_timeout_quiz_answer" => &args.call_timeout_quiz_answer,
+        "call_timeout_winner_selection" => &args.call_timeout_winner_selection,
+        "call_timeout_participant_registration" => &args.call_timeout_participant_registration,
+        "call_timeout_notification" => &args.call_timeout_notification,
+        "call_timeout" => &args.call_timeout,
+        "call_breaker_failures" => &args.call_breaker_failures,
+        "call_breaker_sleep" => &args.call_breaker_sleep,
+        "call_breaker_successes" => &args.call_breaker_successes,
+        "strava_api_url" => &args.strava_api_url,
+        "strava_client_id" => &args.strava_client_id,
+        "strava_client_secret" => &args.strava_client_secret,
+        "garmin_api_url" => &args.garmin_api_url,
+        "garmin_confirm" => &args.garmin_confirm,
         "log_format" => &args.log_format,
         _ => &None,
     };

@@ -114,8 +114,8 @@ fn a_redis_is_for_nodes_that_share_a_database_and_its_address_is_never_shown() {
         args.load_from([])
     };
     let database = Some("postgres://localhost/everhook");
-    let loaded = load("rediss://:secret@cache.example/1", database).unwrap();
-    assert!(loaded.settings.iter().all(|setting| !format!("{setting:?}").contains("secret")));
+    let loaded = load("rediss://:hush-hush@cache.example/1", database).unwrap();
+    assert!(loaded.settings.iter().all(|setting| !format!("{setting:?}").contains("hush-hush")));
     let with_authorities = |redis: Option<&str>| {
         let (redis, database) = (redis.map(str::to_owned), database.map(str::to_owned));
         ServeArgs { redis, database, redis_ca_file: Some("/etc/ca.pem".to_owned()), ..ServeArgs::default() }.load_from([])
@@ -127,6 +127,38 @@ fn a_redis_is_for_nodes_that_share_a_database_and_its_address_is_never_shown() {
     }
     assert!(load("redis://localhost", None).unwrap_err().to_string().contains("requires `database`"));
     assert!(load("localhost:6379", database).unwrap_err().to_string().contains("redis://"));
+}
+
+#[test]
+fn health_providers_are_reached_as_set_and_the_secret_is_never_shown() {
+    let loaded = ServeArgs::default().load_from([]).unwrap();
+    let providers = &loaded.config.health_providers;
+    assert_eq!(
+        (providers.strava.api.as_str(), providers.garmin.api.as_str()),
+        ("https://www.strava.com/api/v3", "https://apis.garmin.com/")
+    );
+    assert!(providers.strava.client.is_none() && providers.garmin.confirm);
+    let load = |variables: &[(&str, &str)]| ServeArgs::default().load_from(environment(variables));
+    let loaded = load(&[
+        ("EVERHOOK_STRAVA_CLIENT_ID", "42"),
+        ("EVERHOOK_STRAVA_CLIENT_SECRET", "hunter2"),
+        ("EVERHOOK_STRAVA_API_URL", "http://127.0.0.1:9/api"),
+        ("EVERHOOK_ALLOW_HTTP", "true"),
+        ("EVERHOOK_GARMIN_CONFIRM", "false"),
+    ])
+    .unwrap();
+    assert!(loaded.settings.iter().all(|setting| !format!("{setting:?}").contains("hunter2")));
+    assert!(!format!("{:?}", loaded.config).contains("hunter2"));
+    assert!(!loaded.config.health_providers.garmin.confirm);
+    for (variables, words) in [
+        (&[("EVERHOOK_STRAVA_CLIENT_ID", "42")][..], "strava_client_id: requires `strava_client_secret`"),
+        (&[("EVERHOOK_STRAVA_CLIENT_SECRET", "hunter2")], "strava_client_secret: requires `strava_client_id`"),
+        (&[("EVERHOOK_GARMIN_API_URL", "http://127.0.0.1:9")], "http requires `allow_http`"),
+        (&[("EVERHOOK_GARMIN_API_URL", "https://apis.garmin.com/?x")], "without user, query and fragment"),
+    ] {
+        let text = load(variables).unwrap_err().to_string();
+        assert!(text.contains(words) && !text.contains("hunter2"), "{words} is missing in {text}");
+    }
 }
 
 #[test]

@@ -52,7 +52,7 @@ impl ConnectionLimits {
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seat {
+pub enum ConnectionPurpose {
     /// Everything.
     Ordinary,
     /// One health check; anything else is told to come back.
@@ -144,10 +144,10 @@ impl Admission {
         let mut table = self.lock();
         let seat = if self.make_room(&mut table, address, peer, now_millis) {
             *table.peers.entry(peer).or_default() += 1;
-            Seat::Ordinary
+            ConnectionPurpose::Ordinary
         } else {
             self.log_refusal(&mut table, address, now);
-            self.make_room_in_reserve(&table, peer, now_millis).then_some(Seat::Reserve)?
+            self.make_room_in_reserve(&table, peer, now_millis).then_some(ConnectionPurpose::Reserve)?
         };
         table.seats(seat).push(state.clone());
         let place = table.seats(seat).len() - 1;
@@ -211,10 +211,10 @@ impl Admission {
 }
 
 impl Table {
-    fn seats(&mut self, seat: Seat) -> &mut Vec<Arc<State>> {
+    fn seats(&mut self, seat: ConnectionPurpose) -> &mut Vec<Arc<State>> {
         match seat {
-            Seat::Ordinary => &mut self.ordinary,
-            Seat::Reserve => &mut self.reserve,
+            ConnectionPurpose::Ordinary => &mut self.ordinary,
+            ConnectionPurpose::Reserve => &mut self.reserve,
         }
     }
 
@@ -229,14 +229,14 @@ impl Table {
         is_found
     }
 
-    fn remove(&mut self, seat: Seat, state: &State) {
+    fn remove(&mut self, seat: ConnectionPurpose, state: &State) {
         let place = state.place.load(Ordering::Relaxed);
         let seats = self.seats(seat);
         seats.swap_remove(place);
         if let Some(moved) = seats.get(place) {
             moved.place.store(place, Ordering::Relaxed);
         }
-        if seat == Seat::Ordinary
+        if seat == ConnectionPurpose::Ordinary
             && let Some(held) = self.peers.get_mut(&state.peer)
         {
             *held -= 1;
@@ -250,7 +250,7 @@ impl Table {
 /// A connection that has a seat until this is dropped.
 pub struct Admitted {
     /// What it is for.
-    pub seat: Seat,
+    pub seat: ConnectionPurpose,
     state: Arc<State>,
     admission: Arc<Admission>,
 }

@@ -13,7 +13,7 @@ fn connect(admission: &Arc<Admission>, from: &str, count: usize, held: &mut Vec<
     let now = Instant::now();
     let admitted: Vec<_> = (0..count).filter_map(|_| admission.admit(ip(from), now)).collect();
     let of = |seat| admitted.iter().filter(|one| one.seat == seat).count();
-    let counts = (of(Seat::Ordinary), of(Seat::Reserve));
+    let counts = (of(ConnectionPurpose::Ordinary), of(ConnectionPurpose::Reserve));
     held.extend(admitted);
     counts
 }
@@ -60,7 +60,7 @@ fn in_the_reserve_the_longest_silent_gives_way_and_a_peer_to_itself_first() {
     let (admission, now) = (Admission::new(limits(8, 16)), Instant::now());
     let later = |millis| now + Duration::from_millis(millis);
     let silent: Vec<_> = (0..50).filter_map(|n| admission.admit(ip("192.0.2.1"), later(n))).collect();
-    let reserve: Vec<_> = silent.iter().filter(|one| one.seat == Seat::Reserve).collect();
+    let reserve: Vec<_> = silent.iter().filter(|one| one.seat == ConnectionPurpose::Reserve).collect();
     let evicted = |one: &Admitted| one.state.is_evicted.load(Ordering::Relaxed);
     assert!(evicted(reserve[0]), "the first of its own gave way");
     assert!(!evicted(reserve.last().unwrap()) && !evicted(reserve[reserve.len() - 2]));
@@ -82,10 +82,10 @@ fn a_full_server_closes_the_longest_idle_but_none_that_is_at_work() {
     let work: Vec<_> = seats.iter().skip(1).map(Admitted::activity).collect();
     let _answering: Vec<_> = work.iter().map(Activity::begin).collect();
     let soon = now + IDLE_EVICTED_AFTER / 2;
-    assert_eq!(admission.admit(ip("192.0.2.1"), soon).unwrap().seat, Seat::Reserve, "nobody was idle for long");
+    assert_eq!(admission.admit(ip("192.0.2.1"), soon).unwrap().seat, ConnectionPurpose::Reserve, "nobody was idle for long");
     let late = now + IDLE_EVICTED_AFTER * 2;
     let admitted = admission.admit(ip("192.0.2.1"), late).unwrap();
-    assert_eq!(admitted.seat, Seat::Ordinary);
+    assert_eq!(admitted.seat, ConnectionPurpose::Ordinary);
     assert!(seats[0].state.is_evicted.load(Ordering::Relaxed));
-    assert_eq!(admission.admit(ip("192.0.2.1"), late).unwrap().seat, Seat::Reserve, "nobody else is idle");
+    assert_eq!(admission.admit(ip("192.0.2.1"), late).unwrap().seat, ConnectionPurpose::Reserve, "nobody else is idle");
 }

@@ -2,7 +2,7 @@
 
 use crate::moving::table::{Table, same};
 
-pub(super) const TABLES: [Table; 16] = [
+pub(super) const TABLES: [Table; 22] = [
     same(
         "organizations",
         &["id"],
@@ -38,7 +38,7 @@ pub(super) const TABLES: [Table; 16] = [
         &["id"],
         &["id", "organization_id", "name", "description", "schema", "example", "archived", "created_at", "updated_at"],
     ),
-    // Lanes keep their numbers: deliveries and figures name them by these.
+    // Lanes keep their numbers: deliveries and statistics name them by these.
     Table {
         counted: Some("lane"),
         ..same("lanes", &["lane"], &["lane", "id", "kind", "organization_id", "application_id", "order_barrier"])
@@ -75,6 +75,8 @@ pub(super) const TABLES: [Table; 16] = [
             "secrets",
             "verify_token",
             "settings",
+            "processor",
+            "processor_schedule",
             "paused_at",
             "paused_mode",
             "awaiting_handshake_until",
@@ -83,6 +85,60 @@ pub(super) const TABLES: [Table; 16] = [
         ],
     ),
     same("source_activity", &["source_id"], &["source_id", "accepted_at", "refused_at", "refusal", "handshake_at"]),
+    same("manifests", &["application_id"], &["application_id", "organization_id", "version", "document", "updated_at"]),
+    same(
+        "application_secrets",
+        &["application_id"],
+        &["application_id", "organization_id", "secret", "previous_secret", "previous_secret_until"],
+    ),
+    same("cached_answers", &["lane_id", "hash"], &["lane_id", "hash", "data", "stored_at", "expires_at"]),
+    same(
+        "draws",
+        &["request_id"],
+        &["request_id", "organization_id", "application_id", "capability", "drawn_at", "seed", "list_hash", "list_length", "picks"],
+    ),
+    same(
+        "health_connections",
+        &["id"],
+        &[
+            "id",
+            "organization_id",
+            "provider",
+            "external_user_id",
+            "profile_id",
+            "access_token",
+            "refresh_token",
+            "token_expires_at",
+            "permissions",
+            "is_connected",
+            "refreshing_by",
+            "refreshing_until",
+            "created_at",
+            "updated_at",
+        ],
+    ),
+    same(
+        "health_metrics",
+        &["id"],
+        &[
+            "id",
+            "organization_id",
+            "profile_id",
+            "provider",
+            "metric_type",
+            "sport",
+            "start_at",
+            "end_at",
+            "value",
+            "details",
+            "record_id",
+            "raw_encoding",
+            "raw",
+            "dedupe_hash",
+            "created_at",
+            "updated_at",
+        ],
+    ),
     same(
         "api_keys",
         &["hash"],

@@ -4,12 +4,12 @@
 mod deliveries;
 mod directory;
 mod events;
-mod figures;
 mod operations;
+mod statistics;
 
 use super::table::Table;
 
 /// All of them, in the order in which they are copied: what is small and refers to nothing first.
 pub(super) fn all() -> impl Iterator<Item = &'static Table> {
-    [&directory::TABLES[..], &events::TABLES, &deliveries::TABLES, &figures::TABLES, &operations::TABLES].into_iter().flatten()
+    [&directory::TABLES[..], &events::TABLES, &deliveries::TABLES, &statistics::TABLES, &operations::TABLES].into_iter().flatten()
 }

@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{ApiKeyId, ApplicationId, EndpointId, OrganizationId},
-    ports::{Change, Deleted, RemainsDeleted},
+    ports::{Change, ContentsDeleted, Deleted},
     time::Timestamp,
 };
 use tokio_postgres::Row;
@@ -15,7 +15,7 @@ use super::{
         rows::{Columns, Key},
         transaction::{LOCK_ORGANIZATION, Tx},
     },
-    applications, channels, endpoints, sources, versions,
+    applications, channels, endpoints, manifests, sources, versions,
 };
 
 const DELETE_APPLICATION: &str = include_str!("../queries/delete_application.sql");
@@ -31,10 +31,12 @@ const END: &str = include_str!("../queries/end_deletion.sql");
 const APPLICATIONS: &str = include_str!("../queries/delete_applications_of_organization.sql");
 const DELETE_EVENT_TYPES: &str = include_str!("../queries/delete_event_types_of_organization.sql");
 const DELETE_SCHEDULES: &str = include_str!("../queries/delete_retry_schedules_of_organization.sql");
+const DELETE_HEALTH_METRICS: &str = include_str!("../queries/delete_health_metrics_of_organization.sql");
+const DELETE_HEALTH_CONNECTIONS: &str = include_str!("../queries/delete_health_connections_of_organization.sql");
 const DELETE_AUTO_REPLAY: &str = include_str!("../queries/delete_auto_replay.sql");
 
 /// What is left of an organization or application that was deleted.
-struct Remains {
+struct DeletedOwner {
     id: Uuid,
     is_application: bool,
     organization: OrganizationId,
@@ -50,6 +52,7 @@ pub(super) async fn delete_application(tx: &Tx<'_>, organization: OrganizationId
     tx.execute(applications::ADD_TO_COUNT, &[&organization.key(), &-1_i64]).await?;
     tx.execute(INSERT, &[&vec![id.key()], &"application", &organization.key()]).await?;
     sources::delete_of_application(tx, organization, id).await?;
+    manifests::delete_of_application(tx, id).await?;
     let keys = tx.query(KEYS_OF_APPLICATION, &[&organization.key(), &id.key()]).await?;
     tx.note_change(Change::Application(id)).await?;
     revoked(tx, &keys).await
@@ -64,6 +67,7 @@ pub(super) async fn delete_organization(tx: &Tx<'_>, id: OrganizationId, at: Tim
     channels::follow(tx, id, &[], None).await?;
     tx.execute(INSERT, &[&vec![id.key()], &"organization", &id.key()]).await?;
     sources::delete_of_organization(tx, id).await?;
+    manifests::delete_of_organization(tx, id).await?;
     let keys = tx.query(KEYS_OF_ORGANIZATION, &[&id.key()]).await?;
     revoked(tx, &keys).await
 }
@@ -81,9 +85,9 @@ pub(super) async fn any(reader: &Reader) -> Outcome<bool> {
     Ok(reader.query_opt(NEXT, &[]).await?.is_some())
 }
 
-pub(super) async fn delete_remains(tx: &Tx<'_>, at: Timestamp, limit: u32) -> Outcome<RemainsDeleted> {
-    let Some(row) = tx.query_opt(NEXT, &[]).await? else { return Ok(RemainsDeleted::default()) };
-    let remains = Remains {
+pub(super) async fn delete_contents(tx: &Tx<'_>, at: Timestamp, limit: u32) -> Outcome<ContentsDeleted> {
+    let Some(row) = tx.query_opt(NEXT, &[]).await? else { return Ok(ContentsDeleted::default()) };
+    let remains = DeletedOwner {
         id: row.value("id")?,
         is_application: row.value::<&str>("kind")? == "application",
         organization: row.id("organization_id")?,
@@ -95,15 +99,15 @@ pub(super) async fn delete_remains(tx: &Tx<'_>, at: Timestamp, limit: u32) -> Ou
         return delete_endpoints(tx, &remains, at, limit).await;
     }
     delete_applications(tx, &remains, limit).await?;
-    Ok(RemainsDeleted { awaited: Vec::new(), has_more: true })
+    Ok(ContentsDeleted { awaited: Vec::new(), has_more: true })
 }
 
-async fn delete_endpoints(tx: &Tx<'_>, of: &Remains, at: Timestamp, limit: u32) -> Outcome<RemainsDeleted> {
+async fn delete_endpoints(tx: &Tx<'_>, of: &DeletedOwner, at: Timestamp, limit: u32) -> Outcome<ContentsDeleted> {
     let application = ApplicationId::from_uuid(of.id);
     let next = tx.query(ENDPOINTS, &[&of.id, &of.reached, &i64::from(limit)]).await?;
     let Some(last) = next.last() else {
         tx.execute(END, &[&of.id]).await?;
-        return Ok(RemainsDeleted { awaited: Vec::new(), has_more: true });
+        return Ok(ContentsDeleted { awaited: Vec::new(), has_more: true });
     };
     let last: Uuid = last.value("id")?;
     let deleted = tx.query(DELETE_ENDPOINTS, &[&of.id, &of.reached, &last, &at.as_micros()]).await?;
@@ -118,16 +122,21 @@ async fn delete_endpoints(tx: &Tx<'_>, of: &Remains, at: Timestamp, limit: u32) 
     tx.execute(MOVE_ON, &[&of.id, &last]).await?;
     let changes: Vec<Change> = awaited.iter().map(|(_, endpoint)| Change::Endpoint(application, *endpoint)).collect();
     tx.note_changes(&changes).await?;
-    Ok(RemainsDeleted { awaited, has_more: true })
+    Ok(ContentsDeleted { awaited, has_more: true })
 }
 
 /// Some applications of an organization; with the last of them goes what they shared.
-async fn delete_applications(tx: &Tx<'_>, of: &Remains, limit: u32) -> Outcome<()> {
+async fn delete_applications(tx: &Tx<'_>, of: &DeletedOwner, limit: u32) -> Outcome<()> {
     let gone = tx.query(APPLICATIONS, &[&of.id, &i64::from(limit)]).await?;
     let gone: Vec<Uuid> = gone.iter().map(|row| row.value("id")).collect::<Outcome<_>>()?;
     if !gone.is_empty() {
         tx.execute(INSERT, &[&gone, &"application", &of.organization.key()]).await?;
         return Ok(());
+    }
+    for sql in [DELETE_HEALTH_CONNECTIONS, DELETE_HEALTH_METRICS] {
+        if tx.execute(sql, &[&of.id, &i64::from(limit)]).await? > 0 {
+            return Ok(());
+        }
     }
     for sql in [DELETE_EVENT_TYPES, DELETE_SCHEDULES, DELETE_AUTO_REPLAY, END] {
         tx.execute(sql, &[&of.id]).await?;

@@ -12,6 +12,7 @@ mod endpoints;
 mod event_types;
 mod order_change;
 mod organizations;
+mod processors;
 mod retry_schedules;
 mod schedules;
 mod uids;
@@ -22,13 +23,13 @@ use everhook_core::{
     ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, RevisionNumber, ScheduleId, ScheduleVersion},
     model::{
         ApiKey, ApiKeyHash, Application, ApplicationKind, AuditEntry, Endpoint, EventTypeDefinition, Organization, OrganizationSchedule,
-        Page, PageRequest, RetrySchedule, Revision,
+        Page, PageRequest, RetrySchedule, Revision, Source,
     },
     policy::presets,
     ports::{
-        ApiKeyStore, ApplicationStore, Change, ConfigCursor, ConfigRead, ConfigurationReader, Created, Definitions, Deleted,
-        EndpointFilter, EndpointStore, EndpointUpdated, EventTypeStore, MoveEndpoints, Moved, NewOrganization, OrganizationStore,
-        RemainsDeleted, RetryScheduleStore, ScheduleDeleted, ScheduleRef, StoreError, UidsRead, Updated,
+        ApiKeyStore, ApplicationStore, Change, ConfigCursor, ConfigRead, ConfigurationReader, ContentsDeleted, Created, Definitions,
+        Deleted, EndpointFilter, EndpointStore, EndpointUpdated, EventTypeStore, MoveEndpoints, Moved, NewOrganization, OrganizationStore,
+        RetryScheduleStore, ScheduleDeleted, ScheduleRef, StoreError, UidsRead, Updated,
     },
     time::Timestamp,
 };
@@ -50,7 +51,8 @@ macro_rules! changed {
     }};
 }
 
-// Behind the macro, which it uses.
+// Behind the macro, which they use.
+mod manifests;
 mod sources;
 
 impl PostgresStore {
@@ -59,6 +61,14 @@ impl PostgresStore {
         match organization.admin_emails.is_empty() {
             true => Ok(None),
             false => self.schedule_version(&presets::notify()).await.map(Some),
+        }
+    }
+
+    /// The version of the retry schedule that a source's processor goes by, if it has one.
+    async fn schedule_of_processor(&self, source: &Source) -> Result<Option<ScheduleVersion>, StoreError> {
+        match source.processor {
+            None => Ok(None),
+            Some(_) => self.schedule_version(&presets::ingest()).await.map(Some),
         }
     }
 }
@@ -118,15 +128,15 @@ impl ApplicationStore for PostgresStore {
         changed!(self, organization, entry, |tx| deletions::delete_application(&tx, organization, id))
     }
 
-    async fn delete_remains(&self, at: Timestamp, limit: u32) -> Result<RemainsDeleted, StoreError> {
+    async fn delete_contents(&self, at: Timestamp, limit: u32) -> Result<ContentsDeleted, StoreError> {
         // Most looks find nothing, and begin no transaction.
         if !deletions::any(&self.reader().await?).await? {
-            return Ok(RemainsDeleted::default());
+            return Ok(ContentsDeleted::default());
         }
         let deleted = retry_on_conflict(|| async {
             let mut connection = self.connection().await?;
             let tx = Tx::begin(&mut connection).await?;
-            let deleted = deletions::delete_remains(&tx, at, limit).await?;
+            let deleted = deletions::delete_contents(&tx, at, limit).await?;
             if deleted.has_more {
                 tx.commit().await?;
             }

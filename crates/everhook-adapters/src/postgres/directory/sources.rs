@@ -2,8 +2,11 @@
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::{ApplicationId, OrganizationId, Ref, SourceId},
-    model::{AuditEntry, Page, PageRequest, PauseMode, SealedSecret, Source, SourceActivity, SourceName, SourcePause, SourceRateLimit},
+    ids::{ApplicationId, OrganizationId, Ref, ScheduleVersion, SourceId},
+    model::{
+        AuditEntry, Page, PageRequest, PauseMode, ProcessorKind, SealedSecret, Source, SourceActivity, SourceName, SourcePause,
+        SourceRateLimit,
+    },
     ports::{Change, Created, SourceStore, StoreError, Updated},
     time::Timestamp,
 };
@@ -21,7 +24,7 @@ use super::{
         rows::{Columns, Key, unreadable},
         transaction::Tx,
     },
-    applications, changing,
+    applications, changing, processors,
 };
 use crate::encoding::source_json;
 
@@ -40,7 +43,8 @@ const ACTIVITY: &str = include_str!("../queries/source_activity.sql");
 #[async_trait]
 impl SourceStore for PostgresStore {
     async fn create_source(&self, source: Source, count_max: u32, entry: AuditEntry) -> Result<Created, StoreError> {
-        changed!(self, source.organization, entry, |tx| create(&tx, &source, count_max))
+        let schedule = self.schedule_of_processor(&source).await?;
+        changed!(self, source.organization, entry, |tx| create(&tx, &source, schedule, count_max))
     }
 
     async fn source(&self, organization: OrganizationId, of: &Ref<SourceId>) -> Result<Option<Source>, StoreError> {
@@ -61,7 +65,8 @@ impl SourceStore for PostgresStore {
     }
 
     async fn update_source(&self, source: Source, read_at: Timestamp, entry: AuditEntry) -> Result<Updated, StoreError> {
-        changed!(self, source.organization, entry, |tx| update(&tx, &source, read_at))
+        let schedule = self.schedule_of_processor(&source).await?;
+        changed!(self, source.organization, entry, |tx| update(&tx, &source, schedule, read_at))
     }
 
     async fn delete_source(&self, organization: OrganizationId, id: SourceId, entry: AuditEntry) -> Result<bool, StoreError> {
@@ -79,7 +84,7 @@ impl SourceStore for PostgresStore {
     }
 }
 
-async fn create(tx: &Tx<'_>, source: &Source, count_max: u32) -> Outcome<Created> {
+async fn create(tx: &Tx<'_>, source: &Source, schedule: Option<ScheduleVersion>, count_max: u32) -> Outcome<Created> {
     let organization = source.organization;
     if is_taken(tx, source).await? {
         return Ok(Created::NameTaken);
@@ -108,10 +113,15 @@ async fn create(tx: &Tx<'_>, source: &Source, count_max: u32) -> Outcome<Created
             &source.awaiting_handshake_until.map(Timestamp::as_micros),
             &source.created_at.as_micros(),
             &source.updated_at.as_micros(),
+            &source.processor.map(ProcessorKind::as_str),
+            &schedule.map(|version| version.0),
         ],
     )
     .await?;
     tx.note_change(Change::Source(source.id)).await?;
+    if source.processor.is_some() {
+        processors::follow(tx, source).await?;
+    }
     Ok(Created::Created)
 }
 
@@ -138,10 +148,11 @@ async fn list(
     Ok(Page::from_read(rows, page, |source| *source.id.as_uuid()))
 }
 
-async fn update(tx: &Tx<'_>, source: &Source, read_at: Timestamp) -> Outcome<Updated> {
+async fn update(tx: &Tx<'_>, source: &Source, schedule: Option<ScheduleVersion>, read_at: Timestamp) -> Outcome<Updated> {
     if is_taken(tx, source).await? {
         return Ok(Updated::NameTaken);
     }
+    let had_processor = tx.query_opt(BY_ID, &[&source.id.key()]).await?.as_ref().map(of_row).transpose()?.is_some_and(has_processor);
     let changed = tx
         .execute(
             UPDATE,
@@ -159,6 +170,8 @@ async fn update(tx: &Tx<'_>, source: &Source, read_at: Timestamp) -> Outcome<Upd
                 &source.paused.map(|pause| pause.mode.as_str()),
                 &source.awaiting_handshake_until.map(Timestamp::as_micros),
                 &source.updated_at.as_micros(),
+                &source.processor.map(ProcessorKind::as_str),
+                &schedule.map(|version| version.0),
             ],
         )
         .await?;
@@ -166,7 +179,14 @@ async fn update(tx: &Tx<'_>, source: &Source, read_at: Timestamp) -> Outcome<Upd
         return Ok(Updated::Changed);
     }
     tx.note_change(Change::Source(source.id)).await?;
+    if had_processor || source.processor.is_some() {
+        processors::follow(tx, source).await?;
+    }
     Ok(Updated::Updated)
+}
+
+fn has_processor(source: Source) -> bool {
+    source.processor.is_some()
 }
 
 /// Whether another source of the organization has this name. Asked while the organization is locked, so that the answer still holds at the end of the
@@ -179,10 +199,14 @@ async fn is_taken(tx: &Tx<'_>, source: &Source) -> Outcome<bool> {
 }
 
 async fn delete(tx: &Tx<'_>, organization: OrganizationId, id: SourceId) -> Outcome<bool> {
+    let before = tx.query_opt(BY_ID, &[&id.key()]).await?.as_ref().map(of_row).transpose()?;
     if tx.query(DELETE, &[&organization.key(), &id.key()]).await?.is_empty() {
         return Ok(false);
     }
     tx.note_change(Change::Source(id)).await?;
+    if let Some(source) = before.filter(|source| source.processor.is_some()) {
+        processors::changed(tx, &source).await?;
+    }
     Ok(true)
 }
 
@@ -238,6 +262,7 @@ fn of_row(row: &Row) -> Outcome<Source> {
         rate_limit: SourceRateLimit::default(),
         dedupe: None,
         forward: true,
+        processor: row.spelled_opt("processor", |name: &str| ProcessorKind::parse(name))?,
         forward_headers: Vec::new(),
         keep_headers: Vec::new(),
         response: None,

@@ -240,6 +240,9 @@ CREATE TABLE sources (
     verify_token bytea,
     -- What else it says: a JSON object.
     settings text NOT NULL,
+    -- The built-in code that handles its events, and the version of the retry schedule that new deliveries to it keep.
+    processor text CHECK (processor IN ('health')),
+    processor_schedule bigint,
     paused_at bigint,
     paused_mode text CHECK (paused_mode IN ('hold', 'refuse')),
     -- Until when the key of a handshake is taken.
@@ -247,10 +250,13 @@ CREATE TABLE sources (
     created_at bigint NOT NULL,
     updated_at bigint NOT NULL,
     CHECK ((paused_at IS NULL) = (paused_mode IS NULL)),
+    CHECK ((processor IS NULL) = (processor_schedule IS NULL)),
     CONSTRAINT sources_name UNIQUE (organization_id, name)
 );
 
 CREATE INDEX sources_by_organization ON sources (organization_id, id);
+CREATE INDEX sources_with_processor ON sources (organization_id, id) WHERE processor IS NOT NULL;
+CREATE INDEX sources_by_version ON sources (processor_schedule) WHERE processor_schedule IS NOT NULL;
 
 -- What happened at a source last. In a table of its own, because it changes with requests: at most a row for each source.
 CREATE TABLE source_activity (
@@ -262,6 +268,119 @@ CREATE TABLE source_activity (
     handshake_at bigint,
     CHECK ((refused_at IS NULL) = (refusal IS NULL))
 ) WITH (fillfactor = 50);
+
+-- Which profile a user of a health provider is, and what reaches the provider for them.
+CREATE TABLE health_connections (
+    id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    provider text NOT NULL CHECK (provider IN ('garmin', 'strava')),
+    -- The user, by the provider's name.
+    external_user_id text COLLATE "C" NOT NULL CHECK (length(external_user_id) BETWEEN 1 AND 256),
+    profile_id text COLLATE "C" NOT NULL CHECK (length(profile_id) BETWEEN 1 AND 128),
+    -- Sealed.
+    access_token bytea,
+    refresh_token bytea,
+    token_expires_at bigint,
+    -- A JSON array of names; NULL until the provider said what they are.
+    permissions text,
+    is_connected boolean NOT NULL,
+    -- Who refreshes the tokens of the user, and until when nobody else does. Kept with the user's first connection.
+    refreshing_by uuid,
+    refreshing_until bigint,
+    created_at bigint NOT NULL,
+    updated_at bigint NOT NULL,
+    CHECK ((refreshing_by IS NULL) = (refreshing_until IS NULL)),
+    CHECK (access_token IS NOT NULL OR (refresh_token IS NULL AND token_expires_at IS NULL)),
+    CHECK (is_connected OR access_token IS NULL),
+    CONSTRAINT health_connections_user UNIQUE (organization_id, provider, external_user_id, profile_id)
+);
+
+CREATE INDEX health_connections_by_organization ON health_connections (organization_id, id);
+CREATE INDEX health_connections_by_profile ON health_connections (organization_id, profile_id, id);
+
+-- What was measured, a row each. Rows are found by the provider's record, else by the hash of what they are of.
+CREATE TABLE health_metrics (
+    id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    profile_id text COLLATE "C" NOT NULL CHECK (length(profile_id) BETWEEN 1 AND 128),
+    provider text NOT NULL CHECK (provider IN ('garmin', 'strava')),
+    metric_type text NOT NULL CHECK (metric_type IN ('sleep', 'spo2', 'stress', 'vo2max', 'steps', 'resting_hr', 'calories', 'distance', 'activity')),
+    sport text CHECK (sport IN ('running', 'cycling')),
+    start_at bigint NOT NULL,
+    end_at bigint NOT NULL,
+    value double precision,
+    -- A JSON object.
+    details text,
+    record_id text COLLATE "C",
+    -- What the provider sent: sealed, and compressed where that pays. How is said by the same numbers as for events.
+    raw_encoding bigint,
+    raw bytea,
+    dedupe_hash bytea NOT NULL CHECK (length(dedupe_hash) = 32),
+    created_at bigint NOT NULL,
+    updated_at bigint NOT NULL,
+    CHECK (end_at >= start_at),
+    CHECK (sport IS NULL OR metric_type = 'vo2max'),
+    CHECK ((raw IS NULL) = (raw_encoding IS NULL))
+);
+
+CREATE UNIQUE INDEX health_metrics_by_hash ON health_metrics (organization_id, dedupe_hash);
+CREATE UNIQUE INDEX health_metrics_by_record ON health_metrics (organization_id, profile_id, provider, metric_type, record_id)
+    WHERE record_id IS NOT NULL;
+CREATE INDEX health_metrics_by_organization ON health_metrics (organization_id, id);
+CREATE INDEX health_metrics_by_profile ON health_metrics (organization_id, profile_id, id);
+
+-- What an application answers when it is called: the document as its owner wrote it.
+CREATE TABLE manifests (
+    application_id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    -- Rises by one with each change.
+    version bigint NOT NULL CHECK (version >= 1),
+    document text NOT NULL,
+    updated_at bigint NOT NULL
+);
+
+CREATE INDEX manifests_by_organization ON manifests (organization_id);
+
+-- What signs the requests to an application. Sealed.
+CREATE TABLE application_secrets (
+    application_id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    secret bytea NOT NULL,
+    previous_secret bytea,
+    previous_secret_until bigint,
+    CHECK ((previous_secret IS NULL) = (previous_secret_until IS NULL))
+);
+
+CREATE INDEX application_secrets_by_organization ON application_secrets (organization_id);
+
+-- Answers of apps that later calls may be answered with. Sealed. Nothing depends on them: they expire, and the oldest of a capability that has too many go.
+CREATE TABLE cached_answers (
+    lane_id uuid NOT NULL,
+    hash bytea NOT NULL CHECK (length(hash) = 32),
+    data bytea NOT NULL,
+    stored_at bigint NOT NULL,
+    expires_at bigint NOT NULL,
+    UNIQUE (lane_id, hash)
+);
+
+CREATE INDEX cached_answers_by_age ON cached_answers (lane_id, stored_at);
+CREATE INDEX cached_answers_by_expiry ON cached_answers (expires_at);
+
+-- Draws that were made instead of an app's answer, with everything that is needed to make them again.
+CREATE TABLE draws (
+    request_id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    application_id uuid NOT NULL,
+    capability text NOT NULL,
+    drawn_at bigint NOT NULL,
+    seed bytea NOT NULL CHECK (length(seed) = 32),
+    list_hash bytea NOT NULL CHECK (length(list_hash) = 32),
+    list_length bigint NOT NULL,
+    -- The places that were picked, in order: a JSON array of numbers.
+    picks text NOT NULL
+);
+
+CREATE INDEX draws_by_age ON draws (drawn_at);
 
 CREATE TABLE api_keys (
     hash bytea PRIMARY KEY CHECK (length(hash) = 32),
@@ -610,7 +729,7 @@ CREATE TABLE rollups (
 ) WITH (fillfactor = 70);
 
 -- How each endpoint does since its last success.
-CREATE TABLE endpoint_standing (
+CREATE TABLE endpoint_activity (
     lane bigint PRIMARY KEY,
     consecutive_failures bigint NOT NULL,
     first_failure_at bigint,
@@ -710,7 +829,11 @@ CREATE TABLE boots (
     worker boolean NOT NULL,
     scheduler boolean NOT NULL,
     good_until bigint NOT NULL,
-    renewals bigint NOT NULL DEFAULT 0
+    renewals bigint NOT NULL DEFAULT 0,
+    -- The sealing key that the node is to use, and the one that it uses. NULL: it has just begun, and says so when it has read its own.
+    seal_key_id text,
+    seals_with text,
+    CHECK ((seal_key_id IS NULL) = (seals_with IS NULL))
 ) WITH (fillfactor = 50);
 
 -- Who sends for which lanes of a pool's organizations. Those of a pool are made when its first boot begins.
@@ -822,7 +945,24 @@ INSERT INTO node_locks VALUES ('boots'), ('moves'), ('partitions');
 -- Which key secrets are sealed with: a node that has another refuses to start.
 CREATE TABLE sealing (
     singleton boolean PRIMARY KEY CHECK (singleton),
-    key_id text NOT NULL
+    -- What is sealed from now on is sealed with this one.
+    key_id text NOT NULL,
+    -- The key that some values may still be sealed with, while a rotation is under way, and how far that is. NULL: none is.
+    from_key_id text CHECK (from_key_id <> key_id),
+    is_cancelled boolean NOT NULL DEFAULT false,
+    pass bigint NOT NULL DEFAULT 0 CHECK (pass >= 0),
+    kind text NOT NULL DEFAULT 'endpoints' CHECK (kind IN ('endpoints', 'endpoint_revisions', 'sources', 'application_secrets', 'health_connections',
+        'cached_answers', 'health_metrics', 'payloads')),
+    after_id uuid NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000',
+    after_number bigint NOT NULL DEFAULT 0,
+    resealed_in_pass bigint NOT NULL DEFAULT 0,
+    looked_at bigint NOT NULL DEFAULT 0,
+    resealed bigint NOT NULL DEFAULT 0,
+    unreadable bigint NOT NULL DEFAULT 0,
+    began_at bigint,
+    not_before bigint,
+    ended_at bigint,
+    CHECK (from_key_id IS NULL OR (pass > 0 AND began_at IS NOT NULL AND not_before IS NOT NULL))
 );
 
 -- What the roles that read one organization's reports may see (decision 0032).
@@ -872,6 +1012,8 @@ CREATE POLICY of_organization ON retry_schedules FOR SELECT USING (organization_
 CREATE POLICY of_organization ON event_types FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
 CREATE POLICY of_organization ON endpoints FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
 CREATE POLICY of_organization ON sources FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
+CREATE POLICY of_organization ON manifests FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
+CREATE POLICY of_organization ON draws FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
 CREATE POLICY of_organization ON channels FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
 CREATE POLICY of_organization ON lanes FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
 CREATE POLICY of_organization ON events FOR SELECT USING (organization_id = (SELECT everhook_report_organization()));
@@ -883,7 +1025,7 @@ CREATE POLICY of_organization ON audit_log FOR SELECT USING (organization_id = (
 CREATE POLICY of_organization ON open_deliveries FOR SELECT USING (lane = ANY ((SELECT everhook_report_lanes())::bigint[]));
 CREATE POLICY of_organization ON deliveries FOR SELECT USING (lane = ANY ((SELECT everhook_report_lanes())::bigint[]));
 CREATE POLICY of_organization ON rollups FOR SELECT USING (lane = ANY ((SELECT everhook_report_lanes())::bigint[]));
-CREATE POLICY of_organization ON endpoint_standing FOR SELECT USING (lane = ANY ((SELECT everhook_report_lanes())::bigint[]));
+CREATE POLICY of_organization ON endpoint_activity FOR SELECT USING (lane = ANY ((SELECT everhook_report_lanes())::bigint[]));
 
 CREATE POLICY of_organization ON circuit_breakers FOR SELECT USING (endpoint_id = ANY ((SELECT everhook_report_endpoints())::uuid[]));
 CREATE POLICY of_organization ON open_periods FOR SELECT USING (endpoint_id = ANY ((SELECT everhook_report_endpoints())::uuid[]));
@@ -894,18 +1036,18 @@ CREATE POLICY of_organization ON attempts FOR SELECT USING (
 );
 CREATE POLICY of_organization ON schedules FOR SELECT USING (
     version IN (SELECT r.version FROM retry_schedules r) OR version IN (SELECT p.retry_schedule FROM endpoints p)
-    OR version IN (SELECT c.retry_schedule FROM channels c)
+    OR version IN (SELECT c.retry_schedule FROM channels c) OR version IN (SELECT s.processor_schedule FROM sources s)
 );
 
 -- Rights on tables are of no use to who may not use their schema, and show nothing to who is not in `report_roles`. So everybody has them: rights that a
 -- role has itself it could give up in a transaction that it leaves open, and hold up whoever writes to the table's entry in `pg_class`.
-GRANT SELECT ON organizations, applications, lanes, channels, retry_schedules, schedules, event_types, open_deliveries, deliveries, all_deliveries, attempts, dead_letters,
-    circuit_breakers, open_periods, rollups, endpoint_standing, operations, auto_replays, audit_log TO PUBLIC;
+GRANT SELECT ON organizations, applications, manifests, draws, lanes, channels, retry_schedules, schedules, event_types, open_deliveries, deliveries, all_deliveries, attempts, dead_letters,
+    circuit_breakers, open_periods, rollups, endpoint_activity, operations, auto_replays, audit_log TO PUBLIC;
 -- All but the secrets, and the headers, whose values may be credentials. A new column is hidden until it is named here, and in the view.
 GRANT SELECT (id, organization_id, application_id, uid, name, description, url, event_types, labels, filter, verify_url, signature_style, payload_style, metadata,
     retry_schedule, retry_schedule_id, timeout, timeout_growth_factor, max_concurrency, ordering, rate_limit_per_minute, rate_limit_burst,
     circuit_breaker, paused_at, drain_per_second, state, disabled_at, disabled_reason, deleted_at, created_at, updated_at, lane, revision) ON endpoints TO PUBLIC;
-GRANT SELECT (id, organization_id, application_id, name, kind, recipe, settings, paused_at, paused_mode, awaiting_handshake_until, created_at, updated_at)
+GRANT SELECT (id, organization_id, application_id, name, kind, recipe, settings, processor, processor_schedule, paused_at, paused_mode, awaiting_handshake_until, created_at, updated_at)
     ON sources TO PUBLIC;
 GRANT SELECT (id, organization_id, application_id, event_type, timestamp, idempotency_key, source, priority, sequence_number, traceparent, deliveries,
     first_delivery_id, last_delivery_id, created_at, encoding, body, labels, ordering_key, erased_at, content_type, source_id, external_user_id, duplicate_of)
@@ -917,6 +1059,8 @@ CREATE SCHEMA everhook_reports;
 
 CREATE VIEW everhook_reports.organizations WITH (security_invoker) AS SELECT t.* FROM organizations t CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.applications WITH (security_invoker) AS SELECT t.* FROM applications t CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.manifests WITH (security_invoker) AS SELECT t.* FROM manifests t CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.draws WITH (security_invoker) AS SELECT t.* FROM draws t CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.retry_schedules WITH (security_invoker) AS SELECT t.* FROM retry_schedules t CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.schedules WITH (security_invoker) AS SELECT t.* FROM schedules t CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.lanes WITH (security_invoker) AS SELECT t.* FROM lanes t CROSS JOIN (SELECT) AS nothing;
@@ -930,7 +1074,7 @@ CREATE VIEW everhook_reports.dead_letters WITH (security_invoker) AS SELECT t.* 
 CREATE VIEW everhook_reports.circuit_breakers WITH (security_invoker) AS SELECT t.* FROM circuit_breakers t CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.open_periods WITH (security_invoker) AS SELECT t.* FROM open_periods t CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.rollups WITH (security_invoker) AS SELECT t.* FROM rollups t CROSS JOIN (SELECT) AS nothing;
-CREATE VIEW everhook_reports.endpoint_standing WITH (security_invoker) AS SELECT t.* FROM endpoint_standing t CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.endpoint_activity WITH (security_invoker) AS SELECT t.* FROM endpoint_activity t CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.operations WITH (security_invoker) AS SELECT t.* FROM operations t CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.auto_replays WITH (security_invoker) AS SELECT t.* FROM auto_replays t CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.audit_log WITH (security_invoker) AS SELECT t.* FROM audit_log t CROSS JOIN (SELECT) AS nothing;
@@ -940,7 +1084,7 @@ SELECT id, organization_id, application_id, uid, name, description, url, event_t
     circuit_breaker, paused_at, drain_per_second, state, disabled_at, disabled_reason, deleted_at, created_at, updated_at, lane, revision
 FROM endpoints CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.sources WITH (security_invoker) AS
-SELECT id, organization_id, application_id, name, kind, recipe, settings, paused_at, paused_mode, awaiting_handshake_until, created_at, updated_at
+SELECT id, organization_id, application_id, name, kind, recipe, settings, processor, processor_schedule, paused_at, paused_mode, awaiting_handshake_until, created_at, updated_at
 FROM sources CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.events WITH (security_invoker) AS
 SELECT id, organization_id, application_id, event_type, timestamp, idempotency_key, source, priority, sequence_number, traceparent, deliveries,

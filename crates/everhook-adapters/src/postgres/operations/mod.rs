@@ -140,7 +140,7 @@ impl OperationCandidates for PostgresStore {
         Ok(scanning::events(&snapshot, organization, application, span, scan).await?)
     }
 
-    async fn event_standing(&self, organization: OrganizationId, event: EventId) -> Result<Option<EventCandidate>, StoreError> {
+    async fn newest_deliveries(&self, organization: OrganizationId, event: EventId) -> Result<Option<EventCandidate>, StoreError> {
         let mut connection = self.connection().await?;
         let snapshot = Tx::snapshot(&mut connection).await?;
         Ok(scanning::event(&snapshot, organization, event).await?)

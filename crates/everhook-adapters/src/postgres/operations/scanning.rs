@@ -28,7 +28,7 @@ use crate::encoding::{
 const DEAD_LETTERS: &str = include_str!("../queries/dead_letters_after.sql");
 const EVENTS: &str = include_str!("../queries/events_after.sql");
 const EVENT: &str = include_str!("../queries/event_with_stretch.sql");
-const STANDINGS: &str = include_str!("../queries/standings_of_events.sql");
+const NEWEST_DELIVERIES: &str = include_str!("../queries/newest_deliveries_of_event.sql");
 
 /// After so many deliveries a scan of events ends early: an event may have tens of thousands.
 const DELIVERIES_MAX: u64 = 20_000;
@@ -54,7 +54,7 @@ pub(super) async fn events(
     let found = snapshot.query(EVENTS, &[&organization.key(), &between.after, &between.before, &limit]).await?;
     let (mut wanted, mut goes_on_after, mut deliveries) = (Vec::new(), None, 0);
     for (row, looked_at) in found.iter().zip(1..) {
-        let event = Stretch::of_row(row)?;
+        let event = EventPosition::of_row(row)?;
         let last = *event.id.as_uuid();
         if event.application == application && (from..to).contains(&event.accepted_at) {
             deliveries += event.deliveries;
@@ -70,12 +70,12 @@ pub(super) async fn events(
 
 pub(super) async fn event(snapshot: &Tx<'_>, organization: OrganizationId, id: EventId) -> Outcome<Option<EventCandidate>> {
     let Some(row) = snapshot.query_opt(EVENT, &[&organization.key(), &id.key()]).await? else { return Ok(None) };
-    let event = Stretch::of_row(&row)?;
+    let event = EventPosition::of_row(&row)?;
     Ok(into_candidates(snapshot, event.application, vec![event]).await?.pop())
 }
 
 /// An event, and where the deliveries are that were made with it.
-struct Stretch {
+struct EventPosition {
     id: EventId,
     application: ApplicationId,
     event_type: EventType,
@@ -85,7 +85,7 @@ struct Stretch {
     last: Option<Uuid>,
 }
 
-impl Stretch {
+impl EventPosition {
     fn of_row(row: &Row) -> Outcome<Self> {
         Ok(Self {
             id: row.id("id")?,
@@ -98,13 +98,13 @@ impl Stretch {
         })
     }
 
-    fn into_candidate(self, standings: NewestDeliveries) -> EventCandidate {
+    fn into_candidate(self, newest: NewestDeliveries) -> EventCandidate {
         EventCandidate {
             event: self.id,
             application: self.application,
             event_type: self.event_type,
             accepted_at: self.accepted_at,
-            standings: standings.into_iter().collect(),
+            newest: newest.into_iter().collect(),
         }
     }
 }
@@ -114,26 +114,26 @@ type NewestDeliveries = BTreeMap<LaneId, NewestDelivery>;
 
 /// Reads how events of one application stand everywhere. One statement looks into each lane once, for all of them: what was made with events
 /// that follow each other lies together.
-async fn into_candidates(snapshot: &Tx<'_>, application: ApplicationId, events: Vec<Stretch>) -> Outcome<Vec<EventCandidate>> {
+async fn into_candidates(snapshot: &Tx<'_>, application: ApplicationId, events: Vec<EventPosition>) -> Outcome<Vec<EventCandidate>> {
     if events.is_empty() {
         return Ok(Vec::new());
     }
     let ids: Vec<Uuid> = events.iter().map(|event| event.id.key()).collect();
     let first = events.iter().filter_map(|event| event.first).min();
     let last = events.iter().filter_map(|event| event.last).max();
-    let mut standings: FxHashMap<EventId, NewestDeliveries> = FxHashMap::default();
+    let mut newest: FxHashMap<EventId, NewestDeliveries> = FxHashMap::default();
     // Oldest first, so that the newest has the last word.
-    for row in snapshot.query(STANDINGS, &[&ids, &first, &last, &application.key()]).await? {
-        standings.entry(row.id("event_id")?).or_default().insert(row.id("endpoint_id")?, standing_of_row(&row)?);
+    for row in snapshot.query(NEWEST_DELIVERIES, &[&ids, &first, &last, &application.key()]).await? {
+        newest.entry(row.id("event_id")?).or_default().insert(row.id("endpoint_id")?, newest_of_row(&row)?);
     }
-    let with_standings = |event: Stretch| {
-        let standings = standings.remove(&event.id).unwrap_or_default();
-        event.into_candidate(standings)
+    let with_newest_deliveries = |event: EventPosition| {
+        let newest = newest.remove(&event.id).unwrap_or_default();
+        event.into_candidate(newest)
     };
-    Ok(events.into_iter().map(with_standings).collect())
+    Ok(events.into_iter().map(with_newest_deliveries).collect())
 }
 
-fn standing_of_row(row: &Row) -> Outcome<NewestDelivery> {
+fn newest_of_row(row: &Row) -> Outcome<NewestDelivery> {
     let delivery: DeliveryId = row.id("id")?;
     match row.number("stage")? {
         WAITING | HELD | PARKED => Ok(NewestDelivery::Open(delivery)),

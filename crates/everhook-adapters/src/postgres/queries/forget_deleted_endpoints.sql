@@ -27,7 +27,7 @@ WITH gone AS (
     DELETE FROM circuit_breakers WHERE endpoint_id = ANY(ARRAY(SELECT id FROM gone))
 ), lanes_gone AS (
     DELETE FROM lanes WHERE lane = ANY(ARRAY(SELECT lane FROM gone))
-), standing AS (
-    DELETE FROM endpoint_standing WHERE lane = ANY(ARRAY(SELECT lane FROM gone))
+), newest AS (
+    DELETE FROM endpoint_activity WHERE lane = ANY(ARRAY(SELECT lane FROM gone))
 )
 SELECT count(*) AS removed FROM gone;

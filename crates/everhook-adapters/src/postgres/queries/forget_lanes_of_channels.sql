@@ -1,10 +1,11 @@
--- Removes those of some lanes that are of channels that were removed, if nothing that is kept names them, with what belongs to each.
+-- Removes those of some lanes that are of channels or processors that were removed, if nothing that is kept names them, with what belongs to each.
 -- Index: lanes_by_id, the primary keys. Lock: the rows.
 WITH gone AS (
     DELETE FROM lanes WHERE lane = ANY(ARRAY(
         SELECT l.lane FROM lanes l
-        WHERE l.id > $1 AND l.id <= $2 AND l.kind = 'channel'
+        WHERE l.id > $1 AND l.id <= $2 AND l.kind IN ('channel', 'processor')
             AND NOT EXISTS (SELECT FROM channels c WHERE c.id = l.id)
+            AND NOT EXISTS (SELECT FROM sources s WHERE s.id = l.id AND s.processor IS NOT NULL)
             AND (SELECT true FROM open_deliveries WHERE lane = l.lane LIMIT 1) IS NULL
             AND (SELECT true FROM deliveries WHERE lane = l.lane LIMIT 1) IS NULL
             AND (SELECT true FROM dead_letters WHERE endpoint_id = l.id LIMIT 1) IS NULL
@@ -13,7 +14,7 @@ WITH gone AS (
     RETURNING id, lane
 ), breakers AS (
     DELETE FROM circuit_breakers WHERE endpoint_id = ANY(ARRAY(SELECT id FROM gone))
-), standing AS (
-    DELETE FROM endpoint_standing WHERE lane = ANY(ARRAY(SELECT lane FROM gone))
+), newest AS (
+    DELETE FROM endpoint_activity WHERE lane = ANY(ARRAY(SELECT lane FROM gone))
 )
 SELECT count(*) AS removed FROM gone;

@@ -1,6 +1,6 @@
 -- Which keys have a first delivery that is held, with nothing open and no barrier (but those that are about to be lifted) before it? Looks at so many keys
 -- with anything held, from one on; answers with the last that it looked at, too, if there may be more.
--- Index: held_in_order, open_in_order and lanes_pkey, one look-up a key. Lock: none, a snapshot.
+-- Index: held_in_order, open_in_order and lanes_pkey, one look-up a key. Lock: none.
 -- Those that have a key to themselves ('#…') and wait behind a barrier all wait behind the same: one look steps over them ('$' sorts behind them).
 WITH RECURSIVE heads AS (
     (

@@ -30,7 +30,7 @@ use super::{
     HINTS_MAX,
     inbox::Inbox,
     names::{self, Names},
-    wire::{Consumers, Hint, Told, Wire, batches},
+    wire::{BrokerReply, Consumers, Hint, Wire, batches},
 };
 use crate::http::Connector;
 
@@ -41,10 +41,10 @@ const MESSAGES_AT_ONCE: usize = 32;
 const STEADY_AFTER: Duration = Duration::from_secs(60);
 
 /// How often it is said that messages which are not hints were dropped.
-const STRANGERS_TOLD_EVERY: Duration = Duration::from_secs(60);
+const INVALID_MESSAGES_LOGGED_EVERY: Duration = Duration::from_secs(60);
 
-/// What the task has.
-pub(super) struct Keeping {
+/// The connection that hints go over, and what it needs.
+pub(super) struct HintConnection {
     pub(super) broker: BrokerAddress,
     pub(super) connector: Connector,
     pub(super) names: Names,
@@ -73,7 +73,7 @@ enum Ended {
     Lost(String),
 }
 
-impl Keeping {
+impl HintConnection {
     pub(super) async fn run(self, mut state: State) {
         let mut failures = 0;
         loop {
@@ -145,10 +145,10 @@ impl Keeping {
             let mut answers = stream::iter(batches.into_iter().map(tell)).buffer_unordered(MESSAGES_AT_ONCE);
             while let Some((told, batch)) = answers.next().await {
                 match told {
-                    Told::Yes => {}
-                    Told::Nobody => untold.extend(batch.queues.into_iter().map(|queue| (batch.pool.clone(), queue))),
+                    BrokerReply::Yes => {}
+                    BrokerReply::Nobody => untold.extend(batch.queues.into_iter().map(|queue| (batch.pool.clone(), queue))),
                     // Everything that is under way goes the other way.
-                    Told::Failed(error) => return error,
+                    BrokerReply::Failed(error) => return error,
                 }
             }
             drop(answers);
@@ -160,7 +160,7 @@ impl Keeping {
 
     /// Takes what other nodes sent, the most urgent first.
     async fn hear(&self, [mut high, mut normal, mut low]: Consumers) -> String {
-        let mut strangers = Strangers::default();
+        let mut invalid_messages = InvalidMessages::default();
         loop {
             let (delivery, priority) = tokio::select! {
                 biased;
@@ -169,7 +169,7 @@ impl Keeping {
                 delivery = low.next() => (delivery, Priority::Low),
             };
             let taken = match delivery {
-                Some(Ok(delivery)) => self.take(delivery, priority, &mut strangers).await,
+                Some(Ok(delivery)) => self.take(delivery, priority, &mut invalid_messages).await,
                 Some(Err(error)) => Err(error),
                 None => return "the broker canceled a consumer: its queue was deleted or moved".to_owned(),
             };
@@ -179,10 +179,10 @@ impl Keeping {
         }
     }
 
-    async fn take(&self, delivery: Delivery, priority: Priority, strangers: &mut Strangers) -> lapin::Result<()> {
+    async fn take(&self, delivery: Delivery, priority: Priority, invalid_messages: &mut InvalidMessages) -> lapin::Result<()> {
         match names::read(&delivery.properties, &delivery.data, priority) {
             Some(queues) => self.inbox.put(queues),
-            None => strangers.note(Instant::now()),
+            None => invalid_messages.note(Instant::now()),
         }
         delivery.acker.ack(BasicAckOptions::default()).await.map(drop)
     }
@@ -246,16 +246,16 @@ impl Keeping {
 
 /// Messages that are not hints, in queues that are only for hints.
 #[derive(Default)]
-struct Strangers {
+struct InvalidMessages {
     untold: u64,
     told_at: Option<Instant>,
 }
 
-impl Strangers {
+impl InvalidMessages {
     /// One more. It is said at once if that was not said lately, and with the next one otherwise.
     fn note(&mut self, now: Instant) {
         self.untold += 1;
-        if self.told_at.is_none_or(|at| now.duration_since(at) >= STRANGERS_TOLD_EVERY) {
+        if self.told_at.is_none_or(|at| now.duration_since(at) >= INVALID_MESSAGES_LOGGED_EVERY) {
             let messages = std::mem::take(&mut self.untold);
             tracing::warn!(messages, "dropped messages on the exchange for hints that are not hints");
             self.told_at = Some(now);

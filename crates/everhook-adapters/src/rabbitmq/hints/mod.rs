@@ -32,7 +32,7 @@ use uuid::Uuid;
 
 use self::{
     inbox::Inbox,
-    keeping::{Keeping, State},
+    keeping::{HintConnection, State},
     names::Names,
     wire::Hint,
 };
@@ -107,7 +107,7 @@ impl RabbitHints {
         let (outgoing, to_send) = mpsc::channel(HINTS_MAX);
         let (held, heeded) = watch::channel(ShardSet::NONE);
         let (inbox, is_away, stopping) = (Arc::<Inbox>::default(), Arc::new(AtomicBool::new(true)), CancellationToken::new());
-        let keeping = Keeping {
+        let keeping = HintConnection {
             broker,
             connector: address::connector()?,
             names,

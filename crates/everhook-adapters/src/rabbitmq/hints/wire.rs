@@ -61,7 +61,7 @@ pub(super) struct Batch {
 }
 
 /// What the broker said to a message.
-pub(super) enum Told {
+pub(super) enum BrokerReply {
     /// It is in the queue of the node that holds the shard.
     Yes,
     /// No queue is bound for it, or that one does not take it.
@@ -118,7 +118,7 @@ impl Wire {
     }
 
     /// Publishes a batch and waits for the broker's word about it.
-    pub(super) async fn tell(&self, batch: &Batch) -> Told {
+    pub(super) async fn tell(&self, batch: &Batch) -> BrokerReply {
         let telling = async {
             self.declare_exchange(batch.exchange.clone()).await?;
             let (exchange, routing_key) = (batch.exchange.clone(), batch.routing_key.clone());
@@ -126,11 +126,11 @@ impl Wire {
             self.publisher.publish(&outgoing, &Bytes::from(names::spell(&batch.queues))).await
         };
         match tokio::time::timeout(CONFIRM_TIMEOUT, telling).await {
-            Ok(Ok(Confirmation::Ack(None))) => Told::Yes,
-            Ok(Ok(Confirmation::Ack(Some(_)) | Confirmation::Nack(_))) => Told::Nobody,
-            Ok(Ok(Confirmation::NotRequested)) => Told::Failed(failure::unconfirmed().error),
-            Ok(Err(error)) => Told::Failed(failure::of(&error).error),
-            Err(_) => Told::Failed(format!("the broker did not confirm within {} ms", CONFIRM_TIMEOUT.as_millis())),
+            Ok(Ok(Confirmation::Ack(None))) => BrokerReply::Yes,
+            Ok(Ok(Confirmation::Ack(Some(_)) | Confirmation::Nack(_))) => BrokerReply::Nobody,
+            Ok(Ok(Confirmation::NotRequested)) => BrokerReply::Failed(failure::unconfirmed().error),
+            Ok(Err(error)) => BrokerReply::Failed(failure::of(&error).error),
+            Err(_) => BrokerReply::Failed(format!("the broker did not confirm within {} ms", CONFIRM_TIMEOUT.as_millis())),
         }
     }
 

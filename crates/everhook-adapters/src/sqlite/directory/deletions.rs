@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{ApiKeyId, ApplicationId, EndpointId, OrganizationId},
-    ports::{Deleted, RemainsDeleted},
+    ports::{ContentsDeleted, Deleted},
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, params};
@@ -14,7 +14,7 @@ use super::{
         rows::{Columns, Key},
         transaction::Tx,
     },
-    applications, channels, endpoints, sources,
+    applications, channels, endpoints, manifests, sources,
 };
 
 const DELETE_APPLICATION: &str = include_str!("../queries/delete_application.sql");
@@ -31,10 +31,12 @@ const END: &str = include_str!("../queries/end_deletion.sql");
 const APPLICATIONS: &str = include_str!("../queries/delete_applications_of_organization.sql");
 const DELETE_EVENT_TYPES: &str = include_str!("../queries/delete_event_types_of_organization.sql");
 const DELETE_SCHEDULES: &str = include_str!("../queries/delete_retry_schedules_of_organization.sql");
+const DELETE_HEALTH_METRICS: &str = include_str!("../queries/delete_health_metrics_of_organization.sql");
+const DELETE_HEALTH_CONNECTIONS: &str = include_str!("../queries/delete_health_connections_of_organization.sql");
 const DELETE_AUTO_REPLAY: &str = include_str!("../queries/delete_auto_replay.sql");
 
 /// What is left of an organization or application that was deleted.
-struct Remains {
+struct DeletedOwner {
     id: Uuid,
     is_application: bool,
     organization: OrganizationId,
@@ -49,6 +51,7 @@ pub(super) fn delete_application(tx: &mut Tx<'_>, organization: OrganizationId, 
     tx.prepare(applications::ADD_TO_COUNT)?.execute(params![organization.key(), -1])?;
     tx.prepare(INSERT)?.execute(params![id.key(), "application", organization.key()])?;
     sources::delete_of_application(tx, organization, id)?;
+    manifests::delete_of_application(tx, id)?;
     Ok(Deleted::Deleted(revoke(tx, KEYS_OF_APPLICATION, params![organization.key(), id.key()])?))
 }
 
@@ -61,6 +64,7 @@ pub(super) fn delete_organization(tx: &mut Tx<'_>, id: OrganizationId, at: Times
     channels::follow(tx, id, &[])?;
     tx.prepare(INSERT)?.execute(params![id.key(), "organization", id.key()])?;
     sources::delete_of_organization(tx, id)?;
+    manifests::delete_of_organization(tx, id)?;
     Ok(Deleted::Deleted(revoke(tx, KEYS_OF_ORGANIZATION, params![id.key()])?))
 }
 
@@ -77,30 +81,30 @@ pub(super) fn any(connection: &Connection) -> Outcome<bool> {
     Ok(connection.prepare_cached(NEXT)?.exists([])?)
 }
 
-pub(super) fn delete_remains(tx: &mut Tx<'_>, at: Timestamp, limit: u32) -> Outcome<RemainsDeleted> {
+pub(super) fn delete_contents(tx: &mut Tx<'_>, at: Timestamp, limit: u32) -> Outcome<ContentsDeleted> {
     let of_row = |row: &rusqlite::Row<'_>| {
-        Ok(Remains {
+        Ok(DeletedOwner {
             id: row.id("id")?,
             is_application: row.get::<_, String>("kind")? == "application",
             organization: row.id("organization_id")?,
             reached: row.id("reached")?,
         })
     };
-    let Some(remains) = tx.prepare(NEXT)?.query_row([], of_row).optional()? else { return Ok(RemainsDeleted::default()) };
+    let Some(remains) = tx.prepare(NEXT)?.query_row([], of_row).optional()? else { return Ok(ContentsDeleted::default()) };
     if remains.is_application {
         return delete_endpoints(tx, &remains, at, limit);
     }
     delete_applications(tx, &remains, limit)?;
-    Ok(RemainsDeleted { awaited: Vec::new(), has_more: true })
+    Ok(ContentsDeleted { awaited: Vec::new(), has_more: true })
 }
 
-fn delete_endpoints(tx: &Tx<'_>, of: &Remains, at: Timestamp, limit: u32) -> Outcome<RemainsDeleted> {
+fn delete_endpoints(tx: &Tx<'_>, of: &DeletedOwner, at: Timestamp, limit: u32) -> Outcome<ContentsDeleted> {
     let application = ApplicationId::from_uuid(of.id);
     let mut next = tx.prepare(ENDPOINTS)?;
     let next = next.query_map(params![of.id.key(), of.reached.key(), limit], |row| row.id("id"))?;
     let Some(last) = next.last().transpose()? else {
         tx.prepare(END)?.execute([of.id.key()])?;
-        return Ok(RemainsDeleted { awaited: Vec::new(), has_more: true });
+        return Ok(ContentsDeleted { awaited: Vec::new(), has_more: true });
     };
     let last: EndpointId = last;
     let mut statement = tx.prepare(DELETE_ENDPOINTS)?;
@@ -114,17 +118,22 @@ fn delete_endpoints(tx: &Tx<'_>, of: &Remains, at: Timestamp, limit: u32) -> Out
     }
     tx.prepare(endpoints::ADD_TO_COUNT)?.execute(params![of.organization.key(), -count])?;
     tx.prepare(MOVE_ON)?.execute(params![of.id.key(), last.key()])?;
-    Ok(RemainsDeleted { awaited, has_more: true })
+    Ok(ContentsDeleted { awaited, has_more: true })
 }
 
 /// Some applications of an organization; with the last of them goes what they shared.
-fn delete_applications(tx: &mut Tx<'_>, of: &Remains, limit: u32) -> Outcome<()> {
+fn delete_applications(tx: &mut Tx<'_>, of: &DeletedOwner, limit: u32) -> Outcome<()> {
     let gone = tx.prepare(APPLICATIONS)?.query_map(params![of.id.key(), limit], |row| row.id("id"))?.collect::<Result<Vec<_>, _>>()?;
     for application in &gone {
         tx.forget_counters(*application);
         tx.prepare(INSERT)?.execute(params![application.key(), "application", of.organization.key()])?;
     }
     if gone.is_empty() {
+        for sql in [DELETE_HEALTH_CONNECTIONS, DELETE_HEALTH_METRICS] {
+            if tx.prepare(sql)?.execute(params![of.id.key(), limit])? > 0 {
+                return Ok(());
+            }
+        }
         for sql in [DELETE_EVENT_TYPES, DELETE_SCHEDULES, DELETE_AUTO_REPLAY, END] {
             tx.prepare(sql)?.execute([of.id.key()])?;
         }

@@ -7,7 +7,9 @@ mod deletions;
 mod endpoint_row;
 mod endpoints;
 mod event_types;
+mod manifests;
 mod organizations;
+mod processors;
 mod retry_schedules;
 mod schedules;
 mod sources;
@@ -21,8 +23,8 @@ use everhook_core::{
         Page, PageRequest, RetrySchedule, Revision,
     },
     ports::{
-        ApiKeyStore, ApplicationStore, ConfigCursor, ConfigRead, ConfigurationReader, Created, Definitions, Deleted, EndpointFilter,
-        EndpointStore, EndpointUpdated, EventTypeStore, MoveEndpoints, Moved, NewOrganization, OrganizationStore, RemainsDeleted,
+        ApiKeyStore, ApplicationStore, ConfigCursor, ConfigRead, ConfigurationReader, ContentsDeleted, Created, Definitions, Deleted,
+        EndpointFilter, EndpointStore, EndpointUpdated, EventTypeStore, MoveEndpoints, Moved, NewOrganization, OrganizationStore,
         RetryScheduleStore, ScheduleDeleted, ScheduleRef, StoreError, UidsRead, Updated,
     },
     time::Timestamp,
@@ -88,12 +90,12 @@ impl ApplicationStore for SqliteStore {
         self.change(ROWS_A_DELETION, entry, move |tx| deletions::delete_application(tx, organization, id)).await
     }
 
-    async fn delete_remains(&self, at: Timestamp, limit: u32) -> Result<RemainsDeleted, StoreError> {
+    async fn delete_contents(&self, at: Timestamp, limit: u32) -> Result<ContentsDeleted, StoreError> {
         // Most looks find nothing, and take no turn with the writer.
         if !self.read(deletions::any).await? {
-            return Ok(RemainsDeleted::default());
+            return Ok(ContentsDeleted::default());
         }
-        self.write(limit as usize, move |tx| deletions::delete_remains(tx, at, limit)).await
+        self.write(limit as usize, move |tx| deletions::delete_contents(tx, at, limit)).await
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
         rows::{Columns, Key},
         transaction::Tx,
     },
-    applications, channels, event_types, retry_schedules,
+    applications, channels, event_types, processors, retry_schedules,
 };
 use crate::encoding::extras::{emails_json, read_emails};
 
@@ -89,6 +89,7 @@ pub(super) fn definitions(connection: &Connection, organization: OrganizationId)
         event_types: event_types::marks(&snapshot, organization)?,
         schedules: retry_schedules::versions(&snapshot, organization)?,
         channels: channels::of_organization(&snapshot, organization)?,
+        processors: processors::of_organization(&snapshot, organization)?,
     })
 }
 

@@ -3,7 +3,10 @@
 use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, OrganizationId, Ref, SourceId},
-    model::{AuditEntry, Page, PageRequest, PauseMode, SealedSecret, Source, SourceActivity, SourceName, SourcePause, SourceRateLimit},
+    model::{
+        AuditEntry, Page, PageRequest, PauseMode, ProcessorKind, SealedSecret, Source, SourceActivity, SourceName, SourcePause,
+        SourceRateLimit,
+    },
     ports::{Created, SourceStore, StoreError, Updated},
     time::Timestamp,
 };
@@ -17,7 +20,7 @@ use super::{
         rows::{Columns, Key, unreadable},
         transaction::Tx,
     },
-    applications,
+    applications, processors,
 };
 use crate::encoding::source_json;
 
@@ -75,7 +78,7 @@ impl SourceStore for SqliteStore {
     }
 }
 
-fn create(tx: &Tx<'_>, source: &Source, count_max: u32) -> Outcome<Created> {
+fn create(tx: &mut Tx<'_>, source: &Source, count_max: u32) -> Outcome<Created> {
     let organization = source.organization;
     if is_taken(tx, source)? {
         return Ok(Created::NameTaken);
@@ -87,6 +90,7 @@ fn create(tx: &Tx<'_>, source: &Source, count_max: u32) -> Outcome<Created> {
     if applications::find(tx.connection(), organization, &Ref::Id(source.application))?.is_none() {
         return Ok(Created::NoSuchApplication);
     }
+    let schedule = processors::schedule(tx, source)?;
     tx.prepare(INSERT)?.execute(params![
         source.id.key(),
         organization.key(),
@@ -101,8 +105,13 @@ fn create(tx: &Tx<'_>, source: &Source, count_max: u32) -> Outcome<Created> {
         source.paused.map(|pause| pause.mode.as_str()),
         source.awaiting_handshake_until.map(Timestamp::as_micros),
         source.created_at.as_micros(),
-        source.updated_at.as_micros()
+        source.updated_at.as_micros(),
+        source.processor.map(ProcessorKind::as_str),
+        schedule.map(|version| version.0)
     ])?;
+    if source.processor.is_some() {
+        processors::follow(tx, source)?;
+    }
     Ok(Created::Created)
 }
 
@@ -132,10 +141,12 @@ fn list(
     Ok(Page::from_read(rows, page, |source| *source.id.as_uuid()))
 }
 
-fn update(tx: &Tx<'_>, source: &Source, read_at: Timestamp) -> Outcome<Updated> {
+fn update(tx: &mut Tx<'_>, source: &Source, read_at: Timestamp) -> Outcome<Updated> {
     if is_taken(tx, source)? {
         return Ok(Updated::NameTaken);
     }
+    let had_processor = by_id(tx.connection(), source.id)?.is_some_and(|before| before.processor.is_some());
+    let schedule = processors::schedule(tx, source)?;
     let changed = tx.prepare(UPDATE)?.execute(params![
         source.id.key(),
         source.organization.key(),
@@ -149,9 +160,17 @@ fn update(tx: &Tx<'_>, source: &Source, read_at: Timestamp) -> Outcome<Updated> 
         source.paused.map(|pause| pause.at.as_micros()),
         source.paused.map(|pause| pause.mode.as_str()),
         source.awaiting_handshake_until.map(Timestamp::as_micros),
-        source.updated_at.as_micros()
+        source.updated_at.as_micros(),
+        source.processor.map(ProcessorKind::as_str),
+        schedule.map(|version| version.0)
     ])?;
-    Ok(if changed == 0 { Updated::Changed } else { Updated::Updated })
+    if changed == 0 {
+        return Ok(Updated::Changed);
+    }
+    if had_processor || source.processor.is_some() {
+        processors::follow(tx, source)?;
+    }
+    Ok(Updated::Updated)
 }
 
 /// Whether another source of the organization has this name.
@@ -161,10 +180,14 @@ fn is_taken(tx: &Tx<'_>, source: &Source) -> Outcome<bool> {
     Ok(holder.is_some_and(|id| id != source.id))
 }
 
-fn delete(tx: &Tx<'_>, organization: OrganizationId, id: SourceId) -> Outcome<bool> {
+fn delete(tx: &mut Tx<'_>, organization: OrganizationId, id: SourceId) -> Outcome<bool> {
+    let had_processor = by_id(tx.connection(), id)?.is_some_and(|before| before.processor.is_some());
     let is_deleted = tx.prepare(DELETE)?.execute(params![organization.key(), id.key()])? > 0;
     if is_deleted {
         tx.prepare(FORGET_ACTIVITY)?.execute([id.key()])?;
+        if had_processor {
+            tx.bump_organization(organization)?;
+        }
     }
     Ok(is_deleted)
 }
@@ -236,6 +259,7 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<Source> {
         rate_limit: SourceRateLimit::default(),
         dedupe: None,
         forward: true,
+        processor: row.spelled_opt("processor", |name: String| ProcessorKind::parse(&name))?,
         forward_headers: Vec::new(),
         keep_headers: Vec::new(),
         response: None,

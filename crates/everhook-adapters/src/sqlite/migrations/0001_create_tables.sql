@@ -231,6 +231,9 @@ CREATE TABLE sources (
     verify_token BLOB,
     -- What else it says: a JSON object.
     settings TEXT NOT NULL,
+    -- The built-in code that handles its events, and the version of the retry schedule that new deliveries to it keep.
+    processor TEXT CHECK (processor IN ('health')),
+    processor_schedule INTEGER,
     paused_at INTEGER,
     paused_mode TEXT CHECK (paused_mode IN ('hold', 'refuse')),
     -- Until when the key of a handshake is taken.
@@ -238,10 +241,13 @@ CREATE TABLE sources (
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
     CHECK ((paused_at IS NULL) = (paused_mode IS NULL)),
+    CHECK ((processor IS NULL) = (processor_schedule IS NULL)),
     UNIQUE (organization_id, name)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX sources_by_organization ON sources (organization_id, id);
+CREATE INDEX sources_with_processor ON sources (organization_id, id) WHERE processor IS NOT NULL;
+CREATE INDEX sources_by_version ON sources (processor_schedule) WHERE processor_schedule IS NOT NULL;
 
 -- What happened at a source last. In a table of its own, because it changes with requests: at most a row for each source.
 CREATE TABLE source_activity (
@@ -253,6 +259,119 @@ CREATE TABLE source_activity (
     handshake_at INTEGER,
     CHECK ((refused_at IS NULL) = (refusal IS NULL))
 ) STRICT, WITHOUT ROWID;
+
+-- Which profile a user of a health provider is, and what reaches the provider for them.
+CREATE TABLE health_connections (
+    id BLOB PRIMARY KEY CHECK (length(id) = 16),
+    organization_id BLOB NOT NULL,
+    provider TEXT NOT NULL CHECK (provider IN ('garmin', 'strava')),
+    -- The user, by the provider's name.
+    external_user_id TEXT NOT NULL CHECK (length(external_user_id) BETWEEN 1 AND 256),
+    profile_id TEXT NOT NULL CHECK (length(profile_id) BETWEEN 1 AND 128),
+    -- Sealed.
+    access_token BLOB,
+    refresh_token BLOB,
+    token_expires_at INTEGER,
+    -- A JSON array of names; NULL until the provider said what they are.
+    permissions TEXT,
+    is_connected INTEGER NOT NULL CHECK (is_connected IN (0, 1)),
+    -- Who refreshes the tokens of the user, and until when nobody else does. Kept with the user's first connection.
+    refreshing_by BLOB,
+    refreshing_until INTEGER,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    CHECK ((refreshing_by IS NULL) = (refreshing_until IS NULL)),
+    CHECK (access_token IS NOT NULL OR (refresh_token IS NULL AND token_expires_at IS NULL)),
+    CHECK (is_connected = 1 OR access_token IS NULL),
+    UNIQUE (organization_id, provider, external_user_id, profile_id)
+) STRICT;
+
+CREATE INDEX health_connections_by_organization ON health_connections (organization_id, id);
+CREATE INDEX health_connections_by_profile ON health_connections (organization_id, profile_id, id);
+
+-- What was measured, a row each. Rows are found by the provider's record, else by the hash of what they are of.
+CREATE TABLE health_metrics (
+    id BLOB PRIMARY KEY CHECK (length(id) = 16),
+    organization_id BLOB NOT NULL,
+    profile_id TEXT NOT NULL CHECK (length(profile_id) BETWEEN 1 AND 128),
+    provider TEXT NOT NULL CHECK (provider IN ('garmin', 'strava')),
+    metric_type TEXT NOT NULL CHECK (metric_type IN ('sleep', 'spo2', 'stress', 'vo2max', 'steps', 'resting_hr', 'calories', 'distance', 'activity')),
+    sport TEXT CHECK (sport IN ('running', 'cycling')),
+    start_at INTEGER NOT NULL,
+    end_at INTEGER NOT NULL,
+    value REAL,
+    -- A JSON object.
+    details TEXT,
+    record_id TEXT,
+    -- What the provider sent: sealed, and compressed where that pays. How is said by the same numbers as for events.
+    raw_encoding INTEGER,
+    raw BLOB,
+    dedupe_hash BLOB NOT NULL CHECK (length(dedupe_hash) = 32),
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    CHECK (end_at >= start_at),
+    CHECK (sport IS NULL OR metric_type = 'vo2max'),
+    CHECK ((raw IS NULL) = (raw_encoding IS NULL))
+) STRICT;
+
+CREATE UNIQUE INDEX health_metrics_by_hash ON health_metrics (organization_id, dedupe_hash);
+CREATE UNIQUE INDEX health_metrics_by_record ON health_metrics (organization_id, profile_id, provider, metric_type, record_id)
+    WHERE record_id IS NOT NULL;
+CREATE INDEX health_metrics_by_organization ON health_metrics (organization_id, id);
+CREATE INDEX health_metrics_by_profile ON health_metrics (organization_id, profile_id, id);
+
+-- What an application answers when it is called: the document as its owner wrote it.
+CREATE TABLE manifests (
+    application_id BLOB PRIMARY KEY CHECK (length(application_id) = 16),
+    organization_id BLOB NOT NULL,
+    -- Rises by one with each change.
+    version INTEGER NOT NULL CHECK (version >= 1),
+    document TEXT NOT NULL,
+    updated_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX manifests_by_organization ON manifests (organization_id);
+
+-- What signs the requests to an application. Sealed.
+CREATE TABLE application_secrets (
+    application_id BLOB PRIMARY KEY CHECK (length(application_id) = 16),
+    organization_id BLOB NOT NULL,
+    secret BLOB NOT NULL,
+    previous_secret BLOB,
+    previous_secret_until INTEGER,
+    CHECK ((previous_secret IS NULL) = (previous_secret_until IS NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX application_secrets_by_organization ON application_secrets (organization_id);
+
+-- Answers of apps that later calls may be answered with. Sealed. Nothing depends on them: they expire, and the oldest of a capability that has too many go.
+CREATE TABLE cached_answers (
+    lane_id BLOB NOT NULL CHECK (length(lane_id) = 16),
+    hash BLOB NOT NULL CHECK (length(hash) = 32),
+    data BLOB NOT NULL,
+    stored_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    UNIQUE (lane_id, hash)
+) STRICT;
+
+CREATE INDEX cached_answers_by_age ON cached_answers (lane_id, stored_at);
+CREATE INDEX cached_answers_by_expiry ON cached_answers (expires_at);
+
+-- Draws that were made instead of an app's answer, with everything that is needed to make them again.
+CREATE TABLE draws (
+    request_id BLOB PRIMARY KEY CHECK (length(request_id) = 16),
+    organization_id BLOB NOT NULL,
+    application_id BLOB NOT NULL,
+    capability TEXT NOT NULL,
+    drawn_at INTEGER NOT NULL,
+    seed BLOB NOT NULL CHECK (length(seed) = 32),
+    list_hash BLOB NOT NULL CHECK (length(list_hash) = 32),
+    list_length INTEGER NOT NULL,
+    -- The places that were picked, in order: a JSON array of numbers.
+    picks TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX draws_by_age ON draws (drawn_at);
 
 CREATE TABLE api_keys (
     hash BLOB PRIMARY KEY CHECK (length(hash) = 32),
@@ -579,7 +698,7 @@ CREATE TABLE rollups (
 ) STRICT, WITHOUT ROWID;
 
 -- How each endpoint does since its last success.
-CREATE TABLE endpoint_standing (
+CREATE TABLE endpoint_activity (
     lane INTEGER PRIMARY KEY,
     consecutive_failures INTEGER NOT NULL,
     first_failure_at INTEGER,
@@ -678,5 +797,22 @@ CREATE TABLE api_key_uses (
 -- Which key secrets are sealed with, so that a copy of this file knows it wherever it is restored: a server that has another key refuses to start.
 CREATE TABLE sealing (
     singleton INTEGER PRIMARY KEY CHECK (singleton = 1),
-    key_id TEXT NOT NULL
+    -- What is sealed from now on is sealed with this one.
+    key_id TEXT NOT NULL,
+    -- The key that some values may still be sealed with, while a rotation is under way, and how far that is. NULL: none is.
+    from_key_id TEXT CHECK (from_key_id <> key_id),
+    is_cancelled INTEGER NOT NULL DEFAULT 0 CHECK (is_cancelled IN (0, 1)),
+    pass INTEGER NOT NULL DEFAULT 0 CHECK (pass >= 0),
+    kind TEXT NOT NULL DEFAULT 'endpoints' CHECK (kind IN ('endpoints', 'endpoint_revisions', 'sources', 'application_secrets', 'health_connections',
+        'cached_answers', 'health_metrics', 'payloads')),
+    after_id BLOB NOT NULL DEFAULT x'00000000000000000000000000000000' CHECK (length(after_id) = 16),
+    after_number INTEGER NOT NULL DEFAULT 0,
+    resealed_in_pass INTEGER NOT NULL DEFAULT 0,
+    looked_at INTEGER NOT NULL DEFAULT 0,
+    resealed INTEGER NOT NULL DEFAULT 0,
+    unreadable INTEGER NOT NULL DEFAULT 0,
+    began_at INTEGER,
+    not_before INTEGER,
+    ended_at INTEGER,
+    CHECK (from_key_id IS NULL OR (pass > 0 AND began_at IS NOT NULL AND not_before IS NOT NULL))
 ) STRICT;

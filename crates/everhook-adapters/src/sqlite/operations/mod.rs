@@ -129,7 +129,7 @@ impl OperationCandidates for SqliteStore {
         self.read_history(move |connection| scanning::events(connection, organization, application, span, scan)).await
     }
 
-    async fn event_standing(&self, organization: OrganizationId, event: EventId) -> Result<Option<EventCandidate>, StoreError> {
+    async fn newest_deliveries(&self, organization: OrganizationId, event: EventId) -> Result<Option<EventCandidate>, StoreError> {
         self.read_history(move |connection| scanning::event(connection, organization, event)).await
     }
 }

@@ -22,7 +22,7 @@ use super::super::{
 const DEAD_LETTERS: &str = include_str!("../queries/dead_letters_after.sql");
 const EVENTS: &str = include_str!("../queries/events_after.sql");
 const EVENT: &str = include_str!("../queries/event_with_stretch.sql");
-const STANDINGS: &str = include_str!("../queries/standings_of_event.sql");
+const NEWEST_DELIVERIES: &str = include_str!("../queries/newest_deliveries_of_event.sql");
 
 /// After so many deliveries a scan of events ends early: an event may have tens of thousands.
 const DELIVERIES_MAX: usize = 20_000;
@@ -51,7 +51,7 @@ pub(super) fn events(
     let mut scanned = Scanned { rows: Vec::new(), goes_on_after: None };
     let (mut looked_at, mut deliveries) = (0, 0);
     while let Some(row) = found.next()? {
-        let event = Stretch::of_row(row)?;
+        let event = EventPosition::of_row(row)?;
         let last = *event.id.as_uuid();
         if event.application == application && (from..to).contains(&event.accepted_at) {
             let (candidate, read) = event.into_candidate(&snapshot)?;
@@ -70,7 +70,7 @@ pub(super) fn events(
 pub(super) fn event(connection: &Connection, organization: OrganizationId, id: EventId) -> Outcome<Option<EventCandidate>> {
     let snapshot = connection.unchecked_transaction()?;
     let mut statement = snapshot.prepare_cached(EVENT)?;
-    let found = statement.query_row(params![organization.key(), id.key()], Stretch::of_row).optional()?;
+    let found = statement.query_row(params![organization.key(), id.key()], EventPosition::of_row).optional()?;
     match found {
         Some(event) => Ok(Some(event.into_candidate(&snapshot)?.0)),
         None => Ok(None),
@@ -78,7 +78,7 @@ pub(super) fn event(connection: &Connection, organization: OrganizationId, id: E
 }
 
 /// An event, and where the deliveries are that were made with it.
-struct Stretch {
+struct EventPosition {
     id: EventId,
     application: ApplicationId,
     event_type: EventType,
@@ -87,7 +87,7 @@ struct Stretch {
     last: Option<Uuid>,
 }
 
-impl Stretch {
+impl EventPosition {
     fn of_row(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             id: row.id("id")?,
@@ -101,13 +101,13 @@ impl Stretch {
 
     /// Reads how it stands everywhere, and says how many deliveries that took.
     fn into_candidate(self, connection: &Connection) -> Outcome<(EventCandidate, usize)> {
-        let mut statement = connection.prepare_cached(STANDINGS)?;
+        let mut statement = connection.prepare_cached(NEWEST_DELIVERIES)?;
         let stretch = params![self.id.key(), self.first.as_ref().map(Uuid::key), self.last.as_ref().map(Uuid::key)];
         let mut found = statement.query(stretch)?;
-        let (mut standings, mut read) = (BTreeMap::new(), 0);
+        let (mut newest, mut read) = (BTreeMap::new(), 0);
         // Oldest first, so that the newest has the last word.
         while let Some(row) = found.next()? {
-            standings.insert(row.id::<LaneId>("endpoint_id")?, standing_of_row(row)?);
+            newest.insert(row.id::<LaneId>("endpoint_id")?, newest_of_row(row)?);
             read += 1;
         }
         let candidate = EventCandidate {
@@ -115,13 +115,13 @@ impl Stretch {
             application: self.application,
             event_type: self.event_type,
             accepted_at: self.accepted_at,
-            standings: standings.into_iter().collect(),
+            newest: newest.into_iter().collect(),
         };
         Ok((candidate, read))
     }
 }
 
-fn standing_of_row(row: &Row<'_>) -> rusqlite::Result<NewestDelivery> {
+fn newest_of_row(row: &Row<'_>) -> rusqlite::Result<NewestDelivery> {
     let delivery: DeliveryId = row.id("id")?;
     match row.get("stage")? {
         WAITING | HELD | PARKED => Ok(NewestDelivery::Open(delivery)),

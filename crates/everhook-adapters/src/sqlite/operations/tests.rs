@@ -20,7 +20,7 @@ const STATEMENTS: &[(&str, &str)] = &[
     ("responses to erase", include_str!("../queries/erase_responses.sql")),
     ("dead letters", include_str!("../queries/dead_letters_after.sql")),
     ("events", include_str!("../queries/events_after.sql")),
-    ("how an event stands", include_str!("../queries/standings_of_event.sql")),
+    ("how an event stands", include_str!("../queries/newest_deliveries_of_event.sql")),
     ("an event to replay", include_str!("../queries/event_to_replay.sql")),
     ("a dead letter's status", include_str!("../queries/status_of_dead_letter.sql")),
     ("what is open", include_str!("../queries/open_of_event_and_lane.sql")),

@@ -1,4 +1,4 @@
--- Removes figures of some endpoints that are of minutes before one.
+-- Removes statistics of some endpoints that are of minutes before one.
 -- Index: the primary keys. Lock: the write lock.
 DELETE FROM rollups
 WHERE (lane, minute) IN (

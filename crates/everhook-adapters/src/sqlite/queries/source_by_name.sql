@@ -1,5 +1,5 @@
 -- Which source of an organization has this name?
 -- Index: the unique one on (organization_id, name). Lock: none, a snapshot.
-SELECT id, organization_id, application_id, name, kind, recipe, secrets, verify_token, settings, paused_at, paused_mode, awaiting_handshake_until, created_at, updated_at
+SELECT id, organization_id, application_id, name, kind, recipe, secrets, verify_token, settings, processor, paused_at, paused_mode, awaiting_handshake_until, created_at, updated_at
 FROM sources
 WHERE organization_id = ?1 AND name = ?2;

@@ -120,16 +120,16 @@ impl SqliteStore {
 }
 
 /// What must be known of an event to remove it.
-struct Going {
+struct ExpiredEvent {
     payload: i64,
     application: Uuid,
     key: Option<String>,
 }
 
 /// `None` if it must stay, or is gone.
-fn may_go(connection: &Connection, event: EventId, before: Timestamp) -> Outcome<Option<Going>> {
+fn may_go(connection: &Connection, event: EventId, before: Timestamp) -> Outcome<Option<ExpiredEvent>> {
     let of_row = |row: &Row<'_>| {
-        Ok(Going { payload: row.get("payload")?, application: row.id("application_id")?, key: row.get("idempotency_key")? })
+        Ok(ExpiredEvent { payload: row.get("payload")?, application: row.id("application_id")?, key: row.get("idempotency_key")? })
     };
     Ok(connection.prepare_cached(MAY_GO)?.query_row(params![event.key(), before.as_micros()], of_row).optional()?)
 }

@@ -40,7 +40,7 @@ const FORGET_BY_ID: [&str; 6] = [
 ];
 const FORGET_LANES_OF_CHANNELS: &str = include_str!("../queries/forget_lanes_of_channels.sql");
 const FORGET_BREAKER: &str = include_str!("../queries/forget_breaker_of_endpoint.sql");
-const FORGET_STANDING: &str = include_str!("../queries/forget_standing_of_lane.sql");
+const FORGET_ACTIVITY: &str = include_str!("../queries/forget_activity_of_lane.sql");
 const SCHEDULES: &str = include_str!("../queries/schedules_until.sql");
 const NOTE_UNUSED_SCHEDULES: &str = include_str!("../queries/note_unused_schedules.sql");
 const FORGET_SCHEDULES: &str = include_str!("../queries/forget_schedules.sql");
@@ -121,7 +121,7 @@ impl SqliteStore {
                 for forget in FORGET_BY_ID {
                     tx.prepare(forget)?.execute([lane_id.key()])?;
                 }
-                tx.prepare(FORGET_STANDING)?.execute([lane])?;
+                tx.prepare(FORGET_ACTIVITY)?.execute([lane])?;
             }
             let removed = u32::try_from(unused.len()).unwrap_or(u32::MAX);
             let id = if removed == purge.limit { after } else { until };
@@ -152,7 +152,7 @@ fn forget_lanes_of_channels(tx: &Tx<'_>, after: Uuid, until: Uuid) -> Outcome<()
     let gone = tx.prepare(FORGET_LANES_OF_CHANNELS)?.query_map([after.key(), until.key()], gone)?.collect::<Result<Vec<_>, _>>()?;
     for (lane_id, lane) in gone {
         tx.prepare(FORGET_BREAKER)?.execute([lane_id.key()])?;
-        tx.prepare(FORGET_STANDING)?.execute([lane])?;
+        tx.prepare(FORGET_ACTIVITY)?.execute([lane])?;
     }
     Ok(())
 }

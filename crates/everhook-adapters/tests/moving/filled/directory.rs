@@ -2,20 +2,23 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
+use bytes::Bytes;
 use everhook_core::{
-    ids::{ApiKeyId, EventTypeId, ScheduleId, Uid},
+    ids::{ApiKeyId, ApplicationId, EventTypeId, ScheduleId, Uid},
     model::{
-        ApiKey, ApiKeyHash, AuditAction, BreakerConfig, DisabledReason, EmailAddress, Endpoint, EndpointState, EventTypeDefinition,
-        EventTypePattern, OrderingMode, OrganizationSchedule, PayloadStyle, RateLimit, RetrySchedule, ScheduleName, Scope, SealedSecret,
-        SealedSecrets, SignatureStyle, SourceActivity, Target,
+        ApiKey, ApiKeyHash, AuditAction, BreakerConfig, CacheKey, CachedAnswer, CapabilityName, DisabledReason, EmailAddress, Endpoint,
+        EndpointState, EventTypeDefinition, EventTypePattern, FairDraw, OrderingMode, OrganizationSchedule, PayloadStyle, RateLimit,
+        RetrySchedule, ScheduleName, Scope, SealedSecret, SealedSecrets, SignatureStyle, SourceActivity, Target, health::MetricType,
     },
     policy::presets,
-    ports::{Created, EndpointUpdated},
+    ports::{Created, EndpointUpdated, SecretsChange},
 };
 
-use super::{Filled, ODD};
+use super::{CACHED_HASH, DRAWN, Filled, ODD};
 use crate::sqlite::conformance::{
     given::{Given, NOW, after, application, endpoint, event_type, id, organization},
+    health::draft,
+    manifests::{manifest, secrets},
     sources::{full_source, source},
 };
 
@@ -79,6 +82,40 @@ impl Filled {
         }
         let activity = SourceActivity { accepted_at: Some(after(8)), refused: Some((after(9), ODD.to_owned())), handshake_at: None };
         store.note_source_activity(vec![(full.id, activity)]).await.unwrap();
+        self.make_manifests(shop.id).await;
+        self.make_health_data().await;
+    }
+
+    /// A connection with tokens, and a metric that came through it.
+    async fn make_health_data(&self) {
+        let connection = self.given.connect(&self.given.new_connection("u1", "Ünïcødé 1")).await;
+        let metric = draft(MetricType::Steps, 1, 7.5);
+        assert!(self.given.write_metrics(&[&connection], vec![metric], after(1)).await.is_some());
+    }
+
+    /// A manifest with its lane and secrets, and what calls left behind.
+    async fn make_manifests(&self, shop: ApplicationId) {
+        let (store, organization) = (&self.given.store, self.given.organization);
+        let name = CapabilityName::parse("winnerSelection").unwrap();
+        let lane_id = name.lane(shop);
+        let put = store.put_manifest(manifest(organization, shop, 1), vec![lane_id], self.entry(AuditAction::ApplicationPutManifest));
+        assert!(put.await.unwrap());
+        let change = SecretsChange { organization, application: shop, read: None, secrets: secrets() };
+        assert!(store.put_application_secrets(change, self.entry(AuditAction::ApplicationCreateSecret)).await.unwrap());
+        let (key, data) = (CacheKey { lane_id, hash: CACHED_HASH }, Bytes::from_static(&[0, 255, 1]));
+        store.keep_answers(vec![CachedAnswer { key, data, stored_at: after(1), expires_at: after(900) }]).await.unwrap();
+        let draw = FairDraw {
+            request_id: DRAWN,
+            organization,
+            application: shop,
+            capability: name,
+            drawn_at: after(3),
+            seed: [255; 32],
+            list_hash: [1; 32],
+            list_length: 7,
+            picks: vec![6, 0],
+        };
+        store.keep_draw(draw).await.unwrap();
     }
 
     /// Endpoints of every state, with revisions, one of them behind a schedule of the organization.

@@ -1,5 +1,5 @@
 -- Fills a database with as many deliveries as `:rows` says (the test writes the number in its place), spread over `:lanes` endpoints and three days,
--- and with what goes with them: a tenth as many events, each for ten endpoints, their dead letters and attempts, keys, figures, and long logs of
+-- and with what goes with them: a tenth as many events, each for ten endpoints, their dead letters and attempts, keys, statistics, and long logs of
 -- changes and operations. Of every fifty deliveries for an endpoint one waits, one is dead, one is held, one is a replay, and the others are
 -- delivered. Beside the organization that has all that there are others, with endpoints that have nothing.
 
@@ -85,3 +85,8 @@ INSERT INTO endpoints (
 SELECT numbered('e000', n), numbered('f000', n / 10), numbered('f000', n / 10), 'https://shop.example/', '[]', 'sealed', 'timestamped', 'envelope', '[]',
     1, 1, 5, 'none', '{}', 'enabled', 1, 1, 1, (SELECT l.lane FROM lanes l WHERE l.id = numbered('e000', n))
 FROM generate_series(0, :rows / 100) n;
+
+-- Metrics of a hundred profiles: with none, every index is as good as another.
+INSERT INTO health_metrics (id, organization_id, profile_id, provider, metric_type, start_at, end_at, value, record_id, dedupe_hash, created_at, updated_at)
+SELECT gen_random_uuid(), o.organization_id, 'profile' || n % 100, 'garmin', 'steps', n, n, 1, 'record' || n, sha256(n::text::bytea), 0, 0
+FROM generate_series(0, 4999) n, (SELECT organization_id FROM first_lane) o;

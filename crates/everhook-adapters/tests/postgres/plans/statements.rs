@@ -317,7 +317,7 @@ impl Middle {
         let look_ups = [
             statement!("event_by_id", organization, event),
             statement!("event_with_stretch", organization, event),
-            statement!("standings_of_events", array(&[event]), self.delivery(), last, self.application),
+            statement!("newest_deliveries_of_event", array(&[event]), self.delivery(), last, self.application),
             statement!("delivery_by_id", organization, self.delivery()),
             statement!("attempts_of_delivery", dead),
             statement!("dead_letter", organization, dead),

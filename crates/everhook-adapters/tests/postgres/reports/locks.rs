@@ -7,7 +7,7 @@ use std::{
 
 use everhook_core::{
     model::{DutySet, Shard, Stage},
-    ports::{DeliveryQueue as _, EndpointStore as _, Leases as _, Roles, Settled, Wish},
+    ports::{DeliveryQueue as _, EndpointStore as _, LeaseRequest, Leases as _, Roles, Settled},
 };
 use tokio::{task::JoinHandle, time::timeout};
 use tokio_postgres::Client;
@@ -88,7 +88,7 @@ async fn a_role_that_holds_every_lock_it_can_get_keeps_nodes_from_nothing() {
         let node = given.backing.node().await;
         node.announce().await.unwrap();
         node.begin(Roles::ALL).await.unwrap();
-        node.take(Wish { shards_max: Shard::COUNT, duties: DutySet::ALL }, Vec::new()).await.unwrap();
+        node.take(LeaseRequest { shards_max: Shard::COUNT, duties: DutySet::ALL }, Vec::new()).await.unwrap();
         node.create_endpoint(endpoint(given.organization, given.application), entry()).await.unwrap();
         let (_, delivery) = given.published().await;
         let settled =

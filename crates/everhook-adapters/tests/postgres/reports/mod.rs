@@ -16,9 +16,11 @@ use crate::{
 };
 
 /// What such a role reads, and how its owner finds the rows of an organization (`:id`) there.
-const COVERED: [(&str, &str); 22] = [
+const COVERED: [(&str, &str); 24] = [
     ("organizations", "id = ':id'"),
     ("applications", "organization_id = ':id'"),
+    ("manifests", "organization_id = ':id'"),
+    ("draws", "organization_id = ':id'"),
     ("retry_schedules", "organization_id = ':id'"),
     // The first is the one that all endpoints of this test were written with.
     ("schedules", "version = 1 OR version IN (SELECT version FROM retry_schedules WHERE organization_id = ':id')"),
@@ -36,7 +38,7 @@ const COVERED: [(&str, &str); 22] = [
     ("circuit_breakers", "endpoint_id IN (SELECT id FROM endpoints WHERE organization_id = ':id')"),
     ("open_periods", "endpoint_id IN (SELECT id FROM endpoints WHERE organization_id = ':id')"),
     ("rollups", OF_LANES),
-    ("endpoint_standing", OF_LANES),
+    ("endpoint_activity", OF_LANES),
     ("operations", "organization_id = ':id'"),
     ("auto_replays", "organization_id = ':id'"),
     ("audit_log", "organization_id = ':id'"),
@@ -44,13 +46,15 @@ const COVERED: [(&str, &str); 22] = [
 const OF_LANES: &str = "lane IN (SELECT lane FROM endpoints WHERE organization_id = ':id')";
 
 /// What no such role reads: secrets, and what nodes keep for themselves.
-const INTERNAL: [&str; 31] = [
+const INTERNAL: [&str; 35] = [
     "api_key_uses",
     "api_keys",
     "application_counters",
+    "application_secrets",
     "boots",
     "budget_slots",
     "budgets",
+    "cached_answers",
     "changes",
     "deletions",
     "departures",
@@ -59,6 +63,9 @@ const INTERNAL: [&str; 31] = [
     "erasure_items",
     "event_aliases",
     "forgotten_changes",
+    // Personal data: read through the API, which says who may.
+    "health_connections",
+    "health_metrics",
     "idempotency_keys",
     "installation",
     "made_later",

@@ -312,6 +312,26 @@ impl Recipe {
         }
     }
 
+    /// Whether a request without a proof is refused.
+    pub(super) fn always_proves(&self) -> bool {
+        self.require != Require::IfPresent && !matches!(self.mechanism, Mechanism::None)
+    }
+
+    /// The headers in which the secret itself comes, or a token that is as good: whoever reads them can send what is taken for the provider's.
+    pub fn credential_headers(&self) -> Vec<String> {
+        let place = match &self.mechanism {
+            Mechanism::Token(TokenPlace::Basic) => return vec!["authorization".to_owned()],
+            Mechanism::Token(TokenPlace::Place { place, .. }) => Some(place),
+            Mechanism::Jwt(JwtRule { place, .. }) => place.as_ref().map(|signature| &signature.place),
+            _ => None,
+        };
+        match place {
+            Some(Place::Headers(names)) => names.iter().map(|name| name.to_ascii_lowercase()).collect(),
+            Some(Place::Family { prefix, last }) => (1..=*last).map(|number| format!("{prefix}{number}").to_ascii_lowercase()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     pub(super) fn requires_secret(&self) -> bool {
         self.uses_secrets() && self.require == Require::Always && self.key_format != KeyFormat::Captured
     }

@@ -87,6 +87,11 @@ impl Verifier {
         &self.recipe
     }
 
+    /// Whether everything that it accepts was proven to be the provider's. Where nothing has to be proven, anybody may send anything.
+    pub fn proves_sender(&self) -> bool {
+        self.recipe.always_proves() && (!self.recipe.uses_secrets() || !self.credentials.secrets.is_empty())
+    }
+
     fn reading(&self, request: &InboundRequest<'_>, now: Timestamp, key: Option<&FetchedKey>) -> Reading {
         match self.decide(request, now, key) {
             Ok(reading) => reading,

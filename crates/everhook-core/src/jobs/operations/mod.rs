@@ -125,7 +125,7 @@ impl Duty {
     async fn step(&mut self, open: &OpenOperation) -> Result<Next, StoreError> {
         match open.phase {
             Phase::Selecting(after) => {
-                self.read_anew(open);
+                self.forget_cached_application(open);
                 selecting::step(&self.line, open, after).await?;
                 Ok(Next::Now)
             }
@@ -142,7 +142,7 @@ impl Duty {
 
     /// Where nodes share a store, another may have enabled an endpoint just before it began the operation: before this node's first look at what an
     /// operation is about, it forgets what it remembers of the application. Once, because publishers need it, too, and later changes are not meant.
-    fn read_anew(&mut self, open: &OpenOperation) {
+    fn forget_cached_application(&mut self, open: &OpenOperation) {
         if let Selection::Events(events) = &open.selection
             && self.line.held_lease.is_shared()
             && self.selecting.insert(open.operation.id)
@@ -176,7 +176,7 @@ impl Duty {
         if !self.has_untold {
             return Next::WhenRung;
         }
-        match alert::tell_pending(&self.line).await {
+        match alert::publish_pending(&self.line).await {
             Ok(()) => {
                 self.has_untold = false;
                 Next::WhenRung

@@ -75,9 +75,9 @@ async fn select_events(line: &Line, of: &Operation, wanted: &EventSelection, aft
     let (mut items, mut skipped) = (Vec::new(), 0);
     for event in scanned.rows.iter().filter(|event| is_meant(wanted, event)) {
         for endpoint in destinations(&view, wanted, event).iter().filter_map(Destination::endpoint) {
-            let standing = standing_at(event, endpoint.id.into());
-            match selection::choose(wanted.wanted, standing, endpoint.created_at <= event.accepted_at) {
-                Choice::Take => items.push((event.event, endpoint.id.into(), standing.newest())),
+            let newest = newest_at(event, endpoint.id.into());
+            match selection::choose(wanted.wanted, newest, endpoint.created_at <= event.accepted_at) {
+                Choice::Take => items.push((event.event, endpoint.id.into(), newest.newest())),
                 Choice::Skip => skipped += 1,
                 Choice::Leave => {}
             }
@@ -117,9 +117,9 @@ fn destinations(view: &ApplicationView, wanted: &EventSelection, event: &EventCa
     wanted.endpoints.iter().filter_map(|id| view.destination((*id).into())).collect()
 }
 
-fn standing_at(event: &EventCandidate, lane_id: LaneId) -> NewestDelivery {
-    let found = event.standings.binary_search_by_key(&lane_id, |(lane_id, _)| *lane_id);
-    found.map_or(NewestDelivery::Absent, |index| event.standings[index].1)
+fn newest_at(event: &EventCandidate, lane_id: LaneId) -> NewestDelivery {
+    let found = event.newest.binary_search_by_key(&lane_id, |(lane_id, _)| *lane_id);
+    found.map_or(NewestDelivery::Absent, |index| event.newest[index].1)
 }
 
 /// Adds what was found, in as many writes as it takes. Only the last one moves the selection on: whatever a crash leaves is found again, and

@@ -46,11 +46,11 @@ impl Duty {
                 self.replay(operation, &items).await?;
             }
         }
-        Ok(self.after_rest(now))
+        Ok(self.after_pause(now))
     }
 
     /// When to go on after a step. In simulated time a step takes none, and there is no rest.
-    fn after_rest(&self, began_at: Timestamp) -> Next {
+    fn after_pause(&self, began_at: Timestamp) -> Next {
         let now = self.line.ports.clock.now();
         let took = now.since(began_at);
         if took.is_zero() { Next::Now } else { Next::At(now + took * REST_FACTOR) }

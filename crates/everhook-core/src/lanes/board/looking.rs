@@ -89,7 +89,7 @@ impl Board {
 
     /// The store shows something waiting in this queue. If the lane has no reason to know of it, it looks. One that came due a
     /// moment ago is not suspected to have been stranded: its hint may be on its way.
-    pub(in crate::lanes) fn heed(&mut self, head: &LaneHead, policy: &Arc<LanePolicy>, now: Timestamp) {
+    pub(in crate::lanes) fn note_head(&mut self, head: &LaneHead, policy: &Arc<LanePolicy>, now: Timestamp) {
         let lane = open(&mut self.lanes, &mut self.organizations, &mut self.breakers, &mut self.paces, policy, now);
         let knows = lane.knows(head.delivery);
         let queue = lane.queue(head.priority);

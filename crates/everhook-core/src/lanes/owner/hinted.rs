@@ -1,7 +1,7 @@
 //! Lanes that other nodes hint at and of which nothing is in memory: most are idle, some do not exist.
 //!
 //! A hint can be forged by whoever can reach the channel that carries it. What one costs is bounded: an endpoint that the catalog knows costs no read
-//! of the store; the others wait in a short queue, a few reads are under way at once, and hints that led nowhere are counted. Whatever is dropped here, the
+//! of the store; the others wait in a short queue, a few reads are under way at once, and hints that named no lane are counted. Whatever is dropped here, the
 //! next survey finds in the store.
 
 use std::{collections::VecDeque, time::Duration};
@@ -39,7 +39,7 @@ pub(super) struct Hinted {
     misses: Misses,
 }
 
-/// What led nowhere lately.
+/// Recent hints that named no lane.
 #[derive(Default)]
 struct Misses {
     /// When counting began.
@@ -97,7 +97,7 @@ impl Hinted {
 impl Owner<'_> {
     /// Another node made something durable in these queues.
     pub(super) fn expect(&mut self, queues: Vec<WaitingQueue>, now: Timestamp) {
-        let active = self.tenancy.active;
+        let active = self.shards.active;
         for mut queue in queues.into_iter().filter(|queue| active.has_lane(queue.lane_id)) {
             queue.due_from = queue.due_from.min(now + AHEAD_MAX);
             match self.board.lane(queue.lane_id).map(|lane| lane.policy.clone()) {
@@ -125,10 +125,10 @@ impl Owner<'_> {
     /// It is known where hints lead. What could not be looked up, the next survey finds.
     pub(super) fn hinted_looked_up(&mut self, found: Vec<(WaitingQueue, Option<LaneState>)>, now: Timestamp) {
         self.hinted.lookups_under_way -= 1;
-        for (queue, standing) in found {
-            match standing {
+        for (queue, state) in found {
+            match state {
                 Some(LaneState::Closed(..)) => self.hinted.misses.add(queue.application, now),
-                Some(standing) => self.expect_where_open(queue, standing, now),
+                Some(state) => self.expect_where_open(queue, state, now),
                 None => {}
             }
         }
@@ -136,8 +136,8 @@ impl Owner<'_> {
     }
 
     /// Nothing is cancelled because of a hint: if something waits for a closed endpoint, the survey sees it.
-    fn expect_where_open(&mut self, queue: WaitingQueue, standing: LaneState, now: Timestamp) {
-        if let Some(policy) = self.heed_standing(queue.application, queue.lane_id, standing, now) {
+    fn expect_where_open(&mut self, queue: WaitingQueue, state: LaneState, now: Timestamp) {
+        if let Some(policy) = self.apply_lane_state(queue.application, queue.lane_id, state, now) {
             self.board.expect(&policy, queue, now);
         }
     }

@@ -114,7 +114,7 @@ impl Owner<'_> {
         self.moving.reads_breakers = false;
         // If they could not be read, whoever asks next has them read again.
         let Some(rows) = rows else { return };
-        let active = self.tenancy.active;
+        let active = self.shards.active;
         rows.into_iter().filter(|row| active.has_lane(row.lane_id)).for_each(|row| _ = self.board.breakers.learn(row));
         self.moving.read_breakers.extend(arrivals.into_iter().map(|arrival| (arrival.organization, arrival.moves)));
         self.board.gain();

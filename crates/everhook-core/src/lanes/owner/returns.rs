@@ -28,7 +28,7 @@ impl Owner<'_> {
             }
             Done::Surveyed(_, None) => self.survey_at = now + RETRY_DELAY,
             Done::Surveyed(shards, Some(heads)) => self.surveyed = Some(Surveyed { shards, heads: heads.into_iter() }),
-            Done::BreakersLoaded(shards, rows) => self.learned(shards, rows, now),
+            Done::BreakersLoaded(shards, rows) => self.breakers_loaded(shards, rows, now),
             Done::MovedBreakersLoaded(arrivals, rows) => self.moved_breakers_read(arrivals, rows, now),
             Done::Departed(departure) => self.departed(departure),
             Done::HintedLookedUp(found) => self.hinted_looked_up(found, now),
@@ -87,19 +87,19 @@ impl Owner<'_> {
         let kept = &self.line.ports.breaker_windows;
         if kept.are_kept() {
             self.board.breakers.keeps_windows = true;
-            let windows = kept.windows(self.tenancy.active).await;
+            let windows = kept.windows(self.shards.active).await;
             self.board.breakers.learn_windows(windows, self.line.ports.clock.now());
         }
     }
 
     /// Heeds some of what a survey found, between which others have their turn.
-    pub(super) fn heed_some_surveyed(&mut self, now: Timestamp) {
+    pub(super) fn apply_some_surveyed(&mut self, now: Timestamp) {
         let Some(Surveyed { shards, heads }) = &mut self.surveyed else { return };
         let (shards, some): (_, Vec<_>) = (*shards, heads.take(SURVEYED_AT_ONCE).collect());
         let is_last = some.len() < SURVEYED_AT_ONCE;
-        for (head, standing) in some {
-            if let Some(policy) = self.heed_standing(head.application, head.lane_id, standing, now) {
-                self.board.heed(&head, &policy, now);
+        for (head, state) in some {
+            if let Some(policy) = self.apply_lane_state(head.application, head.lane_id, state, now) {
+                self.board.note_head(&head, &policy, now);
             }
         }
         if is_last {
@@ -110,14 +110,14 @@ impl Owner<'_> {
 
     fn end_survey(&mut self, shards: ShardSet, now: Timestamp) {
         self.has_surveyed = true;
-        if self.tenancy.active.without(shards).is_empty() && !self.survey_again {
+        if self.shards.active.without(shards).is_empty() && !self.survey_again {
             self.board.know_what_waits(now);
         }
         self.survey_at = if std::mem::take(&mut self.survey_again) { now } else { now + self.survey_interval() };
     }
 
     fn inspected(&mut self, application: ApplicationId, lane_id: LaneId, inspection: Option<Inspection>, now: Timestamp) {
-        let Some(Inspection { standing, breaker }) = inspection else {
+        let Some(Inspection { state, breaker }) = inspection else {
             // A survey would find a changed limit, but not what a person decided about the breaker.
             self.uninspected.insert((application, lane_id));
             self.inspect_again_at = now + RETRY_DELAY;
@@ -128,18 +128,18 @@ impl Owner<'_> {
         if breaker.is_some_and(|row| self.board.breakers.learn(row)) {
             self.alerts_at = Some(now);
         }
-        self.heed_standing(application, lane_id, standing, now);
+        self.apply_lane_state(application, lane_id, state, now);
     }
 
     /// Does with a lane what follows from how its endpoint stands. Says under which policy something may be sent in it now, if anything may.
-    pub(super) fn heed_standing(
+    pub(super) fn apply_lane_state(
         &mut self,
         application: ApplicationId,
         lane_id: LaneId,
-        standing: LaneState,
+        state: LaneState,
         now: Timestamp,
     ) -> Option<Arc<LanePolicy>> {
-        match standing {
+        match state {
             // It was left meanwhile.
             _ if !self.is_ours(lane_id) => None,
             LaneState::Elsewhere => {

@@ -10,12 +10,12 @@ use crate::{
     time::Timestamp,
 };
 
-/// How long a stop waits for breakers and figures to be written: they are worth no more.
+/// How long a stop waits for breakers and statistics to be written: they are worth no more.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
 impl Owner<'_> {
     /// Starts nothing new, lets what is in flight land until `deadline`, and aborts the rest: it still waits in the store.
-    pub(super) async fn wind_down(mut self, deadline: Timestamp) {
+    pub(super) async fn stop(mut self, deadline: Timestamp) {
         let clock = self.line.ports.clock.clone();
         let mut time_is_up = clock.sleep_until(deadline);
         while !self.flights.is_empty() {
@@ -23,7 +23,7 @@ impl Owner<'_> {
                 // In order, not by chance: a seed must give the same run again.
                 biased;
                 landed = self.flights.join_next() => self.land(landed.and_then(Result::ok)),
-                () = self.tenancy.lost() => {
+                () = self.shards.lost() => {
                     self.flights.abort_all();
                     break;
                 }

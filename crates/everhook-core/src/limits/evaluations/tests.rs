@@ -12,13 +12,13 @@ use crate::{
 };
 
 /// A clock on which every wait is over at once, or none ever is.
-enum Patience {
+enum TestClock {
     None,
     Endless,
 }
 
 #[async_trait]
-impl Clock for Patience {
+impl Clock for TestClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_secs(100)
     }
@@ -40,7 +40,7 @@ fn organization(n: u128) -> OrganizationId {
 
 #[tokio::test]
 async fn an_organization_has_one_thread_at_a_time_and_leaves_the_others_to_others() {
-    let evaluations = Arc::new(Evaluations::new(Arc::new(Patience::Endless), EvaluationThreads::Beside(2)));
+    let evaluations = Arc::new(Evaluations::new(Arc::new(TestClock::Endless), EvaluationThreads::Beside(2)));
     let (release, held) = mpsc::channel::<()>();
     let (begin, begun) = mpsc::channel();
     let run = |of: u128, held: Option<mpsc::Receiver<()>>| {
@@ -70,14 +70,14 @@ async fn an_organization_has_one_thread_at_a_time_and_leaves_the_others_to_other
 
 #[tokio::test]
 async fn who_would_wait_too_long_is_told() {
-    let evaluations = Evaluations::new(Arc::new(Patience::None), EvaluationThreads::Beside(1));
+    let evaluations = Evaluations::new(Arc::new(TestClock::None), EvaluationThreads::Beside(1));
     let _taken = acquire(evaluations.turn(organization(1), Origin::Request)).await;
     assert_eq!(evaluations.run(organization(1), EVALUATION_TIMEOUT, || 1).await, Err(Busy));
 }
 
 #[tokio::test]
 async fn events_have_a_bound_each_and_a_request_has_one_for_all_of_an_organization() {
-    let evaluations = Evaluations::new(Arc::new(Patience::Endless), EvaluationThreads::Inline);
+    let evaluations = Evaluations::new(Arc::new(TestClock::Endless), EvaluationThreads::Inline);
     let mut work = RequestWork::new();
     let mut evaluate = async |of: u128, units: u64| {
         let spend = move |_: Option<&Value>, budget: &mut WorkBudget| budget.take(units).map_err(|_| None);
@@ -97,13 +97,13 @@ async fn events_have_a_bound_each_and_a_request_has_one_for_all_of_an_organizati
 
 #[tokio::test]
 async fn what_was_accepted_before_does_not_wait_for_publishers_and_is_told_if_it_would_wait_too_long() {
-    let evaluations = Evaluations::new(Arc::new(Patience::Endless), EvaluationThreads::Beside(2));
+    let evaluations = Evaluations::new(Arc::new(TestClock::Endless), EvaluationThreads::Beside(2));
     let spend = |_: Option<&Value>, budget: &mut WorkBudget| budget.take(INLINE_UNITS_MAX + 1).map_err(|_| None);
     let mut data = EventData { bytes: Bytes::from_static(b"1"), parsed: None };
     let _of_publishers = acquire(evaluations.turn(organization(1), Origin::Request)).await;
     let mut work = RequestWork::of_accepted(EVALUATION_TIMEOUT);
     assert_eq!(work.evaluate(&evaluations, organization(1), &mut data, SCHEMA_UNITS_MAX, spend).await, Ok(()));
-    let evaluations = Evaluations { clock: Arc::new(Patience::None), ..evaluations };
+    let evaluations = Evaluations { clock: Arc::new(TestClock::None), ..evaluations };
     let _of_another_batch = acquire(evaluations.turn(organization(1), Origin::Spool)).await;
     assert_eq!(work.evaluate(&evaluations, organization(1), &mut data, SCHEMA_UNITS_MAX, spend).await, Err(NotEvaluated::Busy));
 }

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// How often a change is made again because the owner of the lane was faster. Each round needs another transition in the same moment.
-const ROUNDS_MAX: u32 = 10;
+pub(in crate::manage) const ROUNDS_MAX: u32 = 10;
 
 /// The longest that a breaker is forced for a time. Longer is for good, until it is reset.
 const FORCED_SECONDS_MAX: i64 = 30 * 86_400;
@@ -35,7 +35,7 @@ pub struct BreakerOrder {
 
 /// The same, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
+pub(in crate::manage) enum Order {
     Reset,
     ForceOpen(Option<Duration>),
     ForceClose(Option<Duration>),
@@ -52,7 +52,7 @@ pub async fn command_breaker(line: &Line, by: &Author, of: &Ref<EndpointId>, ord
 }
 
 /// Closes the breaker of an endpoint that is enabled again, and lets its failures in a row begin anew.
-pub(super) async fn begin_anew(line: &Line, by: &Author, endpoint: &Endpoint) -> Result<(), Refusal> {
+pub(super) async fn reset(line: &Line, by: &Author, endpoint: &Endpoint) -> Result<(), Refusal> {
     line.ports.statistics.forget_failures(endpoint.id.into()).await?;
     command(line, by, endpoint, Order::Reset).await.map(|_| ())
 }
@@ -68,10 +68,10 @@ async fn command(line: &Line, by: &Author, endpoint: &Endpoint, order: Order) ->
     for _ in 0..ROUNDS_MAX {
         let now = line.ports.clock.now();
         let mut breaker = restored(endpoint, row.as_ref(), now);
-        let before = told(breaker.keep());
-        let transition = order.obey(&mut breaker, now);
+        let before = audit_facts(breaker.keep());
+        let transition = order.apply(&mut breaker, now);
         let kept = breaker.keep();
-        let entry = audit::entry(line, by, order.action(), endpoint.id.as_uuid(), changed(&before, &told(kept)));
+        let entry = audit::entry(line, by, order.action(), endpoint.id.as_uuid(), changed(&before, &audit_facts(kept)));
         let alerts = alert::of_breaker(line, endpoint.application, endpoint.id.into(), transition).await?;
         let change = BreakerChange {
             application: endpoint.application,
@@ -94,7 +94,7 @@ async fn command(line: &Line, by: &Author, endpoint: &Endpoint, order: Order) ->
 }
 
 /// Keeps the change. If somebody else was faster, says what stands.
-async fn keep(line: &Line, change: BreakerChange) -> Result<Option<BreakerRow>, Refusal> {
+pub(in crate::manage) async fn keep(line: &Line, change: BreakerChange) -> Result<Option<BreakerRow>, Refusal> {
     let kept = line.ports.breakers.keep(vec![change]).await?;
     Ok(kept.into_iter().find_map(|kept| match kept {
         BreakerKept::Kept => None,
@@ -103,7 +103,7 @@ async fn keep(line: &Line, change: BreakerChange) -> Result<Option<BreakerRow>, 
 }
 
 /// Where a breaker stands, as the audit log tells it.
-fn told(kept: KeptBreaker) -> Facts {
+pub(in crate::manage) fn audit_facts(kept: KeptBreaker) -> Facts {
     let (state, until) = match kept.stage {
         KeptStage::Closed => ("closed", None),
         KeptStage::ForcedClosed { until } => ("forced_closed", until),
@@ -123,7 +123,7 @@ impl Order {
         }
     }
 
-    fn obey(self, breaker: &mut Breaker, now: Timestamp) -> Transition {
+    pub(in crate::manage) fn apply(self, breaker: &mut Breaker, now: Timestamp) -> Transition {
         let until = |length: Option<Duration>| length.map(|length| now + length);
         match self {
             Self::Reset => breaker.reset(now),
@@ -133,7 +133,7 @@ impl Order {
     }
 }
 
-fn check(order: &BreakerOrder) -> Result<Order, Refusal> {
+pub(in crate::manage) fn check(order: &BreakerOrder) -> Result<Order, Refusal> {
     let mut faults = Vec::new();
     let length = match order.duration_seconds {
         None => None,

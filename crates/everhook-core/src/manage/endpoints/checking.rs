@@ -48,7 +48,9 @@ pub(in crate::manage) async fn checked(
         _ => None,
     };
     let schedule = match &checked.retry {
-        retry if *retry != Change::Keep && coming.is_none() => schedules::choose(line, organization, retry.wish(), &mut faults).await?,
+        retry if *retry != Change::Keep && coming.is_none() => {
+            schedules::choose(line, organization, retry.requested(), &mut faults).await?
+        }
         _ => None,
     };
     refuse_faults(faults)?;

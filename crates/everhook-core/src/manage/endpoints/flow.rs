@@ -103,8 +103,8 @@ pub const fn rule_name(rule: &TripRule) -> &'static str {
     }
 }
 
-fn set<T>(field: &mut T, wish: Option<T>) {
-    if let Some(value) = wish {
+fn set<T>(field: &mut T, input: Option<T>) {
+    if let Some(value) = input {
         *field = value;
     }
 }
@@ -202,16 +202,16 @@ mod tests {
 
     #[test]
     fn a_rate_has_its_bounds() {
-        let wish = |requests_per_minute, burst| RateInput { requests_per_minute, burst };
+        let input = |requests_per_minute, burst| RateInput { requests_per_minute, burst };
         #[rustfmt::skip]
         let table: [(RateInput, &[&str]); 7] = [
-            (wish(Some(1), None), &[]),
-            (wish(Some(1_000_000), Some(1_000_000)), &[]),
-            (wish(None, None), &["rate_limit.requests_per_minute"]),
-            (wish(None, Some(5)), &["rate_limit.requests_per_minute"]),
-            (wish(Some(0), Some(0)), &["rate_limit.requests_per_minute", "rate_limit.burst"]),
-            (wish(Some(1_000_001), None), &["rate_limit.requests_per_minute"]),
-            (wish(Some(10), Some(-1)), &["rate_limit.burst"]),
+            (input(Some(1), None), &[]),
+            (input(Some(1_000_000), Some(1_000_000)), &[]),
+            (input(None, None), &["rate_limit.requests_per_minute"]),
+            (input(None, Some(5)), &["rate_limit.requests_per_minute"]),
+            (input(Some(0), Some(0)), &["rate_limit.requests_per_minute", "rate_limit.burst"]),
+            (input(Some(1_000_001), None), &["rate_limit.requests_per_minute"]),
+            (input(Some(10), Some(-1)), &["rate_limit.burst"]),
         ];
         for (asked, expected) in table {
             let mut faults = Vec::new();

@@ -1,4 +1,4 @@
-//! How an endpoint does: its status, its breaker, and its figures.
+//! How an endpoint does: its status, its breaker, and its statistics.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::{
     time::Timestamp,
 };
 
-/// How far back the figures of an endpoint's health go.
-const FIGURES_FOR: Duration = Duration::from_secs(24 * 3_600);
+/// How far back the statistics of an endpoint's health go.
+const STATISTICS_FOR: Duration = Duration::from_secs(24 * 3_600);
 
 /// How many waiting deliveries are counted: reading as many takes a millisecond or two.
 pub const BACKLOG_COUNT_MAX: u32 = 1_000;
@@ -28,11 +28,11 @@ pub struct Health {
     /// In one word.
     pub status: HealthStatus,
     /// Since its last success.
-    pub standing: EndpointActivity,
+    pub activity: EndpointActivity,
     /// Where its breaker stands.
     pub breaker: BreakerFacts,
     /// What happened in the last 24 hours.
-    pub figures: AttemptStatistics,
+    pub statistics: AttemptStatistics,
     /// How many requests are under way.
     pub in_flight: u32,
     /// Until when it asked to be left alone.
@@ -75,17 +75,17 @@ impl HealthStatus {
 pub async fn health(line: &Line, organization: OrganizationId, of: &Ref<EndpointId>) -> Result<Health, Refusal> {
     let endpoint = find(line, organization, of).await?;
     let now = line.ports.clock.now();
-    let standing = standing(line, endpoint.id).await?;
+    let activity = activity(line, endpoint.id).await?;
     // What ended in this very instant counts too.
     let end = now + Duration::from_micros(1);
-    let figures = line.ports.statistics.figures(endpoint.id.into(), now - FIGURES_FOR, end).await?;
+    let statistics = line.ports.statistics.attempt_statistics(endpoint.id.into(), now - STATISTICS_FOR, end).await?;
     let LaneReport { breaker, in_flight, held_until } = lane(line, &endpoint, now).await?;
     let mut backlog = line.ports.delivery_control.waiting_backlog(endpoint.id.into(), BACKLOG_COUNT_MAX + 1).await?;
     let is_capped = backlog.count > BACKLOG_COUNT_MAX;
     backlog.count = backlog.count.min(BACKLOG_COUNT_MAX);
     backlog.parked = backlog.parked.min(backlog.count);
-    let status = status(&endpoint, &standing, breaker.state);
-    Ok(Health { status, standing, breaker, figures, in_flight, held_until, backlog, backlog_is_capped: is_capped })
+    let status = status(&endpoint, &activity, breaker.state);
+    Ok(Health { status, activity, breaker, statistics, in_flight, held_until, backlog, backlog_is_capped: is_capped })
 }
 
 /// How an endpoint's lane stands: as its owner knows it, or as the store keeps it where that has nothing of it in memory.
@@ -104,18 +104,18 @@ pub(in crate::manage) async fn lane(line: &Line, endpoint: &Endpoint, now: Times
 ///
 /// # Errors
 /// [`Refusal::Store`] if the store cannot be read.
-pub async fn standing(line: &Line, endpoint: EndpointId) -> Result<EndpointActivity, Refusal> {
-    let found = line.ports.statistics.standings(vec![endpoint.into()]).await?;
+pub async fn activity(line: &Line, endpoint: EndpointId) -> Result<EndpointActivity, Refusal> {
+    let found = line.ports.statistics.activities(vec![endpoint.into()]).await?;
     Ok(found.into_iter().next().unwrap_or_default())
 }
 
 /// What a person decided comes before what requests show.
-fn status(endpoint: &Endpoint, standing: &EndpointActivity, breaker: BreakerState) -> HealthStatus {
+fn status(endpoint: &Endpoint, activity: &EndpointActivity, breaker: BreakerState) -> HealthStatus {
     if endpoint.state != EndpointState::Enabled {
         HealthStatus::Disabled
     } else if endpoint.paused_at.is_some() {
         HealthStatus::Paused
-    } else if breaker != BreakerState::Closed || standing.consecutive_failures >= FAILING_FROM {
+    } else if breaker != BreakerState::Closed || activity.consecutive_failures >= FAILING_FROM {
         HealthStatus::Failing
     } else {
         HealthStatus::Healthy

@@ -3,7 +3,7 @@
 //!
 //! A change is based on the row as it was read, and is made again on the newer row if somebody else was faster.
 
-mod breaker;
+pub(in crate::manage) mod breaker;
 mod checking;
 mod flow;
 mod health;
@@ -19,7 +19,7 @@ pub use breaker::{BreakerOrder, command_breaker};
 pub(super) use checking::checked;
 pub use flow::{BreakerInput, RateInput, rule_name};
 pub(super) use health::lane;
-pub use health::{Health, HealthStatus, health, standing};
+pub use health::{Health, HealthStatus, activity, health};
 pub use pause::{pause, resume};
 pub use secret::{Revealed, Rotation, key_kind, reveal, rotate_secret};
 pub use settings::EndpointChange;
@@ -77,7 +77,7 @@ pub async fn create(line: &Line, rules: &TargetRules, by: &Author, new: NewEndpo
     let checked = Checked::read(new.settings, BreakerConfig::window(), rules, &mut faults);
     let key = secret::choose(line, new.secret.as_ref(), new.signature_key.as_deref(), &mut faults);
     let application = find_application(line, by.organization, new.application, &mut faults).await?;
-    let schedule = schedules::choose(line, by.organization, checked.retry.wish(), &mut faults).await?;
+    let schedule = schedules::choose(line, by.organization, checked.retry.requested(), &mut faults).await?;
     let (Some(key), Some(application), Some(schedule), true) = (key, application, schedule, faults.is_empty()) else {
         return Err(Refusal::Invalid(faults));
     };
@@ -123,7 +123,7 @@ pub async fn change(line: &Line, rules: &TargetRules, by: &Author, found: Endpoi
     let checked = Checked::read(asked, found.breaker, rules, &mut faults);
     let schedule = match &checked.retry {
         Change::Keep => None,
-        retry => schedules::choose(line, found.organization, retry.wish(), &mut faults).await?,
+        retry => schedules::choose(line, found.organization, retry.requested(), &mut faults).await?,
     };
     refuse_faults(faults)?;
     let mut candidate = found.clone();
@@ -134,13 +134,13 @@ pub async fn change(line: &Line, rules: &TargetRules, by: &Author, found: Endpoi
     }
     if checked.enables(&found) {
         // Before it is enabled: if that fails, nothing was sent meanwhile, and asking again does both again.
-        breaker::begin_anew(line, by, &found).await?;
+        breaker::reset(line, by, &found).await?;
     }
     let deed = EndpointAction { by, action: AuditAction::EndpointUpdate };
     update(line, deed, found, |endpoint, now| {
         let before = endpoint.clone();
         checked.clone().apply(endpoint, now)?;
-        // Somebody else changed the URL or the wish while this one was asked: what it proved is not what would be stored.
+        // Somebody else changed the URL or the setting while this one was asked: what it proved is not what would be stored.
         if verification::is_needed(&before, endpoint) && !(verified && endpoint.target == candidate.target) {
             return Err(Refusal::concurrent_change("endpoint"));
         }
@@ -217,6 +217,10 @@ async fn update(
         endpoint.updated_at = now;
         endpoint.revision = Revision::number_after(&read, &endpoint);
         let entry = deed.entry(line, &facts, &endpoint).await?;
+        // The order of headers is no fact of the log, but receivers can see it.
+        if entry.note.says_nothing() && endpoint.headers == read.headers {
+            return Ok(read);
+        }
         match line.ports.endpoints.update_endpoint(endpoint.clone(), read.updated_at, entry).await? {
             EndpointUpdated::Updated => {
                 tell(line, &endpoint);

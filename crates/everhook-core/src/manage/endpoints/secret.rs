@@ -16,7 +16,7 @@ use crate::{
 /// The longest grace in which two secrets sign: a month, past which a forgotten old secret is a risk.
 const GRACE_MAX: Duration = Duration::from_secs(30 * 86_400);
 
-/// A wish to replace an endpoint's secret.
+/// A request to replace an endpoint's secret.
 #[derive(Clone, Debug)]
 pub struct Rotation {
     /// How long the old one signs beside the new.

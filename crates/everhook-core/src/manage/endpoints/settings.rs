@@ -172,7 +172,7 @@ impl Checked {
         match self.circuit_breaker {
             Change::Keep => {}
             Change::Clear => endpoint.breaker = BreakerConfig::window(),
-            Change::Set(wish) => endpoint.breaker = wish.on(endpoint.breaker).map_err(Refusal::Invalid)?,
+            Change::Set(input) => endpoint.breaker = input.on(endpoint.breaker).map_err(Refusal::Invalid)?,
         }
         if let Change::Set(enabled) = self.enabled {
             super::switch(&mut endpoint.state, enabled, now);
@@ -271,14 +271,14 @@ fn read_rate_limit(asked: Change<RateInput>, faults: &mut Vec<Fault>) -> Change<
     match asked {
         Change::Keep => Change::Keep,
         Change::Clear => Change::Clear,
-        Change::Set(wish) => wish.check(faults).map_or(Change::Keep, Change::Set),
+        Change::Set(input) => input.check(faults).map_or(Change::Keep, Change::Set),
     }
 }
 
-/// The wish is kept as it is, to be applied to the endpoint as it stands when it is written.
+/// The input is kept as it is, to be applied to the endpoint as it stands when it is written.
 fn read_breaker(asked: Change<BreakerInput>, current: BreakerConfig, faults: &mut Vec<Fault>) -> Change<BreakerInput> {
-    if let Change::Set(wish) = &asked
-        && let Err(wrong) = wish.on(current)
+    if let Change::Set(input) = &asked
+        && let Err(wrong) = input.on(current)
     {
         faults.extend(wrong);
     }

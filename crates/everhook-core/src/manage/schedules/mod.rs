@@ -117,11 +117,14 @@ pub(super) fn checked(asked: ScheduleChange, found: Option<&OrganizationSchedule
 pub async fn change(line: &Line, by: &Author, of: &ScheduleRef, asked: ScheduleChange) -> Result<OrganizationSchedule, Refusal> {
     let mut schedule = find_own(line, by.organization, of).await?;
     for _ in 0..CHANGE_ROUNDS_MAX {
-        let (read_at, before) = (schedule.updated_at, audit::of_schedule(&schedule));
+        let (read, read_at, before) = (schedule.clone(), schedule.updated_at, audit::of_schedule(&schedule));
         schedule.policy = settings::apply(asked.clone(), Some(&schedule.policy))?;
         schedule.version = line.ports.retry_schedules.schedule_version(&schedule.policy).await?;
         schedule.updated_at = changed_at(line, read_at);
         let note = changed(&before, &audit::of_schedule(&schedule));
+        if note.says_nothing() {
+            return Ok(read);
+        }
         let entry = audit::entry(line, by, AuditAction::ScheduleUpdate, schedule.id.as_uuid(), note);
         match line.ports.retry_schedules.update_retry_schedule(schedule.clone(), read_at, entry).await? {
             Updated::Updated => {
@@ -228,10 +231,10 @@ pub async fn list(line: &Line, organization: OrganizationId, page: PageRequest) 
 pub(super) async fn choose(
     line: &Line,
     organization: OrganizationId,
-    wish: Option<ScheduleChoice>,
+    requested: Option<ScheduleChoice>,
     faults: &mut Vec<Fault>,
 ) -> Result<Option<Chosen>, StoreError> {
-    let (of, field) = match wish {
+    let (of, field) = match requested {
         None => return chosen(line, Known::Preset(presets::standard())).await.map(Some),
         Some(ScheduleChoice::Policy(policy)) => {
             let version = line.ports.retry_schedules.schedule_version(&policy).await?;

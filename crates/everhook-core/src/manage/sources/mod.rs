@@ -51,7 +51,7 @@ pub async fn create(line: &Line, by: &Author, new: NewSource) -> Result<Source, 
     let entry = audit::entry(line, by, AuditAction::SourceCreate, source.id.as_uuid(), note);
     match line.ports.sources.create_source(source.clone(), SOURCES_MAX, entry).await? {
         Created::Created => {
-            line.sources.forget(source.id);
+            tell(line, &source);
             Ok(source)
         }
         Created::NameTaken => Err(Refusal::name_taken(source.name.as_str())),
@@ -107,7 +107,7 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<SourceId>) -> Result<(), 
     // while.
     control::release_held(line, &found).await?;
     let is_deleted = line.ports.sources.delete_source(by.organization, found.id, entry).await?;
-    line.sources.forget(found.id);
+    tell_deleted(line, &found);
     if is_deleted { Ok(()) } else { Err(Refusal::NotFound(Noun::Source)) }
 }
 
@@ -153,6 +153,28 @@ pub fn revealed(line: &Line, source: &Source) -> Result<RevealedSource, StoreErr
     })
 }
 
+/// A source was made or changed: the next request meets it as it is now, and so does its processor.
+fn tell(line: &Line, source: &Source) {
+    line.sources.changed(source);
+    if source.processor.is_some() {
+        tell_lane(line, source);
+    }
+}
+
+/// A source was deleted: no request meets it any more.
+fn tell_deleted(line: &Line, source: &Source) {
+    line.sources.deleted(source.id);
+    if source.processor.is_some() {
+        tell_lane(line, source);
+    }
+}
+
+/// The same for its processor, whose lane may end by it.
+fn tell_lane(line: &Line, source: &Source) {
+    line.catalog.forget_organization(source.organization);
+    line.wake_up.changed(source.application, source.id.into());
+}
+
 /// Changes a source and writes it back. If somebody else was faster, it is read again and the change made on the newer row.
 async fn update(
     line: &Line,
@@ -164,14 +186,20 @@ async fn update(
     let mut found = find(line, by.organization, of).await?;
     for _ in 0..CHANGE_ROUNDS_MAX {
         let (read_at, before): (Timestamp, Facts) = (found.updated_at, audit::of_source(&found));
-        let id = found.id;
+        let (id, read) = (found.id, found.clone());
         let mut edited = edit(found)?;
         edited.updated_at = changed_at(line, read_at);
         let note = changed(&before, &audit::of_source(&edited));
+        if note.says_nothing() {
+            return Ok(read);
+        }
         let entry = audit::entry(line, by, action, id.as_uuid(), note);
         match line.ports.sources.update_source(edited.clone(), read_at, entry).await? {
             Updated::Updated => {
-                line.sources.forget(id);
+                tell(line, &edited);
+                if read.processor.is_some() && edited.processor.is_none() {
+                    tell_lane(line, &edited);
+                }
                 return Ok(edited);
             }
             Updated::NameTaken => return Err(Refusal::name_taken(edited.name.as_str())),
@@ -228,6 +256,7 @@ fn blank(line: &Line, organization: OrganizationId, application: Option<Applicat
         rate_limit: SourceRateLimit::default(),
         dedupe: None,
         forward: true,
+        processor: None,
         forward_headers: Vec::new(),
         keep_headers: Vec::new(),
         response: None,

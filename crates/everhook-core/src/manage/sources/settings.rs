@@ -10,7 +10,8 @@ use crate::{
     inbound::{RecipeFault, SECRET_BYTES_MAX, SECRETS_MAX, Verifier},
     line::Line,
     model::{
-        Dedupe, DedupeBy, KIND_CUSTOM, KIND_HMAC, RecipeTexts, SealedSecret, Secret, Source, SourceName, SourceRateLimit, SourceResponse,
+        Dedupe, DedupeBy, KIND_CUSTOM, KIND_HMAC, ProcessorKind, RecipeTexts, SealedSecret, Secret, Source, SourceName, SourceRateLimit,
+        SourceResponse,
     },
     policy::headers::check_custom_headers,
     ports::StoreError,
@@ -82,6 +83,8 @@ pub struct SourceChange {
     pub dedupe: Change<DedupeInput>,
     /// Whether its events go to endpoints.
     pub forward: Change<bool>,
+    /// The processor that handles its events.
+    pub processor: Change<String>,
     /// The headers that endpoints get.
     pub forward_headers: Change<Vec<String>>,
     /// The headers that are kept.
@@ -169,6 +172,8 @@ pub(super) fn apply(line: &Line, asked: SourceChange, mut source: Source, mut fa
     read_rate_limit(asked.rate_limit, found).apply(&mut source.rate_limit, SourceRateLimit::default());
     read_dedupe(asked.dedupe, line.idempotency_window, found).apply_to_option(&mut source.dedupe);
     asked.forward.apply(&mut source.forward, true);
+    asked.processor.check("processor", found, |name| read_processor(&name)).apply_to_option(&mut source.processor);
+    check_processor(&source, found);
     let forwarded = asked.forward_headers.check("forward_headers", found, |names| read_headers(&names, is_forwardable));
     forwarded.apply(&mut source.forward_headers, Vec::new());
     asked.keep_headers.check("keep_headers", found, |names| read_headers(&names, |_| Ok(()))).apply(&mut source.keep_headers, Vec::new());
@@ -176,6 +181,21 @@ pub(super) fn apply(line: &Line, asked: SourceChange, mut source: Source, mut fa
     try_out(line, &source, &mut faults)?;
     refuse_faults(faults)?;
     Ok(source)
+}
+
+fn read_processor(name: &str) -> Result<ProcessorKind, String> {
+    let names = || ProcessorKind::ALL.map(ProcessorKind::as_str).join("`, `");
+    ProcessorKind::parse(name).ok_or_else(|| format!("must be `{}` or null", names()))
+}
+
+/// A processor understands what some kinds send, and no other.
+fn check_processor(source: &Source, faults: &mut Vec<Fault>) {
+    let Some(processor) = source.processor else { return };
+    let kinds = processor.source_kinds();
+    if !source.kind.is_empty() && !kinds.contains(&source.kind.as_str()) {
+        let reason = format!("`{}` is for the kinds `{}` only", processor.as_str(), kinds.join("`, `"));
+        faults.push(Fault::new("processor", reason));
+    }
 }
 
 /// The fields that only some kinds have. For another kind they are faults: nothing is ignored.
@@ -244,6 +264,7 @@ fn try_out(line: &Line, source: &Source, faults: &mut Vec<Fault>) -> Result<(), 
         Err(RecipeError::UnknownKind) => vec![Fault::new("kind", "is not a kind of source: see `GET /v1/source-kinds`")],
         Err(RecipeError::Faults(found)) => found.into_iter().map(|fault| of_recipe(&source.kind, fault)).collect(),
         Ok(recipe) => {
+            faults.extend(credentials_named(source, &recipe.credential_headers()));
             let credentials = sources::credentials(source, &*line.ports.vault)?;
             let found = Verifier::new(Arc::new(recipe), &credentials, source.tolerance).err().unwrap_or_default();
             found.into_iter().map(|fault| Fault::new(fault.field, fault.reason)).collect()
@@ -253,6 +274,16 @@ fn try_out(line: &Line, source: &Source, faults: &mut Vec<Fault>) -> Result<(), 
     let told: BTreeSet<String> = faults.iter().map(|fault| fault.field.clone()).collect();
     faults.extend(found.into_iter().filter(|fault| !told.contains(&fault.field)));
     Ok(())
+}
+
+/// What carries the secret is neither kept with events nor sent on: everybody who sees an event would have it.
+fn credentials_named(source: &Source, credentials: &[String]) -> Vec<Fault> {
+    let lists = [("keep_headers", &source.keep_headers), ("forward_headers", &source.forward_headers)];
+    let named = |names: &Vec<String>| names.iter().find(|name| credentials.contains(name)).cloned();
+    let fault = |(field, names)| {
+        named(names).map(|name| Fault::new(field, format!("must not name `{name}`, which carries the secret of the source")))
+    };
+    lists.into_iter().filter_map(fault).collect()
 }
 
 fn of_recipe(kind: &str, fault: RecipeFault) -> Fault {
@@ -320,7 +351,7 @@ fn read_networks(texts: &[String]) -> Result<Vec<IpNet>, String> {
 }
 
 fn read_rate_limit(asked: Change<RateLimitInput>, faults: &mut Vec<Fault>) -> Change<SourceRateLimit> {
-    let Change::Set(wish) = asked else { return without_value(&asked) };
+    let Change::Set(input) = asked else { return without_value(&asked) };
     let mut read = |field: &str, count: Option<i64>| {
         let read = count.map(|count| u32::try_from(count).ok().filter(|count| (1..=PER_MINUTE_MAX).contains(&u64::from(*count))));
         if read == Some(None) {
@@ -328,8 +359,8 @@ fn read_rate_limit(asked: Change<RateLimitInput>, faults: &mut Vec<Fault>) -> Ch
         }
         read.flatten()
     };
-    let per_ip = read("per_ip_per_minute", wish.per_ip_per_minute).unwrap_or(SourceRateLimit::default().per_ip_per_minute);
-    Change::Set(SourceRateLimit { per_ip_per_minute: per_ip, per_user_per_minute: read("per_user_per_minute", wish.per_user_per_minute) })
+    let per_ip = read("per_ip_per_minute", input.per_ip_per_minute).unwrap_or(SourceRateLimit::default().per_ip_per_minute);
+    Change::Set(SourceRateLimit { per_ip_per_minute: per_ip, per_user_per_minute: read("per_user_per_minute", input.per_user_per_minute) })
 }
 
 /// Duplicates are found by keys that the server remembers: no longer than it does.
@@ -430,7 +461,7 @@ fn read_response(asked: Change<ResponseInput>, faults: &mut Vec<Fault>) -> Chang
     }
 }
 
-/// The same wish for another type, where it has no value.
+/// The same change for another type, where it has no value.
 fn without_value<T, U>(change: &Change<T>) -> Change<U> {
     if let Change::Clear = change { Change::Clear } else { Change::Keep }
 }

@@ -23,12 +23,12 @@ fn ms(millis: u64) -> Timestamp {
     START + Duration::from_millis(millis)
 }
 
-fn drawn(granted: u32, good_ms: u64, next_ms: u64) -> Drawn {
-    Drawn { granted, good_in: Duration::from_millis(good_ms), next_in: Duration::from_millis(next_ms) }
+fn drawn(granted: u32, good_ms: u64, next_ms: u64) -> TokenGrant {
+    TokenGrant { granted, good_in: Duration::from_millis(good_ms), next_in: Duration::from_millis(next_ms) }
 }
 
 /// One that was short, asked at the start, and was granted this.
-fn granted(limit: RateLimit, ahead: Duration, drawn: Drawn) -> Allowance {
+fn granted(limit: RateLimit, ahead: Duration, drawn: TokenGrant) -> Allowance {
     let mut allowance = Allowance::new(limit, ahead, START);
     assert_eq!(allowance.take(START), Err(Missing::Asked));
     let draw = allowance.ask(START).expect("it was short");
@@ -103,17 +103,17 @@ fn slots_are_asked_for_by_what_was_under_way() {
     assert_eq!((slots.ask_at(), slots.is_idle()), (None, true));
     assert!(slots.lacks_room());
     assert_eq!(slots.ask_at(), Some(START));
-    assert_eq!(slots.ask(), SlotAsk { limit: n(10), bound: 0, wanted: 10 });
+    assert_eq!(slots.ask(), SlotRequest { limit: n(10), bound: 0, wanted: 10 });
     slots.granted(4, START, 0.5);
     slots.note(1);
     slots.note(3);
     slots.note(2);
     assert_eq!(slots.ask_at(), Some(ms(500)));
-    assert_eq!(slots.ask(), SlotAsk { limit: n(10), bound: 4, wanted: 4 }, "one more than there were");
+    assert_eq!(slots.ask(), SlotRequest { limit: n(10), bound: 4, wanted: 4 }, "one more than there were");
     slots.granted(1, ms(500), 0.5);
     assert!(slots.in_flight >= slots.allowed, "two are under way, and one is allowed");
     assert_eq!(slots.ask_at(), Some(ms(600)), "others wait to hear that no more than two are");
-    assert_eq!(slots.ask(), SlotAsk { limit: n(10), bound: 2, wanted: 3 });
+    assert_eq!(slots.ask(), SlotRequest { limit: n(10), bound: 2, wanted: 3 });
     slots.note(0);
     slots.granted(0, ms(600), 0.5);
     assert!(slots.is_idle());

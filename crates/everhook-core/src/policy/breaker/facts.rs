@@ -1,100 +1,10 @@
-//! What a breaker tells: what just changed, and where it stands.
+//! What a breaker reports of its own state.
 
 use super::{Breaker, Probes, Stage, calls::Counts};
-use crate::{model::BreakerState, time::Timestamp};
-
-/// A change to be made durable, and perhaps told to the owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a transition is to be made durable"]
-pub struct Transition {
-    /// What it was.
-    pub from: BreakerState,
-    /// What it is.
-    pub to: BreakerState,
-    /// Since when.
-    pub at: Timestamp,
-    /// Why.
-    pub cause: Cause,
-}
-
-impl Transition {
-    /// Whether `circuit.opened` is told. A recovery that failed is not: the owner knows, and it could come every minute.
-    pub fn opens(&self) -> bool {
-        self.from == BreakerState::Closed && self.to == BreakerState::Open
-    }
-
-    /// Whether `circuit.closed` is told.
-    pub fn closes(&self) -> bool {
-        self.from != BreakerState::Closed && self.to == BreakerState::Closed
-    }
-}
-
-/// Why a breaker changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// Calls failed as its rule says.
-    TooManyFailures,
-    /// Too few probes succeeded.
-    RecoveryFailed,
-    /// Enough probes succeeded.
-    Recovered,
-    /// Somebody reset it.
-    Reset,
-    /// Somebody forced it open.
-    ForcedOpen,
-    /// Somebody forced it closed.
-    ForcedClosed,
-    /// Somebody switched it off.
-    SwitchedOff,
-}
-
-impl Cause {
-    /// Its name on every wire.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::TooManyFailures => "too_many_failures",
-            Self::RecoveryFailed => "recovery_failed",
-            Self::Recovered => "recovered",
-            Self::Reset => "reset",
-            Self::ForcedOpen => "forced_open",
-            Self::ForcedClosed => "forced_closed",
-            Self::SwitchedOff => "switched_off",
-        }
-    }
-}
-
-/// Where a breaker stands, as an endpoint's health shows it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BreakerFacts {
-    /// Whether requests flow.
-    pub state: BreakerState,
-    /// Failures that count; while it is not closed, those that counted when it opened. Under `consecutive`, those in a row.
-    pub failure_count_in_window: u32,
-    /// Successes that count. Under `consecutive`, none ever does.
-    pub success_count_in_window: u32,
-    /// Both together.
-    pub total_calls_in_window: u32,
-    /// The share of failures, from 0 to 100; 0 if nothing counts.
-    pub error_percentage: f64,
-    /// The first call that counts; `None` if none does.
-    pub window_start: Option<Timestamp>,
-    /// Since when it is in its state.
-    pub state_transition_at: Timestamp,
-    /// When it lets probes through, if it is open and not for good.
-    pub next_half_open_at: Option<Timestamp>,
-    /// Probes that were let through since it is half-open.
-    pub half_open_attempts: u32,
-    /// Those of them that succeeded.
-    pub half_open_successes: u32,
-    /// Recoveries that failed since it was last closed.
-    pub consecutive_half_open_failures: u32,
-    /// Whether somebody forced it open or closed, and that is not over.
-    pub is_forced: bool,
-    /// When being forced open ends; `None` if it is not, or until it is reset.
-    pub force_open_until: Option<Timestamp>,
-    /// When being forced closed ends; `None` if it is not, or until it is reset.
-    pub force_close_until: Option<Timestamp>,
-}
+use crate::{
+    model::{BreakerFacts, BreakerState},
+    time::Timestamp,
+};
 
 impl Breaker {
     /// Where it stands.

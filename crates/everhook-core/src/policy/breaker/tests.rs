@@ -22,7 +22,7 @@ fn event(number: u128) -> EventId {
     EventId::from_uuid(Uuid::from_u128(number))
 }
 
-/// A breaker, and the hand that plays with it.
+/// A breaker, driven by a test.
 struct Play {
     breaker: Breaker,
     now: Timestamp,

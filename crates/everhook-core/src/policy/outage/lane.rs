@@ -1,6 +1,11 @@
-//! One lane's deliveries through an outage: in the order in which they come due, as the circuit breaker lets them. Every request is answered at once.
+//! One lane's deliveries through an outage: in the order in which they come due, as the circuit breaker and the free slots let them. Every request is
+//! answered after the same time.
 
-use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque},
+    time::Duration,
+};
 
 use uuid::Uuid;
 
@@ -25,7 +30,7 @@ const START: Timestamp = Timestamp::from_secs(1_000_000);
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A request that was made.
-pub(super) struct Made {
+pub(super) struct SimulatedRequest {
     /// Which event it was about, by the order of publishing.
     pub(super) event: u64,
     /// When that was published, from the start of the outage.
@@ -44,36 +49,52 @@ struct Waiting {
     attempts_made: u32,
 }
 
+/// A request under way.
+struct InFlight {
+    delivery: Waiting,
+    pass: Pass,
+    /// When it was made, from the start of the outage.
+    at: Duration,
+    answered: Timestamp,
+}
+
 struct Lane<'a, U> {
     outage: &'a Outage<'a>,
     events: u64,
     breaker: Breaker,
     waiting: BinaryHeap<Reverse<Waiting>>,
+    /// In the order of their answers: all take the same time.
+    in_flight: VecDeque<InFlight>,
+    /// When the slots that were taken are free again, in order. One request stands for several, which are made one after the other.
+    slots: VecDeque<Timestamp>,
+    slot_for: Duration,
     unit: U,
 }
 
-/// Follows `events` that are published evenly in the outage, each standing for `weight` real ones, and says every request that is made about them.
-pub(super) fn follow(outage: &Outage<'_>, events: u64, weight: f64, unit: impl FnMut() -> f64, mut made: impl FnMut(Made)) {
+/// Follows `events` that are published evenly in the outage, each activity for `weight` real ones, and says every request that is made about them.
+pub(super) fn follow(outage: &Outage<'_>, events: u64, weight: f64, unit: impl FnMut() -> f64, mut made: impl FnMut(SimulatedRequest)) {
     let breaker = Breaker::new(scaled(outage.breaker, weight), START);
-    let mut lane = Lane { outage, events, breaker, waiting: BinaryHeap::new(), unit };
+    let slot_for = outage.response_time.mul_f64(weight.max(1.0));
+    let (waiting, in_flight, slots) = (BinaryHeap::new(), VecDeque::new(), VecDeque::new());
+    let mut lane = Lane { outage, events, breaker, waiting, in_flight, slots, slot_for, unit };
     lane.succeed_before();
     lane.publish(0);
     let mut now = START;
-    while let Some(due) = lane.waiting.peek().map(|Reverse(first)| first.due) {
-        now = now.max(due);
-        let started = match lane.start(now) {
-            Ok(started) => started,
-            Err(blocked_until) => {
-                now = blocked_until;
-                continue;
+    let mut blocked_until = START;
+    while let Some(next) = lane.next_at(blocked_until) {
+        now = now.max(next);
+        lane.slots.retain(|free_at| *free_at > now);
+        while lane.in_flight.front().is_some_and(|first| first.answered <= now) {
+            if let Some(answered) = lane.in_flight.pop_front() {
+                made(lane.end(answered, now));
             }
-        };
-        for (delivery, pass) in started {
-            made(lane.end(delivery, pass, now));
         }
         if lane.waiting.peek().is_none_or(|Reverse(first)| first.due > now) {
             // Written nowhere: only requests are asked for.
             let _ = lane.breaker.nothing_more_waits(now);
+        }
+        if now >= blocked_until {
+            blocked_until = lane.start(now).unwrap_or(now);
         }
     }
 }
@@ -122,12 +143,23 @@ impl<U: FnMut() -> f64> Lane<'_, U> {
         }
     }
 
-    /// Starts what is due, as many as may be under way at once; or says when it is worth asking again.
-    fn start(&mut self, now: Timestamp) -> Result<Vec<(Waiting, Pass)>, Timestamp> {
-        let mut started = Vec::with_capacity(CONCURRENCY);
+    /// When something happens next: an answer comes, or a delivery is due, allowed and has a slot. `None` when all is over.
+    fn next_at(&self, blocked_until: Timestamp) -> Option<Timestamp> {
+        let answer = self.in_flight.front().map(|first| first.answered);
+        let due = self.waiting.peek().map(|Reverse(first)| first.due.max(blocked_until));
+        let due = if self.slots.len() < self.slots_max() { due } else { due.and_then(|due| Some(due.max(*self.slots.front()?))) };
+        [answer, due].into_iter().flatten().min()
+    }
+
+    fn slots_max(&self) -> usize {
+        self.breaker.concurrency_limit().map_or(CONCURRENCY, |limit| CONCURRENCY.min(limit as usize))
+    }
+
+    /// Starts what is due, as far as there are slots. Says when it is worth asking again, if the breaker refuses.
+    fn start(&mut self, now: Timestamp) -> Option<Timestamp> {
         while let Some(Reverse(first)) = self.waiting.peek().copied()
             && first.due <= now
-            && started.len() < self.breaker.concurrency_limit().map_or(CONCURRENCY, |limit| CONCURRENCY.min(limit as usize))
+            && self.slots.len() < self.slots_max()
         {
             match self.breaker.begin(now, event_id(first.event)) {
                 Admission::Flows(pass) => {
@@ -135,20 +167,23 @@ impl<U: FnMut() -> f64> Lane<'_, U> {
                     if first.attempts_made == 0 {
                         self.publish(first.event + 1);
                     }
-                    started.push((first, pass));
+                    self.slots.push_back(now + self.slot_for);
+                    let answered = now + self.outage.response_time;
+                    self.in_flight.push_back(InFlight { delivery: first, pass, at: now.since(START), answered });
                 }
-                Admission::Blocked { until } if started.is_empty() => {
-                    return Err(until.unwrap_or(now + ASK_AGAIN).max(now + Duration::from_micros(1)));
+                // While probes are under way, their answers decide.
+                Admission::Blocked { until } => {
+                    let asked_again = || until.unwrap_or(now + ASK_AGAIN).max(now + Duration::from_micros(1));
+                    return Some(self.in_flight.front().map_or_else(asked_again, |first| first.answered));
                 }
-                Admission::Blocked { .. } => break,
             }
         }
-        Ok(started)
+        None
     }
 
     /// A request is answered. What failed waits for its next attempt, if it has one.
-    fn end(&mut self, delivery: Waiting, pass: Pass, now: Timestamp) -> Made {
-        let at = now.since(START);
+    fn end(&mut self, answered: InFlight, now: Timestamp) -> SimulatedRequest {
+        let InFlight { delivery, pass, at, .. } = answered;
         let succeeds = at >= self.outage.down_for;
         let outcome = if succeeds { CallOutcome::Success } else { CallOutcome::Failure };
         let _ = self.breaker.end(pass, outcome, now);
@@ -158,7 +193,7 @@ impl<U: FnMut() -> f64> Lane<'_, U> {
             self.waiting.push(Reverse(Waiting { due, attempts_made: attempt_number, ..delivery }));
         }
         let (event, published) = (delivery.event, self.published(delivery.event));
-        Made { event, published, attempt: Try { at, succeeds }, is_last: next_due.is_none() }
+        SimulatedRequest { event, published, attempt: Try { at, succeeds }, is_last: next_due.is_none() }
     }
 
     fn next_due(&mut self, attempt_number: u32, now: Timestamp) -> Option<Timestamp> {

@@ -16,15 +16,15 @@ const ORDER: &str = r##"{
     "$defs": { "line": { "type": "object", "required": ["sku"] } }
 }"##;
 
-fn check(schema: &Schema, data: &str) -> Result<(), Misfit> {
-    let Ok(data) = serde_json::from_str(data) else { return Err(Misfit::Violation(Violation::unreadable())) };
+fn check(schema: &Schema, data: &str) -> Result<(), SchemaMismatch> {
+    let Ok(data) = serde_json::from_str(data) else { return Err(SchemaMismatch::Violation(Violation::unreadable())) };
     schema.check(&data, &mut WorkBudget::new(SCHEMA_UNITS_MAX))
 }
 
 fn violation(schema: &Schema, data: &str) -> Option<Violation> {
     check(schema, data).err().map(|misfit| match misfit {
-        Misfit::Violation(violation) => violation,
-        Misfit::TooCostly => panic!("too costly: {}", &data[..data.len().min(100)]),
+        SchemaMismatch::Violation(violation) => violation,
+        SchemaMismatch::TooCostly => panic!("too costly: {}", &data[..data.len().min(100)]),
     })
 }
 
@@ -166,7 +166,7 @@ fn what_takes_too_much_work_is_refused_whatever_the_data_says() {
     for (name, schema, data) in cases {
         let schema = Schema::compile(&schema.to_string()).unwrap_or_else(|reason| panic!("{name}: {reason}"));
         let mut budget = WorkBudget::new(SCHEMA_UNITS_MAX);
-        assert_eq!(schema.check(&data, &mut budget), Err(Misfit::TooCostly), "{name}");
+        assert_eq!(schema.check(&data, &mut budget), Err(SchemaMismatch::TooCostly), "{name}");
     }
 }
 

@@ -11,7 +11,7 @@ use everhook_core::{
 use super::Evidence;
 use crate::simulation::{
     log::{EndpointNo, Happening, Reply},
-    settings::{Change, Standing},
+    settings::{Change, EndpointStatus},
 };
 
 pub(super) fn every_delivery_has_ended(evidence: &Evidence<'_>) -> Result<(), String> {
@@ -91,7 +91,7 @@ pub(super) fn the_cancelled_had_a_closed_endpoint(evidence: &Evidence<'_>) -> Re
         .filter_map(|entry| match &entry.what {
             Happening::Changing(endpoint, Change::Disable | Change::Delete)
             | Happening::RequestEnded(_, endpoint, Reply::Status(410, _)) => Some(*endpoint),
-            Happening::Found(endpoint, found) if found.standing != Standing::Open => Some(*endpoint),
+            Happening::Found(endpoint, found) if found.status != EndpointStatus::Open => Some(*endpoint),
             _ => None,
         })
         .collect();

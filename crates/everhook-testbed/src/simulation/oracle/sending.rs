@@ -10,7 +10,7 @@ use everhook_core::{policy::retry_after::HOLD_MAX, time::Timestamp};
 use super::Evidence;
 use crate::simulation::{
     log::{EndpointNo, Entry, Happening, Reply},
-    settings::{Change, Order, Standing},
+    settings::{Change, EndpointStatus, Order},
 };
 
 /// For how long an outcome may be unwritten before nothing new is sent.
@@ -28,7 +28,7 @@ pub(super) fn nothing_goes_to_a_closed_endpoint(evidence: &Evidence<'_>) -> Resu
                 is_closed.insert(*endpoint, false);
             }
             Happening::Found(endpoint, found) => {
-                is_closed.insert(*endpoint, found.standing != Standing::Open);
+                is_closed.insert(*endpoint, found.status != EndpointStatus::Open);
             }
             Happening::RequestBegan(request) if is_closed.get(&request.endpoint) == Some(&true) => {
                 return Err(format!("{} went to {}", request.request, request.endpoint));
@@ -98,7 +98,7 @@ pub(super) fn the_gone_are_left_alone(evidence: &Evidence<'_>) -> Result<(), Str
     Ok(())
 }
 
-/// A wish to be left alone.
+/// A request to be left alone (`Retry-After`).
 struct Hold {
     said_at: Timestamp,
     until: Timestamp,

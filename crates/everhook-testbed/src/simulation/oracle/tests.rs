@@ -11,7 +11,7 @@ use super::*;
 use crate::{
     simulation::{
         log::{Answered, PublicationNo, Publishing, RequestNo},
-        settings::{Change, Settings, Standing},
+        settings::{Change, EndpointStatus, Settings},
     },
     world::BEGINNING,
 };
@@ -48,7 +48,7 @@ pub(super) fn endpoint() -> EndpointFacts {
 
 /// An endpoint that takes one request at once.
 pub(super) fn made() -> Settings {
-    Settings { standing: Standing::Open, max_concurrency: 1, ordering: OrderingMode::None, rate_limit: None, paused: false }
+    Settings { status: EndpointStatus::Open, max_concurrency: 1, ordering: OrderingMode::None, rate_limit: None, paused: false }
 }
 
 impl Story {

@@ -157,7 +157,7 @@ async fn a_paused_node_sends_nothing_after_three_seconds_and_its_late_outcomes_a
     // When it comes back, it begins anew: what it had not written is refused, and was found out again.
     cluster.node(paused).member.resume();
     cluster.pass(secs(4)).await;
-    assert_eq!(cluster.node(paused).line.held_lease.standing().epoch, 1);
+    assert_eq!(cluster.node(paused).line.held_lease.state().epoch, 1);
     cluster.pass(mins(2)).await;
     assert_eq!(cluster.shards(paused).len(), Shard::COUNT / 2);
     for receiver in [&quick, &slow] {
@@ -201,7 +201,7 @@ async fn an_operation_goes_on_where_its_node_died_and_repeats_nothing() {
     cluster.pass(secs(2)).await;
     // Given a replay of four events a second, asked for at a node that does no duties.
     let pace = Pace { rate: NonZeroU32::new(4), ..Pace::default() };
-    let wish = ReplayInput {
+    let input = ReplayInput {
         application: cluster.application,
         from: BEGINNING,
         to: None,
@@ -209,7 +209,7 @@ async fn an_operation_goes_on_where_its_node_died_and_repeats_nothing() {
         endpoints: Vec::new(),
         wanted: Wanted::Any,
     };
-    let replay = operations::replay(cluster.line(), &Author::server(cluster.organization), OperationKind::Replay, wish, pace)
+    let replay = operations::replay(cluster.line(), &Author::server(cluster.organization), OperationKind::Replay, input, pace)
         .await
         .expect("it begins");
     cluster.pass(secs(4)).await;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use everhook_core::{
     manage::{
-        endpoints::{Revealed, key_kind, standing},
+        endpoints::{Revealed, activity, key_kind},
         schedules::INLINE_NAME,
     },
     model::{Backoff, Endpoint, EndpointActivity, EndpointState, RetrySchedule, Scopes, SigningKey, Strategy},
@@ -20,6 +20,7 @@ use super::{
         Api,
         error::ApiError,
         schedules::EndpointScheduleOut,
+        uids::Uids,
         wire::{as_object, shown_headers},
     },
     flow::{BreakerOut, RateLimitOut},
@@ -33,6 +34,8 @@ pub struct EndpointOut {
     id: String,
     #[schema(format = "uuid")]
     application_id: String,
+    #[schema(required = true)]
+    application_uid: Option<String>,
     #[schema(required = true)]
     uid: Option<String>,
     #[schema(required = true)]
@@ -72,9 +75,12 @@ pub struct EndpointOut {
     effective_timeout_ms: u64,
     timeout_growth_factor: f64,
     max_concurrency: u32,
-    /// The rate limit; null if there is none.
+    /// The rate limit; null if none is set.
     #[schema(required = true)]
     rate_limit: Option<RateLimitOut>,
+    /// `rate_limit`, else that of the server's `profile`; null if there is none.
+    #[schema(required = true)]
+    effective_rate_limit: Option<RateLimitOut>,
     circuit_breaker: BreakerOut,
     /// The order of deliveries: `none`, `per_event_type`, `per_key` or `strict`.
     #[schema(value_type = OrderingWord)]
@@ -143,22 +149,32 @@ pub struct PreviousSecretOut {
 impl EndpointOut {
     /// Renders an endpoint for a caller with these scopes, without its secret.
     pub async fn new(api: &Api, endpoint: Endpoint, scopes: Scopes) -> Result<Self, ApiError> {
-        let standing = standing(&api.line, endpoint.id).await?;
-        Self::render(api, endpoint, &standing, scopes).await
+        let activity = activity(&api.line, endpoint.id).await?;
+        let uids = Uids::of_applications(api, endpoint.organization, [endpoint.application]).await?;
+        let application_uid = uids.application(endpoint.application);
+        Ok(Self { application_uid, ..Self::render(api, endpoint, &activity, scopes).await? })
+    }
+
+    /// Renders what is set of an endpoint: nothing is read that happens there.
+    pub async fn settings(api: &Api, endpoint: Endpoint, scopes: Scopes) -> Result<Self, ApiError> {
+        Self::render(api, endpoint, &EndpointActivity::default(), scopes).await
     }
 
     /// The same for many.
     pub async fn all(api: &Api, endpoints: Vec<Endpoint>, scopes: Scopes) -> Result<Vec<Self>, ApiError> {
         let ids = endpoints.iter().map(|endpoint| endpoint.id.into()).collect();
-        let standings = api.line.ports.statistics.standings(ids).await?;
+        let activities = api.line.ports.statistics.activities(ids).await?;
+        let Some(organization) = endpoints.first().map(|endpoint| endpoint.organization) else { return Ok(Vec::new()) };
+        let uids = Uids::of_applications(api, organization, endpoints.iter().map(|endpoint| endpoint.application)).await?;
         let mut out = Vec::with_capacity(endpoints.len());
-        for (endpoint, standing) in endpoints.into_iter().zip(&standings) {
-            out.push(Self::render(api, endpoint, standing, scopes).await?);
+        for (endpoint, activity) in endpoints.into_iter().zip(&activities) {
+            let application_uid = uids.application(endpoint.application);
+            out.push(Self { application_uid, ..Self::render(api, endpoint, activity, scopes).await? });
         }
         Ok(out)
     }
 
-    async fn render(api: &Api, endpoint: Endpoint, standing: &EndpointActivity, scopes: Scopes) -> Result<Self, ApiError> {
+    async fn render(api: &Api, endpoint: Endpoint, activity: &EndpointActivity, scopes: Scopes) -> Result<Self, ApiError> {
         let schedule = api.line.catalog.schedule(endpoint.retry_schedule).await?;
         // The name in the version is enough to tell: no schedule of an organization can have a preset's.
         let schedule_id = endpoint.follows.or_else(|| presets::id(&schedule.name.0));
@@ -171,6 +187,7 @@ impl EndpointOut {
             signature_key: key_kind(&api.line, &endpoint)?,
             id: endpoint.id.to_string(),
             application_id: endpoint.application.to_string(),
+            application_uid: None,
             uid: endpoint.uid.map(|uid| uid.to_string()),
             name: endpoint.name,
             description: endpoint.description,
@@ -190,6 +207,7 @@ impl EndpointOut {
             timeout_growth_factor: endpoint.timeout_growth_factor,
             max_concurrency: endpoint.max_concurrency,
             rate_limit: endpoint.rate_limit.map(RateLimitOut::from),
+            effective_rate_limit: endpoint.rate_limit.or(api.line.catalog.profile().rate_limit).map(RateLimitOut::from),
             circuit_breaker: endpoint.breaker.into(),
             ordering: endpoint.ordering.mode.as_str(),
             signature_style: endpoint.signature_style.as_str(),
@@ -199,7 +217,7 @@ impl EndpointOut {
             disabled_at,
             paused: endpoint.paused_at.is_some(),
             paused_at: endpoint.paused_at.map(|at| at.to_string()),
-            last_success_at: standing.last_success_at.map(|at| at.to_string()),
+            last_success_at: activity.last_success_at.map(|at| at.to_string()),
             created_at: endpoint.created_at.to_string(),
             updated_at: endpoint.updated_at.to_string(),
         })

@@ -20,7 +20,7 @@ use super::{
         access::MayManage,
         body::{JsonBody, NoFields, OptionalJsonBody},
         error::{ApiError, ChangeProblems},
-        to_the_end,
+        run_to_completion,
         wire::{Named, NoParams, Object, json},
     },
     answer::EndpointOut,
@@ -80,7 +80,7 @@ pub async fn pause(
         let endpoint = endpoints::pause(&api.line, &caller.author(), &of).await?;
         EndpointOut::new(&api, endpoint, caller.scopes).await
     };
-    Ok(json(StatusCode::OK, &to_the_end(pause).await??))
+    Ok(json(StatusCode::OK, &run_to_completion(pause).await??))
 }
 
 /// Resumes delivery to an endpoint. The backlog is sent at once, or at the given rate.
@@ -103,7 +103,7 @@ pub async fn resume(
         let endpoint = endpoints::resume(&api.line, &caller.author(), &of, rate).await?;
         EndpointOut::new(&api, endpoint, caller.scopes).await
     };
-    Ok(json(StatusCode::OK, &to_the_end(resume).await??))
+    Ok(json(StatusCode::OK, &run_to_completion(resume).await??))
 }
 
 /// Resets an endpoint's circuit breaker, or forces it open or closed. Returns its new state.
@@ -119,11 +119,17 @@ pub async fn command_breaker(
     Named(of): Named<EndpointId>,
     JsonBody(asked): JsonBody<BreakerOrderIn>,
 ) -> Result<Response, ApiError> {
-    // An action that is absent is none of those that there are.
-    let order = BreakerOrder { action: asked.action.unwrap_or_default(), duration_seconds: asked.duration_seconds };
+    let order = BreakerOrder::from(asked);
     let is_redis_away = api.line.ports.breaker_windows.are_away();
     let command = async move { endpoints::command_breaker(&api.line, &caller.author(), &of, order).await };
-    Ok(json(StatusCode::OK, &BreakerStateOut::new(to_the_end(command).await??, is_redis_away)))
+    Ok(json(StatusCode::OK, &BreakerStateOut::new(run_to_completion(command).await??, is_redis_away)))
+}
+
+impl From<BreakerOrderIn> for BreakerOrder {
+    fn from(asked: BreakerOrderIn) -> Self {
+        // An action that is absent is none of those that there are.
+        Self { action: asked.action.unwrap_or_default(), duration_seconds: asked.duration_seconds }
+    }
 }
 
 impl ResumeIn {

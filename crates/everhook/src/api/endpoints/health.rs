@@ -28,7 +28,7 @@ use crate::api::words::{BreakerStateWord, HealthStatus, StatsWindow};
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
-/// The longest time that figures are added up over: its 45,000 minutes are read in a fraction of a second.
+/// The longest time that statistics are added up over: its 45,000 minutes are read in a fraction of a second.
 const RANGE_MAX: Duration = Duration::from_secs(31 * 24 * 3_600);
 
 /// The health of an endpoint.
@@ -161,7 +161,7 @@ pub struct StatsQuery {
 #[utoipa::path(
     get, path = "/{id}/health", tag = "endpoints", operation_id = "get_endpoint_health",
     params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["read"])),
-    responses((status = 200, description = "Its health", body = HealthOut), ReadProblems),
+    responses((status = 200, description = "Health of the endpoint", body = HealthOut), ReadProblems),
 )]
 pub async fn health(
     State(api): State<Arc<Api>>,
@@ -178,7 +178,7 @@ pub async fn health(
 #[utoipa::path(
     get, path = "/{id}/stats", tag = "endpoints", operation_id = "get_endpoint_stats",
     params(("id" = String, Path, description = "The endpoint's id or uid"), StatsQuery), security(("api_key" = ["read"])),
-    responses((status = 200, description = "Its figures", body = StatsOut), ReadProblems),
+    responses((status = 200, description = "Statistics of the endpoint", body = StatsOut), ReadProblems),
 )]
 pub async fn stats(
     State(api): State<Arc<Api>>,
@@ -188,12 +188,12 @@ pub async fn stats(
 ) -> Result<Response, ApiError> {
     let endpoint = api.find_endpoint(&caller, &of).await?;
     let (from, to) = query.range(api.line.ports.clock.now())?;
-    let figures = api.line.ports.statistics.figures(endpoint.into(), from, to).await?;
-    Ok(json(StatusCode::OK, &StatsOut::from(&figures)))
+    let statistics = api.line.ports.statistics.attempt_statistics(endpoint.into(), from, to).await?;
+    Ok(json(StatusCode::OK, &StatsOut::from(&statistics)))
 }
 
 impl StatsQuery {
-    fn range(&self, now: Timestamp) -> Result<(Timestamp, Timestamp), ApiError> {
+    pub fn range(&self, now: Timestamp) -> Result<(Timestamp, Timestamp), ApiError> {
         let mut faults = Vec::new();
         let length = read(self.window.as_deref(), "window", &mut faults, |text| match text {
             _ if self.from.is_some() || self.to.is_some() => Err("cannot be combined with `from` and `to`".to_owned()),
@@ -221,14 +221,14 @@ impl StatsQuery {
 
 impl HealthOut {
     fn new(health: Health, is_redis_away: bool) -> Self {
-        let standing = &health.standing;
+        let activity = &health.activity;
         Self {
             status: health.status.as_str(),
             failing_since: None,
-            first_failure_at: text(standing.first_failure_at),
-            consecutive_failures: standing.consecutive_failures,
-            last_success_at: text(standing.last_success_at),
-            last_failure_at: text(standing.last_failure_at),
+            first_failure_at: text(activity.first_failure_at),
+            consecutive_failures: activity.consecutive_failures,
+            last_success_at: text(activity.last_success_at),
+            last_failure_at: text(activity.last_failure_at),
             in_flight: health.in_flight,
             held_until: text(health.held_until),
             backlog: BacklogOut {
@@ -238,8 +238,8 @@ impl HealthOut {
                 oldest_created_at: text(health.backlog.oldest_at),
             },
             circuit_breaker: BreakerStateOut::new(health.breaker, is_redis_away),
-            stats: StatsOut::from(&health.figures),
-            error_distribution: health.figures.failures.occurred().map(|(category, count)| (category.as_str(), count)).collect(),
+            stats: StatsOut::from(&health.statistics),
+            error_distribution: health.statistics.failures.occurred().map(|(category, count)| (category.as_str(), count)).collect(),
         }
     }
 }
@@ -268,20 +268,20 @@ impl BreakerStateOut {
 }
 
 impl From<&AttemptStatistics> for StatsOut {
-    fn from(figures: &AttemptStatistics) -> Self {
-        let quantile = |share| figures.durations.quantile(share).map(millis);
+    fn from(statistics: &AttemptStatistics) -> Self {
+        let quantile = |share| statistics.durations.quantile(share).map(millis);
         Self {
-            total: figures.total(),
-            success: figures.successes,
-            failure: figures.failures.total(),
-            timeout: figures.failures[FailureCategory::Timeout],
-            avg_ms: figures.mean_duration().map(millis),
+            total: statistics.total(),
+            success: statistics.successes,
+            failure: statistics.failures.total(),
+            timeout: statistics.failures[FailureCategory::Timeout],
+            avg_ms: statistics.mean_duration().map(millis),
             p50_ms: quantile(0.5),
             p95_ms: quantile(0.95),
             p99_ms: quantile(0.99),
-            success_rate: figures.success_rate().map(rounded),
-            last_success_at: text(figures.last_success_at),
-            last_failure_at: text(figures.last_failure_at),
+            success_rate: statistics.success_rate().map(rounded),
+            last_success_at: text(statistics.last_success_at),
+            last_failure_at: text(statistics.last_failure_at),
         }
     }
 }

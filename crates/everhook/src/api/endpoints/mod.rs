@@ -21,9 +21,11 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use self::{answer::SecretOut, request::RotationIn};
+use self::request::RotationIn;
 pub use self::{
-    answer::{EndpointConfigOut, EndpointOut},
+    answer::{EndpointConfigOut, EndpointOut, SecretOut},
+    control::BreakerOrderIn,
+    health::{BreakerStateOut, StatsOut, StatsQuery},
     request::EndpointIn,
 };
 use super::{
@@ -35,7 +37,7 @@ use super::{
     events::read_event_type,
     page::{List, RequestedPage},
     publish::Receipt,
-    retries, to_the_end,
+    retries, run_to_completion,
     wire::{Named, NoParams, Params, json, read},
 };
 
@@ -95,7 +97,7 @@ pub struct EndpointQuery {
 /// Creates an endpoint. The response includes its secret.
 #[utoipa::path(
     post, path = "", tag = "endpoints", operation_id = "create_endpoint", request_body = EndpointIn, security(("api_key" = ["manage"])),
-    responses((status = 201, description = "Made", body = EndpointOut), ChangeProblems, LimitProblems),
+    responses((status = 201, description = "Created", body = EndpointOut), ChangeProblems, LimitProblems),
 )]
 async fn create(
     State(api): State<Arc<Api>>,
@@ -119,7 +121,7 @@ async fn create(
         out.secret = Some(secret.expose().clone());
         Ok::<_, ApiError>(out)
     };
-    Ok(json(StatusCode::CREATED, &to_the_end(make).await??))
+    Ok(json(StatusCode::CREATED, &run_to_completion(make).await??))
 }
 
 /// A page of them.
@@ -236,7 +238,7 @@ async fn change(
         let endpoint = endpoints::change(&api.line, &api.targets, &caller.author(), found, asked).await?;
         EndpointOut::new(&api, endpoint, caller.scopes).await
     };
-    Ok(json(StatusCode::OK, &to_the_end(change).await??))
+    Ok(json(StatusCode::OK, &run_to_completion(change).await??))
 }
 
 /// Deletes an endpoint. Its waiting deliveries are cancelled; its history is kept.
@@ -251,7 +253,7 @@ async fn delete(
     _query: NoParams,
     Named(of): Named<EndpointId>,
 ) -> Result<StatusCode, ApiError> {
-    to_the_end(async move { endpoints::delete(&api.line, &caller.author(), &of).await }).await??;
+    run_to_completion(async move { endpoints::delete(&api.line, &caller.author(), &of).await }).await??;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -286,7 +288,7 @@ async fn rotate(
 ) -> Result<Response, ApiError> {
     let rotation = asked.into_rotation()?;
     let rotate = async move { endpoints::rotate_secret(&api.line, &caller.author(), &of, rotation).await };
-    Ok(json(StatusCode::OK, &SecretOut::from(to_the_end(rotate).await??)))
+    Ok(json(StatusCode::OK, &SecretOut::from(run_to_completion(rotate).await??)))
 }
 
 /// The test event.
@@ -318,6 +320,6 @@ async fn test(
     if !faults.is_empty() {
         return Err(ApiError::invalid(faults));
     }
-    let published = to_the_end(async move { endpoints::test(&api.line, caller.organization, &of, event_type).await }).await??;
+    let published = run_to_completion(async move { endpoints::test(&api.line, caller.organization, &of, event_type).await }).await??;
     Ok(json(StatusCode::ACCEPTED, &Receipt::from(published)))
 }

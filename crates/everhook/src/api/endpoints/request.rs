@@ -176,7 +176,7 @@ pub struct RotationIn {
 }
 
 impl EndpointIn {
-    /// As a wish for a new endpoint.
+    /// As the input for a new endpoint.
     pub fn into_new(mut self) -> Result<NewEndpoint, ApiError> {
         let application = self.application_id.take();
         let secret = self.secret.take().map(Secret::new);
@@ -190,7 +190,7 @@ impl EndpointIn {
         places.into_iter().filter(|(_, is_given)| *is_given).map(|(field, _)| field).collect()
     }
 
-    /// As a wish to change one. What can be said at creation only is refused, not ignored.
+    /// As the input of a change. What can be said at creation only is refused, not ignored.
     pub fn into_change(self) -> Result<EndpointChange, ApiError> {
         let fixed = [
             ("application_id", self.application_id.is_some(), "cannot be changed"),

@@ -144,7 +144,7 @@ impl From<PublishError> for ApiError {
                 let fault = Fault::new("type", "is archived: publish another, or set its `archived` to false");
                 Self::of_field(ProblemKind::ArchivedEventType, "the event type is archived", fault)
             }
-            PublishError::Misfit(Violation { path, reason }) => {
+            PublishError::SchemaMismatch(Violation { path, reason }) => {
                 let fault = Fault::new(format!("data{path}"), reason);
                 Self::of_field(ProblemKind::SchemaMismatch, "`data` does not match the schema of its event type", fault)
             }

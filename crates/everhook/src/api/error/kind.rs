@@ -69,6 +69,7 @@ problem_kinds! {
     OrderingChangeInProgress = CONFLICT "ordering-change-in-progress", "An earlier change of ordering is not complete";
     NoHandshakeKey = CONFLICT "no-handshake-key", "The kind of the source sends no key";
     EndpointDisabled = CONFLICT "endpoint-disabled", "The endpoint is disabled or deleted";
+    AppNotCallable = CONFLICT "app-not-callable", "The application cannot be called";
     DeadLetterNotDead = CONFLICT "dead-letter-not-dead", "The dead letter is not dead";
     OperationEnded = CONFLICT "operation-ended", "The operation has ended";
     TooManyOperations = CONFLICT "too-many-operations", "Too many operations are under way";
@@ -99,11 +100,15 @@ problem_kinds! {
     TestRateLimit = TOO_MANY_REQUESTS "test-rate-limit", "Too many test events and URL verifications";
     SourceRateLimit = TOO_MANY_REQUESTS "source-rate-limit", "Too many requests came to the source";
     InternalError = INTERNAL_SERVER_ERROR "internal-error", "Everhook failed";
+    CallFailed = BAD_GATEWAY "call-failed", "The app did not answer as it should";
     ServiceUnavailable = SERVICE_UNAVAILABLE "service-unavailable", "The server cannot take the request now";
+    CircuitOpen = SERVICE_UNAVAILABLE "circuit-open", "The circuit breaker of the capability is open";
+    AppAtCapacity = SERVICE_UNAVAILABLE "app-at-capacity", "As many requests are in progress as the app takes";
     SourcePaused = SERVICE_UNAVAILABLE "source-paused", "The source is paused";
     DiskFull = SERVICE_UNAVAILABLE "disk-full", "No space is left on a disk";
     RequestTooCostly = SERVICE_UNAVAILABLE "request-too-costly", "The request has used up its work";
     EvaluationBusy = SERVICE_UNAVAILABLE "evaluation-busy", "Too many schemas and filters are being evaluated";
+    CallTimedOut = GATEWAY_TIMEOUT "call-timed-out", "The app did not answer in time";
 }
 
 impl ProblemKind {

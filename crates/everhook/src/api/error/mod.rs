@@ -9,7 +9,7 @@ mod responses;
 
 pub use self::{
     kind::{PAGES_PATH, ProblemKind},
-    responses::{ChangeProblems, ExportProblems, LimitProblems, PublishProblems, ReadProblems, RetryProblems},
+    responses::{ChangeProblems, ExportProblems, LimitProblems, PublishProblems, ReadProblems, RetryProblems, problem_responses},
 };
 
 use std::time::Duration;
@@ -105,7 +105,14 @@ impl ApiError {
 
     /// 404: there is nothing by this name, or it is somebody else's.
     pub fn not_found(noun: &str) -> Self {
-        Self::new(ProblemKind::NotFound, format!("no {noun} has this id"))
+        let named_by = match noun {
+            "organization" | "application" | "endpoint" => "id or uid",
+            "source" | "retry schedule" | "event type" => "id or name",
+            "kind of source" => "name",
+            "attempt" => "number",
+            _ => "id",
+        };
+        Self::new(ProblemKind::NotFound, format!("no {noun} has this {named_by}"))
     }
 
     /// 413, naming what is allowed and what came.

@@ -63,7 +63,8 @@ impl IntoResponses for PublishProblems {
     }
 }
 
-fn problem_responses(statuses: &[u16]) -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
+/// Responses that are problems.
+pub fn problem_responses(statuses: &[u16]) -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
     let response = |status: &u16| {
         let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
         let response = ResponseBuilder::new().description(describe(*status)).content("application/problem+json", content).build();
@@ -91,6 +92,8 @@ const fn summary(status: u16) -> &'static str {
         422 => "Well-formed, but not accepted; `errors` lists every field",
         429 => "A limit of the organization is reached: try again after the time in Retry-After",
         500 => "Everhook failed; the server's log says why",
+        502 => "The app failed, and its fallback has no answer",
+        504 => "The app did not answer in time, and its fallback has no answer",
         _ => "The server cannot take it now: try again after the time in Retry-After",
     }
 }

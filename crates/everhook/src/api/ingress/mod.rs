@@ -5,7 +5,7 @@
 mod admission;
 mod request;
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use axum::{
     Router,
@@ -28,7 +28,7 @@ use super::{
     Api,
     error::{ApiError, ProblemKind},
     publish::note_outcome,
-    to_the_end,
+    run_to_completion,
 };
 
 /// The names of the sources that have routes of their own, as their providers' documentation writes them.
@@ -104,7 +104,7 @@ async fn read_and_store(
     request: Request,
     now: Timestamp,
 ) -> Result<Response, NotTaken> {
-    admission::admit(api, &source.source, &request, now)?;
+    let from = admission::admit(api, &source.source, &request, now)?;
     let inbound = Inbound::read(api, source, path_type, request).await?;
     let reading = match inbound.evaluate(source, now, None) {
         Reading::NeedsKey(wanted) => Box::pin(evaluate_with_key(api, source, &inbound, wanted, now)).await?,
@@ -112,7 +112,7 @@ async fn read_and_store(
     };
     match reading {
         Reading::Handshake(handshake) => answer_handshake(api, source, handshake, now).await,
-        Reading::Accepted(accepted) => store(api, source, inbound, accepted, now).await,
+        Reading::Accepted(accepted) => store(api, source, inbound, (accepted, from), now).await,
         Reading::Refused(refusal) => Err(refused(&refusal)),
         Reading::NeedsKey(_) => Err(key_not_fetched(NotFetched("the key that was fetched is not the one that is needed".to_owned()))),
     }
@@ -145,7 +145,7 @@ async fn answer_handshake(api: &Arc<Api>, source: &Arc<OpenSource>, handshake: H
     match handshake.effect {
         Some(HandshakeEffect::Capture(key)) => {
             let (line, of) = (api.line.clone(), source.clone());
-            let captured = to_the_end(async move { capture_key(&line, &of.source, &key).await }).await;
+            let captured = run_to_completion(async move { capture_key(&line, &of.source, &key).await }).await;
             let not_kept = |error| NotTaken::new("key_not_kept", error);
             if let Captured::NotAwaited = captured.map_err(not_kept)?.map_err(|refusal| not_kept(refusal.into()))? {
                 let words = "the source does not await a handshake any more";
@@ -169,10 +169,10 @@ async fn store(
     api: &Arc<Api>,
     source: &Arc<OpenSource>,
     mut inbound: Inbound,
-    accepted: Accepted,
+    (accepted, from): (Accepted, IpAddr),
     now: Timestamp,
 ) -> Result<Response, NotTaken> {
-    admission::admit_items(api, &source.source, &accepted.items, now)?;
+    admission::admit_items(api, source, from, &accepted.items, now)?;
     inbound.count_items(&source.source, accepted.items.len())?;
     let reply = match &source.source.response {
         Some(own) => Reply {
@@ -214,7 +214,7 @@ async fn record(api: &Arc<Api>, source: Arc<OpenSource>, inbound: Inbound, items
         drop(inbound);
         outcome
     };
-    let outcome = to_the_end(recording).await?;
+    let outcome = run_to_completion(recording).await?;
     note_outcome(api, outcome.as_ref().err()).await;
     outcome.map_err(ApiError::from)
 }

@@ -85,7 +85,7 @@ pub struct NewEvent<'a> {
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Null is a value here, not an absence.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+pub(in crate::api) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 

@@ -4,6 +4,8 @@ mod event;
 #[cfg(feature = "amqp")]
 pub mod queue;
 
+pub(super) use event::present;
+
 use std::{fmt, sync::Arc};
 
 use axum::{
@@ -29,7 +31,7 @@ use super::{
     access::MayPublish,
     body::{parse_large_object, parse_object, read_json},
     error::{ApiError, Problem, PublishProblems},
-    to_the_end,
+    run_to_completion,
     wire::{NoParams, json},
 };
 use crate::memory::Charge;
@@ -270,7 +272,7 @@ async fn run(
         drop(held);
         answers
     };
-    let answers = to_the_end(publishing).await?;
+    let answers = run_to_completion(publishing).await?;
     let is_of_store = |answer: &&Result<_, PublishError>| matches!(answer, Err(PublishError::Store(_)));
     note_outcome(api, answers.iter().find(is_of_store).and_then(|answer| answer.as_ref().err())).await;
     Ok(answers)

@@ -35,7 +35,7 @@ pub struct QueueIntake {
 
 /// Where the events of the queue belong.
 #[derive(Clone, Copy)]
-struct Belonging {
+struct QueueTarget {
     organization: OrganizationId,
     application: Option<ApplicationId>,
 }
@@ -47,7 +47,7 @@ impl QueueIntake {
     }
 
     /// Looks up what the settings name, each time: it can be made, renamed or removed while the server runs.
-    async fn belonging(&self) -> Result<Belonging, String> {
+    async fn belonging(&self) -> Result<QueueTarget, String> {
         let unreadable = |error: StoreError| error.to_string();
         let organization = match &self.source.organization {
             None => self.api.default_organization,
@@ -68,10 +68,10 @@ impl QueueIntake {
                 Some(application.id)
             }
         };
-        Ok(Belonging { organization, application })
+        Ok(QueueTarget { organization, application })
     }
 
-    async fn publish(&self, messages: Vec<Message>, belonging: Belonging) -> Vec<Verdict> {
+    async fn publish(&self, messages: Vec<Message>, belonging: QueueTarget) -> Vec<Verdict> {
         let mut verdicts = Vec::with_capacity(messages.len());
         let mut publications = Vec::with_capacity(messages.len());
         for message in messages {
@@ -102,7 +102,7 @@ impl QueueIntake {
         verdicts.into_iter().map(|verdict| verdict.unwrap_or_else(&mut next)).collect()
     }
 
-    async fn read(&self, message: Message, of: Belonging) -> Result<everhook_core::line::publish::Publication, ApiError> {
+    async fn read(&self, message: Message, of: QueueTarget) -> Result<everhook_core::line::publish::Publication, ApiError> {
         let max = self.api.payload_bytes_max + BESIDE_DATA_BYTES;
         if message.body.len() > max {
             return Err(ApiError::too_large(format!("the body may have at most {max} bytes, and has {}", message.body.len())));
@@ -114,10 +114,10 @@ impl QueueIntake {
 
     async fn tell(&self, event_type: &'static str, mut data: serde_json::Value) {
         let told = match self.belonging().await {
-            Ok(Belonging { organization, .. }) => {
+            Ok(QueueTarget { organization, .. }) => {
                 data["organization_id"] = json!(organization.to_string());
                 data["queue"] = json!(self.source.queue);
-                alert::tell_now(&self.api.line, organization, event_type, &data).await.map_err(|error| error.to_string())
+                alert::publish_now(&self.api.line, organization, event_type, &data).await.map_err(|error| error.to_string())
             }
             Err(reason) => Err(reason),
         };

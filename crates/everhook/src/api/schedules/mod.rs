@@ -25,7 +25,7 @@ use super::{
     body::JsonBody,
     error::{ApiError, ChangeProblems, ReadProblems},
     page::{List, PageQuery},
-    to_the_end,
+    run_to_completion,
     wire::{Named, NoParams, Params, json},
 };
 
@@ -72,7 +72,7 @@ pub struct AssignmentOut {
 #[utoipa::path(
     post, path = "/v1/retry-schedules", tag = "retry schedules", operation_id = "create_retry_schedule", request_body = ScheduleIn,
     security(("api_key" = ["manage"])),
-    responses((status = 201, description = "Made", body = ScheduleOut), ChangeProblems),
+    responses((status = 201, description = "Created", body = ScheduleOut), ChangeProblems),
 )]
 pub async fn create(
     State(api): State<Arc<Api>>,
@@ -88,7 +88,7 @@ pub async fn create(
     post, path = "/v1/organizations/{id}/retry-schedules", tag = "retry schedules", operation_id = "create_retry_schedule_of_organization",
     request_body = ScheduleIn, params(("id" = String, Path, description = "The organization's id or uid")),
     security(("api_key" = ["manage"])),
-    responses((status = 201, description = "Made", body = ScheduleOut), ChangeProblems),
+    responses((status = 201, description = "Created", body = ScheduleOut), ChangeProblems),
 )]
 pub async fn create_in_organization(
     State(api): State<Arc<Api>>,
@@ -160,7 +160,7 @@ pub async fn change(
     JsonBody(asked): JsonBody<ScheduleIn>,
 ) -> Result<Response, ApiError> {
     let change = async move { schedules::change(&api.line, &caller.author(), &of, asked.into()).await };
-    let changed = to_the_end(change).await??;
+    let changed = run_to_completion(change).await??;
     Ok(json(StatusCode::OK, &ScheduleOut::from(Known::Own(changed))))
 }
 
@@ -177,7 +177,7 @@ pub async fn delete(
     Params(query): Params<DeletionQuery>,
 ) -> Result<StatusCode, ApiError> {
     let delete = async move { schedules::delete(&api.line, &caller.author(), &of, query.reassign.as_deref()).await };
-    to_the_end(delete).await??;
+    run_to_completion(delete).await??;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -196,12 +196,12 @@ pub async fn assign(
     JsonBody(asked): JsonBody<AssignmentIn>,
 ) -> Result<Response, ApiError> {
     let assign = async move { schedules::assign(&api.line, &caller.author(), &of, asked.endpoint_ids).await };
-    let assigned = to_the_end(assign).await??;
+    let assigned = run_to_completion(assign).await??;
     Ok(json(StatusCode::OK, &AssignmentOut { assigned }))
 }
 
 async fn make(api: Arc<Api>, by: Author, asked: ScheduleIn) -> Result<Response, ApiError> {
-    let made = to_the_end(async move { schedules::create(&api.line, &by, asked.into()).await }).await??;
+    let made = run_to_completion(async move { schedules::create(&api.line, &by, asked.into()).await }).await??;
     Ok(json(StatusCode::CREATED, &ScheduleOut::from(Known::Own(made))))
 }
 

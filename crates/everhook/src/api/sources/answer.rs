@@ -5,16 +5,16 @@ use std::{collections::BTreeMap, sync::Arc};
 use axum::extract::FromRequestParts;
 use everhook_core::{
     manage::sources::{self, RevealedSource},
-    model::{Dedupe, DedupeBy, KIND_CUSTOM, KIND_HMAC, Secret, Source, SourceActivity, SourceResponse},
+    model::{Dedupe, DedupeBy, KIND_CUSTOM, KIND_HMAC, ProcessorKind, Secret, Source, SourceActivity, SourceResponse},
     time::Timestamp,
 };
 use http::{header, request::Parts};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::super::{Api, error::ApiError};
+use super::super::{Api, error::ApiError, uids::Uids};
 use crate::{
-    api::words::{DedupeByWord, HandshakeStatus, SourcePauseMode},
+    api::words::{DedupeByWord, HandshakeStatus, ProcessorWord, SourcePauseMode},
     config::units::show_duration,
 };
 
@@ -25,6 +25,8 @@ pub struct SourceOut {
     id: String,
     #[schema(format = "uuid")]
     application_id: String,
+    #[schema(required = true)]
+    application_uid: Option<String>,
     name: String,
     /// One of `GET /v1/source-kinds`.
     kind: String,
@@ -67,6 +69,9 @@ pub struct SourceOut {
     #[schema(required = true)]
     dedupe: Option<DedupeOut>,
     forward: bool,
+    /// The built-in code that handles its events; null if there is none.
+    #[schema(value_type = Option<ProcessorWord>, required = true)]
+    processor: Option<&'static str>,
     forward_headers: Vec<String>,
     keep_headers: Vec<String>,
     #[schema(required = true)]
@@ -141,10 +146,17 @@ impl SourceOut {
     /// A source, with what happened there last.
     pub async fn read(api: &Api, base: &UrlBase, source: Source) -> Result<Self, ApiError> {
         let activity = sources::activity(&api.line, &[source.id]).await?.pop().unwrap_or_default();
-        Ok(Self::new(api, base, source, activity, api.line.ports.clock.now()))
+        let uids = Uids::of_applications(api, source.organization, [source.application]).await?;
+        let application_uid = uids.application(source.application);
+        Ok(Self::new(api, base, source, activity, api.line.ports.clock.now()).of(application_uid))
     }
 
-    /// The same, where that is known.
+    /// The same with the uid of its application.
+    pub fn of(self, application_uid: Option<String>) -> Self {
+        Self { application_uid, ..self }
+    }
+
+    /// The same, where that is known, without the uid of its application.
     pub fn new(api: &Api, base: &UrlBase, source: Source, activity: SourceActivity, now: Timestamp) -> Self {
         let is_named = source.organization == api.default_organization;
         let handshake = HandshakeOut::new(&source, &activity, now);
@@ -154,6 +166,7 @@ impl SourceOut {
         Self {
             id: source.id.to_string(),
             application_id: source.application.to_string(),
+            application_uid: None,
             url: format!("{}/in/{}", base.0, source.id),
             named_url: is_named.then(|| format!("{}/in/{}", base.0, source.name)),
             name: source.name.to_string(),
@@ -177,6 +190,7 @@ impl SourceOut {
             },
             dedupe: source.dedupe.map(DedupeOut::from),
             forward: source.forward,
+            processor: source.processor.map(ProcessorKind::as_str),
             forward_headers: source.forward_headers,
             keep_headers: source.keep_headers,
             response: source.response.map(|SourceResponse { status, content_type, body }| SourceResponseOut { status, content_type, body }),
@@ -229,6 +243,8 @@ pub struct SourceConfigOut {
     #[schema(required = true)]
     dedupe: Option<DedupeOut>,
     forward: bool,
+    #[schema(value_type = Option<ProcessorWord>, required = true)]
+    processor: Option<&'static str>,
     forward_headers: Vec<String>,
     keep_headers: Vec<String>,
     #[schema(required = true)]
@@ -263,6 +279,7 @@ impl SourceConfigOut {
             rate_limit: out.rate_limit,
             dedupe: out.dedupe,
             forward: out.forward,
+            processor: out.processor,
             forward_headers: out.forward_headers,
             keep_headers: out.keep_headers,
             response: out.response,

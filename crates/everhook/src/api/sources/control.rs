@@ -14,7 +14,7 @@ use super::{
         access::MayManage,
         body::{NoFields, OptionalJsonBody},
         error::{ApiError, ChangeProblems},
-        to_the_end,
+        run_to_completion,
         wire::{Named, NoParams, json},
     },
     answer::{SourceOut, UrlBase},
@@ -51,7 +51,7 @@ pub async fn pause(
         let paused = sources::pause(&api.line, &caller.author(), &of, asked.mode.as_deref()).await?;
         SourceOut::read(&api, &base, paused).await
     };
-    Ok(json(StatusCode::OK, &to_the_end(pause).await??))
+    Ok(json(StatusCode::OK, &run_to_completion(pause).await??))
 }
 
 /// Resumes a source. Events that were held are delivered.
@@ -72,7 +72,7 @@ pub async fn resume(
         let resumed = sources::resume(&api.line, &caller.author(), &of).await?;
         SourceOut::read(&api, &base, resumed).await
     };
-    Ok(json(StatusCode::OK, &to_the_end(resume).await??))
+    Ok(json(StatusCode::OK, &run_to_completion(resume).await??))
 }
 
 /// Accepts the key that the provider sends in its handshake, for ten minutes. For kinds whose key is exchanged that way.
@@ -93,5 +93,5 @@ pub async fn await_handshake(
         let armed = sources::await_handshake(&api.line, &caller.author(), &of).await?;
         SourceOut::read(&api, &base, armed).await
     };
-    Ok(json(StatusCode::OK, &to_the_end(arm).await??))
+    Ok(json(StatusCode::OK, &run_to_completion(arm).await??))
 }

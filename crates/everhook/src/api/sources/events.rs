@@ -137,19 +137,19 @@ pub async fn list(
     Ok(json(StatusCode::OK, &List::from(Page { rows, next: found.next, prev: None })))
 }
 
-fn shown(ReceivedEvent { received, standing }: ReceivedEvent, source: String) -> ReceivedEventOut {
+fn shown(ReceivedEvent { received, progress }: ReceivedEvent, source: String) -> ReceivedEventOut {
     ReceivedEventOut {
         id: received.event.id.to_string(),
         source,
         event_type: received.event.event_type.to_string(),
-        status: standing.status.as_str(),
+        status: progress.status.as_str(),
         external_user_id: received.external_user,
         duplicate_of: received.duplicate_of.map(|id| id.to_string()),
         deliveries: received.event.deliveries,
-        attempt_count: standing.attempts,
-        last_error: standing.last_error,
+        attempt_count: progress.attempts,
+        last_error: progress.last_error,
         received_at: received.event.created_at.to_string(),
-        processed_at: standing.processed_at.map(|at| at.to_string()),
-        next_attempt_at: standing.next_retry_at.map(|at| at.to_string()),
+        processed_at: progress.processed_at.map(|at| at.to_string()),
+        next_attempt_at: progress.next_retry_at.map(|at| at.to_string()),
     }
 }

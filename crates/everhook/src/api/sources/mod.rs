@@ -26,7 +26,8 @@ use super::{
     body::JsonBody,
     error::{ApiError, ChangeProblems, ReadProblems},
     page::{List, RequestedPage},
-    to_the_end,
+    run_to_completion,
+    uids::Uids,
     wire::{Named, NoParams, Params, json},
 };
 
@@ -97,7 +98,7 @@ async fn create(
         let made = sources::create(&api.line, &caller.author(), new).await?;
         SourceOut::read(&api, &base, made).await
     };
-    Ok(json(StatusCode::CREATED, &to_the_end(make).await??))
+    Ok(json(StatusCode::CREATED, &run_to_completion(make).await??))
 }
 
 /// A page of them.
@@ -124,7 +125,11 @@ async fn list(
     let ids: Vec<SourceId> = page.rows.iter().map(|source| source.id).collect();
     let mut activity = sources::activity(&api.line, &ids).await?.into_iter();
     let now = api.line.ports.clock.now();
-    let rows = page.map(|source| SourceOut::new(&api, &base, source, activity.next().unwrap_or_default(), now));
+    let uids = Uids::of_applications(&api, caller.organization, page.rows.iter().map(|source| source.application)).await?;
+    let rows = page.map(|source| {
+        let application_uid = uids.application(source.application);
+        SourceOut::new(&api, &base, source, activity.next().unwrap_or_default(), now).of(application_uid)
+    });
     Ok(json(StatusCode::OK, &List::from(rows)))
 }
 
@@ -172,7 +177,7 @@ async fn change(
         let changed = sources::change(&api.line, &caller.author(), &of, asked).await?;
         SourceOut::read(&api, &base, changed).await
     };
-    Ok(json(StatusCode::OK, &to_the_end(change).await??))
+    Ok(json(StatusCode::OK, &run_to_completion(change).await??))
 }
 
 /// Deletes a source. Requests to its URL are answered with 404 from then on. Received events are kept, and those held by a pause are delivered.
@@ -187,7 +192,7 @@ async fn delete(
     _query: NoParams,
     Named(of): Named<SourceId>,
 ) -> Result<StatusCode, ApiError> {
-    to_the_end(async move { sources::delete(&api.line, &caller.author(), &of).await }).await??;
+    run_to_completion(async move { sources::delete(&api.line, &caller.author(), &of).await }).await??;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -17,7 +17,7 @@ use super::super::{
     wire::{Field, Object, Texts},
 };
 use crate::{
-    api::words::{DedupeByWord, HmacAlgorithm, HmacEncoding},
+    api::words::{DedupeByWord, HmacAlgorithm, HmacEncoding, ProcessorWord},
     config::units::parse_duration,
 };
 
@@ -101,6 +101,10 @@ pub struct SourceIn {
     #[serde(default)]
     #[schema(value_type = Option<bool>)]
     forward: Field<bool>,
+    /// The built-in code that handles its events: `health` for the kinds `garmin` and `strava`. None if absent.
+    #[serde(default)]
+    #[schema(value_type = Option<ProcessorWord>)]
+    processor: Field<String>,
     /// The names of headers of the request that are sent to endpoints with the event: at most 32.
     #[serde(default)]
     #[schema(value_type = Option<Vec<String>>, max_items = 32)]
@@ -214,6 +218,7 @@ pub fn into_change(asked: SourceIn) -> Result<SourceChange, ApiError> {
         }),
         dedupe: asked.dedupe.map(|Object(dedupe)| dedupe.into()),
         forward: asked.forward.0,
+        processor: asked.processor.0,
         forward_headers: asked.forward_headers.0,
         keep_headers: asked.keep_headers.0,
         response: asked.response.map(|Object(SourceResponseIn { status, content_type, body })| ResponseInput {

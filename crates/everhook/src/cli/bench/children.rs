@@ -98,7 +98,7 @@ impl ServerProcess {
         let log_file = File::create(&log)?;
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["serve", "--listen", &listen, "--allow-private-networks=127.0.0.0/8", "--data"]).arg(folder.join("data"));
-        // The caller's settings and everhook.toml must not reach in: the figures are those of the defaults.
+        // The caller's settings and everhook.toml must not reach in: the results are those of the defaults.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("EVERHOOK_")) {
             command.env_remove(name);
         }

@@ -29,13 +29,13 @@ pub struct Load {
     /// The size of each event's `data`, in bytes.
     pub data_bytes: usize,
     /// Where each request goes and how its body is written.
-    pub door: Door,
+    pub door: PublishPath,
     /// Events a second over all publishers, whatever the answers take; `None` publishes as fast as answered.
     pub rate: Option<f64>,
 }
 
 /// The ways in.
-pub enum Door {
+pub enum PublishPath {
     /// Straight into the sink, past the server: the limit of the machine.
     Sink,
     /// `POST /v1/events`.
@@ -52,7 +52,7 @@ pub enum Door {
     },
 }
 
-impl Door {
+impl PublishPath {
     const fn path(&self) -> &'static str {
         match self {
             Self::Sink => "/e/0",
@@ -150,9 +150,9 @@ fn body_of(load: &Load, numbers: std::ops::Range<u64>) -> Vec<u8> {
     let mut body = Vec::with_capacity(count * (load.data_bytes + ENVELOPE_BYTES));
     let marker = |number| Marker { run: load.run, number, sent_ns: now_ns() };
     match &load.door {
-        Door::Sink => marker(numbers.start).write_payload(load.data_bytes, &mut body),
-        Door::Single { event_type } => write_event(event_type, &marker(numbers.start), load.data_bytes, &mut body),
-        Door::Batch { event_type, .. } => {
+        PublishPath::Sink => marker(numbers.start).write_payload(load.data_bytes, &mut body),
+        PublishPath::Single { event_type } => write_event(event_type, &marker(numbers.start), load.data_bytes, &mut body),
+        PublishPath::Batch { event_type, .. } => {
             body.extend_from_slice(br#"{"events":["#);
             for number in numbers.clone() {
                 if number > numbers.start {
@@ -175,7 +175,7 @@ fn write_event(event_type: &str, marker: &Marker, data_bytes: usize, body: &mut 
 }
 
 impl Published {
-    fn answered(&mut self, door: &Door, numbers: std::ops::Range<u64>, answer: &Answer, took: Duration) {
+    fn answered(&mut self, door: &PublishPath, numbers: std::ops::Range<u64>, answer: &Answer, took: Duration) {
         if !answer.status.is_success() {
             self.refused += numbers.end - numbers.start;
             self.last_error = Some(Refusal::read(answer.status, &answer.body).to_string());
@@ -183,8 +183,8 @@ impl Published {
         }
         self.answer_us.push(u32::try_from(took.as_micros()).unwrap_or(u32::MAX));
         match door {
-            Door::Sink | Door::Single { .. } => self.accepted.extend(numbers),
-            Door::Batch { .. } => self.batch_answered(numbers, &answer.body),
+            PublishPath::Sink | PublishPath::Single { .. } => self.accepted.extend(numbers),
+            PublishPath::Batch { .. } => self.batch_answered(numbers, &answer.body),
         }
     }
 
@@ -217,7 +217,7 @@ impl Published {
 mod tests {
     use super::*;
 
-    fn load(door: Door) -> Load {
+    fn load(door: PublishPath) -> Load {
         Load { run: 1, events: 3, connections: 1, data_bytes: 100, door, rate: None }
     }
 
@@ -225,9 +225,9 @@ mod tests {
     fn every_door_gets_json_in_its_own_shape() {
         let read = |body: Vec<u8>| serde_json::from_slice::<Value>(&body).expect("JSON");
         let event_type = || "bench.1".to_owned();
-        assert!(read(body_of(&load(Door::Sink), 0..1))["id"].is_string());
-        assert_eq!(read(body_of(&load(Door::Single { event_type: event_type() }), 1..2))["type"], "bench.1");
-        let batch = read(body_of(&load(Door::Batch { event_type: event_type(), batch: 3 }), 0..3));
+        assert!(read(body_of(&load(PublishPath::Sink), 0..1))["id"].is_string());
+        assert_eq!(read(body_of(&load(PublishPath::Single { event_type: event_type() }), 1..2))["type"], "bench.1");
+        let batch = read(body_of(&load(PublishPath::Batch { event_type: event_type(), batch: 3 }), 0..3));
         assert_eq!(batch["events"].as_array().map(Vec::len), Some(3));
         assert_eq!(batch["events"][2]["data"].to_string().len(), 100);
     }

@@ -1,4 +1,4 @@
-//! What `bench` found: the figures of a scenario, and how they are told to people and to programs.
+//! What `bench` found: the results of a scenario, and how they are told to people and to programs.
 
 use std::fmt::Write as _;
 
@@ -78,7 +78,7 @@ impl Proof {
     }
 }
 
-/// The figures of one run.
+/// The results of one run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Accepted events a second, until the last answer.
@@ -99,7 +99,7 @@ pub struct Outcome {
     pub idle_memory_mb: Option<f64>,
     /// The most memory that the server ever had.
     pub peak_memory_mb: Option<f64>,
-    /// Whether the figures can be believed.
+    /// Whether the results can be believed.
     pub proof: Proof,
 }
 
@@ -115,7 +115,7 @@ pub struct Line {
     pub name: &'static str,
     /// What people read.
     pub title: &'static str,
-    /// Its figures.
+    /// Its results.
     pub outcome: Outcome,
     /// From start to ready, of a server that we started.
     pub ready_ms: Option<f64>,

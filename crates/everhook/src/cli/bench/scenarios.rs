@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{
     children::SinkProcess,
-    load::{self, Door, Load, Published},
+    load::{self, Load, PublishPath, Published},
     marker::now_ns,
     neighbors::Neighbors,
     procs,
@@ -88,7 +88,7 @@ impl Bench<'_> {
     /// When the sink cannot be reached.
     pub async fn limit(&self, events: u64, bar: &ProgressBar) -> anyhow::Result<Outcome> {
         let sink = Server::new(&self.sink.url, None)?;
-        self.measure(Door::Sink, events, 1, None, &Subject { server: &sink, pid: None }, bar).await
+        self.measure(PublishPath::Sink, events, 1, None, &Subject { server: &sink, pid: None }, bar).await
     }
 
     /// Runs one scenario against a server that has nothing else to do.
@@ -100,8 +100,8 @@ impl Bench<'_> {
         let mut connection = Connection::new(subject.server.clone());
         let endpoints = self.create_endpoints(&mut connection, scenario, &event_type).await?;
         let door = match scenario.batch {
-            1 => Door::Single { event_type },
-            batch => Door::Batch { event_type, batch },
+            1 => PublishPath::Single { event_type },
+            batch => PublishPath::Batch { event_type, batch },
         };
         let outcome = self.measure(door, events, scenario.endpoints, scenario.rate, subject, bar).await;
         for endpoint in endpoints {
@@ -127,7 +127,7 @@ impl Bench<'_> {
 
     async fn measure(
         &self,
-        door: Door,
+        door: PublishPath,
         events: u64,
         endpoints: u32,
         rate: Option<f64>,

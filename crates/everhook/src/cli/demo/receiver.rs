@@ -25,7 +25,7 @@ use tokio::{net::TcpListener, sync::mpsc};
 
 /// How one endpoint behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manners {
+pub enum Behavior {
     /// Answers 200 at once.
     Steady,
     /// Fails one request in three: 500, 503, or no answer at all.
@@ -38,7 +38,7 @@ pub enum Manners {
     Gone,
 }
 
-impl Manners {
+impl Behavior {
     /// Its name in the URL and on the screen.
     pub const fn name(self) -> &'static str {
         match self {
@@ -110,7 +110,7 @@ pub struct Receiver {
     /// Where it listens.
     pub address: SocketAddr,
     keys: RwLock<HashMap<&'static str, VerifyingKey>>,
-    requests: [AtomicU64; Manners::ALL.len()],
+    requests: [AtomicU64; Behavior::ALL.len()],
     attempts: mpsc::Sender<Attempt>,
 }
 
@@ -128,15 +128,15 @@ impl Receiver {
     }
 
     /// From now on requests to this endpoint are verified with this key. Without one they get 503.
-    pub fn verify_with(&self, endpoint: Manners, key: VerifyingKey) {
+    pub fn verify_with(&self, endpoint: Behavior, key: VerifyingKey) {
         self.keys.write().unwrap_or_else(PoisonError::into_inner).insert(endpoint.name(), key);
     }
 
-    fn key(&self, endpoint: Manners) -> Option<VerifyingKey> {
+    fn key(&self, endpoint: Behavior) -> Option<VerifyingKey> {
         self.keys.read().unwrap_or_else(PoisonError::into_inner).get(endpoint.name()).cloned()
     }
 
-    async fn react(&self, endpoint: Manners, headers: &HeaderMap, body: &[u8]) -> StatusCode {
+    async fn react(&self, endpoint: Behavior, headers: &HeaderMap, body: &[u8]) -> StatusCode {
         let Some(key) = self.key(endpoint) else { return StatusCode::SERVICE_UNAVAILABLE };
         if !is_signed(&key, headers, body) {
             self.report(endpoint, headers, Answer::WrongSignature).await;
@@ -158,7 +158,7 @@ impl Receiver {
         }
     }
 
-    async fn report(&self, endpoint: Manners, headers: &HeaderMap, answer: Answer) {
+    async fn report(&self, endpoint: Behavior, headers: &HeaderMap, answer: Answer) {
         let text = |name: &str| header(headers, name).unwrap_or("?").to_owned();
         let attempt = Attempt { endpoint: endpoint.name(), event_type: text("x-webhook-event"), number: text("x-webhook-attempt"), answer };
         // Nobody reads any more once the demo has ended.
@@ -167,7 +167,7 @@ impl Receiver {
 }
 
 async fn receive(State(receiver): State<Arc<Receiver>>, Path(name): Path<String>, headers: HeaderMap, body: Bytes) -> StatusCode {
-    match Manners::ALL.into_iter().find(|endpoint| endpoint.name() == name) {
+    match Behavior::ALL.into_iter().find(|endpoint| endpoint.name() == name) {
         Some(endpoint) => receiver.react(endpoint, &headers, &body).await,
         None => StatusCode::NOT_FOUND,
     }
@@ -193,17 +193,17 @@ mod tests {
 
     #[test]
     fn each_endpoint_answers_by_its_manners() {
-        let statuses = |endpoint: Manners| {
+        let statuses = |endpoint: Behavior| {
             (0..9).map(move |number| match endpoint.reaction(number) {
                 Reaction::Answer(status, _) => status.as_u16(),
                 Reaction::Hang => 0,
             })
         };
-        assert!(statuses(Manners::Steady).all(|status| status == 200));
-        assert!(statuses(Manners::Slow).all(|status| status == 200));
-        assert!(statuses(Manners::Broken).all(|status| status == 500));
-        assert!(statuses(Manners::Gone).all(|status| status == 410));
-        assert_eq!(statuses(Manners::Flaky).filter(|status| *status != 200).collect::<Vec<_>>(), [503, 500, 0]);
+        assert!(statuses(Behavior::Steady).all(|status| status == 200));
+        assert!(statuses(Behavior::Slow).all(|status| status == 200));
+        assert!(statuses(Behavior::Broken).all(|status| status == 500));
+        assert!(statuses(Behavior::Gone).all(|status| status == 410));
+        assert_eq!(statuses(Behavior::Flaky).filter(|status| *status != 200).collect::<Vec<_>>(), [503, 500, 0]);
     }
 
     #[test]

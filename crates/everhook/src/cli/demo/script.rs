@@ -11,7 +11,7 @@ use everhook_core::signing::VerifyingKey;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::receiver::{Manners, Receiver};
+use super::receiver::{Behavior, Receiver};
 use crate::cli::client::{Connection, Refusal, Server};
 
 /// The endpoints by the ids that the server gave them.
@@ -23,22 +23,22 @@ const DEAD_LETTERS_PAGE: usize = 50;
 const SHOWN_MAX: usize = 1_000;
 
 /// The settings of an endpoint: what it wants, and how patient the sender should be with it.
-fn settings(endpoint: Manners, receiver: SocketAddr) -> Value {
+fn settings(endpoint: Behavior, receiver: SocketAddr) -> Value {
     let name = endpoint.name();
     let mut settings = json!({"name": format!("demo {name}"), "url": format!("http://{receiver}/{name}")});
     let specific = match endpoint {
-        Manners::Steady => json!({"event_types": ["order.*"]}),
-        Manners::Flaky => json!({
+        Behavior::Steady => json!({"event_types": ["order.*"]}),
+        Behavior::Flaky => json!({
             "event_types": ["order.*", "user.*"], "timeout_ms": 1_000,
             "retry_config": {"max_attempts": 5, "base_delay_ms": 1_000, "max_delay_ms": 10_000},
         }),
-        Manners::Slow => json!({"event_types": ["user.*"], "timeout_ms": 5_000}),
+        Behavior::Slow => json!({"event_types": ["user.*"], "timeout_ms": 5_000}),
         // Two tries a second apart: dead letters appear within seconds.
-        Manners::Broken => json!({
+        Behavior::Broken => json!({
             "event_types": ["invoice.*"],
             "retry_config": {"max_attempts": 2, "base_delay_ms": 1_000, "max_delay_ms": 1_000},
         }),
-        Manners::Gone => json!({"event_types": ["legacy.*"]}),
+        Behavior::Gone => json!({"event_types": ["legacy.*"]}),
     };
     let fields = specific.as_object().expect("written above as an object").clone();
     settings.as_object_mut().expect("written above as an object").extend(fields);
@@ -52,14 +52,14 @@ fn settings(endpoint: Manners, receiver: SocketAddr) -> Value {
 pub async fn make_endpoints(server: &Arc<Server>, receiver: &Receiver) -> anyhow::Result<EndpointNames> {
     let mut connection = Connection::new(server.clone());
     let mut names = EndpointNames::new();
-    for endpoint in Manners::ALL {
+    for endpoint in Behavior::ALL {
         let id = make_endpoint(&mut connection, endpoint, receiver).await.with_context(|| format!("the endpoint `{}`", endpoint.name()))?;
         names.insert(id, endpoint.name());
     }
     Ok(names)
 }
 
-async fn make_endpoint(connection: &mut Connection, endpoint: Manners, receiver: &Receiver) -> anyhow::Result<String> {
+async fn make_endpoint(connection: &mut Connection, endpoint: Behavior, receiver: &Receiver) -> anyhow::Result<String> {
     let uid = format!("demo-{}", endpoint.name());
     let settings = settings(endpoint, receiver.address);
     let with = |name: &str, value: Value| {

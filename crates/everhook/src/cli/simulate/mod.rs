@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use everhook_core::{
     model::{BreakerConfig, RetrySchedule},
     policy::{
-        outage::{Aftermath, Outage, simulate},
+        outage::{Outage, OutageOutcome, simulate},
         presets,
     },
 };
@@ -33,6 +33,9 @@ pub struct SimulateArgs {
     /// The rate at which events are published (`20/s`, `600/m`, `1000/h`).
     #[arg(long, default_value = "1/s", value_name = "RATE", value_parser = units::parse_rate)]
     rate: EventRate,
+    /// How long the endpoint takes to answer a request (`50ms`, `2s`; at most 60 s). Five requests are made at a time.
+    #[arg(long, default_value = "50ms", value_name = "DURATION", value_parser = units::parse_response_time)]
+    response_time: Duration,
     /// Whether the endpoint's circuit breaker is on, with its default settings.
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     breaker: bool,
@@ -48,12 +51,13 @@ pub struct SimulateArgs {
 }
 
 /// What was asked and what came of it: all that the plots show.
-struct Story {
+struct SimulationResult {
     schedule: RetrySchedule,
     down_for: Duration,
     rate: EventRate,
     breaker: BreakerConfig,
-    aftermath: Aftermath,
+    response_time: Duration,
+    aftermath: OutageOutcome,
 }
 
 /// Simulates the outage and prints what came of it.
@@ -62,9 +66,10 @@ struct Story {
 /// When the SVG cannot be written; the rest was printed.
 pub fn run(args: SimulateArgs) -> anyhow::Result<()> {
     let breaker = BreakerConfig { enabled: args.breaker, ..BreakerConfig::window() };
-    let outage = Outage { schedule: &args.schedule, breaker, down_for: args.down, events_per_second: args.rate.per_second() };
+    let SimulateArgs { down: down_for, rate, response_time, .. } = args;
+    let outage = Outage { schedule: &args.schedule, breaker, down_for, events_per_second: rate.per_second(), response_time };
     let aftermath = simulate(&outage, units_from(args.jitter_seed));
-    let story = Story { schedule: args.schedule, down_for: args.down, rate: args.rate, breaker, aftermath };
+    let story = SimulationResult { schedule: args.schedule, down_for, rate, breaker, response_time, aftermath };
     if args.json {
         anstream::println!("{:#}", as_json(&story));
     } else {
@@ -95,7 +100,7 @@ fn units_from(seed: u64) -> impl FnMut() -> f64 {
 }
 
 /// Lengths of time are in seconds, to the millisecond.
-fn as_json(story: &Story) -> serde_json::Value {
+fn as_json(story: &SimulationResult) -> serde_json::Value {
     let secs = |length: Duration| length.as_millis() as f64 / 1_000.0;
     let aftermath = &story.aftermath;
     json!({
@@ -104,6 +109,7 @@ fn as_json(story: &Story) -> serde_json::Value {
         "down_seconds": secs(story.down_for),
         "events_per_second": story.rate.per_second(),
         "circuit_breaker": story.breaker.enabled,
+        "response_seconds": secs(story.response_time),
         "first_event": aftermath.first_event.iter().map(|attempt| json!({
             "at_seconds": secs(attempt.at),
             "delivered": attempt.succeeds,

@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, time::Duration};
 
 use super::{
-    Story,
+    SimulationResult,
     units::{grouped, per_second, words},
 };
 
@@ -52,7 +52,7 @@ struct Scale {
 }
 
 impl Scale {
-    fn of(story: &Story) -> Self {
+    fn of(story: &SimulationResult) -> Self {
         let aftermath = &story.aftermath;
         let slices = u32::try_from(aftermath.load.len()).unwrap_or(u32::MAX);
         let last_try = aftermath.first_event.last().map_or(Duration::ZERO, |attempt| attempt.at);
@@ -70,7 +70,7 @@ impl Scale {
     }
 }
 
-pub(super) fn draw(story: &Story) -> String {
+pub(super) fn draw(story: &SimulationResult) -> String {
     let scale = Scale::of(story);
     let mut out = format!("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" width=\"{WIDTH}\">\n");
     let _ = writeln!(out, "<title>{}</title>\n<style>{STYLE}</style>", title(story));
@@ -87,24 +87,24 @@ pub(super) fn draw(story: &Story) -> String {
     out
 }
 
-fn title(story: &Story) -> String {
+fn title(story: &SimulationResult) -> String {
     format!("Schedule {} against {} of outage at {}", story.schedule.name.0, words(story.down_for), story.rate)
 }
 
-fn fates(story: &Story) -> String {
+fn fates(story: &SimulationResult) -> String {
     let aftermath = &story.aftermath;
     let (delivered, dead, in_vain) = (grouped(aftermath.delivered), grouped(aftermath.dead), grouped(aftermath.attempts_in_vain));
     format!("{delivered} delivered · {dead} dead · {in_vain} failed attempts")
 }
 
-fn delays(story: &Story) -> String {
+fn delays(story: &SimulationResult) -> String {
     let Some(late) = story.aftermath.lateness else { return "nothing is delivered".to_owned() };
     let (p50, p95, max) = (words(late.p50), words(late.p95), words(late.max));
     let peak = per_second(story.aftermath.peak_per_second);
     format!("delay {p50} (p50), {p95} (p95), {max} (max) · peak after recovery {peak}, plus {} published then", story.rate)
 }
 
-fn outage(out: &mut String, story: &Story, scale: &Scale) {
+fn outage(out: &mut String, story: &SimulationResult, scale: &Scale) {
     let (x, top) = (scale.x(story.down_for), BAND_TOP);
     let (width, height) = (x - LEFT, BARS_BOTTOM - top);
     let _ = writeln!(out, "<rect class=\"down\" x=\"{LEFT}\" y=\"{top}\" width=\"{width:.1}\" height=\"{height}\"/>");
@@ -115,7 +115,7 @@ fn outage(out: &mut String, story: &Story, scale: &Scale) {
     }
 }
 
-fn axes(out: &mut String, story: &Story, scale: &Scale) {
+fn axes(out: &mut String, story: &SimulationResult, scale: &Scale) {
     for (y, words) in
         [(TRIES_Y - 28.0, "One event, published as the outage begins"), (BARS_TOP - 12.0, "Requests of all events of the outage")]
     {
@@ -137,7 +137,7 @@ fn axes(out: &mut String, story: &Story, scale: &Scale) {
     }
 }
 
-fn bars(out: &mut String, story: &Story, scale: &Scale) {
+fn bars(out: &mut String, story: &SimulationResult, scale: &Scale) {
     let slice = story.aftermath.slice;
     let mut start = Duration::ZERO;
     for load in &story.aftermath.load {
@@ -152,7 +152,7 @@ fn bars(out: &mut String, story: &Story, scale: &Scale) {
     }
 }
 
-fn tries(out: &mut String, story: &Story, scale: &Scale) {
+fn tries(out: &mut String, story: &SimulationResult, scale: &Scale) {
     for (index, attempt) in story.aftermath.first_event.iter().enumerate() {
         let class = if attempt.succeeds { "good" } else { "bad" };
         let told = format!("attempt {} at {}", index + 1, words(attempt.at));

@@ -4,16 +4,17 @@ use everhook_core::policy::outage::{Outage, simulate};
 
 use super::*;
 
-fn story(preset: &str, down: &str, rate: &str) -> Story {
+fn story(preset: &str, down: &str, rate: &str) -> SimulationResult {
     story_with(preset, down, rate, BreakerConfig { enabled: false, ..BreakerConfig::window() })
 }
 
-fn story_with(preset: &str, down: &str, rate: &str, breaker: BreakerConfig) -> Story {
+fn story_with(preset: &str, down: &str, rate: &str, breaker: BreakerConfig) -> SimulationResult {
     let schedule = parse_schedule(preset).unwrap();
     let (down_for, rate) = (units::parse_duration(down).unwrap(), units::parse_rate(rate).unwrap());
-    let outage = Outage { schedule: &schedule, breaker, down_for, events_per_second: rate.per_second() };
+    let response_time = Duration::ZERO;
+    let outage = Outage { schedule: &schedule, breaker, down_for, events_per_second: rate.per_second(), response_time };
     let aftermath = simulate(&outage, units_from(1));
-    Story { aftermath, schedule, down_for, rate, breaker }
+    SimulationResult { aftermath, schedule, down_for, rate, breaker, response_time }
 }
 
 #[test]
@@ -30,6 +31,12 @@ fn durations_and_rates_need_units() {
     }
     for text in ["", "20", "0/s", "-1/s", "NaN/s", "inf/s", "20/d", "100001/s", "/s"] {
         assert!(units::parse_rate(text).is_err(), "{text}");
+    }
+    for (text, millis) in [("50ms", 50), ("2s", 2_000), ("1ms", 1), ("60s", 60_000)] {
+        assert_eq!(units::parse_response_time(text), Ok(Duration::from_millis(millis)), "{text}");
+    }
+    for text in ["", "50", "0ms", "61s", "soon"] {
+        assert!(units::parse_response_time(text).is_err(), "{text}");
     }
     assert!(parse_schedule("eager").unwrap_err().contains("standard, backoff"));
 }

@@ -2,10 +2,10 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use everhook_core::policy::outage::{Aftermath, Try};
+use everhook_core::policy::outage::{OutageOutcome, Try};
 
 use super::{
-    Story,
+    SimulationResult,
     units::{grouped, per_second, words},
 };
 
@@ -22,7 +22,7 @@ const LAST_TRIES: usize = 3;
 /// Ends of bars, by eighths of a column.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-pub(super) fn draw(story: &Story) -> String {
+pub(super) fn draw(story: &SimulationResult) -> String {
     let mut out = String::new();
     headline(&mut out, story);
     first_event(&mut out, story);
@@ -33,14 +33,16 @@ pub(super) fn draw(story: &Story) -> String {
 
 // Writing to a string cannot fail: the results below are dropped for that reason.
 
-fn headline(out: &mut String, story: &Story) {
+fn headline(out: &mut String, story: &SimulationResult) {
     let (name, attempts) = (&story.schedule.name.0, story.schedule.max_attempts);
     let breaker = if story.breaker.enabled { "on" } else { "off" };
     let _ = writeln!(out, "{name}: {attempts} attempts, circuit breaker {breaker}.");
-    let _ = writeln!(out, "The endpoint is down for {}; events are published at {}.\n", words(story.down_for), story.rate);
+    let _ = writeln!(out, "The endpoint is down for {}; events are published at {}.", words(story.down_for), story.rate);
+    let millis = story.response_time.as_millis();
+    let _ = writeln!(out, "It answers after {millis} ms; five requests are made at a time.\n");
 }
 
-fn first_event(out: &mut String, story: &Story) {
+fn first_event(out: &mut String, story: &SimulationResult) {
     let tries = &story.aftermath.first_event;
     let _ = writeln!(out, "An event published as the outage begins");
     let is_long = tries.len() > FIRST_TRIES + LAST_TRIES + 1;
@@ -64,7 +66,7 @@ fn ending(attempt: Try, is_last: bool, down_for: Duration) -> String {
     }
 }
 
-fn numbers(out: &mut String, story: &Story) {
+fn numbers(out: &mut String, story: &SimulationResult) {
     let aftermath = &story.aftermath;
     let events = aftermath.events;
     let share = |count: u64| count as f64 * 100.0 / events as f64;
@@ -82,7 +84,7 @@ fn numbers(out: &mut String, story: &Story) {
     out.push('\n');
 }
 
-fn sampling(aftermath: &Aftermath) -> String {
+fn sampling(aftermath: &OutageOutcome) -> String {
     if aftermath.followed == aftermath.events { String::new() } else { format!(" (from {} of them)", grouped(aftermath.followed)) }
 }
 
@@ -96,7 +98,7 @@ fn percent(share: f64) -> String {
     }
 }
 
-fn recovery(out: &mut String, story: &Story) {
+fn recovery(out: &mut String, story: &SimulationResult) {
     let aftermath = &story.aftermath;
     if aftermath.recovery.is_empty() {
         let _ = writeln!(out, "When the endpoint has recovered, none of them is left to send.");

@@ -7,6 +7,9 @@ use jiff::{Span, SpanRelativeTo};
 /// The longest outage that is simulated: past it every schedule has ended.
 const DOWN_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
+/// The longest response time that is simulated: the longest timeout that an endpoint can have.
+const RESPONSE_TIME_MAX: Duration = Duration::from_secs(60);
+
 /// The highest rate that is simulated, a second.
 const RATE_MAX: f64 = 100_000.0;
 
@@ -53,6 +56,13 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let length = Duration::try_from(length).map_err(|_| "cannot be negative".to_owned())?;
     let is_right = length >= Duration::from_secs(1) && length <= DOWN_MAX;
     if is_right { Ok(length) } else { Err("must be from 1s to 30d".to_owned()) }
+}
+
+pub(super) fn parse_response_time(text: &str) -> Result<Duration, String> {
+    let span: Span = text.trim().parse().map_err(|_| "write a number and a unit, like 50ms or 2s".to_owned())?;
+    let length = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok().and_then(|length| Duration::try_from(length).ok());
+    let is_right = |length: &Duration| (Duration::from_millis(1)..=RESPONSE_TIME_MAX).contains(length);
+    length.filter(is_right).ok_or_else(|| "must be from 1ms to 60s".to_owned())
 }
 
 /// The two largest units that matter: `2d 3h`, `4h 5m`, `1m 5s`, `7s`, `0.4s`.

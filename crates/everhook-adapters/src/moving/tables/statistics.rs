@@ -1,0 +1,32 @@
+//! How endpoints do: their breakers, and what happened at them in numbers.
+
+use crate::moving::table::{Table, same};
+
+pub(super) const TABLES: [Table; 4] = [
+    same("circuit_breakers", &["endpoint_id"], &["endpoint_id", "revision", "stage", "until", "since", "failed_recoveries"]),
+    same("open_periods", &["endpoint_id", "opened_at"], &["endpoint_id", "opened_at", "closed_at"]),
+    same(
+        "rollups",
+        &["lane", "minute"],
+        &[
+            "lane",
+            "minute",
+            "successes",
+            "timeout",
+            "server_error",
+            "client_error",
+            "network",
+            "dns",
+            "tls",
+            "rate_limit",
+            "payload_too_large",
+            "redirect",
+            "blocked_address",
+            "duration_sum",
+            "durations",
+            "last_success_at",
+            "last_failure_at",
+        ],
+    ),
+    same("endpoint_activity", &["lane"], &["lane", "consecutive_failures", "first_failure_at", "last_failure_at", "last_success_at"]),
+];

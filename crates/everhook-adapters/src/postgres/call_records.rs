@@ -1,0 +1,117 @@
+//! What calls leave behind: the port `CallRecords`.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use everhook_core::{
+    ids::{LaneId, OrganizationId},
+    model::{CacheKey, CachedAnswer, CapabilityName, FairDraw},
+    ports::{CallRecords, StoreError},
+    time::Timestamp,
+};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::{
+    PostgresStore,
+    fault::Outcome,
+    rows::{Columns, Key, unreadable},
+};
+use crate::encoding::picks;
+
+const CACHED: &str = include_str!("queries/cached_answer.sql");
+const KEEP: &str = include_str!("queries/keep_answers.sql");
+const FORGET_EXPIRED: &str = include_str!("queries/forget_expired_answers.sql");
+const EXCESS: &str = include_str!("queries/lane_with_excess_answers.sql");
+const FORGET_OLDEST: &str = include_str!("queries/forget_oldest_answers.sql");
+const KEEP_DRAW: &str = include_str!("queries/keep_draw.sql");
+const DRAW: &str = include_str!("queries/draw_of_call.sql");
+const FORGET_DRAWS: &str = include_str!("queries/forget_draws.sql");
+
+#[async_trait]
+impl CallRecords for PostgresStore {
+    async fn cached_answer(&self, key: CacheKey) -> Result<Option<CachedAnswer>, StoreError> {
+        let row = self.line_reader().await?.query_opt(CACHED, &[&key.lane_id.key(), &&key.hash[..]]).await?;
+        Ok(row.as_ref().map(of_row).transpose()?)
+    }
+
+    async fn keep_answers(&self, answers: Vec<CachedAnswer>) -> Result<(), StoreError> {
+        let lanes: Vec<Uuid> = answers.iter().map(|answer| answer.key.lane_id.key()).collect();
+        let hashes: Vec<&[u8]> = answers.iter().map(|answer| &answer.key.hash[..]).collect();
+        let data: Vec<&[u8]> = answers.iter().map(|answer| &answer.data[..]).collect();
+        let stored: Vec<i64> = answers.iter().map(|answer| answer.stored_at.as_micros()).collect();
+        let expire: Vec<i64> = answers.iter().map(|answer| answer.expires_at.as_micros()).collect();
+        self.reader().await?.execute(KEEP, &[&lanes, &hashes, &data, &stored, &expire]).await?;
+        Ok(())
+    }
+
+    async fn forget_answers(&self, now: Timestamp, limit: u32) -> Result<u32, StoreError> {
+        let rows = self.reader().await?.execute(FORGET_EXPIRED, &[&now.as_micros(), &i64::from(limit)]).await?;
+        Ok(counted(rows))
+    }
+
+    async fn forget_excess_answers(&self, kept_max: u32, limit: u32) -> Result<u32, StoreError> {
+        let reader = self.reader().await?;
+        let Some(row) = reader.query_opt(EXCESS, &[&i64::from(kept_max)]).await? else { return Ok(0) };
+        let (lane, excess): (LaneId, i64) = (row.id("lane_id")?, row.value("excess")?);
+        let count = excess.min(i64::from(limit));
+        Ok(counted(reader.execute(FORGET_OLDEST, &[&lane.key(), &count]).await?))
+    }
+
+    async fn keep_draw(&self, draw: FairDraw) -> Result<(), StoreError> {
+        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 9] = [
+            &draw.request_id,
+            &draw.organization.key(),
+            &draw.application.key(),
+            &draw.capability.as_str(),
+            &draw.drawn_at.as_micros(),
+            &&draw.seed[..],
+            &&draw.list_hash[..],
+            &i64::from(draw.list_length),
+            &picks::write(&draw.picks),
+        ];
+        self.reader().await?.execute(KEEP_DRAW, &parameters).await?;
+        Ok(())
+    }
+
+    async fn draw(&self, organization: OrganizationId, request_id: Uuid) -> Result<Option<FairDraw>, StoreError> {
+        let row = self.reader().await?.query_opt(DRAW, &[&organization.key(), &request_id]).await?;
+        Ok(row.as_ref().map(draw_of_row).transpose()?)
+    }
+
+    async fn forget_draws(&self, before: Timestamp, limit: u32) -> Result<u32, StoreError> {
+        let rows = self.reader().await?.execute(FORGET_DRAWS, &[&before.as_micros(), &i64::from(limit)]).await?;
+        Ok(counted(rows))
+    }
+}
+
+fn counted(rows: u64) -> u32 {
+    u32::try_from(rows).unwrap_or(u32::MAX)
+}
+
+fn of_row(row: &Row) -> Outcome<CachedAnswer> {
+    Ok(CachedAnswer {
+        key: CacheKey { lane_id: row.id("lane_id")?, hash: bytes_of(row, "hash")? },
+        data: Bytes::from(row.value::<Vec<u8>>("data")?),
+        stored_at: row.instant("stored_at")?,
+        expires_at: row.instant("expires_at")?,
+    })
+}
+
+fn draw_of_row(row: &Row) -> Outcome<FairDraw> {
+    let length: i64 = row.value("list_length")?;
+    Ok(FairDraw {
+        request_id: row.value("request_id")?,
+        organization: row.id("organization_id")?,
+        application: row.id("application_id")?,
+        capability: row.spelled("capability", CapabilityName::parse)?,
+        drawn_at: row.instant("drawn_at")?,
+        seed: bytes_of(row, "seed")?,
+        list_hash: bytes_of(row, "list_hash")?,
+        list_length: u32::try_from(length).map_err(|_| unreadable("list_length"))?,
+        picks: row.spelled("picks", picks::read)?,
+    })
+}
+
+fn bytes_of(row: &Row, column: &'static str) -> Outcome<[u8; 32]> {
+    row.value::<Vec<u8>>(column)?.try_into().map_err(|_| unreadable(column))
+}

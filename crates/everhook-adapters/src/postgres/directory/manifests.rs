@@ -1,0 +1,120 @@
+//! Manifests, and what signs the requests to applications: the port `ManifestStore`.
+
+use async_trait::async_trait;
+use everhook_core::{
+    ids::{ApplicationId, LaneId, OrganizationId},
+    model::{AuditEntry, KeptManifest, SealedSecret, SealedSecrets},
+    ports::{Change, ManifestStore, SecretsChange, StoreError},
+    time::Timestamp,
+};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::{
+    super::{
+        PostgresStore,
+        audit_log::conclude,
+        collisions::retry_on_conflict,
+        fault::Outcome,
+        reader::Reader,
+        rows::{Columns, Key},
+        transaction::Tx,
+    },
+    applications, changing,
+};
+
+const OF_APPLICATION: &str = include_str!("../queries/manifest_of_application.sql");
+const PUT: &str = include_str!("../queries/put_manifest.sql");
+const INSERT_LANES: &str = include_str!("../queries/insert_capability_lane.sql");
+const DELETE: &str = include_str!("../queries/delete_manifest.sql");
+const DELETE_OF_ORGANIZATION: &str = include_str!("../queries/delete_manifests_of_organization.sql");
+const SECRETS: &str = include_str!("../queries/application_secrets.sql");
+const PUT_SECRETS: &str = include_str!("../queries/put_application_secrets.sql");
+const DELETE_SECRETS: &str = include_str!("../queries/delete_application_secrets.sql");
+const DELETE_SECRETS_OF_ORGANIZATION: &str = include_str!("../queries/delete_application_secrets_of_organization.sql");
+
+#[async_trait]
+impl ManifestStore for PostgresStore {
+    async fn manifest(&self, application: ApplicationId) -> Result<Option<KeptManifest>, StoreError> {
+        let row = self.line_reader().await?.query_opt(OF_APPLICATION, &[&application.key()]).await?;
+        Ok(row.as_ref().map(of_row).transpose()?)
+    }
+
+    async fn put_manifest(&self, manifest: KeptManifest, lanes: Vec<LaneId>, entry: AuditEntry) -> Result<bool, StoreError> {
+        changed!(self, manifest.organization, entry, |tx| put(&tx, &manifest, &lanes))
+    }
+
+    async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError> {
+        Ok(secrets(&self.line_reader().await?, application).await?)
+    }
+
+    async fn put_application_secrets(&self, change: SecretsChange, entry: AuditEntry) -> Result<bool, StoreError> {
+        changed!(self, change.organization, entry, |tx| put_secrets(&tx, &change))
+    }
+}
+
+async fn put(tx: &Tx<'_>, manifest: &KeptManifest, lanes: &[LaneId]) -> Outcome<bool> {
+    let (organization, application) = (manifest.organization, manifest.application);
+    if !applications::exists(tx, organization, application).await? {
+        return Ok(false);
+    }
+    let is_first = tx.query_opt(OF_APPLICATION, &[&application.key()]).await?.is_none();
+    if is_first != (manifest.version == 1) {
+        return Ok(false);
+    }
+    let (version, updated_at) = (manifest.version, manifest.updated_at.as_micros());
+    if tx.execute(PUT, &[&application.key(), &organization.key(), &version, &manifest.document, &updated_at]).await? == 0 {
+        return Ok(false);
+    }
+    let lanes: Vec<Uuid> = lanes.iter().map(Key::key).collect();
+    tx.execute(INSERT_LANES, &[&lanes, &organization.key(), &application.key()]).await?;
+    tx.note_change(Change::Application(application)).await?;
+    Ok(true)
+}
+
+async fn secrets(reader: &Reader, application: ApplicationId) -> Outcome<Option<SealedSecrets>> {
+    reader.query_opt(SECRETS, &[&application.key()]).await?.as_ref().map(secrets_of_row).transpose()
+}
+
+async fn put_secrets(tx: &Tx<'_>, change: &SecretsChange) -> Outcome<bool> {
+    let (organization, application) = (change.organization, change.application);
+    let kept = tx.query_opt(SECRETS, &[&application.key()]).await?.as_ref().map(secrets_of_row).transpose()?;
+    if kept != change.read || !applications::exists(tx, organization, application).await? {
+        return Ok(false);
+    }
+    let previous = change.secrets.previous.as_ref();
+    let (old, until) = (previous.map(|(secret, _)| &secret.0), previous.map(|(_, until)| until.as_micros()));
+    tx.execute(PUT_SECRETS, &[&application.key(), &organization.key(), &change.secrets.current.0, &old, &until]).await?;
+    tx.note_change(Change::Application(application)).await?;
+    Ok(true)
+}
+
+/// Deletes those of an application that is deleted in the same write, which tells the other nodes.
+pub(super) async fn delete_of_application(tx: &Tx<'_>, application: ApplicationId) -> Outcome<()> {
+    tx.execute(DELETE, &[&application.key()]).await?;
+    tx.execute(DELETE_SECRETS, &[&application.key()]).await?;
+    Ok(())
+}
+
+/// Deletes those of an organization that is deleted in the same write, which tells the other nodes.
+pub(super) async fn delete_of_organization(tx: &Tx<'_>, organization: OrganizationId) -> Outcome<()> {
+    tx.execute(DELETE_OF_ORGANIZATION, &[&organization.key()]).await?;
+    tx.execute(DELETE_SECRETS_OF_ORGANIZATION, &[&organization.key()]).await?;
+    Ok(())
+}
+
+fn of_row(row: &Row) -> Outcome<KeptManifest> {
+    Ok(KeptManifest {
+        application: row.id("application_id")?,
+        organization: row.id("organization_id")?,
+        version: row.value("version")?,
+        document: row.value("document")?,
+        updated_at: row.instant("updated_at")?,
+    })
+}
+
+fn secrets_of_row(row: &Row) -> Outcome<SealedSecrets> {
+    let previous = row.value::<Option<Vec<u8>>>("previous_secret")?.map(SealedSecret);
+    let until: Option<Timestamp> = row.instant_opt("previous_secret_until")?;
+    Ok(SealedSecrets { current: SealedSecret(row.value("secret")?), previous: previous.zip(until) })
+}

@@ -1,0 +1,4 @@
+//! Health data: the ports `HealthConnections` and `HealthMetrics`.
+
+mod connections;
+mod metrics;

@@ -1,0 +1,3 @@
+-- Deletes what signed the requests to a deleted application.
+-- Index: the primary key. Lock: the rows.
+DELETE FROM application_secrets WHERE application_id = $1;

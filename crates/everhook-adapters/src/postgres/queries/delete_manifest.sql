@@ -1,0 +1,3 @@
+-- Deletes the manifest of a deleted application.
+-- Index: the primary key. Lock: the rows.
+DELETE FROM manifests WHERE application_id = $1;

@@ -1,0 +1,3 @@
+-- Which manifest does an application have?
+-- Index: the primary key. Lock: none, a snapshot.
+SELECT application_id, organization_id, version, document, updated_at FROM manifests WHERE application_id = $1;

@@ -1,0 +1,125 @@
+//! Manifests, and what signs the requests to applications: the port `ManifestStore`.
+
+use async_trait::async_trait;
+use everhook_core::{
+    ids::{ApplicationId, LaneId, OrganizationId, Ref},
+    model::{AuditEntry, KeptManifest, SealedSecret, SealedSecrets},
+    ports::{ManifestStore, SecretsChange, StoreError},
+    time::Timestamp,
+};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{
+    super::{
+        SqliteStore,
+        fault::Outcome,
+        rows::{Columns, Key},
+        transaction::Tx,
+    },
+    applications,
+};
+
+const OF_APPLICATION: &str = include_str!("../queries/manifest_of_application.sql");
+const PUT: &str = include_str!("../queries/put_manifest.sql");
+const INSERT_LANE: &str = include_str!("../queries/insert_capability_lane.sql");
+const DELETE: &str = include_str!("../queries/delete_manifest.sql");
+const DELETE_OF_ORGANIZATION: &str = include_str!("../queries/delete_manifests_of_organization.sql");
+const SECRETS: &str = include_str!("../queries/application_secrets.sql");
+const PUT_SECRETS: &str = include_str!("../queries/put_application_secrets.sql");
+const DELETE_SECRETS: &str = include_str!("../queries/delete_application_secrets.sql");
+const DELETE_SECRETS_OF_ORGANIZATION: &str = include_str!("../queries/delete_application_secrets_of_organization.sql");
+
+#[async_trait]
+impl ManifestStore for SqliteStore {
+    async fn manifest(&self, application: ApplicationId) -> Result<Option<KeptManifest>, StoreError> {
+        self.read(move |connection| Ok(connection.prepare_cached(OF_APPLICATION)?.query_row([application.key()], of_row).optional()?)).await
+    }
+
+    async fn put_manifest(&self, manifest: KeptManifest, lanes: Vec<LaneId>, entry: AuditEntry) -> Result<bool, StoreError> {
+        self.change(1 + lanes.len(), entry, move |tx| put(tx, &manifest, &lanes)).await
+    }
+
+    async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError> {
+        self.read(move |connection| secrets(connection, application)).await
+    }
+
+    async fn put_application_secrets(&self, change: SecretsChange, entry: AuditEntry) -> Result<bool, StoreError> {
+        self.change(1, entry, move |tx| put_secrets(tx, &change)).await
+    }
+}
+
+fn put(tx: &Tx<'_>, manifest: &KeptManifest, lanes: &[LaneId]) -> Outcome<bool> {
+    let (organization, application) = (manifest.organization, manifest.application);
+    if applications::find(tx.connection(), organization, &Ref::Id(application))?.is_none() {
+        return Ok(false);
+    }
+    let is_first = tx.prepare(OF_APPLICATION)?.query_row([application.key()], of_row).optional()?.is_none();
+    if is_first != (manifest.version == 1) {
+        return Ok(false);
+    }
+    let written = tx.prepare(PUT)?.execute(params![
+        application.key(),
+        organization.key(),
+        manifest.version,
+        manifest.document,
+        manifest.updated_at.as_micros()
+    ])?;
+    if written == 0 {
+        return Ok(false);
+    }
+    for lane in lanes {
+        tx.prepare(INSERT_LANE)?.execute(params![lane.key(), organization.key(), application.key()])?;
+    }
+    Ok(true)
+}
+
+fn secrets(connection: &Connection, application: ApplicationId) -> Outcome<Option<SealedSecrets>> {
+    Ok(connection.prepare_cached(SECRETS)?.query_row([application.key()], secrets_of_row).optional()?)
+}
+
+fn put_secrets(tx: &Tx<'_>, change: &SecretsChange) -> Outcome<bool> {
+    let (organization, application) = (change.organization, change.application);
+    let is_there = applications::find(tx.connection(), organization, &Ref::Id(application))?.is_some();
+    if !is_there || secrets(tx.connection(), application)? != change.read {
+        return Ok(false);
+    }
+    let previous = change.secrets.previous.as_ref();
+    tx.prepare(PUT_SECRETS)?.execute(params![
+        application.key(),
+        organization.key(),
+        change.secrets.current.0,
+        previous.map(|(secret, _)| &secret.0),
+        previous.map(|(_, until)| until.as_micros())
+    ])?;
+    Ok(true)
+}
+
+/// Deletes those of an application that is deleted in the same write.
+pub(super) fn delete_of_application(tx: &Tx<'_>, application: ApplicationId) -> Outcome<()> {
+    tx.prepare(DELETE)?.execute([application.key()])?;
+    tx.prepare(DELETE_SECRETS)?.execute([application.key()])?;
+    Ok(())
+}
+
+/// Deletes those of an organization that is deleted in the same write.
+pub(super) fn delete_of_organization(tx: &Tx<'_>, organization: OrganizationId) -> Outcome<()> {
+    tx.prepare(DELETE_OF_ORGANIZATION)?.execute([organization.key()])?;
+    tx.prepare(DELETE_SECRETS_OF_ORGANIZATION)?.execute([organization.key()])?;
+    Ok(())
+}
+
+fn of_row(row: &Row<'_>) -> rusqlite::Result<KeptManifest> {
+    Ok(KeptManifest {
+        application: row.id("application_id")?,
+        organization: row.id("organization_id")?,
+        version: row.get("version")?,
+        document: row.get("document")?,
+        updated_at: row.instant("updated_at")?,
+    })
+}
+
+fn secrets_of_row(row: &Row<'_>) -> rusqlite::Result<SealedSecrets> {
+    let previous = row.get::<_, Option<Vec<u8>>>("previous_secret")?.map(SealedSecret);
+    let until: Option<Timestamp> = row.instant_opt("previous_secret_until")?;
+    Ok(SealedSecrets { current: SealedSecret(row.get("secret")?), previous: previous.zip(until) })
+}

@@ -1,0 +1,3 @@
+-- How does an endpoint do since its last success?
+-- Index: the primary key. Lock: the write lock, taken by the caller.
+SELECT consecutive_failures, first_failure_at, last_failure_at, last_success_at FROM endpoint_activity WHERE lane = ?1;

@@ -1,5 +1,0 @@
--- How does an endpoint do since its last success?
--- Index: the primary keys. Lock: none.
-SELECT consecutive_failures, first_failure_at, last_failure_at, last_success_at
-FROM endpoint_standing
-WHERE lane = (SELECT lane FROM lanes WHERE id = ?1);

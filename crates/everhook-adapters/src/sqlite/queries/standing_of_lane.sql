@@ -1,3 +1,0 @@
--- How does an endpoint do since its last success?
--- Index: the primary key. Lock: the write lock, taken by the caller.
-SELECT consecutive_failures, first_failure_at, last_failure_at, last_success_at FROM endpoint_standing WHERE lane = ?1;

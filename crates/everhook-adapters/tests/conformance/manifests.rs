@@ -1,0 +1,114 @@
+//! Manifests, and what signs the requests to applications.
+
+use everhook_core::{
+    ids::{ApplicationId, LaneId, OrganizationId},
+    model::{AuditEntry, KeptManifest, SealedSecret, SealedSecrets, Tally, minute_of},
+    ports::{AuditFilter, Deleted, SecretsChange},
+};
+
+use super::{
+    directory::ALL,
+    given::{Given, NOW, after, application, entry, id},
+};
+
+/// A manifest of this version.
+pub fn manifest(organization: OrganizationId, application: ApplicationId, version: i64) -> KeptManifest {
+    let document = format!(r#"{{"base_url": "https://app.example", "n": {version}, "text": "ü\"\\"}}"#);
+    KeptManifest { application, organization, version, document, updated_at: after(version.unsigned_abs()) }
+}
+
+/// Secrets with something in every field.
+pub fn secrets() -> SealedSecrets {
+    SealedSecrets { current: SealedSecret(vec![0, 255, 7]), previous: Some((SealedSecret(vec![1; 40]), after(60))) }
+}
+
+fn lane() -> LaneId {
+    LaneId::from_uuid(id())
+}
+
+impl Given {
+    async fn put(&self, manifest: &KeptManifest, lanes: Vec<LaneId>) -> bool {
+        let entry = AuditEntry { organization: self.organization, ..entry() };
+        self.store.put_manifest(manifest.clone(), lanes, entry).await.unwrap()
+    }
+
+    fn secrets_change(&self, read: Option<SealedSecrets>, secrets: SealedSecrets) -> SecretsChange {
+        SecretsChange { organization: self.organization, application: self.application, read, secrets }
+    }
+}
+
+#[tokio::test]
+async fn a_manifest_is_read_as_it_was_written_and_only_the_next_version_replaces_it() {
+    let given = Given::new().await;
+    let of = |version| manifest(given.organization, given.application, version);
+    assert_eq!(given.store.manifest(given.application).await.unwrap(), None);
+    assert!(!given.put(&of(2), vec![]).await, "the first is version 1");
+    assert!(given.put(&of(1), vec![]).await);
+    assert!(!given.put(&of(1), vec![]).await);
+    assert!(!given.put(&of(3), vec![]).await);
+    assert_eq!(given.store.manifest(given.application).await.unwrap(), Some(of(1)));
+    assert!(given.put(&of(2), vec![]).await);
+    assert_eq!(given.store.manifest(given.application).await.unwrap(), Some(of(2)));
+    let log = given.store.audit_log(given.organization, AuditFilter::default(), ALL).await.unwrap();
+    assert_eq!(log.rows.len(), 2, "only what took place is in the log");
+}
+
+#[tokio::test]
+async fn a_manifest_makes_the_lanes_of_its_capabilities_once() {
+    let given = Given::new().await;
+    let (one, two) = (lane(), lane());
+    assert!(given.put(&manifest(given.organization, given.application, 1), vec![one]).await);
+    assert!(given.put(&manifest(given.organization, given.application, 2), vec![one, two]).await);
+    // What is counted of a lane needs its number.
+    let tally = |lane_id| {
+        let mut tally = Tally::new(lane_id, minute_of(NOW));
+        tally.count(None, std::time::Duration::from_millis(5), NOW);
+        tally
+    };
+    given.store.add(vec![tally(one), tally(two)]).await.unwrap();
+    for lane_id in [one, two] {
+        assert_eq!(given.store.attempt_statistics(lane_id, NOW, after(60)).await.unwrap().successes, 1);
+    }
+}
+
+#[tokio::test]
+async fn secrets_are_replaced_only_by_who_has_read_them() {
+    let given = Given::new().await;
+    let plain = SealedSecrets { current: SealedSecret(vec![9]), previous: None };
+    assert_eq!(given.store.application_secrets(given.application).await.unwrap(), None);
+    let put = |read, secrets| given.store.put_application_secrets(given.secrets_change(read, secrets), entry());
+    assert!(!put(Some(plain.clone()), secrets()).await.unwrap(), "there was nothing to read");
+    assert!(put(None, plain.clone()).await.unwrap());
+    assert!(!put(None, secrets()).await.unwrap());
+    assert!(put(Some(plain), secrets()).await.unwrap());
+    assert_eq!(given.store.application_secrets(given.application).await.unwrap(), Some(secrets()));
+}
+
+#[tokio::test]
+async fn nothing_is_kept_for_an_application_that_is_not_there_and_deleting_one_deletes_them() {
+    let given = Given::new().await;
+    let stranger = ApplicationId::from_uuid(id());
+    assert!(!given.put(&manifest(given.organization, stranger, 1), vec![]).await);
+    let change = SecretsChange { application: stranger, ..given.secrets_change(None, secrets()) };
+    assert!(!given.store.put_application_secrets(change, entry()).await.unwrap());
+
+    let shop = application(given.organization);
+    given.store.create_application(shop.clone(), entry()).await.unwrap();
+    assert!(given.put(&manifest(given.organization, shop.id, 1), vec![]).await);
+    let change = SecretsChange { application: shop.id, ..given.secrets_change(None, secrets()) };
+    assert!(given.store.put_application_secrets(change, entry()).await.unwrap());
+    let deleted = given.store.delete_application(given.organization, shop.id, entry()).await.unwrap();
+    assert!(matches!(deleted, Deleted::Deleted(_)));
+    assert_eq!(given.store.manifest(shop.id).await.unwrap(), None);
+    assert_eq!(given.store.application_secrets(shop.id).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn deleting_an_organization_deletes_its_manifests_and_no_other() {
+    let given = Given::new().await;
+    assert!(given.put(&manifest(given.organization, given.application, 1), vec![]).await);
+    assert!(given.store.put_application_secrets(given.secrets_change(None, secrets()), entry()).await.unwrap());
+    given.store.delete_organization(given.organization, NOW, entry()).await.unwrap();
+    assert_eq!(given.store.manifest(given.application).await.unwrap(), None);
+    assert_eq!(given.store.application_secrets(given.application).await.unwrap(), None);
+}

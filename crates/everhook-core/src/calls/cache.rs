@@ -1,0 +1,167 @@
+//! Answers in memory, in front of those in the store: bounded by number and bytes, the longest unused go first.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use aws_lc_rs::digest;
+use bytes::Bytes;
+use rustc_hash::FxHashMap;
+
+use super::{Calls, OpenCapability};
+use crate::{
+    model::{CacheKey, CachedAnswer, SealedSecret},
+    ports::within,
+    time::Timestamp,
+};
+
+/// How many answers this node has in memory, and how many bytes of them.
+const ENTRIES_MAX: usize = 10_000;
+const BYTES_MAX: usize = 64 << 20;
+/// What an entry takes beside its data.
+const ENTRY_BYTES: usize = 256;
+
+/// How long the store may take to find an answer: somebody waits.
+const STORE_PATIENCE: Duration = Duration::from_millis(20);
+
+/// The longest `cache_key` that a caller may give.
+pub const CACHE_KEY_BYTES_MAX: usize = 512;
+
+/// Answers in memory.
+#[derive(Default)]
+pub(super) struct AnswerCache(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    entries: FxHashMap<CacheKey, Entry>,
+    /// By when they were last used.
+    by_use: BTreeMap<u64, CacheKey>,
+    uses: u64,
+    bytes: usize,
+}
+
+struct Entry {
+    kept: Kept,
+    used: u64,
+}
+
+/// An answer that was kept.
+#[derive(Clone)]
+pub(super) struct Kept {
+    pub(super) data: Bytes,
+    pub(super) stored_at: Timestamp,
+}
+
+impl AnswerCache {
+    fn find(&self, key: &CacheKey) -> Option<Kept> {
+        let mut state = self.state();
+        state.uses += 1;
+        let State { entries, by_use, uses, .. } = &mut *state;
+        let entry = entries.get_mut(key)?;
+        by_use.remove(&entry.used);
+        entry.used = *uses;
+        by_use.insert(*uses, *key);
+        Some(entry.kept.clone())
+    }
+
+    fn keep(&self, key: CacheKey, kept: Kept) {
+        let mut state = self.state();
+        state.remove(&key);
+        state.uses += 1;
+        let used = state.uses;
+        state.bytes += ENTRY_BYTES + kept.data.len();
+        state.by_use.insert(used, key);
+        state.entries.insert(key, Entry { kept, used });
+        while state.entries.len() > ENTRIES_MAX || state.bytes > BYTES_MAX {
+            let Some((_, oldest)) = state.by_use.first_key_value() else { break };
+            let oldest = *oldest;
+            state.remove(&oldest);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn remove(&mut self, key: &CacheKey) {
+        if let Some(entry) = self.entries.remove(key) {
+            self.by_use.remove(&entry.used);
+            self.bytes -= ENTRY_BYTES + entry.kept.data.len();
+        }
+    }
+}
+
+/// What an answer is found by: the capability, the version of its manifest, and what the caller calls it.
+pub(super) fn key_of(capability: &OpenCapability, cache_key: &str) -> CacheKey {
+    let mut hash = digest::Context::new(&digest::SHA256);
+    hash.update(&capability.version.to_be_bytes());
+    hash.update(cache_key.as_bytes());
+    let hash = hash.finish().as_ref().try_into().expect("a SHA-256 has 32 bytes");
+    CacheKey { lane_id: capability.lane_id, hash }
+}
+
+impl Calls {
+    /// The answer that is kept under a key: from memory, or from the store within a few milliseconds.
+    pub(super) async fn cached(&self, key: &CacheKey) -> Option<Kept> {
+        if let Some(kept) = self.cache.find(key) {
+            return Some(kept);
+        }
+        let read = within(&*self.clock, STORE_PATIENCE, self.call_records.cached_answer(*key)).await?;
+        let CachedAnswer { data, stored_at, .. } = read.ok().flatten()?;
+        let data = self.vault.open(key.lane_id.as_uuid(), &SealedSecret(data.into())).ok()?;
+        let kept = Kept { data: data.into(), stored_at };
+        self.cache.keep(*key, kept.clone());
+        Some(kept)
+    }
+
+    /// Keeps an answer: in memory at once, in the store a moment later.
+    pub(super) fn keep_answer(&self, capability: &Arc<OpenCapability>, key: CacheKey, data: &Bytes, now: Timestamp) {
+        // A copy, so that the rest of what the app sent is not kept with it.
+        let data = Bytes::copy_from_slice(data);
+        let SealedSecret(sealed) = self.vault.seal(key.lane_id.as_uuid(), &data);
+        self.cache.keep(key, Kept { data, stored_at: now });
+        let expires_at = now + capability.spec.cache.kept_for();
+        self.records.keep_answer(CachedAnswer { key, data: sealed.into(), stored_at: now, expires_at });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::ids::LaneId;
+
+    fn key(n: usize) -> CacheKey {
+        let mut hash = [0; 32];
+        hash[..8].copy_from_slice(&n.to_be_bytes());
+        CacheKey { lane_id: LaneId::from_uuid(Uuid::nil()), hash }
+    }
+
+    fn kept(bytes: usize) -> Kept {
+        Kept { data: vec![b'x'; bytes].into(), stored_at: Timestamp::EPOCH }
+    }
+
+    #[test]
+    fn it_is_bounded_by_number_and_bytes_and_what_is_used_stays() {
+        let cache = AnswerCache::default();
+        cache.keep(key(0), kept(10));
+        for n in 1..15_000 {
+            cache.keep(key(n), kept(10));
+            assert!(cache.find(&key(0)).is_some());
+        }
+        assert_eq!(cache.state().entries.len(), ENTRIES_MAX);
+        assert!(cache.find(&key(1)).is_none());
+        for n in 0..300 {
+            cache.keep(key(n), kept(256 << 10));
+            assert!(cache.state().bytes <= BYTES_MAX);
+        }
+        let state = cache.state();
+        assert_eq!(state.by_use.len(), state.entries.len());
+        assert_eq!(state.bytes, state.entries.values().map(|entry| ENTRY_BYTES + entry.kept.data.len()).sum::<usize>());
+    }
+}

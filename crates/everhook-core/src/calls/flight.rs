@@ -1,0 +1,378 @@
+//! A flight: the requests to an app that one call makes, or several equal ones share. Retries one after the other, at most one hedge beside.
+//!
+//! It runs in a task of its own, so that each caller waits for it by its own deadline. If nobody waits any more it is cancelled, unless its answer can be
+//! kept. An answer that comes after the deadline, but within twice the timeout, is kept as well.
+
+use std::{
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use rustc_hash::FxHashMap;
+use tokio::{sync::watch, task::AbortHandle};
+use uuid::Uuid;
+
+use super::{Calls, OpenCapability, request::Outgoing};
+use crate::{
+    gates::{CallPass, CapabilityGate, RequestOutcome, Standstill},
+    ids::EventId,
+    limits::evaluations::EVALUATION_TIMEOUT,
+    model::{CacheKey, Report},
+    policy::{
+        calls::{
+            answer::{self, AppAnswer, AppFailure, FailureKind},
+            deadline,
+        },
+        schema::{SchemaMismatch, Violation},
+        work::{INLINE_BYTES_MAX, INLINE_UNITS_MAX, SCHEMA_UNITS_MAX, WorkBudget},
+    },
+    time::Timestamp,
+};
+
+/// The flights that others may join, by what they ask.
+#[derive(Default)]
+pub(super) struct Flights(Mutex<FxHashMap<CacheKey, Weak<Flight>>>);
+
+/// A flight that somebody waits for.
+pub(super) struct Flight {
+    end: watch::Receiver<Option<Arc<FlightEnd>>>,
+    task: AbortHandle,
+    /// Whether its answer is of use even if nobody waits.
+    is_kept: bool,
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.task.abort();
+        }
+    }
+}
+
+/// What came of a flight.
+#[derive(Clone, Debug)]
+pub(super) struct FlightEnd {
+    pub(super) answer: Result<AppData, AppFailure>,
+    /// How many requests were made.
+    pub(super) requests: u32,
+}
+
+/// What an app answered.
+#[derive(Clone, Debug)]
+pub(super) struct AppData {
+    pub(super) data: Bytes,
+    pub(super) warning: Option<String>,
+}
+
+/// What is asked.
+#[derive(Clone)]
+pub(super) struct Ask {
+    pub(super) request_id: Uuid,
+    pub(super) payload: Bytes,
+    pub(super) trace: Option<(String, String)>,
+    /// Under which key the answer is kept, and equal calls join.
+    pub(super) key: Option<CacheKey>,
+    /// When the first request is made.
+    pub(super) begun_at: Timestamp,
+    /// When the app's time is over.
+    pub(super) until: Timestamp,
+    /// How long the whole call may take.
+    pub(super) timeout: Duration,
+}
+
+impl Flight {
+    /// Waits for the end, at most until an instant; `None` if that came first.
+    pub(super) async fn wait(&self, calls: &Calls, until: Timestamp) -> Option<Arc<FlightEnd>> {
+        let mut end = self.end.clone();
+        tokio::select! {
+            biased;
+            ended = end.wait_for(Option::is_some) => Some(match ended {
+                Ok(ended) => (*ended).clone().expect("it was waited for"),
+                // The task is gone without a word: it panicked.
+                Err(_) => Arc::new(FlightEnd { answer: Err(failed(FailureKind::BadAnswer, "Everhook failed; see the server log")), requests: 0 }),
+            }),
+            () = calls.clock.sleep_until(until) => None,
+        }
+    }
+}
+
+impl Calls {
+    /// Joins the flight that asks the same, or starts one. Says whether it was joined.
+    pub(super) fn fly(self: &Arc<Self>, capability: &Arc<OpenCapability>, gate: &Arc<CapabilityGate>, ask: Ask) -> (Arc<Flight>, bool) {
+        let Some(key) = ask.key else { return (Arc::new(self.start(capability, gate, ask, None)), false) };
+        let mut flights = self.flights.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(flight) = flights.get(&key).and_then(Weak::upgrade).filter(|flight| flight.end.borrow().is_none()) {
+            return (flight, true);
+        }
+        let flight = Arc::new(self.start(capability, gate, ask, Some(key)));
+        flights.insert(key, Arc::downgrade(&flight));
+        (flight, false)
+    }
+
+    fn start(self: &Arc<Self>, capability: &Arc<OpenCapability>, gate: &Arc<CapabilityGate>, ask: Ask, key: Option<CacheKey>) -> Flight {
+        let (tell, end) = watch::channel(None);
+        let is_kept = key.is_some() && capability.keeps_answers();
+        let landing = Landing { calls: Arc::downgrade(self), key };
+        let race = Race { calls: self.clone(), capability: capability.clone(), gate: gate.clone(), ask, is_kept };
+        let task = tokio::spawn(async move {
+            let _landing = landing;
+            race.run(&tell).await;
+        });
+        Flight { end, task: task.abort_handle(), is_kept }
+    }
+}
+
+/// Removes a flight from those that can be joined when its task ends, however it ends.
+struct Landing {
+    calls: Weak<Calls>,
+    key: Option<CacheKey>,
+}
+
+impl Drop for Landing {
+    fn drop(&mut self) {
+        let (Some(calls), Some(key)) = (self.calls.upgrade(), self.key) else { return };
+        let mut flights = calls.flights.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another one may have taken its place meanwhile.
+        let is_over = flights.get(&key).is_some_and(|flight| flight.upgrade().is_none_or(|flight| flight.end.borrow().is_some()));
+        if is_over {
+            flights.remove(&key);
+        }
+    }
+}
+
+/// The requests of one flight.
+struct Race {
+    calls: Arc<Calls>,
+    capability: Arc<OpenCapability>,
+    gate: Arc<CapabilityGate>,
+    ask: Ask,
+    is_kept: bool,
+}
+
+/// What was begun and has not ended.
+struct UnderWay {
+    attempt: u32,
+    pass: CallPass,
+}
+
+type Pending<'a> = FuturesUnordered<futures_util::future::BoxFuture<'a, (u32, Report)>>;
+
+impl Race {
+    async fn run(self, tell: &watch::Sender<Option<Arc<FlightEnd>>>) {
+        let mut pending = Pending::new();
+        let mut under_way = Vec::with_capacity(2);
+        let mut requests = 0;
+        let answer = self.race(&mut pending, &mut under_way, &mut requests).await;
+        let is_late = matches!(&answer, Err(failure) if failure.kind == FailureKind::Timeout);
+        self.note(&answer);
+        let _ = tell.send(Some(Arc::new(FlightEnd { answer, requests })));
+        if is_late && self.is_kept && !pending.is_empty() {
+            self.await_late(&mut pending).await;
+        }
+    }
+
+    /// Makes requests until one is answered well, none may be made any more, or the time is over.
+    async fn race<'a>(
+        &'a self,
+        pending: &mut Pending<'a>,
+        under_way: &mut Vec<UnderWay>,
+        requests: &mut u32,
+    ) -> Result<AppData, AppFailure> {
+        self.gate.called();
+        self.begin(pending, under_way, requests)?;
+        let clock = &*self.calls.clock;
+        let mut hedge_at = self.gate.hedge_delay(clock.now()).map(|delay| clock.now() + delay);
+        let mut over = pin!(clock.sleep_until(self.ask.until));
+        loop {
+            let hedging = async {
+                match hedge_at {
+                    Some(at) => clock.sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let failure = tokio::select! {
+                biased;
+                Some((attempt, report)) = pending.next() => match self.end(under_way, attempt, &report).await {
+                    Ok(data) => return Ok(data),
+                    Err(failure) => failure,
+                },
+                () = &mut over => return Err(self.time_out(under_way)),
+                () = hedging => {
+                    hedge_at = None;
+                    if pending.len() == 1 && self.gate.take_hedge(clock.now()) {
+                        // If it may not be made, the first one goes on alone.
+                        let _ = self.begin(pending, under_way, requests);
+                    }
+                    continue;
+                }
+            };
+            // Another one that is under way may still be answered well.
+            if pending.is_empty() {
+                self.wait_to_retry(&failure, *requests).await.ok_or(failure)?;
+                self.begin(pending, under_way, requests)?;
+            }
+        }
+    }
+
+    /// Starts a request, if the gate lets it through.
+    fn begin<'a>(&'a self, pending: &mut Pending<'a>, under_way: &mut Vec<UnderWay>, requests: &mut u32) -> Result<(), AppFailure> {
+        let now = self.calls.clock.now();
+        let call = EventId::from_uuid(self.ask.request_id);
+        let pass = self
+            .gate
+            .begin(call, self.capability.organization, &self.calls.gates.slots, now)
+            .map_err(|standstill| standing(standstill, now))?;
+        *requests += 1;
+        let attempt = *requests;
+        let left = self.ask.until.since(now);
+        // Where a late answer is of use, it is waited for as long again.
+        let timeout = if self.is_kept { left + self.ask.timeout } else { left };
+        let request = self.calls.build(&Outgoing {
+            capability: &self.capability,
+            target: self.capability.target.clone().expect("only what has a URL is called"),
+            request_id: self.ask.request_id,
+            payload: self.ask.payload.clone(),
+            trace: self.ask.trace.as_ref(),
+            attempt,
+            left,
+            timeout,
+            at: now,
+        });
+        under_way.push(UnderWay { attempt, pass });
+        pending.push(Box::pin(async move { (attempt, self.calls.transport.send(request).await) }));
+        Ok(())
+    }
+
+    /// A request ended.
+    async fn end(&self, under_way: &mut Vec<UnderWay>, attempt: u32, report: &Report) -> Result<AppData, AppFailure> {
+        let read = self.read(report).await;
+        if let Some(place) = under_way.iter().position(|one| one.attempt == attempt) {
+            let UnderWay { pass, .. } = under_way.swap_remove(place);
+            let now = self.calls.clock.now();
+            let took = now.since(pass.begun_at);
+            let outcome = match &read {
+                Ok(_) => RequestOutcome::Answered(took),
+                Err(failure) => RequestOutcome::Failed(failure.kind, took),
+            };
+            self.tell_gate(pass, outcome, now);
+        }
+        read
+    }
+
+    /// The time is over: what is under way has failed, whatever it answers later.
+    fn time_out(&self, under_way: &mut Vec<UnderWay>) -> AppFailure {
+        let now = self.calls.clock.now();
+        for UnderWay { pass, .. } in under_way.drain(..) {
+            let took = now.since(pass.begun_at);
+            self.tell_gate(pass, RequestOutcome::Failed(FailureKind::Timeout, took), now);
+        }
+        failed(FailureKind::Timeout, "the app did not answer in time")
+    }
+
+    fn tell_gate(&self, pass: CallPass, outcome: RequestOutcome, now: Timestamp) {
+        if let Some(transition) = pass.end(outcome, now) {
+            self.calls.keep_breaker(&self.capability, &self.gate, transition);
+        }
+    }
+
+    /// Waits as long as the manifest says before a failed request is repeated; `None` if it is not.
+    async fn wait_to_retry(&self, failure: &AppFailure, requests: u32) -> Option<()> {
+        let clock = &*self.calls.clock;
+        if !failure.retryable || requests >= self.capability.spec.attempts_max || !self.gate.may_retry() {
+            return None;
+        }
+        let delay = deadline::retry_delay(self.capability.spec.backoff, requests, self.calls.entropy.unit());
+        let now = clock.now();
+        if !deadline::may_retry(self.ask.until.since(now), delay, self.gate.quantile(0.5, now)) {
+            return None;
+        }
+        clock.sleep_until(now + delay).await;
+        Some(())
+    }
+
+    /// Reads an answer, and checks it against the manifest's schema.
+    async fn read(&self, report: &Report) -> Result<AppData, AppFailure> {
+        let (data, warning) = match answer::read(report) {
+            AppAnswer::Success { data, warning } => (data, warning),
+            AppAnswer::Failure(failure) => return Err(failure),
+        };
+        match self.misfit(&data).await {
+            None => Ok(AppData { data, warning }),
+            Some(reason) => Err(failed(FailureKind::BadAnswer, reason)),
+        }
+    }
+
+    async fn misfit(&self, data: &Bytes) -> Option<String> {
+        let schema = self.capability.schema.clone()?;
+        if data.len() <= INLINE_BYTES_MAX {
+            match check(&schema, data, INLINE_UNITS_MAX) {
+                Err(SchemaMismatch::TooCostly) => {}
+                checked => return checked.err().map(in_words),
+            }
+        }
+        let data = data.clone();
+        let run =
+            self.calls.evaluations.run(self.capability.organization, EVALUATION_TIMEOUT, move || check(&schema, &data, SCHEMA_UNITS_MAX));
+        match run.await {
+            Ok(checked) => checked.err().map(in_words),
+            Err(_) => Some("the answer could not be checked against `response_schema`: too much is being evaluated".to_owned()),
+        }
+    }
+
+    /// Counts how the flight ended, and keeps its answer.
+    fn note(&self, answer: &Result<AppData, AppFailure>) {
+        let now = self.calls.clock.now();
+        if let (Ok(answer), Some(key)) = (answer, self.ask.key.filter(|_| self.is_kept)) {
+            self.calls.keep_answer(&self.capability, key, &answer.data, now);
+        }
+        self.calls.records.count(
+            self.capability.lane_id,
+            answer.as_ref().err().map(|failure| failure.kind),
+            now.since(self.ask.begun_at),
+            now,
+        );
+    }
+
+    /// Keeps an answer that comes after the deadline.
+    async fn await_late(&self, pending: &mut Pending<'_>) {
+        while let Some((_, report)) = pending.next().await {
+            let Ok(answer) = self.read(&report).await else { continue };
+            let Some(key) = self.ask.key else { return };
+            self.calls.keep_answer(&self.capability, key, &answer.data, self.calls.clock.now());
+            tracing::debug!(lane.id = %self.capability.lane_id, "an app answered after its deadline; the answer is kept for later calls");
+            return;
+        }
+    }
+}
+
+fn check(schema: &crate::policy::schema::Schema, data: &[u8], units: u64) -> Result<(), SchemaMismatch> {
+    let value = serde_json::from_slice(data).map_err(|_| SchemaMismatch::Violation(Violation::unreadable()))?;
+    schema.check(&value, &mut WorkBudget::new(units))
+}
+
+fn in_words(misfit: SchemaMismatch) -> String {
+    match misfit {
+        SchemaMismatch::Violation(Violation { path, reason }) => {
+            format!("the answer does not match `response_schema` at `{path}`: {reason}")
+        }
+        SchemaMismatch::TooCostly => "checking the answer against `response_schema` takes too much work".to_owned(),
+    }
+}
+
+/// Why no request could be made.
+pub(super) fn standing(standstill: Standstill, now: Timestamp) -> AppFailure {
+    match standstill {
+        Standstill::CircuitOpen { until: Some(until) } if until > now => {
+            failed(FailureKind::CircuitOpen, format!("the circuit breaker is open until {until}"))
+        }
+        Standstill::CircuitOpen { .. } => failed(FailureKind::CircuitOpen, "the circuit breaker is open, and another call tests the app"),
+        Standstill::AtCapacity => failed(FailureKind::AtCapacity, "as many requests are under way as the app takes at once"),
+    }
+}
+
+pub(super) fn failed(kind: FailureKind, reason: impl Into<String>) -> AppFailure {
+    AppFailure { kind, reason: reason.into(), retryable: false }
+}

@@ -1,0 +1,216 @@
+//! Calls: ask an app for an answer now, under a deadline; if it is slow or down, answer from a fallback.
+//!
+//! The API asks [`Calls::find`] for the capability and [`call::call`] for the answer. A call reads its cache (`cache`), joins or starts a flight (`flight`:
+//! requests to the app with retries and hedges), waits for it no longer than its own deadline allows, and then goes through the fallback (`fallback`).
+//! Nothing here waits for the store where a caller waits, but within a bound of milliseconds.
+
+pub mod answered;
+mod cache;
+pub mod call;
+mod fallback;
+mod flight;
+mod known;
+mod opening;
+mod records;
+mod request;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use self::{cache::AnswerCache, flight::Flights, known::Known, records::Records};
+pub use self::{
+    opening::{OpenApp, OpenCapability, compile_schemas},
+    records::{CALL_RECORDS_WRITTEN_EVERY, FallbackReport},
+};
+use crate::{
+    gates::{CapabilityGate, GateFacts, Gates},
+    ids::{ApplicationId, LaneId, OrganizationId, Ref},
+    limits::evaluations::Evaluations,
+    policy::{breaker::Transition, calls::manifest::ManifestDefaults},
+    ports::{
+        ApplicationStore, BreakerChange, BreakerKept, BreakerStore, CallRecords, Clock, Entropy, ManifestStore, Ports, StoreError,
+        Transport, Vault, within,
+    },
+    reading::Reading,
+};
+
+/// How long the store may take to say how a breaker stands: past it the breaker is taken for closed.
+const BREAKER_PATIENCE: std::time::Duration = std::time::Duration::from_millis(20);
+
+/// How often a breaker is written again because somebody else was faster.
+const KEEP_ROUNDS_MAX: u32 = 5;
+
+/// Everything that calls share on this node.
+pub struct Calls {
+    manifests: Arc<dyn ManifestStore>,
+    applications: Arc<dyn ApplicationStore>,
+    breakers: Arc<dyn BreakerStore>,
+    call_records: Arc<dyn CallRecords>,
+    transport: Arc<dyn Transport>,
+    vault: Arc<dyn Vault>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    evaluations: Arc<Evaluations>,
+    /// What holds where a manifest does not say.
+    pub defaults: ManifestDefaults,
+    user_agent: Bytes,
+    known: Known,
+    reading: Reading<ApplicationId, OpenApp>,
+    gates: Gates,
+    cache: AnswerCache,
+    flights: Flights,
+    /// What calls leave to be written.
+    pub records: Records,
+}
+
+/// What a call is for.
+pub enum Found {
+    /// This one.
+    Capability(Arc<OpenCapability>),
+    /// The organization has no such application.
+    NoApplication,
+    /// The application has no manifest, or none with this capability.
+    NoCapability,
+    /// It has no base URL, so that nothing can be called.
+    NoBaseUrl,
+}
+
+impl Calls {
+    /// Over these ports.
+    pub(crate) fn new(ports: &Ports, evaluations: Arc<Evaluations>, defaults: ManifestDefaults) -> Self {
+        Self {
+            manifests: ports.manifests.clone(),
+            applications: ports.applications.clone(),
+            breakers: ports.breakers.clone(),
+            call_records: ports.call_records.clone(),
+            transport: ports.transport.clone(),
+            vault: ports.vault.clone(),
+            clock: ports.clock.clone(),
+            entropy: ports.entropy.clone(),
+            evaluations,
+            defaults,
+            user_agent: Bytes::from_static(concat!("Everhook/", env!("CARGO_PKG_VERSION")).as_bytes()),
+            known: Known::default(),
+            reading: Reading::default(),
+            gates: Gates::default(),
+            cache: AnswerCache::default(),
+            flights: Flights::default(),
+            records: Records::default(),
+        }
+    }
+
+    /// Finds a capability of an application.
+    ///
+    /// # Errors
+    /// [`StoreError`] if it had to be read and could not be.
+    pub async fn find(&self, organization: OrganizationId, of: &Ref<ApplicationId>, capability: &str) -> Result<Found, StoreError> {
+        let Some(app) = self.app(organization, of).await? else { return Ok(Found::NoApplication) };
+        let Some(found) = app.capabilities.get(capability) else { return Ok(Found::NoCapability) };
+        Ok(if found.target.is_some() { Found::Capability(found.clone()) } else { Found::NoBaseUrl })
+    }
+
+    /// Finds an application with its manifest, opened. One without a manifest has no capabilities.
+    ///
+    /// # Errors
+    /// As [`Calls::find`].
+    pub async fn app(&self, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<Option<Arc<OpenApp>>, StoreError> {
+        if let Some(app) = self.known.find(organization, of) {
+            return Ok(Some(app));
+        }
+        // On the heap, because it is rare.
+        Box::pin(self.read(organization, of)).await
+    }
+
+    async fn read(&self, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<Option<Arc<OpenApp>>, StoreError> {
+        let moment = self.known.moment();
+        let Some(application) = self.applications.application(organization, of).await? else { return Ok(None) };
+        let id = application.id;
+        let open = async {
+            let kept = self.manifests.manifest(id).await?;
+            let secrets = self.manifests.application_secrets(id).await?;
+            opening::open(self, organization, id, kept, secrets).await.map(|app| Some(Arc::new(app)))
+        };
+        let Some(app) = self.reading.read(id, open).await? else { return Ok(None) };
+        for capability in app.capabilities.values() {
+            self.heed_breaker(capability).await;
+        }
+        self.known.keep(&app, application.uid.as_ref(), moment);
+        Ok(Some(app))
+    }
+
+    /// Heeds that an application, its manifest or its secrets were changed, or one of its breakers by hand.
+    pub fn forget(&self, application: ApplicationId) {
+        self.known.forget(|app| app.application == application);
+    }
+
+    /// Heeds that somebody changed the breaker of a lane by hand, if it is one of a capability that this node has called.
+    pub fn breaker_changed(&self, application: ApplicationId, lane_id: LaneId) {
+        if self.gates.find(lane_id).is_some() {
+            self.forget(application);
+        }
+    }
+
+    /// How the gate of a capability stands on this node; `None` if nobody called it here.
+    pub fn facts(&self, lane_id: LaneId) -> Option<GateFacts> {
+        self.gates.find(lane_id).map(|gate| gate.facts(self.clock.now()))
+    }
+
+    /// Heeds that an organization was deleted.
+    pub fn forget_organization(&self, organization: OrganizationId) {
+        self.known.forget(|app| app.organization == organization);
+    }
+
+    /// Heeds that anything may have changed.
+    pub fn forget_all(&self) {
+        self.known.forget(|_| true);
+    }
+
+    /// The gate of a capability. Made with its breaker as the store keeps it, where this node has none yet.
+    pub async fn gate(&self, capability: &OpenCapability) -> Arc<CapabilityGate> {
+        let now = self.clock.now();
+        if let Some(gate) = self.gates.get(capability.lane_id, &capability.gate_settings, now) {
+            return gate;
+        }
+        let read = within(&*self.clock, BREAKER_PATIENCE, self.breakers.breaker(capability.lane_id)).await;
+        let kept = read.and_then(Result::ok).flatten();
+        self.gates.make(capability.lane_id, &capability.gate_settings, kept.as_ref(), self.clock.now())
+    }
+
+    /// Takes over what a person did to the breaker of a capability on another node, if this node has a gate for it.
+    async fn heed_breaker(&self, capability: &OpenCapability) {
+        let Some(gate) = self.gates.find(capability.lane_id) else { return };
+        if let Ok(Some(row)) = self.breakers.breaker(capability.lane_id).await {
+            gate.heed(&row, self.clock.now());
+        }
+    }
+
+    /// Keeps how a breaker stands after a change, in the background: no caller waits for it.
+    fn keep_breaker(self: &Arc<Self>, capability: &Arc<OpenCapability>, gate: &Arc<CapabilityGate>, transition: Transition) {
+        let (calls, capability, gate) = (self.clone(), capability.clone(), gate.clone());
+        tokio::spawn(async move {
+            let alerts = calls.alerts_of(&capability, transition);
+            for _ in 0..KEEP_ROUNDS_MAX {
+                let (kept, revision) = gate.to_keep();
+                let change = BreakerChange {
+                    application: capability.application,
+                    lane_id: capability.lane_id,
+                    revision,
+                    kept,
+                    transition: Some(transition),
+                    alerts: alerts.clone(),
+                    entry: None,
+                };
+                match calls.breakers.keep(vec![change]).await.as_deref() {
+                    Ok([BreakerKept::Outdated(row)]) => gate.kept(row.revision),
+                    Ok(_) => return gate.kept(revision),
+                    Err(error) => {
+                        let error = error as &dyn std::error::Error;
+                        tracing::warn!(error, lane.id = %capability.lane_id, "cannot store a circuit breaker of a capability; after a restart it is as it was before");
+                        return;
+                    }
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,149 @@
+//! Manifests: what applications answer when they are called. Put and shown; with them what signs the requests, and the breakers of capabilities.
+
+mod breaker;
+mod secret;
+
+pub use self::{
+    breaker::command_breaker,
+    secret::{reveal, rotate_secret},
+};
+use super::{CHANGE_ROUNDS_MAX, Fault, Noun, Refusal, audit};
+use crate::{
+    calls::{OpenApp, compile_schemas},
+    ids::{ApplicationId, LaneId, OrganizationId, Ref},
+    limits::evaluations::EVALUATION_TIMEOUT,
+    line::Line,
+    model::{Application, ApplicationKind, AttemptStatistics, AuditAction, Author, CapabilityName, FairDraw, KeptManifest, Manifest},
+    policy::{
+        audit::{Facts, changed, made},
+        calls::manifest::{self, ManifestFault},
+        target::{self, TargetRules},
+    },
+    time::Timestamp,
+};
+
+/// The largest manifest, as its JSON text.
+const DOCUMENT_BYTES_MAX: usize = 256 * 1024;
+
+/// Keeps a manifest for an application: all of it, in place of the one before.
+///
+/// # Errors
+/// [`Refusal`] lists everything that is wrong with it, or says that there is no such application.
+pub async fn put(
+    line: &Line,
+    by: &Author,
+    of: &Ref<ApplicationId>,
+    document: String,
+    targets: &TargetRules,
+) -> Result<KeptManifest, Refusal> {
+    let application = find_application(line, by.organization, of).await?;
+    if application.kind == ApplicationKind::Operational {
+        return Err(Refusal::Invalid(vec![Fault::new("manifest", "cannot be put for the application `operational`, which nobody calls")]));
+    }
+    let manifest = check(line, by.organization, &document, targets).await?;
+    secret::ensure(line, by, application.id).await?;
+    let lanes: Vec<LaneId> = manifest.capabilities.keys().map(|name| name.lane(application.id)).collect();
+    for _ in 0..CHANGE_ROUNDS_MAX {
+        let old = line.ports.manifests.manifest(application.id).await?;
+        let kept = KeptManifest {
+            application: application.id,
+            organization: by.organization,
+            version: old.as_ref().map_or(0, |old| old.version) + 1,
+            document: document.clone(),
+            updated_at: line.ports.clock.now(),
+        };
+        let note = match &old {
+            Some(old) => changed(&facts(old), &facts(&kept)),
+            None => made(&facts(&kept)),
+        };
+        let entry = audit::entry(line, by, AuditAction::ApplicationPutManifest, application.id.as_uuid(), note);
+        if line.ports.manifests.put_manifest(kept.clone(), lanes.clone(), entry).await? {
+            line.calls.forget(application.id);
+            return Ok(kept);
+        }
+        // The application may have been deleted meanwhile.
+        find_application(line, by.organization, &Ref::Id(application.id)).await?;
+    }
+    Err(Refusal::concurrent_change("manifest"))
+}
+
+/// The manifest of an application.
+///
+/// # Errors
+/// [`Refusal::NotFound`] if there is no such application, or it has none.
+pub async fn get(line: &Line, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<KeptManifest, Refusal> {
+    let application = find_application(line, organization, of).await?;
+    line.ports.manifests.manifest(application.id).await?.ok_or(Refusal::NotFound(Noun::Manifest))
+}
+
+/// An application with its capabilities, as calls go by them.
+///
+/// # Errors
+/// [`Refusal::NotFound`] if there is no such application.
+pub async fn opened(line: &Line, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<std::sync::Arc<OpenApp>, Refusal> {
+    line.calls.app(organization, of).await?.ok_or(Refusal::NotFound(Noun::Application))
+}
+
+/// What happened at a capability in a time.
+///
+/// # Errors
+/// [`Refusal::NotFound`] if there is no such application or capability name.
+pub async fn statistics(
+    line: &Line,
+    organization: OrganizationId,
+    of: &Ref<ApplicationId>,
+    capability: &str,
+    (from, to): (Timestamp, Timestamp),
+) -> Result<AttemptStatistics, Refusal> {
+    let application = find_application(line, organization, of).await?;
+    let name = CapabilityName::parse(capability).ok_or(Refusal::NotFound(Noun::Capability))?;
+    Ok(line.ports.statistics.attempt_statistics(name.lane(application.id), from, to).await?)
+}
+
+/// The draw of a call.
+///
+/// # Errors
+/// [`Refusal::NotFound`] if the application has none of this call.
+pub async fn draw(line: &Line, organization: OrganizationId, of: &Ref<ApplicationId>, request_id: &str) -> Result<FairDraw, Refusal> {
+    let application = find_application(line, organization, of).await?;
+    let id = request_id.parse().map_err(|_| Refusal::NotFound(Noun::Draw))?;
+    let found = line.ports.call_records.draw(organization, id).await?;
+    found.filter(|draw| draw.application == application.id).ok_or(Refusal::NotFound(Noun::Draw))
+}
+
+async fn find_application(line: &Line, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<Application, Refusal> {
+    line.ports.applications.application(organization, of).await?.ok_or(Refusal::NotFound(Noun::Application))
+}
+
+/// Reads a manifest and checks everything of it, the schemas too.
+async fn check(line: &Line, organization: OrganizationId, document: &str, targets: &TargetRules) -> Result<Manifest, Refusal> {
+    if document.len() > DOCUMENT_BYTES_MAX {
+        let reason = format!("must be at most {DOCUMENT_BYTES_MAX} bytes, and has {}", document.len());
+        return Err(Refusal::Invalid(vec![Fault::new("manifest", reason)]));
+    }
+    let value = serde_json::from_str(document)
+        .map_err(|error| Refusal::Invalid(vec![Fault::new("manifest", format!("cannot be read: {error}"))]))?;
+    let check_url = |url: &str| target::check(url, targets).map(|_| ()).map_err(|fault| fault.to_string());
+    let read = manifest::read(&value, &line.calls.defaults, &check_url);
+    let manifest = read.map_err(|faults| Refusal::Invalid(faults.into_iter().map(fault).collect()))?;
+    if manifest.capabilities.values().all(|capability| capability.response_schema.is_none()) {
+        return Ok(manifest);
+    }
+    let compile = move || {
+        let compiled = compile_schemas(&manifest).map(|_| ());
+        (manifest, compiled)
+    };
+    let (manifest, compiled) = line.evaluations.run(organization, EVALUATION_TIMEOUT, compile).await.map_err(|_| Refusal::Busy)?;
+    let fault = |(name, reason): (CapabilityName, String)| Fault::new(format!("capabilities.{name}.response_schema"), reason);
+    compiled.map_err(|wrong| Refusal::Invalid(vec![fault(wrong)]))?;
+    Ok(manifest)
+}
+
+fn fault(fault: ManifestFault) -> Fault {
+    Fault { field: fault.field, reason: fault.reason }
+}
+
+fn facts(kept: &KeptManifest) -> Facts {
+    let document: serde_json::Value = serde_json::from_str(&kept.document).unwrap_or_default();
+    Facts::default().plain("version", kept.version).plain("manifest", document)
+}

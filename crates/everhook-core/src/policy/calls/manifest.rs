@@ -1,0 +1,222 @@
+//! Reads a manifest and names every fault at once. Used when one is put, and when one that was kept is opened. Pure.
+//!
+//! Names may be written `like_this` or `likeThis`, and `webhooks` is understood for `capabilities`. What this version cannot do is refused, never ignored.
+
+mod fallback;
+mod fields;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde_json::Value;
+
+pub use self::fields::ManifestFault;
+use self::{
+    fallback::read_fallback,
+    fields::{Faults, Fields},
+    settings::{read_breaker, read_cache, read_hedge, read_retry},
+};
+use super::timeouts::TimeoutsByName;
+use crate::model::{BreakerConfig, CallMode, Capability, CapabilityName, FallbackStep, Manifest};
+
+/// How many capabilities an application may have: each has a breaker and counts in memory.
+pub const CAPABILITIES_MAX: usize = 100;
+/// The longest path of a capability.
+const PATH_BYTES_MAX: usize = 1_024;
+/// How long a call may be allowed to take: somebody waits for it.
+const TIMEOUT_RANGE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
+/// How many requests an app is sent at once if the manifest does not say, and at most.
+const CONCURRENCY_DEFAULT: u32 = 100;
+const CONCURRENCY_MAX: u32 = 500;
+/// How many bytes the schemas of one manifest may have together: compiling them all takes some 100 ms then.
+const SCHEMAS_BYTES_MAX: usize = 64 * 1024;
+
+/// What holds where a manifest does not say: the operator's settings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ManifestDefaults {
+    /// How long capabilities may take.
+    pub timeouts: TimeoutsByName,
+    /// When apps are left alone.
+    pub breaker: BreakerConfig,
+}
+
+impl Default for ManifestDefaults {
+    fn default() -> Self {
+        // One probe at a time: whoever else calls meanwhile has a fallback at once.
+        let breaker = BreakerConfig { half_open_max_calls: 1, ..BreakerConfig::consecutive() };
+        Self { timeouts: TimeoutsByName::default(), breaker }
+    }
+}
+
+/// Reads a manifest. `check_url` says what is wrong with a URL, if something is.
+///
+/// # Errors
+/// Every fault, up to a bound.
+pub fn read(
+    document: &Value,
+    defaults: &ManifestDefaults,
+    check_url: &dyn Fn(&str) -> Result<(), String>,
+) -> Result<Manifest, Vec<ManifestFault>> {
+    let mut faults = Faults::default();
+    let manifest = read_manifest(document, defaults, check_url, &mut faults);
+    faults.none_or(manifest)
+}
+
+fn read_manifest(
+    document: &Value,
+    defaults: &ManifestDefaults,
+    check_url: &dyn Fn(&str) -> Result<(), String>,
+    faults: &mut Faults,
+) -> Option<Manifest> {
+    let mut fields = Fields::read("", document, faults)?;
+    let base_url = fields.text("base_url", faults);
+    if let Some(base_url) = &base_url {
+        check_base_url(base_url, check_url, faults);
+    }
+    for later in ["owner_email", "health_path"] {
+        fields.refuse(later, faults);
+    }
+    let (webhooks, named) = (fields.take("webhooks"), fields.take("capabilities"));
+    let listed = match (named, webhooks) {
+        (Some(_), Some(_)) => {
+            faults.add("webhooks", "means the same as `capabilities`: use one of them");
+            None
+        }
+        (one, other) => one.or(other),
+    };
+    fields.end(faults);
+    let capabilities = read_capabilities(listed?, defaults, base_url.as_deref(), check_url, faults);
+    Some(Manifest { base_url, capabilities })
+}
+
+fn check_base_url(base_url: &str, check_url: &dyn Fn(&str) -> Result<(), String>, faults: &mut Faults) {
+    if let Err(reason) = check_url(base_url) {
+        faults.add("base_url", reason);
+    } else if base_url.contains(['?', '#']) {
+        faults.add("base_url", "must not have a query or a fragment: paths are appended to it");
+    } else if !base_url.starts_with("http") {
+        faults.add("base_url", "must begin with `https://`");
+    }
+}
+
+/// The URL of a capability.
+pub fn url_of(base_url: &str, path: &str) -> String {
+    format!("{}{path}", base_url.trim_end_matches('/'))
+}
+
+fn read_capabilities(
+    listed: &Value,
+    defaults: &ManifestDefaults,
+    base_url: Option<&str>,
+    check_url: &dyn Fn(&str) -> Result<(), String>,
+    faults: &mut Faults,
+) -> BTreeMap<CapabilityName, Capability> {
+    let mut capabilities = BTreeMap::new();
+    let Some(listed) = listed.as_object() else {
+        faults.add("capabilities", "must be an object: a capability's name, and what it is");
+        return capabilities;
+    };
+    if listed.len() > CAPABILITIES_MAX {
+        faults.add("capabilities", format!("must have at most {CAPABILITIES_MAX}, and has {}", listed.len()));
+        return capabilities;
+    }
+    for (name, value) in listed {
+        let path = format!("capabilities.{name}");
+        let Some(name) = CapabilityName::parse(name) else {
+            faults.add(path, "must have a name of 1 to 100 of the characters A-Z a-z 0-9 _ . : -");
+            continue;
+        };
+        if let Some(capability) = read_capability(&path, &name, value, defaults, check_url, faults) {
+            if let Some(Err(reason)) = base_url.map(|base_url| check_url(&url_of(base_url, &capability.path))) {
+                faults.add(format!("{path}.path"), reason);
+            }
+            capabilities.insert(name, capability);
+        }
+    }
+    let schemas: usize = capabilities.values().filter_map(|capability| capability.response_schema.as_ref()).map(String::len).sum();
+    if schemas > SCHEMAS_BYTES_MAX {
+        faults
+            .add("capabilities", format!("must have at most {SCHEMAS_BYTES_MAX} bytes of `response_schema` together, and have {schemas}"));
+    }
+    capabilities
+}
+
+fn read_capability(
+    path: &str,
+    name: &CapabilityName,
+    value: &Value,
+    defaults: &ManifestDefaults,
+    check_url: &dyn Fn(&str) -> Result<(), String>,
+    faults: &mut Faults,
+) -> Option<Capability> {
+    let mut fields = Fields::read(path, value, faults)?;
+    let url_path = fields.text("path", faults);
+    check_path(&fields, url_path.as_deref(), faults);
+    let timeout = fields.duration("timeout", faults).unwrap_or_else(|| defaults.timeouts.of(name.as_str()));
+    fields.in_range("timeout", timeout, TIMEOUT_RANGE, faults);
+    if fields.flag("async", faults) == Some(true) {
+        faults.add(fields.path_of("async"), "is not available yet: only calls that are answered at once can be made");
+    }
+    fields.refuse("canary", faults);
+    let mode = read_mode(&mut fields, faults);
+    let (attempts_max, backoff) = read_retry(&mut fields, faults);
+    let (breaker, slow_calls) = read_breaker(&mut fields, &defaults.breaker, timeout, faults);
+    let idempotent = fields.flag("idempotent", faults).unwrap_or(false);
+    let hedge = read_hedge(&mut fields, idempotent, faults);
+    let max_concurrency = fields.number("max_concurrency", 1..=CONCURRENCY_MAX, faults).unwrap_or(CONCURRENCY_DEFAULT);
+    let (fallback, step_ages) = read_fallback(&mut fields, check_url, faults);
+    let cache = read_cache(&mut fields, step_ages, faults);
+    let response_schema = fields.take("response_schema").map(Value::to_string);
+    fields.end(faults);
+    // Answers that are kept for errors are used before everything else, unless the manifest says where.
+    let mut fallback = fallback;
+    if !cache.stale_if_error.is_zero() && !fallback.contains(&FallbackStep::Cache) {
+        fallback.insert(0, FallbackStep::Cache);
+    }
+    Some(Capability {
+        path: url_path?,
+        timeout,
+        attempts_max,
+        backoff,
+        fallback,
+        breaker,
+        slow_calls,
+        idempotent,
+        hedge,
+        max_concurrency,
+        cache,
+        response_schema,
+        mode,
+    })
+}
+
+fn check_path(fields: &Fields<'_>, path: Option<&str>, faults: &mut Faults) {
+    let reason = match path {
+        None if fields.has_fault("path", faults) => return,
+        None => "is required",
+        Some(path) if !path.starts_with('/') => "must begin with `/`",
+        Some(path) if path.len() > PATH_BYTES_MAX => "must be at most 1024 bytes long",
+        Some(path) if path.contains('#') || path.chars().any(|c| c.is_whitespace() || c.is_control()) => {
+            "must not contain blanks, control characters or `#`"
+        }
+        Some(_) => return,
+    };
+    faults.add(fields.path_of("path"), reason);
+}
+
+fn read_mode(fields: &mut Fields<'_>, faults: &mut Faults) -> CallMode {
+    match fields.text("mode", faults).as_deref() {
+        None | Some("live") => CallMode::Live,
+        Some("off") => CallMode::Off,
+        Some("shadow") => {
+            faults.add(fields.path_of("mode"), "`shadow` is not available yet: must be `live` or `off`");
+            CallMode::Live
+        }
+        Some(_) => {
+            faults.add(fields.path_of("mode"), "must be `live` or `off`");
+            CallMode::Live
+        }
+    }
+}

@@ -1,0 +1,135 @@
+use serde_json::json;
+
+use super::*;
+use crate::model::{CacheAges, CallBackoff, FallbackStep, Hedge, HedgeDelay, PickCount, SlowCallRule, TripRule};
+
+fn check_url(url: &str) -> Result<(), String> {
+    if url.starts_with("https://") { Ok(()) } else { Err("must begin with `https://`".to_owned()) }
+}
+
+fn read_it(document: &Value) -> Result<Manifest, Vec<ManifestFault>> {
+    read(document, &ManifestDefaults::default(), &check_url)
+}
+
+fn capability(of: Value) -> Capability {
+    let manifest = read_it(&json!({"base_url": "https://app.example", "capabilities": {"one": of}})).unwrap();
+    manifest.capabilities.into_values().next().unwrap()
+}
+
+fn faults(document: Value) -> Vec<String> {
+    read_it(&document).unwrap_err().into_iter().map(|fault| fault.field).collect()
+}
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+#[test]
+fn the_manifest_of_an_app_is_taken_as_other_platforms_write_it() {
+    let manifest = read_it(&json!({"webhooks": {
+        "winnerSelection": {"path": "/api/platform/winner-selection", "timeout": 5000, "retry": {"enabled": false}},
+        "quiz:answer_submit": {"path": "/quiz", "retry": {"enabled": true, "maxAttempts": 3, "backoff": "exponential"}},
+    }}))
+    .unwrap();
+    let of = |name| &manifest.capabilities[&CapabilityName::parse(name).unwrap()];
+    let (winners, quiz) = (of("winnerSelection"), of("quiz:answer_submit"));
+    assert_eq!((winners.timeout, winners.attempts_max, winners.path.as_str()), (ms(5_000), 1, "/api/platform/winner-selection"));
+    assert_eq!((quiz.timeout, quiz.attempts_max, quiz.backoff), (ms(2_000), 3, CallBackoff::Exponential));
+    assert_eq!(manifest.base_url, None);
+    assert_eq!(winners.breaker.half_open_max_calls, 1);
+    assert!(matches!(winners.breaker.rule, TripRule::Consecutive { failure_threshold: 5, success_threshold: 3 }));
+}
+
+#[test]
+fn everything_can_be_said() {
+    let one = capability(json!({
+        "path": "/a", "timeout": "2s", "async": false, "idempotent": true, "mode": "off", "maxConcurrency": 7,
+        "hedge": {"after": 30, "max": 1, "budgetPercent": 10},
+        "cache": {"fresh": "10s", "staleWhileRevalidate": 20_000, "stale_if_error": "1h"},
+        "circuitBreaker": {"failureThreshold": 2, "sleepWindowMs": 5_000, "slowCalls": {"percentage": 60}},
+        "fallback": [
+            {"type": "cache"},
+            {"type": "default", "http": {"url": "https://other.example/x", "timeoutMs": 300}},
+            {"type": "default", "random_pick": {"from": "/participants", "count": "/prizes"}},
+            {"type": "default", "static": {"winners": []}},
+            {"type": "error"},
+        ],
+        "responseSchema": {"type": "object"},
+    }));
+    assert_eq!((one.timeout, one.max_concurrency, one.mode), (ms(2_000), 7, CallMode::Off));
+    assert_eq!(one.hedge, Some(Hedge { after: HedgeDelay::Fixed(ms(30)), budget_percent: 10 }));
+    assert_eq!(one.cache, CacheAges { fresh: ms(10_000), stale_while_revalidate: ms(20_000), stale_if_error: ms(3_600_000) });
+    assert_eq!(one.slow_calls, Some(SlowCallRule { slower_than: ms(1_600), percentage: 60, calls_min: 20 }));
+    assert_eq!(one.breaker.sleep, ms(5_000));
+    assert_eq!(
+        one.fallback,
+        [
+            FallbackStep::Cache,
+            FallbackStep::Http { url: "https://other.example/x".to_owned(), timeout: ms(300) },
+            FallbackStep::RandomPick { from: "/participants".to_owned(), count: PickCount::Pointer("/prizes".to_owned()) },
+            FallbackStep::Static(r#"{"winners":[]}"#.to_owned()),
+            FallbackStep::Error,
+        ]
+    );
+    assert_eq!(one.response_schema.as_deref(), Some(r#"{"type":"object"}"#));
+}
+
+#[test]
+fn the_short_form_of_a_cache_keeps_answers_for_errors_or_answers_with_them_first() {
+    let ages = |step: Value| capability(json!({"path": "/a", "fallback": [step]})).cache;
+    let none = CacheAges::default();
+    assert_eq!(ages(json!({"type": "cache"})), CacheAges { stale_if_error: ms(300_000), ..none });
+    assert_eq!(ages(json!({"type": "cache", "ttl": "1m", "mode": "first"})), CacheAges { fresh: ms(60_000), ..none });
+    let implied = capability(json!({"path": "/a", "cache": {"stale_if_error": "1m"}, "fallback": [{"type": "error"}]}));
+    assert_eq!(implied.fallback, [FallbackStep::Cache, FallbackStep::Error]);
+}
+
+#[test]
+fn every_fault_is_named() {
+    let one = |of: Value| json!({"capabilities": {"one": of}});
+    #[rustfmt::skip]
+    let table: Vec<(Value, &[&str])> = vec![
+        (json!([]), &["manifest"]),
+        (json!({}), &["capabilities"]),
+        (json!({"capabilities": []}), &["capabilities"]),
+        (json!({"capabilities": {}, "webhooks": {}}), &["webhooks"]),
+        (json!({"capabilities": {}, "base_url": "ftp://x", "baseUrl": "https://x"}), &["base_url", "base_url"]),
+        (json!({"capabilities": {}, "base_url": "https://x?a=1"}), &["base_url"]),
+        (json!({"capabilities": {}, "owner_email": "a@b.c", "healthPath": "/h"}), &["owner_email", "health_path"]),
+        (json!({"capabilities": {"a b": {"path": "/"}}}), &["capabilities.a b"]),
+        (json!({"capabilities": {"one": 1, "two": {"path": "x", "sekret": 1}}}), &["capabilities.one", "capabilities.two.path", "capabilities.two.sekret"]),
+        (one(json!({})), &["capabilities.one.path"]),
+        (one(json!({"path": 1})), &["capabilities.one.path"]),
+        (one(json!({"path": "/a b"})), &["capabilities.one.path"]),
+        (one(json!({"path": "/", "timeout": 5})), &["capabilities.one.timeout"]),
+        (one(json!({"path": "/", "timeout": "5 weeks"})), &["capabilities.one.timeout"]),
+        (one(json!({"path": "/", "timeout": -1})), &["capabilities.one.timeout"]),
+        (one(json!({"path": "/", "timeout": 1e300})), &["capabilities.one.timeout"]),
+        (one(json!({"path": "/", "async": true, "canary": {}, "mode": "shadow"})), &["capabilities.one.async", "capabilities.one.canary", "capabilities.one.mode"]),
+        (one(json!({"path": "/", "retry": {"enabled": 1, "max_attempts": 0, "backoff": "x"}})), &["capabilities.one.retry.enabled", "capabilities.one.retry.max_attempts", "capabilities.one.retry.backoff"]),
+        (one(json!({"path": "/", "hedge": {"after": "p50", "max": 2}})), &["capabilities.one.hedge", "capabilities.one.hedge.after", "capabilities.one.hedge.max"]),
+        (one(json!({"path": "/", "max_concurrency": 0})), &["capabilities.one.max_concurrency"]),
+        (one(json!({"path": "/", "circuit_breaker": {"failure_threshold": 0, "minimum_throughput": 1}})), &["capabilities.one.circuit_breaker.failure_threshold", "capabilities.one.circuit_breaker.minimum_throughput"]),
+        (one(json!({"path": "/", "circuit_breaker": {"sleep_window_ms": 1}})), &["capabilities.one.circuit_breaker.sleep_window_ms"]),
+        (one(json!({"path": "/", "fallback": {}})), &["capabilities.one.fallback"]),
+        (one(json!({"path": "/", "fallback": [{"type": "queue"}, {"type": "manual"}, {"type": "x"}, 1]})), &["capabilities.one.fallback[0].type", "capabilities.one.fallback[1].type", "capabilities.one.fallback[2].type", "capabilities.one.fallback[3]"]),
+        (one(json!({"path": "/", "fallback": [{"type": "error"}, {"type": "cache"}]})), &["capabilities.one.fallback[1]"]),
+        (one(json!({"path": "/", "fallback": [{"type": "default"}]})), &["capabilities.one.fallback[0].type"]),
+        (one(json!({"path": "/", "fallback": [{"type": "default", "random_pick": {"from": "x", "count": 0}}]})), &["capabilities.one.fallback[0].random_pick.from", "capabilities.one.fallback[0].random_pick.count"]),
+        (one(json!({"path": "/", "fallback": [{"type": "default", "http": {"url": "http://x"}}]})), &["capabilities.one.fallback[0].http.url"]),
+        (one(json!({"path": "/", "cache": {"fresh": "8d", "for": 1}})), &["capabilities.one.cache.fresh", "capabilities.one.cache.for"]),
+    ];
+    for (document, expected) in table {
+        assert_eq!(faults(document.clone()), expected, "{document}");
+    }
+}
+
+#[test]
+fn a_huge_manifest_is_refused_with_few_words() {
+    let many: serde_json::Map<String, Value> = (0..10_000).map(|n| (format!("c{n}"), json!({"path": "/"}))).collect();
+    assert_eq!(faults(json!({"capabilities": many})), ["capabilities"]);
+    let wrong: serde_json::Map<String, Value> = (0..100).map(|n| (format!("c{n}"), json!({"path": 1, "x": 1, "y": 1}))).collect();
+    assert_eq!(faults(json!({"capabilities": wrong})).len(), 50);
+    let large = json!({"capabilities": {"one": {"path": "/", "fallback": [{"type": "default", "static": "x".repeat(70_000)}]}}});
+    assert_eq!(faults(large), ["capabilities.one.fallback[0].static"]);
+}

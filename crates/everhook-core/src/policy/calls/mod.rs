@@ -1,0 +1,12 @@
+//! Decisions about calls: what a manifest says, how a deadline is shared out, when a request is repeated, and what an answer means. Pure.
+
+pub mod answer;
+pub mod cache_age;
+pub mod concurrency;
+pub mod deadline;
+pub mod draw;
+pub mod latency;
+pub mod manifest;
+pub mod slow_calls;
+pub mod timeouts;
+pub mod tokens;

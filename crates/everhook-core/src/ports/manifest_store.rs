@@ -1,0 +1,42 @@
+//! Where manifests are kept: what applications answer when they are called, and what signs the requests to them.
+
+use async_trait::async_trait;
+
+use crate::{
+    ids::{ApplicationId, LaneId, OrganizationId},
+    model::{AuditEntry, KeptManifest, SealedSecrets},
+    ports::StoreError,
+};
+
+/// The manifests of applications. Deleting an application deletes its manifest and its secrets in the same write.
+///
+/// Every change is told to other nodes as [`Change::Application`](crate::ports::Change::Application). Every method fails with
+/// [`StoreError::Unavailable`] if the store cannot be reached, and then changed nothing.
+#[async_trait]
+pub trait ManifestStore: Send + Sync {
+    /// The manifest of an application; `None` if it has none.
+    async fn manifest(&self, application: ApplicationId) -> Result<Option<KeptManifest>, StoreError>;
+
+    /// Keeps a manifest, if its version is the next one (1 for the first) and its application is there, and makes the lanes of its capabilities that are not
+    /// there yet. Says whether it did.
+    async fn put_manifest(&self, manifest: KeptManifest, lanes: Vec<LaneId>, entry: AuditEntry) -> Result<bool, StoreError>;
+
+    /// What signs the requests to an application; `None` if it was never called.
+    async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError>;
+
+    /// Keeps what signs from now on, if nobody changed it since it was `read` and the application is there. Says whether it did.
+    async fn put_application_secrets(&self, change: SecretsChange, entry: AuditEntry) -> Result<bool, StoreError>;
+}
+
+/// A change of what signs the requests to an application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretsChange {
+    /// The tenant that owns the application.
+    pub organization: OrganizationId,
+    /// Whose.
+    pub application: ApplicationId,
+    /// What signed before; `None` if there was nothing.
+    pub read: Option<SealedSecrets>,
+    /// What signs now.
+    pub secrets: SealedSecrets,
+}

@@ -1,0 +1,275 @@
+//! Asks a provider about a user: takes a place in the provider's rate, and replaces a token that has ended. Called by the health processor.
+//!
+//! One refresh at a time for each user, on all nodes: whoever has the right in the store refreshes, stores the new tokens, and only then uses them.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+
+use super::tokens;
+use crate::{
+    health::{
+        GarminType, callback,
+        limits::{self, Admission, RateNotice},
+        tokens::{is_other_token, is_refresh_due},
+    },
+    model::health::{Connection, Permissions, Provider, ProviderRate, RecordId, Tokens},
+    ports::{Clock, Entropy, HealthConnections, HealthUser, Ports, RefreshedTokens, StoreError, Vault},
+    providers::{Asked, HealthProviders, NoAnswer, NotRefreshed, OnBehalfOf, ProviderSettings},
+    time::Timestamp,
+};
+
+/// How long the right to refresh is good for: a request and a write, with time to spare. Whoever dies with it delays the others by as much.
+const REFRESH_RIGHT_FOR: Duration = Duration::from_secs(45);
+/// How often those who wait for somebody else's refresh look again, and how many times: about as long as a refresh takes.
+const REFRESH_LOOK_EVERY: Duration = Duration::from_millis(500);
+const REFRESH_LOOKS_MAX: u32 = 20;
+
+/// What a provider is asked for.
+#[derive(Clone, Debug)]
+pub(super) enum Question<'a> {
+    /// A Strava activity.
+    Activity(&'a RecordId),
+    /// Whether Strava still knows the athlete.
+    Athlete,
+    /// What a Garmin user allows.
+    Permissions,
+    /// The data of a ping.
+    Ping {
+        /// What kind of data.
+        data: GarminType,
+        /// Where the ping says that it is.
+        callback_url: &'a str,
+    },
+}
+
+/// What it answered.
+#[derive(Clone, Debug)]
+pub(super) enum Answer {
+    /// JSON.
+    Body(Bytes),
+    /// Permissions.
+    Permissions(Permissions),
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unanswered {
+    /// No connection of the user has a token.
+    #[error("no token is stored for this user")]
+    NoToken,
+    /// The provider's limit is used up; no request was made, or it was refused.
+    #[error("the provider's limit on requests is used up")]
+    Limited {
+        /// When there is room again.
+        until: Timestamp,
+    },
+    /// Somebody else refreshes the token and has not ended.
+    #[error("the user's token is being refreshed")]
+    BeingRefreshed,
+    /// The token has ended and there is no new one.
+    #[error(transparent)]
+    NotRefreshed(#[from] NotRefreshed),
+    /// The provider did not give it.
+    #[error(transparent)]
+    Provider(#[from] NoAnswer),
+    /// The store failed.
+    #[error("the store failed")]
+    Store(#[from] StoreError),
+}
+
+/// What came of the right to refresh.
+enum Refreshed {
+    /// New tokens.
+    Now(Tokens),
+    /// Somebody had refreshed them before.
+    Before(Tokens),
+    /// None.
+    Not(Unanswered),
+}
+
+/// Access to providers on behalf of users.
+pub(super) struct ProviderAccess {
+    providers: HealthProviders,
+    connections: Arc<dyn HealthConnections>,
+    vault: Arc<dyn Vault>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    /// What is known of each provider's limits. Strava says with every answer what all nodes have used.
+    rates: Mutex<Vec<(Provider, ProviderRate)>>,
+}
+
+impl ProviderAccess {
+    pub(super) fn new(ports: &Ports, settings: ProviderSettings) -> Self {
+        Self {
+            providers: HealthProviders::new(settings, ports.transport.clone(), ports.clock.clone()),
+            connections: ports.health_connections.clone(),
+            vault: ports.vault.clone(),
+            clock: ports.clock.clone(),
+            entropy: ports.entropy.clone(),
+            rates: Mutex::default(),
+        }
+    }
+
+    /// Whether what Garmin pushes about users is confirmed before it takes effect.
+    pub(super) fn confirms_garmin(&self) -> bool {
+        self.providers.settings().garmin.confirm
+    }
+
+    /// Asks once; a second time if the token had ended and could be replaced.
+    ///
+    /// # Errors
+    /// [`Unanswered`] says what to do about it.
+    pub(super) async fn ask(&self, user: &HealthUser, connected: &[Connection], question: Question<'_>) -> Result<Answer, Unanswered> {
+        let Some(tokens) = self.stored(user, connected)? else {
+            return match question {
+                // The address has a token of its own.
+                Question::Ping { .. } => self.ask_with(user, None, &question).await,
+                _ => Err(Unanswered::NoToken),
+            };
+        };
+        let can_refresh = user.provider == Provider::Strava && tokens.refresh.is_some();
+        if can_refresh && is_refresh_due(&tokens, self.clock.now()) {
+            // Once is enough: a refresh must end well within the time that an event has, or the new tokens would be lost.
+            let fresh = self.refresh(user, &tokens).await?;
+            return self.ask_with(user, Some(&fresh), &question).await;
+        }
+        match self.ask_with(user, Some(&tokens), &question).await {
+            Err(Unanswered::Provider(NoAnswer::Unauthorized)) if can_refresh => {
+                let fresh = self.refresh(user, &tokens).await?;
+                self.ask_with(user, Some(&fresh), &question).await
+            }
+            answered => answered,
+        }
+    }
+
+    async fn ask_with(&self, user: &HealthUser, tokens: Option<&Tokens>, question: &Question<'_>) -> Result<Answer, Unanswered> {
+        if let Question::Ping { data, callback_url } = question {
+            // Before a place is taken: anybody can send pings that lead nowhere.
+            callback::check(&self.providers.settings().garmin.api, *data, callback_url).map_err(NoAnswer::from)?;
+        }
+        self.take_place(user.provider)?;
+        let organization = user.organization;
+        let of = tokens.map(|tokens| OnBehalfOf { organization, token: &tokens.access });
+        let Asked { outcome, notice } = match (question, of) {
+            (Question::Ping { data, callback_url }, _) => {
+                let token = tokens.map(|tokens| &tokens.access);
+                body(self.providers.garmin_ping(organization, token, *data, callback_url).await)
+            }
+            (Question::Activity(id), Some(of)) => body(self.providers.strava_activity(of, id).await),
+            (Question::Athlete, Some(of)) => body(self.providers.strava_athlete(of).await),
+            (Question::Permissions, Some(of)) => {
+                let Asked { outcome, notice } = self.providers.garmin_permissions(of).await;
+                Asked { outcome: outcome.map(Answer::Permissions), notice }
+            }
+            (Question::Activity(_) | Question::Athlete | Question::Permissions, None) => return Err(Unanswered::NoToken),
+        };
+        self.put_in(user.provider, notice);
+        outcome.map_err(|no_answer| match no_answer {
+            NoAnswer::Limited { .. } => Unanswered::Limited { until: self.room_at(user.provider) },
+            no_answer => no_answer.into(),
+        })
+    }
+
+    /// The tokens of the user's oldest connection that has some.
+    fn stored(&self, user: &HealthUser, connections: &[Connection]) -> Result<Option<Tokens>, StoreError> {
+        let sealed = connections.iter().filter(|connection| connection.is_connected).find_map(|connection| connection.tokens.as_ref());
+        sealed.map(|sealed| tokens::open(&*self.vault, user, sealed)).transpose()
+    }
+
+    async fn refresh(&self, user: &HealthUser, old: &Tokens) -> Result<Tokens, Unanswered> {
+        for _ in 0..REFRESH_LOOKS_MAX {
+            let now = self.clock.now();
+            let by = self.entropy.uuid(now);
+            if let Some(connections) = self.connections.begin_refresh(user.clone(), by, now, now + REFRESH_RIGHT_FOR).await? {
+                return self.refresh_alone(user, old, by, &connections).await;
+            }
+            self.clock.sleep_for(REFRESH_LOOK_EVERY).await;
+        }
+        Err(Unanswered::BeingRefreshed)
+    }
+
+    /// With the right to it: unless somebody has done it since the old tokens were read.
+    async fn refresh_alone(
+        &self,
+        user: &HealthUser,
+        old: &Tokens,
+        by: uuid::Uuid,
+        connections: &[Connection],
+    ) -> Result<Tokens, Unanswered> {
+        let refreshed = self.refreshed(user, old, connections).await;
+        let new = match &refreshed {
+            Refreshed::Now(fresh) => Some(tokens::seal(&*self.vault, user, fresh)),
+            Refreshed::Before(_) | Refreshed::Not(_) => None,
+        };
+        let with_tokens = connections.iter().filter(|connection| connection.is_connected && connection.tokens.is_some());
+        let tokens = new.map(|new| with_tokens.map(|connection| (connection.id, new.clone())).collect()).unwrap_or_default();
+        let kept = self.connections.end_refresh(RefreshedTokens { user: user.clone(), by, tokens, at: self.clock.now() }).await;
+        match refreshed {
+            Refreshed::Now(fresh) if kept? => Ok(fresh),
+            // Somebody connected the user anew meanwhile, or the user withdrew: what is stored by now is read by the next attempt.
+            Refreshed::Now(_) => Err(Unanswered::BeingRefreshed),
+            Refreshed::Before(stored) => Ok(stored),
+            Refreshed::Not(why) => Err(why),
+        }
+    }
+
+    async fn refreshed(&self, user: &HealthUser, old: &Tokens, connections: &[Connection]) -> Refreshed {
+        let stored = match self.stored(user, connections) {
+            Ok(Some(stored)) if is_other_token(old, &stored) => return Refreshed::Before(stored),
+            Ok(Some(stored)) => stored,
+            Ok(None) => return Refreshed::Not(Unanswered::NoToken),
+            Err(error) => return Refreshed::Not(error.into()),
+        };
+        match self.providers.strava_refresh(user.organization, &stored).await {
+            Ok(fresh) => Refreshed::Now(fresh),
+            Err(why) => Refreshed::Not(why.into()),
+        }
+    }
+
+    fn take_place(&self, provider: Provider) -> Result<(), Unanswered> {
+        let (now, dice) = (self.clock.now(), self.dice());
+        self.with_rate(provider, now, |rate| match limits::admit(*rate, now, dice) {
+            Admission::Granted(next) => {
+                *rate = next;
+                Ok(())
+            }
+            Admission::NotBefore(until) => Err(Unanswered::Limited { until }),
+        })
+    }
+
+    fn put_in(&self, provider: Provider, notice: RateNotice) {
+        let now = self.clock.now();
+        self.with_rate(provider, now, |rate| *rate = limits::learn(*rate, notice, now));
+    }
+
+    /// When there is room again after a refusal.
+    fn room_at(&self, provider: Provider) -> Timestamp {
+        let (now, dice) = (self.clock.now(), self.dice());
+        self.with_rate(provider, now, |rate| match limits::admit(*rate, now, dice) {
+            Admission::Granted(_) => now,
+            Admission::NotBefore(until) => until,
+        })
+    }
+
+    fn with_rate<T>(&self, provider: Provider, now: Timestamp, change: impl FnOnce(&mut ProviderRate) -> T) -> T {
+        let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        if !rates.iter().any(|(known, _)| *known == provider) {
+            rates.push((provider, limits::unseen(provider, now)));
+        }
+        let (_, rate) = rates.iter_mut().find(|(known, _)| *known == provider).expect("it was put in just now");
+        change(rate)
+    }
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number from 0 to 1 times a million")]
+    fn dice(&self) -> u64 {
+        (self.entropy.unit() * 1e6) as u64
+    }
+}
+
+fn body(asked: Asked<Bytes>) -> Asked<Answer> {
+    Asked { outcome: asked.outcome.map(Answer::Body), notice: asked.notice }
+}

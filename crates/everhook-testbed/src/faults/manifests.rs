@@ -1,0 +1,62 @@
+//! Manifests, and what calls leave behind, that cannot be read or written on demand.
+
+use async_trait::async_trait;
+use everhook_core::{
+    ids::{ApplicationId, LaneId, OrganizationId},
+    model::{AuditEntry, CacheKey, CachedAnswer, FairDraw, KeptManifest, SealedSecrets},
+    ports::{CallRecords, ManifestStore, SecretsChange, StoreError},
+    time::Timestamp,
+};
+use uuid::Uuid;
+
+use super::{Faulty, Kind, injected};
+
+#[async_trait]
+impl<S: ManifestStore> ManifestStore for Faulty<S> {
+    async fn manifest(&self, application: ApplicationId) -> Result<Option<KeptManifest>, StoreError> {
+        through!(self, self.store.manifest(application))
+    }
+
+    async fn put_manifest(&self, manifest: KeptManifest, lanes: Vec<LaneId>, entry: AuditEntry) -> Result<bool, StoreError> {
+        through!(self, self.store.put_manifest(manifest, lanes, entry))
+    }
+
+    async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError> {
+        through!(self, self.store.application_secrets(application))
+    }
+
+    async fn put_application_secrets(&self, change: SecretsChange, entry: AuditEntry) -> Result<bool, StoreError> {
+        through!(self, self.store.put_application_secrets(change, entry))
+    }
+}
+
+#[async_trait]
+impl<S: CallRecords> CallRecords for Faulty<S> {
+    async fn cached_answer(&self, key: CacheKey) -> Result<Option<CachedAnswer>, StoreError> {
+        through!(self, self.store.cached_answer(key))
+    }
+
+    async fn keep_answers(&self, answers: Vec<CachedAnswer>) -> Result<(), StoreError> {
+        through!(self, self.store.keep_answers(answers))
+    }
+
+    async fn forget_answers(&self, now: Timestamp, limit: u32) -> Result<u32, StoreError> {
+        through!(self, self.store.forget_answers(now, limit))
+    }
+
+    async fn forget_excess_answers(&self, kept_max: u32, limit: u32) -> Result<u32, StoreError> {
+        through!(self, self.store.forget_excess_answers(kept_max, limit))
+    }
+
+    async fn keep_draw(&self, draw: FairDraw) -> Result<(), StoreError> {
+        through!(self, self.store.keep_draw(draw))
+    }
+
+    async fn draw(&self, organization: OrganizationId, request_id: Uuid) -> Result<Option<FairDraw>, StoreError> {
+        through!(self, self.store.draw(organization, request_id))
+    }
+
+    async fn forget_draws(&self, before: Timestamp, limit: u32) -> Result<u32, StoreError> {
+        through!(self, self.store.forget_draws(before, limit))
+    }
+}

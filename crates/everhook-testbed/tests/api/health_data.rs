@@ -1,0 +1,91 @@
+//! Health data: a source with a processor, connections, metrics, and erasing a profile.
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
+use serde_json::{Value, json};
+
+use super::client::Server;
+
+const PUSH: &str =
+    r#"{"dailies":[{"userId":"garmin-user","summaryId":"s-1","calendarDate":"2026-01-02","steps":4711,"activeKilocalories":321}]}"#;
+
+impl Server {
+    async fn push_garmin(&self, source: &Value, body: &str) {
+        let path = format!("/in/{}", source["id"].as_str().unwrap());
+        let request = Request::post(path).header("content-type", "application/json").body(Full::new(Bytes::from(body.to_owned()))).unwrap();
+        self.send(request).await.expect(200);
+    }
+
+    /// The metrics of a profile, once there are so many.
+    async fn metrics_once(&self, query: &str, count: usize) -> Vec<Value> {
+        for _ in 0..600 {
+            let rows = self.metrics(query).await;
+            if rows.len() == count {
+                return rows;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        panic!("there are never {count} metrics");
+    }
+
+    async fn metrics(&self, query: &str) -> Vec<Value> {
+        self.get(&format!("/v1/health/metrics{query}")).await.expect(200)["data"].as_array().unwrap().clone()
+    }
+}
+
+#[tokio::test]
+async fn a_processor_is_for_some_kinds_only_and_is_shown() {
+    let server = Server::start().await;
+    let refused =
+        server.post("/v1/sources", json!({ "name": "a", "kind": "github", "secrets": ["s"], "processor": "health" })).await.expect(422);
+    assert_eq!(refused["errors"][0]["field"], "processor");
+    let unknown = server.post("/v1/sources", json!({ "name": "a", "kind": "garmin", "processor": "sports" })).await.expect(422);
+    assert_eq!(unknown["errors"][0]["field"], "processor");
+    let made = server.post("/v1/sources", json!({ "name": "a", "kind": "garmin", "processor": "health" })).await.expect(201);
+    assert_eq!(made["processor"], "health");
+    let path = format!("/v1/sources/{}", made["id"].as_str().unwrap());
+    let kind = server.put(&path, json!({ "kind": "none" })).await.expect(422);
+    assert_eq!(kind["errors"][0]["field"], "processor");
+    assert_eq!(server.put(&path, json!({ "processor": null })).await.expect(200)["processor"], Value::Null);
+}
+
+#[tokio::test]
+async fn what_is_pushed_waits_for_the_connection_becomes_metrics_and_is_erased() {
+    let server = Server::start().await;
+    let source = server.post("/v1/sources", json!({ "name": "watch", "kind": "garmin", "processor": "health" })).await.expect(201);
+    server.push_garmin(&source, PUSH).await;
+    assert!(server.metrics("").await.is_empty());
+    let faults = server.post("/v1/health/connections", json!({ "provider": "fitbit", "refresh_token": "r" })).await.expect(422);
+    let fields: Vec<&str> = faults["errors"].as_array().unwrap().iter().map(|fault| fault["field"].as_str().unwrap()).collect();
+    assert_eq!(fields, ["provider", "external_user_id", "profile_id", "refresh_token"]);
+    let wanted = json!({
+        "provider": "garmin", "external_user_id": "garmin-user", "profile_id": "profile 1", "access_token": "a", "refresh_token": "r",
+        "expires_at": "2099-01-01T00:00:00Z", "permissions": ["HEALTH_EXPORT"],
+    });
+    let made = server.post("/v1/health/connections", wanted).await.expect(201);
+    assert_eq!((&made["has_access_token"], &made["is_connected"], &made["access_token"]), (&json!(true), &json!(true), &Value::Null));
+    let found = server.metrics_once("?profile_id=profile%201", 2).await;
+    let of = |metric: &str| found.iter().find(|row| row["metric_type"] == metric).unwrap().clone();
+    assert_eq!(
+        (&of("steps")["value_num"], &of("steps")["unit"], &of("steps")["source"]),
+        (&json!(4711.0), &json!("steps"), &json!("garmin"))
+    );
+    assert_eq!(
+        (&of("calories")["start_time"], &of("calories")["end_time"]),
+        (&json!("2026-01-02T00:00:00Z"), &json!("2026-01-02T23:59:59Z"))
+    );
+    // Of dailies only the values are kept.
+    assert_eq!(of("steps")["raw_payload_json"], Value::Null);
+    assert_eq!(server.metrics("?metric_type=steps&from=2026-01-02&to=2026-01-03").await.len(), 1);
+    assert!(server.metrics("?from=2026-01-03").await.is_empty());
+    server.get("/v1/health/metrics?metric_type=mood").await.expect(400);
+    let listed = server.get("/v1/health/connections?provider=garmin&external_user_id=garmin-user").await.expect(200);
+    assert_eq!(listed["data"][0]["id"], made["id"]);
+    let erased = server.delete("/v1/health/profiles/profile%201").await.expect(200);
+    assert_eq!(erased, json!({ "connections": 1, "metrics": 2, "events": 1 }));
+    assert!(server.metrics("").await.is_empty());
+    server.get(&format!("/v1/health/connections/{}", made["id"].as_str().unwrap())).await.expect(404);
+    let again = server.delete("/v1/health/profiles/profile%201").await.expect(200);
+    assert_eq!(again, json!({ "connections": 0, "metrics": 0, "events": 0 }));
+}

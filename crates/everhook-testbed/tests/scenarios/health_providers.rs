@@ -1,0 +1,207 @@
+//! Events that only say where the data is, and providers that have it: fetched once, refreshed, limited, away, and forged.
+
+use bytes::Bytes;
+use everhook_core::{
+    inbound::Item,
+    line::receive::{Push, PushedItem, receive},
+    manage::{
+        Change,
+        health::{self, NewConnection},
+        sources::{self, NewSource, SourceChange},
+    },
+    model::{Cursor, EventType, PageRequest, Secret, Source, health::Metric},
+    ports::{ConnectionFilter, MetricFilter},
+};
+use everhook_testbed::{Answer, World, hours, mins, network::Arrival, secs};
+
+const ACTIVITY_URL: &str = "https://www.strava.com/api/v3/activities/7";
+const ATHLETE_URL: &str = "https://www.strava.com/api/v3/athlete";
+const TOKEN_URL: &str = "https://www.strava.com/api/v3/oauth/token";
+const ACTIVITY: &str =
+    r#"{"id":7,"athlete":{"id":1},"moving_time":60,"elapsed_time":90,"sport_type":"Run","start_date":"2026-03-04T10:00:00Z"}"#;
+const CORRECTED: &str =
+    r#"{"id":7,"athlete":{"id":1},"moving_time":70,"elapsed_time":95,"sport_type":"Run","start_date":"2026-03-04T10:00:00Z"}"#;
+const CREATED: &str = r#"{"object_type":"activity","aspect_type":"create","object_id":7,"owner_id":1}"#;
+const DEAUTHORIZED: &str =
+    r#"{"object_type":"athlete","aspect_type":"update","object_id":1,"owner_id":1,"updates":{"authorized":"false"}}"#;
+const PERMISSIONS_URL: &str = "https://apis.garmin.com/wellness-api/rest/user/permissions";
+
+/// A source of a provider whose events are processed, and its user 1, who is connected.
+async fn connected(world: &World, provider: &str) -> Source {
+    let settings = SourceChange {
+        name: Change::Set(provider.to_owned()),
+        kind: Change::Set(provider.to_owned()),
+        forward: Change::Set(false),
+        processor: Change::Set("health".to_owned()),
+        ..SourceChange::default()
+    };
+    let source = sources::create(world.line(), &world.author(), NewSource { application: None, settings }).await.expect("it is good");
+    let text = |text: &str| Some(text.to_owned());
+    let connection = NewConnection {
+        provider: text(provider),
+        external_user_id: text("1"),
+        profile_id: text("profile"),
+        access_token: Some(Secret::new("old".to_owned())),
+        refresh_token: Some(Secret::new("refresh".to_owned())),
+        ..NewConnection::default()
+    };
+    health::connect(world.line(), &world.author(), connection).await.expect("it is good");
+    source
+}
+
+async fn push(world: &World, source: &Source, event_type: &str, body: &str) {
+    let item = Item {
+        event_type: EventType::parse(event_type).expect("it is one"),
+        id: None,
+        external_user: Some("1".to_owned()),
+        body: Bytes::from(body.to_owned()),
+        content_type: None,
+    };
+    let items = vec![PushedItem { item, key: None }];
+    let push = Push { source, items, kept_headers: Vec::new(), forwarded_headers: Vec::new(), traceparent: None };
+    receive(world.line(), push).await.expect("it is taken");
+}
+
+async fn metrics(world: &World) -> Vec<Metric> {
+    let page = PageRequest { limit: 100, cursor: Cursor::Newest };
+    world.line().ports.health_metrics.metrics(world.organization, MetricFilter::default(), page).await.expect("the store answers").rows
+}
+
+async fn values(world: &World) -> Vec<Option<f64>> {
+    metrics(world).await.iter().map(|metric| metric.measured.value).collect()
+}
+
+/// Whether the user is connected, and has a token.
+async fn standing(world: &World) -> (bool, bool) {
+    let page = PageRequest { limit: 100, cursor: Cursor::Newest };
+    let found = world.line().ports.health_connections.connections(world.organization, ConnectionFilter::default(), page).await;
+    let connection = &found.expect("the store answers").rows[0];
+    (connection.is_connected, connection.tokens.is_some())
+}
+
+fn requests(world: &World, url: &str) -> usize {
+    world.network.arrivals().iter().filter(|arrival| arrival.url == url).count()
+}
+
+fn bearers(world: &World, url: &str) -> Vec<String> {
+    let arrivals = world.network.arrivals().into_iter().filter(|arrival| arrival.url == url);
+    let bearer = |arrival: Arrival| {
+        let headers = arrival.request.headers;
+        let (_, value) = headers.into_iter().find(|(name, _)| name == "authorization").expect("it has a token");
+        String::from_utf8_lossy(&value).into_owned()
+    };
+    arrivals.map(bearer).collect()
+}
+
+#[tokio::test]
+async fn an_activity_is_fetched_written_once_corrected_and_removed() {
+    let mut world = World::new().await;
+    let source = connected(&world, "strava").await;
+    world.network.script(ACTIVITY_URL, [Answer::Body(200, ACTIVITY), Answer::Body(200, ACTIVITY)], Answer::Body(200, CORRECTED));
+    for (pushes, expected) in [(1, 60.0), (2, 60.0), (3, 70.0)] {
+        push(&world, &source, "activity.create", CREATED).await;
+        world.pass(secs(5)).await;
+        assert_eq!(values(&world).await, [Some(expected)], "after {pushes}");
+    }
+    // One that is not there for us any more is like one that was deleted.
+    world.network.script(ACTIVITY_URL, [], Answer::Status(404));
+    push(&world, &source, "activity.update", CREATED).await;
+    world.pass(secs(5)).await;
+    assert_eq!(values(&world).await, []);
+}
+
+#[tokio::test]
+async fn a_token_that_ended_is_refreshed_stored_and_used() {
+    let mut world = World::new().await;
+    let source = connected(&world, "strava").await;
+    world.network.script(ACTIVITY_URL, [Answer::Status(401)], Answer::Body(200, ACTIVITY));
+    world.network.script(TOKEN_URL, [], Answer::Body(200, r#"{"access_token":"new","refresh_token":"next","expires_at":4000000000}"#));
+    push(&world, &source, "activity.create", CREATED).await;
+    world.pass(secs(5)).await;
+    world.crash().await;
+    push(&world, &source, "activity.update", CREATED).await;
+    world.pass(secs(5)).await;
+    assert_eq!(values(&world).await, [Some(60.0)]);
+    assert_eq!(bearers(&world, ACTIVITY_URL), ["Bearer old", "Bearer new", "Bearer new"]);
+    assert_eq!(requests(&world, TOKEN_URL), 1);
+}
+
+#[tokio::test]
+async fn a_provider_that_is_away_is_asked_again_on_schedule() {
+    let mut world = World::new().await;
+    let source = connected(&world, "strava").await;
+    world.network.script(ACTIVITY_URL, [Answer::Status(503), Answer::Hangs, Answer::Body(200, "<html>")], Answer::Body(200, ACTIVITY));
+    push(&world, &source, "activity.create", CREATED).await;
+    world.pass(hours(1)).await;
+    assert_eq!((values(&world).await, requests(&world, ACTIVITY_URL)), (vec![Some(60.0)], 4));
+}
+
+#[tokio::test]
+async fn a_provider_that_refuses_more_requests_is_left_alone_until_its_next_quarter() {
+    let mut world = World::new().await;
+    let source = connected(&world, "strava").await;
+    world.network.script(ACTIVITY_URL, [Answer::Status(429)], Answer::Body(200, ACTIVITY));
+    push(&world, &source, "activity.create", CREATED).await;
+    push(&world, &source, "activity.update", CREATED).await;
+    world.pass(secs(5)).await;
+    assert_eq!(requests(&world, ACTIVITY_URL), 1);
+    world.pass(mins(40)).await;
+    assert_eq!((values(&world).await, requests(&world, ACTIVITY_URL)), (vec![Some(60.0)], 3));
+    let arrivals = world.network.arrivals();
+    let quarter = |number: usize| arrivals[number].at.as_secs() / 900;
+    assert!(quarter(1) > quarter(0), "it was asked again in the same quarter of an hour");
+}
+
+#[tokio::test]
+async fn a_forged_deauthorization_changes_nothing_and_a_true_one_ends_the_connection() {
+    let mut world = World::new().await;
+    let source = connected(&world, "strava").await;
+    world.network.script(ATHLETE_URL, [Answer::Body(200, r#"{"id":1}"#)], Answer::Status(401));
+    push(&world, &source, "athlete.update", DEAUTHORIZED).await;
+    world.pass(secs(5)).await;
+    assert_eq!(standing(&world).await, (true, true));
+    // The token does not hold, and neither does the one that gets the next.
+    world.network.script(TOKEN_URL, [], Answer::Body(400, r#"{"errors":[{"resource":"RefreshToken","code":"invalid"}]}"#));
+    push(&world, &source, "athlete.update", DEAUTHORIZED).await;
+    world.pass(secs(5)).await;
+    assert_eq!(standing(&world).await, (false, false));
+    assert_eq!(world.operational_types().await, ["connection.deregistered"]);
+}
+
+#[tokio::test]
+async fn what_garmin_pushes_about_a_user_is_confirmed() {
+    let mut world = World::new().await;
+    let source = connected(&world, "garmin").await;
+    world.network.script(PERMISSIONS_URL, [Answer::Body(200, r#"["HEALTH_EXPORT"]"#), Answer::Body(200, "[]")], Answer::Status(401));
+    push(&world, &source, "deregistrations", r#"{"userId":"1"}"#).await;
+    world.pass(secs(5)).await;
+    assert_eq!(standing(&world).await, (true, true));
+    // A change of permissions is what Garmin says, not what the push says.
+    push(&world, &source, "userPermissionsChange", r#"{"userId":"1","permissions":["ACTIVITY_EXPORT"],"changeTimeInSeconds":1}"#).await;
+    world.pass(secs(5)).await;
+    let page = PageRequest { limit: 1, cursor: Cursor::Newest };
+    let found = world.line().ports.health_connections.connections(world.organization, ConnectionFilter::default(), page).await;
+    assert!(found.expect("the store answers").rows[0].permissions.as_ref().is_some_and(|permissions| permissions.is_empty()));
+    push(&world, &source, "deregistrations", r#"{"userId":"1"}"#).await;
+    world.pass(secs(5)).await;
+    assert_eq!(standing(&world).await, (false, false));
+}
+
+#[tokio::test]
+async fn a_ping_is_fetched_where_garmin_is_and_nowhere_else() {
+    const DATA: &str = "https://apis.garmin.com/wellness-api/rest/dailies?uploadStartTimeInSeconds=1&uploadEndTimeInSeconds=2&token=X";
+    let mut world = World::new().await;
+    let source = connected(&world, "garmin").await;
+    let days =
+        r#"[{"userId":"1","summaryId":"a","calendarDate":"2026-03-04","steps":5},{"userId":"2","calendarDate":"2026-03-04","steps":9}]"#;
+    world.network.script(DATA, [], Answer::Body(200, days));
+    push(&world, &source, "dailies", &format!(r#"{{"userId":"1","callbackURL":"{DATA}"}}"#)).await;
+    world.pass(secs(5)).await;
+    assert_eq!(values(&world).await, [Some(5.0)]);
+    for elsewhere in ["https://169.254.169.254/latest", "https://apis.garmin.com/wellness-api/rest/user/id"] {
+        push(&world, &source, "dailies", &format!(r#"{{"userId":"1","callbackURL":"{elsewhere}"}}"#)).await;
+        world.pass(secs(5)).await;
+        assert_eq!(requests(&world, elsewhere), 0);
+    }
+    assert_eq!(world.dead_letters().await.len(), 2);
+}

@@ -1,0 +1,92 @@
+//! A call as clients write it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use everhook_core::{
+    calls::call::{CACHE_KEY_BYTES_MAX, CallRequest},
+    line::request::trace_and_flags,
+    manage::Fault,
+    time::Timestamp,
+};
+use http::HeaderMap;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use crate::api::{body::check_depth, error::ApiError, publish::present};
+
+/// The longest timeout that a caller may ask for, in milliseconds. What is longer than the manifest's is cut to that.
+const TIMEOUT_MS_MAX: u64 = 600_000;
+
+/// A call.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"payload": {"roomId": "room_1", "participants": ["a", "b"], "prizes": [1]}, "cache_key": "room_1"}))]
+pub struct CallIn<'a> {
+    /// What the app is asked: any JSON value, passed on byte for byte. Required.
+    #[serde(borrow, default, deserialize_with = "present")]
+    #[schema(value_type = serde_json::Value, required = true)]
+    pub payload: Option<&'a RawValue>,
+    /// What you call this question: answers are kept under it, and concurrent calls with the same become one. At most 512 bytes.
+    #[serde(default)]
+    pub cache_key: Option<String>,
+    /// How long you wait, in milliseconds: at least 50. The manifest's timeout holds if that is shorter.
+    #[serde(default)]
+    #[schema(value_type = Option<u32>, minimum = 1, maximum = 600_000)]
+    pub timeout_ms: Option<i64>,
+}
+
+impl CallIn<'_> {
+    /// As a request. `body` is what it was read from.
+    pub fn into_request(
+        self,
+        body: &Bytes,
+        payload_bytes_max: usize,
+        header_timeout: Option<Duration>,
+        trace: Option<(String, String)>,
+        arrived_at: Timestamp,
+    ) -> Result<CallRequest, ApiError> {
+        let mut faults = Vec::new();
+        if self.payload.is_none() {
+            faults.push(Fault::new("payload", "is required"));
+        }
+        if let Some(key) = self.cache_key.as_ref().filter(|key| key.is_empty() || key.len() > CACHE_KEY_BYTES_MAX) {
+            faults.push(Fault::new("cache_key", format!("must have 1 to {CACHE_KEY_BYTES_MAX} bytes, and has {}", key.len())));
+        }
+        let timeout = match self.timeout_ms {
+            None => header_timeout,
+            Some(millis) => {
+                let millis = u64::try_from(millis).ok().filter(|millis| (1..=TIMEOUT_MS_MAX).contains(millis));
+                if millis.is_none() {
+                    faults.push(Fault::new("timeout_ms", format!("must be 1 to {TIMEOUT_MS_MAX}")));
+                }
+                millis.map(Duration::from_millis)
+            }
+        };
+        let Some(payload) = self.payload.filter(|_| faults.is_empty()) else { return Err(ApiError::invalid(faults)) };
+        let text = payload.get();
+        if text.len() > payload_bytes_max {
+            return Err(ApiError::too_large(format!("`payload` may have at most {payload_bytes_max} bytes, and has {}", text.len())));
+        }
+        check_depth(text)?;
+        let payload = body.slice_ref(text.as_bytes());
+        Ok(CallRequest { payload, cache_key: self.cache_key, timeout, trace, arrived_at })
+    }
+}
+
+/// How long a caller waits, as a header says.
+pub fn caller_timeout(headers: &HeaderMap) -> Result<Option<Duration>, ApiError> {
+    let Some(value) = headers.get("x-timeout-ms") else { return Ok(None) };
+    let millis = value.to_str().ok().and_then(|text| text.trim().parse().ok()).filter(|millis| (1..=TIMEOUT_MS_MAX).contains(millis));
+    match millis {
+        Some(millis) => Ok(Some(Duration::from_millis(millis))),
+        None => Err(ApiError::bad_request(format!("the header X-Timeout-Ms must be 1 to {TIMEOUT_MS_MAX}"))),
+    }
+}
+
+/// The trace of a caller. What is not one is left out, as the W3C asks.
+pub fn trace_of(headers: &HeaderMap) -> Option<(String, String)> {
+    let text = headers.get("traceparent")?.to_str().ok()?;
+    trace_and_flags(text).map(|(trace, flags)| (trace.to_owned(), flags.to_owned()))
+}

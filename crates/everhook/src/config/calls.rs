@@ -1,0 +1,49 @@
+//! What holds for calls where a manifest does not say.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use everhook_core::{
+    model::{BreakerConfig, TripRule},
+    policy::calls::{manifest::ManifestDefaults, timeouts::TimeoutsByName},
+};
+
+use super::{
+    check::{Reader, in_range},
+    units,
+};
+
+/// How long a call may take: somebody waits.
+const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60);
+/// How long a breaker may stay open.
+const SLEEP: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(86_400);
+const FAILURES: RangeInclusive<u32> = 1..=100_000;
+const SUCCESSES: RangeInclusive<u32> = 1..=100;
+
+/// Reads the settings; `None` if one could not be read, and then its fault is among the others.
+pub(super) fn read(reader: &mut Reader<'_>) -> Option<ManifestDefaults> {
+    let timeout = |reader: &mut Reader<'_>, name| reader.needed(name, |text| in_range(units::parse_duration(text)?, TIMEOUT));
+    let quiz_answer = timeout(reader, "call_timeout_quiz_answer");
+    let winner_selection = timeout(reader, "call_timeout_winner_selection");
+    let participant_registration = timeout(reader, "call_timeout_participant_registration");
+    let notification = timeout(reader, "call_timeout_notification");
+    let other = timeout(reader, "call_timeout");
+    let failure_threshold = reader.needed("call_breaker_failures", |text| number(text, FAILURES));
+    let sleep = reader.needed("call_breaker_sleep", |text| in_range(units::parse_duration(text)?, SLEEP));
+    let success_threshold = reader.needed("call_breaker_successes", |text| number(text, SUCCESSES));
+    let timeouts = TimeoutsByName {
+        quiz_answer: quiz_answer?,
+        winner_selection: winner_selection?,
+        participant_registration: participant_registration?,
+        notification: notification?,
+        other: other?,
+    };
+    let rule = TripRule::Consecutive { failure_threshold: failure_threshold?, success_threshold: success_threshold? };
+    let sleep = sleep?;
+    let breaker = BreakerConfig { rule, sleep, sleep_max: sleep, ..ManifestDefaults::default().breaker };
+    Some(ManifestDefaults { timeouts, breaker })
+}
+
+fn number(text: &str, range: RangeInclusive<u32>) -> Result<u32, String> {
+    let number = text.trim().parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| format!("must be {} to {}", range.start(), range.end()))
+}
