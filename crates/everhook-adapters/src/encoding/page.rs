@@ -1,5 +1,7 @@
 //! Which ids and instants a page of a list lies between, and the statements that read it in either direction.
 
+use std::num::NonZeroU32;
+
 use everhook_core::{
     model::{Cursor, PageRequest},
     ports::TimeRange,
@@ -60,6 +62,13 @@ impl Between {
         }
     }
 
+    /// Ends it where the search does, in the direction of the page.
+    pub(crate) fn ending_before(self, page: PageRequest, end: Option<SearchEnd>) -> Self {
+        let Some(end) = end else { return self };
+        let id = end.beyond.into_bytes();
+        if is_backward(page) { Self { before: id, ..self } } else { Self { after: id, ..self } }
+    }
+
     /// Narrows it to the ids that rows made in a span of time can have, so that a list does not walk what cannot be in it.
     ///
     /// Ids begin with the millisecond of their making. The span is widened by [`ID_SLACK_MS`] either way, because a row can be dated a little
@@ -69,6 +78,30 @@ impl Between {
         let before = range.to.map_or(self.before, |to| self.before.min(first_id(millis(to).saturating_add(ID_SLACK_MS))));
         Self { after, before }
     }
+}
+
+/// Where the search of a filtered list stops before the list ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SearchEnd {
+    /// The last id that is compared with the filter.
+    pub(crate) last: Uuid,
+    /// The first that is not.
+    pub(crate) beyond: Uuid,
+}
+
+impl SearchEnd {
+    /// Of the ids that stand there; a list that ends sooner has fewer than two.
+    pub(crate) fn of(ids: &[Uuid]) -> Option<Self> {
+        match ids {
+            [last, beyond] => Some(Self { last: *last, beyond: *beyond }),
+            _ => None,
+        }
+    }
+}
+
+/// How many rows lie before the last one that is compared.
+pub(crate) fn rows_before_search_end(compared_max: NonZeroU32) -> i64 {
+    i64::from(compared_max.get()) - 1
 }
 
 /// How far a row's own time can lie from that of its id.

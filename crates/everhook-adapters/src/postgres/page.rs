@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{fault::Outcome, reader::Reader, rows::Params};
 use crate::encoding::page::{self, is_backward};
-pub(super) use crate::encoding::page::{bounds, list, rows_wanted};
+pub(super) use crate::encoding::page::{SearchEnd, bounds, list, rows_before_search_end, rows_wanted};
 
 /// The two statements of a list.
 #[derive(Clone, Copy)]
@@ -48,6 +48,11 @@ impl Between {
     /// What the cursor leaves.
     pub(super) fn of(page: PageRequest) -> Self {
         page::Between::of(page).into()
+    }
+
+    /// What the cursor leaves up to where a search ends.
+    pub(super) fn of_search(page: PageRequest, end: Option<SearchEnd>) -> Self {
+        page::Between::of(page).ending_before(page, end).into()
     }
 
     /// What the cursor leaves of the ids that rows made in a span of time can have.

@@ -4,7 +4,7 @@ use everhook_core::model::PageRequest;
 use rusqlite::{Connection, Params, Row};
 
 use super::fault::Outcome;
-pub(super) use crate::encoding::page::{Between, bounds, is_backward, list, merge, rows_wanted};
+pub(super) use crate::encoding::page::{Between, SearchEnd, bounds, is_backward, list, merge, rows_before_search_end, rows_wanted};
 
 /// The two statements of a list.
 #[derive(Clone, Copy)]

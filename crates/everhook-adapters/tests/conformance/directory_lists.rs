@@ -1,10 +1,13 @@
 //! What the directory lists, by every filter and both ways.
 
+use std::num::NonZeroU32;
+
 use everhook_core::{
     ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, OrganizationId, ScheduleId, Uid},
     model::{ApiKey, ApiKeyHash, Cursor, Endpoint, EndpointState, EventTypeDefinition, PageRequest, Scope},
     ports::{EndpointFilter, UidsRead},
 };
+use uuid::Uuid;
 
 use super::{
     directory::{ALL, full_endpoint},
@@ -60,6 +63,51 @@ async fn endpoints_are_listed_by_every_filter() {
     }
     let stranger = given.store.endpoints(OrganizationId::from_uuid(id()), any(), ALL).await.unwrap();
     assert_eq!(stranger.rows, []);
+}
+
+#[tokio::test]
+async fn a_page_compares_no_more_endpoints_than_it_may_and_its_cursor_goes_on() {
+    let given = Given::new().await;
+    let mut few = vec![];
+    for number in 0..7 {
+        let mut new = endpoint(given.organization, given.application);
+        if number % 3 == 0 {
+            new.labels = [("region".to_owned(), "eu".to_owned())].into();
+            few.insert(0, new.id);
+        }
+        given.store.create_endpoint(new, entry()).await.unwrap();
+    }
+    for application in [None, Some(given.application)] {
+        for compared_max in 1..=9 {
+            let compared_max = NonZeroU32::new(compared_max);
+            let filter =
+                EndpointFilter { application, label: Some(("region".to_owned(), None)), compared_max, ..EndpointFilter::default() };
+            let read = async |cursor| {
+                let page = PageRequest { limit: 2, cursor };
+                given.store.endpoints(given.organization, filter.clone(), page).await.unwrap()
+            };
+            let (mut forth, mut pages, mut cursor) = (vec![], 0, Some(Cursor::Newest));
+            while let Some(at) = cursor {
+                let page = read(at).await;
+                forth.extend(page.rows.iter().map(|endpoint| endpoint.id));
+                (cursor, pages) = (page.next, pages + 1);
+            }
+            let (mut back, mut cursor) = (vec![], Some(Cursor::NewerThan(Uuid::nil())));
+            while let Some(at) = cursor {
+                let page = read(at).await;
+                back.splice(0..0, page.rows.iter().map(|endpoint| endpoint.id));
+                cursor = page.prev;
+            }
+            assert_eq!((&forth, &back), (&few, &few), "{compared_max:?}");
+            // Eight in all: one at a time takes a page each, and all at once as many as the three that match take.
+            let expected = match compared_max.map(NonZeroU32::get) {
+                Some(1) => Some(8),
+                Some(9) => Some(2),
+                _ => None,
+            };
+            assert!(expected.is_none_or(|expected| pages == expected), "{pages} pages of {compared_max:?}");
+        }
+    }
 }
 
 #[tokio::test]

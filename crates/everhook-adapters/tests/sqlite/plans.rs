@@ -301,6 +301,24 @@ impl Middle {
 }
 
 #[tokio::test]
+async fn the_end_of_a_search_is_found_by_the_index_alone() {
+    let given = Given::new().await;
+    let connection = Connection::open(given.file()).unwrap();
+    let searches = [
+        (sql!("search_end_in_application"), "endpoints_by_application"),
+        (sql!("search_end_in_organization"), "endpoints_by_organization"),
+    ];
+    for (sql, index) in searches {
+        for sql in both_orders(sql) {
+            let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let plan = statement.query_map([const { None::<i64> }; 4], |row| row.get::<_, String>(3)).unwrap();
+            let plan: Vec<_> = plan.map(Result::unwrap).collect();
+            assert!(plan.len() == 1 && plan[0].contains(&format!("USING COVERING INDEX {index} (")), "{plan:#?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_endpoints_of_an_application_are_found_without_those_of_others() {
     let given = Given::new().await;
     let connection = Connection::open(given.file()).unwrap();

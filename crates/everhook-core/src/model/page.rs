@@ -40,7 +40,14 @@ impl<T> Page<T> {
     /// Makes the page of rows that were read in the cursor's direction, one more than asked if there were as many.
     ///
     /// The extra row only tells that the list goes on, and is dropped.
-    pub fn from_read(mut rows: Vec<T>, request: PageRequest, id: impl Fn(&T) -> Uuid) -> Self {
+    pub fn from_read(rows: Vec<T>, request: PageRequest, id: impl Fn(&T) -> Uuid) -> Self {
+        Self::from_walk(rows, request, id, None)
+    }
+
+    /// As [`Page::from_read`], of a filtered list that was not searched to its end: the id of the last row that was compared with the filter.
+    ///
+    /// The page may then have fewer rows than asked for, or none, and its cursor continues behind that id.
+    pub fn from_walk(mut rows: Vec<T>, request: PageRequest, id: impl Fn(&T) -> Uuid, stopped_at: Option<Uuid>) -> Self {
         let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
         let goes_on = rows.len() > limit;
         rows.truncate(limit);
@@ -52,8 +59,14 @@ impl<T> Page<T> {
                 (true, goes_on)
             }
         };
-        let next = rows.last().filter(|_| older).map(|row| Cursor::OlderThan(id(row)));
-        let prev = rows.first().filter(|_| newer).map(|row| Cursor::NewerThan(id(row)));
+        let mut next = rows.last().filter(|_| older).map(|row| Cursor::OlderThan(id(row)));
+        let mut prev = rows.first().filter(|_| newer).map(|row| Cursor::NewerThan(id(row)));
+        if let Some(stopped_at) = stopped_at.filter(|_| !goes_on) {
+            match request.cursor {
+                Cursor::Newest | Cursor::OlderThan(_) => next = Some(Cursor::OlderThan(stopped_at)),
+                Cursor::NewerThan(_) => prev = Some(Cursor::NewerThan(stopped_at)),
+            }
+        }
         Self { rows, next, prev }
     }
 

@@ -20,6 +20,13 @@ use crate::{
     ports::{Clock, Held, LEASE_TRUSTED_FOR, Reading, Terms},
 };
 
+/// How far this node's clock may be from the store's before a person should look at it.
+pub const SKEW_WARNED_FROM: Duration = Duration::from_secs(1);
+
+/// How far it may be before the node holds nothing. What is due it knows by the store's time, but a machine that is so far off is not to be trusted
+/// with anything that others could do.
+pub const SKEW_MAX: Duration = Duration::from_secs(5);
+
 /// What this node holds. Of a store that has one owner it holds everything, and no look at it costs anything.
 pub struct HeldLease {
     terms: Terms,
@@ -31,6 +38,8 @@ pub struct HeldLease {
     trusted_until_uptime: AtomicU64,
     /// Whether the boot is known to be dead: what it has not written will never be.
     fenced: AtomicBool,
+    /// How far this node's clock was from the store's at the last renewal, in milliseconds.
+    skew_ms: AtomicU64,
     /// Held by each life of the lanes' owner, until its last outcome is written or refused.
     life: Mutex<()>,
 }
@@ -71,6 +80,7 @@ impl HeldLease {
             trusted_until: AtomicI64::new(i64::MIN),
             trusted_until_uptime: AtomicU64::new(0),
             fenced: AtomicBool::new(false),
+            skew_ms: AtomicU64::new(0),
             life: Mutex::new(()),
         }
     }
@@ -101,6 +111,16 @@ impl HeldLease {
             return true;
         }
         !self.trust_left().is_zero()
+    }
+
+    /// How far this node's clock was from the store's at the last renewal. Beyond [`SKEW_MAX`] the node holds nothing, and so sends nothing.
+    pub fn clock_skew(&self) -> Duration {
+        Duration::from_millis(self.skew_ms.load(Ordering::Relaxed))
+    }
+
+    /// Notes how far that is.
+    pub(crate) fn note_clock_skew(&self, skew: Duration) {
+        self.skew_ms.store(u64::try_from(skew.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// What is held now.

@@ -12,18 +12,14 @@ use tokio::sync::watch;
 use crate::{
     line::Line,
     model::{DutySet, Shard, ShardSet},
-    nodes::{held_lease::HeldState, watch::Watch},
+    nodes::{
+        held_lease::{HeldState, SKEW_MAX, SKEW_WARNED_FROM},
+        watch::Watch,
+    },
     ports::{Departure, Heartbeat, Held, LEASE_RENEWED_EVERY, LeaseRequest, Offset, Reading, Renewed, Roles, StoreError},
     repeated_failure::RepeatedFailure,
     time::{Timestamp, millis},
 };
-
-/// How far the node's clock may be from the store's before somebody should look.
-const SKEW_WARNED_FROM: Duration = Duration::from_secs(1);
-
-/// How far it may be before the node holds nothing. What is due it knows by the store's time, but a machine that is so far off is not to be trusted
-/// with anything that others could do.
-const SKEW_MAX: Duration = Duration::from_secs(5);
 
 /// How long all renewals must show the store's clock further ahead than [`SKEW_MAX`], by the same, before the node's follows it. Time that was told cannot
 /// be taken back: following a clock that was wrong for a moment would cost twice as much time as it was ahead.
@@ -281,6 +277,7 @@ impl Keeper {
     }
 
     fn report_skew(&mut self, skew: Duration) {
+        self.line.held_lease.note_clock_skew(skew);
         let was_skewed = std::mem::replace(&mut self.is_skewed, skew > SKEW_MAX);
         let skew_ms = millis(skew);
         if self.is_skewed && !was_skewed {

@@ -11,6 +11,7 @@ pub mod bucket;
 pub mod calls;
 pub mod filter;
 pub mod headers;
+pub mod json_depth;
 pub mod json_text;
 pub mod labels;
 pub mod matching;

@@ -3,6 +3,8 @@
 //! Every look-up takes the organization, so that scoping cannot be forgotten. Every change takes the entry that the audit log gets with it, in the
 //! same transaction, if it takes place.
 
+use std::num::NonZeroU32;
+
 use async_trait::async_trait;
 
 use crate::{
@@ -24,6 +26,9 @@ pub trait EndpointStore: Send + Sync {
     async fn endpoint(&self, organization: OrganizationId, of: &Ref<EndpointId>) -> Result<Option<Endpoint>, StoreError>;
 
     /// Lists an organization's endpoints that are not deleted.
+    ///
+    /// With [`EndpointFilter::compared_max`], a page may have fewer rows than asked for, or none, before the list ends: its cursor then continues
+    /// behind the last endpoint that was compared.
     async fn endpoints(
         &self,
         organization: OrganizationId,
@@ -97,4 +102,7 @@ pub struct EndpointFilter {
     pub follows: Option<ScheduleId>,
     /// Those that ask for this label, with this value or any.
     pub label: Option<(String, Option<String>)>,
+    /// How many endpoints one page compares with the filter; `None`: as many as it takes. A filter that few of very many endpoints match would
+    /// otherwise read all of them.
+    pub compared_max: Option<NonZeroU32>,
 }

@@ -68,6 +68,21 @@ async fn a_nodes_clock_is_corrected_by_the_stores_at_each_renewal_and_far_forwar
 }
 
 #[tokio::test]
+async fn a_node_knows_how_far_its_clock_is_off_and_sends_nothing_while_that_is_too_far() {
+    let mut cluster = Cluster::of(1).await;
+    cluster.kill(0).await;
+    let node = Node::start(cluster.bare_ports(), cluster.registry.member(7, Default::default()), Roles::ALL, "wrong").await;
+    cluster.pass(secs(5)).await;
+    // How far the store is ahead, in seconds, and how many shards the node holds then.
+    for (lag, shards) in [(0, 64), (2, 64), (8, 0), (0, 64)] {
+        node.member.lag(secs(lag));
+        cluster.pass(secs(8)).await;
+        assert_eq!(node.line.held_lease.clock_skew(), secs(lag));
+        assert_eq!(node.member.held().shards.len(), shards, "the store is {lag} s ahead");
+    }
+}
+
+#[tokio::test]
 async fn when_the_stores_clock_leaps_ahead_for_a_moment_the_nodes_go_on_within_seconds() {
     let mut cluster = Cluster::of(1).await;
     cluster.kill(0).await;

@@ -7,6 +7,7 @@ use axum::{
     extract::{FromRequest, Request},
 };
 use bytes::{Bytes, BytesMut};
+use everhook_core::policy::json_depth::depth;
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -122,24 +123,6 @@ pub fn check_depth(json: &str) -> Result<(), ApiError> {
 fn count_opening(json: &str) -> usize {
     let is_opening = |byte: &u8| u8::from(matches!(byte, b'{' | b'['));
     json.as_bytes().chunks(usize::from(u8::MAX)).map(|piece| usize::from(piece.iter().map(is_opening).sum::<u8>())).sum()
-}
-
-fn depth(json: &str) -> usize {
-    let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
-    for byte in json.bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
 }
 
 fn check_content_type(headers: &HeaderMap) -> Result<(), ApiError> {

@@ -231,6 +231,7 @@ impl RequestedPage {
         while left > 0 && bytes < LARGE_PAGE_BYTES {
             let step = left.min(LARGE_ROWS_STEP);
             let mut read = list(PageRequest { limit: step, cursor }).await?;
+            let is_short = read.rows.len() < usize::try_from(step).unwrap_or(usize::MAX);
             left -= step;
             bytes += read.rows.iter().map(&size).sum::<usize>();
             let on = if goes_back { read.prev } else { read.next };
@@ -248,7 +249,8 @@ impl RequestedPage {
             } else {
                 page.rows.append(&mut read.rows);
             }
-            let Some(on) = on else { break };
+            // A short page that goes on has searched as much as one request may.
+            let Some(on) = on.filter(|_| !is_short) else { break };
             cursor = on;
         }
         Ok(page)

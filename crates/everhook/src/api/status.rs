@@ -8,7 +8,9 @@ use std::{
 use axum::{extract::State, response::Response};
 use everhook_core::{
     ids::Ref,
+    nodes::held_lease::{SKEW_MAX, SKEW_WARNED_FROM},
     ports::{Spool, StoreError, within},
+    time::millis,
 };
 use futures_util::{
     FutureExt as _,
@@ -28,7 +30,7 @@ const STORE_PATIENCE: Duration = Duration::from_secs(1);
 /// The status of the server.
 #[derive(Serialize, ToSchema)]
 pub struct Status {
-    /// `ok`, or `degraded` while accepted events wait on this node for the database.
+    /// `ok`, or `degraded` while accepted events wait on this node for the database, or while its clock is wrong.
     #[schema(example = "ok", value_type = ServerStatus)]
     status: &'static str,
     /// The number of applications whose events wait on this node while the database accepts those of others. The log names them.
@@ -40,6 +42,10 @@ pub struct Status {
     /// `away` while Redis is configured and unavailable. Events are published and delivered without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     redis: Option<&'static str>,
+    /// How far this node's clock differs from the database's, in milliseconds, if by more than a second. Beyond 5,000 ms the status is `degraded`: the node
+    /// takes events and leaves sending to others until its clock is corrected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clock_skew_ms: Option<u64>,
 }
 
 /// Links to the parts of the server.
@@ -77,7 +83,7 @@ pub async fn root() -> Response {
 /// Returns 200 while the process is alive.
 #[utoipa::path(get, path = "/healthz", tag = "server", responses((status = 200, description = "Alive", body = Status)))]
 pub async fn healthz() -> Response {
-    json(StatusCode::OK, &Status { status: "ok", stalled_applications: None, amqp: None, redis: None })
+    json(StatusCode::OK, &Status { status: "ok", stalled_applications: None, amqp: None, redis: None, clock_skew_ms: None })
 }
 
 /// Returns 200 while events can be published. The status is `degraded` while events are spooled.
@@ -94,7 +100,10 @@ pub async fn readyz(State(api): State<Arc<Api>>) -> Result<Response, ApiError> {
     let stalled_applications = Some(api.line.backlog.stalled_count()).filter(|count| *count > 0);
     let redis = api.line.ports.breaker_windows.are_away().then_some("away");
     let amqp = api.line.ports.remote_hints.is_away().then_some("away");
-    Ok(json(StatusCode::OK, &Status { status, stalled_applications, amqp, redis }))
+    let skew = api.line.held_lease.clock_skew();
+    let status = if skew > SKEW_MAX { "degraded" } else { status };
+    let clock_skew_ms = (skew > SKEW_WARNED_FROM).then_some(millis(skew));
+    Ok(json(StatusCode::OK, &Status { status, stalled_applications, amqp, redis, clock_skew_ms }))
 }
 
 /// A look at the server's readiness that several may wait for.

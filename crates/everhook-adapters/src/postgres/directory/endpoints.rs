@@ -13,7 +13,7 @@ use everhook_core::{
 use super::{
     super::{
         fault::Outcome,
-        page::{Between, List, list, rows_wanted},
+        page::{Between, List, SearchEnd, list, rows_before_search_end, rows_wanted},
         reader::Reader,
         rows::{Columns, Key, Params},
         transaction::Tx,
@@ -41,6 +41,8 @@ const CONFIG_SIZE: &str = include_str!("../queries/config_size.sql");
 pub(super) const ADD_TO_COUNT: &str = include_str!("../queries/add_to_endpoint_count.sql");
 const LIST_OF_APPLICATION: List = list!("../queries/endpoints_of_application_page.sql");
 const LIST: List = list!("../queries/endpoints_page.sql");
+const SEARCH_END_IN_APPLICATION: List = list!("../queries/search_end_in_application.sql");
+const SEARCH_END_IN_ORGANIZATION: List = list!("../queries/search_end_in_organization.sql");
 
 pub(super) async fn create(tx: &Tx<'_>, endpoint: &Endpoint) -> Outcome<Created> {
     if uid_is_taken(tx, endpoint).await? {
@@ -79,7 +81,6 @@ pub(super) async fn list(
     filter: &EndpointFilter,
     page: PageRequest,
 ) -> Outcome<Page<Endpoint>> {
-    let between = Between::of(page);
     let (label, value) = match &filter.label {
         Some((label, value)) => (Some(label), value.as_ref()),
         None => (None, None),
@@ -87,6 +88,8 @@ pub(super) async fn list(
     if !label.into_iter().chain(value).all(|text| can_be_kept(text)) {
         return Ok(Page::from_read(Vec::new(), page, |endpoint: &Endpoint| *endpoint.id.as_uuid()));
     }
+    let end = search_end(reader, organization, filter, page).await?;
+    let between = Between::of_search(page, end);
     // By an index of its own: an organization may have many others.
     let list = if filter.application.is_some() { LIST_OF_APPLICATION } else { LIST };
     let rows = list
@@ -108,7 +111,25 @@ pub(super) async fn list(
             of_row,
         )
         .await?;
-    Ok(Page::from_read(rows, page, |endpoint| *endpoint.id.as_uuid()))
+    Ok(Page::from_walk(rows, page, |endpoint| *endpoint.id.as_uuid(), end.map(|end| end.last)))
+}
+
+/// Where a page stops comparing endpoints with the filter; `None` if the list ends sooner.
+async fn search_end(
+    reader: &Reader,
+    organization: OrganizationId,
+    filter: &EndpointFilter,
+    page: PageRequest,
+) -> Outcome<Option<SearchEnd>> {
+    let Some(compared_max) = filter.compared_max else { return Ok(None) };
+    let between = Between::of(page);
+    let (list, of) = match &filter.application {
+        Some(application) => (SEARCH_END_IN_APPLICATION, application.key()),
+        None => (SEARCH_END_IN_ORGANIZATION, organization.key()),
+    };
+    let parameters: Params<'_> = &[&of, &between.after, &between.before, &rows_before_search_end(compared_max)];
+    let ids = list.read(reader, page, parameters, |row| Ok(row.try_get(0)?)).await?;
+    Ok(SearchEnd::of(&ids))
 }
 
 /// The endpoints that changed after a place, each with the version at which it did, in that order: so many, or as many as have

@@ -7,12 +7,13 @@ use everhook_core::{
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use uuid::Uuid;
 
 use super::{
     super::{
         fault::Outcome,
         ordering::{self, ModeChange},
-        page::{Between, List, list, rows_wanted},
+        page::{Between, List, SearchEnd, list, rows_before_search_end, rows_wanted},
         rows::{Columns, Key},
         transaction::Tx,
     },
@@ -38,6 +39,8 @@ const CONFIG_SIZE: &str = include_str!("../queries/config_size.sql");
 pub(super) const ADD_TO_COUNT: &str = include_str!("../queries/add_to_endpoint_count.sql");
 const LIST_OF_APPLICATION: List = list!("../queries/endpoints_of_application_page.sql");
 const LIST: List = list!("../queries/endpoints_page.sql");
+const SEARCH_END_IN_APPLICATION: List = list!("../queries/search_end_in_application.sql");
+const SEARCH_END_IN_ORGANIZATION: List = list!("../queries/search_end_in_organization.sql");
 
 pub(super) fn create(tx: &mut Tx<'_>, endpoint: &Endpoint) -> Outcome<Created> {
     if uid_is_taken(tx, endpoint)? {
@@ -81,7 +84,8 @@ pub(super) fn list(
     filter: &EndpointFilter,
     page: PageRequest,
 ) -> Outcome<Page<Endpoint>> {
-    let between = Between::of(page);
+    let end = search_end(connection, organization, filter, page)?;
+    let between = Between::of(page).ending_before(page, end);
     let parameters = params![
         organization.key(),
         between.after,
@@ -97,7 +101,25 @@ pub(super) fn list(
     // By an index of its own: an organization may have many others.
     let list = if filter.application.is_some() { LIST_OF_APPLICATION } else { LIST };
     let rows = list.read(connection, page, parameters, of_row)?;
-    Ok(Page::from_read(rows, page, |endpoint| *endpoint.id.as_uuid()))
+    Ok(Page::from_walk(rows, page, |endpoint| *endpoint.id.as_uuid(), end.map(|end| end.last)))
+}
+
+/// Where a page stops comparing endpoints with the filter; `None` if the list ends sooner.
+fn search_end(
+    connection: &Connection,
+    organization: OrganizationId,
+    filter: &EndpointFilter,
+    page: PageRequest,
+) -> Outcome<Option<SearchEnd>> {
+    let Some(compared_max) = filter.compared_max else { return Ok(None) };
+    let between = Between::of(page);
+    let (list, of) = match &filter.application {
+        Some(application) => (SEARCH_END_IN_APPLICATION, application.key()),
+        None => (SEARCH_END_IN_ORGANIZATION, organization.key()),
+    };
+    let parameters = params![of, between.after, between.before, rows_before_search_end(compared_max)];
+    let ids = list.read(connection, page, parameters, |row| Ok(Uuid::from_bytes(row.get(0)?)))?;
+    Ok(SearchEnd::of(&ids))
 }
 
 /// The endpoints that changed after a place, each with the version at which it did, in that order: so many, or as many as have

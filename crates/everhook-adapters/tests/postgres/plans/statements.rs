@@ -322,6 +322,8 @@ impl Middle {
             statement!("attempts_of_delivery", dead),
             statement!("dead_letter", organization, dead),
             statement!("endpoints_with_deliveries", organization, NONE),
+            statement!("search_end_in_organization", organization, Uuid::nil(), Uuid::max(), 10_i64),
+            statement!("search_end_in_application", self.application, Uuid::nil(), Uuid::max(), 10_i64),
             statement!("changed_endpoints", self.application, 0_i64, self.numbered(0, 0), 0_i64, 100_i64, 4_194_304_i64),
             statement!("lanes_of_endpoints", array(&self.endpoints)),
         ];

@@ -4,7 +4,10 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::model::{FailureCategory, Report, Response, Sent};
+use crate::{
+    model::{FailureCategory, Report, Response, Sent},
+    policy::json_depth::depth,
+};
 
 /// How many characters of an app's own words are told.
 const WORDS_MAX: usize = 500;
@@ -195,25 +198,6 @@ fn shorten(mut words: String) -> String {
         words.push('…');
     }
     words
-}
-
-/// How deep a JSON text nests.
-pub fn depth(json: &str) -> usize {
-    let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
-    for byte in json.bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
 }
 
 #[cfg(test)]

@@ -1,0 +1,7 @@
+-- Which two endpoints of an organization, deleted ones too, stand so many rows on between two ids, newest first (a page backward: oldest first)?
+-- Index: endpoints_by_organization, and nothing but the index. Lock: none.
+SELECT id
+FROM endpoints
+WHERE organization_id = $1 AND id > $2 AND id < $3
+ORDER BY id DESC
+LIMIT 2 OFFSET $4;
