@@ -4,5 +4,5 @@ SELECT * FROM (SELECT id, replay_of, attempts FROM deliveries INDEXED BY held_in
     WHERE stage = 4 AND lane = (SELECT lane FROM lanes WHERE id = ?1) AND created_at <= ?3 ORDER BY order_key, order_position LIMIT ?2)
 UNION ALL
 SELECT * FROM (SELECT id, replay_of, attempts FROM deliveries INDEXED BY parked_by_lane
-    WHERE stage = 5 AND lane = (SELECT lane FROM lanes WHERE id = ?1) AND created_at <= ?3 ORDER BY id LIMIT ?2)
+    WHERE waits_for IS NOT NULL AND lane = (SELECT lane FROM lanes WHERE id = ?1) AND created_at <= ?3 ORDER BY id LIMIT ?2)
 LIMIT ?2;

@@ -3,6 +3,6 @@
 SELECT d.id, d.event_id, d.priority, d.retry_schedule, d.attempts, d.parkings, NULL AS expires_into, d.replay_of, d.order_key, p.id AS endpoint_id,
     p.application_id
 FROM deliveries d INDEXED BY parked_by_wait CROSS JOIN lanes p ON p.lane = d.lane
-WHERE d.stage = 5 AND d.parked_organization_id = ?1 AND d.waits_for = ?2
+WHERE d.parked_organization_id = ?1 AND d.waits_for = ?2
 ORDER BY d.id
 LIMIT ?3;

@@ -8,5 +8,5 @@ SELECT count(*) AS waiting, count(*) FILTER (WHERE stage = 5) AS parked, min(cre
         WHERE stage = 4 AND lane = (SELECT lane FROM lanes WHERE id = ?1) LIMIT ?2)
     UNION ALL
     SELECT * FROM (SELECT stage, created_at FROM deliveries INDEXED BY parked_by_lane
-        WHERE stage = 5 AND lane = (SELECT lane FROM lanes WHERE id = ?1) LIMIT ?2)
+        WHERE waits_for IS NOT NULL AND lane = (SELECT lane FROM lanes WHERE id = ?1) LIMIT ?2)
 );
