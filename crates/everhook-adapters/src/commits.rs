@@ -21,7 +21,7 @@ pub(crate) fn rows_of_data(new: &NewEvent) -> usize {
 /// Cuts a batch where a commit would become too large. An event that is too large by itself has a commit to itself.
 pub(crate) fn split(events: Vec<NewEvent>, rows_of: impl Fn(&NewEvent) -> usize) -> Vec<Vec<NewEvent>> {
     let mut commits: Vec<Vec<NewEvent>> = vec![Vec::new()];
-    let rows_max = if events.iter().all(|new| new.event.received.is_some()) { RECEIVED_ROWS_MAX } else { ROWS_MAX };
+    let rows_max = rows_a_commit(events.iter().map(&rows_of).sum(), events.iter().all(|new| new.event.received.is_some()));
     let (mut rows, mut rows_with_data) = (0, 0);
     for event in events {
         let (more, more_data) = (rows_of(&event), rows_of_data(&event));
@@ -34,6 +34,12 @@ pub(crate) fn split(events: Vec<NewEvent>, rows_of: impl Fn(&NewEvent) -> usize)
         commits.last_mut().expect("there is always a last commit").push(event);
     }
     commits
+}
+
+/// How many rows a commit of a batch may have that has so many in all. What a provider sent is one commit where that is possible; where it is not, nothing is
+/// gained by commits that others wait longer for.
+const fn rows_a_commit(rows: usize, is_received: bool) -> usize {
+    if is_received && rows <= RECEIVED_ROWS_MAX { RECEIVED_ROWS_MAX } else { ROWS_MAX }
 }
 
 /// What became of the events of a batch so far, commit by commit and in order.
@@ -68,5 +74,20 @@ impl Answers {
         let refusal = || Err(StoreError::unavailable("an event before it in the batch could not be recorded"));
         self.0.extend((0..untried).map(|_| refusal()));
         self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_provider_sent_is_one_commit_or_many_small_ones() {
+        // A thousand items for one endpoint, a thousand for four, and the largest batch.
+        for (rows, is_received, expected) in
+            [(4_000, true, RECEIVED_ROWS_MAX), (8_000, true, RECEIVED_ROWS_MAX), (40_000, true, ROWS_MAX), (4_000, false, ROWS_MAX)]
+        {
+            assert_eq!(rows_a_commit(rows, is_received), expected, "{rows} rows");
+        }
     }
 }

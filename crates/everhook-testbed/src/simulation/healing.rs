@@ -28,6 +28,9 @@ const JITTER_MAX: f64 = 1.3;
 /// What a delivery may need beside its delay: its turn in the lane, a survey, a look at the store.
 const TURN_WITHIN: Duration = Duration::from_secs(120);
 
+/// How long a processor may take when everything is well: the longest delay of its schedule.
+const PROCESSED_WITHIN: Duration = Duration::from_secs(3 * 3600);
+
 /// How often it is looked whether all has ended.
 const LOOK_INTERVAL: Duration = Duration::from_secs(600);
 
@@ -35,7 +38,8 @@ impl Simulation {
     pub(super) async fn heal_and_wait(&mut self) -> Result<(), Violation> {
         self.heal().await?;
         let due_ends = self.due_ends().await?;
-        let last = due_ends.values().max().copied().unwrap_or(self.world.clock.now()) + TURN_WITHIN;
+        let now = self.world.clock.now();
+        let last = due_ends.values().max().copied().unwrap_or(now).max(now + PROCESSED_WITHIN) + TURN_WITHIN;
         while self.world.clock.now() < last {
             let span = last.since(self.world.clock.now()).min(LOOK_INTERVAL);
             self.pass(span).await?;
@@ -63,6 +67,7 @@ impl Simulation {
         self.receivers.heal();
         self.log.note(Happening::Healed);
         self.let_everything_flow().await?;
+        self.let_the_provider_finish().await?;
         for _ in 0..TRIES_MAX {
             let batch = std::mem::take(&mut self.unanswered);
             if batch.is_empty() {
@@ -119,7 +124,7 @@ impl Simulation {
 
     async fn all_have_ended(&self) -> Result<bool, Violation> {
         let stored = self.look(Reading::Quick).await?;
-        Ok(stored.deliveries.iter().all(|delivery| delivery.stage.has_ended()))
+        Ok(stored.deliveries.iter().chain(&stored.processed).all(|delivery| delivery.stage.has_ended()))
     }
 }
 

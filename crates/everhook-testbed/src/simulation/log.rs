@@ -94,6 +94,16 @@ pub enum Happening {
     Erasing(EventId),
     /// It is erased.
     Erased(EventId),
+    /// A provider pushes.
+    Pushing(Summary),
+    /// A provider is answered, with a success or not.
+    PushAnswered(Summary, bool),
+    /// A user of the provider is connected.
+    UserConnected(u32),
+    /// Somebody asks that what the source takes waits.
+    SourceHeld,
+    /// Somebody asks that it goes on.
+    SourceResumed,
     /// The process will die in the middle of one of its next writes.
     DeathPlanned(u64),
     /// The process is gone.
@@ -127,6 +137,36 @@ pub struct Publishing {
     pub wanted_by: Vec<EndpointNo>,
     /// Endpoints that may get it: nobody outside knows how they stand.
     pub perhaps_by: Vec<EndpointNo>,
+}
+
+/// What a provider says about a user's day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Summary {
+    /// Which user.
+    pub user: u32,
+    /// Which day, from 0.
+    pub day: u32,
+    /// How many steps.
+    pub steps: u32,
+}
+
+impl Summary {
+    /// What it is recognized by if it comes again.
+    pub fn key(self) -> String {
+        self.to_string()
+    }
+
+    /// The day in the calendar: any day of a 28-day month exists.
+    pub fn date(self) -> String {
+        let day = self.day;
+        format!("{:04}-{:02}-{:02}", 2000 + day / 336, 1 + day / 28 % 12, 1 + day % 28)
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "user-{}/day-{}/{}-steps", self.user, self.day, self.steps)
+    }
 }
 
 /// What a publisher is told.
@@ -231,6 +271,12 @@ impl fmt::Display for Happening {
             Self::Recalled(delivery) => write!(f, "a dead letter is brought back as delivery {delivery}"),
             Self::Erasing(event) => write!(f, "event {event} is to be erased"),
             Self::Erased(event) => write!(f, "event {event} is erased"),
+            Self::Pushing(summary) => write!(f, "the provider pushes {summary}"),
+            Self::PushAnswered(summary, true) => write!(f, "the push {summary} is accepted"),
+            Self::PushAnswered(summary, false) => write!(f, "the push {summary} is not accepted"),
+            Self::UserConnected(user) => write!(f, "user {user} is connected"),
+            Self::SourceHeld => f.write_str("the source is to be held"),
+            Self::SourceResumed => f.write_str("the source is to go on"),
             Self::DeathPlanned(changes) => write!(f, "the process will die after {changes} more changes of the disk"),
             Self::Died(how) => write!(f, "the process dies: {how}"),
             Self::Stopped => f.write_str("the process stops as asked"),

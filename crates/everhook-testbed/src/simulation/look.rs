@@ -2,8 +2,8 @@
 
 use everhook_core::{
     ids::{DeliveryId, EndpointId},
-    model::{Cursor, OpenPeriod, PageRequest},
-    ports::{DeadLetterFilter, DeliveryFilter, EventFilter, StoreError},
+    model::{Cursor, LaneKind, OpenPeriod, PageRequest, health::Metric},
+    ports::{DeadLetterFilter, DeliveryFilter, EventFilter, MetricFilter, StoreError},
     time::Timestamp,
 };
 use rusqlite::{Connection, Row};
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{
     Simulation,
-    log::Happening,
+    log::{Happening, Summary},
     oracle::{Place, Stored, Violation},
 };
 
@@ -24,11 +24,13 @@ const PLACES: &str = "SELECT id, order_key, order_position FROM deliveries WHERE
 /// When breakers were not closed, read beside the port so that no planned fault is spent on it.
 const OPEN_PERIODS: &str = "SELECT endpoint_id, opened_at, closed_at FROM open_periods ORDER BY endpoint_id, opened_at";
 
-/// Deliveries that are held although nothing of their key is before them, nor a barrier that something open is before.
+/// Deliveries that are held although nothing of their key is before them, waiting, held or parked, nor a barrier that something open is before.
 const HELD_FIRST: &str = "
     SELECT d.id FROM deliveries d JOIN lanes p ON p.lane = d.lane
     WHERE d.order_position IS NOT NULL AND d.stage IN (0, 4) AND d.stage = 4
         AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.order_position IS NOT NULL AND e.stage IN (0, 4)
+            AND e.lane = d.lane AND e.order_key = d.order_key AND e.order_position < d.order_position)
+        AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.stage = 5
             AND e.lane = d.lane AND e.order_key = d.order_key AND e.order_position < d.order_position)
         AND (p.order_barrier IS NULL OR d.order_position < p.order_barrier
             OR NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.lane = d.lane AND e.stage = 0)
@@ -61,11 +63,15 @@ impl Simulation {
             let events = history.events(organization, EventFilter::default(), ALL_ROWS).await?;
             stored.events.extend(events.rows.into_iter().map(|event| (event.id, event)));
             let deliveries = history.deliveries(organization, DeliveryFilter::default(), ALL_ROWS).await?;
-            stored.deliveries.extend(deliveries.rows);
+            let (processed, sent): (Vec<_>, Vec<_>) =
+                deliveries.rows.into_iter().partition(|delivery| delivery.kind == LaneKind::Processor);
+            stored.deliveries.extend(sent);
+            stored.processed.extend(processed);
             let dead_letters = history.dead_letters(organization, DeadLetterFilter::default(), ALL_ROWS).await?;
             stored.dead_letters.extend(dead_letters.rows.into_iter().map(|letter| letter.id));
         }
         if reading == Reading::Whole {
+            stored.summaries = self.read_summaries().await?;
             for delivery in &stored.deliveries {
                 let found = history.delivery(delivery.organization, delivery.id).await?;
                 let attempts = found.map(|(_, attempts)| attempts).unwrap_or_default();
@@ -73,6 +79,13 @@ impl Simulation {
             }
         }
         Ok(stored)
+    }
+
+    /// What the processor made of what was pushed.
+    async fn read_summaries(&self) -> Result<Vec<Summary>, StoreError> {
+        let Some(organization) = self.receiving_organization() else { return Ok(Vec::new()) };
+        let metrics = self.world.line().ports.health_metrics.metrics(organization, MetricFilter::default(), ALL_ROWS).await?;
+        Ok(metrics.rows.iter().filter_map(summary).collect())
     }
 
     /// What the store holds beside what the ports show.
@@ -101,6 +114,13 @@ impl Simulation {
             self.log.note(Happening::HeldFirst(held_first));
         }
     }
+}
+
+/// What a metric says, as it was pushed: the record's id is `<user>-<day>`.
+fn summary(metric: &Metric) -> Option<Summary> {
+    let record = metric.measured.record_id.as_ref()?.to_string();
+    let (user, day) = record.split_once('-')?;
+    Some(Summary { user: user.parse().ok()?, day: day.parse().ok()?, steps: metric.measured.value? as u32 })
 }
 
 fn delivery(row: &Row<'_>) -> rusqlite::Result<DeliveryId> {

@@ -1,7 +1,7 @@
 //! The simulation: from one seed, organizations, endpoints of every character, load, changes, crashes, power cuts, faults of the store and jumps of
 //! the clock; the real core on the real SQLite. First safety, then everything heals, then liveness. The same seed gives the same run.
 //!
-//! `population` and `neighbors` make who is there, `load`, `changes`, `recalls`, `erasures` and `disasters` are what happens to them, `receivers` is the other side of the network,
+//! `population`, `neighbors` and `providers` make who is there, `load`, `changes`, `recalls`, `erasures` and `disasters` are what happens to them, `receivers` is the other side of the network,
 //! `log` is what happened, and `oracle` says whether that was right. The `simulate` binary and the tests call [`run`].
 
 mod changes;
@@ -15,6 +15,7 @@ mod look;
 mod neighbors;
 pub mod oracle;
 mod population;
+mod providers;
 mod recalls;
 mod receivers;
 pub mod settings;
@@ -38,6 +39,7 @@ use self::{
     log::{Happening, Log},
     neighbors::Neighbors,
     oracle::{ALWAYS, AT_THE_END, EndpointFacts, Evidence, Facts, Rule, Stored, Violation, judge},
+    providers::Provider,
     receivers::Receivers,
     settings::{Limits, Settings},
 };
@@ -78,6 +80,8 @@ pub struct Outcome {
 pub struct Tally {
     /// Events that were accepted.
     pub accepted: usize,
+    /// Pushes of providers that were accepted.
+    pub received: usize,
     /// Requests that were sent.
     pub requests: usize,
     /// Those among them that repeated one whose outcome was lost.
@@ -107,6 +111,7 @@ pub struct Tally {
 impl std::ops::AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
         self.accepted += other.accepted;
+        self.received += other.received;
         self.requests += other.requests;
         self.repeated += other.repeated;
         self.delivered += other.delivered;
@@ -163,6 +168,8 @@ struct Simulation {
     planned_death: Option<PlannedDeath>,
     /// Who does its worst, and who must not notice.
     neighbors: Option<Neighbors>,
+    /// Who pushes, and about whom.
+    provider: Option<Provider>,
     /// How many of the tenants and endpoints have owners who change them.
     changeable: Changeable,
     tally: Tally,
@@ -205,12 +212,14 @@ impl Simulation {
             unanswered: Vec::new(),
             planned_death: None,
             neighbors: None,
+            provider: None,
             changeable: Changeable::default(),
             tally: Tally::default(),
         };
         simulation.populate().await;
         simulation.changeable = Changeable { tenants: simulation.tenants.len() as u64, endpoints: simulation.endpoints.len() as u64 };
         simulation.settle_neighbors().await;
+        simulation.settle_provider().await;
         simulation
     }
 
@@ -226,6 +235,7 @@ impl Simulation {
             match self.dice.below(20) {
                 0 => self.let_the_hostile_burst().await?,
                 1..6 => self.nudge_the_quiet().await?,
+                6..10 => self.let_the_provider_act().await?,
                 _ => {}
             }
             match self.dice.below(100) {
@@ -287,6 +297,7 @@ impl Simulation {
             for entry in entries {
                 match &entry.what {
                     Happening::Answered(_, log::Answered::Accepted(..)) => tally.accepted += 1,
+                    Happening::PushAnswered(_, true) => tally.received += 1,
                     Happening::Changed(..) | Happening::Limited(..) => tally.changes += 1,
                     Happening::RequestBegan(request) => {
                         tally.requests += 1;

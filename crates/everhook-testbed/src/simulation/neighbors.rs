@@ -50,19 +50,20 @@ pub(super) struct Neighbors {
 }
 
 #[derive(Clone, Copy)]
-struct Neighbor {
+pub(super) struct Neighbor {
     tenant: usize,
-    organization: OrganizationId,
+    pub(super) organization: OrganizationId,
     application: ApplicationId,
 }
 
 /// How an endpoint of a neighbor is made.
-struct Make<'a> {
-    event_type: &'a str,
-    character: Character,
-    max_concurrency: u32,
-    timeout: Duration,
-    breaker: BreakerInput,
+pub(super) struct Make<'a> {
+    pub(super) event_type: &'a str,
+    pub(super) character: Character,
+    pub(super) max_concurrency: u32,
+    pub(super) timeout: Duration,
+    pub(super) breaker: BreakerInput,
+    pub(super) ordering: OrderingMode,
 }
 
 impl Simulation {
@@ -77,12 +78,12 @@ impl Simulation {
             // Without a breaker, a lane is forgotten as soon as it is idle.
             let breaker = BreakerInput { enabled: Some(place == 0), ..Default::default() };
             let (max_concurrency, timeout) = (5, Duration::from_secs(15));
-            let make = Make { event_type, character: Character::Healthy, max_concurrency, timeout, breaker };
+            let make = Make { event_type, character: Character::Healthy, max_concurrency, timeout, breaker, ordering: OrderingMode::None };
             self.settle_endpoint_of(quiet, make).await;
         }
     }
 
-    async fn settle_neighbor(&mut self, name: &str) -> Neighbor {
+    pub(super) async fn settle_neighbor(&mut self, name: &str) -> Neighbor {
         let asked = OrganizationChange { name: Change::Set(name.to_owned()), ..Default::default() };
         let by = Author::server(self.world.organization);
         let organization = organizations::create(self.world.line(), &by, asked).await.expect("the organization is made").id;
@@ -96,12 +97,19 @@ impl Simulation {
 
     async fn settle_hostile(&mut self, of: Neighbor, event_type: &str, character: Character) {
         let breaker = BreakerInput { enabled: Some(false), ..Default::default() };
-        let make = Make { event_type, character, max_concurrency: HOSTILE_CONCURRENCY, timeout: HOSTILE_TIMEOUT, breaker };
+        let make = Make {
+            event_type,
+            character,
+            max_concurrency: HOSTILE_CONCURRENCY,
+            timeout: HOSTILE_TIMEOUT,
+            breaker,
+            ordering: OrderingMode::None,
+        };
         self.settle_endpoint_of(of, make).await;
         self.neighbors.iter_mut().for_each(|neighbors| neighbors.hostile_endpoints += 1);
     }
 
-    async fn settle_endpoint_of(&mut self, of: Neighbor, make: Make<'_>) {
+    pub(super) async fn settle_endpoint_of(&mut self, of: Neighbor, make: Make<'_>) {
         let number = EndpointNo(self.endpoints.len());
         let url = format!("https://neighbor-{}.example/hook", number.0);
         let asked = EndpointChange {
@@ -110,6 +118,7 @@ impl Simulation {
             retry_schedule: Change::Set("relay".to_owned()),
             timeout: Change::Set(make.timeout),
             max_concurrency: Change::Set(make.max_concurrency.into()),
+            ordering: Change::Set(make.ordering.as_str().to_owned()),
             circuit_breaker: Change::Set(make.breaker),
             ..Default::default()
         };
@@ -130,7 +139,7 @@ impl Simulation {
         let settings = Settings {
             status: EndpointStatus::Open,
             max_concurrency: make.max_concurrency,
-            ordering: OrderingMode::None,
+            ordering: make.ordering,
             rate_limit: None,
             paused: false,
         };

@@ -25,6 +25,7 @@ mod operations;
 mod other_platforms;
 mod problem_types;
 mod problems;
+mod provider_shapes;
 mod receiving;
 mod receiving_limits;
 mod retries;

@@ -7,6 +7,7 @@ mod email;
 mod full_disk;
 mod migrate;
 mod retention;
+mod sns;
 mod starting;
 
 use std::{
@@ -113,6 +114,20 @@ async fn the_bench_measures_and_proves_every_scenario() {
     let deliveries: Vec<(&str, u64)> =
         scenarios.iter().map(|line| (line["scenario"].as_str().expect("a name"), line["deliveries"].as_u64().expect("a number"))).collect();
     assert_eq!(deliveries, [("one", 200), ("fan-out", 2_000), ("batch", 200), ("low-load", 200)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_bench_of_receiving_finds_everything_again_that_was_accepted() {
+    let data = scratch().display().to_string();
+    let bench = run(&["bench", "--receive", "--quick", "--json", "--events", "60", "--data", &data]).await;
+    assert!(bench.status.success(), "{}{}", stdout(&bench), stderr(&bench));
+    let report: Value = serde_json::from_str(&stdout(&bench)).expect("JSON");
+    // Twice 60 pushes at full speed, five batches of a thousand, and 60 to dead destinations.
+    assert_eq!((&report["accepted"], &report["found_after_kill"]), (&json!(5_180), &json!(5_180)), "{report}");
+    for name in ["handshake_get", "handshake_post", "stored", "forwarded", "batch", "dead_destinations"] {
+        assert!(report["measured"][name]["answer_ms"]["p99"].as_f64().is_some_and(|p99| p99 > 0.0), "{name}: {report}");
+    }
+    assert!(report["verifying_10_kib_us"].as_f64().is_some_and(|us| us > 0.0), "{report}");
 }
 
 /// Not a check by itself: writes what scripts/verify-signatures checks with the official packages of other languages.

@@ -14,3 +14,5 @@ mod growth;
 mod hints;
 mod lanes;
 mod schemas;
+mod source_keys;
+mod sources;

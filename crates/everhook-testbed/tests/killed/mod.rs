@@ -3,12 +3,15 @@
 //!
 //! `KILLS` (20) says how often, `SEED` repeats a run. The sum of each test is written to standard error, also when it passes.
 
-// Also used by the tests of several nodes.
-pub mod publishers;
+mod health;
 mod received;
 mod resealing;
-pub mod sink;
 mod two_servers;
+
+// Also used by the tests of several nodes.
+pub mod health_pushes;
+pub mod publishers;
+pub mod sink;
 
 use std::{
     collections::BTreeSet,

@@ -5,6 +5,7 @@
 
 mod alone;
 mod duties;
+mod health;
 mod hints;
 mod limits;
 mod other_database;

@@ -8,7 +8,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use anyhow::{Context as _, anyhow, bail};
 use bytes::Bytes;
 use http::{
-    HeaderValue, Method, Request, StatusCode,
+    HeaderName, HeaderValue, Method, Request, StatusCode,
     header::{AUTHORIZATION, CONTENT_TYPE, HOST},
 };
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -72,6 +72,12 @@ impl Server {
         Ok(Arc::new(Self { host, port, prefix, host_header, authorization, tls }))
     }
 
+    /// The same server, as somebody without a key: a provider.
+    #[must_use]
+    pub fn without_key(&self) -> Arc<Self> {
+        Arc::new(Self { authorization: None, ..self.clone() })
+    }
+
     /// The server that a command's arguments name.
     ///
     /// # Errors
@@ -130,7 +136,22 @@ impl Connection {
     /// # Errors
     /// When no whole answer came. The server may or may not have acted on the request.
     pub async fn send(&mut self, method: Method, path: &str, body: impl Into<Bytes>) -> anyhow::Result<Answer> {
-        let request = self.request(method, path, body.into())?;
+        self.send_with(method, path, &[], body).await
+    }
+
+    /// As [`Connection::send`], with headers that it does not set itself.
+    ///
+    /// # Errors
+    /// As [`Connection::send`].
+    pub async fn send_with(
+        &mut self,
+        method: Method,
+        path: &str,
+        headers: &[(HeaderName, HeaderValue)],
+        body: impl Into<Bytes>,
+    ) -> anyhow::Result<Answer> {
+        let mut request = self.request(method, path, body.into())?;
+        request.headers_mut().extend(headers.iter().cloned());
         let answer = tokio::time::timeout(ANSWER_TIMEOUT, self.exchange(request)).await;
         let answer = answer.unwrap_or_else(|_| Err(anyhow!("no response within {} s", ANSWER_TIMEOUT.as_secs())));
         if answer.is_err() {

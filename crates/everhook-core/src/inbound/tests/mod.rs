@@ -3,6 +3,7 @@
 
 mod batches;
 mod faults;
+mod fuzz;
 mod golden;
 mod handshakes;
 mod hostile;

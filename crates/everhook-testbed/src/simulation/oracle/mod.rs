@@ -10,6 +10,9 @@ mod ending;
 mod flow_tests;
 mod limits;
 mod order;
+mod received;
+#[cfg(test)]
+mod received_tests;
 mod sending;
 mod starting;
 #[cfg(test)]
@@ -27,7 +30,7 @@ use everhook_core::{
     time::Timestamp,
 };
 
-use super::log::{EndpointNo, Entry, Happening, Reply, Request, TenantNo};
+use super::log::{EndpointNo, Entry, Happening, Reply, Request, Summary, TenantNo};
 
 /// How soon after its end the outcome of a request is on disk, also if the store fails once or twice on the way.
 const SETTLED_WITHIN: Duration = Duration::from_secs(2);
@@ -47,6 +50,8 @@ pub const ALWAYS: &[Rule] = &[
     Rule { words: "an idempotency key names one event", check: accepted::a_key_names_one_event },
     Rule { words: "a key that was used finds its event", check: accepted::a_used_key_finds_its_event },
     Rule { words: "a dead letter that was brought back has a delivery", check: accepted::every_recall_is_kept },
+    Rule { words: "every accepted push is one event", check: received::every_accepted_push_is_one_event },
+    Rule { words: "no push is given up", check: received::no_push_is_given_up },
     Rule { words: "no attempt goes beyond the schedule", check: attempts::attempts_stay_within_the_schedule },
     Rule { words: "attempt numbers rise one by one", check: attempts::numbers_rise_one_by_one },
     Rule { words: "a request is repeated only if its outcome could not be written", check: attempts::repeats_have_an_excuse },
@@ -83,6 +88,8 @@ pub const ALWAYS: &[Rule] = &[
 pub const AT_THE_END: &[Rule] = &[
     Rule { words: "every delivery has ended", check: ending::every_delivery_has_ended },
     Rule { words: "after healing, every delivery ends within its schedule's time", check: ending::deliveries_end_in_time },
+    Rule { words: "every push was processed", check: received::every_push_was_processed },
+    Rule { words: "a metric says what was pushed last, and there is one", check: received::a_metric_says_what_was_pushed_last },
     Rule { words: "what counts as delivered was answered with a 2xx", check: ending::the_delivered_were_answered },
     Rule { words: "what is dead had no attempt left or was refused for good", check: ending::the_dead_had_a_reason },
     Rule { words: "every dead delivery has a dead letter", check: ending::the_dead_are_listed },
@@ -144,8 +151,12 @@ pub struct Place {
 pub struct Stored {
     /// Every event.
     pub events: BTreeMap<EventId, EventSummary>,
-    /// Every delivery.
+    /// Every delivery to an endpoint.
     pub deliveries: Vec<Delivery>,
+    /// Every delivery to a processor.
+    pub processed: Vec<Delivery>,
+    /// What the processor made of what was pushed, read only at the end.
+    pub summaries: Vec<Summary>,
     /// The dead letters' ids.
     pub dead_letters: BTreeSet<DeliveryId>,
     /// The places of those that have an order.

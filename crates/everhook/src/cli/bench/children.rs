@@ -91,6 +91,14 @@ impl ServerProcess {
     /// # Errors
     /// As [`Self::start`].
     pub async fn start_on(folder: &Path, database: Option<&str>) -> anyhow::Result<Self> {
+        Self::start_with(folder, database, &[]).await
+    }
+
+    /// As [`Self::start_on`], with settings (`EVERHOOK_…`) that are not the defaults.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn start_with(folder: &Path, database: Option<&str>, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let listen = format!("127.0.0.1:{port}");
         let admin_key = format!("eh_bench_{}", uuid::Uuid::now_v7().simple());
@@ -102,7 +110,7 @@ impl ServerProcess {
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("EVERHOOK_")) {
             command.env_remove(name);
         }
-        command.env("EVERHOOK_ADMIN_KEY", &admin_key).current_dir(folder);
+        command.env("EVERHOOK_ADMIN_KEY", &admin_key).envs(settings.iter().copied()).current_dir(folder);
         if let Some(database) = database {
             // By the environment, where other users of this machine do not see the password.
             command.env("EVERHOOK_DATABASE", database).env("EVERHOOK_SEAL_KEY", BENCH_SEAL_KEY);
@@ -135,6 +143,11 @@ impl ServerProcess {
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.process.0.id()
+    }
+
+    /// Kills it at once (SIGKILL): what it did not write is lost.
+    pub fn kill(self) {
+        drop(self.process);
     }
 
     /// Asks it to stop as an operator would (SIGTERM), and says how long that took.

@@ -12,10 +12,13 @@ use std::{
 };
 
 use anyhow::Context as _;
-use http::Method;
+use http::{HeaderName, HeaderValue, Method};
 use serde_json::Value;
 
-use super::marker::{Marker, now_ns};
+use super::{
+    marker::{Marker, now_ns},
+    receive::PushTarget,
+};
 use crate::cli::client::{Answer, Connection, Refusal, Server};
 
 /// What to publish, and how.
@@ -50,20 +53,30 @@ pub enum PublishPath {
         /// Events a request.
         batch: u64,
     },
+    /// `POST /in/{source}`, as providers do, in turns at these sources.
+    Sources(Vec<PushTarget>),
 }
 
 impl PublishPath {
-    const fn path(&self) -> &'static str {
+    fn path(&self, number: u64) -> &str {
         match self {
             Self::Sink => "/e/0",
             Self::Single { .. } => "/v1/events",
             Self::Batch { .. } => "/v1/events/batch",
+            Self::Sources(targets) => &PushTarget::of(targets, number).path,
+        }
+    }
+
+    fn headers(&self, number: u64, body: &[u8]) -> Vec<(HeaderName, HeaderValue)> {
+        match self {
+            Self::Sink | Self::Single { .. } | Self::Batch { .. } => Vec::new(),
+            Self::Sources(targets) => PushTarget::of(targets, number).provider.headers(number, body),
         }
     }
 
     const fn events_per_request(&self) -> u64 {
         match self {
-            Self::Sink | Self::Single { .. } => 1,
+            Self::Sink | Self::Single { .. } | Self::Sources(_) => 1,
             Self::Batch { batch, .. } => *batch,
         }
     }
@@ -132,7 +145,8 @@ async fn publish_part(line: Arc<Line>, mut connection: Connection) -> Published 
         }
         let asked_at = Instant::now();
         let body = body_of(load, numbers.clone());
-        match connection.send(Method::POST, load.door.path(), body).await {
+        let headers = load.door.headers(first, &body);
+        match connection.send_with(Method::POST, load.door.path(first), &headers, body).await {
             Ok(answer) => part.answered(&load.door, numbers, &answer, asked_at.elapsed()),
             Err(cause) => {
                 part.unanswered += numbers.end - numbers.start;
@@ -152,6 +166,10 @@ fn body_of(load: &Load, numbers: std::ops::Range<u64>) -> Vec<u8> {
     match &load.door {
         PublishPath::Sink => marker(numbers.start).write_payload(load.data_bytes, &mut body),
         PublishPath::Single { event_type } => write_event(event_type, &marker(numbers.start), load.data_bytes, &mut body),
+        PublishPath::Sources(targets) => {
+            let number = numbers.start;
+            PushTarget::of(targets, number).provider.write_body(&marker(number), load.data_bytes, &mut body);
+        }
         PublishPath::Batch { event_type, .. } => {
             body.extend_from_slice(br#"{"events":["#);
             for number in numbers.clone() {
@@ -183,7 +201,7 @@ impl Published {
         }
         self.answer_us.push(u32::try_from(took.as_micros()).unwrap_or(u32::MAX));
         match door {
-            PublishPath::Sink | PublishPath::Single { .. } => self.accepted.extend(numbers),
+            PublishPath::Sink | PublishPath::Single { .. } | PublishPath::Sources(_) => self.accepted.extend(numbers),
             PublishPath::Batch { .. } => self.batch_answered(numbers, &answer.body),
         }
     }

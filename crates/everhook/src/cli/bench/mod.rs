@@ -9,6 +9,7 @@ mod load;
 mod marker;
 mod neighbors;
 mod procs;
+mod receive;
 mod report;
 mod scenarios;
 pub mod sink;
@@ -54,6 +55,9 @@ pub struct BenchArgs {
     /// Measure instead what changes and publishes cost in one application with so many endpoints.
     #[arg(long, value_name = "N", conflicts_with_all = ["scenario", "neighbors"], value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     endpoints: Option<u64>,
+    /// Measure receiving instead: signed pushes, dead destinations, batches, handshakes, and the cost of verifying.
+    #[arg(long, conflicts_with_all = ["scenario", "neighbors", "endpoints", "server"])]
+    receive: bool,
     /// Measure `--endpoints` on a temporary server that keeps everything in this PostgreSQL database, which must be empty or of an earlier bench.
     #[arg(long, value_name = "URL", requires = "endpoints", conflicts_with = "server")]
     database: Option<String>,
@@ -92,6 +96,9 @@ async fn run_scenarios(args: &BenchArgs) -> anyhow::Result<()> {
     let place = Place::choose(args)?;
     if let Some(endpoints) = args.endpoints {
         return large::run(args, &place, endpoints).await;
+    }
+    if args.receive {
+        return receive::run(args, &place).await;
     }
     say(args, &place.text(args));
     let sink = SinkProcess::start()?;

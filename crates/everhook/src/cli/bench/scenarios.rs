@@ -125,7 +125,11 @@ impl Bench<'_> {
         Ok(ids)
     }
 
-    async fn measure(
+    /// Publishes through a door, waits until everything arrived at so many endpoints, and compares.
+    ///
+    /// # Errors
+    /// When the sink is lost. Missing and doubled deliveries are part of the outcome.
+    pub async fn measure(
         &self,
         door: PublishPath,
         events: u64,
