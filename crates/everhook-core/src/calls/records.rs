@@ -10,10 +10,10 @@ use rustc_hash::FxHashMap;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{Calls, OpenCapability};
+use super::{Calls, OpenCapability, answered::CallAnswer};
 use crate::{
     ids::{ApplicationId, LaneId, OrganizationId},
-    model::{CacheKey, CachedAnswer, EventType, FailureCategory, Tally, minute_of},
+    model::{AnswerCount, CacheKey, CachedAnswer, EventType, FailureCategory, Tally, minute_of},
     policy::{breaker::Transition, calls::answer::FailureKind},
     ports::{Alert, Statistics, StoreError},
     time::Timestamp,
@@ -90,12 +90,33 @@ impl Records {
             Some(FailureKind::BadAnswer | FailureKind::Status) => Some(FailureCategory::ServerError),
             Some(FailureKind::RateLimit) => Some(FailureCategory::RateLimit),
             Some(FailureKind::Network) => Some(FailureCategory::Network),
-            Some(FailureKind::OutOfResources | FailureKind::CircuitOpen | FailureKind::AtCapacity | FailureKind::Off) => return,
+            Some(
+                FailureKind::OutOfResources | FailureKind::CircuitOpen | FailureKind::AtCapacity | FailureKind::Shadow | FailureKind::Off,
+            ) => return,
         };
         let minute = minute_of(now);
         let mut state = self.state();
         let tally = state.tallies.entry((lane_id, minute)).or_insert_with(|| Tally::new(lane_id, minute));
         tally.count(category, took, now);
+    }
+
+    /// Counts what a caller was answered with.
+    pub(super) fn count_answer(&self, lane_id: LaneId, answer: &CallAnswer, now: Timestamp) {
+        let source = answer.result.as_ref().map_or("error", |answer| answer.source.as_str());
+        for what in AnswerCount::SOURCES.into_iter().filter(|what| what.as_str() == source) {
+            self.count_one(lane_id, what, now);
+        }
+        if answer.failure.is_some() && answer.result.is_ok() {
+            self.count_one(lane_id, AnswerCount::Fallback, now);
+        }
+    }
+
+    /// Counts one of something about answers.
+    pub(super) fn count_one(&self, lane_id: LaneId, what: AnswerCount, now: Timestamp) {
+        let minute = minute_of(now);
+        let mut state = self.state();
+        let tally = state.tallies.entry((lane_id, minute)).or_insert_with(|| Tally::new(lane_id, minute));
+        tally.statistics.answers.add(what, 1);
     }
 
     pub(super) fn note_fallback(&self, of: &OpenCapability, step: &'static str, kind: FailureKind, request: Uuid) {

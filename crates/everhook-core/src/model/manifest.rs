@@ -120,6 +120,8 @@ pub enum CallBackoff {
 pub enum CallMode {
     /// It is, and its answer counts.
     Live,
+    /// It is, but every call is answered by the fallback: what the app would have answered is compared with that.
+    Shadow,
     /// It is not: every call is answered by the fallback.
     Off,
 }

@@ -88,4 +88,4 @@ pub use source::{
     Dedupe, DedupeBy, KIND_CUSTOM, KIND_HMAC, PER_IP_PER_MINUTE, PauseMode, RecipeTexts, SOURCE_NAME_CHARS_MAX, Source, SourceActivity,
     SourceName, SourcePause, SourceRateLimit, SourceResponse,
 };
-pub use statistics::{AttemptStatistics, EndpointActivity, FailureCounts, Tally, minute_of};
+pub use statistics::{AnswerCount, AnswerCounts, AttemptStatistics, EndpointActivity, FailureCounts, Tally, minute_of};

@@ -209,13 +209,10 @@ fn check_path(fields: &Fields<'_>, path: Option<&str>, faults: &mut Faults) {
 fn read_mode(fields: &mut Fields<'_>, faults: &mut Faults) -> CallMode {
     match fields.text("mode", faults).as_deref() {
         None | Some("live") => CallMode::Live,
+        Some("shadow") => CallMode::Shadow,
         Some("off") => CallMode::Off,
-        Some("shadow") => {
-            faults.add(fields.path_of("mode"), "`shadow` is not available yet: must be `live` or `off`");
-            CallMode::Live
-        }
         Some(_) => {
-            faults.add(fields.path_of("mode"), "must be `live` or `off`");
+            faults.add(fields.path_of("mode"), "must be `live`, `shadow` or `off`");
             CallMode::Live
         }
     }

@@ -3,6 +3,8 @@
 //! Publishers, server and sink are three processes on one machine, so that their costs can be told apart and latency is exact. Every
 //! figure stands beside the limit of the machine: the same publishers posting straight into the same sink.
 
+mod app;
+mod calls;
 mod children;
 mod large;
 mod load;
@@ -54,6 +56,9 @@ pub struct BenchArgs {
     /// Measure instead what changes and publishes cost in one application with so many endpoints.
     #[arg(long, value_name = "N", conflicts_with_all = ["scenario", "neighbors"], value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     endpoints: Option<u64>,
+    /// Measure calls to an app instead: their overhead, and whether deadlines and limits hold when the app hangs, fails or has too much to do.
+    #[arg(long, conflicts_with_all = ["scenario", "neighbors", "endpoints"])]
+    calls: bool,
     /// Measure `--endpoints` on a temporary server that keeps everything in this PostgreSQL database, which must be empty or of an earlier bench.
     #[arg(long, value_name = "URL", requires = "endpoints", conflicts_with = "server")]
     database: Option<String>,
@@ -92,6 +97,9 @@ async fn run_scenarios(args: &BenchArgs) -> anyhow::Result<()> {
     let place = Place::choose(args)?;
     if let Some(endpoints) = args.endpoints {
         return large::run(args, &place, endpoints).await;
+    }
+    if args.calls {
+        return calls::run(args, &place).await;
     }
     say(args, &place.text(args));
     let sink = SinkProcess::start()?;

@@ -105,7 +105,7 @@ fn every_fault_is_named() {
         (one(json!({"path": "/", "timeout": "5 weeks"})), &["capabilities.one.timeout"]),
         (one(json!({"path": "/", "timeout": -1})), &["capabilities.one.timeout"]),
         (one(json!({"path": "/", "timeout": 1e300})), &["capabilities.one.timeout"]),
-        (one(json!({"path": "/", "async": true, "canary": {}, "mode": "shadow"})), &["capabilities.one.async", "capabilities.one.canary", "capabilities.one.mode"]),
+        (one(json!({"path": "/", "async": true, "canary": {}, "mode": "dark"})), &["capabilities.one.async", "capabilities.one.canary", "capabilities.one.mode"]),
         (one(json!({"path": "/", "retry": {"enabled": 1, "max_attempts": 0, "backoff": "x"}})), &["capabilities.one.retry.enabled", "capabilities.one.retry.max_attempts", "capabilities.one.retry.backoff"]),
         (one(json!({"path": "/", "hedge": {"after": "p50", "max": 2}})), &["capabilities.one.hedge", "capabilities.one.hedge.after", "capabilities.one.hedge.max"]),
         (one(json!({"path": "/", "max_concurrency": 0})), &["capabilities.one.max_concurrency"]),
