@@ -23,7 +23,7 @@ use bytes::Bytes;
 use self::{cache::AnswerCache, flight::Flights, known::Known, records::Records};
 pub use self::{
     opening::{OpenApp, OpenCapability, compile_schemas},
-    records::{CALL_RECORDS_WRITTEN_EVERY, FallbackReport},
+    records::{CALL_RECORDS_WRITTEN_EVERY, FallbackReport, WithdrawnCanary},
     shadow::ShadowDifference,
 };
 use crate::{

@@ -14,7 +14,10 @@ use super::{Calls, OpenCapability, answered::CallAnswer};
 use crate::{
     ids::{ApplicationId, LaneId, OrganizationId},
     model::{AnswerCount, CacheKey, CachedAnswer, EventType, FailureCategory, Tally, minute_of},
-    policy::{breaker::Transition, calls::answer::FailureKind},
+    policy::{
+        breaker::Transition,
+        calls::{answer::FailureKind, canary::Withdrawal},
+    },
     ports::{Alert, Statistics, StoreError},
     time::Timestamp,
 };
@@ -48,6 +51,8 @@ struct State {
     answer_bytes: usize,
     tallies: FxHashMap<(LaneId, Timestamp), Tally>,
     fallbacks: FxHashMap<LaneId, Fallbacks>,
+    /// One for each version of a manifest at most, so that there are few.
+    withdrawals: Vec<WithdrawnCanary>,
 }
 
 /// Uses of a capability's fallback that nobody was told of.
@@ -58,6 +63,21 @@ struct Fallbacks {
     counts: FxHashMap<(&'static str, FailureKind), u64>,
     last_request: Uuid,
     told_at: Option<Timestamp>,
+}
+
+/// That the canary of a capability is to be withdrawn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WithdrawnCanary {
+    /// The tenant.
+    pub organization: OrganizationId,
+    /// Whose capability.
+    pub application: ApplicationId,
+    /// Which.
+    pub capability: String,
+    /// The version of the manifest that it is in.
+    pub version: i64,
+    /// Why.
+    pub why: Withdrawal,
 }
 
 /// That fallbacks of a capability were used.
@@ -131,6 +151,22 @@ impl Records {
         });
         *fallbacks.counts.entry((step, kind)).or_default() += 1;
         fallbacks.last_request = request;
+    }
+
+    pub(super) fn note_withdrawal(&self, of: &OpenCapability, why: Withdrawal) {
+        let withdrawn = WithdrawnCanary {
+            organization: of.organization,
+            application: of.application,
+            capability: of.name.as_str().to_owned(),
+            version: of.version,
+            why,
+        };
+        self.state().withdrawals.push(withdrawn);
+    }
+
+    /// The canaries that are to be withdrawn from their manifests.
+    pub fn take_withdrawals(&self) -> Vec<WithdrawnCanary> {
+        std::mem::take(&mut self.state().withdrawals)
     }
 
     /// The uses of fallbacks that are to be told now: the first at once, then what gathered in a minute.

@@ -102,6 +102,19 @@ pub struct Capability {
     pub response_schema: Option<String>,
     /// Whether the app is asked.
     pub mode: CallMode,
+    /// Another version of the app, on trial.
+    pub canary: Option<Canary>,
+}
+
+/// Another version of an app that some calls go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Canary {
+    /// Where it is.
+    pub base_url: String,
+    /// How many in a hundred calls go to it.
+    pub percent: u32,
+    /// Whether it was withdrawn: then no call goes to it.
+    pub is_withdrawn: bool,
 }
 
 /// How the delay before a retry grows.

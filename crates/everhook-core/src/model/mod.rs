@@ -62,8 +62,8 @@ pub use histogram::Histogram;
 pub use lane_kind::LaneKind;
 pub use lane_policy::LanePolicy;
 pub use manifest::{
-    CacheAges, CacheKey, CachedAnswer, CallBackoff, CallMode, Capability, CapabilityName, FairDraw, FallbackStep, Hedge, HedgeDelay,
-    KeptManifest, Manifest, PickCount, SlowCallRule,
+    CacheAges, CacheKey, CachedAnswer, CallBackoff, CallMode, Canary, Capability, CapabilityName, FairDraw, FallbackStep, Hedge,
+    HedgeDelay, KeptManifest, Manifest, PickCount, SlowCallRule,
 };
 pub use operation::{
     DeadLetterSelection, ErasureCandidate, ErasureSelection, EventSelection, NewestDelivery, Operation, OperationKind, OperationStatus,

@@ -2,6 +2,7 @@
 
 pub mod answer;
 pub mod cache_age;
+pub mod canary;
 pub mod concurrency;
 pub mod contract;
 pub mod deadline;
