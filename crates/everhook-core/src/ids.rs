@@ -97,6 +97,20 @@ impl From<SourceId> for LaneId {
     }
 }
 
+/// What happens in an application is counted under its own id, beside the lanes that it has.
+impl From<ApplicationId> for LaneId {
+    fn from(application: ApplicationId) -> Self {
+        Self(application.0)
+    }
+}
+
+/// As with an application.
+impl From<OrganizationId> for LaneId {
+    fn from(organization: OrganizationId) -> Self {
+        Self(organization.0)
+    }
+}
+
 impl LaneId {
     /// The endpoint that has this lane, if the lane's destination is an endpoint: the UUID is the same.
     pub const fn endpoint(self) -> EndpointId {

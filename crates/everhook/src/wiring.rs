@@ -16,7 +16,7 @@ use everhook_core::{
     ids::{OrganizationId, Ref},
     lanes,
     line::{Line, alert},
-    manage::{api_keys, organizations},
+    manage::{api_keys, manifests, organizations},
     model::{Duty, Secret},
     nodes::follow::follow,
     ports::{ChangeCursor, Clock as _, Notifier, Ports, Roles, StoreError, Transport, Vault},
@@ -351,6 +351,15 @@ async fn write_call_records(line: Arc<Line>) {
     loop {
         tokio::time::sleep(CALL_RECORDS_WRITTEN_EVERY).await;
         note_call_records(&line).await;
+        for withdrawn in line.calls.records.take_withdrawals() {
+            if let Err(error) = manifests::withdraw_canary(&line, &withdrawn).await {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(
+                    error,
+                    "cannot note in a manifest that its canary is withdrawn; other nodes, and this one after a restart, call it again"
+                );
+            }
+        }
         for report in line.calls.records.take_fallbacks(line.ports.clock.now()) {
             if let Err(error) = alert::publish_now(&line, report.organization, "call.fallback", &report.data).await {
                 tracing::warn!(

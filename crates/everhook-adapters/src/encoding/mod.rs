@@ -2,6 +2,7 @@
 //!
 //! Pure. Knows no database: the stores bind and read the values.
 
+pub(crate) mod answers;
 pub(crate) mod breaker_json;
 pub(crate) mod durations;
 pub(crate) mod endpoint_columns;

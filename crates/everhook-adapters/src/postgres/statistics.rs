@@ -21,11 +21,13 @@ use super::{
     rows::{Columns, Key, duration, micros},
     transaction::Tx,
 };
-use crate::encoding::durations;
+use crate::encoding::{answers, durations};
 
 const MAKE_ROLLUPS: &str = include_str!("queries/make_rollups.sql");
 const LOCK_ROLLUPS: &str = include_str!("queries/lock_rollups.sql");
 const KEEP_ROLLUP: &str = include_str!("queries/keep_rollup.sql");
+const SCOPES: &str = include_str!("queries/scopes_of_lanes.sql");
+const INSERT_SCOPES: &str = include_str!("queries/insert_scope_lanes.sql");
 const ROLLUPS: &str = include_str!("queries/rollups_of_endpoint.sql");
 const INSERT_ACTIVITIES: &str = include_str!("queries/insert_activities.sql");
 const LOCK_ACTIVITIES: &str = include_str!("queries/lock_activities.sql");
@@ -78,10 +80,15 @@ impl Statistics for PostgresStore {
 /// The statistics of endpoints' minutes, by lane and minute.
 type Rollups = BTreeMap<(i64, i64), AttemptStatistics>;
 
+/// Adds tallies to the rollups of their lanes, and to those of the applications and organizations of these.
 async fn add_to_rollups(tx: &Tx<'_>, lanes: &[i64], tallies: &[Tally]) -> Outcome<()> {
+    let scopes = scopes_of(tx, lanes).await?;
     let mut added = Rollups::new();
     for (lane, tally) in lanes.iter().zip(tallies) {
-        added.entry((*lane, minute_number(tally.minute))).or_default().merge(&tally.statistics);
+        let minute = minute_number(tally.minute);
+        for lane in [*lane].into_iter().chain(scopes.get(lane).copied().into_iter().flatten()) {
+            added.entry((lane, minute)).or_default().merge(&tally.statistics);
+        }
     }
     let (lanes, minutes): (Vec<i64>, Vec<i64>) = added.keys().copied().unzip();
     tx.execute(MAKE_ROLLUPS, &[&lanes, &minutes]).await?;
@@ -89,6 +96,18 @@ async fn add_to_rollups(tx: &Tx<'_>, lanes: &[i64], tallies: &[Tally]) -> Outcom
         added.entry((row.value("lane")?, row.value("minute")?)).or_default().merge(&statistics_of_row(&row)?);
     }
     keep_rollups(tx, &added).await
+}
+
+/// The numbers under which the applications and the organizations of lanes are counted, made if nothing was counted yet.
+async fn scopes_of(tx: &Tx<'_>, lanes: &[i64]) -> Outcome<FxHashMap<i64, [i64; 2]>> {
+    let mut rows = tx.query(SCOPES, &[&lanes]).await?;
+    let scope = |row: &Row, column: &str| row.value::<Option<i64>>(column);
+    let is_new = |row: &Row| Ok(scope(row, "application_lane")?.is_none() || scope(row, "organization_lane")?.is_none());
+    if rows.iter().map(is_new).collect::<Outcome<Vec<bool>>>()?.contains(&true) {
+        tx.execute(INSERT_SCOPES, &[&lanes]).await?;
+        rows = tx.query(SCOPES, &[&lanes]).await?;
+    }
+    rows.iter().map(|row| Ok((row.value("lane")?, [row.value("application_lane")?, row.value("organization_lane")?]))).collect()
 }
 
 async fn keep_rollups(tx: &Tx<'_>, rollups: &Rollups) -> Outcome<()> {
@@ -105,7 +124,8 @@ async fn keep_rollups(tx: &Tx<'_>, rollups: &Rollups) -> Outcome<()> {
     let (success_at, failure_at) = (instants(|statistics| statistics.last_success_at), instants(|statistics| statistics.last_failure_at));
     let mut columns: Vec<&(dyn ToSql + Sync)> = vec![&lanes, &minutes, &successes];
     columns.extend(failures.iter().map(|counts| counts as &(dyn ToSql + Sync)));
-    columns.extend([&duration_sums as &(dyn ToSql + Sync), &durations, &success_at, &failure_at]);
+    let answers: Vec<_> = rollups.values().map(|statistics| answers::pack(&statistics.answers)).collect();
+    columns.extend([&duration_sums as &(dyn ToSql + Sync), &durations, &success_at, &failure_at, &answers]);
     tx.execute(KEEP_ROLLUP, &columns).await?;
     Ok(())
 }
@@ -159,6 +179,7 @@ fn statistics_of_row(row: &Row) -> Outcome<AttemptStatistics> {
         failures,
         duration_sum: duration(row.value("duration_sum")?),
         durations: row.spelled("durations", durations::unpack)?,
+        answers: row.spelled("answers", answers::unpack)?,
         last_success_at: row.instant_opt("last_success_at")?,
         last_failure_at: row.instant_opt("last_failure_at")?,
     })

@@ -2,14 +2,17 @@
 //!
 //! A minute's row is read, added to and written back inside one transaction, which alone writes.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use everhook_core::{
-    ids::LaneId,
+    ids::{ApplicationId, LaneId, OrganizationId},
     model::{AttemptStatistics, EndpointActivity, FailureCategory, FailureCounts, Tally, minute_of},
     ports::{Statistics, StoreError},
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
+use rustc_hash::FxHashMap;
 
 use super::{
     SqliteStore,
@@ -17,11 +20,13 @@ use super::{
     rows::{Columns, Key, duration, micros},
     transaction::Tx,
 };
-use crate::encoding::durations;
+use crate::encoding::{answers, durations};
 
 const ROLLUP: &str = include_str!("queries/rollup_of_minute.sql");
 const ROLLUPS: &str = include_str!("queries/rollups_of_endpoint.sql");
 const KEEP_ROLLUP: &str = include_str!("queries/keep_rollup.sql");
+const SCOPES: &str = include_str!("queries/scopes_of_lanes.sql");
+const INSERT_SCOPE: &str = include_str!("queries/insert_scope_lanes.sql");
 const ACTIVITY_OF_LANE: &str = include_str!("queries/activity_of_lane.sql");
 const ACTIVITY_OF_ENDPOINT: &str = include_str!("queries/activity_of_endpoint.sql");
 const WRITE_ACTIVITY: &str = include_str!("queries/write_activity.sql");
@@ -31,7 +36,7 @@ const MINUTE_MICROS: i64 = 60_000_000;
 #[async_trait]
 impl Statistics for SqliteStore {
     async fn add(&self, tallies: Vec<Tally>) -> Result<(), StoreError> {
-        self.write(tallies.len() * 2, move |tx| tallies.iter().try_for_each(|tally| add(tx, tally))).await
+        self.write(tallies.len() * 2, move |tx| add_all(tx, &tallies)).await
     }
 
     async fn attempt_statistics(&self, lane_id: LaneId, from: Timestamp, to: Timestamp) -> Result<AttemptStatistics, StoreError> {
@@ -56,13 +61,48 @@ impl Statistics for SqliteStore {
     }
 }
 
-fn add(tx: &mut Tx<'_>, tally: &Tally) -> Outcome<()> {
-    let lane = tx.lane_of(tally.lane_id)?;
-    let minute = minute_number(tally.minute);
+/// Adds tallies to the rollups of their lanes, and to those of the applications and organizations of these.
+fn add_all(tx: &mut Tx<'_>, tallies: &[Tally]) -> Outcome<()> {
+    let mut scopes = FxHashMap::default();
+    // What belongs together is added up first: many endpoints have few applications.
+    let mut added: BTreeMap<(i64, i64), AttemptStatistics> = BTreeMap::new();
+    for tally in tallies {
+        let (lane, minute) = (tx.lane_of(tally.lane_id)?, minute_number(tally.minute));
+        change_activity(tx, lane, |activity| activity.add(tally))?;
+        let [application, organization] = match scopes.get(&lane) {
+            Some(known) => *known,
+            None => *scopes.entry(lane).or_insert(scopes_of(tx, lane)?),
+        };
+        for lane in [lane, application, organization] {
+            added.entry((lane, minute)).or_default().merge(&tally.statistics);
+        }
+    }
+    added.iter().try_for_each(|((lane, minute), statistics)| add(tx, *lane, *minute, statistics))
+}
+
+fn add(tx: &Tx<'_>, lane: i64, minute: i64, more: &AttemptStatistics) -> Outcome<()> {
     let mut statistics = tx.prepare(ROLLUP)?.query_row([lane, minute], statistics_of_row).optional()?.unwrap_or_default();
-    statistics.merge(&tally.statistics);
-    keep_rollup(tx, lane, minute, &statistics)?;
-    change_activity(tx, lane, |activity| activity.add(tally))
+    statistics.merge(more);
+    keep_rollup(tx, lane, minute, &statistics)
+}
+
+/// The numbers under which the application and the organization of a lane are counted, made if nothing was counted yet.
+fn scopes_of(tx: &Tx<'_>, lane: i64) -> Outcome<[i64; 2]> {
+    let read = |row: &Row<'_>| {
+        let ids = (row.id::<ApplicationId>("application_id")?, row.id::<OrganizationId>("organization_id")?);
+        Ok((ids, row.get::<_, Option<i64>>("application_lane")?, row.get::<_, Option<i64>>("organization_lane")?))
+    };
+    let ((application, organization), application_lane, organization_lane) = tx.prepare(SCOPES)?.query_row([lane], read)?;
+    let make = |id: &[u8; 16], kind: &str| -> Outcome<i64> { Ok(tx.prepare(INSERT_SCOPE)?.insert(params![id, kind, organization.key()])?) };
+    let application_lane = match application_lane {
+        Some(lane) => lane,
+        None => make(application.key(), "application")?,
+    };
+    let organization_lane = match organization_lane {
+        Some(lane) => lane,
+        None => make(organization.key(), "organization")?,
+    };
+    Ok([application_lane, organization_lane])
 }
 
 fn keep_rollup(tx: &Tx<'_>, lane: i64, minute: i64, statistics: &AttemptStatistics) -> Outcome<()> {
@@ -75,7 +115,8 @@ fn keep_rollup(tx: &Tx<'_>, lane: i64, minute: i64, statistics: &AttemptStatisti
     let mut columns: Vec<&dyn ToSql> = vec![&lane, &minute, &successes];
     // The table names the categories in the order of the enum.
     columns.extend(failures.iter().map(|count| count as &dyn ToSql));
-    columns.extend([&duration_sum as &dyn ToSql, &durations, &success_at, &failure_at]);
+    let answers = answers::pack(&statistics.answers);
+    columns.extend([&duration_sum as &dyn ToSql, &durations, &success_at, &failure_at, &answers]);
     tx.prepare(KEEP_ROLLUP)?.execute(columns.as_slice())?;
     Ok(())
 }
@@ -120,6 +161,7 @@ fn statistics_of_row(row: &Row<'_>) -> rusqlite::Result<AttemptStatistics> {
         failures,
         duration_sum: row.get("duration_sum").map(duration)?,
         durations: row.spelled("durations", |packed: Vec<u8>| durations::unpack(&packed))?,
+        answers: row.spelled("answers", |packed: Vec<u8>| answers::unpack(&packed))?,
         last_success_at: row.instant_opt("last_success_at")?,
         last_failure_at: row.instant_opt("last_failure_at")?,
     })

@@ -1,8 +1,11 @@
 //! Deleting applications and organizations: what others see at once, and what is left to steps.
 
 use everhook_core::{
-    ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, Uid},
-    model::{ApiKey, ApiKeyHash, ApplicationKind, AuditEntry, Endpoint, EndpointState, EventTypeDefinition, OrganizationLimits, Scope},
+    ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, LaneId, OrganizationId, Ref, Uid},
+    model::{
+        ApiKey, ApiKeyHash, ApplicationKind, AuditEntry, Endpoint, EndpointState, EventTypeDefinition, OrganizationLimits, Scope, Tally,
+        minute_of,
+    },
     ports::{AuditFilter, ContentsDeleted, Created, Deleted, EndpointFilter, Recorded, RetentionClass, StoreError, Updated},
 };
 
@@ -213,4 +216,31 @@ async fn a_deleted_organization_is_forgotten_when_nothing_is_kept_of_it() {
     given.purge(RetentionClass::AuditLog, after(24 * 3_600)).await;
     assert_eq!(forget(RetentionClass::DeletedOrganizations).await, 1);
     assert!(given.store.organization(&Ref::Id(given.organization)).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn what_was_counted_of_a_deleted_organization_and_its_apps_does_not_keep_it() {
+    let given = Given::new().await;
+    let other = organization();
+    let (of, default) = (other.organization.id, other.default.id);
+    given.store.create_organization(other, AuditEntry { organization: of, ..entry() }).await.unwrap();
+    let lane_id = LaneId::from_uuid(id());
+    let putting = AuditEntry { organization: of, ..entry() };
+    assert!(given.store.put_manifest(super::manifests::manifest(of, default, 1), vec![lane_id], putting).await.unwrap());
+    let mut tally = Tally::new(lane_id, minute_of(NOW));
+    tally.count(None, std::time::Duration::from_millis(5), NOW);
+    given.store.add(vec![tally]).await.unwrap();
+    // The newest lane may stay: it has the highest number.
+    given.another_endpoint().await;
+    let horizon = after(24 * 3_600);
+    given.purge(RetentionClass::DeletedEndpoints, horizon).await;
+    assert_eq!(given.store.attempt_statistics(of.into(), NOW, after(60)).await.unwrap().total(), 1, "nothing of it is deleted yet");
+    given.store.delete_organization(of, NOW, entry()).await.unwrap();
+    delete_contents(&given, 10).await;
+    given.purge(RetentionClass::DeletedEndpoints, horizon).await;
+    given.purge(RetentionClass::AuditLog, horizon).await;
+    assert_eq!(given.purge(RetentionClass::DeletedOrganizations, horizon).await, 0, "its statistics are left");
+    assert_eq!(given.purge(RetentionClass::Rollups, horizon).await, 3);
+    given.purge(RetentionClass::DeletedEndpoints, horizon).await;
+    assert_eq!(given.purge(RetentionClass::DeletedOrganizations, horizon).await, 1);
 }

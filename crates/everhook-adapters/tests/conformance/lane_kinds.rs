@@ -139,7 +139,7 @@ async fn breakers_and_statistics_are_kept() {
         assert_eq!(given.store.activities(vec![lane_id]).await.unwrap()[0].consecutive_failures, 1, "{kind}");
         given.store.forget_failures(lane_id).await.unwrap();
         assert_eq!(given.store.activities(vec![lane_id]).await.unwrap()[0].consecutive_failures, 0, "{kind}");
-        assert_eq!(given.purge(RetentionClass::Rollups, after(600)).await, 1, "{kind}");
+        assert_eq!(given.purge(RetentionClass::Rollups, after(600)).await, 3, "{kind}: its own, its application's and its organization's");
     }
 }
 

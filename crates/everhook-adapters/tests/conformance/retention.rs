@@ -348,7 +348,8 @@ async fn statistics_and_open_periods_go_by_their_time() {
         }
     }
     let before = minute_of(NOW) + Duration::from_secs(180);
-    assert_eq!(given.purge_in_steps(RetentionClass::Rollups, before, 2).await.0, 6);
+    // Three minutes of two endpoints, of their application and of their organization.
+    assert_eq!(given.purge_in_steps(RetentionClass::Rollups, before, 2).await.0, 12);
     let statistics = given.store.attempt_statistics(given.endpoint.into(), NOW - Duration::from_secs(60), after(600)).await.unwrap();
     assert_eq!(statistics.total(), 2);
     let mut breaker = Breaker::new(BreakerConfig::window(), NOW);

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use everhook_core::{
-    ids::EndpointId,
-    model::{AttemptStatistics, EndpointActivity, FailureCategory, Tally, minute_of},
+    ids::{EndpointId, LaneId},
+    model::{AnswerCount, AttemptStatistics, EndpointActivity, FailureCategory, Tally, minute_of},
     time::Timestamp,
 };
 
@@ -91,4 +91,33 @@ async fn standings_are_kept_in_the_order_of_what_happened() {
     given.store.forget_failures(given.endpoint.into()).await.unwrap();
     let begun_anew = EndpointActivity { consecutive_failures: 0, first_failure_at: None, ..failing };
     assert_eq!(given.store.activities(vec![given.endpoint.into()]).await.unwrap(), [begun_anew]);
+}
+
+#[tokio::test]
+async fn what_happens_at_endpoints_is_counted_for_their_application_and_organization_too() {
+    let given = Given::new().await;
+    let other = given.another_endpoint().await;
+    given.store.add(vec![tally(given.endpoint, NOW, "++-"), tally(other, NOW, "-")]).await.unwrap();
+    given.store.add(vec![tally(other, NOW, "+"), tally(given.endpoint, after(120), "+")]).await.unwrap();
+    let given = given.reopened().await;
+    for scope in [LaneId::from(given.application), LaneId::from(given.organization)] {
+        let of_minute = given.store.attempt_statistics(scope, NOW, after(60)).await.unwrap();
+        assert_eq!((of_minute.total(), of_minute.successes), (5, 3));
+        assert_eq!(given.store.attempt_statistics(scope, NOW, after(180)).await.unwrap().total(), 6);
+        assert_eq!(given.store.activities(vec![scope]).await.unwrap(), [EndpointActivity::default()], "only endpoints are active");
+    }
+    assert_eq!(given.store.attempt_statistics(other.into(), NOW, after(180)).await.unwrap().total(), 2);
+}
+
+#[tokio::test]
+async fn what_calls_were_answered_with_is_added_up() {
+    let given = Given::new().await;
+    let mut tally = Tally::new(given.endpoint.into(), minute_of(NOW));
+    for (times, what) in (1..).zip(AnswerCount::ALL) {
+        tally.statistics.answers.add(what, times);
+    }
+    given.store.add(vec![tally.clone(), tally.clone()]).await.unwrap();
+    let read = given.store.attempt_statistics(given.organization.into(), NOW, after(60)).await.unwrap();
+    assert_eq!(AnswerCount::ALL.map(|what| read.answers[what]), [2, 4, 6, 8, 10, 12, 14, 16, 18]);
+    assert_eq!((read.answers.calls(), read.total()), (42, 0));
 }

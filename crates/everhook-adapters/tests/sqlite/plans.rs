@@ -221,6 +221,7 @@ impl Middle {
             statement!("park_made", event(), delivery(), delivery(), "source".to_owned()),
             statement!("hold_parked", delivery()),
             statement!("lane_of_endpoint", endpoint()),
+            statement!("scopes_of_lanes", 10),
             statement!("end_retry_of_dead_letter", dead(), "resolved".to_owned(), 1),
             statement!("died_automatically", dead()),
             statement!("event_to_replay", event(), self.organization.clone()),

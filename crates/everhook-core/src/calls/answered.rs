@@ -64,7 +64,7 @@ impl AnswerSource {
 pub struct Step {
     /// `cache`, `app`, or the step of the fallback.
     pub step: &'static str,
-    /// `hit`, `miss`, `answered`, `failed`, `skipped`.
+    /// `hit`, `miss`, `answered`, `failed`, `skipped`, `shadowed`.
     pub outcome: &'static str,
     /// How long it took.
     pub took: Duration,

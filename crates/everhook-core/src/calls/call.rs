@@ -10,7 +10,8 @@ use super::{
     Calls, OpenCapability,
     answered::{Answer, AnswerSource, CallAnswer, Step},
     cache::{self, Kept},
-    flight::{Ask, FlightEnd, failed},
+    flight::{Ask, Flight, FlightEnd, failed},
+    shadow,
 };
 use crate::{
     gates::CapabilityGate,
@@ -50,6 +51,8 @@ pub(super) struct Call<'a> {
     /// When it must have its answer.
     pub(super) deadline: Timestamp,
     pub(super) kept: Option<Kept>,
+    /// The request to an app whose answer is only compared.
+    pub(super) shadow: Option<Arc<Flight>>,
     pub(super) steps: Vec<Step>,
 }
 
@@ -58,7 +61,7 @@ pub async fn call(calls: &Arc<Calls>, capability: &Arc<OpenCapability>, request:
     let timeout = call_timeout(capability.spec.timeout, request.timeout);
     let (arrived_at, request_id) = (request.arrived_at, calls.entropy.uuid(calls.clock.now()));
     let deadline = arrived_at + timeout;
-    let mut call = Call { calls, capability, request, request_id, deadline, kept: None, steps: Vec::with_capacity(4) };
+    let mut call = Call { calls, capability, request, request_id, deadline, kept: None, shadow: None, steps: Vec::with_capacity(4) };
     let gate = calls.gate(capability).await;
     let (result, failure) = match call.ask(&gate, timeout).await {
         Ok(answer) => (Ok(answer), None),
@@ -67,8 +70,14 @@ pub async fn call(calls: &Arc<Calls>, capability: &Arc<OpenCapability>, request:
             (answer, Some(failure))
         }
     };
-    let now = calls.clock.now();
-    CallAnswer { request_id, result, failure, circuit: gate.breaker_state(now), duration: now.since(arrived_at), steps: call.steps }
+    let (now, shadow) = (calls.clock.now(), call.shadow.take());
+    let answer =
+        CallAnswer { request_id, result, failure, circuit: gate.breaker_state(now), duration: now.since(arrived_at), steps: call.steps };
+    calls.records.count_answer(capability.lane_id, &answer, now);
+    if let Some(flight) = shadow {
+        shadow::compare_later(calls, capability, flight, &answer, deadline);
+    }
+    answer
 }
 
 impl Call<'_> {
@@ -84,6 +93,10 @@ impl Call<'_> {
             until: self.deadline - self.capability.reserve(timeout),
             timeout,
         };
+        if self.capability.spec.mode == CallMode::Shadow {
+            let failure = self.start_shadow(gate, ask);
+            return Err(self.note("app", "shadowed", self.now(), failure));
+        }
         if let Some(key) = key.filter(|_| self.capability.keeps_answers()) {
             match self.look_up(&key).await {
                 Some((Use::Fresh, answer)) => return Ok(answer),

@@ -20,10 +20,11 @@ use crate::{
     gates::{CallPass, CapabilityGate, RequestOutcome, Standstill},
     ids::EventId,
     limits::evaluations::EVALUATION_TIMEOUT,
-    model::{CacheKey, Report},
+    model::{BreakerState, CacheKey, Report, Target},
     policy::{
         calls::{
             answer::{self, AppAnswer, AppFailure, FailureKind},
+            canary::{self, Side},
             deadline,
         },
         schema::{SchemaMismatch, Violation},
@@ -156,6 +157,7 @@ struct Race {
 struct UnderWay {
     attempt: u32,
     pass: CallPass,
+    side: Side,
 }
 
 type Pending<'a> = FuturesUnordered<futures_util::future::BoxFuture<'a, (u32, Report)>>;
@@ -230,9 +232,10 @@ impl Race {
         let left = self.ask.until.since(now);
         // Where a late answer is of use, it is waited for as long again.
         let timeout = if self.is_kept { left + self.ask.timeout } else { left };
+        let (side, target) = self.version_for(attempt, &pass);
         let request = self.calls.build(&Outgoing {
             capability: &self.capability,
-            target: self.capability.target.clone().expect("only what has a URL is called"),
+            target,
             request_id: self.ask.request_id,
             payload: self.ask.payload.clone(),
             trace: self.ask.trace.as_ref(),
@@ -241,23 +244,38 @@ impl Race {
             timeout,
             at: now,
         });
-        under_way.push(UnderWay { attempt, pass });
+        under_way.push(UnderWay { attempt, pass, side });
         pending.push(Box::pin(async move { (attempt, self.calls.transport.send(request).await) }));
         Ok(())
+    }
+
+    /// Which version of the app a request goes to. A canary gets first requests only, while its app works: what is repeated goes to the stable one.
+    fn version_for(&self, attempt: u32, pass: &CallPass) -> (Side, Arc<Target>) {
+        let stable = || (Side::Stable, self.capability.target.clone().expect("only what has a URL is called"));
+        let Some((target, percent)) = &self.capability.canary else { return stable() };
+        let number = match self.ask.key {
+            Some(key) => u64::from_le_bytes(key.hash[..8].try_into().expect("a hash has 32 bytes")),
+            None => self.ask.request_id.as_u64_pair().1,
+        };
+        let is_tried = attempt == 1 && pass.state == BreakerState::Closed && self.gate.may_try_canary();
+        match canary::side(*percent, number) {
+            Side::Canary if is_tried => (Side::Canary, target.clone()),
+            _ => stable(),
+        }
     }
 
     /// A request ended.
     async fn end(&self, under_way: &mut Vec<UnderWay>, attempt: u32, report: &Report) -> Result<AppData, AppFailure> {
         let read = self.read(report).await;
         if let Some(place) = under_way.iter().position(|one| one.attempt == attempt) {
-            let UnderWay { pass, .. } = under_way.swap_remove(place);
+            let UnderWay { pass, side, .. } = under_way.swap_remove(place);
             let now = self.calls.clock.now();
             let took = now.since(pass.begun_at);
             let outcome = match &read {
                 Ok(_) => RequestOutcome::Answered(took),
                 Err(failure) => RequestOutcome::Failed(failure.kind, took),
             };
-            self.tell_gate(pass, outcome, now);
+            self.tell_gate(pass, side, outcome, now);
         }
         read
     }
@@ -265,14 +283,25 @@ impl Race {
     /// The time is over: what is under way has failed, whatever it answers later.
     fn time_out(&self, under_way: &mut Vec<UnderWay>) -> AppFailure {
         let now = self.calls.clock.now();
-        for UnderWay { pass, .. } in under_way.drain(..) {
+        for UnderWay { pass, side, .. } in under_way.drain(..) {
             let took = now.since(pass.begun_at);
-            self.tell_gate(pass, RequestOutcome::Failed(FailureKind::Timeout, took), now);
+            self.tell_gate(pass, side, RequestOutcome::Failed(FailureKind::Timeout, took), now);
         }
         failed(FailureKind::Timeout, "the app did not answer in time")
     }
 
-    fn tell_gate(&self, pass: CallPass, outcome: RequestOutcome, now: Timestamp) {
+    fn tell_gate(&self, pass: CallPass, side: Side, outcome: RequestOutcome, now: Timestamp) {
+        let failure = match outcome {
+            RequestOutcome::Answered(_) => None,
+            RequestOutcome::Failed(kind, _) => Some(kind),
+        };
+        if let Some(withdrawal) = self.gate.count_trial(side, failure) {
+            self.calls.records.note_withdrawal(&self.capability, withdrawal);
+        }
+        if side == Side::Canary {
+            // Whether the stable app is well, a canary does not say.
+            return drop(pass);
+        }
         if let Some(transition) = pass.end(outcome, now) {
             self.calls.keep_breaker(&self.capability, &self.gate, transition);
         }

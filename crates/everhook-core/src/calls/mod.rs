@@ -7,12 +7,14 @@
 pub mod answered;
 mod cache;
 pub mod call;
+pub mod contract;
 mod fallback;
 mod flight;
 mod known;
 mod opening;
 mod records;
 mod request;
+mod shadow;
 
 use std::sync::Arc;
 
@@ -21,7 +23,8 @@ use bytes::Bytes;
 use self::{cache::AnswerCache, flight::Flights, known::Known, records::Records};
 pub use self::{
     opening::{OpenApp, OpenCapability, compile_schemas},
-    records::{CALL_RECORDS_WRITTEN_EVERY, FallbackReport},
+    records::{CALL_RECORDS_WRITTEN_EVERY, FallbackReport, WithdrawnCanary},
+    shadow::ShadowDifference,
 };
 use crate::{
     gates::{CapabilityGate, GateFacts, Gates},
@@ -60,6 +63,7 @@ pub struct Calls {
     gates: Gates,
     cache: AnswerCache,
     flights: Flights,
+    shadows: shadow::Shadows,
     /// What calls leave to be written.
     pub records: Records,
 }
@@ -96,6 +100,7 @@ impl Calls {
             gates: Gates::default(),
             cache: AnswerCache::default(),
             flights: Flights::default(),
+            shadows: shadow::Shadows::default(),
             records: Records::default(),
         }
     }

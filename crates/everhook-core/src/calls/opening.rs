@@ -55,6 +55,8 @@ pub struct OpenCapability {
     pub gate_settings: GateSettings,
     /// Where it is; `None` if the manifest has no base URL.
     pub(super) target: Option<Arc<Target>>,
+    /// Where its canary is, and how many in a hundred calls go there.
+    pub(super) canary: Option<(Arc<Target>, u32)>,
     /// The URLs of its fallback, in the order of the steps.
     pub(super) fallback_targets: Vec<Option<Arc<Target>>>,
     /// What the data of answers must be.
@@ -117,13 +119,22 @@ pub(super) async fn open(
     for ((name, spec), schema) in manifest.capabilities.into_iter().zip(schemas) {
         app.bytes += CAPABILITY_BYTES + schema.as_ref().map_or(0, |schema| usize::try_from(schema.memory_bytes()).unwrap_or(usize::MAX));
         let target = manifest.base_url.as_deref().map(|base_url| target(&url_of(base_url, &spec.path)).map_err(&unfit)).transpose()?;
+        let canary = spec.canary.as_ref().filter(|canary| !canary.is_withdrawn);
+        let canary =
+            canary.map(|canary| Ok((self::target(&url_of(&canary.base_url, &spec.path))?, canary.percent))).transpose().map_err(&unfit)?;
+        let canary_version = canary.is_some().then_some(kept.version);
         let of_step = |step: &FallbackStep| match step {
             FallbackStep::Http { url, .. } => self::target(url).map(Some),
             _ => Ok(None),
         };
         let fallback_targets = spec.fallback.iter().map(of_step).collect::<Result<_, _>>().map_err(&unfit)?;
-        let gate_settings =
-            GateSettings { breaker: spec.breaker, slow_calls: spec.slow_calls, max_concurrency: spec.max_concurrency, hedge: spec.hedge };
+        let gate_settings = GateSettings {
+            breaker: spec.breaker,
+            slow_calls: spec.slow_calls,
+            max_concurrency: spec.max_concurrency,
+            hedge: spec.hedge,
+            canary_version,
+        };
         let lane_id = name.lane(application);
         let (text, version, keys) = (name.as_str().to_owned(), kept.version, keys.clone());
         let capability = OpenCapability {
@@ -135,6 +146,7 @@ pub(super) async fn open(
             spec,
             gate_settings,
             target,
+            canary,
             fallback_targets,
             schema,
             keys,

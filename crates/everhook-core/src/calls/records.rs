@@ -10,11 +10,14 @@ use rustc_hash::FxHashMap;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{Calls, OpenCapability};
+use super::{Calls, OpenCapability, answered::CallAnswer};
 use crate::{
     ids::{ApplicationId, LaneId, OrganizationId},
-    model::{CacheKey, CachedAnswer, EventType, FailureCategory, Tally, minute_of},
-    policy::{breaker::Transition, calls::answer::FailureKind},
+    model::{AnswerCount, CacheKey, CachedAnswer, EventType, FailureCategory, Tally, minute_of},
+    policy::{
+        breaker::Transition,
+        calls::{answer::FailureKind, canary::Withdrawal},
+    },
     ports::{Alert, Statistics, StoreError},
     time::Timestamp,
 };
@@ -48,6 +51,8 @@ struct State {
     answer_bytes: usize,
     tallies: FxHashMap<(LaneId, Timestamp), Tally>,
     fallbacks: FxHashMap<LaneId, Fallbacks>,
+    /// One for each version of a manifest at most, so that there are few.
+    withdrawals: Vec<WithdrawnCanary>,
 }
 
 /// Uses of a capability's fallback that nobody was told of.
@@ -58,6 +63,21 @@ struct Fallbacks {
     counts: FxHashMap<(&'static str, FailureKind), u64>,
     last_request: Uuid,
     told_at: Option<Timestamp>,
+}
+
+/// That the canary of a capability is to be withdrawn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WithdrawnCanary {
+    /// The tenant.
+    pub organization: OrganizationId,
+    /// Whose capability.
+    pub application: ApplicationId,
+    /// Which.
+    pub capability: String,
+    /// The version of the manifest that it is in.
+    pub version: i64,
+    /// Why.
+    pub why: Withdrawal,
 }
 
 /// That fallbacks of a capability were used.
@@ -90,12 +110,33 @@ impl Records {
             Some(FailureKind::BadAnswer | FailureKind::Status) => Some(FailureCategory::ServerError),
             Some(FailureKind::RateLimit) => Some(FailureCategory::RateLimit),
             Some(FailureKind::Network) => Some(FailureCategory::Network),
-            Some(FailureKind::OutOfResources | FailureKind::CircuitOpen | FailureKind::AtCapacity | FailureKind::Off) => return,
+            Some(
+                FailureKind::OutOfResources | FailureKind::CircuitOpen | FailureKind::AtCapacity | FailureKind::Shadow | FailureKind::Off,
+            ) => return,
         };
         let minute = minute_of(now);
         let mut state = self.state();
         let tally = state.tallies.entry((lane_id, minute)).or_insert_with(|| Tally::new(lane_id, minute));
         tally.count(category, took, now);
+    }
+
+    /// Counts what a caller was answered with.
+    pub(super) fn count_answer(&self, lane_id: LaneId, answer: &CallAnswer, now: Timestamp) {
+        let source = answer.result.as_ref().map_or("error", |answer| answer.source.as_str());
+        for what in AnswerCount::SOURCES.into_iter().filter(|what| what.as_str() == source) {
+            self.count_one(lane_id, what, now);
+        }
+        if answer.failure.is_some() && answer.result.is_ok() {
+            self.count_one(lane_id, AnswerCount::Fallback, now);
+        }
+    }
+
+    /// Counts one of something about answers.
+    pub(super) fn count_one(&self, lane_id: LaneId, what: AnswerCount, now: Timestamp) {
+        let minute = minute_of(now);
+        let mut state = self.state();
+        let tally = state.tallies.entry((lane_id, minute)).or_insert_with(|| Tally::new(lane_id, minute));
+        tally.statistics.answers.add(what, 1);
     }
 
     pub(super) fn note_fallback(&self, of: &OpenCapability, step: &'static str, kind: FailureKind, request: Uuid) {
@@ -110,6 +151,22 @@ impl Records {
         });
         *fallbacks.counts.entry((step, kind)).or_default() += 1;
         fallbacks.last_request = request;
+    }
+
+    pub(super) fn note_withdrawal(&self, of: &OpenCapability, why: Withdrawal) {
+        let withdrawn = WithdrawnCanary {
+            organization: of.organization,
+            application: of.application,
+            capability: of.name.as_str().to_owned(),
+            version: of.version,
+            why,
+        };
+        self.state().withdrawals.push(withdrawn);
+    }
+
+    /// The canaries that are to be withdrawn from their manifests.
+    pub fn take_withdrawals(&self) -> Vec<WithdrawnCanary> {
+        std::mem::take(&mut self.state().withdrawals)
     }
 
     /// The uses of fallbacks that are to be told now: the first at once, then what gathered in a minute.

@@ -79,7 +79,7 @@ fn text(value: impl std::fmt::Display) -> Bytes {
 }
 
 /// `sha256=` and the HMAC of the body in hexadecimal digits.
-fn signature(key: &SigningKey, body: &[u8]) -> Bytes {
+pub(super) fn signature(key: &SigningKey, body: &[u8]) -> Bytes {
     let SigningKey::Hmac { key, .. } = key else { return Bytes::new() };
     let mut written = String::with_capacity(71);
     written.push_str("sha256=");

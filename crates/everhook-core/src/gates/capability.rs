@@ -13,6 +13,7 @@ use crate::{
         breaker::{Admission, Breaker, BreakerFacts, CallOutcome, Pass, Transition},
         calls::{
             answer::FailureKind,
+            canary::{Side, Trial, Withdrawal},
             concurrency::ConcurrencyLimit,
             latency::Latency,
             slow_calls::SlowCalls,
@@ -37,6 +38,8 @@ pub struct GateSettings {
     pub max_concurrency: u32,
     /// When a second request is made.
     pub hedge: Option<Hedge>,
+    /// The version of the manifest whose canary is on trial, if there is one.
+    pub canary_version: Option<i64>,
 }
 
 /// Why no request may start.
@@ -73,6 +76,7 @@ struct State {
     retries: RetryTokens,
     hedges: HedgeTokens,
     latency: Latency,
+    canary: Trial,
 }
 
 /// The right to make one request. If it is dropped, the request was cancelled, and says nothing about the app.
@@ -114,12 +118,16 @@ impl CapabilityGate {
             retries: RetryTokens::default(),
             hedges: HedgeTokens::default(),
             latency: Latency::new(now),
+            canary: Trial::default(),
         }))
     }
 
     /// Goes by the settings of another manifest.
     pub(super) fn adopt(&self, settings: &GateSettings, now: Timestamp) {
         let mut state = self.state();
+        if state.settings.canary_version != settings.canary_version {
+            state.canary = Trial::default();
+        }
         if state.settings != *settings {
             state.settings = *settings;
             state.breaker.reconfigure(settings.breaker, now);
@@ -181,6 +189,24 @@ impl CapabilityGate {
         let mut state = self.state();
         let is_well = state.breaker.state(now) == BreakerState::Closed && state.slow_calls.percentage() <= SLOW_PERCENTAGE_MAX_FOR_HEDGING;
         is_well && state.hedges.take()
+    }
+
+    /// Whether calls may go to the canary.
+    pub fn may_try_canary(&self) -> bool {
+        let state = self.state();
+        state.settings.canary_version.is_some() && state.canary.goes_on()
+    }
+
+    /// Counts how a request went, beside the other version of the app. Says why, if the canary is to be withdrawn now.
+    pub fn count_trial(&self, side: Side, failure: Option<FailureKind>) -> Option<Withdrawal> {
+        let mut state = self.state();
+        state.settings.canary_version?;
+        // What this machine lacked, and what the app refused to do, is said about neither version.
+        let is_said = failure.is_none_or(|kind| kind.counts_for_breaker() || kind == FailureKind::AppError);
+        if !is_said {
+            return None;
+        }
+        state.canary.count(side, failure.is_some_and(FailureKind::counts_for_breaker))
     }
 
     /// Whether a failed request may be repeated.
@@ -312,7 +338,13 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn settings() -> GateSettings {
-        GateSettings { breaker: ManifestDefaults::default().breaker, slow_calls: None, max_concurrency: 100, hedge: None }
+        GateSettings {
+            breaker: ManifestDefaults::default().breaker,
+            slow_calls: None,
+            max_concurrency: 100,
+            hedge: None,
+            canary_version: None,
+        }
     }
 
     struct Given {

@@ -102,6 +102,19 @@ pub struct Capability {
     pub response_schema: Option<String>,
     /// Whether the app is asked.
     pub mode: CallMode,
+    /// Another version of the app, on trial.
+    pub canary: Option<Canary>,
+}
+
+/// Another version of an app that some calls go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Canary {
+    /// Where it is.
+    pub base_url: String,
+    /// How many in a hundred calls go to it.
+    pub percent: u32,
+    /// Whether it was withdrawn: then no call goes to it.
+    pub is_withdrawn: bool,
 }
 
 /// How the delay before a retry grows.
@@ -120,6 +133,8 @@ pub enum CallBackoff {
 pub enum CallMode {
     /// It is, and its answer counts.
     Live,
+    /// It is, but every call is answered by the fallback: what the app would have answered is compared with that.
+    Shadow,
     /// It is not: every call is answered by the fallback.
     Off,
 }

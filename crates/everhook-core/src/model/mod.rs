@@ -62,8 +62,8 @@ pub use histogram::Histogram;
 pub use lane_kind::LaneKind;
 pub use lane_policy::LanePolicy;
 pub use manifest::{
-    CacheAges, CacheKey, CachedAnswer, CallBackoff, CallMode, Capability, CapabilityName, FairDraw, FallbackStep, Hedge, HedgeDelay,
-    KeptManifest, Manifest, PickCount, SlowCallRule,
+    CacheAges, CacheKey, CachedAnswer, CallBackoff, CallMode, Canary, Capability, CapabilityName, FairDraw, FallbackStep, Hedge,
+    HedgeDelay, KeptManifest, Manifest, PickCount, SlowCallRule,
 };
 pub use operation::{
     DeadLetterSelection, ErasureCandidate, ErasureSelection, EventSelection, NewestDelivery, Operation, OperationKind, OperationStatus,
@@ -88,4 +88,4 @@ pub use source::{
     Dedupe, DedupeBy, KIND_CUSTOM, KIND_HMAC, PER_IP_PER_MINUTE, PauseMode, RecipeTexts, SOURCE_NAME_CHARS_MAX, Source, SourceActivity,
     SourceName, SourcePause, SourceRateLimit, SourceResponse,
 };
-pub use statistics::{AttemptStatistics, EndpointActivity, FailureCounts, Tally, minute_of};
+pub use statistics::{AnswerCount, AnswerCounts, AttemptStatistics, EndpointActivity, FailureCounts, Tally, minute_of};

@@ -23,6 +23,8 @@ pub struct AttemptStatistics {
     pub duration_sum: Duration,
     /// How long each of them took, roughly.
     pub durations: Histogram,
+    /// What calls were answered with. They are more than the attempts: an answer may come from a cache, and calls may share a request.
+    pub answers: AnswerCounts,
     /// When the last one succeeded.
     pub last_success_at: Option<Timestamp>,
     /// When the last one failed.
@@ -60,6 +62,7 @@ impl AttemptStatistics {
         FailureCategory::ALL.into_iter().for_each(|category| self.failures.add(category, other.failures[category]));
         self.duration_sum = self.duration_sum.saturating_add(other.duration_sum);
         self.durations.merge(&other.durations);
+        self.answers.merge(&other.answers);
         self.last_success_at = self.last_success_at.max(other.last_success_at);
         self.last_failure_at = self.last_failure_at.max(other.last_failure_at);
     }
@@ -108,6 +111,98 @@ impl Index<FailureCategory> for FailureCounts {
 
     fn index(&self, category: FailureCategory) -> &u64 {
         &self.0[category as usize]
+    }
+}
+
+/// What is counted of the answers that callers got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum AnswerCount {
+    /// The app answered.
+    App,
+    /// The app had answered earlier.
+    Cache,
+    /// What the manifest says instead.
+    Default,
+    /// The call became a job.
+    Queued,
+    /// A person decides.
+    Pending,
+    /// Nothing could answer.
+    Error,
+    /// The fallback was used because the app's answer could not be: counted beside one of the others.
+    Fallback,
+    /// In shadow mode, the app's answer was the same: counted beside one of the others.
+    ShadowSame,
+    /// In shadow mode, the app's answer was another, or there was none: counted beside one of the others.
+    ShadowDifferent,
+}
+
+impl AnswerCount {
+    /// All, in the order of their numbers.
+    pub const ALL: [Self; 9] = [
+        Self::App,
+        Self::Cache,
+        Self::Default,
+        Self::Queued,
+        Self::Pending,
+        Self::Error,
+        Self::Fallback,
+        Self::ShadowSame,
+        Self::ShadowDifferent,
+    ];
+
+    /// Those that are the source of an answer: each call is counted under one of them.
+    pub const SOURCES: [Self; 6] = [Self::App, Self::Cache, Self::Default, Self::Queued, Self::Pending, Self::Error];
+
+    /// Its name on every wire: the `source` of a call's answer.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::App => "app",
+            Self::Cache => "cache",
+            Self::Default => "default",
+            Self::Queued => "queued",
+            Self::Pending => "pending",
+            Self::Error => "error",
+            Self::Fallback => "fallback",
+            Self::ShadowSame => "shadow_same",
+            Self::ShadowDifferent => "shadow_different",
+        }
+    }
+}
+
+/// Answers by where they came from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AnswerCounts([u32; AnswerCount::ALL.len()]);
+
+impl AnswerCounts {
+    /// Counts so many.
+    pub fn add(&mut self, what: AnswerCount, count: u32) {
+        let kept = &mut self.0[what as usize];
+        *kept = kept.saturating_add(count);
+    }
+
+    /// Counts everything that the other ones have.
+    pub fn merge(&mut self, other: &Self) {
+        AnswerCount::ALL.into_iter().for_each(|what| self.add(what, other[what]));
+    }
+
+    /// How many calls were answered, with a problem too.
+    pub fn calls(&self) -> u64 {
+        AnswerCount::SOURCES.into_iter().map(|what| u64::from(self[what])).sum()
+    }
+
+    /// Those that occurred, with their counts.
+    pub fn occurred(&self) -> impl Iterator<Item = (AnswerCount, u32)> {
+        AnswerCount::ALL.into_iter().zip(self.0).filter(|(_, count)| *count > 0)
+    }
+}
+
+impl Index<AnswerCount> for AnswerCounts {
+    type Output = u32;
+
+    fn index(&self, what: AnswerCount) -> &u32 {
+        &self.0[what as usize]
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where the statistics of endpoints are kept.
+//! Where the statistics of endpoints and capabilities are kept, and those of their applications and organizations.
 
 use async_trait::async_trait;
 
@@ -12,13 +12,14 @@ use crate::{
 /// Adds up what happened at endpoints, by the minute. Statistics are for people and for alerts: no delivery depends on them.
 #[async_trait]
 pub trait Statistics: Send + Sync {
-    /// Adds tallies to what is kept, in order, in one atomic write. Those of one endpoint come in the order in which they happened.
+    /// Adds tallies to what is kept, in order, in one atomic write: of their lanes, and of the applications and organizations that these are of. Those of one
+    /// endpoint come in the order in which they happened.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]: nothing was added, as far as is known. Adding again may then count twice.
     async fn add(&self, tallies: Vec<Tally>) -> Result<(), StoreError>;
 
-    /// What happened at an endpoint from `from` until before `to`, in whole minutes: those that are only touched count too. It costs as much as
+    /// What happened at an endpoint, or in all lanes of the application or organization whose id this is, from `from` until before `to`, in whole minutes: those that are only touched count too. It costs as much as
     /// there are minutes with attempts in it, however many attempts they had.
     ///
     /// # Errors

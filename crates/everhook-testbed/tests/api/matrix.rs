@@ -115,7 +115,7 @@ fn expected(route: &Route) -> Expected {
     let (method, path) = (route.method.as_str(), path.replace("/v1/dead-letters", "/v1/dlq"));
     match (method, path.as_str()) {
         ("POST" | "GET", "/v1/events") | ("POST", "/v1/events/batch" | "/v1/events/erase") => Expected::Narrowed,
-        ("GET", "/v1/deliveries" | "/v1/operations" | "/v1/applications" | "/v1/dlq") => Expected::Narrowed,
+        ("GET", "/v1/deliveries" | "/v1/stats" | "/v1/operations" | "/v1/applications" | "/v1/dlq") => Expected::Narrowed,
         ("POST" | "GET", "/v1/endpoints") | ("POST", "/v1/dlq/retry-batch" | "/v1/dlq/discard-batch") => Expected::Narrowed,
         ("POST" | "GET", "/v1/sources") => Expected::Narrowed,
         (_, path) if path.starts_with("/v1/sources/{id}") => Expected::Own,

@@ -32,17 +32,17 @@ async fn started() -> Node {
 }
 
 /// Runs a command to its end without blocking the servers of the test.
-async fn run(args: &[&str]) -> Output {
+pub(crate) async fn run(args: &[&str]) -> Output {
     let args: Vec<String> = args.iter().map(ToString::to_string).collect();
     let run = move || command().args(args).env("NO_COLOR", "1").stdin(Stdio::null()).output().expect("the binary runs");
     tokio::task::spawn_blocking(run).await.expect("no panic")
 }
 
-fn stdout(output: &Output) -> String {
+pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn stderr(output: &Output) -> String {
+pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 

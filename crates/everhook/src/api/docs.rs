@@ -37,6 +37,7 @@ const DOCUMENT_PATH: &str = "/openapi.json";
         (name = "event types", description = "Definitions of event types: schemas, examples, archiving"),
         (name = "applications", description = "Integrations inside an organization"),
         (name = "calls", description = "Manifests of applications, and calls to them"),
+        (name = "stats", description = "Statistics of attempts and calls"),
         (name = "api keys", description = "Keys for the API and their scopes"),
         (name = "organizations", description = "The tenants of this server"),
         (name = "server", description = "Health checks"),

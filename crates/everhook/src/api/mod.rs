@@ -38,6 +38,7 @@ mod schedules;
 mod sealing;
 mod sent;
 mod sources;
+mod stats;
 mod status;
 mod transfer;
 mod uids;
@@ -329,6 +330,7 @@ fn documented() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(applications::get, applications::change, applications::delete))
         .merge(manifests::routes())
         .merge(calls::routes())
+        .routes(routes!(stats::get))
         .routes(routes!(transfer::export))
         .routes(routes!(transfer::import))
         .routes(routes!(api_keys::create, api_keys::list))

@@ -51,7 +51,7 @@ fn reach(method: &Method, route: &str) -> Reach {
     let mut segments = route.trim_start_matches("/api/v1/admin").trim_start_matches("/v1").trim_matches('/').split('/');
     let (resource, rest) = (segments.next().unwrap_or_default(), segments.collect::<Vec<_>>());
     match (resource, &rest[..]) {
-        ("events", [] | ["batch" | "erase"]) | ("deliveries" | "operations", []) => Reach::Narrowed,
+        ("events", [] | ["batch" | "erase"]) | ("deliveries" | "operations" | "stats", []) => Reach::Narrowed,
         ("endpoints" | "webhooks" | "subscriptions", []) => Reach::Narrowed,
         ("dlq" | "dead-letters", [] | ["retry-batch" | "discard-batch"]) => Reach::Narrowed,
         ("applications", []) if is_read => Reach::Narrowed,

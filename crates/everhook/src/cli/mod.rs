@@ -1,5 +1,6 @@
 //! The command line: one file a command.
 
+pub mod app;
 pub mod bench;
 pub mod client;
 pub mod config;
@@ -35,6 +36,8 @@ enum Command {
     Publish(publish::PublishArgs),
     /// Check the signature of a received request
     Verify(verify::VerifyArgs),
+    /// Test an app that a platform calls
+    App(app::AppArgs),
     /// Measure this machine, and check that nothing is lost or duplicated
     Bench(bench::BenchArgs),
     /// Receive the deliveries of a bench
@@ -58,6 +61,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Demo(args) => demo::run(args).await,
         Command::Publish(args) => publish::run(args).await,
         Command::Verify(args) => verify::run(args),
+        Command::App(args) => app::run(args).await,
         Command::Bench(args) => bench::run(args).await,
         Command::BenchSink(args) => bench::sink::run(args).await,
         Command::Simulate(args) => simulate::run(args),

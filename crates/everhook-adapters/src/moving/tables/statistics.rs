@@ -26,6 +26,7 @@ pub(super) const TABLES: [Table; 4] = [
             "durations",
             "last_success_at",
             "last_failure_at",
+            "answers",
         ],
     ),
     same("endpoint_activity", &["lane"], &["lane", "consecutive_failures", "first_failure_at", "last_failure_at", "last_success_at"]),

@@ -119,8 +119,10 @@ CREATE TABLE lanes (
     lane bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     -- The destination's id.
     id uuid NOT NULL,
-    kind text NOT NULL CHECK (kind IN ('endpoint', 'processor', 'capability', 'channel')),
+    -- Those of applications and organizations have no deliveries: what happens in all of their lanes is counted under their number as well.
+    kind text NOT NULL CHECK (kind IN ('endpoint', 'processor', 'capability', 'channel', 'application', 'organization')),
     organization_id uuid NOT NULL,
+    -- That of an organization names itself.
     application_id uuid NOT NULL,
     -- Deliveries of this position or a later one wait until those made before the ordering was changed have ended.
     order_barrier bigint
@@ -725,6 +727,8 @@ CREATE TABLE rollups (
     durations bytea NOT NULL,
     last_success_at bigint,
     last_failure_at bigint,
+    -- What calls were answered with: for each source that has something its number (1 byte) and its count (4, little endian).
+    answers bytea NOT NULL DEFAULT '' CHECK (length(answers) <= 45),
     PRIMARY KEY (lane, minute)
 ) WITH (fillfactor = 70);
 

@@ -109,8 +109,10 @@ CREATE TABLE lanes (
     lane INTEGER PRIMARY KEY,
     -- The destination's id.
     id BLOB NOT NULL CHECK (length(id) = 16),
-    kind TEXT NOT NULL CHECK (kind IN ('endpoint', 'processor', 'capability', 'channel')),
+    -- Those of applications and organizations have no deliveries: what happens in all of their lanes is counted under their number as well.
+    kind TEXT NOT NULL CHECK (kind IN ('endpoint', 'processor', 'capability', 'channel', 'application', 'organization')),
     organization_id BLOB NOT NULL,
+    -- That of an organization names itself.
     application_id BLOB NOT NULL,
     -- Deliveries of this position or a later one wait until those made before the ordering was changed have ended.
     order_barrier INTEGER
@@ -699,6 +701,8 @@ CREATE TABLE rollups (
     durations BLOB NOT NULL,
     last_success_at INTEGER,
     last_failure_at INTEGER,
+    -- What calls were answered with: for each source that has something its number (1 byte) and its count (4, little endian).
+    answers BLOB NOT NULL DEFAULT x'' CHECK (length(answers) <= 45),
     PRIMARY KEY (lane, minute)
 ) STRICT, WITHOUT ROWID;
 

@@ -57,7 +57,7 @@ SELECT d.id, l.organization_id, l.application_id, d.event_id, 'user.created', l.
 FROM deliveries d JOIN of_lanes l ON l.lane = d.lane WHERE d.stage = 2;
 
 INSERT INTO rollups
-SELECT lane, minute, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, '', NULL, NULL FROM of_lanes, generate_series(28333333, 28333333 + :rows / 200) minute;
+SELECT lane, minute, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, '', NULL, NULL, '' FROM of_lanes, generate_series(28333333, 28333333 + :rows / 200) minute;
 
 INSERT INTO audit_log (organization_id, id, at, action, resource_id, is_cut)
 SELECT organization_id, numbered('a000', 10 * d), 1700000000000000 + d, 'endpoint.update', id, false

@@ -248,6 +248,7 @@ impl Middle {
             statement!("keep_idempotency_keys", application, keys, self.events(), times(1), times(i64::MAX), "{}"),
             statement!("forget_idempotency_keys", i64::MAX, PAGE),
             statement!("forget_keys_of_events", application, keys, self.events()),
+            statement!("scopes_of_lanes", lanes),
             statement!("lock_rollups", lanes, array(&Vec::from_iter((0..PAGE).map(|minute| 28_333_333 + minute)))),
         ]
     }

@@ -1,10 +1,12 @@
 //! Manifests: what applications answer when they are called. Put and shown; with them what signs the requests, and the breakers of capabilities.
 
 mod breaker;
+mod canary;
 mod secret;
 
 pub use self::{
     breaker::command_breaker,
+    canary::withdraw_canary,
     secret::{reveal, rotate_secret},
 };
 use super::{CHANGE_ROUNDS_MAX, Fault, Noun, Refusal, audit};

@@ -61,6 +61,8 @@ pub enum FailureKind {
     CircuitOpen,
     /// As many requests are under way as the app takes.
     AtCapacity,
+    /// The manifest says that the app's answer is only compared.
+    Shadow,
     /// The manifest says that the app is not asked.
     Off,
 }
@@ -78,6 +80,7 @@ impl FailureKind {
             Self::OutOfResources => "out_of_resources",
             Self::CircuitOpen => "circuit_open",
             Self::AtCapacity => "at_capacity",
+            Self::Shadow => "shadow",
             Self::Off => "off",
         }
     }

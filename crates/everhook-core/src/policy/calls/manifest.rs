@@ -16,7 +16,7 @@ pub use self::fields::ManifestFault;
 use self::{
     fallback::read_fallback,
     fields::{Faults, Fields},
-    settings::{read_breaker, read_cache, read_hedge, read_retry},
+    settings::{read_breaker, read_cache, read_canary, read_hedge, read_retry},
 };
 use super::timeouts::TimeoutsByName;
 use crate::model::{BreakerConfig, CallMode, Capability, CapabilityName, FallbackStep, Manifest};
@@ -159,7 +159,7 @@ fn read_capability(
     if fields.flag("async", faults) == Some(true) {
         faults.add(fields.path_of("async"), "is not available yet: only calls that are answered at once can be made");
     }
-    fields.refuse("canary", faults);
+    let canary = read_canary(&mut fields, url_path.as_deref(), check_url, faults);
     let mode = read_mode(&mut fields, faults);
     let (attempts_max, backoff) = read_retry(&mut fields, faults);
     let (breaker, slow_calls) = read_breaker(&mut fields, &defaults.breaker, timeout, faults);
@@ -189,6 +189,7 @@ fn read_capability(
         cache,
         response_schema,
         mode,
+        canary,
     })
 }
 
@@ -209,13 +210,10 @@ fn check_path(fields: &Fields<'_>, path: Option<&str>, faults: &mut Faults) {
 fn read_mode(fields: &mut Fields<'_>, faults: &mut Faults) -> CallMode {
     match fields.text("mode", faults).as_deref() {
         None | Some("live") => CallMode::Live,
+        Some("shadow") => CallMode::Shadow,
         Some("off") => CallMode::Off,
-        Some("shadow") => {
-            faults.add(fields.path_of("mode"), "`shadow` is not available yet: must be `live` or `off`");
-            CallMode::Live
-        }
         Some(_) => {
-            faults.add(fields.path_of("mode"), "must be `live` or `off`");
+            faults.add(fields.path_of("mode"), "must be `live`, `shadow` or `off`");
             CallMode::Live
         }
     }

@@ -2,11 +2,14 @@
 
 pub mod answer;
 pub mod cache_age;
+pub mod canary;
 pub mod concurrency;
+pub mod contract;
 pub mod deadline;
 pub mod draw;
 pub mod latency;
 pub mod manifest;
+pub mod shadow;
 pub mod slow_calls;
 pub mod timeouts;
 pub mod tokens;

@@ -1,10 +1,14 @@
 //! Calls over HTTP, to apps on real sockets: answers in time whatever the app does, from the right step.
 
 mod app;
+mod canary;
+mod contract;
 mod fallback;
 mod manifests;
 mod resilience;
 mod samples;
+mod shadow;
+mod stats;
 
 use std::time::{Duration, Instant};
 

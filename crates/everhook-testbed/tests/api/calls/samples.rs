@@ -55,6 +55,10 @@ async fn runs(interpreter: &str, language: &str, flag: &str) {
     let out = answer.expect(200);
     assert_eq!(out["data"]["winners"].as_array().unwrap().len(), 1, "{out}");
 
+    let check = json!({ "capability": "winnerSelection", "payload": payload["payload"] });
+    let report = server.post("/v1/applications/default/manifest/check", check).await.expect(200);
+    assert_eq!(report["passed"], true, "{report}");
+
     // With another secret it refuses, and says so as the contract asks for.
     server.post("/v1/applications/default/secret/rotate", json!({ "grace_seconds": 0 })).await.expect(200);
     let problem = server.post("/v1/applications/default/call/winnerSelection", payload).await.problem(502);

@@ -56,7 +56,7 @@ pub struct CallOut {
 pub struct StepOut {
     /// `cache`, `app`, `static`, `random_pick`, `http` or `error`.
     step: &'static str,
-    /// `hit`, `stale`, `miss`, `answered`, `failed` or `skipped`.
+    /// `hit`, `stale`, `miss`, `answered`, `failed`, `skipped` or `shadowed`.
     outcome: &'static str,
     /// How long it took, in milliseconds.
     ms: f64,
@@ -134,6 +134,7 @@ pub fn body_of(answer: &CallAnswer, explains: bool) -> Result<CallOut, (StatusCo
                 | FailureKind::Status
                 | FailureKind::RateLimit
                 | FailureKind::Network
+                | FailureKind::Shadow
                 | FailureKind::Off => ProblemKind::CallFailed,
             };
             Err(of_problem(problem, kind.as_str(), reason.clone(), steps))

@@ -2,7 +2,9 @@
 
 mod answer;
 mod batch;
+mod contract;
 mod request;
+mod shadow;
 
 use std::sync::Arc;
 
@@ -39,7 +41,12 @@ use crate::memory::Charge;
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::default().routes(routes!(call_capability)).routes(routes!(batch::call_batch)).routes(routes!(draw))
+    OpenApiRouter::default()
+        .routes(routes!(call_capability))
+        .routes(routes!(batch::call_batch))
+        .routes(routes!(draw))
+        .routes(routes!(shadow::list_differences))
+        .routes(routes!(contract::check_contract))
 }
 
 /// How a call is answered.

@@ -9,7 +9,7 @@ use everhook_core::{
         Fault,
         endpoints::{self, Health},
     },
-    model::{AttemptStatistics, FailureCategory},
+    model::{AnswerCount, AttemptStatistics, FailureCategory},
     policy::breaker::BreakerFacts,
     time::Timestamp,
 };
@@ -141,6 +141,30 @@ pub struct StatsOut {
     last_success_at: Option<String>,
     #[schema(format = DateTime, required = true)]
     last_failure_at: Option<String>,
+    /// What calls were answered with; absent if nothing was called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    answers: Option<AnswersOut>,
+}
+
+/// What calls were answered with, by the `source` of their answers. They can be more than the requests: equal calls share one.
+#[derive(Serialize, ToSchema)]
+pub struct AnswersOut {
+    /// The number of calls.
+    total: u64,
+    app: u32,
+    cache: u32,
+    default: u32,
+    queued: u32,
+    pending: u32,
+    /// The number of calls without an answer.
+    error: u32,
+    /// The number of calls that the fallback answered because the app's answer could not be used. They are also counted under their source.
+    fallback: u32,
+    /// The number of calls in shadow mode in which the app answered the same as the fallback.
+    shadow_same: u32,
+    /// The number of calls in shadow mode in which it did not.
+    shadow_different: u32,
 }
 
 /// The period of the statistics.
@@ -193,6 +217,11 @@ pub async fn stats(
 }
 
 impl StatsQuery {
+    /// Of these parameters.
+    pub const fn new(window: Option<String>, from: Option<String>, to: Option<String>) -> Self {
+        Self { window, from, to }
+    }
+
     pub fn range(&self, now: Timestamp) -> Result<(Timestamp, Timestamp), ApiError> {
         let mut faults = Vec::new();
         let length = read(self.window.as_deref(), "window", &mut faults, |text| match text {
@@ -282,7 +311,26 @@ impl From<&AttemptStatistics> for StatsOut {
             success_rate: statistics.success_rate().map(rounded),
             last_success_at: text(statistics.last_success_at),
             last_failure_at: text(statistics.last_failure_at),
+            answers: AnswersOut::of(statistics),
         }
+    }
+}
+
+impl AnswersOut {
+    fn of(statistics: &AttemptStatistics) -> Option<Self> {
+        let answers = &statistics.answers;
+        (answers.calls() > 0).then(|| Self {
+            total: answers.calls(),
+            app: answers[AnswerCount::App],
+            cache: answers[AnswerCount::Cache],
+            default: answers[AnswerCount::Default],
+            queued: answers[AnswerCount::Queued],
+            pending: answers[AnswerCount::Pending],
+            error: answers[AnswerCount::Error],
+            fallback: answers[AnswerCount::Fallback],
+            shadow_same: answers[AnswerCount::ShadowSame],
+            shadow_different: answers[AnswerCount::ShadowDifferent],
+        })
     }
 }
 

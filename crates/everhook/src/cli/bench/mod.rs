@@ -3,6 +3,8 @@
 //! Publishers, server and sink are three processes on one machine, so that their costs can be told apart and latency is exact. Every
 //! figure stands beside the limit of the machine: the same publishers posting straight into the same sink.
 
+mod app;
+mod calls;
 mod children;
 mod large;
 mod load;
@@ -58,6 +60,9 @@ pub struct BenchArgs {
     /// Measure receiving instead: signed pushes, dead destinations, batches, handshakes, and the cost of verifying.
     #[arg(long, conflicts_with_all = ["scenario", "neighbors", "endpoints", "server"])]
     receive: bool,
+    /// Measure calls to an app instead: their overhead, and whether deadlines and limits hold when the app hangs, fails or has too much to do.
+    #[arg(long, conflicts_with_all = ["scenario", "neighbors", "endpoints", "receive"])]
+    calls: bool,
     /// Measure `--endpoints` on a temporary server that keeps everything in this PostgreSQL database, which must be empty or of an earlier bench.
     #[arg(long, value_name = "URL", requires = "endpoints", conflicts_with = "server")]
     database: Option<String>,
@@ -99,6 +104,9 @@ async fn run_scenarios(args: &BenchArgs) -> anyhow::Result<()> {
     }
     if args.receive {
         return receive::run(args, &place).await;
+    }
+    if args.calls {
+        return calls::run(args, &place).await;
     }
     say(args, &place.text(args));
     let sink = SinkProcess::start()?;

@@ -1,7 +1,7 @@
 //! The receiving end of `bench`, in a process of its own so that its CPU time is not counted as the server's or the publishers'.
 //!
 //! Answers every `POST /e/<endpoint>` with 200 at once and keeps what arrived; `/well/…` with 200 too, `/fail/…` with 500 and `/hang/…` never, and
-//! forgets what they got. The bench reads the result through `/control/…`:
+//! forgets what they got. `/app/…` is an app that is called (`app`). The bench reads the result through `/control/…`:
 //! - `POST /control/expect?run=R&events=N&endpoints=E` forgets everything and expects run R;
 //! - `GET /control/counts` answers counters, with `?latency` also percentiles;
 //! - `GET /control/arrivals` answers one byte per (endpoint, event): how often it arrived.
@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{
+    app::App,
     marker::{Marker, now_ns},
     report::Percentiles,
 };
@@ -72,6 +73,7 @@ async fn serve(sink: Arc<Sink>, stream: TcpStream) {
 #[derive(Default)]
 struct Sink {
     record: Mutex<Record>,
+    app: App,
 }
 
 impl Sink {
@@ -83,6 +85,11 @@ impl Sink {
         let path = request.uri().path();
         if let Some(what) = path.strip_prefix("/control/") {
             return Ok(self.control(what, request.uri().query().unwrap_or_default()));
+        }
+        if let Some(behavior) = path.strip_prefix("/app/").map(str::to_owned) {
+            request.into_body().collect().await?;
+            let (status, body) = self.app.answer(&behavior).await;
+            return Ok(respond(status, body));
         }
         let neighbor = ["/well/", "/fail/", "/hang/"].into_iter().find(|kind| path.starts_with(kind));
         let endpoint = path.rsplit('/').next().and_then(|number| number.parse().ok());
@@ -117,6 +124,7 @@ impl Sink {
                 let with_latency = pairs().any(|(key, _)| key == "latency");
                 respond(StatusCode::OK, Bytes::from(self.record().counts(with_latency).to_string()))
             }
+            "app" => respond(StatusCode::OK, Bytes::from(self.app.take_counts().to_string())),
             "arrivals" => respond(StatusCode::OK, Bytes::from(self.record().arrivals.clone())),
             _ => respond(StatusCode::NOT_FOUND, Bytes::new()),
         }

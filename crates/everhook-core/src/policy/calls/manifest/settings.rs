@@ -1,9 +1,12 @@
 //! The parts of a capability that say how it is called: retries, breaker, hedging, cache.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
-use super::fields::{Faults, Fields};
-use crate::model::{BreakerConfig, CacheAges, CallBackoff, Hedge, HedgeDelay, SlowCallRule, TripRule};
+use super::{
+    fields::{Faults, Fields},
+    url_of,
+};
+use crate::model::{BreakerConfig, CacheAges, CallBackoff, Canary, Hedge, HedgeDelay, SlowCallRule, TripRule};
 
 /// How many requests one call may make, and how many if it is retried and does not say.
 const ATTEMPTS_MAX: u32 = 10;
@@ -15,6 +18,8 @@ const HEDGE_BUDGET_MAX: u32 = 50;
 const HEDGE_AFTER: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(60));
 /// How long answers may be kept in each of their ages.
 const AGE: (Duration, Duration) = (Duration::ZERO, Duration::from_secs(7 * 86_400));
+/// How many in a hundred calls may go to a canary: with more, there is nothing to compare it with.
+const CANARY_PERCENT: RangeInclusive<u32> = 1..=50;
 /// An answer is slow from this share of the timeout on, unless the manifest says.
 const SLOW_SHARE: f64 = 0.8;
 
@@ -142,4 +147,35 @@ pub(super) fn read_cache(fields: &mut Fields<'_>, of_step: Option<CacheAges>, fa
         Some(of_step) if ages.stale_if_error.is_zero() => CacheAges { stale_if_error: of_step.stale_if_error, ..ages },
         _ => ages,
     }
+}
+
+/// `canary`: another version of the app. What Everhook itself added when it withdrew one is read as well.
+pub(super) fn read_canary(
+    fields: &mut Fields<'_>,
+    path: Option<&str>,
+    check_url: &dyn Fn(&str) -> Result<(), String>,
+    faults: &mut Faults,
+) -> Option<Canary> {
+    let mut asked = fields.object("canary", faults)?;
+    let base_url = asked.text("base_url", faults);
+    let percent = asked.number("percent", CANARY_PERCENT, faults);
+    let is_withdrawn = asked.text("withdrawn_at", faults).is_some();
+    asked.text("withdrawn_because", faults);
+    for (name, is_there) in [("base_url", base_url.is_some()), ("percent", percent.is_some())] {
+        if !is_there && !asked.has_fault(name, faults) {
+            faults.add(asked.path_of(name), "is required");
+        }
+    }
+    if let Some(base_url) = &base_url {
+        let wrong = if base_url.contains(['?', '#']) || !base_url.starts_with("http") {
+            Err("must be an `https://` URL without a query or a fragment: the path is appended to it".to_owned())
+        } else {
+            check_url(base_url).and_then(|()| check_url(&url_of(base_url, path.unwrap_or_default())))
+        };
+        if let Err(reason) = wrong {
+            faults.add(asked.path_of("base_url"), reason);
+        }
+    }
+    asked.end(faults);
+    Some(Canary { base_url: base_url?, percent: percent?, is_withdrawn })
 }

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::model::{CacheAges, CallBackoff, FallbackStep, Hedge, HedgeDelay, PickCount, SlowCallRule, TripRule};
+use crate::model::{CacheAges, CallBackoff, Canary, FallbackStep, Hedge, HedgeDelay, PickCount, SlowCallRule, TripRule};
 
 fn check_url(url: &str) -> Result<(), String> {
     if url.starts_with("https://") { Ok(()) } else { Err("must begin with `https://`".to_owned()) }
@@ -43,7 +43,7 @@ fn the_manifest_of_an_app_is_taken_as_other_platforms_write_it() {
 #[test]
 fn everything_can_be_said() {
     let one = capability(json!({
-        "path": "/a", "timeout": "2s", "async": false, "idempotent": true, "mode": "off", "maxConcurrency": 7,
+        "path": "/a", "timeout": "2s", "async": false, "canary": {"baseUrl": "https://next.example", "percent": 5}, "idempotent": true, "mode": "off", "maxConcurrency": 7,
         "hedge": {"after": 30, "max": 1, "budgetPercent": 10},
         "cache": {"fresh": "10s", "staleWhileRevalidate": 20_000, "stale_if_error": "1h"},
         "circuitBreaker": {"failureThreshold": 2, "sleepWindowMs": 5_000, "slowCalls": {"percentage": 60}},
@@ -57,6 +57,7 @@ fn everything_can_be_said() {
         "responseSchema": {"type": "object"},
     }));
     assert_eq!((one.timeout, one.max_concurrency, one.mode), (ms(2_000), 7, CallMode::Off));
+    assert_eq!(one.canary, Some(Canary { base_url: "https://next.example".to_owned(), percent: 5, is_withdrawn: false }));
     assert_eq!(one.hedge, Some(Hedge { after: HedgeDelay::Fixed(ms(30)), budget_percent: 10 }));
     assert_eq!(one.cache, CacheAges { fresh: ms(10_000), stale_while_revalidate: ms(20_000), stale_if_error: ms(3_600_000) });
     assert_eq!(one.slow_calls, Some(SlowCallRule { slower_than: ms(1_600), percentage: 60, calls_min: 20 }));
@@ -105,7 +106,9 @@ fn every_fault_is_named() {
         (one(json!({"path": "/", "timeout": "5 weeks"})), &["capabilities.one.timeout"]),
         (one(json!({"path": "/", "timeout": -1})), &["capabilities.one.timeout"]),
         (one(json!({"path": "/", "timeout": 1e300})), &["capabilities.one.timeout"]),
-        (one(json!({"path": "/", "async": true, "canary": {}, "mode": "shadow"})), &["capabilities.one.async", "capabilities.one.canary", "capabilities.one.mode"]),
+        (one(json!({"path": "/", "async": true, "mode": "dark"})), &["capabilities.one.async", "capabilities.one.mode"]),
+        (one(json!({"path": "/", "canary": {}})), &["capabilities.one.canary.base_url", "capabilities.one.canary.percent"]),
+        (one(json!({"path": "/", "canary": {"base_url": "http://x", "percent": 51, "until": 1}})), &["capabilities.one.canary.percent", "capabilities.one.canary.base_url", "capabilities.one.canary.until"]),
         (one(json!({"path": "/", "retry": {"enabled": 1, "max_attempts": 0, "backoff": "x"}})), &["capabilities.one.retry.enabled", "capabilities.one.retry.max_attempts", "capabilities.one.retry.backoff"]),
         (one(json!({"path": "/", "hedge": {"after": "p50", "max": 2}})), &["capabilities.one.hedge", "capabilities.one.hedge.after", "capabilities.one.hedge.max"]),
         (one(json!({"path": "/", "max_concurrency": 0})), &["capabilities.one.max_concurrency"]),
