@@ -51,6 +51,7 @@ pub(super) struct Call<'a> {
     pub(super) deadline: Timestamp,
     pub(super) kept: Option<Kept>,
     pub(super) steps: Vec<Step>,
+    pub(super) is_queued: bool,
 }
 
 /// Answers a call.
@@ -58,7 +59,7 @@ pub async fn call(calls: &Arc<Calls>, capability: &Arc<OpenCapability>, request:
     let timeout = call_timeout(capability.spec.timeout, request.timeout);
     let (arrived_at, request_id) = (request.arrived_at, calls.entropy.uuid(calls.clock.now()));
     let deadline = arrived_at + timeout;
-    let mut call = Call { calls, capability, request, request_id, deadline, kept: None, steps: Vec::with_capacity(4) };
+    let mut call = Call { calls, capability, request, request_id, deadline, kept: None, steps: Vec::with_capacity(4), is_queued: false };
     let gate = calls.gate(capability).await;
     let (result, failure) = match call.ask(&gate, timeout).await {
         Ok(answer) => (Ok(answer), None),
@@ -68,7 +69,8 @@ pub async fn call(calls: &Arc<Calls>, capability: &Arc<OpenCapability>, request:
         }
     };
     let now = calls.clock.now();
-    CallAnswer { request_id, result, failure, circuit: gate.breaker_state(now), duration: now.since(arrived_at), steps: call.steps }
+    let (circuit, duration) = (gate.breaker_state(now), now.since(arrived_at));
+    CallAnswer { request_id, result, failure, circuit, duration, steps: call.steps, is_queued: call.is_queued }
 }
 
 impl Call<'_> {

@@ -9,6 +9,7 @@ mod cache;
 pub mod call;
 mod fallback;
 mod flight;
+mod job;
 mod known;
 mod opening;
 mod records;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub(crate) use self::job::JobRequest;
 use self::{cache::AnswerCache, flight::Flights, known::Known, records::Records};
 pub use self::{
     opening::{OpenApp, OpenCapability, compile_schemas},

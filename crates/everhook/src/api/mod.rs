@@ -21,6 +21,7 @@ mod event_types;
 mod events;
 mod health;
 mod ingress;
+mod jobs;
 mod manifests;
 mod misread;
 mod operations;
@@ -287,6 +288,7 @@ pub fn router(api: Arc<Api>) -> Router {
     router
         .merge(aliases())
         .merge(ingress::routes())
+        .merge(jobs::door())
         .merge(docs::routes(document))
         .merge(problem_pages::routes())
         .fallback(no_such_route)
@@ -329,6 +331,7 @@ fn documented() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(applications::get, applications::change, applications::delete))
         .merge(manifests::routes())
         .merge(calls::routes())
+        .merge(jobs::routes())
         .routes(routes!(transfer::export))
         .routes(routes!(transfer::import))
         .routes(routes!(api_keys::create, api_keys::list))

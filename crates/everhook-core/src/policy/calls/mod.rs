@@ -5,6 +5,7 @@ pub mod cache_age;
 pub mod concurrency;
 pub mod deadline;
 pub mod draw;
+pub mod job;
 pub mod latency;
 pub mod manifest;
 pub mod slow_calls;

@@ -2,6 +2,7 @@
 
 mod app;
 mod fallback;
+mod jobs;
 mod manifests;
 mod resilience;
 mod samples;
