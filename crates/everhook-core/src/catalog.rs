@@ -28,7 +28,7 @@ use self::{
     view::{Endpoints, SharedDefinitions},
 };
 pub use self::{
-    destination::{ChannelDestination, Destination, ProcessorDestination},
+    destination::{CapabilityDestination, ChannelDestination, Destination, ProcessorDestination},
     endpoint::{ApplicationContext, EndpointDestination},
     schemas::Schemas,
     shapes::Shapes,

@@ -277,6 +277,7 @@ where
         health_metrics: store.clone(),
         manifests: store.clone(),
         call_records: store.clone(),
+        jobs: store.clone(),
         audit_log: store.clone(),
         history: store.clone(),
         statistics: store.clone(),

@@ -400,7 +400,16 @@ async fn clean_up_once(store: &Store, line: &Line) -> Result<(), StoreError> {
     // Draws are evidence of who won: they are kept as long as dead letters are.
     let draws_before = line.retention.dead_letters.map_or(Timestamp::EPOCH, |kept| now - kept);
     line.calls.clean_up(now, draws_before).await?;
+    forget_jobs(line, now).await?;
     warn_of_pools(store).await
+}
+
+/// What is kept of jobs beside their events goes when neither an event nor a dead letter can be that old any more.
+async fn forget_jobs(line: &Line, now: Timestamp) -> Result<(), StoreError> {
+    let (Some(events), Some(dead_letters)) = (line.retention.events, line.retention.dead_letters) else { return Ok(()) };
+    let before = now - events.max(dead_letters);
+    while line.ports.jobs.forget_jobs(before, FORGET_BATCH).await? == FORGET_BATCH {}
+    Ok(())
 }
 
 /// Says which worker pools have organizations and no worker: nothing is lost, and nothing is sent.

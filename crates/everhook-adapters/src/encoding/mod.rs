@@ -20,6 +20,7 @@ pub(crate) mod schedule_json;
 pub(crate) mod selection_json;
 pub(crate) mod source_json;
 pub(crate) mod spelling;
+pub(crate) mod tokens;
 pub(crate) mod waiting_place;
 
 use std::time::Duration;

@@ -31,6 +31,7 @@ use super::{
 pub(super) const APPLICATIONS_OF_EVENTS: &str = include_str!("queries/applications_of_events.sql");
 const ERASE_EVENTS: &str = include_str!("queries/erase_events.sql");
 const ERASE_FINGERPRINTS: &str = include_str!("queries/erase_fingerprints.sql");
+const ERASE_JOBS: &str = include_str!("queries/erase_jobs.sql");
 const DELIVERIES: &str = include_str!("queries/deliveries_of_events.sql");
 const ORDERED_LANES: &str = include_str!("queries/ordered_lanes.sql");
 const CANCEL: &str = include_str!("queries/cancel_deliveries.sql");
@@ -79,6 +80,7 @@ pub(super) async fn erase_locked(tx: &Tx<'_>, events: &[EventId], at: Timestamp)
         return Ok(Done::default());
     }
     tx.execute(ERASE_FINGERPRINTS, &[&keys(&events)]).await?;
+    tx.execute(ERASE_JOBS, &[&keys(&events)]).await?;
     let traces = Traces::find(tx, &events).await?;
     let freed = traces.cancel(tx, at).await?;
     // Only now: nobody can add an attempt any more.

@@ -33,6 +33,7 @@ mod fault;
 mod health;
 mod hints;
 mod history;
+mod jobs;
 mod keys;
 mod lanes;
 mod leases;

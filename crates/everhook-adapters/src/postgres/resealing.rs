@@ -33,6 +33,8 @@ const APPLICATION_SECRETS: &str = include_str!("queries/sealed_application_secre
 const CONNECTIONS: &str = include_str!("queries/sealed_health_connections_after.sql");
 const ANSWERS: &str = include_str!("queries/cached_answers_after.sql");
 const ANSWERS_OTHERWISE: &str = include_str!("queries/answers_sealed_otherwise.sql");
+const JOB_SIZES: &str = include_str!("queries/job_sizes_after.sql");
+const JOBS: &str = include_str!("queries/sealed_jobs.sql");
 const METRIC_SIZES: &str = include_str!("queries/health_metric_sizes_after.sql");
 const METRICS: &str = include_str!("queries/sealed_health_metrics.sql");
 const PAYLOAD_SIZES: &str = include_str!("queries/payload_sizes_after.sql");
@@ -42,6 +44,7 @@ const RESEAL_REVISION: &str = include_str!("queries/reseal_revision.sql");
 const RESEAL_SOURCE: &str = include_str!("queries/reseal_source.sql");
 const RESEAL_APPLICATION_SECRETS: &str = include_str!("queries/reseal_application_secrets.sql");
 const RESEAL_CONNECTION: &str = include_str!("queries/reseal_health_connection.sql");
+const RESEAL_JOB: &str = include_str!("queries/reseal_job.sql");
 const RESEAL_METRIC: &str = include_str!("queries/reseal_health_metric.sql");
 const RESEAL_PAYLOAD: &str = include_str!("queries/reseal_payload.sql");
 const FORGET_ANSWER: &str = include_str!("queries/forget_answer_sealed_otherwise.sql");
@@ -66,7 +69,8 @@ pub(super) async fn read(reader: &Reader, from: SealedPlace, in_use: SealKeyId) 
         SealedKind::ApplicationSecrets => read_pairs(reader, APPLICATION_SECRETS, from, secrets_of_row).await,
         SealedKind::HealthConnections => read_pairs(reader, CONNECTIONS, from, tokens_of_row).await,
         SealedKind::CachedAnswers => read_answers(reader, from, in_use).await,
-        SealedKind::HealthMetrics => read_metrics(reader, from).await,
+        SealedKind::Jobs => read_sized(reader, from, (JOB_SIZES, JOBS), answer_of_row).await,
+        SealedKind::HealthMetrics => read_sized(reader, from, (METRIC_SIZES, METRICS), raw_of_row).await,
         SealedKind::Payloads => read_payloads(reader, from).await,
     }
 }
@@ -94,10 +98,15 @@ async fn read_answers(reader: &Reader, from: SealedPlace, in_use: SealKeyId) -> 
     Ok(Step::new(from, Some((lane, stored_at)), places.len(), Rows::Answers(keys)))
 }
 
-async fn read_metrics(reader: &Reader, from: SealedPlace) -> Outcome<Step<Found>> {
-    let places = rows_after(reader, METRIC_SIZES, from, sized_place).await?;
+async fn read_sized(
+    reader: &Reader,
+    from: SealedPlace,
+    (sizes, some): (&'static str, &'static str),
+    of_row: fn(&Row) -> Outcome<PairValues>,
+) -> Outcome<Step<Found>> {
+    let places = rows_after(reader, sizes, from, sized_place).await?;
     let (looked_at, readable) = readable(&places);
-    let rows = rows_of(reader, METRICS, &readable, raw_of_row).await?;
+    let rows = rows_of(reader, some, &readable, of_row).await?;
     let last = places[..looked_at].last().map(|place| (place.id, 0));
     Ok(Step::new(from, last, looked_at, Rows::Pairs(rows)))
 }
@@ -141,6 +150,10 @@ fn tokens_of_row(row: &Row) -> Outcome<PairValues> {
     };
     let (first, second) = (row.value("access_token")?, row.value("refresh_token")?);
     Ok(PairValues { id: row.value("id")?, owner: user.owner_of_tokens(), first, second })
+}
+
+fn answer_of_row(row: &Row) -> Outcome<PairValues> {
+    Ok(PairValues { id: row.value("id")?, owner: row.value("lane_id")?, first: row.value("answer")?, second: None })
 }
 
 fn raw_of_row(row: &Row) -> Outcome<PairValues> {
@@ -235,6 +248,7 @@ async fn write_pair(tx: &Tx<'_>, kind: SealedKind, old: &PairValues, new: &PairV
     let of_two: Params<'_> = &[id, first, second, &old.first, &old.second];
     match kind {
         SealedKind::HealthMetrics => tx.execute(RESEAL_METRIC, &[id, first, &old.first]).await?,
+        SealedKind::Jobs => tx.execute(RESEAL_JOB, &[id, first, &old.first]).await?,
         SealedKind::HealthConnections => tx.execute(RESEAL_CONNECTION, of_two).await?,
         _ => tx.execute(RESEAL_APPLICATION_SECRETS, of_two).await?,
     };

@@ -34,6 +34,7 @@ const ERASE_PAYLOAD: &str = include_str!("queries/erase_payload.sql");
 const ERASE_EXTRAS: &str = include_str!("queries/erase_extras.sql");
 const ERASE_RECEIVED: &str = include_str!("queries/erase_received.sql");
 const ERASE_FINGERPRINT: &str = include_str!("queries/erase_fingerprint.sql");
+const ERASE_JOB: &str = include_str!("queries/erase_job.sql");
 const FORGET_FANOUT: &str = include_str!("queries/forget_fanout.sql");
 const DELIVERIES: &str = include_str!("queries/deliveries_of_event.sql");
 const CANCEL: &str = include_str!("queries/cancel_delivery.sql");
@@ -109,6 +110,7 @@ pub(super) fn begin(tx: &Tx<'_>, of: Option<OrganizationId>, event: EventId, at:
         tx.prepare(ERASE_EXTRAS)?.execute([event.key()])?;
         tx.prepare(ERASE_RECEIVED)?.execute([event.key()])?;
         tx.prepare(ERASE_FINGERPRINT)?.execute([event.key()])?;
+        tx.prepare(ERASE_JOB)?.execute([event.key()])?;
         tx.prepare(ERASE_EVENT)?.execute(params![event.key(), at.as_micros()])?;
         // What was not made yet is not made any more.
         tx.prepare(FORGET_FANOUT)?.execute([event.key()])?;

@@ -30,6 +30,7 @@ pub(crate) mod group_commit;
 mod health;
 mod history;
 mod job;
+mod jobs;
 pub(crate) mod migrate;
 mod moving_out;
 mod operations;

@@ -32,6 +32,8 @@ const APPLICATION_SECRETS: &str = include_str!("queries/sealed_application_secre
 const CONNECTIONS: &str = include_str!("queries/sealed_health_connections_after.sql");
 const ANSWERS: &str = include_str!("queries/cached_answers_after.sql");
 const ANSWERS_OTHERWISE: &str = include_str!("queries/answers_sealed_otherwise.sql");
+const JOB_SIZES: &str = include_str!("queries/job_sizes_after.sql");
+const JOB: &str = include_str!("queries/sealed_job.sql");
 const METRIC_SIZES: &str = include_str!("queries/health_metric_sizes_after.sql");
 const METRIC: &str = include_str!("queries/sealed_health_metric.sql");
 const PAYLOAD_SIZES: &str = include_str!("queries/payload_sizes_after.sql");
@@ -41,6 +43,7 @@ const RESEAL_REVISION: &str = include_str!("queries/reseal_revision.sql");
 const RESEAL_SOURCE: &str = include_str!("queries/reseal_source.sql");
 const RESEAL_APPLICATION_SECRETS: &str = include_str!("queries/reseal_application_secrets.sql");
 const RESEAL_CONNECTION: &str = include_str!("queries/reseal_health_connection.sql");
+const RESEAL_JOB: &str = include_str!("queries/reseal_job.sql");
 const RESEAL_METRIC: &str = include_str!("queries/reseal_health_metric.sql");
 const RESEAL_PAYLOAD: &str = include_str!("queries/reseal_payload.sql");
 const RESEAL_HEADERS: &str = include_str!("queries/reseal_received_headers.sql");
@@ -63,7 +66,8 @@ pub(super) fn read(connection: &Connection, from: SealedPlace, in_use: SealKeyId
         SealedKind::ApplicationSecrets => read_pairs(connection, APPLICATION_SECRETS, from, secrets_of_row),
         SealedKind::HealthConnections => read_pairs(connection, CONNECTIONS, from, tokens_of_row),
         SealedKind::CachedAnswers => read_answers(connection, from, in_use),
-        SealedKind::HealthMetrics => read_metrics(connection, from),
+        SealedKind::Jobs => read_sized(connection, from, (JOB_SIZES, JOB), answer_of_row),
+        SealedKind::HealthMetrics => read_sized(connection, from, (METRIC_SIZES, METRIC), raw_of_row),
         SealedKind::Payloads => read_payloads(connection, from),
     }
 }
@@ -106,14 +110,18 @@ fn read_answers(connection: &Connection, from: SealedPlace, in_use: SealKeyId) -
     Ok(Step::new(from, Some((lane, stored_at)), places.len(), Rows::Answers(keys)))
 }
 
-fn read_metrics(connection: &Connection, from: SealedPlace) -> Outcome<Step<Found>> {
-    let places = rows_after(connection, METRIC_SIZES, from, |row| sized_place(row, row.id("id")?, 0))?;
+fn read_sized(
+    connection: &Connection,
+    from: SealedPlace,
+    (sizes, one): (&str, &str),
+    of_row: fn(&Row<'_>, Uuid) -> rusqlite::Result<PairValues>,
+) -> Outcome<Step<Found>> {
+    let places = rows_after(connection, sizes, from, |row| sized_place(row, row.id("id")?, 0))?;
     let (looked_at, readable) = readable(&places);
     let mut rows = Vec::with_capacity(readable.len());
     for place in readable {
-        let of_row = |row: &Row<'_>| raw_of_row(row, place.id);
         // One that was removed meanwhile needs nothing.
-        rows.extend(connection.prepare_cached(METRIC)?.query_row([place.id.key()], of_row).optional()?);
+        rows.extend(connection.prepare_cached(one)?.query_row([place.id.key()], |row| of_row(row, place.id)).optional()?);
     }
     let last = places[..looked_at].last().map(|place| (place.id, 0));
     Ok(Step::new(from, last, looked_at, Rows::Pairs(rows)))
@@ -155,6 +163,10 @@ fn tokens_of_row(row: &Row<'_>) -> rusqlite::Result<PairValues> {
     };
     let (first, second) = (row.get("access_token")?, row.get("refresh_token")?);
     Ok(PairValues { id: row.id("id")?, owner: user.owner_of_tokens(), first, second })
+}
+
+fn answer_of_row(row: &Row<'_>, id: Uuid) -> rusqlite::Result<PairValues> {
+    Ok(PairValues { id, owner: row.id("lane_id")?, first: row.get("answer")?, second: None })
 }
 
 fn raw_of_row(row: &Row<'_>, id: Uuid) -> rusqlite::Result<PairValues> {
@@ -245,6 +257,7 @@ fn write_pair(tx: &Tx<'_>, kind: SealedKind, old: &PairValues, new: &PairValues)
     let of_two = params![id.key(), first, second, old.first, old.second];
     match kind {
         SealedKind::HealthMetrics => tx.prepare(RESEAL_METRIC)?.execute(params![id.key(), first, old.first])?,
+        SealedKind::Jobs => tx.prepare(RESEAL_JOB)?.execute(params![id.key(), first, old.first])?,
         SealedKind::HealthConnections => tx.prepare(RESEAL_CONNECTION)?.execute(of_two)?,
         _ => tx.prepare(RESEAL_APPLICATION_SECRETS)?.execute(of_two)?,
     };

@@ -25,6 +25,7 @@ pub mod erasing;
 pub mod event_store;
 pub mod health;
 mod history;
+pub mod jobs;
 mod lane_kinds;
 mod lane_kinds_operations;
 pub mod manifests;

@@ -7,10 +7,11 @@ use everhook_adapters::{sealed_endpoints::SealedEndpoints, vault::AesVault};
 use everhook_core::{
     ids::{EventId, LaneId, Ref, RevisionNumber, SourceId},
     model::{
-        CacheKey, CachedAnswer, Endpoint, Event, SealKeyId, SealedKind, SealedPlace, SealedSecret, SealedSecrets, Sealing, Secret, Source,
+        CacheKey, CachedAnswer, Endpoint, Event, JobAnswer, JobOutcome, SealKeyId, SealedKind, SealedPlace, SealedSecret, SealedSecrets,
+        Sealing, Secret, Source,
         health::{Connection, MetricDraft, Tokens},
     },
-    ports::{EndpointStore, EventStore, MetricFilter, PassEnd, RESEAL_BYTES, Resealed, RotationBegun, SecretsChange, Vault},
+    ports::{EndpointStore, EventStore, JobAnswered, MetricFilter, PassEnd, RESEAL_BYTES, Resealed, RotationBegun, SecretsChange, Vault},
     processors::tokens,
 };
 
@@ -39,6 +40,7 @@ struct Sealed {
     connection: Connection,
     metrics: Vec<MetricDraft>,
     answers: Vec<CacheKey>,
+    job: EventId,
     events: Vec<Event>,
 }
 
@@ -46,8 +48,8 @@ struct Sealed {
 const ANSWERS: u8 = 120;
 /// How many metrics: what they are made of is more than a step reads.
 const METRICS: i64 = 8;
-/// What the first pass finds: an endpoint and its revision, a source, an application's secrets, a connection, the answers, the metrics, four events.
-const SEALED_ROWS: u64 = 2 + 1 + 1 + 1 + ANSWERS as u64 + METRICS as u64 + 4;
+/// What the first pass finds: an endpoint and its revision, a source, an application's secrets, a connection, the answers, a job, the metrics, four events.
+const SEALED_ROWS: u64 = 2 + 1 + 1 + 1 + 1 + ANSWERS as u64 + METRICS as u64 + 4;
 
 impl Sealed {
     async fn new() -> Self {
@@ -68,6 +70,7 @@ impl Sealed {
         let change = SecretsChange { organization: given.organization, application: given.application, read: None, secrets };
         assert!(given.store.put_application_secrets(change, entry()).await.unwrap());
         let answers = keep_answers(&given, &vault, LaneId::from_uuid(new_id())).await;
+        let job = answer_job(&given, &vault).await;
         let mut events = Vec::new();
         // The second alone is more than a step, the others fit one.
         for bytes in [10, RESEAL_BYTES as usize + 1, 50_000, 3] {
@@ -78,7 +81,7 @@ impl Sealed {
             events.push(event);
             given.published().await;
         }
-        Self { given, endpoint, source, connection, metrics, answers, events }
+        Self { given, endpoint, source, connection, metrics, answers, job, events }
     }
 
     async fn reopened(self, vault: Arc<AesVault>) -> Self {
@@ -134,6 +137,9 @@ impl Sealed {
         let metrics = self.store().metrics(organization, MetricFilter::default(), ALL).await.unwrap().rows;
         let raw: Vec<_> = metrics.into_iter().rev().map(|metric| metric.measured.raw).collect();
         assert_eq!(raw, self.metrics.iter().map(|draft| draft.raw.clone()).collect::<Vec<_>>());
+        let job = self.store().job(self.job).await.unwrap().unwrap();
+        let said = SealedSecret(job.answer.unwrap().data.to_vec());
+        assert_eq!(vault.open(job.lane_id.as_uuid(), &said).unwrap(), b"result");
         for event in &self.events {
             assert_eq!(EventStore::event(self.store(), event.id).await.unwrap().as_ref(), Some(event));
         }
@@ -176,6 +182,17 @@ async fn keep_answers(given: &Given, vault: &Arc<AesVault>, lane_id: LaneId) -> 
     let keys = answers.iter().map(|answer| answer.key).collect();
     given.store.keep_answers(answers).await.unwrap();
     keys
+}
+
+/// A job whose app has answered, and one whose app has not.
+async fn answer_job(given: &Given, vault: &Arc<AesVault>) -> EventId {
+    let (_, other) = given.begun_job().await;
+    let (job, delivery) = given.begun_job().await;
+    assert_ne!(delivery, other);
+    let SealedSecret(data) = vault.seal(LaneId::from(given.endpoint).as_uuid(), b"result");
+    let answer = JobAnswer { outcome: JobOutcome::Completed, data: data.into(), hash: [1; 32], at: NOW, found_by: None };
+    assert_eq!(given.store.answer_job(job, delivery, answer).await.unwrap(), JobAnswered::Kept);
+    job
 }
 
 async fn reopened(given: Given, vault: Arc<AesVault>) -> Given {

@@ -28,6 +28,8 @@ use crate::sqlite::conformance::given::{Given, NOW, after, endpoint, event_type,
 pub const ODD: &str = "Ünïcødé \u{1F980} 'quoted' \"twice\" \\back\\ \u{feff}\u{202e}tab\tline\n{} -- ;";
 /// The call that was answered by a draw, and the hash under which an answer is kept.
 pub const DRAWN: Uuid = Uuid::from_u128(0xd4a3);
+/// A job whose app was asked.
+pub const JOB: EventId = EventId::from_uuid(Uuid::from_u128(0x10b));
 pub const CACHED_HASH: [u8; 32] = [128; 32];
 const STRICT: Placement = Placement { mode: OrderingMode::Strict, behind_barrier: false };
 /// A day that nobody would make a partition for.

@@ -14,7 +14,7 @@ use everhook_core::{
 use uuid::Uuid;
 
 use crate::{
-    moving::filled::{CACHED_HASH, DRAWN, Filled},
+    moving::filled::{CACHED_HASH, DRAWN, Filled, JOB},
     sqlite::{
         conformance::given::{NOW, after},
         conformance::store::Store,
@@ -71,6 +71,7 @@ async fn look_at_directory(store: &dyn Store, filled: &Filled, told: &mut Told) 
         told.note("API keys", store.api_keys(*organization, ALL).await.unwrap());
         told.note("audit log", store.audit_log(*organization, AuditFilter::default(), ALL).await.unwrap());
     }
+    told.note("job", store.job(JOB).await.unwrap());
     told.note("draw", store.draw(filled.given.organization, DRAWN).await.unwrap());
     for application in &filled.applications {
         told.note("manifest", store.manifest(*application).await.unwrap());

@@ -22,6 +22,8 @@ pub struct CallAnswer {
     pub duration: Duration,
     /// What was tried, in order.
     pub steps: Vec<Step>,
+    /// Whether the fallback says that the call becomes a job. Then there is no result.
+    pub is_queued: bool,
 }
 
 /// An answer.

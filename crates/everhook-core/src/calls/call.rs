@@ -54,6 +54,7 @@ pub(super) struct Call<'a> {
     /// The request to an app whose answer is only compared.
     pub(super) shadow: Option<Arc<Flight>>,
     pub(super) steps: Vec<Step>,
+    pub(super) is_queued: bool,
 }
 
 /// Answers a call.
@@ -61,7 +62,8 @@ pub async fn call(calls: &Arc<Calls>, capability: &Arc<OpenCapability>, request:
     let timeout = call_timeout(capability.spec.timeout, request.timeout);
     let (arrived_at, request_id) = (request.arrived_at, calls.entropy.uuid(calls.clock.now()));
     let deadline = arrived_at + timeout;
-    let mut call = Call { calls, capability, request, request_id, deadline, kept: None, shadow: None, steps: Vec::with_capacity(4) };
+    let steps = Vec::with_capacity(4);
+    let mut call = Call { calls, capability, request, request_id, deadline, kept: None, shadow: None, steps, is_queued: false };
     let gate = calls.gate(capability).await;
     let (result, failure) = match call.ask(&gate, timeout).await {
         Ok(answer) => (Ok(answer), None),
@@ -71,8 +73,8 @@ pub async fn call(calls: &Arc<Calls>, capability: &Arc<OpenCapability>, request:
         }
     };
     let (now, shadow) = (calls.clock.now(), call.shadow.take());
-    let answer =
-        CallAnswer { request_id, result, failure, circuit: gate.breaker_state(now), duration: now.since(arrived_at), steps: call.steps };
+    let (circuit, duration) = (gate.breaker_state(now), now.since(arrived_at));
+    let answer = CallAnswer { request_id, result, failure, circuit, duration, steps: call.steps, is_queued: call.is_queued };
     calls.records.count_answer(capability.lane_id, &answer, now);
     if let Some(flight) = shadow {
         shadow::compare_later(calls, capability, flight, &answer, deadline);

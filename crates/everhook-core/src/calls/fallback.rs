@@ -37,6 +37,12 @@ impl Call<'_> {
                 FallbackStep::Static(text) => Ok(of_default(Bytes::copy_from_slice(text.as_bytes()))),
                 FallbackStep::RandomPick { from, count } => self.pick(from, count).await,
                 FallbackStep::Http { timeout, .. } => self.ask_other(place, *timeout).await,
+                FallbackStep::Queue => {
+                    self.steps.push(Step { step: step.name(), outcome: "queued", took: Duration::ZERO, reason: None });
+                    self.report(step.name(), failure);
+                    self.is_queued = true;
+                    return Err(failure.clone());
+                }
                 FallbackStep::Error => Err("the manifest ends here".to_owned()),
             };
             let took = self.now().since(begun_at);

@@ -328,26 +328,9 @@ impl Race {
             AppAnswer::Success { data, warning } => (data, warning),
             AppAnswer::Failure(failure) => return Err(failure),
         };
-        match self.misfit(&data).await {
+        match self.calls.misfit(&self.capability, &data).await {
             None => Ok(AppData { data, warning }),
             Some(reason) => Err(failed(FailureKind::BadAnswer, reason)),
-        }
-    }
-
-    async fn misfit(&self, data: &Bytes) -> Option<String> {
-        let schema = self.capability.schema.clone()?;
-        if data.len() <= INLINE_BYTES_MAX {
-            match check(&schema, data, INLINE_UNITS_MAX) {
-                Err(SchemaMismatch::TooCostly) => {}
-                checked => return checked.err().map(in_words),
-            }
-        }
-        let data = data.clone();
-        let run =
-            self.calls.evaluations.run(self.capability.organization, EVALUATION_TIMEOUT, move || check(&schema, &data, SCHEMA_UNITS_MAX));
-        match run.await {
-            Ok(checked) => checked.err().map(in_words),
-            Err(_) => Some("the answer could not be checked against `response_schema`: too much is being evaluated".to_owned()),
         }
     }
 
@@ -373,6 +356,25 @@ impl Race {
             self.calls.keep_answer(&self.capability, key, &answer.data, self.calls.clock.now());
             tracing::debug!(lane.id = %self.capability.lane_id, "an app answered after its deadline; the answer is kept for later calls");
             return;
+        }
+    }
+}
+
+impl Calls {
+    /// Why data is not what the manifest says an answer is; `None` if it is.
+    pub(crate) async fn misfit(&self, capability: &OpenCapability, data: &Bytes) -> Option<String> {
+        let schema = capability.schema.clone()?;
+        if data.len() <= INLINE_BYTES_MAX {
+            match check(&schema, data, INLINE_UNITS_MAX) {
+                Err(SchemaMismatch::TooCostly) => {}
+                checked => return checked.err().map(in_words),
+            }
+        }
+        let data = data.clone();
+        let run = self.evaluations.run(capability.organization, EVALUATION_TIMEOUT, move || check(&schema, &data, SCHEMA_UNITS_MAX));
+        match run.await {
+            Ok(checked) => checked.err().map(in_words),
+            Err(_) => Some("the answer could not be checked against `response_schema`: too much is being evaluated".to_owned()),
         }
     }
 }

@@ -10,6 +10,7 @@ pub mod call;
 pub mod contract;
 mod fallback;
 mod flight;
+mod job;
 mod known;
 mod opening;
 mod records;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub(crate) use self::job::JobRequest;
 use self::{cache::AnswerCache, flight::Flights, known::Known, records::Records};
 pub use self::{
     opening::{OpenApp, OpenCapability, compile_schemas},

@@ -215,7 +215,8 @@ impl Fallbacks {
         uses.sort_unstable();
         let count: u64 = uses.iter().map(|(_, _, count)| count).sum();
         // The caller was let through without the app: who chose that should see how often it happens.
-        let failed_open: u64 = uses.iter().filter(|(step, ..)| !matches!(*step, "error" | "cache")).map(|(_, _, count)| count).sum();
+        let failed_open: u64 =
+            uses.iter().filter(|(step, ..)| !matches!(*step, "error" | "cache" | "queue")).map(|(_, _, count)| count).sum();
         let uses: Vec<_> = uses.iter().map(|(step, reason, count)| json!({"step": step, "reason": reason, "count": count})).collect();
         FallbackReport {
             organization: self.organization,

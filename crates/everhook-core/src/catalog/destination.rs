@@ -6,8 +6,8 @@ use super::{ApplicationContext, EndpointDestination};
 use crate::{
     ids::LaneId,
     model::{
-        Application, BreakerConfig, Channel, Endpoint, EndpointState, LanePolicy, Ordering, OrderingMode, OrganizationLimits, RateLimit,
-        SourceProcessor,
+        Application, BreakerConfig, CapabilityLane, CapabilityName, Channel, Endpoint, EndpointState, LanePolicy, Ordering, OrderingMode,
+        OrganizationLimits, RateLimit, SourceProcessor,
     },
 };
 
@@ -21,6 +21,9 @@ const MAILS_A_MINUTE: NonZeroU32 = NonZeroU32::new(30).expect("30 is not zero");
 /// each other in any case.
 const PROCESSED_AT_ONCE: u32 = 8;
 
+/// How many jobs of one capability an app is asked at once: a tenth of what callers who wait may have.
+const JOBS_AT_ONCE: u32 = 10;
+
 /// The destination of a lane, with everything that sending there needs, prepared once. A copy is cheap.
 #[derive(Clone)]
 pub enum Destination {
@@ -30,6 +33,44 @@ pub enum Destination {
     Channel(Arc<ChannelDestination>),
     /// Built-in code.
     Processor(Arc<ProcessorDestination>),
+    /// A function of an app.
+    Capability(Arc<CapabilityDestination>),
+}
+
+/// A capability with what asking its app takes.
+pub struct CapabilityDestination {
+    /// Its lane, and the schedule of its jobs.
+    pub capability: CapabilityLane,
+    /// What its lane goes by.
+    pub lane: Arc<LanePolicy>,
+    /// What the manifest calls it; `None` if that does not name it any more, and in a view, which does not know manifests.
+    pub name: Option<CapabilityName>,
+}
+
+impl CapabilityDestination {
+    /// Prepares a capability of this application. Its breaker is that of calls, tripped here by what jobs meet.
+    pub(super) fn new(capability: CapabilityLane, of: &ApplicationContext, belongs_to: &Application) -> Self {
+        let lane = LanePolicy {
+            lane_id: capability.lane_id,
+            application: belongs_to.id,
+            organization: belongs_to.organization,
+            pool: of.pool.clone(),
+            config_version: of.config_version,
+            max_concurrency: JOBS_AT_ONCE,
+            operational: false,
+            limits: OrganizationLimits::default(),
+            rate_limit: None,
+            drain: None,
+            breaker: BreakerConfig { half_open_max_calls: 1, ..BreakerConfig::consecutive() },
+            paused: false,
+        };
+        Self { capability, lane: Arc::new(lane), name: None }
+    }
+
+    /// The same with the name that the manifest gives it.
+    pub fn named(&self, name: Option<CapabilityName>) -> Self {
+        Self { capability: self.capability, lane: self.lane.clone(), name }
+    }
 }
 
 /// A source's processor with everything that handing events to it needs.
@@ -99,6 +140,7 @@ impl Destination {
             Self::Endpoint(to) => to.lane(),
             Self::Channel(to) => &to.lane,
             Self::Processor(to) => &to.lane,
+            Self::Capability(to) => &to.lane,
         }
     }
 
@@ -108,6 +150,7 @@ impl Destination {
             Self::Endpoint(to) => to.endpoint.id.into(),
             Self::Channel(to) => to.channel.id.into(),
             Self::Processor(to) => to.processor.source.into(),
+            Self::Capability(to) => to.capability.lane_id,
         }
     }
 
@@ -122,6 +165,7 @@ impl Destination {
             Self::Endpoint(to) => to.is_sent_from_here(),
             Self::Channel(to) => to.lane.pool.is_here,
             Self::Processor(to) => to.lane.pool.is_here,
+            Self::Capability(to) => to.lane.pool.is_here,
         }
     }
 
@@ -131,6 +175,7 @@ impl Destination {
             Self::Endpoint(to) => to.limits(),
             Self::Channel(to) => to.lane.limits,
             Self::Processor(to) => to.lane.limits,
+            Self::Capability(to) => to.lane.limits,
         }
     }
 
@@ -138,11 +183,11 @@ impl Destination {
     pub fn endpoint(&self) -> Option<&Endpoint> {
         match self {
             Self::Endpoint(to) => Some(&to.endpoint),
-            Self::Channel(_) | Self::Processor(_) => None,
+            Self::Channel(_) | Self::Processor(_) | Self::Capability(_) => None,
         }
     }
 
-    /// Whether it gets deliveries. A channel or processor that does not is no longer part of its application.
+    /// Whether it gets deliveries. A channel, processor or capability that does not is no longer part of its application.
     pub fn state(&self) -> EndpointState {
         self.endpoint().map_or(EndpointState::Enabled, |endpoint| endpoint.state)
     }
@@ -151,7 +196,7 @@ impl Destination {
     pub fn ordering(&self) -> Ordering {
         match self {
             Self::Endpoint(to) => to.endpoint.ordering,
-            Self::Channel(_) => Ordering::default(),
+            Self::Channel(_) | Self::Capability(_) => Ordering::default(),
             // What is said about one user is processed in the order in which it was received.
             Self::Processor(_) => Ordering { mode: OrderingMode::PerKey, barrier: None },
         }
@@ -162,16 +207,17 @@ impl Destination {
         match self {
             Self::Endpoint(to) => to.operational,
             Self::Channel(_) => true,
-            Self::Processor(_) => false,
+            Self::Processor(_) | Self::Capability(_) => false,
         }
     }
 
-    /// Where it leads, for people: a URL, an address or the name of a processor.
+    /// Where it leads, for people: a URL, an address or the name of a processor or capability.
     pub fn target(&self) -> &str {
         match self {
             Self::Endpoint(to) => &to.endpoint.target.written,
             Self::Channel(to) => to.channel.address.as_str(),
             Self::Processor(to) => to.processor.kind.as_str(),
+            Self::Capability(to) => to.name.as_ref().map_or("a capability that the manifest does not have", CapabilityName::as_str),
         }
     }
 }

@@ -6,14 +6,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 use rustc_hash::FxHashMap;
 
 use super::{
-    ApplicationContext, ChannelDestination, Destination, EndpointDestination, ProcessorDestination, by_type::EndpointsByType,
-    shared_map::SharedMap,
+    ApplicationContext, CapabilityDestination, ChannelDestination, Destination, EndpointDestination, ProcessorDestination,
+    by_type::EndpointsByType, shared_map::SharedMap,
 };
 use crate::{
     ids::{ApplicationId, EndpointId, LaneId, ScheduleId, ScheduleVersion, SourceId},
     model::{
-        Application, ApplicationKind, Channel, Endpoint, EndpointState, EventType, EventTypeMark, OrganizationLimits, PoolAssignment,
-        Profile, SourceProcessor,
+        Application, ApplicationKind, CapabilityLane, Channel, Endpoint, EndpointState, EventType, EventTypeMark, OrganizationLimits,
+        PoolAssignment, Profile, SourceProcessor,
     },
     policy::notice,
     ports::{ConfigPage, ConfigVersion, Definitions, StoreError},
@@ -43,6 +43,9 @@ const SCHEDULE_BYTES: usize = 64;
 /// What the processor of a source takes here, in bytes, with what its lane goes by.
 const PROCESSOR_BYTES: usize = 512;
 
+/// What a capability takes here, in bytes, with what its lane goes by.
+const CAPABILITY_BYTES: usize = 512;
+
 /// One application at one version of its configuration.
 pub struct ApplicationView {
     /// The application.
@@ -60,6 +63,8 @@ pub struct ApplicationView {
     channels: Vec<Arc<ChannelDestination>>,
     /// The processors of its sources.
     processors: FxHashMap<SourceId, Arc<ProcessorDestination>>,
+    /// The lanes of its capabilities.
+    capabilities: FxHashMap<LaneId, Arc<CapabilityDestination>>,
     matches: RwLock<Matches>,
 }
 
@@ -80,6 +85,7 @@ pub(super) struct SharedDefinitions {
     schedules: FxHashMap<ScheduleId, ScheduleVersion>,
     channels: Vec<Channel>,
     processors: FxHashMap<ApplicationId, Vec<SourceProcessor>>,
+    capabilities: FxHashMap<ApplicationId, Vec<CapabilityLane>>,
 }
 
 /// Which destinations want which types.
@@ -96,6 +102,7 @@ impl ApplicationView {
         Self {
             channels: open_channels(&last, &definitions, profile),
             processors: open_processors(&last, &definitions, profile),
+            capabilities: open_capabilities(&last, &definitions, profile),
             application: last.application,
             config_version: last.version.total(),
             limits: last.limits,
@@ -114,7 +121,7 @@ impl ApplicationView {
 
     /// How many bytes it takes in memory, about. What all applications of the organization share is not in it.
     pub(super) fn bytes(&self) -> usize {
-        VIEW_BYTES + self.endpoints.bytes + self.processors.len() * PROCESSOR_BYTES
+        VIEW_BYTES + self.endpoints.bytes + self.processors.len() * PROCESSOR_BYTES + self.capabilities.len() * CAPABILITY_BYTES
     }
 
     /// What the organization said about a type of events; `None` if nothing.
@@ -128,6 +135,7 @@ impl ApplicationView {
             Destination::Endpoint(to) => self.retry_schedule_of(&to.endpoint),
             Destination::Channel(to) => to.channel.retry_schedule,
             Destination::Processor(to) => to.processor.retry_schedule,
+            Destination::Capability(to) => to.capability.retry_schedule,
         }
     }
 
@@ -149,6 +157,9 @@ impl ApplicationView {
         }
         if let Some(processor) = self.processor(SourceId::from_uuid(*id.as_uuid())) {
             return Some(processor);
+        }
+        if let Some(capability) = self.capabilities.get(&id) {
+            return Some(Destination::Capability(capability.clone()));
         }
         self.channels.iter().find(|to| to.lane.lane_id == id).cloned().map(Destination::Channel)
     }
@@ -241,17 +252,33 @@ fn open_processors(page: &ConfigPage, definitions: &SharedDefinitions, profile: 
     processors.iter().map(open).collect()
 }
 
+/// The capabilities of an application, prepared.
+fn open_capabilities(
+    page: &ConfigPage,
+    definitions: &SharedDefinitions,
+    profile: Profile,
+) -> FxHashMap<LaneId, Arc<CapabilityDestination>> {
+    let Some(capabilities) = definitions.capabilities.get(&page.application.id) else { return FxHashMap::default() };
+    let of = ApplicationContext::of(page, profile);
+    let open =
+        |capability: &CapabilityLane| (capability.lane_id, Arc::new(CapabilityDestination::new(*capability, &of, &page.application)));
+    capabilities.iter().map(open).collect()
+}
+
 impl SharedDefinitions {
     /// Definitions, to be found by their names.
     pub(super) fn new(read: Definitions) -> Self {
         let mut processors: FxHashMap<ApplicationId, Vec<SourceProcessor>> = FxHashMap::default();
         read.processors.into_iter().for_each(|processor| processors.entry(processor.application).or_default().push(processor));
+        let mut capabilities: FxHashMap<ApplicationId, Vec<CapabilityLane>> = FxHashMap::default();
+        read.capabilities.into_iter().for_each(|capability| capabilities.entry(capability.application).or_default().push(capability));
         Self {
             version: read.version,
             event_types: read.event_types.into_iter().map(|mark| (mark.name.clone(), mark)).collect(),
             schedules: read.schedules.into_iter().collect(),
             channels: read.channels,
             processors,
+            capabilities,
         }
     }
 
@@ -259,6 +286,8 @@ impl SharedDefinitions {
     pub(super) fn bytes(&self) -> usize {
         let names: usize = self.event_types.keys().map(|name| 2 * name.as_str().len()).sum();
         let processors: usize = self.processors.values().map(Vec::len).sum();
-        names + self.event_types.len() * EVENT_TYPE_BYTES + self.schedules.len() * SCHEDULE_BYTES + processors * PROCESSOR_BYTES
+        let capabilities: usize = self.capabilities.values().map(Vec::len).sum();
+        let processors = processors * PROCESSOR_BYTES + capabilities * CAPABILITY_BYTES;
+        names + self.event_types.len() * EVENT_TYPE_BYTES + self.schedules.len() * SCHEDULE_BYTES + processors
     }
 }

@@ -7,14 +7,17 @@ use bytes::Bytes;
 use serde_json::json;
 
 use crate::{
-    catalog::Destination,
+    catalog::{CapabilityDestination, Destination},
     ids::{ApplicationId, LaneId, OrganizationId},
     line::{
         Line,
         attempt::AttemptContext,
         publish::{Publication, PublishError, publish_own},
     },
-    model::{ApplicationKind, ContentType, DeathCause, Endpoint, EventType, InFlight, Operation, OperationStatus, Priority, Stage},
+    model::{
+        ApplicationKind, CapabilityName, ContentType, DeathCause, Endpoint, EventType, InFlight, Operation, OperationStatus, Priority,
+        Stage,
+    },
     policy::{breaker::Transition, labels::Labels},
     ports::{Alert, AlertCondition, AlertId, SettlementAlert, StoreError},
     time::Timestamp,
@@ -27,6 +30,10 @@ const ALERT_BATCH: u32 = 100;
 /// endpoint for alerts that is down would feed on its own failures.
 pub fn after(line: &Line, flight: &InFlight, with: &AttemptContext, stage: &Stage, now: Timestamp) -> Vec<SettlementAlert> {
     let Stage::Dead { cause, .. } = *stage else { return Vec::new() };
+    if let Destination::Capability(to) = &with.destination {
+        let alert = job_dead(line, flight, to, cause, now);
+        return vec![SettlementAlert { alert, condition: AlertCondition::Always }];
+    }
     let Some(endpoint) = with.destination.endpoint().filter(|_| !with.destination.is_operational()) else { return Vec::new() };
     let told = |alert, condition| SettlementAlert { alert, condition };
     let mut alerts = vec![told(exhausted(line, flight, endpoint, cause, now), AlertCondition::Always)];
@@ -37,6 +44,25 @@ pub fn after(line: &Line, flight: &InFlight, with: &AttemptContext, stage: &Stag
         alerts.push(told(replay_failed(line, flight, endpoint, cause, now), AlertCondition::IfAutomaticReplay));
     }
     alerts
+}
+
+fn job_dead(line: &Line, flight: &InFlight, to: &CapabilityDestination, cause: DeathCause, now: Timestamp) -> Alert {
+    let data = json!({
+        "organization_id": to.lane.organization.to_string(),
+        "application_id": to.lane.application.to_string(),
+        "capability": to.name.as_ref().map(CapabilityName::as_str),
+        "job_id": flight.due.event.to_string(),
+        "delivery_id": flight.due.delivery.to_string(),
+        "attempts": flight.attempt_number(),
+        "reason": cause.as_str(),
+        "died_at": now.to_string(),
+    });
+    Alert {
+        id: line.ports.entropy.uuid(now),
+        organization: to.lane.organization,
+        event_type: EventType::parse("job.dead").expect("our own event types are well-formed"),
+        data: Bytes::from(data.to_string()),
+    }
 }
 
 fn exhausted(line: &Line, flight: &InFlight, endpoint: &Endpoint, cause: DeathCause, now: Timestamp) -> Alert {

@@ -8,13 +8,13 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use crate::{
-    catalog::{ChannelDestination, Destination},
+    catalog::{CapabilityDestination, ChannelDestination, Destination},
     ids::RevisionNumber,
     lifecycle,
     line::{
         Line,
         email::{self, Unsendable},
-        processing,
+        job, processing,
         request::{self, Outgoing, USER_AGENT},
     },
     model::{AfterExpiry, Endpoint, Event, FailureCategory, InFlight, PhaseTimes, Report, RetrySchedule, Sent},
@@ -64,7 +64,12 @@ pub struct AttemptContext {
 pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreError> {
     let Some(with) = equip(line, flight).await? else { return Ok(Attempted::Withheld) };
     if let Some(then) = flight.due.expired {
-        return Ok(Attempted::Sent { with, report: expired(then), executed_at: line.ports.clock.now(), revision: None });
+        let answered = match &with.destination {
+            Destination::Capability(_) => Box::pin(job::answer_after_expiry(line, flight)).await?,
+            _ => None,
+        };
+        let report = answered.unwrap_or_else(|| expired(then));
+        return Ok(Attempted::Sent { with, report, executed_at: line.ports.clock.now(), revision: None });
     }
     let event = match load(line, flight).await? {
         Loaded::Whole(event) => event,
@@ -104,6 +109,7 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
         // On the heap, because it is rare: every attempt carries the room for it.
         Destination::Channel(to) => Box::pin(send_mail(line, flight, to, &event, &with.schedule)).await,
         Destination::Processor(to) => Box::pin(processing::process(line, to, &event, &with.schedule)).await?,
+        Destination::Capability(to) => Box::pin(job::ask(line, flight, to, &event, &with.schedule)).await?,
     };
     if let Sent::OutOfResources { error } = &report.sent {
         line.log_shortage(error);
@@ -125,8 +131,18 @@ async fn send_mail(line: &Line, flight: &InFlight, to: &ChannelDestination, even
 pub async fn equip(line: &Line, flight: &InFlight) -> Result<Option<AttemptContext>, StoreError> {
     let view = line.catalog.application(flight.application).await?;
     let Some(destination) = view.and_then(|view| view.destination(flight.lane_id)) else { return Ok(None) };
+    let destination = match destination {
+        Destination::Capability(to) => Destination::Capability(Arc::new(Box::pin(name_capability(line, &to)).await?)),
+        other => other,
+    };
     let schedule = line.catalog.schedule(flight.due.retry_schedule).await?;
     Ok(Some(AttemptContext { destination, schedule }))
+}
+
+/// A capability with the name that the manifest gives it: its dead letter is to say which it was.
+async fn name_capability(line: &Line, to: &CapabilityDestination) -> Result<CapabilityDestination, StoreError> {
+    let found = line.calls.of_lane(to.lane.organization, to.lane.application, to.lane.lane_id).await?;
+    Ok(to.named(found.map(|capability| capability.name.clone())))
 }
 
 /// An event, as far as it could be read.

@@ -11,6 +11,7 @@ pub mod claim;
 pub(crate) mod draft;
 pub mod email;
 pub mod erasures;
+pub mod job;
 pub mod parking;
 pub(crate) mod processing;
 pub mod publish;

@@ -110,7 +110,7 @@ fn with_labels(by_type: Matches, labels: &Labels) -> Matches {
     by_type.iter().filter(wants).cloned().collect()
 }
 
-/// What an endpoint asks of an event's labels. Channels and processors ask nothing.
+/// What an endpoint asks of an event's labels. Channels, processors and capabilities ask nothing.
 fn labels_of(destination: &Destination) -> Option<&Labels> {
     destination.endpoint().map(|endpoint| &endpoint.labels)
 }
@@ -118,7 +118,7 @@ fn labels_of(destination: &Destination) -> Option<&Labels> {
 fn filter_of(destination: &Destination) -> Option<(&Filter, EndpointId)> {
     match destination {
         Destination::Endpoint(to) => to.filter.as_deref().map(|filter| (filter, to.endpoint.id)),
-        Destination::Channel(_) | Destination::Processor(_) => None,
+        Destination::Channel(_) | Destination::Processor(_) | Destination::Capability(_) => None,
     }
 }
 

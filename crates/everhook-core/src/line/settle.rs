@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::{
+    catalog::Destination,
     ids::{AuditEntryId, RevisionNumber},
     lifecycle::{self, SettlementFacts},
     line::{Line, alert, attempt::AttemptContext, request::USER_AGENT},
@@ -96,7 +97,10 @@ pub fn settle(line: &Line, ended: &EndedAttempt<'_>, report: Report) -> Outcome 
         alerts: alert::after(line, flight, with, &stage, now),
         stage,
     });
-    let lane = lane_outcome(&settlement.attempt, settlement.disables.is_some(), now);
+    let lane = match destination {
+        Destination::Capability(_) => lane_outcome_of_app(&settlement.attempt, now),
+        _ => lane_outcome(&settlement.attempt, settlement.disables.is_some(), now),
+    };
     Outcome { settlement, lane }
 }
 
@@ -115,6 +119,15 @@ fn lane_outcome(attempt: &Attempt, is_gone: bool, now: Timestamp) -> LaneOutcome
         None => LaneHold::Unchanged,
     };
     LaneOutcome { call, hold, closes: is_gone }
+}
+
+/// An app that says itself that it cannot do something works.
+fn lane_outcome_of_app(attempt: &Attempt, now: Timestamp) -> LaneOutcome {
+    let outcome = lane_outcome(attempt, false, now);
+    match attempt.failure_category {
+        Some(FailureCategory::ClientError) => LaneOutcome { call: CallOutcome::Ignored, ..outcome },
+        _ => outcome,
+    }
 }
 
 /// Nobody asked for it but the endpoint, so that it is entered as Everhook's own change.

@@ -14,6 +14,7 @@ pub mod erasing;
 pub mod event_types;
 pub mod finding;
 pub mod health;
+pub mod jobs;
 pub mod manifests;
 pub mod operations;
 pub mod organizations;

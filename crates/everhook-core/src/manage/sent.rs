@@ -33,6 +33,8 @@ pub enum Sent {
     Request(PastRequest),
     /// There was none: built-in code handled the event.
     Processed,
+    /// It asked an app to do a job: its token is kept nowhere, so that it cannot be built again.
+    Job,
     /// It was an e-mail.
     Email(Notice),
     /// Everhook failed, before or while making it: nobody knows whether one went out.
@@ -49,7 +51,8 @@ pub async fn sent(line: &Line, delivery: &Delivery, attempt: &Attempt) -> Result
     match delivery.kind {
         LaneKind::Channel => return sent_by_email(line, delivery).await,
         LaneKind::Processor => return Ok(Sent::Processed),
-        LaneKind::Endpoint | LaneKind::Capability => {}
+        LaneKind::Capability => return Ok(Sent::Job),
+        LaneKind::Endpoint => {}
     }
     let Some(number) = attempt.revision else { return Ok(Sent::Unknown) };
     let revision = line.ports.endpoints.revision(delivery.organization, delivery.lane_id.endpoint(), number).await?;

@@ -9,7 +9,7 @@ use crate::{
     catalog::Destination,
     limits::evaluations::{Busy, EVALUATION_TIMEOUT},
     line::Line,
-    model::{BreakerState, Cursor, Delivery, Endpoint, Event, PageRequest, Stage},
+    model::{BreakerFacts, BreakerState, Cursor, Delivery, Endpoint, Event, PageRequest, Stage},
     policy::{
         filter::Filter,
         labels::Labels,
@@ -133,15 +133,17 @@ pub(super) async fn of_due(line: &Line, destination: &Destination, now: Timestam
 async fn destination_facts(line: &Line, destination: &Destination, now: Timestamp) -> Result<LaneFacts, StoreError> {
     match destination {
         Destination::Endpoint(to) => lane_facts(line, &to.endpoint, now).await,
-        Destination::Channel(_) | Destination::Processor(_) => {
+        Destination::Channel(_) | Destination::Processor(_) | Destination::Capability(_) => {
             let policy = destination.lane();
-            let in_flight = line.lanes.report(policy.lane_id).await.map_or(0, |report| report.in_flight);
-            let ordering = destination.ordering().mode;
+            let settings = LaneFacts { rate_limit: policy.rate_limit, ordering: destination.ordering().mode, ..LaneFacts::default() };
+            let Some(report) = line.lanes.report(policy.lane_id).await else {
+                return Ok(LaneFacts { in_flight: (0, policy.max_concurrency), ..settings });
+            };
             Ok(LaneFacts {
-                rate_limit: policy.rate_limit,
-                in_flight: (in_flight, policy.max_concurrency),
-                ordering,
-                ..LaneFacts::default()
+                circuit: circuit_of(&report.breaker),
+                held_until: report.held_until,
+                in_flight: (report.in_flight, policy.max_concurrency),
+                ..settings
             })
         }
     }
@@ -156,15 +158,18 @@ fn settings_of(endpoint: &Endpoint) -> LaneFacts {
     LaneFacts { paused_at: endpoint.paused_at, rate_limit: endpoint.rate_limit, ordering: endpoint.ordering.mode, ..LaneFacts::default() }
 }
 
+fn circuit_of(breaker: &BreakerFacts) -> Circuit {
+    match breaker.state {
+        BreakerState::Closed => Circuit::Closed,
+        BreakerState::Open => Circuit::Open(breaker.next_half_open_at),
+        BreakerState::HalfOpen => Circuit::HalfOpen,
+    }
+}
+
 async fn lane_facts(line: &Line, endpoint: &Endpoint, now: Timestamp) -> Result<LaneFacts, StoreError> {
     let report = lane(line, endpoint, now).await?;
-    let circuit = match report.breaker.state {
-        BreakerState::Closed => Circuit::Closed,
-        BreakerState::Open => Circuit::Open(report.breaker.next_half_open_at),
-        BreakerState::HalfOpen => Circuit::HalfOpen,
-    };
     Ok(LaneFacts {
-        circuit,
+        circuit: circuit_of(&report.breaker),
         held_until: report.held_until,
         in_flight: (report.in_flight, endpoint.max_concurrency),
         ..settings_of(endpoint)

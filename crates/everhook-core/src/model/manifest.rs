@@ -102,6 +102,8 @@ pub struct Capability {
     pub response_schema: Option<String>,
     /// Whether the app is asked.
     pub mode: CallMode,
+    /// Whether the app answers later, by a callback: calls become jobs at once.
+    pub is_async: bool,
     /// Another version of the app, on trial.
     pub canary: Option<Canary>,
 }
@@ -160,6 +162,8 @@ pub enum FallbackStep {
         /// How long it may take. Taken from the app's share of the deadline.
         timeout: Duration,
     },
+    /// The call becomes a job: the app is asked later.
+    Queue,
     /// An error.
     Error,
 }
@@ -172,6 +176,7 @@ impl FallbackStep {
             Self::Static(_) => "static",
             Self::RandomPick { .. } => "random_pick",
             Self::Http { .. } => "http",
+            Self::Queue => "queue",
             Self::Error => "error",
         }
     }

@@ -19,6 +19,7 @@ mod event_type;
 mod fingerprint;
 pub mod health;
 mod histogram;
+mod job;
 mod lane_kind;
 mod lane_policy;
 mod manifest;
@@ -59,6 +60,7 @@ pub use event::{Event, EventType, EventTypePattern, Priority};
 pub use event_type::{EventTypeDefinition, EventTypeMark};
 pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
 pub use histogram::Histogram;
+pub use job::{CapabilityLane, JOB_TOKENS_MAX, JobAnswer, JobAttempt, JobOutcome, JobRecord, JobStatus, TokenHash};
 pub use lane_kind::LaneKind;
 pub use lane_policy::LanePolicy;
 pub use manifest::{

@@ -97,6 +97,8 @@ pub enum SealedKind {
     HealthConnections,
     /// Answers of apps. Those that are sealed otherwise are removed: nothing depends on them.
     CachedAnswers,
+    /// What apps said about jobs.
+    Jobs,
     /// What health metrics were made of.
     HealthMetrics,
     /// Data of events, and kept headers of those that were received.
@@ -105,13 +107,14 @@ pub enum SealedKind {
 
 impl SealedKind {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Endpoints,
         Self::Revisions,
         Self::Sources,
         Self::ApplicationSecrets,
         Self::HealthConnections,
         Self::CachedAnswers,
+        Self::Jobs,
         Self::HealthMetrics,
         Self::Payloads,
     ];
@@ -125,6 +128,7 @@ impl SealedKind {
             Self::ApplicationSecrets => "application_secrets",
             Self::HealthConnections => "health_connections",
             Self::CachedAnswers => "cached_answers",
+            Self::Jobs => "jobs",
             Self::HealthMetrics => "health_metrics",
             Self::Payloads => "payloads",
         }

@@ -73,7 +73,8 @@ fn relay() -> RetrySchedule {
     }
 }
 
-fn job() -> RetrySchedule {
+/// For jobs: what an app is asked later.
+pub fn job() -> RetrySchedule {
     RetrySchedule {
         jitter: Jitter::Share(0.3),
         timeout: Some(Duration::from_secs(30)),

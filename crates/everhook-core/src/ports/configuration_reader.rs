@@ -8,7 +8,9 @@ use uuid::Uuid;
 
 use crate::{
     ids::{ApplicationId, EndpointId, OrganizationId, ScheduleId, ScheduleVersion},
-    model::{Application, Channel, Endpoint, EndpointState, EventTypeMark, OrganizationLimits, PoolAssignment, SourceProcessor},
+    model::{
+        Application, CapabilityLane, Channel, Endpoint, EndpointState, EventTypeMark, OrganizationLimits, PoolAssignment, SourceProcessor,
+    },
     ports::StoreError,
 };
 
@@ -157,6 +159,8 @@ pub struct Definitions {
     pub channels: Vec<Channel>,
     /// The processors of its sources, in the order of their ids.
     pub processors: Vec<SourceProcessor>,
+    /// The lanes of the capabilities of its applications, in the order of their ids; also those that a manifest does not name any more.
+    pub capabilities: Vec<CapabilityLane>,
 }
 
 /// An application and its endpoints, at one version of their configuration.

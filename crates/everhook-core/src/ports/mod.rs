@@ -23,6 +23,7 @@ mod event_type_store;
 mod health_connections;
 mod health_metrics;
 mod history;
+mod job_store;
 mod lanes;
 mod leases;
 mod manifest_store;
@@ -82,6 +83,7 @@ pub use history::{
     DeadLetterFilter, DeliveryFilter, DeliveryStatus, Discarded, EventFilter, EventSummary, History, ReceivedFilter, ReceivedSummary,
     TimeRange,
 };
+pub use job_store::{JobAnswered, JobStore};
 pub use lanes::{InLane, LaneReport, Lanes, Withdrawal};
 pub use leases::{
     Departure, Heartbeat, Held, LEASE_GOOD_FOR, LEASE_RENEWED_EVERY, LEASE_TRUSTED_FOR, LEASE_WATCHED_FOR, LeaseRequest, Leases, Renewed,
@@ -147,6 +149,8 @@ pub struct Ports {
     pub manifests: Arc<dyn ManifestStore>,
     /// What calls leave behind.
     pub call_records: Arc<dyn CallRecords>,
+    /// What is kept of jobs beside their events.
+    pub jobs: Arc<dyn JobStore>,
     /// Who changed what.
     pub audit_log: Arc<dyn AuditLog>,
     /// What happened.
@@ -209,6 +213,7 @@ pub trait StorePorts:
     + HealthMetrics
     + ManifestStore
     + CallRecords
+    + JobStore
     + AuditLog
     + History
     + Statistics
@@ -240,6 +245,7 @@ impl<T> StorePorts for T where
         + HealthMetrics
         + ManifestStore
         + CallRecords
+        + JobStore
         + AuditLog
         + History
         + Statistics

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::{ApplicationId, LaneId, OrganizationId},
-    model::{AuditEntry, CacheKey, CachedAnswer, FairDraw, KeptManifest, SealedSecrets},
-    ports::{CallRecords, ManifestStore, SecretsChange, StoreError},
+    ids::{ApplicationId, DeliveryId, EventId, LaneId, OrganizationId},
+    model::{AuditEntry, CacheKey, CachedAnswer, FairDraw, JobAnswer, JobAttempt, JobRecord, KeptManifest, SealedSecrets},
+    ports::{CallRecords, JobAnswered, JobStore, ManifestStore, SecretsChange, StoreError},
     time::Timestamp,
 };
 use uuid::Uuid;
@@ -58,5 +58,24 @@ impl<S: CallRecords> CallRecords for Faulty<S> {
 
     async fn forget_draws(&self, before: Timestamp, limit: u32) -> Result<u32, StoreError> {
         through!(self, self.store.forget_draws(before, limit))
+    }
+}
+
+#[async_trait]
+impl<S: JobStore> JobStore for Faulty<S> {
+    async fn begin_job_attempt(&self, attempt: JobAttempt) -> Result<JobRecord, StoreError> {
+        through!(self, self.store.begin_job_attempt(attempt))
+    }
+
+    async fn job(&self, id: EventId) -> Result<Option<JobRecord>, StoreError> {
+        through!(self, self.store.job(id))
+    }
+
+    async fn answer_job(&self, id: EventId, delivery: DeliveryId, answer: JobAnswer) -> Result<JobAnswered, StoreError> {
+        through!(self, self.store.answer_job(id, delivery, answer))
+    }
+
+    async fn forget_jobs(&self, before: Timestamp, limit: u32) -> Result<u32, StoreError> {
+        through!(self, self.store.forget_jobs(before, limit))
     }
 }

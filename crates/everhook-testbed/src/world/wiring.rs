@@ -103,6 +103,7 @@ impl World {
             health_metrics: faulty.clone(),
             manifests: faulty.clone(),
             call_records: faulty.clone(),
+            jobs: faulty.clone(),
             audit_log: store.clone(),
             history: store.clone(),
             retention: store.clone(),

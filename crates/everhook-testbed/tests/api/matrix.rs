@@ -122,7 +122,11 @@ fn expected(route: &Route) -> Expected {
         ("DELETE", "/v1/applications/{id}") => Expected::Refused,
         (_, "/v1/applications/{id}/export" | "/v1/applications/{id}/import") => Expected::Refused,
         (_, path) if path.starts_with("/v1/applications/{id}") => Expected::Own,
-        (_, path) if ["/v1/events/{id}", "/v1/deliveries/{id}", "/v1/operations/{id}"].iter().any(|own| path.starts_with(own)) => {
+        (_, path)
+            if ["/v1/events/{id}", "/v1/jobs/{id}", "/v1/deliveries/{id}", "/v1/operations/{id}"]
+                .iter()
+                .any(|own| path.starts_with(own)) =>
+        {
             Expected::Own
         }
         (_, path) if path.starts_with("/v1/endpoints/{id}") || path.starts_with("/v1/dlq/") => Expected::Own,
@@ -292,6 +296,8 @@ impl Owned {
             ("dlq", id(&delivery)),
             ("dead-letters", id(&delivery)),
             ("messages", id(&event)),
+            // A job has the id of its event.
+            ("jobs", id(&event)),
             ("operations", operation.clone()),
             ("batch-operations", operation),
         ]);

@@ -13,6 +13,7 @@ mod finding;
 mod flow;
 mod health;
 mod health_providers;
+mod jobs;
 mod lanes;
 mod leftovers;
 mod nodes;

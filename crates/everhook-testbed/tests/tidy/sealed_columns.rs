@@ -15,7 +15,7 @@ const SCHEMAS: [(&str, &str, bool); 3] = [
 ];
 
 /// Columns with sealed values, and the statement that replaces or removes them.
-const SEALED: [(&str, &str); 22] = [
+const SEALED: [(&str, &str); 23] = [
     ("application_secrets.previous_secret", "reseal_application_secrets"),
     ("application_secrets.secret", "reseal_application_secrets"),
     ("cached_answers.data", "forget_answer_sealed_otherwise"),
@@ -30,6 +30,7 @@ const SEALED: [(&str, &str); 22] = [
     ("health_connections.access_token", "reseal_health_connection"),
     ("health_connections.refresh_token", "reseal_health_connection"),
     ("health_metrics.raw", "reseal_health_metric"),
+    ("jobs.answer", "reseal_job"),
     ("payloads.body", "reseal_payload"),
     ("received_events.headers", "reseal_received_headers"),
     ("sources.secrets", "reseal_source"),
@@ -41,7 +42,7 @@ const SEALED: [(&str, &str); 22] = [
 ];
 
 /// Columns of bytes that nothing seals: hashes, ids that are not called so, and what is kept as it came.
-const NOT_SEALED: [&str; 27] = [
+const NOT_SEALED: [&str; 29] = [
     "api_keys.hash",
     "attempts.response_body_sample",
     "attempts.response_headers",
@@ -55,6 +56,8 @@ const NOT_SEALED: [&str; 27] = [
     "health_connections.refreshing_by",
     "health_metrics.dedupe_hash",
     "idempotency_keys.fingerprint",
+    "jobs.answer_hash",
+    "jobs.tokens",
     "known_keys.hash",
     "moved_tables.last_key",
     "moved_tables.sum",

@@ -21,6 +21,7 @@ mod event_types;
 mod events;
 mod health;
 mod ingress;
+mod jobs;
 mod manifests;
 mod misread;
 mod operations;
@@ -288,6 +289,7 @@ pub fn router(api: Arc<Api>) -> Router {
     router
         .merge(aliases())
         .merge(ingress::routes())
+        .merge(jobs::door())
         .merge(docs::routes(document))
         .merge(problem_pages::routes())
         .fallback(no_such_route)
@@ -331,6 +333,7 @@ fn documented() -> OpenApiRouter<Arc<Api>> {
         .merge(manifests::routes())
         .merge(calls::routes())
         .routes(routes!(stats::get))
+        .merge(jobs::routes())
         .routes(routes!(transfer::export))
         .routes(routes!(transfer::import))
         .routes(routes!(api_keys::create, api_keys::list))

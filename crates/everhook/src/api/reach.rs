@@ -58,14 +58,16 @@ fn reach(method: &Method, route: &str) -> Reach {
         ("sources", []) => Reach::Narrowed,
         ("sources", ["{id}", ..]) => Reach::Source,
         ("source-kinds", [] | ["{id}"]) => Reach::Shared,
-        ("events" | "messages", ["{id}", ..]) => Reach::Event,
+        ("events" | "messages" | "jobs", ["{id}", ..]) => Reach::Event,
         ("deliveries", ["{id}", ..]) => Reach::Delivery,
         ("endpoints" | "webhooks" | "subscriptions", ["{id}", ..]) => Reach::Endpoint,
         ("dlq" | "dead-letters", ["batch-operations", "{id}"]) | ("operations", ["{id}"]) => Reach::Operation,
         ("dlq" | "dead-letters", ["{id}", ..]) => Reach::DeadLetter,
         ("applications", ["{id}"]) if is_read || is_change => Reach::Application,
         ("applications", ["{id}", "recover" | "replay" | "erase"]) => Reach::Application,
-        ("applications", ["{id}", "manifest" | "secret" | "capabilities" | "call" | "call-batch" | "draws", ..]) => Reach::Application,
+        ("applications", ["{id}", "manifest" | "secret" | "capabilities" | "call" | "call-batch" | "draws" | "jobs", ..]) => {
+            Reach::Application
+        }
         ("event-types" | "retry-schedules", [] | ["{id}"]) | ("organizations", ["{id}", "retry-schedules"]) if is_read => Reach::Shared,
         _ => Reach::Organization,
     }

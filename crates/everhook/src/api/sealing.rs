@@ -50,7 +50,7 @@ pub struct RotationOut {
     status: &'static str,
     /// The number of the current pass. There are at least two.
     pass: u32,
-    /// What the current pass looks at: `endpoints`, `endpoint_revisions`, `sources`, `application_secrets`, `health_connections`, `cached_answers`,
+    /// What the current pass looks at: `endpoints`, `endpoint_revisions`, `sources`, `application_secrets`, `health_connections`, `cached_answers`, `jobs`,
     /// `health_metrics`, `payloads`.
     step: &'static str,
     /// How many of the steps of the current pass are done.

@@ -119,6 +119,7 @@ pub async fn get(
             Some("the delivery is an e-mail")
         }
         Sent::Processed => Some("the event was handled by a processor"),
+        Sent::Job => Some("the request to the app is not stored: it held a token"),
         Sent::Unknown => Some("Everhook failed before or during this request; whether it was sent is unknown"),
         Sent::EventGone => Some("the event of this request was removed"),
     };

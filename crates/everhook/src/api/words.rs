@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use everhook_core::model::{
-    DeadLetterStatus, DedupeBy, FailureCategory, LaneKind, PauseMode, Priority, ProcessorKind, Scope,
+    DeadLetterStatus, DedupeBy, FailureCategory, JobStatus, LaneKind, PauseMode, Priority, ProcessorKind, Scope,
     health::{MetricType, Provider},
 };
 use utoipa::{
@@ -63,6 +63,8 @@ words! {
     OperationKindWord = ["retry_batch", "discard_batch", "recover", "replay", "erase", "attempt_now"];
     /// How a rotation of the sealing key stands.
     RotationStatus = ["running", "cancelled"];
+    /// How a job stands.
+    JobStatusWord = JobStatus::ALL.map(JobStatus::as_str);
     /// How an operation stands.
     OperationStatusWord = ["pending", "running", "finished", "cancelled", "failed"];
     /// What an application is for.

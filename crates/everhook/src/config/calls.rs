@@ -36,6 +36,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Option<ManifestDefaults> {
         participant_registration: participant_registration?,
         notification: notification?,
         other: other?,
+        async_job: TimeoutsByName::default().async_job,
     };
     let rule = TripRule::Consecutive { failure_threshold: failure_threshold?, success_threshold: success_threshold? };
     let sleep = sleep?;

@@ -2,7 +2,7 @@
 
 use crate::moving::table::{Table, same};
 
-pub(super) const TABLES: [Table; 22] = [
+pub(super) const TABLES: [Table; 23] = [
     same(
         "organizations",
         &["id"],
@@ -85,13 +85,31 @@ pub(super) const TABLES: [Table; 22] = [
         ],
     ),
     same("source_activity", &["source_id"], &["source_id", "accepted_at", "refused_at", "refusal", "handshake_at"]),
-    same("manifests", &["application_id"], &["application_id", "organization_id", "version", "document", "updated_at"]),
+    same("manifests", &["application_id"], &["application_id", "organization_id", "version", "document", "updated_at", "job_schedule"]),
     same(
         "application_secrets",
         &["application_id"],
         &["application_id", "organization_id", "secret", "previous_secret", "previous_secret_until"],
     ),
     same("cached_answers", &["lane_id", "hash"], &["lane_id", "hash", "data", "stored_at", "expires_at"]),
+    same(
+        "jobs",
+        &["id"],
+        &[
+            "id",
+            "organization_id",
+            "application_id",
+            "lane_id",
+            "delivery_id",
+            "tokens",
+            "begun_at",
+            "outcome",
+            "answer",
+            "answer_hash",
+            "answered_at",
+            "found_by",
+        ],
+    ),
     same(
         "draws",
         &["request_id"],

@@ -2,9 +2,10 @@
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::{ApplicationId, LaneId, OrganizationId},
-    model::{AuditEntry, KeptManifest, SealedSecret, SealedSecrets},
-    ports::{Change, ManifestStore, SecretsChange, StoreError},
+    ids::{ApplicationId, LaneId, OrganizationId, ScheduleVersion},
+    model::{AuditEntry, CapabilityLane, KeptManifest, SealedSecret, SealedSecrets},
+    policy::presets,
+    ports::{Change, ManifestStore, RetryScheduleStore as _, SecretsChange, StoreError},
     time::Timestamp,
 };
 use tokio_postgres::Row;
@@ -17,15 +18,16 @@ use super::{
         collisions::retry_on_conflict,
         fault::Outcome,
         reader::Reader,
-        rows::{Columns, Key},
+        rows::{Columns, Key, Params},
         transaction::Tx,
     },
-    applications, changing,
+    applications, changing, versions,
 };
 
 const OF_APPLICATION: &str = include_str!("../queries/manifest_of_application.sql");
 const PUT: &str = include_str!("../queries/put_manifest.sql");
 const INSERT_LANES: &str = include_str!("../queries/insert_capability_lane.sql");
+const LANES: &str = include_str!("../queries/capabilities_of_organization.sql");
 const DELETE: &str = include_str!("../queries/delete_manifest.sql");
 const DELETE_OF_ORGANIZATION: &str = include_str!("../queries/delete_manifests_of_organization.sql");
 const SECRETS: &str = include_str!("../queries/application_secrets.sql");
@@ -41,7 +43,8 @@ impl ManifestStore for PostgresStore {
     }
 
     async fn put_manifest(&self, manifest: KeptManifest, lanes: Vec<LaneId>, entry: AuditEntry) -> Result<bool, StoreError> {
-        changed!(self, manifest.organization, entry, |tx| put(&tx, &manifest, &lanes))
+        let job_schedule = self.schedule_version(&presets::job()).await?;
+        changed!(self, manifest.organization, entry, |tx| put(&tx, &manifest, &lanes, job_schedule))
     }
 
     async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError> {
@@ -53,7 +56,7 @@ impl ManifestStore for PostgresStore {
     }
 }
 
-async fn put(tx: &Tx<'_>, manifest: &KeptManifest, lanes: &[LaneId]) -> Outcome<bool> {
+async fn put(tx: &Tx<'_>, manifest: &KeptManifest, lanes: &[LaneId], job_schedule: ScheduleVersion) -> Outcome<bool> {
     let (organization, application) = (manifest.organization, manifest.application);
     if !applications::exists(tx, organization, application).await? {
         return Ok(false);
@@ -63,13 +66,28 @@ async fn put(tx: &Tx<'_>, manifest: &KeptManifest, lanes: &[LaneId]) -> Outcome<
         return Ok(false);
     }
     let (version, updated_at) = (manifest.version, manifest.updated_at.as_micros());
-    if tx.execute(PUT, &[&application.key(), &organization.key(), &version, &manifest.document, &updated_at]).await? == 0 {
+    let values: Params<'_> = &[&application.key(), &organization.key(), &version, &manifest.document, &updated_at, &job_schedule.0];
+    if tx.execute(PUT, values).await? == 0 {
         return Ok(false);
     }
     let lanes: Vec<Uuid> = lanes.iter().map(Key::key).collect();
     tx.execute(INSERT_LANES, &[&lanes, &organization.key(), &application.key()]).await?;
+    // The lanes and their schedule are part of what its applications share.
+    versions::definitions_changed(tx, organization).await?;
     tx.note_change(Change::Application(application)).await?;
     Ok(true)
+}
+
+/// The lanes of the capabilities of an organization's applications.
+pub(super) async fn lanes(tx: &Tx<'_>, organization: OrganizationId) -> Outcome<Vec<CapabilityLane>> {
+    let lane = |row: &Row| {
+        Ok(CapabilityLane {
+            lane_id: row.id("id")?,
+            application: row.id("application_id")?,
+            retry_schedule: ScheduleVersion(row.value("job_schedule")?),
+        })
+    };
+    tx.query(LANES, &[&organization.key()]).await?.iter().map(lane).collect()
 }
 
 async fn secrets(reader: &Reader, application: ApplicationId) -> Outcome<Option<SealedSecrets>> {

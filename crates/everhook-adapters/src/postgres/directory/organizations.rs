@@ -15,7 +15,7 @@ use super::{
         rows::{Columns, Key},
         transaction::Tx,
     },
-    applications, channels, event_types, processors, retry_schedules, versions,
+    applications, channels, event_types, manifests, processors, retry_schedules, versions,
 };
 use crate::encoding::{
     extras::{emails_json, read_emails},
@@ -128,6 +128,7 @@ pub(super) async fn definitions(snapshot: &Tx<'_>, organization: OrganizationId)
         schedules: retry_schedules::versions_of(snapshot, organization).await?,
         channels: channels::of_organization(snapshot, organization).await?,
         processors: processors::of_organization(snapshot, organization).await?,
+        capabilities: manifests::lanes(snapshot, organization).await?,
     })
 }
 

@@ -131,6 +131,7 @@ CREATE TABLE lanes (
 CREATE UNIQUE INDEX lanes_by_id ON lanes (id);
 CREATE INDEX lanes_by_organization ON lanes (organization_id, id);
 CREATE INDEX lanes_by_application ON lanes (application_id, id);
+CREATE INDEX lanes_of_capabilities ON lanes (organization_id, id) WHERE kind = 'capability';
 CREATE INDEX lanes_with_barrier ON lanes (lane) WHERE order_barrier IS NOT NULL;
 
 -- How people are told what happens in an organization's application `operational`. The lane of one that was removed stays until nothing names it.
@@ -338,10 +339,13 @@ CREATE TABLE manifests (
     -- Rises by one with each change.
     version bigint NOT NULL CHECK (version >= 1),
     document text NOT NULL,
-    updated_at bigint NOT NULL
+    updated_at bigint NOT NULL,
+    -- The version of the retry schedule that new jobs of its capabilities keep.
+    job_schedule bigint NOT NULL
 );
 
 CREATE INDEX manifests_by_organization ON manifests (organization_id);
+CREATE INDEX manifests_by_version ON manifests (job_schedule);
 
 -- What signs the requests to an application. Sealed.
 CREATE TABLE application_secrets (
@@ -367,6 +371,32 @@ CREATE TABLE cached_answers (
 
 CREATE INDEX cached_answers_by_age ON cached_answers (lane_id, stored_at);
 CREATE INDEX cached_answers_by_expiry ON cached_answers (expires_at);
+
+-- What is kept of jobs beside their events: made when the app is first asked. Goes with its event, or some time after it.
+CREATE TABLE jobs (
+    -- The event's.
+    id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    application_id uuid NOT NULL,
+    -- The capability's lane.
+    lane_id uuid NOT NULL,
+    -- The delivery that asks the app, or asked it last.
+    delivery_id uuid NOT NULL,
+    -- SHA-256 of the tokens that the app was given, the newest last.
+    tokens bytea NOT NULL CHECK (length(tokens) % 32 = 0 AND length(tokens) <= 256),
+    -- When the app was last asked.
+    begun_at bigint NOT NULL,
+    -- What the app said: the result or the error, sealed; the SHA-256 of what came; when; and which attempt found it.
+    outcome text CHECK (outcome IN ('completed', 'failed', 'retry')),
+    answer bytea,
+    answer_hash bytea CHECK (length(answer_hash) = 32),
+    answered_at bigint,
+    found_by integer,
+    CHECK ((outcome IS NULL) = (answer IS NULL) AND (outcome IS NULL) = (answer_hash IS NULL) AND (outcome IS NULL) = (answered_at IS NULL)),
+    CHECK (found_by IS NULL OR outcome IS NOT NULL)
+);
+
+CREATE INDEX jobs_by_age ON jobs (begun_at);
 
 -- Draws that were made instead of an app's answer, with everything that is needed to make them again.
 CREATE TABLE draws (
@@ -956,7 +986,7 @@ CREATE TABLE sealing (
     is_cancelled boolean NOT NULL DEFAULT false,
     pass bigint NOT NULL DEFAULT 0 CHECK (pass >= 0),
     kind text NOT NULL DEFAULT 'endpoints' CHECK (kind IN ('endpoints', 'endpoint_revisions', 'sources', 'application_secrets', 'health_connections',
-        'cached_answers', 'health_metrics', 'payloads')),
+        'cached_answers', 'jobs', 'health_metrics', 'payloads')),
     after_id uuid NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000',
     after_number bigint NOT NULL DEFAULT 0,
     resealed_in_pass bigint NOT NULL DEFAULT 0,
@@ -1041,6 +1071,7 @@ CREATE POLICY of_organization ON attempts FOR SELECT USING (
 CREATE POLICY of_organization ON schedules FOR SELECT USING (
     version IN (SELECT r.version FROM retry_schedules r) OR version IN (SELECT p.retry_schedule FROM endpoints p)
     OR version IN (SELECT c.retry_schedule FROM channels c) OR version IN (SELECT s.processor_schedule FROM sources s)
+    OR version IN (SELECT m.job_schedule FROM manifests m)
 );
 
 -- Rights on tables are of no use to who may not use their schema, and show nothing to who is not in `report_roles`. So everybody has them: rights that a

@@ -2,8 +2,9 @@
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::{ApplicationId, LaneId, OrganizationId, Ref},
-    model::{AuditEntry, KeptManifest, SealedSecret, SealedSecrets},
+    ids::{ApplicationId, LaneId, OrganizationId, Ref, ScheduleVersion},
+    model::{AuditEntry, CapabilityLane, KeptManifest, SealedSecret, SealedSecrets},
+    policy::presets,
     ports::{ManifestStore, SecretsChange, StoreError},
     time::Timestamp,
 };
@@ -14,14 +15,16 @@ use super::{
         SqliteStore,
         fault::Outcome,
         rows::{Columns, Key},
+        schedule_json,
         transaction::Tx,
     },
-    applications,
+    applications, schedules,
 };
 
 const OF_APPLICATION: &str = include_str!("../queries/manifest_of_application.sql");
 const PUT: &str = include_str!("../queries/put_manifest.sql");
 const INSERT_LANE: &str = include_str!("../queries/insert_capability_lane.sql");
+const LANES: &str = include_str!("../queries/capabilities_of_organization.sql");
 const DELETE: &str = include_str!("../queries/delete_manifest.sql");
 const DELETE_OF_ORGANIZATION: &str = include_str!("../queries/delete_manifests_of_organization.sql");
 const SECRETS: &str = include_str!("../queries/application_secrets.sql");
@@ -48,7 +51,7 @@ impl ManifestStore for SqliteStore {
     }
 }
 
-fn put(tx: &Tx<'_>, manifest: &KeptManifest, lanes: &[LaneId]) -> Outcome<bool> {
+fn put(tx: &mut Tx<'_>, manifest: &KeptManifest, lanes: &[LaneId]) -> Outcome<bool> {
     let (organization, application) = (manifest.organization, manifest.application);
     if applications::find(tx.connection(), organization, &Ref::Id(application))?.is_none() {
         return Ok(false);
@@ -57,12 +60,14 @@ fn put(tx: &Tx<'_>, manifest: &KeptManifest, lanes: &[LaneId]) -> Outcome<bool> 
     if is_first != (manifest.version == 1) {
         return Ok(false);
     }
+    let job_schedule = schedules::ensure_version(tx, &schedule_json::write(&presets::job()))?;
     let written = tx.prepare(PUT)?.execute(params![
         application.key(),
         organization.key(),
         manifest.version,
         manifest.document,
-        manifest.updated_at.as_micros()
+        manifest.updated_at.as_micros(),
+        job_schedule.0
     ])?;
     if written == 0 {
         return Ok(false);
@@ -70,7 +75,23 @@ fn put(tx: &Tx<'_>, manifest: &KeptManifest, lanes: &[LaneId]) -> Outcome<bool> 
     for lane in lanes {
         tx.prepare(INSERT_LANE)?.execute(params![lane.key(), organization.key(), application.key()])?;
     }
+    // The lanes and their schedule are part of what its applications share.
+    tx.bump_organization(organization)?;
     Ok(true)
+}
+
+/// The lanes of the capabilities of an organization's applications.
+pub(super) fn lanes(connection: &Connection, organization: OrganizationId) -> Outcome<Vec<CapabilityLane>> {
+    let lane = |row: &Row<'_>| {
+        Ok(CapabilityLane {
+            lane_id: row.id("id")?,
+            application: row.id("application_id")?,
+            retry_schedule: ScheduleVersion(row.get("job_schedule")?),
+        })
+    };
+    let mut statement = connection.prepare_cached(LANES)?;
+    let lanes = statement.query_map([organization.key()], lane)?.collect::<Result<_, _>>()?;
+    Ok(lanes)
 }
 
 fn secrets(connection: &Connection, application: ApplicationId) -> Outcome<Option<SealedSecrets>> {

@@ -15,7 +15,7 @@ use super::{
         rows::{Columns, Key},
         transaction::Tx,
     },
-    applications, channels, event_types, processors, retry_schedules,
+    applications, channels, event_types, manifests, processors, retry_schedules,
 };
 use crate::encoding::extras::{emails_json, read_emails};
 
@@ -90,6 +90,7 @@ pub(super) fn definitions(connection: &Connection, organization: OrganizationId)
         schedules: retry_schedules::versions(&snapshot, organization)?,
         channels: channels::of_organization(&snapshot, organization)?,
         processors: processors::of_organization(&snapshot, organization)?,
+        capabilities: manifests::lanes(&snapshot, organization)?,
     })
 }
 

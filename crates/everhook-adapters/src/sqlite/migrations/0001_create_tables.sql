@@ -120,6 +120,7 @@ CREATE TABLE lanes (
 
 CREATE UNIQUE INDEX lanes_by_id ON lanes (id);
 CREATE INDEX lanes_by_organization ON lanes (organization_id, id);
+CREATE INDEX lanes_of_capabilities ON lanes (organization_id, id) WHERE kind = 'capability';
 CREATE INDEX lanes_with_barrier ON lanes (lane) WHERE order_barrier IS NOT NULL;
 
 -- How people are told what happens in an organization's application `operational`. The lane of one that was removed stays until nothing names it.
@@ -329,10 +330,13 @@ CREATE TABLE manifests (
     -- Rises by one with each change.
     version INTEGER NOT NULL CHECK (version >= 1),
     document TEXT NOT NULL,
-    updated_at INTEGER NOT NULL
+    updated_at INTEGER NOT NULL,
+    -- The version of the retry schedule that new jobs of its capabilities keep.
+    job_schedule INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX manifests_by_organization ON manifests (organization_id);
+CREATE INDEX manifests_by_version ON manifests (job_schedule);
 
 -- What signs the requests to an application. Sealed.
 CREATE TABLE application_secrets (
@@ -358,6 +362,32 @@ CREATE TABLE cached_answers (
 
 CREATE INDEX cached_answers_by_age ON cached_answers (lane_id, stored_at);
 CREATE INDEX cached_answers_by_expiry ON cached_answers (expires_at);
+
+-- What is kept of jobs beside their events: made when the app is first asked. Goes with its event, or some time after it.
+CREATE TABLE jobs (
+    -- The event's.
+    id BLOB PRIMARY KEY CHECK (length(id) = 16),
+    organization_id BLOB NOT NULL,
+    application_id BLOB NOT NULL,
+    -- The capability's lane.
+    lane_id BLOB NOT NULL CHECK (length(lane_id) = 16),
+    -- The delivery that asks the app, or asked it last.
+    delivery_id BLOB NOT NULL CHECK (length(delivery_id) = 16),
+    -- SHA-256 of the tokens that the app was given, the newest last.
+    tokens BLOB NOT NULL CHECK (length(tokens) % 32 = 0 AND length(tokens) <= 256),
+    -- When the app was last asked.
+    begun_at INTEGER NOT NULL,
+    -- What the app said: the result or the error, sealed; the SHA-256 of what came; when; and which attempt found it.
+    outcome TEXT CHECK (outcome IN ('completed', 'failed', 'retry')),
+    answer BLOB,
+    answer_hash BLOB CHECK (length(answer_hash) = 32),
+    answered_at INTEGER,
+    found_by INTEGER,
+    CHECK ((outcome IS NULL) = (answer IS NULL) AND (outcome IS NULL) = (answer_hash IS NULL) AND (outcome IS NULL) = (answered_at IS NULL)),
+    CHECK (found_by IS NULL OR outcome IS NOT NULL)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX jobs_by_age ON jobs (begun_at);
 
 -- Draws that were made instead of an app's answer, with everything that is needed to make them again.
 CREATE TABLE draws (
@@ -813,7 +843,7 @@ CREATE TABLE sealing (
     is_cancelled INTEGER NOT NULL DEFAULT 0 CHECK (is_cancelled IN (0, 1)),
     pass INTEGER NOT NULL DEFAULT 0 CHECK (pass >= 0),
     kind TEXT NOT NULL DEFAULT 'endpoints' CHECK (kind IN ('endpoints', 'endpoint_revisions', 'sources', 'application_secrets', 'health_connections',
-        'cached_answers', 'health_metrics', 'payloads')),
+        'cached_answers', 'jobs', 'health_metrics', 'payloads')),
     after_id BLOB NOT NULL DEFAULT x'00000000000000000000000000000000' CHECK (length(after_id) = 16),
     after_number INTEGER NOT NULL DEFAULT 0,
     resealed_in_pass INTEGER NOT NULL DEFAULT 0,

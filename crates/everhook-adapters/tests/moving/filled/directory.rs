@@ -4,17 +4,18 @@ use std::{num::NonZeroU32, time::Duration};
 
 use bytes::Bytes;
 use everhook_core::{
-    ids::{ApiKeyId, ApplicationId, EventTypeId, ScheduleId, Uid},
+    ids::{ApiKeyId, ApplicationId, DeliveryId, EventTypeId, ScheduleId, Uid},
     model::{
         ApiKey, ApiKeyHash, AuditAction, BreakerConfig, CacheKey, CachedAnswer, CapabilityName, DisabledReason, EmailAddress, Endpoint,
-        EndpointState, EventTypeDefinition, EventTypePattern, FairDraw, OrderingMode, OrganizationSchedule, PayloadStyle, RateLimit,
-        RetrySchedule, ScheduleName, Scope, SealedSecret, SealedSecrets, SignatureStyle, SourceActivity, Target, health::MetricType,
+        EndpointState, EventTypeDefinition, EventTypePattern, FairDraw, JobAttempt, OrderingMode, OrganizationSchedule, PayloadStyle,
+        RateLimit, RetrySchedule, ScheduleName, Scope, SealedSecret, SealedSecrets, SignatureStyle, SourceActivity, Target,
+        health::MetricType,
     },
     policy::presets,
     ports::{Created, EndpointUpdated, SecretsChange},
 };
 
-use super::{CACHED_HASH, DRAWN, Filled, ODD};
+use super::{CACHED_HASH, DRAWN, Filled, JOB, ODD};
 use crate::sqlite::conformance::{
     given::{Given, NOW, after, application, endpoint, event_type, id, organization},
     health::draft,
@@ -116,6 +117,17 @@ impl Filled {
             picks: vec![6, 0],
         };
         store.keep_draw(draw).await.unwrap();
+        let attempt = JobAttempt {
+            job: JOB,
+            organization,
+            application: shop,
+            lane_id,
+            delivery: DeliveryId::from_uuid(DRAWN),
+            number: 2,
+            token: [254; 32],
+            at: after(4),
+        };
+        store.begin_job_attempt(attempt).await.unwrap();
     }
 
     /// Endpoints of every state, with revisions, one of them behind a schedule of the organization.

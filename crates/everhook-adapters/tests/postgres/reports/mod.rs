@@ -46,7 +46,7 @@ const COVERED: [(&str, &str); 24] = [
 const OF_LANES: &str = "lane IN (SELECT lane FROM endpoints WHERE organization_id = ':id')";
 
 /// What no such role reads: secrets, and what nodes keep for themselves.
-const INTERNAL: [&str; 35] = [
+const INTERNAL: [&str; 36] = [
     "api_key_uses",
     "api_keys",
     "application_counters",
@@ -68,6 +68,8 @@ const INTERNAL: [&str; 35] = [
     "health_metrics",
     "idempotency_keys",
     "installation",
+    // Tokens of callbacks, and what apps said: read through the API.
+    "jobs",
     "made_later",
     "moved_tables",
     "moves",

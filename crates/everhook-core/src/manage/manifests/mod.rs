@@ -61,6 +61,8 @@ pub async fn put(
         let entry = audit::entry(line, by, AuditAction::ApplicationPutManifest, application.id.as_uuid(), note);
         if line.ports.manifests.put_manifest(kept.clone(), lanes.clone(), entry).await? {
             line.calls.forget(application.id);
+            // The lanes of its capabilities are part of what the organization's applications share.
+            line.catalog.forget_organization(by.organization);
             return Ok(kept);
         }
         // The application may have been deleted meanwhile.

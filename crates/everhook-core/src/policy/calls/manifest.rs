@@ -27,6 +27,11 @@ pub const CAPABILITIES_MAX: usize = 100;
 const PATH_BYTES_MAX: usize = 1_024;
 /// How long a call may be allowed to take: somebody waits for it.
 const TIMEOUT_RANGE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
+/// How long an app may take to call back about a job.
+const ASYNC_TIMEOUT_RANGE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(86_400));
+/// What jobs do not go by.
+const ONLY_FOR_CALLERS_WHO_WAIT: [&str; 8] =
+    ["fallback", "retry", "hedge", "cache", "circuit_breaker", "max_concurrency", "idempotent", "canary"];
 /// How many requests an app is sent at once if the manifest does not say, and at most.
 const CONCURRENCY_DEFAULT: u32 = 100;
 const CONCURRENCY_MAX: u32 = 500;
@@ -154,13 +159,22 @@ fn read_capability(
     let mut fields = Fields::read(path, value, faults)?;
     let url_path = fields.text("path", faults);
     check_path(&fields, url_path.as_deref(), faults);
-    let timeout = fields.duration("timeout", faults).unwrap_or_else(|| defaults.timeouts.of(name.as_str()));
-    fields.in_range("timeout", timeout, TIMEOUT_RANGE, faults);
-    if fields.flag("async", faults) == Some(true) {
-        faults.add(fields.path_of("async"), "is not available yet: only calls that are answered at once can be made");
+    let is_async = fields.flag("async", faults).unwrap_or(false);
+    let default_timeout = || if is_async { defaults.timeouts.async_job } else { defaults.timeouts.of(name.as_str()) };
+    let timeout = fields.duration("timeout", faults).unwrap_or_else(default_timeout);
+    fields.in_range("timeout", timeout, if is_async { ASYNC_TIMEOUT_RANGE } else { TIMEOUT_RANGE }, faults);
+    if is_async {
+        for name in ONLY_FOR_CALLERS_WHO_WAIT {
+            if fields.take(name).is_some() {
+                faults.add(fields.path_of(name), "cannot be set with `async`: a job has its own retries, and nobody waits for it");
+            }
+        }
     }
     let canary = read_canary(&mut fields, url_path.as_deref(), check_url, faults);
     let mode = read_mode(&mut fields, faults);
+    if is_async && mode == CallMode::Shadow {
+        faults.add(fields.path_of("mode"), "cannot be `shadow` with `async`: a job has no fallback to compare with");
+    }
     let (attempts_max, backoff) = read_retry(&mut fields, faults);
     let (breaker, slow_calls) = read_breaker(&mut fields, &defaults.breaker, timeout, faults);
     let idempotent = fields.flag("idempotent", faults).unwrap_or(false);
@@ -190,6 +204,7 @@ fn read_capability(
         response_schema,
         mode,
         canary,
+        is_async,
     })
 }
 

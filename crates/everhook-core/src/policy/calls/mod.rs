@@ -7,6 +7,7 @@ pub mod concurrency;
 pub mod contract;
 pub mod deadline;
 pub mod draw;
+pub mod job;
 pub mod latency;
 pub mod manifest;
 pub mod shadow;

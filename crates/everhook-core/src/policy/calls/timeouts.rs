@@ -15,12 +15,21 @@ pub struct TimeoutsByName {
     pub notification: Duration,
     /// Of everything else.
     pub other: Duration,
+    /// Of jobs: how long an app may take to call back.
+    pub async_job: Duration,
 }
 
 impl Default for TimeoutsByName {
     fn default() -> Self {
         let secs = Duration::from_secs;
-        Self { quiz_answer: secs(2), winner_selection: secs(5), participant_registration: secs(3), notification: secs(2), other: secs(10) }
+        Self {
+            quiz_answer: secs(2),
+            winner_selection: secs(5),
+            participant_registration: secs(3),
+            notification: secs(2),
+            other: secs(10),
+            async_job: secs(30),
+        }
     }
 }
 

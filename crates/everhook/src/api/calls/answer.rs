@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use axum::response::Response;
 use everhook_core::{
     calls::answered::{Answer, CallAnswer, Step},
+    manage::jobs::QueuedCall,
     policy::calls::answer::{AppFailure, FailureKind},
 };
 use http::{HeaderName, HeaderValue, StatusCode, header};
@@ -51,12 +52,53 @@ pub struct CallOut {
     steps: Option<Vec<StepOut>>,
 }
 
+/// A call that became a job.
+#[derive(Serialize, ToSchema)]
+pub struct QueuedOut {
+    /// Always `queued`.
+    source: &'static str,
+    /// The job: see `GET /v1/jobs/{id}`.
+    #[schema(format = "uuid")]
+    job_id: String,
+    /// Names the call; the app sees it as `X-Request-ID`.
+    #[schema(format = "uuid")]
+    request_id: String,
+    /// How long the call took, in milliseconds.
+    duration_ms: f64,
+    /// The state of the capability's circuit breaker.
+    #[schema(value_type = BreakerStateWord)]
+    circuit: &'static str,
+    /// Why the app's answer was not used, if the app was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    warning: Option<String>,
+    /// What was tried, in order, if `explain` was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    steps: Option<Vec<StepOut>>,
+}
+
+impl QueuedOut {
+    /// As clients see it.
+    pub fn new(queued: &QueuedCall, explains: bool) -> Self {
+        Self {
+            source: "queued",
+            job_id: queued.job.to_string(),
+            request_id: queued.request_id.to_string(),
+            duration_ms: millis(queued.duration),
+            circuit: queued.circuit.as_str(),
+            warning: queued.warning.clone(),
+            steps: explains.then(|| queued.steps.iter().map(StepOut::from).collect()),
+        }
+    }
+}
+
 /// One thing that was tried for a call.
 #[derive(Serialize, ToSchema)]
 pub struct StepOut {
-    /// `cache`, `app`, `static`, `random_pick`, `http` or `error`.
+    /// `cache`, `app`, `static`, `random_pick`, `http`, `queue` or `error`.
     step: &'static str,
-    /// `hit`, `stale`, `miss`, `answered`, `failed`, `skipped` or `shadowed`.
+    /// `hit`, `stale`, `miss`, `answered`, `queued`, `failed`, `skipped` or `shadowed`.
     outcome: &'static str,
     /// How long it took, in milliseconds.
     ms: f64,

@@ -7,9 +7,9 @@ use axum::{
     response::Response,
 };
 use everhook_core::{
-    calls::{OpenCapability, call},
+    calls::OpenCapability,
     ids::ApplicationId,
-    manage::Fault,
+    manage::{Fault, jobs::Called},
 };
 use futures_util::future::join_all;
 use http::StatusCode;
@@ -18,8 +18,8 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::{
-    answer::{CallOut, CallProblem, CallProblems, body_of},
-    found,
+    answer::{CallOut, CallProblem, CallProblems, QueuedOut, body_of},
+    call, found,
     request::{CallIn, caller_timeout, trace_of},
 };
 use crate::{
@@ -28,6 +28,7 @@ use crate::{
         access::MayPublish,
         body::{parse_large_object, read_json},
         error::{ApiError, Problem},
+        sources::UrlBase,
         wire::{Named, NoParams, json},
     },
     memory::Charge,
@@ -71,6 +72,8 @@ pub struct BatchCallIn<'a> {
 pub enum BatchAnswer {
     /// It was answered.
     Answered(Box<CallOut>),
+    /// It became a job.
+    Queued(Box<QueuedOut>),
     /// Nothing answered it.
     Failed {
         /// The reason.
@@ -105,6 +108,7 @@ pub async fn call_batch(
     MayPublish(caller): MayPublish,
     _query: NoParams,
     Named(of): Named<ApplicationId>,
+    url: UrlBase,
     request: Request,
 ) -> Result<Response, ApiError> {
     let arrived_at = api.line.ports.clock.now();
@@ -121,16 +125,17 @@ pub async fn call_batch(
     }
     let (timeout_ms, organization) = (batch.timeout_ms, caller.organization);
     let calls = batch.calls.into_iter().map(|one| {
-        let (api, of, body, trace) = (&api, &of, &body, trace.clone());
+        let (api, of, body, trace, url) = (&api, &of, &body, trace.clone(), &url);
         async move {
             let asked = CallIn { payload: one.payload, cache_key: one.cache_key, timeout_ms };
             let capability: Arc<OpenCapability> = found(api.line.calls.find(organization, of, &one.capability).await)?;
             let request = asked.into_request(body, api.payload_bytes_max, header_timeout, trace, arrived_at)?;
-            Ok::<_, ApiError>(call::call(&api.line.calls, &capability, request).await)
+            call(api, &capability, request, url).await
         }
     });
     let answer = |result| match result {
-        Ok(answer) => match body_of(&answer, false) {
+        Ok(Called::Queued(queued)) => BatchAnswer::Queued(Box::new(QueuedOut::new(&queued, false))),
+        Ok(Called::Answered(answer)) => match body_of(&answer, false) {
             Ok(out) => BatchAnswer::Answered(Box::new(out)),
             Err((_, problem)) => BatchAnswer::Failed { error: problem },
         },

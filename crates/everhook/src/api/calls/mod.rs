@@ -13,9 +13,17 @@ use axum::{
     response::Response,
 };
 use everhook_core::{
-    calls::{Found, OpenCapability, call},
+    calls::{
+        Found, OpenCapability,
+        call::{self, CallRequest},
+    },
     ids::{ApplicationId, Ref},
-    manage::manifests,
+    manage::{
+        Fault,
+        jobs::{self, Called, NotQueued},
+        manifests,
+    },
+    model::FallbackStep,
     ports::StoreError,
 };
 use http::StatusCode;
@@ -24,7 +32,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use self::{
-    answer::{CallOut, CallProblems, render},
+    answer::{CallOut, CallProblems, QueuedOut, render},
     request::{CallIn, caller_timeout, trace_of},
 };
 use super::{
@@ -34,6 +42,8 @@ use super::{
     error::{ApiError, ProblemKind, ReadProblems},
     manifests::OfApplication,
     publish::BESIDE_DATA_BYTES,
+    run_to_completion,
+    sources::UrlBase,
     uids::Uids,
     wire::{NoParams, Params, json},
 };
@@ -78,13 +88,18 @@ impl CallQuery {
         ("traceparent" = Option<String>, Header, description = "Your trace (W3C), continued by the requests to the app"),
     ),
     security(("api_key" = ["publish"])),
-    responses((status = 200, description = "The answer", body = CallOut), CallProblems),
+    responses(
+        (status = 200, description = "The answer", body = CallOut),
+        (status = 202, description = "The call is a job: see GET /v1/jobs/{id}", body = QueuedOut),
+        CallProblems,
+    ),
 )]
 async fn call_capability(
     State(api): State<Arc<Api>>,
     MayPublish(caller): MayPublish,
     Params(query): Params<CallQuery>,
     OfApplication(of, name): OfApplication,
+    url: UrlBase,
     request: Request,
 ) -> Result<Response, ApiError> {
     let arrived_at = api.line.ports.clock.now();
@@ -94,9 +109,26 @@ async fn call_capability(
     let (body, charge) = read_json(request, api.payload_bytes_max + BESIDE_DATA_BYTES, charge).await?;
     let asked: CallIn<'_> = parse_object(&body)?;
     let request = asked.into_request(&body, api.payload_bytes_max, header_timeout, trace, arrived_at)?;
-    let answer = call::call(&api.line.calls, &capability, request).await;
+    let called = call(&api, &capability, request, &url).await?;
     drop(charge);
-    Ok(render(&answer, query.explains()))
+    Ok(match &called {
+        Called::Answered(answer) => render(answer, query.explains()),
+        Called::Queued(queued) => json(StatusCode::ACCEPTED, &QueuedOut::new(queued, query.explains())),
+    })
+}
+
+/// Makes a call. One that may become a job runs to its end, whatever becomes of the request.
+async fn call(api: &Arc<Api>, capability: &Arc<OpenCapability>, request: CallRequest, url: &UrlBase) -> Result<Called, ApiError> {
+    let is_answered_at_once = !capability.spec.is_async && !capability.spec.fallback.contains(&FallbackStep::Queue);
+    if is_answered_at_once {
+        return Ok(Called::Answered(call::call(&api.line.calls, capability, request).await));
+    }
+    let (line, capability, url) = (api.line.clone(), capability.clone(), url.clone());
+    let calling = async move { jobs::call(&line, &capability, request, url.as_str()).await };
+    run_to_completion(calling).await?.map_err(|error| match error {
+        NotQueued::Payload(reason) => ApiError::invalid(vec![Fault::new("payload", reason)]),
+        NotQueued::Publish(error) => error.into(),
+    })
 }
 
 /// Finds what is called.

@@ -75,6 +75,7 @@ problem_kinds! {
     TooManyOperations = CONFLICT "too-many-operations", "Too many operations are under way";
     DeliveryOpen = CONFLICT "delivery-open", "A delivery of this event is still open";
     DeliveryEnded = CONFLICT "delivery-ended", "The delivery has ended";
+    JobEnded = CONFLICT "job-ended", "The job has ended";
     DeliveryHeld = CONFLICT "delivery-held", "The delivery is held behind another";
     DeliveryParked = CONFLICT "delivery-parked", "The delivery is parked until something else has come";
     AttemptUnderWay = CONFLICT "attempt-under-way", "An attempt of the delivery is under way";

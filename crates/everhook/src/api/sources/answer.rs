@@ -316,6 +316,13 @@ impl From<Dedupe> for DedupeOut {
 #[derive(Clone)]
 pub struct UrlBase(String);
 
+impl UrlBase {
+    /// The text, without a slash at its end.
+    pub fn as_str(&self) -> &str {
+        self.0.trim_end_matches('/')
+    }
+}
+
 impl FromRequestParts<Arc<Api>> for UrlBase {
     type Rejection = ApiError;
 

@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-pub use self::{answer::SourceConfigOut, request::SourceIn};
-use self::{
-    answer::{SourceOut, UrlBase},
-    request::into_new,
+use self::{answer::SourceOut, request::into_new};
+pub use self::{
+    answer::{SourceConfigOut, UrlBase},
+    request::SourceIn,
 };
 use super::{
     Api,

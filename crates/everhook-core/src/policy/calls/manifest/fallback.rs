@@ -45,18 +45,19 @@ pub(super) fn read_fallback(
             }
             Some("default") => read_default(&mut step, check_url, faults),
             Some("error") => Some(FallbackStep::Error),
-            Some(later @ ("queue" | "manual")) => {
-                faults.add(step.path_of("type"), format!("`{later}` is not available yet: must be `cache`, `default` or `error`"));
+            Some("queue") => Some(FallbackStep::Queue),
+            Some("manual") => {
+                faults.add(step.path_of("type"), "`manual` is not available yet: must be `cache`, `default`, `queue` or `error`");
                 continue;
             }
             _ => {
-                faults.add(step.path_of("type"), "must be `cache`, `default` or `error`");
+                faults.add(step.path_of("type"), "must be `cache`, `default`, `queue` or `error`");
                 continue;
             }
         };
         step.end(faults);
-        if steps.last() == Some(&FallbackStep::Error) {
-            faults.add(path, "cannot follow the step `error`, which always answers");
+        if let Some(last @ (FallbackStep::Error | FallbackStep::Queue)) = steps.last() {
+            faults.add(path, format!("cannot follow the step `{}`, which always answers", last.name()));
         }
         if matches!(read, Some(FallbackStep::Cache)) && steps.contains(&FallbackStep::Cache) {
             faults.add(step_path(fields, place), "is a second step `cache`");

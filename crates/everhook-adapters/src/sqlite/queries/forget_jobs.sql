@@ -1,0 +1,3 @@
+-- Removes some records of jobs that are old.
+-- Index: jobs_by_age, the primary key. Lock: the write lock.
+DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE begun_at < ?1 ORDER BY begun_at LIMIT ?2);

@@ -1,0 +1,330 @@
+//! Jobs: calls that are put on the line instead of being answered at once, what apps call back about them, and how they stand. Called by the API.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use crate::{
+    calls::{
+        OpenCapability,
+        answered::{CallAnswer, Step},
+        call::{self, CallRequest},
+    },
+    ids::{ApplicationId, DeliveryId, EventId, OrganizationId},
+    line::{
+        Line,
+        job::{awaited_callback, keep, sha256, token_hash},
+        parking,
+        publish::{Acceptance, Publication, PublishError, publish},
+    },
+    model::{
+        BreakerState, CapabilityName, ContentType, Cursor, Delivery, EventType, JobOutcome, JobRecord, JobStatus, LaneKind, Page,
+        PageRequest, Priority, SealedSecret, Stage,
+    },
+    policy::{
+        calls::job::{Callback, JOB_EVENT_TYPE, JobDocument, refusal_of_payload},
+        labels::Labels,
+    },
+    ports::{DeliveryFilter, EventFilter, JobAnswered, StoreError},
+    time::Timestamp,
+};
+
+/// How many deliveries of a job are looked at, the newest: each retry by hand makes one.
+const DELIVERIES_LOOKED_AT: u32 = 50;
+
+/// What came of a call.
+#[derive(Debug)]
+pub enum Called {
+    /// It was answered, or nothing answered it.
+    Answered(CallAnswer),
+    /// It is a job now.
+    Queued(QueuedCall),
+}
+
+/// A call that became a job.
+#[derive(Clone, Debug)]
+pub struct QueuedCall {
+    /// The job.
+    pub job: EventId,
+    /// Names the call: the `X-Request-ID` that the app sees.
+    pub request_id: Uuid,
+    /// How the breaker stood.
+    pub circuit: BreakerState,
+    /// How long the caller waited.
+    pub duration: Duration,
+    /// Why the app's answer was not used, if it was asked.
+    pub warning: Option<String>,
+    /// What was tried, in order.
+    pub steps: Vec<Step>,
+}
+
+/// Why a call did not become a job.
+#[derive(Debug)]
+pub enum NotQueued {
+    /// Its payload cannot be that of a job.
+    Payload(&'static str),
+    /// It could not be put on the line.
+    Publish(PublishError),
+}
+
+/// Makes a call: of an `async` capability it is a job at once, of another one if its fallback says so. `server_url` is what this server's URLs begin with.
+/// A job is durable when this returns. It must run to its end: callers that may be dropped half-way spawn it.
+///
+/// # Errors
+/// [`NotQueued`] if it should have become a job and did not.
+pub async fn call(line: &Line, capability: &Arc<OpenCapability>, request: CallRequest, server_url: &str) -> Result<Called, NotQueued> {
+    if !capability.spec.is_async {
+        let asked = request.clone();
+        let answer = call::call(&line.calls, capability, request).await;
+        if !answer.is_queued {
+            return Ok(Called::Answered(answer));
+        }
+        let job = queue(line, capability, answer.request_id, &asked, server_url).await?;
+        let warning = answer.failure.map(|failure| format!("{}: {}", failure.kind.as_str(), failure.reason));
+        let CallAnswer { request_id, circuit, steps, .. } = answer;
+        let duration = line.ports.clock.now().since(asked.arrived_at);
+        return Ok(Called::Queued(QueuedCall { job, request_id, circuit, duration, warning, steps }));
+    }
+    if let Some(reason) = refusal_of_payload(&request.payload) {
+        return Err(NotQueued::Payload(reason));
+    }
+    let request_id = line.ports.entropy.uuid(line.ports.clock.now());
+    let job = queue(line, capability, request_id, &request, server_url).await?;
+    let duration = line.ports.clock.now().since(request.arrived_at);
+    let circuit = line.calls.gate(capability).await.breaker_state(line.ports.clock.now());
+    Ok(Called::Queued(QueuedCall { job, request_id, circuit, duration, warning: None, steps: Vec::new() }))
+}
+
+/// Puts a call on the line: an event for the lane of its capability alone.
+async fn queue(
+    line: &Line,
+    capability: &OpenCapability,
+    request_id: Uuid,
+    request: &CallRequest,
+    server_url: &str,
+) -> Result<EventId, NotQueued> {
+    let document = JobDocument {
+        capability: capability.name.as_str().to_owned(),
+        request_id: request_id.to_string(),
+        server_url: server_url.to_owned(),
+        payload: request.payload.clone(),
+    };
+    let publication = Publication {
+        organization: capability.organization,
+        application: capability.application,
+        event_type: job_type(),
+        data: document.write().ok_or(NotQueued::Payload("must be JSON"))?,
+        content_type: ContentType::JSON,
+        idempotency_key: None,
+        idempotency_window: None,
+        source: Some("everhook".to_owned()),
+        priority: Priority::Normal,
+        ordering_key: None,
+        timestamp: None,
+        traceparent: request.trace.as_ref().map(|(trace, flags)| format!("00-{trace}-{:016x}-{flags}", request_id.as_u64_pair().1.max(1))),
+        labels: Labels::new(),
+        headers: Vec::new(),
+        only: Some(capability.lane_id.endpoint()),
+        received: None,
+        // It may hold what the platform knows about people, as answers do.
+        sealed: true,
+        parked: None,
+    };
+    let accepted = publish(line, vec![publication]).await.pop().expect("one publication has one answer");
+    match accepted.map_err(NotQueued::Publish)? {
+        // Its lane is made with the manifest. If it were not there, nobody would ever do the job.
+        Acceptance::Recorded(published) if published.deliveries == 0 => Err(NotQueued::Publish(StoreError::Conflict.into())),
+        accepted => Ok(accepted.event()),
+    }
+}
+
+fn job_type() -> EventType {
+    EventType::parse(JOB_EVENT_TYPE).expect("our own event types are well-formed")
+}
+
+/// Why a callback was not taken.
+#[derive(Debug)]
+pub enum CallbackRefusal {
+    /// There is no such job, or the token is not one of its.
+    NotFound,
+    /// The job has ended, or was answered otherwise.
+    Ended,
+    /// What it says cannot be read, or is not what the manifest says a result is.
+    Invalid(String),
+    /// The store failed; nothing was kept, as far as is known, and calling back again is safe.
+    Store(StoreError),
+}
+
+impl From<StoreError> for CallbackRefusal {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Who calls back, and about what.
+#[derive(Clone, Copy, Debug)]
+pub struct CallbackFor<'a> {
+    /// The capability, as the URL names it.
+    pub capability: &'a str,
+    /// The job.
+    pub job: EventId,
+    /// The token that the request carried.
+    pub token: &'a str,
+}
+
+/// The job that somebody may call back about. Asked before anything of the callback is read: strangers may post there.
+///
+/// # Errors
+/// [`CallbackRefusal::NotFound`] if there is none, or the token is not one of its.
+pub async fn find_answerable(line: &Line, of: CallbackFor<'_>) -> Result<JobRecord, CallbackRefusal> {
+    let record = line.ports.jobs.job(of.job).await?.ok_or(CallbackRefusal::NotFound)?;
+    let lane = CapabilityName::parse(of.capability).map(|name| name.lane(record.application));
+    let may_answer = lane == Some(record.lane_id) && record.tokens.contains(&token_hash(of.token));
+    if may_answer { Ok(record) } else { Err(CallbackRefusal::NotFound) }
+}
+
+/// Takes what an app says about a job. Said again, it is taken again and changes nothing. It must run to its end: callers that may be dropped half-way
+/// spawn it.
+///
+/// # Errors
+/// [`CallbackRefusal`] says why it was not taken.
+pub async fn call_back(line: &Line, record: &JobRecord, body: &Bytes) -> Result<(), CallbackRefusal> {
+    let callback = Callback::read(body).map_err(CallbackRefusal::Invalid)?;
+    if callback.outcome == JobOutcome::Completed
+        && let Some(capability) = line.calls.of_lane(record.organization, record.application, record.lane_id).await?
+        && let Some(reason) = line.calls.misfit(&capability, &callback.data).await
+    {
+        return Err(CallbackRefusal::Invalid(reason));
+    }
+    let hash = sha256(body);
+    match keep(line, record, callback.outcome, &callback.data, hash).await? {
+        JobAnswered::Kept => {}
+        // Whoever said it first may have been cut off before the delivery was let go.
+        JobAnswered::Before(before) if before.hash == hash => {}
+        JobAnswered::Before(_) | JobAnswered::Ended => return Err(CallbackRefusal::Ended),
+    }
+    // It is kept. If this fails, the delivery goes on when its time is over.
+    if let Err(error) = parking::release(line, record.organization, &awaited_callback(record.delivery)).await {
+        line.log_delay("releasing a job whose app has called back", &error);
+    }
+    Ok(())
+}
+
+/// A job, as people see it.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Its id.
+    pub id: EventId,
+    /// Whose capability.
+    pub application: ApplicationId,
+    /// Which; `None` if its event was erased and the manifest does not name it any more.
+    pub capability: Option<String>,
+    /// Names the call that it was; `None` in lists, and if its event was erased.
+    pub request_id: Option<String>,
+    /// How it stands.
+    pub status: JobStatus,
+    /// How many attempts were recorded.
+    pub attempts: u32,
+    /// The result, a JSON text, if it is done.
+    pub result: Option<Bytes>,
+    /// The error that the app reported, a JSON text.
+    pub error: Option<Bytes>,
+    /// What the last attempt said, in words.
+    pub last_error: Option<String>,
+    /// The delivery that asks the app.
+    pub delivery: DeliveryId,
+    /// When the app is asked next.
+    pub next_attempt_at: Option<Timestamp>,
+    /// When it was queued.
+    pub created_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+}
+
+/// One job of an organization; `None` if there is none with this id.
+///
+/// # Errors
+/// [`StoreError`] if the store cannot be read.
+pub async fn get(line: &Line, organization: OrganizationId, id: EventId) -> Result<Option<Job>, StoreError> {
+    let Some((summary, event)) = line.ports.history.event(organization, id).await? else { return Ok(None) };
+    let Some(mut job) = of_event(line, organization, summary.id, summary.created_at).await? else { return Ok(None) };
+    if let Some(document) = event.and_then(|event| JobDocument::read(&event.data)) {
+        job.capability = Some(document.capability);
+        job.request_id = Some(document.request_id);
+    }
+    Ok(Some(job))
+}
+
+/// Jobs of an application, newest first, without their results, which may be large.
+///
+/// # Errors
+/// [`StoreError`] if the store cannot be read.
+pub async fn list(
+    line: &Line,
+    organization: OrganizationId,
+    application: ApplicationId,
+    page: PageRequest,
+) -> Result<Page<Job>, StoreError> {
+    let filter = EventFilter { application: Some(application), event_type: Some(job_type()), ..EventFilter::default() };
+    let found = line.ports.history.events(organization, filter, page).await?;
+    let mut jobs = Vec::with_capacity(found.rows.len());
+    for summary in found.rows {
+        // An event that a publisher gave the same type to is no job.
+        let job = of_event(line, organization, summary.id, summary.created_at).await?;
+        jobs.extend(job.map(|job| Job { result: None, ..job }));
+    }
+    Ok(Page { rows: jobs, next: found.next, prev: found.prev })
+}
+
+async fn of_event(line: &Line, organization: OrganizationId, id: EventId, created_at: Timestamp) -> Result<Option<Job>, StoreError> {
+    let filter = DeliveryFilter { event: Some(id), ..DeliveryFilter::default() };
+    let page = PageRequest { limit: DELIVERIES_LOOKED_AT, cursor: Cursor::Newest };
+    let deliveries = line.ports.history.deliveries(organization, filter, page).await?.rows;
+    let Some(newest) = deliveries.into_iter().find(|delivery| delivery.kind == LaneKind::Capability) else { return Ok(None) };
+    let record = line.ports.jobs.job(id).await?.filter(|record| record.delivery == newest.id);
+    let capability = line.calls.of_lane(organization, newest.application, newest.lane_id).await?;
+    let status = status(&newest, record.as_ref());
+    let (mut result, mut error) = (None, None);
+    if let Some(answer) = record.as_ref().and_then(|record| record.answer.as_ref()) {
+        let data = line.ports.vault.open(newest.lane_id.as_uuid(), &SealedSecret(answer.data.to_vec())).map_err(StoreError::corrupt)?;
+        match answer.outcome {
+            JobOutcome::Completed => result = Some(Bytes::from(data)),
+            JobOutcome::Failed | JobOutcome::Retry => error = Some(Bytes::from(data)),
+        }
+    }
+    Ok(Some(Job {
+        id,
+        application: newest.application,
+        capability: capability.map(|capability| capability.name.as_str().to_owned()),
+        request_id: None,
+        status,
+        attempts: newest.attempts,
+        result,
+        error,
+        last_error: newest.last_error.clone(),
+        delivery: newest.id,
+        next_attempt_at: match newest.stage {
+            Stage::Waiting { due_at } => Some(due_at),
+            _ => None,
+        },
+        created_at,
+        ended_at: match newest.stage {
+            Stage::Delivered { at } | Stage::Dead { at, .. } | Stage::Cancelled { at, .. } => Some(at),
+            Stage::Waiting { .. } | Stage::Held | Stage::Parked(_) => None,
+        },
+    }))
+}
+
+/// How a job stands: what the app said is what counts, and its delivery a moment later says the same.
+fn status(delivery: &Delivery, record: Option<&JobRecord>) -> JobStatus {
+    let said = record.and_then(|record| record.answer.as_ref()).map(|answer| answer.outcome);
+    match (said, &delivery.stage) {
+        (_, Stage::Cancelled { .. }) => JobStatus::Cancelled,
+        (Some(JobOutcome::Completed), _) | (_, Stage::Delivered { .. }) => JobStatus::Completed,
+        (Some(JobOutcome::Failed), _) => JobStatus::Failed,
+        (_, Stage::Dead { .. }) => JobStatus::Dead,
+        (_, Stage::Parked(_)) => JobStatus::Sent,
+        (_, Stage::Waiting { .. } | Stage::Held) => JobStatus::Queued,
+    }
+}

@@ -1,0 +1,97 @@
+//! Jobs over HTTP: queued at once, done by a callback that anybody may make who has the token.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{
+    Given,
+    app::{Answer, App},
+};
+
+/// Waits until a job stands so. The engine works in real time here.
+async fn wait_for(given: &Given, id: &str, status: &str) -> Value {
+    for _ in 0..200 {
+        let job = given.server.get(&format!("/v1/jobs/{id}")).await.expect(200);
+        if job["status"] == status {
+            return job;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the job is not {status}: {}", given.server.get(&format!("/v1/jobs/{id}")).await.json());
+}
+
+/// Where the app was told to call back, without the server's name.
+fn callback(given: &Given, n: usize) -> String {
+    let body: Value = serde_json::from_slice(&given.app.seen()[n].body).unwrap();
+    let url = body["callbackUrl"].as_str().expect("there is a URL").to_owned();
+    url[url.find("/api/v1/callbacks/").expect("it is the door")..].to_owned()
+}
+
+#[tokio::test]
+async fn an_asynchronous_call_is_a_job_at_once_and_its_callback_ends_it() {
+    let given = Given::new(App::answering(Answer::Body(202, String::new())).await, json!({ "async": true, "timeout": "1m" })).await;
+    let queued = given.call(json!({ "payload": { "room": 1 } })).await.expect(202);
+    assert_eq!((&queued["source"], queued["data"].is_null()), (&json!("queued"), true), "{queued}");
+    let id = queued["job_id"].as_str().unwrap();
+    let sent = wait_for(&given, id, "sent").await;
+    assert_eq!((&sent["capability"], &sent["request_id"], &sent["attempts"]), (&json!("ask"), &queued["request_id"], &json!(1)));
+    let seen = given.app.seen().pop().unwrap();
+    assert_eq!((seen.header("x-request-id"), seen.header("x-max-attempts")), (queued["request_id"].as_str(), Some("3")));
+    assert!(seen.header("x-platform-signature").is_some());
+    let path = callback(&given, 0);
+    let nobody = "none";
+    let post = async |path: &str, body: Value| given.server.call(http::Method::POST, path, nobody, body.to_string()).await;
+    // A forged token, none, another capability and another job find nothing; nothing of the body is read.
+    let forged = format!("{}x", &path[..path.len() - 1]);
+    for wrong in
+        [forged, path.replace("?token=", "?t="), path.replace("/ask/", "/other/"), path.replace(id, &uuid::Uuid::nil().to_string())]
+    {
+        post(&wrong, json!({ "success": true })).await.problem(404);
+    }
+    post(&path, json!({ "success": "yes" })).await.problem(422);
+    post(&path, json!({ "success": true, "result": "x".repeat(300_000) })).await.problem(413);
+    let done = json!({ "success": true, "result": { "rows": 7 } });
+    for _ in 0..2 {
+        assert_eq!(post(&path, done.clone()).await.expect(200), json!({ "received": true }));
+    }
+    let completed = wait_for(&given, id, "completed").await;
+    assert_eq!((&completed["result"], &completed["error"]), (&json!({ "rows": 7 }), &Value::Null));
+    let problem = post(&path, json!({ "success": false })).await.problem(409);
+    assert_eq!(problem["type"], "/docs/problems/job-ended");
+    let listed = given.server.get(&given.path("jobs")).await.expect(200);
+    assert_eq!((&listed["data"][0]["id"], &listed["data"][0]["result"]), (&json!(id), &Value::Null), "{listed}");
+    // It is an event with a delivery, as everything on the line is.
+    let delivery = given.server.get(&format!("/v1/deliveries/{}", completed["delivery_id"].as_str().unwrap())).await.expect(200);
+    assert_eq!((&delivery["status"], &delivery["event_id"]), (&json!("delivered"), &json!(id)), "{delivery}");
+    given.server.get(&format!("/v1/deliveries/{}/attempts/1", completed["delivery_id"].as_str().unwrap())).await.expect(200);
+    given.server.get("/v1/jobs/00000000-0000-7000-8000-000000000000").await.problem(404);
+    given.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_that_fails_is_queued_where_the_manifest_says_so() {
+    let fields = json!({ "fallback": [{ "type": "queue" }], "circuit_breaker": { "enabled": false } });
+    let app = App::start(|n, _| if n == 1 { Answer::Body(500, String::new()) } else { Answer::data(&json!([n])) }).await;
+    let given = Given::new(app, fields).await;
+    let queued = given.call(json!({ "payload": [1] })).await.expect(202);
+    assert_eq!(super::steps(&queued), ["app failed", "queue queued"]);
+    assert!(queued["warning"].as_str().unwrap().contains("500"), "{queued}");
+    let done = wait_for(&given, queued["job_id"].as_str().unwrap(), "completed").await;
+    assert_eq!(done["result"], json!([2]));
+    assert_eq!(given.app.seen()[1].body, b"[1]");
+    given.server.stop().await;
+}
+
+#[tokio::test]
+async fn the_payload_of_a_job_must_have_room_for_the_callback() {
+    let given = Given::new(App::answering(Answer::Body(202, String::new())).await, json!({ "async": true, "timeout": "1m" })).await;
+    for payload in [json!([1]), json!({ "callbackUrl": "https://x" })] {
+        assert_eq!(given.call(json!({ "payload": payload })).await.faults(422), ["payload"]);
+    }
+    let calls = json!({ "calls": [{ "capability": "ask", "payload": {} }, { "capability": "ask", "payload": 1 }] });
+    let batch = given.server.post(&given.path("call-batch"), calls).await.expect(200);
+    assert_eq!((&batch["data"][0]["source"], &batch["data"][1]["error"]["status"]), (&json!("queued"), &json!(422)), "{batch}");
+    wait_for(&given, batch["data"][0]["job_id"].as_str().unwrap(), "sent").await;
+    given.server.stop().await;
+}

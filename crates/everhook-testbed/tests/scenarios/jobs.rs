@@ -1,0 +1,310 @@
+//! Jobs: an app that answers later is asked until it has the job, its callback counts once, and what it does not do becomes a dead letter.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use everhook_core::{
+    calls::{Found, OpenCapability, call::CallRequest},
+    ids::{EventId, Ref},
+    line::recall,
+    manage::{
+        deliveries,
+        jobs::{self, CallbackFor, CallbackRefusal, Called, Job},
+        manifests,
+    },
+    model::{FailureCategory, JobStatus, LaneKind, Stage},
+    policy::{address::AddressRules, target::TargetRules},
+    ports::Clock as _,
+};
+use everhook_testbed::{Answer, World, faults::Kind, hours, mins, secs};
+use serde_json::{Value, json};
+
+const URL: &str = "https://app.example/work";
+const DONE: &str = r#"{"success": true, "result": {"rows": 7}}"#;
+
+/// Puts a manifest with the capability `report` that calls back within a minute, and `sum`, which is queued if it fails.
+async fn put_manifest(world: &World) {
+    let manifest = json!({ "base_url": "https://app.example", "capabilities": {
+        "report": { "path": "/work", "async": true, "timeout": "1m" },
+        "sum": { "path": "/sum", "timeout": "1s", "circuit_breaker": { "enabled": false }, "fallback": [{ "type": "queue" }] },
+    } });
+    let rules = TargetRules { allow_http: false, allow_amqp: false, addresses: AddressRules::public_only() };
+    manifests::put(world.line(), &world.author(), &Ref::Id(world.application), manifest.to_string(), &rules).await.expect("it is good");
+}
+
+async fn capability(world: &World, name: &str) -> Arc<OpenCapability> {
+    match world.line().calls.find(world.organization, &Ref::Id(world.application), name).await.unwrap() {
+        Found::Capability(capability) => capability,
+        _ => panic!("there is no such capability"),
+    }
+}
+
+async fn call(world: &World, name: &str) -> Called {
+    let payload = Bytes::from_static(br#"{"room": 1}"#);
+    let request = CallRequest { payload, cache_key: None, timeout: None, trace: None, arrived_at: world.clock.now() };
+    jobs::call(world.line(), &capability(world, name).await, request, "https://hooks.example").await.expect("it is accepted")
+}
+
+async fn queue(world: &World) -> EventId {
+    match call(world, "report").await {
+        Called::Queued(queued) => queued.job,
+        Called::Answered(answer) => panic!("{answer:?}"),
+    }
+}
+
+async fn job(world: &World, id: EventId) -> Job {
+    jobs::get(world.line(), world.organization, id).await.unwrap().expect("there is a job")
+}
+
+/// The tokens that the app was given for a job, one a request.
+fn tokens(world: &World, job: EventId) -> Vec<String> {
+    let begins = format!("https://hooks.example/api/v1/callbacks/report/{job}?token=");
+    let token = |body: &[u8]| {
+        let body: Value = serde_json::from_slice(body).expect("it is JSON");
+        assert_eq!(body["room"], 1);
+        body["callbackUrl"].as_str().expect("there is a URL").strip_prefix(&begins).map(str::to_owned)
+    };
+    let arrivals = world.network.arrivals().into_iter().filter(|arrival| arrival.url == URL);
+    arrivals.filter_map(|arrival| token(&arrival.request.body)).collect()
+}
+
+async fn call_back(world: &World, job: EventId, token: &str, body: &'static str) -> Result<(), CallbackRefusal> {
+    let record = jobs::find_answerable(world.line(), CallbackFor { capability: "report", job, token }).await?;
+    jobs::call_back(world.line(), &record, &Bytes::from_static(body.as_bytes())).await
+}
+
+#[tokio::test]
+async fn a_job_is_done_when_the_app_calls_back_and_only_the_first_word_counts() {
+    let mut world = World::new().await;
+    put_manifest(&world).await;
+    let id = queue(&world).await;
+    world.pass(secs(1)).await;
+    let sent = job(&world, id).await;
+    assert_eq!((sent.status, sent.attempts, sent.capability.as_deref()), (JobStatus::Sent, 1, Some("report")));
+    let token = tokens(&world, id).remove(0);
+    // A forged or foreign token, another job and another capability find nothing.
+    for (capability, job, token) in
+        [("report", id, "forged"), ("sum", id, &*token), ("report", EventId::from_uuid(uuid::Uuid::nil()), &*token)]
+    {
+        let found = jobs::find_answerable(world.line(), CallbackFor { capability, job, token }).await;
+        assert!(matches!(found, Err(CallbackRefusal::NotFound)), "{capability}");
+    }
+    assert!(matches!(call_back(&world, id, &token, "{}").await, Err(CallbackRefusal::Invalid(_))));
+    call_back(&world, id, &token, DONE).await.expect("it is taken");
+    world.pass(secs(1)).await;
+    let done = job(&world, id).await;
+    assert_eq!((done.status, done.result.as_deref(), done.error), (JobStatus::Completed, Some(&br#"{"rows": 7}"#[..]), None));
+    // The same again is answered the same; another word comes too late.
+    call_back(&world, id, &token, DONE).await.expect("it was taken");
+    for other in [r#"{"success": false}"#, r#"{"success": true}"#] {
+        assert!(matches!(call_back(&world, id, &token, other).await, Err(CallbackRefusal::Ended)), "{other}");
+    }
+    world.pass(mins(10)).await;
+    assert_eq!((tokens(&world, id).len(), world.stages(id).await), (1, vec!["delivered".to_owned()]));
+    assert!(!world.files_hold("rows") || world.is_shared(), "the result is sealed");
+}
+
+#[tokio::test]
+async fn a_callback_that_is_quicker_than_the_answer_counts() {
+    let mut world = World::new().await;
+    put_manifest(&world).await;
+    world.network.script(URL, [Answer::Slow(202, secs(5))], Answer::Status(500));
+    let id = queue(&world).await;
+    world.pass(secs(1)).await;
+    call_back(&world, id, &tokens(&world, id)[0], DONE).await.expect("it is taken");
+    assert_eq!(job(&world, id).await.status, JobStatus::Completed);
+    world.pass(mins(2)).await;
+    assert_eq!((tokens(&world, id).len(), world.stages(id).await), (1, vec!["delivered".to_owned()]));
+}
+
+#[tokio::test]
+async fn without_a_callback_the_app_is_asked_three_times_and_then_there_is_a_dead_letter_that_can_be_retried() {
+    let mut world = World::new().await;
+    put_manifest(&world).await;
+    let tower = world.operational;
+    let watch = world.endpoint().of(tower).wanting("job.dead").create().await;
+    let id = queue(&world).await;
+    world.pass(mins(10)).await;
+    let dead = world.dead_letters().await;
+    assert_eq!((dead.len(), dead[0].kind, dead[0].target.as_str()), (1, LaneKind::Capability, "report"));
+    assert_eq!((tokens(&world, id).len(), job(&world, id).await.status), (3, JobStatus::Dead));
+    let told: Value = serde_json::from_slice(&world.arrivals_of(&watch).remove(0).request.body).unwrap();
+    assert_eq!((&told["type"], &told["data"]["job_id"]), (&json!("job.dead"), &json!(id.to_string())));
+    // What comes now comes too late.
+    for token in tokens(&world, id) {
+        assert!(matches!(call_back(&world, id, &token, DONE).await, Err(CallbackRefusal::Ended)));
+    }
+    // A person brings it back, and the app does it.
+    recall::recall(world.line(), world.organization, dead[0].id).await.expect("it is dead");
+    world.pass(secs(1)).await;
+    assert_eq!((tokens(&world, id).len(), job(&world, id).await.status), (4, JobStatus::Sent));
+    call_back(&world, id, &tokens(&world, id)[3], DONE).await.expect("it is taken");
+    world.pass(secs(1)).await;
+    assert_eq!(job(&world, id).await.status, JobStatus::Completed);
+    assert_eq!(world.arrivals_of(&watch).len(), 1);
+}
+
+#[tokio::test]
+async fn an_app_that_reports_a_failure_is_asked_again_only_if_it_wants_to_be() {
+    let mut world = World::new().await;
+    put_manifest(&world).await;
+    let (again, never) = (queue(&world).await, queue(&world).await);
+    world.pass(secs(1)).await;
+    let given = [tokens(&world, again).remove(0), tokens(&world, never).remove(0)];
+    call_back(&world, again, &given[0], r#"{"success": false, "error": {"message": "busy", "retryable": true}}"#)
+        .await
+        .expect("it is taken");
+    call_back(&world, never, &given[1], r#"{"success": false, "error": {"code": "BAD"}}"#).await.expect("it is taken");
+    world.pass(secs(10)).await;
+    assert_eq!((tokens(&world, again).len(), tokens(&world, never).len()), (2, 1), "one is asked again");
+    let failed = job(&world, never).await;
+    assert_eq!((failed.status, failed.error.as_deref()), (JobStatus::Failed, Some(&br#"{"code":"BAD"}"#[..])));
+    assert_eq!(world.dead_letters().await[0].last_error, "the app reported BAD");
+    call_back(&world, again, &tokens(&world, again)[1], DONE).await.expect("it is taken");
+    world.pass(secs(1)).await;
+    assert_eq!(job(&world, again).await.status, JobStatus::Completed);
+}
+
+#[tokio::test]
+async fn an_app_that_refuses_for_good_is_not_asked_again_and_one_that_fails_is() {
+    let mut world = World::new().await;
+    put_manifest(&world).await;
+    let refuses = Answer::Body(200, r#"{"success": false, "error": {"code": "NO", "retryable": false}}"#);
+    world.network.script(URL, [refuses, Answer::Status(503), Answer::Fails(FailureCategory::Network)], Answer::Status(202));
+    let refused = queue(&world).await;
+    world.pass(secs(1)).await;
+    assert_eq!((job(&world, refused).await.status, world.dead_letters().await.len()), (JobStatus::Dead, 1));
+    let taken = queue(&world).await;
+    world.pass(secs(20)).await;
+    let sent = job(&world, taken).await;
+    assert_eq!((sent.status, sent.attempts, tokens(&world, taken).len()), (JobStatus::Sent, 3, 3));
+    let last = world.network.arrivals().pop().unwrap().request;
+    let header = |name| everhook_core::line::request::header(&last.headers, name).map(str::to_owned);
+    assert_eq!((header("x-retry-attempt").as_deref(), header("x-max-attempts").as_deref()), (Some("3"), Some("3")));
+    deliveries::cancel(world.line(), &world.author(), sent.delivery).await.expect("it is parked");
+    assert_eq!(job(&world, taken).await.status, JobStatus::Cancelled);
+    assert!(matches!(call_back(&world, taken, &tokens(&world, taken)[2], DONE).await, Err(CallbackRefusal::Ended)));
+}
+
+#[tokio::test]
+async fn while_an_app_is_away_for_an_hour_most_jobs_wait_behind_its_breaker_and_none_is_lost() {
+    let mut world = World::new().await;
+    put_manifest(&world).await;
+    world.network.script(URL, [], Answer::Fails(FailureCategory::Network));
+    let mut queued = Vec::new();
+    for _ in 0..30 {
+        queued.push(queue(&world).await);
+        world.pass(mins(2)).await;
+    }
+    world.network.script(URL, [], Answer::Status(202));
+    world.pass(mins(5)).await;
+    let mut counts = (0, 0);
+    for id in &queued {
+        match world.deliveries_of(*id).await.remove(0).stage {
+            Stage::Dead { .. } => counts.0 += 1,
+            Stage::Parked(_) | Stage::Waiting { .. } => counts.1 += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(counts.0 + counts.1, 30);
+    assert_eq!(world.dead_letters().await.len(), counts.0);
+    world.pass(hours(12)).await;
+    // Nobody called back: all of them end where a person can see them.
+    world.assert_promises(&queued).await;
+    assert_eq!(world.dead_letters().await.len(), 30);
+}
+
+#[tokio::test]
+async fn a_call_that_fails_becomes_a_job_whose_answer_is_its_result() {
+    let mut world = World::new().await;
+    put_manifest(&world).await;
+    let sum = "https://app.example/sum";
+    world.network.script(sum, [Answer::Status(500), Answer::Status(500)], Answer::Body(200, r#"{"success": true, "data": [1, 2.0]}"#));
+    let Called::Queued(queued) = call(&world, "sum").await else { panic!("its fallback queues it") };
+    assert!(queued.warning.expect("it says why").contains("500"));
+    world.pass(secs(10)).await;
+    let done = job(&world, queued.job).await;
+    assert_eq!((done.status, done.result.as_deref()), (JobStatus::Completed, Some(&b"[1, 2.0]"[..])));
+    assert_eq!(done.request_id, Some(queued.request_id.to_string()));
+    let asked = world.network.arrivals().into_iter().filter(|arrival| arrival.url == sum).collect::<Vec<_>>();
+    assert_eq!(asked.len(), 3);
+    let ids: Vec<_> = asked.iter().map(|one| everhook_core::line::request::header(&one.request.headers, "x-request-id")).collect();
+    assert!(ids.iter().all(|id| *id == ids[0]), "one call, one id");
+    assert_eq!(asked[2].request.body, &br#"{"room": 1}"#[..], "nobody is asked to call back");
+}
+
+#[tokio::test]
+async fn a_job_ends_once_wherever_the_node_crashes() {
+    for crashes_after in 0..6 {
+        let mut world = World::new().await;
+        put_manifest(&world).await;
+        world.network.script(URL, [Answer::Slow(202, secs(2))], Answer::Status(202));
+        let id = queue(&world).await;
+        for step in 0..6 {
+            if step == crashes_after {
+                world.crash().await;
+            }
+            match step {
+                0 | 1 => world.pass(secs(1)).await,
+                2 => world.pass(secs(5)).await,
+                3 => call_back(&world, id, tokens(&world, id).last().unwrap(), DONE).await.expect("it is taken"),
+                _ => world.settle_down().await,
+            }
+        }
+        world.pass(mins(3)).await;
+        let done = job(&world, id).await;
+        assert_eq!((done.status, done.result.as_deref()), (JobStatus::Completed, Some(&br#"{"rows": 7}"#[..])), "crash {crashes_after}");
+        assert_eq!((world.stages(id).await, world.dead_letters().await.len()), (vec!["delivered".to_owned()], 0), "crash {crashes_after}");
+    }
+}
+
+#[tokio::test]
+async fn a_job_ends_once_whichever_call_of_the_store_fails() {
+    for kind in [Kind::Before, Kind::After] {
+        let mut struck = 0;
+        for passing in 0..200 {
+            let mut world = World::new().await;
+            put_manifest(&world).await;
+            let id = queue(&world).await;
+            world.faults.plan(passing, kind);
+            world.pass(secs(5)).await;
+            let token = tokens(&world, id).last().expect("the app is asked").clone();
+            for _ in 0..3 {
+                if call_back(&world, id, &token, DONE).await.is_ok() {
+                    break;
+                }
+            }
+            world.pass(mins(3)).await;
+            let has_struck = world.faults.has_struck();
+            world.faults.forget();
+            assert_eq!(world.stages(id).await, ["delivered"], "call {passing} {kind:?}");
+            assert_eq!(
+                (job(&world, id).await.status, world.dead_letters().await.len()),
+                (JobStatus::Completed, 0),
+                "call {passing} {kind:?}"
+            );
+            world.end().await;
+            if !has_struck {
+                break;
+            }
+            struck += 1;
+        }
+        assert!(struck > 5, "only {struck} calls were made");
+    }
+}
+
+#[tokio::test]
+async fn a_capability_that_the_manifest_no_longer_has_ends_its_jobs_as_dead_letters_that_say_so() {
+    let mut world = World::new().await;
+    put_manifest(&world).await;
+    world.network.script(URL, [Answer::Status(503)], Answer::Status(202));
+    let id = queue(&world).await;
+    world.settle_down().await;
+    let rules = TargetRules { allow_http: false, allow_amqp: false, addresses: AddressRules::public_only() };
+    let empty = json!({ "base_url": "https://app.example", "capabilities": {} }).to_string();
+    manifests::put(world.line(), &world.author(), &Ref::Id(world.application), empty, &rules).await.expect("it is good");
+    world.pass(secs(10)).await;
+    let dead = world.dead_letters().await;
+    assert_eq!((dead.len(), dead[0].last_error.as_str()), (1, "the application's manifest no longer has the capability `report`"));
+    assert_eq!(job(&world, id).await.status, JobStatus::Dead);
+}
