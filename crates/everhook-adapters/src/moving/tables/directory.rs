@@ -2,7 +2,7 @@
 
 use crate::moving::table::{Table, same};
 
-pub(super) const TABLES: [Table; 22] = [
+pub(super) const TABLES: [Table; 23] = [
     same(
         "organizations",
         &["id"],
@@ -98,6 +98,11 @@ pub(super) const TABLES: [Table; 22] = [
         &["request_id", "organization_id", "application_id", "capability", "drawn_at", "seed", "list_hash", "list_length", "picks"],
     ),
     same(
+        "provider_rates",
+        &["provider"],
+        &["provider", "revision", "quarter_number", "quarter_used", "quarter_limit", "day_number", "day_used", "day_limit"],
+    ),
+    same(
         "health_connections",
         &["id"],
         &[
@@ -111,6 +116,7 @@ pub(super) const TABLES: [Table; 22] = [
             "token_expires_at",
             "permissions",
             "is_connected",
+            "reauthorization_needed_since",
             "refreshing_by",
             "refreshing_until",
             "created_at",
