@@ -7,6 +7,7 @@ mod activity;
 mod known;
 mod opening;
 mod provider_keys;
+mod tallies;
 
 use std::{
     sync::{
@@ -23,6 +24,7 @@ pub use self::{
     activity::{ACTIVITY_WRITTEN_EVERY, Activity},
     opening::{OpenSource, RecipeError, compile, credentials, takes_key},
     provider_keys::{KnownKey, NotFetched, ProviderKeys},
+    tallies::{ReceivedOutcome, SourceTallies},
 };
 use crate::{
     ids::{ApplicationId, OrganizationId, Ref, SourceId, Uid},
@@ -57,6 +59,8 @@ pub struct Sources {
     default_organization: OnceLock<OrganizationId>,
     /// What happens at sources.
     pub activity: Activity,
+    /// The same in numbers.
+    pub tallies: SourceTallies,
     /// Keys that requests are verified with and that stand on providers' servers.
     pub provider_keys: ProviderKeys,
 }
@@ -75,6 +79,7 @@ impl Sources {
             is_away_until: AtomicU64::new(0),
             default_organization: OnceLock::new(),
             activity: Activity::default(),
+            tallies: SourceTallies::default(),
             provider_keys: ProviderKeys::new(ports.transport.clone(), ports.clock.clone()),
         }
     }

@@ -7,14 +7,15 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicI64, Ordering},
     },
+    time::Duration,
 };
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::{ApplicationId, EventId, LaneId, OperationId, OrganizationId},
+    ids::{ApplicationId, EventId, LaneId, OperationId, OrganizationId, SourceId},
     model::{
         AttemptStatistics, AuditEntry, AutoReplay, DeadLetter, EndpointActivity, ErasureCandidate, Event, Operation, Page, PageRequest,
-        Selection, ShardSet, Tally,
+        Selection, ShardSet, SourceTally, Tally,
     },
     ports::{
         Alert, AlertId, AutoReplayStore, Begun, BreakerChange, BreakerKept, BreakerRow, BreakerStore, BringForward, BroughtForward,
@@ -333,6 +334,20 @@ impl<S: Statistics> Statistics for Faulty<S> {
 
     async fn forget_failures(&self, lane_id: LaneId) -> Result<(), StoreError> {
         through!(self, self.store.forget_failures(lane_id))
+    }
+
+    async fn add_source_tallies(&self, tallies: Vec<SourceTally>) -> Result<(), StoreError> {
+        through!(self, self.store.add_source_tallies(tallies))
+    }
+
+    async fn source_statistics(
+        &self,
+        source: SourceId,
+        from: Timestamp,
+        to: Timestamp,
+        step: Duration,
+    ) -> Result<Vec<SourceTally>, StoreError> {
+        through!(self, self.store.source_statistics(source, from, to, step))
     }
 }
 

@@ -342,7 +342,8 @@ async fn write_source_activity(line: Arc<Line>) {
 
 /// Nothing but what a source shows depends on it. While the store is away, whoever needs it tells.
 async fn note_source_activity(line: &Line) {
-    if let Err(error) = line.sources.activity.write(&*line.ports.sources).await {
+    let activity = line.sources.activity.write(&*line.ports.sources).await;
+    if let Err(error) = activity.and(line.sources.tallies.write(&*line.ports.statistics).await) {
         tracing::debug!(error = &error as &dyn std::error::Error, "cannot write what happened at sources; it is tried again in a second");
     }
 }

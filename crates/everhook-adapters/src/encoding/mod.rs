@@ -18,6 +18,7 @@ pub(crate) mod resealing;
 pub(crate) mod response_headers;
 pub(crate) mod schedule_json;
 pub(crate) mod selection_json;
+pub(crate) mod source_counts;
 pub(crate) mod source_json;
 pub(crate) mod spelling;
 pub(crate) mod tokens;

@@ -57,6 +57,7 @@ mod sealing;
 mod sequences;
 mod settlement_columns;
 mod settling;
+mod source_rollups;
 mod statistics;
 mod tls;
 mod transaction;

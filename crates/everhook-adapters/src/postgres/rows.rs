@@ -218,7 +218,9 @@ impl Columns for Row {
     }
 
     fn expired(&self) -> Outcome<Option<AfterExpiry>> {
-        self.spelled_opt("expires_into", AfterExpiry::parse)
+        // One whose time alone was waited for is attempted as any other.
+        let then = self.spelled_opt("expires_into", AfterExpiry::parse)?;
+        Ok(then.filter(|then| *then != AfterExpiry::TriesAgain))
     }
 }
 

@@ -1,13 +1,13 @@
-//! What happened at endpoints, in numbers: the port `Statistics`.
+//! What happened at endpoints and sources, in numbers: the port `Statistics`.
 //!
 //! Several nodes may add to one row: the rows are locked in the order of their keys, added to here and written back, all in one transaction.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::LaneId,
-    model::{AttemptStatistics, EndpointActivity, FailureCategory, FailureCounts, Tally, minute_of},
+    ids::{LaneId, SourceId},
+    model::{AttemptStatistics, EndpointActivity, FailureCategory, FailureCounts, SourceTally, Tally, minute_of},
     ports::{Statistics, StoreError},
     time::Timestamp,
 };
@@ -19,6 +19,7 @@ use super::{
     PostgresStore,
     fault::Outcome,
     rows::{Columns, Key, duration, micros},
+    source_rollups,
     transaction::Tx,
 };
 use crate::encoding::{answers, durations};
@@ -49,9 +50,7 @@ impl Statistics for PostgresStore {
     }
 
     async fn attempt_statistics(&self, lane_id: LaneId, from: Timestamp, to: Timestamp) -> Result<AttemptStatistics, StoreError> {
-        // A minute that `to` lies in has begun before it.
-        let end = minute_number(to) + i64::from(minute_of(to) < to);
-        let rows = self.reader().await?.query(ROLLUPS, &[&lane_id.key(), &minute_number(from), &end]).await?;
+        let rows = self.reader().await?.query(ROLLUPS, &[&lane_id.key(), &minute_number(from), &end_minute(to)]).await?;
         let mut all = AttemptStatistics::default();
         for row in &rows {
             all.merge(&statistics_of_row(row)?);
@@ -74,6 +73,23 @@ impl Statistics for PostgresStore {
         activities.values_mut().for_each(EndpointActivity::forget_failures);
         write_activities(&tx, &activities).await?;
         Ok(tx.commit().await?)
+    }
+
+    async fn add_source_tallies(&self, tallies: Vec<SourceTally>) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = Tx::begin(&mut connection).await?;
+        source_rollups::add(&tx, &tallies).await?;
+        Ok(tx.commit().await?)
+    }
+
+    async fn source_statistics(
+        &self,
+        source: SourceId,
+        from: Timestamp,
+        to: Timestamp,
+        step: Duration,
+    ) -> Result<Vec<SourceTally>, StoreError> {
+        Ok(source_rollups::read(&self.reader().await?, source, (from, to), step).await?)
     }
 }
 
@@ -165,7 +181,12 @@ pub(super) const fn minute_number(at: Timestamp) -> i64 {
     at.as_micros().div_euclid(MINUTE_MICROS)
 }
 
-fn number(count: u64) -> i64 {
+/// The minute before which minutes begin that have something of the time before `to`.
+pub(super) fn end_minute(to: Timestamp) -> i64 {
+    minute_number(to) + i64::from(minute_of(to) < to)
+}
+
+pub(super) fn number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 

@@ -45,6 +45,7 @@ mod retention;
 pub(crate) mod rows;
 mod sealing;
 mod settling;
+mod source_rollups;
 mod statistics;
 pub(crate) mod transaction;
 mod turn;

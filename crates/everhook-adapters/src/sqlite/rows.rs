@@ -161,7 +161,9 @@ pub(crate) trait Columns {
 
     /// What became of a parking whose time is over.
     fn expired(&self) -> rusqlite::Result<Option<AfterExpiry>> {
-        self.spelled_opt("expires_into", |name: String| AfterExpiry::parse(&name))
+        // One whose time alone was waited for is attempted as any other.
+        let then = self.spelled_opt("expires_into", |name: String| AfterExpiry::parse(&name))?;
+        Ok(then.filter(|then| *then != AfterExpiry::TriesAgain))
     }
 }
 

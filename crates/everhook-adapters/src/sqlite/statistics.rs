@@ -1,13 +1,13 @@
-//! What happened at endpoints, in numbers: the port `Statistics`.
+//! What happened at endpoints and sources, in numbers: the port `Statistics`.
 //!
 //! A minute's row is read, added to and written back inside one transaction, which alone writes.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::{ApplicationId, LaneId, OrganizationId},
-    model::{AttemptStatistics, EndpointActivity, FailureCategory, FailureCounts, Tally, minute_of},
+    ids::{ApplicationId, LaneId, OrganizationId, SourceId},
+    model::{AttemptStatistics, EndpointActivity, FailureCategory, FailureCounts, SourceTally, Tally, minute_of},
     ports::{Statistics, StoreError},
     time::Timestamp,
 };
@@ -18,6 +18,7 @@ use super::{
     SqliteStore,
     fault::Outcome,
     rows::{Columns, Key, duration, micros},
+    source_rollups,
     transaction::Tx,
 };
 use crate::encoding::{answers, durations};
@@ -58,6 +59,20 @@ impl Statistics for SqliteStore {
             change_activity(tx, lane, EndpointActivity::forget_failures)
         };
         self.write(1, forget).await
+    }
+
+    async fn add_source_tallies(&self, tallies: Vec<SourceTally>) -> Result<(), StoreError> {
+        self.write(tallies.len(), move |tx| tallies.iter().try_for_each(|tally| source_rollups::add(tx, tally))).await
+    }
+
+    async fn source_statistics(
+        &self,
+        source: SourceId,
+        from: Timestamp,
+        to: Timestamp,
+        step: Duration,
+    ) -> Result<Vec<SourceTally>, StoreError> {
+        self.read_history(move |connection| source_rollups::read(connection, source, (from, to), step)).await
     }
 }
 
@@ -136,9 +151,7 @@ fn change_activity(tx: &Tx<'_>, lane: i64, change: impl FnOnce(&mut EndpointActi
 
 fn statistics(connection: &Connection, lane_id: LaneId, from: Timestamp, to: Timestamp) -> Outcome<AttemptStatistics> {
     let mut statement = connection.prepare_cached(ROLLUPS)?;
-    // A minute that `to` lies in has begun before it.
-    let end = minute_number(to) + i64::from(minute_of(to) < to);
-    let rows = statement.query_map(params![lane_id.key(), minute_number(from), end], statistics_of_row)?;
+    let rows = statement.query_map(params![lane_id.key(), minute_number(from), end_minute(to)], statistics_of_row)?;
     let mut all = AttemptStatistics::default();
     for statistics in rows {
         all.merge(&statistics?);
@@ -148,6 +161,11 @@ fn statistics(connection: &Connection, lane_id: LaneId, from: Timestamp, to: Tim
 
 pub(super) const fn minute_number(at: Timestamp) -> i64 {
     at.as_micros().div_euclid(MINUTE_MICROS)
+}
+
+/// The minute before which minutes begin that have something of the time before `to`.
+pub(super) fn end_minute(to: Timestamp) -> i64 {
+    minute_number(to) + i64::from(minute_of(to) < to)
 }
 
 fn statistics_of_row(row: &Row<'_>) -> rusqlite::Result<AttemptStatistics> {

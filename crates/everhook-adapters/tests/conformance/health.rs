@@ -8,14 +8,14 @@ use everhook_core::{
     model::{
         Page, PageRequest, ProcessorKind, SealedSecret, Source, Stage,
         health::{
-            Connection, ExternalUserId, Metric, MetricDraft, MetricType, Permissions, ProfileId, Provider, RecordId, SealedTokens,
-            Vo2maxSport,
+            Connection, ExternalUserId, KeptRate, Metric, MetricDraft, MetricType, Permissions, ProfileId, Provider, ProviderRate,
+            RateWindow, RecordId, SealedTokens, Vo2maxSport,
         },
     },
     policy::presets,
     ports::{
-        Alert, Connected, ConnectionFilter, HealthUser, MetricFilter, MetricWrite, MetricsWritten, RecordOf, RefreshedTokens, TimeRange,
-        Updated,
+        Alert, Connected, ConnectionFilter, EndedRefresh, HealthUser, MetricFilter, MetricWrite, MetricsWritten, RecordOf, RefreshOutcome,
+        TimeRange, Updated,
     },
     time::Timestamp,
 };
@@ -78,6 +78,7 @@ impl Given {
             tokens: Some(tokens),
             permissions: Some(Permissions::of(["HEALTH_EXPORT"])),
             is_connected: true,
+            reauthorization_needed_since: None,
             created_at: NOW,
             updated_at: NOW,
         }
@@ -162,14 +163,55 @@ async fn who_withdraws_loses_the_tokens_and_it_is_told_once() {
 }
 
 #[tokio::test]
+async fn a_user_whose_tokens_are_not_renewed_any_more_has_to_connect_again() {
+    let given = Given::new().await;
+    let (one, other) = (given.connect(&given.new_connection("u1", "p1")).await, given.connect(&given.new_connection("u2", "p1")).await);
+    let (user, by) = (given.health_user("u1"), Uuid::from_u128(1));
+    let since = async |id| given.store.connection(given.organization, id).await.unwrap().unwrap().reauthorization_needed_since;
+    let end = async |outcome, at: u64| {
+        given.store.begin_refresh(user.clone(), by, after(at), after(at + 30)).await.unwrap().expect("nobody has the right");
+        given.store.end_refresh(EndedRefresh { user: user.clone(), by, outcome, at: after(at) }).await.unwrap()
+    };
+    assert!(!end(RefreshOutcome::Refused, 1).await);
+    assert!(!end(RefreshOutcome::Refused, 2).await);
+    assert_eq!((since(one.id).await, since(other.id).await), (Some(after(1)), None), "since the first time, and nobody else");
+    let new = SealedTokens { access: SealedSecret(vec![9]), refresh: None, expires_at: None };
+    assert!(end(RefreshOutcome::Renewed(vec![(one.id, new)]), 3).await);
+    assert_eq!(since(one.id).await, None);
+    assert!(!end(RefreshOutcome::Refused, 4).await);
+    given.connect(&given.new_connection("u1", "p1")).await;
+    assert_eq!(since(one.id).await, None, "connected anew");
+}
+
+#[tokio::test]
+async fn what_is_known_of_a_providers_limits_is_kept_by_who_read_it_last() {
+    let given = Given::new().await;
+    let window = |number: i64, used: u32, limit: u32| RateWindow { number, used, limit };
+    let rate = |used: u32| ProviderRate { quarter: window(1, used, 100), day: window(2, 3 * used, 1_000) };
+    assert_eq!(given.store.provider_rate(Provider::Strava).await.unwrap(), None);
+    let keep =
+        async |provider, used, revision| given.store.keep_provider_rate(provider, KeptRate { rate: rate(used), revision }).await.unwrap();
+    assert!(keep(Provider::Strava, 1, 0).await);
+    assert!(!keep(Provider::Strava, 7, 0).await, "somebody was faster");
+    assert!(keep(Provider::Strava, 2, 1).await);
+    assert!(!keep(Provider::Strava, 7, 1).await);
+    assert!(keep(Provider::Garmin, 9, 0).await, "each provider has its own");
+    let given = given.reopened().await;
+    assert_eq!(given.store.provider_rate(Provider::Strava).await.unwrap(), Some(KeptRate { rate: rate(2), revision: 2 }));
+    assert_eq!(given.store.provider_rate(Provider::Garmin).await.unwrap(), Some(KeptRate { rate: rate(9), revision: 1 }));
+}
+
+#[tokio::test]
 async fn one_at_a_time_refreshes_the_tokens_of_a_user_and_a_right_that_is_over_goes_to_the_next() {
     let given = Given::new().await;
     let (one, two) = (given.connect(&given.new_connection("u1", "p1")).await, given.connect(&given.new_connection("u1", "p2")).await);
     let (user, first, second) = (given.health_user("u1"), Uuid::from_u128(1), Uuid::from_u128(2));
     let begin = async |by, at, until| given.store.begin_refresh(user.clone(), by, after(at), after(until)).await.unwrap();
     let new = SealedTokens { access: SealedSecret(vec![9]), refresh: Some(SealedSecret(vec![8])), expires_at: None };
-    let end =
-        async |by, tokens: Vec<_>| given.store.end_refresh(RefreshedTokens { user: user.clone(), by, tokens, at: after(9) }).await.unwrap();
+    let end = async |by, tokens: Vec<_>| {
+        let outcome = if tokens.is_empty() { RefreshOutcome::NotRenewed } else { RefreshOutcome::Renewed(tokens) };
+        given.store.end_refresh(EndedRefresh { user: user.clone(), by, outcome, at: after(9) }).await.unwrap()
+    };
     assert_eq!(given.store.begin_refresh(given.health_user("nobody"), first, after(0), after(9)).await.unwrap(), None);
     assert_eq!(begin(first, 0, 30).await.unwrap().len(), 2);
     assert_eq!(begin(second, 10, 40).await, None, "somebody has the right");

@@ -165,6 +165,19 @@ async fn a_parking_whose_time_is_over_ends_as_it_said() {
 }
 
 #[tokio::test]
+async fn one_that_waited_for_the_time_alone_is_attempted_when_it_has_come() {
+    for kind in KINDS {
+        let given = Given::of_kind(kind).await;
+        let delivery = given.parked("limit:strava", Some((60, AfterExpiry::TriesAgain))).await;
+        assert_eq!(given.stage(delivery).await, parked("limit:strava", Some((60, AfterExpiry::TriesAgain))), "{kind}");
+        assert_eq!(ids(given.store.expire(after(60), 10).await.unwrap()), (vec![delivery], false), "{kind}");
+        let due = given.due(given.endpoint, after(100), 10, 0).await.rows;
+        let told: Vec<_> = due.iter().map(|due| (due.delivery, due.expired, due.attempts, due.parkings)).collect();
+        assert_eq!(told, [(delivery, None, 1, 1)], "{kind}: its schedule has not begun");
+    }
+}
+
+#[tokio::test]
 async fn the_next_look_is_due_when_a_parking_is_over_or_a_release_is_looked_at_again() {
     let given = Given::new().await;
     let next = async || given.store.next_look().await.unwrap();

@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use everhook_core::{
-    ids::{EndpointId, LaneId},
-    model::{AnswerCount, AttemptStatistics, EndpointActivity, FailureCategory, Tally, minute_of},
+    ids::{EndpointId, LaneId, SourceId},
+    model::{
+        AnswerCount, AttemptStatistics, EndpointActivity, EventCounts, FailureCategory, RetentionClass, SourceStatistics, SourceTally, Tally,
+        minute_of,
+    },
     time::Timestamp,
 };
 
@@ -120,4 +123,57 @@ async fn what_calls_were_answered_with_is_added_up() {
     let read = given.store.attempt_statistics(given.organization.into(), NOW, after(60)).await.unwrap();
     assert_eq!(AnswerCount::ALL.map(|what| read.answers[what]), [2, 4, 6, 8, 10, 12, 14, 16, 18]);
     assert_eq!((read.answers.calls(), read.total()), (42, 0));
+}
+
+/// What a source had in a minute, in numbers that differ from each other.
+fn source_tally(source: SourceId, minute: Timestamp, n: u64) -> SourceTally {
+    let mut statistics = SourceStatistics { accepted: n, handshakes: 2 * n, ..SourceStatistics::default() };
+    statistics.reject("bad_signature", 3 * n);
+    *statistics.events_mut("sleeps") = EventCounts { received: 4 * n, completed: 5 * n, failed: 6 * n, dead: 7 * n };
+    statistics.other_events.received = n;
+    (0..n).for_each(|n| statistics.took(Duration::from_millis(10 << n)));
+    SourceTally { source, minute, statistics }
+}
+
+#[tokio::test]
+async fn what_happened_at_a_source_is_added_up_by_the_minute_and_read_back_in_steps() {
+    let given = Given::new().await;
+    let (one, other) = (SourceId::from_uuid(super::given::id()), SourceId::from_uuid(super::given::id()));
+    let first = minute_of(NOW - Duration::from_micros(NOW.as_micros().rem_euclid(900_000_000).unsigned_abs()));
+    let at = |minutes: u64| first + Duration::from_secs(minutes * 60);
+    given
+        .store
+        .add_source_tallies(vec![source_tally(one, at(0), 1), source_tally(one, at(14), 2), source_tally(other, at(0), 9)])
+        .await
+        .unwrap();
+    given.store.add_source_tallies(vec![source_tally(one, at(0), 3), source_tally(one, at(15), 4)]).await.unwrap();
+    let given = given.reopened().await;
+    let minute = Duration::from_secs(60);
+    let minutes = given.store.source_statistics(one, at(0), at(60), minute).await.unwrap();
+    let mut first_minute = source_tally(one, at(0), 1);
+    first_minute.statistics.merge(&source_tally(one, at(0), 3).statistics);
+    assert_eq!(minutes, [first_minute.clone(), source_tally(one, at(14), 2), source_tally(one, at(15), 4)]);
+    let mut quarter = first_minute.clone();
+    quarter.statistics.merge(&source_tally(one, at(14), 2).statistics);
+    assert_eq!(given.store.source_statistics(one, at(0), at(60), 15 * minute).await.unwrap(), [quarter, source_tally(one, at(15), 4)]);
+    // Minutes that are only touched count, and others do not.
+    let second = Duration::from_secs(1);
+    let touched = given.store.source_statistics(one, at(0) + second, at(14) + second, minute).await.unwrap();
+    assert_eq!(touched, [first_minute, source_tally(one, at(14), 2)]);
+    assert_eq!(given.store.source_statistics(one, at(1), at(14), minute).await.unwrap(), []);
+    assert_eq!(given.store.source_statistics(other, at(0), at(60), minute).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn statistics_of_sources_go_by_their_minute() {
+    let given = Given::new().await;
+    let sources = [(); 2].map(|()| SourceId::from_uuid(super::given::id()));
+    let at = |minutes: u64| minute_of(NOW) + Duration::from_secs(minutes * 60);
+    let tallies = sources.iter().flat_map(|source| (0..5).map(|minute| source_tally(*source, at(minute), 1))).collect();
+    given.store.add_source_tallies(tallies).await.unwrap();
+    assert_eq!(given.purge_in_steps(RetentionClass::SourceRollups, at(3), 2).await.0, 6);
+    for source in sources {
+        let left = given.store.source_statistics(source, at(0), at(60), Duration::from_secs(60)).await.unwrap();
+        assert_eq!(left.iter().map(|tally| tally.minute).collect::<Vec<_>>(), [at(3), at(4)]);
+    }
 }

@@ -1,10 +1,10 @@
 //! Everything that can be read of a store through its ports, as texts that can be compared.
 
-use std::fmt::Debug;
+use std::{fmt::Debug, time::Duration};
 
 use everhook_core::{
     ids::{ApplicationId, EndpointId, Ref, RevisionNumber, ScheduleVersion},
-    model::{CacheKey, CapabilityName, Cursor, PageRequest, Priority, ShardSet},
+    model::{CacheKey, CapabilityName, Cursor, PageRequest, Priority, ShardSet, health::Provider},
     ports::{
         AuditFilter, DeadLetterFilter, DeliveryFilter, DueDeadLetters, DueQueue, DueRequest, EndpointFilter, EventFilter, EventStore,
         History, Scan,
@@ -23,6 +23,8 @@ use crate::{
 
 /// More rows than any list of these tests has.
 const ALL: PageRequest = PageRequest { limit: 1_000, cursor: Cursor::Newest };
+
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// What a store says, question by question.
 #[derive(Default)]
@@ -67,11 +69,16 @@ async fn look_at_directory(store: &dyn Store, filled: &Filled, told: &mut Told) 
         let sources = store.sources(*organization, None, ALL).await.unwrap();
         let ids = sources.rows.iter().map(|source| source.id).collect();
         told.note("source activity", store.source_activity(ids).await.unwrap());
+        for source in &sources.rows {
+            let statistics = store.source_statistics(source.id, NOW - MINUTE, after(600), MINUTE).await.unwrap();
+            told.note("source statistics", statistics);
+        }
         told.note("sources", sources);
         told.note("API keys", store.api_keys(*organization, ALL).await.unwrap());
         told.note("audit log", store.audit_log(*organization, AuditFilter::default(), ALL).await.unwrap());
     }
     told.note("job", store.job(JOB).await.unwrap());
+    told.note("provider rate", store.provider_rate(Provider::Strava).await.unwrap());
     told.note("draw", store.draw(filled.given.organization, DRAWN).await.unwrap());
     for application in &filled.applications {
         told.note("manifest", store.manifest(*application).await.unwrap());

@@ -292,6 +292,7 @@ impl Middle {
             statement!("organizations_until", first(), PAGE_ROWS),
             statement!("operations_until", self.operation.clone(), PAGE_ROWS, last()),
             statement!("forget_rollups", first(), last(), i64::MAX, PAGE_ROWS),
+            statement!("forget_source_rollups", i64::MAX, PAGE_ROWS),
             statement!("forget_open_periods", first(), last(), i64::MAX, PAGE_ROWS),
             statement!("forget_revisions", first(), last(), i64::MAX, PAGE_ROWS),
             statement!("unused_deleted_endpoints", first(), last(), i64::MAX, PAGE_ROWS),

@@ -20,6 +20,9 @@ const LIMIT_MAX: u32 = 1_000_000;
 /// Those who wait for a window do not all begin in its first second.
 const SPREAD: Duration = Duration::from_secs(30);
 
+/// How many windows ahead somebody waits at the most: a day. Whoever finds no room then waits again.
+const WINDOWS_AHEAD_MAX: u32 = 96;
+
 /// What Strava publishes for reading; both providers' limit for a quarter of an hour.
 const PER_QUARTER: u32 = 100;
 const STRAVA_PER_DAY: u32 = 1_000;
@@ -60,6 +63,12 @@ pub struct SaidWindow {
     pub limit: u32,
     /// How many there were.
     pub used: u32,
+}
+
+/// When somebody who finds `ahead` others waiting for room has a chance: each window takes as many as its limit says, so that those who wait do not all come
+/// back at once and in vain.
+pub fn place_in_line(until: Timestamp, ahead: u32, rate: &ProviderRate) -> Timestamp {
+    until + QUARTER * (ahead / rate.quarter.limit.max(1)).min(WINDOWS_AHEAD_MAX)
 }
 
 /// What is believed before a provider has said anything.

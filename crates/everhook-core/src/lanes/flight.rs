@@ -50,9 +50,12 @@ async fn make(line: &Line, flight: &InFlight) -> Result<Landing, StoreError> {
         Attempted::Withheld => Ok(Landing::Withheld),
         Attempted::Erased => Ok(Landing::Erased),
         Attempted::OutOfResources => Ok(Landing::OutOfResources),
-        Attempted::Sent { with, report, executed_at, revision } => {
+        Attempted::Sent { with, report, executed_at, revision, received } => {
             let outcome = settle(line, &EndedAttempt { flight, with: &with, executed_at, revision }, report);
             let settlement = &outcome.settlement;
+            if let Some(received) = received {
+                received.count(line, flight, &settlement.stage);
+            }
             tracing::debug!(
                 delivery.id = %flight.due.delivery,
                 endpoint.id = %flight.lane_id,

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::{
     catalog::{CapabilityDestination, ChannelDestination, Destination},
-    ids::RevisionNumber,
+    ids::{RevisionNumber, SourceId},
     lifecycle,
     line::{
         Line,
@@ -17,9 +17,10 @@ use crate::{
         job, processing,
         request::{self, Outgoing, USER_AGENT},
     },
-    model::{AfterExpiry, Endpoint, Event, FailureCategory, InFlight, PhaseTimes, Report, RetrySchedule, Sent},
+    model::{AfterExpiry, Endpoint, Event, EventType, FailureCategory, InFlight, PhaseTimes, Report, RetrySchedule, Sent, Stage},
     policy::timeout,
     ports::StoreError,
+    sources::ReceivedOutcome,
     time::Timestamp,
 };
 
@@ -38,6 +39,8 @@ pub enum Attempted {
         executed_at: Timestamp,
         /// What shaped it; `None` if there was nothing to send.
         revision: Option<RevisionNumber>,
+        /// Where the event came in, if a provider sent it.
+        received: Option<ReceivedAt>,
     },
     /// The endpoint was disabled, deleted or paused since, or its lane is no longer this node's: no request was made.
     Withheld,
@@ -45,6 +48,33 @@ pub enum Attempted {
     Erased,
     /// This machine had nothing left to make a request with: none was made, and the delivery still waits.
     OutOfResources,
+}
+
+/// Where and when an event came in, for the statistics of its source.
+#[derive(Clone, Debug)]
+pub struct ReceivedAt {
+    /// The source.
+    pub source: SourceId,
+    /// What kind of event.
+    pub event_type: EventType,
+    /// When it was accepted.
+    pub at: Timestamp,
+}
+
+impl ReceivedAt {
+    /// Of an event; `None` if no provider sent it.
+    fn of(event: &Event) -> Option<Self> {
+        let received = event.received.as_ref()?;
+        Some(Self { source: received.source, event_type: event.event_type.clone(), at: event.created_at })
+    }
+
+    /// Counts an attempt that led to this stage. How long a replay comes after the receipt is a person's doing, and says nothing about processing.
+    pub fn count(&self, line: &Line, flight: &InFlight, stage: &Stage) {
+        let now = line.ports.clock.now();
+        let latency = flight.due.replay_of.is_none().then(|| now.since(self.at));
+        let Some(outcome) = ReceivedOutcome::of(stage, latency) else { return };
+        line.sources.tallies.attempted(self.source, self.event_type.as_str(), outcome, now);
+    }
 }
 
 /// What an attempt needs beside the event.
@@ -68,15 +98,16 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
             Destination::Capability(_) => Box::pin(job::answer_after_expiry(line, flight)).await?,
             _ => None,
         };
-        let report = answered.unwrap_or_else(|| expired(then));
-        return Ok(Attempted::Sent { with, report, executed_at: line.ports.clock.now(), revision: None });
+        if let Some(report) = answered.or_else(|| expired(then)) {
+            return Ok(Attempted::Sent { with, report, executed_at: line.ports.clock.now(), revision: None, received: None });
+        }
     }
     let event = match load(line, flight).await? {
         Loaded::Whole(event) => event,
         Loaded::Erased => return Ok(Attempted::Erased),
         Loaded::Missing => {
             let report = missing_event();
-            return Ok(Attempted::Sent { with, report, executed_at: line.ports.clock.now(), revision: None });
+            return Ok(Attempted::Sent { with, report, executed_at: line.ports.clock.now(), revision: None, received: None });
         }
     };
     let gets_events = lifecycle::cancellation(with.destination.state()).is_none() && !with.destination.is_paused();
@@ -89,6 +120,7 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
     if line.erasures.has(event.id, executed_at) {
         return Ok(Attempted::Erased);
     }
+    let received = ReceivedAt::of(&event);
     let report = match &with.destination {
         Destination::Endpoint(to) => {
             let shape = line.catalog.shapes.open(&to.endpoint, &*line.ports.vault)?;
@@ -115,7 +147,7 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
         line.log_shortage(error);
         return Ok(Attempted::OutOfResources);
     }
-    Ok(Attempted::Sent { with, report, executed_at, revision })
+    Ok(Attempted::Sent { with, report, executed_at, revision, received })
 }
 
 async fn send_mail(line: &Line, flight: &InFlight, to: &ChannelDestination, event: &Event, schedule: &RetrySchedule) -> Report {
@@ -176,14 +208,15 @@ async fn load(line: &Line, flight: &InFlight) -> Result<Loaded, StoreError> {
     }
 }
 
-/// What a delivery waited for did not come in time: no request is made, and this is what its attempt says.
-fn expired(then: AfterExpiry) -> Report {
+/// What a delivery waited for did not come in time: no request is made, and this is what its attempt says. `None` if it is attempted then.
+fn expired(then: AfterExpiry) -> Option<Report> {
     let (category, error, response) = (FailureCategory::Timeout, "what it waited for did not come in time".to_owned(), None);
     let sent = match then {
         AfterExpiry::Fails => Sent::Failed { category, error, response },
         AfterExpiry::GivesUp => Sent::Refused { category, error, response },
+        AfterExpiry::TriesAgain => return None,
     };
-    Report { sent, duration: Duration::ZERO, phases: PhaseTimes::default() }
+    Some(Report { sent, duration: Duration::ZERO, phases: PhaseTimes::default() })
 }
 
 fn attempt_timeout(flight: &InFlight, endpoint: &Endpoint, schedule: &RetrySchedule) -> Duration {

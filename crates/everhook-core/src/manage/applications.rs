@@ -1,6 +1,8 @@
 //! Applications: integrations inside an organization.
 
-use super::{CHANGE_ROUNDS_MAX, Change, Conflict, Fault, Noun, Refusal, api_keys, audit, check_name, check_uid, refuse_faults, unexpected};
+use super::{
+    CHANGE_ROUNDS_MAX, Change, Conflict, Fault, Noun, Refusal, api_keys, audit, check_name, check_uid, refuse_faults, sources, unexpected,
+};
 use crate::{
     ids::{ApiKeyId, ApplicationId, OrganizationId, Ref, Uid},
     line::Line,
@@ -92,12 +94,14 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<ApplicationId>) -> Result
     }
     let id = application.id;
     let entry = audit::entry(line, by, AuditAction::ApplicationDelete, id.as_uuid(), removed(&audit::of_application(&application)));
+    let processors = sources::with_processor(line, by.organization, Some(id)).await?;
     let Deleted::Deleted(keys) = line.ports.applications.delete_application(by.organization, id, entry).await? else {
         return Err(Refusal::NotFound(Noun::Application));
     };
     line.catalog.forget(id);
     line.sources.forget_application(id);
     line.calls.forget(id);
+    sources::tell_processors_deleted(line, &processors);
     line.publishers.forget_application(id).await;
     api_keys::forget_revoked(line, &keys).await;
     line.deletions_bell.notify_one();

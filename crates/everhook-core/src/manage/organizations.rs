@@ -1,6 +1,8 @@
 //! Organizations: the tenants. Each is born with its two built-in applications.
 
-use super::{CHANGE_ROUNDS_MAX, Change, Conflict, Fault, Noun, Refusal, api_keys, audit, check_name, check_uid, refuse_faults, unexpected};
+use super::{
+    CHANGE_ROUNDS_MAX, Change, Conflict, Fault, Noun, Refusal, api_keys, audit, check_name, check_uid, refuse_faults, sources, unexpected,
+};
 use crate::{
     ids::{ApiKeyId, ApplicationId, OrganizationId, Ref, Uid},
     line::Line,
@@ -115,6 +117,7 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<OrganizationId>) -> Resul
     let default = ensure_default(line, None).await?.id;
     let note = removed(&audit::of_organization(&organization));
     let entry = audit::entry(line, &by.within(default), AuditAction::OrganizationDelete, id.as_uuid(), note);
+    let processors = sources::with_processor(line, id, None).await?;
     let Deleted::Deleted(keys) = line.ports.organizations.delete_organization(id, at, entry).await? else {
         return Err(Refusal::NotFound(Noun::Organization));
     };
@@ -122,6 +125,7 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<OrganizationId>) -> Resul
     line.sources.forget_organization(id);
     line.calls.forget_organization(id);
     line.wake_up.organization_changed(id);
+    sources::tell_processors_deleted(line, &processors);
     api_keys::forget_revoked(line, &keys).await;
     line.deletions_bell.notify_one();
     Ok(keys)

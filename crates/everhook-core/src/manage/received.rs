@@ -6,7 +6,7 @@
 use crate::{
     ids::OrganizationId,
     line::Line,
-    model::{Cursor, Delivery, PageRequest, Stage},
+    model::{AfterExpiry, Cursor, Delivery, Expiry, PageRequest, Parking, Stage},
     ports::{DeliveryFilter, ReceivedFilter, ReceivedSummary, StoreError},
     time::Timestamp,
 };
@@ -157,9 +157,10 @@ const fn has_failed(delivery: &Delivery) -> bool {
     !delivery.stage.has_ended() && delivery.attempts > 0
 }
 
-const fn next_retry_at(delivery: &Delivery) -> Option<Timestamp> {
+fn next_retry_at(delivery: &Delivery) -> Option<Timestamp> {
     match delivery.stage {
         Stage::Waiting { due_at } if delivery.attempts > 0 => Some(due_at),
+        Stage::Parked(Parking { expiry: Some(Expiry { at, then: AfterExpiry::TriesAgain }), .. }) => Some(at),
         _ => None,
     }
 }
@@ -178,7 +179,7 @@ mod tests {
     use super::*;
     use crate::{
         ids::{ApplicationId, DeliveryId, EventId, LaneId, ScheduleVersion},
-        model::{CancelCause, DeathCause, EventType, LaneKind, Parking, Priority, WaitsFor},
+        model::{CancelCause, DeathCause, EventType, LaneKind, Priority, WaitsFor},
     };
 
     const NOW: Timestamp = Timestamp::from_secs(1_000_000);
@@ -213,6 +214,8 @@ mod tests {
         let cancelled = |lane| delivery(lane, Stage::Cancelled { at: NOW, cause: CancelCause::ByPerson }, 0);
         let parking = || Parking { waits_for: WaitsFor::parse("connection").unwrap(), expiry: None };
         let parked = |lane, attempts| delivery(lane, Stage::Parked(parking()), attempts);
+        let expiry = Some(Expiry { at: LATER, then: AfterExpiry::TriesAgain });
+        let limited = |lane| delivery(lane, Stage::Parked(Parking { expiry, ..parking() }), 1);
         // deliveries, newest first → status, attempts, processed_at, next_retry_at, whether there is an error
         let table = [
             (vec![], ReceivedStatus::Completed, 0, Some(NOW), None, false),
@@ -221,6 +224,7 @@ mod tests {
             (vec![parked(1, 0)], ReceivedStatus::Pending, 0, None, None, false),
             (vec![delivery(1, Stage::Held, 0), waiting(2, 2)], ReceivedStatus::Failed, 2, None, Some(LATER), true),
             (vec![parked(1, 1)], ReceivedStatus::Failed, 1, None, None, true),
+            (vec![limited(1)], ReceivedStatus::Failed, 1, None, Some(LATER), true),
             (vec![waiting(1, 1), dead(2)], ReceivedStatus::DeadLetter, 3, None, Some(LATER), true),
             (vec![dead(1), delivered(2)], ReceivedStatus::DeadLetter, 3, Some(LATER), None, true),
             (vec![delivered(1), dead(1)], ReceivedStatus::Completed, 1, Some(LATER), None, false),

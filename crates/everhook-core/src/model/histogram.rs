@@ -1,4 +1,4 @@
-//! How long requests took, in few numbers: counts by length, four to each doubling.
+//! How long something took, in few numbers: counts by length, four to each doubling.
 //!
 //! Two of them can be added, so that minutes make a day. A percentile is read from the counts: it is off by a quarter at most, and by
 //! far less where lengths are spread.
@@ -6,7 +6,10 @@
 use std::time::Duration;
 
 /// The doublings from 1 ms to 131 s, past which no attempt may take longer.
-const OCTAVES: usize = 17;
+const REQUEST_OCTAVES: usize = 17;
+
+/// The doublings from 1 ms to 4.6 hours: an event may wait for a retry or for its provider.
+const LATENCY_OCTAVES: usize = 24;
 
 /// Parts of a doubling. Each is as wide as the others of its doubling.
 const PARTS: usize = 4;
@@ -14,23 +17,33 @@ const PARTS: usize = 4;
 /// A part of the first doubling.
 const QUARTER_MILLI_MICROS: u128 = 250;
 
-/// Counts of lengths of time. What is under 1 ms is in the first, what is over 131 s in the last.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Histogram([u32; Histogram::BUCKETS]);
+/// How long requests took. What is under 1 ms is in the first bucket, what is over 131 s in the last.
+pub type Histogram = Lengths<{ buckets(REQUEST_OCTAVES) }>;
 
-impl Default for Histogram {
+/// How long it took from one event to another. What is under 1 ms is in the first bucket, what is over 4.6 hours in the last.
+pub type LatencyHistogram = Lengths<{ buckets(LATENCY_OCTAVES) }>;
+
+const fn buckets(octaves: usize) -> usize {
+    1 + octaves * PARTS + 1
+}
+
+/// Counts of lengths of time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lengths<const BUCKETS: usize>([u32; BUCKETS]);
+
+impl<const BUCKETS: usize> Default for Lengths<BUCKETS> {
     fn default() -> Self {
-        Self([0; Self::BUCKETS])
+        Self([0; BUCKETS])
     }
 }
 
-impl Histogram {
+impl<const BUCKETS: usize> Lengths<BUCKETS> {
     /// How many counts there are.
-    pub const BUCKETS: usize = 1 + OCTAVES * PARTS + 1;
+    pub const BUCKETS: usize = BUCKETS;
 
     /// Counts one.
     pub fn add(&mut self, length: Duration) {
-        self.add_many(bucket_of(length), 1);
+        self.add_many(bucket_of(length).min(BUCKETS - 1), 1);
     }
 
     /// Counts many of one bucket, as a store kept them. Says whether there is such a bucket.
@@ -60,7 +73,7 @@ impl Histogram {
         for (bucket, count) in self.counts() {
             let count = f64::from(count);
             if before + count >= rank {
-                let (from, to) = (lower_bound(bucket), lower_bound(bucket + 1).min(lower_bound(Self::BUCKETS - 1)));
+                let (from, to) = (lower_bound(bucket), lower_bound(bucket + 1).min(lower_bound(BUCKETS - 1)));
                 return Some(from + to.saturating_sub(from).mul_f64((rank - before - 0.5) / count));
             }
             before += count;
@@ -77,7 +90,7 @@ fn bucket_of(length: Duration) -> usize {
     // The first doubling has the quarters 4 to 7, the second 8 to 15, and so on.
     let octave = quarters.ilog2() as usize - 2;
     let part = (quarters >> octave) as usize % PARTS;
-    (1 + octave * PARTS + part).min(Histogram::BUCKETS - 1)
+    1 + octave * PARTS + part
 }
 
 /// The shortest length that belongs into a bucket.
@@ -112,7 +125,9 @@ mod tests {
             (Duration::MAX, 69),
         ];
         for (length, bucket) in table {
-            assert_eq!(bucket_of(length), bucket, "{length:?}");
+            let mut histogram = Histogram::default();
+            histogram.add(length);
+            assert_eq!(histogram.counts().collect::<Vec<_>>(), [(bucket, 1)], "{length:?}");
         }
     }
 
@@ -142,6 +157,16 @@ mod tests {
         let mut histogram = Histogram::default();
         histogram.add(Duration::MAX);
         assert_eq!(histogram.quantile(0.99), Some(Duration::from_millis(1 << 17)));
+    }
+
+    #[test]
+    fn what_waits_for_hours_is_told_apart_from_what_waits_for_minutes() {
+        for (minutes, seen) in [(5, 4.4..5.5), (60, 52.0..66.0), (24 * 60, 279.0..280.0)] {
+            let mut histogram = LatencyHistogram::default();
+            histogram.add(Duration::from_secs(minutes * 60));
+            let read = histogram.quantile(0.95).expect("something was counted").as_secs_f64() / 60.0;
+            assert!(seen.contains(&read), "{minutes}: {read}");
+        }
     }
 
     #[test]

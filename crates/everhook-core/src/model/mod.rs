@@ -40,6 +40,7 @@ mod sealing;
 mod secret;
 mod shard;
 mod source;
+mod source_statistics;
 mod statistics;
 
 pub use api_key::{ApiKey, ApiKeyHash, Scope, Scopes};
@@ -59,7 +60,7 @@ pub use endpoint::{DisabledReason, Endpoint, EndpointState, PayloadStyle, Signat
 pub use event::{Event, EventType, EventTypePattern, Priority};
 pub use event_type::{EventTypeDefinition, EventTypeMark};
 pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
-pub use histogram::Histogram;
+pub use histogram::{Histogram, LatencyHistogram, Lengths};
 pub use job::{CapabilityLane, JOB_TOKENS_MAX, JobAnswer, JobAttempt, JobOutcome, JobRecord, JobStatus, TokenHash};
 pub use lane_kind::LaneKind;
 pub use lane_policy::LanePolicy;
@@ -90,4 +91,5 @@ pub use source::{
     Dedupe, DedupeBy, KIND_CUSTOM, KIND_HMAC, PER_IP_PER_MINUTE, PauseMode, RecipeTexts, SOURCE_NAME_CHARS_MAX, Source, SourceActivity,
     SourceName, SourcePause, SourceRateLimit, SourceResponse,
 };
+pub use source_statistics::{EventCounts, REJECTION_REASONS_MAX, SOURCE_EVENT_TYPES_MAX, SourceStatistics, SourceTally};
 pub use statistics::{AnswerCount, AnswerCounts, AttemptStatistics, EndpointActivity, FailureCounts, Tally, minute_of};

@@ -56,16 +56,19 @@ pub enum AfterExpiry {
     Fails,
     /// It is given up.
     GivesUp,
+    /// It is attempted: the time itself was what it waited for.
+    TriesAgain,
 }
 
 impl AfterExpiry {
-    const ALL: [Self; 2] = [Self::Fails, Self::GivesUp];
+    const ALL: [Self; 3] = [Self::Fails, Self::GivesUp, Self::TriesAgain];
 
     /// Its name on every wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fails => "fails",
             Self::GivesUp => "gives_up",
+            Self::TriesAgain => "tries_again",
         }
     }
 

@@ -45,6 +45,8 @@ pub enum RetentionClass {
     Events,
     /// Statistics, by their minute.
     Rollups,
+    /// Statistics of sources, by their minute.
+    SourceRollups,
     /// Times in which breakers were open, by their end.
     OpenPeriods,
     /// Entries of the audit log, by when they were made.

@@ -33,6 +33,7 @@ pub fn horizons(periods: &RetentionPeriods, idempotency_window: Duration, now: T
         (RetentionClass::Attempts, attempts),
         (RetentionClass::Events, events),
         (RetentionClass::Rollups, periods.rollups),
+        (RetentionClass::SourceRollups, periods.rollups),
         (RetentionClass::OpenPeriods, periods.rollups),
         (RetentionClass::AuditLog, Some(AUDIT_LOG_KEPT_FOR)),
         (RetentionClass::Revisions, Some(UNUSED_KEPT_FOR)),
@@ -92,6 +93,8 @@ mod tests {
         let periods = RetentionPeriods { rollups: days(90), ..RetentionPeriods::FOR_EVER };
         let found = horizons(&periods, DAY, NOW);
         let before = NOW - days(90).unwrap();
-        assert!(found.contains(&(RetentionClass::Rollups, before)) && found.contains(&(RetentionClass::OpenPeriods, before)));
+        for class in [RetentionClass::Rollups, RetentionClass::SourceRollups, RetentionClass::OpenPeriods] {
+            assert!(found.contains(&(class, before)), "{class:?}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     ids::{HealthConnectionId, OrganizationId},
     model::{
         AuditEntry, Page, PageRequest,
-        health::{Connection, ExternalUserId, Permissions, ProfileId, Provider, SealedTokens},
+        health::{Connection, ExternalUserId, KeptRate, Permissions, ProfileId, Provider, SealedTokens},
     },
     ports::{Alert, Effect, StoreError},
     time::Timestamp,
@@ -57,9 +57,15 @@ pub trait HealthConnections: Send + Sync {
         until: Timestamp,
     ) -> Result<Option<Vec<Connection>>, StoreError>;
 
-    /// Keeps refreshed tokens and gives the right back, in one write. Says whether they were kept: not if others were stored since `begin_refresh`, or the
-    /// user withdrew. With no tokens, the right is given back.
-    async fn end_refresh(&self, refresh: RefreshedTokens) -> Result<bool, StoreError>;
+    /// Keeps refreshed tokens, or notes that there will be none, and gives the right back, in one write. Says whether tokens were kept: not if others were
+    /// stored since `begin_refresh`, or the user withdrew.
+    async fn end_refresh(&self, refresh: EndedRefresh) -> Result<bool, StoreError>;
+
+    /// What is known of a provider's limits; `None` until somebody kept something. It is one for all organizations, which ask with one client id.
+    async fn provider_rate(&self, provider: Provider) -> Result<Option<KeptRate>, StoreError>;
+
+    /// Keeps what is known of a provider's limits, if that still has the revision (0 if there was none); says whether it was kept. The new one has the next.
+    async fn keep_provider_rate(&self, provider: Provider, rate: KeptRate) -> Result<bool, StoreError>;
 }
 
 /// A user of a provider, in an organization.
@@ -113,15 +119,26 @@ impl Effect for Connected {
     }
 }
 
-/// What came of a refresh.
+/// A refresh that has ended.
 #[derive(Clone, Debug)]
-pub struct RefreshedTokens {
-    /// Whose.
+pub struct EndedRefresh {
+    /// Whose tokens.
     pub user: HealthUser,
     /// Who had the right.
     pub by: Uuid,
-    /// The new tokens, sealed for each connection; none if there are none.
-    pub tokens: Vec<(HealthConnectionId, SealedTokens)>,
+    /// What came of it.
+    pub outcome: RefreshOutcome,
     /// When.
     pub at: Timestamp,
+}
+
+/// What came of a refresh.
+#[derive(Clone, Debug)]
+pub enum RefreshOutcome {
+    /// New tokens, sealed for each connection.
+    Renewed(Vec<(HealthConnectionId, SealedTokens)>),
+    /// The provider does not accept the refresh token any more: the user has to connect again.
+    Refused,
+    /// None, for now.
+    NotRenewed,
 }

@@ -77,7 +77,7 @@ pub use event_store::{
     Erased, Erasure, EventAlias, EventStore, FreedInLane, KeyOrigin, KeyReused, NewDelivery, NewEvent, Original, Recorded,
 };
 pub use event_type_store::EventTypeStore;
-pub use health_connections::{Connected, ConnectionFilter, HealthConnections, HealthUser, RefreshedTokens};
+pub use health_connections::{Connected, ConnectionFilter, EndedRefresh, HealthConnections, HealthUser, RefreshOutcome};
 pub use health_metrics::{HealthMetrics, MetricFilter, MetricWrite, MetricsWritten, ProfileErased, RecordOf};
 pub use history::{
     DeadLetterFilter, DeliveryFilter, DeliveryStatus, Discarded, EventFilter, EventSummary, History, ReceivedFilter, ReceivedSummary,

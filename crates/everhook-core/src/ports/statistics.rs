@@ -1,15 +1,17 @@
-//! Where the statistics of endpoints and capabilities are kept, and those of their applications and organizations.
+//! Where the statistics of endpoints, capabilities and sources are kept, and those of their applications and organizations.
+
+use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::{
-    ids::LaneId,
-    model::{AttemptStatistics, EndpointActivity, Tally},
+    ids::{LaneId, SourceId},
+    model::{AttemptStatistics, EndpointActivity, SourceTally, Tally},
     ports::StoreError,
     time::Timestamp,
 };
 
-/// Adds up what happened at endpoints, by the minute. Statistics are for people and for alerts: no delivery depends on them.
+/// Adds up what happened at endpoints and sources, by the minute. Statistics are for people and for alerts: no delivery depends on them.
 #[async_trait]
 pub trait Statistics: Send + Sync {
     /// Adds tallies to what is kept, in order, in one atomic write: of their lanes, and of the applications and organizations that these are of. Those of one
@@ -37,4 +39,23 @@ pub trait Statistics: Send + Sync {
     /// # Errors
     /// [`StoreError::Unavailable`]: nothing was changed, as far as is known.
     async fn forget_failures(&self, lane_id: LaneId) -> Result<(), StoreError>;
+
+    /// Adds what happened at sources to what is kept, in one atomic write. A source that was deleted meanwhile may be among them.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: nothing was added, as far as is known. Adding again may then count twice.
+    async fn add_source_tallies(&self, tallies: Vec<SourceTally>) -> Result<(), StoreError>;
+
+    /// What happened at a source from `from` until before `to`, in steps of whole minutes that begin at multiples of `step` since the epoch, the oldest
+    /// first. Minutes that are only touched count too; steps in which nothing happened are left out. It costs as much as there are minutes in it.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the store cannot be read.
+    async fn source_statistics(
+        &self,
+        source: SourceId,
+        from: Timestamp,
+        to: Timestamp,
+        step: Duration,
+    ) -> Result<Vec<SourceTally>, StoreError>;
 }

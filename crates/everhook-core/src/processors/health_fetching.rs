@@ -9,11 +9,12 @@ use super::{
 use crate::{
     health::{self, Effect, GarminType, Mapped, Unmappable},
     model::{
-        Cut, FailureCategory, Response, RetryAfter, Sent,
+        AfterExpiry, Expiry, FailureCategory, Parking, Sent, WaitsFor,
         health::{Permissions, Provider, RecordId},
     },
     ports::{RecordOf, StoreError},
     providers::{NoAnswer, NotRefreshed},
+    time::Timestamp,
 };
 
 /// Whether what a push says about a user is true.
@@ -32,7 +33,7 @@ impl HealthProcessor {
         let body = match self.access.ask(&task.user, &task.connected, Question::Activity(&id)).await {
             Ok(Answer::Body(body)) => body,
             Err(Unanswered::Provider(NoAnswer::NotFound)) => return self.delete_activity(&task, id).await,
-            other => return unanswered(other),
+            other => return unanswered(task.user.provider, other),
         };
         let mapped = health::map_activity(&body, &id, &task.user.external_user);
         self.write_fetched(task, mapped).await
@@ -53,7 +54,7 @@ impl HealthProcessor {
         let body = match self.access.ask(&task.user, &task.connected, Question::Ping { data, callback_url }).await {
             Ok(Answer::Body(body)) => body,
             Err(Unanswered::Provider(NoAnswer::Blocked(fault))) => return Ok(refused(fault.to_string())),
-            other => return unanswered(other),
+            other => return unanswered(task.user.provider, other),
         };
         let mapped = health::map_fetched(data, &body, &task.user.external_user);
         self.write_fetched(task, mapped).await
@@ -83,7 +84,7 @@ impl HealthProcessor {
             Ok(_) => Ok(Confirmed::No),
             Err(Unanswered::NoToken | Unanswered::NotRefreshed(NotRefreshed::Refused)) => Ok(Confirmed::Yes),
             Err(Unanswered::Provider(NoAnswer::Unauthorized | NoAnswer::Forbidden)) => Ok(Confirmed::Yes),
-            other => unanswered(other).map(Confirmed::NotYet),
+            other => unanswered(task.user.provider, other).map(Confirmed::NotYet),
         }
     }
 
@@ -99,7 +100,7 @@ impl HealthProcessor {
         match self.access.ask(&task.user, &task.connected, Question::Permissions).await {
             Ok(Answer::Permissions(permissions)) => Ok(Ok(Some(permissions))),
             Err(Unanswered::NoToken) => Ok(Ok(pushed)),
-            other => unanswered(other).map(Err),
+            other => unanswered(task.user.provider, other).map(Err),
         }
     }
 }
@@ -116,11 +117,11 @@ fn may_fetch(task: &Task<'_>, data: GarminType) -> bool {
 }
 
 /// What came of asking in vain, as an attempt shows it.
-fn unanswered(answered: Result<Answer, Unanswered>) -> Result<Sent, StoreError> {
+fn unanswered(provider: Provider, answered: Result<Answer, Unanswered>) -> Result<Sent, StoreError> {
     match answered {
         Ok(_) => Ok(failed("the provider answered something else")),
         Err(Unanswered::Store(error)) => Err(error),
-        Err(Unanswered::Limited { until }) => Ok(limited(RetryAfter::At(until))),
+        Err(Unanswered::Limited { until }) => Ok(limited(provider, until)),
         Err(Unanswered::BeingRefreshed) => Ok(failed(&Unanswered::BeingRefreshed.to_string())),
         Err(Unanswered::Provider(NoAnswer::OutOfResources { error })) => Ok(Sent::OutOfResources { error }),
         Err(Unanswered::Provider(NoAnswer::Unavailable { category, error })) => Ok(Sent::Failed { category, error, response: None }),
@@ -128,8 +129,9 @@ fn unanswered(answered: Result<Answer, Unanswered>) -> Result<Sent, StoreError> 
     }
 }
 
-/// As an endpoint would say it: nothing else of this source is tried for a while.
-fn limited(until: RetryAfter) -> Sent {
-    let body_sample = bytes::Bytes::from_static(br#"{"note":"the provider's limit on requests is used up"}"#);
-    Sent::Answered(Response { status: 429, headers: Vec::new(), body_sample, cut: Cut::default(), retry_after: Some(until) })
+/// It waits until there is room, and its schedule does not count that. Others of the source that need no request go on.
+fn limited(provider: Provider, until: Timestamp) -> Sent {
+    let waits_for = WaitsFor::parse(&format!("limit:{}", provider.as_str())).expect("names of providers are short and plain");
+    let expiry = Some(Expiry { at: until, then: AfterExpiry::TriesAgain });
+    Sent::Parked { parking: Parking { waits_for, expiry }, response: None }
 }

@@ -16,8 +16,8 @@ use crate::{
         limits::{self, Admission, RateNotice},
         tokens::{is_other_token, is_refresh_due},
     },
-    model::health::{Connection, Permissions, Provider, ProviderRate, RecordId, Tokens},
-    ports::{Clock, Entropy, HealthConnections, HealthUser, Ports, RefreshedTokens, StoreError, Vault},
+    model::health::{Connection, KeptRate, Permissions, Provider, ProviderRate, RecordId, Tokens},
+    ports::{Clock, EndedRefresh, Entropy, HealthConnections, HealthUser, Ports, RefreshOutcome, StoreError, Vault},
     providers::{Asked, HealthProviders, NoAnswer, NotRefreshed, OnBehalfOf, ProviderSettings},
     time::Timestamp,
 };
@@ -27,6 +27,10 @@ const REFRESH_RIGHT_FOR: Duration = Duration::from_secs(45);
 /// How often those who wait for somebody else's refresh look again, and how many times: about as long as a refresh takes.
 const REFRESH_LOOK_EVERY: Duration = Duration::from_millis(500);
 const REFRESH_LOOKS_MAX: u32 = 20;
+
+/// How often a place is asked for again because another node took one at the same moment, and how long one waits who had no luck.
+const RATE_ROUNDS_MAX: u32 = 20;
+const RATE_CONTENDED_FOR: Duration = Duration::from_secs(1);
 
 /// What a provider is asked for.
 #[derive(Clone, Debug)]
@@ -98,8 +102,8 @@ pub(super) struct ProviderAccess {
     vault: Arc<dyn Vault>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    /// What is known of each provider's limits. Strava says with every answer what all nodes have used.
-    rates: Mutex<Vec<(Provider, ProviderRate)>>,
+    /// How many deliveries of this node found no room in the window that ends then.
+    waiting: Mutex<Vec<(Provider, Timestamp, u32)>>,
 }
 
 impl ProviderAccess {
@@ -110,7 +114,7 @@ impl ProviderAccess {
             vault: ports.vault.clone(),
             clock: ports.clock.clone(),
             entropy: ports.entropy.clone(),
-            rates: Mutex::default(),
+            waiting: Mutex::default(),
         }
     }
 
@@ -151,7 +155,7 @@ impl ProviderAccess {
             // Before a place is taken: anybody can send pings that lead nowhere.
             callback::check(&self.providers.settings().garmin.api, *data, callback_url).map_err(NoAnswer::from)?;
         }
-        self.take_place(user.provider)?;
+        self.take_place(user.provider).await?;
         let organization = user.organization;
         let of = tokens.map(|tokens| OnBehalfOf { organization, token: &tokens.access });
         let Asked { outcome, notice } = match (question, of) {
@@ -167,11 +171,11 @@ impl ProviderAccess {
             }
             (Question::Activity(_) | Question::Athlete | Question::Permissions, None) => return Err(Unanswered::NoToken),
         };
-        self.put_in(user.provider, notice);
-        outcome.map_err(|no_answer| match no_answer {
-            NoAnswer::Limited { .. } => Unanswered::Limited { until: self.room_at(user.provider) },
-            no_answer => no_answer.into(),
-        })
+        self.put_in(user.provider, notice).await;
+        match outcome {
+            Err(NoAnswer::Limited { .. }) => Err(Unanswered::Limited { until: self.room_at(user.provider).await? }),
+            outcome => Ok(outcome?),
+        }
     }
 
     /// The tokens of the user's oldest connection that has some.
@@ -201,19 +205,30 @@ impl ProviderAccess {
         connections: &[Connection],
     ) -> Result<Tokens, Unanswered> {
         let refreshed = self.refreshed(user, old, connections).await;
-        let new = match &refreshed {
-            Refreshed::Now(fresh) => Some(tokens::seal(&*self.vault, user, fresh)),
-            Refreshed::Before(_) | Refreshed::Not(_) => None,
-        };
-        let with_tokens = connections.iter().filter(|connection| connection.is_connected && connection.tokens.is_some());
-        let tokens = new.map(|new| with_tokens.map(|connection| (connection.id, new.clone())).collect()).unwrap_or_default();
-        let kept = self.connections.end_refresh(RefreshedTokens { user: user.clone(), by, tokens, at: self.clock.now() }).await;
+        let outcome = self.outcome_of(user, &refreshed, connections);
+        let kept = self.connections.end_refresh(EndedRefresh { user: user.clone(), by, outcome, at: self.clock.now() }).await;
         match refreshed {
             Refreshed::Now(fresh) if kept? => Ok(fresh),
             // Somebody connected the user anew meanwhile, or the user withdrew: what is stored by now is read by the next attempt.
             Refreshed::Now(_) => Err(Unanswered::BeingRefreshed),
             Refreshed::Before(stored) => Ok(stored),
             Refreshed::Not(why) => Err(why),
+        }
+    }
+
+    /// What is kept of a refresh.
+    fn outcome_of(&self, user: &HealthUser, refreshed: &Refreshed, connections: &[Connection]) -> RefreshOutcome {
+        let with_tokens = || connections.iter().filter(|connection| connection.is_connected && connection.tokens.is_some());
+        match refreshed {
+            Refreshed::Now(fresh) => {
+                let new = tokens::seal(&*self.vault, user, fresh);
+                RefreshOutcome::Renewed(with_tokens().map(|connection| (connection.id, new.clone())).collect())
+            }
+            Refreshed::Not(Unanswered::NotRefreshed(NotRefreshed::Refused)) => {
+                with_tokens().filter(|connection| connection.reauthorization_needed_since.is_none()).for_each(warn_of_refusal);
+                RefreshOutcome::Refused
+            }
+            Refreshed::Before(_) | Refreshed::Not(_) => RefreshOutcome::NotRenewed,
         }
     }
 
@@ -230,44 +245,92 @@ impl ProviderAccess {
         }
     }
 
-    fn take_place(&self, provider: Provider) -> Result<(), Unanswered> {
-        let (now, dice) = (self.clock.now(), self.dice());
-        self.with_rate(provider, now, |rate| match limits::admit(*rate, now, dice) {
-            Admission::Granted(next) => {
-                *rate = next;
-                Ok(())
+    /// Takes a place in the provider's rate, which all nodes share.
+    async fn take_place(&self, provider: Provider) -> Result<(), Unanswered> {
+        for _ in 0..RATE_ROUNDS_MAX {
+            let (now, dice) = (self.clock.now(), self.dice());
+            let KeptRate { rate, revision } = self.rate(provider, now).await?;
+            match limits::admit(rate, now, dice) {
+                Admission::Granted(rate) => {
+                    if self.connections.keep_provider_rate(provider, KeptRate { rate, revision }).await? {
+                        return Ok(());
+                    }
+                }
+                Admission::NotBefore(until) => return Err(Unanswered::Limited { until: self.line_up(provider, until, &rate, now) }),
             }
-            Admission::NotBefore(until) => Err(Unanswered::Limited { until }),
-        })
+        }
+        // So many others took a place meanwhile that there is hardly one left.
+        Err(Unanswered::Limited { until: self.clock.now() + RATE_CONTENDED_FOR })
     }
 
-    fn put_in(&self, provider: Provider, notice: RateNotice) {
-        let now = self.clock.now();
-        self.with_rate(provider, now, |rate| *rate = limits::learn(*rate, notice, now));
+    /// Puts in what an answer said about limits. If that cannot be kept, the answer counts all the same.
+    async fn put_in(&self, provider: Provider, notice: RateNotice) {
+        if notice == RateNotice::default() {
+            return;
+        }
+        if let Err(error) = self.learn(provider, notice).await {
+            tracing::debug!(error = &error as &dyn std::error::Error, "cannot keep what a provider said about its limits");
+        }
+    }
+
+    async fn learn(&self, provider: Provider, notice: RateNotice) -> Result<(), StoreError> {
+        for _ in 0..RATE_ROUNDS_MAX {
+            let now = self.clock.now();
+            let KeptRate { rate, revision } = self.rate(provider, now).await?;
+            let learnt = limits::learn(rate, notice, now);
+            if learnt == rate || self.connections.keep_provider_rate(provider, KeptRate { rate: learnt, revision }).await? {
+                return Ok(());
+            }
+        }
+        Ok(())
     }
 
     /// When there is room again after a refusal.
-    fn room_at(&self, provider: Provider) -> Timestamp {
+    async fn room_at(&self, provider: Provider) -> Result<Timestamp, StoreError> {
         let (now, dice) = (self.clock.now(), self.dice());
-        self.with_rate(provider, now, |rate| match limits::admit(*rate, now, dice) {
+        let rate = self.rate(provider, now).await?.rate;
+        Ok(match limits::admit(rate, now, dice) {
             Admission::Granted(_) => now,
-            Admission::NotBefore(until) => until,
+            Admission::NotBefore(until) => self.line_up(provider, until, &rate, now),
         })
     }
 
-    fn with_rate<T>(&self, provider: Provider, now: Timestamp, change: impl FnOnce(&mut ProviderRate) -> T) -> T {
-        let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
-        if !rates.iter().any(|(known, _)| *known == provider) {
-            rates.push((provider, limits::unseen(provider, now)));
-        }
-        let (_, rate) = rates.iter_mut().find(|(known, _)| *known == provider).expect("it was put in just now");
-        change(rate)
+    async fn rate(&self, provider: Provider, now: Timestamp) -> Result<KeptRate, StoreError> {
+        let unseen = || KeptRate { rate: limits::unseen(provider, now), revision: 0 };
+        Ok(self.connections.provider_rate(provider).await?.unwrap_or_else(unseen))
+    }
+
+    /// Counts one more that waits for room in this window, and says when it has a chance.
+    fn line_up(&self, provider: Provider, until: Timestamp, rate: &ProviderRate, now: Timestamp) -> Timestamp {
+        let window = now.next_multiple_of(limits::QUARTER);
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.retain(|(_, of, _)| *of >= window);
+        let ahead = match waiting.iter_mut().find(|(of, _, _)| *of == provider) {
+            Some((_, _, count)) => {
+                *count = count.saturating_add(1);
+                *count - 1
+            }
+            None => {
+                waiting.push((provider, window, 1));
+                0
+            }
+        };
+        limits::place_in_line(until, ahead, rate)
     }
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number from 0 to 1 times a million")]
     fn dice(&self) -> u64 {
         (self.entropy.unit() * 1e6) as u64
     }
+}
+
+fn warn_of_refusal(connection: &Connection) {
+    tracing::warn!(
+        connection.id = %connection.id,
+        provider = connection.provider.as_str(),
+        "the provider does not accept the refresh token of a connection: the user has to connect again. Either the user withdrew, or a refresh was cut off \
+         after the provider had replaced the token",
+    );
 }
 
 fn body(asked: Asked<Bytes>) -> Asked<Answer> {

@@ -5,11 +5,11 @@ use everhook_core::{
     ids::{HealthConnectionId, OrganizationId},
     model::{
         AuditEntry, Page, PageRequest,
-        health::{Connection, Metric, Permissions, ProfileId},
+        health::{Connection, KeptRate, Metric, Permissions, ProfileId, Provider},
     },
     ports::{
-        Alert, Connected, ConnectionFilter, HealthConnections, HealthMetrics, HealthUser, MetricFilter, MetricWrite, MetricsWritten,
-        ProfileErased, RecordOf, RefreshedTokens, StoreError,
+        Alert, Connected, ConnectionFilter, EndedRefresh, HealthConnections, HealthMetrics, HealthUser, MetricFilter, MetricWrite,
+        MetricsWritten, ProfileErased, RecordOf, StoreError,
     },
     time::Timestamp,
 };
@@ -19,6 +19,14 @@ use super::{Faulty, Kind, injected};
 
 #[async_trait]
 impl<S: HealthConnections> HealthConnections for Faulty<S> {
+    async fn provider_rate(&self, provider: Provider) -> Result<Option<KeptRate>, StoreError> {
+        through!(self, self.store.provider_rate(provider))
+    }
+
+    async fn keep_provider_rate(&self, provider: Provider, rate: KeptRate) -> Result<bool, StoreError> {
+        through!(self, self.store.keep_provider_rate(provider, rate))
+    }
+
     async fn connect(&self, connection: Connection, profiles_max: u32, entry: AuditEntry) -> Result<Connected, StoreError> {
         through!(self, self.store.connect(connection, profiles_max, entry))
     }
@@ -62,7 +70,7 @@ impl<S: HealthConnections> HealthConnections for Faulty<S> {
         through!(self, self.store.begin_refresh(user, by, at, until))
     }
 
-    async fn end_refresh(&self, refresh: RefreshedTokens) -> Result<bool, StoreError> {
+    async fn end_refresh(&self, refresh: EndedRefresh) -> Result<bool, StoreError> {
         through!(self, self.store.end_refresh(refresh))
     }
 }

@@ -89,3 +89,42 @@ async fn what_is_pushed_waits_for_the_connection_becomes_metrics_and_is_erased()
     let again = server.delete("/v1/health/profiles/profile%201").await.expect(200);
     assert_eq!(again, json!({ "connections": 0, "metrics": 0, "events": 0 }));
 }
+
+#[tokio::test]
+async fn a_source_says_in_numbers_what_came_in_what_became_of_it_and_what_waits() {
+    let server = Server::start().await;
+    let source = server.post("/v1/sources", json!({ "name": "watch", "kind": "garmin", "processor": "health" })).await.expect(201);
+    let wanted = json!({ "provider": "garmin", "external_user_id": "garmin-user", "profile_id": "p" });
+    server.post("/v1/health/connections", wanted).await.expect(201);
+    server.push_garmin(&source, PUSH).await;
+    // One whose user is not connected waits; one that is no JSON is rejected.
+    server.push_garmin(&source, &PUSH.replace("garmin-user", "stranger")).await;
+    let path = format!("/in/{}", source["id"].as_str().unwrap());
+    server.send(Request::post(path).body(Full::new(Bytes::from_static(b"no json"))).unwrap()).await.expect(400);
+    server.metrics_once("", 2).await;
+    let stats = format!("/v1/sources/{}/stats", source["id"].as_str().unwrap());
+    let mut found = Value::Null;
+    for _ in 0..100 {
+        found = server.get(&format!("{stats}?window=1h")).await.expect(200);
+        if found["events"]["completed"] == 1 && found["backlog"]["count"] == 1 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    let counts = json!({ "received": 2, "completed": 1, "failed_attempts": 0, "dead": 0, "failure_rate": 0.0 });
+    assert_eq!((&found["accepted"], &found["rejected"], &found["handshakes"]), (&json!(2), &json!(1), &json!(0)), "{found}");
+    assert_eq!((&found["events"], &found["events_by_type"]["dailies"]), (&counts, &counts));
+    assert_eq!(found["rejected_by_reason"], json!({ "unreadable_body": 1 }));
+    assert_eq!((&found["backlog"]["count"], &found["backlog"]["parked"]), (&json!(1), &json!(1)));
+    assert!(found["backlog"]["oldest_created_at"].is_string() && found["latency"]["p95_ms"].as_f64().unwrap() < 60_000.0, "{found}");
+    assert_eq!((&found["step_seconds"], &found["in_flight"]), (&json!(60), &json!(0)));
+    let received: u64 = found["series"].as_array().unwrap().iter().map(|step| step["received"].as_u64().unwrap()).sum();
+    assert_eq!(received, 2);
+    server.get(&format!("{stats}?window=2h")).await.problem(400);
+    let processing = server.get("/v1/sources/watch/events?status=processing").await.problem(400);
+    assert!(processing["errors"][0]["reason"].as_str().unwrap().contains("in_flight"), "{processing}");
+    server.get("/v1/sources/nobody/stats").await.problem(404);
+    let plain = server.post("/v1/sources", json!({ "name": "plain", "kind": "none" })).await.expect(201);
+    let plain = server.get(&format!("/v1/sources/{}/stats", plain["id"].as_str().unwrap())).await.expect(200);
+    assert_eq!((&plain["backlog"], &plain["latency"]["p95_ms"], &plain["series"]), (&Value::Null, &Value::Null, &json!([])));
+}

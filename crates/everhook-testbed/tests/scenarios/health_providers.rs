@@ -9,8 +9,8 @@ use everhook_core::{
         health::{self, NewConnection},
         sources::{self, NewSource, SourceChange},
     },
-    model::{Cursor, EventType, PageRequest, Secret, Source, health::Metric},
-    ports::{ConnectionFilter, MetricFilter},
+    model::{Cursor, EventType, PageRequest, Secret, Source, Stage, health::Metric},
+    ports::{ConnectionFilter, DeliveryFilter, MetricFilter},
 };
 use everhook_testbed::{Answer, World, hours, mins, network::Arrival, secs};
 
@@ -204,4 +204,67 @@ async fn a_ping_is_fetched_where_garmin_is_and_nowhere_else() {
         assert_eq!(requests(&world, elsewhere), 0);
     }
     assert_eq!(world.dead_letters().await.len(), 2);
+}
+
+#[tokio::test]
+async fn what_is_over_a_providers_limit_waits_for_the_next_quarter_and_spends_no_attempt_also_after_a_crash() {
+    // Given more activities than Strava gives in a quarter of an hour.
+    let mut world = World::new().await;
+    let source = connected(&world, "strava").await;
+    world.network.script(ACTIVITY_URL, [], Answer::Body(200, ACTIVITY));
+    for _ in 0..105 {
+        push(&world, &source, "activity.create", CREATED).await;
+    }
+    world.pass(secs(20)).await;
+    assert_eq!(requests(&world, ACTIVITY_URL), 100);
+    // When the node crashes, what was used is known to its successor.
+    world.crash().await;
+    world.pass(secs(20)).await;
+    push(&world, &source, "activity.create", CREATED).await;
+    world.pass(secs(20)).await;
+    assert_eq!(requests(&world, ACTIVITY_URL), 100);
+    // Then the others come with the next quarter, at their first attempt by the schedule.
+    world.pass(mins(20)).await;
+    assert_eq!((requests(&world, ACTIVITY_URL), values(&world).await), (106, vec![Some(60.0)]));
+    let page = PageRequest { limit: 250, cursor: Cursor::Newest };
+    let deliveries = world.line().ports.history.deliveries(world.organization, DeliveryFilter::default(), page).await.unwrap().rows;
+    assert!(deliveries.iter().all(|delivery| matches!(delivery.stage, Stage::Delivered { .. })));
+    // One waited at the limit; those behind it were held in their order.
+    assert!(deliveries.iter().all(|delivery| delivery.attempts <= 2), "{:?}", deliveries.iter().map(|d| d.attempts).max());
+}
+
+#[tokio::test]
+async fn a_connection_whose_refresh_token_was_lost_says_that_its_user_has_to_connect_again() {
+    // Given a token that the provider replaced by a refresh whose outcome nobody kept: it refuses the old one.
+    let mut world = World::new().await;
+    let source = connected(&world, "strava").await;
+    world.network.script(ACTIVITY_URL, [], Answer::Status(401));
+    world.network.script(
+        TOKEN_URL,
+        [],
+        Answer::Body(400, r#"{"message":"Bad Request","errors":[{"resource":"RefreshToken","code":"invalid"}]}"#),
+    );
+    push(&world, &source, "activity.create", CREATED).await;
+    world.pass(secs(5)).await;
+    let page = PageRequest { limit: 100, cursor: Cursor::Newest };
+    let connections = async |world: &World| {
+        world.line().ports.health_connections.connections(world.organization, ConnectionFilter::default(), page).await.unwrap().rows
+    };
+    assert!(connections(&world).await[0].reauthorization_needed_since.is_some());
+    // Connecting again ends it.
+    connect_again(&world).await;
+    assert_eq!(connections(&world).await[0].reauthorization_needed_since, None);
+    world.leaves_work_over();
+}
+
+async fn connect_again(world: &World) {
+    let text = |text: &str| Some(text.to_owned());
+    let connection = NewConnection {
+        provider: text("strava"),
+        external_user_id: text("1"),
+        profile_id: text("profile"),
+        access_token: Some(Secret::new("new".to_owned())),
+        ..NewConnection::default()
+    };
+    health::connect(world.line(), &world.author(), connection).await.expect("it is good");
 }

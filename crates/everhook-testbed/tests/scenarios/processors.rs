@@ -6,7 +6,7 @@ use everhook_core::{
     inbound::Item,
     line::receive::{Push, PushedItem, receive},
     manage::{
-        Change,
+        Change, applications,
         health::{self, NewConnection},
         received::{self, ReceivedStatus},
         sources::{self, NewSource, SourceChange},
@@ -15,7 +15,7 @@ use everhook_core::{
         CancelCause, Cursor, EventType, LaneKind, PageRequest, Source, Stage,
         health::{Metric, ProfileId},
     },
-    ports::{MetricFilter, ReceivedFilter, TimeRange},
+    ports::{DeliveryFilter, MetricFilter, ReceivedFilter, TimeRange},
 };
 use everhook_testbed::{World, hours, mins, secs};
 
@@ -186,4 +186,30 @@ async fn a_profile_is_erased_from_the_files_with_everything_that_was_received_ab
     push(&world, &source, vec![marked("user-to-erase")]).await;
     world.pass(secs(30)).await;
     assert!(steps(&world, "profile-to-erase").await.is_empty());
+}
+
+#[tokio::test]
+async fn what_is_parked_for_the_processor_of_a_deleted_application_is_cancelled() {
+    let mut world = World::new().await;
+    let shop = world.another_application().await;
+    let settings = SourceChange {
+        name: Change::Set("watch".to_owned()),
+        kind: Change::Set("garmin".to_owned()),
+        processor: Change::Set("health".to_owned()),
+        forward: Change::Set(false),
+        ..SourceChange::default()
+    };
+    let new = NewSource { application: Some(shop.to_string()), settings };
+    let source = sources::create(world.line(), &world.author(), new).await.unwrap();
+    push(&world, &source, vec![dailies("new", 1, 10)]).await;
+    world.pass(mins(1)).await;
+    let stages = async |world: &World| {
+        let filter = DeliveryFilter::default();
+        let rows = world.line().ports.history.deliveries(world.organization, filter, ALL).await.unwrap().rows;
+        rows.into_iter().map(|delivery| delivery.stage).collect::<Vec<_>>()
+    };
+    assert!(matches!(stages(&world).await[..], [Stage::Parked(_)]));
+    applications::delete(world.line(), &world.author(), &Ref::Id(shop)).await.unwrap();
+    world.pass(mins(1)).await;
+    assert!(matches!(stages(&world).await[..], [Stage::Cancelled { cause: CancelCause::DestinationDeleted, .. }]));
 }

@@ -135,7 +135,7 @@ pub struct ServeArgs {
     /// How long dead letters and their events are kept after the last failure; `never` removes none [default: 365d]
     #[arg(long, value_name = "DURATION")]
     pub retention_dead_letters: Option<String>,
-    /// How long statistics of endpoints are kept; `never` removes none [default: 90d]
+    /// How long statistics of endpoints and sources are kept; `never` removes none [default: 90d]
     #[arg(long, value_name = "DURATION")]
     pub retention_rollups: Option<String>,
     /// How often expired data is removed [default: 1h]

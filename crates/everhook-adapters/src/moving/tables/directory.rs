@@ -116,6 +116,11 @@ pub(super) const TABLES: [Table; 23] = [
         &["request_id", "organization_id", "application_id", "capability", "drawn_at", "seed", "list_hash", "list_length", "picks"],
     ),
     same(
+        "provider_rates",
+        &["provider"],
+        &["provider", "revision", "quarter_number", "quarter_used", "quarter_limit", "day_number", "day_used", "day_limit"],
+    ),
+    same(
         "health_connections",
         &["id"],
         &[
@@ -129,6 +134,7 @@ pub(super) const TABLES: [Table; 23] = [
             "token_expires_at",
             "permissions",
             "is_connected",
+            "reauthorization_needed_since",
             "refreshing_by",
             "refreshing_until",
             "created_at",

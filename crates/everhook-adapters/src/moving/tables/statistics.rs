@@ -2,7 +2,7 @@
 
 use crate::moving::table::{Table, same};
 
-pub(super) const TABLES: [Table; 4] = [
+pub(super) const TABLES: [Table; 5] = [
     same("circuit_breakers", &["endpoint_id"], &["endpoint_id", "revision", "stage", "until", "since", "failed_recoveries"]),
     same("open_periods", &["endpoint_id", "opened_at"], &["endpoint_id", "opened_at", "closed_at"]),
     same(
@@ -28,6 +28,11 @@ pub(super) const TABLES: [Table; 4] = [
             "last_failure_at",
             "answers",
         ],
+    ),
+    same(
+        "source_rollups",
+        &["source_id", "minute"],
+        &["source_id", "minute", "accepted", "handshakes", "rejected", "events", "latency_sum", "latencies"],
     ),
     same("endpoint_activity", &["lane"], &["lane", "consecutive_failures", "first_failure_at", "last_failure_at", "last_success_at"]),
 ];

@@ -5,9 +5,9 @@ use everhook_core::{
     ids::{HealthConnectionId, OrganizationId},
     model::{
         AuditEntry, Page, PageRequest, SealedSecret,
-        health::{Connection, ExternalUserId, Permissions, ProfileId, Provider, SealedTokens},
+        health::{Connection, ExternalUserId, KeptRate, Permissions, ProfileId, Provider, ProviderRate, RateWindow, SealedTokens},
     },
-    ports::{Alert, Connected, ConnectionFilter, HealthConnections, HealthUser, RefreshedTokens, StoreError},
+    ports::{Alert, Connected, ConnectionFilter, EndedRefresh, HealthConnections, HealthUser, RefreshOutcome, StoreError},
     time::Timestamp,
 };
 use tokio_postgres::Row;
@@ -35,7 +35,10 @@ const DELETE: &str = include_str!("../queries/delete_health_connection.sql");
 const DEREGISTER: &str = include_str!("../queries/deregister_health_user.sql");
 const KEEP_PERMISSIONS: &str = include_str!("../queries/keep_health_permissions.sql");
 const BEGIN_REFRESH: &str = include_str!("../queries/begin_health_refresh.sql");
+const RATE: &str = include_str!("../queries/provider_rate.sql");
+const KEEP_RATE: &str = include_str!("../queries/keep_provider_rate.sql");
 const END_REFRESH: &str = include_str!("../queries/end_health_refresh.sql");
+const NOTE_REFUSED: &str = include_str!("../queries/note_refused_health_tokens.sql");
 const KEEP_TOKENS: &str = include_str!("../queries/keep_health_tokens.sql");
 
 #[async_trait]
@@ -136,7 +139,7 @@ impl HealthConnections for PostgresStore {
         Ok(begun.await?)
     }
 
-    async fn end_refresh(&self, refresh: RefreshedTokens) -> Result<bool, StoreError> {
+    async fn end_refresh(&self, refresh: EndedRefresh) -> Result<bool, StoreError> {
         let ended = retry_on_conflict(|| async {
             let mut database = self.connection().await?;
             let tx = Tx::begin(&mut database).await?;
@@ -146,6 +149,28 @@ impl HealthConnections for PostgresStore {
         });
         Ok(ended.await?)
     }
+
+    async fn provider_rate(&self, provider: Provider) -> Result<Option<KeptRate>, StoreError> {
+        let row = self.line_reader().await?.query_opt(RATE, &[&provider.as_str()]).await?;
+        Ok(row.as_ref().map(rate_of_row).transpose()?)
+    }
+
+    async fn keep_provider_rate(&self, provider: Provider, KeptRate { rate, revision }: KeptRate) -> Result<bool, StoreError> {
+        let ProviderRate { quarter, day } = rate;
+        let counts = [quarter.used, quarter.limit, day.used, day.limit].map(i64::from);
+        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 8] =
+            [&provider.as_str(), &revision, &quarter.number, &counts[0], &counts[1], &day.number, &counts[2], &counts[3]];
+        Ok(self.line_reader().await?.execute(KEEP_RATE, &parameters).await? > 0)
+    }
+}
+
+fn rate_of_row(row: &Row) -> Outcome<KeptRate> {
+    let window = |number, used, limit| -> Outcome<RateWindow> {
+        Ok(RateWindow { number: row.value(number)?, used: row.number(used)?, limit: row.number(limit)? })
+    };
+    let quarter = window("quarter_number", "quarter_used", "quarter_limit")?;
+    let day = window("day_number", "day_used", "day_limit")?;
+    Ok(KeptRate { rate: ProviderRate { quarter, day }, revision: row.value("revision")? })
 }
 
 /// A user as parameters name them.
@@ -201,16 +226,26 @@ async fn connect(tx: &Tx<'_>, connection: &Connection, profiles_max: u32) -> Out
     Ok(Connected::Kept(Box::new(connection.clone())))
 }
 
-async fn end_refresh(tx: &Tx<'_>, refresh: &RefreshedTokens) -> Outcome<bool> {
+async fn end_refresh(tx: &Tx<'_>, refresh: &EndedRefresh) -> Outcome<bool> {
     let of: UserKey<'_> = (&refresh.user).into();
     if tx.execute(END_REFRESH, &[&of.organization, &of.provider, &of.user, &refresh.by]).await? == 0 {
         return Ok(false);
     }
-    for (id, kept) in &refresh.tokens {
-        let (access, refresh_token, expires_at) = tokens(Some(kept));
-        tx.execute(KEEP_TOKENS, &[&id.key(), &access, &refresh_token, &expires_at, &refresh.at.as_micros()]).await?;
+    let at = refresh.at.as_micros();
+    match &refresh.outcome {
+        RefreshOutcome::Renewed(renewed) => {
+            for (id, kept) in renewed {
+                let (access, refresh_token, expires_at) = tokens(Some(kept));
+                tx.execute(KEEP_TOKENS, &[&id.key(), &access, &refresh_token, &expires_at, &at]).await?;
+            }
+            Ok(!renewed.is_empty())
+        }
+        RefreshOutcome::Refused => {
+            tx.execute(NOTE_REFUSED, &[&of.organization, &of.provider, &of.user, &at]).await?;
+            Ok(false)
+        }
+        RefreshOutcome::NotRenewed => Ok(false),
     }
-    Ok(!refresh.tokens.is_empty())
 }
 
 /// Tokens as columns hold them.
@@ -236,6 +271,7 @@ fn of_row(row: &Row) -> Outcome<Connection> {
         profile: row.spelled("profile_id", |name: &str| ProfileId::parse(name))?,
         tokens: access.map(|access| SealedTokens { access: SealedSecret(access), refresh, expires_at }),
         permissions: row.spelled_opt("permissions", |json: &str| read_permissions(json))?,
+        reauthorization_needed_since: row.instant_opt("reauthorization_needed_since")?,
         is_connected: row.value("is_connected")?,
         created_at: row.instant("created_at")?,
         updated_at: row.instant("updated_at")?,

@@ -272,6 +272,20 @@ CREATE TABLE source_activity (
     CHECK ((refused_at IS NULL) = (refusal IS NULL))
 ) WITH (fillfactor = 50);
 
+-- What is known of the limits of health providers, for all organizations and nodes together: at most a row for each provider.
+CREATE TABLE provider_rates (
+    provider text PRIMARY KEY CHECK (provider IN ('garmin', 'strava')),
+    -- Raised by each change: who read an older row writes nothing.
+    revision bigint NOT NULL,
+    -- Windows since the epoch, requests in them, and how many there may be.
+    quarter_number bigint NOT NULL,
+    quarter_used bigint NOT NULL CHECK (quarter_used >= 0),
+    quarter_limit bigint NOT NULL CHECK (quarter_limit > 0),
+    day_number bigint NOT NULL,
+    day_used bigint NOT NULL CHECK (day_used >= 0),
+    day_limit bigint NOT NULL CHECK (day_limit > 0)
+) WITH (fillfactor = 50);
+
 -- Which profile a user of a health provider is, and what reaches the provider for them.
 CREATE TABLE health_connections (
     id uuid PRIMARY KEY,
@@ -287,13 +301,15 @@ CREATE TABLE health_connections (
     -- A JSON array of names; NULL until the provider said what they are.
     permissions text,
     is_connected boolean NOT NULL,
+    -- Since when the provider does not renew the tokens: the user has to connect again.
+    reauthorization_needed_since bigint,
     -- Who refreshes the tokens of the user, and until when nobody else does. Kept with the user's first connection.
     refreshing_by uuid,
     refreshing_until bigint,
     created_at bigint NOT NULL,
     updated_at bigint NOT NULL,
     CHECK ((refreshing_by IS NULL) = (refreshing_until IS NULL)),
-    CHECK (access_token IS NOT NULL OR (refresh_token IS NULL AND token_expires_at IS NULL)),
+    CHECK (access_token IS NOT NULL OR (refresh_token IS NULL AND token_expires_at IS NULL AND reauthorization_needed_since IS NULL)),
     CHECK (is_connected OR access_token IS NULL),
     CONSTRAINT health_connections_user UNIQUE (organization_id, provider, external_user_id, profile_id)
 );
@@ -537,7 +553,7 @@ CREATE TABLE open_deliveries (
     waits_for text COLLATE "C",
     expires_at bigint,
     -- What becomes of it then. Stays until that is settled.
-    expires_into text CHECK (expires_into IN ('fails', 'gives_up')),
+    expires_into text CHECK (expires_into IN ('fails', 'gives_up', 'tries_again')),
     -- How many attempts parked it. NULL: none.
     parkings integer,
     PRIMARY KEY (lane, id),
@@ -761,6 +777,28 @@ CREATE TABLE rollups (
     answers bytea NOT NULL DEFAULT '' CHECK (length(answers) <= 45),
     PRIMARY KEY (lane, minute)
 ) WITH (fillfactor = 70);
+
+-- What happened at sources, in numbers: one row for each source and minute with requests or attempts. A source that was deleted keeps its rows until they are
+-- old: they name no person.
+CREATE TABLE source_rollups (
+    source_id uuid NOT NULL,
+    -- Minutes since the epoch.
+    minute bigint NOT NULL,
+    -- Requests, and handshakes that were answered.
+    accepted bigint NOT NULL CHECK (accepted >= 0),
+    handshakes bigint NOT NULL CHECK (handshakes >= 0),
+    -- Requests by the reason why they were rejected: a JSON object of numbers.
+    rejected text NOT NULL,
+    -- Events by their type: a JSON object of [received, completed, failed, dead]; those of an empty name are of more types than are told apart.
+    events text NOT NULL,
+    -- From the receipt to the end of a delivery.
+    latency_sum bigint NOT NULL,
+    -- For each bucket that has something its number (1 byte) and its count (4, little endian).
+    latencies bytea NOT NULL,
+    PRIMARY KEY (source_id, minute)
+) WITH (fillfactor = 70);
+
+CREATE INDEX source_rollups_by_age ON source_rollups (minute);
 
 -- How each endpoint does since its last success.
 CREATE TABLE endpoint_activity (

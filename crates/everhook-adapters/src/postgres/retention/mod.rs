@@ -30,6 +30,7 @@ const ENDPOINTS: &str = include_str!("../queries/endpoints_until.sql");
 const ORGANIZATIONS: &str = include_str!("../queries/organizations_until.sql");
 const OPERATIONS: &str = include_str!("../queries/operations_until.sql");
 const FORGET_ROLLUPS: &str = include_str!("../queries/forget_rollups.sql");
+const FORGET_SOURCE_ROLLUPS: &str = include_str!("../queries/forget_source_rollups.sql");
 const FORGET_OPEN_PERIODS: &str = include_str!("../queries/forget_open_periods.sql");
 const FORGET_REVISIONS: &str = include_str!("../queries/forget_revisions.sql");
 const FORGET_LANES_OF_CHANNELS: &str = include_str!("../queries/forget_lanes_of_channels.sql");
@@ -52,6 +53,7 @@ impl Retention for PostgresStore {
             RetentionClass::DeadLetters => self.purge_dead_letters(purge).await?,
             RetentionClass::Operations => self.purge_operations(purge).await?,
             RetentionClass::Rollups => self.purge_owned(purge, ENDPOINTS, FORGET_ROLLUPS, &minute_number(purge.before)).await?,
+            RetentionClass::SourceRollups => self.purge_source_rollups(purge).await?,
             RetentionClass::OpenPeriods => self.purge_owned(purge, ENDPOINTS, FORGET_OPEN_PERIODS, &purge.before.as_micros()).await?,
             RetentionClass::Revisions => self.purge_owned(purge, ENDPOINTS, FORGET_REVISIONS, &purge.before.as_micros()).await?,
             RetentionClass::DeletedEndpoints => self.purge_deleted_endpoints(purge).await?,
@@ -76,6 +78,12 @@ impl PostgresStore {
     async fn purge_dead_letters(&self, purge: Purge) -> Outcome<Purged> {
         let parameters: Params<'_> = &[&purge.before.as_micros(), &i64::from(purge.limit)];
         let removed = forget(&self.reader().await?, FORGET_DEAD_LETTERS, parameters).await?;
+        Ok(Purged { removed, next: (removed == purge.limit).then_some(purge.from) })
+    }
+
+    async fn purge_source_rollups(&self, purge: Purge) -> Outcome<Purged> {
+        let parameters: Params<'_> = &[&minute_number(purge.before), &i64::from(purge.limit)];
+        let removed = forget(&self.reader().await?, FORGET_SOURCE_ROLLUPS, parameters).await?;
         Ok(Purged { removed, next: (removed == purge.limit).then_some(purge.from) })
     }
 

@@ -5,9 +5,9 @@ use everhook_core::{
     ids::{HealthConnectionId, OrganizationId},
     model::{
         AuditEntry, Page, PageRequest, SealedSecret,
-        health::{Connection, ExternalUserId, Permissions, ProfileId, Provider, SealedTokens},
+        health::{Connection, ExternalUserId, KeptRate, Permissions, ProfileId, Provider, ProviderRate, RateWindow, SealedTokens},
     },
-    ports::{Alert, Connected, ConnectionFilter, HealthConnections, HealthUser, RefreshedTokens, StoreError},
+    ports::{Alert, Connected, ConnectionFilter, EndedRefresh, HealthConnections, HealthUser, RefreshOutcome, StoreError},
     time::Timestamp,
 };
 use rusqlite::{Connection as Database, OptionalExtension, Row, params};
@@ -34,6 +34,9 @@ const DEREGISTER: &str = include_str!("../queries/deregister_health_user.sql");
 const KEEP_PERMISSIONS: &str = include_str!("../queries/keep_health_permissions.sql");
 const BEGIN_REFRESH: &str = include_str!("../queries/begin_health_refresh.sql");
 const END_REFRESH: &str = include_str!("../queries/end_health_refresh.sql");
+const RATE: &str = include_str!("../queries/provider_rate.sql");
+const KEEP_RATE: &str = include_str!("../queries/keep_provider_rate.sql");
+const NOTE_REFUSED: &str = include_str!("../queries/note_refused_health_tokens.sql");
 const KEEP_TOKENS: &str = include_str!("../queries/keep_health_tokens.sql");
 
 #[async_trait]
@@ -125,8 +128,30 @@ impl HealthConnections for SqliteStore {
         .await
     }
 
-    async fn end_refresh(&self, refresh: RefreshedTokens) -> Result<bool, StoreError> {
+    async fn end_refresh(&self, refresh: EndedRefresh) -> Result<bool, StoreError> {
         self.write(1, move |tx| end_refresh(tx, &refresh)).await
+    }
+
+    async fn provider_rate(&self, provider: Provider) -> Result<Option<KeptRate>, StoreError> {
+        self.read(move |database| Ok(database.prepare_cached(RATE)?.query_row([provider.as_str()], rate_of_row).optional()?)).await
+    }
+
+    async fn keep_provider_rate(&self, provider: Provider, KeptRate { rate, revision }: KeptRate) -> Result<bool, StoreError> {
+        self.write(1, move |tx| {
+            let ProviderRate { quarter, day } = rate;
+            let kept = tx.prepare(KEEP_RATE)?.execute(params![
+                provider.as_str(),
+                revision,
+                quarter.number,
+                quarter.used,
+                quarter.limit,
+                day.number,
+                day.used,
+                day.limit
+            ])?;
+            Ok(kept > 0)
+        })
+        .await
     }
 }
 
@@ -165,17 +190,28 @@ fn connect(tx: &Tx<'_>, connection: &Connection, profiles_max: u32) -> Outcome<C
     Ok(Connected::Kept(Box::new(connection.clone())))
 }
 
-fn end_refresh(tx: &Tx<'_>, refresh: &RefreshedTokens) -> Outcome<bool> {
+fn end_refresh(tx: &Tx<'_>, refresh: &EndedRefresh) -> Outcome<bool> {
     let user = &refresh.user;
     let of = params![user.organization.key(), user.provider.as_str(), user.external_user.as_str(), refresh.by.key()];
     if tx.prepare(END_REFRESH)?.execute(of)? == 0 {
         return Ok(false);
     }
-    for (id, kept) in &refresh.tokens {
-        let (access, refresh_token, expires_at) = tokens(Some(kept));
-        tx.prepare(KEEP_TOKENS)?.execute(params![id.key(), access, refresh_token, expires_at, refresh.at.as_micros()])?;
+    let at = refresh.at.as_micros();
+    match &refresh.outcome {
+        RefreshOutcome::Renewed(renewed) => {
+            for (id, kept) in renewed {
+                let (access, refresh_token, expires_at) = tokens(Some(kept));
+                tx.prepare(KEEP_TOKENS)?.execute(params![id.key(), access, refresh_token, expires_at, at])?;
+            }
+            Ok(!renewed.is_empty())
+        }
+        RefreshOutcome::Refused => {
+            let of = params![user.organization.key(), user.provider.as_str(), user.external_user.as_str(), at];
+            tx.prepare(NOTE_REFUSED)?.execute(of)?;
+            Ok(false)
+        }
+        RefreshOutcome::NotRenewed => Ok(false),
     }
-    Ok(!refresh.tokens.is_empty())
 }
 
 /// Tokens as columns hold them.
@@ -191,6 +227,12 @@ fn of_user(database: &Database, user: &HealthUser) -> Outcome<Vec<Connection>> {
     Ok(connections)
 }
 
+fn rate_of_row(row: &Row<'_>) -> rusqlite::Result<KeptRate> {
+    let quarter = RateWindow { number: row.get("quarter_number")?, used: row.get("quarter_used")?, limit: row.get("quarter_limit")? };
+    let day = RateWindow { number: row.get("day_number")?, used: row.get("day_used")?, limit: row.get("day_limit")? };
+    Ok(KeptRate { rate: ProviderRate { quarter, day }, revision: row.get("revision")? })
+}
+
 fn of_row(row: &Row<'_>) -> rusqlite::Result<Connection> {
     let access: Option<Vec<u8>> = row.get("access_token")?;
     let refresh = row.get::<_, Option<Vec<u8>>>("refresh_token")?.map(SealedSecret);
@@ -203,6 +245,7 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<Connection> {
         profile: row.spelled("profile_id", |name: String| ProfileId::parse(&name))?,
         tokens: access.map(|access| SealedTokens { access: SealedSecret(access), refresh, expires_at }),
         permissions: row.spelled_opt("permissions", |json: String| read_permissions(&json))?,
+        reauthorization_needed_since: row.instant_opt("reauthorization_needed_since")?,
         is_connected: row.get("is_connected")?,
         created_at: row.instant("created_at")?,
         updated_at: row.instant("updated_at")?,

@@ -263,6 +263,20 @@ CREATE TABLE source_activity (
     CHECK ((refused_at IS NULL) = (refusal IS NULL))
 ) STRICT, WITHOUT ROWID;
 
+-- What is known of the limits of health providers, for all organizations and nodes together: at most a row for each provider.
+CREATE TABLE provider_rates (
+    provider TEXT PRIMARY KEY CHECK (provider IN ('garmin', 'strava')),
+    -- Raised by each change: who read an older row writes nothing.
+    revision INTEGER NOT NULL,
+    -- Windows since the epoch, requests in them, and how many there may be.
+    quarter_number INTEGER NOT NULL,
+    quarter_used INTEGER NOT NULL CHECK (quarter_used >= 0),
+    quarter_limit INTEGER NOT NULL CHECK (quarter_limit > 0),
+    day_number INTEGER NOT NULL,
+    day_used INTEGER NOT NULL CHECK (day_used >= 0),
+    day_limit INTEGER NOT NULL CHECK (day_limit > 0)
+) STRICT, WITHOUT ROWID;
+
 -- Which profile a user of a health provider is, and what reaches the provider for them.
 CREATE TABLE health_connections (
     id BLOB PRIMARY KEY CHECK (length(id) = 16),
@@ -278,13 +292,15 @@ CREATE TABLE health_connections (
     -- A JSON array of names; NULL until the provider said what they are.
     permissions TEXT,
     is_connected INTEGER NOT NULL CHECK (is_connected IN (0, 1)),
+    -- Since when the provider does not renew the tokens: the user has to connect again.
+    reauthorization_needed_since INTEGER,
     -- Who refreshes the tokens of the user, and until when nobody else does. Kept with the user's first connection.
     refreshing_by BLOB,
     refreshing_until INTEGER,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
     CHECK ((refreshing_by IS NULL) = (refreshing_until IS NULL)),
-    CHECK (access_token IS NOT NULL OR (refresh_token IS NULL AND token_expires_at IS NULL)),
+    CHECK (access_token IS NOT NULL OR (refresh_token IS NULL AND token_expires_at IS NULL AND reauthorization_needed_since IS NULL)),
     CHECK (is_connected = 1 OR access_token IS NULL),
     UNIQUE (organization_id, provider, external_user_id, profile_id)
 ) STRICT;
@@ -534,7 +550,7 @@ CREATE TABLE deliveries (
     waits_for TEXT,
     expires_at INTEGER,
     -- What becomes of it then. Stays until that is settled.
-    expires_into TEXT CHECK (expires_into IN ('fails', 'gives_up')),
+    expires_into TEXT CHECK (expires_into IN ('fails', 'gives_up', 'tries_again')),
     -- How many attempts parked it. NULL: none.
     parkings INTEGER,
     CHECK ((order_key IS NULL) = (order_position IS NULL)),
@@ -735,6 +751,28 @@ CREATE TABLE rollups (
     answers BLOB NOT NULL DEFAULT x'' CHECK (length(answers) <= 45),
     PRIMARY KEY (lane, minute)
 ) STRICT, WITHOUT ROWID;
+
+-- What happened at sources, in numbers: one row for each source and minute with requests or attempts. A source that was deleted keeps its rows until they are
+-- old: they name no person.
+CREATE TABLE source_rollups (
+    source_id BLOB NOT NULL CHECK (length(source_id) = 16),
+    -- Minutes since the epoch.
+    minute INTEGER NOT NULL,
+    -- Requests, and handshakes that were answered.
+    accepted INTEGER NOT NULL CHECK (accepted >= 0),
+    handshakes INTEGER NOT NULL CHECK (handshakes >= 0),
+    -- Requests by the reason why they were rejected: a JSON object of numbers.
+    rejected TEXT NOT NULL,
+    -- Events by their type: a JSON object of [received, completed, failed, dead]; those of an empty name are of more types than are told apart.
+    events TEXT NOT NULL,
+    -- From the receipt to the end of a delivery.
+    latency_sum INTEGER NOT NULL,
+    -- For each bucket that has something its number (1 byte) and its count (4, little endian).
+    latencies BLOB NOT NULL,
+    PRIMARY KEY (source_id, minute)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX source_rollups_by_age ON source_rollups (minute);
 
 -- How each endpoint does since its last success.
 CREATE TABLE endpoint_activity (

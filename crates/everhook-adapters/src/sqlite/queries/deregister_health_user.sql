@@ -1,5 +1,6 @@
 -- Ends the connections of a user who withdrew: tokens are cleared. Which were connected?
 -- Index: the unique key (organization_id, provider, external_user_id, profile_id). Lock: the write lock.
 UPDATE health_connections
-SET access_token = NULL, refresh_token = NULL, token_expires_at = NULL, is_connected = 0, refreshing_by = NULL, refreshing_until = NULL, updated_at = ?4
+SET access_token = NULL, refresh_token = NULL, token_expires_at = NULL, is_connected = 0, refreshing_by = NULL, refreshing_until = NULL, reauthorization_needed_since = NULL,
+    updated_at = ?4
 WHERE organization_id = ?1 AND provider = ?2 AND external_user_id = ?3 AND is_connected = 1;

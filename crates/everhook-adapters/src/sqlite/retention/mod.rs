@@ -26,6 +26,7 @@ const ENDPOINTS: &str = include_str!("../queries/endpoints_until.sql");
 const ORGANIZATIONS: &str = include_str!("../queries/organizations_until.sql");
 const OPERATIONS: &str = include_str!("../queries/operations_until.sql");
 const FORGET_ROLLUPS: &str = include_str!("../queries/forget_rollups.sql");
+const FORGET_SOURCE_ROLLUPS: &str = include_str!("../queries/forget_source_rollups.sql");
 const FORGET_OPEN_PERIODS: &str = include_str!("../queries/forget_open_periods.sql");
 const FORGET_REVISIONS: &str = include_str!("../queries/forget_revisions.sql");
 const UNUSED_ENDPOINTS: &str = include_str!("../queries/unused_deleted_endpoints.sql");
@@ -60,6 +61,7 @@ impl Retention for SqliteStore {
             RetentionClass::DeadLetters => self.purge_dead_letters(purge).await,
             RetentionClass::Operations => self.purge_operations(purge).await,
             RetentionClass::Rollups => self.purge_owned(purge, ENDPOINTS, FORGET_ROLLUPS, minute_number(purge.before)).await,
+            RetentionClass::SourceRollups => self.purge_source_rollups(purge).await,
             RetentionClass::OpenPeriods => self.purge_owned(purge, ENDPOINTS, FORGET_OPEN_PERIODS, purge.before.as_micros()).await,
             RetentionClass::Revisions => self.purge_owned(purge, ENDPOINTS, FORGET_REVISIONS, purge.before.as_micros()).await,
             RetentionClass::DeletedEndpoints => self.purge_deleted_endpoints(purge).await,
@@ -75,6 +77,12 @@ impl Retention for SqliteStore {
 impl SqliteStore {
     async fn purge_dead_letters(&self, purge: Purge) -> Result<Purged, StoreError> {
         let forget = move |tx: &mut Tx<'_>| forget(tx, FORGET_DEAD_LETTERS, params![purge.before.as_micros(), purge.limit]);
+        let removed = self.write(purge.limit as usize, forget).await?;
+        Ok(Purged { removed, next: (removed == purge.limit).then_some(purge.from) })
+    }
+
+    async fn purge_source_rollups(&self, purge: Purge) -> Result<Purged, StoreError> {
+        let forget = move |tx: &mut Tx<'_>| forget(tx, FORGET_SOURCE_ROLLUPS, params![minute_number(purge.before), purge.limit]);
         let removed = self.write(purge.limit as usize, forget).await?;
         Ok(Purged { removed, next: (removed == purge.limit).then_some(purge.from) })
     }

@@ -8,8 +8,10 @@ use everhook_core::{
     model::{
         ApiKey, ApiKeyHash, AuditAction, BreakerConfig, CacheKey, CachedAnswer, CapabilityName, DisabledReason, EmailAddress, Endpoint,
         EndpointState, EventTypeDefinition, EventTypePattern, FairDraw, JobAttempt, OrderingMode, OrganizationSchedule, PayloadStyle,
-        RateLimit, RetrySchedule, ScheduleName, Scope, SealedSecret, SealedSecrets, SignatureStyle, SourceActivity, Target,
-        health::MetricType,
+        RateLimit, RetrySchedule, ScheduleName, Scope, SealedSecret, SealedSecrets, SignatureStyle, SourceActivity, SourceStatistics,
+        SourceTally, Target,
+        health::{KeptRate, MetricType, Provider, ProviderRate, RateWindow},
+        minute_of,
     },
     policy::presets,
     ports::{Created, EndpointUpdated, SecretsChange},
@@ -83,6 +85,11 @@ impl Filled {
         }
         let activity = SourceActivity { accepted_at: Some(after(8)), refused: Some((after(9), ODD.to_owned())), handshake_at: None };
         store.note_source_activity(vec![(full.id, activity)]).await.unwrap();
+        let mut statistics = SourceStatistics { accepted: 1, handshakes: 2, ..SourceStatistics::default() };
+        statistics.reject(ODD, 3);
+        statistics.events_mut("sleeps").received = 4;
+        statistics.took(Duration::from_secs(5));
+        store.add_source_tallies(vec![SourceTally { source: full.id, minute: minute_of(after(8)), statistics }]).await.unwrap();
         self.make_manifests(shop.id).await;
         self.make_health_data().await;
     }
@@ -92,6 +99,9 @@ impl Filled {
         let connection = self.given.connect(&self.given.new_connection("u1", "Ünïcødé 1")).await;
         let metric = draft(MetricType::Steps, 1, 7.5);
         assert!(self.given.write_metrics(&[&connection], vec![metric], after(1)).await.is_some());
+        let window = |number, used| RateWindow { number, used, limit: 100 };
+        let rate = KeptRate { rate: ProviderRate { quarter: window(1, 2), day: window(3, 4) }, revision: 0 };
+        assert!(self.given.store.keep_provider_rate(Provider::Strava, rate).await.unwrap());
     }
 
     /// A manifest with its lane and secrets, and what calls left behind.

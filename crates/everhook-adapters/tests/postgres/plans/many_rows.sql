@@ -59,6 +59,9 @@ FROM deliveries d JOIN of_lanes l ON l.lane = d.lane WHERE d.stage = 2;
 INSERT INTO rollups
 SELECT lane, minute, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, '', NULL, NULL, '' FROM of_lanes, generate_series(28333333, 28333333 + :rows / 200) minute;
 
+INSERT INTO source_rollups
+SELECT id, minute, 1, 0, '{}', '{}', 1, '' FROM of_lanes, generate_series(28333333, 28333333 + :rows / 200) minute;
+
 INSERT INTO audit_log (organization_id, id, at, action, resource_id, is_cut)
 SELECT organization_id, numbered('a000', 10 * d), 1700000000000000 + d, 'endpoint.update', id, false
 FROM generate_series(0, :rows / 10 - 1) d JOIN of_lanes ON n = d % :lanes;

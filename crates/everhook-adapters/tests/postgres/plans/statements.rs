@@ -249,6 +249,8 @@ impl Middle {
             statement!("forget_idempotency_keys", i64::MAX, PAGE),
             statement!("forget_keys_of_events", application, keys, self.events()),
             statement!("scopes_of_lanes", lanes),
+            statement!("forget_source_rollups", i64::MAX, PAGE),
+            statement!("lock_source_rollups", endpoints, array(&Vec::from_iter((0..PAGE).map(|minute| 28_333_333 + minute)))),
             statement!("lock_rollups", lanes, array(&Vec::from_iter((0..PAGE).map(|minute| 28_333_333 + minute)))),
         ]
     }
@@ -307,6 +309,7 @@ impl Middle {
             statement!("next_erasure_items", self.operation(), PAGE),
             statement!("pending_alerts", PAGE),
             statement!("rollups_of_endpoint", self.endpoint(), 28_333_333, 28_333_333 + PAGE),
+            statement!("source_rollups", self.endpoint(), 28_333_333, 28_333_333 + PAGE),
         ];
         lists.into_iter().flatten().chain(scans.map(|scan| Statement { is_list: true, ..scan })).collect()
     }

@@ -46,7 +46,7 @@ const COVERED: [(&str, &str); 24] = [
 const OF_LANES: &str = "lane IN (SELECT lane FROM endpoints WHERE organization_id = ':id')";
 
 /// What no such role reads: secrets, and what nodes keep for themselves.
-const INTERNAL: [&str; 36] = [
+const INTERNAL: [&str; 38] = [
     "api_key_uses",
     "api_keys",
     "application_counters",
@@ -77,12 +77,14 @@ const INTERNAL: [&str; 36] = [
     "nodes",
     "operation_items",
     "pending_alerts",
+    "provider_rates",
     "releases",
     "report_roles",
     "schema_migrations",
     "sealing",
     "shards",
     "source_activity",
+    "source_rollups",
     // Not tables, but they tell how many endpoints or changes there are in all.
     "changes_number_seq",
     "lanes_lane_seq",

@@ -19,7 +19,7 @@ pub use breaker::{BreakerOrder, command_breaker};
 pub(super) use checking::checked;
 pub use flow::{BreakerInput, RateInput, rule_name};
 pub(super) use health::lane;
-pub use health::{Health, HealthStatus, activity, health};
+pub use health::{BACKLOG_COUNT_MAX, Health, HealthStatus, activity, health};
 pub use pause::{pause, resume};
 pub use secret::{Revealed, Rotation, key_kind, reveal, rotate_secret};
 pub use settings::EndpointChange;

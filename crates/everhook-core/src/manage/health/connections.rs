@@ -119,6 +119,7 @@ fn check(line: &Line, organization: OrganizationId, new: NewConnection) -> Resul
         tokens,
         permissions,
         is_connected: true,
+        reauthorization_needed_since: None,
         created_at: now,
         updated_at: now,
     })

@@ -5,15 +5,19 @@
 
 mod control;
 mod settings;
+mod statistics;
 
 pub use control::{Captured, HANDSHAKE_AWAITED_FOR, await_handshake, capture_key, pause, resume};
 pub use settings::{DedupeInput, RateLimitInput, ResponseInput, SourceChange};
+pub use statistics::{SourceReport, statistics};
 
 use super::{CHANGE_ROUNDS_MAX, Conflict, Fault, Noun, Refusal, applications, audit, changed_at, no_such_application, unexpected};
 use crate::{
     ids::{ApplicationId, OrganizationId, Ref, SourceId},
     line::Line,
-    model::{ApplicationKind, AuditAction, Author, RecipeTexts, Secret, Source, SourceActivity, SourceName, SourceRateLimit},
+    model::{
+        ApplicationKind, AuditAction, Author, Cursor, PageRequest, RecipeTexts, Secret, Source, SourceActivity, SourceName, SourceRateLimit,
+    },
     policy::audit::{Facts, changed, made, removed},
     ports::{Created, StoreError, Updated},
     sources,
@@ -22,6 +26,9 @@ use crate::{
 
 /// How many sources an organization may have: each provider of each integration has one. Those of an application are deleted in one write.
 pub const SOURCES_MAX: u32 = 1_000;
+
+/// How many sources are read at once.
+const PAGE: u32 = 250;
 
 /// A source that somebody wants.
 #[derive(Clone, Debug, Default)]
@@ -159,6 +166,28 @@ fn tell(line: &Line, source: &Source) {
     if source.processor.is_some() {
         tell_lane(line, source);
     }
+}
+
+/// The sources of an organization, or of one of its applications, that have a processor. Asked before they are deleted with their owner.
+pub(super) async fn with_processor(
+    line: &Line,
+    organization: OrganizationId,
+    application: Option<ApplicationId>,
+) -> Result<Vec<Source>, StoreError> {
+    let (mut found, mut cursor) = (Vec::new(), Cursor::Newest);
+    // As many pages as an organization may have, and one for those that were made meanwhile.
+    for _ in 0..=SOURCES_MAX / PAGE {
+        let page = line.ports.sources.sources(organization, application, PageRequest { limit: PAGE, cursor }).await?;
+        found.extend(page.rows.into_iter().filter(|source| source.processor.is_some()));
+        let Some(next) = page.next else { break };
+        cursor = next;
+    }
+    Ok(found)
+}
+
+/// Sources were deleted with their owner: what waits for their processors, also what is parked, is cancelled by the owners of the lanes.
+pub(super) fn tell_processors_deleted(line: &Line, sources: &[Source]) {
+    sources.iter().for_each(|source| tell_lane(line, source));
 }
 
 /// A source was deleted: no request meets it any more.

@@ -29,6 +29,9 @@ pub struct Connection {
     pub permissions: Option<Permissions>,
     /// Whether the user is still connected. A deregistration ends it; creating the connection again begins it anew.
     pub is_connected: bool,
+    /// Since when the provider does not renew the tokens any more: the user has to connect again. Also where a refresh was cut off after the provider had
+    /// replaced them.
+    pub reauthorization_needed_since: Option<Timestamp>,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it was last changed.

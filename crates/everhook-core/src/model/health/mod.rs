@@ -17,4 +17,4 @@ pub use identity::{
 pub use metric::{DedupeHash, Metric, MetricDraft, MetricType, RAW_BYTES_MAX, Unit, Vo2maxSport};
 pub use permissions::{PERMISSION_BYTES_MAX, PERMISSIONS_MAX, Permissions};
 pub use provider::Provider;
-pub use rate::{ProviderRate, RateWindow};
+pub use rate::{KeptRate, ProviderRate, RateWindow};

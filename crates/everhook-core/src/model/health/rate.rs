@@ -11,6 +11,15 @@ pub struct ProviderRate {
     pub day: RateWindow,
 }
 
+/// The same as a store keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptRate {
+    /// What is known.
+    pub rate: ProviderRate,
+    /// Raised by each change.
+    pub revision: i64,
+}
+
 /// One window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateWindow {

@@ -11,6 +11,7 @@ use everhook_core::{
     },
     model::{AnswerCount, AttemptStatistics, FailureCategory},
     policy::breaker::BreakerFacts,
+    ports::WaitingBacklog,
     time::Timestamp,
 };
 use http::StatusCode;
@@ -260,16 +261,18 @@ impl HealthOut {
             last_failure_at: text(activity.last_failure_at),
             in_flight: health.in_flight,
             held_until: text(health.held_until),
-            backlog: BacklogOut {
-                count: health.backlog.count,
-                parked: health.backlog.parked,
-                count_is_capped: health.backlog_is_capped,
-                oldest_created_at: text(health.backlog.oldest_at),
-            },
+            backlog: BacklogOut::new(health.backlog, health.backlog_is_capped),
             circuit_breaker: BreakerStateOut::new(health.breaker, is_redis_away),
             stats: StatsOut::from(&health.statistics),
             error_distribution: health.statistics.failures.occurred().map(|(category, count)| (category.as_str(), count)).collect(),
         }
+    }
+}
+
+impl BacklogOut {
+    /// What waits, and whether there is more.
+    pub fn new(backlog: WaitingBacklog, is_capped: bool) -> Self {
+        Self { count: backlog.count, parked: backlog.parked, count_is_capped: is_capped, oldest_created_at: text(backlog.oldest_at) }
     }
 }
 
@@ -338,12 +341,12 @@ fn text(at: Option<Timestamp>) -> Option<String> {
     at.map(|at| at.to_string())
 }
 
-fn millis(length: Duration) -> f64 {
+pub fn millis(length: Duration) -> f64 {
     rounded(length.as_secs_f64() * 1_000.0)
 }
 
 /// Two digits after the point are more than anybody reads.
-fn rounded(n: f64) -> f64 {
+pub fn rounded(n: f64) -> f64 {
     (n * 100.0).round() / 100.0
 }
 

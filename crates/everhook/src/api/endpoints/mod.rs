@@ -25,7 +25,7 @@ use self::request::RotationIn;
 pub use self::{
     answer::{EndpointConfigOut, EndpointOut, SecretOut},
     control::BreakerOrderIn,
-    health::{BreakerStateOut, StatsOut, StatsQuery},
+    health::{BacklogOut, BreakerStateOut, StatsOut, StatsQuery, millis, rounded},
     request::EndpointIn,
 };
 use super::{

@@ -42,6 +42,9 @@ pub struct HealthConnectionOut {
     profile_id: String,
     /// Whether the user is connected. False after the user withdrew at the provider.
     is_connected: bool,
+    /// Since when the provider no longer renews the tokens; null while it does. Create the connection again with new tokens.
+    #[schema(format = DateTime, required = true)]
+    reauthorization_needed_since: Option<String>,
     /// Whether an access token is stored.
     has_access_token: bool,
     /// Whether a refresh token is stored.
@@ -67,6 +70,7 @@ impl From<Connection> for HealthConnectionOut {
             external_user_id: connection.external_user.to_string(),
             profile_id: connection.profile.to_string(),
             is_connected: connection.is_connected,
+            reauthorization_needed_since: connection.reauthorization_needed_since.map(|at| at.to_string()),
             has_access_token: tokens.is_some(),
             has_refresh_token: tokens.is_some_and(|tokens| tokens.refresh.is_some()),
             expires_at: tokens.and_then(|tokens| tokens.expires_at).map(|at| at.to_string()),

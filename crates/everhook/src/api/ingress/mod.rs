@@ -18,6 +18,7 @@ use everhook_core::{
     inbound::{Accepted, Handshake, HandshakeEffect, Item, KeyRequest, Reading, Refusal, Reply, dedupe_key},
     line::receive::{Push, PushedItem, receive},
     manage::sources::{Captured, capture_key},
+    model::EventType,
     sources::{NotFetched, OpenSource},
     time::Timestamp,
 };
@@ -92,6 +93,7 @@ async fn take_request(api: &Arc<Api>, segment: &str, path_type: Option<&str>, re
         Ok(response) => response,
         Err(NotTaken { reason, error }) => {
             api.line.sources.activity.refused(source.source.id, now, &reason);
+            api.line.sources.tallies.rejected(source.source.id, &reason, now);
             error.into_response()
         }
     }
@@ -161,6 +163,7 @@ async fn answer_handshake(api: &Arc<Api>, source: &Arc<OpenSource>, handshake: H
         None => {}
     }
     api.line.sources.activity.handshake_answered(source.source.id, now);
+    api.line.sources.tallies.handshake_answered(source.source.id, now);
     Ok(response(handshake.reply))
 }
 
@@ -182,11 +185,13 @@ async fn store(
         },
         None => accepted.reply,
     };
+    let event_types: Vec<EventType> = accepted.items.iter().map(|item| item.event_type.clone()).collect();
     if !accepted.items.is_empty() {
         let items = with_keys(source, &inbound, accepted.items, now);
         record(api, source.clone(), inbound, items).await.map_err(|error| NotTaken::new("not_stored", error))?;
     }
     api.line.sources.activity.accepted(source.source.id, now);
+    api.line.sources.tallies.accepted(source.source.id, event_types.iter().map(EventType::as_str), now);
     Ok(response(reply))
 }
 

@@ -91,11 +91,19 @@ pub struct ReceivedQuery {
     cursor: Option<String>,
 }
 
+/// A status that other queues have.
+const PROCESSING: &str = "processing";
+
 impl ReceivedQuery {
     fn read(&self, source: SourceId, faults: &mut Vec<Fault>) -> (ReceivedFilter, Option<ReceivedStatus>) {
         let status = read(self.status.as_deref(), "status", faults, |text| {
             let names = || ReceivedStatus::ALL.map(ReceivedStatus::as_str).join(", ");
-            ReceivedStatus::parse(text).ok_or_else(|| format!("must be one of {}", names()))
+            ReceivedStatus::parse(text).ok_or_else(|| match text {
+                PROCESSING => "cannot be searched: that an event is being processed is not stored. Until its attempt ends it is `pending` or `failed`; \
+                               `in_flight` of `GET /v1/sources/{id}/stats` counts such events"
+                    .to_owned(),
+                _ => format!("must be one of {}", names()),
+            })
         });
         let event_type = read(self.event_type.as_deref(), "event_type", faults, |text| {
             EventType::parse(text).ok_or_else(|| "must be 1 to 128 of the characters A-Z a-z 0-9 _ . : -".to_owned())

@@ -5,6 +5,7 @@ mod control;
 mod events;
 mod kinds;
 mod request;
+mod stats;
 
 use std::sync::Arc;
 
@@ -38,6 +39,7 @@ pub fn routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(get, change, delete))
         .routes(routes!(reveal))
         .routes(routes!(events::list))
+        .routes(routes!(stats::stats))
         .routes(routes!(control::pause))
         .routes(routes!(control::resume))
         .routes(routes!(control::await_handshake))
