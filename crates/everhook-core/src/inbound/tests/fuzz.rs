@@ -66,7 +66,8 @@ fn a_hundred_thousand_mangled_requests_do_not_panic_and_forge_nothing() {
 
 #[test]
 fn mangled_recipes_do_not_panic_and_those_that_compile_read_requests() {
-    let rows = rows();
+    // One kind has no field at all.
+    let rows: Vec<_> = rows().into_iter().filter(|(row, ..)| !row.recipe.pairs().is_empty()).collect();
     let mut compiled = 0_u64;
     repeat("recipes", 20_000, |run, numbers| {
         let (row, _, golden) = &rows[run as usize % rows.len()];
@@ -118,8 +119,8 @@ fn mangled_batches_do_not_panic_and_their_items_are_parts_of_them() {
         r#" { "a" : [ 1 , -2.5e3 , "\"" , null ] , "\u0061" : true } "#,
     ];
     let verifier = |each: &&str| {
-        let fields = RecipeFields { each, event_type: "/a|root:/b|key", id: "/b/a", user: "/userId", ..NONE };
-        custom(&fields, &Credentials::default())
+        let event_type = if each.contains("{key}") { "key" } else { "/a|root:/b" };
+        custom(&RecipeFields { each, event_type, id: "/b/a", user: "/userId", ..NONE }, &Credentials::default())
     };
     let verifiers: Vec<Verifier> = shapes.iter().map(verifier).collect();
     repeat("batches", 20_000, |run, numbers| {

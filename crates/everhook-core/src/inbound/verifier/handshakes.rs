@@ -207,7 +207,8 @@ fn member<'m>(object: &'m Map<String, Value>, name: &str) -> Option<&'m str> {
 
 /// Whether the bytes hold this word: a body without it is not read twice.
 fn mentions(body: &Bytes, word: &str) -> bool {
-    body.len() <= BODY_BYTES_MAX && body.windows(word.len()).any(|window| window == word.as_bytes())
+    // A member may have an empty name, and there are no windows of nothing.
+    body.len() <= BODY_BYTES_MAX && (word.is_empty() || body.windows(word.len()).any(|window| window == word.as_bytes()))
 }
 
 fn post_echo(request: &InboundRequest<'_>, style: PostEchoStyle) -> Result<Option<Reply>, Refusal> {
@@ -334,4 +335,15 @@ fn text(value: &str) -> Reply {
 fn json(members: &[(&str, Value)]) -> Reply {
     let object: Map<String, Value> = members.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     typed("application/json", Value::Object(object).to_string().into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_without_a_name_is_looked_for_without_a_panic() {
+        let body = Bytes::from_static(br#"{"":"key"}"#);
+        assert!(mentions(&body, "") && mentions(&body, "key") && !mentions(&body, "other"));
+    }
 }
