@@ -5,8 +5,8 @@ use std::time::Duration;
 use everhook_core::{
     ids::{EndpointId, LaneId, SourceId},
     model::{
-        AnswerCount, AttemptStatistics, EndpointActivity, EventCounts, FailureCategory, RetentionClass, SourceStatistics, SourceTally, Tally,
-        minute_of,
+        AnswerCount, AttemptStatistics, EndpointActivity, EventCounts, FailureCategory, RetentionClass, SourceStatistics, SourceTally,
+        Tally, minute_of,
     },
     time::Timestamp,
 };

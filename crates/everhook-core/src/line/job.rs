@@ -194,7 +194,7 @@ fn of_failure(failure: AppFailure, response: Option<&Response>) -> Sent {
         FailureKind::Timeout => FailureCategory::Timeout,
         FailureKind::Network | FailureKind::OutOfResources => FailureCategory::Network,
         FailureKind::RateLimit => FailureCategory::RateLimit,
-        FailureKind::AppError | FailureKind::Off => FailureCategory::ClientError,
+        FailureKind::AppError | FailureKind::Off | FailureKind::Shadow => FailureCategory::ClientError,
         FailureKind::BadAnswer | FailureKind::Status | FailureKind::CircuitOpen | FailureKind::AtCapacity => FailureCategory::ServerError,
     };
     let response = response.map(without_body);

@@ -2,7 +2,7 @@
 
 use crate::moving::table::{Table, same};
 
-pub(super) const TABLES: [Table; 23] = [
+pub(super) const TABLES: [Table; 24] = [
     same(
         "organizations",
         &["id"],

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, value::RawValue};
 
-use super::answer::depth;
 use crate::model::JobOutcome;
+use crate::policy::json_depth::depth;
 
 /// The type of the events that jobs are.
 pub const JOB_EVENT_TYPE: &str = "job.queued";
