@@ -159,7 +159,7 @@ async fn an_app_that_reports_a_failure_is_asked_again_only_if_it_wants_to_be() {
     assert_eq!((tokens(&world, again).len(), tokens(&world, never).len()), (2, 1), "one is asked again");
     let failed = job(&world, never).await;
     assert_eq!((failed.status, failed.error.as_deref()), (JobStatus::Failed, Some(&br#"{"code":"BAD"}"#[..])));
-    assert_eq!(world.dead_letters().await[0].last_error, "the app reported BAD");
+    assert_eq!(world.dead_letters().await[0].last_error, "the app reported: BAD");
     call_back(&world, again, &tokens(&world, again)[1], DONE).await.expect("it is taken");
     world.pass(secs(1)).await;
     assert_eq!(job(&world, again).await.status, JobStatus::Completed);
