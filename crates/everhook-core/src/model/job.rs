@@ -212,7 +212,8 @@ mod tests {
         let begun = JobRecord::begin(None, &attempt(10, 1));
         assert_eq!((begun.tokens.len(), begun.answer.is_some()), (1, false));
         // outcome, found by attempts in this order → whether each finds it
-        let table: [(JobOutcome, &[(u128, u32)], &[bool]); 4] = [
+        type Row<'a> = (JobOutcome, &'a [(u128, u32)], &'a [bool]);
+        let table: [Row; 4] = [
             (Completed, &[(10, 2), (10, 3)], &[true, true]),
             (Failed, &[(10, 2), (11, 1), (11, 2)], &[true, false, false]),
             (Retry, &[(10, 2), (10, 2), (10, 3)], &[true, true, false]),
