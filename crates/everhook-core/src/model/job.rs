@@ -158,6 +158,14 @@ impl JobStatus {
     /// All of them.
     pub const ALL: [Self; 6] = [Self::Queued, Self::Sent, Self::Completed, Self::Failed, Self::Dead, Self::Cancelled];
 
+    /// Whether nothing more happens to it, unless a person brings it back.
+    pub const fn has_ended(self) -> bool {
+        match self {
+            Self::Queued | Self::Sent => false,
+            Self::Completed | Self::Failed | Self::Dead | Self::Cancelled => true,
+        }
+    }
+
     /// Its name on every wire.
     pub const fn as_str(self) -> &'static str {
         match self {
