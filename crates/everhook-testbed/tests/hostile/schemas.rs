@@ -33,11 +33,7 @@ fn attacks() -> Vec<Attack> {
     let members = |count: usize| -> Value { (0..count).map(|n| (format!("k{n}"), json!(n))).collect() };
     let patterns = |count: usize| -> Vec<Value> { (0..count).map(|n| json!({"pattern": format!("^k{n}[bc]*$")})).collect() };
     let pattern_names = |count: usize| -> Value { (0..count).map(|n| (format!("^k{n}[bc]*$"), json!({"type": "number"}))).collect() };
-    let unevaluated = (0..40).fold(
-        json!({"type": "integer"}),
-        |inner, _| json!({"properties": {"a": inner}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}], "unevaluatedProperties": false}),
-    );
-    let deep_object = (0..40).fold(json!("wrong"), |inner, _| json!({"a": inner}));
+    let (unevaluated, deep_object) = nested_unevaluated();
     let deep_alternatives =
         (0..50).fold(json!({"type": "integer"}), |inner, _| json!({"oneOf": [inner, {"type": "object", "required": ["x"]}]}));
     let attack = |name, schema, data, expected| Attack { name, schema, data, expected };
@@ -61,6 +57,15 @@ fn attacks() -> Vec<Attack> {
             TooCostly,
         ),
     ]
+}
+
+/// A schema whose evaluation takes twice as long with each of its levels, and data as deep.
+fn nested_unevaluated() -> (Value, Value) {
+    let schema = (0..40).fold(
+        json!({"type": "integer"}),
+        |inner, _| json!({"properties": {"a": inner}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}], "unevaluatedProperties": false}),
+    );
+    (schema, (0..40).fold(json!("wrong"), |inner, _| json!({"a": inner})))
 }
 
 /// Lists that differ in their brackets alone.
@@ -124,10 +129,14 @@ async fn a_server_ends_in_its_time_while_schemas_are_evaluated() {
     let consts: Vec<Value> = (0..60).map(|n| json!({"const": n + 2})).collect();
     assert_eq!(define(&arena.attacker, "attack.stop", &json!({"items": {"anyOf": consts}})).await.0, 201);
     // Just within what an event may take.
-    let body = json!({"type": "attack.stop", "data": vec![1; 3_500]}).to_string();
+    let within = json!({"type": "attack.stop", "data": vec![1; 3_500]}).to_string();
+    // Without an end, for a server that takes such a schema.
+    let (schema, data) = nested_unevaluated();
+    define(&arena.attacker, "attack.endless", &schema).await;
+    let endless = json!({"type": "attack.endless", "data": data}).to_string();
     let publishing: Vec<_> = (0..8)
-        .map(|_| {
-            let (mut connection, body) = (arena.attacker.connect(), body.clone());
+        .map(|n| {
+            let (mut connection, body) = (arena.attacker.connect(), if n < 4 { within.clone() } else { endless.clone() });
             tokio::spawn(async move { while connection.send(Method::POST, "/v1/events", body.clone()).await.is_ok() {} })
         })
         .collect();

@@ -11,15 +11,17 @@ use crate::time::Timestamp;
 /// What a new limit begins with: enough for most apps, few enough for a small one.
 const LIMIT_AT_FIRST: u32 = 20;
 /// While fewer wait, the limit grows.
-const WAITING_FEW: f64 = 2.0;
+const WAITING_FEW: f64 = 1.0;
 /// While more wait, it shrinks.
 const WAITING_MANY: f64 = 4.0;
+/// Answers within this time, in seconds, are as good as any: what they differ by is the network and the scheduler, not a queue of the app.
+const QUICK: f64 = 0.005;
 /// How long the best time is believed. An app that has become slower for good would else be throttled for ever.
 const BEST_GOOD_FOR: Duration = Duration::from_secs(60);
 /// Times are averaged over about so many answers, so that one slow answer says little.
 const SMOOTHED_OVER: f64 = 8.0;
 /// By how much the limit grows while as many answers come as it allows. More would overshoot before the queue shows.
-const GROWTH_A_ROUND: f64 = 2.0;
+const GROWTH_A_ROUND: f64 = 1.0;
 /// What a failure by time leaves of the limit.
 const AFTER_TIMEOUT: f64 = 0.9;
 
@@ -92,7 +94,7 @@ impl ConcurrencyLimit {
         let took = took.as_secs_f64().max(1e-6);
         let average = self.average.map_or(took, |average| average + (took - average) / SMOOTHED_OVER);
         self.average = Some(average);
-        let best = self.best(average, now);
+        let best = self.best(average, now).max(QUICK);
         let waiting = self.limit * (1.0 - best / average).max(0.0);
         if waiting > WAITING_MANY {
             self.limit -= (waiting - WAITING_MANY).max(1.0) / self.limit;
@@ -149,8 +151,22 @@ mod tests {
     #[test]
     fn an_app_that_takes_everything_is_given_everything() {
         let mut limit = ConcurrencyLimit::new(300);
-        rounds(&mut limit, 1_000, 400);
+        rounds(&mut limit, 1_000, 800);
         assert_eq!(limit.limit(), 300);
+    }
+
+    #[test]
+    fn an_app_that_answers_within_milliseconds_is_not_held_up_by_their_differences() {
+        let mut limit = ConcurrencyLimit::new(300);
+        limit.begin(None);
+        limit.answered(Duration::from_micros(300), Timestamp::EPOCH);
+        for _ in 0..100 {
+            let begun = (0..32).filter(|_| limit.begin(None)).count();
+            for _ in 0..begun {
+                limit.answered(Duration::from_millis(3), Timestamp::EPOCH);
+            }
+        }
+        assert!(limit.limit() >= 32, "{}", limit.limit());
     }
 
     #[test]
