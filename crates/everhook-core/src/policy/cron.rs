@@ -3,8 +3,6 @@
 //! Five fields (minute, hour, day of month, month, day of week), or six with the second before them. Each is `*`, a number, a range `a-b`, a step `*/n`
 //! or `a-b/n`, or a list of these. Days of the week are 0 to 7, and both ends are Sunday. If both kinds of days are restricted, either suffices.
 
-use std::time::Duration;
-
 use crate::time::Timestamp;
 
 /// How far ahead is looked: leap days that are skipped at a century are eight years apart.
@@ -33,7 +31,7 @@ impl CronSchedule {
     pub fn parse(text: &str) -> Result<Self, String> {
         let fields: Vec<&str> = text.split_whitespace().collect();
         let (second, rest) = match fields.as_slice() {
-            [rest @ ..] if rest.len() == 5 => ("0", rest),
+            rest if rest.len() == 5 => ("0", rest),
             [second, rest @ ..] if rest.len() == 5 => (*second, rest),
             _ => return Err("needs five fields (minute hour day month weekday), or six with the second before them".to_owned()),
         };
@@ -89,11 +87,6 @@ impl CronSchedule {
             }
         }
         None
-    }
-
-    /// How long after an instant the next one comes.
-    pub fn delay_after(&self, after: Timestamp) -> Option<Duration> {
-        self.next_after(after).map(|next| next.since(after))
     }
 }
 
