@@ -14,8 +14,8 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, EventId, LaneId, OperationId, OrganizationId, SourceId},
     model::{
-        AttemptStatistics, AuditEntry, AutoReplay, DeadLetter, EndpointActivity, ErasureCandidate, Event, Operation, Page, PageRequest,
-        Selection, ShardSet, SourceTally, Tally,
+        AttemptStatistics, AuditEntry, AutoReplay, ClockReset, DeadLetter, EndpointActivity, ErasureCandidate, Event, FailingRule,
+        Operation, Page, PageRequest, Selection, ShardSet, SourceTally, Tally,
     },
     ports::{
         Alert, AlertId, AutoReplayStore, Begun, BreakerChange, BreakerKept, BreakerRow, BreakerStore, BringForward, BroughtForward,
@@ -43,6 +43,7 @@ macro_rules! through {
 }
 
 // Behind the macro, which it uses.
+mod endpoint_health;
 mod health;
 mod manifests;
 mod sources;
@@ -320,8 +321,8 @@ impl<S: BreakerStore> BreakerStore for Faulty<S> {
 
 #[async_trait]
 impl<S: Statistics> Statistics for Faulty<S> {
-    async fn add(&self, tallies: Vec<Tally>) -> Result<(), StoreError> {
-        through!(self, self.store.add(tallies))
+    async fn add(&self, tallies: Vec<Tally>, rule: FailingRule) -> Result<(), StoreError> {
+        through!(self, self.store.add(tallies, rule))
     }
 
     async fn attempt_statistics(&self, lane_id: LaneId, from: Timestamp, to: Timestamp) -> Result<AttemptStatistics, StoreError> {
@@ -332,8 +333,8 @@ impl<S: Statistics> Statistics for Faulty<S> {
         through!(self, self.store.activities(lanes))
     }
 
-    async fn forget_failures(&self, lane_id: LaneId) -> Result<(), StoreError> {
-        through!(self, self.store.forget_failures(lane_id))
+    async fn forget_failures(&self, lane_id: LaneId, why: ClockReset) -> Result<(), StoreError> {
+        through!(self, self.store.forget_failures(lane_id, why))
     }
 
     async fn add_source_tallies(&self, tallies: Vec<SourceTally>) -> Result<(), StoreError> {

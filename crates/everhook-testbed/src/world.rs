@@ -13,6 +13,7 @@ use everhook_core::{
     ids::{ApplicationId, AuditEntryId, OrganizationId},
     line::Line,
     model::{Actor, Application, ApplicationKind, AuditAction, AuditEntry, AuditNote, Author, Organization},
+    policy::endpoint_health::EndpointHealthSettings,
     ports::{Clock, Entropy, NewOrganization, Ports, Transport},
     time::Timestamp,
 };
@@ -67,6 +68,8 @@ pub struct World {
     /// The shared store, if it is that one. A crash does not touch it: it is another process.
     shared: Option<SharedStore>,
     endpoints_made: u32,
+    /// How endpoints that fail are treated from the next start on.
+    pub endpoint_health: EndpointHealthSettings,
     /// Whether it may be dropped with work undone.
     may_leave_work: bool,
 }
@@ -148,6 +151,7 @@ impl World {
             folder,
             shared,
             endpoints_made: 0,
+            endpoint_health: EndpointHealthSettings::default(),
             may_leave_work: false,
             clock,
             dice,

@@ -281,6 +281,7 @@ where
         audit_log: store.clone(),
         history: store.clone(),
         statistics: store.clone(),
+        endpoint_health: store.clone(),
         operations: store.clone(),
         operation_candidates: store.clone(),
         bulk_erasure: store.clone(),

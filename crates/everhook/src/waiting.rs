@@ -122,6 +122,7 @@ pub fn line_settings(config: &Config, node: &str) -> LineSettings {
         profile: config.profile,
         catalog_bytes_max: config.catalog_bytes_max,
         retention: config.retention,
+        endpoint_health: config.endpoint_health.clone(),
         evaluation_threads: EvaluationThreads::Beside(evaluation_threads()),
         seal_payloads: config.seal_payloads,
         manifest_defaults: config.manifest_defaults,

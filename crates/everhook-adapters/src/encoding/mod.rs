@@ -8,6 +8,7 @@ pub(crate) mod durations;
 pub(crate) mod endpoint_columns;
 pub(crate) mod extras;
 pub(crate) mod health;
+pub(crate) mod health_history;
 pub(crate) mod limits_json;
 pub(crate) mod page;
 pub(crate) mod payload;

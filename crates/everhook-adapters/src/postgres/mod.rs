@@ -26,6 +26,7 @@ mod connect;
 mod delivery_control;
 mod delivery_queue;
 mod directory;
+mod endpoint_health;
 mod erasing;
 mod event_columns;
 mod event_store;

@@ -7,7 +7,10 @@ use std::{collections::BTreeMap, time::Duration};
 use async_trait::async_trait;
 use everhook_core::{
     ids::{LaneId, SourceId},
-    model::{AttemptStatistics, EndpointActivity, FailureCategory, FailureCounts, SourceTally, Tally, minute_of},
+    model::{
+        AttemptStatistics, ClockReset, EndpointActivity, FailingClock, FailingRule, FailureCategory, FailureCounts, SourceTally, Tally,
+        minute_of,
+    },
     ports::{Statistics, StoreError},
     time::Timestamp,
 };
@@ -39,13 +42,13 @@ const MINUTE_MICROS: i64 = 60_000_000;
 
 #[async_trait]
 impl Statistics for PostgresStore {
-    async fn add(&self, tallies: Vec<Tally>) -> Result<(), StoreError> {
+    async fn add(&self, tallies: Vec<Tally>, rule: FailingRule) -> Result<(), StoreError> {
         let endpoints: Vec<_> = tallies.iter().map(|tally| tally.lane_id).collect();
         let lanes = self.lane_numbers(&endpoints).await?;
         let mut connection = self.connection().await?;
         let tx = Tx::begin(&mut connection).await?;
         add_to_rollups(&tx, &lanes, &tallies).await?;
-        add_to_activities(&tx, &lanes, &tallies).await?;
+        add_to_activities(&tx, &lanes, &tallies, &rule).await?;
         Ok(tx.commit().await?)
     }
 
@@ -65,12 +68,12 @@ impl Statistics for PostgresStore {
         Ok(endpoints.iter().map(|lane_id| found.get(lane_id).copied().unwrap_or_default()).collect())
     }
 
-    async fn forget_failures(&self, lane_id: LaneId) -> Result<(), StoreError> {
+    async fn forget_failures(&self, lane_id: LaneId, why: ClockReset) -> Result<(), StoreError> {
         let lane = self.lane_number(lane_id).await?;
         let mut connection = self.connection().await?;
         let tx = Tx::begin(&mut connection).await?;
         let mut activities = lock_activities(&tx, &[lane]).await?;
-        activities.values_mut().for_each(EndpointActivity::forget_failures);
+        activities.values_mut().for_each(|activity| activity.forget_failures(why));
         write_activities(&tx, &activities).await?;
         Ok(tx.commit().await?)
     }
@@ -147,24 +150,24 @@ async fn keep_rollups(tx: &Tx<'_>, rollups: &Rollups) -> Outcome<()> {
 }
 
 /// How endpoints do, by lane.
-type Activities = BTreeMap<i64, EndpointActivity>;
+pub(super) type Activities = BTreeMap<i64, EndpointActivity>;
 
-async fn add_to_activities(tx: &Tx<'_>, lanes: &[i64], tallies: &[Tally]) -> Outcome<()> {
+async fn add_to_activities(tx: &Tx<'_>, lanes: &[i64], tallies: &[Tally], rule: &FailingRule) -> Outcome<()> {
     let mut activities = lock_activities(tx, lanes).await?;
     for (lane, tally) in lanes.iter().zip(tallies) {
-        activities.entry(*lane).or_default().add(tally);
+        activities.entry(*lane).or_default().add(tally, rule);
     }
     write_activities(tx, &activities).await
 }
 
 /// Reads how endpoints do, those of which nothing is known too, and keeps others from changing it.
-async fn lock_activities(tx: &Tx<'_>, lanes: &[i64]) -> Outcome<Activities> {
+pub(super) async fn lock_activities(tx: &Tx<'_>, lanes: &[i64]) -> Outcome<Activities> {
     tx.execute(INSERT_ACTIVITIES, &[&lanes]).await?;
     let rows = tx.query(LOCK_ACTIVITIES, &[&lanes]).await?;
     rows.iter().map(|row| Ok((row.value("lane")?, activity_of_row(row)?))).collect()
 }
 
-async fn write_activities(tx: &Tx<'_>, activities: &Activities) -> Outcome<()> {
+pub(super) async fn write_activities(tx: &Tx<'_>, activities: &Activities) -> Outcome<()> {
     let lanes: Vec<i64> = activities.keys().copied().collect();
     let failures: Vec<i64> = activities.values().map(|activity| activity.consecutive_failures.into()).collect();
     let instants = |read: fn(&EndpointActivity) -> Option<Timestamp>| -> Vec<_> {
@@ -173,7 +176,20 @@ async fn write_activities(tx: &Tx<'_>, activities: &Activities) -> Outcome<()> {
     let first_failures = instants(|activity| activity.first_failure_at);
     let last_failures = instants(|activity| activity.last_failure_at);
     let last_successes = instants(|activity| activity.last_success_at);
-    tx.execute(WRITE_ACTIVITY, &[&lanes, &failures, &first_failures, &last_failures, &last_successes]).await?;
+    let observed: Vec<i64> = activities.values().map(|activity| activity.clock.observed.into()).collect();
+    let owes_recovery: Vec<bool> = activities.values().map(|activity| activity.clock.owes_recovery).collect();
+    let [observed_from, last_counted, previous_counted, failing_since, warned_at, recovered_at] = [
+        instants(|activity| activity.clock.observed_from),
+        instants(|activity| activity.clock.last_counted_at),
+        instants(|activity| activity.clock.previous_counted_at),
+        instants(|activity| activity.clock.failing_since),
+        instants(|activity| activity.clock.warned_at),
+        instants(|activity| activity.clock.recovered_at),
+    ];
+    let mut columns: Vec<&(dyn ToSql + Sync)> = vec![&lanes, &failures, &first_failures, &last_failures, &last_successes];
+    columns.extend([&observed_from as &(dyn ToSql + Sync), &observed, &last_counted, &previous_counted, &failing_since, &warned_at]);
+    columns.extend([&owes_recovery as &(dyn ToSql + Sync), &recovered_at]);
+    tx.execute(WRITE_ACTIVITY, &columns).await?;
     Ok(())
 }
 
@@ -206,11 +222,21 @@ fn statistics_of_row(row: &Row) -> Outcome<AttemptStatistics> {
     })
 }
 
-fn activity_of_row(row: &Row) -> Outcome<EndpointActivity> {
+pub(super) fn activity_of_row(row: &Row) -> Outcome<EndpointActivity> {
     Ok(EndpointActivity {
         consecutive_failures: row.number("consecutive_failures")?,
         first_failure_at: row.instant_opt("first_failure_at")?,
         last_failure_at: row.instant_opt("last_failure_at")?,
         last_success_at: row.instant_opt("last_success_at")?,
+        clock: FailingClock {
+            observed_from: row.instant_opt("observed_from")?,
+            observed: row.number("observed")?,
+            last_counted_at: row.instant_opt("last_counted_at")?,
+            previous_counted_at: row.instant_opt("previous_counted_at")?,
+            failing_since: row.instant_opt("failing_since")?,
+            warned_at: row.instant_opt("warned_at")?,
+            owes_recovery: row.value("owes_recovery")?,
+            recovered_at: row.instant_opt("recovered_at")?,
+        },
     })
 }

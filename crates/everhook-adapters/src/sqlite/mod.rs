@@ -20,6 +20,7 @@ pub(crate) mod connect;
 mod delivery_control;
 mod delivery_queue;
 mod directory;
+mod endpoint_health;
 mod erasing;
 mod event_store;
 mod fan_out;

@@ -7,7 +7,10 @@ use std::{collections::BTreeMap, time::Duration};
 use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId, SourceId},
-    model::{AttemptStatistics, EndpointActivity, FailureCategory, FailureCounts, SourceTally, Tally, minute_of},
+    model::{
+        AttemptStatistics, ClockReset, EndpointActivity, FailingClock, FailingRule, FailureCategory, FailureCounts, SourceTally, Tally,
+        minute_of,
+    },
     ports::{Statistics, StoreError},
     time::Timestamp,
 };
@@ -36,8 +39,8 @@ const MINUTE_MICROS: i64 = 60_000_000;
 
 #[async_trait]
 impl Statistics for SqliteStore {
-    async fn add(&self, tallies: Vec<Tally>) -> Result<(), StoreError> {
-        self.write(tallies.len() * 2, move |tx| add_all(tx, &tallies)).await
+    async fn add(&self, tallies: Vec<Tally>, rule: FailingRule) -> Result<(), StoreError> {
+        self.write(tallies.len() * 2, move |tx| add_all(tx, &tallies, &rule)).await
     }
 
     async fn attempt_statistics(&self, lane_id: LaneId, from: Timestamp, to: Timestamp) -> Result<AttemptStatistics, StoreError> {
@@ -53,10 +56,10 @@ impl Statistics for SqliteStore {
         self.read_history(read).await
     }
 
-    async fn forget_failures(&self, lane_id: LaneId) -> Result<(), StoreError> {
+    async fn forget_failures(&self, lane_id: LaneId, why: ClockReset) -> Result<(), StoreError> {
         let forget = move |tx: &mut Tx<'_>| {
             let lane = tx.lane_of(lane_id)?;
-            change_activity(tx, lane, EndpointActivity::forget_failures)
+            change_activity(tx, lane, |activity| activity.forget_failures(why))
         };
         self.write(1, forget).await
     }
@@ -77,13 +80,13 @@ impl Statistics for SqliteStore {
 }
 
 /// Adds tallies to the rollups of their lanes, and to those of the applications and organizations of these.
-fn add_all(tx: &mut Tx<'_>, tallies: &[Tally]) -> Outcome<()> {
+fn add_all(tx: &mut Tx<'_>, tallies: &[Tally], rule: &FailingRule) -> Outcome<()> {
     let mut scopes = FxHashMap::default();
     // What belongs together is added up first: many endpoints have few applications.
     let mut added: BTreeMap<(i64, i64), AttemptStatistics> = BTreeMap::new();
     for tally in tallies {
         let (lane, minute) = (tx.lane_of(tally.lane_id)?, minute_number(tally.minute));
-        change_activity(tx, lane, |activity| activity.add(tally))?;
+        change_activity(tx, lane, |activity| activity.add(tally, rule))?;
         let [application, organization] = match scopes.get(&lane) {
             Some(known) => *known,
             None => *scopes.entry(lane).or_insert(scopes_of(tx, lane)?),
@@ -137,14 +140,32 @@ fn keep_rollup(tx: &Tx<'_>, lane: i64, minute: i64, statistics: &AttemptStatisti
 }
 
 fn change_activity(tx: &Tx<'_>, lane: i64, change: impl FnOnce(&mut EndpointActivity)) -> Outcome<()> {
-    let mut activity = tx.prepare(ACTIVITY_OF_LANE)?.query_row([lane], activity_of_row).optional()?.unwrap_or_default();
+    let mut activity = activity_of_lane(tx, lane)?;
     change(&mut activity);
+    write_activity(tx, lane, &activity)
+}
+
+/// How an endpoint does, read by whoever changes it.
+pub(super) fn activity_of_lane(tx: &Tx<'_>, lane: i64) -> Outcome<EndpointActivity> {
+    Ok(tx.prepare(ACTIVITY_OF_LANE)?.query_row([lane], activity_of_row).optional()?.unwrap_or_default())
+}
+
+pub(super) fn write_activity(tx: &Tx<'_>, lane: i64, activity: &EndpointActivity) -> Outcome<()> {
+    let clock = &activity.clock;
     tx.prepare(WRITE_ACTIVITY)?.execute(params![
         lane,
         activity.consecutive_failures,
         activity.first_failure_at.map(Timestamp::as_micros),
         activity.last_failure_at.map(Timestamp::as_micros),
         activity.last_success_at.map(Timestamp::as_micros),
+        clock.observed_from.map(Timestamp::as_micros),
+        clock.observed,
+        clock.last_counted_at.map(Timestamp::as_micros),
+        clock.previous_counted_at.map(Timestamp::as_micros),
+        clock.failing_since.map(Timestamp::as_micros),
+        clock.warned_at.map(Timestamp::as_micros),
+        clock.owes_recovery,
+        clock.recovered_at.map(Timestamp::as_micros),
     ])?;
     Ok(())
 }
@@ -185,11 +206,21 @@ fn statistics_of_row(row: &Row<'_>) -> rusqlite::Result<AttemptStatistics> {
     })
 }
 
-fn activity_of_row(row: &Row<'_>) -> rusqlite::Result<EndpointActivity> {
+pub(super) fn activity_of_row(row: &Row<'_>) -> rusqlite::Result<EndpointActivity> {
     Ok(EndpointActivity {
         consecutive_failures: row.get("consecutive_failures")?,
         first_failure_at: row.instant_opt("first_failure_at")?,
         last_failure_at: row.instant_opt("last_failure_at")?,
         last_success_at: row.instant_opt("last_success_at")?,
+        clock: FailingClock {
+            observed_from: row.instant_opt("observed_from")?,
+            observed: row.get("observed")?,
+            last_counted_at: row.instant_opt("last_counted_at")?,
+            previous_counted_at: row.instant_opt("previous_counted_at")?,
+            failing_since: row.instant_opt("failing_since")?,
+            warned_at: row.instant_opt("warned_at")?,
+            owes_recovery: row.get("owes_recovery")?,
+            recovered_at: row.instant_opt("recovered_at")?,
+        },
     })
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use everhook_core::{
     ids::{DeliveryId, EventId, Uid},
-    model::{DeadLetterStatus, DeathCause, KeptBreaker, KeptStage, OrderingMode, Placement, Stage, Tally, minute_of},
+    model::{DeadLetterStatus, DeathCause, FailingRule, KeptBreaker, KeptStage, OrderingMode, Placement, Stage, Tally, minute_of},
     ports::{
         BreakerChange, BreakerKept, Created, KeyOrigin, KeyReused, NewEvent, Recorded, Replay, ReplayAnswer, ReplayBy, ReplayItem,
         Replayed, Settled,
@@ -189,7 +189,10 @@ async fn tallies_that_are_added_at_once_all_count() {
         tally.add(&if n.is_multiple_of(2) { success(1) } else { failure(1) }, NOW);
         tally
     };
-    all_at_once(&given, (0..TASKS).map(tally).collect(), |store, tally| async move { store.add(vec![tally]).await.unwrap() }).await;
+    all_at_once(&given, (0..TASKS).map(tally).collect(), |store, tally| async move {
+        store.add(vec![tally], FailingRule::default()).await.unwrap();
+    })
+    .await;
     let statistics = given.store.attempt_statistics(endpoint.into(), NOW, after(60)).await.unwrap();
     assert_eq!((statistics.total(), statistics.successes), (TASKS as u64, TASKS as u64 / 2));
 }

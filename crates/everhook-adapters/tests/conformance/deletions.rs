@@ -3,8 +3,8 @@
 use everhook_core::{
     ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, LaneId, OrganizationId, Ref, Uid},
     model::{
-        ApiKey, ApiKeyHash, ApplicationKind, AuditEntry, Endpoint, EndpointState, EventTypeDefinition, OrganizationLimits, Scope, Tally,
-        minute_of,
+        ApiKey, ApiKeyHash, ApplicationKind, AuditEntry, Endpoint, EndpointState, EventTypeDefinition, FailingRule, OrganizationLimits,
+        Scope, Tally, minute_of,
     },
     ports::{AuditFilter, ContentsDeleted, Created, Deleted, EndpointFilter, Recorded, RetentionClass, StoreError, Updated},
 };
@@ -229,7 +229,7 @@ async fn what_was_counted_of_a_deleted_organization_and_its_apps_does_not_keep_i
     assert!(given.store.put_manifest(super::manifests::manifest(of, default, 1), vec![lane_id], putting).await.unwrap());
     let mut tally = Tally::new(lane_id, minute_of(NOW));
     tally.count(None, std::time::Duration::from_millis(5), NOW);
-    given.store.add(vec![tally]).await.unwrap();
+    given.store.add(vec![tally], FailingRule::default()).await.unwrap();
     // The newest lane may stay: it has the highest number.
     given.another_endpoint().await;
     let horizon = after(24 * 3_600);

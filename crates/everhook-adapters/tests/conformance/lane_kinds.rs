@@ -6,8 +6,8 @@ use std::sync::Arc;
 use everhook_core::{
     ids::{DeliveryId, EndpointId, EventId},
     model::{
-        BreakerConfig, CancelCause, Cursor, DeadLetterStatus, LaneKind, OrderingMode, PageRequest, Placement, ShardSet, Stage, Tally,
-        minute_of,
+        BreakerConfig, CancelCause, ClockReset, Cursor, DeadLetterStatus, FailingRule, LaneKind, OrderingMode, PageRequest, Placement,
+        ShardSet, Stage, Tally, minute_of,
     },
     policy::breaker::Breaker,
     ports::{
@@ -134,10 +134,10 @@ async fn breakers_and_statistics_are_kept() {
         assert_eq!(given.store.open_periods(lane_id, NOW, 10).await.unwrap().len(), 1, "{kind}");
         let mut tally = Tally::new(lane_id, minute_of(NOW));
         tally.add(&failure(1), NOW);
-        given.store.add(vec![tally]).await.unwrap();
+        given.store.add(vec![tally], FailingRule::default()).await.unwrap();
         assert_eq!(given.store.attempt_statistics(lane_id, NOW, after(60)).await.unwrap().total(), 1, "{kind}");
         assert_eq!(given.store.activities(vec![lane_id]).await.unwrap()[0].consecutive_failures, 1, "{kind}");
-        given.store.forget_failures(lane_id).await.unwrap();
+        given.store.forget_failures(lane_id, ClockReset::ByOwner).await.unwrap();
         assert_eq!(given.store.activities(vec![lane_id]).await.unwrap()[0].consecutive_failures, 0, "{kind}");
         assert_eq!(given.purge(RetentionClass::Rollups, after(600)).await, 3, "{kind}: its own, its application's and its organization's");
     }

@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId},
-    model::{AuditEntry, KeptManifest, SealedSecret, SealedSecrets, Tally, minute_of},
+    model::{AuditEntry, FailingRule, KeptManifest, SealedSecret, SealedSecrets, Tally, minute_of},
     ports::{AuditFilter, Deleted, SecretsChange},
 };
 
@@ -65,7 +65,7 @@ async fn a_manifest_makes_the_lanes_of_its_capabilities_once() {
         tally.count(None, std::time::Duration::from_millis(5), NOW);
         tally
     };
-    given.store.add(vec![tally(one), tally(two)]).await.unwrap();
+    given.store.add(vec![tally(one), tally(two)], FailingRule::default()).await.unwrap();
     for lane_id in [one, two] {
         assert_eq!(given.store.attempt_statistics(lane_id, NOW, after(60)).await.unwrap().successes, 1);
     }

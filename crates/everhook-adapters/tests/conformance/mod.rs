@@ -21,6 +21,7 @@ pub mod delivery_queue;
 mod directory;
 mod directory_changes;
 mod directory_lists;
+mod endpoint_health;
 pub mod erasing;
 pub mod event_store;
 pub mod health;

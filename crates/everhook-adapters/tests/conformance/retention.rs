@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use everhook_core::{
     ids::{DeliveryId, EventId},
     model::{
-        AuditEntry, BreakerConfig, CancelCause, Cursor, DeadLetterStatus, DeathCause, KeptBreaker, KeptStage, OperationKind,
+        AuditEntry, BreakerConfig, CancelCause, Cursor, DeadLetterStatus, DeathCause, FailingRule, KeptBreaker, KeptStage, OperationKind,
         OperationStatus, PageRequest, Stage, Tally, minute_of,
     },
     policy::breaker::Breaker,
@@ -344,7 +344,7 @@ async fn statistics_and_open_periods_go_by_their_time() {
             let at = minute_of(NOW) + Duration::from_secs(minute * 60);
             let mut tally = Tally::new(endpoint.into(), at);
             tally.add(&success(1), at);
-            given.store.add(vec![tally]).await.unwrap();
+            given.store.add(vec![tally], FailingRule::default()).await.unwrap();
         }
     }
     let before = minute_of(NOW) + Duration::from_secs(180);

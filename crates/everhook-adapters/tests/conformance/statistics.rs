@@ -5,8 +5,8 @@ use std::time::Duration;
 use everhook_core::{
     ids::{EndpointId, LaneId, SourceId},
     model::{
-        AnswerCount, AttemptStatistics, EndpointActivity, EventCounts, FailureCategory, RetentionClass, SourceStatistics, SourceTally,
-        Tally, minute_of,
+        AnswerCount, AttemptStatistics, ClockReset, EndpointActivity, EventCounts, FailingClock, FailingRule, FailureCategory,
+        RetentionClass, SourceStatistics, SourceTally, Tally, minute_of,
     },
     time::Timestamp,
 };
@@ -27,8 +27,8 @@ fn tally(endpoint: EndpointId, from: Timestamp, line: &str) -> Tally {
 async fn tallies_of_one_minute_are_one_row_and_every_number_is_read_back() {
     let given = Given::new().await;
     let (first, second) = (tally(given.endpoint, NOW, "++-"), tally(given.endpoint, NOW + Duration::from_secs(5), "-+"));
-    given.store.add(vec![first.clone()]).await.unwrap();
-    given.store.add(vec![second.clone()]).await.unwrap();
+    given.store.add(vec![first.clone()], FailingRule::default()).await.unwrap();
+    given.store.add(vec![second.clone()], FailingRule::default()).await.unwrap();
     let mut expected = first.statistics;
     expected.merge(&second.statistics);
     let given = given.reopened().await;
@@ -45,7 +45,7 @@ async fn every_category_has_a_place_of_its_own() {
     for (times, category) in (1..).zip(FailureCategory::ALL) {
         tally.statistics.failures.add(category, times);
     }
-    given.store.add(vec![tally.clone()]).await.unwrap();
+    given.store.add(vec![tally.clone()], FailingRule::default()).await.unwrap();
     let read = given.store.attempt_statistics(given.endpoint.into(), NOW, after(60)).await.unwrap();
     assert_eq!(read.failures, tally.statistics.failures);
 }
@@ -57,7 +57,7 @@ async fn statistics_are_of_one_endpoint_and_of_the_minutes_that_are_touched() {
     let minute = minute_of(NOW);
     let at = |minutes: u64| minute + Duration::from_secs(minutes * 60);
     let tallies = (0..5).map(|n| tally(given.endpoint, at(n), &"+".repeat(n as usize + 1))).chain([tally(other, at(1), "---")]);
-    given.store.add(tallies.collect()).await.unwrap();
+    given.store.add(tallies.collect(), FailingRule::default()).await.unwrap();
     let second = Duration::from_secs(1);
     for (from, to, total) in [
         (at(0), at(5), 15),
@@ -79,20 +79,27 @@ async fn standings_are_kept_in_the_order_of_what_happened() {
     let given = Given::new().await;
     let other = given.another_endpoint().await;
     let tallies = vec![tally(given.endpoint, NOW, "+--"), tally(other, NOW, "+"), tally(given.endpoint, after(60), "-")];
-    given.store.add(tallies).await.unwrap();
+    given.store.add(tallies, FailingRule::default()).await.unwrap();
     let given = given.reopened().await;
     let failing = EndpointActivity {
         consecutive_failures: 3,
         first_failure_at: Some(after(1)),
         last_failure_at: Some(after(60)),
         last_success_at: Some(NOW),
+        clock: FailingClock {
+            observed_from: Some(after(1)),
+            observed: 3,
+            last_counted_at: Some(after(60)),
+            previous_counted_at: Some(after(2)),
+            ..FailingClock::default()
+        },
     };
     let fine = EndpointActivity { last_success_at: Some(NOW), ..EndpointActivity::default() };
     let nobody = EndpointId::from_uuid(super::given::id());
     let read = given.store.activities(vec![other.into(), nobody.into(), given.endpoint.into()]).await.unwrap();
     assert_eq!(read, [fine, EndpointActivity::default(), failing]);
-    given.store.forget_failures(given.endpoint.into()).await.unwrap();
-    let begun_anew = EndpointActivity { consecutive_failures: 0, first_failure_at: None, ..failing };
+    given.store.forget_failures(given.endpoint.into(), ClockReset::ByOwner).await.unwrap();
+    let begun_anew = EndpointActivity { consecutive_failures: 0, first_failure_at: None, clock: FailingClock::default(), ..failing };
     assert_eq!(given.store.activities(vec![given.endpoint.into()]).await.unwrap(), [begun_anew]);
 }
 
@@ -100,8 +107,8 @@ async fn standings_are_kept_in_the_order_of_what_happened() {
 async fn what_happens_at_endpoints_is_counted_for_their_application_and_organization_too() {
     let given = Given::new().await;
     let other = given.another_endpoint().await;
-    given.store.add(vec![tally(given.endpoint, NOW, "++-"), tally(other, NOW, "-")]).await.unwrap();
-    given.store.add(vec![tally(other, NOW, "+"), tally(given.endpoint, after(120), "+")]).await.unwrap();
+    given.store.add(vec![tally(given.endpoint, NOW, "++-"), tally(other, NOW, "-")], FailingRule::default()).await.unwrap();
+    given.store.add(vec![tally(other, NOW, "+"), tally(given.endpoint, after(120), "+")], FailingRule::default()).await.unwrap();
     let given = given.reopened().await;
     for scope in [LaneId::from(given.application), LaneId::from(given.organization)] {
         let of_minute = given.store.attempt_statistics(scope, NOW, after(60)).await.unwrap();
@@ -119,7 +126,7 @@ async fn what_calls_were_answered_with_is_added_up() {
     for (times, what) in (1..).zip(AnswerCount::ALL) {
         tally.statistics.answers.add(what, times);
     }
-    given.store.add(vec![tally.clone(), tally.clone()]).await.unwrap();
+    given.store.add(vec![tally.clone(), tally.clone()], FailingRule::default()).await.unwrap();
     let read = given.store.attempt_statistics(given.organization.into(), NOW, after(60)).await.unwrap();
     assert_eq!(AnswerCount::ALL.map(|what| read.answers[what]), [2, 4, 6, 8, 10, 12, 14, 16, 18]);
     assert_eq!((read.answers.calls(), read.total()), (42, 0));

@@ -9,9 +9,9 @@ use everhook_core::{
     ids::{ApiKeyId, ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, OperationId, OrganizationId},
     model::{
         Actor, AfterExpiry, ApiKeyHash, Attempt, AttemptStatus, AuditAction, AuditEntry, AuditNote, AutoReplay, BreakerConfig, CancelCause,
-        Cut, DeadLetterSelection, DeathCause, ErasureSelection, Expiry, KeptBreaker, KeptStage, Operation, OperationKind, OperationStatus,
-        OrderingKey, OrderingMode, Parking, PhaseTimes, Placement, Priority, Response, RetryAfter, Selection, Stage, Tally, WaitsFor,
-        minute_of,
+        Cut, DeadLetterSelection, DeathCause, ErasureSelection, Expiry, FailingRule, KeptBreaker, KeptStage, Operation, OperationKind,
+        OperationStatus, OrderingKey, OrderingMode, Parking, PhaseTimes, Placement, Priority, Response, RetryAfter, Selection, Stage,
+        Tally, WaitsFor, minute_of,
     },
     policy::breaker::Breaker,
     ports::{
@@ -302,7 +302,7 @@ impl Filled {
         tally.add(&failure(2), after(1));
         let mut later = Tally::new(self.endpoints[1].into(), minute_of(after(600)));
         later.add(&success(1), after(600));
-        self.given.store.add(vec![tally, later]).await.unwrap();
+        self.given.store.add(vec![tally, later], FailingRule::default()).await.unwrap();
     }
 }
 

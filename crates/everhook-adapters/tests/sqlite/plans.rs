@@ -19,6 +19,8 @@ const SORTS: &str = "USE TEMP B-TREE FOR ORDER BY";
 const WALKS_OPEN_OPERATIONS: &str = "SCAN o USING INDEX operations_with_work";
 /// An index that holds few rows, however many endpoints there are.
 const WALKS_BARRIERS: &str = "SCAN lanes USING INDEX lanes_with_barrier";
+/// An index that holds the endpoints that work again for the moment until that is reported.
+const WALKS_RECOVERED: &str = "SCAN a USING INDEX recovered_endpoints";
 
 #[tokio::test]
 async fn in_a_file_of_a_million_deliveries_every_statement_goes_by_an_index_and_reads_few_rows() {
@@ -29,7 +31,9 @@ async fn in_a_file_of_a_million_deliveries_every_statement_goes_by_an_index_and_
     let rows = std::env::var("ROWS").map_or(ROWS, |rows| rows.parse().expect("`ROWS` is a number"));
     let connection = fill(&given, rows);
     let about = Middle::of(&given, rows);
-    for statement in [about.claiming(), about.settling(), about.lists(), about.look_ups(), about.removing()].into_iter().flatten() {
+    for statement in
+        [about.claiming(), about.settling(), about.lists(), about.look_ups(), about.removing(), about.watching()].into_iter().flatten()
+    {
         let (plan, cost) = (statement.plan(&connection), statement.run(&connection));
         let slow: Vec<_> = plan.iter().filter(|step| is_slow(step) && statement.excused != Some(step.as_str())).collect();
         assert!(slow.is_empty(), "{}: {slow:?} in {plan:#?}", statement.name);
@@ -258,6 +262,17 @@ impl Middle {
             statement!("next_operation_items", self.first_operation.clone(), PAGE_ROWS),
         ];
         lists.into_iter().flatten().chain(scans).collect()
+    }
+
+    /// The endpoints that fail for long or work again, among many that fail.
+    fn watching(&self) -> Vec<Statement> {
+        vec![
+            statement!("failing_endpoints", i64::MAX, i64::MAX, i64::MIN, vec![0; 16], PAGE_ROWS),
+            statement!("recovered_endpoints", PAGE_ROWS).excused(WALKS_RECOVERED),
+            statement!("health_history_of_endpoint", self.endpoint.clone()),
+            statement!("write_health_history", 10, "[]".to_owned()),
+            statement!("disable_failing_endpoint", self.endpoint.clone(), 1, "failing".to_owned()),
+        ]
     }
 
     /// One row of history, with what belongs to it.

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{Calls, OpenCapability, answered::CallAnswer};
 use crate::{
     ids::{ApplicationId, LaneId, OrganizationId},
-    model::{AnswerCount, CacheKey, CachedAnswer, EventType, FailureCategory, Tally, minute_of},
+    model::{AnswerCount, CacheKey, CachedAnswer, EventType, FailingRule, FailureCategory, Tally, minute_of},
     policy::{
         breaker::Transition,
         calls::{answer::FailureKind, canary::Withdrawal},
@@ -185,7 +185,8 @@ impl Records {
     pub async fn write(&self, calls: &Calls, statistics: &dyn Statistics) -> Result<(), StoreError> {
         let (answers, tallies) = self.take();
         if !tallies.is_empty() {
-            statistics.add(tallies).await?;
+            // Capabilities are never disabled: the rule means nothing to their tallies.
+            statistics.add(tallies, FailingRule::default()).await?;
         }
         for some in answers.chunks(ANSWERS_WRITTEN_MAX) {
             calls.call_records.keep_answers(some.to_vec()).await?;

@@ -250,11 +250,14 @@ pub(super) async fn keep_breakers(line: &Line, mut changes: Vec<BreakerChange>) 
 pub(super) async fn add_tallies(line: &Line, tallies: &[Tally]) -> usize {
     let mut added = 0;
     for some in tallies.chunks(TALLIES_PER_WRITE) {
-        if let Err(error) = line.ports.statistics.add(some.to_vec()).await {
+        if let Err(error) = line.ports.statistics.add(some.to_vec(), line.endpoint_health.rule).await {
             line.log_delay("writing statistics", &error);
             break;
         }
         added += some.len();
+        if some.iter().any(|tally| tally.statistics.last_success_at.is_some()) {
+            line.recoveries_bell.notify_one();
+        }
     }
     added
 }

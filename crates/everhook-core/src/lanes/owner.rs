@@ -389,7 +389,7 @@ impl<'a> Owner<'a> {
         match landing {
             Landing::Settle(Outcome { settlement, lane, ended_job }) => {
                 self.apply_outcome(flight.lane_id, lane, now);
-                self.tally(flight.lane_id, &settlement.attempt, now);
+                self.tally(&flight, &settlement.attempt, now);
                 self.with.unwritten.add();
                 let outcome = UnwrittenOutcome { queue, application: flight.application, settlement, ended_job, landed_at: now };
                 // The settler outlives the owner, so that the channel is open.

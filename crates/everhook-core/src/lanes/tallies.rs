@@ -33,6 +33,15 @@ pub(super) struct Tallies {
 impl Tallies {
     /// Counts an attempt that ended now.
     pub(super) fn add(&mut self, lane_id: LaneId, attempt: &Attempt, now: Timestamp) {
+        self.count(lane_id, now, |tally| tally.add(attempt, now));
+    }
+
+    /// Counts an attempt of a delivery that was brought back.
+    pub(super) fn add_replay(&mut self, lane_id: LaneId, attempt: &Attempt, now: Timestamp) {
+        self.count(lane_id, now, |tally| tally.add_replay(attempt, now));
+    }
+
+    fn count(&mut self, lane_id: LaneId, now: Timestamp, add: impl FnOnce(&mut Tally)) {
         let minute = minute_of(now);
         if self.minute != Some(minute) {
             self.minute = Some(minute);
@@ -40,8 +49,8 @@ impl Tallies {
         }
         let has_room = self.len() < TALLIES_MAX;
         match self.current.entry(lane_id) {
-            Entry::Occupied(tally) => tally.into_mut().add(attempt, now),
-            Entry::Vacant(place) if has_room => place.insert(Tally::new(lane_id, minute)).add(attempt, now),
+            Entry::Occupied(tally) => add(tally.into_mut()),
+            Entry::Vacant(place) if has_room => add(place.insert(Tally::new(lane_id, minute))),
             Entry::Vacant(_) => self.lost += 1,
         }
     }

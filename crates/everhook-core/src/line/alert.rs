@@ -15,10 +15,10 @@ use crate::{
         publish::{Publication, PublishError, publish_own},
     },
     model::{
-        ApplicationKind, CapabilityName, ContentType, DeathCause, Endpoint, EventType, InFlight, Operation, OperationStatus, Priority,
-        Stage,
+        ApplicationKind, CapabilityName, ContentType, DeathCause, Endpoint, EndpointActivity, EventType, FailingClock, HealthRecord,
+        HealthReportKind, InFlight, Operation, OperationStatus, Priority, Stage,
     },
-    policy::{breaker::Transition, labels::Labels},
+    policy::{breaker::Transition, endpoint_health::in_words, labels::Labels},
     ports::{Alert, AlertCondition, AlertId, SettlementAlert, StoreError},
     time::Timestamp,
 };
@@ -102,11 +102,75 @@ fn replay_failed(line: &Line, flight: &InFlight, endpoint: &Endpoint, cause: Dea
     Alert { event_type: EventType::parse("dlq.replay_failed").expect("our own event types are well-formed"), ..exhausted }
 }
 
+/// What is reported about an endpoint's health, and to whom.
+pub struct HealthStory<'a> {
+    /// About which endpoint.
+    pub endpoint: &'a Endpoint,
+    /// What.
+    pub record: HealthRecord,
+    /// How it does.
+    pub activity: EndpointActivity,
+    /// Why the last attempt failed.
+    pub last_error: Option<String>,
+    /// When it is attempted again.
+    pub next_attempt_at: Option<Timestamp>,
+}
+
+/// What an organization is told about an endpoint that fails for days, or works again.
+pub fn of_health(line: &Line, story: &HealthStory<'_>) -> Alert {
+    let HealthStory { endpoint, record, activity, .. } = story;
+    let settings = &line.endpoint_health;
+    let instant = |at: Option<Timestamp>| json!(at.map(|at| at.to_string()));
+    let mut data = about(endpoint);
+    name(line, endpoint, &mut data);
+    data["failure_count"] = json!(record.failures);
+    data["last_success_at"] = instant(activity.last_success_at);
+    data["last_attempt_at"] = instant(activity.last_success_at.max(activity.last_failure_at));
+    let event_type = match record.kind {
+        HealthReportKind::Warned => {
+            data["failing_since"] = instant(record.failing_since);
+            data["first_failure_at"] = instant(activity.first_failure_at);
+            data["next_attempt_at"] = instant(story.next_attempt_at);
+            data["last_error"] = json!(story.last_error);
+            data["failing_for"] = json!(failing_for(record));
+            let warned = FailingClock { warned_at: Some(record.at), ..activity.clock };
+            if let (_, Some(disable_at)) = settings.deadlines(&warned) {
+                data["disable_in"] = json!(in_words(disable_at.since(record.at)));
+                data["disable_at"] = json!(disable_at.to_string());
+            }
+            "endpoint.warning"
+        }
+        HealthReportKind::Disabled => {
+            data["failing_since"] = instant(record.failing_since);
+            data["first_failure_at"] = instant(activity.first_failure_at);
+            data["disabled_at"] = json!(record.at.to_string());
+            data["reason"] = json!("failing");
+            data["failing_for"] = json!(failing_for(record));
+            data["last_error"] = json!(story.last_error);
+            "endpoint.disabled"
+        }
+        HealthReportKind::Recovered => {
+            data["recovered_at"] = instant(activity.clock.recovered_at);
+            "endpoint.recovered"
+        }
+    };
+    new_alert(line, endpoint, event_type, &data, record.at)
+}
+
+fn failing_for(record: &HealthRecord) -> Option<String> {
+    record.failing_since.map(|since| in_words(record.at.since(since)))
+}
+
+/// Names for those who read it; not worth a read of the store.
+fn name(line: &Line, endpoint: &Endpoint, data: &mut serde_json::Value) {
+    data["endpoint_name"] = json!(endpoint.name);
+    data["endpoint_description"] = json!(endpoint.description);
+    data["application_name"] = json!(line.catalog.known(endpoint.application).map(|view| view.application.name.clone()));
+}
+
 fn disabled(line: &Line, endpoint: &Endpoint, now: Timestamp) -> Alert {
     let mut data = about(endpoint);
-    // Names for those who read it; not worth a read of the store.
-    data["endpoint_name"] = json!(endpoint.name);
-    data["application_name"] = json!(line.catalog.known(endpoint.application).map(|view| view.application.name.clone()));
+    name(line, endpoint, &mut data);
     data["disabled_at"] = json!(now.to_string());
     data["reason"] = json!("gone");
     data["last_error"] = json!("the endpoint answered 410 Gone");

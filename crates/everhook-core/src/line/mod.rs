@@ -45,7 +45,7 @@ use crate::{
     },
     model::{Profile, RetentionPeriods},
     nodes::held_lease::HeldLease,
-    policy::calls::manifest::ManifestDefaults,
+    policy::{calls::manifest::ManifestDefaults, endpoint_health::EndpointHealthSettings},
     ports::{Lanes, Ports, StoreError, WakeUp},
     processors::Processors,
     providers::ProviderSettings,
@@ -98,6 +98,8 @@ pub struct Line {
     pub seal_payloads: bool,
     /// How long things are kept.
     pub retention: RetentionPeriods,
+    /// How endpoints that fail for days are treated.
+    pub endpoint_health: EndpointHealthSettings,
     /// How often people may retry by hand.
     pub retry_limit: RetryLimit,
     /// How many verifications and test events may go out.
@@ -110,6 +112,8 @@ pub struct Line {
     pub operations_bell: Notify,
     /// The same for what deleted organizations and applications have left.
     pub deletions_bell: Notify,
+    /// Rung when attempts succeeded: endpoints whose owners were told of trouble may be among those that work again.
+    pub recoveries_bell: Notify,
     /// When parked deliveries are looked for again.
     pub parking_looks: parking::ParkingLooks,
 }
@@ -127,6 +131,8 @@ pub struct LineSettings {
     pub catalog_bytes_max: usize,
     /// How long things are kept.
     pub retention: RetentionPeriods,
+    /// How endpoints that fail for days are treated.
+    pub endpoint_health: EndpointHealthSettings,
     /// Where schemas and filters are evaluated that are not quick.
     pub evaluation_threads: EvaluationThreads,
     /// Whether the data of all events is encrypted where it is kept, also of those whose publication does not ask for it.
@@ -146,6 +152,7 @@ impl Line {
             profile,
             catalog_bytes_max,
             retention,
+            endpoint_health,
             evaluation_threads,
             seal_payloads,
             manifest_defaults,
@@ -177,11 +184,13 @@ impl Line {
             erasures: Erasures::default(),
             operations_bell: Notify::new(),
             deletions_bell: Notify::new(),
+            recoveries_bell: Notify::new(),
             parking_looks: parking::ParkingLooks::default(),
             node,
             idempotency_window,
             seal_payloads,
             retention,
+            endpoint_health,
         }
     }
 

@@ -99,7 +99,7 @@ pub fn settle(line: &Line, ended: &EndedAttempt<'_>, report: Report) -> Outcome 
         ordered: flight.due.order.is_some(),
         attempt: record(line, ended, verdict, &stage, report),
         target: destination.target().to_owned(),
-        disables: gone.map(|endpoint| Box::new(disabling(line, endpoint, now))),
+        disables: gone.map(|endpoint| Box::new(disabling(line, endpoint, DisabledReason::Gone, now))),
         alerts: alert::after(line, flight, with, &stage, now),
         stage,
     });
@@ -139,8 +139,7 @@ fn lane_outcome_of_app(attempt: &Attempt, now: Timestamp) -> LaneOutcome {
 }
 
 /// Nobody asked for it but the endpoint, so that it is entered as Everhook's own change.
-fn disabling(line: &Line, endpoint: &Endpoint, now: Timestamp) -> Disabling {
-    let reason = DisabledReason::Gone;
+pub(crate) fn disabling(line: &Line, endpoint: &Endpoint, reason: DisabledReason, now: Timestamp) -> Disabling {
     let enabled = |is: bool| Facts::default().plain("enabled", is);
     let entry = AuditEntry {
         id: AuditEntryId::from_uuid(line.ports.entropy.uuid(now)),

@@ -15,11 +15,14 @@ pub enum Duty {
     ForgetKeys,
     /// Removes what is past its time.
     Retention,
+    /// Warns of endpoints that fail for days, and disables them.
+    EndpointHealth,
 }
 
 impl Duty {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Operations, Self::AutomaticReplay, Self::Alerts, Self::FreeHeads, Self::ForgetKeys, Self::Retention];
+    pub const ALL: [Self; 7] =
+        [Self::Operations, Self::AutomaticReplay, Self::Alerts, Self::FreeHeads, Self::ForgetKeys, Self::Retention, Self::EndpointHealth];
 
     /// Its name, for stores and logs. Never changed once it was stored.
     pub const fn as_str(self) -> &'static str {
@@ -30,6 +33,7 @@ impl Duty {
             Self::FreeHeads => "free_heads",
             Self::ForgetKeys => "forget_keys",
             Self::Retention => "retention",
+            Self::EndpointHealth => "endpoint_health",
         }
     }
 

@@ -101,6 +101,8 @@ pub enum DisabledReason {
     ByOwner,
     /// The endpoint itself, by answering `410 Gone`.
     Gone,
+    /// Everhook, because it failed for days.
+    Failing,
 }
 
 impl DisabledReason {
@@ -109,12 +111,13 @@ impl DisabledReason {
         match self {
             Self::ByOwner => "by_owner",
             Self::Gone => "gone",
+            Self::Failing => "failing",
         }
     }
 
     /// Reads its name.
     pub fn parse(name: &str) -> Option<Self> {
-        [Self::ByOwner, Self::Gone].into_iter().find(|reason| reason.as_str() == name)
+        [Self::ByOwner, Self::Gone, Self::Failing].into_iter().find(|reason| reason.as_str() == name)
     }
 }
 

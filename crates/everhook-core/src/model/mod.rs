@@ -16,6 +16,7 @@ mod email;
 mod endpoint;
 mod event;
 mod event_type;
+mod failing_clock;
 mod fingerprint;
 pub mod health;
 mod histogram;
@@ -59,6 +60,7 @@ pub use email::{EmailAddress, EmailAddressFault, EmailSender};
 pub use endpoint::{DisabledReason, Endpoint, EndpointState, PayloadStyle, SignatureStyle, Target};
 pub use event::{Event, EventType, EventTypePattern, Priority};
 pub use event_type::{EventTypeDefinition, EventTypeMark};
+pub use failing_clock::{ClockReset, FailingClock, FailingRule, HEALTH_RECORDS_MAX, HealthRecord, HealthReportKind};
 pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
 pub use histogram::{Histogram, LatencyHistogram, Lengths};
 pub use job::{CapabilityLane, JOB_TOKENS_MAX, JobAnswer, JobAttempt, JobOutcome, JobRecord, JobStatus, TokenHash};
@@ -92,4 +94,4 @@ pub use source::{
     SourceName, SourcePause, SourceRateLimit, SourceResponse,
 };
 pub use source_statistics::{EventCounts, REJECTION_REASONS_MAX, SOURCE_EVENT_TYPES_MAX, SourceStatistics, SourceTally};
-pub use statistics::{AnswerCount, AnswerCounts, AttemptStatistics, EndpointActivity, FailureCounts, Tally, minute_of};
+pub use statistics::{AnswerCount, AnswerCounts, AttemptStatistics, CountedFailures, EndpointActivity, FailureCounts, Tally, minute_of};

@@ -6,7 +6,7 @@ use std::{ops::Index, time::Duration};
 
 use crate::{
     ids::LaneId,
-    model::{Attempt, AttemptStatus, FailureCategory, Histogram},
+    model::{Attempt, AttemptStatus, ClockReset, FailingClock, FailingRule, FailureCategory, Histogram},
     time::Timestamp,
 };
 
@@ -219,12 +219,26 @@ pub struct Tally {
     pub failures_in_a_row: u32,
     /// When the first of those was.
     pub first_failure_at: Option<Timestamp>,
+    /// Those of them that count toward disabling the endpoint.
+    pub counted: CountedFailures,
+}
+
+/// Failures that count toward disabling an endpoint. What was brought back from the past does not: it fails because it failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CountedFailures {
+    /// How many.
+    pub count: u32,
+    /// When the first was.
+    pub first_at: Option<Timestamp>,
+    /// When the last was.
+    pub last_at: Option<Timestamp>,
 }
 
 impl Tally {
     /// Nothing yet.
     pub fn new(lane_id: LaneId, minute: Timestamp) -> Self {
-        Self { lane_id, minute, statistics: AttemptStatistics::default(), failures_in_a_row: 0, first_failure_at: None }
+        let (statistics, counted) = (AttemptStatistics::default(), CountedFailures::default());
+        Self { lane_id, minute, statistics, failures_in_a_row: 0, first_failure_at: None, counted }
     }
 
     /// Counts a call that ended at the instant given, after all those counted before.
@@ -241,9 +255,20 @@ impl Tally {
 
     /// Counts an attempt that ended at the instant given, after all those counted before.
     pub fn add(&mut self, attempt: &Attempt, at: Timestamp) {
+        self.add_replay(attempt, at);
+        if matches!(attempt.status, AttemptStatus::Failed | AttemptStatus::Exhausted) {
+            let CountedFailures { count, first_at, .. } = self.counted;
+            self.counted = CountedFailures { count: count.saturating_add(1), first_at: first_at.or(Some(at)), last_at: Some(at) };
+        }
+    }
+
+    /// Counts an attempt of a delivery that was brought back: its failure does not count toward disabling the endpoint.
+    pub fn add_replay(&mut self, attempt: &Attempt, at: Timestamp) {
         self.statistics.add(attempt, at);
         match attempt.status {
-            AttemptStatus::Success => (self.failures_in_a_row, self.first_failure_at) = (0, None),
+            AttemptStatus::Success => {
+                (self.failures_in_a_row, self.first_failure_at, self.counted) = (0, None, CountedFailures::default());
+            }
             AttemptStatus::Failed | AttemptStatus::Exhausted => {
                 self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
                 self.first_failure_at.get_or_insert(at);
@@ -270,11 +295,14 @@ pub struct EndpointActivity {
     pub last_failure_at: Option<Timestamp>,
     /// When an attempt last succeeded.
     pub last_success_at: Option<Timestamp>,
+    /// Since when it fails for good.
+    pub clock: FailingClock,
 }
 
 impl EndpointActivity {
     /// Takes in what happened next.
-    pub fn add(&mut self, tally: &Tally) {
+    pub fn add(&mut self, tally: &Tally, rule: &FailingRule) {
+        self.clock.add(tally, rule);
         if tally.statistics.last_success_at.is_some() {
             (self.consecutive_failures, self.first_failure_at) = (0, None);
         }
@@ -285,8 +313,9 @@ impl EndpointActivity {
     }
 
     /// Begins anew: what failed until now no longer counts.
-    pub fn forget_failures(&mut self) {
+    pub fn forget_failures(&mut self, why: ClockReset) {
         (self.consecutive_failures, self.first_failure_at) = (0, None);
+        self.clock.reset(why);
     }
 }
 

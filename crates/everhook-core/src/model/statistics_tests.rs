@@ -56,7 +56,7 @@ fn failures_in_a_row_are_those_since_the_last_success() {
     for (minutes, failures, first) in table {
         let mut activity = EndpointActivity::default();
         for (minute, line) in (0..).zip(minutes) {
-            activity.add(&tally(minute * 60, line));
+            activity.add(&tally(minute * 60, line), &FailingRule::default());
         }
         assert_eq!((activity.consecutive_failures, activity.first_failure_at), (failures, first.map(at)), "{minutes:?}");
     }
@@ -65,17 +65,17 @@ fn failures_in_a_row_are_those_since_the_last_success() {
 #[test]
 fn the_last_of_each_kind_is_remembered_whatever_came_after() {
     let mut activity = EndpointActivity::default();
-    activity.add(&tally(0, "+-"));
-    activity.add(&tally(60, "++"));
+    activity.add(&tally(0, "+-"), &FailingRule::default());
+    activity.add(&tally(60, "++"), &FailingRule::default());
     assert_eq!((activity.last_failure_at, activity.last_success_at), (Some(at(1)), Some(at(61))));
 }
 
 #[test]
 fn an_endpoint_that_was_enabled_again_begins_anew() {
     let mut activity = EndpointActivity::default();
-    activity.add(&tally(0, "---"));
-    activity.forget_failures();
-    activity.add(&tally(60, "-"));
+    activity.add(&tally(0, "---"), &FailingRule::default());
+    activity.forget_failures(ClockReset::ByOwner);
+    activity.add(&tally(60, "-"), &FailingRule::default());
     assert_eq!((activity.consecutive_failures, activity.first_failure_at), (1, Some(at(60))));
 }
 

@@ -9,6 +9,8 @@ pub mod breaker;
 pub mod broker;
 pub mod bucket;
 pub mod calls;
+pub mod cron;
+pub mod endpoint_health;
 pub mod filter;
 pub mod headers;
 pub mod json_depth;

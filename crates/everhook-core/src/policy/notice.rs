@@ -12,7 +12,7 @@ use crate::model::EventType;
 const VALUE_CHARS_MAX: usize = 300;
 
 /// How far values are indented behind their names in the text.
-const NAME_WIDTH: usize = 14;
+const NAME_WIDTH: usize = 15;
 
 /// What people read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Notice {
 struct Words {
     subject: String,
     /// What happened, and what it means.
-    summary: &'static str,
+    summary: String,
     /// What is known about it, by name.
     facts: Vec<(&'static str, String)>,
     /// What to do, step by step. A second line of a step is a request.
@@ -38,38 +38,120 @@ struct Words {
 
 /// Whether people are told of events of this type.
 pub fn has_words_for(event_type: &EventType) -> bool {
-    event_type.as_str() == "endpoint.disabled"
+    matches!(event_type.as_str(), "endpoint.disabled" | "endpoint.warning" | "endpoint.recovered")
 }
 
 /// What people are told of an event; `None` if there are no words for its type.
 pub fn of_event(event_type: &EventType, data: &Value) -> Option<Notice> {
     match event_type.as_str() {
+        "endpoint.disabled" if data["reason"] == "failing" => Some(endpoint_failed(data).write()),
         "endpoint.disabled" => Some(endpoint_disabled(data).write()),
+        "endpoint.warning" => Some(endpoint_warning(data).write()),
+        "endpoint.recovered" => Some(endpoint_recovered(data).write()),
         _ => None,
     }
 }
 
 fn endpoint_disabled(data: &Value) -> Words {
     let id = text(data, "endpoint_id");
-    let (url, name) = (text(data, "endpoint_url"), text(data, "endpoint_name"));
-    let shown = if name.is_empty() { url.clone() } else { name.clone() };
+    let mut facts = facts_of_endpoint(data);
+    facts.extend([("Disabled at", text(data, "disabled_at")), ("Last error", text(data, "last_error"))]);
     Words {
-        subject: format!("[Everhook - Action Required] Endpoint Disabled: {shown}"),
+        subject: format!("[Everhook - Action Required] Endpoint Disabled: {}", shown(data)),
         summary: "An endpoint was disabled because it answered 410 Gone, which says that it wants no more events. \
-                  Nothing is sent to it any more, and what waited for it is cancelled.",
-        facts: vec![
-            ("Application", named(text(data, "application_name"), text(data, "application_id"))),
-            ("Endpoint", named(name, id.clone())),
-            ("URL", url),
-            ("Disabled at", text(data, "disabled_at")),
-            ("Last error", text(data, "last_error")),
-        ],
+                  Nothing is sent to it any more, and what waited for it is cancelled."
+            .to_owned(),
+        facts,
         steps: vec![
             ("If this was intended, nothing is left to do.", None),
             ("Otherwise repair the receiver, then enable the endpoint:", Some(format!("PUT /v1/endpoints/{id}  {{\"enabled\": true}}"))),
-            ("Send what it missed:", Some(format!("POST /v1/endpoints/{id}/recover  {{\"since\": \"{}\"}}", text(data, "disabled_at")))),
+            ("Send what it missed:", Some(recovery(data, &text(data, "disabled_at")))),
         ],
     }
+}
+
+fn endpoint_warning(data: &Value) -> Words {
+    let disable_in = text(data, "disable_in");
+    let outlook = if disable_in.is_empty() {
+        String::new()
+    } else {
+        format!(" If no attempt succeeds, it is automatically disabled in {disable_in}.")
+    };
+    let mut facts = facts_of_endpoint(data);
+    facts.extend([
+        ("First failure", text(data, "first_failure_at")),
+        ("Failures", number(data, "failure_count")),
+        ("Last attempt", text(data, "last_attempt_at")),
+        ("Next attempt", text(data, "next_attempt_at")),
+        ("Last error", text(data, "last_error")),
+        ("Deadline", text(data, "disable_at")),
+    ]);
+    Words {
+        subject: format!("[Everhook - Warning] Failing Endpoint: {}", shown(data)),
+        summary: format!("An endpoint has been failing for the past {}: no attempt has succeeded.{outlook}", text(data, "failing_for")),
+        facts,
+        steps: vec![
+            ("Check that the endpoint can be reached and answers as it should.", None),
+            ("Make sure that it answers with a 2xx status within its timeout (15 seconds by default).", None),
+            ("See what it answered:", Some(format!("GET /v1/endpoints/{}/deliveries", text(data, "endpoint_id")))),
+        ],
+    }
+}
+
+fn endpoint_failed(data: &Value) -> Words {
+    let id = text(data, "endpoint_id");
+    let mut facts = facts_of_endpoint(data);
+    facts.extend([
+        ("Disabled at", text(data, "disabled_at")),
+        ("Failed for", text(data, "failing_for")),
+        ("First failure", text(data, "first_failure_at")),
+        ("Attempts", number(data, "failure_count")),
+        ("Last error", text(data, "last_error")),
+    ]);
+    Words {
+        subject: format!("[Everhook - Action Required] Endpoint Disabled: {}", shown(data)),
+        summary: "An endpoint was automatically disabled because of repeated failures. \
+                  Nothing is sent to it any more, and what waited for it is cancelled."
+            .to_owned(),
+        facts,
+        steps: vec![
+            ("Repair the endpoint.", None),
+            ("Enable it again:", Some(format!("PUT /v1/endpoints/{id}  {{\"enabled\": true}}"))),
+            ("Send what it missed:", Some(recovery(data, &text(data, "first_failure_at")))),
+        ],
+    }
+}
+
+fn endpoint_recovered(data: &Value) -> Words {
+    let mut facts = facts_of_endpoint(data);
+    facts.push(("Works since", text(data, "recovered_at")));
+    Words {
+        subject: format!("[Everhook - Info] Endpoint Recovered: {}", shown(data)),
+        summary: "An endpoint works again: an attempt has succeeded.".to_owned(),
+        facts,
+        steps: vec![("Nothing has to be done. What it missed can be sent, from the time of your choice on:", Some(recovery(data, "…")))],
+    }
+}
+
+/// What every notice about an endpoint says of it.
+fn facts_of_endpoint(data: &Value) -> Vec<(&'static str, String)> {
+    vec![
+        ("Application", named(text(data, "application_name"), text(data, "application_id"))),
+        ("Endpoint", named(text(data, "endpoint_name"), text(data, "endpoint_id"))),
+        ("URL", text(data, "endpoint_url")),
+        ("Description", text(data, "endpoint_description")),
+    ]
+}
+
+/// The request that sends what was missed since then.
+fn recovery(data: &Value, since: &str) -> String {
+    format!("POST /v1/applications/{}/recover  {{\"since\": \"{since}\"}}", text(data, "application_id"))
+}
+
+/// How an endpoint is named in a subject.
+fn shown(data: &Value) -> String {
+    let name = text(data, "endpoint_name");
+    if name.is_empty() { text(data, "endpoint_url") } else { name }
 }
 
 impl Words {
@@ -98,7 +180,7 @@ impl Words {
         let mut html = String::from(
             "<!doctype html><html lang=\"en\"><body style=\"margin:0;padding:24px;font:15px/1.5 system-ui,sans-serif;max-width:640px\">",
         );
-        let _ = write!(html, "<h1 style=\"font-size:18px\">{}</h1><p>{}</p>", escape(&self.subject), escape(self.summary));
+        let _ = write!(html, "<h1 style=\"font-size:18px\">{}</h1><p>{}</p>", escape(&self.subject), escape(&self.summary));
         html.push_str("<table style=\"border-collapse:collapse\">");
         for (name, value) in facts {
             let _ = write!(
@@ -133,6 +215,11 @@ fn named(name: String, id: String) -> String {
 fn text(data: &Value, name: &str) -> String {
     let value = data[name].as_str().unwrap_or_default();
     value.chars().take(VALUE_CHARS_MAX).map(|char| if char.is_control() { ' ' } else { char }).collect()
+}
+
+/// A number; empty if there is none.
+fn number(data: &Value, name: &str) -> String {
+    data[name].as_u64().map(|number| number.to_string()).unwrap_or_default()
 }
 
 fn escape(text: &str) -> String {
@@ -170,7 +257,7 @@ mod tests {
         }));
         assert_eq!(notice.subject, "[Everhook - Action Required] Endpoint Disabled: Orders");
         for part in
-            ["Application:  Shop (a-1)", "Endpoint:     Orders (e-1)", "URL:          https://example.com/hook", "PUT /v1/endpoints/e-1"]
+            ["Application:   Shop (a-1)", "Endpoint:      Orders (e-1)", "URL:           https://example.com/hook", "PUT /v1/endpoints/e-1"]
         {
             assert!(notice.text.contains(part), "{part} is missing in {}", notice.text);
         }

@@ -196,6 +196,7 @@ fn of_absence_by_type(event_type: &EventType, accepted_at: Timestamp, criteria: 
             let by = match reason {
                 DisabledReason::ByOwner => "by its owner",
                 DisabledReason::Gone => "because it answered 410 Gone",
+                DisabledReason::Failing => "because it had failed for days",
             };
             return Some(Why::new("endpoint_disabled", format!("no delivery because the endpoint was disabled at {at}, {by}")));
         }

@@ -16,6 +16,7 @@ mod clock;
 mod configuration_reader;
 mod delivery_control;
 mod delivery_queue;
+mod endpoint_health_store;
 mod endpoint_store;
 mod entropy;
 mod event_store;
@@ -71,6 +72,7 @@ pub use delivery_queue::{
     AlertCondition, AlertFacts, CancelWaiting, DeliveryQueue, Disabling, DueQueue, DueRead, DueRequest, FailedItem, Freed, FreedHeads,
     LaneHead, Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed, Settled, Settlement, SettlementAlert,
 };
+pub use endpoint_health_store::{EndpointHealthStore, FailingEndpoint, FailingRequest, HealthReport};
 pub use endpoint_store::{EndpointFilter, EndpointStore, EndpointUpdated, UidsRead};
 pub use entropy::Entropy;
 pub use event_store::{
@@ -157,6 +159,8 @@ pub struct Ports {
     pub history: Arc<dyn History>,
     /// What happened, in numbers.
     pub statistics: Arc<dyn Statistics>,
+    /// Which endpoints fail for long.
+    pub endpoint_health: Arc<dyn EndpointHealthStore>,
     /// Where bulk actions are kept.
     pub operations: Arc<dyn OperationStore>,
     /// What bulk actions select from.
@@ -217,6 +221,7 @@ pub trait StorePorts:
     + AuditLog
     + History
     + Statistics
+    + EndpointHealthStore
     + OperationStore
     + OperationCandidates
     + BulkErasure
@@ -249,6 +254,7 @@ impl<T> StorePorts for T where
         + AuditLog
         + History
         + Statistics
+        + EndpointHealthStore
         + OperationStore
         + OperationCandidates
         + BulkErasure

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use crate::{
     ids::{LaneId, SourceId},
-    model::{AttemptStatistics, EndpointActivity, SourceTally, Tally},
+    model::{AttemptStatistics, ClockReset, EndpointActivity, FailingRule, SourceTally, Tally},
     ports::StoreError,
     time::Timestamp,
 };
@@ -15,11 +15,11 @@ use crate::{
 #[async_trait]
 pub trait Statistics: Send + Sync {
     /// Adds tallies to what is kept, in order, in one atomic write: of their lanes, and of the applications and organizations that these are of. Those of one
-    /// endpoint come in the order in which they happened.
+    /// endpoint come in the order in which they happened. The rule says from when on an endpoint counts as failing.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]: nothing was added, as far as is known. Adding again may then count twice.
-    async fn add(&self, tallies: Vec<Tally>) -> Result<(), StoreError>;
+    async fn add(&self, tallies: Vec<Tally>, rule: FailingRule) -> Result<(), StoreError>;
 
     /// What happened at an endpoint, or in all lanes of the application or organization whose id this is, from `from` until before `to`, in whole minutes: those that are only touched count too. It costs as much as
     /// there are minutes with attempts in it, however many attempts they had.
@@ -34,11 +34,11 @@ pub trait Statistics: Send + Sync {
     /// [`StoreError::Unavailable`] if the store cannot be read.
     async fn activities(&self, lanes: Vec<LaneId>) -> Result<Vec<EndpointActivity>, StoreError>;
 
-    /// Lets an endpoint's failures in a row begin anew, because it was enabled again.
+    /// Lets an endpoint's failures in a row and its failing clock begin anew, because it was enabled again or resumed.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]: nothing was changed, as far as is known.
-    async fn forget_failures(&self, lane_id: LaneId) -> Result<(), StoreError>;
+    async fn forget_failures(&self, lane_id: LaneId, why: ClockReset) -> Result<(), StoreError>;
 
     /// Adds what happened at sources to what is kept, in one atomic write. A source that was deleted meanwhile may be among them.
     ///

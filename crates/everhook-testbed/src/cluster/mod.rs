@@ -17,7 +17,7 @@ use everhook_core::{
     engine::{Engine, EngineSettings, EngineStatus},
     ids::Ref,
     lanes,
-    line::Line,
+    line::{Line, LineSettings},
     model::{PoolName, ShardSet},
     nodes::follow::follow,
     ports::{Changes, Ports, Roles},
@@ -76,7 +76,7 @@ impl Node {
     }
 
     /// Starts a node over these ports, which are those of a store with one owner.
-    pub async fn start(ports: Ports, member: Arc<Member>, roles: Roles, name: &str) -> Self {
+    pub async fn start(ports: Ports, member: Arc<Member>, roles: Roles, settings: LineSettings) -> Self {
         let ports = Ports {
             configuration: Arc::new(PooledConfiguration::new(ports.configuration.clone(), member.clone())),
             api_keys: Arc::new(ReachedApiKeys::new(ports.api_keys.clone(), member.clone())),
@@ -89,7 +89,7 @@ impl Node {
             ..ports
         };
         let (wake_up, hints) = lanes::hints();
-        let line = Arc::new(Line::new(ports, wake_up, crate::world::line_settings(name)));
+        let line = Arc::new(Line::new(ports, wake_up, settings));
         let seen = member.newest().await.expect("the registry answers");
         let following = tokio::spawn(follow(line.clone(), seen, |_| {}));
         let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: 64, roles });
@@ -130,7 +130,9 @@ impl Cluster {
             clock: self.world.clock.clone(),
         };
         let ports = Ports { transport: Arc::new(watched), ..self.world.bare_ports() };
-        let node = Node::start(ports, self.registry.member(number, pool), Roles::ALL, &format!("node-{number}")).await;
+        let settings =
+            LineSettings { endpoint_health: self.world.endpoint_health.clone(), ..crate::world::line_settings(&format!("node-{number}")) };
+        let node = Node::start(ports, self.registry.member(number, pool), Roles::ALL, settings).await;
         self.nodes.push(Some(node));
         number
     }

@@ -14,7 +14,7 @@ use everhook_core::{
     limits::evaluations::EvaluationThreads,
     line::{Line, LineSettings},
     model::{PoolName, Profile, RetentionPeriods, Secret},
-    policy::calls::manifest::ManifestDefaults,
+    policy::{calls::manifest::ManifestDefaults, endpoint_health::EndpointHealthSettings},
     ports::{Ports, Roles, SingleNode, Spool, StorePorts, Vault},
     providers::{ProviderSettings, StravaClient},
     spool::forward::forward,
@@ -59,7 +59,8 @@ impl World {
         };
         let (ports, roles) = self.among_others(bare.clone());
         let (wake_up, hints) = lanes::hints();
-        let line = Arc::new(Line::new(ports, wake_up, line_settings("world")));
+        let settings = LineSettings { endpoint_health: self.endpoint_health.clone(), ..line_settings("world") };
+        let line = Arc::new(Line::new(ports, wake_up, settings));
         let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: 64, roles });
         let mut forwarding = JoinSet::new();
         forwarding.spawn(forward(line.clone()));
@@ -108,7 +109,8 @@ impl World {
             history: store.clone(),
             retention: store.clone(),
             sealing: store,
-            statistics: faulty,
+            statistics: faulty.clone(),
+            endpoint_health: faulty,
             leases: Arc::new(SingleNode),
             remote_hints: Arc::new(SingleNode),
             changes: Arc::new(SingleNode),
@@ -160,6 +162,7 @@ pub fn line_settings(node: &str) -> LineSettings {
         profile: Profile::plain(),
         catalog_bytes_max: CATALOG_BYTES,
         retention,
+        endpoint_health: EndpointHealthSettings::default(),
         evaluation_threads: EvaluationThreads::Inline,
         seal_payloads: false,
         manifest_defaults: ManifestDefaults::default(),

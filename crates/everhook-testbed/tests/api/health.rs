@@ -3,8 +3,13 @@
 use std::time::Duration;
 
 use everhook_core::{
-    ids::EndpointId,
-    model::{Attempt, AttemptStatus, BreakerState, FailureCategory, PhaseTimes, Tally, minute_of},
+    ids::{EndpointId, Ref},
+    manage::endpoints,
+    model::{
+        Attempt, AttemptStatus, BreakerState, EventType, FailingRule, FailureCategory, HealthRecord, HealthReportKind, PhaseTimes, Tally,
+        minute_of,
+    },
+    ports::{Alert, HealthReport},
     time::Timestamp,
 };
 use serde_json::{Value, json};
@@ -38,7 +43,7 @@ async fn attempts(server: &Server, endpoint: &Value, ended_at: Timestamp, outcom
         tally.add(&attempt, at);
         tallies.push(tally);
     }
-    server.line().ports.statistics.add(tallies).await.unwrap();
+    server.line().ports.statistics.add(tallies, FailingRule::default()).await.unwrap();
 }
 
 #[tokio::test]
@@ -51,7 +56,7 @@ async fn an_endpoint_that_got_nothing_is_healthy_and_has_nothing_to_show() {
         "success_rate": null, "last_success_at": null, "last_failure_at": null,
     });
     let expected = json!({
-        "status": "healthy", "failing_since": null, "first_failure_at": null, "consecutive_failures": 0, "last_success_at": null,
+        "status": "healthy", "failing_since": null, "warning_at": null, "disable_at": null, "history": [], "first_failure_at": null, "consecutive_failures": 0, "last_success_at": null,
         "last_failure_at": null, "in_flight": 0, "held_until": null, "stats": nothing, "error_distribution": {},
         "backlog": { "count": 0, "parked": 0, "count_is_capped": false, "oldest_created_at": null },
         "circuit_breaker": {
@@ -178,5 +183,55 @@ async fn a_delivery_that_met_an_open_breaker_has_a_note_that_does_not_count() {
         (&json!(false), &json!("closed"))
     );
     assert_eq!(shop["id"], delivery["endpoint_id"]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_endpoint_that_fails_for_long_says_since_when_and_what_will_be_done() {
+    let server = Server::start().await;
+    let shop = server.endpoint(json!({ "uid": "shop" })).await;
+    let now = server.line().ports.clock.now();
+    let hours = |n: u64| Duration::from_secs(n * 3_600);
+    let failed = [(Some(FailureCategory::ServerError), 10)];
+    for ago in [20, 10] {
+        attempts(&server, &shop, now - hours(ago), &failed).await;
+    }
+    let health = server.get("/v1/endpoints/shop/health").await.expect(200);
+    assert_eq!((&health["failing_since"], &health["disable_at"]), (&Value::Null, &Value::Null), "two failures are not enough");
+    attempts(&server, &shop, now - hours(5), &failed).await;
+    let since = now - hours(5);
+    let health = server.get("/v1/endpoints/shop/health").await.expect(200);
+    assert_eq!(health["failing_since"], json!(since.to_string()));
+    assert_eq!(health["first_failure_at"], json!((now - hours(20)).to_string()));
+    assert_eq!(
+        (&health["warning_at"], &health["disable_at"]),
+        (&json!((since + hours(72)).to_string()), &json!((since + hours(120)).to_string()))
+    );
+    // Reported, it is warned of, with a history that names it; enabled anew, it begins anew.
+    let endpoint: EndpointId = shop["id"].as_str().unwrap().parse().ok().unwrap();
+    let ports = &server.line().ports;
+    let seen = ports.statistics.activities(vec![endpoint.into()]).await.unwrap()[0].clock;
+    let organization = server.line().ports.organizations.organization(&Ref::parse("default").unwrap()).await.unwrap().unwrap().id;
+    let found = endpoints::find(server.line(), organization, &Ref::Id(endpoint)).await.unwrap();
+    let record = HealthRecord { kind: HealthReportKind::Warned, at: now, failing_since: seen.failing_since, failures: 3 };
+    let alert = Alert {
+        id: ports.entropy.uuid(now),
+        organization,
+        event_type: EventType::parse("endpoint.warning").unwrap(),
+        data: bytes::Bytes::from_static(b"{}"),
+    };
+    let report = HealthReport { endpoint, application: found.application, seen, record, alert, disables: None };
+    assert!(ports.endpoint_health.report_health(report).await.unwrap());
+    let health = server.get("/v1/endpoints/shop/health").await.expect(200);
+    assert_eq!((&health["status"], &health["warning_at"]), (&json!("warned"), &Value::Null));
+    assert_eq!(health["disable_at"], json!((since + hours(120)).to_string()));
+    let history = json!([{ "kind": "warned", "at": now.to_string(), "failing_since": since.to_string(), "failure_count": 3 }]);
+    assert_eq!(health["history"], history);
+    server.put("/v1/endpoints/shop", json!({ "enabled": false })).await.expect(200);
+    let health = server.get("/v1/endpoints/shop/health").await.expect(200);
+    assert_eq!((&health["status"], &health["disable_at"]), (&json!("disabled"), &Value::Null));
+    server.put("/v1/endpoints/shop", json!({ "enabled": true })).await.expect(200);
+    let health = server.get("/v1/endpoints/shop/health").await.expect(200);
+    assert_eq!((&health["status"], &health["failing_since"], &health["history"]), (&json!("healthy"), &Value::Null, &history));
     server.stop().await;
 }

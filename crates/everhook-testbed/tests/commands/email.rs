@@ -1,6 +1,12 @@
 //! That the server tells administrators by e-mail, over real SMTP, and once although it is killed in between.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use axum::{Router, http::StatusCode, routing::post};
 use everhook::cli::client::Connection;
@@ -87,6 +93,52 @@ async fn a_kill_while_mail_is_transferred_loses_none() {
     let mut recipients: Vec<_> = mail_server.taken().into_iter().flat_map(|mail| mail.to).collect();
     recipients.sort();
     assert_eq!(recipients, ["dev@example.com", "ops@example.com"], "each once: the first transfers never ended");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endpoint_that_fails_is_warned_of_disabled_and_recovers_within_seconds_if_the_settings_say_so() {
+    let mail_server = MailServer::start().await.expect("a mail server");
+    let mut node = node(&mail_server);
+    node.add_flags(&[
+        "--endpoint-failing-min=1",
+        "--endpoint-failing-spread=0s",
+        "--endpoint-warning-after=1s",
+        "--endpoint-disable-after=3s",
+        "--health-check-cron=* * * * * *",
+    ]);
+    node.start();
+    node.wait_until_ready().await;
+    let works = Arc::new(AtomicBool::new(false));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let answers = works.clone();
+    let answer = move || async move { if answers.load(Ordering::Relaxed) { StatusCode::OK } else { StatusCode::BAD_GATEWAY } };
+    tokio::spawn(async move { axum::serve(listener, Router::new().route("/", post(answer))).await });
+    let mut connection = Connection::new(node.server());
+    let endpoint = json!({"url": format!("http://{address}/"), "uid": "shop", "name": "Shop", "event_types": ["order.paid"]});
+    connection.ask(Method::POST, "/v1/endpoints", Some(&endpoint)).await.expect("the endpoint is made");
+    let event = json!({"type": "order.paid", "data": {}});
+    connection.ask(Method::POST, "/v1/events", Some(&event)).await.expect("it is published");
+    wait_until("four mails come", || mail_server.taken().len() == 4).await;
+    let health = connection.ask(Method::GET, "/v1/endpoints/shop/health", None).await.expect("its health");
+    assert_eq!(health["status"], "disabled", "{health}");
+    works.store(true, Ordering::Relaxed);
+    connection.ask(Method::PUT, "/v1/endpoints/shop", Some(&json!({"enabled": true}))).await.expect("it is enabled");
+    connection.ask(Method::POST, "/v1/events", Some(&event)).await.expect("it is published");
+    wait_until("six mails come", || mail_server.taken().len() == 6).await;
+    let mails = mail_server.taken();
+    let mut subjects: Vec<_> =
+        mails.iter().filter(|mail| mail.to == ["ops@example.com"]).filter_map(|mail| mail.header("subject")).collect();
+    subjects.sort();
+    let expected = [
+        "[Everhook - Action Required] Endpoint Disabled: Shop",
+        "[Everhook - Info] Endpoint Recovered: Shop",
+        "[Everhook - Warning] Failing Endpoint: Shop",
+    ];
+    assert_eq!(subjects, expected);
+    let history = connection.ask(Method::GET, "/v1/endpoints/shop/health", None).await.expect("its health")["history"].clone();
+    let kinds: Vec<_> = history.as_array().expect("rows").iter().map(|row| row["kind"].clone()).collect();
+    assert_eq!(kinds, ["recovered", "disabled", "warned"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,6 +14,7 @@ use everhook_testbed::{
     clock::SimClock,
     cluster::{Cluster, Node},
     mins, secs,
+    world::line_settings,
 };
 
 /// A node's clock that goes where it is told, and never back.
@@ -58,7 +59,7 @@ async fn a_nodes_clock_is_corrected_by_the_stores_at_each_renewal_and_far_forwar
     let mut cluster = Cluster::of(1).await;
     let clock = Arc::new(Following::new(cluster.clock.clone()));
     let ports = Ports { clock: clock.clone(), ..cluster.bare_ports() };
-    let node = Node::start(ports, cluster.registry.member(7, Default::default()), Roles::ALL, "late").await;
+    let node = Node::start(ports, cluster.registry.member(7, Default::default()), Roles::ALL, line_settings("late")).await;
     // How far the store is ahead, for how long, and where the node's time is then, in seconds.
     for (store, passed, expected) in [(0, 3, 0), (1, 1, 1), (3_600, 2, 1), (3_600, 2, 3_600), (3_604, 1, 3_604)] {
         node.member.lag(secs(store));
@@ -71,7 +72,7 @@ async fn a_nodes_clock_is_corrected_by_the_stores_at_each_renewal_and_far_forwar
 async fn a_node_knows_how_far_its_clock_is_off_and_sends_nothing_while_that_is_too_far() {
     let mut cluster = Cluster::of(1).await;
     cluster.kill(0).await;
-    let node = Node::start(cluster.bare_ports(), cluster.registry.member(7, Default::default()), Roles::ALL, "wrong").await;
+    let node = Node::start(cluster.bare_ports(), cluster.registry.member(7, Default::default()), Roles::ALL, line_settings("wrong")).await;
     cluster.pass(secs(5)).await;
     // How far the store is ahead, in seconds, and how many shards the node holds then.
     for (lag, shards) in [(0, 64), (2, 64), (8, 0), (0, 64)] {
@@ -89,7 +90,7 @@ async fn when_the_stores_clock_leaps_ahead_for_a_moment_the_nodes_go_on_within_s
     let mut nodes = Vec::new();
     for number in 1..3 {
         let ports = Ports { clock: Arc::new(Following::new(cluster.clock.clone())), ..cluster.bare_ports() };
-        nodes.push(Node::start(ports, cluster.registry.member(number, Default::default()), Roles::ALL, "following").await);
+        nodes.push(Node::start(ports, cluster.registry.member(number, Default::default()), Roles::ALL, line_settings("following")).await);
     }
     cluster.pass(secs(10)).await;
     let shards = |nodes: &[Node]| nodes.iter().map(|node| node.member.held().shards.len()).collect::<Vec<_>>();

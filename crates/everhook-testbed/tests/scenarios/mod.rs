@@ -6,6 +6,7 @@ mod channels;
 mod clocks;
 mod crashes;
 mod deletions;
+mod endpoint_health;
 mod endpoints;
 mod erasing;
 mod every_fault;

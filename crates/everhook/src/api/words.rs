@@ -80,7 +80,7 @@ words! {
     /// What the body of a request is.
     PayloadStyleWord = ["envelope", "raw"];
     /// Who disabled an endpoint.
-    DisabledReason = ["by_owner", "gone"];
+    DisabledReason = ["by_owner", "gone", "failing"];
     /// What a pause of a source means.
     SourcePauseMode = PauseMode::ALL.map(PauseMode::as_str);
     /// What two events have in common that are the same.
@@ -104,7 +104,9 @@ words! {
     /// How a circuit breaker stands.
     BreakerStateWord = ["closed", "open", "half_open"];
     /// How an endpoint does.
-    HealthStatus = ["healthy", "failing", "paused", "disabled"];
+    HealthStatus = ["healthy", "failing", "warned", "paused", "disabled"];
+    /// What was reported about an endpoint.
+    HealthReportWord = ["warned", "disabled", "recovered"];
     /// How the delays of a retry schedule grow.
     StrategyWord = ["exponential", "linear", "custom"];
     /// A time until now.

@@ -16,7 +16,7 @@ use everhook_core::{
 };
 use ipnet::IpNet;
 
-use super::{Config, LogFormat, NodeRoles, SealKey, amqp, calls, email, health, raw::Setting, retention, spool, units};
+use super::{Config, LogFormat, NodeRoles, SealKey, amqp, calls, email, endpoint_health, health, raw::Setting, retention, spool, units};
 use crate::sealing::{KEY_FILE, OLD_KEY_FILE};
 
 /// How many requests may be under way at once: each holds a socket, and a process has some tens of thousands.
@@ -53,6 +53,7 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
     let catalog_bytes_max = reader.needed("catalog_max", |text| in_range(units::parse_size(text)?, CATALOG_BYTES));
     let idempotency_window = reader.needed("idempotency_window", |text| in_range(units::parse_duration(text)?, IDEMPOTENCY));
     let retention = retention::periods(&mut reader);
+    let endpoint_health = endpoint_health::read(&mut reader);
     let spool = spool::read(&mut reader, data.as_deref(), database.is_some(), roles.api, payload_bytes_max);
     let (email, admin_emails) = email::read(&mut reader);
     let health_providers = health::read(&mut reader, targets.as_ref());
@@ -83,6 +84,7 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
         catalog_bytes_max: catalog_bytes_max?,
         idempotency_window: idempotency_window?,
         retention: retention?,
+        endpoint_health: endpoint_health?,
         spool,
         email,
         admin_emails,

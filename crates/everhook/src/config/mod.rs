@@ -7,6 +7,7 @@ mod amqp;
 mod calls;
 mod check;
 mod email;
+mod endpoint_health;
 mod file;
 mod health;
 mod in_force;
@@ -22,7 +23,7 @@ use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 use clap::Args;
 use everhook_core::{
     model::{EmailAddress, PoolName, Profile, RetentionPeriods, Secret},
-    policy::{calls::manifest::ManifestDefaults, target::TargetRules},
+    policy::{calls::manifest::ManifestDefaults, endpoint_health::EndpointHealthSettings, target::TargetRules},
     providers::ProviderSettings,
 };
 
@@ -141,6 +142,27 @@ pub struct ServeArgs {
     /// How often expired data is removed [default: 1h]
     #[arg(long, value_name = "DURATION")]
     pub retention_interval: Option<String>,
+    /// What happens to endpoints that fail for days: `true` warns and disables, `warn` only warns, `observe` only logs, `false` does nothing [default: true]
+    #[arg(long, value_name = "true|warn|observe|false")]
+    pub disable_failing_endpoints: Option<String>,
+    /// How long an endpoint fails before its owner is warned [default: 3d]
+    #[arg(long, value_name = "DURATION")]
+    pub endpoint_warning_after: Option<String>,
+    /// How long an endpoint fails before it is disabled [default: 5d]
+    #[arg(long, value_name = "DURATION")]
+    pub endpoint_disable_after: Option<String>,
+    /// The time within which failures make an endpoint count as failing [default: 24h]
+    #[arg(long, value_name = "DURATION")]
+    pub endpoint_failing_window: Option<String>,
+    /// The minimum time between the first and the last of these failures [default: 12h]
+    #[arg(long, value_name = "DURATION")]
+    pub endpoint_failing_spread: Option<String>,
+    /// The minimum number of these failures [default: 3]
+    #[arg(long, value_name = "COUNT")]
+    pub endpoint_failing_min: Option<String>,
+    /// When endpoints are checked, as cron writes it, in UTC; six fields begin with the second [default: 0 8 * * *]
+    #[arg(long, value_name = "CRON")]
+    pub health_check_cron: Option<String>,
     /// The folder in which events wait while the database is unavailable [default: spool in the data folder]
     #[arg(long, value_name = "FOLDER")]
     pub spool: Option<String>,
@@ -249,6 +271,8 @@ pub struct Config {
     pub idempotency_window: Duration,
     /// How long things are kept.
     pub retention: RetentionPeriods,
+    /// How endpoints that fail for days are treated.
+    pub endpoint_health: EndpointHealthSettings,
     /// Where events wait while the shared store is away, if this node takes any.
     pub spool: Option<SpoolConfig>,
     /// How e-mail goes out, if it does.

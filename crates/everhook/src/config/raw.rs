@@ -10,8 +10,9 @@ const ENV_PREFIX: &str = "EVERHOOK_";
 /// Variables that are ours but no settings of the server: the command line's, the log's, and the file's own name.
 const OTHER_VARIABLES: [&str; 4] = ["url", "key", "log", "config"];
 
-/// Names that other platforms have for some of our settings. Bare numbers are milliseconds where a length of time is meant. Ours win.
-const OTHER_NAMES: [(&str, &str); 7] = [
+/// Names that other platforms have for some of our settings. Bare numbers are milliseconds where a length of time is meant, or days where the name says so.
+/// Ours win.
+const OTHER_NAMES: [(&str, &str); 12] = [
     ("WEBHOOK_TIMEOUT_QUIZ_ANSWER", "call_timeout_quiz_answer"),
     ("WEBHOOK_TIMEOUT_WINNER_SELECTION", "call_timeout_winner_selection"),
     ("WEBHOOK_TIMEOUT_PARTICIPANT_REGISTRATION", "call_timeout_participant_registration"),
@@ -19,6 +20,11 @@ const OTHER_NAMES: [(&str, &str); 7] = [
     ("CIRCUIT_BREAKER_FAILURE_THRESHOLD", "call_breaker_failures"),
     ("CIRCUIT_BREAKER_RECOVERY_TIMEOUT", "call_breaker_sleep"),
     ("CIRCUIT_BREAKER_SUCCESS_THRESHOLD", "call_breaker_successes"),
+    ("DISABLE_FAILING_ENDPOINTS", "disable_failing_endpoints"),
+    ("ENDPOINT_WARNING_DAYS", "endpoint_warning_after"),
+    ("ENDPOINT_DISABLE_DAYS", "endpoint_disable_after"),
+    ("HEALTH_CHECK_CRON", "health_check_cron"),
+    ("ADMIN_EMAIL_LIST", "admin_emails"),
 ];
 
 /// Variables that begin so say where the tests find their services; a server that a test starts inherits them.
@@ -85,6 +91,13 @@ pub(super) const KNOWN: &[Known] = &[
     setting("retention_dead_letters", Some("365d")),
     setting("retention_rollups", Some("90d")),
     setting("retention_interval", Some("1h")),
+    setting("disable_failing_endpoints", Some("true")),
+    setting("endpoint_warning_after", Some("3d")),
+    setting("endpoint_disable_after", Some("5d")),
+    setting("endpoint_failing_window", Some("24h")),
+    setting("endpoint_failing_spread", Some("12h")),
+    setting("endpoint_failing_min", Some("3")),
+    setting("health_check_cron", Some("0 8 * * *")),
     setting("spool", None),
     setting("spool_max", None),
     secret("smtp"),
@@ -188,8 +201,13 @@ pub(super) fn environment(variables: impl IntoIterator<Item = (OsString, OsStrin
 /// A bare number of a foreign name, in the unit that is meant by it.
 fn with_unit(name: &str, value: &str) -> String {
     let is_bare = !value.trim().is_empty() && value.trim().bytes().all(|byte| byte.is_ascii_digit());
-    let is_length = name.starts_with("call_timeout") || name == "call_breaker_sleep";
-    if is_bare && is_length { format!("{}ms", value.trim()) } else { value.to_owned() }
+    let unit = match name {
+        "endpoint_warning_after" | "endpoint_disable_after" => "d",
+        "call_breaker_sleep" => "ms",
+        _ if name.starts_with("call_timeout") => "ms",
+        _ => return value.to_owned(),
+    };
+    if is_bare { format!("{}{unit}", value.trim()) } else { value.to_owned() }
 }
 
 /// Finds for each setting the place that wins.
@@ -245,6 +263,13 @@ fn flag<'a>(args: &'a ServeArgs, name: &str) -> Option<&'a str> {
         "retention_dead_letters" => &args.retention_dead_letters,
         "retention_rollups" => &args.retention_rollups,
         "retention_interval" => &args.retention_interval,
+        "disable_failing_endpoints" => &args.disable_failing_endpoints,
+        "endpoint_warning_after" => &args.endpoint_warning_after,
+        "endpoint_disable_after" => &args.endpoint_disable_after,
+        "endpoint_failing_window" => &args.endpoint_failing_window,
+        "endpoint_failing_spread" => &args.endpoint_failing_spread,
+        "endpoint_failing_min" => &args.endpoint_failing_min,
+        "health_check_cron" => &args.health_check_cron,
         "spool" => &args.spool,
         "spool_max" => &args.spool_max,
         "smtp" => &args.smtp,

@@ -344,3 +344,34 @@ fn a_broker_carries_hints_where_nodes_share_a_store_and_events_where_a_queue_is_
         assert!(!format!("{config:?}").contains("hunter2"));
     }
 }
+
+#[test]
+fn endpoints_that_fail_are_treated_as_it_is_written_also_under_the_names_of_other_platforms() {
+    use everhook_core::policy::endpoint_health::HealthPhase;
+    let days = |count: u64| Duration::from_secs(count * 86_400);
+    let settings = ServeArgs::default().load_from([]).unwrap().config.endpoint_health;
+    assert_eq!(settings, EndpointHealthSettings::default());
+    let foreign = [
+        ("DISABLE_FAILING_ENDPOINTS", "warn"),
+        ("ENDPOINT_WARNING_DAYS", "2"),
+        ("ENDPOINT_DISABLE_DAYS", "36h"),
+        ("EVERHOOK_ENDPOINT_DISABLE_AFTER", "9d"),
+        ("HEALTH_CHECK_CRON", "*/5 * * * * *"),
+    ];
+    let settings = ServeArgs::default().load_from(environment(&foreign)).unwrap().config.endpoint_health;
+    assert_eq!((settings.phase, settings.warning_after, settings.disable_after), (HealthPhase::Warn, days(2), days(9)), "ours win");
+    let (_folder, args) = file("disable_failing_endpoints = false\nendpoint_failing_min = 5\nendpoint_failing_spread = \"0s\"\n");
+    let settings = args.load_from([]).unwrap().config.endpoint_health;
+    assert_eq!((settings.phase, settings.rule.failures_min, settings.rule.spread), (HealthPhase::Off, 5, Duration::ZERO));
+    let bad = [
+        ("EVERHOOK_ENDPOINT_DISABLE_AFTER", "3d", "endpoint_warning_after: must be shorter than endpoint_disable_after"),
+        ("EVERHOOK_ENDPOINT_FAILING_SPREAD", "25h", "endpoint_failing_spread: must not be longer than endpoint_failing_window"),
+        ("EVERHOOK_HEALTH_CHECK_CRON", "0 0 31 2 *", "names a day that does not exist"),
+        ("EVERHOOK_DISABLE_FAILING_ENDPOINTS", "maybe", "must be true, warn, observe or false"),
+        ("EVERHOOK_ENDPOINT_FAILING_MIN", "0", "must be from 1 to 1000"),
+    ];
+    for (name, value, words) in bad {
+        let faults = ServeArgs::default().load_from(environment(&[(name, value)])).unwrap_err().to_string();
+        assert!(faults.contains(words), "{name}={value}: {faults}");
+    }
+}

@@ -185,7 +185,7 @@ CREATE TABLE endpoints (
     drain_per_second bigint,
     state text NOT NULL CHECK (state IN ('enabled', 'disabled', 'deleted')),
     disabled_at bigint,
-    disabled_reason text CHECK (disabled_reason IN ('by_owner', 'gone')),
+    disabled_reason text CHECK (disabled_reason IN ('by_owner', 'gone', 'failing')),
     deleted_at bigint,
     created_at bigint NOT NULL,
     updated_at bigint NOT NULL,
@@ -807,8 +807,23 @@ CREATE TABLE endpoint_activity (
     first_failure_at bigint,
     last_failure_at bigint,
     last_success_at bigint,
-    CHECK ((consecutive_failures = 0) = (first_failure_at IS NULL))
+    -- The failing clock: which failures are counted together, since when it runs, and what was reported of it.
+    observed_from bigint,
+    observed bigint NOT NULL DEFAULT 0,
+    last_counted_at bigint,
+    previous_counted_at bigint,
+    failing_since bigint,
+    warned_at bigint,
+    owes_recovery boolean NOT NULL DEFAULT false,
+    recovered_at bigint,
+    -- What was reported about its health, the newest first: JSON.
+    health_history text NOT NULL DEFAULT '[]' CHECK (length(health_history) <= 10000),
+    CHECK ((consecutive_failures = 0) = (first_failure_at IS NULL)),
+    CHECK (warned_at IS NULL OR failing_since IS NOT NULL)
 ) WITH (fillfactor = 50);
+-- Only those that fail for long, or work again after that, are in these.
+CREATE INDEX failing_endpoints ON endpoint_activity (failing_since, lane) WHERE failing_since IS NOT NULL;
+CREATE INDEX recovered_endpoints ON endpoint_activity (recovered_at) WHERE recovered_at IS NOT NULL;
 
 -- Bulk actions that are selected first and then worked off, a little at a time.
 CREATE TABLE operations (

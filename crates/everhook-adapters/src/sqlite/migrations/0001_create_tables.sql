@@ -176,7 +176,7 @@ CREATE TABLE endpoints (
     drain_per_second INTEGER,
     state TEXT NOT NULL CHECK (state IN ('enabled', 'disabled', 'deleted')),
     disabled_at INTEGER,
-    disabled_reason TEXT CHECK (disabled_reason IN ('by_owner', 'gone')),
+    disabled_reason TEXT CHECK (disabled_reason IN ('by_owner', 'gone', 'failing')),
     deleted_at INTEGER,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
@@ -781,8 +781,23 @@ CREATE TABLE endpoint_activity (
     first_failure_at INTEGER,
     last_failure_at INTEGER,
     last_success_at INTEGER,
-    CHECK ((consecutive_failures = 0) = (first_failure_at IS NULL))
+    -- The failing clock: which failures are counted together, since when it runs, and what was reported of it.
+    observed_from INTEGER,
+    observed INTEGER NOT NULL DEFAULT 0,
+    last_counted_at INTEGER,
+    previous_counted_at INTEGER,
+    failing_since INTEGER,
+    warned_at INTEGER,
+    owes_recovery INTEGER NOT NULL DEFAULT 0 CHECK (owes_recovery IN (0, 1)),
+    recovered_at INTEGER,
+    -- What was reported about its health, the newest first: JSON.
+    health_history TEXT NOT NULL DEFAULT '[]' CHECK (length(health_history) <= 10000),
+    CHECK ((consecutive_failures = 0) = (first_failure_at IS NULL)),
+    CHECK (warned_at IS NULL OR failing_since IS NOT NULL)
 ) STRICT;
+-- Only those that fail for long, or work again after that, are in these.
+CREATE INDEX failing_endpoints ON endpoint_activity (failing_since, lane) WHERE failing_since IS NOT NULL;
+CREATE INDEX recovered_endpoints ON endpoint_activity (recovered_at) WHERE recovered_at IS NOT NULL;
 
 -- Bulk actions that are selected first and then worked off, a little at a time.
 CREATE TABLE operations (

@@ -3,12 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    ids::LaneId,
     lanes::{
         background_task::{self, BackgroundTask, Done},
         owner::Owner,
     },
-    model::Attempt,
+    model::{Attempt, InFlight},
     time::Timestamp,
 };
 
@@ -17,11 +16,14 @@ const ADD_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Owner<'_> {
     /// Counts an attempt.
-    pub(super) fn tally(&mut self, lane_id: LaneId, attempt: &Attempt, now: Timestamp) {
+    pub(super) fn tally(&mut self, flight: &InFlight, attempt: &Attempt, now: Timestamp) {
         if self.tallies.is_empty() && !self.adding_tallies {
             self.add_tallies_at = now + ADD_INTERVAL;
         }
-        self.tallies.add(lane_id, attempt, now);
+        match flight.due.replay_of {
+            None => self.tallies.add(flight.lane_id, attempt, now),
+            Some(_) => self.tallies.add_replay(flight.lane_id, attempt, now),
+        }
     }
 
     /// When what was counted is to be added up, if something was.

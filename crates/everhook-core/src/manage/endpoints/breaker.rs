@@ -9,7 +9,7 @@ use crate::{
     ids::{EndpointId, Ref},
     line::{Line, alert},
     manage::{Fault, Refusal, audit},
-    model::{AuditAction, Author, Endpoint, KeptBreaker, KeptStage},
+    model::{AuditAction, Author, ClockReset, Endpoint, KeptBreaker, KeptStage},
     policy::{
         audit::{Facts, changed},
         breaker::{Breaker, BreakerFacts, Transition},
@@ -52,8 +52,8 @@ pub async fn command_breaker(line: &Line, by: &Author, of: &Ref<EndpointId>, ord
 }
 
 /// Closes the breaker of an endpoint that is enabled again, and lets its failures in a row begin anew.
-pub(super) async fn reset(line: &Line, by: &Author, endpoint: &Endpoint) -> Result<(), Refusal> {
-    line.ports.statistics.forget_failures(endpoint.id.into()).await?;
+pub(super) async fn reset(line: &Line, by: &Author, endpoint: &Endpoint, why: ClockReset) -> Result<(), Refusal> {
+    line.ports.statistics.forget_failures(endpoint.id.into(), why).await?;
     command(line, by, endpoint, Order::Reset).await.map(|_| ())
 }
 

@@ -7,7 +7,7 @@ use crate::{
     ids::{EndpointId, OrganizationId, Ref},
     line::Line,
     manage::Refusal,
-    model::{AttemptStatistics, BreakerState, Endpoint, EndpointActivity, EndpointState},
+    model::{ApplicationKind, AttemptStatistics, BreakerState, Endpoint, EndpointActivity, EndpointState, HealthRecord},
     policy::breaker::BreakerFacts,
     ports::{LaneReport, StoreError, WaitingBacklog},
     time::Timestamp,
@@ -41,6 +41,12 @@ pub struct Health {
     pub backlog: WaitingBacklog,
     /// Whether more wait than were counted.
     pub backlog_is_capped: bool,
+    /// When its owner is warned if it goes on failing; `None` if it does not fail for long, or nobody is warned.
+    pub warning_at: Option<Timestamp>,
+    /// When it is disabled then.
+    pub disable_at: Option<Timestamp>,
+    /// What was reported about it, the newest first.
+    pub history: Vec<HealthRecord>,
 }
 
 /// How an endpoint does, in one word.
@@ -50,6 +56,8 @@ pub enum HealthStatus {
     Healthy,
     /// Its breaker is not closed, or its last three attempts failed.
     Failing,
+    /// It fails for days, and its owner was warned.
+    Warned,
     /// Nothing is sent to it, and its deliveries wait.
     Paused,
     /// It gets no events.
@@ -62,6 +70,7 @@ impl HealthStatus {
         match self {
             Self::Healthy => "healthy",
             Self::Failing => "failing",
+            Self::Warned => "warned",
             Self::Paused => "paused",
             Self::Disabled => "disabled",
         }
@@ -85,7 +94,21 @@ pub async fn health(line: &Line, organization: OrganizationId, of: &Ref<Endpoint
     backlog.count = backlog.count.min(BACKLOG_COUNT_MAX);
     backlog.parked = backlog.parked.min(backlog.count);
     let status = status(&endpoint, &activity, breaker.state);
-    Ok(Health { status, activity, breaker, statistics, in_flight, held_until, backlog, backlog_is_capped: is_capped })
+    let (warning_at, disable_at) = deadlines(line, &endpoint, &activity).await?;
+    let history = line.ports.endpoint_health.health_history(endpoint.id).await?;
+    Ok(Health {
+        status,
+        activity,
+        breaker,
+        statistics,
+        in_flight,
+        held_until,
+        backlog,
+        backlog_is_capped: is_capped,
+        warning_at,
+        disable_at,
+        history,
+    })
 }
 
 /// How an endpoint's lane stands: as its owner knows it, or as the store keeps it where that has nothing of it in memory.
@@ -109,12 +132,28 @@ pub async fn activity(line: &Line, endpoint: EndpointId) -> Result<EndpointActiv
     Ok(found.into_iter().next().unwrap_or_default())
 }
 
+/// When something is done about an endpoint that fails: nothing while it gets no requests, and nothing ever if its failures cannot be reported to it.
+async fn deadlines(
+    line: &Line,
+    endpoint: &Endpoint,
+    activity: &EndpointActivity,
+) -> Result<(Option<Timestamp>, Option<Timestamp>), StoreError> {
+    if endpoint.state != EndpointState::Enabled || endpoint.paused_at.is_some() || activity.clock.failing_since.is_none() {
+        return Ok((None, None));
+    }
+    let view = line.catalog.application(endpoint.application).await?;
+    let is_checked = view.is_some_and(|view| view.application.kind != ApplicationKind::Operational);
+    Ok(if is_checked { line.endpoint_health.deadlines(&activity.clock) } else { (None, None) })
+}
+
 /// What a person decided comes before what requests show.
 fn status(endpoint: &Endpoint, activity: &EndpointActivity, breaker: BreakerState) -> HealthStatus {
     if endpoint.state != EndpointState::Enabled {
         HealthStatus::Disabled
     } else if endpoint.paused_at.is_some() {
         HealthStatus::Paused
+    } else if activity.clock.warned_at.is_some() {
+        HealthStatus::Warned
     } else if breaker != BreakerState::Closed || activity.consecutive_failures >= FAILING_FROM {
         HealthStatus::Failing
     } else {

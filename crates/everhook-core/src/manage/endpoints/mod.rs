@@ -34,8 +34,8 @@ use crate::{
     ids::{ApplicationId, EndpointId, OrganizationId, Ref, RevisionNumber, ScheduleVersion, Uid},
     line::Line,
     model::{
-        ApplicationKind, AuditAction, AuditEntry, Author, BreakerConfig, DisabledReason, Endpoint, EndpointState, Ordering, PayloadStyle,
-        Revision, SealedSecrets, Secret, SignatureStyle, Target,
+        ApplicationKind, AuditAction, AuditEntry, Author, BreakerConfig, ClockReset, DisabledReason, Endpoint, EndpointState, Ordering,
+        PayloadStyle, Revision, SealedSecrets, Secret, SignatureStyle, Target,
     },
     policy::{
         audit::{Facts, changed, made, removed},
@@ -134,7 +134,7 @@ pub async fn change(line: &Line, rules: &TargetRules, by: &Author, found: Endpoi
     }
     if checked.enables(&found) {
         // Before it is enabled: if that fails, nothing was sent meanwhile, and asking again does both again.
-        breaker::reset(line, by, &found).await?;
+        breaker::reset(line, by, &found, clock_reset(&found)).await?;
     }
     let deed = EndpointAction { by, action: AuditAction::EndpointUpdate };
     update(line, deed, found, |endpoint, now| {
@@ -310,6 +310,14 @@ fn style_misfit() -> Fault {
 
 fn uid_taken(endpoint: &Endpoint) -> Refusal {
     Refusal::uid_taken(endpoint.uid.as_ref().map_or("", Uid::as_str))
+}
+
+/// Who was told of trouble is told of its end.
+fn clock_reset(found: &Endpoint) -> ClockReset {
+    match found.state {
+        EndpointState::Disabled { reason: DisabledReason::Gone | DisabledReason::Failing, .. } => ClockReset::AfterTrouble,
+        _ => ClockReset::ByOwner,
+    }
 }
 
 /// Enables or disables; an endpoint that is disabled already keeps the reason and the instant.

@@ -5,7 +5,7 @@ use crate::{
     ids::{EndpointId, Ref},
     line::Line,
     manage::{Refusal, refuse_faults},
-    model::{AuditAction, Author, Endpoint, RateLimit},
+    model::{AuditAction, Author, ClockReset, Endpoint, RateLimit},
 };
 
 /// The fastest that a drain can be asked to be: past it, none is needed.
@@ -48,5 +48,10 @@ pub async fn resume(line: &Line, by: &Author, of: &Ref<EndpointId>, requests_per
         endpoint.drain = drain;
         Ok(())
     };
+    if found.paused_at.is_some() {
+        // Nothing was sent meanwhile, so that it cannot have worked again: it gets the whole time once more. Before it is resumed: if that fails, asking again
+        // does both again.
+        line.ports.statistics.forget_failures(found.id.into(), ClockReset::ByOwner).await?;
+    }
     update(line, EndpointAction { by, action: AuditAction::EndpointResume }, found, resume).await
 }

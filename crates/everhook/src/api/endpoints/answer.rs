@@ -93,7 +93,7 @@ pub struct EndpointOut {
     #[schema(value_type = PayloadStyleWord)]
     payload_style: &'static str,
     enabled: bool,
-    /// Why it is disabled: `by_owner`, or `gone` after a `410 Gone`.
+    /// Why it is disabled: `by_owner`, `gone` after a `410 Gone`, or `failing` after days without a success.
     #[schema(value_type = Option<DisabledReason>, required = true)]
     disabled_reason: Option<&'static str>,
     #[schema(format = DateTime, required = true)]

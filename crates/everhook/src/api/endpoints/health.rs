@@ -9,7 +9,7 @@ use everhook_core::{
         Fault,
         endpoints::{self, Health},
     },
-    model::{AnswerCount, AttemptStatistics, FailureCategory},
+    model::{AnswerCount, AttemptStatistics, FailureCategory, HealthRecord},
     policy::breaker::BreakerFacts,
     ports::WaitingBacklog,
     time::Timestamp,
@@ -24,7 +24,7 @@ use super::super::{
     error::{ApiError, ReadProblems},
     wire::{Named, NoParams, Params, json, read, read_time},
 };
-use crate::api::words::{BreakerStateWord, HealthStatus, StatsWindow};
+use crate::api::words::{BreakerStateWord, HealthReportWord, HealthStatus, StatsWindow};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
@@ -35,12 +35,19 @@ const RANGE_MAX: Duration = Duration::from_secs(31 * 24 * 3_600);
 /// The health of an endpoint.
 #[derive(Serialize, ToSchema)]
 pub struct HealthOut {
-    /// `healthy`, `failing` (its breaker is not closed, or its last three attempts failed), `paused` or `disabled`.
+    /// `healthy`, `failing` (its breaker is not closed, or its last three attempts failed), `warned` (it fails for days, and its owner was warned),
+    /// `paused` or `disabled`.
     #[schema(value_type = HealthStatus)]
     status: &'static str,
-    /// Always null in this version.
+    /// Since when it fails for good: several attempts failed over half a day, and none has succeeded. By this time it is warned of and disabled.
     #[schema(format = DateTime, required = true)]
     failing_since: Option<String>,
+    /// The time after which the next check warns its owner.
+    #[schema(format = DateTime, required = true)]
+    warning_at: Option<String>,
+    /// The time after which the next check disables it.
+    #[schema(format = DateTime, required = true)]
+    disable_at: Option<String>,
     /// The time of the first failure since the last success.
     #[schema(format = DateTime, required = true)]
     first_failure_at: Option<String>,
@@ -62,6 +69,24 @@ pub struct HealthOut {
     stats: StatsOut,
     /// Failures of the last 24 hours by category. Categories without failures are omitted.
     error_distribution: BTreeMap<&'static str, u64>,
+    /// The last 20 reports about its health, newest first.
+    history: Vec<HealthRecordOut>,
+}
+
+/// A report about the health of an endpoint.
+#[derive(Serialize, ToSchema)]
+pub struct HealthRecordOut {
+    /// `warned`, `disabled` or `recovered`.
+    #[schema(value_type = HealthReportWord)]
+    kind: &'static str,
+    /// When it was reported.
+    #[schema(format = DateTime)]
+    at: String,
+    /// Since when the endpoint was failing.
+    #[schema(format = DateTime, required = true)]
+    failing_since: Option<String>,
+    /// The number of failed attempts since the last success.
+    failure_count: u32,
 }
 
 /// What waits for an endpoint.
@@ -254,7 +279,9 @@ impl HealthOut {
         let activity = &health.activity;
         Self {
             status: health.status.as_str(),
-            failing_since: None,
+            failing_since: text(activity.clock.failing_since),
+            warning_at: text(health.warning_at),
+            disable_at: text(health.disable_at),
             first_failure_at: text(activity.first_failure_at),
             consecutive_failures: activity.consecutive_failures,
             last_success_at: text(activity.last_success_at),
@@ -265,6 +292,18 @@ impl HealthOut {
             circuit_breaker: BreakerStateOut::new(health.breaker, is_redis_away),
             stats: StatsOut::from(&health.statistics),
             error_distribution: health.statistics.failures.occurred().map(|(category, count)| (category.as_str(), count)).collect(),
+            history: health.history.into_iter().map(HealthRecordOut::from).collect(),
+        }
+    }
+}
+
+impl From<HealthRecord> for HealthRecordOut {
+    fn from(record: HealthRecord) -> Self {
+        Self {
+            kind: record.kind.as_str(),
+            at: record.at.to_string(),
+            failing_since: text(record.failing_since),
+            failure_count: record.failures,
         }
     }
 }
