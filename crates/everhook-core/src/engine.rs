@@ -13,7 +13,7 @@ use tokio::{
 
 pub use crate::lanes::{EngineSettings, EngineStatus};
 use crate::{
-    jobs::{deletions, operations, resealing, retention},
+    jobs::{backfills, deletions, operations, resealing, retention},
     lanes::{
         Hints,
         owner::{Connections, Owner, OwnerExit},
@@ -90,7 +90,10 @@ async fn supervise(
 ) {
     let (operations, retention) = (operations::run(line.clone()), retention::run(line.clone()));
     let (deletions, resealing) = (deletions::run(line.clone()), resealing::run(line.clone()));
-    let beside = [tokio::spawn(operations), tokio::spawn(retention), tokio::spawn(deletions), tokio::spawn(resealing)].map(AbortOnDrop);
+    let backfills = backfills::run(line.clone());
+    let beside =
+        [tokio::spawn(operations), tokio::spawn(retention), tokio::spawn(deletions), tokio::spawn(resealing), tokio::spawn(backfills)];
+    let beside = beside.map(AbortOnDrop);
     let between = between_nodes(&line, settings.roles, &stop);
     loop {
         let ended = match await_lease(&line, stop.clone()).await {

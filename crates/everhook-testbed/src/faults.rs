@@ -15,15 +15,15 @@ use everhook_core::{
     ids::{ApplicationId, EventId, LaneId, OperationId, OrganizationId, SourceId},
     model::{
         AttemptStatistics, AuditEntry, AutoReplay, DeadLetter, EndpointActivity, ErasureCandidate, Event, Operation, Page, PageRequest,
-        Selection, ShardSet, SourceTally, Tally,
+        Selection, ShardSet, SourceTally, Tally, health::ChunkOutcome,
     },
     ports::{
-        Alert, AlertId, AutoReplayStore, Begun, BreakerChange, BreakerKept, BreakerRow, BreakerStore, BringForward, BroughtForward,
-        BulkErasure, CancelDelivery, CancelWaiting, Cleared, DeliveryCancelled, DeliveryControl, DeliveryQueue, DueDeadLetters, DueRead,
-        DueRequest, Ending, Erased, Erasure, ErasureBatch, ErasureStep, EventAlias, EventCandidate, EventStore, ForwardedDelivery,
-        FreedHeads, FreedInLane, LaneHead, NewEvent, OpenOperation, OpenPeriod, OperationCandidates, OperationEnded, OperationItem,
-        OperationStore, Outbox, ParkedDeliveries, Recorded, Release, Replay, Replayed, Scan, Scanned, SelectionStep, Settled, Settlement,
-        Statistics, StoreError, TimeRange, Unparked, WaitingBacklog, WaitingRow,
+        Alert, AlertId, AutoReplayStore, BackfillStore, Begun, BreakerChange, BreakerKept, BreakerRow, BreakerStore, BringForward,
+        BroughtForward, BulkErasure, CancelDelivery, CancelWaiting, Cleared, DeliveryCancelled, DeliveryControl, DeliveryQueue,
+        DueDeadLetters, DueRead, DueRequest, Ending, Erased, Erasure, ErasureBatch, ErasureStep, EventAlias, EventCandidate, EventStore,
+        ForwardedDelivery, FreedHeads, FreedInLane, KeptBackfill, LaneHead, NewEvent, OpenOperation, OpenPeriod, OperationCandidates,
+        OperationEnded, OperationItem, OperationStore, Outbox, ParkedDeliveries, Recorded, Release, Replay, Replayed, Scan, Scanned,
+        SelectionStep, Settled, Settlement, Statistics, StoreError, TimeRange, Unparked, WaitingBacklog, WaitingRow,
     },
     time::Timestamp,
 };
@@ -417,6 +417,21 @@ impl<S: OperationCandidates> OperationCandidates for Faulty<S> {
 
     async fn newest_deliveries(&self, organization: OrganizationId, event: EventId) -> Result<Option<EventCandidate>, StoreError> {
         through!(self, self.store.newest_deliveries(organization, event))
+    }
+}
+
+#[async_trait]
+impl<S: BackfillStore> BackfillStore for Faulty<S> {
+    async fn open_backfills(&self, limit: u32) -> Result<Vec<KeptBackfill>, StoreError> {
+        through!(self, self.store.open_backfills(limit))
+    }
+
+    async fn backfill(&self, organization: OrganizationId, id: OperationId) -> Result<Option<KeptBackfill>, StoreError> {
+        through!(self, self.store.backfill(organization, id))
+    }
+
+    async fn add_outcomes(&self, operation: OperationId, known: usize, outcomes: Vec<ChunkOutcome>) -> Result<bool, StoreError> {
+        through!(self, self.store.add_outcomes(operation, known, outcomes))
     }
 }
 

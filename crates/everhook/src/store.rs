@@ -283,6 +283,7 @@ where
         statistics: store.clone(),
         operations: store.clone(),
         operation_candidates: store.clone(),
+        backfills: store.clone(),
         bulk_erasure: store.clone(),
         auto_replays: store.clone(),
         retention: store.clone(),

@@ -1,5 +1,6 @@
 //! Work that runs beside the deliveries: bulk operations, retention, what is left of what was deleted, and the rotation of the sealing key.
 
+pub(crate) mod backfills;
 pub(crate) mod deletions;
 pub(crate) mod operations;
 pub(crate) mod resealing;

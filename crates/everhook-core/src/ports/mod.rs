@@ -7,6 +7,7 @@ mod api_key_store;
 mod application_store;
 mod audit_log;
 mod auto_replay_store;
+mod backfill_store;
 mod breaker_store;
 mod breaker_windows;
 mod bulk_erasure;
@@ -54,6 +55,7 @@ pub use api_key_store::ApiKeyStore;
 pub use application_store::{ApplicationStore, ContentsDeleted};
 pub use audit_log::{ActorFilter, AuditFilter, AuditLog, Effect};
 pub use auto_replay_store::{AutoReplayStore, DueDeadLetters};
+pub use backfill_store::{BackfillStore, KeptBackfill};
 pub use breaker_store::{BreakerChange, BreakerKept, BreakerRow, BreakerStore, OpenPeriod};
 pub use breaker_windows::{BreakerWindows, LaneWindow, WINDOW_GOOD_FOR};
 pub use bulk_erasure::{BulkErasure, ErasureBatch, ErasureStep};
@@ -161,6 +163,8 @@ pub struct Ports {
     pub operations: Arc<dyn OperationStore>,
     /// What bulk actions select from.
     pub operation_candidates: Arc<dyn OperationCandidates>,
+    /// How far backfills of health data have come.
+    pub backfills: Arc<dyn BackfillStore>,
     /// Bulk actions that erase.
     pub bulk_erasure: Arc<dyn BulkErasure>,
     /// Which dead letters come back by themselves.
@@ -219,6 +223,7 @@ pub trait StorePorts:
     + Statistics
     + OperationStore
     + OperationCandidates
+    + BackfillStore
     + BulkErasure
     + AutoReplayStore
     + Retention
@@ -251,6 +256,7 @@ impl<T> StorePorts for T where
         + Statistics
         + OperationStore
         + OperationCandidates
+        + BackfillStore
         + BulkErasure
         + AutoReplayStore
         + Retention

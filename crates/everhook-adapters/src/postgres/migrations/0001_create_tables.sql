@@ -816,10 +816,12 @@ CREATE TABLE operations (
     organization_id uuid NOT NULL,
     -- The only application that it is about; NULL: any of the organization's.
     application_id uuid,
-    kind text NOT NULL CHECK (kind IN ('retry_batch', 'discard_batch', 'recover', 'replay', 'erase', 'attempt_now')),
+    kind text NOT NULL CHECK (kind IN ('retry_batch', 'discard_batch', 'recover', 'replay', 'erase', 'attempt_now', 'backfill')),
     status text NOT NULL CHECK (status IN ('pending', 'running', 'finished', 'cancelled', 'failed')),
     -- JSON.
     selection text NOT NULL,
+    -- What became of the first pieces of a backfill, a letter each.
+    chunk_outcomes text NOT NULL DEFAULT '' CHECK (length(chunk_outcomes) <= 1440),
     -- What is left to do.
     phase text NOT NULL CHECK (phase IN ('selecting', 'selected', 'clearing', 'over')),
     -- Up to which id the selection has looked.
@@ -838,7 +840,8 @@ CREATE TABLE operations (
     finished_at bigint,
     CHECK ((status IN ('finished', 'cancelled', 'failed')) = (finished_at IS NOT NULL)),
     CHECK ((status IN ('finished', 'cancelled', 'failed')) = (phase IN ('clearing', 'over'))),
-    CHECK (done + failed + skipped <= total)
+    CHECK (done + failed + skipped <= total),
+    CHECK (CASE WHEN kind = 'backfill' THEN length(chunk_outcomes) = done + failed + skipped ELSE chunk_outcomes = '' END)
 ) WITH (fillfactor = 50);
 
 CREATE INDEX operations_by_organization ON operations (organization_id, id);
