@@ -28,7 +28,7 @@ use self::{
     view::{Endpoints, SharedDefinitions},
 };
 pub use self::{
-    destination::{CapabilityDestination, ChannelDestination, Destination, ProcessorDestination},
+    destination::{CallbackDestination, CapabilityDestination, ChannelDestination, Destination, ProcessorDestination},
     endpoint::{ApplicationContext, EndpointDestination},
     schemas::Schemas,
     shapes::Shapes,

@@ -38,6 +38,8 @@ pub struct CallRequest {
     pub timeout: Option<Duration>,
     /// The caller's trace and its flags.
     pub trace: Option<(String, String)>,
+    /// Where the caller is told how it ended, if it becomes a job. Checked.
+    pub callback_url: Option<String>,
     /// When the call came: its time is counted from here.
     pub arrived_at: Timestamp,
 }

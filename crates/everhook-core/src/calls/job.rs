@@ -9,6 +9,7 @@ use super::{Calls, OpenCapability, request::Outgoing};
 use crate::{
     ids::{ApplicationId, LaneId, OrganizationId, Ref},
     ports::{OutgoingRequest, StoreError},
+    signing::Keys,
     time::Timestamp,
 };
 
@@ -43,6 +44,14 @@ impl Calls {
     ) -> Result<Option<Arc<OpenCapability>>, StoreError> {
         let app = self.app(organization, &Ref::Id(application)).await?;
         Ok(app.and_then(|app| app.capabilities.values().find(|capability| capability.lane_id == lane_id).cloned()))
+    }
+
+    /// What signs the requests about an application's calls; `None` if it has no manifest.
+    ///
+    /// # Errors
+    /// [`StoreError`] if it had to be read and could not be.
+    pub(crate) async fn keys(&self, organization: OrganizationId, application: ApplicationId) -> Result<Option<Arc<Keys>>, StoreError> {
+        Ok(self.app(organization, &Ref::Id(application)).await?.and_then(|app| app.keys.clone()))
     }
 
     /// Builds a request, signed as calls are; `None` if the manifest has no base URL.

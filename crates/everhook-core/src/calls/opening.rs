@@ -19,7 +19,7 @@ use crate::{
         schema::Schema,
     },
     ports::StoreError,
-    time::Timestamp,
+    signing::Keys,
 };
 
 /// What an opened capability takes in memory beside its texts.
@@ -33,6 +33,8 @@ pub struct OpenApp {
     pub organization: OrganizationId,
     /// What it answers, by name.
     pub capabilities: FxHashMap<String, Arc<OpenCapability>>,
+    /// What signs, if it has a manifest.
+    pub(super) keys: Option<Arc<Keys>>,
     /// About what it takes in memory.
     pub(super) bytes: usize,
 }
@@ -62,13 +64,7 @@ pub struct OpenCapability {
     /// What the data of answers must be.
     pub(super) schema: Option<Arc<Schema>>,
     /// What signs.
-    pub(super) keys: Arc<AppKeys>,
-}
-
-/// What signs the requests to an application.
-pub(super) struct AppKeys {
-    pub(super) current: SigningKey,
-    pub(super) previous: Option<(SigningKey, Timestamp)>,
+    pub(super) keys: Arc<Keys>,
 }
 
 impl OpenCapability {
@@ -103,7 +99,7 @@ pub(super) async fn open(
     kept: Option<KeptManifest>,
     secrets: Option<SealedSecrets>,
 ) -> Result<OpenApp, StoreError> {
-    let mut app = OpenApp { application, organization, capabilities: FxHashMap::default(), bytes: CAPABILITY_BYTES };
+    let mut app = OpenApp { application, organization, capabilities: FxHashMap::default(), keys: None, bytes: CAPABILITY_BYTES };
     // Both are written before anything can be called.
     let (Some(kept), Some(secrets)) = (kept, secrets) else { return Ok(app) };
     let unfit = |words: String| StoreError::corrupt(format!("the manifest of the application {application} cannot be opened: {words}"));
@@ -114,6 +110,7 @@ pub(super) async fn open(
         unfit(faults.into_iter().map(|fault| format!("`{}` {}", fault.field, fault.reason)).collect::<Vec<_>>().join("; "))
     })?;
     let keys = Arc::new(open_keys(calls, application, &secrets)?);
+    app.keys = Some(keys.clone());
     let (manifest, schemas) = compile(calls, organization, manifest).await?;
     app.bytes += kept.document.len() * 4;
     for ((name, spec), schema) in manifest.capabilities.into_iter().zip(schemas) {
@@ -180,7 +177,7 @@ fn target(url: &str) -> Result<Arc<Target>, String> {
     Ok(Arc::new(Target { written: url.to_owned(), url: parsed }))
 }
 
-fn open_keys(calls: &Calls, application: ApplicationId, secrets: &SealedSecrets) -> Result<AppKeys, StoreError> {
+fn open_keys(calls: &Calls, application: ApplicationId, secrets: &SealedSecrets) -> Result<Keys, StoreError> {
     let open = |sealed| {
         let plain = calls.vault.open(application.as_uuid(), sealed).map_err(StoreError::corrupt)?;
         let text = String::from_utf8(plain).map_err(StoreError::corrupt)?;
@@ -190,5 +187,5 @@ fn open_keys(calls: &Calls, application: ApplicationId, secrets: &SealedSecrets)
         Some((sealed, until)) => Some((open(sealed)?, *until)),
         None => None,
     };
-    Ok(AppKeys { current: open(&secrets.current)?, previous })
+    Ok(Keys { current: open(&secrets.current)?, previous })
 }

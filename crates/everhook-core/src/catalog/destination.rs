@@ -4,10 +4,10 @@ use std::{num::NonZeroU32, sync::Arc};
 
 use super::{ApplicationContext, EndpointDestination};
 use crate::{
-    ids::LaneId,
+    ids::{LaneId, ScheduleVersion},
     model::{
         Application, BreakerConfig, CapabilityLane, CapabilityName, Channel, Endpoint, EndpointState, LanePolicy, Ordering, OrderingMode,
-        OrganizationLimits, RateLimit, SourceProcessor,
+        OrganizationLimits, RateLimit, SourceProcessor, callback_lane,
     },
 };
 
@@ -24,6 +24,9 @@ const PROCESSED_AT_ONCE: u32 = 8;
 /// How many jobs of one capability an app is asked at once: a tenth of what callers who wait may have.
 const JOBS_AT_ONCE: u32 = 10;
 
+/// How many callers of one application's jobs are told at once.
+const CALLBACKS_AT_ONCE: u32 = 10;
+
 /// The destination of a lane, with everything that sending there needs, prepared once. A copy is cheap.
 #[derive(Clone)]
 pub enum Destination {
@@ -35,6 +38,8 @@ pub enum Destination {
     Processor(Arc<ProcessorDestination>),
     /// A function of an app.
     Capability(Arc<CapabilityDestination>),
+    /// The callers of an app's jobs, each at its own URL.
+    Callback(Arc<CallbackDestination>),
 }
 
 /// A capability with what asking its app takes.
@@ -70,6 +75,36 @@ impl CapabilityDestination {
     /// The same with the name that the manifest gives it.
     pub fn named(&self, name: Option<CapabilityName>) -> Self {
         Self { capability: self.capability, lane: self.lane.clone(), name }
+    }
+}
+
+/// What telling the callers of an application's jobs takes.
+pub struct CallbackDestination {
+    /// The schedule by which it is tried again: that of jobs.
+    pub retry_schedule: ScheduleVersion,
+    /// What its lane goes by.
+    pub lane: Arc<LanePolicy>,
+}
+
+impl CallbackDestination {
+    /// Prepares the lane of an application. It has no circuit breaker: each job names its own URL, and what one caller's server does says nothing about
+    /// another's.
+    pub(super) fn new(retry_schedule: ScheduleVersion, of: &ApplicationContext, belongs_to: &Application) -> Self {
+        let lane = LanePolicy {
+            lane_id: callback_lane(belongs_to.id),
+            application: belongs_to.id,
+            organization: belongs_to.organization,
+            pool: of.pool.clone(),
+            config_version: of.config_version,
+            max_concurrency: CALLBACKS_AT_ONCE,
+            operational: false,
+            limits: OrganizationLimits::default(),
+            rate_limit: None,
+            drain: None,
+            breaker: BreakerConfig { enabled: false, ..BreakerConfig::window() },
+            paused: false,
+        };
+        Self { retry_schedule, lane: Arc::new(lane) }
     }
 }
 
@@ -141,6 +176,7 @@ impl Destination {
             Self::Channel(to) => &to.lane,
             Self::Processor(to) => &to.lane,
             Self::Capability(to) => &to.lane,
+            Self::Callback(to) => &to.lane,
         }
     }
 
@@ -151,6 +187,7 @@ impl Destination {
             Self::Channel(to) => to.channel.id.into(),
             Self::Processor(to) => to.processor.source.into(),
             Self::Capability(to) => to.capability.lane_id,
+            Self::Callback(to) => to.lane.lane_id,
         }
     }
 
@@ -166,6 +203,7 @@ impl Destination {
             Self::Channel(to) => to.lane.pool.is_here,
             Self::Processor(to) => to.lane.pool.is_here,
             Self::Capability(to) => to.lane.pool.is_here,
+            Self::Callback(to) => to.lane.pool.is_here,
         }
     }
 
@@ -176,6 +214,7 @@ impl Destination {
             Self::Channel(to) => to.lane.limits,
             Self::Processor(to) => to.lane.limits,
             Self::Capability(to) => to.lane.limits,
+            Self::Callback(to) => to.lane.limits,
         }
     }
 
@@ -183,7 +222,7 @@ impl Destination {
     pub fn endpoint(&self) -> Option<&Endpoint> {
         match self {
             Self::Endpoint(to) => Some(&to.endpoint),
-            Self::Channel(_) | Self::Processor(_) | Self::Capability(_) => None,
+            Self::Channel(_) | Self::Processor(_) | Self::Capability(_) | Self::Callback(_) => None,
         }
     }
 
@@ -196,7 +235,7 @@ impl Destination {
     pub fn ordering(&self) -> Ordering {
         match self {
             Self::Endpoint(to) => to.endpoint.ordering,
-            Self::Channel(_) | Self::Capability(_) => Ordering::default(),
+            Self::Channel(_) | Self::Capability(_) | Self::Callback(_) => Ordering::default(),
             // What is said about one user is processed in the order in which it was received.
             Self::Processor(_) => Ordering { mode: OrderingMode::PerKey, barrier: None },
         }
@@ -207,7 +246,7 @@ impl Destination {
         match self {
             Self::Endpoint(to) => to.operational,
             Self::Channel(_) => true,
-            Self::Processor(_) | Self::Capability(_) => false,
+            Self::Processor(_) | Self::Capability(_) | Self::Callback(_) => false,
         }
     }
 
@@ -218,6 +257,8 @@ impl Destination {
             Self::Channel(to) => to.channel.address.as_str(),
             Self::Processor(to) => to.processor.kind.as_str(),
             Self::Capability(to) => to.name.as_ref().map_or("a capability that the manifest does not have", CapabilityName::as_str),
+            // The URL itself may hold what only the caller should know.
+            Self::Callback(_) => "callback_url",
         }
     }
 }

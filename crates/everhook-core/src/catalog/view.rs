@@ -6,14 +6,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 use rustc_hash::FxHashMap;
 
 use super::{
-    ApplicationContext, CapabilityDestination, ChannelDestination, Destination, EndpointDestination, ProcessorDestination,
-    by_type::EndpointsByType, shared_map::SharedMap,
+    ApplicationContext, CallbackDestination, CapabilityDestination, ChannelDestination, Destination, EndpointDestination,
+    ProcessorDestination, by_type::EndpointsByType, shared_map::SharedMap,
 };
 use crate::{
     ids::{ApplicationId, EndpointId, LaneId, ScheduleId, ScheduleVersion, SourceId},
     model::{
         Application, ApplicationKind, CapabilityLane, Channel, Endpoint, EndpointState, EventType, EventTypeMark, OrganizationLimits,
-        PoolAssignment, Profile, SourceProcessor,
+        PoolAssignment, Profile, SourceProcessor, callback_lane,
     },
     policy::notice,
     ports::{ConfigPage, ConfigVersion, Definitions, StoreError},
@@ -65,6 +65,8 @@ pub struct ApplicationView {
     processors: FxHashMap<SourceId, Arc<ProcessorDestination>>,
     /// The lanes of its capabilities.
     capabilities: FxHashMap<LaneId, Arc<CapabilityDestination>>,
+    /// Where the callers of its jobs are told, if it has a manifest.
+    callbacks: Option<Arc<CallbackDestination>>,
     matches: RwLock<Matches>,
 }
 
@@ -103,6 +105,7 @@ impl ApplicationView {
             channels: open_channels(&last, &definitions, profile),
             processors: open_processors(&last, &definitions, profile),
             capabilities: open_capabilities(&last, &definitions, profile),
+            callbacks: open_callbacks(&last, &definitions, profile),
             application: last.application,
             config_version: last.version.total(),
             limits: last.limits,
@@ -136,6 +139,7 @@ impl ApplicationView {
             Destination::Channel(to) => to.channel.retry_schedule,
             Destination::Processor(to) => to.processor.retry_schedule,
             Destination::Capability(to) => to.capability.retry_schedule,
+            Destination::Callback(to) => to.retry_schedule,
         }
     }
 
@@ -160,6 +164,9 @@ impl ApplicationView {
         }
         if let Some(capability) = self.capabilities.get(&id) {
             return Some(Destination::Capability(capability.clone()));
+        }
+        if let Some(callbacks) = self.callbacks.as_ref().filter(|to| to.lane.lane_id == id) {
+            return Some(Destination::Callback(callbacks.clone()));
         }
         self.channels.iter().find(|to| to.lane.lane_id == id).cloned().map(Destination::Channel)
     }
@@ -262,7 +269,16 @@ fn open_capabilities(
     let of = ApplicationContext::of(page, profile);
     let open =
         |capability: &CapabilityLane| (capability.lane_id, Arc::new(CapabilityDestination::new(*capability, &of, &page.application)));
-    capabilities.iter().map(open).collect()
+    let callbacks = callback_lane(page.application.id);
+    capabilities.iter().filter(|capability| capability.lane_id != callbacks).map(open).collect()
+}
+
+/// Where the callers of an application's jobs are told, prepared.
+fn open_callbacks(page: &ConfigPage, definitions: &SharedDefinitions, profile: Profile) -> Option<Arc<CallbackDestination>> {
+    let callbacks = callback_lane(page.application.id);
+    let lane = definitions.capabilities.get(&page.application.id)?.iter().find(|lane| lane.lane_id == callbacks)?;
+    let of = ApplicationContext::of(page, profile);
+    Some(Arc::new(CallbackDestination::new(lane.retry_schedule, &of, &page.application)))
 }
 
 impl SharedDefinitions {

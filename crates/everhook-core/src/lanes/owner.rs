@@ -387,11 +387,11 @@ impl<'a> Owner<'a> {
         // Of one without an outcome, which the store shows as it was.
         let rest = UnreadRange { due_from: flight.due.due_at, look_at: now + RETRY_DELAY };
         match landing {
-            Landing::Settle(Outcome { settlement, lane }) => {
+            Landing::Settle(Outcome { settlement, lane, ended_job }) => {
                 self.apply_outcome(flight.lane_id, lane, now);
                 self.tally(flight.lane_id, &settlement.attempt, now);
                 self.with.unwritten.add();
-                let outcome = UnwrittenOutcome { queue, application: flight.application, settlement, landed_at: now };
+                let outcome = UnwrittenOutcome { queue, application: flight.application, settlement, ended_job, landed_at: now };
                 // The settler outlives the owner, so that the channel is open.
                 let _ = self.with.outcomes.send(outcome);
             }

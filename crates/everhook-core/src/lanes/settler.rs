@@ -16,7 +16,10 @@ use tokio::sync::mpsc;
 use crate::{
     ids::{ApplicationId, DeliveryId},
     lanes::{board::QueueKey, lane::UnreadRange},
-    line::Line,
+    line::{
+        Line,
+        callback::{self, EndedJob},
+    },
     model::Stage,
     ports::{Freed, Settled, Settlement, StoreError},
     repeated_failure::{REPORT_INTERVAL, RepeatedFailure},
@@ -47,6 +50,7 @@ pub(crate) struct UnwrittenOutcome {
     pub(crate) queue: QueueKey,
     pub(crate) application: ApplicationId,
     pub(crate) settlement: Box<Settlement>,
+    pub(crate) ended_job: Option<EndedJob>,
     pub(crate) landed_at: Timestamp,
 }
 
@@ -105,7 +109,11 @@ pub(crate) async fn run(
         unwritten.oldest_at.store(oldest_at, Ordering::Relaxed);
         let count = batch.len();
         let parks = batch.iter().any(|outcome| matches!(outcome.settlement.stage, Stage::Parked(_)));
+        let ended: Vec<EndedJob> = batch.iter().filter_map(|outcome| outcome.ended_job).collect();
         let done = write(&line, std::mem::take(&mut batch)).await;
+        if !ended.is_empty() {
+            tokio::spawn(callback::announce(line.clone(), ended));
+        }
         if parks {
             line.parking_looks.note_change();
         }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::json;
 
 use crate::{
-    catalog::{CapabilityDestination, Destination},
+    catalog::{CallbackDestination, CapabilityDestination, Destination},
     ids::{ApplicationId, LaneId, OrganizationId},
     line::{
         Line,
@@ -32,6 +32,10 @@ pub fn after(line: &Line, flight: &InFlight, with: &AttemptContext, stage: &Stag
     let Stage::Dead { cause, .. } = *stage else { return Vec::new() };
     if let Destination::Capability(to) = &with.destination {
         let alert = job_dead(line, flight, to, cause, now);
+        return vec![SettlementAlert { alert, condition: AlertCondition::Always }];
+    }
+    if let Destination::Callback(to) = &with.destination {
+        let alert = callback_failed(line, flight, to, cause, now);
         return vec![SettlementAlert { alert, condition: AlertCondition::Always }];
     }
     let Some(endpoint) = with.destination.endpoint().filter(|_| !with.destination.is_operational()) else { return Vec::new() };
@@ -61,6 +65,24 @@ fn job_dead(line: &Line, flight: &InFlight, to: &CapabilityDestination, cause: D
         id: line.ports.entropy.uuid(now),
         organization: to.lane.organization,
         event_type: EventType::parse("job.dead").expect("our own event types are well-formed"),
+        data: Bytes::from(data.to_string()),
+    }
+}
+
+fn callback_failed(line: &Line, flight: &InFlight, to: &CallbackDestination, cause: DeathCause, now: Timestamp) -> Alert {
+    let data = json!({
+        "organization_id": to.lane.organization.to_string(),
+        "application_id": to.lane.application.to_string(),
+        "job_id": flight.due.event.to_string(),
+        "delivery_id": flight.due.delivery.to_string(),
+        "attempts": flight.attempt_number(),
+        "reason": cause.as_str(),
+        "died_at": now.to_string(),
+    });
+    Alert {
+        id: line.ports.entropy.uuid(now),
+        organization: to.lane.organization,
+        event_type: EventType::parse("job.callback_failed").expect("our own event types are well-formed"),
         data: Bytes::from(data.to_string()),
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     ids::{RevisionNumber, SourceId},
     lifecycle,
     line::{
-        Line,
+        Line, callback,
         email::{self, Unsendable},
         job, processing,
         request::{self, Outgoing, USER_AGENT},
@@ -142,6 +142,7 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
         Destination::Channel(to) => Box::pin(send_mail(line, flight, to, &event, &with.schedule)).await,
         Destination::Processor(to) => Box::pin(processing::process(line, to, &event, &with.schedule)).await?,
         Destination::Capability(to) => Box::pin(job::ask(line, flight, to, &event, &with.schedule)).await?,
+        Destination::Callback(to) => Box::pin(callback::report(line, flight, to, &event)).await?,
     };
     if let Sent::OutOfResources { error } = &report.sent {
         line.log_shortage(error);

@@ -2,16 +2,18 @@
 //!
 //! Read it as an event would: [`publish`] records it, [`claim`] gives it its turn, [`attempt`] sends it, [`settle`] decides what became of it.
 //! [`alert`] publishes an operational event about an end that a person should know of, and [`recall`] delivers again what a person asks for.
-//! `admission`, `draft` and `selection` are parts of publishing, [`request`] and [`email`] are parts of attempting, and [`erasures`] keeps what was erased from being sent.
+//! `admission`, `draft` and `selection` are parts of publishing, [`request`], [`email`], [`job`] and [`callback`] are parts of attempting, and [`erasures`] keeps what was erased from being sent.
 
 pub(crate) mod admission;
 pub mod alert;
 pub mod attempt;
+pub mod callback;
 pub mod claim;
 pub(crate) mod draft;
 pub mod email;
 pub mod erasures;
 pub mod job;
+pub mod job_state;
 pub mod parking;
 pub(crate) mod processing;
 pub mod publish;

@@ -10,8 +10,9 @@ use crate::{
     catalog::{ApplicationView, Destination},
     ids::EndpointId,
     limits::evaluations::{Busy, Evaluated, Evaluations, EventData, NotEvaluated, RequestWork},
-    model::ApplicationKind,
+    model::{ApplicationKind, callback_lane},
     policy::{
+        calls::job::CALLBACK_LABEL,
         filter::Filter,
         labels::{self, Labels},
         work::{FILTER_UNITS_MAX, INLINE_UNITS_MAX, WorkBudget},
@@ -91,7 +92,7 @@ fn candidates(incoming: &IncomingEvent, view: &ApplicationView) -> Candidates {
     // Whoever processes what a source gets asks neither for types nor for labels.
     let processor = incoming.event.received.as_ref().and_then(|received| view.processor(received.source));
     if let Some(endpoint) = incoming.only {
-        return Candidates::Chosen(view.enabled(endpoint.into()).into_iter().chain(processor).collect());
+        return Candidates::Chosen(view.enabled(endpoint.into()).into_iter().chain(processor).chain(callback(incoming, view)).collect());
     }
     let candidates = with_labels(view.matching(&incoming.event.event_type), &incoming.event.labels);
     let candidates = match processor {
@@ -100,6 +101,12 @@ fn candidates(incoming: &IncomingEvent, view: &ApplicationView) -> Candidates {
     };
     let has_filter = candidates.iter().any(|destination| filter_of(destination).is_some());
     if has_filter { Candidates::Filtered(candidates) } else { Candidates::Chosen(candidates) }
+}
+
+/// Where the caller of a job is told how it ended, if the caller asked for that.
+fn callback(incoming: &IncomingEvent, view: &ApplicationView) -> Option<Destination> {
+    let is_wanted = incoming.event.labels.contains_key(CALLBACK_LABEL);
+    if is_wanted { view.destination(callback_lane(incoming.event.application)) } else { None }
 }
 
 fn with_labels(by_type: Matches, labels: &Labels) -> Matches {
@@ -118,7 +125,7 @@ fn labels_of(destination: &Destination) -> Option<&Labels> {
 fn filter_of(destination: &Destination) -> Option<(&Filter, EndpointId)> {
     match destination {
         Destination::Endpoint(to) => to.filter.as_deref().map(|filter| (filter, to.endpoint.id)),
-        Destination::Channel(_) | Destination::Processor(_) | Destination::Capability(_) => None,
+        Destination::Channel(_) | Destination::Processor(_) | Destination::Capability(_) | Destination::Callback(_) => None,
     }
 }
 

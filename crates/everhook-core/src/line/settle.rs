@@ -9,7 +9,7 @@ use crate::{
     catalog::Destination,
     ids::{AuditEntryId, RevisionNumber},
     lifecycle::{self, SettlementFacts},
-    line::{Line, alert, attempt::AttemptContext, request::USER_AGENT},
+    line::{Line, alert, attempt::AttemptContext, callback::EndedJob, request::USER_AGENT},
     model::{
         Actor, Attempt, AttemptStatus, AuditAction, AuditEntry, DeathCause, DisabledReason, Endpoint, FailureCategory, InFlight,
         PhaseTimes, Report, Response, Sent, Stage,
@@ -42,6 +42,8 @@ pub struct Outcome {
     pub settlement: Box<Settlement>,
     /// What its lane does.
     pub lane: LaneOutcome,
+    /// The job that ended with it, if it was one.
+    pub ended_job: Option<EndedJob>,
 }
 
 /// What an attempt means for its lane.
@@ -86,6 +88,10 @@ pub fn settle(line: &Line, ended: &EndedAttempt<'_>, report: Report) -> Outcome 
     );
     let is_gone = matches!(stage, Stage::Dead { cause: DeathCause::Gone, .. });
     let gone = destination.endpoint().filter(|_| is_gone);
+    let ended_job = match destination {
+        Destination::Capability(to) if stage.has_ended() => Some(EndedJob { organization: to.lane.organization, job: flight.due.event }),
+        _ => None,
+    };
     let settlement = Box::new(Settlement {
         delivery: flight.due.delivery,
         lane_id: flight.lane_id,
@@ -99,9 +105,11 @@ pub fn settle(line: &Line, ended: &EndedAttempt<'_>, report: Report) -> Outcome 
     });
     let lane = match destination {
         Destination::Capability(_) => lane_outcome_of_app(&settlement.attempt, now),
+        // What one caller's server asks for does not hold up the others.
+        Destination::Callback(_) => LaneOutcome { hold: LaneHold::Unchanged, ..lane_outcome(&settlement.attempt, false, now) },
         _ => lane_outcome(&settlement.attempt, settlement.disables.is_some(), now),
     };
-    Outcome { settlement, lane }
+    Outcome { settlement, lane, ended_job }
 }
 
 fn lane_outcome(attempt: &Attempt, is_gone: bool, now: Timestamp) -> LaneOutcome {

@@ -11,27 +11,22 @@ use crate::{
         answered::{CallAnswer, Step},
         call::{self, CallRequest},
     },
-    ids::{ApplicationId, DeliveryId, EventId, OrganizationId},
+    ids::{ApplicationId, EventId, OrganizationId},
     line::{
         Line,
         job::{awaited_callback, keep, sha256, token_hash},
-        parking,
+        job_state, parking,
         publish::{Acceptance, Publication, PublishError, publish},
     },
-    model::{
-        BreakerState, CapabilityName, ContentType, Cursor, Delivery, EventType, JobOutcome, JobRecord, JobStatus, LaneKind, Page,
-        PageRequest, Priority, SealedSecret, Stage,
-    },
+    model::{BreakerState, CapabilityName, ContentType, EventType, JobOutcome, JobRecord, Page, PageRequest, Priority},
     policy::{
-        calls::job::{Callback, JOB_EVENT_TYPE, JobDocument, refusal_of_payload},
+        calls::job::{CALLBACK_LABEL, Callback, JOB_EVENT_TYPE, JobDocument, refusal_of_payload},
         labels::Labels,
     },
-    ports::{DeliveryFilter, EventFilter, JobAnswered, StoreError},
-    time::Timestamp,
+    ports::{EventFilter, JobAnswered, StoreError},
 };
 
-/// How many deliveries of a job are looked at, the newest: each retry by hand makes one.
-const DELIVERIES_LOOKED_AT: u32 = 50;
+pub use crate::line::job_state::Job;
 
 /// What came of a call.
 #[derive(Debug)]
@@ -108,8 +103,11 @@ async fn queue(
         capability: capability.name.as_str().to_owned(),
         request_id: request_id.to_string(),
         server_url: server_url.to_owned(),
+        callback_url: request.callback_url.clone(),
         payload: request.payload.clone(),
     };
+    let labels: Labels = request.callback_url.iter().map(|_| (CALLBACK_LABEL.to_owned(), "true".to_owned())).collect();
+    let deliveries_wanted = if labels.is_empty() { 1 } else { 2 };
     let publication = Publication {
         organization: capability.organization,
         application: capability.application,
@@ -123,7 +121,7 @@ async fn queue(
         ordering_key: None,
         timestamp: None,
         traceparent: request.trace.as_ref().map(|(trace, flags)| format!("00-{trace}-{:016x}-{flags}", request_id.as_u64_pair().1.max(1))),
-        labels: Labels::new(),
+        labels,
         headers: Vec::new(),
         only: Some(capability.lane_id.endpoint()),
         received: None,
@@ -133,8 +131,8 @@ async fn queue(
     };
     let accepted = publish(line, vec![publication]).await.pop().expect("one publication has one answer");
     match accepted.map_err(NotQueued::Publish)? {
-        // Its lane is made with the manifest. If it were not there, nobody would ever do the job.
-        Acceptance::Recorded(published) if published.deliveries == 0 => Err(NotQueued::Publish(StoreError::Conflict.into())),
+        // The lanes are made with the manifest. If one were not there, nobody would ever do the job, or tell of it.
+        Acceptance::Recorded(published) if published.deliveries < deliveries_wanted => Err(NotQueued::Publish(StoreError::Conflict.into())),
         accepted => Ok(accepted.event()),
     }
 }
@@ -211,44 +209,13 @@ pub async fn call_back(line: &Line, record: &JobRecord, body: &Bytes) -> Result<
     Ok(())
 }
 
-/// A job, as people see it.
-#[derive(Clone, Debug)]
-pub struct Job {
-    /// Its id.
-    pub id: EventId,
-    /// Whose capability.
-    pub application: ApplicationId,
-    /// Which; `None` if its event was erased and the manifest does not name it any more.
-    pub capability: Option<String>,
-    /// Names the call that it was; `None` in lists, and if its event was erased.
-    pub request_id: Option<String>,
-    /// How it stands.
-    pub status: JobStatus,
-    /// How many attempts were recorded.
-    pub attempts: u32,
-    /// The result, a JSON text, if it is done.
-    pub result: Option<Bytes>,
-    /// The error that the app reported, a JSON text.
-    pub error: Option<Bytes>,
-    /// What the last attempt said, in words.
-    pub last_error: Option<String>,
-    /// The delivery that asks the app.
-    pub delivery: DeliveryId,
-    /// When the app is asked next.
-    pub next_attempt_at: Option<Timestamp>,
-    /// When it was queued.
-    pub created_at: Timestamp,
-    /// When it ended.
-    pub ended_at: Option<Timestamp>,
-}
-
 /// One job of an organization; `None` if there is none with this id.
 ///
 /// # Errors
 /// [`StoreError`] if the store cannot be read.
 pub async fn get(line: &Line, organization: OrganizationId, id: EventId) -> Result<Option<Job>, StoreError> {
     let Some((summary, event)) = line.ports.history.event(organization, id).await? else { return Ok(None) };
-    let Some(mut job) = of_event(line, organization, summary.id, summary.created_at).await? else { return Ok(None) };
+    let Some(mut job) = job_state::of_event(line, organization, summary.id, summary.created_at).await? else { return Ok(None) };
     if let Some(document) = event.and_then(|event| JobDocument::read(&event.data)) {
         job.capability = Some(document.capability);
         job.request_id = Some(document.request_id);
@@ -271,60 +238,8 @@ pub async fn list(
     let mut jobs = Vec::with_capacity(found.rows.len());
     for summary in found.rows {
         // An event that a publisher gave the same type to is no job.
-        let job = of_event(line, organization, summary.id, summary.created_at).await?;
+        let job = job_state::of_event(line, organization, summary.id, summary.created_at).await?;
         jobs.extend(job.map(|job| Job { result: None, ..job }));
     }
     Ok(Page { rows: jobs, next: found.next, prev: found.prev })
-}
-
-async fn of_event(line: &Line, organization: OrganizationId, id: EventId, created_at: Timestamp) -> Result<Option<Job>, StoreError> {
-    let filter = DeliveryFilter { event: Some(id), ..DeliveryFilter::default() };
-    let page = PageRequest { limit: DELIVERIES_LOOKED_AT, cursor: Cursor::Newest };
-    let deliveries = line.ports.history.deliveries(organization, filter, page).await?.rows;
-    let Some(newest) = deliveries.into_iter().find(|delivery| delivery.kind == LaneKind::Capability) else { return Ok(None) };
-    let record = line.ports.jobs.job(id).await?.filter(|record| record.delivery == newest.id);
-    let capability = line.calls.of_lane(organization, newest.application, newest.lane_id).await?;
-    let status = status(&newest, record.as_ref());
-    let (mut result, mut error) = (None, None);
-    if let Some(answer) = record.as_ref().and_then(|record| record.answer.as_ref()) {
-        let data = line.ports.vault.open(newest.lane_id.as_uuid(), &SealedSecret(answer.data.to_vec())).map_err(StoreError::corrupt)?;
-        match answer.outcome {
-            JobOutcome::Completed => result = Some(Bytes::from(data)),
-            JobOutcome::Failed | JobOutcome::Retry => error = Some(Bytes::from(data)),
-        }
-    }
-    Ok(Some(Job {
-        id,
-        application: newest.application,
-        capability: capability.map(|capability| capability.name.as_str().to_owned()),
-        request_id: None,
-        status,
-        attempts: newest.attempts,
-        result,
-        error,
-        last_error: newest.last_error.clone(),
-        delivery: newest.id,
-        next_attempt_at: match newest.stage {
-            Stage::Waiting { due_at } => Some(due_at),
-            _ => None,
-        },
-        created_at,
-        ended_at: match newest.stage {
-            Stage::Delivered { at } | Stage::Dead { at, .. } | Stage::Cancelled { at, .. } => Some(at),
-            Stage::Waiting { .. } | Stage::Held | Stage::Parked(_) => None,
-        },
-    }))
-}
-
-/// How a job stands: what the app said is what counts, and its delivery a moment later says the same.
-fn status(delivery: &Delivery, record: Option<&JobRecord>) -> JobStatus {
-    let said = record.and_then(|record| record.answer.as_ref()).map(|answer| answer.outcome);
-    match (said, &delivery.stage) {
-        (_, Stage::Cancelled { .. }) => JobStatus::Cancelled,
-        (Some(JobOutcome::Completed), _) | (_, Stage::Delivered { .. }) => JobStatus::Completed,
-        (Some(JobOutcome::Failed), _) => JobStatus::Failed,
-        (_, Stage::Dead { .. }) => JobStatus::Dead,
-        (_, Stage::Parked(_)) => JobStatus::Sent,
-        (_, Stage::Waiting { .. } | Stage::Held) => JobStatus::Queued,
-    }
 }

@@ -133,7 +133,7 @@ pub(super) async fn of_due(line: &Line, destination: &Destination, now: Timestam
 async fn destination_facts(line: &Line, destination: &Destination, now: Timestamp) -> Result<LaneFacts, StoreError> {
     match destination {
         Destination::Endpoint(to) => lane_facts(line, &to.endpoint, now).await,
-        Destination::Channel(_) | Destination::Processor(_) | Destination::Capability(_) => {
+        Destination::Channel(_) | Destination::Processor(_) | Destination::Capability(_) | Destination::Callback(_) => {
             let policy = destination.lane();
             let settings = LaneFacts { rate_limit: policy.rate_limit, ordering: destination.ordering().mode, ..LaneFacts::default() };
             let Some(report) = line.lanes.report(policy.lane_id).await else {

@@ -158,6 +158,14 @@ impl JobStatus {
     /// All of them.
     pub const ALL: [Self; 6] = [Self::Queued, Self::Sent, Self::Completed, Self::Failed, Self::Dead, Self::Cancelled];
 
+    /// Whether nothing more happens to it, unless a person brings it back.
+    pub const fn has_ended(self) -> bool {
+        match self {
+            Self::Queued | Self::Sent => false,
+            Self::Completed | Self::Failed | Self::Dead | Self::Cancelled => true,
+        }
+    }
+
     /// Its name on every wire.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -212,7 +220,8 @@ mod tests {
         let begun = JobRecord::begin(None, &attempt(10, 1));
         assert_eq!((begun.tokens.len(), begun.answer.is_some()), (1, false));
         // outcome, found by attempts in this order → whether each finds it
-        let table: [(JobOutcome, &[(u128, u32)], &[bool]); 4] = [
+        type Row<'a> = (JobOutcome, &'a [(u128, u32)], &'a [bool]);
+        let table: [Row; 4] = [
             (Completed, &[(10, 2), (10, 3)], &[true, true]),
             (Failed, &[(10, 2), (11, 1), (11, 2)], &[true, false, false]),
             (Retry, &[(10, 2), (10, 2), (10, 3)], &[true, true, false]),

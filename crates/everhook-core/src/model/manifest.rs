@@ -33,14 +33,24 @@ impl CapabilityName {
     /// The lane of this capability of an application. Computed from both, so that nobody needs to look it up, and a capability that is removed from a
     /// manifest and comes back has the same one.
     pub fn lane(&self, application: ApplicationId) -> LaneId {
-        let mut hash = digest::Context::new(&digest::SHA256);
-        hash.update(b"everhook capability ");
-        hash.update(application.as_uuid().as_bytes());
-        hash.update(self.0.as_bytes());
-        let hash = hash.finish();
-        let bytes: [u8; 16] = hash.as_ref()[..16].try_into().expect("a SHA-256 has 32 bytes");
-        LaneId::from_uuid(uuid::Builder::from_custom_bytes(bytes).into_uuid())
+        lane_of(b"everhook capability ", application, self.0.as_bytes())
     }
+}
+
+/// The lane in which the callers of an application's jobs are told how these ended. It is beside the lanes of the capabilities, so that an app that is away
+/// holds up nobody's news.
+pub fn callback_lane(application: ApplicationId) -> LaneId {
+    lane_of(b"everhook callbacks ", application, b"")
+}
+
+fn lane_of(purpose: &[u8], application: ApplicationId, name: &[u8]) -> LaneId {
+    let mut hash = digest::Context::new(&digest::SHA256);
+    hash.update(purpose);
+    hash.update(application.as_uuid().as_bytes());
+    hash.update(name);
+    let hash = hash.finish();
+    let bytes: [u8; 16] = hash.as_ref()[..16].try_into().expect("a SHA-256 has 32 bytes");
+    LaneId::from_uuid(uuid::Builder::from_custom_bytes(bytes).into_uuid())
 }
 
 impl fmt::Display for CapabilityName {

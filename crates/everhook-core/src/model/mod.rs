@@ -66,7 +66,7 @@ pub use lane_kind::LaneKind;
 pub use lane_policy::LanePolicy;
 pub use manifest::{
     CacheAges, CacheKey, CachedAnswer, CallBackoff, CallMode, Canary, Capability, CapabilityName, FairDraw, FallbackStep, Hedge,
-    HedgeDelay, KeptManifest, Manifest, PickCount, SlowCallRule,
+    HedgeDelay, KeptManifest, Manifest, PickCount, SlowCallRule, callback_lane,
 };
 pub use operation::{
     DeadLetterSelection, ErasureCandidate, ErasureSelection, EventSelection, NewestDelivery, Operation, OperationKind, OperationStatus,

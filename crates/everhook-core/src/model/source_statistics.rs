@@ -179,8 +179,7 @@ mod tests {
     #[test]
     fn minutes_make_steps_that_begin_at_multiples_of_their_length() {
         let minute = |number: i64| {
-            let mut statistics = SourceStatistics::default();
-            statistics.accepted = 1;
+            let mut statistics = SourceStatistics { accepted: 1, ..SourceStatistics::default() };
             statistics.took(Duration::from_secs(2));
             SourceTally { source: SourceId::from_uuid(Uuid::nil()), minute: Timestamp::from_secs(number * 60), statistics }
         };

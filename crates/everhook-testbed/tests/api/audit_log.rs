@@ -39,6 +39,7 @@ const ENTERED: &[(&str, &str, &[&str])] = &[
     ("PATCH", "/v1/applications/{id}", &["application.update"]),
     ("DELETE", "/v1/applications/{id}", &["application.delete"]),
     ("PUT", "/v1/applications/{id}/manifest", &["application.create_secret", "application.put_manifest"]),
+    ("POST", "/v1/applications/{id}/manifest/check", &[]),
     ("POST", "/v1/applications/{id}/secret/rotate", &["application.rotate_secret"]),
     ("PATCH", "/v1/applications/{id}/capabilities/{capability}/circuit-breaker", &["application.reset_breaker", "application.force_open_breaker", "application.force_close_breaker"]),
     // Calls change nothing that people set.

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use super::client::Server;
 
 /// The last part of the route, the body, and the type and user of each event that it becomes.
-fn garmin() -> Vec<(&'static str, Value, Vec<(&'static str, &'static str)>)> {
+type Push = (&'static str, Value, Vec<(&'static str, &'static str)>);
+
+fn garmin() -> Vec<Push> {
     let summary = |user: &str, more: Value| {
         let mut summary = json!({"userId": user, "userAccessToken": "t", "summaryId": "s-1", "startTimeInSeconds": 1_700_000_000, "startTimeOffsetInSeconds": 3_600});
         summary.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

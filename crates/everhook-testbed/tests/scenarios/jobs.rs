@@ -12,9 +12,11 @@ use everhook_core::{
         jobs::{self, CallbackFor, CallbackRefusal, Called, Job},
         manifests,
     },
-    model::{FailureCategory, JobStatus, LaneKind, Stage},
+    model::{FailureCategory, JobStatus, LaneKind, SignatureStyle, Stage},
     policy::{address::AddressRules, target::TargetRules},
     ports::Clock as _,
+    signing::{Keys, Signable, sign},
+    time::Timestamp,
 };
 use everhook_testbed::{Answer, World, faults::Kind, hours, mins, secs};
 use serde_json::{Value, json};
@@ -40,8 +42,12 @@ async fn capability(world: &World, name: &str) -> Arc<OpenCapability> {
 }
 
 async fn call(world: &World, name: &str) -> Called {
-    let payload = Bytes::from_static(br#"{"room": 1}"#);
-    let request = CallRequest { payload, cache_key: None, timeout: None, trace: None, arrived_at: world.clock.now() };
+    call_telling(world, name, None).await
+}
+
+async fn call_telling(world: &World, name: &str, callback_url: Option<&str>) -> Called {
+    let (payload, callback_url) = (Bytes::from_static(br#"{"room": 1}"#), callback_url.map(str::to_owned));
+    let request = CallRequest { payload, cache_key: None, timeout: None, trace: None, callback_url, arrived_at: world.clock.now() };
     jobs::call(world.line(), &capability(world, name).await, request, "https://hooks.example").await.expect("it is accepted")
 }
 
@@ -307,4 +313,155 @@ async fn a_capability_that_the_manifest_no_longer_has_ends_its_jobs_as_dead_lett
     let dead = world.dead_letters().await;
     assert_eq!((dead.len(), dead[0].last_error.as_str()), (1, "the application's manifest no longer has the capability `report`"));
     assert_eq!(job(&world, id).await.status, JobStatus::Dead);
+}
+
+const TOLD: &str = "https://platform.example/done";
+
+async fn queue_telling(world: &World) -> EventId {
+    match call_telling(world, "report", Some(TOLD)).await {
+        Called::Queued(queued) => queued.job,
+        Called::Answered(answer) => panic!("{answer:?}"),
+    }
+}
+
+/// What the caller was told, request by request.
+fn told(world: &World) -> Vec<Value> {
+    let arrivals = world.network.arrivals().into_iter().filter(|arrival| arrival.url == TOLD);
+    arrivals.map(|arrival| serde_json::from_slice(&arrival.request.body).expect("it is JSON")).collect()
+}
+
+#[tokio::test]
+async fn the_caller_is_told_once_when_its_job_has_ended_and_not_before() {
+    let mut world = World::new().await;
+    put_manifest(&world).await;
+    let id = queue_telling(&world).await;
+    world.pass(secs(30)).await;
+    assert_eq!((job(&world, id).await.status, told(&world).len()), (JobStatus::Sent, 0));
+    call_back(&world, id, &tokens(&world, id)[0], DONE).await.expect("it is taken");
+    world.pass(secs(2)).await;
+    let asked = job(&world, id).await;
+    let expected = json!({ "jobId": id.to_string(), "source": "everhook", "status": "success", "message": "the job is done",
+        "details": { "capability": "report", "requestId": asked.request_id, "status": "completed", "attempts": asked.attempts, "result": { "rows": 7 } } });
+    assert_eq!(told(&world), [expected]);
+    world.pass(hours(3)).await;
+    assert_eq!((told(&world).len(), world.stages(id).await), (1, vec!["delivered".to_owned(); 2]));
+    // It is signed as webhooks are, with the application's secret.
+    let secret = manifests::reveal(world.line(), &world.author(), &Ref::Id(world.application)).await.expect("there is one");
+    let request = world.network.arrivals().into_iter().find(|arrival| arrival.url == TOLD).unwrap().request;
+    let header = |name| everhook_core::line::request::header(&request.headers, name).expect(name).to_owned();
+    assert_eq!((header("webhook-id"), header("x-webhook-attempt")), (id.to_string(), "1".to_owned()));
+    let keys = Keys { current: secret.current, previous: None };
+    let at = Timestamp::from_secs(header("webhook-timestamp").parse().unwrap());
+    let signatures = sign(&keys, &Signable { event: id, at, body: &request.body, style: SignatureStyle::Hex });
+    assert_eq!(
+        (header("webhook-signature"), header("x-webhook-signature")),
+        (signatures.webhook_signature, signatures.x_webhook_signature)
+    );
+}
+
+#[tokio::test]
+async fn the_caller_is_told_of_jobs_that_fail_die_or_are_cancelled() {
+    let mut world = World::new().await;
+    put_manifest(&world).await;
+    let failed = queue_telling(&world).await;
+    world.pass(secs(1)).await;
+    call_back(&world, failed, &tokens(&world, failed)[0], r#"{"success": false, "error": {"code": "BAD"}}"#).await.expect("it is taken");
+    world.pass(secs(2)).await;
+    let dead = queue_telling(&world).await;
+    world.pass(mins(10)).await;
+    let cancelled = queue_telling(&world).await;
+    world.pass(secs(1)).await;
+    deliveries::cancel(world.line(), &world.author(), job(&world, cancelled).await.delivery).await.expect("it is parked");
+    world.pass(mins(20)).await;
+    let short: Vec<_> = told(&world)
+        .into_iter()
+        .map(|told| (told["jobId"].clone(), told["status"].clone(), told["details"]["status"].clone(), told["error"].clone()))
+        .collect();
+    let expected = |id: EventId, status: &str, error: &str| (json!(id.to_string()), json!("failed"), json!(status), json!(error));
+    assert_eq!(
+        short[..2],
+        [expected(failed, "failed", "the app reported: BAD"), expected(dead, "dead", "what it waited for did not come in time")]
+    );
+    assert_eq!((short.len(), &short[2].0, &short[2].2), (3, &json!(cancelled.to_string()), &json!("cancelled")));
+}
+
+#[tokio::test]
+async fn a_caller_that_is_away_is_told_again_and_then_there_is_a_dead_letter_while_the_job_stays_done() {
+    let mut world = World::new().await;
+    put_manifest(&world).await;
+    let tower = world.operational;
+    let watch = world.endpoint().of(tower).wanting("job.*").create().await;
+    world.network.script(TOLD, [Answer::Status(500), Answer::Status(503)], Answer::Status(204));
+    world.network.script("https://app.example/sum", [Answer::Status(500)], Answer::Body(200, r#"{"success": true, "data": 3}"#));
+    let Called::Queued(queued) = call_telling(&world, "sum", Some(TOLD)).await else { panic!("its fallback queues it") };
+    world.pass(secs(20)).await;
+    assert_eq!((told(&world).len(), told(&world)[2]["details"]["result"].clone()), (3, json!(3)));
+    world.network.script(TOLD, [], Answer::Fails(FailureCategory::Network));
+    let id = queue_telling(&world).await;
+    world.pass(secs(1)).await;
+    call_back(&world, id, &tokens(&world, id)[0], DONE).await.expect("it is taken");
+    world.pass(mins(1)).await;
+    let dead = world.dead_letters().await;
+    assert_eq!((dead.len(), dead[0].event, dead[0].target.as_str()), (1, id, "callback_url"));
+    assert_eq!((job(&world, id).await.status, told(&world).len()), (JobStatus::Completed, 6));
+    let alerts: Vec<Value> =
+        world.arrivals_of(&watch).into_iter().map(|arrival| serde_json::from_slice(&arrival.request.body).unwrap()).collect();
+    assert_eq!(
+        (alerts.len(), &alerts[0]["type"], &alerts[0]["data"]["job_id"]),
+        (1, &json!("job.callback_failed"), &json!(id.to_string()))
+    );
+    // A person brings it back; nobody asks the app again.
+    world.network.script(TOLD, [], Answer::Status(204));
+    recall::recall(world.line(), world.organization, dead[0].id).await.expect("it is dead");
+    world.pass(secs(2)).await;
+    assert_eq!((told(&world).len(), tokens(&world, id).len()), (7, 1));
+    assert_eq!(job(&world, queued.job).await.status, JobStatus::Completed);
+}
+
+#[tokio::test]
+async fn the_caller_is_told_wherever_the_node_crashes_and_whichever_call_of_the_store_fails() {
+    for crashes_after in 0..6 {
+        let mut world = World::new().await;
+        put_manifest(&world).await;
+        let id = queue_telling(&world).await;
+        for step in 0..6 {
+            if step == crashes_after {
+                world.crash().await;
+            }
+            match step {
+                0 | 1 => world.pass(secs(2)).await,
+                2 => call_back(&world, id, tokens(&world, id).last().unwrap(), DONE).await.expect("it is taken"),
+                _ => world.settle_down().await,
+            }
+        }
+        world.pass(mins(15)).await;
+        assert!(!told(&world).is_empty() && told(&world).iter().all(|one| one["status"] == "success"), "crash {crashes_after}");
+        assert_eq!(world.stages(id).await, ["delivered", "delivered"], "crash {crashes_after}");
+    }
+    for kind in [Kind::Before, Kind::After] {
+        let mut struck = 0;
+        for passing in 0..200 {
+            let mut world = World::new().await;
+            put_manifest(&world).await;
+            let id = queue_telling(&world).await;
+            world.faults.plan(passing, kind);
+            world.pass(secs(5)).await;
+            let token = tokens(&world, id).last().expect("the app is asked").clone();
+            for _ in 0..3 {
+                if call_back(&world, id, &token, DONE).await.is_ok() {
+                    break;
+                }
+            }
+            world.pass(mins(15)).await;
+            let has_struck = world.faults.has_struck();
+            world.faults.forget();
+            assert_eq!((world.stages(id).await, told(&world).len()), (vec!["delivered".to_owned(); 2], 1), "call {passing} {kind:?}");
+            world.end().await;
+            if !has_struck {
+                break;
+            }
+            struck += 1;
+        }
+        assert!(struck > 5, "only {struck} calls were made");
+    }
 }

@@ -40,7 +40,7 @@ const CORE: Layers = Layers {
         ("sources", &["ids", "inbound", "model", "ports", "reading", "time"]),
         ("limits", &["ids", "model", "policy", "ports", "pruned", "time", "repeated_failure"]),
         ("gates", &["ids", "model", "policy", "ports", "time"]),
-        ("calls", &["gates", "ids", "limits", "model", "policy", "ports", "reading", "time"]),
+        ("calls", &["gates", "ids", "limits", "model", "policy", "ports", "reading", "signing", "time"]),
         (
             "line",
             &[

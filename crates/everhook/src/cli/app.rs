@@ -1,6 +1,10 @@
 //! `everhook app check`: whether an app keeps the contract of calls. For the people who write apps; it needs no server.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
@@ -90,7 +94,7 @@ async fn check(args: &CheckArgs) -> anyhow::Result<Vec<ContractCheck>> {
     let key = SigningKey::parse(args.secret.trim()).ok().context("--secret: must be a secret that begins with `whsec_`")?;
     serde_json::from_str::<serde::de::IgnoredAny>(&args.payload).context("--payload: not JSON")?;
     ensure!(matches!(args.url.scheme(), "http" | "https"), "`{}`: only http and https are supported", args.url);
-    let schema = args.schema.as_ref().map(|file| read_schema(file)).transpose()?;
+    let schema = args.schema.as_deref().map(read_schema).transpose()?;
     let health = args.url.join(&args.health_path).context("--health-path")?;
     // It tests what the person at the terminal names: an app on their own machine, most often.
     let transport = HttpTransport::new(HttpSettings::new(AddressRules::allowing_private()))?;
@@ -108,7 +112,7 @@ async fn check(args: &CheckArgs) -> anyhow::Result<Vec<ContractCheck>> {
     Ok(contract::check(&transport, &subject, &Uuid::now_v7).await)
 }
 
-fn read_schema(file: &PathBuf) -> anyhow::Result<Schema> {
+fn read_schema(file: &Path) -> anyhow::Result<Schema> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     Schema::compile(&text).map_err(|reason| anyhow::anyhow!("--schema: {reason}"))
 }

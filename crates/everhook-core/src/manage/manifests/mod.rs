@@ -15,7 +15,10 @@ use crate::{
     ids::{ApplicationId, LaneId, OrganizationId, Ref},
     limits::evaluations::EVALUATION_TIMEOUT,
     line::Line,
-    model::{Application, ApplicationKind, AttemptStatistics, AuditAction, Author, CapabilityName, FairDraw, KeptManifest, Manifest},
+    model::{
+        Application, ApplicationKind, AttemptStatistics, AuditAction, Author, CapabilityName, FairDraw, KeptManifest, Manifest,
+        callback_lane,
+    },
     policy::{
         audit::{Facts, changed, made},
         calls::manifest::{self, ManifestFault},
@@ -44,7 +47,8 @@ pub async fn put(
     }
     let manifest = check(line, by.organization, &document, targets).await?;
     secret::ensure(line, by, application.id).await?;
-    let lanes: Vec<LaneId> = manifest.capabilities.keys().map(|name| name.lane(application.id)).collect();
+    let of_capabilities = manifest.capabilities.keys().map(|name| name.lane(application.id));
+    let lanes: Vec<LaneId> = of_capabilities.chain([callback_lane(application.id)]).collect();
     for _ in 0..CHANGE_ROUNDS_MAX {
         let old = line.ports.manifests.manifest(application.id).await?;
         let kept = KeptManifest {

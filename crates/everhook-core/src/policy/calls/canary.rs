@@ -86,7 +86,7 @@ mod tests {
     /// After how many of its calls a canary is withdrawn, if every so manieth call of each side fails (0: none), with nine stable calls to each of it.
     fn withdrawn_after(canary_fails_each: u32, stable_fails_each: u32, calls: u32) -> Option<u32> {
         let mut trial = Trial::default();
-        let fails = |number: u32, each: u32| each > 0 && number % each == 0;
+        let fails = |number: u32, each: u32| each > 0 && number.is_multiple_of(each);
         (1..=calls).find(|number| {
             for stable in 0..9 {
                 trial.count(Side::Stable, fails(number * 9 + stable, stable_fails_each));

@@ -12,6 +12,9 @@ use crate::policy::json_depth::depth;
 /// The type of the events that jobs are.
 pub const JOB_EVENT_TYPE: &str = "job.queued";
 
+/// The label of a job whose caller is told how it ended. A label, because it is decided by it who gets the event, and the data is not parsed for that.
+pub const CALLBACK_LABEL: &str = "everhook.callback";
+
 /// The field of a request's body that says where to call back.
 pub const CALLBACK_FIELD: &str = "callbackUrl";
 
@@ -35,6 +38,8 @@ pub struct JobDocument {
     pub request_id: String,
     /// What this server's URLs begin with, for the app.
     pub server_url: String,
+    /// Where the caller is told how it ended.
+    pub callback_url: Option<String>,
     /// What the app is asked: a JSON text.
     pub payload: Bytes,
 }
@@ -44,6 +49,8 @@ struct Wire<'a> {
     capability: String,
     request_id: String,
     server_url: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    callback_url: Option<String>,
     #[serde(borrow)]
     payload: &'a RawValue,
 }
@@ -51,15 +58,15 @@ struct Wire<'a> {
 impl JobDocument {
     /// As the data of an event. `None` if the payload is no JSON.
     pub fn write(&self) -> Option<Bytes> {
-        let Self { capability, request_id, server_url, payload } = self.clone();
+        let Self { capability, request_id, server_url, callback_url, payload } = self.clone();
         let payload: &RawValue = serde_json::from_slice(&payload).ok()?;
-        serde_json::to_vec(&Wire { capability, request_id, server_url, payload }).ok().map(Bytes::from)
+        serde_json::to_vec(&Wire { capability, request_id, server_url, callback_url, payload }).ok().map(Bytes::from)
     }
 
     /// From the data of an event; `None` if it is no job.
     pub fn read(data: &Bytes) -> Option<Self> {
-        let Wire { capability, request_id, server_url, payload } = serde_json::from_slice(data).ok()?;
-        Some(Self { capability, request_id, server_url, payload: data.slice_ref(payload.get().as_bytes()) })
+        let Wire { capability, request_id, server_url, callback_url, payload } = serde_json::from_slice(data).ok()?;
+        Some(Self { capability, request_id, server_url, callback_url, payload: data.slice_ref(payload.get().as_bytes()) })
     }
 }
 
@@ -171,9 +178,12 @@ mod tests {
             capability: "analytics".to_owned(),
             request_id: "r".to_owned(),
             server_url: "https://hooks.example".to_owned(),
+            callback_url: None,
             payload,
         };
-        assert_eq!(JobDocument::read(&job.write().unwrap()), Some(job));
+        assert_eq!(JobDocument::read(&job.write().unwrap()), Some(job.clone()));
+        let told = JobDocument { callback_url: Some("https://platform.example/done".to_owned()), ..job };
+        assert_eq!(JobDocument::read(&told.write().unwrap()), Some(told));
         for other in ["{}", "[]", r#"{"capability": "a"}"#, ""] {
             assert_eq!(JobDocument::read(&Bytes::from_static(other.as_bytes())), None, "{other}");
         }

@@ -8,6 +8,7 @@ pub mod contract;
 pub mod deadline;
 pub mod draw;
 pub mod job;
+pub mod job_report;
 pub mod latency;
 pub mod manifest;
 pub mod shadow;

@@ -96,3 +96,32 @@ async fn the_payload_of_a_job_must_have_room_for_the_callback() {
     wait_for(&given, batch["data"][0]["job_id"].as_str().unwrap(), "sent").await;
     given.server.stop().await;
 }
+
+#[tokio::test]
+async fn the_caller_of_a_job_is_told_how_it_ended_at_its_own_url() {
+    let given = Given::new(App::answering(Answer::Body(202, String::new())).await, json!({ "async": true, "timeout": "1m" })).await;
+    let caller = App::answering(Answer::Body(204, String::new())).await;
+    let ours = format!("http://{}/told", caller.address);
+    for wrong in ["ftp://platform.example/x", "platform.example", "amqp://broker.example/q"] {
+        assert_eq!(given.call(json!({ "payload": {}, "callback_url": wrong })).await.faults(422), ["callback_url"], "{wrong}");
+    }
+    let queued = given.call(json!({ "payload": {}, "callback_url": ours })).await.expect(202);
+    let id = queued["job_id"].as_str().unwrap();
+    wait_for(&given, id, "sent").await;
+    assert!(caller.seen().is_empty());
+    let done = json!({ "success": true, "result": [1] }).to_string();
+    given.server.call(http::Method::POST, &callback(&given, 0), "none", done).await.expect(200);
+    wait_for(&given, id, "completed").await;
+    for _ in 0..100 {
+        if !caller.seen().is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let seen = caller.seen().pop().expect("the caller is told");
+    let told: Value = serde_json::from_slice(&seen.body).unwrap();
+    assert_eq!((&told["jobId"], &told["status"], &told["details"]["result"]), (&json!(id), &json!("success"), &json!([1])), "{told}");
+    assert_eq!((seen.header("webhook-id"), seen.header("x-webhook-event")), (Some(id), Some("job.ended")));
+    assert!(seen.header("webhook-signature").is_some() && seen.header("x-webhook-signature").is_some());
+    given.server.stop().await;
+}

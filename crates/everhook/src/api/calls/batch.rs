@@ -64,6 +64,10 @@ pub struct BatchCallIn<'a> {
     /// What you call this question. At most 512 bytes.
     #[serde(default)]
     cache_key: Option<String>,
+    /// If the call becomes a job: where its end is posted to.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, format = "uri")]
+    callback_url: Option<String>,
 }
 
 /// The result of one call of a batch.
@@ -127,9 +131,9 @@ pub async fn call_batch(
     let calls = batch.calls.into_iter().map(|one| {
         let (api, of, body, trace, url) = (&api, &of, &body, trace.clone(), &url);
         async move {
-            let asked = CallIn { payload: one.payload, cache_key: one.cache_key, timeout_ms };
+            let asked = CallIn { payload: one.payload, cache_key: one.cache_key, timeout_ms, callback_url: one.callback_url };
             let capability: Arc<OpenCapability> = found(api.line.calls.find(organization, of, &one.capability).await)?;
-            let request = asked.into_request(body, api.payload_bytes_max, header_timeout, trace, arrived_at)?;
+            let request = asked.into_request(body, api.payload_bytes_max, header_timeout, trace, arrived_at, &api.targets)?;
             call(api, &capability, request, url).await
         }
     });

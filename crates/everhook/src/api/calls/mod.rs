@@ -108,7 +108,7 @@ async fn call_capability(
     let charge = Charge::new(api.bodies.clone(), caller.organization);
     let (body, charge) = read_json(request, api.payload_bytes_max + BESIDE_DATA_BYTES, charge).await?;
     let asked: CallIn<'_> = parse_object(&body)?;
-    let request = asked.into_request(&body, api.payload_bytes_max, header_timeout, trace, arrived_at)?;
+    let request = asked.into_request(&body, api.payload_bytes_max, header_timeout, trace, arrived_at, &api.targets)?;
     let called = call(&api, &capability, request, &url).await?;
     drop(charge);
     Ok(match &called {
@@ -120,6 +120,10 @@ async fn call_capability(
 /// Makes a call. One that may become a job runs to its end, whatever becomes of the request.
 async fn call(api: &Arc<Api>, capability: &Arc<OpenCapability>, request: CallRequest, url: &UrlBase) -> Result<Called, ApiError> {
     let is_answered_at_once = !capability.spec.is_async && !capability.spec.fallback.contains(&FallbackStep::Queue);
+    if is_answered_at_once && request.callback_url.is_some() {
+        let reason = "cannot be used: a call of this capability is never a job, because it is neither `async` nor has the fallback `queue`";
+        return Err(ApiError::invalid(vec![Fault::new("callback_url", reason)]));
+    }
     if is_answered_at_once {
         return Ok(Called::Answered(call::call(&api.line.calls, capability, request).await));
     }

@@ -7,6 +7,7 @@ use everhook_core::{
     calls::call::{CACHE_KEY_BYTES_MAX, CallRequest},
     line::request::trace_and_flags,
     manage::Fault,
+    policy::target::{self, TargetRules},
     time::Timestamp,
 };
 use http::HeaderMap;
@@ -35,6 +36,10 @@ pub struct CallIn<'a> {
     #[serde(default)]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 600_000)]
     pub timeout_ms: Option<i64>,
+    /// If the call becomes a job: where its end is posted to, as `{jobId, source, status, message, error?, details}`, signed with the application's secret.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, format = "uri", example = "https://platform.example.com/jobs/done")]
+    pub callback_url: Option<String>,
 }
 
 impl CallIn<'_> {
@@ -46,6 +51,7 @@ impl CallIn<'_> {
         header_timeout: Option<Duration>,
         trace: Option<(String, String)>,
         arrived_at: Timestamp,
+        targets: &TargetRules,
     ) -> Result<CallRequest, ApiError> {
         let mut faults = Vec::new();
         if self.payload.is_none() {
@@ -64,6 +70,10 @@ impl CallIn<'_> {
                 millis.map(Duration::from_millis)
             }
         };
+        let https = TargetRules { allow_amqp: false, ..targets.clone() };
+        if let Some(fault) = self.callback_url.as_deref().and_then(|url| target::check(url, &https).err()) {
+            faults.push(Fault::new("callback_url", fault.to_string()));
+        }
         let Some(payload) = self.payload.filter(|_| faults.is_empty()) else { return Err(ApiError::invalid(faults)) };
         let text = payload.get();
         if text.len() > payload_bytes_max {
@@ -71,7 +81,7 @@ impl CallIn<'_> {
         }
         check_depth(text)?;
         let payload = body.slice_ref(text.as_bytes());
-        Ok(CallRequest { payload, cache_key: self.cache_key, timeout, trace, arrived_at })
+        Ok(CallRequest { payload, cache_key: self.cache_key, timeout, trace, callback_url: self.callback_url, arrived_at })
     }
 }
 
