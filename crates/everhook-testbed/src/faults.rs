@@ -22,8 +22,8 @@ use everhook_core::{
         BroughtForward, BulkErasure, CancelDelivery, CancelWaiting, Cleared, DeliveryCancelled, DeliveryControl, DeliveryQueue,
         DueDeadLetters, DueRead, DueRequest, Ending, Erased, Erasure, ErasureBatch, ErasureStep, EventAlias, EventCandidate, EventStore,
         ForwardedDelivery, FreedHeads, FreedInLane, KeptBackfill, LaneHead, NewEvent, OpenOperation, OpenPeriod, OperationCandidates,
-        OperationEnded, OperationItem, OperationStore, Outbox, ParkedDeliveries, Recorded, Release, Replay, Replayed, Scan, Scanned,
-        SelectionStep, Settled, Settlement, Statistics, StoreError, TimeRange, Unparked, WaitingBacklog, WaitingRow,
+        OperationEnded, OperationItem, OperationStore, OrphanedLane, Outbox, ParkedDeliveries, Recorded, Release, Replay, Replayed, Scan,
+        Scanned, SelectionStep, Settled, Settlement, Statistics, StoreError, TimeRange, Unparked, WaitingBacklog, WaitingRow,
     },
     time::Timestamp,
 };
@@ -296,6 +296,10 @@ impl<S: ParkedDeliveries> ParkedDeliveries for Faulty<S> {
 
     async fn expire(&self, at: Timestamp, limit: u32) -> Result<Unparked, StoreError> {
         through!(self, self.store.expire(at, limit))
+    }
+
+    async fn orphaned_lanes(&self, limit: u32) -> Result<Vec<OrphanedLane>, StoreError> {
+        through!(self, self.store.orphaned_lanes(limit))
     }
 }
 

@@ -98,7 +98,7 @@ pub use operation_store::{Begun, Cleared, Ending, OpenOperation, OperationEnded,
 pub use organization_store::{NewOrganization, OrganizationStore};
 pub use outbox::{Alert, AlertId, Outbox};
 pub use outcomes::{Created, Deleted, Updated};
-pub use parked_deliveries::{ParkedDeliveries, Release, Unparked};
+pub use parked_deliveries::{OrphanedLane, ParkedDeliveries, Release, Unparked};
 pub use remote_hints::{RemoteHints, WaitingQueue};
 pub use retention::{Place, Purge, Purged, Retention, RetentionClass};
 pub use retry_schedule_store::{MoveEndpoints, Moved, RetryScheduleStore, ScheduleDeleted, ScheduleRef};

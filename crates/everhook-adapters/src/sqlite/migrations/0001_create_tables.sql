@@ -121,6 +121,7 @@ CREATE TABLE lanes (
 CREATE UNIQUE INDEX lanes_by_id ON lanes (id);
 CREATE INDEX lanes_by_organization ON lanes (organization_id, id);
 CREATE INDEX lanes_of_capabilities ON lanes (organization_id, id) WHERE kind = 'capability';
+CREATE INDEX lanes_of_processors ON lanes (lane) WHERE kind = 'processor';
 CREATE INDEX lanes_with_barrier ON lanes (lane) WHERE order_barrier IS NOT NULL;
 
 -- How people are told what happens in an organization's application `operational`. The lane of one that was removed stays until nothing names it.
