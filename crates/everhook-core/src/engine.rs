@@ -13,7 +13,7 @@ use tokio::{
 
 pub use crate::lanes::{EngineSettings, EngineStatus};
 use crate::{
-    jobs::{deletions, endpoint_health, operations, resealing, retention},
+    jobs::{backfills, deletions, endpoint_health, operations, resealing, retention},
     lanes::{
         Hints,
         owner::{Connections, Owner, OwnerExit},
@@ -90,9 +90,16 @@ async fn supervise(
 ) {
     let (operations, retention) = (operations::run(line.clone()), retention::run(line.clone()));
     let (deletions, resealing) = (deletions::run(line.clone()), resealing::run(line.clone()));
-    let health = tokio::spawn(endpoint_health::run(line.clone()));
-    let beside =
-        [tokio::spawn(operations), tokio::spawn(retention), tokio::spawn(deletions), tokio::spawn(resealing), health].map(AbortOnDrop);
+    let (backfills, health) = (backfills::run(line.clone()), endpoint_health::run(line.clone()));
+    let beside = [
+        tokio::spawn(operations),
+        tokio::spawn(retention),
+        tokio::spawn(deletions),
+        tokio::spawn(resealing),
+        tokio::spawn(backfills),
+        tokio::spawn(health),
+    ]
+    .map(AbortOnDrop);
     let between = between_nodes(&line, settings.roles, &stop);
     loop {
         let ended = match await_lease(&line, stop.clone()).await {

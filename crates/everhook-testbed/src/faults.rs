@@ -15,15 +15,15 @@ use everhook_core::{
     ids::{ApplicationId, EventId, LaneId, OperationId, OrganizationId, SourceId},
     model::{
         AttemptStatistics, AuditEntry, AutoReplay, ClockReset, DeadLetter, EndpointActivity, ErasureCandidate, Event, FailingRule,
-        Operation, Page, PageRequest, Selection, ShardSet, SourceTally, Tally,
+        Operation, Page, PageRequest, Selection, ShardSet, SourceTally, Tally, health::ChunkOutcome,
     },
     ports::{
-        Alert, AlertId, AutoReplayStore, Begun, BreakerChange, BreakerKept, BreakerRow, BreakerStore, BringForward, BroughtForward,
-        BulkErasure, CancelDelivery, CancelWaiting, Cleared, DeliveryCancelled, DeliveryControl, DeliveryQueue, DueDeadLetters, DueRead,
-        DueRequest, Ending, Erased, Erasure, ErasureBatch, ErasureStep, EventAlias, EventCandidate, EventStore, ForwardedDelivery,
-        FreedHeads, FreedInLane, LaneHead, NewEvent, OpenOperation, OpenPeriod, OperationCandidates, OperationEnded, OperationItem,
-        OperationStore, Outbox, ParkedDeliveries, Recorded, Release, Replay, Replayed, Scan, Scanned, SelectionStep, Settled, Settlement,
-        Statistics, StoreError, TimeRange, Unparked, WaitingBacklog, WaitingRow,
+        Alert, AlertId, AutoReplayStore, BackfillStore, Begun, BreakerChange, BreakerKept, BreakerRow, BreakerStore, BringForward,
+        BroughtForward, BulkErasure, CancelDelivery, CancelWaiting, Cleared, DeliveryCancelled, DeliveryControl, DeliveryQueue,
+        DueDeadLetters, DueRead, DueRequest, Ending, Erased, Erasure, ErasureBatch, ErasureStep, EventAlias, EventCandidate, EventStore,
+        ForwardedDelivery, FreedHeads, FreedInLane, KeptBackfill, LaneHead, NewEvent, OpenOperation, OpenPeriod, OperationCandidates,
+        OperationEnded, OperationItem, OperationStore, OrphanedLane, Outbox, ParkedDeliveries, Recorded, Release, Replay, Replayed, Scan,
+        Scanned, SelectionStep, Settled, Settlement, Statistics, StoreError, TimeRange, Unparked, WaitingBacklog, WaitingRow,
     },
     time::Timestamp,
 };
@@ -298,6 +298,10 @@ impl<S: ParkedDeliveries> ParkedDeliveries for Faulty<S> {
     async fn expire(&self, at: Timestamp, limit: u32) -> Result<Unparked, StoreError> {
         through!(self, self.store.expire(at, limit))
     }
+
+    async fn orphaned_lanes(&self, limit: u32) -> Result<Vec<OrphanedLane>, StoreError> {
+        through!(self, self.store.orphaned_lanes(limit))
+    }
 }
 
 #[async_trait]
@@ -418,6 +422,21 @@ impl<S: OperationCandidates> OperationCandidates for Faulty<S> {
 
     async fn newest_deliveries(&self, organization: OrganizationId, event: EventId) -> Result<Option<EventCandidate>, StoreError> {
         through!(self, self.store.newest_deliveries(organization, event))
+    }
+}
+
+#[async_trait]
+impl<S: BackfillStore> BackfillStore for Faulty<S> {
+    async fn open_backfills(&self, limit: u32) -> Result<Vec<KeptBackfill>, StoreError> {
+        through!(self, self.store.open_backfills(limit))
+    }
+
+    async fn backfill(&self, organization: OrganizationId, id: OperationId) -> Result<Option<KeptBackfill>, StoreError> {
+        through!(self, self.store.backfill(organization, id))
+    }
+
+    async fn add_outcomes(&self, operation: OperationId, known: usize, outcomes: Vec<ChunkOutcome>) -> Result<bool, StoreError> {
+        through!(self, self.store.add_outcomes(operation, known, outcomes))
     }
 }
 

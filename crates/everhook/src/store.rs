@@ -284,6 +284,7 @@ where
         endpoint_health: store.clone(),
         operations: store.clone(),
         operation_candidates: store.clone(),
+        backfills: store.clone(),
         bulk_erasure: store.clone(),
         auto_replays: store.clone(),
         retention: store.clone(),

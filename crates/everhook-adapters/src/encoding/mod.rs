@@ -4,6 +4,7 @@
 
 pub(crate) mod answers;
 pub(crate) mod breaker_json;
+pub(crate) mod chunk_outcomes;
 pub(crate) mod durations;
 pub(crate) mod endpoint_columns;
 pub(crate) mod extras;

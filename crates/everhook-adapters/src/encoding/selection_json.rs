@@ -1,8 +1,13 @@
 //! What an operation is about, as JSON. Instants are microseconds.
 
+use std::time::Duration;
+
 use everhook_core::{
     ids::{ApplicationId, EndpointId},
-    model::{DeadLetterSelection, ErasureSelection, EventSelection, EventTypePattern, FailureCategory, Selection, Wanted},
+    model::{
+        DeadLetterSelection, ErasureSelection, EventSelection, EventTypePattern, FailureCategory, Selection, Wanted,
+        health::{Backfill, BackfillType},
+    },
     time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -35,6 +40,13 @@ enum SelectionJson {
     Waiting {
         endpoint: String,
     },
+    Backfill {
+        connection: String,
+        types: Vec<String>,
+        from: i64,
+        to: i64,
+        chunk_seconds: u64,
+    },
 }
 
 /// Writes a selection.
@@ -63,6 +75,13 @@ pub(crate) fn write(selection: &Selection) -> String {
             wanted: events.wanted.as_str().to_owned(),
         },
         Selection::Waiting(endpoint) => SelectionJson::Waiting { endpoint: endpoint.to_string() },
+        Selection::Backfill(backfill) => SelectionJson::Backfill {
+            connection: backfill.connection.to_string(),
+            types: backfill.types.iter().map(|data| data.as_str().to_owned()).collect(),
+            from: backfill.from.as_micros(),
+            to: backfill.to.as_micros(),
+            chunk_seconds: backfill.chunk.as_secs(),
+        },
     };
     serde_json::to_string(&json).expect("a struct of numbers and strings is JSON")
 }
@@ -95,6 +114,13 @@ pub(crate) fn read(text: &str) -> Option<Selection> {
             wanted: Wanted::parse(&wanted)?,
         }),
         SelectionJson::Waiting { endpoint } => Selection::Waiting(endpoint.parse().ok()?),
+        SelectionJson::Backfill { connection, types, from, to, chunk_seconds } => Selection::Backfill(Backfill {
+            connection: connection.parse().ok()?,
+            types: types.iter().map(|name| BackfillType::parse(name)).collect::<Option<_>>()?,
+            from: Timestamp::from_micros(from),
+            to: Timestamp::from_micros(to),
+            chunk: Duration::from_secs(chunk_seconds),
+        }),
     })
 }
 
@@ -121,6 +147,16 @@ mod tests {
 
     use super::*;
 
+    fn backfill() -> Selection {
+        Selection::Backfill(Backfill {
+            connection: everhook_core::ids::HealthConnectionId::from_uuid(Uuid::from_u128(3)),
+            types: BackfillType::ALL.to_vec(),
+            from: Timestamp::EPOCH,
+            to: Timestamp::from_secs(86_400),
+            chunk: Duration::from_secs(86_400),
+        })
+    }
+
     #[test]
     fn what_is_written_is_read_back() {
         let event_types = vec![EventTypePattern::parse("order.*").unwrap(), EventTypePattern::Any];
@@ -144,7 +180,7 @@ mod tests {
         let erasure = |application, label| ErasureSelection { application, label, from: None, to: Timestamp::FAR_FUTURE };
         let by_label = erasure(None, Some(("customer".to_owned(), "c \"7\"".to_owned())));
         let by_application = erasure(Some(ApplicationId::from_uuid(Uuid::from_u128(9))), None);
-        let others = [by_label, by_application].map(Selection::Erasure).into_iter().chain([Selection::Waiting(endpoints[0])]);
+        let others = [by_label, by_application].map(Selection::Erasure).into_iter().chain([Selection::Waiting(endpoints[0]), backfill()]);
         for selection in [Selection::DeadLetters(letters), Selection::Events(events)].into_iter().chain(others) {
             assert_eq!(read(&write(&selection)), Some(selection));
         }

@@ -10,7 +10,7 @@ use everhook_core::{
     ids::{DeliveryId, OrganizationId, ScheduleVersion},
     lifecycle,
     model::{AfterExpiry, Due, Order, Stage, WaitsFor},
-    ports::{Freed, FreedInLane, ParkedDeliveries, Release, Settlement, StoreError, Unparked},
+    ports::{Freed, FreedInLane, OrphanedLane, ParkedDeliveries, Release, Settlement, StoreError, Unparked},
     time::Timestamp,
 };
 use tokio_postgres::Row;
@@ -42,6 +42,7 @@ const NOTE_RELEASE: &str = include_str!("queries/note_release.sql");
 const NEXT_LOOK: &str = include_str!("queries/next_parked_look.sql");
 const RELEASES: &str = include_str!("queries/releases_to_resume.sql");
 const END_RELEASE: &str = include_str!("queries/end_release.sql");
+const ORPHANED: &str = include_str!("queries/orphaned_lanes.sql");
 const FORGET_RELEASES: &str = include_str!("queries/forget_releases.sql");
 
 #[async_trait]
@@ -62,6 +63,15 @@ impl ParkedDeliveries for PostgresStore {
 
     async fn expire(&self, at: Timestamp, limit: u32) -> Result<Unparked, StoreError> {
         Ok(retry_on_conflict(|| self.expire_parked(at, limit)).await?)
+    }
+
+    async fn orphaned_lanes(&self, limit: u32) -> Result<Vec<OrphanedLane>, StoreError> {
+        let rows = self.line_reader().await?.query(ORPHANED, &[&i64::from(limit)]).await?;
+        let of_row = |row: &Row| {
+            let (organization, application, lane_id) = (row.id("organization_id")?, row.id("application_id")?, row.id("id")?);
+            Ok(OrphanedLane { organization, application, lane_id })
+        };
+        Ok(rows.iter().map(of_row).collect::<Outcome<_>>()?)
     }
 }
 

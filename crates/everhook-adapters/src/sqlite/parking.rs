@@ -5,7 +5,7 @@ use everhook_core::{
     ids::{OrganizationId, ScheduleVersion},
     lifecycle,
     model::{AfterExpiry, Due, Order, Stage, WaitsFor},
-    ports::{Freed, FreedInLane, ParkedDeliveries, Release, Settlement, StoreError, Unparked},
+    ports::{Freed, FreedInLane, OrphanedLane, ParkedDeliveries, Release, Settlement, StoreError, Unparked},
     time::Timestamp,
 };
 use rusqlite::{Row, ToSql, params};
@@ -29,6 +29,7 @@ const NOTE_RELEASE: &str = include_str!("queries/note_release.sql");
 const NEXT_LOOK: &str = include_str!("queries/next_parked_look.sql");
 const RELEASES: &str = include_str!("queries/releases_to_resume.sql");
 const END_RELEASE: &str = include_str!("queries/end_release.sql");
+const ORPHANED: &str = include_str!("queries/orphaned_lanes.sql");
 const FORGET_RELEASES: &str = include_str!("queries/forget_releases.sql");
 
 #[async_trait]
@@ -80,6 +81,17 @@ impl ParkedDeliveries for SqliteStore {
             let (looked_at, deliveries) = unpark(tx, PARKED_UNTIL, params![at.as_micros(), limit], at)?;
             let may_be_more = looked_at >= limit as usize;
             Ok(Unparked { deliveries, may_be_more })
+        })
+        .await
+    }
+
+    async fn orphaned_lanes(&self, limit: u32) -> Result<Vec<OrphanedLane>, StoreError> {
+        self.read(move |connection| {
+            let of_row = |row: &Row<'_>| {
+                let (organization, application, lane_id) = (row.id("organization_id")?, row.id("application_id")?, row.id("id")?);
+                Ok(OrphanedLane { organization, application, lane_id })
+            };
+            Ok(connection.prepare_cached(ORPHANED)?.query_map([limit], of_row)?.collect::<Result<_, _>>()?)
         })
         .await
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use everhook_core::{
     ids::{HealthConnectionId, HealthMetricId, LaneId, Ref},
     model::{
-        Page, PageRequest, ProcessorKind, SealedSecret, Source, Stage,
+        CancelCause, OrderingKey, OrderingMode, Page, PageRequest, Placement, ProcessorKind, SealedSecret, Source, Stage, WaitsFor,
         health::{
             Connection, ExternalUserId, KeptRate, Metric, MetricDraft, MetricType, Permissions, ProfileId, Provider, ProviderRate,
             RateWindow, RecordId, SealedTokens, Vo2maxSport,
@@ -14,8 +14,8 @@ use everhook_core::{
     },
     policy::presets,
     ports::{
-        Alert, Connected, ConnectionFilter, EndedRefresh, HealthUser, MetricFilter, MetricWrite, MetricsWritten, RecordOf, RefreshOutcome,
-        TimeRange, Updated,
+        Alert, CancelWaiting, Connected, ConnectionFilter, EndedRefresh, HealthUser, MetricFilter, MetricWrite, MetricsWritten,
+        OrphanedLane, RecordOf, RefreshOutcome, TimeRange, Updated,
     },
     time::Timestamp,
 };
@@ -337,4 +337,46 @@ async fn the_processor_of_a_source_has_a_lane_for_as_long_as_anything_names_it()
     settled.lane_id = lane_id;
     given.store.settle(std::sync::Arc::new(vec![settled])).await.unwrap();
     assert!(matches!(given.stage(delivery).await, Stage::Delivered { .. }));
+}
+
+#[tokio::test]
+async fn the_lane_of_a_removed_processor_is_found_for_as_long_as_anything_is_open_in_it() {
+    let given = Given::new().await;
+    let orphaned = async || given.store.orphaned_lanes(10).await.unwrap();
+    let mut expected = Vec::new();
+    for (name, is_kept) in [("kept", true), ("deleted", false), ("changed", false)] {
+        let processor = Some(ProcessorKind::Health);
+        let new = Source { kind: "garmin".to_owned(), processor, ..source(given.organization, given.application, name) };
+        given.store.create_source(new.clone(), 9, entry()).await.unwrap();
+        let lane_id = LaneId::from(new.id);
+        // One that is parked, and one that is held behind it.
+        for number in 0..2 {
+            let mut event = given.event(&[given.endpoint]).await;
+            event.event.ordering_key = OrderingKey::parse("user");
+            event.deliveries[0].lane_id = lane_id;
+            event.deliveries[0].placement = Placement { mode: OrderingMode::PerKey, behind_barrier: false };
+            if number == 0 {
+                event.parked = WaitsFor::parse("connection:garmin:nobody");
+            }
+            given.record(event).await;
+        }
+        assert_eq!(orphaned().await, expected, "{name} has its processor");
+        match name {
+            "deleted" => assert!(given.store.delete_source(given.organization, new.id, entry()).await.unwrap()),
+            "changed" => {
+                let without = Source { processor: None, updated_at: after(1), ..new.clone() };
+                assert_eq!(given.store.update_source(without, new.updated_at, entry()).await.unwrap(), Updated::Updated);
+            }
+            _ => {}
+        }
+        if !is_kept {
+            expected.push(OrphanedLane { organization: given.organization, application: given.application, lane_id });
+        }
+        assert_eq!(orphaned().await, expected, "{name}");
+    }
+    assert_eq!(given.store.orphaned_lanes(1).await.unwrap(), expected[..1]);
+    let cause = CancelCause::DestinationDeleted;
+    let cancel = CancelWaiting { lane_id: expected[0].lane_id, made_until: after(99), cause, at: after(99), limit: 10 };
+    assert_eq!(given.store.cancel_waiting(cancel).await.unwrap(), 2);
+    assert_eq!(orphaned().await, expected[1..]);
 }

@@ -10,6 +10,7 @@ mod walking;
 mod at_once;
 mod audit_log;
 mod automatic;
+mod backfills;
 mod breakers;
 mod call_records;
 mod catalog_races;

@@ -7,16 +7,10 @@ use std::{
 
 use everhook_adapters::system::SystemClock;
 use everhook_core::{
-    health::{
-        GarminType, Unmappable,
-        backfill::{BackfillAnswer, BackfillChunk, BackfillType},
-        callback::CallbackFault,
-        limits::SaidWindow,
-        map_activity,
-    },
+    health::{GarminType, Unmappable, callback::CallbackFault, limits::SaidWindow, map_activity},
     model::{
         FailureCategory, Secret,
-        health::{ExternalUserId, RecordId, Tokens},
+        health::{BackfillChunk, BackfillType, ChunkOutcome, ExternalUserId, RecordId, Tokens},
     },
     ports::FETCH_BYTES_MAX,
     providers::{Asked, HealthProviders, NoAnswer, NotRefreshed, OnBehalfOf, ProviderSettings, StravaClient},
@@ -297,25 +291,28 @@ async fn garmin_says_what_a_user_allows() {
 async fn a_backfill_asks_for_one_type_and_one_piece() {
     let token = secret("token");
     let of = OnBehalfOf { organization: organization(1), token: &token };
-    let chunk = BackfillChunk { start: Timestamp::from_secs(1_700_000_000), end: Timestamp::from_secs(1_702_592_000) };
-    let data = BackfillType::parse("pulseox").unwrap();
+    let (start, end) = (Timestamp::from_secs(1_700_000_000), Timestamp::from_secs(1_702_592_000));
+    let chunk = BackfillChunk { data: BackfillType::parse("pulseOx").unwrap(), start, end };
     for (status, expected) in [
-        (202, BackfillAnswer::Accepted),
-        (409, BackfillAnswer::DoneBefore),
-        (403, BackfillAnswer::NoHistoryPermission),
-        (400, BackfillAnswer::RefusedByProvider),
-        (401, BackfillAnswer::RefusedByProvider),
+        (202, ChunkOutcome::Accepted),
+        (409, ChunkOutcome::DoneBefore),
+        (403, ChunkOutcome::NoHistoryPermission),
+        (400, ChunkOutcome::RefusedByProvider),
+        (401, ChunkOutcome::RefusedByProvider),
     ] {
         let provider = Provider::always(status, "", "").await;
-        assert_eq!(provider.client().garmin_backfill(of, data, chunk).await.outcome, Ok(expected), "{status}");
+        assert_eq!(provider.client().garmin_backfill(of, chunk).await.outcome, Ok(expected), "{status}");
         let line =
             "GET /wellness-api/rest/backfill/pulseOx?summaryStartTimeInSeconds=1700000000&summaryEndTimeInSeconds=1702592000 HTTP/1.1\r\n";
         assert!(provider.requests()[0].starts_with(line), "{:?}", provider.requests());
     }
-    let limited = Provider::always(429, "", "").await.client().garmin_backfill(of, data, chunk).await;
+    let limited = Provider::always(429, "", "").await.client().garmin_backfill(of, chunk).await;
     assert_eq!(limited.outcome, Err(NoAnswer::Limited { retry_at: None }));
     assert!(limited.notice.is_refused);
-    unavailable(Provider::always(500, "", "").await.client().garmin_backfill(of, data, chunk).await);
+    unavailable(Provider::always(500, "", "").await.client().garmin_backfill(of, chunk).await);
+    // Nobody needs what comes with the answer, however much it is.
+    let talkative = Provider::always(202, "", &"x".repeat(10 << 20)).await;
+    assert_eq!(talkative.client().garmin_backfill(of, chunk).await.outcome, Ok(ChunkOutcome::Accepted));
 }
 
 #[tokio::test]

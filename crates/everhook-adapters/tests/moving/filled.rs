@@ -6,12 +6,14 @@ use std::{fs, num::NonZeroU32, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use everhook_core::{
-    ids::{ApiKeyId, ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, OperationId, OrganizationId},
+    ids::{ApiKeyId, ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, HealthConnectionId, OperationId, OrganizationId},
     model::{
         Actor, AfterExpiry, ApiKeyHash, Attempt, AttemptStatus, AuditAction, AuditEntry, AuditNote, AutoReplay, BreakerConfig, CancelCause,
         Cut, DeadLetterSelection, DeathCause, ErasureSelection, Expiry, FailingRule, KeptBreaker, KeptStage, Operation, OperationKind,
         OperationStatus, OrderingKey, OrderingMode, Parking, PhaseTimes, Placement, Priority, Response, RetryAfter, Selection, Stage,
-        Tally, WaitsFor, minute_of,
+        Tally, WaitsFor,
+        health::{Backfill, BackfillType, ChunkOutcome},
+        minute_of,
     },
     policy::breaker::Breaker,
     ports::{
@@ -255,17 +257,33 @@ impl Filled {
         self.given.store.end(ending).await.unwrap();
         let on = AutoReplay { enabled: true, max_tries: 3, after: Duration::from_secs(77), requests_per_second: NonZeroU32::MIN };
         self.given.store.set_auto_replay(organization, on).await.unwrap();
-        self.operations = vec![replaying, erasing, cancelled];
+        self.operations = vec![replaying, erasing, cancelled, self.backfill().await];
+    }
+
+    /// A backfill that has come to its second piece.
+    async fn backfill(&self) -> OperationId {
+        let backfill = Backfill {
+            connection: HealthConnectionId::from_uuid(id()),
+            types: BackfillType::ALL.to_vec(),
+            from: NOW,
+            to: after(86_400),
+            chunk: Duration::from_secs(86_400),
+        };
+        let operation = self.begin(OperationKind::Backfill, Selection::Backfill(backfill)).await;
+        assert!(self.given.store.start(operation, after(20)).await.unwrap());
+        assert!(self.given.store.add_outcomes(operation, 0, vec![ChunkOutcome::DoneBefore]).await.unwrap());
+        operation
     }
 
     async fn begin(&self, kind: OperationKind, selection: Selection) -> OperationId {
+        let total = if let Selection::Backfill(backfill) = &selection { backfill.chunks().len() as u64 } else { 0 };
         let operation = Operation {
             id: OperationId::from_uuid(id()),
             organization: self.given.organization,
             application: Some(self.given.application),
             kind,
             status: OperationStatus::Pending,
-            total: 0,
+            total,
             done: 0,
             failed: 0,
             skipped: 0,

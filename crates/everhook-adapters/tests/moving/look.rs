@@ -142,6 +142,7 @@ async fn look_at_operations(store: &dyn Store, filled: &Filled, told: &mut Told)
     let organization = filled.given.organization;
     told.note("operations", store.operations(organization, None, ALL).await.unwrap());
     told.note("open operations", store.open_operations(100).await.unwrap());
+    told.note("open backfills", store.open_backfills(100).await.unwrap());
     for operation in &filled.operations {
         told.note("items", store.items(*operation, 100).await.unwrap());
         told.note("items to erase", store.next_for_erasure(*operation, 100).await.unwrap());

@@ -95,6 +95,18 @@ pub fn admit(rate: ProviderRate, now: Timestamp, dice: u64) -> Admission {
     Admission::Granted(rate)
 }
 
+/// Whether a request may be made now that nobody waits for: the quarter's second half is left to events, and of the day a quarter.
+pub fn admit_background(rate: ProviderRate, now: Timestamp, dice: u64) -> Admission {
+    let known = current(rate, now);
+    let keep_back = |window: RateWindow, kept: u32| RateWindow { limit: window.limit - kept.min(window.limit), ..window };
+    let narrowed =
+        ProviderRate { quarter: keep_back(known.quarter, known.quarter.limit / 2), day: keep_back(known.day, known.day.limit / 4) };
+    match admit(narrowed, now, dice) {
+        Admission::Granted(_) => admit(known, now, dice),
+        refused @ Admission::NotBefore(_) => refused,
+    }
+}
+
 /// What is known after an answer that came at `now`.
 ///
 /// The provider counts those who ask beside us as well, and we count those whose answers are still to come: the larger number is the safer one. A refusal

@@ -116,6 +116,33 @@ fn those_who_wait_are_spread() {
 }
 
 #[test]
+fn half_of_a_quarter_is_left_to_events() {
+    let now = at(10, 0, 0);
+    let mut rate = unseen(Provider::Garmin, now);
+    let mut count = 0;
+    let next = loop {
+        match admit_background(rate, now, 0) {
+            Admission::Granted(granted) => (rate, count) = (granted, count + 1),
+            Admission::NotBefore(next) => break next,
+        }
+    };
+    assert_eq!((count, next), (50, at(10, 15, 0)));
+    let (left, _, rate) = drain(rate, now);
+    assert_eq!(left, 50);
+    // A smaller limit that was said counts, and one that allows a single request still lets one through.
+    for (limit, expected) in [(10, 5), (1, 1)] {
+        let rate = learn(unseen(Provider::Garmin, now), said((limit, 0), (1_000, 0)), now);
+        let granted = (0..expected).try_fold(rate, |rate, _| match admit_background(rate, now, 0) {
+            Admission::Granted(rate) => Some(rate),
+            Admission::NotBefore(_) => None,
+        });
+        assert!(granted.is_some_and(|rate| matches!(admit_background(rate, now, 0), Admission::NotBefore(_))), "{limit}");
+    }
+    // What is used up for events is used up for others.
+    assert!(matches!(admit_background(rate, now, 0), Admission::NotBefore(_)));
+}
+
+#[test]
 fn headers_are_read_and_the_tighter_limit_counts() {
     let window = |limit, used| SaidWindow { limit, used };
     for (read, overall, expected) in [

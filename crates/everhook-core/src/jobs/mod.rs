@@ -1,5 +1,6 @@
 //! Work that runs beside the deliveries: bulk operations, retention, the health of endpoints, what is left of what was deleted, and the rotation of the sealing key.
 
+pub(crate) mod backfills;
 pub(crate) mod deletions;
 pub(crate) mod endpoint_health;
 pub(crate) mod operations;

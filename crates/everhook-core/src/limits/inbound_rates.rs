@@ -4,31 +4,25 @@ use std::{
     hash::Hash,
     net::{IpAddr, Ipv6Addr},
     num::NonZeroU32,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use rustc_hash::FxHashMap;
-
-use crate::{ids::SourceId, model::RateLimit, policy::bucket::Bucket, pruned::Pruned, time::Timestamp};
+use super::bucket_table::BucketTable;
+use crate::{ids::SourceId, model::RateLimit, time::Timestamp};
 
 /// The part of an IPv6 address that is one client's: whoever has one address has all of its /64.
 const IPV6_CLIENT_BITS: u128 = !0 << 64;
 
-/// How many buckets of each sort are kept, some 30 MB. On an unsigned source anybody can invent users, and whoever has many addresses has many buckets: past
-/// it, half of the buckets of the source that has the most are dropped, those first of which the least was taken.
-const BUCKETS_MAX: usize = 100_000;
-
 /// So many items of a request that proves nothing count as one request more: whoever may send a thousand requests may not send ten million items.
 const ITEMS_A_REQUEST: usize = 100;
 
-/// A bucket for each address and each user that has used some of it lately. The others are forgotten, which changes nothing for them.
+/// A bucket for each address and each user that has used some of it lately. On an unsigned source anybody can invent users, and whoever has many addresses
+/// has many buckets: there is a bound, and past it those for whom there is no room count together.
 #[derive(Default)]
 pub struct InboundRates {
-    addresses: Mutex<Buckets<IpAddr>>,
-    users: Mutex<Buckets<Box<str>>>,
+    addresses: Mutex<BucketTable<IpAddr>>,
+    users: Mutex<BucketTable<Arc<str>>>,
 }
-
-type Buckets<K> = Pruned<(SourceId, K), Bucket>;
 
 impl InboundRates {
     /// Takes one request of an address.
@@ -66,8 +60,8 @@ impl InboundRates {
     }
 }
 
-fn take<K: Eq + Hash>(
-    buckets: &Mutex<Buckets<K>>,
+fn take<K: Clone + Eq + Hash>(
+    buckets: &Mutex<BucketTable<K>>,
     key: (SourceId, K),
     tokens: u32,
     per_minute: NonZeroU32,
@@ -76,40 +70,7 @@ fn take<K: Eq + Hash>(
     // All of a minute may come at once: providers send what has gathered.
     let limit = RateLimit::per_minute(per_minute, Some(per_minute));
     let mut buckets = buckets.lock().unwrap_or_else(PoisonError::into_inner);
-    if buckets.len() >= BUCKETS_MAX && buckets.get_mut(&key).is_none() {
-        make_room(&mut buckets, now);
-    }
-    let bucket = buckets.entry(key, |bucket| !bucket.is_full(now), || Bucket::new(limit, now));
-    if bucket.limit() != limit {
-        bucket.change(limit, now);
-    }
-    bucket.try_take_many(tokens, now)
-}
-
-/// Forgets what need not be remembered, and then half of what the source has that has the most: its sender pays for inventing users, and others do not.
-fn make_room<K: Eq + Hash>(buckets: &mut Buckets<K>, now: Timestamp) {
-    buckets.retain(|_, bucket| !bucket.is_full(now));
-    if buckets.len() < BUCKETS_MAX / 2 {
-        return;
-    }
-    let mut counts: FxHashMap<SourceId, usize> = FxHashMap::default();
-    buckets.iter().for_each(|((source, _), _)| *counts.entry(*source).or_default() += 1);
-    let Some((largest, _)) = counts.into_iter().max_by_key(|(source, count)| (*count, *source)) else { return };
-    let mut full_at: Vec<Timestamp> =
-        buckets.iter().filter(|((source, _), _)| *source == largest).map(|(_, bucket)| bucket.full_from(now)).collect();
-    let half = full_at.len() / 2;
-    let (_, median, _) = full_at.select_nth_unstable(half);
-    let median = *median;
-    // Of those that are alike, every second one goes.
-    let mut is_kept = false;
-    buckets.retain(|(source, _), bucket| {
-        let at = bucket.full_from(now);
-        if *source != largest || at > median {
-            return true;
-        }
-        is_kept = at == median && !is_kept;
-        is_kept
-    });
+    buckets.bucket(key, limit, now).try_take_many(tokens, now)
 }
 
 /// The addresses that count as one.
@@ -122,9 +83,11 @@ fn client_of(address: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use uuid::Uuid;
 
-    use super::*;
+    use super::{super::bucket_table::BUCKETS_MAX, *};
 
     #[test]
     fn each_source_counts_each_address_and_the_whole_of_a_64() {
@@ -147,30 +110,69 @@ mod tests {
     }
 
     #[test]
-    fn invented_users_do_not_fill_the_memory() {
-        let rates = InboundRates::default();
-        let (source, now) = (SourceId::from_uuid(Uuid::from_u128(1)), Timestamp::from_secs(1_000));
-        for user in 0..2 * BUCKETS_MAX {
-            rates.take_user(source, &user.to_string(), NonZeroU32::MIN, now).unwrap();
-        }
-        assert!(rates.users.lock().unwrap().len() <= BUCKETS_MAX);
-    }
-
-    #[test]
-    fn whoever_invents_users_resets_the_counts_of_nobody_else() {
+    fn invented_users_neither_fill_the_memory_nor_reset_anybodys_count() {
         let rates = InboundRates::default();
         let [attacked, other] = [1, 2].map(|n| SourceId::from_uuid(Uuid::from_u128(n)));
         let (now, two) = (Timestamp::from_secs(1_000), NonZeroU32::new(2).unwrap());
-        let take = |source, user: &str| rates.take_user(source, user, two, now).is_ok();
+        let take = |source, user: &str, now| rates.take_user(source, user, two, now).is_ok();
+        let busy = |n: usize| format!("busy {n}");
         // Given users who have had all that they may, at the source itself and at another.
-        for source in [attacked, other] {
-            assert_eq!([take(source, "busy"), take(source, "busy"), take(source, "busy")], [true, true, false]);
+        for (source, n) in [attacked, other].into_iter().flat_map(|source| (0..500).map(move |n| (source, n))) {
+            assert_eq!([take(source, &busy(n), now), take(source, &busy(n), now), take(source, &busy(n), now)], [true, true, false]);
         }
+        // When others are invented that take as much.
         for user in 0..3 * BUCKETS_MAX {
-            take(attacked, &user.to_string());
+            take(attacked, &user.to_string(), now);
+            take(attacked, &user.to_string(), now);
         }
-        assert!(!take(other, "busy") && !take(attacked, "busy"));
+        // Then none of the first may have more.
+        for (source, n) in [attacked, other].into_iter().flat_map(|source| (0..500).map(move |n| (source, n))) {
+            assert!(!take(source, &busy(n), now), "{} at {source}", busy(n));
+        }
         assert!(rates.users.lock().unwrap().len() <= BUCKETS_MAX);
+        // Those who come to the attacked source now count together, and at the other each has its own count.
+        assert_eq!([take(attacked, "new", now), take(attacked, "newer", now)], [false, false]);
+        for user in ["new", "newer"] {
+            assert_eq!([take(other, user, now), take(other, user, now), take(other, user, now)], [true, true, false]);
+        }
+        // A little more than a minute later everybody has what they may again.
+        let later = now + Duration::from_secs(61);
+        for user in ["new", "newer"] {
+            assert_eq!([take(attacked, user, later), take(attacked, user, later), take(attacked, user, later)], [true, true, false]);
+        }
+    }
+
+    #[test]
+    fn those_who_are_idle_make_room_for_others_a_few_at_a_time() {
+        let rates = InboundRates::default();
+        let (source, begin) = (SourceId::from_uuid(Uuid::from_u128(1)), Timestamp::from_secs(1_000));
+        let limit = NonZeroU32::new(60).unwrap();
+        // A user a millisecond, for minutes: each is idle again a second later.
+        let mut most = 0;
+        for n in 0..300_000_u64 {
+            let now = begin + Duration::from_millis(n);
+            assert!(rates.take_user(source, &n.to_string(), limit, now).is_ok());
+            if n % 1_000 == 0 {
+                most = most.max(rates.users.lock().unwrap().len());
+            }
+        }
+        assert!(most < 3_000, "{most} buckets for 1,000 users who are not idle");
+    }
+
+    #[test]
+    fn many_sources_that_are_attacked_leave_room_for_another() {
+        let rates = InboundRates::default();
+        let source = |n: u128| SourceId::from_uuid(Uuid::from_u128(n));
+        let now = Timestamp::from_secs(1_000);
+        let take = |n, user: &str| rates.take_user(source(n), user, NonZeroU32::MIN, now).is_ok();
+        for user in 0..60_000 {
+            (0..4).for_each(|n| _ = take(n, &user.to_string()));
+        }
+        let held = rates.users.lock().unwrap().len();
+        assert!((79_000..=81_000).contains(&held), "{held} of {BUCKETS_MAX}");
+        for user in 0..10_000 {
+            assert_eq!([take(9, &user.to_string()), take(9, &user.to_string())], [true, false]);
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What organizations may use: rates, budgets shared by nodes, limits of manual actions, and the work that schemas and filters may take.
 
+mod bucket_table;
 pub mod budgets;
 pub mod evaluations;
 pub mod inbound_rates;

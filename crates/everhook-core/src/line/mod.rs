@@ -110,6 +110,8 @@ pub struct Line {
     pub evaluations: Arc<Evaluations>,
     /// Rung when there is something new to do for an operation. A ring that nobody hears costs nothing: what there is to do is in the store.
     pub operations_bell: Notify,
+    /// The same for backfills of health data.
+    pub backfills_bell: Notify,
     /// The same for what deleted organizations and applications have left.
     pub deletions_bell: Notify,
     /// Rung when attempts succeeded: endpoints whose owners were told of trouble may be among those that work again.
@@ -183,6 +185,7 @@ impl Line {
             on_demand_limit: OnDemandLimit::default(),
             erasures: Erasures::default(),
             operations_bell: Notify::new(),
+            backfills_bell: Notify::new(),
             deletions_bell: Notify::new(),
             recoveries_bell: Notify::new(),
             parking_looks: parking::ParkingLooks::default(),

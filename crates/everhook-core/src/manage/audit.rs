@@ -210,6 +210,11 @@ pub(super) fn of_operation(operation: &Operation, selection: &Selection) -> Fact
             .plain("from", time(events.from))
             .plain("to", events.to.to_string()),
         Selection::Waiting(endpoint) => facts.plain("endpoint_ids", endpoints(&[*endpoint])),
+        Selection::Backfill(backfill) => facts
+            .plain("connection_id", backfill.connection.to_string())
+            .plain("data_types", backfill.types.iter().map(|data| data.as_str()).collect::<Vec<_>>())
+            .plain("from", backfill.from.to_string())
+            .plain("to", backfill.to.to_string()),
     };
     facts.plain("requests_per_second", operation.rate.map(|rate| rate.get())).plain("start_at", time(operation.start_at))
 }

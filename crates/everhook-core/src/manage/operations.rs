@@ -143,13 +143,17 @@ pub(super) async fn begin(
     pace: Pace,
 ) -> Result<OperationId, Refusal> {
     let now = line.ports.clock.now();
+    let total = match &selection {
+        Selection::Backfill(backfill) => u64::try_from(backfill.chunks().len()).unwrap_or(u64::MAX),
+        _ => 0,
+    };
     let operation = Operation {
         id: OperationId::from_uuid(line.ports.entropy.uuid(now)),
         organization: by.organization,
         application,
         kind,
         status: OperationStatus::Pending,
-        total: 0,
+        total,
         done: 0,
         failed: 0,
         skipped: 0,
@@ -166,6 +170,7 @@ pub(super) async fn begin(
     match line.ports.operations.begin(operation, selection, OPEN_MAX, entry).await? {
         Begun::Begun => {
             line.operations_bell.notify_one();
+            line.backfills_bell.notify_one();
             Ok(id)
         }
         Begun::TooMany => Err(Refusal::Conflict(

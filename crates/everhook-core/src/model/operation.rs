@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
 use crate::{
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OperationId, OrganizationId},
-    model::{EventTypePattern, FailureCategory, Priority, Stage},
+    model::{EventTypePattern, FailureCategory, Priority, Stage, health::Backfill},
     time::Timestamp,
 };
 
@@ -21,13 +21,15 @@ pub struct Operation {
     pub kind: OperationKind,
     /// Where it stands.
     pub status: OperationStatus,
-    /// How many (event, endpoint), or events to be erased, it is about; grows until the selection is complete.
+    /// How many (event, endpoint), events to be erased or pieces of a backfill it is about; grows until the selection is complete.
     pub total: u64,
-    /// How many were done: a delivery was made or brought forward, a dead letter discarded, or an event erased.
+    /// How many were done: a delivery was made or brought forward, a dead letter discarded, an event erased, or a piece accepted by the provider.
     pub done: u64,
-    /// How many could not be done: the endpoint gets no events any more, or the event is gone or erased.
+    /// How many could not be done: the endpoint gets no events any more, the event is gone or erased, or the provider refused the
+    /// piece.
     pub failed: u64,
-    /// How many needed nothing: a delivery is open already, is due already or has ended, the dead letter is no longer dead, or the event was erased before.
+    /// How many needed nothing: a delivery is open already, is due already or has ended, the dead letter is no longer dead, the event was erased before, or the
+    /// provider was asked for the piece before.
     pub skipped: u64,
     /// How many it does a second at most.
     pub rate: Option<NonZeroU32>,
@@ -87,10 +89,14 @@ pub enum OperationKind {
     Erase,
     /// Brings forward the next attempts of what waits for an endpoint.
     AttemptNow,
+    /// Asks a health provider to push data of the past.
+    Backfill,
 }
 
 impl OperationKind {
-    const ALL: [Self; 6] = [Self::RetryBatch, Self::DiscardBatch, Self::Recover, Self::Replay, Self::Erase, Self::AttemptNow];
+    /// All of them.
+    pub const ALL: [Self; 7] =
+        [Self::RetryBatch, Self::DiscardBatch, Self::Recover, Self::Replay, Self::Erase, Self::AttemptNow, Self::Backfill];
 
     /// Its name on every wire.
     pub const fn as_str(self) -> &'static str {
@@ -101,6 +107,7 @@ impl OperationKind {
             Self::Replay => "replay",
             Self::Erase => "erase",
             Self::AttemptNow => "attempt_now",
+            Self::Backfill => "backfill",
         }
     }
 
@@ -161,6 +168,8 @@ pub enum Selection {
     Erasure(ErasureSelection),
     /// What waits for one endpoint when the operation begins and is not due yet.
     Waiting(EndpointId),
+    /// Data of the past that a health provider is asked for. What it is about is complete from the beginning.
+    Backfill(Backfill),
 }
 
 /// Which events are erased: those that fit everything that is given. At least an application or a label is.

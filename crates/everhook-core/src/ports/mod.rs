@@ -7,6 +7,7 @@ mod api_key_store;
 mod application_store;
 mod audit_log;
 mod auto_replay_store;
+mod backfill_store;
 mod breaker_store;
 mod breaker_windows;
 mod bulk_erasure;
@@ -55,6 +56,7 @@ pub use api_key_store::ApiKeyStore;
 pub use application_store::{ApplicationStore, ContentsDeleted};
 pub use audit_log::{ActorFilter, AuditFilter, AuditLog, Effect};
 pub use auto_replay_store::{AutoReplayStore, DueDeadLetters};
+pub use backfill_store::{BackfillStore, KeptBackfill};
 pub use breaker_store::{BreakerChange, BreakerKept, BreakerRow, BreakerStore, OpenPeriod};
 pub use breaker_windows::{BreakerWindows, LaneWindow, WINDOW_GOOD_FOR};
 pub use bulk_erasure::{BulkErasure, ErasureBatch, ErasureStep};
@@ -98,7 +100,7 @@ pub use operation_store::{Begun, Cleared, Ending, OpenOperation, OperationEnded,
 pub use organization_store::{NewOrganization, OrganizationStore};
 pub use outbox::{Alert, AlertId, Outbox};
 pub use outcomes::{Created, Deleted, Updated};
-pub use parked_deliveries::{ParkedDeliveries, Release, Unparked};
+pub use parked_deliveries::{OrphanedLane, ParkedDeliveries, Release, Unparked};
 pub use remote_hints::{RemoteHints, WaitingQueue};
 pub use retention::{Place, Purge, Purged, Retention, RetentionClass};
 pub use retry_schedule_store::{MoveEndpoints, Moved, RetryScheduleStore, ScheduleDeleted, ScheduleRef};
@@ -165,6 +167,8 @@ pub struct Ports {
     pub operations: Arc<dyn OperationStore>,
     /// What bulk actions select from.
     pub operation_candidates: Arc<dyn OperationCandidates>,
+    /// How far backfills of health data have come.
+    pub backfills: Arc<dyn BackfillStore>,
     /// Bulk actions that erase.
     pub bulk_erasure: Arc<dyn BulkErasure>,
     /// Which dead letters come back by themselves.
@@ -224,6 +228,7 @@ pub trait StorePorts:
     + EndpointHealthStore
     + OperationStore
     + OperationCandidates
+    + BackfillStore
     + BulkErasure
     + AutoReplayStore
     + Retention
@@ -257,6 +262,7 @@ impl<T> StorePorts for T where
         + EndpointHealthStore
         + OperationStore
         + OperationCandidates
+        + BackfillStore
         + BulkErasure
         + AutoReplayStore
         + Retention

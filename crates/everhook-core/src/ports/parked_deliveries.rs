@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use crate::{
-    ids::OrganizationId,
+    ids::{ApplicationId, LaneId, OrganizationId},
     model::WaitsFor,
     ports::{FreedInLane, StoreError},
     time::Timestamp,
@@ -31,6 +31,10 @@ pub trait ParkedDeliveries: Send + Sync {
     /// Lets deliveries wait, due at once, whose parking is over without what they waited for, oldest first, so many of them. They know: see
     /// [`Due::expired`](crate::model::Due::expired).
     async fn expire(&self, at: Timestamp, limit: u32) -> Result<Unparked, StoreError>;
+
+    /// The lanes of processors that were removed, alone or with their source, and that have deliveries that have not ended, whether they wait, are held or
+    /// parked: so many of them, oldest first. Nobody brings any more what these wait for.
+    async fn orphaned_lanes(&self, limit: u32) -> Result<Vec<OrphanedLane>, StoreError>;
 }
 
 /// Something came that deliveries may wait for.
@@ -53,4 +57,15 @@ pub struct Unparked {
     pub deliveries: Vec<FreedInLane>,
     /// Whether there may be more: call again.
     pub may_be_more: bool,
+}
+
+/// The lane of a processor that was removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrphanedLane {
+    /// Whose it is.
+    pub organization: OrganizationId,
+    /// The application of its source.
+    pub application: ApplicationId,
+    /// The lane.
+    pub lane_id: LaneId,
 }

@@ -22,7 +22,6 @@ use crate::{
     },
     ports::{Alert, Clock, Entropy, HealthConnections, HealthMetrics, HealthUser, MetricWrite, Ports, StoreError},
     processors::{Processor, ProcessorTask},
-    providers::ProviderSettings,
 };
 
 use super::{health_fetching::Confirmed, provider_access::ProviderAccess};
@@ -34,7 +33,7 @@ const DEREGISTERED: &str = "connection.deregistered";
 pub(super) struct HealthProcessor {
     connections: Arc<dyn HealthConnections>,
     pub(super) metrics: Arc<dyn HealthMetrics>,
-    pub(super) access: ProviderAccess,
+    pub(super) access: Arc<ProviderAccess>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     /// That alerts were recorded, which no settlement knows of.
@@ -86,9 +85,9 @@ impl Processor for HealthProcessor {
 }
 
 impl HealthProcessor {
-    pub(super) fn new(ports: &Ports, providers: ProviderSettings, recorded_alerts: Arc<AtomicBool>) -> Self {
+    pub(super) fn new(ports: &Ports, access: Arc<ProviderAccess>, recorded_alerts: Arc<AtomicBool>) -> Self {
         Self {
-            access: ProviderAccess::new(ports, providers),
+            access,
             connections: ports.health_connections.clone(),
             metrics: ports.health_metrics.clone(),
             clock: ports.clock.clone(),

@@ -16,7 +16,7 @@ use crate::{
         limits::{self, Admission, RateNotice},
         tokens::{is_other_token, is_refresh_due},
     },
-    model::health::{Connection, KeptRate, Permissions, Provider, ProviderRate, RecordId, Tokens},
+    model::health::{BackfillChunk, ChunkOutcome, Connection, KeptRate, Permissions, Provider, ProviderRate, RecordId, Tokens},
     ports::{Clock, EndedRefresh, Entropy, HealthConnections, HealthUser, Ports, RefreshOutcome, StoreError, Vault},
     providers::{Asked, HealthProviders, NoAnswer, NotRefreshed, OnBehalfOf, ProviderSettings},
     time::Timestamp,
@@ -48,6 +48,8 @@ pub(super) enum Question<'a> {
         /// Where the ping says that it is.
         callback_url: &'a str,
     },
+    /// That Garmin pushes data of the past. Events come first.
+    Backfill(BackfillChunk),
 }
 
 /// What it answered.
@@ -57,6 +59,8 @@ pub(super) enum Answer {
     Body(Bytes),
     /// Permissions.
     Permissions(Permissions),
+    /// What becomes of a piece of a backfill.
+    Backfill(ChunkOutcome),
 }
 
 /// Why there is no answer.
@@ -123,6 +127,11 @@ impl ProviderAccess {
         self.providers.settings().garmin.confirm
     }
 
+    /// The longest piece that a backfill asks for at once.
+    pub(super) fn backfill_chunk(&self) -> Duration {
+        self.providers.settings().garmin.backfill_chunk
+    }
+
     /// Asks once; a second time if the token had ended and could be replaced.
     ///
     /// # Errors
@@ -155,7 +164,7 @@ impl ProviderAccess {
             // Before a place is taken: anybody can send pings that lead nowhere.
             callback::check(&self.providers.settings().garmin.api, *data, callback_url).map_err(NoAnswer::from)?;
         }
-        self.take_place(user.provider).await?;
+        self.take_place(user.provider, question).await?;
         let organization = user.organization;
         let of = tokens.map(|tokens| OnBehalfOf { organization, token: &tokens.access });
         let Asked { outcome, notice } = match (question, of) {
@@ -169,7 +178,13 @@ impl ProviderAccess {
                 let Asked { outcome, notice } = self.providers.garmin_permissions(of).await;
                 Asked { outcome: outcome.map(Answer::Permissions), notice }
             }
-            (Question::Activity(_) | Question::Athlete | Question::Permissions, None) => return Err(Unanswered::NoToken),
+            (Question::Backfill(chunk), Some(of)) => {
+                let Asked { outcome, notice } = self.providers.garmin_backfill(of, *chunk).await;
+                Asked { outcome: outcome.map(Answer::Backfill), notice }
+            }
+            (Question::Activity(_) | Question::Athlete | Question::Permissions | Question::Backfill(_), None) => {
+                return Err(Unanswered::NoToken);
+            }
         };
         self.put_in(user.provider, notice).await;
         match outcome {
@@ -246,11 +261,12 @@ impl ProviderAccess {
     }
 
     /// Takes a place in the provider's rate, which all nodes share.
-    async fn take_place(&self, provider: Provider) -> Result<(), Unanswered> {
+    async fn take_place(&self, provider: Provider, question: &Question<'_>) -> Result<(), Unanswered> {
         for _ in 0..RATE_ROUNDS_MAX {
             let (now, dice) = (self.clock.now(), self.dice());
             let KeptRate { rate, revision } = self.rate(provider, now).await?;
-            match limits::admit(rate, now, dice) {
+            let admit = if matches!(question, Question::Backfill(_)) { limits::admit_background } else { limits::admit };
+            match admit(rate, now, dice) {
                 Admission::Granted(rate) => {
                     if self.connections.keep_provider_rate(provider, KeptRate { rate, revision }).await? {
                         return Ok(());

@@ -5,13 +5,15 @@ use bytes::Bytes;
 use super::{Asked, HealthProviders, OnBehalfOf, answer, settings::below};
 use crate::{
     health::{
-        GarminType,
-        backfill::{BackfillAnswer, BackfillChunk, BackfillType},
+        GarminType, backfill,
         callback::{self, GARMIN_PATH},
         read_permissions,
     },
     ids::OrganizationId,
-    model::{FailureCategory, Secret, health::Permissions},
+    model::{
+        FailureCategory, Secret,
+        health::{BackfillChunk, ChunkOutcome, Permissions},
+    },
 };
 
 impl HealthProviders {
@@ -40,11 +42,11 @@ impl HealthProviders {
     }
 
     /// Asks for data of the past to be pushed.
-    pub async fn garmin_backfill(&self, of: OnBehalfOf<'_>, data: BackfillType, chunk: BackfillChunk) -> Asked<BackfillAnswer> {
-        let mut url = below(&self.settings.garmin.api, &format!("{GARMIN_PATH}/backfill/{}", data.as_str()));
+    pub async fn garmin_backfill(&self, of: OnBehalfOf<'_>, chunk: BackfillChunk) -> Asked<ChunkOutcome> {
+        let mut url = below(&self.settings.garmin.api, &format!("{GARMIN_PATH}/backfill/{}", chunk.data.as_str()));
         let (start, end) = (chunk.start.as_secs().to_string(), chunk.end.as_secs().to_string());
         url.query_pairs_mut().append_pair("summaryStartTimeInSeconds", &start).append_pair("summaryEndTimeInSeconds", &end);
         let asked = Asked::of(self.get(of.organization, url, Some(of.token)).await, self.clock.now());
-        asked.and_then(|response| BackfillAnswer::of(response.status).ok_or_else(|| answer::by_status(response.status)))
+        asked.and_then(|response| backfill::outcome_of(response.status).ok_or_else(|| answer::by_status(response.status)))
     }
 }

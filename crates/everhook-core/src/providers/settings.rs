@@ -9,6 +9,9 @@ use crate::model::Secret;
 const STRAVA_API: &str = "https://www.strava.com/api/v3";
 const GARMIN_API: &str = "https://apis.garmin.com";
 
+/// Garmin takes requests for data of the past of at most 30 days each.
+const BACKFILL_CHUNK: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
 /// Providers answer within seconds; an event has a minute for all that it needs.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -48,6 +51,8 @@ pub struct GarminSettings {
     pub api: Url,
     /// Whether deregistrations and permission changes are confirmed before they take effect, where a token is kept.
     pub confirm: bool,
+    /// The longest piece that a backfill asks for at once.
+    pub backfill_chunk: Duration,
 }
 
 impl Default for ProviderSettings {
@@ -55,7 +60,7 @@ impl Default for ProviderSettings {
         let url = |text| Url::parse(text).expect("our own addresses are well-formed");
         Self {
             strava: StravaSettings { api: url(STRAVA_API), client: None },
-            garmin: GarminSettings { api: url(GARMIN_API), confirm: true },
+            garmin: GarminSettings { api: url(GARMIN_API), confirm: true, backfill_chunk: BACKFILL_CHUNK },
             request_timeout: REQUEST_TIMEOUT,
         }
     }

@@ -90,6 +90,7 @@ impl World {
             breakers: faulty.clone(),
             operations: faulty.clone(),
             operation_candidates: faulty.clone(),
+            backfills: faulty.clone(),
             bulk_erasure: faulty.clone(),
             auto_replays: faulty.clone(),
             organizations: store.clone(),

@@ -75,6 +75,7 @@ const ENTERED: &[(&str, &str, &[&str])] = &[
     ("POST", "/v1/sealing/resume", &["sealing.resume"]),
     ("POST", "/v1/health/connections", &["health_connection.create"]),
     ("DELETE", "/v1/health/connections/{id}", &["health_connection.delete"]),
+    ("POST", "/v1/health/backfill", &["operation.begin"]),
     ("DELETE", "/v1/health/profiles/{profile_id}", &["health_profile.erase"]),
     ("POST", "/v1/api-keys", &["api_key.create"]),
     ("DELETE", "/v1/api-keys/{id}", &["api_key.revoke"]),

@@ -1,6 +1,7 @@
 //! The examples in the OpenAPI document are sent as they stand, and answered as the document promises.
 
 use http::StatusCode;
+use serde_json::{Value, json};
 
 use crate::api::{
     client::Server,
@@ -23,7 +24,8 @@ async fn every_body_has_an_example_that_is_answered_with_the_documented_success(
         }
         // The capability of the example, whose fallback answers: nobody is at its URL.
         let path = route.naming(&named).replace("{delivery_id}", DELIVERY).replace("{capability}", "winnerSelection");
-        let answer = server.call(route.method.clone(), &path, &server.admin, route.body.clone()).await;
+        let body = naming_a_connection(&server, route).await;
+        let answer = server.call(route.method.clone(), &path, &server.admin, body).await;
         let promised = match route.path.split_once("/deliveries/") {
             // 202 is for jobs.
             None if route.path.contains("/call/") => StatusCode::OK,
@@ -34,6 +36,17 @@ async fn every_body_has_an_example_that_is_answered_with_the_documented_success(
         assert_eq!(answer.status, promised, "{} {}: {}", route.method, route.path, String::from_utf8_lossy(&answer.body));
         server.stop().await;
     }
+}
+
+/// The body of a route's example, with a connection that is there in place of the one that it names.
+async fn naming_a_connection(server: &Server, route: &Route) -> String {
+    let Ok(mut body) = serde_json::from_str::<Value>(&route.body) else { return route.body.clone() };
+    if body["connection_id"].is_null() {
+        return route.body.clone();
+    }
+    let connection = json!({ "provider": "garmin", "external_user_id": "u", "profile_id": "p", "access_token": "a" });
+    body["connection_id"] = server.post("/v1/health/connections", connection).await.expect(201)["id"].clone();
+    body.to_string()
 }
 
 /// A delivery that is not there: one that has ended takes more than an example to make. What such a body asks for is understood, at least.

@@ -128,3 +128,64 @@ async fn a_source_says_in_numbers_what_came_in_what_became_of_it_and_what_waits(
     let plain = server.get(&format!("/v1/sources/{}/stats", plain["id"].as_str().unwrap())).await.expect(200);
     assert_eq!((&plain["backlog"], &plain["latency"]["p95_ms"], &plain["series"]), (&Value::Null, &Value::Null, &json!([])));
 }
+
+#[tokio::test]
+async fn data_of_the_past_is_requested_within_bounds_shown_piece_by_piece_audited_and_cancelled() {
+    let server = Server::start().await;
+    let connect = async |provider: &str, user: &str, token: Value| {
+        let new = json!({ "provider": provider, "external_user_id": user, "profile_id": "p", "access_token": token });
+        server.post("/v1/health/connections", new).await.expect(201)["id"].clone()
+    };
+    let (good, bare, strava) =
+        (connect("garmin", "1", json!("a")).await, connect("garmin", "2", Value::Null).await, connect("strava", "3", json!("a")).await);
+    let later = "2100-01-01T00:00:00Z";
+    let ask = async |connection: &Value, from: &str, to: &str, types: Value| {
+        let body = json!({ "connection_id": connection, "from": from, "to": to, "data_types": types, "start_at": later });
+        server.post("/v1/health/backfill", body).await
+    };
+    let types = |names: &[&str]| json!(names);
+    let seventeen: Vec<String> = (0..17).map(|n| format!("t{n}")).collect();
+    for (connection, from, to, names, field) in [
+        (&good, "1926-01-01", "2026-01-01", Value::Null, "from"),
+        (&good, "2025-06-01T00:00:00Z", "2025-08-30T00:00:01Z", Value::Null, "from"),
+        (&good, "2025-06-02", "2025-06-01", Value::Null, "from"),
+        (&good, "2099-12-01", "2099-12-02", Value::Null, "to"),
+        (&good, "2025-06-01", "2025-06-02", types(&[]), "data_types"),
+        (&good, "2025-06-01", "2025-06-02", json!(seventeen), "data_types"),
+        (&good, "2025-06-01", "2025-06-02", types(&["sleeps", "../user"]), "data_types[1]"),
+        (&good, "2025-06-01", "2025-06-02", types(&["sleeps", "sleep"]), "data_types[1]"),
+        (&bare, "2025-06-01", "2025-06-02", Value::Null, "connection_id"),
+        (&strava, "2025-06-01", "2025-06-02", Value::Null, "connection_id"),
+        (&json!("019a4f6e-7c1b-7d34-9a55-3f0a1c2b4d5e"), "2025-06-01", "2025-06-02", Value::Null, "connection_id"),
+    ] {
+        assert!(ask(connection, from, to, names.clone()).await.faults(422).contains(&field.to_owned()), "{from} {to} {names}");
+    }
+    assert_eq!(server.post("/v1/health/backfill", json!({})).await.faults(422), ["connection_id", "from"]);
+    let begun = ask(&good, "2025-06-01", "2025-08-30", types(&["sleep", "hrv"])).await.expect(202);
+    assert_eq!(begun["operation_id"], begun["batch_operation_id"]);
+    let id = begun["operation_id"].as_str().unwrap();
+    let found = server.get(&format!("/v1/health/backfill/{id}")).await.expect(200);
+    assert_eq!((&found["status"], &found["connection_id"], &found["operation_id"]), (&json!("pending"), &good, &json!(id)));
+    let chunks = found["chunks"].as_array().unwrap();
+    let piece = |data: &str, from: &str, to: &str| json!({ "data_type": data, "from": from, "to": to, "outcome": null });
+    assert_eq!(chunks.len(), 6);
+    assert_eq!(chunks[0], piece("sleeps", "2025-06-01T00:00:00Z", "2025-07-01T00:00:00Z"));
+    assert_eq!(chunks[5], piece("hrv", "2025-07-31T00:00:00Z", "2025-08-30T00:00:00Z"));
+    let operation = server.get(&format!("/v1/operations/{id}")).await.expect(200);
+    assert_eq!((&operation["kind"], &operation["total"], &operation["done"]), (&json!("backfill"), &json!(6), &json!(0)));
+    let entry = server.get("/v1/audit-log?action=operation.begin").await.expect(200)["data"][0].to_string();
+    assert!(["backfill", "sleeps", good.as_str().unwrap(), "2025-06-01"].iter().all(|word| entry.contains(word)), "{entry}");
+    server.get("/v1/health/backfill/019a4f6e-7c1b-7d34-9a55-3f0a1c2b4d5e").await.problem(404);
+    // An operation of another kind is no backfill.
+    let other = server.post("/v1/dlq/retry-batch", json!({ "filter": {}, "start_at": later })).await.expect(202);
+    server.get(&format!("/v1/health/backfill/{}", other["operation_id"].as_str().unwrap())).await.problem(404);
+    server.delete(&format!("/v1/operations/{id}")).await.expect(204);
+    assert_eq!(server.get(&format!("/v1/health/backfill/{id}")).await.expect(200)["status"], "cancelled");
+    // As many as an organization may have under way, and no more.
+    for _ in 0..19 {
+        ask(&good, "2025-06-01", "2025-08-30", Value::Null).await.expect(202);
+    }
+    let problem = ask(&good, "2025-06-01", "2025-08-30", Value::Null).await.problem(409);
+    assert_eq!(problem["type"], "/docs/problems/too-many-operations");
+    server.stop().await;
+}

@@ -273,8 +273,10 @@ impl Owned {
         let schedule = server.post("/v1/retry-schedules", json!({ "name": MARK, "intervals": [5] })).await.expect(201);
         let source = json!({ "name": MARK, "kind": "hmac", "header": "X-Signature", "secrets": [MARK] });
         let source = server.post("/v1/sources", source).await.expect(201);
-        let connection = json!({ "provider": "garmin", "external_user_id": MARK, "profile_id": MARK });
+        let connection = json!({ "provider": "garmin", "external_user_id": MARK, "profile_id": MARK, "access_token": MARK });
         let connection = server.post("/v1/health/connections", connection).await.expect(201);
+        let backfill = json!({ "connection_id": connection["id"], "from": "2025-06-01", "to": "2025-06-02", "start_at": "2100-01-01" });
+        let backfill = server.post("/v1/health/backfill", backfill).await.expect(202)["operation_id"].as_str().unwrap().to_owned();
         let key = server.post("/v1/api-keys", json!({ "name": MARK, "scopes": ["read"] })).await.expect(201);
         let organization = server.get("/v1/organizations/default").await.expect(200);
         let delivery = server.get("/v1/deliveries").await.expect(200)["data"][0].clone();
@@ -289,6 +291,7 @@ impl Owned {
             ("retry-schedules", id(&schedule)),
             ("sources", id(&source)),
             ("connections", id(&connection)),
+            ("backfill", backfill),
             ("api-keys", id(&key)),
             ("organizations", id(&organization)),
             ("deliveries", id(&delivery)),

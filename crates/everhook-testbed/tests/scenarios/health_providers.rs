@@ -26,8 +26,8 @@ const DEAUTHORIZED: &str =
     r#"{"object_type":"athlete","aspect_type":"update","object_id":1,"owner_id":1,"updates":{"authorized":"false"}}"#;
 const PERMISSIONS_URL: &str = "https://apis.garmin.com/wellness-api/rest/user/permissions";
 
-/// A source of a provider whose events are processed, and its user 1, who is connected.
-async fn connected(world: &World, provider: &str) -> Source {
+/// A source of a provider whose events are processed.
+pub async fn source(world: &World, provider: &str) -> Source {
     let settings = SourceChange {
         name: Change::Set(provider.to_owned()),
         kind: Change::Set(provider.to_owned()),
@@ -35,7 +35,12 @@ async fn connected(world: &World, provider: &str) -> Source {
         processor: Change::Set("health".to_owned()),
         ..SourceChange::default()
     };
-    let source = sources::create(world.line(), &world.author(), NewSource { application: None, settings }).await.expect("it is good");
+    sources::create(world.line(), &world.author(), NewSource { application: None, settings }).await.expect("it is good")
+}
+
+/// The same, and its user 1, who is connected.
+async fn connected(world: &World, provider: &str) -> Source {
+    let source = source(world, provider).await;
     let text = |text: &str| Some(text.to_owned());
     let connection = NewConnection {
         provider: text(provider),
@@ -49,7 +54,8 @@ async fn connected(world: &World, provider: &str) -> Source {
     source
 }
 
-async fn push(world: &World, source: &Source, event_type: &str, body: &str) {
+/// Takes in an event about user 1.
+pub async fn push(world: &World, source: &Source, event_type: &str, body: &str) {
     let item = Item {
         event_type: EventType::parse(event_type).expect("it is one"),
         id: None,

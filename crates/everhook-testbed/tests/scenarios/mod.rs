@@ -1,6 +1,7 @@
 //! Scenarios on a simulated clock and network, with the real core and the real embedded store.
 
 mod attempt_now;
+mod backfills;
 mod by_hand;
 mod channels;
 mod clocks;

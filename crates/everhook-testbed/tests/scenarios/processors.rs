@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use everhook_core::{
-    ids::{LaneId, Ref},
+    ids::{AuditEntryId, LaneId, Ref},
     inbound::Item,
     line::receive::{Push, PushedItem, receive},
     manage::{
@@ -12,10 +12,10 @@ use everhook_core::{
         sources::{self, NewSource, SourceChange},
     },
     model::{
-        CancelCause, Cursor, EventType, LaneKind, PageRequest, Source, Stage,
+        Actor, AuditAction, AuditEntry, AuditNote, CancelCause, Cursor, EventType, LaneKind, PageRequest, Source, Stage,
         health::{Metric, ProfileId},
     },
-    ports::{DeliveryFilter, MetricFilter, ReceivedFilter, TimeRange},
+    ports::{Clock, DeliveryFilter, MetricFilter, ReceivedFilter, TimeRange, Updated},
 };
 use everhook_testbed::{World, hours, mins, secs};
 
@@ -212,4 +212,48 @@ async fn what_is_parked_for_the_processor_of_a_deleted_application_is_cancelled(
     applications::delete(world.line(), &world.author(), &Ref::Id(shop)).await.unwrap();
     world.pass(mins(1)).await;
     assert!(matches!(stages(&world).await[..], [Stage::Cancelled { cause: CancelCause::DestinationDeleted, .. }]));
+}
+
+#[tokio::test]
+async fn what_is_left_in_the_lane_of_a_removed_processor_is_cancelled_also_if_the_process_dies_before_it_is_heard() {
+    for (crashes, deletes) in [(false, true), (true, true), (true, false)] {
+        // Given a source with deliveries that are parked, for a user who never comes, and held behind these.
+        let mut world = World::new().await;
+        let source = garmin(&world).await;
+        push(&world, &source, vec![dailies("nobody", 1, 1), dailies("nobody", 2, 2), dailies("stranger", 3, 3)]).await;
+        world.pass(mins(1)).await;
+        let open = async |world: &World| world.deliveries().await.iter().filter(|delivery| !delivery.stage.has_ended()).count();
+        assert_eq!(open(&world).await, 3);
+        // When it is deleted, or its processor removed, and nobody hears of it.
+        let ports = world.bare_ports();
+        let entry = AuditEntry {
+            id: AuditEntryId::from_uuid(*source.id.as_uuid()),
+            organization: world.organization,
+            at: world.clock.now(),
+            actor: Actor::Server,
+            action: AuditAction::SourceDelete,
+            resource: *source.id.as_uuid(),
+            note: AuditNote::default(),
+        };
+        if deletes {
+            assert!(ports.sources.delete_source(world.organization, source.id, entry).await.expect("the store answers"));
+        } else {
+            let found =
+                ports.sources.source(world.organization, &Ref::Id(source.id)).await.expect("the store answers").expect("it is there");
+            let without = Source { processor: None, updated_at: found.updated_at + secs(1), ..found.clone() };
+            let updated = ports.sources.update_source(without, found.updated_at, entry).await.expect("the store answers");
+            assert_eq!(updated, Updated::Updated);
+        }
+        drop(ports);
+        if crashes {
+            world.crash().await;
+        }
+        world.pass(mins(2)).await;
+        // Then nothing is left.
+        assert_eq!(open(&world).await, 0, "crashes: {crashes}, deletes: {deletes}");
+        for delivery in world.deliveries().await {
+            assert!(matches!(delivery.stage, Stage::Cancelled { cause: CancelCause::DestinationDeleted, .. }), "{delivery:?}");
+        }
+        assert_eq!(world.line().ports.parked.orphaned_lanes(10).await.expect("the store answers"), []);
+    }
 }

@@ -1,4 +1,4 @@
-//! Operations: bulk actions, looked at and stopped, and how requests for them spell their pace. They are begun in `batches`, `replays` and `erasing`.
+//! Operations: bulk actions, looked at and stopped, and how requests for them spell their pace. They are begun in `batches`, `replays`, `erasing` and `health::backfill`.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub struct OperationOut {
     application_id: Option<String>,
     #[schema(required = true)]
     application_uid: Option<String>,
-    /// `retry_batch`, `discard_batch`, `recover`, `replay`, `erase` or `attempt_now`.
+    /// `retry_batch`, `discard_batch`, `recover`, `replay`, `erase`, `attempt_now` or `backfill`.
     #[schema(value_type = OperationKindWord)]
     kind: &'static str,
     /// `pending` (selecting, or waiting for its start), `running`, `finished`, `cancelled` or `failed`.
@@ -48,9 +48,11 @@ pub struct OperationOut {
     total: u64,
     /// The number of completed items.
     done: u64,
-    /// The number of impossible items: the endpoint is disabled or deleted, or the event was removed or erased.
+    /// The number of impossible items: the endpoint is disabled or deleted, the event was removed or erased, or Garmin refused a request of a
+    /// backfill.
     failed: u64,
-    /// The number of skipped items: a delivery is already open, the dead letter is no longer dead, or the event was already erased.
+    /// The number of skipped items: a delivery is already open, the dead letter is no longer dead, the event was already erased, or Garmin
+    /// was asked for the data before.
     skipped: u64,
     /// The measured rate.
     #[schema(required = true)]

@@ -5,8 +5,8 @@
 use std::borrow::Cow;
 
 use everhook_core::model::{
-    DeadLetterStatus, DedupeBy, FailureCategory, JobStatus, LaneKind, PauseMode, Priority, ProcessorKind, Scope,
-    health::{MetricType, Provider},
+    DeadLetterStatus, DedupeBy, FailureCategory, JobStatus, LaneKind, OperationKind, PauseMode, Priority, ProcessorKind, Scope,
+    health::{ChunkOutcome, MetricType, Provider},
 };
 use utoipa::{
     PartialSchema, ToSchema,
@@ -60,7 +60,9 @@ words! {
     /// Why a delivery gave up.
     DeadLetterReason = ["retries_exhausted", "given_up", "gone", "tls_failed"];
     /// What an operation does.
-    OperationKindWord = ["retry_batch", "discard_batch", "recover", "replay", "erase", "attempt_now"];
+    OperationKindWord = OperationKind::ALL.map(OperationKind::as_str);
+    /// What became of a request of a backfill.
+    ChunkOutcomeWord = ChunkOutcome::ALL.map(ChunkOutcome::as_str);
     /// How a rotation of the sealing key stands.
     RotationStatus = ["running", "cancelled"];
     /// How a job stands.

@@ -1,13 +1,21 @@
 //! Where health providers are, and what this installation is to them.
 
+use std::time::Duration;
+
 use everhook_core::{
-    model::Secret,
+    model::{
+        Secret,
+        health::{BACKFILL_CHUNK_MIN, BACKFILL_SPAN_MAX},
+    },
     policy::target::TargetRules,
     providers::{GarminSettings, ProviderSettings, StravaClient, StravaSettings},
 };
 use url::Url;
 
-use super::check::{Reader, parse_bool};
+use super::{
+    check::{Reader, parse_bool},
+    units::parse_duration,
+};
 
 /// The longest id or secret of a client, in bytes.
 const CLIENT_BYTES_MAX: usize = 256;
@@ -25,10 +33,11 @@ pub(super) fn read(reader: &mut Reader<'_>, targets: Option<&TargetRules>) -> Op
     }
     let garmin_api = reader.needed("garmin_api_url", |text| parse_api(text, allow_http));
     let confirm = reader.needed("garmin_confirm", parse_bool);
+    let backfill_chunk = reader.needed("garmin_backfill_chunk", parse_chunk);
     let client = id.zip(secret).map(|(id, secret)| StravaClient { id, secret });
     Some(ProviderSettings {
         strava: StravaSettings { api: strava_api?, client },
-        garmin: GarminSettings { api: garmin_api?, confirm: confirm? },
+        garmin: GarminSettings { api: garmin_api?, confirm: confirm?, backfill_chunk: backfill_chunk? },
         ..ProviderSettings::default()
     })
 }
@@ -44,6 +53,12 @@ fn parse_api(text: &str, allow_http: bool) -> Result<Url, String> {
         && url.query().is_none()
         && url.fragment().is_none();
     if is_good { Ok(url) } else { Err(wrong()) }
+}
+
+fn parse_chunk(text: &str) -> Result<Duration, String> {
+    let length = parse_duration(text)?;
+    let is_good = (BACKFILL_CHUNK_MIN..=BACKFILL_SPAN_MAX).contains(&length);
+    if is_good { Ok(length) } else { Err("must be 1d to 90d".to_owned()) }
 }
 
 fn parse_client(text: &str) -> Result<String, String> {

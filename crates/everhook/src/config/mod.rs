@@ -217,6 +217,9 @@ pub struct ServeArgs {
     /// Confirm deregistrations and permission changes with Garmin before they take effect [default: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub garmin_confirm: Option<String>,
+    /// The longest period that a backfill requests from Garmin at once, 1 to 90 days [default: 30d]
+    #[arg(long, value_name = "DURATION")]
+    pub garmin_backfill_chunk: Option<String>,
     /// Write the log as `text` or `json` [default: text]
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<String>,

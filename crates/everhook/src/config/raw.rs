@@ -116,6 +116,7 @@ pub(super) const KNOWN: &[Known] = &[
     secret("strava_client_secret"),
     setting("garmin_api_url", Some("https://apis.garmin.com")),
     setting("garmin_confirm", Some("true")),
+    setting("garmin_backfill_chunk", Some("30d")),
     setting("log_format", Some("text")),
 ];
 
@@ -288,6 +289,7 @@ fn flag<'a>(args: &'a ServeArgs, name: &str) -> Option<&'a str> {
         "strava_client_secret" => &args.strava_client_secret,
         "garmin_api_url" => &args.garmin_api_url,
         "garmin_confirm" => &args.garmin_confirm,
+        "garmin_backfill_chunk" => &args.garmin_backfill_chunk,
         "log_format" => &args.log_format,
         _ => &None,
     };

@@ -145,16 +145,20 @@ fn health_providers_are_reached_as_set_and_the_secret_is_never_shown() {
         ("EVERHOOK_STRAVA_API_URL", "http://127.0.0.1:9/api"),
         ("EVERHOOK_ALLOW_HTTP", "true"),
         ("EVERHOOK_GARMIN_CONFIRM", "false"),
+        ("EVERHOOK_GARMIN_BACKFILL_CHUNK", "7d"),
     ])
     .unwrap();
     assert!(loaded.settings.iter().all(|setting| !format!("{setting:?}").contains("hunter2")));
     assert!(!format!("{:?}", loaded.config).contains("hunter2"));
     assert!(!loaded.config.health_providers.garmin.confirm);
+    assert_eq!(loaded.config.health_providers.garmin.backfill_chunk.as_secs(), 7 * 86_400);
     for (variables, words) in [
         (&[("EVERHOOK_STRAVA_CLIENT_ID", "42")][..], "strava_client_id: requires `strava_client_secret`"),
         (&[("EVERHOOK_STRAVA_CLIENT_SECRET", "hunter2")], "strava_client_secret: requires `strava_client_id`"),
         (&[("EVERHOOK_GARMIN_API_URL", "http://127.0.0.1:9")], "http requires `allow_http`"),
         (&[("EVERHOOK_GARMIN_API_URL", "https://apis.garmin.com/?x")], "without user, query and fragment"),
+        (&[("EVERHOOK_GARMIN_BACKFILL_CHUNK", "23h")], "must be 1d to 90d"),
+        (&[("EVERHOOK_GARMIN_BACKFILL_CHUNK", "91d")], "must be 1d to 90d"),
     ] {
         let text = load(variables).unwrap_err().to_string();
         assert!(text.contains(words) && !text.contains("hunter2"), "{words} is missing in {text}");

@@ -13,6 +13,7 @@ pub(super) const TABLES: [Table; 4] = [
             "kind",
             "status",
             "selection",
+            "chunk_outcomes",
             "phase",
             "selected_until",
             "total",

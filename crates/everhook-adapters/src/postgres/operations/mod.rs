@@ -1,8 +1,9 @@
-//! Operations: the ports `OperationStore`, `OperationCandidates`, `BulkErasure` and `AutoReplayStore`. What they make is in `replaying`.
+//! Operations: the ports `OperationStore`, `OperationCandidates`, `BackfillStore`, `BulkErasure` and `AutoReplayStore`. What they make is in `replaying`.
 //!
 //! Whoever changes an operation or takes its items locks its row first ([`status`]), so that no end slips in between.
 
 mod automatic;
+mod backfills;
 mod erasing;
 mod row;
 mod scanning;
@@ -11,17 +12,17 @@ mod working;
 use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, EventId, LaneId, OperationId, OrganizationId},
-    model::{AuditEntry, AutoReplay, DeadLetter, ErasureCandidate, Operation, Page, PageRequest, Selection},
+    model::{AuditEntry, AutoReplay, DeadLetter, ErasureCandidate, Operation, Page, PageRequest, Selection, health::ChunkOutcome},
     ports::{
-        AutoReplayStore, Begun, BulkErasure, Cleared, DueDeadLetters, Ending, ErasureBatch, ErasureStep, EventCandidate, FreedInLane,
-        OpenOperation, OperationCandidates, OperationEnded, OperationItem, OperationStore, Scan, Scanned, SelectionStep, StoreError,
-        TimeRange,
+        AutoReplayStore, BackfillStore, Begun, BulkErasure, Cleared, DueDeadLetters, Ending, ErasureBatch, ErasureStep, EventCandidate,
+        FreedInLane, KeptBackfill, OpenOperation, OperationCandidates, OperationEnded, OperationItem, OperationStore, Phase, Scan, Scanned,
+        SelectionStep, StoreError, TimeRange,
     },
     time::Timestamp,
 };
 use uuid::Uuid;
 
-use self::row::{item_of_row, of_row, open_of_row};
+use self::row::{item_of_row, of_row, open_of_row, phase_name};
 pub(super) use self::working::{Tally, add_to_counts, status, take_items};
 use super::{
     PostgresStore,
@@ -148,6 +149,21 @@ impl OperationCandidates for PostgresStore {
 }
 
 #[async_trait]
+impl BackfillStore for PostgresStore {
+    async fn open_backfills(&self, limit: u32) -> Result<Vec<KeptBackfill>, StoreError> {
+        Ok(backfills::open(self, limit).await?)
+    }
+
+    async fn backfill(&self, organization: OrganizationId, id: OperationId) -> Result<Option<KeptBackfill>, StoreError> {
+        Ok(backfills::find(self, organization, id).await?)
+    }
+
+    async fn add_outcomes(&self, operation: OperationId, known: usize, outcomes: Vec<ChunkOutcome>) -> Result<bool, StoreError> {
+        Ok(backfills::add(self, operation, known, &outcomes).await?)
+    }
+}
+
+#[async_trait]
 impl BulkErasure for PostgresStore {
     async fn scan_for_erasure(
         &self,
@@ -212,10 +228,20 @@ async fn begin(tx: &Tx<'_>, operation: &Operation, selection: &Selection, open_m
             &operation.start_at.map(Timestamp::as_micros),
             &operation.created_at.as_micros(),
             &operation.application.as_ref().map(ApplicationId::key),
+            &working::number(operation.total),
+            &first_phase(selection),
         ],
     )
     .await?;
     Ok(Begun::Begun)
+}
+
+/// A backfill is complete from its beginning; everything else selects first.
+const fn first_phase(selection: &Selection) -> &'static str {
+    match selection {
+        Selection::Backfill(_) => phase_name(Phase::Selected),
+        _ => phase_name(Phase::Selecting(Uuid::nil())),
+    }
 }
 
 /// Reads an operation as it stands in a transaction.

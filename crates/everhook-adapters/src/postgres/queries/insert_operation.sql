@@ -1,7 +1,7 @@
--- Keeps a new operation, with nothing selected yet.
+-- Keeps a new operation, with nothing selected yet unless that is said.
 -- Index: the primary key, operations_by_organization, operations_by_application, operations_with_work. Lock: the organization, taken by the caller.
 INSERT INTO operations (
     id, organization_id, application_id, kind, status, selection, phase, selected_until, total, done, failed, skipped, rate_per_second,
     priority, start_at, created_at
 )
-VALUES ($1, $2, $10, $3, 'pending', $4, 'selecting', $5, 0, 0, 0, 0, $6, $7, $8, $9);
+VALUES ($1, $2, $10, $3, 'pending', $4, $12, $5, $11, 0, 0, 0, $6, $7, $8, $9);

@@ -121,6 +121,7 @@ CREATE TABLE lanes (
 CREATE UNIQUE INDEX lanes_by_id ON lanes (id);
 CREATE INDEX lanes_by_organization ON lanes (organization_id, id);
 CREATE INDEX lanes_of_capabilities ON lanes (organization_id, id) WHERE kind = 'capability';
+CREATE INDEX lanes_of_processors ON lanes (lane) WHERE kind = 'processor';
 CREATE INDEX lanes_with_barrier ON lanes (lane) WHERE order_barrier IS NOT NULL;
 
 -- How people are told what happens in an organization's application `operational`. The lane of one that was removed stays until nothing names it.
@@ -805,10 +806,12 @@ CREATE TABLE operations (
     organization_id BLOB NOT NULL,
     -- The only application that it is about; NULL: any of the organization's.
     application_id BLOB,
-    kind TEXT NOT NULL CHECK (kind IN ('retry_batch', 'discard_batch', 'recover', 'replay', 'erase', 'attempt_now')),
+    kind TEXT NOT NULL CHECK (kind IN ('retry_batch', 'discard_batch', 'recover', 'replay', 'erase', 'attempt_now', 'backfill')),
     status TEXT NOT NULL CHECK (status IN ('pending', 'running', 'finished', 'cancelled', 'failed')),
     -- JSON.
     selection TEXT NOT NULL,
+    -- What became of the first pieces of a backfill, a letter each.
+    chunk_outcomes TEXT NOT NULL DEFAULT '' CHECK (length(chunk_outcomes) <= 1440),
     -- What is left to do.
     phase TEXT NOT NULL CHECK (phase IN ('selecting', 'selected', 'clearing', 'over')),
     -- Up to which id the selection has looked.
@@ -825,7 +828,8 @@ CREATE TABLE operations (
     finished_at INTEGER,
     CHECK ((status IN ('finished', 'cancelled', 'failed')) = (finished_at IS NOT NULL)),
     CHECK ((status IN ('finished', 'cancelled', 'failed')) = (phase IN ('clearing', 'over'))),
-    CHECK (done + failed + skipped <= total)
+    CHECK (done + failed + skipped <= total),
+    CHECK (CASE WHEN kind = 'backfill' THEN length(chunk_outcomes) = done + failed + skipped ELSE chunk_outcomes = '' END)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX operations_by_organization ON operations (organization_id, id);

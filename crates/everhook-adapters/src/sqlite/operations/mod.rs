@@ -1,6 +1,7 @@
-//! Operations: the ports `OperationStore`, `OperationCandidates`, `BulkErasure` and `AutoReplayStore`. What they make is in `replaying`.
+//! Operations: the ports `OperationStore`, `OperationCandidates`, `BackfillStore`, `BulkErasure` and `AutoReplayStore`. What they make is in `replaying`.
 
 mod automatic;
+mod backfills;
 mod erasing;
 mod row;
 mod scanning;
@@ -8,11 +9,14 @@ mod scanning;
 use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, DeliveryId, EventId, OperationId, OrganizationId},
-    model::{AuditEntry, AutoReplay, DeadLetter, ErasureCandidate, Operation, OperationStatus, Page, PageRequest, Selection},
+    model::{
+        AuditEntry, AutoReplay, DeadLetter, ErasureCandidate, Operation, OperationStatus, Page, PageRequest, Selection,
+        health::ChunkOutcome,
+    },
     ports::{
-        AutoReplayStore, Begun, BulkErasure, Cleared, DueDeadLetters, Ending, ErasureBatch, ErasureStep, EventCandidate, FreedInLane,
-        OpenOperation, OperationCandidates, OperationEnded, OperationItem, OperationStore, Phase, ReplayAnswer, Scan, Scanned,
-        SelectionStep, StoreError, TimeRange,
+        AutoReplayStore, BackfillStore, Begun, BulkErasure, Cleared, DueDeadLetters, Ending, ErasureBatch, ErasureStep, EventCandidate,
+        FreedInLane, KeptBackfill, OpenOperation, OperationCandidates, OperationEnded, OperationItem, OperationStore, Phase, ReplayAnswer,
+        Scan, Scanned, SelectionStep, StoreError, TimeRange,
     },
     time::Timestamp,
 };
@@ -135,6 +139,21 @@ impl OperationCandidates for SqliteStore {
 }
 
 #[async_trait]
+impl BackfillStore for SqliteStore {
+    async fn open_backfills(&self, limit: u32) -> Result<Vec<KeptBackfill>, StoreError> {
+        self.read_history(move |connection| backfills::open(connection, limit)).await
+    }
+
+    async fn backfill(&self, organization: OrganizationId, id: OperationId) -> Result<Option<KeptBackfill>, StoreError> {
+        self.read_history(move |connection| backfills::find(connection, organization, id)).await
+    }
+
+    async fn add_outcomes(&self, operation: OperationId, known: usize, outcomes: Vec<ChunkOutcome>) -> Result<bool, StoreError> {
+        self.write(1, move |tx| backfills::add(tx, operation, known, &outcomes)).await
+    }
+}
+
+#[async_trait]
 impl BulkErasure for SqliteStore {
     async fn scan_for_erasure(
         &self,
@@ -238,6 +257,8 @@ fn begin(tx: &Tx<'_>, operation: &Operation, selection: &Selection, open_max: u3
         operation.start_at.map(Timestamp::as_micros),
         operation.created_at.as_micros(),
         operation.application.as_ref().map(ApplicationId::key),
+        number(operation.total),
+        first_phase(selection),
     ])?;
     Ok(Begun::Begun)
 }
@@ -245,6 +266,14 @@ fn begin(tx: &Tx<'_>, operation: &Operation, selection: &Selection, open_max: u3
 fn find(connection: &Connection, organization: OrganizationId, id: OperationId) -> Outcome<Option<Operation>> {
     let mut statement = connection.prepare_cached(BY_ID)?;
     Ok(statement.query_row(params![organization.key(), id.key()], of_row).optional()?)
+}
+
+/// A backfill is complete from its beginning; everything else selects first.
+const fn first_phase(selection: &Selection) -> &'static str {
+    match selection {
+        Selection::Backfill(_) => phase_name(Phase::Selected),
+        _ => phase_name(Phase::Selecting(Uuid::nil())),
+    }
 }
 
 /// Whether an operation still selects, from behind this id on. Whoever looked there may have come too late.

@@ -274,6 +274,10 @@ impl Middle {
             statement!("applications_of_events", self.events(), NONE),
             statement!("count_open_operations", self.organization),
             statement!("operations_with_work", PAGE),
+            statement!("open_backfills", PAGE),
+            statement!("orphaned_lanes", PAGE),
+            statement!("backfill_by_id", self.organization, self.operation()),
+            statement!("add_backfill_outcomes", self.operation(), 0_i64, "a", 1_i64, 0_i64, 0_i64),
         ]
     }
 

@@ -16,7 +16,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::{
     ids::{OperationId, OrganizationId},
     line::{Line, alert},
-    model::{self, Operation, OperationStatus, Selection},
+    model::{self, Operation, OperationKind, OperationStatus, Selection},
     policy::bucket::Bucket,
     ports::{Cleared, Ending, OpenOperation, Phase, StoreError},
     time::Timestamp,
@@ -129,6 +129,8 @@ impl Duty {
                 selecting::step(&self.line, open, after).await?;
                 Ok(Next::Now)
             }
+            // Carried out by a task of its own.
+            Phase::Selected if open.operation.kind == OperationKind::Backfill => Ok(Next::WhenRung),
             Phase::Selected => self.work(&open.operation).await,
             Phase::Clearing => {
                 self.has_untold = true;

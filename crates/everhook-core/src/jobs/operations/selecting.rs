@@ -52,6 +52,8 @@ pub(super) async fn step(line: &Line, open: &OpenOperation, after: Uuid) -> Resu
         Selection::Events(events) => select_events(line, operation, events, after).await,
         Selection::Erasure(events) => select_for_erasure(line, operation, events, after).await,
         Selection::Waiting(endpoint) => select_waiting(line, operation, (*endpoint).into(), after).await,
+        // It was complete when it began.
+        Selection::Backfill(_) => Ok(()),
     }
 }
 

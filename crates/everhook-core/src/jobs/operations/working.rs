@@ -38,6 +38,7 @@ impl Duty {
         };
         let operations = &self.line.ports.operations;
         match operation.kind {
+            OperationKind::Backfill => return Ok(Next::WhenRung),
             OperationKind::DiscardBatch => _ = operations.discard_next(operation.id, batch).await?,
             OperationKind::Erase => self.erase(operation, batch).await?,
             OperationKind::AttemptNow => self.bring_forward(operation, batch).await?,

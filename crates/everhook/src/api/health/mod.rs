@@ -1,5 +1,6 @@
-//! Health data: connections of profiles with providers' users, what was measured, and erasing a profile.
+//! Health data: connections of profiles with providers' users, data of the past, what was measured, and erasing a profile.
 
+mod backfill;
 mod connections;
 mod metrics;
 mod profiles;
@@ -15,6 +16,8 @@ pub fn routes() -> OpenApiRouter<Arc<Api>> {
     OpenApiRouter::default()
         .routes(routes!(connections::create, connections::list))
         .routes(routes!(connections::get, connections::delete))
+        .routes(routes!(backfill::begin))
+        .routes(routes!(backfill::get))
         .routes(routes!(metrics::list))
         .routes(routes!(profiles::erase))
 }
