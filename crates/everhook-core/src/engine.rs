@@ -13,7 +13,7 @@ use tokio::{
 
 pub use crate::lanes::{EngineSettings, EngineStatus};
 use crate::{
-    jobs::{backfills, deletions, endpoint_health, operations, resealing, retention},
+    jobs::{backfills, deletions, endpoint_health, health_checks, operations, resealing, retention},
     lanes::{
         Hints,
         owner::{Connections, Owner, OwnerExit},
@@ -90,16 +90,18 @@ async fn supervise(
 ) {
     let (operations, retention) = (operations::run(line.clone()), retention::run(line.clone()));
     let (deletions, resealing) = (deletions::run(line.clone()), resealing::run(line.clone()));
-    let (backfills, health) = (backfills::run(line.clone()), endpoint_health::run(line.clone()));
+    let (backfills, endpoint_health) = (backfills::run(line.clone()), endpoint_health::run(line.clone()));
+    let health_checks = health_checks::run(line.clone());
     let beside = [
-        tokio::spawn(operations),
-        tokio::spawn(retention),
-        tokio::spawn(deletions),
-        tokio::spawn(resealing),
-        tokio::spawn(backfills),
-        tokio::spawn(health),
-    ]
-    .map(AbortOnDrop);
+        operations.boxed(),
+        retention.boxed(),
+        deletions.boxed(),
+        resealing.boxed(),
+        backfills.boxed(),
+        endpoint_health.boxed(),
+        health_checks.boxed(),
+    ];
+    let beside = beside.map(|task| AbortOnDrop(tokio::spawn(task)));
     let between = between_nodes(&line, settings.roles, &stop);
     loop {
         let ended = match await_lease(&line, stop.clone()).await {

@@ -276,6 +276,7 @@ where
         health_connections: store.clone(),
         health_metrics: store.clone(),
         manifests: store.clone(),
+        app_health: store.clone(),
         call_records: store.clone(),
         jobs: store.clone(),
         audit_log: store.clone(),

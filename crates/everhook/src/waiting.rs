@@ -127,6 +127,7 @@ pub fn line_settings(config: &Config, node: &str) -> LineSettings {
         seal_payloads: config.seal_payloads,
         manifest_defaults: config.manifest_defaults,
         health_providers: config.health_providers.clone(),
+        health_checks: config.health_checks,
     }
 }
 

@@ -15,6 +15,7 @@
 //!
 //! Nothing here decides what happens to a delivery; stages come in as values. Time is a parameter.
 
+mod app_health;
 mod aside;
 mod audit_log;
 mod breakers;

@@ -13,6 +13,7 @@
 //!
 //! Nothing here decides what happens to a delivery; stages come in as values.
 
+mod app_health;
 mod audit_log;
 mod breakers;
 mod call_records;

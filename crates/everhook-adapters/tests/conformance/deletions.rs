@@ -226,7 +226,7 @@ async fn what_was_counted_of_a_deleted_organization_and_its_apps_does_not_keep_i
     given.store.create_organization(other, AuditEntry { organization: of, ..entry() }).await.unwrap();
     let lane_id = LaneId::from_uuid(id());
     let putting = AuditEntry { organization: of, ..entry() };
-    assert!(given.store.put_manifest(super::manifests::manifest(of, default, 1), vec![lane_id], putting).await.unwrap());
+    assert!(given.store.put_manifest(super::manifests::manifest(of, default, 1), vec![lane_id], None, putting).await.unwrap());
     let mut tally = Tally::new(lane_id, minute_of(NOW));
     tally.count(None, std::time::Duration::from_millis(5), NOW);
     given.store.add(vec![tally], FailingRule::default()).await.unwrap();

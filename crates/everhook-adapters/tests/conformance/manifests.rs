@@ -29,7 +29,7 @@ fn lane() -> LaneId {
 impl Given {
     async fn put(&self, manifest: &KeptManifest, lanes: Vec<LaneId>) -> bool {
         let entry = AuditEntry { organization: self.organization, ..entry() };
-        self.store.put_manifest(manifest.clone(), lanes, entry).await.unwrap()
+        self.store.put_manifest(manifest.clone(), lanes, None, entry).await.unwrap()
     }
 
     fn secrets_change(&self, read: Option<SealedSecrets>, secrets: SealedSecrets) -> SecretsChange {

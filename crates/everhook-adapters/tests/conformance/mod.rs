@@ -7,6 +7,7 @@ pub mod given;
 pub mod store;
 mod walking;
 
+mod app_health;
 mod at_once;
 mod audit_log;
 mod automatic;

@@ -82,6 +82,7 @@ async fn look_at_directory(store: &dyn Store, filled: &Filled, told: &mut Told) 
     told.note("draw", store.draw(filled.given.organization, DRAWN).await.unwrap());
     for application in &filled.applications {
         told.note("manifest", store.manifest(*application).await.unwrap());
+        told.note("health check", store.app_check(*application).await.unwrap());
         told.note("application secrets", store.application_secrets(*application).await.unwrap());
         let lane_id = CapabilityName::parse("winnerSelection").unwrap().lane(*application);
         told.note("cached answer", store.cached_answer(CacheKey { lane_id, hash: CACHED_HASH }).await.unwrap());

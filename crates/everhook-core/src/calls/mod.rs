@@ -38,6 +38,7 @@ use crate::{
         Transport, Vault, within,
     },
     reading::Reading,
+    time::Timestamp,
 };
 
 /// How long the store may take to say how a breaker stands: past it the breaker is taken for closed.
@@ -184,6 +185,28 @@ impl Calls {
         self.gates.make(capability.lane_id, &capability.gate_settings, kept.as_ref(), self.clock.now())
     }
 
+    /// Heeds that an app fails its health checks since an instant: its breakers open here, so that the next callers need not wait for it. Those of
+    /// capabilities that have answered since then stay as they are. Calls probe it as they do after every failure.
+    ///
+    /// # Errors
+    /// As [`Calls::find`].
+    pub(crate) async fn app_is_away(
+        &self,
+        organization: OrganizationId,
+        application: ApplicationId,
+        since: Timestamp,
+    ) -> Result<(), StoreError> {
+        let Some(app) = self.app(organization, &Ref::Id(application)).await? else { return Ok(()) };
+        // Jobs nobody waits for: their lanes have breakers of their own.
+        for capability in app.capabilities.values().filter(|capability| !capability.spec.is_async) {
+            let gate = self.gate(capability).await;
+            if let Some(transition) = gate.app_is_away(since, self.clock.now()) {
+                self.write_breaker(capability, &gate, transition).await;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes over what a person did to the breaker of a capability on another node, if this node has a gate for it.
     async fn heed_breaker(&self, capability: &OpenCapability) {
         let Some(gate) = self.gates.find(capability.lane_id) else { return };
@@ -195,29 +218,32 @@ impl Calls {
     /// Keeps how a breaker stands after a change, in the background: no caller waits for it.
     fn keep_breaker(self: &Arc<Self>, capability: &Arc<OpenCapability>, gate: &Arc<CapabilityGate>, transition: Transition) {
         let (calls, capability, gate) = (self.clone(), capability.clone(), gate.clone());
-        tokio::spawn(async move {
-            let alerts = calls.alerts_of(&capability, transition);
-            for _ in 0..KEEP_ROUNDS_MAX {
-                let (kept, revision) = gate.to_keep();
-                let change = BreakerChange {
-                    application: capability.application,
-                    lane_id: capability.lane_id,
-                    revision,
-                    kept,
-                    transition: Some(transition),
-                    alerts: alerts.clone(),
-                    entry: None,
-                };
-                match calls.breakers.keep(vec![change]).await.as_deref() {
-                    Ok([BreakerKept::Outdated(row)]) => gate.kept(row.revision),
-                    Ok(_) => return gate.kept(revision),
-                    Err(error) => {
-                        let error = error as &dyn std::error::Error;
-                        tracing::warn!(error, lane.id = %capability.lane_id, "cannot store a circuit breaker of a capability; after a restart it is as it was before");
-                        return;
-                    }
+        tokio::spawn(async move { calls.write_breaker(&capability, &gate, transition).await });
+    }
+
+    /// Keeps how a breaker stands after a change, with what is to be told of it.
+    async fn write_breaker(&self, capability: &Arc<OpenCapability>, gate: &CapabilityGate, transition: Transition) {
+        let alerts = self.alerts_of(capability, transition);
+        for _ in 0..KEEP_ROUNDS_MAX {
+            let (kept, revision) = gate.to_keep();
+            let change = BreakerChange {
+                application: capability.application,
+                lane_id: capability.lane_id,
+                revision,
+                kept,
+                transition: Some(transition),
+                alerts: alerts.clone(),
+                entry: None,
+            };
+            match self.breakers.keep(vec![change]).await.as_deref() {
+                Ok([BreakerKept::Outdated(row)]) => gate.kept(row.revision),
+                Ok(_) => return gate.kept(revision),
+                Err(error) => {
+                    let error = error as &dyn std::error::Error;
+                    tracing::warn!(error, lane.id = %capability.lane_id, "cannot store a circuit breaker of a capability; after a restart it is as it was before");
+                    return;
                 }
             }
-        });
+        }
     }
 }

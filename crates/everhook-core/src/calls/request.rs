@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::{Calls, OpenCapability};
 use crate::{
+    ids::OrganizationId,
     model::{SigningKey, Target},
     ports::{OutgoingHeader, OutgoingMethod, OutgoingRequest},
     time::Timestamp,
@@ -31,6 +32,12 @@ pub(super) struct Outgoing<'a> {
 }
 
 impl Calls {
+    /// The request of a health check.
+    pub(crate) fn health_request(&self, organization: OrganizationId, target: Arc<Target>, timeout: Duration) -> OutgoingRequest {
+        let headers = vec![("accept".into(), Bytes::from_static(b"application/json")), ("user-agent".into(), self.user_agent.clone())];
+        OutgoingRequest { organization, method: OutgoingMethod::Get, target, headers, body: Bytes::new(), timeout }
+    }
+
     pub(super) fn build(&self, outgoing: &Outgoing<'_>) -> OutgoingRequest {
         let Outgoing { capability, request_id, attempt, left, at, .. } = *outgoing;
         let keys = &capability.keys;

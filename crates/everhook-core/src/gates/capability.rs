@@ -10,7 +10,7 @@ use crate::{
     ids::{EventId, OrganizationId},
     model::{BreakerConfig, BreakerState, Hedge, HedgeDelay, KeptBreaker, KeptStage, SlowCallRule},
     policy::{
-        breaker::{Admission, Breaker, BreakerFacts, CallOutcome, Pass, Transition},
+        breaker::{Admission, Breaker, BreakerFacts, CallOutcome, Cause, Pass, Transition},
         calls::{
             answer::FailureKind,
             canary::{Side, Trial, Withdrawal},
@@ -77,6 +77,8 @@ struct State {
     hedges: HedgeTokens,
     latency: Latency,
     canary: Trial,
+    /// When a call was last answered well.
+    answered_at: Option<Timestamp>,
 }
 
 /// The right to make one request. If it is dropped, the request was cancelled, and says nothing about the app.
@@ -119,6 +121,7 @@ impl CapabilityGate {
             hedges: HedgeTokens::default(),
             latency: Latency::new(now),
             canary: Trial::default(),
+            answered_at: None,
         }))
     }
 
@@ -235,6 +238,13 @@ impl CapabilityGate {
         }
     }
 
+    /// The app fails its health checks since an instant. Opens the breaker, unless calls were answered since then: these know better than a page about health.
+    pub fn app_is_away(&self, since: Timestamp, now: Timestamp) -> Option<Transition> {
+        let mut state = self.state();
+        let is_answering = state.answered_at.is_some_and(|at| at >= since);
+        if is_answering { None } else { state.breaker.trip(Cause::FailedHealthChecks, now) }
+    }
+
     /// How the breaker is to be kept, and under which revision.
     pub fn to_keep(&self) -> (KeptBreaker, i64) {
         let state = self.state();
@@ -276,6 +286,7 @@ impl CapabilityGate {
                 state.limit.answered(took, now);
                 state.latency.add(took, now);
                 state.retries.succeeded();
+                state.answered_at = Some(now);
                 by_slowness = state.count_slow(took, now);
                 CallOutcome::Success
             }
@@ -307,7 +318,7 @@ impl State {
     /// Counts how long a call took. Opens the breaker if too many were slow.
     fn count_slow(&mut self, took: Duration, now: Timestamp) -> Option<Transition> {
         let rule = self.settings.slow_calls?;
-        if self.slow_calls.add(took, &rule) { self.breaker.trip_slow(now) } else { None }
+        if self.slow_calls.add(took, &rule) { self.breaker.trip(Cause::TooManySlowCalls, now) } else { None }
     }
 }
 
@@ -403,6 +414,22 @@ mod tests {
             let pass = given.begin(call, 1).ok().unwrap();
             assert_eq!(pass.end(RequestOutcome::Failed(FailureKind::AppError, MS), Timestamp::from_secs(1)), None);
         }
+    }
+
+    #[test]
+    fn failed_health_checks_open_it_unless_calls_are_answered_and_a_probe_closes_it() {
+        let at = Timestamp::from_secs;
+        let answering = Given::new(&settings());
+        answering.begin(1, 10).ok().unwrap().end(RequestOutcome::Answered(MS), at(10));
+        assert_eq!(answering.gate.app_is_away(at(10), at(20)), None);
+        assert!(answering.gate.app_is_away(at(11), at(20)).is_some(), "it was before the checks failed");
+        let unused = Given::new(&settings());
+        let opened = unused.gate.app_is_away(at(10), at(20)).expect("nobody knows better");
+        assert_eq!((opened.opens(), opened.cause.as_str()), (true, "failed_health_checks"));
+        assert_eq!(unused.gate.app_is_away(at(10), at(21)), None, "it is open already");
+        assert!(unused.begin(1, 79).is_err() && unused.begin(1, 80).is_ok(), "after its sleep a call probes");
+        let switched_off = BreakerConfig { enabled: false, ..settings().breaker };
+        assert_eq!(Given::new(&GateSettings { breaker: switched_off, ..settings() }).gate.app_is_away(at(10), at(20)), None);
     }
 
     #[test]

@@ -116,6 +116,10 @@ pub struct Line {
     pub deletions_bell: Notify,
     /// Rung when attempts succeeded: endpoints whose owners were told of trouble may be among those that work again.
     pub recoveries_bell: Notify,
+    /// Rung when the health of another app is to be checked.
+    pub health_checks_bell: Notify,
+    /// When apps are checked.
+    pub health_checks: HealthCheckSettings,
     /// When parked deliveries are looked for again.
     pub parking_looks: parking::ParkingLooks,
 }
@@ -143,6 +147,23 @@ pub struct LineSettings {
     pub manifest_defaults: ManifestDefaults,
     /// How health providers are reached.
     pub health_providers: ProviderSettings,
+    /// When apps are checked.
+    pub health_checks: HealthCheckSettings,
+}
+
+/// When the health of apps is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HealthCheckSettings {
+    /// How often each is.
+    pub interval: Duration,
+    /// How long its answer may take.
+    pub timeout: Duration,
+}
+
+impl Default for HealthCheckSettings {
+    fn default() -> Self {
+        Self { interval: Duration::from_secs(300), timeout: Duration::from_secs(5) }
+    }
 }
 
 impl Line {
@@ -159,6 +180,7 @@ impl Line {
             seal_payloads,
             manifest_defaults,
             health_providers,
+            health_checks,
         } = settings;
         let evaluations = Arc::new(Evaluations::new(ports.clock.clone(), evaluation_threads));
         let (backlog, spool_bell) = (Arc::new(SpoolBacklog::new(&ports)), Arc::default());
@@ -188,6 +210,8 @@ impl Line {
             backfills_bell: Notify::new(),
             deletions_bell: Notify::new(),
             recoveries_bell: Notify::new(),
+            health_checks_bell: Notify::new(),
+            health_checks,
             parking_looks: parking::ParkingLooks::default(),
             node,
             idempotency_window,

@@ -4,6 +4,7 @@
 //! catalog forgets the application and the owner of the lanes is told, so that the next event already meets it.
 
 pub mod api_keys;
+pub mod app_health;
 pub mod applications;
 mod audit;
 pub mod auto_replay;

@@ -35,6 +35,8 @@ pub enum BreakerCause {
     TooManyFailures,
     /// Calls were slow as the rule for slow calls says.
     TooManySlowCalls,
+    /// The app failed its health checks.
+    FailedHealthChecks,
     /// Too few probes succeeded.
     RecoveryFailed,
     /// Enough probes succeeded.
@@ -55,6 +57,7 @@ impl BreakerCause {
         match self {
             Self::TooManyFailures => "too_many_failures",
             Self::TooManySlowCalls => "too_many_slow_calls",
+            Self::FailedHealthChecks => "failed_health_checks",
             Self::RecoveryFailed => "recovery_failed",
             Self::Recovered => "recovered",
             Self::Reset => "reset",

@@ -17,12 +17,22 @@ pub enum Duty {
     Retention,
     /// Warns of endpoints that fail for days, and disables them.
     EndpointHealth,
+    /// Checks the health of apps.
+    HealthChecks,
 }
 
 impl Duty {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Operations, Self::AutomaticReplay, Self::Alerts, Self::FreeHeads, Self::ForgetKeys, Self::Retention, Self::EndpointHealth];
+    pub const ALL: [Self; 8] = [
+        Self::Operations,
+        Self::AutomaticReplay,
+        Self::Alerts,
+        Self::FreeHeads,
+        Self::ForgetKeys,
+        Self::Retention,
+        Self::EndpointHealth,
+        Self::HealthChecks,
+    ];
 
     /// Its name, for stores and logs. Never changed once it was stored.
     pub const fn as_str(self) -> &'static str {
@@ -34,6 +44,7 @@ impl Duty {
             Self::ForgetKeys => "forget_keys",
             Self::Retention => "retention",
             Self::EndpointHealth => "endpoint_health",
+            Self::HealthChecks => "health_checks",
         }
     }
 
@@ -45,7 +56,7 @@ impl Duty {
 
 /// Some of the duties.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct DutySet(u8);
+pub struct DutySet(u32);
 
 impl DutySet {
     /// None of them.
@@ -55,7 +66,7 @@ impl DutySet {
 
     /// Whether this one is among them.
     pub const fn contains(self, duty: Duty) -> bool {
-        self.0 & (1 << duty as u8) != 0
+        self.0 & (1 << duty as u32) != 0
     }
 
     /// These and those.
@@ -83,7 +94,7 @@ impl DutySet {
 
 impl FromIterator<Duty> for DutySet {
     fn from_iter<I: IntoIterator<Item = Duty>>(duties: I) -> Self {
-        duties.into_iter().fold(Self::NONE, |set, duty| Self(set.0 | 1 << duty as u8))
+        duties.into_iter().fold(Self::NONE, |set, duty| Self(set.0 | 1 << duty as u32))
     }
 }
 

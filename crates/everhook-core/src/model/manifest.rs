@@ -79,6 +79,8 @@ pub struct KeptManifest {
 pub struct Manifest {
     /// What the paths of the capabilities are behind; without it nothing can be called.
     pub base_url: Option<String>,
+    /// Where its health is checked, behind the base URL; `None` if it is not.
+    pub health_path: Option<String>,
     /// What it answers.
     pub capabilities: BTreeMap<CapabilityName, Capability>,
 }

@@ -1,6 +1,7 @@
 //! The nouns of the product. Plain values: no serde, no SQL, no clock. Each wire and each store owns its own spelling.
 
 mod api_key;
+mod app_health;
 mod attempt;
 mod audit;
 mod auto_replay;
@@ -45,6 +46,7 @@ mod source_statistics;
 mod statistics;
 
 pub use api_key::{ApiKey, ApiKeyHash, Scope, Scopes};
+pub use app_health::{AppCheck, AppCheckPlan, AppHealth, AppStatus, FailingChecks};
 pub use attempt::{Attempt, AttemptStatus, Cut, FailureCategory, PhaseTimes, Report, Response, RetryAfter, Sent};
 pub use audit::{Actor, AuditAction, AuditEntry, AuditNote, Author};
 pub use auto_replay::AutoReplay;

@@ -163,11 +163,11 @@ impl Breaker {
         }
     }
 
-    /// Opens it because calls are slow, if it is closed and failures may open it.
-    pub fn trip_slow(&mut self, now: Timestamp) -> Option<Transition> {
+    /// Opens it for another cause than the calls that it counts, if it is closed and failures may open it.
+    pub fn trip(&mut self, cause: Cause, now: Timestamp) -> Option<Transition> {
         self.advance(now);
         let may_open = self.config.enabled && matches!(self.stage, Stage::Closed { .. });
-        may_open.then(|| self.change(Stage::Open { until: now + self.sleep() }, Cause::TooManySlowCalls, now))
+        may_open.then(|| self.change(Stage::Open { until: now + self.sleep() }, cause, now))
     }
 
     /// Closes it and forgets everything, whatever it was forced to be.

@@ -4,11 +4,11 @@ use async_trait::async_trait;
 
 use crate::{
     ids::{ApplicationId, LaneId, OrganizationId},
-    model::{AuditEntry, KeptManifest, SealedSecrets},
+    model::{AppCheckPlan, AuditEntry, KeptManifest, SealedSecrets},
     ports::StoreError,
 };
 
-/// The manifests of applications. Deleting an application deletes its manifest and its secrets in the same write.
+/// The manifests of applications. Deleting an application deletes its manifest, its secrets and its health check in the same write.
 ///
 /// Every change is told to other nodes as [`Change::Application`](crate::ports::Change::Application). Every method fails with
 /// [`StoreError::Unavailable`] if the store cannot be reached, and then changed nothing.
@@ -18,8 +18,14 @@ pub trait ManifestStore: Send + Sync {
     async fn manifest(&self, application: ApplicationId) -> Result<Option<KeptManifest>, StoreError>;
 
     /// Keeps a manifest, if its version is the next one (1 for the first) and its application is there, and makes the lanes of its capabilities that are not
-    /// there yet. Says whether it did.
-    async fn put_manifest(&self, manifest: KeptManifest, lanes: Vec<LaneId>, entry: AuditEntry) -> Result<bool, StoreError>;
+    /// there yet. Its app is checked as `check` says from now on, and no more if it is `None`. Says whether it did.
+    async fn put_manifest(
+        &self,
+        manifest: KeptManifest,
+        lanes: Vec<LaneId>,
+        check: Option<AppCheckPlan>,
+        entry: AuditEntry,
+    ) -> Result<bool, StoreError>;
 
     /// What signs the requests to an application; `None` if it was never called.
     async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError>;

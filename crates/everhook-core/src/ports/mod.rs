@@ -4,6 +4,7 @@
 
 mod alone;
 mod api_key_store;
+mod app_health_store;
 mod application_store;
 mod audit_log;
 mod auto_replay_store;
@@ -53,6 +54,7 @@ use std::sync::Arc;
 
 pub use alone::SingleNode;
 pub use api_key_store::ApiKeyStore;
+pub use app_health_store::AppHealthStore;
 pub use application_store::{ApplicationStore, ContentsDeleted};
 pub use audit_log::{ActorFilter, AuditFilter, AuditLog, Effect};
 pub use auto_replay_store::{AutoReplayStore, DueDeadLetters};
@@ -151,6 +153,8 @@ pub struct Ports {
     pub health_metrics: Arc<dyn HealthMetrics>,
     /// What applications answer when they are called.
     pub manifests: Arc<dyn ManifestStore>,
+    /// The health checks of apps.
+    pub app_health: Arc<dyn AppHealthStore>,
     /// What calls leave behind.
     pub call_records: Arc<dyn CallRecords>,
     /// What is kept of jobs beside their events.
@@ -220,6 +224,7 @@ pub trait StorePorts:
     + HealthConnections
     + HealthMetrics
     + ManifestStore
+    + AppHealthStore
     + CallRecords
     + JobStore
     + AuditLog
@@ -254,6 +259,7 @@ impl<T> StorePorts for T where
         + HealthConnections
         + HealthMetrics
         + ManifestStore
+        + AppHealthStore
         + CallRecords
         + JobStore
         + AuditLog

@@ -1,10 +1,15 @@
 //! Manifests, and what calls leave behind, that cannot be read or written on demand.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, DeliveryId, EventId, LaneId, OrganizationId},
-    model::{AuditEntry, CacheKey, CachedAnswer, FairDraw, JobAnswer, JobAttempt, JobRecord, KeptManifest, SealedSecrets},
-    ports::{CallRecords, JobAnswered, JobStore, ManifestStore, SecretsChange, StoreError},
+    model::{
+        AppCheck, AppCheckPlan, AppHealth, AuditEntry, CacheKey, CachedAnswer, FairDraw, JobAnswer, JobAttempt, JobRecord, KeptManifest,
+        SealedSecrets,
+    },
+    ports::{Alert, AppHealthStore, CallRecords, JobAnswered, JobStore, ManifestStore, SecretsChange, StoreError},
     time::Timestamp,
 };
 use uuid::Uuid;
@@ -17,8 +22,14 @@ impl<S: ManifestStore> ManifestStore for Faulty<S> {
         through!(self, self.store.manifest(application))
     }
 
-    async fn put_manifest(&self, manifest: KeptManifest, lanes: Vec<LaneId>, entry: AuditEntry) -> Result<bool, StoreError> {
-        through!(self, self.store.put_manifest(manifest, lanes, entry))
+    async fn put_manifest(
+        &self,
+        manifest: KeptManifest,
+        lanes: Vec<LaneId>,
+        check: Option<AppCheckPlan>,
+        entry: AuditEntry,
+    ) -> Result<bool, StoreError> {
+        through!(self, self.store.put_manifest(manifest, lanes, check, entry))
     }
 
     async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError> {
@@ -27,6 +38,25 @@ impl<S: ManifestStore> ManifestStore for Faulty<S> {
 
     async fn put_application_secrets(&self, change: SecretsChange, entry: AuditEntry) -> Result<bool, StoreError> {
         through!(self, self.store.put_application_secrets(change, entry))
+    }
+}
+
+#[async_trait]
+impl<S: AppHealthStore> AppHealthStore for Faulty<S> {
+    async fn app_check(&self, application: ApplicationId) -> Result<Option<AppCheck>, StoreError> {
+        through!(self, self.store.app_check(application))
+    }
+
+    async fn next_app_check(&self) -> Result<Option<Timestamp>, StoreError> {
+        through!(self, self.store.next_app_check())
+    }
+
+    async fn take_app_checks(&self, now: Timestamp, interval: Duration, limit: u32) -> Result<Vec<AppCheck>, StoreError> {
+        through!(self, self.store.take_app_checks(now, interval, limit))
+    }
+
+    async fn keep_app_health(&self, application: ApplicationId, found: AppHealth, alerts: Vec<Alert>) -> Result<bool, StoreError> {
+        through!(self, self.store.keep_app_health(application, found, alerts))
     }
 }
 

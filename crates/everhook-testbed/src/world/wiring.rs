@@ -12,7 +12,7 @@ use everhook_core::{
     engine::{Engine, EngineSettings},
     lanes,
     limits::evaluations::EvaluationThreads,
-    line::{Line, LineSettings},
+    line::{HealthCheckSettings, Line, LineSettings},
     model::{PoolName, Profile, RetentionPeriods, Secret},
     policy::{calls::manifest::ManifestDefaults, endpoint_health::EndpointHealthSettings},
     ports::{Ports, Roles, SingleNode, Spool, StorePorts, Vault},
@@ -104,6 +104,7 @@ impl World {
             health_connections: faulty.clone(),
             health_metrics: faulty.clone(),
             manifests: faulty.clone(),
+            app_health: faulty.clone(),
             call_records: faulty.clone(),
             jobs: faulty.clone(),
             audit_log: store.clone(),
@@ -168,5 +169,6 @@ pub fn line_settings(node: &str) -> LineSettings {
         seal_payloads: false,
         manifest_defaults: ManifestDefaults::default(),
         health_providers: health_providers(),
+        health_checks: HealthCheckSettings::default(),
     }
 }

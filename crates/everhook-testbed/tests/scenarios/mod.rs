@@ -1,5 +1,6 @@
 //! Scenarios on a simulated clock and network, with the real core and the real embedded store.
 
+mod app_health;
 mod attempt_now;
 mod backfills;
 mod by_hand;

@@ -4,6 +4,7 @@
 
 mod access;
 mod api_keys;
+mod app_health;
 mod applications;
 mod attempts;
 mod audit_log;
@@ -331,6 +332,7 @@ fn documented() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(applications::create, applications::list))
         .routes(routes!(applications::get, applications::change, applications::delete))
         .merge(manifests::routes())
+        .merge(app_health::routes())
         .merge(calls::routes())
         .routes(routes!(stats::get))
         .merge(jobs::routes())

@@ -65,7 +65,7 @@ fn reach(method: &Method, route: &str) -> Reach {
         ("dlq" | "dead-letters", ["{id}", ..]) => Reach::DeadLetter,
         ("applications", ["{id}"]) if is_read || is_change => Reach::Application,
         ("applications", ["{id}", "recover" | "replay" | "erase"]) => Reach::Application,
-        ("applications", ["{id}", "manifest" | "secret" | "capabilities" | "call" | "call-batch" | "draws" | "jobs", ..]) => {
+        ("applications", ["{id}", "manifest" | "secret" | "capabilities" | "call" | "call-batch" | "draws" | "jobs" | "health", ..]) => {
             Reach::Application
         }
         ("event-types" | "retry-schedules", [] | ["{id}"]) | ("organizations", ["{id}", "retry-schedules"]) if is_read => Reach::Shared,

@@ -67,6 +67,8 @@ words! {
     RotationStatus = ["running", "cancelled"];
     /// How a job stands.
     JobStatusWord = JobStatus::ALL.map(JobStatus::as_str);
+    /// How an app is.
+    AppStatusWord = ["healthy", "degraded", "unhealthy", "unknown"];
     /// How an operation stands.
     OperationStatusWord = ["pending", "running", "finished", "cancelled", "failed"];
     /// What an application is for.

@@ -3,6 +3,7 @@
 use std::{ops::RangeInclusive, time::Duration};
 
 use everhook_core::{
+    line::HealthCheckSettings,
     model::{BreakerConfig, TripRule},
     policy::calls::{manifest::ManifestDefaults, timeouts::TimeoutsByName},
 };
@@ -18,6 +19,17 @@ const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration:
 const SLEEP: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(86_400);
 const FAILURES: RangeInclusive<u32> = 1..=100_000;
 const SUCCESSES: RangeInclusive<u32> = 1..=100;
+
+/// How often an app may be checked, and how long one check may take.
+const CHECK_INTERVAL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
+const CHECK_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(10);
+
+/// Reads when apps are checked; `None` if that could not be read.
+pub(super) fn read_health_checks(reader: &mut Reader<'_>) -> Option<HealthCheckSettings> {
+    let interval = reader.needed("app_health_check_interval", |text| in_range(units::parse_duration(text)?, CHECK_INTERVAL));
+    let timeout = reader.needed("app_health_check_timeout", |text| in_range(units::parse_duration(text)?, CHECK_TIMEOUT));
+    Some(HealthCheckSettings { interval: interval?, timeout: timeout? })
+}
 
 /// Reads the settings; `None` if one could not be read, and then its fault is among the others.
 pub(super) fn read(reader: &mut Reader<'_>) -> Option<ManifestDefaults> {

@@ -59,6 +59,7 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
     let health_providers = health::read(&mut reader, targets.as_ref());
     let seal_payloads = reader.needed("seal_payloads", parse_bool);
     let manifest_defaults = calls::read(&mut reader);
+    let health_checks = calls::read_health_checks(&mut reader);
     let log_format = reader.needed("log_format", parse_log_format);
     Some(Config {
         listen: listen?,
@@ -89,6 +90,7 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
         email,
         admin_emails,
         manifest_defaults: manifest_defaults?,
+        health_checks: health_checks?,
         health_providers: health_providers?,
         log_format: log_format?,
     })

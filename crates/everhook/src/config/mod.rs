@@ -22,6 +22,7 @@ use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Args;
 use everhook_core::{
+    line::HealthCheckSettings,
     model::{EmailAddress, PoolName, Profile, RetentionPeriods, Secret},
     policy::{calls::manifest::ManifestDefaults, endpoint_health::EndpointHealthSettings, target::TargetRules},
     providers::ProviderSettings,
@@ -202,6 +203,12 @@ pub struct ServeArgs {
     /// How many successes close it again [default: 3]
     #[arg(long, value_name = "N")]
     pub call_breaker_successes: Option<String>,
+    /// How often the health of each app is checked that has a health page [default: 5m]
+    #[arg(long, value_name = "DURATION")]
+    pub app_health_check_interval: Option<String>,
+    /// How long the answer of a health page may take [default: 5s]
+    #[arg(long, value_name = "DURATION")]
+    pub app_health_check_timeout: Option<String>,
     /// Where Strava's API is [default: https://www.strava.com/api/v3]
     #[arg(long, value_name = "URL")]
     pub strava_api_url: Option<String>,
@@ -286,6 +293,8 @@ pub struct Config {
     pub manifest_defaults: ManifestDefaults,
     /// How health providers are reached.
     pub health_providers: ProviderSettings,
+    /// When apps are checked.
+    pub health_checks: HealthCheckSettings,
     /// How the log is written.
     pub log_format: LogFormat,
 }

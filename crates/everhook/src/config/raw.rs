@@ -12,7 +12,7 @@ const OTHER_VARIABLES: [&str; 4] = ["url", "key", "log", "config"];
 
 /// Names that other platforms have for some of our settings. Bare numbers are milliseconds where a length of time is meant, or days where the name says so.
 /// Ours win.
-const OTHER_NAMES: [(&str, &str); 12] = [
+const OTHER_NAMES: [(&str, &str); 14] = [
     ("WEBHOOK_TIMEOUT_QUIZ_ANSWER", "call_timeout_quiz_answer"),
     ("WEBHOOK_TIMEOUT_WINNER_SELECTION", "call_timeout_winner_selection"),
     ("WEBHOOK_TIMEOUT_PARTICIPANT_REGISTRATION", "call_timeout_participant_registration"),
@@ -25,6 +25,8 @@ const OTHER_NAMES: [(&str, &str); 12] = [
     ("ENDPOINT_DISABLE_DAYS", "endpoint_disable_after"),
     ("HEALTH_CHECK_CRON", "health_check_cron"),
     ("ADMIN_EMAIL_LIST", "admin_emails"),
+    ("APP_HEALTH_CHECK_INTERVAL", "app_health_check_interval"),
+    ("APP_HEALTH_CHECK_TIMEOUT", "app_health_check_timeout"),
 ];
 
 /// Variables that begin so say where the tests find their services; a server that a test starts inherits them.
@@ -111,6 +113,8 @@ pub(super) const KNOWN: &[Known] = &[
     setting("call_breaker_failures", Some("5")),
     setting("call_breaker_sleep", Some("60s")),
     setting("call_breaker_successes", Some("3")),
+    setting("app_health_check_interval", Some("5m")),
+    setting("app_health_check_timeout", Some("5s")),
     setting("strava_api_url", Some("https://www.strava.com/api/v3")),
     setting("strava_client_id", None),
     secret("strava_client_secret"),
@@ -205,7 +209,7 @@ fn with_unit(name: &str, value: &str) -> String {
     let unit = match name {
         "endpoint_warning_after" | "endpoint_disable_after" => "d",
         "call_breaker_sleep" => "ms",
-        _ if name.starts_with("call_timeout") => "ms",
+        _ if name.starts_with("call_timeout") || name.starts_with("app_health_check") => "ms",
         _ => return value.to_owned(),
     };
     if is_bare { format!("{}{unit}", value.trim()) } else { value.to_owned() }
@@ -284,6 +288,8 @@ fn flag<'a>(args: &'a ServeArgs, name: &str) -> Option<&'a str> {
         "call_breaker_failures" => &args.call_breaker_failures,
         "call_breaker_sleep" => &args.call_breaker_sleep,
         "call_breaker_successes" => &args.call_breaker_successes,
+        "app_health_check_interval" => &args.app_health_check_interval,
+        "app_health_check_timeout" => &args.app_health_check_timeout,
         "strava_api_url" => &args.strava_api_url,
         "strava_client_id" => &args.strava_client_id,
         "strava_client_secret" => &args.strava_client_secret,

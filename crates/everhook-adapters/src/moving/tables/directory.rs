@@ -2,7 +2,7 @@
 
 use crate::moving::table::{Table, same};
 
-pub(super) const TABLES: [Table; 24] = [
+pub(super) const TABLES: [Table; 25] = [
     same(
         "organizations",
         &["id"],
@@ -86,6 +86,23 @@ pub(super) const TABLES: [Table; 24] = [
     ),
     same("source_activity", &["source_id"], &["source_id", "accepted_at", "refused_at", "refusal", "handshake_at"]),
     same("manifests", &["application_id"], &["application_id", "organization_id", "version", "document", "updated_at", "job_schedule"]),
+    same(
+        "app_checks",
+        &["application_id"],
+        &[
+            "application_id",
+            "organization_id",
+            "url",
+            "next_at",
+            "status",
+            "checked_at",
+            "took",
+            "failures",
+            "failing_since",
+            "detail",
+            "checks",
+        ],
+    ),
     same(
         "application_secrets",
         &["application_id"],

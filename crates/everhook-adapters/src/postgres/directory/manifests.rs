@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId, ScheduleVersion},
-    model::{AuditEntry, CapabilityLane, KeptManifest, SealedSecret, SealedSecrets},
+    model::{AppCheckPlan, AuditEntry, CapabilityLane, KeptManifest, SealedSecret, SealedSecrets},
     policy::presets,
     ports::{Change, ManifestStore, RetryScheduleStore as _, SecretsChange, StoreError},
     time::Timestamp,
@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::{
     super::{
-        PostgresStore,
+        PostgresStore, app_health,
         audit_log::conclude,
         collisions::retry_on_conflict,
         fault::Outcome,
@@ -42,9 +42,15 @@ impl ManifestStore for PostgresStore {
         Ok(row.as_ref().map(of_row).transpose()?)
     }
 
-    async fn put_manifest(&self, manifest: KeptManifest, lanes: Vec<LaneId>, entry: AuditEntry) -> Result<bool, StoreError> {
+    async fn put_manifest(
+        &self,
+        manifest: KeptManifest,
+        lanes: Vec<LaneId>,
+        check: Option<AppCheckPlan>,
+        entry: AuditEntry,
+    ) -> Result<bool, StoreError> {
         let job_schedule = self.schedule_version(&presets::job()).await?;
-        changed!(self, manifest.organization, entry, |tx| put(&tx, &manifest, &lanes, job_schedule))
+        changed!(self, manifest.organization, entry, |tx| put(&tx, &manifest, &lanes, check.as_ref(), job_schedule))
     }
 
     async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError> {
@@ -56,7 +62,13 @@ impl ManifestStore for PostgresStore {
     }
 }
 
-async fn put(tx: &Tx<'_>, manifest: &KeptManifest, lanes: &[LaneId], job_schedule: ScheduleVersion) -> Outcome<bool> {
+async fn put(
+    tx: &Tx<'_>,
+    manifest: &KeptManifest,
+    lanes: &[LaneId],
+    check: Option<&AppCheckPlan>,
+    job_schedule: ScheduleVersion,
+) -> Outcome<bool> {
     let (organization, application) = (manifest.organization, manifest.application);
     if !applications::exists(tx, organization, application).await? {
         return Ok(false);
@@ -72,6 +84,7 @@ async fn put(tx: &Tx<'_>, manifest: &KeptManifest, lanes: &[LaneId], job_schedul
     }
     let lanes: Vec<Uuid> = lanes.iter().map(Key::key).collect();
     tx.execute(INSERT_LANES, &[&lanes, &organization.key(), &application.key()]).await?;
+    app_health::plan(tx, organization, application, check).await?;
     // The lanes and their schedule are part of what its applications share.
     versions::definitions_changed(tx, organization).await?;
     tx.note_change(Change::Application(application)).await?;
@@ -111,6 +124,7 @@ async fn put_secrets(tx: &Tx<'_>, change: &SecretsChange) -> Outcome<bool> {
 pub(super) async fn delete_of_application(tx: &Tx<'_>, application: ApplicationId) -> Outcome<()> {
     tx.execute(DELETE, &[&application.key()]).await?;
     tx.execute(DELETE_SECRETS, &[&application.key()]).await?;
+    app_health::delete_of_application(tx, application).await?;
     Ok(())
 }
 
@@ -118,6 +132,7 @@ pub(super) async fn delete_of_application(tx: &Tx<'_>, application: ApplicationI
 pub(super) async fn delete_of_organization(tx: &Tx<'_>, organization: OrganizationId) -> Outcome<()> {
     tx.execute(DELETE_OF_ORGANIZATION, &[&organization.key()]).await?;
     tx.execute(DELETE_SECRETS_OF_ORGANIZATION, &[&organization.key()]).await?;
+    app_health::delete_of_organization(tx, organization).await?;
     Ok(())
 }
 

@@ -364,6 +364,30 @@ CREATE TABLE manifests (
 CREATE INDEX manifests_by_organization ON manifests (organization_id);
 CREATE INDEX manifests_by_version ON manifests (job_schedule);
 
+-- The health checks of apps: when each is due, and what the last one found.
+CREATE TABLE app_checks (
+    application_id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    -- The health page.
+    url text NOT NULL,
+    next_at bigint NOT NULL,
+    -- What the last check found; NULL if there was none yet. How long it took is in microseconds.
+    status text CHECK (status IN ('healthy', 'degraded', 'unhealthy')),
+    checked_at bigint,
+    took bigint,
+    -- The checks in a row that failed, and when the first of them ended.
+    failures bigint NOT NULL DEFAULT 0 CHECK (failures >= 0),
+    failing_since bigint,
+    detail text,
+    -- What the app says about its parts: a JSON object.
+    checks text CHECK (length(checks) <= 4096),
+    CHECK ((status IS NULL) = (checked_at IS NULL) AND (status IS NULL) = (took IS NULL) AND (status IS NULL) = (detail IS NULL)),
+    CHECK ((failures = 0) = (failing_since IS NULL))
+);
+
+CREATE INDEX app_checks_by_turn ON app_checks (next_at);
+CREATE INDEX app_checks_by_organization ON app_checks (organization_id);
+
 -- What signs the requests to an application. Sealed.
 CREATE TABLE application_secrets (
     application_id uuid PRIMARY KEY,

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId, Ref, ScheduleVersion},
-    model::{AuditEntry, CapabilityLane, KeptManifest, SealedSecret, SealedSecrets},
+    model::{AppCheckPlan, AuditEntry, CapabilityLane, KeptManifest, SealedSecret, SealedSecrets},
     policy::presets,
     ports::{ManifestStore, SecretsChange, StoreError},
     time::Timestamp,
@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
     super::{
-        SqliteStore,
+        SqliteStore, app_health,
         fault::Outcome,
         rows::{Columns, Key},
         schedule_json,
@@ -38,8 +38,14 @@ impl ManifestStore for SqliteStore {
         self.read(move |connection| Ok(connection.prepare_cached(OF_APPLICATION)?.query_row([application.key()], of_row).optional()?)).await
     }
 
-    async fn put_manifest(&self, manifest: KeptManifest, lanes: Vec<LaneId>, entry: AuditEntry) -> Result<bool, StoreError> {
-        self.change(1 + lanes.len(), entry, move |tx| put(tx, &manifest, &lanes)).await
+    async fn put_manifest(
+        &self,
+        manifest: KeptManifest,
+        lanes: Vec<LaneId>,
+        check: Option<AppCheckPlan>,
+        entry: AuditEntry,
+    ) -> Result<bool, StoreError> {
+        self.change(2 + lanes.len(), entry, move |tx| put(tx, &manifest, &lanes, check.as_ref())).await
     }
 
     async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError> {
@@ -51,7 +57,7 @@ impl ManifestStore for SqliteStore {
     }
 }
 
-fn put(tx: &mut Tx<'_>, manifest: &KeptManifest, lanes: &[LaneId]) -> Outcome<bool> {
+fn put(tx: &mut Tx<'_>, manifest: &KeptManifest, lanes: &[LaneId], check: Option<&AppCheckPlan>) -> Outcome<bool> {
     let (organization, application) = (manifest.organization, manifest.application);
     if applications::find(tx.connection(), organization, &Ref::Id(application))?.is_none() {
         return Ok(false);
@@ -75,6 +81,7 @@ fn put(tx: &mut Tx<'_>, manifest: &KeptManifest, lanes: &[LaneId]) -> Outcome<bo
     for lane in lanes {
         tx.prepare(INSERT_LANE)?.execute(params![lane.key(), organization.key(), application.key()])?;
     }
+    app_health::plan(tx, organization, application, check)?;
     // The lanes and their schedule are part of what its applications share.
     tx.bump_organization(organization)?;
     Ok(true)
@@ -119,6 +126,7 @@ fn put_secrets(tx: &Tx<'_>, change: &SecretsChange) -> Outcome<bool> {
 pub(super) fn delete_of_application(tx: &Tx<'_>, application: ApplicationId) -> Outcome<()> {
     tx.prepare(DELETE)?.execute([application.key()])?;
     tx.prepare(DELETE_SECRETS)?.execute([application.key()])?;
+    app_health::delete_of_application(tx, application)?;
     Ok(())
 }
 
@@ -126,6 +134,7 @@ pub(super) fn delete_of_application(tx: &Tx<'_>, application: ApplicationId) -> 
 pub(super) fn delete_of_organization(tx: &Tx<'_>, organization: OrganizationId) -> Outcome<()> {
     tx.prepare(DELETE_OF_ORGANIZATION)?.execute([organization.key()])?;
     tx.prepare(DELETE_SECRETS_OF_ORGANIZATION)?.execute([organization.key()])?;
+    app_health::delete_of_organization(tx, organization)?;
     Ok(())
 }
 

@@ -355,6 +355,30 @@ CREATE TABLE manifests (
 CREATE INDEX manifests_by_organization ON manifests (organization_id);
 CREATE INDEX manifests_by_version ON manifests (job_schedule);
 
+-- The health checks of apps: when each is due, and what the last one found.
+CREATE TABLE app_checks (
+    application_id BLOB PRIMARY KEY CHECK (length(application_id) = 16),
+    organization_id BLOB NOT NULL,
+    -- The health page.
+    url TEXT NOT NULL,
+    next_at INTEGER NOT NULL,
+    -- What the last check found; NULL if there was none yet. How long it took is in microseconds.
+    status TEXT CHECK (status IN ('healthy', 'degraded', 'unhealthy')),
+    checked_at INTEGER,
+    took INTEGER,
+    -- The checks in a row that failed, and when the first of them ended.
+    failures INTEGER NOT NULL DEFAULT 0 CHECK (failures >= 0),
+    failing_since INTEGER,
+    detail TEXT,
+    -- What the app says about its parts: a JSON object.
+    checks TEXT CHECK (length(checks) <= 4096),
+    CHECK ((status IS NULL) = (checked_at IS NULL) AND (status IS NULL) = (took IS NULL) AND (status IS NULL) = (detail IS NULL)),
+    CHECK ((failures = 0) = (failing_since IS NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX app_checks_by_turn ON app_checks (next_at);
+CREATE INDEX app_checks_by_organization ON app_checks (organization_id);
+
 -- What signs the requests to an application. Sealed.
 CREATE TABLE application_secrets (
     application_id BLOB PRIMARY KEY CHECK (length(application_id) = 16),

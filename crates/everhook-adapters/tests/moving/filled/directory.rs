@@ -6,10 +6,10 @@ use bytes::Bytes;
 use everhook_core::{
     ids::{ApiKeyId, ApplicationId, DeliveryId, EventTypeId, ScheduleId, Uid},
     model::{
-        ApiKey, ApiKeyHash, AuditAction, BreakerConfig, CacheKey, CachedAnswer, CapabilityName, DisabledReason, EmailAddress, Endpoint,
-        EndpointState, EventTypeDefinition, EventTypePattern, FairDraw, JobAttempt, OrderingMode, OrganizationSchedule, PayloadStyle,
-        RateLimit, RetrySchedule, ScheduleName, Scope, SealedSecret, SealedSecrets, SignatureStyle, SourceActivity, SourceStatistics,
-        SourceTally, Target,
+        ApiKey, ApiKeyHash, AppCheckPlan, AppHealth, AppStatus, AuditAction, BreakerConfig, CacheKey, CachedAnswer, CapabilityName,
+        DisabledReason, EmailAddress, Endpoint, EndpointState, EventTypeDefinition, EventTypePattern, FailingChecks, FairDraw, JobAttempt,
+        OrderingMode, OrganizationSchedule, PayloadStyle, RateLimit, RetrySchedule, ScheduleName, Scope, SealedSecret, SealedSecrets,
+        SignatureStyle, SourceActivity, SourceStatistics, SourceTally, Target,
         health::{KeptRate, MetricType, Provider, ProviderRate, RateWindow},
         minute_of,
     },
@@ -109,8 +109,19 @@ impl Filled {
         let (store, organization) = (&self.given.store, self.given.organization);
         let name = CapabilityName::parse("winnerSelection").unwrap();
         let lane_id = name.lane(shop);
-        let put = store.put_manifest(manifest(organization, shop, 1), vec![lane_id], self.entry(AuditAction::ApplicationPutManifest));
+        let check = AppCheckPlan { url: "https://app.example/health".to_owned(), first_at: after(5) };
+        let put = store.put_manifest(
+            manifest(organization, shop, 1),
+            vec![lane_id],
+            Some(check.clone()),
+            self.entry(AuditAction::ApplicationPutManifest),
+        );
         assert!(put.await.unwrap());
+        let failing = Some(FailingChecks { count: 2, since: after(4) });
+        let (status, checks) = (AppStatus::Unhealthy, Some(r#"{"db":"ü"}"#.to_owned()));
+        let took = Duration::from_micros(7);
+        let found = AppHealth { status, checked_at: after(6), took, failing, detail: ODD.to_owned(), checks };
+        assert!(store.keep_app_health(shop, found, Vec::new()).await.unwrap());
         let change = SecretsChange { organization, application: shop, read: None, secrets: secrets() };
         assert!(store.put_application_secrets(change, self.entry(AuditAction::ApplicationCreateSecret)).await.unwrap());
         let (key, data) = (CacheKey { lane_id, hash: CACHED_HASH }, Bytes::from_static(&[0, 255, 1]));

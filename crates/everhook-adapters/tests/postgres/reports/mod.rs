@@ -46,9 +46,11 @@ const COVERED: [(&str, &str); 24] = [
 const OF_LANES: &str = "lane IN (SELECT lane FROM endpoints WHERE organization_id = ':id')";
 
 /// What no such role reads: secrets, and what nodes keep for themselves.
-const INTERNAL: [&str; 38] = [
+const INTERNAL: [&str; 39] = [
     "api_key_uses",
     "api_keys",
+    // Read through the API, which adds how calls went.
+    "app_checks",
     "application_counters",
     "application_secrets",
     "boots",

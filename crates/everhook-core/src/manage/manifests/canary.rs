@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{CHANGE_ROUNDS_MAX, facts};
+use super::{CHANGE_ROUNDS_MAX, check_plan, facts};
 use crate::{
     calls::WithdrawnCanary,
     line::{Line, alert},
     manage::{Refusal, audit},
-    model::{AuditAction, Author, KeptManifest},
-    policy::audit::changed,
+    model::{AppCheckPlan, AuditAction, Author, KeptManifest},
+    policy::{audit::changed, calls::manifest},
+    ports::StoreError,
 };
 
 /// Notes in the manifest that a canary is withdrawn, unless it is another manifest by now, and publishes `canary.withdrawn`. Says whether it did.
@@ -27,13 +28,22 @@ pub async fn withdraw_canary(line: &Line, withdrawn: &WithdrawnCanary) -> Result
         let by = Author::server(withdrawn.organization);
         let note = changed(&facts(&old), &facts(&new));
         let entry = audit::entry(line, &by, AuditAction::ApplicationPutManifest, withdrawn.application.as_uuid(), note);
-        if line.ports.manifests.put_manifest(new, Vec::new(), entry).await? {
+        let check = check_of(line, &new)?;
+        if line.ports.manifests.put_manifest(new, Vec::new(), check, entry).await? {
             line.calls.forget(withdrawn.application);
             tell(line, withdrawn, &why).await;
             return Ok(true);
         }
     }
     Err(Refusal::concurrent_change("manifest"))
+}
+
+/// How the app is checked, which stays as it is.
+fn check_of(line: &Line, kept: &KeptManifest) -> Result<Option<AppCheckPlan>, Refusal> {
+    let document = serde_json::from_str(&kept.document).map_err(StoreError::corrupt)?;
+    let read = manifest::read(&document, &line.calls.defaults, &|_| Ok(()));
+    let read = read.map_err(|_| StoreError::corrupt(format!("the manifest of the application {} cannot be read", kept.application)))?;
+    Ok(check_plan(line, kept.application, &read))
 }
 
 fn reason(withdrawn: &WithdrawnCanary) -> String {

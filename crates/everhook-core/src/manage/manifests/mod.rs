@@ -16,12 +16,15 @@ use crate::{
     limits::evaluations::EVALUATION_TIMEOUT,
     line::Line,
     model::{
-        Application, ApplicationKind, AttemptStatistics, AuditAction, Author, CapabilityName, FairDraw, KeptManifest, Manifest,
-        callback_lane,
+        AppCheckPlan, Application, ApplicationKind, AttemptStatistics, AuditAction, Author, CapabilityName, FairDraw, KeptManifest,
+        Manifest, callback_lane,
     },
     policy::{
         audit::{Facts, changed, made},
-        calls::manifest::{self, ManifestFault},
+        calls::{
+            health,
+            manifest::{self, ManifestFault},
+        },
         target::{self, TargetRules},
     },
     time::Timestamp,
@@ -63,7 +66,9 @@ pub async fn put(
             None => made(&facts(&kept)),
         };
         let entry = audit::entry(line, by, AuditAction::ApplicationPutManifest, application.id.as_uuid(), note);
-        if line.ports.manifests.put_manifest(kept.clone(), lanes.clone(), entry).await? {
+        let check = check_plan(line, application.id, &manifest);
+        if line.ports.manifests.put_manifest(kept.clone(), lanes.clone(), check, entry).await? {
+            line.health_checks_bell.notify_one();
             line.calls.forget(application.id);
             // The lanes of its capabilities are part of what the organization's applications share.
             line.catalog.forget_organization(by.organization);
@@ -73,6 +78,13 @@ pub async fn put(
         find_application(line, by.organization, &Ref::Id(application.id)).await?;
     }
     Err(Refusal::concurrent_change("manifest"))
+}
+
+/// Where and when the health of the app is checked, if its manifest says so.
+fn check_plan(line: &Line, application: ApplicationId, manifest: &Manifest) -> Option<AppCheckPlan> {
+    let (base_url, path) = (manifest.base_url.as_deref()?, manifest.health_path.as_deref()?);
+    let phase = health::phase(application.as_uuid(), line.health_checks.interval);
+    Some(AppCheckPlan { url: manifest::url_of(base_url, path), first_at: line.ports.clock.now() + phase })
 }
 
 /// The manifest of an application.

@@ -80,9 +80,8 @@ fn read_manifest(
     if let Some(base_url) = &base_url {
         check_base_url(base_url, check_url, faults);
     }
-    for later in ["owner_email", "health_path"] {
-        fields.refuse(later, faults);
-    }
+    fields.refuse("owner_email", faults);
+    let health_path = read_health_path(&mut fields, base_url.as_deref(), check_url, faults);
     let (webhooks, named) = (fields.take("webhooks"), fields.take("capabilities"));
     let listed = match (named, webhooks) {
         (Some(_), Some(_)) => {
@@ -93,7 +92,7 @@ fn read_manifest(
     };
     fields.end(faults);
     let capabilities = read_capabilities(listed?, defaults, base_url.as_deref(), check_url, faults);
-    Some(Manifest { base_url, capabilities })
+    Some(Manifest { base_url, health_path, capabilities })
 }
 
 fn check_base_url(base_url: &str, check_url: &dyn Fn(&str) -> Result<(), String>, faults: &mut Faults) {
@@ -104,6 +103,26 @@ fn check_base_url(base_url: &str, check_url: &dyn Fn(&str) -> Result<(), String>
     } else if !base_url.starts_with("http") {
         faults.add("base_url", "must begin with `https://`");
     }
+}
+
+/// Where the health of the app is checked, which the manifest may leave open: not every app has such a page.
+fn read_health_path(
+    fields: &mut Fields<'_>,
+    base_url: Option<&str>,
+    check_url: &dyn Fn(&str) -> Result<(), String>,
+    faults: &mut Faults,
+) -> Option<String> {
+    let path = fields.text("health_path", faults)?;
+    match (fault_of_path(&path), base_url) {
+        (Some(reason), _) => faults.add("health_path", reason),
+        (None, None) => faults.add("health_path", "needs a `base_url` before it"),
+        (None, Some(base_url)) => {
+            if let Err(reason) = check_url(&url_of(base_url, &path)) {
+                faults.add("health_path", reason);
+            }
+        }
+    }
+    Some(path)
 }
 
 /// The URL of a capability.
@@ -211,15 +230,23 @@ fn read_capability(
 fn check_path(fields: &Fields<'_>, path: Option<&str>, faults: &mut Faults) {
     let reason = match path {
         None if fields.has_fault("path", faults) => return,
-        None => "is required",
-        Some(path) if !path.starts_with('/') => "must begin with `/`",
-        Some(path) if path.len() > PATH_BYTES_MAX => "must be at most 1024 bytes long",
-        Some(path) if path.contains('#') || path.chars().any(|c| c.is_whitespace() || c.is_control()) => {
-            "must not contain blanks, control characters or `#`"
-        }
-        Some(_) => return,
+        None => Some("is required"),
+        Some(path) => fault_of_path(path),
     };
-    faults.add(fields.path_of("path"), reason);
+    if let Some(reason) = reason {
+        faults.add(fields.path_of("path"), reason);
+    }
+}
+
+fn fault_of_path(path: &str) -> Option<&'static str> {
+    match path {
+        path if !path.starts_with('/') => Some("must begin with `/`"),
+        path if path.len() > PATH_BYTES_MAX => Some("must be at most 1024 bytes long"),
+        path if path.contains('#') || path.chars().any(|c| c.is_whitespace() || c.is_control()) => {
+            Some("must not contain blanks, control characters or `#`")
+        }
+        _ => None,
+    }
 }
 
 fn read_mode(fields: &mut Fields<'_>, faults: &mut Faults) -> CallMode {

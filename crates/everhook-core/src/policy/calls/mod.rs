@@ -7,6 +7,7 @@ pub mod concurrency;
 pub mod contract;
 pub mod deadline;
 pub mod draw;
+pub mod health;
 pub mod job;
 pub mod job_report;
 pub mod latency;

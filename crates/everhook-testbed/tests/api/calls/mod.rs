@@ -4,6 +4,7 @@ mod app;
 mod canary;
 mod contract;
 mod fallback;
+mod health;
 mod jobs;
 mod manifests;
 mod resilience;
