@@ -46,7 +46,7 @@ mod tests {
         let record = |n: u32| HealthRecord {
             kind: HealthReportKind::ALL[n as usize % 3],
             at: Timestamp::from_secs(i64::from(n)),
-            failing_since: (n % 2 == 0).then_some(Timestamp::EPOCH),
+            failing_since: n.is_multiple_of(2).then_some(Timestamp::EPOCH),
             failures: n,
         };
         let written = (0..30).fold("[]".to_owned(), |written, n| with(&written, record(n)).unwrap());

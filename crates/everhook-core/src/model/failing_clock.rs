@@ -213,7 +213,8 @@ mod tests {
 
     #[test]
     fn the_clock_starts_with_three_failures_within_a_day_that_are_half_a_day_apart() {
-        let table: [(&[(f64, u32)], Option<f64>); 8] = [
+        type Case = (&'static [(f64, u32)], Option<f64>);
+        let table: [Case; 8] = [
             (&[(0.0, 1), (6.0, 1), (12.0, 1)], Some(12.0)),
             (&[(0.0, 1), (12.0, 1)], None),
             (&[(0.0, 50), (11.9, 50)], None),

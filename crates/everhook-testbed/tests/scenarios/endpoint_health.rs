@@ -304,7 +304,7 @@ async fn an_organization_whose_endpoints_all_fail_is_told_of_each_once_in_one_ch
     world.crash().await;
     world.pass(secs(8)).await;
     world.let_run(20 * count as u32).await;
-    println!("{count} warnings in {:?}", begun_at.elapsed());
+    eprintln!("{count} warnings in {:?}", begun_at.elapsed());
     let activities = world.line().ports.statistics.activities(lanes.clone()).await.expect("the store answers");
     let warned: BTreeSet<_> = activities.iter().map(|activity| activity.clock.warned_at).collect();
     assert_eq!(warned.len(), 1, "all of them by one check: {warned:?}");
@@ -312,7 +312,7 @@ async fn an_organization_whose_endpoints_all_fail_is_told_of_each_once_in_one_ch
     world.pass(secs(6)).await;
     // The world takes a long check, which nothing outside shows, for stillness: it is given the time that it needs.
     world.let_run(20 * count as u32).await;
-    println!("{count} warnings and disablings in {:?}", begun_at.elapsed());
+    eprintln!("{count} warnings and disablings in {:?}", begun_at.elapsed());
     let activities = world.line().ports.statistics.activities(lanes.clone()).await.expect("the store answers");
     let running = activities.iter().filter(|activity| activity.clock.failing_since.is_some()).count();
     let owed = activities.iter().filter(|activity| activity.clock.owes_recovery).count();
