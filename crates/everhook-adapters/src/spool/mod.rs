@@ -92,7 +92,7 @@ impl SqliteSpool {
         let (waiting, bytes) = (Waiting::read(&connection)?, read_bytes(&connection)?);
         let known = Mutex::new(Known::read(&connection)?);
         let (breaks, broken) = watch::channel(false);
-        let writer = Writer::start(folder, GroupCommit::new(connection, breaks), settings.mode)?;
+        let writer = Writer::start(folder, GroupCommit::new(connection, breaks), settings.mode, None)?;
         Ok(Self { writer, bytes_max: settings.bytes_max, waiting, bytes: bytes.into(), known, broken, seals: Seals::default() })
     }
 

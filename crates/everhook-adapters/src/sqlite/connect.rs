@@ -11,9 +11,9 @@ const IS_EMPTY: &str = include_str!("queries/file_is_empty.sql");
 /// 4 KiB pages. Each commit logs whole pages, and most of them for a few rows: in a sketch of the tables, 8 KiB
 /// logged two fifths more with ten endpoints. Payloads, which are too large for small pages, are in a table with a rowid, whose leaves they fill.
 const PAGE_BYTES: i64 = 4 * 1024;
-/// Pages in the log before a commit moves them into the file itself: 32 MiB. A larger log makes readers slower and a restart longer, a smaller one
+/// Pages in the log before a commit moves into the file what `checkpointer` has left of them: 32 MiB. A larger log makes readers slower and a restart longer, a smaller one
 /// moves the same pages again and again.
-const CHECKPOINT_PAGES: i64 = 8_000;
+pub(super) const CHECKPOINT_PAGES: i64 = 8_000;
 /// The log is cut back to this size after a burst.
 const LOG_BYTES_MAX: i64 = 64 * 1024 * 1024;
 /// The page caches, in KiB (negative, as SQLite counts them). They grow with use: an idle server has almost none. The writer works at the ends of
@@ -98,6 +98,17 @@ pub(super) fn reader(database: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(database, flags)?;
     connection.pragma_update(None, "cache_size", READER_CACHE)?;
     common(&connection)?;
+    Ok(connection)
+}
+
+/// Opens the connection that moves the log into the file.
+pub(super) fn checkpointer(database: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(database, flags)?;
+    // What is moved is flushed before the log is written from its beginning again.
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    // Whoever moves the log already does what is wanted.
+    connection.busy_timeout(Duration::ZERO)?;
     Ok(connection)
 }
 

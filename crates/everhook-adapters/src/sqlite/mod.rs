@@ -2,6 +2,7 @@
 //!
 //! Read it in this order:
 //! * `writer`, `group_commit`, `job`, `transaction`: everything that waits is written in one transaction and answered after its commit.
+//! * `checkpointer`: moves the log into the file, beside the writer.
 //! * `readers`, `turn`: reads have connections of their own, and those of `history` have others than those that deliveries wait for.
 //! * `event_store`, `fan_out`, `erasing`, `delivery_queue`, `delivery_control`, `settling`, `parking`, `replaying`, `ordering`, `breakers`, `directory`, `audit_log`, `history`, `statistics`,
 //!   `operations`, `retention`: the ports. One port call is one transaction, but for what `finishing` completes in several.
@@ -17,6 +18,7 @@ mod app_health;
 mod audit_log;
 mod breakers;
 mod call_records;
+pub(crate) mod checkpointer;
 pub(crate) mod connect;
 mod delivery_control;
 mod delivery_queue;
@@ -77,7 +79,10 @@ use crate::{
 };
 
 pub(crate) use self::moving_out::MovingOut;
-use self::{fault::Outcome, folder::Folder, group_commit::GroupCommit, readers::Readers, transaction::Tx, writer::Writer};
+use self::{
+    checkpointer::Checkpointer, fault::Outcome, folder::Folder, group_commit::GroupCommit, readers::Readers, transaction::Tx,
+    writer::Writer,
+};
 
 const KEEP_SEAL_KEY_ID: &str = include_str!("queries/keep_seal_key_id.sql");
 const FORGET_KEYS: &str = include_str!("queries/forget_idempotency_keys.sql");
@@ -251,7 +256,11 @@ impl SqliteStore {
             WriterMode::Thread => Some(ReaderPools::new(folder.database())),
             WriterMode::Inline => None,
         };
-        let writer = Arc::new(Writer::start(folder, GroupCommit::new(connection, breaks), settings.mode)?);
+        let checkpointer = match settings.mode {
+            WriterMode::Thread => Some(Checkpointer::start(folder.database(), breaks.clone())?),
+            WriterMode::Inline => None,
+        };
+        let writer = Arc::new(Writer::start(folder, GroupCommit::new(connection, breaks), settings.mode, checkpointer)?);
         Ok(Self { readers, writer, broken, look_from: Mutex::default(), seals: Seals::default() })
     }
 

@@ -145,7 +145,7 @@ fn change_activity(tx: &Tx<'_>, lane: i64, change: impl FnOnce(&mut EndpointActi
     write_activity(tx, lane, &activity)
 }
 
-/// How an endpoint does, read by whoever changes it.
+/// The activity of an endpoint, read by whoever changes it.
 pub(super) fn activity_of_lane(tx: &Tx<'_>, lane: i64) -> Outcome<EndpointActivity> {
     Ok(tx.prepare(ACTIVITY_OF_LANE)?.query_row([lane], activity_of_row).optional()?.unwrap_or_default())
 }

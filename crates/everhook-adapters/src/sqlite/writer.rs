@@ -15,6 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{
     OpenError, WriterMode,
+    checkpointer::{Checkpointer, CommitSignal},
     fault::{Fault, Outcome},
     folder::Folder,
     group_commit::GroupCommit,
@@ -39,7 +40,9 @@ const TRACES_FOR: Duration = Duration::from_secs(1);
 
 /// Where all writes go. Holds the folder as long as anything can still be written.
 pub(crate) struct Writer {
+    // Dropped in this order: nobody commits any more, then nobody moves the log, then the folder is free.
     runs: Runs,
+    _checkpointer: Option<Checkpointer>,
     _folder: Folder,
 }
 
@@ -65,13 +68,19 @@ struct Waiting {
 }
 
 impl Writer {
-    /// Takes over the folder and its writing connection.
-    pub(crate) fn start(folder: Folder, commits: GroupCommit, mode: WriterMode) -> Result<Self, OpenError> {
+    /// Takes over the folder and its writing connection. A checkpointer is told of each commit.
+    pub(crate) fn start(
+        folder: Folder,
+        commits: GroupCommit,
+        mode: WriterMode,
+        checkpointer: Option<Checkpointer>,
+    ) -> Result<Self, OpenError> {
+        let signal = checkpointer.as_ref().and_then(Checkpointer::signal);
         let runs = match mode {
             WriterMode::Inline => Runs::Inline(Box::new(Mutex::new(commits))),
-            WriterMode::Thread => Runs::OnThread(WriterThread::start(commits)?),
+            WriterMode::Thread => Runs::OnThread(WriterThread::start(commits, signal)?),
         };
-        Ok(Self { runs, _folder: folder })
+        Ok(Self { runs, _checkpointer: checkpointer, _folder: folder })
     }
 
     /// Whether each call is run by its caller, at once.
@@ -109,11 +118,11 @@ impl Writer {
 }
 
 impl WriterThread {
-    fn start(commits: GroupCommit) -> Result<Self, OpenError> {
+    fn start(commits: GroupCommit, signal: Option<CommitSignal>) -> Result<Self, OpenError> {
         let (queue, waiting) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("sqlite-writer".to_owned())
-            .spawn(move || drain(&waiting, commits))
+            .spawn(move || drain(&waiting, commits, signal.as_ref()))
             .map_err(OpenError::Thread)?;
         Ok(Self { queue: Some(queue), places: Arc::new(Semaphore::new(WAITING_JOBS_MAX)), thread: Some(thread) })
     }
@@ -145,7 +154,7 @@ impl Drop for WriterThread {
 }
 
 /// Commits group after group until the queue is closed and empty.
-fn drain(queue: &mpsc::Receiver<Waiting>, mut commits: GroupCommit) {
+fn drain(queue: &mpsc::Receiver<Waiting>, mut commits: GroupCommit, signal: Option<&CommitSignal>) {
     let mut left_over = None;
     let mut is_busy = false;
     while let Some(first) = left_over.take().or_else(|| next(queue, &mut commits)) {
@@ -158,6 +167,9 @@ fn drain(queue: &mpsc::Receiver<Waiting>, mut commits: GroupCommit) {
         // The places are held until the answers are out: what is being written still counts as waiting.
         let (jobs, _places): (Vec<_>, Vec<_>) = group.into_iter().map(|waiting| (waiting.job, waiting.place)).unzip();
         commits.commit(jobs);
+        if let Some(signal) = signal {
+            signal.send();
+        }
         commits.wipe_log(TRACES_FOR);
     }
     commits.close();

@@ -113,7 +113,12 @@ impl Call<'_> {
             }
         }
         if self.capability.spec.mode == CallMode::Off {
-            return Err(self.note("app", "skipped", self.now(), failed(FailureKind::Off, "the manifest says that the app is not called")));
+            return Err(self.note(
+                "app",
+                "skipped",
+                self.now(),
+                failed(FailureKind::Off, "calls of this capability are switched off (`mode: off`)"),
+            ));
         }
         self.ask_app(gate, ask).await
     }

@@ -76,7 +76,7 @@ impl ContractCheck {
     }
 
     fn skipped(name: &'static str) -> Self {
-        Self { name, passed: None, detail: "not checked: the app gives no good answer to a good request".to_owned(), took: Duration::ZERO }
+        Self { name, passed: None, detail: "skipped: the app did not answer a valid request correctly".to_owned(), took: Duration::ZERO }
     }
 }
 

@@ -399,8 +399,8 @@ pub(super) fn standing(standstill: Standstill, now: Timestamp) -> AppFailure {
         Standstill::CircuitOpen { until: Some(until) } if until > now => {
             failed(FailureKind::CircuitOpen, format!("the circuit breaker is open until {until}"))
         }
-        Standstill::CircuitOpen { .. } => failed(FailureKind::CircuitOpen, "the circuit breaker is open, and another call tests the app"),
-        Standstill::AtCapacity => failed(FailureKind::AtCapacity, "as many requests are under way as the app takes at once"),
+        Standstill::CircuitOpen { .. } => failed(FailureKind::CircuitOpen, "the circuit breaker is open; another call probes the app"),
+        Standstill::AtCapacity => failed(FailureKind::AtCapacity, "the concurrency limit of the app is reached"),
     }
 }
 

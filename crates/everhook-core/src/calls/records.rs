@@ -32,7 +32,7 @@ const ANSWER_BYTES_MAX: usize = 16 << 20;
 const ANSWERS_WRITTEN_MAX: usize = 200;
 
 /// How often it is told that a fallback of one capability is used. What happens in between is counted.
-const FALLBACKS_TOLD_EVERY: Duration = Duration::from_secs(60);
+const FALLBACKS_REPORTED_EVERY: Duration = Duration::from_secs(60);
 
 /// How many answers one capability may have in the store.
 const ANSWERS_OF_LANE_MAX: u32 = 10_000;
@@ -62,7 +62,7 @@ struct Fallbacks {
     capability: String,
     counts: FxHashMap<(&'static str, FailureKind), u64>,
     last_request: Uuid,
-    told_at: Option<Timestamp>,
+    reported_at: Option<Timestamp>,
 }
 
 /// That the canary of a capability is to be withdrawn.
@@ -147,7 +147,7 @@ impl Records {
             capability: of.name.as_str().to_owned(),
             counts: FxHashMap::default(),
             last_request: request,
-            told_at: None,
+            reported_at: None,
         });
         *fallbacks.counts.entry((step, kind)).or_default() += 1;
         fallbacks.last_request = request;
@@ -172,9 +172,9 @@ impl Records {
     /// The uses of fallbacks that are to be told now: the first at once, then what gathered in a minute.
     pub fn take_fallbacks(&self, now: Timestamp) -> Vec<FallbackReport> {
         let mut state = self.state();
-        let is_over = |told_at: Option<Timestamp>| told_at.is_none_or(|at| now.since(at) >= FALLBACKS_TOLD_EVERY);
-        state.fallbacks.retain(|_, fallbacks| !fallbacks.counts.is_empty() || !is_over(fallbacks.told_at));
-        let due = state.fallbacks.values_mut().filter(|fallbacks| !fallbacks.counts.is_empty() && is_over(fallbacks.told_at));
+        let is_over = |reported_at: Option<Timestamp>| reported_at.is_none_or(|at| now.since(at) >= FALLBACKS_REPORTED_EVERY);
+        state.fallbacks.retain(|_, fallbacks| !fallbacks.counts.is_empty() || !is_over(fallbacks.reported_at));
+        let due = state.fallbacks.values_mut().filter(|fallbacks| !fallbacks.counts.is_empty() && is_over(fallbacks.reported_at));
         due.map(|fallbacks| fallbacks.take(now)).collect()
     }
 
@@ -210,7 +210,7 @@ impl Records {
 
 impl Fallbacks {
     fn take(&mut self, now: Timestamp) -> FallbackReport {
-        self.told_at = Some(now);
+        self.reported_at = Some(now);
         let counts = std::mem::take(&mut self.counts);
         let mut uses: Vec<_> = counts.into_iter().map(|((step, kind), count)| (step, kind.as_str(), count)).collect();
         uses.sort_unstable();
@@ -229,7 +229,7 @@ impl Fallbacks {
                 "failed_open": failed_open,
                 "uses": uses,
                 "last_request_id": self.last_request.to_string(),
-                "told_at": now.to_string(),
+                "reported_at": now.to_string(),
             }),
         }
     }

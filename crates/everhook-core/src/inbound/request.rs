@@ -29,7 +29,7 @@ pub struct InboundRequest<'a> {
 /// A header that cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HeaderFault {
-    /// It is there twice, with different values.
+    /// It appears twice, with different values.
     Repeated,
     /// It is not text.
     NotText,
@@ -39,7 +39,7 @@ impl HeaderFault {
     /// The rest of a sentence.
     pub(super) fn describe(self, name: &str) -> String {
         match self {
-            Self::Repeated => format!("the header `{name}` is there twice, with different values"),
+            Self::Repeated => format!("the header `{name}` appears twice, with different values"),
             Self::NotText => format!("the header `{name}` is not text"),
         }
     }
@@ -112,7 +112,7 @@ impl<'r> Facts<'r> {
         let mut values = self.form().filter(|(given, _)| *given == name).map(|(_, value)| value);
         let Some(value) = values.next() else { return Ok(None) };
         if values.any(|other| other != value) {
-            return Err(Refusal::UnreadableBody { reason: format!("the field `{name}` is there twice, with different values") });
+            return Err(Refusal::UnreadableBody { reason: format!("the field `{name}` appears twice, with different values") });
         }
         Ok(Some(value))
     }

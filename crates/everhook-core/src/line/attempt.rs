@@ -211,7 +211,7 @@ async fn load(line: &Line, flight: &InFlight) -> Result<Loaded, StoreError> {
 
 /// What a delivery waited for did not come in time: no request is made, and this is what its attempt says. `None` if it is attempted then.
 fn expired(then: AfterExpiry) -> Option<Report> {
-    let (category, error, response) = (FailureCategory::Timeout, "what it waited for did not come in time".to_owned(), None);
+    let (category, error, response) = (FailureCategory::Timeout, "timed out while parked".to_owned(), None);
     let sent = match then {
         AfterExpiry::Fails => Sent::Failed { category, error, response },
         AfterExpiry::GivesUp => Sent::Refused { category, error, response },

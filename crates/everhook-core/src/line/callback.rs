@@ -89,7 +89,7 @@ pub(crate) async fn report(line: &Line, flight: &InFlight, to: &CallbackDestinat
         return Ok(without_request(parked(flight, event.id, now)));
     }
     let Some(keys) = line.calls.keys(organization, application).await? else {
-        return Ok(refused("the application has no manifest any more, and with it no secret to sign with"));
+        return Ok(refused("the application no longer has a manifest, and with it no signing secret"));
     };
     let body = body_of(&job, &document);
     let headers = headers(flight, event, &keys, &body, now);

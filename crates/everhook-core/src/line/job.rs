@@ -63,7 +63,10 @@ pub(crate) async fn ask(
         return Ok(without_request(refused(format!("the application's manifest no longer has the capability `{}`", job.capability))));
     };
     if capability.spec.mode == CallMode::Off {
-        return Ok(without_request(failed(FailureCategory::ClientError, "the manifest says that the app is not called".to_owned())));
+        return Ok(without_request(failed(
+            FailureCategory::ClientError,
+            "calls of this capability are switched off (`mode: off`)".to_owned(),
+        )));
     }
     let timeout = if capability.spec.is_async { schedule.timeout.unwrap_or(TAKE_OVER_TIMEOUT) } else { QUEUED_TIMEOUT };
     let body = if capability.spec.is_async {

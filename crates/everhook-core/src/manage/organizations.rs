@@ -203,7 +203,7 @@ fn check_emails(texts: Vec<String>) -> Result<Vec<EmailAddress>, String> {
     for (index, text) in texts.iter().enumerate() {
         let email = EmailAddress::parse(text).map_err(|fault| format!("[{index}] {fault}"))?;
         if emails.contains(&email) {
-            return Err(format!("[{index}] is there twice"));
+            return Err(format!("[{index}] appears twice"));
         }
         emails.push(email);
     }

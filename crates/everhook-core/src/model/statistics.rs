@@ -284,7 +284,7 @@ pub const fn minute_of(at: Timestamp) -> Timestamp {
     Timestamp::from_micros(micros - micros.rem_euclid(MINUTE_MICROS))
 }
 
-/// How an endpoint does since its last success.
+/// The activity of an endpoint since its last success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndpointActivity {
     /// Attempts that failed since; 0 if the last one succeeded.

@@ -1,4 +1,4 @@
-//! How an endpoint does, and what its statistics are.
+//! Endpoint health, and what its statistics are.
 
 use std::time::Duration;
 

@@ -62,11 +62,11 @@ pub struct JobOut {
     /// The app saw it as `X-Request-ID`. Null in lists.
     #[schema(format = "uuid", required = true)]
     request_id: Option<String>,
-    /// `queued` (the app is asked next, for the first time or again), `sent` (the app has it and is to call back), `completed`, `failed` (the app said
+    /// `queued` (waiting to be sent to the app), `sent` (the app has it and is to call back), `completed`, `failed` (the app said
     /// so), `dead` (given up) or `cancelled`.
     #[schema(value_type = JobStatusWord)]
     status: &'static str,
-    /// The number of attempts so far; that a callback did not come counts as one.
+    /// The number of attempts so far; a missing callback counts as an attempt.
     attempts: u32,
     /// The result: any JSON value. Null in lists.
     #[schema(value_type = Option<serde_json::Value>, required = true)]

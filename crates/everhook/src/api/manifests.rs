@@ -106,7 +106,7 @@ pub struct CapabilityOut {
     /// The number of requests that may be in progress on this node; null if this node has not called it.
     #[schema(required = true)]
     concurrency_limit: Option<u32>,
-    /// Half of the answers of the last minute took at most so long, in milliseconds; null if there were few.
+    /// The median response time of the last minute in milliseconds; null if there were few responses.
     #[schema(required = true)]
     p50_ms: Option<f64>,
     #[schema(required = true)]

@@ -45,10 +45,10 @@ pub struct List<T> {
     /// Whether there are more than `count` says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count_is_capped: Option<bool>,
-    /// When the oldest row was created that a search looked at; only where rows are searched for one by one.
+    /// When the oldest row that the search examined was created; only where rows are searched for one by one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub searched_until: Option<String>,
-    /// Whether a search looked at everything; if not, `next_cursor` continues it.
+    /// Whether the search examined everything; if not, `next_cursor` continues it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub search_complete: Option<bool>,
 }

@@ -32,7 +32,7 @@ pub struct SealingOut {
     /// The rotation in progress; null if there is none. Both keys are needed until it has finished.
     #[schema(required = true)]
     rotation: Option<RotationOut>,
-    /// The nodes that do not encrypt with the new key yet. A rotation begins, and goes on, when there are none.
+    /// The nodes that do not encrypt with the new key yet. A rotation starts and continues only when this list is empty.
     awaited_nodes: Vec<String>,
     /// When the last rotation finished.
     #[schema(required = true, format = DateTime)]
@@ -50,13 +50,13 @@ pub struct RotationOut {
     status: &'static str,
     /// The number of the current pass. There are at least two.
     pass: u32,
-    /// What the current pass looks at: `endpoints`, `endpoint_revisions`, `sources`, `application_secrets`, `health_connections`, `cached_answers`, `jobs`,
+    /// The table that the current pass processes: `endpoints`, `endpoint_revisions`, `sources`, `application_secrets`, `health_connections`, `cached_answers`, `jobs`,
     /// `health_metrics`, `payloads`.
     step: &'static str,
     /// How many of the steps of the current pass are done.
     steps_done: usize,
     steps_total: usize,
-    /// How many rows were looked at, in all passes.
+    /// How many rows were processed, in all passes.
     looked_at: u64,
     /// How many rows were encrypted again, or removed if they were cached answers.
     resealed: u64,

@@ -37,13 +37,13 @@ macro_rules! words {
 words! {
     /// Who answered a call.
     CallSourceWord = ["app", "cache", "default"];
-    /// How a delivery stands.
+    /// The status of a delivery.
     DeliveryStatusWord = ["waiting", "held", "parked", "delivered", "dead", "cancelled"];
-    /// How deliveries that are asked for stand: `pending` is `waiting` or `held`, `failed` is `waiting` after a failed attempt.
+    /// The status by which deliveries are filtered: `pending` is `waiting` or `held`, `failed` is `waiting` after a failed attempt.
     DeliveryStatusFilter = super::deliveries::STATUS_WORDS;
     /// Why a delivery is dead or cancelled.
     EndReason = ["retries_exhausted", "given_up", "gone", "tls_failed", "endpoint_disabled", "destination_deleted", "erased", "by_person"];
-    /// How an attempt ended; `circuit_blocked` is a note that the circuit breaker kept one from being made.
+    /// How an attempt ended; `circuit_blocked` is a note that the circuit breaker prevented an attempt.
     AttemptStatusWord = ["success", "failed", "exhausted", "parked", "circuit_blocked"];
     /// Why an attempt failed.
     FailureCategoryWord = FailureCategory::ALL.map(FailureCategory::as_str);
@@ -51,9 +51,9 @@ words! {
     PriorityWord = Priority::ALL.map(Priority::as_str);
     /// What an API key may do.
     ScopeWord = Scope::ALL.map(Scope::as_str);
-    /// How a dead letter stands.
+    /// The status of a dead letter.
     DeadLetterStatusWord = DeadLetterStatus::ALL.map(DeadLetterStatus::as_str);
-    /// How dead letters that are asked for stand.
+    /// The status by which dead letters are filtered.
     DeadLetterStatusFilter = ["dead", "retrying", "resolved", "discarded", "any"];
     /// What a delivery goes to.
     DestinationKindWord = LaneKind::ALL.map(LaneKind::as_str);
@@ -63,13 +63,13 @@ words! {
     OperationKindWord = OperationKind::ALL.map(OperationKind::as_str);
     /// What became of a request of a backfill.
     ChunkOutcomeWord = ChunkOutcome::ALL.map(ChunkOutcome::as_str);
-    /// How a rotation of the sealing key stands.
+    /// The status of a rotation of the sealing key.
     RotationStatus = ["running", "cancelled"];
-    /// How a job stands.
+    /// The status of a job.
     JobStatusWord = JobStatus::ALL.map(JobStatus::as_str);
-    /// How an app is.
+    /// The health of an app.
     AppStatusWord = ["healthy", "degraded", "unhealthy", "unknown"];
-    /// How an operation stands.
+    /// The status of an operation.
     OperationStatusWord = ["pending", "running", "finished", "cancelled", "failed"];
     /// What an application is for.
     ApplicationKindWord = ["default", "operational", "custom"];
@@ -87,7 +87,7 @@ words! {
     DisabledReason = ["by_owner", "gone", "failing"];
     /// What a pause of a source means.
     SourcePauseMode = PauseMode::ALL.map(PauseMode::as_str);
-    /// What two events have in common that are the same.
+    /// The value by which duplicates are recognized.
     DedupeByWord = DedupeBy::NAMES;
     /// The built-in code that handles the events of a source.
     ProcessorWord = ProcessorKind::ALL.map(ProcessorKind::as_str);
@@ -95,7 +95,7 @@ words! {
     HealthProviderWord = Provider::ALL.map(Provider::as_str);
     /// What was measured.
     MetricTypeWord = MetricType::ALL.map(MetricType::as_str);
-    /// How the handshake of a source stands.
+    /// The status of a source's handshake.
     HandshakeStatus = ["none", "awaiting", "answered"];
     /// The hash of a signature.
     HmacAlgorithm = ["sha1", "sha256", "sha512"];
@@ -105,9 +105,9 @@ words! {
     BreakerRule = ["window", "consecutive"];
     /// What to do with a circuit breaker.
     BreakerAction = ["reset", "force_open", "force_close"];
-    /// How a circuit breaker stands.
+    /// The state of a circuit breaker.
     BreakerStateWord = ["closed", "open", "half_open"];
-    /// How an endpoint does.
+    /// The health of an endpoint.
     HealthStatus = ["healthy", "failing", "warned", "paused", "disabled"];
     /// What was reported about an endpoint.
     HealthReportWord = ["warned", "disabled", "recovered"];

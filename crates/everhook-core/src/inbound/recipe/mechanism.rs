@@ -130,7 +130,7 @@ impl Mechanism {
             }
             [(_, text)] => jwt(text, fields, scope, faults).map(Self::Jwt),
             [(first, _), (second, _), ..] => {
-                faults.push(RecipeFault::new(second, format!("cannot stand beside `{first}`; choose one of mac, key_sig, token, jwt")));
+                faults.push(RecipeFault::new(second, format!("cannot be combined with `{first}`; choose one of mac, key_sig, token, jwt")));
                 None
             }
         };

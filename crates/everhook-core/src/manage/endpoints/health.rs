@@ -1,4 +1,4 @@
-//! How an endpoint does: its status, its breaker, and its statistics.
+//! Endpoint health: its status, its breaker, and its statistics.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub const BACKLOG_COUNT_MAX: u32 = 1_000;
 /// From how many failures in a row on an endpoint counts as failing. One or two happen to any.
 const FAILING_FROM: u32 = 3;
 
-/// How an endpoint does.
+/// The health of an endpoint.
 #[derive(Clone, Debug)]
 pub struct Health {
     /// In one word.
@@ -49,7 +49,7 @@ pub struct Health {
     pub history: Vec<HealthRecord>,
 }
 
-/// How an endpoint does, in one word.
+/// The health of an endpoint in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HealthStatus {
     /// It gets events, and takes them.
@@ -77,7 +77,7 @@ impl HealthStatus {
     }
 }
 
-/// Says how an endpoint does.
+/// Reads the health of an endpoint.
 ///
 /// # Errors
 /// [`Refusal::NotFound`] if the organization has no such endpoint.
@@ -123,7 +123,7 @@ pub(in crate::manage) async fn lane(line: &Line, endpoint: &Endpoint, now: Times
     Ok(LaneReport { breaker: restored(endpoint, row.as_ref(), now).facts(now), in_flight: 0, held_until: None })
 }
 
-/// How an endpoint does since its last success.
+/// The activity of an endpoint since its last success.
 ///
 /// # Errors
 /// [`Refusal::Store`] if the store cannot be read.

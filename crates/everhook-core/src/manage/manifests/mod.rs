@@ -46,7 +46,7 @@ pub async fn put(
 ) -> Result<KeptManifest, Refusal> {
     let application = find_application(line, by.organization, of).await?;
     if application.kind == ApplicationKind::Operational {
-        return Err(Refusal::Invalid(vec![Fault::new("manifest", "cannot be put for the application `operational`, which nobody calls")]));
+        return Err(Refusal::Invalid(vec![Fault::new("manifest", "the application `operational` cannot have a manifest")]));
     }
     let manifest = check(line, by.organization, &document, targets).await?;
     secret::ensure(line, by, application.id).await?;

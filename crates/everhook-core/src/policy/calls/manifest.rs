@@ -185,7 +185,7 @@ fn read_capability(
     if is_async {
         for name in ONLY_FOR_CALLERS_WHO_WAIT {
             if fields.take(name).is_some() {
-                faults.add(fields.path_of(name), "cannot be set with `async`: a job has its own retries, and nobody waits for it");
+                faults.add(fields.path_of(name), "cannot be set with `async`: jobs use the retry preset `job`");
             }
         }
     }

@@ -46,7 +46,7 @@ pub struct CallOut {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     warning: Option<String>,
-    /// What was tried, in order, if `explain` was asked for.
+    /// The steps that were tried, in order, if `explain` is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     steps: Option<Vec<StepOut>>,
@@ -72,7 +72,7 @@ pub struct QueuedOut {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     warning: Option<String>,
-    /// What was tried, in order, if `explain` was asked for.
+    /// The steps that were tried, in order, if `explain` is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     steps: Option<Vec<StepOut>>,

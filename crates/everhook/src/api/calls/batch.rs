@@ -57,11 +57,11 @@ pub struct CallBatchIn<'a> {
 pub struct BatchCallIn<'a> {
     /// The capability's name.
     capability: String,
-    /// What the app is asked: any JSON value. Required.
+    /// The request payload for the app: any JSON value. Required.
     #[serde(borrow, default)]
     #[schema(value_type = serde_json::Value, required = true)]
     payload: Option<&'a RawValue>,
-    /// What you call this question. At most 512 bytes.
+    /// The key under which the answer is cached. At most 512 bytes.
     #[serde(default)]
     cache_key: Option<String>,
     /// If the call becomes a job: where its end is posted to.

@@ -74,7 +74,7 @@ impl From<&[ContractCheck]> for ContractReportOut {
     }
 }
 
-/// Tests whether an app keeps the contract, with up to seven requests to it: a good answer, forged signatures refused, garbage refused, an answer within a
+/// Tests whether an app conforms to the contract, with up to seven requests to it: a good answer, forged signatures refused, garbage refused, an answer within a
 /// deadline of 200 ms, the same answer to the same `X-Request-ID`, and a health page. No circuit breaker, cache or fallback takes part.
 #[utoipa::path(
     post, path = "/v1/applications/{id}/manifest/check", tag = "calls", operation_id = "check_contract", request_body = ContractTestIn,

@@ -25,11 +25,11 @@ const TIMEOUT_MS_MAX: u64 = 600_000;
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"payload": {"roomId": "room_1", "participants": ["a", "b"], "prizes": [1]}, "cache_key": "room_1"}))]
 pub struct CallIn<'a> {
-    /// What the app is asked: any JSON value, passed on byte for byte. Required.
+    /// The request payload for the app: any JSON value, passed on byte for byte. Required.
     #[serde(borrow, default, deserialize_with = "present")]
     #[schema(value_type = serde_json::Value, required = true)]
     pub payload: Option<&'a RawValue>,
-    /// What you call this question: answers are kept under it, and concurrent calls with the same become one. At most 512 bytes.
+    /// The key under which answers are cached; concurrent calls with the same key become one. At most 512 bytes.
     #[serde(default)]
     pub cache_key: Option<String>,
     /// How long you wait, in milliseconds: at least 50. The manifest's timeout holds if that is shorter.

@@ -66,7 +66,7 @@ impl From<ShadowDifference> for ShadowDifferenceOut {
     }
 }
 
-/// Lists calls of a capability in shadow mode in which the app did not answer the same as the fallback: the last 50 that the node that answers has made
+/// Lists calls of a capability in shadow mode in which the app did not answer the same as the fallback: the last 50 of the responding node
 /// with this version of the manifest since it started. The statistics count all of them.
 #[utoipa::path(
     get, path = "/v1/applications/{id}/capabilities/{capability}/shadow", tag = "calls", operation_id = "list_shadow_differences",

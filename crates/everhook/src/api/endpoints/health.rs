@@ -1,4 +1,4 @@
-//! How an endpoint does, as clients see it.
+//! Endpoint health, as clients see it.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

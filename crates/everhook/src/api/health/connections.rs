@@ -145,7 +145,7 @@ impl HealthConnectionQuery {
     }
 }
 
-/// Connects a provider's user with a profile. If both are connected already, the connection begins anew with these tokens and permissions.
+/// Connects a provider's user with a profile. If both are already connected, the connection is replaced with these tokens and permissions.
 /// Events that wait for this user are processed.
 #[utoipa::path(
     post, path = "/v1/health/connections", tag = "health", operation_id = "create_health_connection", request_body = HealthConnectionIn,

@@ -60,7 +60,7 @@ impl<'a> Fields<'a> {
             let plain = snake_case(name);
             let path = fields.path_of(&plain);
             if fields.left.insert(plain, value).is_some() {
-                faults.add(path, "is there twice, in two spellings");
+                faults.add(path, "appears twice, in two spellings");
             }
         }
         fields.left.retain(|_, value| !value.is_null());
