@@ -96,7 +96,7 @@ impl HeldLease {
     }
 
     /// Whether this node holds the lane, by a lease that can be trusted.
-    fn holds_lane(&self, lane_id: LaneId) -> bool {
+    pub fn holds_lane(&self, lane_id: LaneId) -> bool {
         !self.is_shared() || (self.is_trusted() && self.state.borrow().held.shards.has_lane(lane_id))
     }
 

@@ -100,6 +100,7 @@ impl Simulation {
         if self.dice.below(3) == 0 {
             return self.cut_the_power().await;
         }
+        self.drop_callers();
         self.world.kill().await;
         self.start(Survival::Everything).await
     }
@@ -110,6 +111,7 @@ impl Simulation {
         self.disk.power_off();
         self.count(survival);
         self.log.note(Happening::Died(in_words(survival).to_owned()));
+        self.drop_callers();
         self.world.kill().await;
         self.start(survival).await
     }

@@ -43,6 +43,7 @@ impl Simulation {
         while self.world.clock.now() < last {
             let span = last.since(self.world.clock.now()).min(LOOK_INTERVAL);
             self.pass(span).await?;
+            self.let_the_app_finish().await;
             if self.all_have_ended().await? {
                 break;
             }
@@ -124,7 +125,7 @@ impl Simulation {
 
     async fn all_have_ended(&self) -> Result<bool, Violation> {
         let stored = self.look(Reading::Quick).await?;
-        Ok(stored.deliveries.iter().chain(&stored.processed).all(|delivery| delivery.stage.has_ended()))
+        Ok(stored.deliveries.iter().chain(&stored.processed).chain(&stored.asked).all(|delivery| delivery.stage.has_ended()))
     }
 }
 

@@ -40,6 +40,8 @@ numbers! {
     PublicationNo "P";
     /// A request that arrived.
     RequestNo "R";
+    /// A call of an app.
+    CallNo "C";
 }
 
 /// One line of the log.
@@ -100,6 +102,18 @@ pub enum Happening {
     PushAnswered(Summary, bool),
     /// A user of the provider is connected.
     UserConnected(u32),
+    /// Somebody calls this capability of an app.
+    CallBegan(CallNo, &'static str),
+    /// The caller has an answer, from there.
+    CallAnswered(CallNo, &'static str),
+    /// The caller is told that the call is this job.
+    CallQueued(CallNo, EventId),
+    /// The caller is told that there is no answer.
+    CallRefused(CallNo),
+    /// The app is asked to do a job.
+    AppAsked(EventId),
+    /// The app calls back.
+    CalledBack(EventId, Result, Taken),
     /// Somebody asks that what the source takes waits.
     SourceHeld,
     /// Somebody asks that it goes on.
@@ -137,6 +151,28 @@ pub struct Publishing {
     pub wanted_by: Vec<EndpointNo>,
     /// Endpoints that may get it: nobody outside knows how they stand.
     pub perhaps_by: Vec<EndpointNo>,
+}
+
+/// What an app makes of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Result {
+    /// This number.
+    Done(u64),
+    /// Nothing, for good.
+    Failed,
+}
+
+/// Whether a callback was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It was, now or before.
+    Yes,
+    /// The job has ended, or was answered otherwise.
+    No,
+    /// The store failed.
+    Perhaps,
+    /// There is no such job.
+    Unknown,
 }
 
 /// What a provider says about a user's day.
@@ -275,6 +311,12 @@ impl fmt::Display for Happening {
             Self::PushAnswered(summary, true) => write!(f, "the push {summary} is accepted"),
             Self::PushAnswered(summary, false) => write!(f, "the push {summary} is not accepted"),
             Self::UserConnected(user) => write!(f, "user {user} is connected"),
+            Self::CallBegan(call, capability) => write!(f, "{call} calls {capability}"),
+            Self::CallAnswered(call, source) => write!(f, "{call} is answered by {source}"),
+            Self::CallQueued(call, job) => write!(f, "{call} is job {job}"),
+            Self::CallRefused(call) => write!(f, "{call} has no answer"),
+            Self::AppAsked(job) => write!(f, "the app is asked to do job {job}"),
+            Self::CalledBack(job, result, taken) => write!(f, "the app calls back about job {job}: {result:?}, taken: {taken:?}"),
             Self::SourceHeld => f.write_str("the source is to be held"),
             Self::SourceResumed => f.write_str("the source is to go on"),
             Self::DeathPlanned(changes) => write!(f, "the process will die after {changes} more changes of the disk"),

@@ -63,15 +63,19 @@ impl Simulation {
             let events = history.events(organization, EventFilter::default(), ALL_ROWS).await?;
             stored.events.extend(events.rows.into_iter().map(|event| (event.id, event)));
             let deliveries = history.deliveries(organization, DeliveryFilter::default(), ALL_ROWS).await?;
-            let (processed, sent): (Vec<_>, Vec<_>) =
-                deliveries.rows.into_iter().partition(|delivery| delivery.kind == LaneKind::Processor);
-            stored.deliveries.extend(sent);
-            stored.processed.extend(processed);
+            for delivery in deliveries.rows {
+                match delivery.kind {
+                    LaneKind::Processor => stored.processed.push(delivery),
+                    LaneKind::Capability => stored.asked.push(delivery),
+                    _ => stored.deliveries.push(delivery),
+                }
+            }
             let dead_letters = history.dead_letters(organization, DeadLetterFilter::default(), ALL_ROWS).await?;
             stored.dead_letters.extend(dead_letters.rows.into_iter().map(|letter| letter.id));
         }
         if reading == Reading::Whole {
             stored.summaries = self.read_summaries().await?;
+            stored.jobs.extend(self.read_jobs().await?);
             for delivery in &stored.deliveries {
                 let found = history.delivery(delivery.organization, delivery.id).await?;
                 let attempts = found.map(|(_, attempts)| attempts).unwrap_or_default();

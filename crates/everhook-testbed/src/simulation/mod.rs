@@ -1,9 +1,10 @@
 //! The simulation: from one seed, organizations, endpoints of every character, load, changes, crashes, power cuts, faults of the store and jumps of
 //! the clock; the real core on the real SQLite. First safety, then everything heals, then liveness. The same seed gives the same run.
 //!
-//! `population`, `neighbors` and `providers` make who is there, `load`, `changes`, `recalls`, `erasures` and `disasters` are what happens to them, `receivers` is the other side of the network,
+//! `population`, `neighbors`, `providers` and `apps` make who is there, `load`, `changes`, `recalls`, `erasures` and `disasters` are what happens to them, `receivers` is the other side of the network,
 //! `log` is what happened, and `oracle` says whether that was right. The `simulate` binary and the tests call [`run`].
 
+mod apps;
 mod changes;
 mod disasters;
 mod erasures;
@@ -34,6 +35,7 @@ use everhook_core::{
 };
 
 use self::{
+    apps::Caller,
     disasters::{PlannedDeath, SOON_CHANGES},
     load::Attempted,
     log::{Happening, Log},
@@ -82,6 +84,8 @@ pub struct Tally {
     pub accepted: usize,
     /// Pushes of providers that were accepted.
     pub received: usize,
+    /// Calls that became jobs.
+    pub jobs: usize,
     /// Requests that were sent.
     pub requests: usize,
     /// Those among them that repeated one whose outcome was lost.
@@ -112,6 +116,7 @@ impl std::ops::AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
         self.accepted += other.accepted;
         self.received += other.received;
+        self.jobs += other.jobs;
         self.requests += other.requests;
         self.repeated += other.repeated;
         self.delivered += other.delivered;
@@ -170,6 +175,8 @@ struct Simulation {
     neighbors: Option<Neighbors>,
     /// Who pushes, and about whom.
     provider: Option<Provider>,
+    /// Who calls an app.
+    caller: Option<Caller>,
     /// How many of the tenants and endpoints have owners who change them.
     changeable: Changeable,
     tally: Tally,
@@ -213,6 +220,7 @@ impl Simulation {
             planned_death: None,
             neighbors: None,
             provider: None,
+            caller: None,
             changeable: Changeable::default(),
             tally: Tally::default(),
         };
@@ -220,6 +228,7 @@ impl Simulation {
         simulation.changeable = Changeable { tenants: simulation.tenants.len() as u64, endpoints: simulation.endpoints.len() as u64 };
         simulation.settle_neighbors().await;
         simulation.settle_provider().await;
+        simulation.settle_caller().await;
         simulation
     }
 
@@ -236,6 +245,7 @@ impl Simulation {
                 0 => self.let_the_hostile_burst().await?,
                 1..6 => self.nudge_the_quiet().await?,
                 6..10 => self.let_the_provider_act().await?,
+                10..14 => self.let_the_caller_act().await?,
                 _ => {}
             }
             match self.dice.below(100) {
@@ -298,6 +308,7 @@ impl Simulation {
                 match &entry.what {
                     Happening::Answered(_, log::Answered::Accepted(..)) => tally.accepted += 1,
                     Happening::PushAnswered(_, true) => tally.received += 1,
+                    Happening::CallQueued(..) => tally.jobs += 1,
                     Happening::Changed(..) | Happening::Limited(..) => tally.changes += 1,
                     Happening::RequestBegan(request) => {
                         tally.requests += 1;

@@ -53,7 +53,7 @@ pub(super) struct Neighbors {
 pub(super) struct Neighbor {
     tenant: usize,
     pub(super) organization: OrganizationId,
-    application: ApplicationId,
+    pub(super) application: ApplicationId,
 }
 
 /// How an endpoint of a neighbor is made.

@@ -18,6 +18,7 @@ use everhook_core::{
     time::Timestamp,
 };
 
+use super::apps::{APP, AskedJob};
 use super::log::{EndpointNo, Happening, Log, Reply, Request, RequestNo};
 use crate::{clock::SimClock, dice::Dice, disk::Disk};
 
@@ -114,6 +115,8 @@ pub struct Receivers {
     log: Arc<Log>,
     dice: Dice,
     hosts: Mutex<BTreeMap<String, Host>>,
+    /// What the app was asked to do, in order.
+    jobs: Mutex<Vec<AskedJob>>,
     requests: AtomicUsize,
     healed: AtomicBool,
 }
@@ -134,6 +137,7 @@ impl Receivers {
             log,
             dice: Dice::new(seed),
             hosts: Mutex::default(),
+            jobs: Mutex::default(),
             requests: AtomicUsize::new(0),
             healed: AtomicBool::new(false),
         }
@@ -152,6 +156,38 @@ impl Receivers {
     /// Whether the endpoint has ever answered 410, so that only the store knows whether it is disabled.
     pub fn has_said_gone(&self, endpoint: EndpointNo) -> bool {
         self.hosts().values().any(|host| host.endpoint == endpoint && host.has_said_gone)
+    }
+
+    /// What the app was asked to do, in order.
+    pub(super) fn asked_jobs(&self) -> Vec<AskedJob> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How the app answers, and after how long.
+    fn app_reply(&self, request: &OutgoingRequest) -> (Duration, AppReply) {
+        let soon = Duration::from_millis(1 + self.dice.below(200));
+        let is_well = self.healed.load(Ordering::Relaxed);
+        let Some(asked) = AskedJob::read(&request.body) else {
+            return match self.dice.below(6) {
+                _ if is_well => (soon, AppReply::Says(200, GOOD)),
+                0 => (soon, AppReply::Silent),
+                1 => (soon, AppReply::Says(500, "no")),
+                2 => (soon, AppReply::Says(200, "garbage")),
+                3 => (soon, AppReply::Fails(unreachable_because(&self.dice))),
+                4 => (Duration::from_millis(700 + self.dice.below(600)), AppReply::Says(200, GOOD)),
+                _ => (soon, AppReply::Says(200, GOOD)),
+            };
+        };
+        self.log.note(Happening::AppAsked(asked.job));
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).push(asked);
+        match self.dice.below(8) {
+            _ if is_well => (soon, AppReply::Says(202, "")),
+            0 => (soon, AppReply::Silent),
+            1 => (soon, AppReply::Says(500, "no")),
+            2 => (soon, AppReply::Fails(unreachable_because(&self.dice))),
+            3 => (Duration::from_secs(self.dice.below(20)), AppReply::Says(202, "")),
+            _ => (soon, AppReply::Says(202, "")),
+        }
     }
 
     fn hosts(&self) -> MutexGuard<'_, BTreeMap<String, Host>> {
@@ -207,6 +243,12 @@ impl Transport for Receivers {
             std::future::pending::<()>().await;
         }
         let begun_at = self.clock.now();
+        if request.target.written.starts_with(APP) {
+            let (after, reply) = self.app_reply(&request);
+            let reply = if after < request.timeout { reply } else { AppReply::Silent };
+            self.clock.sleep_until(begun_at + if reply == AppReply::Silent { request.timeout } else { after }).await;
+            return Report { sent: reply.sent(), duration: self.clock.now().since(begun_at), phases: PhaseTimes::default() };
+        }
         let under_way = self.arrives(&request);
         let (after, reply) = match self.healed.load(Ordering::Relaxed) {
             true => (Duration::from_millis(1), Some(Reply::Status(200, None))),
@@ -217,6 +259,33 @@ impl Transport for Receivers {
         let reply = reply.unwrap_or(Reply::Failed(FailureCategory::Timeout));
         under_way.ends(reply);
         Report { sent: sent(reply), duration: self.clock.now().since(begun_at), phases: PhaseTimes::default() }
+    }
+}
+
+/// What a good app answers.
+const GOOD: &str = r#"{"success":true,"data":1}"#;
+
+/// What the app does with a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AppReply {
+    Says(u16, &'static str),
+    Fails(FailureCategory),
+    Silent,
+}
+
+impl AppReply {
+    fn sent(self) -> Sent {
+        match self {
+            Self::Says(status, body) => Sent::Answered(Response {
+                status,
+                headers: Vec::new(),
+                body_sample: Bytes::from_static(body.as_bytes()),
+                cut: Cut::default(),
+                retry_after: None,
+            }),
+            Self::Fails(category) => sent(Reply::Failed(category)),
+            Self::Silent => sent(Reply::Failed(FailureCategory::Timeout)),
+        }
     }
 }
 

@@ -50,11 +50,11 @@ pub async fn statistics(line: &Line, source: &Source, from: Timestamp, to: Times
     Ok(SourceReport { all, step, series, backlog, in_flight })
 }
 
-/// As the owner of the lane knows it. A node that has the store to itself owns every lane, and knows nothing of those in which nothing happens.
+/// As the owner of the lane knows it. It keeps nothing in memory of those in which nothing happens.
 async fn in_flight(line: &Line, lane: LaneId) -> Option<u32> {
     match line.lanes.report(lane).await {
         Some(report) => Some(report.in_flight),
-        None => (!line.held_lease.is_shared()).then_some(0),
+        None => line.held_lease.holds_lane(lane).then_some(0),
     }
 }
 

@@ -5,6 +5,9 @@
 mod accepted;
 mod attempts;
 mod breaking;
+mod called;
+#[cfg(test)]
+mod called_tests;
 mod ending;
 #[cfg(test)]
 mod flow_tests;
@@ -25,7 +28,7 @@ use std::{
 
 use everhook_core::{
     ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
-    model::{BreakerConfig, Delivery, EventTypePattern, OpenPeriod, RetrySchedule},
+    model::{BreakerConfig, Delivery, EventTypePattern, JobStatus, OpenPeriod, RetrySchedule},
     ports::EventSummary,
     time::Timestamp,
 };
@@ -52,6 +55,11 @@ pub const ALWAYS: &[Rule] = &[
     Rule { words: "a dead letter that was brought back has a delivery", check: accepted::every_recall_is_kept },
     Rule { words: "every accepted push is one event", check: received::every_accepted_push_is_one_event },
     Rule { words: "no push is given up", check: received::no_push_is_given_up },
+    Rule { words: "every caller is answered in time", check: called::every_caller_is_answered_in_time },
+    Rule { words: "every queued call is one job", check: called::every_queued_call_is_one_job },
+    Rule { words: "of several callbacks the first counts", check: called::only_the_first_callback_counts },
+    Rule { words: "no app is asked to do what it has done", check: called::nothing_is_asked_after_its_callback },
+    Rule { words: "whoever was asked may answer", check: called::whoever_was_asked_may_answer },
     Rule { words: "no attempt goes beyond the schedule", check: attempts::attempts_stay_within_the_schedule },
     Rule { words: "attempt numbers rise one by one", check: attempts::numbers_rise_one_by_one },
     Rule { words: "a request is repeated only if its outcome could not be written", check: attempts::repeats_have_an_excuse },
@@ -90,6 +98,8 @@ pub const AT_THE_END: &[Rule] = &[
     Rule { words: "after healing, every delivery ends within its schedule's time", check: ending::deliveries_end_in_time },
     Rule { words: "every push was processed", check: received::every_push_was_processed },
     Rule { words: "a metric says what was pushed last, and there is one", check: received::a_metric_says_what_was_pushed_last },
+    Rule { words: "every job has ended as its app said", check: called::every_job_has_ended_as_its_app_said },
+    Rule { words: "every dead job is told once", check: called::every_dead_job_is_told_once },
     Rule { words: "what counts as delivered was answered with a 2xx", check: ending::the_delivered_were_answered },
     Rule { words: "what is dead had no attempt left or was refused for good", check: ending::the_dead_had_a_reason },
     Rule { words: "every dead delivery has a dead letter", check: ending::the_dead_are_listed },
@@ -146,6 +156,15 @@ pub struct Place {
     pub position: i64,
 }
 
+/// A job, as whoever asks for it sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredJob {
+    /// Its status.
+    pub status: JobStatus,
+    /// Its result.
+    pub result: Option<u64>,
+}
+
 /// What the store holds.
 #[derive(Clone, Debug, Default)]
 pub struct Stored {
@@ -155,6 +174,10 @@ pub struct Stored {
     pub deliveries: Vec<Delivery>,
     /// Every delivery to a processor.
     pub processed: Vec<Delivery>,
+    /// Every delivery to an app.
+    pub asked: Vec<Delivery>,
+    /// What became of jobs, read only at the end.
+    pub jobs: BTreeMap<EventId, StoredJob>,
     /// What the processor made of what was pushed, read only at the end.
     pub summaries: Vec<Summary>,
     /// The dead letters' ids.
