@@ -7,9 +7,15 @@ from everhook_client import AuthenticatedClient
 from everhook_client.api.deliveries import list_deliveries
 from everhook_client.api.endpoints import create_endpoint
 from everhook_client.api.events import publish_event
-from everhook_client.models import DeliveryList, DeliveryOut, DeliveryStatus, EndpointIn, EndpointOut, NewEvent, Ordering, Problem, Receipt
+from everhook_client.models import DeliveryList, DeliveryOut, DeliveryStatus, EndpointOut, NewEndpoint, NewEvent, Ordering, Problem, Receipt
 
 client = AuthenticatedClient(base_url=os.environ["EVERHOOK_URL"], token=os.environ["EVERHOOK_KEY"])
+
+
+def never_called() -> None:
+    """What the type checker must refuse: a creation without what it needs. An error that is not there is one of the checker's."""
+    NewEndpoint()  # type: ignore[call-arg]
+    NewEndpoint(url="https://nowhere.invalid/hook")  # type: ignore[call-arg]
 
 
 def attempted() -> DeliveryOut:
@@ -23,7 +29,7 @@ def attempted() -> DeliveryOut:
 
 
 def main() -> None:
-    wanted = EndpointIn(url="https://nowhere.invalid/hook", event_types=["order.*"], uid="shop", ordering=Ordering.STRICT)
+    wanted = NewEndpoint(url="https://nowhere.invalid/hook", event_types=["order.*"], uid="shop", ordering=Ordering.STRICT)
     endpoint = create_endpoint.sync(client=client, body=wanted)
     assert isinstance(endpoint, EndpointOut), endpoint
     assert endpoint.ordering is Ordering.STRICT and endpoint.effective_timeout_ms == 15_000

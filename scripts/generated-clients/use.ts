@@ -18,6 +18,24 @@ assert.equal(endpoint.data.effective_timeout_ms, 15_000);
 const taken = await client.POST("/v1/endpoints", { body: { ...wanted, event_types: [...wanted.event_types] } });
 assert.equal(taken.error?.type, "/docs/problems/uid-taken");
 
+// What the compiler must refuse: creations without what they need. Never run; an error that is not there is one of the compiler's.
+export async function incomplete() {
+  // @ts-expect-error
+  await client.POST("/v1/endpoints", { body: {} });
+  // @ts-expect-error
+  await client.POST("/v1/applications", { body: {} });
+  // @ts-expect-error
+  await client.POST("/v1/organizations", { body: {} });
+  // @ts-expect-error
+  await client.POST("/v1/retry-schedules", { body: { name: "x" } });
+  // @ts-expect-error
+  await client.POST("/v1/event-types", { body: {} });
+  // @ts-expect-error
+  await client.POST("/v1/sources", { body: { name: "x" } });
+  // A change needs none of it.
+  await client.PUT("/v1/endpoints/{id}", { params: { path: { id: "shop" } }, body: {} });
+}
+
 const receipt = await client.POST("/v1/events", { body: { type: "order.paid", data: { order: 1 } } });
 assert(receipt.data, JSON.stringify(receipt.error));
 assert.equal(receipt.data.deliveries, 1);

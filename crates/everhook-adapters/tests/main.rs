@@ -10,8 +10,10 @@
 mod database;
 mod services;
 
+mod archive;
 mod http;
 mod moving;
+mod otlp;
 mod postgres;
 #[cfg(feature = "amqp")]
 mod rabbitmq;

@@ -13,7 +13,7 @@ use tokio::{
 
 pub use crate::lanes::{EngineSettings, EngineStatus};
 use crate::{
-    jobs::{backfills, deletions, endpoint_health, health_checks, operations, resealing, retention},
+    jobs::{alert_rules, approvals, backfills, deletions, endpoint_health, health_checks, operations, resealing, retention},
     lanes::{
         Hints,
         owner::{Connections, Owner, OwnerExit},
@@ -60,6 +60,11 @@ impl Engine {
         *self.status.borrow()
     }
 
+    /// What it is doing, for whoever asks again and again.
+    pub fn statuses(&self) -> watch::Receiver<EngineStatus> {
+        self.status.clone()
+    }
+
     /// Stops: starts nothing new, lets what is in flight end within `grace`, aborts the rest (it still waits in the store), and writes every outcome.
     /// A caller that stops waiting for that aborts it.
     pub async fn stop(mut self, grace: Duration) {
@@ -91,7 +96,8 @@ async fn supervise(
     let (operations, retention) = (operations::run(line.clone()), retention::run(line.clone()));
     let (deletions, resealing) = (deletions::run(line.clone()), resealing::run(line.clone()));
     let (backfills, endpoint_health) = (backfills::run(line.clone()), endpoint_health::run(line.clone()));
-    let health_checks = health_checks::run(line.clone());
+    let (health_checks, approvals, alert_rules) =
+        (health_checks::run(line.clone()), approvals::run(line.clone()), alert_rules::run(line.clone()));
     let beside = [
         operations.boxed(),
         retention.boxed(),
@@ -100,6 +106,8 @@ async fn supervise(
         backfills.boxed(),
         endpoint_health.boxed(),
         health_checks.boxed(),
+        approvals.boxed(),
+        alert_rules.boxed(),
     ];
     let beside = beside.map(|task| AbortOnDrop(tokio::spawn(task)));
     let between = between_nodes(&line, settings.roles, &stop);

@@ -73,10 +73,16 @@ ids! {
     OperationId;
     /// A line of the audit log.
     AuditEntryId;
+    /// An alert rule that an organization wrote, or its own version of a default one.
+    AlertRuleId;
+    /// How one alert rule stands at one thing that it watches.
+    AlertStatusId;
     /// That a health provider's user is a profile.
     HealthConnectionId;
     /// One measurement of a profile.
     HealthMetricId;
+    /// A call that a person decides about.
+    ApprovalId;
 }
 
 impl From<EndpointId> for LaneId {

@@ -13,6 +13,7 @@ pub mod envelope;
 pub mod health;
 pub mod inbound;
 pub mod lifecycle;
+pub mod metrics;
 pub mod signing;
 
 pub mod ports;
@@ -20,6 +21,7 @@ pub mod ports;
 pub mod shape;
 
 pub mod catalog;
+pub mod counted;
 pub mod processors;
 pub mod providers;
 pub mod pruned;

@@ -22,7 +22,7 @@ use tokio::sync::Semaphore;
 use self::known::{Found, Key, Known};
 pub use self::{
     activity::{ACTIVITY_WRITTEN_EVERY, Activity},
-    opening::{OpenSource, RecipeError, compile, credentials, takes_key},
+    opening::{OpenSource, RecipeError, compile, credentials, takes_key, tolerance},
     provider_keys::{KnownKey, NotFetched, ProviderKeys},
     tallies::{ReceivedOutcome, SourceTallies},
 };

@@ -43,11 +43,14 @@ macro_rules! through {
 }
 
 // Behind the macro, which it uses.
+mod alerts;
+mod channels;
 mod endpoint_health;
 mod health;
 mod manifests;
 mod sources;
 mod spool;
+mod store_figures;
 
 pub use self::spool::FaultySpool;
 

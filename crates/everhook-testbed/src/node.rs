@@ -25,6 +25,8 @@ pub struct Node {
     listen: String,
     server: Arc<Server>,
     flags: Vec<String>,
+    /// The private networks that it may reach.
+    networks: &'static str,
     limits: Option<ResourceLimits>,
     child: Option<Child>,
 }
@@ -46,7 +48,7 @@ impl Node {
         let listen = format!("127.0.0.1:{port}");
         let url = format!("http://{listen}").parse().expect("a URL");
         let server = Server::new(&url, Some(ADMIN_KEY)).expect("an address");
-        Self { folder, listen, server, flags: Vec::new(), limits: None, child: None }
+        Self { folder, listen, server, flags: Vec::new(), networks: "127.0.0.0/8", limits: None, child: None }
     }
 
     /// The same one, started with these flags as well.
@@ -58,6 +60,12 @@ impl Node {
     /// Starts it with these flags, too, from the next start on.
     pub fn add_flags(&mut self, flags: &[&str]) {
         self.flags.extend(flags.iter().map(|flag| (*flag).to_owned()));
+    }
+
+    /// The same one; of private networks it reaches these alone.
+    pub fn reaching(mut self, networks: &'static str) -> Self {
+        self.networks = networks;
+        self
     }
 
     /// The same one, with resource limits set on its process.
@@ -91,7 +99,7 @@ impl Node {
         let log = OpenOptions::new().create(true).append(true).open(self.log()).expect("a log file");
         let mut command = self.limits.map_or_else(command, limited_command);
         command
-            .args(["serve", "--listen", &self.listen, "--allow-private-networks=127.0.0.0/8", "--data"])
+            .args(["serve", "--listen", &self.listen, &format!("--allow-private-networks={}", self.networks), "--data"])
             .arg(self.data())
             .args(&self.flags);
         command.env("EVERHOOK_ADMIN_KEY", ADMIN_KEY).current_dir(self.folder.path());

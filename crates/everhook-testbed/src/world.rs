@@ -11,10 +11,11 @@ use std::{sync::Arc, time::Duration};
 use everhook_core::{
     engine::EngineStatus,
     ids::{ApplicationId, AuditEntryId, OrganizationId},
+    limits::evaluations::EvaluationThreads,
     line::Line,
     model::{Actor, Application, ApplicationKind, AuditAction, AuditEntry, AuditNote, Author, Organization},
     policy::endpoint_health::EndpointHealthSettings,
-    ports::{Clock, Entropy, NewOrganization, Ports, Transport},
+    ports::{Archive, Clock, Entropy, NewOrganization, Ports, Transport},
     time::Timestamp,
 };
 use tempfile::TempDir;
@@ -70,6 +71,12 @@ pub struct World {
     endpoints_made: u32,
     /// How endpoints that fail are treated from the next start on.
     pub endpoint_health: EndpointHealthSettings,
+    /// How often alert rules are evaluated from the next start on. Hardly ever, unless a scenario is about them.
+    pub alert_interval: Duration,
+    /// Where schemas and filters are evaluated that are not quick, from the next start on.
+    pub evaluation_threads: EvaluationThreads,
+    /// Where what expires is kept from the next start on.
+    pub archive: Option<Arc<dyn Archive>>,
     /// Whether it may be dropped with work undone.
     may_leave_work: bool,
 }
@@ -152,6 +159,9 @@ impl World {
             shared,
             endpoints_made: 0,
             endpoint_health: EndpointHealthSettings::default(),
+            alert_interval: wiring::ALERT_INTERVAL,
+            evaluation_threads: EvaluationThreads::Inline,
+            archive: None,
             may_leave_work: false,
             clock,
             dice,
@@ -262,6 +272,7 @@ impl World {
 
     /// Ends the scenario: an idle engine stops at once.
     pub async fn end(mut self) {
+        self.assert_operational_events_fit_their_schemas().await;
         let before = self.clock.now();
         self.stop_within(Duration::from_secs(30)).await;
         assert_eq!(self.clock.now(), before, "an idle engine took its time to stop");

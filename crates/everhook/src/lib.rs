@@ -9,6 +9,7 @@ pub mod counters;
 pub mod descriptors;
 pub mod disk_space;
 pub mod memory;
+pub mod metrics;
 pub mod sealing;
 pub mod server;
 pub mod store;

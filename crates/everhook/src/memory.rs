@@ -139,6 +139,13 @@ impl Charge {
         Ok(())
     }
 
+    /// Takes so many of its bytes, or all if it has fewer, into a charge of their own: what they are of is held on its own from now on.
+    pub fn split(&mut self, bytes: usize) -> Self {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Self { budget: self.budget.clone(), organization: self.organization, weight: self.weight, bytes }
+    }
+
     /// As [`Charge::grow`], but whoever holds nothing gets as much as it asks for.
     ///
     /// # Errors
@@ -189,6 +196,20 @@ mod tests {
         assert_eq!((two.grow(1), three.grow(1)), (Ok(()), Ok(())));
         drop((two, three));
         assert!(budget.lock().organizations.is_empty() && budget.lock().total == 0);
+    }
+
+    #[test]
+    fn a_part_is_held_on_its_own() {
+        let budget = MemoryBudget::new(LIMITS);
+        let mut whole = Charge::new(budget.clone(), organization(1));
+        assert_eq!(whole.grow(10), Ok(()));
+        let (part, rest) = (whole.split(4), whole.split(100));
+        drop(whole);
+        assert_eq!(budget.lock().total, 10);
+        drop(rest);
+        assert_eq!(budget.lock().total, 4);
+        drop(part);
+        assert!(budget.lock().organizations.is_empty());
     }
 
     #[test]

@@ -30,12 +30,15 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt as _;
 
-pub use self::{admission::ConnectionLimits, answer::RequestContext};
 use self::{
-    admission::{Activity, Admission, Admitted, ConnectionPurpose},
+    admission::{Activity, Admitted, ConnectionPurpose},
     answer::{Answers, Connection},
     body::RequestBody,
     stream::{ClientStream, WriteTimeouts},
+};
+pub use self::{
+    admission::{Admission, ConnectionLimits},
+    answer::RequestContext,
 };
 use crate::api;
 
@@ -120,6 +123,11 @@ impl Server {
     /// Whether requests are taken.
     pub fn is_open(&self) -> bool {
         self.lock().is_none()
+    }
+
+    /// What counts the clients that are connected. Routes that show it hold this and not the server, which holds its routes.
+    pub fn admission(&self) -> Arc<Admission> {
+        self.admission.clone()
     }
 
     /// Lets requests in, from now on to these routes.

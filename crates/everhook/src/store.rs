@@ -13,8 +13,8 @@ use everhook_adapters::{
 use everhook_core::{
     model::PoolName,
     ports::{
-        BreakerWindows, Changes, Clock as _, Leases, Offset, Ports, RemoteHints, SingleNode, Spool, StoreError, StorePorts, ThrottleStore,
-        Transport, Vault,
+        BreakerVotes, BreakerWindows, Changes, Clock as _, Leases, Offset, Ports, RemoteHints, SingleNode, Spool, StoreError, StorePorts,
+        ThrottleStore, Transport, Vault,
     },
     time::Timestamp,
 };
@@ -45,13 +45,21 @@ struct Sharing {
     changes: Arc<dyn Changes>,
     throttle: Arc<dyn ThrottleStore>,
     breaker_windows: Arc<dyn BreakerWindows>,
+    breaker_votes: Arc<dyn BreakerVotes>,
 }
 
 impl Sharing {
     /// Nobody is there to share anything with.
     fn with_nobody() -> Self {
         let alone = Arc::new(SingleNode);
-        Self { leases: alone.clone(), remote_hints: alone.clone(), changes: alone.clone(), throttle: alone.clone(), breaker_windows: alone }
+        Self {
+            leases: alone.clone(),
+            remote_hints: alone.clone(),
+            changes: alone.clone(),
+            throttle: alone.clone(),
+            breaker_windows: alone.clone(),
+            breaker_votes: alone,
+        }
     }
 }
 
@@ -174,6 +182,7 @@ impl Store {
                     throttle: store.clone(),
                     // Only a Redis keeps those.
                     breaker_windows: Arc::new(SingleNode),
+                    breaker_votes: store.clone(),
                 };
                 ports_of(store, sharing, spool, transport, vault, clock)
             }
@@ -272,6 +281,7 @@ where
         retry_schedules: store.clone(),
         event_types: store.clone(),
         api_keys: store.clone(),
+        channels: store.clone(),
         sources: store.clone(),
         health_connections: store.clone(),
         health_metrics: store.clone(),
@@ -279,16 +289,22 @@ where
         app_health: store.clone(),
         call_records: store.clone(),
         jobs: store.clone(),
+        approvals: store.clone(),
         audit_log: store.clone(),
         history: store.clone(),
         statistics: store.clone(),
+        store_figures: store.clone(),
         endpoint_health: store.clone(),
+        alert_rules: store.clone(),
+        alerts: store.clone(),
+        alert_signals: store.clone(),
         operations: store.clone(),
         operation_candidates: store.clone(),
         backfills: store.clone(),
         bulk_erasure: store.clone(),
         auto_replays: store.clone(),
         retention: store.clone(),
+        archive: None,
         sealing: store.clone(),
         leases: sharing.leases,
         remote_hints: sharing.remote_hints,
@@ -296,8 +312,10 @@ where
         spool,
         throttle: sharing.throttle,
         breaker_windows: sharing.breaker_windows,
+        breaker_votes: sharing.breaker_votes,
         transport,
         notifier: None,
+        spans: None,
         vault,
         clock,
         entropy: Arc::new(SystemEntropy::new()),

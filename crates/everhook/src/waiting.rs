@@ -2,6 +2,7 @@
 //! with 503, and asks for the database every second; `wiring` then goes on with the start.
 
 use std::{
+    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -11,6 +12,7 @@ use everhook_adapters::{
     spool::{SqliteSpool, Takeover},
 };
 use everhook_core::{
+    gates::CALLS_IN_FLIGHT_MAX,
     ids::{OrganizationId, Ref, Uid},
     lanes,
     limits::evaluations::EvaluationThreads,
@@ -71,7 +73,7 @@ pub async fn open_store(
             let Some(organization) = who_is_known(spool) else {
                 anyhow::bail!("{error:#} (this node's spool knows no publishers yet, so it cannot accept events meanwhile)");
             };
-            let api = events_only(config, node, spool, organization, transport).await?;
+            let api = events_only(config, (node, server.address), spool, organization, transport).await?;
             listens();
             server.open(api::events_only(Arc::new(api)));
         }
@@ -101,7 +103,7 @@ fn who_is_known(spool: &SqliteSpool) -> Option<OrganizationId> {
 /// An API over a store that is away: of use for publishing alone. No engine runs behind it.
 async fn events_only(
     config: &Config,
-    node: &str,
+    (node, address): (&str, SocketAddr),
     spool: &Arc<SqliteSpool>,
     default_organization: OrganizationId,
     transport: &Arc<dyn Transport>,
@@ -111,7 +113,7 @@ async fn events_only(
     let ports = Store::absent_ports(config, spool.clone(), transport.clone(), Arc::new(vault))?;
     let (wake_up, _) = lanes::hints();
     let line = Arc::new(Line::new(ports, wake_up, line_settings(config, node)));
-    Ok(Api::new(line, api_settings(config, default_organization)))
+    Ok(Api::new(line, api_settings(config, default_organization, address)))
 }
 
 /// What the line of this configuration is told.
@@ -128,6 +130,9 @@ pub fn line_settings(config: &Config, node: &str) -> LineSettings {
         manifest_defaults: config.manifest_defaults,
         health_providers: config.health_providers.clone(),
         health_checks: config.health_checks,
+        alert_interval: config.alert_interval,
+        calls_in_flight_max: CALLS_IN_FLIGHT_MAX,
+        notifications: config.notifications.clone(),
     }
 }
 
@@ -137,11 +142,12 @@ fn evaluation_threads() -> usize {
 }
 
 /// What the API of this configuration is made of.
-pub fn api_settings(config: &Config, default_organization: OrganizationId) -> ApiSettings {
+pub fn api_settings(config: &Config, default_organization: OrganizationId, address: SocketAddr) -> ApiSettings {
     ApiSettings {
         targets: config.targets.clone(),
         default_organization,
         public_url: config.public_url.clone(),
+        address,
         payload_bytes_max: config.payload_bytes_max,
         batch_bytes_max: config.batch_bytes_max,
         folder: match (&config.database, &config.spool) {

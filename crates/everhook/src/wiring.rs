@@ -3,23 +3,26 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use everhook_adapters::http::{HttpSettings, HttpTransport};
+use everhook_adapters::{archive::FolderArchive, smtp::SmtpNotifier, spool::SqliteSpool};
 #[cfg(feature = "amqp")]
 use everhook_adapters::{
     by_scheme::ByScheme,
     rabbitmq::{AmqpSource, AmqpTransport, HintSettings, RabbitHints, SourceSettings},
 };
-use everhook_adapters::{smtp::SmtpNotifier, spool::SqliteSpool};
+use everhook_adapters::{
+    http::{HttpSettings, HttpTransport},
+    otlp::{OtlpExporter, OtlpSettings, Resource},
+};
 use everhook_core::{
-    calls::CALL_RECORDS_WRITTEN_EVERY,
+    calls::{CALL_RECORDS_WRITTEN_EVERY, CALLERS_NOTED_EVERY},
     engine::{Engine, EngineSettings},
     ids::{OrganizationId, Ref},
     lanes,
-    line::{Line, alert},
+    line::{Line, LineSettings, alert},
     manage::{api_keys, manifests, organizations},
     model::{Duty, Secret},
     nodes::follow::follow,
-    ports::{ChangeCursor, Clock as _, Notifier, Ports, Roles, StoreError, Transport, Vault},
+    ports::{Archive, ChangeCursor, Clock as _, Notifier, Ports, Roles, Spans, StoreError, Transport, Vault},
     sources::ACTIVITY_WRITTEN_EVERY,
     spool::forward::forward,
     time::Timestamp,
@@ -33,9 +36,10 @@ use crate::api::QueueIntake;
 use crate::{
     announce,
     api::{self, Api},
-    config::{Config, EmailConfig},
+    config::{Config, EmailConfig, TracesConfig},
     counters,
     descriptors::Shares,
+    metrics::Exposition,
     sealing,
     server::{ConnectionLimits, Server},
     store::Store,
@@ -44,6 +48,16 @@ use crate::{
 
 /// How long requests under way, in and out, may take to end when the server stops.
 pub const STOP_GRACE: Duration = Duration::from_secs(30);
+
+/// How long answers with metrics may take to end when the server stops.
+const METRICS_STOP_GRACE: Duration = Duration::from_secs(1);
+
+/// How long a collector has to take the last spans when the server stops.
+const SPANS_STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// How many may ask for metrics at an address of their own at once, and how many more for health checks, which are not served there.
+const METRICS_CONNECTIONS: usize = 8;
+const METRICS_RESERVE: usize = 1;
 
 /// How often what is too old is forgotten, and how many idempotency keys in one go.
 const CLEAN_EVERY: Duration = Duration::from_secs(60);
@@ -64,10 +78,14 @@ pub struct Running {
     /// The line that it publishes to.
     pub line: Arc<Line>,
     server: Server,
+    /// Where metrics are served to everybody who reaches it, if that is set up.
+    metrics_server: Option<Server>,
+    /// Sends spans, if somebody collects them.
+    exporter: Option<Arc<OtlpExporter>>,
     engine: Engine,
     store: Store,
     api: Arc<Api>,
-    tasks: [JoinHandle<()>; 7],
+    tasks: [JoinHandle<()>; 8],
     spool: Option<Arc<SqliteSpool>>,
     #[cfg(feature = "amqp")]
     amqp_source: Option<AmqpSource>,
@@ -114,11 +132,15 @@ pub async fn start_at(server: &Server, config: &Config, shares: Shares, listens:
     let spool = open_spool(config, &node).await?;
     let store = waiting::open_store(config, &node, spool.as_ref(), server, &transport, listens).await?;
     announce::warn_of_unused_folder(config, &store).await;
-    let ports = Ports { notifier: notifier(config)?, ..open_ports(config, &store, spool.clone(), transport).await? };
+    let exporter = exporter(config, &node)?;
+    let spans = exporter.clone().map(|exporter| exporter as Arc<dyn Spans>);
+    let ports = Ports { notifier: notifier(config)?, spans, ..open_ports(config, &store, spool.clone(), transport).await? };
+    let ports = Ports { archive: archive(config, &ports.vault), ..ports };
     #[cfg(feature = "amqp")]
     let (ports, amqp_hints) = hint_by_amqp(config, &store, ports).await?;
     let (wake_up, hints) = lanes::hints();
-    let line = Arc::new(Line::new(ports, wake_up, waiting::line_settings(config, &node)));
+    let settings = LineSettings { calls_in_flight_max: shares.calls, ..waiting::line_settings(config, &node) };
+    let line = Arc::new(Line::new(ports, wake_up, settings));
     // Before anything is remembered that another node could change.
     let seen = line.ports.changes.newest().await.context("cannot read the store")?;
     let (organization, admin_key) = take_first_steps(config, &line).await.context("cannot prepare the store")?;
@@ -126,10 +148,12 @@ pub async fn start_at(server: &Server, config: &Config, shares: Shares, listens:
 
     let roles = Roles { worker: config.roles.worker, scheduler: config.roles.scheduler };
     let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: shares.concurrency, roles });
-    let api = Arc::new(Api::new(line.clone(), waiting::api_settings(config, organization)));
+    let api = Arc::new(Api::new(line.clone(), waiting::api_settings(config, organization, server.address)));
+    let exposition = Arc::new(Exposition::new(line.clone(), engine.statuses(), server.admission(), shares, config.pool.to_string()));
+    let metrics_server = serve_metrics(config, &exposition).await?;
     let router = if config.roles.api { api::router(api.clone()) } else { api::probes(api.clone()) };
-    server.open(router);
-    let tasks = start_tasks(&store, &line, &api, seen);
+    server.open(router.merge(api::metrics::for_admins(api.clone(), exposition.clone())));
+    let tasks = start_tasks(&store, &line, &api, seen, exposition);
     #[cfg(feature = "amqp")]
     let amqp_source = start_amqp_source(config, &api)?;
     Ok(Running {
@@ -137,6 +161,8 @@ pub async fn start_at(server: &Server, config: &Config, shares: Shares, listens:
         admin_key,
         line,
         server: server.clone(),
+        metrics_server,
+        exporter,
         engine,
         store,
         api,
@@ -164,6 +190,12 @@ impl Running {
         #[cfg(feature = "amqp")]
         if let Some(hints) = &self.amqp_hints {
             hints.stop().await;
+        }
+        if let Some(exporter) = &self.exporter {
+            exporter.stop(SPANS_STOP_GRACE).await;
+        }
+        if let Some(server) = &self.metrics_server {
+            server.stop(METRICS_STOP_GRACE).await;
         }
         note_key_uses(&self.api).await;
         note_source_activity(&self.line).await;
@@ -205,7 +237,7 @@ async fn open_ports(
 }
 
 /// Starts what runs beside requests and lanes, in the order in which it is ended.
-fn start_tasks(store: &Store, line: &Arc<Line>, api: &Arc<Api>, seen: ChangeCursor) -> [JoinHandle<()>; 7] {
+fn start_tasks(store: &Store, line: &Arc<Line>, api: &Arc<Api>, seen: ChangeCursor, exposition: Arc<Exposition>) -> [JoinHandle<()>; 8] {
     let forget_keys = {
         let api = api.clone();
         move |stale| api.forget_keys(stale)
@@ -218,7 +250,25 @@ fn start_tasks(store: &Store, line: &Arc<Line>, api: &Arc<Api>, seen: ChangeCurs
         tokio::spawn(write_source_activity(line.clone())),
         tokio::spawn(write_call_records(line.clone())),
         tokio::spawn(watch(store.clone(), api.clone())),
+        tokio::spawn(async move { exposition.ask().await }),
     ]
+}
+
+/// Where spans go, if somebody collects them.
+fn exporter(config: &Config, node: &str) -> anyhow::Result<Option<Arc<OtlpExporter>>> {
+    let Some(TracesConfig { target, headers, sampler }) = config.traces.clone() else { return Ok(None) };
+    let resource = Resource { service: "everhook".to_owned(), node: node.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
+    Ok(Some(Arc::new(OtlpExporter::start(OtlpSettings { target, headers, sampler, resource })?)))
+}
+
+/// Serves metrics at an address of their own, if one is set up.
+async fn serve_metrics(config: &Config, exposition: &Arc<Exposition>) -> anyhow::Result<Option<Server>> {
+    let Some(address) = config.metrics_listen else { return Ok(None) };
+    let limits = ConnectionLimits { connections: METRICS_CONNECTIONS, reserve: METRICS_RESERVE, trusted_proxies: Vec::new() };
+    let server = Server::bind(address, limits).await.context("cannot serve metrics at `metrics_listen`")?;
+    server.open(api::metrics::for_everybody(exposition.clone()));
+    tracing::info!(address = %server.address, "metrics are served at http://{}/metrics", server.address);
+    Ok(Some(server))
 }
 
 /// Opens the spool of a node that has one. If that fails and the database cannot be used either, the error names both.
@@ -262,6 +312,12 @@ fn transport(config: &Config, shares: Shares) -> anyhow::Result<Arc<dyn Transpor
 fn notifier(config: &Config) -> anyhow::Result<Option<Arc<dyn Notifier>>> {
     let Some(EmailConfig { server, from }) = config.email.clone() else { return Ok(None) };
     Ok(Some(Arc::new(SmtpNotifier::new(server, from, Vec::new())?)))
+}
+
+/// The archive, if one is set up.
+fn archive(config: &Config, vault: &Arc<dyn Vault>) -> Option<Arc<dyn Archive>> {
+    let folder = config.archive.clone()?;
+    Some(Arc::new(FolderArchive::new(folder, vault.clone())))
 }
 
 /// Begins to take events from a queue, if one is set up.
@@ -349,9 +405,18 @@ async fn note_source_activity(line: &Line) {
 }
 
 async fn write_call_records(line: Arc<Line>) {
+    let mut callers_noted_at = line.ports.clock.now();
     loop {
         tokio::time::sleep(CALL_RECORDS_WRITTEN_EVERY).await;
         note_call_records(&line).await;
+        let now = line.ports.clock.now();
+        if now.since(callers_noted_at) >= CALLERS_NOTED_EVERY {
+            callers_noted_at = now;
+            if let Err(error) = line.calls.note_callers().await {
+                let error = &error as &dyn std::error::Error;
+                tracing::debug!(error, "cannot tell other nodes which capabilities have calls here");
+            }
+        }
         for withdrawn in line.calls.records.take_withdrawals() {
             if let Err(error) = manifests::withdraw_canary(&line, &withdrawn).await {
                 let error = &error as &dyn std::error::Error;
@@ -384,6 +449,12 @@ async fn note_call_records(line: &Line) {
 async fn clean_up(store: Store, line: Arc<Line>) {
     loop {
         tokio::time::sleep(CLEAN_EVERY).await;
+        if let Err(error) = line.calls.trim_answers().await {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "cannot remove answers of calls beyond their number; they are looked at again"
+            );
+        }
         if !line.held_lease.does(Duty::ForgetKeys) {
             continue;
         }
@@ -402,6 +473,7 @@ async fn clean_up_once(store: &Store, line: &Line) -> Result<(), StoreError> {
     let draws_before = line.retention.dead_letters.map_or(Timestamp::EPOCH, |kept| now - kept);
     line.calls.clean_up(now, draws_before).await?;
     forget_jobs(line, now).await?;
+    forget_approvals(line, now).await?;
     warn_of_pools(store).await
 }
 
@@ -410,6 +482,13 @@ async fn forget_jobs(line: &Line, now: Timestamp) -> Result<(), StoreError> {
     let (Some(events), Some(dead_letters)) = (line.retention.events, line.retention.dead_letters) else { return Ok(()) };
     let before = now - events.max(dead_letters);
     while line.ports.jobs.forget_jobs(before, FORGET_BATCH).await? == FORGET_BATCH {}
+    Ok(())
+}
+
+/// What people have decided about calls is kept as long as events are.
+async fn forget_approvals(line: &Line, now: Timestamp) -> Result<(), StoreError> {
+    let Some(events) = line.retention.events else { return Ok(()) };
+    while line.ports.approvals.forget_approvals(now - events, FORGET_BATCH).await? == FORGET_BATCH {}
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use everhook_core::{
     ports::{MetricWrite, StoreError},
 };
 
-use super::payload::{self, Seals};
+use super::payload::{self, Packed, Seals};
 
 /// Permissions as a JSON array.
 pub(crate) fn permissions_json(permissions: &Permissions) -> String {
@@ -50,21 +50,31 @@ pub(crate) struct PreparedMetric {
     pub(crate) new_id: HealthMetricId,
 }
 
-/// Prepares every draft for every profile.
+/// Prepares every draft for every profile. What a provider sent is compressed once, and sealed once for each profile, however many drafts have it.
 ///
 /// # Errors
 /// [`StoreError::Unavailable`] if there is no key to seal with.
 pub(crate) fn prepare(write: &MetricWrite, seals: &Seals) -> Result<Vec<PreparedMetric>, StoreError> {
     let mut new_ids = write.new_ids.iter();
     let mut prepared = Vec::with_capacity(write.connections.len() * write.drafts.len());
+    let mut packed: Vec<Packed<'_>> = Vec::new();
+    let mut place_of = |raw| {
+        let known = packed.iter().position(|packed| packed.plain() == raw);
+        known.unwrap_or_else(|| {
+            packed.push(Packed::of(raw));
+            packed.len() - 1
+        })
+    };
+    let places: Vec<Option<usize>> = write.drafts.iter().map(|draft| draft.raw.as_deref()).map(|raw| raw.map(&mut place_of)).collect();
     for (connection, profile) in &write.connections {
         let owner = raw_owner(write.organization, profile);
-        for draft in &write.drafts {
+        let sealed: Vec<_> = packed.iter().map(|packed| packed.seal(owner, seals)).collect::<Result<_, _>>()?;
+        for (draft, place) in write.drafts.iter().zip(&places) {
             prepared.push(PreparedMetric {
                 connection: *connection,
                 profile: profile.clone(),
                 hash: draft.dedupe_hash(profile, write.provider),
-                raw: draft.raw.as_ref().map(|raw| payload::seal(raw, owner, seals)).transpose()?,
+                raw: place.map(|place| sealed[place].clone()),
                 draft: draft.clone(),
                 new_id: *new_ids.next().ok_or_else(|| StoreError::corrupt("there are fewer ids than metrics"))?,
             });

@@ -2,6 +2,7 @@
 //!
 //! Pure. Knows no database: the stores bind and read the values.
 
+pub(crate) mod alert_json;
 pub(crate) mod answers;
 pub(crate) mod breaker_json;
 pub(crate) mod chunk_outcomes;
@@ -13,7 +14,6 @@ pub(crate) mod health_history;
 pub(crate) mod limits_json;
 pub(crate) mod page;
 pub(crate) mod payload;
-pub(crate) mod picks;
 pub(crate) mod releases;
 pub(crate) mod reseal_step;
 pub(crate) mod resealing;

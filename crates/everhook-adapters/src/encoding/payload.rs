@@ -93,14 +93,31 @@ impl Body {
     }
 }
 
-/// Bytes in the form in which they are kept where they are always sealed, and how that is.
-///
-/// # Errors
-/// [`StoreError::Unavailable`] if there is no key.
-pub(crate) fn seal(plain: &[u8], owner: EventId, seals: &Seals) -> Result<(i64, Vec<u8>), StoreError> {
-    let compressed = compress(plain);
-    let encoding = SEALED + if compressed.is_some() { ZSTD } else { PLAIN };
-    Ok((encoding, seals.seal(owner, compressed.as_deref().unwrap_or(plain))?))
+/// Bytes that are always sealed where they are kept, compressed before where that pays: once, for however many owners they are sealed.
+pub(crate) struct Packed<'a> {
+    plain: &'a [u8],
+    compressed: Option<Vec<u8>>,
+}
+
+impl<'a> Packed<'a> {
+    /// Compresses bytes.
+    pub(crate) fn of(plain: &'a [u8]) -> Self {
+        Self { plain, compressed: compress(plain) }
+    }
+
+    /// The bytes.
+    pub(crate) const fn plain(&self) -> &'a [u8] {
+        self.plain
+    }
+
+    /// The form in which they are kept for an owner, and how that is.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if there is no key.
+    pub(crate) fn seal(&self, owner: EventId, seals: &Seals) -> Result<(i64, Vec<u8>), StoreError> {
+        let encoding = SEALED + if self.compressed.is_some() { ZSTD } else { PLAIN };
+        Ok((encoding, seals.seal(owner, self.compressed.as_deref().unwrap_or(self.plain))?))
+    }
 }
 
 /// Whether data that is kept so, and the headers beside it, are sealed.

@@ -19,7 +19,7 @@ pub(crate) enum Rows<E, S, V, P> {
     /// Of endpoints, or of their revisions.
     Endpoints(Vec<E>),
     Sources(Vec<S>),
-    /// Of applications' secrets, health connections or health metrics.
+    /// Of channels, applications' secrets, health connections, jobs, approvals or health metrics.
     Pairs(Vec<V>),
     Payloads(Vec<P>),
     /// Answers that are sealed otherwise. They are removed: nothing depends on them.

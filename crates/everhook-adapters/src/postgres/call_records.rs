@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use everhook_core::{
     ids::{LaneId, OrganizationId},
-    model::{CacheKey, CachedAnswer, CapabilityName, FairDraw},
+    model::{CacheKey, CachedAnswer, CapabilityName, FairDraw, LaneAnswers},
     ports::{CallRecords, StoreError},
     time::Timestamp,
 };
@@ -16,12 +16,11 @@ use super::{
     fault::Outcome,
     rows::{Columns, Key, unreadable},
 };
-use crate::encoding::picks;
 
 const CACHED: &str = include_str!("queries/cached_answer.sql");
 const KEEP: &str = include_str!("queries/keep_answers.sql");
 const FORGET_EXPIRED: &str = include_str!("queries/forget_expired_answers.sql");
-const EXCESS: &str = include_str!("queries/lane_with_excess_answers.sql");
+const OF_ORGANIZATION: &str = include_str!("queries/answers_of_organization.sql");
 const FORGET_OLDEST: &str = include_str!("queries/forget_oldest_answers.sql");
 const KEEP_DRAW: &str = include_str!("queries/keep_draw.sql");
 const DRAW: &str = include_str!("queries/draw_of_call.sql");
@@ -49,12 +48,13 @@ impl CallRecords for PostgresStore {
         Ok(counted(rows))
     }
 
-    async fn forget_excess_answers(&self, kept_max: u32, limit: u32) -> Result<u32, StoreError> {
-        let reader = self.reader().await?;
-        let Some(row) = reader.query_opt(EXCESS, &[&i64::from(kept_max)]).await? else { return Ok(0) };
-        let (lane, excess): (LaneId, i64) = (row.id("lane_id")?, row.value("excess")?);
-        let count = excess.min(i64::from(limit));
-        Ok(counted(reader.execute(FORGET_OLDEST, &[&lane.key(), &count]).await?))
+    async fn answers_of(&self, organization: OrganizationId) -> Result<Vec<LaneAnswers>, StoreError> {
+        let rows = self.reader().await?.query(OF_ORGANIZATION, &[&organization.key()]).await?;
+        Ok(rows.iter().map(of_lane).collect::<Outcome<_>>()?)
+    }
+
+    async fn forget_oldest_answers(&self, lane_id: LaneId, count: u32) -> Result<u32, StoreError> {
+        Ok(counted(self.reader().await?.execute(FORGET_OLDEST, &[&lane_id.key(), &i64::from(count)]).await?))
     }
 
     async fn keep_draw(&self, draw: FairDraw) -> Result<(), StoreError> {
@@ -67,7 +67,7 @@ impl CallRecords for PostgresStore {
             &&draw.seed[..],
             &&draw.list_hash[..],
             &i64::from(draw.list_length),
-            &picks::write(&draw.picks),
+            &i64::from(draw.picked),
         ];
         self.reader().await?.execute(KEEP_DRAW, &parameters).await?;
         Ok(())
@@ -97,8 +97,13 @@ fn of_row(row: &Row) -> Outcome<CachedAnswer> {
     })
 }
 
+fn of_lane(row: &Row) -> Outcome<LaneAnswers> {
+    let (answers, bytes): (i64, i64) = (row.value("answers")?, row.value("bytes")?);
+    Ok(LaneAnswers { lane_id: row.id("lane_id")?, answers: answers.unsigned_abs(), bytes: bytes.unsigned_abs() })
+}
+
 fn draw_of_row(row: &Row) -> Outcome<FairDraw> {
-    let length: i64 = row.value("list_length")?;
+    let (length, picked): (i64, i64) = (row.value("list_length")?, row.value("picked")?);
     Ok(FairDraw {
         request_id: row.value("request_id")?,
         organization: row.id("organization_id")?,
@@ -108,7 +113,7 @@ fn draw_of_row(row: &Row) -> Outcome<FairDraw> {
         seed: bytes_of(row, "seed")?,
         list_hash: bytes_of(row, "list_hash")?,
         list_length: u32::try_from(length).map_err(|_| unreadable("list_length"))?,
-        picks: row.spelled("picks", picks::read)?,
+        picked: u32::try_from(picked).map_err(|_| unreadable("picked"))?,
     })
 }
 

@@ -15,9 +15,12 @@
 //!
 //! Nothing here decides what happens to a delivery; stages come in as values. Time is a parameter.
 
+mod alert_signals;
+mod alerts;
 mod app_health;
 mod aside;
 mod audit_log;
+mod breaker_votes;
 mod breakers;
 mod budgets;
 mod call_records;
@@ -61,6 +64,7 @@ mod settlement_columns;
 mod settling;
 mod source_rollups;
 mod statistics;
+mod store_figures;
 mod tls;
 mod transaction;
 
@@ -221,6 +225,16 @@ impl PostgresStore {
         migrate::migrate(&mut connection, system_time()).await?;
         drop(connection);
         store.refuse_half_moved().await?;
+        Ok(store)
+    }
+
+    /// Connects to look at what is there. Nothing is brought up to date, and nothing should be written through it.
+    ///
+    /// # Errors
+    /// [`OpenError`] says what to do.
+    pub async fn look(settings: &PostgresSettings) -> Result<Self, OpenError> {
+        let store = Self::unopened(settings)?;
+        drop(store.pools.line().await?);
         Ok(store)
     }
 

@@ -29,12 +29,15 @@ const MOVE_ON: &str = include_str!("queries/move_rotation_on.sql");
 const ENDPOINTS: &str = include_str!("queries/sealed_endpoints_after.sql");
 const REVISIONS: &str = include_str!("queries/sealed_revisions_after.sql");
 const SOURCES: &str = include_str!("queries/sealed_sources_after.sql");
+const CHANNELS: &str = include_str!("queries/sealed_channels_after.sql");
 const APPLICATION_SECRETS: &str = include_str!("queries/sealed_application_secrets_after.sql");
 const CONNECTIONS: &str = include_str!("queries/sealed_health_connections_after.sql");
 const ANSWERS: &str = include_str!("queries/cached_answers_after.sql");
 const ANSWERS_OTHERWISE: &str = include_str!("queries/answers_sealed_otherwise.sql");
 const JOB_SIZES: &str = include_str!("queries/job_sizes_after.sql");
 const JOBS: &str = include_str!("queries/sealed_jobs.sql");
+const APPROVAL_SIZES: &str = include_str!("queries/approval_sizes_after.sql");
+const APPROVALS: &str = include_str!("queries/sealed_approvals.sql");
 const METRIC_SIZES: &str = include_str!("queries/health_metric_sizes_after.sql");
 const METRICS: &str = include_str!("queries/sealed_health_metrics.sql");
 const PAYLOAD_SIZES: &str = include_str!("queries/payload_sizes_after.sql");
@@ -42,9 +45,11 @@ const PAYLOADS: &str = include_str!("queries/sealed_payloads.sql");
 const RESEAL_ENDPOINT: &str = include_str!("queries/reseal_endpoint.sql");
 const RESEAL_REVISION: &str = include_str!("queries/reseal_revision.sql");
 const RESEAL_SOURCE: &str = include_str!("queries/reseal_source.sql");
+const RESEAL_CHANNEL: &str = include_str!("queries/reseal_channel.sql");
 const RESEAL_APPLICATION_SECRETS: &str = include_str!("queries/reseal_application_secrets.sql");
 const RESEAL_CONNECTION: &str = include_str!("queries/reseal_health_connection.sql");
 const RESEAL_JOB: &str = include_str!("queries/reseal_job.sql");
+const RESEAL_APPROVAL: &str = include_str!("queries/reseal_approval.sql");
 const RESEAL_METRIC: &str = include_str!("queries/reseal_health_metric.sql");
 const RESEAL_PAYLOAD: &str = include_str!("queries/reseal_payload.sql");
 const FORGET_ANSWER: &str = include_str!("queries/forget_answer_sealed_otherwise.sql");
@@ -66,10 +71,12 @@ pub(super) async fn read(reader: &Reader, from: SealedPlace, in_use: SealKeyId) 
             let rows = rows_after(reader, SOURCES, from, source_values).await?;
             Ok(Step::new(from, rows.last().map(|row| (row.id, 0)), rows.len(), Rows::Sources(rows)))
         }
+        SealedKind::Channels => read_pairs(reader, CHANNELS, from, credentials_of_row).await,
         SealedKind::ApplicationSecrets => read_pairs(reader, APPLICATION_SECRETS, from, secrets_of_row).await,
         SealedKind::HealthConnections => read_pairs(reader, CONNECTIONS, from, tokens_of_row).await,
         SealedKind::CachedAnswers => read_answers(reader, from, in_use).await,
         SealedKind::Jobs => read_sized(reader, from, (JOB_SIZES, JOBS), answer_of_row).await,
+        SealedKind::Approvals => read_sized(reader, from, (APPROVAL_SIZES, APPROVALS), approval_of_row).await,
         SealedKind::HealthMetrics => read_sized(reader, from, (METRIC_SIZES, METRICS), raw_of_row).await,
         SealedKind::Payloads => read_payloads(reader, from).await,
     }
@@ -137,6 +144,11 @@ fn source_values(row: &Row) -> Outcome<SourceValues> {
     Ok(SourceValues { id: row.value("id")?, secrets: row.value("secrets")?, verify_token: row.value("verify_token")? })
 }
 
+fn credentials_of_row(row: &Row) -> Outcome<PairValues> {
+    let id = row.value("id")?;
+    Ok(PairValues { id, owner: id, first: row.value("credentials")?, second: None })
+}
+
 fn secrets_of_row(row: &Row) -> Outcome<PairValues> {
     let id = row.value("application_id")?;
     Ok(PairValues { id, owner: id, first: row.value("secret")?, second: row.value("previous_secret")? })
@@ -154,6 +166,10 @@ fn tokens_of_row(row: &Row) -> Outcome<PairValues> {
 
 fn answer_of_row(row: &Row) -> Outcome<PairValues> {
     Ok(PairValues { id: row.value("id")?, owner: row.value("lane_id")?, first: row.value("answer")?, second: None })
+}
+
+fn approval_of_row(row: &Row) -> Outcome<PairValues> {
+    Ok(PairValues { id: row.value("id")?, owner: row.value("lane_id")?, first: row.value("call")?, second: row.value("data")? })
 }
 
 fn raw_of_row(row: &Row) -> Outcome<PairValues> {
@@ -248,7 +264,9 @@ async fn write_pair(tx: &Tx<'_>, kind: SealedKind, old: &PairValues, new: &PairV
     let of_two: Params<'_> = &[id, first, second, &old.first, &old.second];
     match kind {
         SealedKind::HealthMetrics => tx.execute(RESEAL_METRIC, &[id, first, &old.first]).await?,
+        SealedKind::Channels => tx.execute(RESEAL_CHANNEL, &[id, first, &old.first]).await?,
         SealedKind::Jobs => tx.execute(RESEAL_JOB, &[id, first, &old.first]).await?,
+        SealedKind::Approvals => tx.execute(RESEAL_APPROVAL, of_two).await?,
         SealedKind::HealthConnections => tx.execute(RESEAL_CONNECTION, of_two).await?,
         _ => tx.execute(RESEAL_APPLICATION_SECRETS, of_two).await?,
     };

@@ -5,8 +5,8 @@ use std::{error::Error, time::Duration};
 use bytes::BytesMut;
 use everhook_core::{
     ids::{
-        ApiKeyId, ApplicationId, AuditEntryId, ChannelId, DeliveryId, EndpointId, EventId, EventTypeId, HealthConnectionId, HealthMetricId,
-        LaneId, OperationId, OrganizationId, ScheduleId, SourceId, Uid,
+        AlertRuleId, AlertStatusId, ApiKeyId, ApplicationId, ApprovalId, AuditEntryId, ChannelId, DeliveryId, EndpointId, EventId,
+        EventTypeId, HealthConnectionId, HealthMetricId, LaneId, OperationId, OrganizationId, ScheduleId, SourceId, Uid,
     },
     model::{AfterExpiry, EventType, OrderingKey, Priority, Stage},
     time::Timestamp,
@@ -71,7 +71,10 @@ keys!(
     SourceId,
     AuditEntryId,
     HealthConnectionId,
-    HealthMetricId
+    HealthMetricId,
+    ApprovalId,
+    AlertRuleId,
+    AlertStatusId
 );
 
 /// A number that fits a column of any integer type, so that the width of a column is known to the schema alone.

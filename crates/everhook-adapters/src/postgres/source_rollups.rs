@@ -70,7 +70,7 @@ pub(super) async fn read(
     Ok(steps)
 }
 
-fn statistics_of_row(row: &Row) -> Outcome<SourceStatistics> {
+pub(super) fn statistics_of_row(row: &Row) -> Outcome<SourceStatistics> {
     let (events, other_events) = row.spelled("events", source_counts::read_events)?;
     Ok(SourceStatistics {
         accepted: row.number("accepted")?,

@@ -206,7 +206,7 @@ pub(super) fn number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-fn statistics_of_row(row: &Row) -> Outcome<AttemptStatistics> {
+pub(super) fn statistics_of_row(row: &Row) -> Outcome<AttemptStatistics> {
     let mut failures = FailureCounts::default();
     for category in FailureCategory::ALL {
         failures.add(category, row.number(category.as_str())?);

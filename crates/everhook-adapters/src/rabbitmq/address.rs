@@ -1,6 +1,6 @@
 //! Which broker, as the operator wrote it: read at the start, for the source and for hints. Its URL has a password and is never shown.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use everhook_core::{
     model::{Secret, Target},
@@ -66,6 +66,23 @@ impl BrokerAddress {
     pub(super) async fn open(&self, connector: &Connector) -> Result<Link, String> {
         let stream = connector.reach(&self.target, None, &mut Progress::default()).await.map_err(|failure| failure.error)?;
         Link::open(stream, &self.login, &self.vhost).await.map_err(|error| failure::of(&error).error)
+    }
+}
+
+/// Connects once to the broker of a URL and says farewell, for a person who wants to know.
+///
+/// # Errors
+/// In words, without anything secret.
+pub async fn check(url: &Secret<String>, within: Duration) -> Result<(), String> {
+    let address = BrokerAddress::read(url).map_err(|error| error.to_string())?;
+    let connector = connector().map_err(|error| error.to_string())?;
+    match tokio::time::timeout(within, address.open(&connector)).await {
+        Ok(Ok(link)) => {
+            link.close().await;
+            Ok(())
+        }
+        Ok(Err(words)) => Err(words),
+        Err(_) => Err("it does not answer".to_owned()),
     }
 }
 

@@ -17,7 +17,7 @@ mod reconnect;
 mod socket;
 mod source;
 
-pub use address::{AddressError, BrokerAddress};
+pub use address::{AddressError, BrokerAddress, check};
 pub use destination::AmqpTransport;
 pub use hints::{HintSettings, HintsError, RabbitHints};
 pub use pool::LINKS_MAX;

@@ -78,6 +78,37 @@ impl Redis {
     }
 }
 
+/// Connects once and asks whether anybody is there, for a person who wants to know.
+///
+/// # Errors
+/// [`NotThere`] says what is wrong, without anything secret.
+pub async fn check(settings: &RedisSettings, within: Duration) -> Result<(), NotThere> {
+    let client = open(settings)?;
+    let asking = async {
+        let mut connection = client.get_multiplexed_async_connection().await?;
+        redis::cmd("PING").query_async::<String>(&mut connection).await
+    };
+    match tokio::time::timeout(within, asking).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(NotThere::Refused(error.to_string())),
+        Err(_) => Err(NotThere::Silent),
+    }
+}
+
+/// Why a Redis cannot be used now.
+#[derive(Debug, thiserror::Error)]
+pub enum NotThere {
+    /// What is set up cannot be used.
+    #[error(transparent)]
+    Settings(#[from] BadSettings),
+    /// It could not be reached, or refused; in the library's words.
+    #[error("{0}")]
+    Refused(String),
+    /// It does not answer.
+    #[error("it does not answer")]
+    Silent,
+}
+
 fn open(settings: &RedisSettings) -> Result<redis::Client, BadSettings> {
     let Some(authorities) = &settings.authorities else {
         return redis::Client::open(settings.url.as_str()).map_err(|_| BadSettings::Address);

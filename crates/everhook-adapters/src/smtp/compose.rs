@@ -42,13 +42,17 @@ pub(super) fn compose(message: &EmailMessage, sender: &EmailSender) -> Result<Co
     let name = sender.name.as_deref().map(|name| one_line(name, NAME_CHARS_MAX)).filter(|name| !name.is_empty());
     // Automatic mail says so, or those who are away would answer it.
     let automatic = HeaderValue::new(HeaderName::new_from_ascii_str("Auto-Submitted"), "auto-generated".to_owned());
+    // By which people and their programs sort it.
+    let list_id = format!("Everhook notifications <notifications.everhook.{}>", sender.address.domain());
+    let list_id = HeaderValue::new(HeaderName::new_from_ascii_str("List-Id"), list_id);
     let builder = Message::builder()
         .message_id(Some(format!("<{}@{}>", message.id, sender.address.domain())))
         .date(UNIX_EPOCH + Duration::from_micros(u64::try_from(message.created_at.as_micros()).unwrap_or(0)))
         .from(Mailbox::new(name, from.clone()))
         .to(Mailbox::new(None, to.clone()))
         .subject(one_line(&message.subject, SUBJECT_CHARS_MAX))
-        .raw_header(automatic);
+        .raw_header(automatic)
+        .raw_header(list_id);
     let plain = SinglePart::plain(complete_lines(&message.text));
     let composed = match &message.html {
         Some(html) => builder.multipart(MultiPart::alternative().singlepart(plain).singlepart(SinglePart::html(complete_lines(html)))),

@@ -83,6 +83,22 @@ impl SmtpNotifier {
         Ok(Self { connector: Connector::new(settings, resolver)?, tls, address, from, sessions: Sessions::new() })
     }
 
+    /// Connects, greets, secures the connection and logs in as for a mail, and says goodbye: for a person who wants to know.
+    ///
+    /// # Errors
+    /// What a mail would have failed with, in words.
+    pub async fn check(&self, within: Duration) -> Result<(), String> {
+        let mut progress = Progress::default();
+        match tokio::time::timeout(within, Session::open(&self.connector, &self.address, &self.tls, &mut progress)).await {
+            Ok(Ok(session)) => {
+                session.close().await;
+                Ok(())
+            }
+            Ok(Err(failure)) => Err(failure.error),
+            Err(_) => Err(format!("the mail server did not answer within {} s", within.as_secs())),
+        }
+    }
+
     /// Transfers the mail. A session is kept only after a mail that was taken: dropping this future midway closes the one in use, since nobody could say
     /// what the server would take for the next command on it.
     async fn transfer(&self, mail: &Composed, progress: &mut Progress, is_our_turn: &mut bool) -> Result<Reply, Ended> {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use everhook_core::{
     ids::{LaneId, OrganizationId},
-    model::{CacheKey, CachedAnswer, CapabilityName, FairDraw},
+    model::{CacheKey, CachedAnswer, CapabilityName, FairDraw, LaneAnswers},
     ports::{CallRecords, StoreError},
     time::Timestamp,
 };
@@ -14,15 +14,14 @@ use uuid::Uuid;
 use super::{
     SqliteStore,
     fault::Outcome,
-    rows::{Columns, Key, unreadable},
+    rows::{Columns, Key},
     transaction::Tx,
 };
-use crate::encoding::picks;
 
 const CACHED: &str = include_str!("queries/cached_answer.sql");
 const KEEP: &str = include_str!("queries/keep_answers.sql");
 const FORGET_EXPIRED: &str = include_str!("queries/forget_expired_answers.sql");
-const EXCESS: &str = include_str!("queries/lane_with_excess_answers.sql");
+const OF_ORGANIZATION: &str = include_str!("queries/answers_of_organization.sql");
 const FORGET_OLDEST: &str = include_str!("queries/forget_oldest_answers.sql");
 const KEEP_DRAW: &str = include_str!("queries/keep_draw.sql");
 const DRAW: &str = include_str!("queries/draw_of_call.sql");
@@ -46,14 +45,24 @@ impl CallRecords for SqliteStore {
         self.write(limit as usize, move |tx| counted(tx.prepare(FORGET_EXPIRED)?.execute(params![now.as_micros(), limit])?)).await
     }
 
-    async fn forget_excess_answers(&self, kept_max: u32, limit: u32) -> Result<u32, StoreError> {
-        let excess = self.read_history(move |connection| {
-            let mut statement = connection.prepare_cached(EXCESS)?;
-            Ok(statement.query_row([kept_max], |row| Ok((row.id::<LaneId>("lane_id")?, row.get::<_, u32>("excess")?))).optional()?)
-        });
-        let Some((lane, excess)) = excess.await? else { return Ok(0) };
-        let count = excess.min(limit);
-        self.write(count as usize, move |tx| counted(tx.prepare(FORGET_OLDEST)?.execute(params![lane.key(), count])?)).await
+    async fn answers_of(&self, organization: OrganizationId) -> Result<Vec<LaneAnswers>, StoreError> {
+        let of_lane = |row: &Row<'_>| {
+            Ok(LaneAnswers {
+                lane_id: row.id("lane_id")?,
+                answers: row.get::<_, i64>("answers")?.unsigned_abs(),
+                bytes: row.get::<_, i64>("bytes")?.unsigned_abs(),
+            })
+        };
+        self.read_history(move |connection| {
+            let mut statement = connection.prepare_cached(OF_ORGANIZATION)?;
+            let lanes = statement.query_map([organization.key()], of_lane)?.collect::<Result<_, _>>()?;
+            Ok(lanes)
+        })
+        .await
+    }
+
+    async fn forget_oldest_answers(&self, lane_id: LaneId, count: u32) -> Result<u32, StoreError> {
+        self.write(count as usize, move |tx| counted(tx.prepare(FORGET_OLDEST)?.execute(params![lane_id.key(), count])?)).await
     }
 
     async fn keep_draw(&self, draw: FairDraw) -> Result<(), StoreError> {
@@ -96,7 +105,7 @@ fn keep_draw(tx: &Tx<'_>, draw: &FairDraw) -> Outcome<()> {
         draw.seed,
         draw.list_hash,
         draw.list_length,
-        picks::write(&draw.picks)
+        draw.picked
     ])?;
     Ok(())
 }
@@ -121,6 +130,6 @@ fn draw_of_row(row: &Row<'_>) -> rusqlite::Result<FairDraw> {
         seed: row.get("seed")?,
         list_hash: row.get("list_hash")?,
         list_length: row.get("list_length")?,
-        picks: picks::read(&row.get::<_, String>("picks")?).ok_or_else(|| unreadable("picks"))?,
+        picked: row.get("picked")?,
     })
 }

@@ -31,6 +31,9 @@ pub(crate) fn writer(database: &Path, application_id: i32) -> Result<Connection,
     let connection = Connection::open_with_flags(database, flags)?;
     let is_new = is_new(&connection, application_id).map_err(|error| of_foreign(error, database))?;
     connection.pragma_update(None, "page_size", PAGE_BYTES)?;
+    // Before anything is in the file, or it means nothing: pages that hold nothing can be given back to the file system, a few at a time, when retention says
+    // so. It costs a page of pointers for each thousand pages.
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     // An accepted event is on disk: FULL flushes the log at every commit, NORMAL would only flush it at checkpoints.
     connection.pragma_update(None, "synchronous", "FULL")?;

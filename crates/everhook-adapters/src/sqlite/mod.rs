@@ -14,6 +14,8 @@
 //!
 //! Nothing here decides what happens to a delivery; stages come in as values.
 
+mod alert_signals;
+mod alerts;
 mod app_health;
 mod audit_log;
 mod breakers;
@@ -51,6 +53,7 @@ mod sealing;
 mod settling;
 mod source_rollups;
 mod statistics;
+mod store_figures;
 pub(crate) mod transaction;
 mod turn;
 pub(crate) mod writer;
@@ -63,7 +66,7 @@ use std::{
 
 use everhook_core::{
     model::Sealing,
-    ports::{StoreError, Vault},
+    ports::{StoreError, Stored, Vault},
     time::Timestamp,
 };
 use rusqlite::{Connection, params};
@@ -348,6 +351,18 @@ impl SqliteStore {
 /// [`OpenError`] says why the folder cannot be read.
 pub fn sealing_at_rest(folder: &Path) -> Result<Option<Sealing>, OpenError> {
     Ok(sealing::read_sealing(MovingOut::open(folder)?.connection())?)
+}
+
+/// What a folder keeps, while no server runs on it.
+///
+/// # Errors
+/// [`OpenError`] says why the folder cannot be read.
+pub fn stored_at_rest(folder: &Path) -> Result<Stored, OpenError> {
+    match retention::stored::read_stored(MovingOut::open(folder)?.connection()) {
+        Ok(stored) => Ok(stored),
+        Err(fault::Fault::Sqlite(error)) => Err(error.into()),
+        Err(fault) => Err(OpenError::Database(fault.to_store_error().into())),
+    }
 }
 
 /// Who reads, where reads have threads.

@@ -80,7 +80,7 @@ impl MovingOut {
     }
 }
 
-fn log_of(database: &Path) -> PathBuf {
+pub(super) fn log_of(database: &Path) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push(LOG_SUFFIX);
     name.into()

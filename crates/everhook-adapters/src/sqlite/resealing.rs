@@ -28,12 +28,15 @@ const MOVE_ON: &str = include_str!("queries/move_rotation_on.sql");
 const ENDPOINTS: &str = include_str!("queries/sealed_endpoints_after.sql");
 const REVISIONS: &str = include_str!("queries/sealed_revisions_after.sql");
 const SOURCES: &str = include_str!("queries/sealed_sources_after.sql");
+const CHANNELS: &str = include_str!("queries/sealed_channels_after.sql");
 const APPLICATION_SECRETS: &str = include_str!("queries/sealed_application_secrets_after.sql");
 const CONNECTIONS: &str = include_str!("queries/sealed_health_connections_after.sql");
 const ANSWERS: &str = include_str!("queries/cached_answers_after.sql");
 const ANSWERS_OTHERWISE: &str = include_str!("queries/answers_sealed_otherwise.sql");
 const JOB_SIZES: &str = include_str!("queries/job_sizes_after.sql");
 const JOB: &str = include_str!("queries/sealed_job.sql");
+const APPROVAL_SIZES: &str = include_str!("queries/approval_sizes_after.sql");
+const APPROVAL: &str = include_str!("queries/sealed_approval.sql");
 const METRIC_SIZES: &str = include_str!("queries/health_metric_sizes_after.sql");
 const METRIC: &str = include_str!("queries/sealed_health_metric.sql");
 const PAYLOAD_SIZES: &str = include_str!("queries/payload_sizes_after.sql");
@@ -41,9 +44,11 @@ const PAYLOAD: &str = include_str!("queries/sealed_payload.sql");
 const RESEAL_ENDPOINT: &str = include_str!("queries/reseal_endpoint.sql");
 const RESEAL_REVISION: &str = include_str!("queries/reseal_revision.sql");
 const RESEAL_SOURCE: &str = include_str!("queries/reseal_source.sql");
+const RESEAL_CHANNEL: &str = include_str!("queries/reseal_channel.sql");
 const RESEAL_APPLICATION_SECRETS: &str = include_str!("queries/reseal_application_secrets.sql");
 const RESEAL_CONNECTION: &str = include_str!("queries/reseal_health_connection.sql");
 const RESEAL_JOB: &str = include_str!("queries/reseal_job.sql");
+const RESEAL_APPROVAL: &str = include_str!("queries/reseal_approval.sql");
 const RESEAL_METRIC: &str = include_str!("queries/reseal_health_metric.sql");
 const RESEAL_PAYLOAD: &str = include_str!("queries/reseal_payload.sql");
 const RESEAL_HEADERS: &str = include_str!("queries/reseal_received_headers.sql");
@@ -63,10 +68,12 @@ pub(super) fn read(connection: &Connection, from: SealedPlace, in_use: SealKeyId
             })?;
             Ok(Step::new(from, rows.last().map(|row| (row.id, 0)), rows.len(), Rows::Sources(rows)))
         }
+        SealedKind::Channels => read_pairs(connection, CHANNELS, from, credentials_of_row),
         SealedKind::ApplicationSecrets => read_pairs(connection, APPLICATION_SECRETS, from, secrets_of_row),
         SealedKind::HealthConnections => read_pairs(connection, CONNECTIONS, from, tokens_of_row),
         SealedKind::CachedAnswers => read_answers(connection, from, in_use),
         SealedKind::Jobs => read_sized(connection, from, (JOB_SIZES, JOB), answer_of_row),
+        SealedKind::Approvals => read_sized(connection, from, (APPROVAL_SIZES, APPROVAL), approval_of_row),
         SealedKind::HealthMetrics => read_sized(connection, from, (METRIC_SIZES, METRIC), raw_of_row),
         SealedKind::Payloads => read_payloads(connection, from),
     }
@@ -150,6 +157,11 @@ fn endpoint_values(row: &Row<'_>, id: Uuid, number: i64) -> rusqlite::Result<End
     Ok(EndpointValues { id, number, headers, secret, previous_secret })
 }
 
+fn credentials_of_row(row: &Row<'_>) -> rusqlite::Result<PairValues> {
+    let id = row.id("id")?;
+    Ok(PairValues { id, owner: id, first: row.get("credentials")?, second: None })
+}
+
 fn secrets_of_row(row: &Row<'_>) -> rusqlite::Result<PairValues> {
     let id = row.id("application_id")?;
     Ok(PairValues { id, owner: id, first: row.get("secret")?, second: row.get("previous_secret")? })
@@ -167,6 +179,10 @@ fn tokens_of_row(row: &Row<'_>) -> rusqlite::Result<PairValues> {
 
 fn answer_of_row(row: &Row<'_>, id: Uuid) -> rusqlite::Result<PairValues> {
     Ok(PairValues { id, owner: row.id("lane_id")?, first: row.get("answer")?, second: None })
+}
+
+fn approval_of_row(row: &Row<'_>, id: Uuid) -> rusqlite::Result<PairValues> {
+    Ok(PairValues { id, owner: row.id("lane_id")?, first: row.get("call")?, second: row.get("data")? })
 }
 
 fn raw_of_row(row: &Row<'_>, id: Uuid) -> rusqlite::Result<PairValues> {
@@ -257,7 +273,9 @@ fn write_pair(tx: &Tx<'_>, kind: SealedKind, old: &PairValues, new: &PairValues)
     let of_two = params![id.key(), first, second, old.first, old.second];
     match kind {
         SealedKind::HealthMetrics => tx.prepare(RESEAL_METRIC)?.execute(params![id.key(), first, old.first])?,
+        SealedKind::Channels => tx.prepare(RESEAL_CHANNEL)?.execute(params![id.key(), first, old.first])?,
         SealedKind::Jobs => tx.prepare(RESEAL_JOB)?.execute(params![id.key(), first, old.first])?,
+        SealedKind::Approvals => tx.prepare(RESEAL_APPROVAL)?.execute(of_two)?,
         SealedKind::HealthConnections => tx.prepare(RESEAL_CONNECTION)?.execute(of_two)?,
         _ => tx.prepare(RESEAL_APPLICATION_SECRETS)?.execute(of_two)?,
     };

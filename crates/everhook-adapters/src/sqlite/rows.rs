@@ -4,8 +4,8 @@ use std::{cell::Cell, time::Duration};
 
 use everhook_core::{
     ids::{
-        ApiKeyId, ApplicationId, AuditEntryId, ChannelId, DeliveryId, EndpointId, EventId, EventTypeId, HealthConnectionId, HealthMetricId,
-        LaneId, OperationId, OrganizationId, ScheduleId, SourceId, Uid,
+        AlertRuleId, AlertStatusId, ApiKeyId, ApplicationId, ApprovalId, AuditEntryId, ChannelId, DeliveryId, EndpointId, EventId,
+        EventTypeId, HealthConnectionId, HealthMetricId, LaneId, OperationId, OrganizationId, ScheduleId, SourceId, Uid,
     },
     model::{AfterExpiry, ApiKey, ContentType, EventType, OrderingKey, Received, Scopes, Stage},
     time::Timestamp,
@@ -70,7 +70,10 @@ keys!(
     SourceId,
     AuditEntryId,
     HealthConnectionId,
-    HealthMetricId
+    HealthMetricId,
+    ApprovalId,
+    AlertRuleId,
+    AlertStatusId
 );
 
 /// Reads columns by name, as the model's types.

@@ -60,7 +60,7 @@ pub(super) fn read(
     Ok(steps)
 }
 
-fn statistics_of_row(row: &Row<'_>) -> rusqlite::Result<SourceStatistics> {
+pub(super) fn statistics_of_row(row: &Row<'_>) -> rusqlite::Result<SourceStatistics> {
     let count = |column: &str| row.spelled(column, |count: i64| u64::try_from(count).ok());
     let (events, other_events) = row.spelled("events", |text: String| source_counts::read_events(&text))?;
     Ok(SourceStatistics {

@@ -189,7 +189,7 @@ pub(super) fn end_minute(to: Timestamp) -> i64 {
     minute_number(to) + i64::from(minute_of(to) < to)
 }
 
-fn statistics_of_row(row: &Row<'_>) -> rusqlite::Result<AttemptStatistics> {
+pub(super) fn statistics_of_row(row: &Row<'_>) -> rusqlite::Result<AttemptStatistics> {
     let count = |column: &str| row.spelled(column, |count: i64| u64::try_from(count).ok());
     let mut failures = FailureCounts::default();
     for category in FailureCategory::ALL {

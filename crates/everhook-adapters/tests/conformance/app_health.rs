@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use everhook_core::{
     model::{AppCheck, AppCheckPlan, AppHealth, AppStatus, AuditEntry, FailingChecks},
-    ports::{Alert, Deleted},
+    ports::{Alert, Deleted, Effect as _},
 };
 
 use super::{
@@ -34,7 +34,7 @@ impl Given {
     async fn put_checked(&self, version: i64, check: Option<AppCheckPlan>) {
         let entry = AuditEntry { organization: self.organization, ..entry() };
         let manifest = manifest(self.organization, self.application, version);
-        assert!(self.store.put_manifest(manifest, Vec::new(), check, entry).await.unwrap());
+        assert!(self.store.put_manifest(manifest, Vec::new(), check, super::manifests::BOUNDS, entry).await.unwrap().took_place());
     }
 
     async fn check(&self) -> Option<AppCheck> {
@@ -72,7 +72,14 @@ async fn checks_are_taken_in_turn_and_keep_their_part_of_the_interval() {
         let made = application(given.organization);
         given.store.create_application(made.clone(), entry()).await.unwrap();
         let check = plan("https://app.example/health", first);
-        assert!(given.store.put_manifest(manifest(given.organization, made.id, 1), Vec::new(), Some(check), entry()).await.unwrap());
+        assert!(
+            given
+                .store
+                .put_manifest(manifest(given.organization, made.id, 1), Vec::new(), Some(check), super::manifests::BOUNDS, entry())
+                .await
+                .unwrap()
+                .took_place()
+        );
         applications.push(made.id);
     }
     let take = async |at: u64, limit| {
@@ -117,7 +124,14 @@ async fn deleting_the_application_or_the_organization_ends_its_check() {
     let shop = application(given.organization);
     given.store.create_application(shop.clone(), entry()).await.unwrap();
     let check = Some(plan("https://app.example/health", 5));
-    assert!(given.store.put_manifest(manifest(given.organization, shop.id, 1), Vec::new(), check, entry()).await.unwrap());
+    assert!(
+        given
+            .store
+            .put_manifest(manifest(given.organization, shop.id, 1), Vec::new(), check, super::manifests::BOUNDS, entry())
+            .await
+            .unwrap()
+            .took_place()
+    );
     let deleted = given.store.delete_application(given.organization, shop.id, entry()).await.unwrap();
     assert!(matches!(deleted, Deleted::Deleted(_)), "{deleted:?}");
     assert_eq!(given.store.app_check(shop.id).await.unwrap(), None);

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use everhook_core::{
     ids::{LaneId, OrganizationId},
-    model::{CacheKey, CachedAnswer, CapabilityName, FairDraw},
+    model::{CacheKey, CachedAnswer, CapabilityName, FairDraw, LaneAnswers},
 };
 use uuid::Uuid;
 
@@ -24,7 +24,7 @@ fn draw(given: &Given) -> FairDraw {
         seed: [200; 32],
         list_hash: [0; 32],
         list_length: 4_000_000_000,
-        picks: vec![3, 0, 3_999_999_999],
+        picked: 3_999_999_999,
     }
 }
 
@@ -46,7 +46,7 @@ async fn an_answer_is_found_by_its_key_and_replaced_by_a_newer_one_only() {
 }
 
 #[tokio::test]
-async fn expired_answers_go_a_few_at_a_time_and_so_do_the_oldest_of_a_lane_that_has_too_many() {
+async fn expired_answers_go_a_few_at_a_time_and_so_do_the_oldest_of_a_lane() {
     let given = Given::new().await;
     let (one, two) = (LaneId::from_uuid(id()), LaneId::from_uuid(id()));
     let expired = (0..5).map(|n| answer(one, n, 0, 10));
@@ -55,10 +55,9 @@ async fn expired_answers_go_a_few_at_a_time_and_so_do_the_oldest_of_a_lane_that_
     assert_eq!(given.store.forget_answers(after(10), 3).await.unwrap(), 3);
     assert_eq!(given.store.forget_answers(after(10), 3).await.unwrap(), 2);
     assert_eq!(given.store.forget_answers(after(10), 3).await.unwrap(), 0);
-    assert_eq!(given.store.forget_excess_answers(10, 100).await.unwrap(), 0);
-    assert_eq!(given.store.forget_excess_answers(4, 2).await.unwrap(), 2);
-    assert_eq!(given.store.forget_excess_answers(4, 100).await.unwrap(), 4);
-    assert_eq!(given.store.forget_excess_answers(4, 100).await.unwrap(), 0);
+    assert_eq!(given.store.forget_oldest_answers(one, 2).await.unwrap(), 2);
+    assert_eq!(given.store.forget_oldest_answers(one, 4).await.unwrap(), 4);
+    assert_eq!(given.store.forget_oldest_answers(LaneId::from_uuid(id()), 4).await.unwrap(), 0);
     let is_kept = async |n| given.store.cached_answer(answer(one, n, 0, 0).key).await.unwrap().is_some();
     assert!(!is_kept(10).await, "the oldest went");
     for n in 11..15 {
@@ -68,11 +67,25 @@ async fn expired_answers_go_a_few_at_a_time_and_so_do_the_oldest_of_a_lane_that_
 }
 
 #[tokio::test]
+async fn the_answers_of_an_organization_are_counted_by_lane() {
+    let given = Given::new().await;
+    let lanes = [LaneId::from_uuid(id()), LaneId::from_uuid(id())];
+    let manifest = super::manifests::manifest(given.organization, given.application, 1);
+    given.store.put_manifest(manifest, lanes.to_vec(), None, super::manifests::BOUNDS, super::given::entry()).await.unwrap();
+    let strangers = LaneId::from_uuid(id());
+    assert_eq!(given.store.answers_of(given.organization).await.unwrap(), []);
+    given.store.keep_answers(vec![answer(lanes[0], 1, 0, 9), answer(lanes[0], 2, 0, 9), answer(strangers, 1, 0, 9)]).await.unwrap();
+    let expected = LaneAnswers { lane_id: lanes[0], answers: 2, bytes: 6 };
+    assert_eq!(given.store.answers_of(given.organization).await.unwrap(), [expected]);
+    assert_eq!(given.store.answers_of(OrganizationId::from_uuid(id())).await.unwrap(), []);
+}
+
+#[tokio::test]
 async fn a_draw_is_kept_once_found_by_its_organization_and_forgotten_when_it_is_old() {
     let given = Given::new().await;
     let draw = draw(&given);
     given.store.keep_draw(draw.clone()).await.unwrap();
-    given.store.keep_draw(FairDraw { picks: vec![1], ..draw.clone() }).await.unwrap();
+    given.store.keep_draw(FairDraw { picked: 1, ..draw.clone() }).await.unwrap();
     assert_eq!(given.store.draw(given.organization, draw.request_id).await.unwrap(), Some(draw.clone()), "the first stays");
     assert_eq!(given.store.draw(OrganizationId::from_uuid(id()), draw.request_id).await.unwrap(), None);
     assert_eq!(given.store.draw(given.organization, Uuid::nil()).await.unwrap(), None);

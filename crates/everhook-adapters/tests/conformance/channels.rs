@@ -1,15 +1,18 @@
 //! Channels: they follow the addresses of their organization, and their lanes outlive them for as long as anything names them.
 
 use everhook_core::{
-    ids::{ChannelId, LaneId, Ref},
-    model::{EmailAddress, Organization, Stage},
+    ids::{ChannelId, LaneId, Ref, ScheduleVersion},
+    model::{
+        Channel, ChannelName, ChannelTarget, EmailAddress, EventTypePattern, NoticeSeverity, Organization, SealedSecret, ServiceChannel,
+        ServiceKind, Stage,
+    },
     policy::presets,
     ports::{Created, DueDeadLetters, EventStore, RetentionClass, Updated},
 };
 
 use super::{
     delivery_queue::{DELIVERED, dead},
-    given::{Given, NOW, after, entry, failure, organization, settlement, success},
+    given::{Given, NOW, after, entry, failure, id as new_id, organization, settlement, success},
 };
 
 /// Later than everything that is kept here.
@@ -29,7 +32,7 @@ impl Given {
     /// The addresses of the organization's channels.
     async fn channels(&self) -> Vec<String> {
         let definitions = self.store.definitions(self.organization).await.unwrap();
-        definitions.channels.iter().map(|channel| channel.address.to_string()).collect()
+        definitions.channels.iter().map(|channel| channel.name().to_owned()).collect()
     }
 
     fn lane_of(&self, text: &str) -> LaneId {
@@ -47,7 +50,7 @@ async fn they_follow_the_addresses_of_their_organization() {
     let definitions = given.store.definitions(given.organization).await.unwrap();
     let notify = given.store.schedule_version(&presets::notify()).await.unwrap();
     for (channel, text) in definitions.channels.iter().zip(["dev@example.com", "ops@example.com"]) {
-        assert_eq!((channel.id, &channel.address), (ChannelId::of_email(given.organization, &email(text)), &email(text)));
+        assert_eq!((channel.id, channel.address()), (ChannelId::of_email(given.organization, &email(text)), Some(&email(text))));
         assert_eq!(channel.retry_schedule, notify);
     }
     let read = given.store.organization(&Ref::Id(given.organization)).await.unwrap().unwrap();
@@ -143,4 +146,124 @@ async fn those_of_a_deleted_organization_are_gone() {
     given.set_emails(&["ops@example.com"]).await;
     given.store.delete_organization(given.organization, after(1), entry()).await.unwrap();
     assert!(given.channels().await.is_empty());
+}
+
+/// A channel of a service, with everything set that can be.
+pub fn service_channel(name: &str) -> Channel {
+    let service = ServiceChannel {
+        name: ChannelName::parse(name).unwrap(),
+        kind: ServiceKind::Slack,
+        credentials: SealedSecret(vec![1, 2, 3]),
+        event_types: ["alert.*", "job.dead"].map(|text| EventTypePattern::parse(text).unwrap()).to_vec(),
+        min_severity: Some(NoticeSeverity::Warning),
+        enabled: false,
+        created_at: NOW,
+        updated_at: NOW,
+    };
+    Channel { id: ChannelId::from_uuid(new_id()), retry_schedule: ScheduleVersion(0), to: ChannelTarget::Service(Box::new(service)) }
+}
+
+/// The same with other credentials.
+pub fn set_credentials(channel: &mut Channel, sealed: SealedSecret) {
+    change(channel, |service| service.credentials = sealed);
+}
+
+fn change(channel: &mut Channel, edit: impl FnOnce(&mut ServiceChannel)) {
+    let ChannelTarget::Service(service) = &mut channel.to else { panic!("it is a service's") };
+    edit(service);
+}
+
+impl Given {
+    async fn create(&self, channel: &Channel) -> Created {
+        self.store.create_channel(self.organization, channel.clone(), 3, entry()).await.unwrap()
+    }
+
+    /// The organization's channels, but for the versions of their schedules.
+    async fn services(&self) -> Vec<Channel> {
+        let channels = self.store.channels(self.organization).await.unwrap();
+        channels.into_iter().map(|channel| Channel { retry_schedule: ScheduleVersion(0), ..channel }).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_channel_of_a_service_is_kept_as_it_is_with_the_schedule_of_notifications() {
+    let given = Given::new().await;
+    given.set_emails(&["ops@example.com"]).await;
+    let version = given.config_version().await;
+    let (first, mut second) = (service_channel("zeta"), service_channel("alpha"));
+    change(&mut second, |service| {
+        (service.kind, service.min_severity, service.enabled) = (ServiceKind::Webhook, None, true);
+    });
+    for channel in [&first, &second] {
+        assert_eq!(given.create(channel).await, Created::Created);
+    }
+    assert!(given.config_version().await > version, "publishers match again");
+    assert_eq!(given.channels().await, ["ops@example.com", "alpha", "zeta"], "administrators first, then by name");
+    assert_eq!(given.services().await[1..], [second, first]);
+    let notify = given.store.schedule_version(&presets::notify()).await.unwrap();
+    let definitions = given.store.definitions(given.organization).await.unwrap();
+    assert!(definitions.channels.iter().all(|channel| channel.retry_schedule == notify));
+    assert_eq!(definitions.channels, given.store.channels(given.organization).await.unwrap());
+    // Addresses come and go without them.
+    given.set_emails(&[]).await;
+    assert_eq!(given.channels().await, ["alpha", "zeta"]);
+}
+
+#[tokio::test]
+async fn names_of_channels_are_unique_and_their_number_is_bounded() {
+    let given = Given::new().await;
+    given.set_emails(&["a@example.com", "b@example.com", "c@example.com"]).await;
+    for name in ["one", "two", "three"] {
+        assert_eq!(given.create(&service_channel(name)).await, Created::Created, "those of administrators do not count");
+    }
+    assert_eq!(given.create(&service_channel("one")).await, Created::NameTaken);
+    assert_eq!(given.create(&service_channel("four")).await, Created::TooMany);
+    let stranger = organization();
+    given.store.create_organization(stranger.clone(), entry()).await.unwrap();
+    let theirs = service_channel("one");
+    assert_eq!(given.store.create_channel(stranger.organization.id, theirs.clone(), 3, entry()).await.unwrap(), Created::Created);
+    // Nobody reaches another organization's.
+    assert_eq!(given.store.update_channel(given.organization, theirs.clone(), NOW, entry()).await.unwrap(), Updated::NameTaken);
+    assert!(!given.store.delete_channel(given.organization, theirs.id, entry()).await.unwrap());
+    assert_eq!(given.store.channels(stranger.organization.id).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_channel_is_changed_unless_somebody_else_was_faster_and_deleted_once() {
+    let given = Given::new().await;
+    let (mut channel, other) = (service_channel("ops"), service_channel("other"));
+    for channel in [&channel, &other] {
+        given.create(channel).await;
+    }
+    let version = given.config_version().await;
+    change(&mut channel, |service| {
+        service.name = ChannelName::parse("oncall").unwrap();
+        service.credentials = SealedSecret(vec![9]);
+        service.event_types = vec![EventTypePattern::Any];
+        (service.min_severity, service.enabled, service.updated_at) = (None, true, after(1));
+    });
+    let update = |channel: Channel, read_at| given.store.update_channel(given.organization, channel, read_at, entry());
+    assert_eq!(update(channel.clone(), after(9)).await.unwrap(), Updated::Changed);
+    assert_eq!(update(channel.clone(), NOW).await.unwrap(), Updated::Updated);
+    assert_eq!(update(channel.clone(), NOW).await.unwrap(), Updated::Changed);
+    assert!(given.config_version().await > version);
+    assert_eq!(given.services().await, [channel.clone(), other.clone()]);
+    let mut taken = channel.clone();
+    change(&mut taken, |service| service.name = ChannelName::parse("other").unwrap());
+    assert_eq!(update(taken, after(1)).await.unwrap(), Updated::NameTaken);
+    assert!(given.store.delete_channel(given.organization, channel.id, entry()).await.unwrap());
+    assert!(!given.store.delete_channel(given.organization, channel.id, entry()).await.unwrap());
+    assert_eq!(given.services().await, [other]);
+    // What follows from addresses is not deleted so.
+    given.set_emails(&["ops@example.com"]).await;
+    let id = ChannelId::of_email(given.organization, &email("ops@example.com"));
+    assert!(!given.store.delete_channel(given.organization, id, entry()).await.unwrap());
+}
+
+#[tokio::test]
+async fn services_of_a_deleted_organization_are_gone() {
+    let given = Given::new().await;
+    given.create(&service_channel("ops")).await;
+    given.store.delete_organization(given.organization, after(1), entry()).await.unwrap();
+    assert!(given.services().await.is_empty());
 }

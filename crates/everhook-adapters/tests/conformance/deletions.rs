@@ -6,7 +6,7 @@ use everhook_core::{
         ApiKey, ApiKeyHash, ApplicationKind, AuditEntry, Endpoint, EndpointState, EventTypeDefinition, FailingRule, OrganizationLimits,
         Scope, Tally, minute_of,
     },
-    ports::{AuditFilter, ContentsDeleted, Created, Deleted, EndpointFilter, Recorded, RetentionClass, StoreError, Updated},
+    ports::{AuditFilter, ContentsDeleted, Created, Deleted, Effect as _, EndpointFilter, Recorded, RetentionClass, StoreError, Updated},
 };
 
 use super::{
@@ -226,7 +226,14 @@ async fn what_was_counted_of_a_deleted_organization_and_its_apps_does_not_keep_i
     given.store.create_organization(other, AuditEntry { organization: of, ..entry() }).await.unwrap();
     let lane_id = LaneId::from_uuid(id());
     let putting = AuditEntry { organization: of, ..entry() };
-    assert!(given.store.put_manifest(super::manifests::manifest(of, default, 1), vec![lane_id], None, putting).await.unwrap());
+    assert!(
+        given
+            .store
+            .put_manifest(super::manifests::manifest(of, default, 1), vec![lane_id], None, super::manifests::BOUNDS, putting)
+            .await
+            .unwrap()
+            .took_place()
+    );
     let mut tally = Tally::new(lane_id, minute_of(NOW));
     tally.count(None, std::time::Duration::from_millis(5), NOW);
     given.store.add(vec![tally], FailingRule::default()).await.unwrap();

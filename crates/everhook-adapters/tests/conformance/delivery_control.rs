@@ -186,6 +186,7 @@ async fn an_operation_brings_its_list_forward_once_and_counts_what_needed_nothin
         id: operation,
         organization: given.organization,
         application: None,
+        endpoint: Some(given.endpoint),
         kind: OperationKind::AttemptNow,
         status: OperationStatus::Pending,
         total: 0,
@@ -202,6 +203,7 @@ async fn an_operation_brings_its_list_forward_once_and_counts_what_needed_nothin
     let selection = Selection::Waiting(given.endpoint);
     assert_eq!(given.store.begin(new, selection.clone(), 10, entry()).await.unwrap(), Begun::Begun);
     assert_eq!(given.store.open_operations(10).await.unwrap()[0].selection, selection);
+    assert_eq!(given.look(operation).await.endpoint, Some(given.endpoint));
     let items: Vec<_> =
         given.waiting_rows(10).await.into_iter().map(|row| (row.event, given.endpoint.into(), Some(row.delivery))).collect();
     let step = SelectionStep { operation, after: Uuid::nil(), items, skipped: 0, phase: None };

@@ -51,6 +51,7 @@ impl Given {
             id: operation,
             organization: self.organization,
             application: None,
+            endpoint: None,
             kind: OperationKind::Erase,
             status: OperationStatus::Pending,
             total: 0,

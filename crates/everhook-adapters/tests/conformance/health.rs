@@ -84,6 +84,11 @@ impl Given {
         }
     }
 
+    /// How many there are, up to three.
+    async fn connected(&self) -> u32 {
+        self.store.connections_count(self.organization, 3).await.unwrap()
+    }
+
     /// Makes it.
     pub async fn connect(&self, connection: &Connection) -> Connection {
         match self.store.connect(connection.clone(), 3, entry()).await.unwrap() {
@@ -113,7 +118,9 @@ impl Given {
 async fn a_connection_is_kept_as_it_was_made_and_begun_anew_under_its_id() {
     let given = Given::new().await;
     let first = given.new_connection("u1", "p1");
+    assert_eq!(given.connected().await, 0);
     assert_eq!(given.connect(&first).await, first);
+    assert_eq!(given.connected().await, 1);
     assert_eq!(given.store.connection(given.organization, first.id).await.unwrap(), Some(first.clone()));
     let anew = Connection { tokens: None, permissions: None, updated_at: after(5), ..given.new_connection("u1", "p1") };
     let kept = given.connect(&anew).await;

@@ -5,7 +5,7 @@ use everhook_core::{
     ids::{DeliveryId, EventId},
     model::{CapabilityLane, CapabilityName, JOB_TOKENS_MAX, JobAnswer, JobAttempt, JobOutcome, JobRecord},
     policy::presets,
-    ports::{Erased, Erasure, JobAnswered},
+    ports::{Effect as _, Erased, Erasure, JobAnswered},
 };
 
 use super::{
@@ -107,7 +107,14 @@ async fn the_lanes_of_capabilities_are_among_the_definitions_with_the_schedule_o
     let lanes: Vec<_> = names.iter().map(|name| name.lane(given.application)).collect();
     let before = given.store.definitions(given.organization).await.unwrap();
     assert_eq!(before.capabilities, []);
-    assert!(given.store.put_manifest(manifest(given.organization, given.application, 1), lanes.clone(), None, entry()).await.unwrap());
+    assert!(
+        given
+            .store
+            .put_manifest(manifest(given.organization, given.application, 1), lanes.clone(), None, super::manifests::BOUNDS, entry())
+            .await
+            .unwrap()
+            .took_place()
+    );
     let after_it = given.store.definitions(given.organization).await.unwrap();
     assert!(after_it.version > before.version, "publishers match again");
     let retry_schedule = given.store.schedule_version(&presets::job()).await.unwrap();

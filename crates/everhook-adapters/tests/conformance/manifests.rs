@@ -3,13 +3,16 @@
 use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId},
     model::{AuditEntry, FailingRule, KeptManifest, SealedSecret, SealedSecrets, Tally, minute_of},
-    ports::{AuditFilter, Deleted, SecretsChange},
+    ports::{AuditFilter, Deleted, ManifestBounds, ManifestPut, SecretsChange},
 };
 
 use super::{
     directory::ALL,
     given::{Given, NOW, after, application, entry, id},
 };
+
+/// More than any of these tests has.
+pub const BOUNDS: ManifestBounds = ManifestBounds { manifests: 1_000, bytes: 1 << 20, lanes: 1_000 };
 
 /// A manifest of this version.
 pub fn manifest(organization: OrganizationId, application: ApplicationId, version: i64) -> KeptManifest {
@@ -28,8 +31,12 @@ fn lane() -> LaneId {
 
 impl Given {
     async fn put(&self, manifest: &KeptManifest, lanes: Vec<LaneId>) -> bool {
+        self.put_within(BOUNDS, manifest, lanes).await == ManifestPut::Kept
+    }
+
+    async fn put_within(&self, bounds: ManifestBounds, manifest: &KeptManifest, lanes: Vec<LaneId>) -> ManifestPut {
         let entry = AuditEntry { organization: self.organization, ..entry() };
-        self.store.put_manifest(manifest.clone(), lanes, None, entry).await.unwrap()
+        self.store.put_manifest(manifest.clone(), lanes, None, bounds, entry).await.unwrap()
     }
 
     fn secrets_change(&self, read: Option<SealedSecrets>, secrets: SealedSecrets) -> SecretsChange {
@@ -69,6 +76,40 @@ async fn a_manifest_makes_the_lanes_of_its_capabilities_once() {
     for lane_id in [one, two] {
         assert_eq!(given.store.attempt_statistics(lane_id, NOW, after(60)).await.unwrap().successes, 1);
     }
+}
+
+#[tokio::test]
+async fn an_organization_has_no_more_lanes_of_capabilities_than_it_may() {
+    let given = Given::new().await;
+    let (first, second) = (lane(), lane());
+    let of = |version| manifest(given.organization, given.application, version);
+    let bounds = ManifestBounds { lanes: 2, ..BOUNDS };
+    assert_eq!(given.put_within(bounds, &of(1), vec![first]).await, ManifestPut::Kept);
+    // The one that the manifest does not have any more counts.
+    assert_eq!(given.put_within(bounds, &of(2), vec![second]).await, ManifestPut::Kept);
+    assert_eq!(given.put_within(bounds, &of(3), vec![second, lane()]).await, ManifestPut::TooManyLanes);
+    assert_eq!(given.store.manifest(given.application).await.unwrap(), Some(of(2)));
+    // What needs no new one is always kept.
+    let none = ManifestBounds { lanes: 0, ..BOUNDS };
+    assert_eq!(given.put_within(none, &of(3), vec![first, second]).await, ManifestPut::Kept);
+}
+
+#[tokio::test]
+async fn an_organization_has_no_more_manifests_and_bytes_than_it_may() {
+    let given = Given::new().await;
+    let (first, shop) = (manifest(given.organization, given.application, 1), application(given.organization));
+    given.store.create_application(shop.clone(), entry()).await.unwrap();
+    let second = manifest(given.organization, shop.id, 1);
+    let length = first.document.len() as u64;
+    assert_eq!(given.put_within(ManifestBounds { bytes: length - 1, ..BOUNDS }, &first, vec![]).await, ManifestPut::TooLarge);
+    assert_eq!(given.put_within(ManifestBounds { bytes: length, ..BOUNDS }, &first, vec![]).await, ManifestPut::Kept);
+    assert_eq!(given.put_within(ManifestBounds { manifests: 1, ..BOUNDS }, &second, vec![]).await, ManifestPut::TooMany);
+    assert_eq!(given.put_within(ManifestBounds { bytes: 2 * length - 1, ..BOUNDS }, &second, vec![]).await, ManifestPut::TooLarge);
+    assert_eq!(given.store.manifest(shop.id).await.unwrap(), None);
+    assert_eq!(given.put_within(BOUNDS, &second, vec![]).await, ManifestPut::Kept);
+    // What is not larger than before is always kept.
+    let next = manifest(given.organization, given.application, 2);
+    assert_eq!(given.put_within(ManifestBounds { manifests: 0, bytes: 0, lanes: 0 }, &next, vec![]).await, ManifestPut::Kept);
 }
 
 #[tokio::test]

@@ -7,7 +7,11 @@ pub mod given;
 pub mod store;
 mod walking;
 
+mod alert_signals;
+pub mod alerts;
 mod app_health;
+pub mod approvals;
+pub mod archived;
 mod at_once;
 mod audit_log;
 mod automatic;
@@ -45,3 +49,4 @@ mod sealed_headers;
 mod settling;
 pub mod sources;
 mod statistics;
+mod store_figures;

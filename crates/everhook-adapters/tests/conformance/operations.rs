@@ -80,6 +80,7 @@ pub fn operation(organization: OrganizationId, kind: OperationKind) -> Operation
         id: OperationId::from_uuid(id()),
         organization,
         application: None,
+        endpoint: None,
         kind,
         status: OperationStatus::Pending,
         total: 0,

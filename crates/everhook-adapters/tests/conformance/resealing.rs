@@ -5,17 +5,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 use everhook_adapters::{sealed_endpoints::SealedEndpoints, vault::AesVault};
 use everhook_core::{
-    ids::{EventId, LaneId, Ref, RevisionNumber, SourceId},
+    ids::{ApprovalId, EventId, LaneId, Ref, RevisionNumber, SourceId},
     model::{
-        CacheKey, CachedAnswer, Endpoint, Event, JobAnswer, JobOutcome, SealKeyId, SealedKind, SealedPlace, SealedSecret, SealedSecrets,
-        Sealing, Secret, Source,
+        Actor, ApprovalDecision, ApprovalEnd, CacheKey, CachedAnswer, Channel, Endpoint, Event, JobAnswer, JobOutcome, SealKeyId,
+        SealedKind, SealedPlace, SealedSecret, SealedSecrets, Sealing, Secret, Source,
         health::{Connection, MetricDraft, Tokens},
     },
-    ports::{EndpointStore, EventStore, JobAnswered, MetricFilter, PassEnd, RESEAL_BYTES, Resealed, RotationBegun, SecretsChange, Vault},
+    ports::{
+        Decided, EndpointStore, EventStore, JobAnswered, MetricFilter, PassEnd, RESEAL_BYTES, Resealed, RotationBegun, SecretsChange, Vault,
+    },
     processors::tokens,
 };
 
 use super::{
+    approvals::{alert, approval},
+    channels::{service_channel, set_credentials},
     directory::ALL,
     given::{Given, NOW, after, endpoint, entry, id as new_id},
     health::draft_of_day,
@@ -37,10 +41,12 @@ struct Sealed {
     given: Given,
     endpoint: Endpoint,
     source: Source,
+    channel: Channel,
     connection: Connection,
     metrics: Vec<MetricDraft>,
     answers: Vec<CacheKey>,
     job: EventId,
+    approvals: [ApprovalId; 2],
     events: Vec<Event>,
 }
 
@@ -48,8 +54,9 @@ struct Sealed {
 const ANSWERS: u8 = 120;
 /// How many metrics: what they are made of is more than a step reads.
 const METRICS: i64 = 8;
-/// What the first pass finds: an endpoint and its revision, a source, an application's secrets, a connection, the answers, a job, the metrics, four events.
-const SEALED_ROWS: u64 = 2 + 1 + 1 + 1 + 1 + ANSWERS as u64 + METRICS as u64 + 4;
+/// What the first pass finds: an endpoint and its revision, a source, a channel, an application's secrets, a connection, the answers, a job, two approvals,
+/// the metrics, four events.
+const SEALED_ROWS: u64 = 2 + 1 + 1 + 1 + 1 + 1 + 2 + ANSWERS as u64 + METRICS as u64 + 4;
 
 impl Sealed {
     async fn new() -> Self {
@@ -64,6 +71,10 @@ impl Sealed {
         let seal = |text: &[u8]| vault.seal(source.id.as_uuid(), text);
         (source.secrets, source.verify_token) = (vec![seal(b"newest"), seal(b"older")], Some(seal(b"token")));
         given.store.create_source(source.clone(), 10, entry()).await.unwrap();
+        let mut channel = service_channel("ops");
+        let sealed = vault.seal(channel.id.as_uuid(), b"https://example.com/secret");
+        set_credentials(&mut channel, sealed);
+        given.store.create_channel(given.organization, channel.clone(), 10, entry()).await.unwrap();
         let (connection, metrics) = seal_health(&given, &vault).await;
         let seal = |text: &[u8]| vault.seal(given.application.as_uuid(), text);
         let secrets = SealedSecrets { current: seal(b"signs"), previous: Some((seal(b"signed"), after(60))) };
@@ -71,6 +82,7 @@ impl Sealed {
         assert!(given.store.put_application_secrets(change, entry()).await.unwrap());
         let answers = keep_answers(&given, &vault, LaneId::from_uuid(new_id())).await;
         let job = answer_job(&given, &vault).await;
+        let approvals = request_approvals(&given, &vault).await;
         let mut events = Vec::new();
         // The second alone is more than a step, the others fit one.
         for bytes in [10, RESEAL_BYTES as usize + 1, 50_000, 3] {
@@ -81,7 +93,7 @@ impl Sealed {
             events.push(event);
             given.published().await;
         }
-        Self { given, endpoint, source, connection, metrics, answers, job, events }
+        Self { given, endpoint, source, channel, connection, metrics, answers, job, approvals, events }
     }
 
     async fn reopened(self, vault: Arc<AesVault>) -> Self {
@@ -116,6 +128,9 @@ impl Sealed {
     /// Everything is as it was, for who has these keys.
     async fn expect_readable(&self, vault: &Arc<AesVault>) {
         let organization = self.given.organization;
+        let channel = self.store().channels(organization).await.unwrap().remove(0);
+        let opened = vault.open(self.channel.id.as_uuid(), &channel.service().unwrap().credentials).unwrap();
+        assert_eq!(opened, b"https://example.com/secret");
         let endpoints = endpoints(&self.given, vault);
         let endpoint = endpoints.endpoint(organization, &Ref::Id(self.endpoint.id)).await.unwrap().unwrap();
         let revision = endpoints.revision(organization, self.endpoint.id, RevisionNumber::FIRST).await.unwrap().unwrap();
@@ -140,6 +155,15 @@ impl Sealed {
         let job = self.store().job(self.job).await.unwrap().unwrap();
         let said = SealedSecret(job.answer.unwrap().data.to_vec());
         assert_eq!(vault.open(job.lane_id.as_uuid(), &said).unwrap(), b"result");
+        for (id, expected) in self.approvals.into_iter().zip([(Some(b"call".to_vec()), None), (None, Some(b"answer".to_vec()))]) {
+            let found = self.store().approval(organization, id).await.unwrap().unwrap();
+            let data = found.decision.and_then(|decision| match decision.end {
+                ApprovalEnd::Answered { data } => data,
+                _ => None,
+            });
+            let open = |sealed: Bytes| vault.open(found.lane_id.as_uuid(), &SealedSecret(sealed.to_vec())).unwrap();
+            assert_eq!((found.call.map(open), data.map(open)), expected);
+        }
         for event in &self.events {
             assert_eq!(EventStore::event(self.store(), event.id).await.unwrap().as_ref(), Some(event));
         }
@@ -193,6 +217,26 @@ async fn answer_job(given: &Given, vault: &Arc<AesVault>) -> EventId {
     let answer = JobAnswer { outcome: JobOutcome::Completed, data: data.into(), hash: [1; 32], at: NOW, found_by: None };
     assert_eq!(given.store.answer_job(job, delivery, answer).await.unwrap(), JobAnswered::Kept);
     job
+}
+
+/// A call that waits for a person, and one that a person answered.
+async fn request_approvals(given: &Given, vault: &Arc<AesVault>) -> [ApprovalId; 2] {
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let mut made = approval(given.organization, given.application, 60);
+        let SealedSecret(call) = vault.seal(made.lane_id.as_uuid(), b"call");
+        made.call = Some(call.into());
+        given.store.request_approval(made.clone(), 10, alert(given.organization)).await.unwrap();
+        ids.push(made.id);
+        if ids.len() == 2 {
+            let SealedSecret(data) = vault.seal(made.lane_id.as_uuid(), b"answer");
+            let end = ApprovalEnd::Answered { data: Some(data.into()) };
+            let decision = ApprovalDecision { end, by: Actor::Server, reason: None, at: NOW, unpublished: None };
+            let decided = given.store.decide_approval(given.organization, made.id, decision, entry()).await.unwrap();
+            assert_eq!(decided, Decided::Decided);
+        }
+    }
+    [ids[0], ids[1]]
 }
 
 async fn reopened(given: Given, vault: Arc<AesVault>) -> Given {

@@ -281,6 +281,7 @@ impl Filled {
             id: OperationId::from_uuid(id()),
             organization: self.given.organization,
             application: Some(self.given.application),
+            endpoint: selection.endpoint(),
             kind,
             status: OperationStatus::Pending,
             total,
@@ -321,6 +322,7 @@ impl Filled {
         let mut later = Tally::new(self.endpoints[1].into(), minute_of(after(600)));
         later.add(&success(1), after(600));
         self.given.store.add(vec![tally, later], FailingRule::default()).await.unwrap();
+        self.given.alert().await;
     }
 }
 

@@ -3,11 +3,11 @@
 use std::{fmt::Debug, time::Duration};
 
 use everhook_core::{
-    ids::{ApplicationId, EndpointId, Ref, RevisionNumber, ScheduleVersion},
+    ids::{ApplicationId, ApprovalId, EndpointId, Ref, RevisionNumber, ScheduleVersion},
     model::{CacheKey, CapabilityName, Cursor, PageRequest, Priority, ShardSet, health::Provider},
     ports::{
-        AuditFilter, DeadLetterFilter, DeliveryFilter, DueDeadLetters, DueQueue, DueRequest, EndpointFilter, EventFilter, EventStore,
-        History, Scan,
+        ApprovalFilter, AuditFilter, DeadLetterFilter, DeliveryFilter, DueDeadLetters, DueQueue, DueRequest, EndpointFilter, EventFilter,
+        EventStore, History, Scan,
     },
     time::Timestamp,
 };
@@ -78,6 +78,12 @@ async fn look_at_directory(store: &dyn Store, filled: &Filled, told: &mut Told) 
         told.note("audit log", store.audit_log(*organization, AuditFilter::default(), ALL).await.unwrap());
     }
     told.note("job", store.job(JOB).await.unwrap());
+    told.note("approvals", store.unpublished_approvals(ApprovalId::from_uuid(Uuid::nil()), 10).await.unwrap());
+    for organization in &filled.organizations {
+        for listed in store.approvals(*organization, ApprovalFilter::default(), ALL).await.unwrap().rows {
+            told.note("approval", store.approval(*organization, listed.id).await.unwrap());
+        }
+    }
     told.note("provider rate", store.provider_rate(Provider::Strava).await.unwrap());
     told.note("draw", store.draw(filled.given.organization, DRAWN).await.unwrap());
     for application in &filled.applications {
@@ -137,6 +143,8 @@ async fn look_at_queues(store: &dyn Store, filled: &Filled, told: &mut Told) {
         }
     }
     told.note("alerts", store.pending(100).await.unwrap());
+    told.note("alert rules", store.alert_rules_after(None, 100).await.unwrap());
+    told.note("open alerts", store.open_alerts(None, 100).await.unwrap());
 }
 
 async fn look_at_operations(store: &dyn Store, filled: &Filled, told: &mut Told) {

@@ -19,6 +19,7 @@ const LEFT_BEHIND: [(&str, &str, &str); 4] = [
 const NO_FOLDER_HAS: &[(&str, &str, &str)] = &[
     ("schema_migrations", "*", "each store has its own"),
     ("boots", "*", "the lives of nodes"),
+    ("breaker_votes", "*", "what nodes tell each other"),
     ("shards", "*", "what nodes hold"),
     ("duties", "*", "what nodes hold"),
     ("changes", "*", "what nodes tell each other"),

@@ -6,6 +6,7 @@ mod conformance;
 mod counters;
 
 mod among_nodes;
+mod breaker_votes;
 mod erasing;
 mod late_commits;
 mod leases;

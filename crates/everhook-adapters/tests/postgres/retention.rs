@@ -11,13 +11,17 @@ use std::{
 use everhook_core::{
     ids::{DeliveryId, EventId},
     model::{DeadLetterStatus, Stage},
-    ports::{DeliveryFilter, Erased, EventAlias, EventFilter, NewEvent, Place, Purge, Recorded, ReplayAnswer, RetentionClass},
+    ports::{
+        DeliveryFilter, Erased, EventAlias, EventFilter, Expiring, ExpiringId, NewEvent, Place, Purge, Recorded, ReplayAnswer,
+        RetentionClass,
+    },
     time::Timestamp,
 };
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
 
 use crate::postgres::conformance::{
+    archived::noise,
     given::{Given, NOW, id, replay_of, settlement, success},
     retention::Traced,
 };
@@ -326,4 +330,62 @@ async fn a_day_whose_attempts_could_not_be_dropped_is_tried_again_by_the_next_pa
     reading.commit().await.unwrap();
     given.pass_over_attempts(ended, HORIZON + Duration::from_secs(1)).await;
     assert_eq!(given.partitions().await, ["events", "deliveries"]);
+}
+
+#[tokio::test]
+async fn events_of_sources_are_archived_before_their_day_is_dropped_whatever_the_size_of_a_step() {
+    for limit in [2, 500] {
+        let given = given().await;
+        let (mut old, mut kept) = (Vec::new(), Vec::new());
+        for _ in 0..5 {
+            old.push(given.received_and_delivered(NOW).await);
+            given.delivered(NOW).await;
+        }
+        kept.push(given.received_and_delivered(RECENT).await);
+        // While nothing can be archived, the day stays.
+        given.purge_archiving(RetentionClass::Events, HORIZON, limit, |_| Vec::new()).await;
+        assert_eq!(given.partitions().await, TABLES.to_vec(), "in steps of {limit}");
+        for traced in old.iter().chain(&kept) {
+            given.assert_whole(traced, "not archived").await;
+        }
+        // When it can, the day is dropped, and everything of it that came through a source was named before.
+        let mut named = given.purge_archiving(RetentionClass::Events, HORIZON, limit, <[_]>::to_vec).await;
+        assert_eq!(given.partitions().await, [""; 0], "in steps of {limit}");
+        named.sort_unstable();
+        let mut expected: Vec<_> =
+            old.iter().map(|traced| Expiring { organization: given.organization, id: ExpiringId::Event(traced.event) }).collect();
+        expected.sort_unstable();
+        assert_eq!(named, expected, "in steps of {limit}");
+        for traced in &old {
+            given.assert_gone(traced, "archived").await;
+        }
+        // What outlived its day is archived when its own time has come.
+        given.assert_whole(&kept[0], "too recent").await;
+        let later = RECENT + Duration::from_secs(1);
+        given.purge_archiving(RetentionClass::Events, later, limit, |_| Vec::new()).await;
+        given.assert_whole(&kept[0], "not archived").await;
+        assert_eq!(given.purge_archiving(RetentionClass::Events, later, limit, <[_]>::to_vec).await.len(), 1);
+        given.assert_gone(&kept[0], "archived").await;
+    }
+}
+
+#[tokio::test]
+async fn a_day_gives_its_space_back_when_it_is_dropped() {
+    let given = given().await;
+    let noise = noise(100_000);
+    for _ in 0..100 {
+        let mut new = given.event(&[]).await;
+        new.event.data = noise.clone();
+        given.record(new).await;
+    }
+    let bytes_of_events = async || {
+        let stored = given.store.stored().await.unwrap();
+        stored.tables.iter().find(|table| table.name == "events").and_then(|table| table.bytes).unwrap()
+    };
+    let full = bytes_of_events().await;
+    assert!(full > 5_000_000, "the data is in the tables: {full}");
+    given.purge(RetentionClass::Events, HORIZON).await;
+    assert_eq!(given.partitions().await, [""; 0]);
+    let left = bytes_of_events().await;
+    assert!(left < full / 10, "{left} of {full} bytes are left");
 }

@@ -10,5 +10,6 @@ mod interruptions;
 mod opening;
 mod plans;
 mod sealing;
+mod space;
 
 use conformance::given;

@@ -22,6 +22,9 @@ const WALKS_BARRIERS: &str = "SCAN lanes USING INDEX lanes_with_barrier";
 /// An index that holds the endpoints that work again for the moment until that is reported.
 const WALKS_RECOVERED: &str = "SCAN a USING INDEX recovered_endpoints";
 
+/// What a recursion has found so far, and what is counted of each: as many rows as the statement may count.
+const GOES_FROM_ONE_TO_THE_NEXT: [&str; 3] = ["SCAN c", "SCAN counted_rows", "USE TEMP B-TREE FOR ORDER BY"];
+
 #[tokio::test]
 async fn in_a_file_of_a_million_deliveries_every_statement_goes_by_an_index_and_reads_few_rows() {
     let given = Given::new().await;
@@ -35,7 +38,7 @@ async fn in_a_file_of_a_million_deliveries_every_statement_goes_by_an_index_and_
         [about.claiming(), about.settling(), about.lists(), about.look_ups(), about.removing(), about.watching()].into_iter().flatten()
     {
         let (plan, cost) = (statement.plan(&connection), statement.run(&connection));
-        let slow: Vec<_> = plan.iter().filter(|step| is_slow(step) && statement.excused != Some(step.as_str())).collect();
+        let slow: Vec<_> = plan.iter().filter(|step| is_slow(step) && !statement.excused.contains(&step.as_str())).collect();
         assert!(slow.is_empty(), "{}: {slow:?} in {plan:#?}", statement.name);
         assert!(cost.steps <= STEPS_MAX, "{}: {cost:?} by {plan:#?}", statement.name);
         assert_eq!((cost.scanned, cost.built), (0, 0), "{}: {plan:#?}", statement.name);
@@ -69,7 +72,7 @@ struct Statement {
     /// Whether it must find something, so that the cost of a page is seen.
     is_list: bool,
     /// The one step of its plan that would be slow elsewhere.
-    excused: Option<&'static str>,
+    excused: &'static [&'static str],
 }
 
 /// What running a statement took.
@@ -84,8 +87,8 @@ struct Cost {
 }
 
 impl Statement {
-    fn excused(self, step: &'static str) -> Self {
-        Self { excused: Some(step), ..self }
+    fn excused(self, steps: &'static [&'static str]) -> Self {
+        Self { excused: steps, ..self }
     }
 
     fn plan(&self, connection: &Connection) -> Vec<String> {
@@ -120,7 +123,7 @@ macro_rules! sql {
 /// A statement, with its values.
 macro_rules! statement {
     ($name:literal, $($value:expr),+) => {
-        Statement { name: $name, sql: sql!($name), values: vec![$(Value::from($value)),+], is_list: false, excused: None }
+        Statement { name: $name, sql: sql!($name), values: vec![$(Value::from($value)),+], is_list: false, excused: &[] }
     };
 }
 
@@ -150,7 +153,7 @@ impl Pages<'_> {
         let (first, middle, last) = (vec![0; 16], self.middle.to_vec(), vec![0xff; 16]);
         [(older, first, middle.clone()), (newer, middle, last)].map(|(sql, after, before)| {
             let bounds = [self.organization.to_vec().into(), after.into(), before.into(), PAGE_ROWS.into()];
-            Statement { name, sql, values: bounds.into_iter().chain(rest.clone()).collect(), is_list: true, excused: None }
+            Statement { name, sql, values: bounds.into_iter().chain(rest.clone()).collect(), is_list: true, excused: &[] }
         })
     }
 }
@@ -201,10 +204,10 @@ impl Middle {
             statement!("first_of_key", 10, key()),
             statement!("open_of_key", 10, key()),
             statement!("open_in_lane", 10),
-            statement!("lanes_with_barrier", PAGE_ROWS).excused(WALKS_BARRIERS),
+            statement!("lanes_with_barrier", PAGE_ROWS).excused(&[WALKS_BARRIERS]),
             statement!("waiting_backlog", endpoint(), PAGE_ROWS),
             statement!("waiting_from", endpoint(), 1, 0, vec![0; 16], PAGE_ROWS),
-            statement!("waiting_for_endpoint", endpoint(), PAGE_ROWS, i64::MAX).excused(SORTS),
+            statement!("waiting_for_endpoint", endpoint(), PAGE_ROWS, i64::MAX).excused(&[SORTS]),
             statement!("held_or_parked_for_endpoint", endpoint(), PAGE_ROWS, i64::MAX),
             statement!("parked_for", self.organization.clone(), key(), PAGE_ROWS),
             statement!("parked_until", i64::MAX, PAGE_ROWS),
@@ -247,7 +250,7 @@ impl Middle {
             list!("received_of_user", events, NONE, from, to, endpoint(), "user".to_owned()),
             list!("deliveries_of_endpoint", deliveries, NONE, endpoint(), NONE, NONE, NONE, 0, NONE, from, to, NONE, NONE, NONE),
             list!("deliveries_of_event", of_event, NONE, NONE, event(), NONE, NONE, 0, NONE, from, to, NONE, NONE, NONE)
-                .map(|list| list.excused(SORTS)),
+                .map(|list| list.excused(&[SORTS])),
             list!("dead_letters_of_organization", deliveries, NONE, NONE, NONE, NONE, NONE, from, to, NONE),
             list!("dead_letters_of_endpoint", deliveries, NONE, endpoint(), NONE, NONE, NONE, from, to, NONE),
             list!("audit_log", entries, NONE, NONE, NONE, NONE, from, to),
@@ -268,10 +271,39 @@ impl Middle {
     fn watching(&self) -> Vec<Statement> {
         vec![
             statement!("failing_endpoints", i64::MAX, i64::MAX, i64::MIN, vec![0; 16], PAGE_ROWS),
-            statement!("recovered_endpoints", PAGE_ROWS).excused(WALKS_RECOVERED),
+            statement!("recovered_endpoints", PAGE_ROWS).excused(&[WALKS_RECOVERED]),
             statement!("health_history_of_endpoint", self.endpoint.clone()),
             statement!("write_health_history", 10, "[]".to_owned()),
             statement!("disable_failing_endpoint", self.endpoint.clone(), 1, "failing".to_owned()),
+            // More than there are minutes: what is read of older ones is bounded by the page.
+            statement!("lane_minutes", 28_333_333 + 4_000, -1, PAGE_ROWS),
+            statement!("source_minutes", 28_333_333, vec![0; 16], PAGE_ROWS),
+            statement!("minutes_of_lane", self.endpoint.clone(), 28_333_333, 28_333_333 + PAGE_ROWS),
+            statement!("open_circuits", vec![0; 16], PAGE_ROWS),
+            statement!("dead_letter_counts", vec![0; 16], PAGE_ROWS, PAGE_ROWS).excused(&GOES_FROM_ONE_TO_THE_NEXT),
+            statement!("source_depths", -1, PAGE_ROWS, PAGE_ROWS).excused(&GOES_FROM_ONE_TO_THE_NEXT),
+            statement!("failing_apps", vec![0; 16], PAGE_ROWS),
+            statement!("open_alerts", vec![0; 16], PAGE_ROWS),
+            statement!("alert_at", self.organization.clone(), "dead_letters".to_owned(), self.endpoint.clone()),
+            statement!("alert_by_id", self.endpoint.clone(), self.organization.clone()),
+            statement!(
+                "update_alert_status",
+                self.endpoint.clone(),
+                "ok".to_owned(),
+                1,
+                1.0,
+                1,
+                NONE,
+                NONE,
+                "{}".to_owned(),
+                "[]".to_owned(),
+                1
+            ),
+            statement!("delete_alert_status", self.endpoint.clone(), 1),
+            statement!("forget_alerts_over", 1, PAGE_ROWS),
+            statement!("delete_alerts_of_organization", self.organization.clone(), PAGE_ROWS),
+            statement!("alert_rules_of_organization", self.organization.clone()),
+            statement!("alert_rules_after", vec![0; 16], PAGE_ROWS),
         ]
     }
 
@@ -296,8 +328,8 @@ impl Middle {
         let (first, last) = (|| vec![0; 16], || vec![0xff; 16]);
         vec![
             statement!("events_of_age", event(), last(), PAGE_ROWS),
-            statement!("event_may_go", event(), i64::MAX).excused(WALKS_OPEN_OPERATIONS),
-            statement!("deliveries_of_event", event(), first(), PAGE_ROWS).excused(SORTS),
+            statement!("event_may_go", event(), i64::MAX).excused(&[WALKS_OPEN_OPERATIONS]),
+            statement!("deliveries_of_event", event(), first(), PAGE_ROWS).excused(&[SORTS]),
             statement!("forget_attempts", self.dead.clone()),
             statement!("forget_delivery", delivery.clone()),
             statement!("forget_key_of_event", self.organization.clone(), "key".to_owned(), event()),

@@ -22,8 +22,20 @@ pub struct CallAnswer {
     pub duration: Duration,
     /// What was tried, in order.
     pub steps: Vec<Step>,
-    /// Whether the fallback says that the call becomes a job. Then there is no result.
-    pub is_queued: bool,
+    /// What else the fallback makes of the call. Then there is no result.
+    pub handed_over: Option<Handover>,
+}
+
+/// What becomes of a call that is answered later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handover {
+    /// It becomes a job.
+    Queue,
+    /// It waits for a person.
+    Manual {
+        /// For so long.
+        expires_after: Duration,
+    },
 }
 
 /// An answer.
@@ -66,7 +78,7 @@ impl AnswerSource {
 pub struct Step {
     /// `cache`, `app`, or the step of the fallback.
     pub step: &'static str,
-    /// `hit`, `miss`, `answered`, `failed`, `skipped`, `shadowed`.
+    /// `hit`, `stale`, `miss`, `answered`, `queued`, `pending`, `failed`, `skipped` or `shadowed`.
     pub outcome: &'static str,
     /// How long it took.
     pub took: Duration,

@@ -1,4 +1,6 @@
 //! Answers in memory, in front of those in the store: bounded by number and bytes, the longest unused go first.
+//!
+//! Organizations share the room: each has half of it at most, and when all of it is used up, the one that has most makes room.
 
 use std::{
     collections::BTreeMap,
@@ -12,6 +14,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Calls, OpenCapability};
 use crate::{
+    ids::OrganizationId,
     model::{CacheKey, CachedAnswer, SealedSecret},
     ports::within,
     time::Timestamp,
@@ -20,6 +23,9 @@ use crate::{
 /// How many answers this node has in memory, and how many bytes of them.
 const ENTRIES_MAX: usize = 10_000;
 const BYTES_MAX: usize = 64 << 20;
+/// How many of them one organization has at most.
+const ENTRIES_OF_ORGANIZATION_MAX: usize = ENTRIES_MAX / 2;
+const BYTES_OF_ORGANIZATION_MAX: usize = BYTES_MAX / 2;
 /// What an entry takes beside its data.
 const ENTRY_BYTES: usize = 256;
 
@@ -36,13 +42,21 @@ pub(super) struct AnswerCache(Mutex<State>);
 #[derive(Default)]
 struct State {
     entries: FxHashMap<CacheKey, Entry>,
-    /// By when they were last used.
-    by_use: BTreeMap<u64, CacheKey>,
+    shares: FxHashMap<OrganizationId, Share>,
     uses: u64,
     bytes: usize,
 }
 
+/// What one organization has.
+#[derive(Default)]
+struct Share {
+    /// By when they were last used.
+    by_use: BTreeMap<u64, CacheKey>,
+    bytes: usize,
+}
+
 struct Entry {
+    organization: OrganizationId,
     kept: Kept,
     used: u64,
 }
@@ -58,25 +72,26 @@ impl AnswerCache {
     fn find(&self, key: &CacheKey) -> Option<Kept> {
         let mut state = self.state();
         state.uses += 1;
-        let State { entries, by_use, uses, .. } = &mut *state;
+        let State { entries, shares, uses, .. } = &mut *state;
         let entry = entries.get_mut(key)?;
-        by_use.remove(&entry.used);
+        let share = shares.entry(entry.organization).or_default();
+        share.by_use.remove(&entry.used);
         entry.used = *uses;
-        by_use.insert(*uses, *key);
+        share.by_use.insert(*uses, *key);
         Some(entry.kept.clone())
     }
 
-    fn keep(&self, key: CacheKey, kept: Kept) {
+    fn keep(&self, organization: OrganizationId, key: CacheKey, kept: Kept) {
         let mut state = self.state();
         state.remove(&key);
         state.uses += 1;
-        let used = state.uses;
-        state.bytes += ENTRY_BYTES + kept.data.len();
-        state.by_use.insert(used, key);
-        state.entries.insert(key, Entry { kept, used });
-        while state.entries.len() > ENTRIES_MAX || state.bytes > BYTES_MAX {
-            let Some((_, oldest)) = state.by_use.first_key_value() else { break };
-            let oldest = *oldest;
+        let (used, bytes) = (state.uses, ENTRY_BYTES + kept.data.len());
+        state.bytes += bytes;
+        let share = state.shares.entry(organization).or_default();
+        share.bytes += bytes;
+        share.by_use.insert(used, key);
+        state.entries.insert(key, Entry { organization, kept, used });
+        while let Some(oldest) = state.to_go(organization) {
             state.remove(&oldest);
         }
     }
@@ -87,10 +102,27 @@ impl AnswerCache {
 }
 
 impl State {
+    /// What goes next, after an answer of this organization was kept; `None` if there is room.
+    fn to_go(&self, organization: OrganizationId) -> Option<CacheKey> {
+        let is_over = |share: &&Share| share.by_use.len() > ENTRIES_OF_ORGANIZATION_MAX || share.bytes > BYTES_OF_ORGANIZATION_MAX;
+        let from = match self.shares.get(&organization).filter(is_over) {
+            Some(share) => Some(share),
+            None if self.entries.len() > ENTRIES_MAX => self.shares.values().max_by_key(|share| share.by_use.len()),
+            None if self.bytes > BYTES_MAX => self.shares.values().max_by_key(|share| share.bytes),
+            None => None,
+        };
+        from?.by_use.first_key_value().map(|(_, oldest)| *oldest)
+    }
+
     fn remove(&mut self, key: &CacheKey) {
-        if let Some(entry) = self.entries.remove(key) {
-            self.by_use.remove(&entry.used);
-            self.bytes -= ENTRY_BYTES + entry.kept.data.len();
+        let Some(Entry { organization, kept, used }) = self.entries.remove(key) else { return };
+        let bytes = ENTRY_BYTES + kept.data.len();
+        self.bytes -= bytes;
+        let Some(share) = self.shares.get_mut(&organization) else { return };
+        share.by_use.remove(&used);
+        share.bytes -= bytes;
+        if share.by_use.is_empty() {
+            self.shares.remove(&organization);
         }
     }
 }
@@ -106,7 +138,7 @@ pub(super) fn key_of(capability: &OpenCapability, cache_key: &str) -> CacheKey {
 
 impl Calls {
     /// The answer that is kept under a key: from memory, or from the store within a few milliseconds.
-    pub(super) async fn cached(&self, key: &CacheKey) -> Option<Kept> {
+    pub(super) async fn cached(&self, organization: OrganizationId, key: &CacheKey) -> Option<Kept> {
         if let Some(kept) = self.cache.find(key) {
             return Some(kept);
         }
@@ -114,7 +146,7 @@ impl Calls {
         let CachedAnswer { data, stored_at, .. } = read.ok().flatten()?;
         let data = self.vault.open(key.lane_id.as_uuid(), &SealedSecret(data.into())).ok()?;
         let kept = Kept { data: data.into(), stored_at };
-        self.cache.keep(*key, kept.clone());
+        self.cache.keep(organization, *key, kept.clone());
         Some(kept)
     }
 
@@ -123,9 +155,9 @@ impl Calls {
         // A copy, so that the rest of what the app sent is not kept with it.
         let data = Bytes::copy_from_slice(data);
         let SealedSecret(sealed) = self.vault.seal(key.lane_id.as_uuid(), &data);
-        self.cache.keep(key, Kept { data, stored_at: now });
+        self.cache.keep(capability.organization, key, Kept { data, stored_at: now });
         let expires_at = now + capability.spec.cache.kept_for();
-        self.records.keep_answer(CachedAnswer { key, data: sealed.into(), stored_at: now, expires_at });
+        self.records.keep_answer(capability.organization, CachedAnswer { key, data: sealed.into(), stored_at: now, expires_at });
     }
 }
 
@@ -146,22 +178,46 @@ mod tests {
         Kept { data: vec![b'x'; bytes].into(), stored_at: Timestamp::EPOCH }
     }
 
+    const MINE: OrganizationId = OrganizationId::from_uuid(Uuid::from_u128(1));
+
+    fn other(n: u128) -> OrganizationId {
+        OrganizationId::from_uuid(Uuid::from_u128(100 + n))
+    }
+
     #[test]
     fn it_is_bounded_by_number_and_bytes_and_what_is_used_stays() {
         let cache = AnswerCache::default();
-        cache.keep(key(0), kept(10));
+        cache.keep(MINE, key(0), kept(10));
         for n in 1..15_000 {
-            cache.keep(key(n), kept(10));
+            cache.keep(if n % 2 == 0 { MINE } else { other(0) }, key(n), kept(10));
             assert!(cache.find(&key(0)).is_some());
         }
         assert_eq!(cache.state().entries.len(), ENTRIES_MAX);
         assert!(cache.find(&key(1)).is_none());
-        for n in 0..300 {
-            cache.keep(key(n), kept(256 << 10));
+        for n in 0..600 {
+            cache.keep(other(n as u128 % 3), key(n), kept(256 << 10));
             assert!(cache.state().bytes <= BYTES_MAX);
         }
         let state = cache.state();
-        assert_eq!(state.by_use.len(), state.entries.len());
+        assert_eq!(state.shares.values().map(|share| share.by_use.len()).sum::<usize>(), state.entries.len());
         assert_eq!(state.bytes, state.entries.values().map(|entry| ENTRY_BYTES + entry.kept.data.len()).sum::<usize>());
+        assert_eq!(state.bytes, state.shares.values().map(|share| share.bytes).sum::<usize>());
+    }
+
+    #[test]
+    fn whoever_keeps_many_answers_takes_them_from_nobody_who_has_few() {
+        let cache = AnswerCache::default();
+        for n in 0..100 {
+            cache.keep(MINE, key(n), kept(1_000));
+        }
+        for n in 100..20_000 {
+            cache.keep(other(0), key(n), kept(10));
+        }
+        assert_eq!(cache.state().shares[&other(0)].by_use.len(), ENTRIES_OF_ORGANIZATION_MAX);
+        for n in 20_000..21_000 {
+            cache.keep(other(n as u128 % 4), key(n), kept(256 << 10));
+            assert!(cache.state().shares[&other(n as u128 % 4)].bytes <= BYTES_OF_ORGANIZATION_MAX);
+        }
+        assert!((0..100).all(|n| cache.find(&key(n)).is_some()));
     }
 }

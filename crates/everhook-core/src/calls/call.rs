@@ -1,6 +1,6 @@
 //! One call, from its arrival to its answer. Called by the API. It answers within the call's timeout, whatever the app does.
 
-use std::{sync::Arc, time::Duration};
+use std::{any::Any, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -8,14 +8,14 @@ use uuid::Uuid;
 pub use super::cache::CACHE_KEY_BYTES_MAX;
 use super::{
     Calls, OpenCapability,
-    answered::{Answer, AnswerSource, CallAnswer, Step},
+    answered::{Answer, AnswerSource, CallAnswer, Handover, Step},
     cache::{self, Kept},
     flight::{Ask, Flight, FlightEnd, failed},
-    shadow,
+    shadow, spans,
 };
 use crate::{
     gates::CapabilityGate,
-    model::{CacheKey, CallMode},
+    model::{CacheKey, CallMode, TraceParent},
     policy::calls::{
         answer::{AppFailure, FailureKind},
         cache_age::{Use, serves_errors, use_of},
@@ -27,17 +27,22 @@ use crate::{
 /// How long after the app's time a call waits for its own flight to say so: less than what is kept back for the fallback.
 const FLIGHT_GRACE: Duration = Duration::from_millis(10);
 
+/// What counts the memory of a call's payload: kept for as long as the payload is, which may be longer than the caller waits.
+pub type PayloadCharge = Arc<dyn Any + Send + Sync>;
+
 /// A call, as it came.
 #[derive(Clone, Debug)]
 pub struct CallRequest {
     /// What the app is asked: a JSON text, passed on as it is.
     pub payload: Bytes,
+    /// What counts its memory, if something does.
+    pub charge: Option<PayloadCharge>,
     /// What the caller calls this question: answers are kept under it, and calls with the same are made once.
     pub cache_key: Option<String>,
     /// How long the caller waits, if less than the manifest says.
     pub timeout: Option<Duration>,
-    /// The caller's trace and its flags.
-    pub trace: Option<(String, String)>,
+    /// The caller's trace.
+    pub trace: Option<TraceParent>,
     /// Where the caller is told how it ended, if it becomes a job. Checked.
     pub callback_url: Option<String>,
     /// When the call came: its time is counted from here.
@@ -56,7 +61,7 @@ pub(super) struct Call<'a> {
     /// The request to an app whose answer is only compared.
     pub(super) shadow: Option<Arc<Flight>>,
     pub(super) steps: Vec<Step>,
-    pub(super) is_queued: bool,
+    pub(super) handed_over: Option<Handover>,
 }
 
 /// Answers a call.
@@ -65,7 +70,7 @@ pub async fn call(calls: &Arc<Calls>, capability: &Arc<OpenCapability>, request:
     let (arrived_at, request_id) = (request.arrived_at, calls.entropy.uuid(calls.clock.now()));
     let deadline = arrived_at + timeout;
     let steps = Vec::with_capacity(4);
-    let mut call = Call { calls, capability, request, request_id, deadline, kept: None, shadow: None, steps, is_queued: false };
+    let mut call = Call { calls, capability, request, request_id, deadline, kept: None, shadow: None, steps, handed_over: None };
     let gate = calls.gate(capability).await;
     let (result, failure) = match call.ask(&gate, timeout).await {
         Ok(answer) => (Ok(answer), None),
@@ -74,10 +79,11 @@ pub async fn call(calls: &Arc<Calls>, capability: &Arc<OpenCapability>, request:
             (answer, Some(failure))
         }
     };
-    let (now, shadow) = (calls.clock.now(), call.shadow.take());
+    let (now, shadow, trace) = (calls.clock.now(), call.shadow.take(), call.request.trace.take());
     let (circuit, duration) = (gate.breaker_state(now), now.since(arrived_at));
-    let answer = CallAnswer { request_id, result, failure, circuit, duration, steps: call.steps, is_queued: call.is_queued };
+    let answer = CallAnswer { request_id, result, failure, circuit, duration, steps: call.steps, handed_over: call.handed_over };
     calls.records.count_answer(capability.lane_id, &answer, now);
+    spans::answered(calls, capability, trace.as_ref(), arrived_at, &answer);
     if let Some(flight) = shadow {
         shadow::compare_later(calls, capability, flight, &answer, deadline);
     }
@@ -91,6 +97,7 @@ impl Call<'_> {
         let ask = Ask {
             request_id: self.request_id,
             payload: self.request.payload.clone(),
+            _charge: self.request.charge.clone(),
             trace: self.request.trace.clone(),
             key,
             begun_at: self.now(),
@@ -125,7 +132,7 @@ impl Call<'_> {
 
     async fn look_up(&mut self, key: &CacheKey) -> Option<(Use, Answer)> {
         let begun_at = self.now();
-        self.kept = self.calls.cached(key).await;
+        self.kept = self.calls.cached(self.capability.organization, key).await;
         let now = self.now();
         let of_kept = self.kept.as_ref().map(|kept| (use_of(&self.capability.spec.cache, now.since(kept.stored_at)), kept.clone()));
         let (outcome, found) = match of_kept {
@@ -169,7 +176,7 @@ impl Call<'_> {
     pub(super) async fn kept_for_errors(&mut self) -> Option<Answer> {
         let key = cache::key_of(self.capability, self.request.cache_key.as_deref()?);
         // It may have come while the app was asked: from a flight that this call did not wait for to the end.
-        let kept = self.calls.cached(&key).await.or(self.kept.take())?;
+        let kept = self.calls.cached(self.capability.organization, &key).await.or(self.kept.take())?;
         let now = self.now();
         serves_errors(&self.capability.spec.cache, now.since(kept.stored_at)).then(|| from_cache(&kept, now))
     }

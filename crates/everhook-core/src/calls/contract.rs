@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::{Calls, OpenCapability, request::signature};
 use crate::{
     ids::OrganizationId,
+    limits::evaluations::Busy,
     model::{Report, SigningKey, Target},
     policy::{
         calls::{
@@ -29,6 +30,9 @@ const REQUEST_TIMEOUT_MAX: Duration = Duration::from_secs(5);
 /// The names of the checks that need a good answer.
 const DEADLINE: &str = "deadline of 200 ms";
 const REPEAT: &str = "repeated request";
+
+/// The names of all checks, in their order.
+pub const CHECK_NAMES: [&str; 7] = ["health", "answer", "forged signature", "missing signature", "garbage", DEADLINE, REPEAT];
 
 /// A body that no parser takes.
 const GARBAGE: &[u8] = b"{\"broken";
@@ -99,19 +103,37 @@ pub async fn check(
     subject: &ContractSubject<'_>,
     new_id: &(dyn Fn() -> Uuid + Send + Sync),
 ) -> Vec<ContractCheck> {
+    check_by(Fit::Schema(subject.schema), transport, subject, new_id).await.expect("a schema here is never busy")
+}
+
+/// What says whether the data of an answer is as it should be.
+#[derive(Clone, Copy)]
+enum Fit<'a> {
+    /// This schema, where the test runs.
+    Schema(Option<&'a Schema>),
+    /// The capability's, as calls go by it: off the threads that serve requests.
+    Calls(&'a Calls, &'a OpenCapability),
+}
+
+async fn check_by(
+    fit: Fit<'_>,
+    transport: &dyn Transport,
+    subject: &ContractSubject<'_>,
+    new_id: &(dyn Fn() -> Uuid + Send + Sync),
+) -> Result<Vec<ContractCheck>, Busy> {
     let timeout = subject.timeout.min(REQUEST_TIMEOUT_MAX);
     let send = async |id, body: &Bytes, signed, left| transport.send(subject.request(id, body, signed, left)).await;
     let health = transport.send(subject.health_request(timeout)).await;
     let mut checks = vec![ContractCheck::new("health", contract::of_health(&health), health.duration)];
     let id = new_id();
     let first = send(id, &subject.payload, Signed::Well, timeout).await;
-    let answered = contract::of_answer(&first, subject.misfit(&first));
+    let answered = contract::of_answer(&first, fit.misfit(&first).await?);
     let is_good = answered.is_ok();
     checks.push(ContractCheck::new("answer", answered, first.duration));
     if is_away(&first) {
         // Four more requests would say the same, each after its timeout.
-        checks.extend(["forged signature", "missing signature", "garbage", DEADLINE, REPEAT].map(ContractCheck::skipped));
-        return checks;
+        checks.extend(CHECK_NAMES[2..].iter().copied().map(ContractCheck::skipped));
+        return Ok(checks);
     }
     for (name, signed) in [("forged signature", Signed::Wrongly), ("missing signature", Signed::Not)] {
         let report = send(new_id(), &subject.payload, signed, timeout).await;
@@ -121,13 +143,13 @@ pub async fn check(
     checks.push(ContractCheck::new("garbage", contract::of_garbage(&garbage), garbage.duration));
     if !is_good {
         checks.extend([DEADLINE, REPEAT].map(ContractCheck::skipped));
-        return checks;
+        return Ok(checks);
     }
     let short = send(new_id(), &subject.payload, Signed::Well, SHORT_DEADLINE).await;
     checks.push(ContractCheck::new(DEADLINE, contract::of_deadline(&short), short.duration));
     let second = send(id, &subject.payload, Signed::Well, timeout).await;
     checks.push(ContractCheck::new(REPEAT, contract::of_repeat(&first, &second), second.duration));
-    checks
+    Ok(checks)
 }
 
 /// Whether an app could not be reached, or did not answer at all.
@@ -176,25 +198,54 @@ impl ContractSubject<'_> {
             timeout,
         }
     }
+}
 
-    /// What is wrong with the data of an answer, by the schema.
-    fn misfit(&self, report: &Report) -> Option<String> {
-        let AppAnswer::Success { data, .. } = answer::read(report) else { return None };
-        let value = serde_json::from_slice(&data).ok()?;
-        match self.schema?.check(&value, &mut WorkBudget::new(SCHEMA_UNITS_MAX)).err()? {
-            SchemaMismatch::Violation(Violation { path, reason }) => Some(format!("does not match the schema at `{path}`: {reason}")),
-            SchemaMismatch::TooCostly => Some("checking the answer against the schema takes too much work".to_owned()),
+impl Fit<'_> {
+    /// What is wrong with the data of an answer.
+    async fn misfit(self, report: &Report) -> Result<Option<String>, Busy> {
+        let AppAnswer::Success { data, .. } = answer::read(report) else { return Ok(None) };
+        match self {
+            Self::Calls(calls, capability) => calls.misfit(capability, &data).await,
+            Self::Schema(schema) => Ok(schema.and_then(|schema| misfit(schema, &data))),
         }
     }
 }
 
+fn misfit(schema: &Schema, data: &[u8]) -> Option<String> {
+    let value = serde_json::from_slice(data).ok()?;
+    match schema.check(&value, &mut WorkBudget::new(SCHEMA_UNITS_MAX)).err()? {
+        SchemaMismatch::Violation(Violation { path, reason }) => Some(format!("does not match the schema at `{path}`: {reason}")),
+        SchemaMismatch::TooCostly => Some("checking the answer against the schema takes too much work".to_owned()),
+    }
+}
+
+/// Why an app was not tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotTested {
+    /// The capability has no URL, or the path of the health page makes none.
+    NoUrl,
+    /// The organization has as many requests to apps under way as it may have.
+    NoSlot,
+    /// Too much is being evaluated.
+    Busy,
+}
+
 impl Calls {
-    /// Tests a capability as its manifest says, with a payload that the app can answer; `None` if it has no URL or the path of the health page makes none.
-    pub async fn check_contract(&self, capability: &OpenCapability, health_path: &str, payload: Bytes) -> Option<Vec<ContractCheck>> {
-        let target = capability.target.clone()?;
-        let base_url = target.written.strip_suffix(&capability.spec.path)?;
+    /// Tests a capability as its manifest says, with a payload that the app can answer. Its requests have one place of those of calls.
+    ///
+    /// # Errors
+    /// [`NotTested`].
+    pub(crate) async fn check_contract(
+        &self,
+        capability: &OpenCapability,
+        health_path: &str,
+        payload: Bytes,
+    ) -> Result<Vec<ContractCheck>, NotTested> {
+        let target = capability.target.clone().ok_or(NotTested::NoUrl)?;
+        let base_url = target.written.strip_suffix(&capability.spec.path).ok_or(NotTested::NoUrl)?;
         let written = format!("{base_url}{health_path}");
-        let health = Arc::new(Target { url: Url::parse(&written).ok()?, written });
+        let health = Arc::new(Target { url: Url::parse(&written).map_err(|_| NotTested::NoUrl)?, written });
+        let _slot = self.gates.slots.take(capability.organization).ok_or(NotTested::NoSlot)?;
         let subject = ContractSubject {
             organization: capability.organization,
             capability: capability.name.as_str(),
@@ -202,10 +253,11 @@ impl Calls {
             health,
             key: &capability.keys.current,
             payload,
-            schema: capability.schema.as_deref(),
+            schema: None,
             timeout: capability.spec.timeout,
         };
         let new_id = || self.entropy.uuid(self.clock.now());
-        Some(check(&*self.transport, &subject, &new_id).await)
+        let checking = check_by(Fit::Calls(self, capability), &*self.transport, &subject, &new_id);
+        checking.await.map_err(|Busy| NotTested::Busy)
     }
 }

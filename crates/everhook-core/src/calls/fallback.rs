@@ -4,18 +4,24 @@ use std::time::Duration;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
-use serde_json::{Value, json, value::RawValue};
+use serde_json::json;
 
 use super::{
-    answered::{Answer, AnswerSource, Step},
+    answered::{Answer, AnswerSource, Handover, Step},
     call::Call,
+    flight::NO_SLOT,
     request::Outgoing,
 };
 use crate::{
+    limits::evaluations::EVALUATION_TIMEOUT,
     model::{FairDraw, FallbackStep, PickCount},
-    policy::calls::{
-        answer::{self, AppAnswer, AppFailure},
-        draw,
+    policy::{
+        calls::{
+            answer::{self, AppAnswer, AppFailure},
+            draw,
+            pick::{self, INLINE_PICKS_MAX, NotPicked, PICKS_MAX, Picked},
+        },
+        work::INLINE_BYTES_MAX,
     },
     ports::within,
 };
@@ -37,11 +43,10 @@ impl Call<'_> {
                 FallbackStep::Static(text) => Ok(of_default(Bytes::copy_from_slice(text.as_bytes()))),
                 FallbackStep::RandomPick { from, count } => self.pick(from, count).await,
                 FallbackStep::Http { timeout, .. } => self.ask_other(place, *timeout).await,
-                FallbackStep::Queue => {
-                    self.steps.push(Step { step: step.name(), outcome: "queued", took: Duration::ZERO, reason: None });
-                    self.report(step.name(), failure);
-                    self.is_queued = true;
-                    return Err(failure.clone());
+                FallbackStep::Queue => return Err(self.hand_over(step, "queued", Handover::Queue, failure)),
+                FallbackStep::Manual { expires_after } => {
+                    let handover = Handover::Manual { expires_after: *expires_after };
+                    return Err(self.hand_over(step, "pending", handover, failure));
                 }
                 FallbackStep::Error => Err("the manifest ends here".to_owned()),
             };
@@ -65,6 +70,14 @@ impl Call<'_> {
         Err(failure.clone())
     }
 
+    /// The caller has an answer later: whoever made the call sees to that.
+    fn hand_over(&mut self, step: &FallbackStep, outcome: &'static str, to: Handover, failure: &AppFailure) -> AppFailure {
+        self.steps.push(Step { step: step.name(), outcome, took: Duration::ZERO, reason: None });
+        self.report(step.name(), failure);
+        self.handed_over = Some(to);
+        failure.clone()
+    }
+
     fn report(&self, step: &'static str, failure: &AppFailure) {
         let capability = self.capability;
         tracing::debug!(lane.id = %capability.lane_id, step, reason = failure.kind.as_str(), "a call was answered by its fallback");
@@ -73,19 +86,8 @@ impl Call<'_> {
 
     /// Draws from a list in the payload, and keeps what is needed to draw again.
     async fn pick(&self, from: &str, count: &PickCount) -> Result<Answer, String> {
-        let payload = &*self.request.payload;
-        let list = raw_at(payload, from).ok_or_else(|| format!("the payload has no list at `{from}`"))?;
-        let items: Vec<&RawValue> = serde_json::from_str(list.get()).map_err(|_| format!("`{from}` in the payload is not a list"))?;
-        let wanted = match count {
-            PickCount::Number(number) => *number,
-            PickCount::Pointer(pointer) => {
-                counted(payload, pointer).ok_or_else(|| format!("`{pointer}` in the payload is neither a number nor a list"))?
-            }
-        };
         let seed = self.calls.entropy.secret_bytes();
-        let list_length = u32::try_from(items.len()).map_err(|_| "the list is too long".to_owned())?;
-        let picks = draw::draw(&seed, list_length, wanted);
-        let list_hash = draw::list_hash(list.get().as_bytes());
+        let Picked { items, list_hash, list_length, picks } = self.picked(from, count, seed).await?;
         let record = FairDraw {
             request_id: self.request_id,
             organization: self.capability.organization,
@@ -95,7 +97,7 @@ impl Call<'_> {
             seed,
             list_hash,
             list_length,
-            picks: picks.clone(),
+            picked: u32::try_from(picks.len()).unwrap_or(u32::MAX),
         };
         let recorded = self.keep_draw(record).await;
         let proof = json!({
@@ -106,15 +108,39 @@ impl Call<'_> {
             "picks": picks,
             "recorded": recorded,
         });
-        let picked: Vec<&str> = picks.iter().map(|place| items[*place as usize].get()).collect();
-        Ok(of_default(Bytes::from(format!(r#"{{"picked":[{}],"from":{list_length},"draw":{proof}}}"#, picked.join(",")))))
+        Ok(of_default(Bytes::from(format!(r#"{{"picked":[{items}],"from":{list_length},"draw":{proof}}}"#))))
     }
 
-    /// Keeps a draw, and says whether it is durable. If that takes longer than the caller can wait, it goes on behind the answer.
+    /// Picks at once if that is quick, else off the threads that serve requests.
+    async fn picked(&self, from: &str, count: &PickCount, seed: [u8; 32]) -> Result<Picked, String> {
+        // Others have a turn: a batch may have many such steps, each of which is quick.
+        tokio::task::yield_now().await;
+        let payload = &self.request.payload;
+        if payload.len() <= INLINE_BYTES_MAX {
+            match pick::pick(payload, from, count, &seed, INLINE_PICKS_MAX) {
+                Ok(picked) => return Ok(picked),
+                Err(NotPicked::Unfit(reason)) => return Err(reason),
+                Err(NotPicked::TooMany) => {}
+            }
+        }
+        let (payload, from, count) = (payload.clone(), from.to_owned(), count.clone());
+        let timeout = EVALUATION_TIMEOUT.min(self.deadline.since(self.now()).saturating_sub(WRITE_RESERVE));
+        let picking = move || pick::pick(&payload, &from, &count, &seed, PICKS_MAX);
+        let picked = self.calls.evaluations.run(self.capability.organization, timeout, picking).await;
+        picked.map_err(|busy| busy.to_string())?.map_err(|not_picked| match not_picked {
+            NotPicked::Unfit(reason) => reason,
+            NotPicked::TooMany => format!("more than {PICKS_MAX} would have to be picked"),
+        })
+    }
+
+    /// Keeps a draw, and says whether it is durable. If that takes longer than the caller can wait, it goes on behind the answer. Beyond what an organization
+    /// may write, only the answer has it.
     async fn keep_draw(&self, record: FairDraw) -> bool {
+        let Some(write) = self.calls.draw_writes.begin(record.organization, self.now()) else { return false };
         let records = self.calls.call_records.clone();
         let keeping = tokio::spawn(async move {
             let kept = records.keep_draw(record).await;
+            drop(write);
             if let Err(error) = &kept {
                 tracing::warn!(error = error as &dyn std::error::Error, "cannot store the record of a draw; the answer to the call has it");
             }
@@ -132,6 +158,8 @@ impl Call<'_> {
         if left.is_zero() {
             return Err("no time is left".to_owned());
         }
+        // It takes as much as a request to an app, whose place is given back by now or held beside it.
+        let Some(_slot) = self.calls.gates.slots.take(self.capability.organization) else { return Err(NO_SLOT.to_owned()) };
         let request = self.calls.build(&Outgoing {
             capability: self.capability,
             target,
@@ -152,57 +180,4 @@ impl Call<'_> {
 
 fn of_default(data: Bytes) -> Answer {
     Answer { source: AnswerSource::Default, data, age: None, warning: None }
-}
-
-/// The JSON text at a pointer. Only objects and lists on the way are parsed, and what they hold is left as it is.
-fn raw_at<'a>(json: &'a [u8], pointer: &str) -> Option<&'a RawValue> {
-    let mut here: &RawValue = serde_json::from_slice(json).ok()?;
-    for token in pointer.split('/').skip(1) {
-        let token = token.replace("~1", "/").replace("~0", "~");
-        here = match here.get().as_bytes().first()? {
-            b'{' => {
-                let mut object: std::collections::BTreeMap<std::borrow::Cow<'a, str>, &'a RawValue> =
-                    serde_json::from_str(here.get()).ok()?;
-                object.remove(token.as_str())?
-            }
-            b'[' => {
-                let list: Vec<&'a RawValue> = serde_json::from_str(here.get()).ok()?;
-                list.get(token.parse::<usize>().ok()?).copied()?
-            }
-            _ => return None,
-        };
-    }
-    Some(here)
-}
-
-/// A number at a pointer, or how many a list there has.
-fn counted(json: &[u8], pointer: &str) -> Option<u32> {
-    match serde_json::from_str(raw_at(json, pointer)?.get()).ok()? {
-        Value::Number(number) => u32::try_from(number.as_u64()?).ok(),
-        Value::Array(list) => u32::try_from(list.len()).ok(),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pointer_finds_the_text_as_it_came() {
-        let json = br#"{"a": {"b/c": [1, {"d~": 1.0e5}]}, "n": 3, "list": [1,2]}"#;
-        let table = [
-            ("/a/b~1c/1/d~0", Some("1.0e5")),
-            ("/n", Some("3")),
-            ("/list", Some("[1,2]")),
-            ("/x", None),
-            ("/n/x", None),
-            ("/list/9", None),
-        ];
-        for (pointer, expected) in table {
-            assert_eq!(raw_at(json, pointer).map(RawValue::get), expected, "{pointer}");
-        }
-        assert_eq!([counted(json, "/n"), counted(json, "/list"), counted(json, "/a")], [Some(3), Some(2), None]);
-        assert!(raw_at(b"[1]", "").is_some());
-    }
 }

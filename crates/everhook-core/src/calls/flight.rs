@@ -15,12 +15,12 @@ use rustc_hash::FxHashMap;
 use tokio::{sync::watch, task::AbortHandle};
 use uuid::Uuid;
 
-use super::{Calls, OpenCapability, request::Outgoing};
+use super::{Calls, OpenCapability, call::PayloadCharge, request::Outgoing, spans::Asking};
 use crate::{
-    gates::{CallPass, CapabilityGate, RequestOutcome, Standstill},
+    gates::{CallPass, CallSlot, CapabilityGate, RequestOutcome, Standstill},
     ids::EventId,
-    limits::evaluations::EVALUATION_TIMEOUT,
-    model::{BreakerState, CacheKey, Report, Target},
+    limits::evaluations::{Busy, EVALUATION_TIMEOUT},
+    model::{BreakerState, CacheKey, Report, Target, TraceParent},
     policy::{
         calls::{
             answer::{self, AppAnswer, AppFailure, FailureKind},
@@ -73,7 +73,9 @@ pub(super) struct AppData {
 pub(super) struct Ask {
     pub(super) request_id: Uuid,
     pub(super) payload: Bytes,
-    pub(super) trace: Option<(String, String)>,
+    /// What counts the payload's memory: the flight may outlive its caller.
+    pub(super) _charge: Option<PayloadCharge>,
+    pub(super) trace: Option<TraceParent>,
     /// Under which key the answer is kept, and equal calls join.
     pub(super) key: Option<CacheKey>,
     /// When the first request is made.
@@ -160,12 +162,20 @@ struct UnderWay {
     side: Side,
 }
 
+/// What a flight has under way.
+#[derive(Default)]
+struct InFlight {
+    requests: Vec<UnderWay>,
+    /// The places of requests that go on after their time is over: they have a connection and memory as before.
+    late: Vec<CallSlot>,
+}
+
 type Pending<'a> = FuturesUnordered<futures_util::future::BoxFuture<'a, (u32, Report)>>;
 
 impl Race {
     async fn run(self, tell: &watch::Sender<Option<Arc<FlightEnd>>>) {
         let mut pending = Pending::new();
-        let mut under_way = Vec::with_capacity(2);
+        let mut under_way = InFlight::default();
         let mut requests = 0;
         let answer = self.race(&mut pending, &mut under_way, &mut requests).await;
         let is_late = matches!(&answer, Err(failure) if failure.kind == FailureKind::Timeout);
@@ -177,12 +187,7 @@ impl Race {
     }
 
     /// Makes requests until one is answered well, none may be made any more, or the time is over.
-    async fn race<'a>(
-        &'a self,
-        pending: &mut Pending<'a>,
-        under_way: &mut Vec<UnderWay>,
-        requests: &mut u32,
-    ) -> Result<AppData, AppFailure> {
+    async fn race<'a>(&'a self, pending: &mut Pending<'a>, under_way: &mut InFlight, requests: &mut u32) -> Result<AppData, AppFailure> {
         self.gate.called();
         self.begin(pending, under_way, requests)?;
         let clock = &*self.calls.clock;
@@ -220,7 +225,7 @@ impl Race {
     }
 
     /// Starts a request, if the gate lets it through.
-    fn begin<'a>(&'a self, pending: &mut Pending<'a>, under_way: &mut Vec<UnderWay>, requests: &mut u32) -> Result<(), AppFailure> {
+    fn begin<'a>(&'a self, pending: &mut Pending<'a>, under_way: &mut InFlight, requests: &mut u32) -> Result<(), AppFailure> {
         let now = self.calls.clock.now();
         let call = EventId::from_uuid(self.ask.request_id);
         let pass = self
@@ -244,8 +249,15 @@ impl Race {
             timeout,
             at: now,
         });
-        under_way.push(UnderWay { attempt, pass, side });
-        pending.push(Box::pin(async move { (attempt, self.calls.transport.send(request).await) }));
+        under_way.requests.push(UnderWay { attempt, pass, side });
+        let asking = Asking::of(&self.calls, &self.capability, (self.ask.request_id, self.ask.trace.as_ref()), &request);
+        pending.push(Box::pin(async move {
+            let report = self.calls.transport.send(request).await;
+            if let Some(asking) = asking {
+                asking.end(&self.calls, &report);
+            }
+            (attempt, report)
+        }));
         Ok(())
     }
 
@@ -265,10 +277,10 @@ impl Race {
     }
 
     /// A request ended.
-    async fn end(&self, under_way: &mut Vec<UnderWay>, attempt: u32, report: &Report) -> Result<AppData, AppFailure> {
+    async fn end(&self, under_way: &mut InFlight, attempt: u32, report: &Report) -> Result<AppData, AppFailure> {
         let read = self.read(report).await;
-        if let Some(place) = under_way.iter().position(|one| one.attempt == attempt) {
-            let UnderWay { pass, side, .. } = under_way.swap_remove(place);
+        if let Some(place) = under_way.requests.iter().position(|one| one.attempt == attempt) {
+            let UnderWay { pass, side, .. } = under_way.requests.swap_remove(place);
             let now = self.calls.clock.now();
             let took = now.since(pass.begun_at);
             let outcome = match &read {
@@ -281,9 +293,12 @@ impl Race {
     }
 
     /// The time is over: what is under way has failed, whatever it answers later.
-    fn time_out(&self, under_way: &mut Vec<UnderWay>) -> AppFailure {
+    fn time_out(&self, under_way: &mut InFlight) -> AppFailure {
         let now = self.calls.clock.now();
-        for UnderWay { pass, side, .. } in under_way.drain(..) {
+        for UnderWay { mut pass, side, .. } in under_way.requests.drain(..) {
+            if self.is_kept {
+                under_way.late.extend(pass.take_slot());
+            }
             let took = now.since(pass.begun_at);
             self.tell_gate(pass, side, RequestOutcome::Failed(FailureKind::Timeout, took), now);
         }
@@ -329,8 +344,10 @@ impl Race {
             AppAnswer::Failure(failure) => return Err(failure),
         };
         match self.calls.misfit(&self.capability, &data).await {
-            None => Ok(AppData { data, warning }),
-            Some(reason) => Err(failed(FailureKind::BadAnswer, reason)),
+            Ok(None) => Ok(AppData { data, warning }),
+            Ok(Some(reason)) => Err(failed(FailureKind::BadAnswer, reason)),
+            // That is our shortage, and says nothing about the app.
+            Err(Busy) => Err(failed(FailureKind::OutOfResources, NOT_CHECKED)),
         }
     }
 
@@ -362,22 +379,25 @@ impl Race {
 
 impl Calls {
     /// Why data is not what the manifest says an answer is; `None` if it is.
-    pub(crate) async fn misfit(&self, capability: &OpenCapability, data: &Bytes) -> Option<String> {
-        let schema = capability.schema.clone()?;
+    ///
+    /// # Errors
+    /// [`Busy`] if it could not be checked: that says nothing about the data.
+    pub(crate) async fn misfit(&self, capability: &OpenCapability, data: &Bytes) -> Result<Option<String>, Busy> {
+        let Some(schema) = capability.schema.clone() else { return Ok(None) };
         if data.len() <= INLINE_BYTES_MAX {
             match check(&schema, data, INLINE_UNITS_MAX) {
                 Err(SchemaMismatch::TooCostly) => {}
-                checked => return checked.err().map(in_words),
+                checked => return Ok(checked.err().map(in_words)),
             }
         }
         let data = data.clone();
         let run = self.evaluations.run(capability.organization, EVALUATION_TIMEOUT, move || check(&schema, &data, SCHEMA_UNITS_MAX));
-        match run.await {
-            Ok(checked) => checked.err().map(in_words),
-            Err(_) => Some("the answer could not be checked against `response_schema`: too much is being evaluated".to_owned()),
-        }
+        Ok(run.await?.err().map(in_words))
     }
 }
+
+/// What is said of an answer that could not be checked.
+pub(crate) const NOT_CHECKED: &str = "the answer could not be checked against `response_schema`: too much is being evaluated";
 
 fn check(schema: &crate::policy::schema::Schema, data: &[u8], units: u64) -> Result<(), SchemaMismatch> {
     let value = serde_json::from_slice(data).map_err(|_| SchemaMismatch::Violation(Violation::unreadable()))?;
@@ -393,6 +413,9 @@ fn in_words(misfit: SchemaMismatch) -> String {
     }
 }
 
+/// What is said where an organization has no place for one more request.
+pub(super) const NO_SLOT: &str = "the organization has as many requests to apps under way as it may have on this server now";
+
 /// Why no request could be made.
 pub(super) fn standing(standstill: Standstill, now: Timestamp) -> AppFailure {
     match standstill {
@@ -401,6 +424,7 @@ pub(super) fn standing(standstill: Standstill, now: Timestamp) -> AppFailure {
         }
         Standstill::CircuitOpen { .. } => failed(FailureKind::CircuitOpen, "the circuit breaker is open; another call probes the app"),
         Standstill::AtCapacity => failed(FailureKind::AtCapacity, "the concurrency limit of the app is reached"),
+        Standstill::NoSlot => failed(FailureKind::AtCapacity, NO_SLOT),
     }
 }
 

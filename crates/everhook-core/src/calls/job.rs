@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::{Calls, OpenCapability, request::Outgoing};
 use crate::{
     ids::{ApplicationId, LaneId, OrganizationId, Ref},
+    model::TraceParent,
     ports::{OutgoingRequest, StoreError},
     signing::Keys,
     time::Timestamp,
@@ -25,8 +26,8 @@ pub(crate) struct JobRequest<'a> {
     pub(crate) attempt: (u32, u32),
     /// When it is given up.
     pub(crate) timeout: Duration,
-    /// The caller's trace and its flags.
-    pub(crate) trace: Option<(String, String)>,
+    /// The caller's trace.
+    pub(crate) trace: Option<TraceParent>,
     /// The present.
     pub(crate) at: Timestamp,
 }

@@ -8,23 +8,33 @@ pub mod answered;
 mod cache;
 pub mod call;
 pub mod contract;
+mod draw_writes;
 mod fallback;
 mod flight;
 mod job;
 mod known;
 mod opening;
+mod quorum;
 mod records;
 mod request;
 mod shadow;
+mod spans;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub(crate) use self::job::JobRequest;
-use self::{cache::AnswerCache, flight::Flights, known::Known, records::Records};
+use self::{
+    cache::AnswerCache,
+    draw_writes::DrawWrites,
+    flight::Flights,
+    known::{Changed, Known},
+    records::Records,
+};
+pub(crate) use self::{flight::NOT_CHECKED, job::JobRequest};
 pub use self::{
     opening::{OpenApp, OpenCapability, compile_schemas},
+    quorum::CALLERS_NOTED_EVERY,
     records::{CALL_RECORDS_WRITTEN_EVERY, FallbackReport, WithdrawnCanary},
     shadow::ShadowDifference,
 };
@@ -32,10 +42,11 @@ use crate::{
     gates::{CapabilityGate, GateFacts, Gates},
     ids::{ApplicationId, LaneId, OrganizationId, Ref},
     limits::evaluations::Evaluations,
+    metrics::Metrics,
     policy::{breaker::Transition, calls::manifest::ManifestDefaults},
     ports::{
-        ApplicationStore, BreakerChange, BreakerKept, BreakerStore, CallRecords, Clock, Entropy, ManifestStore, Ports, StoreError,
-        Transport, Vault, within,
+        ApplicationStore, BreakerChange, BreakerKept, BreakerStore, CallRecords, Clock, Entropy, ManifestStore, Ports, Spans, StoreError,
+        Terms, Transport, Vault, within,
     },
     reading::Reading,
     time::Timestamp,
@@ -67,6 +78,10 @@ pub struct Calls {
     cache: AnswerCache,
     flights: Flights,
     shadows: shadow::Shadows,
+    quorum: quorum::Quorum,
+    draw_writes: DrawWrites,
+    /// Where spans of traces go.
+    spans: Option<Arc<dyn Spans>>,
     /// What calls leave to be written.
     pub records: Records,
 }
@@ -84,8 +99,14 @@ pub enum Found {
 }
 
 impl Calls {
-    /// Over these ports.
-    pub(crate) fn new(ports: &Ports, evaluations: Arc<Evaluations>, defaults: ManifestDefaults) -> Self {
+    /// Over these ports, with so many requests to apps under way at most.
+    pub(crate) fn new(
+        ports: &Ports,
+        evaluations: Arc<Evaluations>,
+        defaults: ManifestDefaults,
+        in_flight_max: u32,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         Self {
             manifests: ports.manifests.clone(),
             applications: ports.applications.clone(),
@@ -100,11 +121,14 @@ impl Calls {
             user_agent: Bytes::from_static(concat!("Everhook/", env!("CARGO_PKG_VERSION")).as_bytes()),
             known: Known::default(),
             reading: Reading::default(),
-            gates: Gates::default(),
+            gates: Gates::new(in_flight_max),
             cache: AnswerCache::default(),
             flights: Flights::default(),
             shadows: shadow::Shadows::default(),
-            records: Records::default(),
+            quorum: quorum::Quorum::new(ports.breaker_votes.clone(), ports.leases.terms() == Terms::Shared),
+            draw_writes: DrawWrites::default(),
+            spans: ports.spans.clone(),
+            records: Records::counting_in(metrics),
         }
     }
 
@@ -149,7 +173,7 @@ impl Calls {
 
     /// Heeds that an application, its manifest or its secrets were changed, or one of its breakers by hand.
     pub fn forget(&self, application: ApplicationId) {
-        self.known.forget(|app| app.application == application);
+        self.known.forget(Changed::Application(application));
     }
 
     /// Heeds that somebody changed the breaker of a lane by hand, if it is one of a capability that this node has called.
@@ -159,6 +183,11 @@ impl Calls {
         }
     }
 
+    /// How many requests to apps may be under way.
+    pub(crate) fn in_flight_max(&self) -> u32 {
+        self.gates.slots.max()
+    }
+
     /// How the gate of a capability stands on this node; `None` if nobody called it here.
     pub fn facts(&self, lane_id: LaneId) -> Option<GateFacts> {
         self.gates.find(lane_id).map(|gate| gate.facts(self.clock.now()))
@@ -166,12 +195,12 @@ impl Calls {
 
     /// Heeds that an organization was deleted.
     pub fn forget_organization(&self, organization: OrganizationId) {
-        self.known.forget(|app| app.organization == organization);
+        self.known.forget(Changed::Organization(organization));
     }
 
     /// Heeds that anything may have changed.
     pub fn forget_all(&self) {
-        self.known.forget(|_| true);
+        self.known.forget(Changed::Everything);
     }
 
     /// The gate of a capability. Made with its breaker as the store keeps it, where this node has none yet.
@@ -207,11 +236,12 @@ impl Calls {
         Ok(())
     }
 
-    /// Takes over what a person did to the breaker of a capability on another node, if this node has a gate for it.
+    /// Takes over what a person did to the breaker of a capability on another node, or what a quorum of nodes found out, if this node has a gate for it.
     async fn heed_breaker(&self, capability: &OpenCapability) {
         let Some(gate) = self.gates.find(capability.lane_id) else { return };
         if let Ok(Some(row)) = self.breakers.breaker(capability.lane_id).await {
             gate.heed(&row, self.clock.now());
+            self.heed_votes(capability, &gate, &row).await;
         }
     }
 
@@ -237,7 +267,10 @@ impl Calls {
             };
             match self.breakers.keep(vec![change]).await.as_deref() {
                 Ok([BreakerKept::Outdated(row)]) => gate.kept(row.revision),
-                Ok(_) => return gate.kept(revision),
+                Ok(_) => {
+                    gate.kept(revision);
+                    return self.vote(capability, gate, transition).await;
+                }
                 Err(error) => {
                     let error = error as &dyn std::error::Error;
                     tracing::warn!(error, lane.id = %capability.lane_id, "cannot store a circuit breaker of a capability; after a restart it is as it was before");

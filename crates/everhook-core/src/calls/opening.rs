@@ -16,7 +16,7 @@ use crate::{
             deadline,
             manifest::{self, url_of},
         },
-        schema::Schema,
+        schema::{CompileBudget, Schema},
     },
     ports::StoreError,
     signing::Keys,
@@ -79,13 +79,17 @@ impl OpenCapability {
     }
 }
 
-/// Compiles the schemas of a manifest, in the order of the capabilities.
+/// Compiles the schemas of a manifest, in the order of the capabilities, within one budget.
 ///
 /// # Errors
 /// Which capability's is wrong, and how.
 pub fn compile_schemas(manifest: &Manifest) -> Result<Vec<Option<Arc<Schema>>>, (CapabilityName, String)> {
+    let mut budget = CompileBudget::of_manifest();
     let compile = |(name, capability): (&CapabilityName, &Capability)| match &capability.response_schema {
-        Some(text) => Schema::compile(text).map(|schema| Some(Arc::new(schema))).map_err(|reason| (name.clone(), reason)),
+        Some(text) => {
+            let compiled = Schema::compile_within(text, &mut budget);
+            compiled.map(|schema| Some(Arc::new(schema))).map_err(|reason| (name.clone(), reason))
+        }
         None => Ok(None),
     };
     manifest.capabilities.iter().map(compile).collect()

@@ -6,17 +6,18 @@ use std::{
 };
 
 use bytes::Bytes;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::json;
 use uuid::Uuid;
 
 use super::{Calls, OpenCapability, answered::CallAnswer};
 use crate::{
     ids::{ApplicationId, LaneId, OrganizationId},
+    metrics::Metrics,
     model::{AnswerCount, CacheKey, CachedAnswer, EventType, FailingRule, FailureCategory, Tally, minute_of},
     policy::{
         breaker::Transition,
-        calls::{answer::FailureKind, canary::Withdrawal},
+        calls::{answer::FailureKind, canary::Withdrawal, kept_answers},
     },
     ports::{Alert, Statistics, StoreError},
     time::Timestamp,
@@ -25,7 +26,8 @@ use crate::{
 /// How often what was gathered is written.
 pub const CALL_RECORDS_WRITTEN_EVERY: Duration = Duration::from_secs(1);
 
-/// How many answers, and how many bytes of them, may wait to be written. What comes beyond is in memory only.
+/// How many answers, and how many bytes of them, may wait to be written. An organization has at most half of what the others leave; what comes beyond is
+/// in memory only.
 const ANSWERS_MAX: usize = 2_000;
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// How many answers are written in one go, so that no event waits long for its own write.
@@ -34,25 +36,54 @@ const ANSWERS_WRITTEN_MAX: usize = 200;
 /// How often it is told that a fallback of one capability is used. What happens in between is counted.
 const FALLBACKS_REPORTED_EVERY: Duration = Duration::from_secs(60);
 
-/// How many answers one capability may have in the store.
-const ANSWERS_OF_LANE_MAX: u32 = 10_000;
 /// How many rows are removed in one go.
 const FORGET_BATCH: u32 = 500;
-/// How often something is removed in one look: the rest waits for the next minute.
-const FORGET_ROUNDS_MAX: u32 = 100;
+/// How often something is removed in one look: the rest waits for the next minute. More than all nodes together may write in one.
+const FORGET_ROUNDS_MAX: u32 = 1_000;
 
 /// What was gathered.
-#[derive(Default)]
-pub struct Records(Mutex<State>);
+pub struct Records {
+    state: Mutex<State>,
+    metrics: Arc<Metrics>,
+}
 
 #[derive(Default)]
 struct State {
-    answers: FxHashMap<CacheKey, CachedAnswer>,
-    answer_bytes: usize,
+    answers: FxHashMap<CacheKey, (OrganizationId, CachedAnswer)>,
+    answers_waiting: Waiting,
+    answers_of: FxHashMap<OrganizationId, Waiting>,
+    /// Whose answers were written since somebody last looked whether they have too many.
+    answers_written_for: FxHashSet<OrganizationId>,
     tallies: FxHashMap<(LaneId, Timestamp), Tally>,
     fallbacks: FxHashMap<LaneId, Fallbacks>,
     /// One for each version of a manifest at most, so that there are few.
     withdrawals: Vec<WithdrawnCanary>,
+}
+
+/// Answers that wait to be written.
+#[derive(Clone, Copy, Default)]
+struct Waiting {
+    answers: usize,
+    bytes: usize,
+}
+
+impl Waiting {
+    /// Whether one more answer is at most half of what others leave.
+    fn has_room_for(self, bytes: usize, in_all: Self) -> bool {
+        let left = |most: usize, all: usize, own: usize| most.saturating_sub(all - own) / 2;
+        self.answers < left(ANSWERS_MAX, in_all.answers, self.answers)
+            && self.bytes + bytes <= left(ANSWER_BYTES_MAX, in_all.bytes, self.bytes)
+    }
+
+    fn add(&mut self, bytes: usize) {
+        self.answers += 1;
+        self.bytes += bytes;
+    }
+
+    fn remove(&mut self, bytes: usize) {
+        self.answers -= 1;
+        self.bytes -= bytes;
+    }
 }
 
 /// Uses of a capability's fallback that nobody was told of.
@@ -90,14 +121,24 @@ pub struct FallbackReport {
 }
 
 impl Records {
-    pub(super) fn keep_answer(&self, answer: CachedAnswer) {
+    pub(super) fn counting_in(metrics: Arc<Metrics>) -> Self {
+        Self { state: Mutex::default(), metrics }
+    }
+
+    pub(super) fn keep_answer(&self, organization: OrganizationId, answer: CachedAnswer) {
         let mut state = self.state();
-        if state.answers.len() >= ANSWERS_MAX || state.answer_bytes + answer.data.len() > ANSWER_BYTES_MAX {
+        let State { answers, answers_waiting, answers_of, .. } = &mut *state;
+        let (share, bytes) = (answers_of.entry(organization).or_default(), answer.data.len());
+        if !share.has_room_for(bytes, *answers_waiting) {
             return;
         }
-        state.answer_bytes += answer.data.len();
-        if let Some(old) = state.answers.insert(answer.key, answer) {
-            state.answer_bytes -= old.data.len();
+        for waiting in [&mut *share, &mut *answers_waiting] {
+            waiting.add(bytes);
+        }
+        if let Some((_, old)) = answers.insert(answer.key, (organization, answer)) {
+            for waiting in [share, answers_waiting] {
+                waiting.remove(old.data.len());
+            }
         }
     }
 
@@ -120,8 +161,11 @@ impl Records {
         tally.count(category, took, now);
     }
 
-    /// Counts what a caller was answered with.
+    /// Counts what a caller was answered with. Of a call that is answered later, that is known later ([`Calls::count_handover`]).
     pub(super) fn count_answer(&self, lane_id: LaneId, answer: &CallAnswer, now: Timestamp) {
+        if answer.handed_over.is_some() {
+            return;
+        }
         let source = answer.result.as_ref().map_or("error", |answer| answer.source.as_str());
         for what in AnswerCount::SOURCES.into_iter().filter(|what| what.as_str() == source) {
             self.count_one(lane_id, what, now);
@@ -133,6 +177,7 @@ impl Records {
 
     /// Counts one of something about answers.
     pub(super) fn count_one(&self, lane_id: LaneId, what: AnswerCount, now: Timestamp) {
+        self.metrics.answered(what);
         let minute = minute_of(now);
         let mut state = self.state();
         let tally = state.tallies.entry((lane_id, minute)).or_insert_with(|| Tally::new(lane_id, minute));
@@ -196,15 +241,17 @@ impl Records {
 
     fn take(&self) -> (Vec<CachedAnswer>, Vec<Tally>) {
         let mut state = self.state();
-        state.answer_bytes = 0;
-        let answers = std::mem::take(&mut state.answers).into_values().collect();
+        state.answers_waiting = Waiting::default();
+        let written_for: Vec<_> = std::mem::take(&mut state.answers_of).into_keys().collect();
+        state.answers_written_for.extend(written_for);
+        let answers = std::mem::take(&mut state.answers).into_values().map(|(_, answer)| answer).collect();
         let mut tallies: Vec<Tally> = std::mem::take(&mut state.tallies).into_values().collect();
         tallies.sort_by_key(|tally| (tally.lane_id, tally.minute));
         (answers, tallies)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -217,7 +264,7 @@ impl Fallbacks {
         let count: u64 = uses.iter().map(|(_, _, count)| count).sum();
         // The caller was let through without the app: who chose that should see how often it happens.
         let failed_open: u64 =
-            uses.iter().filter(|(step, ..)| !matches!(*step, "error" | "cache" | "queue")).map(|(_, _, count)| count).sum();
+            uses.iter().filter(|(step, ..)| !matches!(*step, "error" | "cache" | "queue" | "manual")).map(|(_, _, count)| count).sum();
         let uses: Vec<_> = uses.iter().map(|(step, reason, count)| json!({"step": step, "reason": reason, "count": count})).collect();
         FallbackReport {
             organization: self.organization,
@@ -236,18 +283,49 @@ impl Fallbacks {
 }
 
 impl Calls {
-    /// Removes answers that have expired or are too many, and draws that are older than `draws_before`. In small steps, by the node whose duty it is.
+    /// Counts a call that became a job or waits for a person; `None`: it should have, and its caller was answered with an error.
+    pub(crate) fn count_handover(&self, lane_id: LaneId, to: Option<AnswerCount>, is_fallback: bool) {
+        let now = self.clock.now();
+        self.records.count_one(lane_id, to.unwrap_or(AnswerCount::Error), now);
+        if is_fallback && to.is_some() {
+            self.records.count_one(lane_id, AnswerCount::Fallback, now);
+        }
+    }
+
+    /// Removes answers that have expired, and draws that are older than `draws_before`. In small steps, by the node whose duty it is.
     ///
     /// # Errors
     /// [`StoreError`] if the store cannot be written to.
     pub async fn clean_up(&self, now: Timestamp, draws_before: Timestamp) -> Result<(), StoreError> {
+        self.forget_votes(now).await?;
         let records = &self.call_records;
         for _ in 0..FORGET_ROUNDS_MAX {
             let expired = records.forget_answers(now, FORGET_BATCH).await?;
-            let excess = records.forget_excess_answers(ANSWERS_OF_LANE_MAX, FORGET_BATCH).await?;
             let draws = records.forget_draws(draws_before, FORGET_BATCH).await?;
-            if expired.max(excess).max(draws) < FORGET_BATCH {
+            if expired.max(draws) < FORGET_BATCH {
                 break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the oldest answers of organizations that have more than they may, in small steps. Each node looks at those for whom it has written.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot be reached: who was not looked at is when something is written for them again.
+    pub async fn trim_answers(&self) -> Result<(), StoreError> {
+        let written_for = std::mem::take(&mut self.records.state().answers_written_for);
+        let mut rounds = FORGET_ROUNDS_MAX;
+        for organization in written_for {
+            for (lane_id, mut excess) in kept_answers::excess(&self.call_records.answers_of(organization).await?) {
+                while excess > 0 && rounds > 0 {
+                    let count = u32::try_from(excess).unwrap_or(u32::MAX).min(FORGET_BATCH);
+                    let forgotten = self.call_records.forget_oldest_answers(lane_id, count).await?;
+                    (excess, rounds) = (excess - u64::from(forgotten.min(count)), rounds - 1);
+                    if forgotten < count {
+                        break;
+                    }
+                }
             }
         }
         Ok(())
@@ -273,5 +351,33 @@ impl Calls {
             event_type: EventType::parse(event_type).expect("our own event types are well-formed"),
             data: Bytes::from(data.to_string()),
         }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_has_many_answers_to_write_leaves_room_for_others() {
+        let records = Records::counting_in(Arc::default());
+        let organization = |n| OrganizationId::from_uuid(Uuid::from_u128(n));
+        let keep = |of: u128, count: u16, bytes: usize| {
+            for n in 0..count {
+                let mut hash = [0; 32];
+                hash[..2].copy_from_slice(&n.to_be_bytes());
+                let key = CacheKey { lane_id: LaneId::from_uuid(Uuid::from_u128(of)), hash };
+                let data = Bytes::from(vec![b'x'; bytes]);
+                records
+                    .keep_answer(organization(of), CachedAnswer { key, data, stored_at: Timestamp::EPOCH, expires_at: Timestamp::EPOCH });
+            }
+            records.state().answers_of[&organization(of)].answers
+        };
+        assert_eq!([keep(1, 5_000, 1), keep(2, 5_000, 1), keep(3, 10, 1)], [1_000, 500, 10]);
+        // The same answers again take no more room.
+        assert_eq!(keep(3, 10, 1), 10);
+        assert_eq!(records.take().0.len(), 1_510);
+        assert_eq!(records.state().answers_written_for.len(), 3);
+        assert_eq!(keep(1, 100, 256 << 10), 32, "half of the bytes");
     }
 }

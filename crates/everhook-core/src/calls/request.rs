@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::{Calls, OpenCapability};
 use crate::{
     ids::OrganizationId,
-    model::{SigningKey, Target},
+    model::{SigningKey, Target, TraceParent},
     ports::{OutgoingHeader, OutgoingMethod, OutgoingRequest},
     time::Timestamp,
 };
@@ -20,8 +20,8 @@ pub(super) struct Outgoing<'a> {
     pub(super) target: Arc<Target>,
     pub(super) request_id: Uuid,
     pub(super) payload: Bytes,
-    /// The caller's trace, continued, and its flags.
-    pub(super) trace: Option<&'a (String, String)>,
+    /// The caller's trace, continued.
+    pub(super) trace: Option<&'a TraceParent>,
     /// Which request of the call it is, from 1.
     pub(super) attempt: u32,
     /// What is left for the app, as it is told.
@@ -75,7 +75,7 @@ impl Calls {
         // Version 7 ids are random in their last 64 bits but two.
         let span = self.entropy.uuid(outgoing.at).as_u64_pair().1.max(1);
         match outgoing.trace {
-            Some((trace, flags)) => text(format_args!("00-{trace}-{span:016x}-{flags}")),
+            Some(TraceParent { trace, flags, .. }) => text(format_args!("00-{trace}-{span:016x}-{flags}")),
             None => text(format_args!("00-{}-{span:016x}-01", outgoing.request_id.simple())),
         }
     }

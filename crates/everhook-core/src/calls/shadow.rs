@@ -19,12 +19,16 @@ use super::{
     flight::{Ask, Flight, failed},
 };
 use crate::{
-    gates::CapabilityGate,
-    ids::LaneId,
+    gates::{CallSlots, CapabilityGate},
+    ids::{LaneId, OrganizationId},
+    limits::evaluations::EVALUATION_TIMEOUT,
     model::AnswerCount,
-    policy::calls::{
-        answer::{AppFailure, FailureKind},
-        shadow,
+    policy::{
+        calls::{
+            answer::{AppFailure, FailureKind},
+            shadow,
+        },
+        work::INLINE_BYTES_MAX,
     },
     time::Timestamp,
 };
@@ -35,6 +39,13 @@ const KEPT_OF_LANE: usize = 50;
 const LANES_MAX: usize = 200;
 /// How much of an answer is kept. A longer one is left out.
 const ANSWER_BYTES_MAX: usize = 2 << 10;
+/// How many bytes of differences are kept in all, whoever they are of: 2,000 of the largest. Past it, those of the capability go that had none for the
+/// longest time.
+const BYTES_MAX: usize = 16 << 20;
+/// How many large answers are being compared or wait for that. What is beyond is neither compared nor counted: each holds half a MiB.
+const COMPARED_AT_ONCE: u32 = 32;
+/// What a difference takes beside its texts.
+const DIFFERENCE_BYTES: usize = 256;
 
 /// A call in shadow mode whose answers differed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,32 +66,72 @@ pub struct ShadowDifference {
     pub places: Vec<String>,
 }
 
+impl ShadowDifference {
+    /// About what it takes in memory.
+    fn bytes(&self) -> usize {
+        let app = match &self.app {
+            Ok(answer) => answer.as_ref().map_or(0, Bytes::len),
+            Err(failure) => failure.reason.len(),
+        };
+        let places: usize = self.places.iter().map(|place| place.len() + size_of::<String>()).sum();
+        DIFFERENCE_BYTES + app + self.instead.as_ref().map_or(0, Bytes::len) + places
+    }
+}
+
 /// The differences that this node knows of.
+pub(super) struct Shadows {
+    state: Mutex<State>,
+    /// Comparisons under way, by organization.
+    comparisons: Arc<CallSlots>,
+}
+
+impl Default for Shadows {
+    fn default() -> Self {
+        Self { state: Mutex::default(), comparisons: CallSlots::new(COMPARED_AT_ONCE) }
+    }
+}
+
 #[derive(Default)]
-pub(super) struct Shadows(Mutex<FxHashMap<LaneId, VecDeque<ShadowDifference>>>);
+struct State {
+    lanes: FxHashMap<LaneId, VecDeque<ShadowDifference>>,
+    bytes: usize,
+}
 
 impl Shadows {
     fn keep(&self, lane_id: LaneId, difference: ShadowDifference) {
-        let mut lanes = self.lanes();
-        if lanes.len() >= LANES_MAX && !lanes.contains_key(&lane_id) {
-            let oldest = lanes.iter().min_by_key(|(_, kept)| kept.back().map(|last| last.at)).map(|(lane_id, _)| *lane_id);
-            oldest.and_then(|lane_id| lanes.remove(&lane_id));
+        let mut state = self.state();
+        if state.lanes.len() >= LANES_MAX && !state.lanes.contains_key(&lane_id) {
+            state.forget_oldest(lane_id);
         }
-        let kept = lanes.entry(lane_id).or_default();
-        if kept.len() >= KEPT_OF_LANE {
-            kept.pop_front();
-        }
+        state.bytes += difference.bytes();
+        let kept = state.lanes.entry(lane_id).or_default();
         kept.push_back(difference);
+        if kept.len() > KEPT_OF_LANE {
+            let bytes = kept.pop_front().map_or(0, |first| first.bytes());
+            state.bytes -= bytes;
+        }
+        while state.bytes > BYTES_MAX && state.forget_oldest(lane_id) {}
     }
 
     fn of(&self, lane_id: LaneId, version: i64) -> Vec<ShadowDifference> {
-        let lanes = self.lanes();
-        let kept = lanes.get(&lane_id).into_iter().flatten().rev();
+        let state = self.state();
+        let kept = state.lanes.get(&lane_id).into_iter().flatten().rev();
         kept.filter(|difference| difference.version == version).cloned().collect()
     }
 
-    fn lanes(&self) -> MutexGuard<'_, FxHashMap<LaneId, VecDeque<ShadowDifference>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Forgets those of the capability that had none for the longest time, but for this one. Says whether there was one.
+    fn forget_oldest(&mut self, but: LaneId) -> bool {
+        let others = self.lanes.iter().filter(|(lane_id, _)| **lane_id != but);
+        let oldest = others.min_by_key(|(_, kept)| kept.back().map(|last| last.at)).map(|(lane_id, _)| *lane_id);
+        let Some(forgotten) = oldest.and_then(|lane_id| self.lanes.remove(&lane_id)) else { return false };
+        self.bytes -= forgotten.iter().map(ShadowDifference::bytes).sum::<usize>();
+        true
     }
 }
 
@@ -108,25 +159,31 @@ pub(super) fn compare_later(
     let instead = answer.result.as_ref().ok().map(|answer| answer.data.clone());
     tokio::spawn(async move {
         let end = flight.wait(&calls, until + SHADOW_GRACE).await;
+        let app_took = calls.clock.now().since(begun_at);
         let app = match end {
             Some(end) => end.answer.clone().map(|answer| answer.data),
             None => Err(failed(FailureKind::Timeout, "the app did not answer in time")),
         };
-        let now = calls.clock.now();
         let places = match (&app, &instead) {
-            (Ok(app), Some(instead)) => shadow::differences(app, instead),
+            (Ok(app), Some(instead)) => match calls.differences(capability.organization, app, instead).await {
+                Some(places) => places,
+                // Nobody knows whether they differ: that is not counted.
+                None => return,
+            },
             _ => Vec::new(),
         };
+        let now = calls.clock.now();
         if app.is_ok() && instead.is_some() && places.is_empty() {
             return calls.records.count_one(capability.lane_id, AnswerCount::ShadowSame, now);
         }
         calls.records.count_one(capability.lane_id, AnswerCount::ShadowDifferent, now);
-        let short = |data: Bytes| (data.len() <= ANSWER_BYTES_MAX).then_some(data);
+        // A copy: as a part of what the app sent it would keep all of that.
+        let short = |data: Bytes| (data.len() <= ANSWER_BYTES_MAX).then(|| Bytes::copy_from_slice(&data));
         let difference = ShadowDifference {
             request_id,
             version: capability.version,
             at: now,
-            app_took: now.since(begun_at),
+            app_took,
             app: app.map(short),
             instead: instead.and_then(short),
             places,
@@ -139,6 +196,16 @@ pub(super) fn compare_later(
 const SHADOW_GRACE: Duration = Duration::from_millis(100);
 
 impl Calls {
+    /// Compares two answers: large ones off the threads that serve requests, and only while few wait for that; else `None`.
+    async fn differences(&self, organization: OrganizationId, app: &Bytes, instead: &Bytes) -> Option<Vec<String>> {
+        if app.len() + instead.len() <= INLINE_BYTES_MAX {
+            return Some(shadow::differences(app, instead));
+        }
+        let _place = self.shadows.comparisons.take(organization)?;
+        let (app, instead) = (app.clone(), instead.clone());
+        self.evaluations.run(organization, EVALUATION_TIMEOUT, move || shadow::differences(&app, &instead)).await.ok()
+    }
+
     /// The last differences of a capability in shadow mode that this node knows of, newest first.
     pub fn shadow_differences(&self, capability: &OpenCapability) -> Vec<ShadowDifference> {
         self.shadows.of(capability.lane_id, capability.version)
@@ -174,7 +241,24 @@ mod tests {
         for n in 1..=LANES_MAX {
             shadows.keep(lane(n), difference(100, 1));
         }
-        assert_eq!(shadows.lanes().len(), LANES_MAX);
+        assert_eq!(shadows.state().lanes.len(), LANES_MAX);
         assert!(shadows.of(lane(0), 1).is_empty(), "the oldest goes");
+    }
+
+    #[test]
+    fn all_together_are_bounded_in_bytes_and_the_newest_stays() {
+        let shadows = Shadows::default();
+        let lane = |n: usize| LaneId::from_uuid(Uuid::from_u128(n as u128));
+        let text = || Bytes::from(vec![b'x'; ANSWER_BYTES_MAX]);
+        for n in 0..LANES_MAX * KEPT_OF_LANE {
+            let places = vec!["x".repeat(256); 8];
+            let large = ShadowDifference { app: Ok(Some(text())), instead: Some(text()), places, ..difference(n as i64, 1) };
+            shadows.keep(lane(n / KEPT_OF_LANE), large);
+        }
+        let state = shadows.state();
+        let bytes: usize = state.lanes.values().flatten().map(ShadowDifference::bytes).sum();
+        assert_eq!(state.bytes, bytes);
+        assert!(bytes <= BYTES_MAX && bytes > BYTES_MAX / 2, "{bytes}");
+        assert!(state.lanes.contains_key(&lane(LANES_MAX - 1)));
     }
 }

@@ -11,11 +11,11 @@ use crate::{
     },
 };
 
-/// How many mails to one address may be under way at once.
-const MAILS_AT_ONCE: u32 = 2;
+/// How many notifications to one address or service may be under way at once. Those to services go one after the other.
+const NOTIFICATIONS_AT_ONCE: u32 = 2;
 
-/// How many mails an address gets in a minute at most; more wait.
-const MAILS_A_MINUTE: NonZeroU32 = NonZeroU32::new(30).expect("30 is not zero");
+/// How many notifications an address or a service gets in a minute at most; more wait.
+const NOTIFICATIONS_A_MINUTE: NonZeroU32 = NonZeroU32::new(30).expect("30 is not zero");
 
 /// How many events of one source are processed at once: each holds a connection of the store or of the provider for a moment. Those about one user follow
 /// each other in any case.
@@ -32,7 +32,7 @@ const CALLBACKS_AT_ONCE: u32 = 10;
 pub enum Destination {
     /// A URL.
     Endpoint(Arc<EndpointDestination>),
-    /// A person.
+    /// People.
     Channel(Arc<ChannelDestination>),
     /// Built-in code.
     Processor(Arc<ProcessorDestination>),
@@ -63,7 +63,7 @@ impl CapabilityDestination {
             config_version: of.config_version,
             max_concurrency: JOBS_AT_ONCE,
             operational: false,
-            limits: OrganizationLimits::default(),
+            limits: of.effective_limits(),
             rate_limit: None,
             drain: None,
             breaker: BreakerConfig { half_open_max_calls: 1, ..BreakerConfig::consecutive() },
@@ -98,7 +98,7 @@ impl CallbackDestination {
             config_version: of.config_version,
             max_concurrency: CALLBACKS_AT_ONCE,
             operational: false,
-            limits: OrganizationLimits::default(),
+            limits: of.effective_limits(),
             rate_limit: None,
             drain: None,
             breaker: BreakerConfig { enabled: false, ..BreakerConfig::window() },
@@ -128,7 +128,7 @@ impl ProcessorDestination {
             config_version: of.config_version,
             max_concurrency: PROCESSED_AT_ONCE,
             operational: false,
-            limits: OrganizationLimits::default(),
+            limits: of.effective_limits(),
             rate_limit: None,
             drain: None,
             breaker: BreakerConfig { enabled: false, ..BreakerConfig::window() },
@@ -156,10 +156,10 @@ impl ChannelDestination {
             organization: belongs_to.organization,
             pool: of.pool.clone(),
             config_version: of.config_version,
-            max_concurrency: MAILS_AT_ONCE,
+            max_concurrency: NOTIFICATIONS_AT_ONCE,
             operational: true,
-            limits: OrganizationLimits::default(),
-            rate_limit: Some(RateLimit::per_minute(MAILS_A_MINUTE, Some(MAILS_A_MINUTE))),
+            limits: of.effective_limits(),
+            rate_limit: Some(RateLimit::per_minute(NOTIFICATIONS_A_MINUTE, Some(NOTIFICATIONS_A_MINUTE))),
             drain: None,
             breaker: BreakerConfig { enabled: false, ..BreakerConfig::window() },
             paused: false,
@@ -226,15 +226,21 @@ impl Destination {
         }
     }
 
-    /// Whether it gets deliveries. A channel, processor or capability that does not is no longer part of its application.
+    /// Whether it gets deliveries. A processor or capability that does not is no longer part of its application.
     pub fn state(&self) -> EndpointState {
-        self.endpoint().map_or(EndpointState::Enabled, |endpoint| endpoint.state)
+        match self {
+            Self::Endpoint(to) => to.endpoint.state,
+            Self::Channel(to) => to.channel.state(),
+            Self::Processor(_) | Self::Capability(_) | Self::Callback(_) => EndpointState::Enabled,
+        }
     }
 
     /// In which order its deliveries go out.
     pub fn ordering(&self) -> Ordering {
         match self {
             Self::Endpoint(to) => to.endpoint.ordering,
+            // The end of something must not arrive before its beginning, or an incident would stay open.
+            Self::Channel(to) if to.channel.service().is_some() => Ordering { mode: OrderingMode::Strict, barrier: None },
             Self::Channel(_) | Self::Capability(_) | Self::Callback(_) => Ordering::default(),
             // What is said about one user is processed in the order in which it was received.
             Self::Processor(_) => Ordering { mode: OrderingMode::PerKey, barrier: None },
@@ -254,7 +260,7 @@ impl Destination {
     pub fn target(&self) -> &str {
         match self {
             Self::Endpoint(to) => &to.endpoint.target.written,
-            Self::Channel(to) => to.channel.address.as_str(),
+            Self::Channel(to) => to.channel.name(),
             Self::Processor(to) => to.processor.kind.as_str(),
             Self::Capability(to) => to.name.as_ref().map_or("a capability that the manifest does not have", CapabilityName::as_str),
             // The URL itself may hold what only the caller should know.

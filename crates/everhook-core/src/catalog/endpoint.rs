@@ -55,6 +55,15 @@ impl ApplicationContext {
     pub(super) fn of(page: &ConfigPage, profile: Profile) -> Self {
         Self { kind: page.application.kind, config_version: page.version.total(), limits: page.limits, pool: page.pool.clone(), profile }
     }
+
+    /// What its organization may use: what was set for it, else what the profile says. Every lane brings the same, whatever it leads to: lanes share what
+    /// the last one that was opened brought.
+    pub(super) fn effective_limits(&self) -> OrganizationLimits {
+        OrganizationLimits {
+            deliveries_per_minute: self.limits.deliveries_per_minute.or(self.profile.deliveries_per_minute.map(NonZeroU32::get)),
+            ..self.limits
+        }
+    }
 }
 
 impl EndpointDestination {
@@ -75,7 +84,7 @@ impl EndpointDestination {
 
     /// What its organization may use.
     pub fn limits(&self) -> OrganizationLimits {
-        limits(&self.of)
+        self.of.effective_limits()
     }
 
     /// Whether this node's pool sends for it.
@@ -142,17 +151,10 @@ fn lane_policy(endpoint: &Endpoint, of: &ApplicationContext) -> LanePolicy {
         config_version: of.config_version,
         max_concurrency: endpoint.max_concurrency,
         operational: of.kind == ApplicationKind::Operational,
-        limits: limits(of),
+        limits: of.effective_limits(),
         rate_limit: endpoint.rate_limit.or(of.profile.rate_limit),
         drain: endpoint.drain,
         breaker: endpoint.breaker,
         paused: endpoint.paused_at.is_some(),
-    }
-}
-
-fn limits(of: &ApplicationContext) -> OrganizationLimits {
-    OrganizationLimits {
-        deliveries_per_minute: of.limits.deliveries_per_minute.or(of.profile.deliveries_per_minute.map(NonZeroU32::get)),
-        ..of.limits
     }
 }

@@ -15,7 +15,7 @@ use crate::{
         Application, ApplicationKind, CapabilityLane, Channel, Endpoint, EndpointState, EventType, EventTypeMark, OrganizationLimits,
         PoolAssignment, Profile, SourceProcessor, callback_lane,
     },
-    policy::notice,
+    policy::notice::routing,
     ports::{ConfigPage, ConfigVersion, Definitions, StoreError},
 };
 
@@ -45,6 +45,9 @@ const PROCESSOR_BYTES: usize = 512;
 
 /// What a capability takes here, in bytes, with what its lane goes by.
 const CAPABILITY_BYTES: usize = 512;
+
+/// What a channel takes here, in bytes, with what its lane goes by and the event types that it wants.
+const CHANNEL_BYTES: usize = 2 * 1024;
 
 /// One application at one version of its configuration.
 pub struct ApplicationView {
@@ -124,7 +127,8 @@ impl ApplicationView {
 
     /// How many bytes it takes in memory, about. What all applications of the organization share is not in it.
     pub(super) fn bytes(&self) -> usize {
-        VIEW_BYTES + self.endpoints.bytes + self.processors.len() * PROCESSOR_BYTES + self.capabilities.len() * CAPABILITY_BYTES
+        let channels = self.channels.len() * CHANNEL_BYTES;
+        VIEW_BYTES + channels + self.endpoints.bytes + self.processors.len() * PROCESSOR_BYTES + self.capabilities.len() * CAPABILITY_BYTES
     }
 
     /// What the organization said about a type of events; `None` if nothing.
@@ -191,7 +195,7 @@ impl ApplicationView {
             return known.clone();
         }
         let endpoints = self.endpoints.by_type.wanting(event_type, &self.endpoints.destinations);
-        let channels = self.channels.iter().filter(|_| notice::has_words_for(event_type));
+        let channels = self.channels.iter().filter(|to| routing::may_get(&to.channel, event_type));
         let found: Arc<[Destination]> =
             endpoints.into_iter().map(Destination::Endpoint).chain(channels.cloned().map(Destination::Channel)).collect();
         let mut matches = self.matches.write().unwrap_or_else(PoisonError::into_inner);
@@ -304,6 +308,7 @@ impl SharedDefinitions {
         let processors: usize = self.processors.values().map(Vec::len).sum();
         let capabilities: usize = self.capabilities.values().map(Vec::len).sum();
         let processors = processors * PROCESSOR_BYTES + capabilities * CAPABILITY_BYTES;
+        let processors = processors + self.channels.len() * CHANNEL_BYTES;
         names + self.event_types.len() * EVENT_TYPE_BYTES + self.schedules.len() * SCHEDULE_BYTES + processors
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::slots::{CallSlots, Slot};
+use super::slots::{CallSlot, CallSlots};
 use crate::{
     ids::{EventId, OrganizationId},
     model::{BreakerConfig, BreakerState, Hedge, HedgeDelay, KeptBreaker, KeptStage, SlowCallRule},
@@ -16,6 +16,7 @@ use crate::{
             canary::{Side, Trial, Withdrawal},
             concurrency::ConcurrencyLimit,
             latency::Latency,
+            quorum::{LastFailures, TripClass},
             slow_calls::SlowCalls,
             tokens::{HedgeTokens, RetryTokens},
         },
@@ -50,8 +51,10 @@ pub enum Standstill {
         /// From when on it is worth asking again, if that is known.
         until: Option<Timestamp>,
     },
-    /// As many requests are under way as may be.
+    /// As many requests are under way as the app takes.
     AtCapacity,
+    /// As many requests of the organization are under way as this node has room for.
+    NoSlot,
 }
 
 /// How a request ended.
@@ -79,6 +82,10 @@ struct State {
     canary: Trial,
     /// When a call was last answered well.
     answered_at: Option<Timestamp>,
+    /// What the last failures were.
+    failures: LastFailures,
+    /// Whether it was called since that was last asked.
+    is_called: bool,
 }
 
 /// The right to make one request. If it is dropped, the request was cancelled, and says nothing about the app.
@@ -89,7 +96,7 @@ pub struct CallPass {
     pub begun_at: Timestamp,
     /// How the breaker stood.
     pub state: BreakerState,
-    _slot: Slot,
+    slot: Option<CallSlot>,
 }
 
 /// How a gate stands, for people.
@@ -122,6 +129,8 @@ impl CapabilityGate {
             latency: Latency::new(now),
             canary: Trial::default(),
             answered_at: None,
+            failures: LastFailures::default(),
+            is_called: false,
         }))
     }
 
@@ -151,7 +160,7 @@ impl CapabilityGate {
     ) -> Result<CallPass, Standstill> {
         let mut guard = self.state();
         let state = &mut *guard;
-        let Some(slot) = slots.take(organization) else { return Err(Standstill::AtCapacity) };
+        let Some(slot) = slots.take(organization) else { return Err(Standstill::NoSlot) };
         if !state.breaker.may_begin(now) {
             return Err(Standstill::CircuitOpen { until: state.breaker.flows_from(now) });
         }
@@ -161,7 +170,7 @@ impl CapabilityGate {
         match state.breaker.begin(now, call) {
             Admission::Flows(pass) => {
                 let breaker_state = pass.state();
-                Ok(CallPass { gate: self.clone(), pass: Some(pass), begun_at: now, state: breaker_state, _slot: slot })
+                Ok(CallPass { gate: self.clone(), pass: Some(pass), begun_at: now, state: breaker_state, slot: Some(slot) })
             }
             Admission::Blocked { until } => {
                 state.limit.ended();
@@ -173,6 +182,7 @@ impl CapabilityGate {
     /// A call begins: a share of a hedge is earned.
     pub fn called(&self) {
         let mut state = self.state();
+        state.is_called = true;
         if let Some(hedge) = state.settings.hedge {
             state.hedges.called(hedge.budget_percent);
         }
@@ -245,6 +255,32 @@ impl CapabilityGate {
         if is_answering { None } else { state.breaker.trip(Cause::FailedHealthChecks, now) }
     }
 
+    /// Whether it was called since this was last asked.
+    pub(super) fn take_called(&self) -> bool {
+        std::mem::take(&mut self.state().is_called)
+    }
+
+    /// What the failures were that opened the breaker; `None` if there were none.
+    pub fn trip_class(&self) -> Option<TripClass> {
+        self.state().failures.class()
+    }
+
+    /// Whether the breaker could open because it is open elsewhere.
+    pub fn may_open_for(&self, row: &BreakerRow, now: Timestamp) -> bool {
+        let state = self.state();
+        let is_open = matches!(row.kept.stage, KeptStage::Open { until } if until > now);
+        is_open && row.revision > state.revision && state.settings.breaker.enabled && state.breaker.state(now) == BreakerState::Closed
+    }
+
+    /// Opens the breaker as it is open elsewhere, because enough nodes agree. Nothing is to be written: it is kept already.
+    pub fn open_for(&self, row: &BreakerRow, now: Timestamp) {
+        if self.may_open_for(row, now) {
+            let mut state = self.state();
+            state.breaker = Breaker::restore(row.kept, state.settings.breaker, now);
+            state.revision = row.revision;
+        }
+    }
+
     /// How the breaker is to be kept, and under which revision.
     pub fn to_keep(&self) -> (KeptBreaker, i64) {
         let state = self.state();
@@ -257,8 +293,8 @@ impl CapabilityGate {
         state.revision = state.revision.max(revision);
     }
 
-    /// Heeds what a person did on another node: forced it, or closed it. What other nodes have found out themselves stays theirs: an app that one node cannot
-    /// reach may be there for this one.
+    /// Heeds what a person did on another node: forced it, or closed it. What one other node has found out itself stays its own: an app that it cannot reach may
+    /// be there for this one.
     pub fn heed(&self, row: &BreakerRow, now: Timestamp) {
         let mut state = self.state();
         let by_person = matches!(row.kept.stage, KeptStage::ForcedOpen { .. } | KeptStage::ForcedClosed { .. } | KeptStage::Closed);
@@ -266,11 +302,6 @@ impl CapabilityGate {
             state.breaker = Breaker::restore(row.kept, state.settings.breaker, now);
             state.revision = row.revision;
         }
-    }
-
-    pub(super) fn is_pristine(&self, now: Timestamp) -> bool {
-        let state = self.state();
-        state.breaker.is_pristine(now) && state.limit.in_flight() == 0
     }
 
     fn end(&self, pass: Pass, outcome: Option<RequestOutcome>, now: Timestamp) -> Option<Transition> {
@@ -296,8 +327,12 @@ impl CapabilityGate {
                 } else {
                     state.limit.ended()
                 }
-                state.retries.failed();
+                // What this machine lacked is no failure of the app.
+                if kind != FailureKind::OutOfResources {
+                    state.retries.failed();
+                }
                 if kind.counts_for_breaker() {
+                    state.failures.note(kind);
                     by_slowness = state.count_slow(took, now);
                     CallOutcome::Failure
                 } else {
@@ -323,6 +358,11 @@ impl State {
 }
 
 impl CallPass {
+    /// The place that the request has. Whoever lets the request go on after its pass has ended keeps it until then.
+    pub fn take_slot(&mut self) -> Option<CallSlot> {
+        self.slot.take()
+    }
+
     /// The request ended. Says what the breaker did, if it did something.
     pub fn end(mut self, outcome: RequestOutcome, now: Timestamp) -> Option<Transition> {
         let pass = self.pass.take()?;
@@ -365,7 +405,7 @@ mod tests {
 
     impl Given {
         fn new(settings: &GateSettings) -> Self {
-            Self { gate: Arc::new(CapabilityGate::new(settings, None, Timestamp::EPOCH)), slots: Arc::default() }
+            Self { gate: Arc::new(CapabilityGate::new(settings, None, Timestamp::EPOCH)), slots: CallSlots::new(512) }
         }
 
         fn begin(&self, call: u128, secs: i64) -> Result<CallPass, Standstill> {
@@ -414,6 +454,25 @@ mod tests {
             let pass = given.begin(call, 1).ok().unwrap();
             assert_eq!(pass.end(RequestOutcome::Failed(FailureKind::AppError, MS), Timestamp::from_secs(1)), None);
         }
+    }
+
+    #[test]
+    fn it_opens_as_it_is_open_elsewhere_unless_it_knows_better() {
+        let at = Timestamp::from_secs;
+        let row = |revision, until| BreakerRow {
+            lane_id: crate::ids::LaneId::from_uuid(Uuid::nil()),
+            revision,
+            kept: KeptBreaker { stage: KeptStage::Open { until: at(until) }, since: at(10), failed_recoveries: 0 },
+        };
+        let given = Given::new(&settings());
+        assert!(given.gate.may_open_for(&row(1, 70), at(20)));
+        assert!(!given.gate.may_open_for(&row(1, 20), at(20)), "its sleep is over");
+        assert!(!given.gate.may_open_for(&row(0, 70), at(20)), "it is not newer than what is known here");
+        given.gate.open_for(&row(1, 70), at(20));
+        assert!(given.begin(1, 69).is_err() && given.begin(1, 70).is_ok(), "after the sleep a call of this node probes");
+        assert!(!given.gate.may_open_for(&row(2, 90), at(71)), "a probe is under way");
+        let switched_off = BreakerConfig { enabled: false, ..settings().breaker };
+        assert!(!Given::new(&GateSettings { breaker: switched_off, ..settings() }).gate.may_open_for(&row(1, 70), at(20)));
     }
 
     #[test]

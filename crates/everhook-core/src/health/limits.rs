@@ -66,9 +66,9 @@ pub struct SaidWindow {
 }
 
 /// When somebody who finds `ahead` others waiting for room has a chance: each window takes as many as its limit says, so that those who wait do not all come
-/// back at once and in vain.
-pub fn place_in_line(until: Timestamp, ahead: u32, rate: &ProviderRate) -> Timestamp {
-    until + QUARTER * (ahead / rate.quarter.limit.max(1)).min(WINDOWS_AHEAD_MAX)
+/// back at once and in vain. `share` is how many of them each window takes.
+pub fn place_in_line(until: Timestamp, ahead: u32, share: u32) -> Timestamp {
+    until + QUARTER * (ahead / share.max(1)).min(WINDOWS_AHEAD_MAX)
 }
 
 /// What is believed before a provider has said anything.

@@ -179,6 +179,6 @@ fn those_who_wait_are_spread_over_as_many_windows_as_they_need() {
     let rate = unseen(Provider::Garmin, at(10, 0, 1));
     let until = at(10, 15, 0);
     for (ahead, windows) in [(0, 0), (99, 0), (100, 1), (250, 2), (1_000_000, WINDOWS_AHEAD_MAX)] {
-        assert_eq!(place_in_line(until, ahead, &rate), until + QUARTER * windows, "{ahead}");
+        assert_eq!(place_in_line(until, ahead, rate.quarter.limit), until + QUARTER * windows, "{ahead}");
     }
 }

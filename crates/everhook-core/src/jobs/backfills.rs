@@ -249,6 +249,7 @@ mod tests {
             id: OperationId::from_uuid(Uuid::from_u128(id)),
             organization: OrganizationId::from_uuid(Uuid::from_u128(organization)),
             application: None,
+            endpoint: None,
             kind: OperationKind::Backfill,
             status: OperationStatus::Running,
             total: 1,

@@ -28,7 +28,8 @@ use crate::{
 const BEGUN_A_SECOND: u32 = 200;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How many may be under way: as many as hang for five seconds of all that begin in a second and a quarter.
+/// How many may be under way: as many as hang for five seconds of all that begin in a second and a quarter. Where open files are few, half as many as
+/// requests of calls.
 const UNDER_WAY_MAX: usize = 256;
 /// How many of one organization.
 const OF_ORGANIZATION_MAX: usize = 16;
@@ -84,7 +85,8 @@ struct Share {
 
 impl Checker {
     fn new(line: Arc<Line>) -> Self {
-        let slots = Arc::new(Semaphore::new(UNDER_WAY_MAX));
+        let half_of_calls = line.calls.in_flight_max().div_ceil(2) as usize;
+        let slots = Arc::new(Semaphore::new(UNDER_WAY_MAX.min(half_of_calls)));
         Self { line, slots, organizations: FxHashMap::default(), hosts: FxHashMap::default(), checks: JoinSet::new() }
     }
 

@@ -7,11 +7,12 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 
+use super::archiving::{self, ArchivingError};
 use crate::{
     line::Line,
     model::Duty,
     policy::retention::horizons,
-    ports::{Place, Purge, RetentionClass, StoreError},
+    ports::{Archive, ArchiveError, Place, Purge, Purged, RetentionClass},
     time::Timestamp,
 };
 
@@ -37,7 +38,15 @@ pub(crate) async fn run(line: Arc<Line>) {
         let begun_at = clock.now();
         let delay = match AssertUnwindSafe(task.pass(begun_at)).catch_unwind().await {
             Ok(Ok(())) => interval,
-            Ok(Err(error)) => {
+            Ok(Err(ArchivingError::Archive(error))) => {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "cannot write to the archive: dead letters, events and attempts that have expired are not removed until it can be written to. Free space in {}, or unset `archive`",
+                    error.place
+                );
+                RETRY_DELAY.min(interval)
+            }
+            Ok(Err(ArchivingError::Store(error))) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "cannot remove expired data now; it is tried again");
                 RETRY_DELAY.min(interval)
             }
@@ -58,18 +67,25 @@ struct Task {
 }
 
 impl Task {
-    /// Goes through everything that may be past its time.
-    async fn pass(&mut self, now: Timestamp) -> Result<(), StoreError> {
+    /// Goes through everything that may be past its time. While nothing can be archived, what is archived stays, with what belongs to it, and all else goes.
+    async fn pass(&mut self, now: Timestamp) -> Result<(), ArchivingError> {
+        let mut failed: Option<ArchiveError> = None;
         for (what, before) in horizons(&self.line.retention, self.line.idempotency_window, now) {
-            if !self.pass_over(what, before).await? {
-                return Ok(());
+            if failed.is_some() && (is_archived(what) || what == RetentionClass::Attempts) {
+                continue;
+            }
+            match self.pass_over(what, before).await {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(ArchivingError::Archive(error)) => failed = Some(error),
+                Err(error) => return Err(error),
             }
         }
-        Ok(())
+        failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Goes through one kind of things. Says `false` if the duty is another node's.
-    async fn pass_over(&mut self, what: RetentionClass, before: Timestamp) -> Result<bool, StoreError> {
+    async fn pass_over(&mut self, what: RetentionClass, before: Timestamp) -> Result<bool, ArchivingError> {
         let mut from = if what == RetentionClass::Attempts { self.attempts_until } else { Place::default() };
         let mut removed: u64 = 0;
         loop {
@@ -93,14 +109,30 @@ impl Task {
     }
 
     /// One step, and the rest after it.
-    async fn step(&self, purge: Purge) -> Result<crate::ports::Purged, StoreError> {
+    async fn step(&self, purge: Purge) -> Result<Purged, ArchivingError> {
         let clock = &self.line.ports.clock;
         let begun_at = clock.now();
-        let purged = self.line.ports.retention.purge(purge).await?;
+        let purged = match &self.line.ports.archive {
+            Some(archive) if is_archived(purge.what) => self.archive_and_purge(&**archive, purge).await?,
+            _ => self.line.ports.retention.purge(purge).await?,
+        };
         let took = clock.now().since(begun_at);
         clock.sleep_until(clock.now() + took * REST_FACTOR).await;
         // A clock that stands still in a test still lets the others have their turn.
         tokio::task::yield_now().await;
         Ok(purged)
     }
+
+    /// What goes is on the archive's disk before. A crash in between leaves it in both places, and it is archived once more.
+    async fn archive_and_purge(&self, archive: &dyn Archive, purge: Purge) -> Result<Purged, ArchivingError> {
+        let retention = &self.line.ports.retention;
+        let expiring = retention.expiring(purge).await?;
+        archiving::archive(&self.line, archive, &expiring).await?;
+        Ok(retention.purge_archived(purge, expiring).await?)
+    }
+}
+
+/// Whether some of what goes is archived.
+fn is_archived(what: RetentionClass) -> bool {
+    matches!(what, RetentionClass::DeadLetters | RetentionClass::Events)
 }

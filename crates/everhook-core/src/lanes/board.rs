@@ -25,7 +25,8 @@ use crate::{
         slots::{Pool, SlotClass, Slots},
         turns::{Opening, Turns},
     },
-    model::{InFlight, LanePolicy, Priority},
+    metrics::{LaneCounts, Metrics},
+    model::{FailureCategory, InFlight, LanePolicy, Priority},
     policy::breaker::{CallOutcome, Pass},
     ports::{Committed, LaneReport, LaneWindow},
     time::Timestamp,
@@ -78,11 +79,13 @@ pub(super) struct Board {
     paces: Paces,
     /// Queues whose turn came in a class that is no longer theirs.
     misplaced: Vec<QueueKey>,
+    /// Where it is counted what happens in lanes.
+    metrics: Arc<Metrics>,
 }
 
 impl Board {
     /// An empty board that lets `slots` requests be under way at once, of organizations that have nothing under way.
-    pub(super) fn with(organizations: Organizations, slots: usize) -> Self {
+    pub(super) fn with(organizations: Organizations, slots: usize, metrics: Arc<Metrics>) -> Self {
         Self {
             lanes: FxHashMap::default(),
             turns: Turns::default(),
@@ -102,6 +105,7 @@ impl Board {
             slots: Slots::new(slots),
             paces: Paces::default(),
             misplaced: Vec::new(),
+            metrics,
         }
     }
 
@@ -145,7 +149,7 @@ impl Board {
         if self.lanes.get(&lane_id).is_some_and(|lane| lane.policy.config_version < policy.config_version) {
             self.adjust(&policy, now);
         }
-        let lane = open(&mut self.lanes, &mut self.organizations, &mut self.breakers, &mut self.paces, &policy, now);
+        let lane = open(&mut self.lanes, &mut self.organizations, &mut self.breakers, &mut self.paces, &self.metrics, &policy, now);
         if is_late {
             // It may have been found, sent and forgotten by now: only the store knows.
             lane.queue(priority).backlog.extend(due.due_at);
@@ -222,6 +226,9 @@ impl Board {
         let lane = self.lanes.get_mut(&lane_id)?;
         lane.queue(priority).unlist(class);
         let (due, pass) = lane.take(priority, now)?;
+        if lane.was_held_up_by_breaker(&due) {
+            lane.counts.circuit_blocked.add(1);
+        }
         let (party, application) = (lane.party(), lane.policy.application);
         self.organizations.start(party, now);
         self.slots.start(party.organization, class.pool());
@@ -248,9 +255,20 @@ impl Board {
         }
         let transition = lane.land(landed, now).or_else(|| lane.decide(now));
         if let Some(transition) = transition {
+            self.metrics.transitions.count(&transition);
+            lane.note_breaker();
             self.breakers.changed(lane.policy.application, lane_id, lane.gate.breaker().keep(), transition);
         }
         self.review_lane(lane_id, now);
+    }
+
+    /// An attempt in a lane failed.
+    pub(super) fn count_failure(&self, lane_id: LaneId, category: FailureCategory) {
+        let Some(lane) = self.lanes.get(&lane_id) else { return };
+        lane.counts.failures.add(1);
+        if category == FailureCategory::RateLimit {
+            lane.counts.rate_limit_hits.add(1);
+        }
     }
 
     /// The endpoint asked for a pause until the instant given, or answered well, which ends one.
@@ -282,8 +300,11 @@ impl Board {
             // What a person decided comes first: the new numbers are applied to that.
             if let Some(kept) = self.breakers.take_news(lane_id) {
                 lane.gate.restore(&kept, &lane.policy.clone(), now);
+                lane.note_breaker();
             }
             if let Some(transition) = lane.adopt(policy, now) {
+                self.metrics.transitions.count(&transition);
+                lane.note_breaker();
                 self.breakers.changed(policy.application, lane_id, lane.gate.breaker().keep(), transition);
             }
             if lane.closed {
@@ -378,7 +399,12 @@ impl Board {
         }
         match lane.gate.flow(now) {
             Flow::Open | Flow::Full => {}
-            Flow::Paced(from) => _ = self.alarms.insert((from, lane_id, priority)),
+            Flow::Paced(from) => {
+                let is_new = self.alarms.insert((from, lane_id, priority));
+                if is_new && !lane.queue(priority).window.is_empty() {
+                    lane.counts.rate_limit_hits.add(1);
+                }
+            }
             Flow::Shut(until) => {
                 if let Some(until) = until {
                     self.alarms.insert((until, lane_id, priority));
@@ -417,12 +443,15 @@ fn open<'a>(
     organizations: &mut Organizations,
     breakers: &mut Breakers,
     paces: &mut Paces,
+    metrics: &Metrics,
     policy: &Arc<LanePolicy>,
     now: Timestamp,
 ) -> &'a mut Lane {
     lanes.entry(policy.lane_id).or_insert_with(|| {
         organizations.adopt(policy.organization, &policy.limits, now);
         let mut lane = Lane::new(policy.clone(), breakers.kept(policy.lane_id), now);
+        lane.counts = metrics.lanes.get_to_keep(&policy.lane_id, LaneCounts::default);
+        lane.note_breaker();
         lane.pace = paces.take(policy.lane_id);
         if let Some(window) = breakers.take_window(policy.lane_id) {
             let changed_at = breakers.kept(policy.lane_id).map(|kept| kept.since);

@@ -23,7 +23,7 @@ const RETRY: Duration = Duration::from_secs(1);
 impl Board {
     /// An empty board of a node that shares nothing.
     pub(super) fn new(slots: usize) -> Self {
-        Self::with(Organizations::default(), slots)
+        Self::with(Organizations::default(), slots, Arc::default())
     }
 }
 

@@ -9,6 +9,7 @@ use crate::{
         Line,
         attempt::{Attempted, attempt, equip},
         settle::{EndedAttempt, Outcome, panic_report, settle},
+        spans::Attempting,
     },
     model::InFlight,
     ports::StoreError,
@@ -50,9 +51,10 @@ async fn make(line: &Line, flight: &InFlight) -> Result<Landing, StoreError> {
         Attempted::Withheld => Ok(Landing::Withheld),
         Attempted::Erased => Ok(Landing::Erased),
         Attempted::OutOfResources => Ok(Landing::OutOfResources),
-        Attempted::Sent { with, report, executed_at, revision, received } => {
+        Attempted::Sent { with, report, executed_at, revision, received, labels, span } => {
             let outcome = settle(line, &EndedAttempt { flight, with: &with, executed_at, revision }, report);
             let settlement = &outcome.settlement;
+            line.metrics.attempted(&labels, &settlement.attempt);
             if let Some(received) = received {
                 received.count(line, flight, &settlement.stage);
             }
@@ -61,10 +63,15 @@ async fn make(line: &Line, flight: &InFlight) -> Result<Landing, StoreError> {
                 endpoint.id = %flight.lane_id,
                 attempt = settlement.attempt.number,
                 status = settlement.attempt.status.as_str(),
+                trace_id = span.as_ref().map(|span| span.trace_id()),
+                span_id = span.as_ref().map(|_| Attempting::span_id(flight, settlement.attempt.executed_at)).map(|id| format!("{id:016x}")),
                 duration_ms = millis(settlement.attempt.duration),
                 error = settlement.attempt.error.as_deref(),
                 "attempt {} ended: {}", settlement.attempt.number, settlement.attempt.status.as_str(),
             );
+            if let Some(span) = span {
+                span.end(line, flight, &settlement.attempt);
+            }
             Ok(Landing::Settle(outcome))
         }
     }

@@ -1,6 +1,7 @@
 //! One endpoint's lane: what of its waiting deliveries is in memory, and what is still in the store. Pure.
 
 mod backlog;
+mod watched;
 
 use std::{
     collections::{BTreeMap, VecDeque, btree_map::Entry},
@@ -19,7 +20,8 @@ use crate::{
         organizations::FairShareKey,
         slots::{SlotClass, SlotClasses, Slots, UNKNOWN_LANE_MAX},
     },
-    model::{Due, KeptBreaker, LanePolicy, Order, Priority},
+    metrics::LaneCounts,
+    model::{Due, KeptBreaker, KeptStage, LanePolicy, Order, Priority},
     policy::breaker::{Pass, Transition},
     time::Timestamp,
 };
@@ -64,6 +66,10 @@ pub(super) struct Lane {
     pub(super) policy: Arc<LanePolicy>,
     /// Whether requests may start.
     pub(super) gate: Gate,
+    /// What happened in it.
+    pub(super) counts: Arc<LaneCounts>,
+    /// Whether its breaker was ever open.
+    has_opened: bool,
     /// How many are under way.
     pub(super) in_flight: u32,
     /// How many of those started at which instant.
@@ -128,6 +134,8 @@ impl Lane {
         Self {
             gate: Gate::new(&policy, kept, now),
             policy,
+            counts: Arc::default(),
+            has_opened: kept.is_some_and(|kept| kept.stage != KeptStage::Closed),
             in_flight: 0,
             started: BTreeMap::new(),
             pace: Pace::Unknown,
@@ -263,7 +271,9 @@ impl Lane {
             return None;
         };
         self.pace = if now.since(at) > SLOW_FROM { Pace::Slow } else { Pace::Quick };
-        self.gate.end(pass, outcome, now)
+        let transition = self.gate.end(pass, outcome, now);
+        self.has_opened |= transition.is_some();
+        transition
     }
 
     /// A breaker that is being tried out decides if nothing more is there to try it with.

@@ -144,7 +144,7 @@ impl<'a> Owner<'a> {
         Self {
             shards: OwnedShards::new(&line.held_lease),
             granted: line.budgets.answers(),
-            board: Board::with(organizations(&line), settings.concurrency),
+            board: Board::with(organizations(&line), settings.concurrency, line.metrics.clone()),
             line,
             with,
             flights: JoinSet::new(),

@@ -174,8 +174,10 @@ async fn write(line: &Line, batch: Vec<UnwrittenOutcome>) -> Vec<Written> {
 async fn write_together(line: &Line, settlements: &Arc<Vec<Settlement>>) -> Result<Vec<Settled>, StoreError> {
     let (clock, mut repeated_failure) = (&line.ports.clock, RepeatedFailure::reported_at_once());
     loop {
+        let began_at = clock.uptime();
         match line.ports.deliveries.settle(settlements.clone()).await {
             Ok(settled) => {
+                line.metrics.settle_commits.add(clock.uptime().saturating_sub(began_at).as_secs_f64());
                 if let Some(lasted_for) = repeated_failure.worked(clock.uptime()) {
                     let delay_ms = millis(lasted_for);
                     tracing::info!(outcomes = settlements.len(), delay_ms, "outcomes are written again after {delay_ms} ms");

@@ -1,4 +1,4 @@
-//! How many requests on demand an organization may send: challenges that verify a URL, and test events. Asked by `manage::endpoints` before each.
+//! How many requests on demand an organization may send: challenges that verify a URL, test events, and contract tests of apps. Asked by `manage` before each.
 //!
 //! Such a request goes out because somebody called the API, beside the lanes that bound deliveries: without a bound of its own, an organization could have
 //! hundreds of requests at a stranger's server at once. Counted in memory, on each node for itself: a restart forgives.
@@ -14,7 +14,7 @@ use crate::{ids::OrganizationId, model::RateLimit, policy::bucket::Bucket, prune
 /// How many of an organization are under way at once: people try one endpoint at a time, and an import one after another.
 const PER_ORGANIZATION_MAX: u32 = 2;
 
-/// How many are under way in all. Each takes a connection, and five seconds at most.
+/// How many are under way in all. Each takes a connection, and five seconds at most; a contract test takes one after the other, for each of its requests.
 const TOTAL_MAX: u32 = 64;
 
 /// How many an organization may send a minute. All of them may come at once, because an import brings many endpoints.
@@ -48,17 +48,20 @@ pub(crate) struct OnDemand<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OnDemandRefusal {
     /// The organization's others have not ended.
-    #[error("{PER_ORGANIZATION_MAX} verifications or test events of the organization are in progress: wait for one to end")]
+    #[error("{PER_ORGANIZATION_MAX} verifications, test events or contract tests of the organization are in progress: wait for one to end")]
     UnderWay,
     /// It has sent as many as it may.
-    #[error("the organization has reached the limit of {PER_MINUTE} verifications and test events per minute")]
+    #[error("the organization has reached the limit of {PER_MINUTE} verifications, test events and contract tests per minute")]
     TooMany {
         /// How long until it may send one again.
         retry_after: Duration,
     },
     /// The server has enough of them under way.
-    #[error("{TOTAL_MAX} verifications and test events are in progress on this server: try again")]
+    #[error("{TOTAL_MAX} verifications, test events and contract tests are in progress on this server: try again")]
     Busy,
+    /// The organization has as many requests to apps under way as it may have.
+    #[error("the organization has as many requests to apps in progress as it may have on this server now: try again")]
+    NoSlot,
 }
 
 impl OnDemandRefusal {
@@ -66,7 +69,7 @@ impl OnDemandRefusal {
     pub fn retry_after(self) -> Duration {
         match self {
             Self::TooMany { retry_after } => retry_after,
-            Self::UnderWay | Self::Busy => TRY_AGAIN_AFTER,
+            Self::UnderWay | Self::Busy | Self::NoSlot => TRY_AGAIN_AFTER,
         }
     }
 }

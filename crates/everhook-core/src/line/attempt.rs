@@ -16,8 +16,13 @@ use crate::{
         email::{self, Unsendable},
         job, processing,
         request::{self, Outgoing, USER_AGENT},
+        service,
+        spans::Attempting,
     },
-    model::{AfterExpiry, Endpoint, Event, EventType, FailureCategory, InFlight, PhaseTimes, Report, RetrySchedule, Sent, Stage},
+    metrics::{AttemptLabels, Counter},
+    model::{
+        AfterExpiry, ChannelTarget, Endpoint, Event, EventType, FailureCategory, InFlight, PhaseTimes, Report, RetrySchedule, Sent, Stage,
+    },
     policy::timeout,
     ports::StoreError,
     sources::ReceivedOutcome,
@@ -41,6 +46,10 @@ pub enum Attempted {
         revision: Option<RevisionNumber>,
         /// Where the event came in, if a provider sent it.
         received: Option<ReceivedAt>,
+        /// What it is counted under.
+        labels: AttemptLabels,
+        /// Its span, if somebody records its trace.
+        span: Option<Box<Attempting>>,
     },
     /// The endpoint was disabled, deleted or paused since, or its lane is no longer this node's: no request was made.
     Withheld,
@@ -99,15 +108,14 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
             _ => None,
         };
         if let Some(report) = answered.or_else(|| expired(then)) {
-            return Ok(Attempted::Sent { with, report, executed_at: line.ports.clock.now(), revision: None, received: None });
+            return Ok(unsent(line, flight, with, report));
         }
     }
     let event = match load(line, flight).await? {
         Loaded::Whole(event) => event,
         Loaded::Erased => return Ok(Attempted::Erased),
         Loaded::Missing => {
-            let report = missing_event();
-            return Ok(Attempted::Sent { with, report, executed_at: line.ports.clock.now(), revision: None, received: None });
+            return Ok(unsent(line, flight, with, missing_event()));
         }
     };
     let gets_events = lifecycle::cancellation(with.destination.state()).is_none() && !with.destination.is_paused();
@@ -120,7 +128,8 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
     if line.erasures.has(event.id, executed_at) {
         return Ok(Attempted::Erased);
     }
-    let received = ReceivedAt::of(&event);
+    let (received, labels) = (ReceivedAt::of(&event), labels(line, flight, &with, Some(&event.event_type)));
+    let span = Attempting::of(line, &event).map(Box::new);
     let report = match &with.destination {
         Destination::Endpoint(to) => {
             let shape = line.catalog.shapes.open(&to.endpoint, &*line.ports.vault)?;
@@ -139,7 +148,7 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
             line.ports.transport.send(outgoing).await
         }
         // On the heap, because it is rare: every attempt carries the room for it.
-        Destination::Channel(to) => Box::pin(send_mail(line, flight, to, &event, &with.schedule)).await,
+        Destination::Channel(to) => Box::pin(tell(line, flight, to, &event, &with.schedule)).await?,
         Destination::Processor(to) => Box::pin(processing::process(line, to, &event, &with.schedule)).await?,
         Destination::Capability(to) => Box::pin(job::ask(line, flight, to, &event, &with.schedule)).await?,
         Destination::Callback(to) => Box::pin(callback::report(line, flight, to, &event)).await?,
@@ -148,15 +157,44 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
         line.log_shortage(error);
         return Ok(Attempted::OutOfResources);
     }
-    Ok(Attempted::Sent { with, report, executed_at, revision, received })
+    Ok(Attempted::Sent { with, report, executed_at, revision, received, labels, span })
 }
 
-async fn send_mail(line: &Line, flight: &InFlight, to: &ChannelDestination, event: &Event, schedule: &RetrySchedule) -> Report {
-    let Some(notifier) = &line.ports.notifier else { return email::unsendable(Unsendable::NoMailServer) };
+/// An attempt that ends without a request.
+fn unsent(line: &Line, flight: &InFlight, with: AttemptContext, report: Report) -> Attempted {
+    let labels = labels(line, flight, &with, None);
+    Attempted::Sent { with, report, executed_at: line.ports.clock.now(), revision: None, received: None, labels, span: None }
+}
+
+/// What an attempt is counted under.
+fn labels(line: &Line, flight: &InFlight, with: &AttemptContext, event_type: Option<&EventType>) -> AttemptLabels {
+    let organization = with.destination.lane().organization;
+    let labels = line.metrics.labels(organization, event_type, flight.due.retry_schedule, &with.schedule.name.0);
+    match (&with.destination, event_type) {
+        (Destination::Channel(_), Some(name)) => {
+            AttemptLabels { notifications: Some(line.metrics.notifications.get(name, Counter::new)), ..labels }
+        }
+        _ => labels,
+    }
+}
+
+/// Tells people: by e-mail, or through the service that they set up.
+async fn tell(
+    line: &Line,
+    flight: &InFlight,
+    to: &ChannelDestination,
+    event: &Event,
+    schedule: &RetrySchedule,
+) -> Result<Report, StoreError> {
+    let address = match &to.channel.to {
+        ChannelTarget::Email(address) => address,
+        ChannelTarget::Service(service) => return service::notify(line, flight, to, service, event).await,
+    };
+    let Some(notifier) = &line.ports.notifier else { return Ok(email::unsendable(Unsendable::NoMailServer)) };
     let timeout = schedule.timeout.unwrap_or(MAIL_TIMEOUT);
-    match email::build(event, flight.due.delivery, to, timeout) {
-        Some(mail) => notifier.send(&mail).await,
-        None => email::unsendable(Unsendable::NoWords),
+    match email::build(event, flight.due.delivery, address, &line.notifications.brand, timeout) {
+        Some(mail) => Ok(notifier.send(&mail).await),
+        None => Ok(email::unsendable(Unsendable::NoWords)),
     }
 }
 

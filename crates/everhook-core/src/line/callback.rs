@@ -1,4 +1,4 @@
-//! Part of step 3: tells the caller of a job how it ended, at the URL that the call named.
+//! Part of step 3: tells the caller of a job how it ended, at the URL that the call named; and the caller of a call that a person has ended.
 //!
 //! The job's event has a second delivery, made in the same write as the first, so that what was promised with the 202 is on disk. Its attempts look how the
 //! job stands. Until it has ended they park the delivery; whoever settles the end releases it, and should that be lost, it looks again by itself.
@@ -13,7 +13,7 @@ use crate::{
     ids::{EventId, OrganizationId},
     line::{
         Line,
-        job_state::{self, DELIVERIES_LOOKED_AT, Job},
+        job_state::{self, AnswerShown, DELIVERIES_LOOKED_AT, Job},
         parking,
         request::{USER_AGENT, trace_and_flags},
     },
@@ -21,7 +21,11 @@ use crate::{
         AfterExpiry, Cursor, Event, Expiry, FailureCategory, InFlight, PageRequest, Parking, PhaseTimes, Report, Sent, SignatureStyle,
         Target, WaitsFor, callback_lane,
     },
-    policy::calls::{job::JobDocument, job_report::JobReport},
+    policy::calls::{
+        approval::{APPROVAL_EVENT_TYPE, ApprovalMessage},
+        job::JobDocument,
+        job_report::JobReport,
+    },
     ports::{DeliveryFilter, OutgoingHeader, OutgoingMethod, OutgoingRequest, StoreError},
     signing::{self, Keys, Signable},
     time::Timestamp,
@@ -72,26 +76,47 @@ async fn release(line: &Line, organization: OrganizationId, job: EventId) -> Res
     Ok(())
 }
 
-/// Tells the caller, if the job has ended.
+/// Tells the caller, if the job has ended. A message about an approval is an event of its own, and holds the body.
 ///
 /// # Errors
 /// [`StoreError`] if the store failed: that is no attempt.
 pub(crate) async fn report(line: &Line, flight: &InFlight, to: &CallbackDestination, event: &Event) -> Result<Report, StoreError> {
-    let (organization, application) = (to.lane.organization, to.lane.application);
+    let organization = to.lane.organization;
+    if event.event_type.as_str() == APPROVAL_EVENT_TYPE {
+        let Some(ApprovalMessage { callback_url, body }) = ApprovalMessage::read(&event.data) else {
+            return Ok(refused("the event does not tell of a decision"));
+        };
+        let Some(target) = target_of(&callback_url) else { return Ok(refused("the call has no `callback_url`")) };
+        return send(line, flight, to, event, target, body).await;
+    }
     let Some(document) = JobDocument::read(&event.data) else { return Ok(refused("the event is not a job")) };
-    let url = document.callback_url.as_deref().and_then(|url| Some(Target { written: url.to_owned(), url: Url::parse(url).ok()? }));
-    let Some(target) = url else { return Ok(refused("the job has no `callback_url`")) };
-    let Some(job) = job_state::of_event(line, organization, event.id, event.created_at).await? else {
+    let Some(target) = document.callback_url.as_deref().and_then(target_of) else { return Ok(refused("the job has no `callback_url`")) };
+    let Some(job) = job_state::of_event(line, organization, (event.id, event.created_at), AnswerShown::Whole).await? else {
         return Ok(refused("the event is not a job"));
     };
-    let now = line.ports.clock.now();
     if !job.status.has_ended() {
-        return Ok(without_request(parked(flight, event.id, now)));
+        return Ok(without_request(parked(flight, event.id, line.ports.clock.now())));
     }
+    send(line, flight, to, event, target, body_of(&job, &document)).await
+}
+
+fn target_of(url: &str) -> Option<Target> {
+    Some(Target { written: url.to_owned(), url: Url::parse(url).ok()? })
+}
+
+async fn send(
+    line: &Line,
+    flight: &InFlight,
+    to: &CallbackDestination,
+    event: &Event,
+    target: Target,
+    body: Bytes,
+) -> Result<Report, StoreError> {
+    let (organization, application) = (to.lane.organization, to.lane.application);
+    let now = line.ports.clock.now();
     let Some(keys) = line.calls.keys(organization, application).await? else {
         return Ok(refused("the application no longer has a manifest, and with it no signing secret"));
     };
-    let body = body_of(&job, &document);
     let headers = headers(flight, event, &keys, &body, now);
     let request =
         OutgoingRequest { organization, method: OutgoingMethod::Post, target: Arc::new(target), headers, body, timeout: CALLBACK_TIMEOUT };
@@ -135,7 +160,7 @@ fn headers(flight: &InFlight, event: &Event, keys: &Keys, body: &Bytes, now: Tim
         ("webhook-id", Some(id)),
         ("webhook-timestamp", Some(now.as_secs().to_string())),
         ("webhook-signature", Some(signatures.webhook_signature)),
-        ("x-webhook-event", Some(ENDED_EVENT_TYPE.to_owned())),
+        ("x-webhook-event", Some(told_type(event).to_owned())),
         ("x-webhook-delivery", Some(flight.due.delivery.to_string())),
         ("x-webhook-attempt", Some(attempt)),
         ("x-webhook-signature", Some(signatures.x_webhook_signature)),
@@ -143,6 +168,11 @@ fn headers(flight: &InFlight, event: &Event, keys: &Keys, body: &Bytes, now: Tim
         ("traceparent", Some(traceparent)),
     ];
     texts.into_iter().filter_map(|(name, value)| Some((name.into(), Bytes::from(value?)))).collect()
+}
+
+/// A job has ended, or a person has decided about a call.
+fn told_type(event: &Event) -> &'static str {
+    if event.event_type.as_str() == APPROVAL_EVENT_TYPE { APPROVAL_EVENT_TYPE } else { ENDED_EVENT_TYPE }
 }
 
 fn refused(error: &str) -> Report {

@@ -6,20 +6,19 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::{
-    catalog::ChannelDestination,
     ids::DeliveryId,
-    model::{Event, FailureCategory, PhaseTimes, Report, Sent},
+    model::{EmailAddress, Event, FailureCategory, PhaseTimes, Report, Sent},
     policy::notice,
     ports::EmailMessage,
 };
 
 /// The mail about an event; `None` if there are no words for its type, as after a change of the program.
-pub fn build(event: &Event, delivery: DeliveryId, to: &ChannelDestination, timeout: Duration) -> Option<EmailMessage> {
+pub fn build(event: &Event, delivery: DeliveryId, to: &EmailAddress, brand: &str, timeout: Duration) -> Option<EmailMessage> {
     let data: Value = serde_json::from_slice(&event.data).unwrap_or_default();
-    let notice = notice::of_event(&event.event_type, &data)?;
+    let notice = notice::email::write(&notice::of_event(&event.event_type, &data)?, brand);
     Some(EmailMessage {
         id: *delivery.as_uuid(),
-        to: to.channel.address.clone(),
+        to: to.clone(),
         subject: notice.subject,
         text: notice.text,
         html: Some(notice.html),
@@ -33,7 +32,7 @@ pub fn unsendable(reason: Unsendable) -> Report {
     let sent = match reason {
         Unsendable::NoWords => Sent::Refused {
             category: FailureCategory::ClientError,
-            error: "there is no e-mail for events of this type".to_owned(),
+            error: "there is no notification for events of this type".to_owned(),
             response: None,
         },
         Unsendable::NoMailServer => Sent::Failed {

@@ -10,12 +10,13 @@ use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use bytes::Bytes;
 
 use crate::{
-    calls::{JobRequest, OpenCapability},
+    calls::{JobRequest, NOT_CHECKED, OpenCapability},
     catalog::CapabilityDestination,
-    line::{Line, request::trace_and_flags},
+    limits::evaluations::Busy,
+    line::Line,
     model::{
         AfterExpiry, CallMode, Cut, Event, Expiry, FailureCategory, InFlight, JobAnswer, JobAttempt, JobOutcome, JobRecord, Parking,
-        PhaseTimes, Report, Response, RetrySchedule, SealedSecret, Sent, TokenHash, WaitsFor,
+        PhaseTimes, Report, Response, RetrySchedule, SealedSecret, Sent, TokenHash, TraceParent, WaitsFor,
     },
     policy::calls::{
         answer::{self, AppAnswer, AppFailure, FailureKind},
@@ -81,7 +82,7 @@ pub(crate) async fn ask(
         body,
         attempt: (flight.scheduled_number(), schedule.max_attempts),
         timeout,
-        trace: event.traceparent.as_deref().and_then(trace_and_flags).map(|(trace, flags)| (trace.to_owned(), flags.to_owned())),
+        trace: event.traceparent.as_deref().and_then(TraceParent::parse),
         at: line.ports.clock.now(),
     });
     let Some(request) = request else {
@@ -166,8 +167,11 @@ async fn done(line: &Line, record: &JobRecord, capability: &OpenCapability, repo
         AppAnswer::Success { data, .. } => data,
         AppAnswer::Failure(failure) => return Ok(of_failure(failure, response)),
     };
-    if let Some(reason) = line.calls.misfit(capability, &data).await {
-        return Ok(of_failure(AppFailure { kind: FailureKind::BadAnswer, reason, retryable: false }, response));
+    match line.calls.misfit(capability, &data).await {
+        Ok(None) => {}
+        Ok(Some(reason)) => return Ok(of_failure(AppFailure { kind: FailureKind::BadAnswer, reason, retryable: false }, response)),
+        // That is our shortage, and no attempt: the app is asked again with the same id.
+        Err(Busy) => return Ok(Sent::OutOfResources { error: NOT_CHECKED.to_owned() }),
     }
     keep(line, record, JobOutcome::Completed, &data, sha256(&data)).await?;
     Ok(response.map_or_else(|| Sent::Answered(acknowledged()), |response| Sent::Answered(without_body(response))))

@@ -44,11 +44,25 @@ pub struct Job {
     pub ended_at: Option<Timestamp>,
 }
 
+/// What is shown of the app's answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum AnswerShown {
+    /// All of it.
+    Whole,
+    /// The error alone: results may be large.
+    Error,
+}
+
 /// The job that an event is, as its newest delivery and its app's answer have it, without what only its data says; `None` if it is none.
 ///
 /// # Errors
 /// [`StoreError`] if the store cannot be read.
-pub async fn of_event(line: &Line, organization: OrganizationId, id: EventId, created_at: Timestamp) -> Result<Option<Job>, StoreError> {
+pub async fn of_event(
+    line: &Line,
+    organization: OrganizationId,
+    (id, created_at): (EventId, Timestamp),
+    shown: AnswerShown,
+) -> Result<Option<Job>, StoreError> {
     let filter = DeliveryFilter { event: Some(id), ..DeliveryFilter::default() };
     let page = PageRequest { limit: DELIVERIES_LOOKED_AT, cursor: Cursor::Newest };
     let deliveries = line.ports.history.deliveries(organization, filter, page).await?.rows;
@@ -58,7 +72,8 @@ pub async fn of_event(line: &Line, organization: OrganizationId, id: EventId, cr
     let capability = line.calls.of_lane(organization, newest.application, newest.lane_id).await?;
     let status = status(&newest, record.as_ref());
     let (mut result, mut error) = (None, None);
-    if let Some(answer) = record.as_ref().and_then(|record| record.answer.as_ref()) {
+    let answer = record.as_ref().and_then(|record| record.answer.as_ref());
+    if let Some(answer) = answer.filter(|answer| shown == AnswerShown::Whole || answer.outcome != JobOutcome::Completed) {
         let data = line.ports.vault.open(newest.lane_id.as_uuid(), &SealedSecret(answer.data.to_vec())).map_err(StoreError::corrupt)?;
         match answer.outcome {
             JobOutcome::Completed => result = Some(Bytes::from(data)),

@@ -1,11 +1,12 @@
 //! The line: publish → claim → attempt → settle, one step a file, and what follows when it ends badly.
 //!
 //! Read it as an event would: [`publish`] records it, [`claim`] gives it its turn, [`attempt`] sends it, [`settle`] decides what became of it.
-//! [`alert`] publishes an operational event about an end that a person should know of, and [`recall`] delivers again what a person asks for.
-//! `admission`, `draft` and `selection` are parts of publishing, [`request`], [`email`], [`job`] and [`callback`] are parts of attempting, and [`erasures`] keeps what was erased from being sent.
+//! [`alert`] and [`rule_alert`] publish operational events about what a person should know of, and [`recall`] delivers again what a person asks for.
+//! `admission`, `draft` and `selection` are parts of publishing, [`request`], [`email`], `service`, [`job`] and [`callback`] are parts of attempting, and [`erasures`] keeps what was erased from being sent.
 
 pub(crate) mod admission;
 pub mod alert;
+pub mod alert_subject;
 pub mod attempt;
 pub mod callback;
 pub mod claim;
@@ -20,8 +21,12 @@ pub mod publish;
 pub mod recall;
 pub mod receive;
 pub mod request;
+pub mod rule_alert;
 pub(crate) mod selection;
+pub(crate) mod service;
 pub mod settle;
+pub mod source_backlogs;
+pub(crate) mod spans;
 pub(crate) mod tokens;
 
 use std::{
@@ -30,11 +35,14 @@ use std::{
 };
 
 use tokio::sync::Notify;
+use url::Url;
 
 use self::erasures::Erasures;
 use crate::{
     calls::Calls,
     catalog::Catalog,
+    counted::Counted,
+    ids::{OrganizationId, SourceId},
     limits::{
         budgets::Budgets,
         evaluations::{EvaluationThreads, Evaluations},
@@ -43,9 +51,14 @@ use crate::{
         rates::Rates,
         retry_limit::RetryLimit,
     },
-    model::{Profile, RetentionPeriods},
+    metrics::Metrics,
+    model::{Profile, RetentionPeriods, Target},
     nodes::held_lease::HeldLease,
-    policy::{calls::manifest::ManifestDefaults, endpoint_health::EndpointHealthSettings},
+    policy::{
+        calls::manifest::ManifestDefaults,
+        endpoint_health::EndpointHealthSettings,
+        notice::{DEFAULT_BRAND, pagerduty::PAGERDUTY_URL},
+    },
     ports::{Lanes, Ports, StoreError, WakeUp},
     processors::Processors,
     providers::ProviderSettings,
@@ -66,6 +79,8 @@ pub struct Line {
     pub processors: Processors,
     /// Calls to apps.
     pub calls: Arc<Calls>,
+    /// What happened on this node, in numbers.
+    pub metrics: Arc<Metrics>,
     /// Who owns the lanes.
     pub wake_up: Arc<dyn WakeUp>,
     /// How they stand.
@@ -116,13 +131,26 @@ pub struct Line {
     pub deletions_bell: Notify,
     /// Rung when attempts succeeded: endpoints whose owners were told of trouble may be among those that work again.
     pub recoveries_bell: Notify,
+    /// Rung when a call waits for a person, or something follows from a decision about one that is not done yet.
+    pub approvals_bell: Notify,
     /// Rung when the health of another app is to be checked.
     pub health_checks_bell: Notify,
     /// When apps are checked.
     pub health_checks: HealthCheckSettings,
+    /// How often alert rules are evaluated.
+    pub alert_interval: Duration,
+    /// How people are told.
+    pub notifications: NotificationSettings,
     /// When parked deliveries are looked for again.
     pub parking_looks: parking::ParkingLooks,
+    /// How much sources have before them that their processors cannot take.
+    pub source_backlogs: Counted<SourceId>,
+    /// How many health connections organizations have.
+    pub connection_counts: Counted<OrganizationId>,
 }
+
+/// How many health connections an organization may have: with tokens, each takes some kilobytes.
+pub const CONNECTIONS_OF_ORGANIZATION_MAX: u32 = 1_000_000;
 
 /// The settings of a line.
 #[derive(Clone, Debug)]
@@ -149,6 +177,28 @@ pub struct LineSettings {
     pub health_providers: ProviderSettings,
     /// When apps are checked.
     pub health_checks: HealthCheckSettings,
+    /// How often alert rules are evaluated.
+    pub alert_interval: Duration,
+    /// How many requests of calls may be under way.
+    pub calls_in_flight_max: u32,
+    /// How people are told.
+    pub notifications: NotificationSettings,
+}
+
+/// How people are told what happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotificationSettings {
+    /// What messages call the sender.
+    pub brand: String,
+    /// Where PagerDuty takes events.
+    pub pagerduty_url: Target,
+}
+
+impl Default for NotificationSettings {
+    fn default() -> Self {
+        let url = Url::parse(PAGERDUTY_URL).expect("PagerDuty's URL is one");
+        Self { brand: DEFAULT_BRAND.to_owned(), pagerduty_url: Target { written: PAGERDUTY_URL.to_owned(), url } }
+    }
 }
 
 /// When the health of apps is checked.
@@ -181,9 +231,13 @@ impl Line {
             manifest_defaults,
             health_providers,
             health_checks,
+            alert_interval,
+            calls_in_flight_max,
+            notifications,
         } = settings;
         let evaluations = Arc::new(Evaluations::new(ports.clock.clone(), evaluation_threads));
         let (backlog, spool_bell) = (Arc::new(SpoolBacklog::new(&ports)), Arc::default());
+        let metrics: Arc<Metrics> = Arc::default();
         Self {
             held_lease: HeldLease::new(ports.leases.terms(), ports.clock.clone()),
             repeated_failures: RepeatedFailures::new(ports.leases.terms()),
@@ -192,10 +246,11 @@ impl Line {
             sources: Sources::new(&ports),
             processors: Processors::new(&ports, health_providers),
             publishers: Publishers::new(&ports, backlog.clone()),
-            intake: Intake::new(&ports, &backlog, &spool_bell),
+            intake: Intake::new(&ports, &backlog, &spool_bell, &metrics),
             backlog,
             spool_bell,
-            calls: Arc::new(Calls::new(&ports, evaluations.clone(), manifest_defaults)),
+            calls: Arc::new(Calls::new(&ports, evaluations.clone(), manifest_defaults, calls_in_flight_max, metrics.clone())),
+            metrics,
             evaluations,
             ports,
             wake_up: owner.clone(),
@@ -210,9 +265,14 @@ impl Line {
             backfills_bell: Notify::new(),
             deletions_bell: Notify::new(),
             recoveries_bell: Notify::new(),
+            approvals_bell: Notify::new(),
             health_checks_bell: Notify::new(),
             health_checks,
+            alert_interval,
+            notifications,
             parking_looks: parking::ParkingLooks::default(),
+            source_backlogs: Counted::up_to(source_backlogs::SOURCE_BACKLOG_MAX),
+            connection_counts: Counted::up_to(CONNECTIONS_OF_ORGANIZATION_MAX),
             node,
             idempotency_window,
             seal_payloads,
@@ -236,7 +296,7 @@ impl Line {
         let mut shortage = self.shortage.lock().unwrap_or_else(PoisonError::into_inner);
         if shortage.failed(self.ports.clock.uptime()).is_some() {
             tracing::error!(
-                "cannot open connections for deliveries ({error}); they wait and are tried again every second. If open files have run out, raise their limit or lower `concurrency`"
+                "this machine lacks what deliveries need ({error}); they wait and are tried again every second. If open files have run out, raise their limit or lower `concurrency`"
             );
         }
     }

@@ -14,7 +14,10 @@ use crate::{
         Line,
         admission::{Matching, Origin, RoundOf, admit},
         draft::{Draft, Views},
+        source_backlogs::SOURCE_BACKLOG_MAX,
+        spans::Publishing,
     },
+    metrics::EventResult,
     model::{ContentType, Event, EventType, OrderingKey, Priority, Received, WaitsFor},
     policy::{labels::Labels, schema::Violation},
     ports::{IncomingEvent, KeyOrigin, KeyReused, Recorded, StoreError},
@@ -165,6 +168,9 @@ pub enum PublishError {
     /// It was not recorded, as far as is known; its idempotency key makes trying again safe.
     #[error("cannot store the event")]
     Store(#[from] StoreError),
+    /// As many events of the source as may be wait for its processor.
+    #[error("{SOURCE_BACKLOG_MAX} events of the source wait for its processor")]
+    SourceBacklogFull,
     /// The store does not take it now, and this node has no room for it until it does.
     #[error("the store is unavailable, and the spool is full")]
     SpoolFull,
@@ -207,24 +213,40 @@ struct Admitted {
 ///
 /// Whatever was recorded is handed over to its lanes, also if the store failed at others.
 pub async fn publish(line: &Line, publications: Vec<Publication>) -> Vec<Result<Acceptance, PublishError>> {
-    publish_all(line, publications, Origin::Publisher).await
+    publish_all(line, arrive_all(line, publications), Origin::Publisher).await
+}
+
+/// Publishes an event under an id that was given before, as [`publish`] does. Published again, it is found and nothing is recorded.
+///
+/// # Errors
+/// [`PublishError`] if it was not published.
+pub(crate) async fn publish_as(line: &Line, id: EventId, publication: Publication) -> Result<Acceptance, PublishError> {
+    let IncomingEvent { mut event, organization, only, parked, .. } = arrive(line, publication);
+    event.id = id;
+    event.idempotency_key = id.to_string();
+    let incoming = IncomingEvent { event, organization, key: KeyOrigin::Made, only, parked };
+    publish_all(line, vec![incoming], Origin::Publisher).await.pop().expect("one event has one answer")
 }
 
 /// Publishes events that Everhook itself makes, as [`publish`] does; also to the application `operational`, where a publisher could otherwise forge
 /// them.
 pub async fn publish_own(line: &Line, publications: Vec<Publication>) -> Vec<Result<Acceptance, PublishError>> {
-    publish_all(line, publications, Origin::Everhook).await
+    publish_all(line, arrive_all(line, publications), Origin::Everhook).await
 }
 
 /// Publishes what a provider sent and was verified, as [`publish`] does. Types and schemas do not apply, because providers do not know them, and a filter
 /// that takes too much passes.
 pub(crate) async fn publish_received(line: &Line, publications: Vec<Publication>) -> Vec<Result<Acceptance, PublishError>> {
-    publish_all(line, publications, Origin::Provider).await
+    publish_all(line, arrive_all(line, publications), Origin::Provider).await
 }
 
-async fn publish_all(line: &Line, publications: Vec<Publication>, origin: Origin) -> Vec<Answer> {
-    let mut answers: Vec<Option<Answer>> = publications.iter().map(|_| None).collect();
-    let mut waiting: VecDeque<Open> = publications.into_iter().map(|publication| arrive(line, publication)).enumerate().collect();
+async fn publish_all(line: &Line, events: Vec<IncomingEvent>, origin: Origin) -> Vec<Answer> {
+    let mut answers: Vec<Option<Answer>> = events.iter().map(|_| None).collect();
+    let mut waiting: VecDeque<Open> = events.into_iter().enumerate().collect();
+    let publishing: Vec<(usize, Publishing)> = match &line.ports.spans {
+        Some(_) => waiting.iter().filter_map(|(index, incoming)| Some((*index, Publishing::of(line, incoming)?))).collect(),
+        None => Vec::new(),
+    };
     let mut work = RequestWork::new();
     // One part after the other, or events of a later part could overtake those of an earlier one that must be matched again.
     while !waiting.is_empty() {
@@ -242,7 +264,29 @@ async fn publish_all(line: &Line, publications: Vec<Publication>, origin: Origin
         }
     }
     // What has no answer was still being matched again at the last round.
-    answers.into_iter().map(|answer| answer.unwrap_or(Err(PublishError::Store(StoreError::Conflict)))).collect()
+    let answers: Vec<Answer> = answers.into_iter().map(|answer| answer.unwrap_or(Err(PublishError::Store(StoreError::Conflict)))).collect();
+    publishing.into_iter().for_each(|(index, publishing)| publishing.end(line, &answers[index]));
+    for result in EventResult::ALL {
+        let count = answers.iter().filter(|answer| result_of(answer) == result).count();
+        if count > 0 {
+            line.metrics.published(result, count as u64);
+        }
+    }
+    answers
+}
+
+fn result_of(answer: &Answer) -> EventResult {
+    match answer {
+        Ok(accepted) if accepted.is_duplicate() => EventResult::Duplicate,
+        Ok(Acceptance::Recorded(_)) => EventResult::Recorded,
+        Ok(Acceptance::Spooled(_)) => EventResult::Spooled,
+        Err(PublishError::Store(_) | PublishError::SpoolFull | PublishError::NotKnown(_)) => EventResult::Failed,
+        Err(_) => EventResult::Rejected,
+    }
+}
+
+fn arrive_all(line: &Line, publications: Vec<Publication>) -> Vec<IncomingEvent> {
+    publications.into_iter().map(|publication| arrive(line, publication)).collect()
 }
 
 /// Gives an event its identity, which it keeps whatever happens to it.

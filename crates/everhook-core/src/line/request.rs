@@ -110,7 +110,7 @@ fn headers(outgoing: &Outgoing<'_>, signatures: Option<Signatures>) -> Vec<(Outg
 }
 
 /// Names this request in its trace. Mixed from what tells it from every other request rather than drawn, so that it can be told again.
-fn span(delivery: DeliveryId, attempt_number: u32, at: Timestamp) -> u64 {
+pub(crate) fn span(delivery: DeliveryId, attempt_number: u32, at: Timestamp) -> u64 {
     let (high, low) = delivery.as_uuid().as_u64_pair();
     let mixed = [high, low, attempt_number.into(), at.as_micros().cast_unsigned()].into_iter().fold(0, |mixed, part| scatter(mixed ^ part));
     // All zeros is no span.
@@ -118,7 +118,7 @@ fn span(delivery: DeliveryId, attempt_number: u32, at: Timestamp) -> u64 {
 }
 
 /// Spreads each bit of a number over all of it (the finalizer of SplitMix64), and no two numbers to the same.
-const fn scatter(number: u64) -> u64 {
+pub(crate) const fn scatter(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -10,11 +10,12 @@ use crate::{
     catalog::{ApplicationView, Destination},
     ids::EndpointId,
     limits::evaluations::{Busy, Evaluated, Evaluations, EventData, NotEvaluated, RequestWork},
-    model::{ApplicationKind, callback_lane},
+    model::{ApplicationKind, Channel, Event, callback_lane},
     policy::{
         calls::job::CALLBACK_LABEL,
         filter::Filter,
         labels::{self, Labels},
+        notice::routing,
         work::{FILTER_UNITS_MAX, INLINE_UNITS_MAX, WorkBudget},
     },
     ports::IncomingEvent,
@@ -95,6 +96,7 @@ fn candidates(incoming: &IncomingEvent, view: &ApplicationView) -> Candidates {
         return Candidates::Chosen(view.enabled(endpoint.into()).into_iter().chain(processor).chain(callback(incoming, view)).collect());
     }
     let candidates = with_labels(view.matching(&incoming.event.event_type), &incoming.event.labels);
+    let candidates = routed(candidates, &incoming.event);
     let candidates = match processor {
         None => candidates,
         Some(processor) => candidates.iter().cloned().chain([processor]).collect(),
@@ -107,6 +109,24 @@ fn candidates(incoming: &IncomingEvent, view: &ApplicationView) -> Candidates {
 fn callback(incoming: &IncomingEvent, view: &ApplicationView) -> Option<Destination> {
     let is_wanted = incoming.event.labels.contains_key(CALLBACK_LABEL);
     if is_wanted { view.destination(callback_lane(incoming.event.application)) } else { None }
+}
+
+/// Without the channels that do not get this event of those that may get its type.
+fn routed(candidates: Matches, event: &Event) -> Matches {
+    let channel_of = |destination: &Destination| match destination {
+        Destination::Channel(to) => Some(to.clone()),
+        _ => None,
+    };
+    let channels: Vec<_> = candidates.iter().filter_map(channel_of).collect();
+    if channels.is_empty() {
+        return candidates;
+    }
+    let data = serde_json::from_slice(&event.data).unwrap_or_default();
+    let channels: Vec<&Channel> = channels.iter().map(|to| &to.channel).collect();
+    let chosen = routing::choose(&channels, &event.event_type, &data);
+    let is_chosen =
+        |destination: &&Destination| channel_of(destination).is_none_or(|to| chosen.iter().any(|channel| channel.id == to.channel.id));
+    candidates.iter().filter(is_chosen).cloned().collect()
 }
 
 fn with_labels(by_type: Matches, labels: &Labels) -> Matches {

@@ -51,7 +51,7 @@ pub async fn create(line: &Line, by: &Author, asked: ApplicationChange) -> Resul
     }
 }
 
-/// Changes the fields that are given. A built-in application keeps its name.
+/// Changes the fields that are given. A built-in application keeps its name and its uid: requests address it by the latter.
 ///
 /// # Errors
 /// [`Refusal`] says what is wrong, missing or taken.
@@ -118,6 +118,18 @@ fn check_built_in(application: &Application, asked: &ApplicationChange) -> Resul
         return Err(Refusal::Conflict(
             Conflict::BuiltIn,
             format!("the application `{}` is built in and cannot be renamed", application.name),
+        ));
+    }
+    let is_own_uid = |uid: &str| application.uid.as_ref().is_some_and(|own| own.as_str() == uid);
+    let keeps_uid = match &asked.uid {
+        Change::Keep => true,
+        Change::Clear => application.uid.is_none(),
+        Change::Set(uid) => is_own_uid(uid),
+    };
+    if !keeps_uid && application.kind != ApplicationKind::Custom {
+        return Err(Refusal::Conflict(
+            Conflict::BuiltIn,
+            format!("the application `{}` is built in and its uid cannot be changed", application.name),
         ));
     }
     if asked.strict_event_types == Change::Set(true) && application.kind == ApplicationKind::Operational {

@@ -14,8 +14,9 @@ use crate::{
     line::Line,
     model::{
         ApiKey, Application, AuditAction, AuditEntry, AuditNote, Author, Backoff, BreakerConfig, Dedupe, DedupeBy, Endpoint, EndpointState,
-        EventTypeDefinition, EventTypePattern, Jitter, Operation, Organization, OrganizationSchedule, ProcessorKind, RateLimit,
-        RetrySchedule, Scope, SealedSecret, Selection, Source, SourceRateLimit, SourceResponse, Strategy, TripRule,
+        EventTypeDefinition, EventTypePattern, Jitter, NoticeSeverity, Operation, Organization, OrganizationSchedule, ProcessorKind,
+        RateLimit, RetrySchedule, Scope, SealedSecret, Selection, ServiceChannel, Source, SourceRateLimit, SourceResponse, Strategy,
+        TripRule,
     },
     policy::{
         audit::{Facts, MASK},
@@ -161,6 +162,16 @@ pub(super) fn of_source(source: &Source) -> Facts {
         )
         .plain("paused", source.paused.map(|pause| pause.mode.as_str()))
         .plain("awaiting_handshake_until", source.awaiting_handshake_until.map(|at: Timestamp| at.to_string()))
+}
+
+pub(super) fn of_channel(channel: &ServiceChannel) -> Facts {
+    Facts::default()
+        .plain("name", channel.name.as_str())
+        .plain("kind", channel.kind.as_str())
+        .masked("credentials", BASE64_STANDARD.encode(&channel.credentials.0), MASK)
+        .plain("event_types", channel.event_types.iter().map(ToString::to_string).collect::<Vec<_>>())
+        .plain("min_severity", channel.min_severity.map(NoticeSeverity::as_str))
+        .plain("enabled", channel.enabled)
 }
 
 fn dedupe(dedupe: &Dedupe) -> Value {

@@ -74,7 +74,7 @@ pub(super) async fn checked(
     if let Some(found) = found {
         let (schema, example) = (found.schema.clone(), found.example.clone());
         let mut changed = apply(line, asked, found, Vec::new()).await?;
-        // JSON that was only formatted again is no change.
+        // JSON that was only written otherwise is no change.
         for (text, kept) in [(&mut changed.schema, schema), (&mut changed.example, example)] {
             if is_same_option(text.as_deref(), kept.as_deref()) {
                 *text = kept;
@@ -200,7 +200,7 @@ fn check_example(example: String) -> Result<String, String> {
 }
 
 /// The schema must compile, and the example must fit it, whichever of the two is new.
-fn check_fit(schema: &str, example: Option<&str>) -> Option<Fault> {
+pub(super) fn check_fit(schema: &str, example: Option<&str>) -> Option<Fault> {
     let schema = match Schema::compile(schema) {
         Ok(schema) => schema,
         Err(reason) => return Some(Fault::new("schema", reason)),

@@ -5,28 +5,34 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use uuid::Uuid;
 
+use super::approvals::{self, NotRequested, Requested};
 use crate::{
     calls::{
         OpenCapability,
-        answered::{CallAnswer, Step},
+        answered::{CallAnswer, Handover, Step},
         call::{self, CallRequest},
     },
-    ids::{ApplicationId, EventId, OrganizationId},
+    ids::{ApplicationId, ApprovalId, EventId, LaneId, OrganizationId},
+    limits::evaluations::Busy,
     line::{
         Line,
         job::{awaited_callback, keep, sha256, token_hash},
-        job_state, parking,
+        job_state::{self, AnswerShown},
+        parking,
         publish::{Acceptance, Publication, PublishError, publish},
     },
-    model::{BreakerState, CapabilityName, ContentType, EventType, JobOutcome, JobRecord, Page, PageRequest, Priority},
-    policy::{
-        calls::job::{CALLBACK_LABEL, Callback, JOB_EVENT_TYPE, JobDocument, refusal_of_payload},
-        labels::Labels,
+    model::{
+        AnswerCount, BreakerState, CapabilityName, ContentType, EventType, JobOutcome, JobRecord, Page, PageRequest, Priority, TraceParent,
     },
+    policy::calls::job::{CALLBACK_LABEL, Callback, JOB_EVENT_TYPE, JobDocument, refusal_of_payload},
     ports::{EventFilter, JobAnswered, StoreError},
+    time::Timestamp,
 };
 
 pub use crate::line::job_state::Job;
+
+/// How many characters a job's token has: 32 bytes in Base64.
+const TOKEN_CHARS: usize = 43;
 
 /// What came of a call.
 #[derive(Debug)]
@@ -35,6 +41,27 @@ pub enum Called {
     Answered(CallAnswer),
     /// It is a job now.
     Queued(QueuedCall),
+    /// It waits for a person.
+    Pending(PendingCall),
+}
+
+/// A call that waits for a person.
+#[derive(Clone, Debug)]
+pub struct PendingCall {
+    /// What a person decides about it.
+    pub approval: ApprovalId,
+    /// Until when it waits.
+    pub expires_at: Timestamp,
+    /// Names the call.
+    pub request_id: Uuid,
+    /// How the breaker stood.
+    pub circuit: BreakerState,
+    /// How long the caller waited.
+    pub duration: Duration,
+    /// Why the app's answer was not used.
+    pub warning: Option<String>,
+    /// What was tried, in order.
+    pub steps: Vec<Step>,
 }
 
 /// A call that became a job.
@@ -54,41 +81,83 @@ pub struct QueuedCall {
     pub steps: Vec<Step>,
 }
 
-/// Why a call did not become a job.
+/// Why a call neither became a job nor waits for a person.
 #[derive(Debug)]
 pub enum NotQueued {
     /// Its payload cannot be that of a job.
     Payload(&'static str),
     /// It could not be put on the line.
     Publish(PublishError),
+    /// As many calls of its application wait for people as may.
+    TooManyPending,
 }
 
-/// Makes a call: of an `async` capability it is a job at once, of another one if its fallback says so. `server_url` is what this server's URLs begin with.
-/// A job is durable when this returns. It must run to its end: callers that may be dropped half-way spawn it.
+impl From<NotRequested> for NotQueued {
+    fn from(reason: NotRequested) -> Self {
+        match reason {
+            NotRequested::TooMany => Self::TooManyPending,
+            NotRequested::NoSuchApplication => Self::Publish(PublishError::NoSuchApplication),
+            NotRequested::Payload(words) => Self::Payload(words),
+            NotRequested::Store(error) => Self::Publish(error.into()),
+        }
+    }
+}
+
+/// Makes a call: of an `async` capability it is a job at once, of another one if its fallback says so; or it waits for a person. `server_url` is what this
+/// server's URLs begin with. A job, or that it waits, is durable when this returns. It must run to its end: callers that may be dropped half-way spawn it.
 ///
 /// # Errors
-/// [`NotQueued`] if it should have become a job and did not.
+/// [`NotQueued`] if it should have become a job, or wait, and does not.
 pub async fn call(line: &Line, capability: &Arc<OpenCapability>, request: CallRequest, server_url: &str) -> Result<Called, NotQueued> {
     if !capability.spec.is_async {
         let asked = request.clone();
         let answer = call::call(&line.calls, capability, request).await;
-        if !answer.is_queued {
-            return Ok(Called::Answered(answer));
-        }
-        let job = queue(line, capability, answer.request_id, &asked, server_url).await?;
-        let warning = answer.failure.map(|failure| format!("{}: {}", failure.kind.as_str(), failure.reason));
-        let CallAnswer { request_id, circuit, steps, .. } = answer;
-        let duration = line.ports.clock.now().since(asked.arrived_at);
-        return Ok(Called::Queued(QueuedCall { job, request_id, circuit, duration, warning, steps }));
+        return match answer.handed_over {
+            None => Ok(Called::Answered(answer)),
+            Some(handover) => hand_over(line, capability, handover, answer, &asked, server_url).await,
+        };
     }
     if let Some(reason) = refusal_of_payload(&request.payload) {
         return Err(NotQueued::Payload(reason));
     }
     let request_id = line.ports.entropy.uuid(line.ports.clock.now());
-    let job = queue(line, capability, request_id, &request, server_url).await?;
+    let job = queue(line, capability, request_id, &request, server_url).await;
+    line.calls.count_handover(capability.lane_id, job.as_ref().ok().map(|_| AnswerCount::Queued), false);
+    let job = job?;
     let duration = line.ports.clock.now().since(request.arrived_at);
     let circuit = line.calls.gate(capability).await.breaker_state(line.ports.clock.now());
     Ok(Called::Queued(QueuedCall { job, request_id, circuit, duration, warning: None, steps: Vec::new() }))
+}
+
+/// Makes a job of a call that nothing answered, or has it wait for a person.
+async fn hand_over(
+    line: &Line,
+    capability: &OpenCapability,
+    to: Handover,
+    answer: CallAnswer,
+    asked: &CallRequest,
+    server_url: &str,
+) -> Result<Called, NotQueued> {
+    let warning = answer.failure.as_ref().map(|failure| format!("{}: {}", failure.kind.as_str(), failure.reason));
+    let (request_id, circuit) = (answer.request_id, answer.circuit);
+    let waited = || line.ports.clock.now().since(asked.arrived_at);
+    let (called, what) = match to {
+        Handover::Queue => {
+            let job = queue(line, capability, request_id, asked, server_url).await;
+            let queued = |job| Called::Queued(QueuedCall { job, request_id, circuit, duration: waited(), warning, steps: answer.steps });
+            (job.map(queued), AnswerCount::Queued)
+        }
+        Handover::Manual { expires_after } => {
+            let requested = approvals::request(line, capability, &answer, asked, expires_after, server_url).await;
+            let pending = |Requested { approval, expires_at }| {
+                let (duration, steps) = (waited(), answer.steps);
+                Called::Pending(PendingCall { approval, expires_at, request_id, circuit, duration, warning, steps })
+            };
+            (requested.map(pending).map_err(NotQueued::from), AnswerCount::Pending)
+        }
+    };
+    line.calls.count_handover(capability.lane_id, called.is_ok().then_some(what), true);
+    called
 }
 
 /// Puts a call on the line: an event for the lane of its capability alone.
@@ -106,13 +175,33 @@ async fn queue(
         callback_url: request.callback_url.clone(),
         payload: request.payload.clone(),
     };
-    let labels: Labels = request.callback_url.iter().map(|_| (CALLBACK_LABEL.to_owned(), "true".to_owned())).collect();
-    let deliveries_wanted = if labels.is_empty() { 1 } else { 2 };
-    let publication = Publication {
-        organization: capability.organization,
-        application: capability.application,
+    let deliveries_wanted = if document.callback_url.is_none() { 1 } else { 2 };
+    let publication = job_publication(capability.organization, capability.application, capability.lane_id, &document);
+    let traceparent = request
+        .trace
+        .as_ref()
+        .map(|TraceParent { trace, flags, .. }| format!("00-{trace}-{:016x}-{flags}", request_id.as_u64_pair().1.max(1)));
+    let publication = Publication { traceparent, ..publication.ok_or(NotQueued::Payload("must be JSON"))? };
+    let accepted = publish(line, vec![publication]).await.pop().expect("one publication has one answer");
+    match accepted.map_err(NotQueued::Publish)? {
+        // The lanes are made with the manifest. If one were not there, nobody would ever do the job, or tell of it.
+        Acceptance::Recorded(published) if published.deliveries < deliveries_wanted => Err(NotQueued::Publish(StoreError::Conflict.into())),
+        accepted => Ok(accepted.event()),
+    }
+}
+
+/// The event that a job is; `None` if its payload is no JSON.
+pub(super) fn job_publication(
+    organization: OrganizationId,
+    application: ApplicationId,
+    lane_id: LaneId,
+    document: &JobDocument,
+) -> Option<Publication> {
+    Some(Publication {
+        organization,
+        application,
         event_type: job_type(),
-        data: document.write().ok_or(NotQueued::Payload("must be JSON"))?,
+        data: document.write()?,
         content_type: ContentType::JSON,
         idempotency_key: None,
         idempotency_window: None,
@@ -120,21 +209,15 @@ async fn queue(
         priority: Priority::Normal,
         ordering_key: None,
         timestamp: None,
-        traceparent: request.trace.as_ref().map(|(trace, flags)| format!("00-{trace}-{:016x}-{flags}", request_id.as_u64_pair().1.max(1))),
-        labels,
+        traceparent: None,
+        labels: document.callback_url.iter().map(|_| (CALLBACK_LABEL.to_owned(), "true".to_owned())).collect(),
         headers: Vec::new(),
-        only: Some(capability.lane_id.endpoint()),
+        only: Some(lane_id.endpoint()),
         received: None,
         // It may hold what the platform knows about people, as answers do.
         sealed: true,
         parked: None,
-    };
-    let accepted = publish(line, vec![publication]).await.pop().expect("one publication has one answer");
-    match accepted.map_err(NotQueued::Publish)? {
-        // The lanes are made with the manifest. If one were not there, nobody would ever do the job, or tell of it.
-        Acceptance::Recorded(published) if published.deliveries < deliveries_wanted => Err(NotQueued::Publish(StoreError::Conflict.into())),
-        accepted => Ok(accepted.event()),
-    }
+    })
 }
 
 fn job_type() -> EventType {
@@ -150,6 +233,8 @@ pub enum CallbackRefusal {
     Ended,
     /// What it says cannot be read, or is not what the manifest says a result is.
     Invalid(String),
+    /// It could not be checked, because too much is being evaluated; nothing was kept, and calling back again is safe.
+    Busy,
     /// The store failed; nothing was kept, as far as is known, and calling back again is safe.
     Store(StoreError),
 }
@@ -157,6 +242,12 @@ pub enum CallbackRefusal {
 impl From<StoreError> for CallbackRefusal {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
+    }
+}
+
+impl From<Busy> for CallbackRefusal {
+    fn from(Busy: Busy) -> Self {
+        Self::Busy
     }
 }
 
@@ -176,6 +267,9 @@ pub struct CallbackFor<'a> {
 /// # Errors
 /// [`CallbackRefusal::NotFound`] if there is none, or the token is not one of its.
 pub async fn find_answerable(line: &Line, of: CallbackFor<'_>) -> Result<JobRecord, CallbackRefusal> {
+    if of.token.len() != TOKEN_CHARS {
+        return Err(CallbackRefusal::NotFound);
+    }
     let record = line.ports.jobs.job(of.job).await?.ok_or(CallbackRefusal::NotFound)?;
     let lane = CapabilityName::parse(of.capability).map(|name| name.lane(record.application));
     let may_answer = lane == Some(record.lane_id) && record.tokens.contains(&token_hash(of.token));
@@ -191,7 +285,7 @@ pub async fn call_back(line: &Line, record: &JobRecord, body: &Bytes) -> Result<
     let callback = Callback::read(body).map_err(CallbackRefusal::Invalid)?;
     if callback.outcome == JobOutcome::Completed
         && let Some(capability) = line.calls.of_lane(record.organization, record.application, record.lane_id).await?
-        && let Some(reason) = line.calls.misfit(&capability, &callback.data).await
+        && let Some(reason) = line.calls.misfit(&capability, &callback.data).await?
     {
         return Err(CallbackRefusal::Invalid(reason));
     }
@@ -215,7 +309,9 @@ pub async fn call_back(line: &Line, record: &JobRecord, body: &Bytes) -> Result<
 /// [`StoreError`] if the store cannot be read.
 pub async fn get(line: &Line, organization: OrganizationId, id: EventId) -> Result<Option<Job>, StoreError> {
     let Some((summary, event)) = line.ports.history.event(organization, id).await? else { return Ok(None) };
-    let Some(mut job) = job_state::of_event(line, organization, summary.id, summary.created_at).await? else { return Ok(None) };
+    let Some(mut job) = job_state::of_event(line, organization, (summary.id, summary.created_at), AnswerShown::Whole).await? else {
+        return Ok(None);
+    };
     if let Some(document) = event.and_then(|event| JobDocument::read(&event.data)) {
         job.capability = Some(document.capability);
         job.request_id = Some(document.request_id);
@@ -238,8 +334,7 @@ pub async fn list(
     let mut jobs = Vec::with_capacity(found.rows.len());
     for summary in found.rows {
         // An event that a publisher gave the same type to is no job.
-        let job = job_state::of_event(line, organization, summary.id, summary.created_at).await?;
-        jobs.extend(job.map(|job| Job { result: None, ..job }));
+        jobs.extend(job_state::of_event(line, organization, (summary.id, summary.created_at), AnswerShown::Error).await?);
     }
     Ok(Page { rows: jobs, next: found.next, prev: found.prev })
 }

@@ -3,11 +3,15 @@
 //! Each use case takes who asks, as an `Author`, and what was asked for as plain values, checks every rule of the domain, and reports all faults at once. After a change the
 //! catalog forgets the application and the owner of the lanes is told, so that the next event already meets it.
 
+pub mod alert_rules;
+pub mod alerts;
 pub mod api_keys;
 pub mod app_health;
 pub mod applications;
+pub mod approvals;
 mod audit;
 pub mod auto_replay;
+pub mod channels;
 pub mod dead_letters;
 pub mod deliveries;
 pub mod endpoints;
@@ -17,6 +21,7 @@ pub mod finding;
 pub mod health;
 pub mod jobs;
 pub mod manifests;
+pub mod notifications;
 pub mod operations;
 pub mod organizations;
 pub mod received;
@@ -91,6 +96,14 @@ pub enum Noun {
     Capability,
     /// A draw that answered a call.
     Draw,
+    /// A call that a person decides about.
+    Approval,
+    /// When something is reported.
+    AlertRule,
+    /// How a rule stands at one thing.
+    Alert,
+    /// Where people are told.
+    Channel,
 }
 
 impl Noun {
@@ -99,9 +112,16 @@ impl Noun {
         match self {
             Self::Organization | Self::Application | Self::Endpoint => "id or uid",
             Self::Source | Self::RetrySchedule | Self::EventType => "id or name",
-            Self::ApiKey | Self::Operation | Self::DeadLetter | Self::Event | Self::Delivery | Self::HealthConnection => "id",
+            Self::Alert
+            | Self::ApiKey
+            | Self::Operation
+            | Self::DeadLetter
+            | Self::Event
+            | Self::Delivery
+            | Self::HealthConnection
+            | Self::Approval => "id",
             Self::Manifest => "application",
-            Self::Capability => "name",
+            Self::Capability | Self::AlertRule | Self::Channel => "name",
             Self::Draw => "request id",
         }
     }
@@ -125,6 +145,10 @@ impl fmt::Display for Noun {
             Self::Manifest => "manifest",
             Self::Capability => "capability",
             Self::Draw => "draw",
+            Self::Approval => "approval",
+            Self::AlertRule => "alert rule",
+            Self::Alert => "alert",
+            Self::Channel => "channel",
         })
     }
 }
@@ -193,6 +217,10 @@ pub enum Conflict {
     DeliveryEnded,
     /// An attempt of the delivery is under way.
     AttemptUnderWay,
+    /// Something else was decided about the call.
+    ApprovalDecided,
+    /// The manifest has no base URL.
+    AppNotCallable,
 }
 
 impl Refusal {

@@ -151,6 +151,7 @@ pub(super) async fn begin(
         id: OperationId::from_uuid(line.ports.entropy.uuid(now)),
         organization: by.organization,
         application,
+        endpoint: selection.endpoint(),
         kind,
         status: OperationStatus::Pending,
         total,

@@ -78,7 +78,12 @@ pub async fn change(line: &Line, by: &Author, of: &Ref<OrganizationId>, asked: O
     let mut read = find(line, of).await?;
     for _ in 0..CHANGE_ROUNDS_MAX {
         let mut organization = read.clone();
-        if organization.uid.as_ref().is_some_and(|uid| uid.as_str() == DEFAULT_ORGANIZATION_UID) && asked.uid != Change::Keep {
+        let keeps_uid = match &asked.uid {
+            Change::Keep => true,
+            Change::Clear => false,
+            Change::Set(uid) => uid == DEFAULT_ORGANIZATION_UID,
+        };
+        if organization.uid.as_ref().is_some_and(|uid| uid.as_str() == DEFAULT_ORGANIZATION_UID) && !keeps_uid {
             return Err(Refusal::Conflict(Conflict::BuiltIn, "the uid of the organization `default` cannot be changed".to_owned()));
         }
         apply(line, asked.clone(), &mut organization)?;
@@ -191,23 +196,29 @@ fn apply(line: &Line, asked: OrganizationChange, organization: &mut Organization
     }
     let check_pool = |name: String| check_pool(line, &name);
     asked.worker_pool.check("worker_pool", &mut faults, check_pool).apply(&mut organization.worker_pool, PoolName::default());
-    asked.admin_emails.check("admin_emails", &mut faults, check_emails).apply(&mut organization.admin_emails, Vec::new());
+    read_emails(asked.admin_emails, &mut faults).apply(&mut organization.admin_emails, Vec::new());
     refuse_faults(faults)
 }
 
-fn check_emails(texts: Vec<String>) -> Result<Vec<EmailAddress>, String> {
+fn read_emails(asked: Change<Vec<String>>, faults: &mut Vec<Fault>) -> Change<Vec<EmailAddress>> {
+    let texts = match asked {
+        Change::Keep => return Change::Keep,
+        Change::Clear => return Change::Clear,
+        Change::Set(texts) => texts,
+    };
     if texts.len() > ADMIN_EMAILS_MAX {
-        return Err(format!("must have at most {ADMIN_EMAILS_MAX} addresses"));
+        faults.push(Fault::new("admin_emails", format!("must have at most {ADMIN_EMAILS_MAX} addresses")));
+        return Change::Keep;
     }
     let mut emails: Vec<EmailAddress> = Vec::with_capacity(texts.len());
     for (index, text) in texts.iter().enumerate() {
-        let email = EmailAddress::parse(text).map_err(|fault| format!("[{index}] {fault}"))?;
-        if emails.contains(&email) {
-            return Err(format!("[{index}] appears twice"));
+        let read = EmailAddress::parse(text).map_err(|fault| fault.to_string());
+        match read.and_then(|email| if emails.contains(&email) { Err("appears twice".to_owned()) } else { Ok(email) }) {
+            Ok(email) => emails.push(email),
+            Err(reason) => faults.push(Fault::new(format!("admin_emails[{index}]"), reason)),
         }
-        emails.push(email);
     }
-    Ok(emails)
+    Change::Set(emails)
 }
 
 /// A store that one process has to itself has one pool: deliveries of another would wait for ever.

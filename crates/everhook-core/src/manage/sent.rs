@@ -10,7 +10,7 @@ use crate::{
         request::{self, Outgoing},
     },
     model::{Attempt, Delivery, Event, LaneKind},
-    policy::notice::{self, Notice},
+    policy::notice::{self, email::EmailNotice},
     ports::{EventSummary, OutgoingHeader, StoreError},
     shape::Shape,
 };
@@ -36,7 +36,9 @@ pub enum Sent {
     /// It asked an app to do a job: its token is kept nowhere, so that it cannot be built again.
     Job,
     /// It was an e-mail.
-    Email(Notice),
+    Email(EmailNotice),
+    /// It was a notification to a service, in these words. What the service was sent has credentials.
+    Notification(EmailNotice),
     /// Everhook failed, before or while making it: nobody knows whether one went out.
     Unknown,
     /// The event is no longer held, and most of the request came from it.
@@ -49,7 +51,7 @@ pub enum Sent {
 /// [`StoreError`] if what shaped it cannot be read or opened.
 pub async fn sent(line: &Line, delivery: &Delivery, attempt: &Attempt) -> Result<Sent, StoreError> {
     match delivery.kind {
-        LaneKind::Channel => return sent_by_email(line, delivery).await,
+        LaneKind::Channel => return told(line, delivery).await,
         LaneKind::Processor => return Ok(Sent::Processed),
         LaneKind::Capability => return Ok(Sent::Job),
         LaneKind::Endpoint => {}
@@ -76,11 +78,15 @@ pub async fn sent(line: &Line, delivery: &Delivery, attempt: &Attempt) -> Result
     Ok(Sent::Request(request))
 }
 
-async fn sent_by_email(line: &Line, delivery: &Delivery) -> Result<Sent, StoreError> {
+/// What people were told. A channel may be gone: the id of one that leads to an address follows from the address, which its version says.
+async fn told(line: &Line, delivery: &Delivery) -> Result<Sent, StoreError> {
     let found = line.ports.history.event(delivery.organization, delivery.event).await?;
     let Some((_, Some(event))) = found else { return Ok(Sent::EventGone) };
     let data = serde_json::from_slice(&event.data).unwrap_or_default();
-    Ok(notice::of_event(&event.event_type, &data).map_or(Sent::Unknown, Sent::Email))
+    let Some(notice) = notice::of_event(&event.event_type, &data) else { return Ok(Sent::Unknown) };
+    let written = notice::email::write(&notice, &line.notifications.brand);
+    let is_mail = delivery.lane_id.as_uuid().get_version_num() == 8;
+    Ok(if is_mail { Sent::Email(written) } else { Sent::Notification(written) })
 }
 
 /// What is left of an erased event: nothing that its publisher said but its type and its name.

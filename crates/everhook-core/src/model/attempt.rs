@@ -59,7 +59,8 @@ pub enum AttemptStatus {
 }
 
 impl AttemptStatus {
-    const ALL: [Self; 4] = [Self::Success, Self::Failed, Self::Exhausted, Self::Parked];
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Success, Self::Failed, Self::Exhausted, Self::Parked];
 
     /// Its name on every wire.
     pub const fn as_str(self) -> &'static str {

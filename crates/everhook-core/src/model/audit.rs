@@ -136,6 +136,12 @@ actions! {
     ApplicationForceOpen = "application" "force_open_breaker";
     /// The breaker of a capability was forced closed.
     ApplicationForceClose = "application" "force_close_breaker";
+    /// A call that waited for a person was approved.
+    ApprovalApprove = "approval" "approve";
+    /// A call that waited for a person was rejected.
+    ApprovalReject = "approval" "reject";
+    /// A call waited for a person until its time was over.
+    ApprovalExpire = "approval" "expire";
     /// An endpoint was made.
     EndpointCreate = "endpoint" "create";
     /// An endpoint was changed.
@@ -170,6 +176,16 @@ actions! {
     EventTypeUpdate = "event_type" "update";
     /// An event type's definition was deleted.
     EventTypeDelete = "event_type" "delete";
+    /// An alert rule was written, or a default one was changed first.
+    AlertRuleCreate = "alert_rule" "create";
+    /// An alert rule was changed.
+    AlertRuleUpdate = "alert_rule" "update";
+    /// An alert rule was deleted, or a default one is as it was.
+    AlertRuleDelete = "alert_rule" "delete";
+    /// An alert was silenced.
+    AlertSilence = "alert" "silence";
+    /// An alert is no longer silenced.
+    AlertUnsilence = "alert" "unsilence";
     /// A source was made.
     SourceCreate = "source" "create";
     /// A source was changed.
@@ -184,6 +200,12 @@ actions! {
     SourceAwaitHandshake = "source" "await_handshake";
     /// A source took the key that came in a handshake.
     SourceCaptureKey = "source" "capture_key";
+    /// A channel was made.
+    ChannelCreate = "channel" "create";
+    /// A channel was changed.
+    ChannelUpdate = "channel" "update";
+    /// A channel was deleted.
+    ChannelDelete = "channel" "delete";
     /// A health connection was made, or begun anew.
     HealthConnectionCreate = "health_connection" "create";
     /// A health connection was deleted.

@@ -52,6 +52,23 @@ pub enum BreakerCause {
 }
 
 impl BreakerCause {
+    /// All causes.
+    pub const ALL: [Self; 9] = [
+        Self::TooManyFailures,
+        Self::TooManySlowCalls,
+        Self::FailedHealthChecks,
+        Self::RecoveryFailed,
+        Self::Recovered,
+        Self::Reset,
+        Self::ForcedOpen,
+        Self::ForcedClosed,
+        Self::SwitchedOff,
+    ];
+    /// Whether calls have shown it.
+    pub const fn is_by_calls(self) -> bool {
+        matches!(self, Self::TooManyFailures | Self::TooManySlowCalls | Self::RecoveryFailed)
+    }
+
     /// Its name on every wire.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -99,4 +116,15 @@ pub struct BreakerFacts {
     pub force_open_until: Option<Timestamp>,
     /// When being forced closed ends; `None` if it is not, or until it is reset.
     pub force_close_until: Option<Timestamp>,
+}
+
+/// How the nodes stand that have calls of a capability.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VoteCount {
+    /// How many have calls.
+    pub callers: u32,
+    /// How many of them have a breaker that opened because the app's answers were no good,
+    pub with_answers: u32,
+    /// and how many because there were none in time.
+    pub without_answers: u32,
 }

@@ -19,11 +19,13 @@ pub enum Duty {
     EndpointHealth,
     /// Checks the health of apps.
     HealthChecks,
+    /// Evaluates alert rules.
+    AlertRules,
 }
 
 impl Duty {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Operations,
         Self::AutomaticReplay,
         Self::Alerts,
@@ -32,6 +34,7 @@ impl Duty {
         Self::Retention,
         Self::EndpointHealth,
         Self::HealthChecks,
+        Self::AlertRules,
     ];
 
     /// Its name, for stores and logs. Never changed once it was stored.
@@ -45,6 +48,7 @@ impl Duty {
             Self::Retention => "retention",
             Self::EndpointHealth => "endpoint_health",
             Self::HealthChecks => "health_checks",
+            Self::AlertRules => "alert_rules",
         }
     }
 

@@ -120,6 +120,13 @@ pub struct Capability {
     pub canary: Option<Canary>,
 }
 
+impl Capability {
+    /// Whether a call may end without an answer that is ready: as a job, or waiting for a person.
+    pub fn may_answer_later(&self) -> bool {
+        self.is_async || self.fallback.iter().any(|step| matches!(step, FallbackStep::Queue | FallbackStep::Manual { .. }))
+    }
+}
+
 /// Another version of an app that some calls go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Canary {
@@ -176,6 +183,11 @@ pub enum FallbackStep {
     },
     /// The call becomes a job: the app is asked later.
     Queue,
+    /// A person decides about the call.
+    Manual {
+        /// How long it waits for that.
+        expires_after: Duration,
+    },
     /// An error.
     Error,
 }
@@ -189,6 +201,7 @@ impl FallbackStep {
             Self::RandomPick { .. } => "random_pick",
             Self::Http { .. } => "http",
             Self::Queue => "queue",
+            Self::Manual { .. } => "manual",
             Self::Error => "error",
         }
     }
@@ -277,6 +290,17 @@ pub struct CacheKey {
     pub hash: [u8; 32],
 }
 
+/// How many answers a capability has in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneAnswers {
+    /// Its lane.
+    pub lane_id: LaneId,
+    /// How many.
+    pub answers: u64,
+    /// How many bytes of them.
+    pub bytes: u64,
+}
+
 /// A draw that was made instead of an app's answer: everything that is needed to make it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FairDraw {
@@ -296,8 +320,8 @@ pub struct FairDraw {
     pub list_hash: [u8; 32],
     /// How many the list had.
     pub list_length: u32,
-    /// The places of those that were picked, in the order of picking, counted from zero.
-    pub picks: Vec<u32>,
+    /// How many were picked: which ones follows from the seed, the length and this number.
+    pub picked: u32,
 }
 
 #[cfg(test)]

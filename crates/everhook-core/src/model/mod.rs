@@ -1,7 +1,9 @@
 //! The nouns of the product. Plain values: no serde, no SQL, no clock. Each wire and each store owns its own spelling.
 
+mod alert;
 mod api_key;
 mod app_health;
+mod approval;
 mod attempt;
 mod audit;
 mod auto_replay;
@@ -44,16 +46,25 @@ mod shard;
 mod source;
 mod source_statistics;
 mod statistics;
+mod trace;
 
+pub use alert::{
+    ALERT_EPISODES_MAX, ALERT_RULES_MAX, AlertComparison, AlertEpisode, AlertMetric, AlertRecipients, AlertRule, AlertScope, AlertSeverity,
+    AlertStage, AlertStatus, AlertUnit, OrganizationAlertRule,
+};
 pub use api_key::{ApiKey, ApiKeyHash, Scope, Scopes};
 pub use app_health::{AppCheck, AppCheckPlan, AppHealth, AppStatus, FailingChecks};
+pub use approval::{Approval, ApprovalDecision, ApprovalEnd, ApprovalStatus};
 pub use attempt::{Attempt, AttemptStatus, Cut, FailureCategory, PhaseTimes, Report, Response, RetryAfter, Sent};
 pub use audit::{Actor, AuditAction, AuditEntry, AuditNote, Author};
 pub use auto_replay::AutoReplay;
 pub use breaker::{BreakerConfig, BreakerFault, BreakerState, KeptBreaker, KeptSlice, KeptStage, KeptWindow, OpenPeriod, TripRule};
-pub use breaker_facts::{BreakerCause, BreakerFacts, BreakerTransition};
+pub use breaker_facts::{BreakerCause, BreakerFacts, BreakerTransition, VoteCount};
 pub use budget::{Budget, Credit, SlotRequest, TokenGrant, TokenRequest};
-pub use channel::{ADMIN_EMAILS_MAX, Channel};
+pub use channel::{
+    ADMIN_EMAILS_MAX, CHANNEL_NAME_CHARS_MAX, CHANNELS_MAX, Channel, ChannelCredentials, ChannelName, ChannelTarget, NoticeSeverity,
+    ServiceChannel, ServiceKind,
+};
 pub use content_type::{CONTENT_TYPE_BYTES_MAX, ContentType};
 pub use dead_letter::{DeadLetter, DeadLetterStatus};
 pub use delivery::{CancelCause, DeathCause, Delivery, Due, InFlight, Stage};
@@ -70,7 +81,7 @@ pub use lane_kind::LaneKind;
 pub use lane_policy::LanePolicy;
 pub use manifest::{
     CacheAges, CacheKey, CachedAnswer, CallBackoff, CallMode, Canary, Capability, CapabilityName, FairDraw, FallbackStep, Hedge,
-    HedgeDelay, KeptManifest, Manifest, PickCount, SlowCallRule, callback_lane,
+    HedgeDelay, KeptManifest, LaneAnswers, Manifest, PickCount, SlowCallRule, callback_lane,
 };
 pub use operation::{
     DeadLetterSelection, ErasureCandidate, ErasureSelection, EventSelection, NewestDelivery, Operation, OperationKind, OperationStatus,
@@ -97,3 +108,4 @@ pub use source::{
 };
 pub use source_statistics::{EventCounts, REJECTION_REASONS_MAX, SOURCE_EVENT_TYPES_MAX, SourceStatistics, SourceTally};
 pub use statistics::{AnswerCount, AnswerCounts, AttemptStatistics, CountedFailures, EndpointActivity, FailureCounts, Tally, minute_of};
+pub use trace::{Span, SpanKind, SpanValue, TraceContext, TraceParent};

@@ -17,6 +17,8 @@ pub struct Operation {
     pub organization: OrganizationId,
     /// The only application that it is about; any of the tenant's if absent.
     pub application: Option<ApplicationId>,
+    /// The only endpoint that it is about; [`Selection::endpoint`] says it.
+    pub endpoint: Option<EndpointId>,
     /// What it does.
     pub kind: OperationKind,
     /// Where it stands.
@@ -170,6 +172,19 @@ pub enum Selection {
     Waiting(EndpointId),
     /// Data of the past that a health provider is asked for. What it is about is complete from the beginning.
     Backfill(Backfill),
+}
+
+impl Selection {
+    /// The only endpoint that is selected for, where there is one.
+    pub fn endpoint(&self) -> Option<EndpointId> {
+        let endpoints: &[EndpointId] = match self {
+            Self::DeadLetters(letters) => &letters.endpoints,
+            Self::Events(events) => &events.endpoints,
+            Self::Waiting(endpoint) => return Some(*endpoint),
+            Self::Erasure(_) | Self::Backfill(_) => &[],
+        };
+        if let [endpoint] = endpoints { Some(*endpoint) } else { None }
+    }
 }
 
 /// Which events are erased: those that fit everything that is given. At least an application or a label is.

@@ -60,4 +60,6 @@ pub enum RetentionClass {
     ScheduleVersions,
     /// Organizations that were deleted, by when; not while lanes, applications or entries of the audit log are kept of them.
     DeletedOrganizations,
+    /// What was freed by all that went, as far as the store can give it back to the file system. The instant is the present.
+    FreeSpace,
 }

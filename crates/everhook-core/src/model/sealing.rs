@@ -91,6 +91,8 @@ pub enum SealedKind {
     Revisions,
     /// Secrets and tokens of sources.
     Sources,
+    /// URLs and keys of channels.
+    Channels,
     /// What signs the requests to applications.
     ApplicationSecrets,
     /// Tokens of health connections.
@@ -99,6 +101,8 @@ pub enum SealedKind {
     CachedAnswers,
     /// What apps said about jobs.
     Jobs,
+    /// Calls that wait for a person, and what people answered.
+    Approvals,
     /// What health metrics were made of.
     HealthMetrics,
     /// Data of events, and kept headers of those that were received.
@@ -107,14 +111,16 @@ pub enum SealedKind {
 
 impl SealedKind {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Endpoints,
         Self::Revisions,
         Self::Sources,
+        Self::Channels,
         Self::ApplicationSecrets,
         Self::HealthConnections,
         Self::CachedAnswers,
         Self::Jobs,
+        Self::Approvals,
         Self::HealthMetrics,
         Self::Payloads,
     ];
@@ -125,10 +131,12 @@ impl SealedKind {
             Self::Endpoints => "endpoints",
             Self::Revisions => "endpoint_revisions",
             Self::Sources => "sources",
+            Self::Channels => "channels",
             Self::ApplicationSecrets => "application_secrets",
             Self::HealthConnections => "health_connections",
             Self::CachedAnswers => "cached_answers",
             Self::Jobs => "jobs",
+            Self::Approvals => "approvals",
             Self::HealthMetrics => "health_metrics",
             Self::Payloads => "payloads",
         }

@@ -7,6 +7,8 @@
 
 use std::fmt;
 
+use super::naming;
+
 /// How many headers an endpoint may add.
 pub const HEADERS_MAX: usize = 64;
 
@@ -35,9 +37,6 @@ const FRAMING_PREFIX: &str = "proxy-";
 const OURS: [&str; 7] = ["accept-encoding", "content-type", "cookie", "traceparent", "tracestate", "user-agent", "x-idempotency-key"];
 const OUR_PREFIXES: [&str; 2] = ["webhook-", "x-webhook-"];
 
-/// How many characters of a refused name are repeated in the message.
-const SHOWN_NAME_CHARS_MAX: usize = 64;
-
 /// A header that was refused, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderFault {
@@ -61,16 +60,11 @@ impl fmt::Display for HeaderFaults {
             }
             let separator = if reasons.is_empty() { "" } else { "; " };
             reasons.push(fault.reason);
-            let names: Vec<String> = self.0.iter().filter(|other| other.reason == fault.reason).map(|fault| shown(&fault.name)).collect();
-            let each = if names.len() > 1 { ": each" } else { "" };
-            write!(f, "{separator}{}{each} {}", names.join(", "), fault.reason)?;
+            let names: Vec<&str> = self.0.iter().filter(|other| other.reason == fault.reason).map(|fault| &*fault.name).collect();
+            write!(f, "{separator}{}", naming::refused(&names, fault.reason).unwrap_or_default())?;
         }
         Ok(())
     }
-}
-
-fn shown(name: &str) -> String {
-    format!("`{}`", name.chars().take(SHOWN_NAME_CHARS_MAX).collect::<String>().escape_debug())
 }
 
 /// Checks the headers that an endpoint's owner wants on every request.
@@ -251,6 +245,6 @@ mod tests {
         );
         // Names are cut, and nothing past the bound is looked at.
         let long: Vec<_> = (0..1_000).map(|n| (format!("é{n}{}", "x".repeat(200)), String::new())).collect();
-        assert!(check_custom_headers(&long).unwrap_err().to_string().len() < 64 * (SHOWN_NAME_CHARS_MAX + 8) + 300);
+        assert!(check_custom_headers(&long).unwrap_err().to_string().len() < 64 * (naming::SHOWN_CHARS_MAX + 8) + 300);
     }
 }

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use super::naming;
+
 /// Names and values, each name once, in a fixed order.
 pub type Labels = BTreeMap<String, String>;
 
@@ -16,12 +18,17 @@ pub const VALUE_CHARS_MAX: usize = 256;
 /// Checks labels.
 ///
 /// # Errors
-/// What is wrong with them, in words for their author.
+/// What is wrong with them, in words for their author: every wrong one is named.
 pub fn check(labels: &Labels) -> Result<(), String> {
     if labels.len() > LABELS_MAX {
         return Err(format!("must be at most {LABELS_MAX} labels, and are {}", labels.len()));
     }
-    labels.iter().try_for_each(|(key, value)| check_key(key).and_then(|()| check_value(key, value)))
+    let wrong_keys: Vec<&str> = labels.keys().map(String::as_str).filter(|key| !is_key(key)).collect();
+    let has_wrong_value = |(key, value): &(&String, &String)| is_key(key) && !is_value(value);
+    let wrong_values: Vec<&str> = labels.iter().filter(has_wrong_value).map(|(key, _)| key.as_str()).collect();
+    let faults = [refused_keys(&wrong_keys), naming::refused(&wrong_values, &value_rule())];
+    let faults: Vec<String> = faults.into_iter().flatten().collect();
+    if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
 }
 
 /// Checks a label's name.
@@ -29,18 +36,25 @@ pub fn check(labels: &Labels) -> Result<(), String> {
 /// # Errors
 /// What it should be.
 pub fn check_key(key: &str) -> Result<(), String> {
-    let is_key_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'/' | b'-');
-    if (1..=KEY_BYTES_MAX).contains(&key.len()) && key.bytes().all(is_key_byte) {
-        return Ok(());
-    }
-    Err(format!("`{}` is not a label key: use 1 to {KEY_BYTES_MAX} of the characters A-Z a-z 0-9 _ . / -", key.escape_debug()))
+    let wrong = if is_key(key) { None } else { refused_keys(&[key]) };
+    wrong.map_or(Ok(()), Err)
 }
 
-fn check_value(key: &str, value: &str) -> Result<(), String> {
-    if value.chars().count() <= VALUE_CHARS_MAX && !value.chars().any(char::is_control) {
-        return Ok(());
-    }
-    Err(format!("the value of `{key}` must be at most {VALUE_CHARS_MAX} characters, none of them a control character"))
+fn refused_keys(keys: &[&str]) -> Option<String> {
+    naming::refused(keys, &format!("is not a label key: use 1 to {KEY_BYTES_MAX} of the characters A-Z a-z 0-9 _ . / -"))
+}
+
+fn is_key(key: &str) -> bool {
+    let is_key_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'/' | b'-');
+    (1..=KEY_BYTES_MAX).contains(&key.len()) && key.bytes().all(is_key_byte)
+}
+
+fn value_rule() -> String {
+    format!("must have a value of at most {VALUE_CHARS_MAX} characters, none of them a control character")
+}
+
+fn is_value(value: &str) -> bool {
+    value.chars().count() <= VALUE_CHARS_MAX && !value.chars().any(char::is_control)
 }
 
 /// Whether an event with these labels has all that an endpoint asks for.
@@ -93,5 +107,8 @@ mod tests {
         for (labels, taken) in cases {
             assert_eq!(check(&labels).is_ok(), taken, "{labels:?}");
         }
+        let told = check(&labels(&[("a b", "v"), ("c d", "v"), ("k", "a\nb"), ("l", "\0"), ("m", "v")])).unwrap_err();
+        assert!(told.starts_with("`a b`, `c d`: each is not a label key"), "{told}");
+        assert!(told.contains("; `k`, `l`: each must have a value of"), "{told}");
     }
 }

@@ -1,6 +1,7 @@
 //! Decisions, each a pure function of facts: no clock, no randomness, no I/O.
 
 pub mod address;
+pub mod alerts;
 pub mod allowance;
 pub mod audit;
 pub mod auto_replay;
@@ -17,7 +18,9 @@ pub mod json_depth;
 pub mod json_text;
 pub mod labels;
 pub mod matching;
+pub mod naming;
 pub mod notice;
+pub mod operational;
 pub mod outage;
 pub mod presets;
 pub mod retention;

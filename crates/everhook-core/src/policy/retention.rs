@@ -40,6 +40,7 @@ pub fn horizons(periods: &RetentionPeriods, idempotency_window: Duration, now: T
         (RetentionClass::DeletedEndpoints, Some(UNUSED_KEPT_FOR)),
         (RetentionClass::ScheduleVersions, Some(Duration::ZERO)),
         (RetentionClass::DeletedOrganizations, Some(UNUSED_KEPT_FOR)),
+        (RetentionClass::FreeSpace, Some(Duration::ZERO)),
     ];
     kept_for.into_iter().filter_map(|(aging, period)| Some((aging, now - period?))).collect()
 }
@@ -69,6 +70,7 @@ mod tests {
             (DeletedEndpoints, 1),
             (ScheduleVersions, 0),
             (DeletedOrganizations, 1),
+            (FreeSpace, 0),
         ];
         // Events, attempts, dead letters, idempotency window; what goes, and after how many days.
         let table: [(_, _, _, _, &[(RetentionClass, u64)]); 6] = [

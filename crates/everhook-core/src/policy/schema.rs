@@ -14,7 +14,7 @@ use serde_json::Value;
 use self::{
     cost::COMPILED_BYTES_MAX,
     meter::Plan,
-    patterns::{PATTERN_BYTES_MAX, PATTERN_CACHE_BYTES},
+    patterns::{Explorer, PATTERN_BYTES_MAX, PATTERN_CACHE_BYTES},
 };
 use super::work::{BudgetExceeded, WorkBudget};
 
@@ -23,6 +23,9 @@ pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
 
 /// What looking for the place of a failure may take in memory, in bytes. Of `anyOf` and `oneOf` the validator keeps all errors of all branches.
 const EXPLANATION_BYTES_MAX: u64 = 8 << 20;
+
+/// What the schemas of one manifest may take in memory together, compiled, in bytes: no more than one schema may.
+const MANIFEST_BYTES_MAX: u64 = COMPILED_BYTES_MAX;
 
 /// How many characters of a path and of a reason are told: both may show what is in the schema or in names of the data, and a batch has many.
 const WORDS_MAX: usize = 500;
@@ -61,12 +64,37 @@ impl From<BudgetExceeded> for SchemaMismatch {
     }
 }
 
+/// What schemas that are compiled together may still take. Who compiles them stops at the first that does not fit.
+pub struct CompileBudget {
+    explorer: Explorer,
+    bytes_left: u64,
+}
+
+impl CompileBudget {
+    /// For all schemas of a manifest.
+    pub const fn of_manifest() -> Self {
+        Self { explorer: Explorer::of_manifest(), bytes_left: MANIFEST_BYTES_MAX }
+    }
+
+    const fn of_one() -> Self {
+        Self { explorer: Explorer::new(), bytes_left: COMPILED_BYTES_MAX }
+    }
+}
+
 impl Schema {
     /// Compiles a schema. Takes up to some 100 ms for the largest ones.
     ///
     /// # Errors
     /// What is wrong with it, in words for its author.
     pub fn compile(text: &str) -> Result<Self, String> {
+        Self::compile_within(text, &mut CompileBudget::of_one())
+    }
+
+    /// Compiles one of several schemas, which have a budget together.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words for its author.
+    pub fn compile_within(text: &str, budget: &mut CompileBudget) -> Result<Self, String> {
         if text.len() > SCHEMA_BYTES_MAX {
             return Err(format!("must be at most {SCHEMA_BYTES_MAX} bytes, and has {}", text.len()));
         }
@@ -78,11 +106,17 @@ impl Schema {
             return Err(format!("must be of the draft 2020-12: omit `$schema` or set it to `{DIALECT}`"));
         }
         let unrolled_bytes = cost::check(&schema)?;
-        let plan = Plan::new(&schema)?;
+        let plan = Plan::new(&schema, &mut budget.explorer)?;
         let memory_bytes = unrolled_bytes + plan.patterns_bytes;
         if memory_bytes > COMPILED_BYTES_MAX {
             return Err(format!("takes more than {COMPILED_BYTES_MAX} bytes compiled: use fewer references and patterns"));
         }
+        let Some(bytes_left) = budget.bytes_left.checked_sub(memory_bytes) else {
+            return Err(format!(
+                "takes, with the schemas of the capabilities before it, more than {MANIFEST_BYTES_MAX} bytes compiled: use fewer references and patterns"
+            ));
+        };
+        budget.bytes_left = bytes_left;
         let patterns = PatternOptions::regex().size_limit(2 * PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_CACHE_BYTES);
         let options = jsonschema::options().with_draft(Draft::Draft202012).with_pattern_options(patterns);
         let validator =

@@ -28,6 +28,7 @@ pub struct Why {
 
 impl Why {
     fn new(reason: &'static str, words: impl Into<String>) -> Self {
+        debug_assert!(REASONS.contains(&reason), "{reason} is not listed, and so not documented");
         Self { reason, words: words.into(), until: None }
     }
 
@@ -78,6 +79,33 @@ pub struct EndpointCriteria<'a> {
     /// When it was made.
     pub created_at: Timestamp,
 }
+
+/// Every reason, as a code.
+pub const REASONS: [&str; 23] = [
+    "delivered",
+    "retry",
+    "not_due",
+    "turn",
+    "paused",
+    "circuit_open",
+    "circuit_half_open",
+    "retry_after",
+    "waits_for_order",
+    "parked",
+    "retries_exhausted",
+    "given_up",
+    "gone",
+    "tls_failed",
+    "endpoint_disabled",
+    "destination_deleted",
+    "erased",
+    "by_person",
+    "endpoint_is_newer",
+    "type_differs",
+    "labels_differ",
+    "filtered",
+    "changed_since",
+];
 
 /// Why a delivery stands where it does.
 pub fn of_delivery(delivery: &Delivery, lane: &LaneFacts, now: Timestamp) -> Why {

@@ -1,13 +1,15 @@
 //! The ports between nodes, for a store that only one process can open: there is nobody to agree with, to hint at or to hear from.
 
 use async_trait::async_trait;
+use uuid::Uuid;
 
 use super::{
-    Ask, BreakerWindows, ChangeCursor, Changed, Changes, Departure, Grant, Heartbeat, Held, LaneWindow, LeaseRequest, Leases, RemoteHints,
-    Renewed, Roles, StoreError, Terms, ThrottleStore, WaitingQueue,
+    Ask, BreakerVote, BreakerVotes, BreakerWindows, ChangeCursor, Changed, Changes, Departure, Grant, Heartbeat, Held, LaneWindow,
+    LeaseRequest, Leases, RemoteHints, Renewed, Roles, StoreError, Terms, ThrottleStore, WaitingQueue,
 };
 use crate::{
-    model::{PoolName, ShardSet},
+    ids::{ApplicationId, LaneId},
+    model::{PoolName, ShardSet, VoteCount},
     time::Timestamp,
 };
 
@@ -87,5 +89,28 @@ impl BreakerWindows for SingleNode {
 
     async fn windows(&self, _shards: ShardSet) -> Vec<LaneWindow> {
         Vec::new()
+    }
+}
+
+#[async_trait]
+impl BreakerVotes for SingleNode {
+    async fn note_callers(&self, _node: Uuid, _lanes: Vec<LaneId>, _at: Timestamp) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn vote(&self, _vote: BreakerVote) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn votes(&self, _lane_id: LaneId, _callers_since: Timestamp, _now: Timestamp) -> Result<VoteCount, StoreError> {
+        Ok(VoteCount::default())
+    }
+
+    async fn tell_breaker(&self, _application: ApplicationId, _lane_id: LaneId) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn forget_votes(&self, _before: Timestamp, _limit: u32) -> Result<u32, StoreError> {
+        Ok(0)
     }
 }

@@ -6,7 +6,9 @@ use uuid::Uuid;
 use crate::{
     ids::{ApiKeyId, OrganizationId},
     model::{AuditAction, AuditEntry, Page, PageRequest},
-    ports::{Begun, Created, Deleted, Discarded, EndpointUpdated, Moved, ScheduleDeleted, StoreError, TimeRange, Updated},
+    ports::{
+        AlertRulePut, Begun, Created, Decided, Deleted, Discarded, EndpointUpdated, Moved, ScheduleDeleted, StoreError, TimeRange, Updated,
+    },
 };
 
 /// Who changed what.
@@ -59,6 +61,7 @@ macro_rules! effects {
 }
 
 effects! {
+    Self::Put => AlertRulePut;
     Self::Created => Created;
     Self::Updated => Updated;
     Self::Updated => EndpointUpdated;
@@ -66,6 +69,7 @@ effects! {
     Self::Moved(1..) => Moved;
     Self::Discarded => Discarded;
     Self::Begun => Begun;
+    Self::Decided => Decided;
     Self::Deleted(_) => Deleted;
 }
 

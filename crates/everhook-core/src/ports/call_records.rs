@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use uuid::Uuid;
 
 use crate::{
-    ids::OrganizationId,
-    model::{CacheKey, CachedAnswer, FairDraw},
+    ids::{LaneId, OrganizationId},
+    model::{CacheKey, CachedAnswer, FairDraw, LaneAnswers},
     ports::StoreError,
     time::Timestamp,
 };
@@ -24,8 +24,11 @@ pub trait CallRecords: Send + Sync {
     /// Removes some answers that have expired at `now`, at most `limit`. Says how many.
     async fn forget_answers(&self, now: Timestamp, limit: u32) -> Result<u32, StoreError>;
 
-    /// Removes the oldest answers of one lane beyond `kept_max`, at most `limit`, for the lane that has the most beyond it. Says how many.
-    async fn forget_excess_answers(&self, kept_max: u32, limit: u32) -> Result<u32, StoreError>;
+    /// How many answers the capabilities of an organization have, those that have any.
+    async fn answers_of(&self, organization: OrganizationId) -> Result<Vec<LaneAnswers>, StoreError>;
+
+    /// Removes the oldest answers of one lane, so many. Says how many there were.
+    async fn forget_oldest_answers(&self, lane_id: LaneId, count: u32) -> Result<u32, StoreError>;
 
     /// Keeps a draw. One of the same call stays as it is.
     async fn keep_draw(&self, draw: FairDraw) -> Result<(), StoreError>;

@@ -37,6 +37,9 @@ pub trait HealthConnections: Send + Sync {
     /// All connections of a user, oldest first, those that are not connected any more included.
     async fn connections_of(&self, user: HealthUser) -> Result<Vec<Connection>, StoreError>;
 
+    /// How many connections an organization has, counted up to a number.
+    async fn connections_count(&self, organization: OrganizationId, at_most: u32) -> Result<u32, StoreError>;
+
     /// Deletes a connection of an organization; says whether there was one.
     async fn delete_connection(&self, organization: OrganizationId, id: HealthConnectionId, entry: AuditEntry) -> Result<bool, StoreError>;
 

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use crate::{
     ids::{ApplicationId, LaneId, OrganizationId},
     model::{AppCheckPlan, AuditEntry, KeptManifest, SealedSecrets},
-    ports::StoreError,
+    ports::{Effect, StoreError},
 };
 
 /// The manifests of applications. Deleting an application deletes its manifest, its secrets and its health check in the same write.
@@ -18,20 +18,53 @@ pub trait ManifestStore: Send + Sync {
     async fn manifest(&self, application: ApplicationId) -> Result<Option<KeptManifest>, StoreError>;
 
     /// Keeps a manifest, if its version is the next one (1 for the first) and its application is there, and makes the lanes of its capabilities that are not
-    /// there yet. Its app is checked as `check` says from now on, and no more if it is `None`. Says whether it did.
+    /// there yet. Its app is checked as `check` says from now on, and no more if it is `None`.
     async fn put_manifest(
         &self,
         manifest: KeptManifest,
         lanes: Vec<LaneId>,
         check: Option<AppCheckPlan>,
+        bounds: ManifestBounds,
         entry: AuditEntry,
-    ) -> Result<bool, StoreError>;
+    ) -> Result<ManifestPut, StoreError>;
 
     /// What signs the requests to an application; `None` if it was never called.
     async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError>;
 
     /// Keeps what signs from now on, if nobody changed it since it was `read` and the application is there. Says whether it did.
     async fn put_application_secrets(&self, change: SecretsChange, entry: AuditEntry) -> Result<bool, StoreError>;
+}
+
+/// What the manifests of one organization may have together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ManifestBounds {
+    /// How many there may be.
+    pub manifests: u32,
+    /// How many bytes their documents may have.
+    pub bytes: u64,
+    /// How many lanes of capabilities there may be, those that no manifest names any more among them.
+    pub lanes: u32,
+}
+
+/// What came of keeping a manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ManifestPut {
+    /// It is kept.
+    Kept,
+    /// Its version is not the next one, or its application is not there.
+    Outdated,
+    /// The organization would have more manifests than it may.
+    TooMany,
+    /// Its manifests would have more bytes than they may. One that is not larger than the one before is kept all the same.
+    TooLarge,
+    /// It would have more lanes than it may. One that needs no new lane is kept all the same.
+    TooManyLanes,
+}
+
+impl Effect for ManifestPut {
+    fn took_place(&self) -> bool {
+        matches!(self, Self::Kept)
+    }
 }
 
 /// A change of what signs the requests to an application.

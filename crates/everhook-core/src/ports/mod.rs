@@ -2,18 +2,24 @@
 //!
 //! A port's answer is an enum that names every outcome; `Err` means that *we* failed. One port call is atomic.
 
+mod alert_signals;
+mod alert_store;
 mod alone;
 mod api_key_store;
 mod app_health_store;
 mod application_store;
+mod approval_store;
+mod archive;
 mod audit_log;
 mod auto_replay_store;
 mod backfill_store;
 mod breaker_store;
+mod breaker_votes;
 mod breaker_windows;
 mod bulk_erasure;
 mod call_records;
 mod changes;
+mod channel_store;
 mod clock;
 mod configuration_reader;
 mod delivery_control;
@@ -42,9 +48,11 @@ mod retention;
 mod retry_schedule_store;
 mod sealing_store;
 mod source_store;
+mod spans;
 mod spool;
 mod statistics;
 mod store_error;
+mod store_figures;
 mod throttle_store;
 mod transport;
 mod vault;
@@ -52,18 +60,24 @@ mod wake_up;
 
 use std::sync::Arc;
 
+pub use alert_signals::{AlertSignals, LaneMinute, Signal, SignalPage, SignalPlace, SourceMinute, WatchedLane};
+pub use alert_store::{AlertChange, AlertFilter, AlertRulePut, AlertRuleStore, AlertStore};
 pub use alone::SingleNode;
 pub use api_key_store::ApiKeyStore;
 pub use app_health_store::AppHealthStore;
 pub use application_store::{ApplicationStore, ContentsDeleted};
+pub use approval_store::{ApprovalFilter, ApprovalRequested, ApprovalStore, Decided};
+pub use archive::{Archive, ArchiveError, ArchiveRecord, ArchiveStatus};
 pub use audit_log::{ActorFilter, AuditFilter, AuditLog, Effect};
 pub use auto_replay_store::{AutoReplayStore, DueDeadLetters};
 pub use backfill_store::{BackfillStore, KeptBackfill};
 pub use breaker_store::{BreakerChange, BreakerKept, BreakerRow, BreakerStore, OpenPeriod};
+pub use breaker_votes::{BreakerVote, BreakerVotes};
 pub use breaker_windows::{BreakerWindows, LaneWindow, WINDOW_GOOD_FOR};
 pub use bulk_erasure::{BulkErasure, ErasureBatch, ErasureStep};
 pub use call_records::CallRecords;
 pub use changes::{CHANGES_EVERY, Change, ChangeCursor, Changed, Changes};
+pub use channel_store::ChannelStore;
 pub use clock::{Clock, Offset, Reading, within};
 pub use configuration_reader::{
     APPLICATION_CONFIG_BYTES_MAX, ApplicationRow, CONFIG_ENDPOINT_BYTES, CONFIG_PAGE_BYTES, CONFIG_PAGE_ENDPOINTS, ConfigCursor,
@@ -95,7 +109,7 @@ pub use leases::{
     Departure, Heartbeat, Held, LEASE_GOOD_FOR, LEASE_RENEWED_EVERY, LEASE_TRUSTED_FOR, LEASE_WATCHED_FOR, LeaseRequest, Leases, Renewed,
     Roles, Terms,
 };
-pub use manifest_store::{ManifestStore, SecretsChange};
+pub use manifest_store::{ManifestBounds, ManifestPut, ManifestStore, SecretsChange};
 pub use notifier::{EmailMessage, Notifier};
 pub use operation_candidates::{EventCandidate, OperationCandidates, Scan, Scanned};
 pub use operation_store::{Begun, Cleared, Ending, OpenOperation, OperationEnded, OperationItem, OperationStore, Phase, SelectionStep};
@@ -104,13 +118,15 @@ pub use outbox::{Alert, AlertId, Outbox};
 pub use outcomes::{Created, Deleted, Updated};
 pub use parked_deliveries::{OrphanedLane, ParkedDeliveries, Release, Unparked};
 pub use remote_hints::{RemoteHints, WaitingQueue};
-pub use retention::{Place, Purge, Purged, Retention, RetentionClass};
+pub use retention::{Expiring, ExpiringId, Place, Purge, Purged, Retention, RetentionClass, RowCount, Stored, StoredTable};
 pub use retry_schedule_store::{MoveEndpoints, Moved, RetryScheduleStore, ScheduleDeleted, ScheduleRef};
 pub use sealing_store::{PassEnd, RESEAL_BYTES, RESEAL_ROWS, Resealed, RotationBegun, SealingStore};
 pub use source_store::SourceStore;
+pub use spans::{SpanCounts, Spans};
 pub use spool::{IncomingEvent, KnownPublisher, PublisherCache, Spool, SpoolStatus, SpooledEvent, Taken};
 pub use statistics::Statistics;
 pub use store_error::{FullDisk, StoreError};
+pub use store_figures::{QueueFigures, StoreFigures};
 pub use throttle_store::{ASKS_MAX, Ask, Grant, ThrottleStore, Wanted};
 pub use transport::{FETCH_BYTES_MAX, OutgoingHeader, OutgoingMethod, OutgoingRequest, Transport, host_first};
 pub use vault::{Vault, VaultError, VaultKeys};
@@ -145,6 +161,8 @@ pub struct Ports {
     pub event_types: Arc<dyn EventTypeStore>,
     /// API keys.
     pub api_keys: Arc<dyn ApiKeyStore>,
+    /// Where people are told what happened.
+    pub channels: Arc<dyn ChannelStore>,
     /// Where webhooks come in.
     pub sources: Arc<dyn SourceStore>,
     /// Which profile a health provider's user is.
@@ -159,14 +177,24 @@ pub struct Ports {
     pub call_records: Arc<dyn CallRecords>,
     /// What is kept of jobs beside their events.
     pub jobs: Arc<dyn JobStore>,
+    /// Calls that people decide about.
+    pub approvals: Arc<dyn ApprovalStore>,
     /// Who changed what.
     pub audit_log: Arc<dyn AuditLog>,
     /// What happened.
     pub history: Arc<dyn History>,
     /// What happened, in numbers.
     pub statistics: Arc<dyn Statistics>,
+    /// How much is in the store.
+    pub store_figures: Arc<dyn StoreFigures>,
     /// Which endpoints fail for long.
     pub endpoint_health: Arc<dyn EndpointHealthStore>,
+    /// What organizations say about alert rules.
+    pub alert_rules: Arc<dyn AlertRuleStore>,
+    /// How alert rules stand.
+    pub alerts: Arc<dyn AlertStore>,
+    /// What alert rules are measured from.
+    pub alert_signals: Arc<dyn AlertSignals>,
     /// Where bulk actions are kept.
     pub operations: Arc<dyn OperationStore>,
     /// What bulk actions select from.
@@ -179,6 +207,8 @@ pub struct Ports {
     pub auto_replays: Arc<dyn AutoReplayStore>,
     /// What removes what is old.
     pub retention: Arc<dyn Retention>,
+    /// Where some of it is kept outside the store; `None` where nobody asked for that.
+    pub archive: Option<Arc<dyn Archive>>,
     /// Which key values are sealed with.
     pub sealing: Arc<dyn SealingStore>,
     /// Who holds which shards and duties.
@@ -191,12 +221,16 @@ pub struct Ports {
     pub spool: Option<Arc<dyn Spool>>,
     /// What closed breakers have counted.
     pub breaker_windows: Arc<dyn BreakerWindows>,
+    /// What nodes tell each other about the apps that they call.
+    pub breaker_votes: Arc<dyn BreakerVotes>,
     /// What nodes draw from together.
     pub throttle: Arc<dyn ThrottleStore>,
     /// How requests go out.
     pub transport: Arc<dyn Transport>,
     /// How mail goes out; `None` where no mail server is set up.
     pub notifier: Option<Arc<dyn Notifier>>,
+    /// Where spans of traces go; `None` where nobody collects them.
+    pub spans: Option<Arc<dyn Spans>>,
     /// How secrets are kept.
     pub vault: Arc<dyn Vault>,
     /// What time it is.
@@ -220,6 +254,7 @@ pub trait StorePorts:
     + RetryScheduleStore
     + EventTypeStore
     + ApiKeyStore
+    + ChannelStore
     + SourceStore
     + HealthConnections
     + HealthMetrics
@@ -227,10 +262,15 @@ pub trait StorePorts:
     + AppHealthStore
     + CallRecords
     + JobStore
+    + ApprovalStore
     + AuditLog
     + History
     + Statistics
+    + StoreFigures
     + EndpointHealthStore
+    + AlertRuleStore
+    + AlertStore
+    + AlertSignals
     + OperationStore
     + OperationCandidates
     + BackfillStore
@@ -255,6 +295,7 @@ impl<T> StorePorts for T where
         + RetryScheduleStore
         + EventTypeStore
         + ApiKeyStore
+        + ChannelStore
         + SourceStore
         + HealthConnections
         + HealthMetrics
@@ -262,10 +303,15 @@ impl<T> StorePorts for T where
         + AppHealthStore
         + CallRecords
         + JobStore
+        + ApprovalStore
         + AuditLog
         + History
         + Statistics
+        + StoreFigures
         + EndpointHealthStore
+        + AlertRuleStore
+        + AlertStore
+        + AlertSignals
         + OperationStore
         + OperationCandidates
         + BackfillStore

@@ -3,9 +3,12 @@
 //! The mapping says what an event means; here that is done, for every profile that is connected with the provider's user. Every effect is one write that may
 //! be repeated: metrics are found by what they are of, and a connection that has no tokens loses none.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -17,7 +20,7 @@ use crate::{
     health::{self, ActivityChange, Effect, Missing},
     ids::HealthMetricId,
     model::{
-        Cut, EventType, FailureCategory, Parking, Response, Sent, WaitsFor,
+        AfterExpiry, Cut, Event, EventType, Expiry, FailureCategory, Parking, Response, Sent, WaitsFor,
         health::{Connection, ExternalUserId, MetricDraft, Permissions, ProfileId, Provider},
     },
     ports::{Alert, Clock, Entropy, HealthConnections, HealthMetrics, HealthUser, MetricWrite, Ports, StoreError},
@@ -25,6 +28,9 @@ use crate::{
 };
 
 use super::{health_fetching::Confirmed, provider_access::ProviderAccess};
+
+/// How long after it was received an event waits for its user to be connected. Past it, it becomes a dead letter, which can be brought back.
+const UNKNOWN_USER_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The operational event about a user who withdrew.
 const DEREGISTERED: &str = "connection.deregistered";
@@ -78,7 +84,7 @@ impl Processor for HealthProcessor {
         let connections = self.connections.connections_of(user.clone()).await?;
         let connected: Vec<Connection> = connections.into_iter().filter(|connection| connection.is_connected).collect();
         if connected.is_empty() {
-            return Ok(without_connection(&mapped.effect, &user));
+            return Ok(self.without_connection(&mapped.effect, &user, task.event));
         }
         self.carry_out(Task { of: task, user, connected, missing: mapped.missing }, mapped.effect).await
     }
@@ -123,7 +129,7 @@ impl HealthProcessor {
         let write = MetricWrite { organization: task.user.organization, provider: task.user.provider, connections, drafts, new_ids, at };
         let Some(written) = self.metrics.write_metrics(write).await? else {
             // They went while this was under way.
-            return Ok(parked(&task.user));
+            return Ok(self.parked(&task.user, task.of.event));
         };
         let counts = json!({ "inserted": written.inserted, "updated": written.updated, "unchanged": written.unchanged });
         Ok(done(&task.report(counts)))
@@ -160,6 +166,30 @@ impl HealthProcessor {
     }
 }
 
+impl HealthProcessor {
+    /// What has an effect on a user waits for the connection. What only takes something away from a connection has nothing to take.
+    fn without_connection(&self, effect: &Effect, user: &HealthUser, event: &Event) -> Sent {
+        match effect {
+            Effect::Metrics(_) | Effect::Activity { change: ActivityChange::Fetch, .. } | Effect::Ping { .. } => self.parked(user, event),
+            Effect::Deregistration
+            | Effect::Deauthorized
+            | Effect::PermissionChange { .. }
+            | Effect::Activity { change: ActivityChange::Delete, .. }
+            | Effect::KeptRaw(_) => done(&json!({ "note": "no profile is connected with this user" })),
+        }
+    }
+
+    /// Waits for the connection. The time counts from when the event was received: those that are held behind it end with it, not one after another.
+    fn parked(&self, user: &HealthUser, event: &Event) -> Sent {
+        let at = event.created_at + UNKNOWN_USER_FOR;
+        if at <= self.clock.now() {
+            return refused("no profile was connected with this user within 30 days".to_owned());
+        }
+        let waits_for = awaited_connection(user.provider, &user.external_user);
+        Sent::Parked { parking: Parking { waits_for, expiry: Some(Expiry { at, then: AfterExpiry::GivesUp }) }, response: None }
+    }
+}
+
 impl Task<'_> {
     pub(super) fn profiles(&self) -> Vec<ProfileId> {
         self.connected.iter().map(|connection| connection.profile.clone()).collect()
@@ -173,23 +203,6 @@ impl Task<'_> {
         }
         what
     }
-}
-
-/// What has an effect on a user waits for the connection. What only takes something away from a connection has nothing to take.
-fn without_connection(effect: &Effect, user: &HealthUser) -> Sent {
-    match effect {
-        Effect::Metrics(_) | Effect::Activity { change: ActivityChange::Fetch, .. } | Effect::Ping { .. } => parked(user),
-        Effect::Deregistration
-        | Effect::Deauthorized
-        | Effect::PermissionChange { .. }
-        | Effect::Activity { change: ActivityChange::Delete, .. }
-        | Effect::KeptRaw(_) => done(&json!({ "note": "no profile is connected with this user" })),
-    }
-}
-
-fn parked(user: &HealthUser) -> Sent {
-    let waits_for = awaited_connection(user.provider, &user.external_user);
-    Sent::Parked { parking: Parking { waits_for, expiry: None }, response: None }
 }
 
 pub(super) fn done(report: &Value) -> Sent {

@@ -7,6 +7,7 @@ mod health;
 mod health_fetching;
 mod processor;
 mod provider_access;
+mod provider_shares;
 pub mod tokens;
 
 use std::{

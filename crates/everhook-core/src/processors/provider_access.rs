@@ -3,20 +3,23 @@
 //! One refresh at a time for each user, on all nodes: whoever has the right in the store refreshes, stores the new tokens, and only then uses them.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use aws_lc_rs::digest::{SHA256, digest};
 use bytes::Bytes;
+use rustc_hash::FxHashMap;
 
-use super::tokens;
+use super::{provider_shares::ProviderShares, tokens};
 use crate::{
     health::{
         GarminType, callback,
         limits::{self, Admission, RateNotice},
         tokens::{is_other_token, is_refresh_due},
     },
-    model::health::{BackfillChunk, ChunkOutcome, Connection, KeptRate, Permissions, Provider, ProviderRate, RecordId, Tokens},
+    ids::OrganizationId,
+    model::health::{BackfillChunk, ChunkOutcome, Connection, KeptRate, Permissions, Provider, RecordId, Tokens},
     ports::{Clock, EndedRefresh, Entropy, HealthConnections, HealthUser, Ports, RefreshOutcome, StoreError, Vault},
     providers::{Asked, HealthProviders, NoAnswer, NotRefreshed, OnBehalfOf, ProviderSettings},
     time::Timestamp,
@@ -31,6 +34,10 @@ const REFRESH_LOOKS_MAX: u32 = 20;
 /// How often a place is asked for again because another node took one at the same moment, and how long one waits who had no luck.
 const RATE_ROUNDS_MAX: u32 = 20;
 const RATE_CONTENDED_FOR: Duration = Duration::from_secs(1);
+
+/// For how long nobody asks with a token that the provider refused, and how many such tokens are remembered.
+const REFUSED_FOR: Duration = limits::QUARTER;
+const REFUSED_MAX: usize = 10_000;
 
 /// What a provider is asked for.
 #[derive(Clone, Debug)]
@@ -106,8 +113,10 @@ pub(super) struct ProviderAccess {
     vault: Arc<dyn Vault>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    /// How many deliveries of this node found no room in the window that ends then.
-    waiting: Mutex<Vec<(Provider, Timestamp, u32)>>,
+    /// What organizations have of the providers' limits.
+    shares: Mutex<ProviderShares>,
+    /// Tokens that a provider has just refused: their SHA-256, and until when nobody asks with them.
+    refused: Mutex<FxHashMap<[u8; 32], Timestamp>>,
 }
 
 impl ProviderAccess {
@@ -118,7 +127,8 @@ impl ProviderAccess {
             vault: ports.vault.clone(),
             clock: ports.clock.clone(),
             entropy: ports.entropy.clone(),
-            waiting: Mutex::default(),
+            shares: Mutex::default(),
+            refused: Mutex::default(),
         }
     }
 
@@ -164,8 +174,11 @@ impl ProviderAccess {
             // Before a place is taken: anybody can send pings that lead nowhere.
             callback::check(&self.providers.settings().garmin.api, *data, callback_url).map_err(NoAnswer::from)?;
         }
-        self.take_place(user.provider, question).await?;
+        if tokens.is_some_and(|tokens| self.is_refused(tokens)) {
+            return Err(NoAnswer::Unauthorized.into());
+        }
         let organization = user.organization;
+        self.take_place((user.provider, organization), question).await?;
         let of = tokens.map(|tokens| OnBehalfOf { organization, token: &tokens.access });
         let Asked { outcome, notice } = match (question, of) {
             (Question::Ping { data, callback_url }, _) => {
@@ -188,7 +201,11 @@ impl ProviderAccess {
         };
         self.put_in(user.provider, notice).await;
         match outcome {
-            Err(NoAnswer::Limited { .. }) => Err(Unanswered::Limited { until: self.room_at(user.provider).await? }),
+            Err(NoAnswer::Limited { .. }) => Err(Unanswered::Limited { until: self.room_at((user.provider, organization)).await? }),
+            Err(NoAnswer::Unauthorized) => {
+                tokens.iter().for_each(|tokens| self.note_refused(tokens));
+                Err(NoAnswer::Unauthorized.into())
+            }
             outcome => Ok(outcome?),
         }
     }
@@ -261,18 +278,26 @@ impl ProviderAccess {
     }
 
     /// Takes a place in the provider's rate, which all nodes share.
-    async fn take_place(&self, provider: Provider, question: &Question<'_>) -> Result<(), Unanswered> {
+    async fn take_place(&self, of: (Provider, OrganizationId), question: &Question<'_>) -> Result<(), Unanswered> {
+        let (provider, _) = of;
         for _ in 0..RATE_ROUNDS_MAX {
             let (now, dice) = (self.clock.now(), self.dice());
             let KeptRate { rate, revision } = self.rate(provider, now).await?;
+            let may_take = self.shares().may_take(of, &rate, now);
+            if let Err(from) = may_take {
+                return Err(Unanswered::Limited { until: self.shares().line_up(of, from, &rate, now) });
+            }
             let admit = if matches!(question, Question::Backfill(_)) { limits::admit_background } else { limits::admit };
             match admit(rate, now, dice) {
                 Admission::Granted(rate) => {
                     if self.connections.keep_provider_rate(provider, KeptRate { rate, revision }).await? {
+                        self.shares().took(of, now);
                         return Ok(());
                     }
                 }
-                Admission::NotBefore(until) => return Err(Unanswered::Limited { until: self.line_up(provider, until, &rate, now) }),
+                Admission::NotBefore(until) => {
+                    return Err(Unanswered::Limited { until: self.shares().line_up(of, until, &rate, now) });
+                }
             }
         }
         // So many others took a place meanwhile that there is hardly one left.
@@ -302,12 +327,12 @@ impl ProviderAccess {
     }
 
     /// When there is room again after a refusal.
-    async fn room_at(&self, provider: Provider) -> Result<Timestamp, StoreError> {
+    async fn room_at(&self, of: (Provider, OrganizationId)) -> Result<Timestamp, StoreError> {
         let (now, dice) = (self.clock.now(), self.dice());
-        let rate = self.rate(provider, now).await?.rate;
+        let rate = self.rate(of.0, now).await?.rate;
         Ok(match limits::admit(rate, now, dice) {
             Admission::Granted(_) => now,
-            Admission::NotBefore(until) => self.line_up(provider, until, &rate, now),
+            Admission::NotBefore(until) => self.shares().line_up(of, until, &rate, now),
         })
     }
 
@@ -316,28 +341,36 @@ impl ProviderAccess {
         Ok(self.connections.provider_rate(provider).await?.unwrap_or_else(unseen))
     }
 
-    /// Counts one more that waits for room in this window, and says when it has a chance.
-    fn line_up(&self, provider: Provider, until: Timestamp, rate: &ProviderRate, now: Timestamp) -> Timestamp {
-        let window = now.next_multiple_of(limits::QUARTER);
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.retain(|(_, of, _)| *of >= window);
-        let ahead = match waiting.iter_mut().find(|(of, _, _)| *of == provider) {
-            Some((_, _, count)) => {
-                *count = count.saturating_add(1);
-                *count - 1
-            }
-            None => {
-                waiting.push((provider, window, 1));
-                0
-            }
-        };
-        limits::place_in_line(until, ahead, rate)
+    fn shares(&self) -> MutexGuard<'_, ProviderShares> {
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the provider has just refused a token: asking again would take a place from others for the same answer.
+    fn is_refused(&self, tokens: &Tokens) -> bool {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.get(&fingerprint(tokens)).is_some_and(|until| *until > self.clock.now())
+    }
+
+    fn note_refused(&self, tokens: &Tokens) {
+        let now = self.clock.now();
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.len() >= REFUSED_MAX {
+            refused.retain(|_, until| *until > now);
+        }
+        // Beyond the bound a token is asked with once more than it need be.
+        if refused.len() < REFUSED_MAX {
+            refused.insert(fingerprint(tokens), now + REFUSED_FOR);
+        }
     }
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number from 0 to 1 times a million")]
     fn dice(&self) -> u64 {
         (self.entropy.unit() * 1e6) as u64
     }
+}
+
+fn fingerprint(tokens: &Tokens) -> [u8; 32] {
+    digest(&SHA256, tokens.access.expose().as_bytes()).as_ref().try_into().expect("a SHA-256 has 32 bytes")
 }
 
 fn warn_of_refusal(connection: &Connection) {

@@ -1,7 +1,7 @@
 //! From a source as it is kept to what reads its requests: its recipe compiled, its secrets opened. Used by the cache, and by whoever checks a source
 //! before it is kept.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     inbound::{self, Credentials, HmacFields, Kind, Recipe, RecipeFault, RecipeFields, Verifier},
@@ -85,6 +85,11 @@ pub fn compile(kind: &str, texts: &RecipeTexts) -> Result<Recipe, RecipeError> {
     let recipe = Recipe::compile(&fields).map_err(RecipeError::Faults)?;
     // As built-in kinds do: items of which nothing says the type have the name of the kind.
     Ok(recipe.with_default_type(EventType::parse(kind).expect("both names are spelled as types")))
+}
+
+/// How far the time in a request of a source may be off: as its owner set it, or as its kind or recipe says; `None` where nothing is judged.
+pub fn tolerance(source: &Source) -> Option<Duration> {
+    source.tolerance.or_else(|| compile(&source.kind, &source.recipe).ok()?.tolerance())
 }
 
 /// Whether a provider of this kind sends the key in its handshake.

@@ -29,10 +29,14 @@ const DOUBTED_AFTER: Duration = Duration::from_secs(60);
 const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// How long a fetch may take: providers wait some seconds for their answer.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(4);
-/// How many keys are fetched at once. Where it is a request that says which, strangers choose them.
-const FETCHES_MAX: usize = 8;
-/// How many keys are remembered. Past it all are dropped and fetched again.
+/// How many keys are fetched at once, in all and for one organization. Where it is a request that says which, strangers choose them; and a server that
+/// hangs keeps its place for as long as a fetch may take.
+const FETCHES_MAX: usize = 32;
+const FETCHES_OF_ORGANIZATION_MAX: usize = 2;
+/// How many keys are remembered, in all and of those that one organization had fetched. Past it the one that was not used for the longest time goes: of the
+/// organization, or of the one that has most.
 const KEYS_MAX: usize = 1_000;
+const KEYS_OF_ORGANIZATION_MAX: usize = KEYS_MAX / 4;
 
 /// A key, and since when it is known.
 #[derive(Debug)]
@@ -57,8 +61,65 @@ pub struct ProviderKeys {
 
 #[derive(Default)]
 struct Remembered {
-    keys: FxHashMap<KeyRequest, Arc<KnownKey>>,
-    failures: FxHashMap<KeyRequest, (Duration, NotFetched)>,
+    keys: Shared<Arc<KnownKey>>,
+    failures: Shared<(Duration, NotFetched)>,
+    /// How many keys are being fetched for whom.
+    fetching: FxHashMap<OrganizationId, usize>,
+}
+
+/// Things by keys, of which organizations have their shares.
+struct Shared<V>(FxHashMap<KeyRequest, Entry<V>>);
+
+struct Entry<V> {
+    value: V,
+    organization: OrganizationId,
+    used_at: Duration,
+}
+
+impl<V> Default for Shared<V> {
+    fn default() -> Self {
+        Self(FxHashMap::default())
+    }
+}
+
+impl<V: Clone> Shared<V> {
+    fn get(&mut self, request: &KeyRequest, now: Duration) -> Option<V> {
+        let entry = self.0.get_mut(request)?;
+        entry.used_at = now;
+        Some(entry.value.clone())
+    }
+
+    fn keep(&mut self, organization: OrganizationId, request: KeyRequest, value: V, now: Duration) {
+        self.0.insert(request, Entry { value, organization, used_at: now });
+        let mut counts: FxHashMap<OrganizationId, usize> = FxHashMap::default();
+        for entry in self.0.values() {
+            *counts.entry(entry.organization).or_default() += 1;
+        }
+        let most = counts.iter().max_by_key(|(_, count)| **count).map(|(most, _)| *most);
+        let from = if counts[&organization] > KEYS_OF_ORGANIZATION_MAX { Some(organization) } else { most };
+        if self.0.len() > KEYS_MAX || counts[&organization] > KEYS_OF_ORGANIZATION_MAX {
+            let of_it = self.0.iter().filter(|(_, entry)| Some(entry.organization) == from);
+            let oldest = of_it.min_by_key(|(_, entry)| entry.used_at).map(|(request, _)| request.clone());
+            oldest.iter().for_each(|request| drop(self.0.remove(request)));
+        }
+    }
+}
+
+/// A place among the fetches of an organization, until it is dropped.
+struct Place<'a> {
+    keys: &'a ProviderKeys,
+    organization: OrganizationId,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut known = self.keys.lock();
+        let Some(count) = known.fetching.get_mut(&self.organization) else { return };
+        *count -= 1;
+        if *count == 0 {
+            known.fetching.remove(&self.organization);
+        }
+    }
 }
 
 impl ProviderKeys {
@@ -123,29 +184,42 @@ impl ProviderKeys {
 
     fn find(&self, request: &KeyRequest, age: Duration) -> Option<Arc<KnownKey>> {
         let now = self.clock.uptime();
-        self.lock().keys.get(request).filter(|known| now.saturating_sub(known.fetched_at) < age).cloned()
+        self.lock().keys.get(request, now).filter(|known| now.saturating_sub(known.fetched_at) < age)
+    }
+
+    /// Takes a place for a fetch, if the organization may have another one.
+    fn take_place(&self, organization: OrganizationId) -> Option<Place<'_>> {
+        let mut known = self.lock();
+        let count = known.fetching.entry(organization).or_default();
+        if *count >= FETCHES_OF_ORGANIZATION_MAX {
+            return None;
+        }
+        *count += 1;
+        Some(Place { keys: self, organization })
     }
 
     async fn fetch(&self, organization: OrganizationId, request: &KeyRequest) -> Result<Arc<KnownKey>, NotFetched> {
         let began_at = self.clock.uptime();
-        if let Some((failed_at, why)) = self.lock().failures.get(request)
-            && began_at.saturating_sub(*failed_at) < ASKED_AGAIN_AFTER
+        if let Some((failed_at, why)) = self.lock().failures.get(request, began_at)
+            && began_at.saturating_sub(failed_at) < ASKED_AGAIN_AFTER
         {
-            return Err(why.clone());
+            return Err(why);
         }
-        let _place = self.fetches.try_acquire().map_err(|_| NotFetched("too many keys are being fetched".to_owned()))?;
+        let too_many = || NotFetched("too many keys are being fetched".to_owned());
+        let _share = self.take_place(organization).ok_or_else(too_many)?;
+        let _place = self.fetches.try_acquire().map_err(|_| too_many())?;
         let answer = self.request(organization, &request.url).await;
         let parsed = answer.and_then(|answer| FetchedKey::parse(request, &answer.body_sample).map_err(NotFetched));
         let mut known = self.lock();
         match parsed {
             Ok(key) => {
                 let key = Arc::new(KnownKey { key, fetched_at: began_at });
-                known.failures.remove(request);
-                keep(&mut known.keys, request.clone(), key.clone());
+                known.failures.0.remove(request);
+                known.keys.keep(organization, request.clone(), key.clone(), began_at);
                 Ok(key)
             }
             Err(why) => {
-                keep(&mut known.failures, request.clone(), (began_at, why.clone()));
+                known.failures.keep(organization, request.clone(), (began_at, why.clone()), began_at);
                 Err(why)
             }
         }
@@ -169,9 +243,78 @@ impl ProviderKeys {
     }
 }
 
-fn keep<V>(known: &mut FxHashMap<KeyRequest, V>, request: KeyRequest, value: V) {
-    if known.len() >= KEYS_MAX {
-        known.clear();
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use futures_util::FutureExt as _;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{inbound::KeyAnswer, model::Report, time::Timestamp};
+
+    struct Hanging;
+
+    #[async_trait]
+    impl Transport for Hanging {
+        async fn send(&self, _: OutgoingRequest) -> Report {
+            std::future::pending().await
+        }
     }
-    known.insert(request, value);
+
+    struct Still;
+
+    #[async_trait]
+    impl Clock for Still {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_secs(1_000)
+        }
+
+        fn uptime(&self) -> Duration {
+            Duration::from_secs(1_000)
+        }
+
+        async fn sleep_until(&self, _: Timestamp) {}
+    }
+
+    fn organization(n: u128) -> OrganizationId {
+        OrganizationId::from_uuid(Uuid::from_u128(n))
+    }
+
+    fn request(n: u32) -> KeyRequest {
+        KeyRequest { url: format!("https://keys.example/{n}"), answer: KeyAnswer::Certificate }
+    }
+
+    #[test]
+    fn an_organization_whose_key_servers_hang_takes_two_places_and_others_have_theirs() {
+        let keys = ProviderKeys::new(Arc::new(Hanging), Arc::new(Still));
+        let requests: Vec<KeyRequest> = (0..5).map(request).collect();
+        let mut begun = Vec::new();
+        for request in &requests[..2] {
+            let mut get = Box::pin(keys.get(organization(1), request));
+            assert!((&mut get).now_or_never().is_none(), "it is being fetched");
+            begun.push(get);
+        }
+        let third = keys.get(organization(1), &requests[2]).now_or_never();
+        assert!(matches!(third, Some(Err(NotFetched(_)))), "it is refused at once");
+        assert!(keys.get(organization(2), &requests[3]).now_or_never().is_none(), "another organization has places of its own");
+        // Whoever gives up leaves its place.
+        drop(begun);
+        assert!(keys.get(organization(1), &requests[4]).now_or_never().is_none());
+        assert!(keys.lock().fetching.is_empty());
+    }
+
+    #[test]
+    fn an_organization_with_many_keys_drops_its_own_and_past_the_whole_whoever_has_most_does() {
+        let (mut shared, at) = (Shared::default(), Duration::from_secs);
+        shared.keep(organization(1), request(0), (), at(0));
+        for n in 1..1_000 {
+            shared.keep(organization(2), request(n), (), at(u64::from(n)));
+        }
+        assert_eq!(shared.0.len(), 1 + KEYS_OF_ORGANIZATION_MAX);
+        for n in 1_000..3_000 {
+            shared.keep(organization(u128::from(n % 20 + 3)), request(n), (), at(u64::from(n)));
+        }
+        assert_eq!(shared.0.len(), KEYS_MAX);
+        assert!(shared.get(&request(0), at(9_000)).is_some() && shared.get(&request(2_999), at(9_000)).is_some());
+    }
 }

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use crate::{
     ids::{ApplicationId, EventId},
     line::draft::Draft,
+    metrics::Metrics,
     ports::{Clock, EventStore, IncomingEvent, KeyReused, NewEvent, Ports, Recorded, Spool, StoreError, Taken, within},
     spool::backlog::SpoolBacklog,
 };
@@ -26,6 +27,7 @@ pub struct Intake {
     store: Arc<dyn EventStore>,
     clock: Arc<dyn Clock>,
     spooling: Option<Spooling>,
+    metrics: Arc<Metrics>,
 }
 
 /// Where events wait while the store does not take them.
@@ -89,9 +91,14 @@ impl Candidate {
 
 impl Intake {
     /// Over these ports.
-    pub(crate) fn new(ports: &Ports, backlog: &Arc<SpoolBacklog>, bell: &Arc<Notify>) -> Self {
+    pub(crate) fn new(ports: &Ports, backlog: &Arc<SpoolBacklog>, bell: &Arc<Notify>, metrics: &Arc<Metrics>) -> Self {
         let spooling = |spool: &Arc<dyn Spool>| Spooling { spool: spool.clone(), backlog: backlog.clone(), bell: bell.clone() };
-        Self { store: ports.events.clone(), clock: ports.clock.clone(), spooling: ports.spool.as_ref().map(spooling) }
+        Self {
+            store: ports.events.clone(),
+            clock: ports.clock.clone(),
+            spooling: ports.spool.as_ref().map(spooling),
+            metrics: metrics.clone(),
+        }
     }
 
     /// Takes the events of one call: one answer for each, in their order.
@@ -143,7 +150,10 @@ impl Intake {
     }
 
     async fn record(&self, events: Vec<NewEvent>) -> Vec<Answer> {
-        self.store.record(events).await.into_iter().map(|recorded| recorded.map(Stored::InStore)).collect()
+        let began_at = self.clock.uptime();
+        let recorded = self.store.record(events).await;
+        self.metrics.publish_commits.add(self.clock.uptime().saturating_sub(began_at).as_secs_f64());
+        recorded.into_iter().map(|recorded| recorded.map(Stored::InStore)).collect()
     }
 }
 

@@ -130,8 +130,11 @@ impl Cluster {
             clock: self.world.clock.clone(),
         };
         let ports = Ports { transport: Arc::new(watched), ..self.world.bare_ports() };
-        let settings =
-            LineSettings { endpoint_health: self.world.endpoint_health.clone(), ..crate::world::line_settings(&format!("node-{number}")) };
+        let settings = LineSettings {
+            endpoint_health: self.world.endpoint_health.clone(),
+            alert_interval: self.world.alert_interval,
+            ..crate::world::line_settings(&format!("node-{number}"))
+        };
         let node = Node::start(ports, self.registry.member(number, pool), Roles::ALL, settings).await;
         self.nodes.push(Some(node));
         number

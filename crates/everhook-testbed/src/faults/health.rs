@@ -48,6 +48,10 @@ impl<S: HealthConnections> HealthConnections for Faulty<S> {
         through!(self, self.store.connections_of(user))
     }
 
+    async fn connections_count(&self, organization: OrganizationId, at_most: u32) -> Result<u32, StoreError> {
+        through!(self, self.store.connections_count(organization, at_most))
+    }
+
     async fn delete_connection(&self, organization: OrganizationId, id: HealthConnectionId, entry: AuditEntry) -> Result<bool, StoreError> {
         through!(self, self.store.delete_connection(organization, id, entry))
     }

@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::{ApplicationId, DeliveryId, EventId, LaneId, OrganizationId},
+    ids::{ApplicationId, ApprovalId, DeliveryId, EventId, LaneId, OrganizationId},
     model::{
-        AppCheck, AppCheckPlan, AppHealth, AuditEntry, CacheKey, CachedAnswer, FairDraw, JobAnswer, JobAttempt, JobRecord, KeptManifest,
-        SealedSecrets,
+        AppCheck, AppCheckPlan, AppHealth, Approval, ApprovalDecision, AuditEntry, CacheKey, CachedAnswer, FairDraw, JobAnswer, JobAttempt,
+        JobRecord, KeptManifest, LaneAnswers, Page, PageRequest, SealedSecrets,
     },
-    ports::{Alert, AppHealthStore, CallRecords, JobAnswered, JobStore, ManifestStore, SecretsChange, StoreError},
+    ports::{
+        Alert, AppHealthStore, ApprovalFilter, ApprovalRequested, ApprovalStore, CallRecords, Decided, JobAnswered, JobStore,
+        ManifestBounds, ManifestPut, ManifestStore, SecretsChange, StoreError,
+    },
     time::Timestamp,
 };
 use uuid::Uuid;
@@ -27,9 +30,10 @@ impl<S: ManifestStore> ManifestStore for Faulty<S> {
         manifest: KeptManifest,
         lanes: Vec<LaneId>,
         check: Option<AppCheckPlan>,
+        bounds: ManifestBounds,
         entry: AuditEntry,
-    ) -> Result<bool, StoreError> {
-        through!(self, self.store.put_manifest(manifest, lanes, check, entry))
+    ) -> Result<ManifestPut, StoreError> {
+        through!(self, self.store.put_manifest(manifest, lanes, check, bounds, entry))
     }
 
     async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError> {
@@ -74,8 +78,12 @@ impl<S: CallRecords> CallRecords for Faulty<S> {
         through!(self, self.store.forget_answers(now, limit))
     }
 
-    async fn forget_excess_answers(&self, kept_max: u32, limit: u32) -> Result<u32, StoreError> {
-        through!(self, self.store.forget_excess_answers(kept_max, limit))
+    async fn answers_of(&self, organization: OrganizationId) -> Result<Vec<LaneAnswers>, StoreError> {
+        through!(self, self.store.answers_of(organization))
+    }
+
+    async fn forget_oldest_answers(&self, lane_id: LaneId, count: u32) -> Result<u32, StoreError> {
+        through!(self, self.store.forget_oldest_answers(lane_id, count))
     }
 
     async fn keep_draw(&self, draw: FairDraw) -> Result<(), StoreError> {
@@ -88,6 +96,52 @@ impl<S: CallRecords> CallRecords for Faulty<S> {
 
     async fn forget_draws(&self, before: Timestamp, limit: u32) -> Result<u32, StoreError> {
         through!(self, self.store.forget_draws(before, limit))
+    }
+}
+
+#[async_trait]
+impl<S: ApprovalStore> ApprovalStore for Faulty<S> {
+    async fn request_approval(&self, approval: Approval, pending_max: u32, alert: Alert) -> Result<ApprovalRequested, StoreError> {
+        through!(self, self.store.request_approval(approval, pending_max, alert))
+    }
+
+    async fn approval(&self, organization: OrganizationId, id: ApprovalId) -> Result<Option<Approval>, StoreError> {
+        through!(self, self.store.approval(organization, id))
+    }
+
+    async fn approvals(
+        &self,
+        organization: OrganizationId,
+        filter: ApprovalFilter,
+        page: PageRequest,
+    ) -> Result<Page<Approval>, StoreError> {
+        through!(self, self.store.approvals(organization, filter, page))
+    }
+
+    async fn decide_approval(
+        &self,
+        organization: OrganizationId,
+        id: ApprovalId,
+        decision: ApprovalDecision,
+        entry: AuditEntry,
+    ) -> Result<Decided, StoreError> {
+        through!(self, self.store.decide_approval(organization, id, decision, entry))
+    }
+
+    async fn unpublished_approvals(&self, after: ApprovalId, limit: u32) -> Result<Vec<Approval>, StoreError> {
+        through!(self, self.store.unpublished_approvals(after, limit))
+    }
+
+    async fn approval_published(&self, id: ApprovalId, event: EventId) -> Result<(), StoreError> {
+        through!(self, self.store.approval_published(id, event))
+    }
+
+    async fn expiring_approvals(&self, limit: u32) -> Result<Vec<Approval>, StoreError> {
+        through!(self, self.store.expiring_approvals(limit))
+    }
+
+    async fn forget_approvals(&self, before: Timestamp, limit: u32) -> Result<u32, StoreError> {
+        through!(self, self.store.forget_approvals(before, limit))
     }
 }
 

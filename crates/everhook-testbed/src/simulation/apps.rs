@@ -153,7 +153,7 @@ impl Simulation {
         let line = self.world.line().clone();
         let taken = match answer(&line, asked, result).await {
             Ok(()) => Taken::Yes,
-            Err(CallbackRefusal::Store(_)) => Taken::Perhaps,
+            Err(CallbackRefusal::Store(_) | CallbackRefusal::Busy) => Taken::Perhaps,
             Err(CallbackRefusal::NotFound) => Taken::Unknown,
             Err(CallbackRefusal::Ended | CallbackRefusal::Invalid(_)) => Taken::No,
         };
@@ -173,11 +173,11 @@ async fn ask(line: &Arc<Line>, organization: OrganizationId, application: Applic
         return Heard::Nothing;
     };
     let payload = Bytes::from_static(b"{}");
-    let request = CallRequest { payload, cache_key: None, timeout: None, trace: None, callback_url: None, arrived_at };
+    let request = CallRequest { payload, cache_key: None, timeout: None, trace: None, callback_url: None, arrived_at, charge: None };
     match jobs::call(line, &capability, request, SERVER).await {
         Ok(Called::Queued(queued)) => Heard::Job(queued.job),
         Ok(Called::Answered(answer)) => answer.result.map_or(Heard::Nothing, |answer| Heard::Answer(answer.source)),
-        Err(_) => Heard::Nothing,
+        Ok(Called::Pending(_)) | Err(_) => Heard::Nothing,
     }
 }
 

@@ -41,6 +41,10 @@ const OVERDUE: &str = "
     UNION ALL
     SELECT 'alert ' || event_type || ' is still in the outbox' FROM pending_alerts
     UNION ALL
+    SELECT 'approval ' || lower(hex(id)) || ' is decided, and what follows from it is not published' FROM approvals WHERE unpublished IS NOT NULL
+    UNION ALL
+    SELECT 'approval ' || lower(hex(id)) || ' waits although its time is over' FROM approvals WHERE status = 'pending' AND expires_at < :overdue
+    UNION ALL
     SELECT kind || ' ' || lower(hex(id)) || ' is deleted, and its endpoints are not' FROM deletions
     UNION ALL
     SELECT 'operation ' || lower(hex(id)) || ' (' || kind || ') is ' || status || ' and ' || phase

@@ -1,10 +1,15 @@
 //! Then: what arrived, and how things stand.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use everhook_core::{
     ids::EventId,
     model::{DeadLetter, Delivery, PageRequest, Stage},
+    policy::{
+        operational::OperationalType,
+        schema::Schema,
+        work::{SCHEMA_UNITS_MAX, WorkBudget},
+    },
     ports::{DeadLetterFilter, DeliveryFilter, EventFilter},
 };
 
@@ -15,6 +20,14 @@ use crate::network::{Answer, Arrival};
 const ALL_ROWS: PageRequest = PageRequest { limit: 100_000, cursor: everhook_core::model::Cursor::Newest };
 
 impl World {
+    /// Whether a text is anywhere in the store: in its files, or in the rows of the shared one.
+    pub async fn store_holds(&self, text: &str) -> bool {
+        match &self.shared {
+            Some(shared) => shared.holds(text).await,
+            None => self.files_hold(text),
+        }
+    }
+
     /// Whether a text is anywhere in the files of the store or of the spool.
     pub fn files_hold(&self, text: &str) -> bool {
         let mut folders = vec![self.folder.path().to_owned()];
@@ -76,6 +89,24 @@ impl World {
         let filter = EventFilter { application: Some(self.operational), ..EventFilter::default() };
         let page = self.line().ports.history.events(self.organization, filter, ALL_ROWS).await;
         page.expect("the store answers").rows.iter().rev().map(|event| event.event_type.to_string()).collect()
+    }
+
+    /// Every operational event that was published fits the schema of its type. [`World::end`] calls this.
+    pub(super) async fn assert_operational_events_fit_their_schemas(&self) {
+        let filter = EventFilter { application: Some(self.operational), ..EventFilter::default() };
+        let history = self.bare_ports().history;
+        // A scenario may leave the store behind as one that cannot be read.
+        let Ok(page) = history.events(self.organization, filter, ALL_ROWS).await else { return };
+        let mut schemas = HashMap::new();
+        for summary in page.rows {
+            let name = summary.event_type.to_string();
+            let known = OperationalType::of(&name).unwrap_or_else(|| panic!("`{name}` has no schema: add it to `policy::operational`"));
+            let schema = schemas.entry(name).or_insert_with(|| Schema::compile(&known.schema().to_string()).expect("our schemas compile"));
+            let Ok(Some((_, Some(event)))) = history.event(self.organization, summary.id).await else { continue };
+            let data = serde_json::from_slice(&event.data).expect("our events are JSON");
+            let checked = schema.check(&data, &mut WorkBudget::new(SCHEMA_UNITS_MAX));
+            assert!(checked.is_ok(), "{}: {checked:?} in {data}", known.name);
+        }
     }
 
     /// The promise: everything accepted has ended, what counts as delivered was answered with a 2xx, and no attempt was recorded twice or past

@@ -17,13 +17,29 @@ const STORE: &str = "EVERHOOK_TEST_STORE";
 pub(super) struct SharedStore {
     pub(super) store: Arc<PostgresStore>,
     // Dropped last: the database goes with it.
-    _database: Database,
+    database: Database,
 }
 
 impl SharedStore {
     /// One, if the environment asks for it.
     pub(super) async fn if_asked_for() -> Option<Self> {
         if env::var(STORE).is_ok_and(|store| store == "postgres") { Some(Self::create().await) } else { None }
+    }
+
+    /// Whether a text is anywhere in the rows of any table, as text or as bytes.
+    pub(super) async fn holds(&self, text: &str) -> bool {
+        let (client, connection) = tokio_postgres::connect(&self.database.url(), tokio_postgres::NoTls).await.expect("the server answers");
+        tokio::spawn(connection);
+        let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let tables = client.query("SELECT tablename::text FROM pg_tables WHERE schemaname = 'everhook'", &[]).await.expect("a list");
+        for table in tables {
+            let table: String = table.get(0);
+            let sql = format!("SELECT EXISTS (SELECT 1 FROM everhook.{table} t WHERE strpos(t::text, $1) > 0 OR strpos(t::text, $2) > 0)");
+            if client.query_one(&sql, &[&text, &hex]).await.expect("an answer").get(0) {
+                return true;
+            }
+        }
+        false
     }
 
     /// The store writes outcomes only for a boot that it knows. The world's time is not the server's, so that its lease is never renewed; but nobody
@@ -37,6 +53,6 @@ impl SharedStore {
         store.begin(Roles::ALL).await.expect("a boot begins");
         let request = LeaseRequest { shards_max: Shard::COUNT, duties: Held::EVERYTHING.duties };
         assert_eq!(store.take(request, Vec::new()).await.expect("the server answers"), Held::EVERYTHING);
-        Self { store: Arc::new(store), _database: database }
+        Self { store: Arc::new(store), database }
     }
 }

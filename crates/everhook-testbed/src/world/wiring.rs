@@ -10,9 +10,10 @@ use everhook_adapters::{
 use everhook_core::{
     catalog::CATALOG_BYTES,
     engine::{Engine, EngineSettings},
+    gates::CALLS_IN_FLIGHT_MAX,
     lanes,
     limits::evaluations::EvaluationThreads,
-    line::{HealthCheckSettings, Line, LineSettings},
+    line::{HealthCheckSettings, Line, LineSettings, NotificationSettings},
     model::{PoolName, Profile, RetentionPeriods, Secret},
     policy::{calls::manifest::ManifestDefaults, endpoint_health::EndpointHealthSettings},
     ports::{Ports, Roles, SingleNode, Spool, StorePorts, Vault},
@@ -59,7 +60,8 @@ impl World {
         };
         let (ports, roles) = self.among_others(bare.clone());
         let (wake_up, hints) = lanes::hints();
-        let settings = LineSettings { endpoint_health: self.endpoint_health.clone(), ..line_settings("world") };
+        let (endpoint_health, evaluation_threads) = (self.endpoint_health.clone(), self.evaluation_threads);
+        let settings = LineSettings { endpoint_health, evaluation_threads, alert_interval: self.alert_interval, ..line_settings("world") };
         let line = Arc::new(Line::new(ports, wake_up, settings));
         let engine = Engine::start(line.clone(), hints, EngineSettings { concurrency: 64, roles });
         let mut forwarding = JoinSet::new();
@@ -100,6 +102,7 @@ impl World {
             retry_schedules: store.clone(),
             event_types: store.clone(),
             api_keys: store.clone(),
+            channels: faulty.clone(),
             sources: faulty.clone(),
             health_connections: faulty.clone(),
             health_metrics: faulty.clone(),
@@ -107,20 +110,28 @@ impl World {
             app_health: faulty.clone(),
             call_records: faulty.clone(),
             jobs: faulty.clone(),
+            approvals: faulty.clone(),
             audit_log: store.clone(),
             history: store.clone(),
             retention: store.clone(),
+            archive: self.archive.clone(),
             sealing: store,
             statistics: faulty.clone(),
-            endpoint_health: faulty,
+            store_figures: faulty.clone(),
+            endpoint_health: faulty.clone(),
+            alert_rules: faulty.clone(),
+            alerts: faulty.clone(),
+            alert_signals: faulty,
             leases: Arc::new(SingleNode),
             remote_hints: Arc::new(SingleNode),
             changes: Arc::new(SingleNode),
             breaker_windows: Arc::new(SingleNode),
+            breaker_votes: Arc::new(SingleNode),
             throttle: Arc::new(SingleNode),
             spool,
             transport: self.transport.clone(),
             notifier: Some(self.mail_server.clone()),
+            spans: None,
             vault: vault(),
             clock: self.clock.clone(),
             entropy: self.dice.clone(),
@@ -148,6 +159,9 @@ fn health_providers() -> ProviderSettings {
     settings
 }
 
+/// How often alert rules are evaluated where nobody asks for it: a scenario that is about something else should not hear of them.
+pub(super) const ALERT_INTERVAL: Duration = Duration::from_secs(3_650 * 86_400);
+
 /// How nodes of a scenario run.
 pub fn line_settings(node: &str) -> LineSettings {
     let days = |count: u64| Duration::from_secs(count * 86_400);
@@ -170,5 +184,8 @@ pub fn line_settings(node: &str) -> LineSettings {
         manifest_defaults: ManifestDefaults::default(),
         health_providers: health_providers(),
         health_checks: HealthCheckSettings::default(),
+        alert_interval: ALERT_INTERVAL,
+        calls_in_flight_max: CALLS_IN_FLIGHT_MAX,
+        notifications: NotificationSettings::default(),
     }
 }

@@ -77,6 +77,11 @@ pub fn is_on_postgres() -> bool {
 impl Server {
     /// Starts a server on a port of the system's choice.
     pub async fn start() -> Self {
+        Self::start_set(|args| args).await
+    }
+
+    /// The same with other settings.
+    pub async fn start_set(set: impl FnOnce(ServeArgs) -> ServeArgs) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let database = if is_on_postgres() { Some(Database::with_schema().await) } else { None };
         let args = ServeArgs {
@@ -87,7 +92,7 @@ impl Server {
             seal_key: database.as_ref().map(|_| SEAL_KEY.to_owned()),
             ..ServeArgs::default()
         };
-        Self { _folder: Some(folder), _database: database, ..Self::start_with(&args).await }
+        Self { _folder: Some(folder), _database: database, ..Self::start_with(&set(args)).await }
     }
 
     /// Starts a server as told.

@@ -34,12 +34,33 @@ async fn the_built_in_application_is_addressed_as_default() {
 }
 
 #[tokio::test]
+async fn built_in_applications_and_the_organization_default_keep_their_uids() {
+    let server = Server::start().await;
+    for (path, uid) in [("applications", "default"), ("applications", "operational"), ("organizations", "default")] {
+        let path = format!("/v1/{path}/{uid}");
+        for other in [json!("mine"), Value::Null] {
+            for answer in [server.put(&path, json!({ "uid": other })).await, server.patch(&path, json!({ "uid": other })).await] {
+                assert_eq!(answer.problem(409)["type"], "/docs/problems/built-in", "{path}");
+            }
+        }
+        // What is read can be written back.
+        assert_eq!(server.put(&path, json!({ "uid": uid })).await.expect(200)["uid"], uid);
+    }
+    assert_eq!(
+        server.post("/v1/applications", json!({ "name": "x", "uid": "default" })).await.problem(409)["type"],
+        "/docs/problems/uid-taken"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn patch_changes_what_put_changes() {
     let server = Server::start().await;
     let endpoint = server.endpoint(json!({ "uid": "shop" })).await;
     server.post("/v1/applications", json!({ "name": "Shop", "uid": "app" })).await.expect(201);
     server.post("/v1/event-types", json!({ "name": "order.paid" })).await.expect(201);
     server.post("/v1/retry-schedules", json!({ "name": "mine", "intervals": [5] })).await.expect(201);
+    server.post("/v1/sources", json!({ "name": "in", "kind": "none" })).await.expect(201);
     assert_eq!(endpoint["name"], Value::Null);
     for (path, field, value) in [
         ("/v1/endpoints/shop", "name", json!("Shop")),
@@ -48,6 +69,7 @@ async fn patch_changes_what_put_changes() {
         ("/v1/event-types/order.paid", "description", json!("Paid")),
         ("/v1/retry-schedules/mine", "max_attempts", json!(3)),
         ("/v1/organizations/default", "name", json!("Home")),
+        ("/v1/sources/in", "forward", json!(false)),
     ] {
         let changed = server.patch(path, json!({ field: value })).await.expect(200);
         assert_eq!(changed[field], value, "{path}");
@@ -75,6 +97,14 @@ async fn a_test_event_of_a_chosen_type_uses_its_example() {
         }
     }
     assert_eq!(server.post("/v1/endpoints/shop/test", json!({ "type": "not a type" })).await.faults(422), ["type"]);
+    // Data of our own must match the schema of the type as any other; whether the type is in use makes no difference to a test.
+    server.post("/v1/event-types", json!({ "name": "listed", "schema": { "type": "array" } })).await.expect(201);
+    server.post("/v1/event-types", json!({ "name": "told", "schema": { "type": "object" }, "archived": true })).await.expect(201);
+    assert_eq!(server.post("/v1/endpoints/shop/test", json!({ "type": "listed" })).await.faults(422), ["type"]);
+    server.put("/v1/event-types/listed", json!({ "example": [] })).await.expect(200);
+    for tried in ["listed", "told"] {
+        server.post("/v1/endpoints/shop/test", json!({ "type": tried })).await.expect(202);
+    }
     server.stop().await;
 }
 
@@ -83,7 +113,7 @@ async fn a_strangers_organization_is_not_found_and_ones_own_needs_an_admin() {
     let server = Server::start().await;
     let stranger = server.stranger(&["manage"]).await;
     let mine = server.key(&["manage"]).await;
-    for method in [Method::GET, Method::PUT, Method::PATCH] {
+    for method in [Method::GET, Method::PUT, Method::PATCH, Method::DELETE] {
         let body = json!({ "name": "x" }).to_string();
         for path in ["/v1/organizations/default", "/v1/organizations/nobody", "/v1/organizations/01920000-0000-7000-8000-000000000000"] {
             server.call(method.clone(), path, &stranger, body.clone()).await.problem(404);
@@ -91,6 +121,11 @@ async fn a_strangers_organization_is_not_found_and_ones_own_needs_an_admin() {
         server.call(method.clone(), "/v1/organizations/default", &mine, body.clone()).await.problem(403);
         server.call(method.clone(), "/v1/organizations/default", "eh_unknown", body.clone()).await.problem(401);
     }
+    let schedule = json!({ "name": "s", "intervals": [5] }).to_string();
+    let schedules = "/v1/organizations/default/retry-schedules";
+    server.call(Method::POST, schedules, &stranger, schedule.clone()).await.problem(404);
+    server.call(Method::GET, schedules, &stranger, "").await.problem(404);
+    server.call(Method::POST, schedules, &mine, schedule).await.expect(201);
     server.stop().await;
 }
 

@@ -66,8 +66,20 @@ async fn make_what_is_named(server: &Server, route: &Route, all: &[Route]) -> St
 
 async fn make(server: &Server, all: &[Route], kind: &str) -> String {
     let path = format!("/v1/{kind}");
+    if kind == "approvals" {
+        let manual = json!({ "path": "/", "mode": "off", "fallback": [{ "type": "manual" }] });
+        let manifest = json!({ "base_url": "https://app.example", "capabilities": { "ask": manual } });
+        server.put("/v1/applications/default/manifest", manifest).await.expect(200);
+        let pending = server.post("/v1/applications/default/call/ask", json!({ "payload": 1 })).await.expect(202);
+        return pending["approval_id"].as_str().unwrap().to_owned();
+    }
+    if kind == "alerts" {
+        return crate::api::alerts::keep(server, "example").await;
+    }
     let making = all.iter().find(|route| route.method == http::Method::POST && route.path == path);
     let making = making.unwrap_or_else(|| panic!("{path} makes nothing: teach this test where such things come from"));
     let made = server.call(http::Method::POST, &path, &server.admin, making.body.clone()).await;
-    made.expect(making.success.as_u16())["id"].as_str().unwrap().to_owned()
+    let made = made.expect(making.success.as_u16());
+    // Rules of alerts are named.
+    made["id"].as_str().or(made["name"].as_str()).unwrap().to_owned()
 }

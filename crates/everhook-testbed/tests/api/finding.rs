@@ -121,3 +121,33 @@ async fn deliveries_are_found_by_endpoint_and_status_and_a_backlog_is_counted() 
     assert!(health["backlog"]["oldest_created_at"].is_string());
     server.stop().await;
 }
+
+#[tokio::test]
+async fn counts_end_at_a_thousand_and_a_search_for_text_after_two_thousand_events() {
+    let server = Server::start().await;
+    server.endpoint(json!({ "uid": "shop", "enabled": true })).await;
+    server.post("/v1/endpoints/shop/pause", json!({})).await.expect(200);
+    publish(&server, json!({ "type": "t", "data": "needle" })).await;
+    for size in [999, 1_000, 100] {
+        let events: Vec<Value> = (0..size).map(|n| json!({ "type": "t", "data": n })).collect();
+        server.post("/v1/events/batch", json!({ "events": events })).await.expect(202);
+        for path in ["/v1/events?count=true", "/v1/deliveries?count=true"] {
+            let counted = server.get(path).await.expect(200);
+            assert_eq!((&counted["count"], &counted["count_is_capped"]), (&json!(1_000), &json!(size != 999)), "{path}");
+        }
+    }
+    // The oldest of 2,100 events: the first request reads 2,000 of them and says that there is more to read.
+    let first = server.get("/v1/events?q=needle").await.expect(200);
+    assert_eq!((&first["data"], &first["search_complete"]), (&json!([]), &json!(false)));
+    assert!(first["searched_until"].is_string(), "{first}");
+    let mut page = first;
+    for _ in 0..20 {
+        let cursor = page["next_cursor"].as_str().expect("it has not looked at everything");
+        page = server.get(&format!("/v1/events?q=needle&cursor={cursor}")).await.expect(200);
+        if page["search_complete"] == true {
+            break;
+        }
+    }
+    assert_eq!((page["data"].as_array().unwrap().len(), &page["search_complete"]), (1, &json!(true)));
+    server.stop().await;
+}

@@ -13,6 +13,7 @@ use http_body_util::Full;
 use serde_json::{Value, json};
 
 use crate::api::{
+    alerts,
     client::{Answer, Server},
     routes::{Route, routes},
 };
@@ -115,7 +116,7 @@ fn expected(route: &Route) -> Expected {
     let (method, path) = (route.method.as_str(), path.replace("/v1/dead-letters", "/v1/dlq"));
     match (method, path.as_str()) {
         ("POST" | "GET", "/v1/events") | ("POST", "/v1/events/batch" | "/v1/events/erase") => Expected::Narrowed,
-        ("GET", "/v1/deliveries" | "/v1/stats" | "/v1/operations" | "/v1/applications" | "/v1/dlq") => Expected::Narrowed,
+        ("GET", "/v1/approvals" | "/v1/deliveries" | "/v1/stats" | "/v1/operations" | "/v1/applications" | "/v1/dlq") => Expected::Narrowed,
         ("POST" | "GET", "/v1/endpoints") | ("POST", "/v1/dlq/retry-batch" | "/v1/dlq/discard-batch") => Expected::Narrowed,
         ("POST" | "GET", "/v1/sources") => Expected::Narrowed,
         (_, path) if path.starts_with("/v1/sources/{id}") => Expected::Own,
@@ -123,7 +124,7 @@ fn expected(route: &Route) -> Expected {
         (_, "/v1/applications/{id}/export" | "/v1/applications/{id}/import") => Expected::Refused,
         (_, path) if path.starts_with("/v1/applications/{id}") => Expected::Own,
         (_, path)
-            if ["/v1/events/{id}", "/v1/jobs/{id}", "/v1/deliveries/{id}", "/v1/operations/{id}"]
+            if ["/v1/events/{id}", "/v1/jobs/{id}", "/v1/deliveries/{id}", "/v1/operations/{id}", "/v1/approvals/{id}"]
                 .iter()
                 .any(|own| path.starts_with(own)) =>
         {
@@ -273,6 +274,8 @@ impl Owned {
         let schedule = server.post("/v1/retry-schedules", json!({ "name": MARK, "intervals": [5] })).await.expect(201);
         let source = json!({ "name": MARK, "kind": "hmac", "header": "X-Signature", "secrets": [MARK] });
         let source = server.post("/v1/sources", source).await.expect(201);
+        let channel = json!({ "name": MARK, "kind": "webhook", "url": "https://example.com/hook" });
+        let channel = server.post("/v1/channels", channel).await.expect(201);
         let connection = json!({ "provider": "garmin", "external_user_id": MARK, "profile_id": MARK, "access_token": MARK });
         let connection = server.post("/v1/health/connections", connection).await.expect(201);
         let backfill = json!({ "connection_id": connection["id"], "from": "2025-06-01", "to": "2025-06-02", "start_at": "2100-01-01" });
@@ -282,14 +285,24 @@ impl Owned {
         let delivery = server.get("/v1/deliveries").await.expect(200)["data"][0].clone();
         let begun = server.post("/v1/dlq/retry-batch", json!({ "filter": {}, "start_at": "2100-01-01" })).await.expect(202);
         let operation = begun["operation_id"].as_str().unwrap().to_owned();
+        let manifest = json!({ "base_url": "http://127.0.0.1:9", "capabilities": { MARK: { "path": "/", "mode": "off", "fallback": [{ "type": "manual" }] } } });
+        server.put("/v1/applications/default/manifest", manifest).await.expect(200);
+        let call = format!("/v1/applications/default/call/{MARK}");
+        let approval = server.post(&call, json!({ "payload": MARK })).await.expect(202)["approval_id"].as_str().unwrap().to_owned();
+        let rule = json!({ "name": MARK, "metric": "p99", "scope": "endpoint", "threshold": 1_000 });
+        server.post("/v1/alert-rules", rule).await.expect(201);
+        let alert = alerts::keep(server, MARK).await;
         let id = |row: &Value| row["id"].as_str().unwrap().to_owned();
         let ids = BTreeMap::from([
+            ("alert-rules", MARK.to_owned()),
+            ("alerts", alert),
             ("endpoints", id(&endpoint)),
             ("events", id(&event)),
             ("applications", id(&application)),
             ("event-types", id(&event_type)),
             ("retry-schedules", id(&schedule)),
             ("sources", id(&source)),
+            ("channels", id(&channel)),
             ("connections", id(&connection)),
             ("backfill", backfill),
             ("api-keys", id(&key)),
@@ -301,6 +314,7 @@ impl Owned {
             ("messages", id(&event)),
             // A job has the id of its event.
             ("jobs", id(&event)),
+            ("approvals", approval),
             ("operations", operation.clone()),
             ("batch-operations", operation),
         ]);
@@ -321,7 +335,7 @@ impl Owned {
         let kind = if ["webhooks", "subscriptions"].contains(&kind) { "endpoints" } else { kind };
         let id = self.ids.get(kind).unwrap_or_else(|| panic!("{}: make something of the kind `{kind}` in `Owned::make`", route.path));
         match kind {
-            "endpoints" | "applications" | "event-types" | "retry-schedules" | "sources" => vec![id.clone(), MARK.to_owned()],
+            "endpoints" | "applications" | "event-types" | "retry-schedules" | "sources" | "channels" => vec![id.clone(), MARK.to_owned()],
             "organizations" => vec![id.clone(), "default".to_owned()],
             _ => vec![id.clone()],
         }
@@ -332,6 +346,7 @@ impl Owned {
         self.ids.get(match query {
             "application_id" => "applications",
             "endpoint_id" | "webhook_id" => "endpoints",
+            "channel" => "channels",
             "tenant_id" => "organizations",
             _ => return None,
         })
@@ -346,7 +361,7 @@ impl Owned {
 
     /// Everything is still there, and as it was.
     async fn check_intact(&self, server: &Server) {
-        for kind in ["endpoints", "applications", "event-types", "retry-schedules", "sources", "deliveries"] {
+        for kind in ["endpoints", "applications", "event-types", "retry-schedules", "sources", "channels", "deliveries"] {
             server.get(&format!("/v1/{kind}/{}", self.ids[kind])).await.expect(200);
         }
         assert_eq!(server.get(&format!("/v1/endpoints/{MARK}")).await.expect(200)["enabled"], true);

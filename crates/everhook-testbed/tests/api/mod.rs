@@ -1,9 +1,11 @@
 //! The API through real HTTP: a server in this process, a folder of its own, real sockets.
 
 mod access;
+mod alerts;
 mod api_keys;
 mod audit_log;
-mod calls;
+pub mod calls;
+mod channels;
 mod client;
 mod conveniences;
 mod deletions;
@@ -18,6 +20,7 @@ mod health;
 mod health_data;
 mod limits;
 mod matrix;
+mod metrics;
 mod names;
 mod openapi;
 mod openapi_answers;
@@ -37,6 +40,8 @@ mod sent;
 mod shown;
 mod sources;
 mod start;
+mod storage;
+pub mod traces;
 mod transfer;
 mod verification;
 mod why;

@@ -188,7 +188,10 @@ async fn a_paused_source_holds_what_comes_or_asks_for_it_again() {
         let page = server.get(&format!("/v1/events/{}/deliveries", events[0]["id"].as_str().unwrap())).await.expect(200);
         page["data"][0].clone()
     };
-    assert_eq!(delivery().await["status"], "parked");
+    let parked = delivery().await;
+    assert_eq!(parked["status"], "parked");
+    let retry = format!("/v1/deliveries/{}/retry", parked["id"].as_str().unwrap());
+    assert_eq!(server.post(&retry, json!({})).await.problem(409)["type"], "/docs/problems/delivery-parked");
     server.post("/v1/sources/partner/resume", json!({})).await.expect(200);
     assert_ne!(delivery().await["status"], "parked");
     // What a pause held goes on also if it was turned into one that refuses.

@@ -25,8 +25,13 @@ pub struct Route {
 }
 
 /// Other names of routes, which the document leaves out.
-const ALIASES: [(&str, &str); 3] =
-    [("/v1/endpoints", "/v1/webhooks"), ("/v1/endpoints", "/v1/subscriptions"), ("/v1/dlq", "/v1/dead-letters")];
+const ALIASES: [(&str, &str); 5] = [
+    ("/v1/endpoints", "/v1/webhooks"),
+    ("/v1/endpoints", "/v1/subscriptions"),
+    ("/v1/dlq", "/v1/dead-letters"),
+    ("/v1/operations/{id}", "/v1/dlq/batch-operations/{id}"),
+    ("/v1/operations/{id}", "/v1/dead-letters/batch-operations/{id}"),
+];
 
 impl Route {
     /// The same route under its other names.

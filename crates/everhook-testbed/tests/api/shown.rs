@@ -77,3 +77,20 @@ async fn limits_that_apply_although_nobody_set_them_are_shown() {
         server.stop().await;
     }
 }
+
+#[tokio::test]
+async fn the_tolerance_of_a_source_is_shown_also_where_its_kind_sets_it() {
+    let server = Server::start().await;
+    let secrets = ["a-secret-of-a-source"];
+    let source =
+        |name: &str, kind: &str, tolerance: Value| json!({ "name": name, "kind": kind, "tolerance": tolerance, "secrets": secrets });
+    for (name, kind, set, effective) in [
+        ("set", "stripe", json!("2m"), json!("2m")),
+        ("of-kind", "stripe", Value::Null, json!("5m")),
+        ("none", "github", Value::Null, Value::Null),
+    ] {
+        let shown = server.post("/v1/sources", source(name, kind, set.clone())).await.expect(201);
+        assert_eq!((&shown["tolerance"], &shown["effective_tolerance"]), (&set, &effective), "{name}");
+    }
+    server.stop().await;
+}

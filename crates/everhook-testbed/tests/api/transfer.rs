@@ -14,7 +14,7 @@ async fn furnished(server: &Server) {
         .expect(201);
     server.post("/v1/retry-schedules", json!({ "name": "mine", "intervals": [5, 60], "give_up_on": [410] })).await.expect(201);
     let rich = json!({
-        "application_id": "app", "name": "Rich", "headers": { "x-key": "hush" }, "metadata": { "team": "a" }, "labels": { "region": "eu" },
+        "application_id": "app", "name": "Rich", "headers": { "x-key": "hush" }, "metadata": { "b": 1, "a": "grün" }, "labels": { "region": "eu" },
         "filter": { "data.n": { "gte": 1 } }, "retry_schedule": "mine", "rate_limit": { "requests_per_minute": 60 }, "ordering": "strict",
         "circuit_breaker": { "rule": "consecutive", "failure_threshold": 9 }, "timeout_ms": 3_000, "enabled": false,
     });
@@ -60,6 +60,19 @@ async fn what_is_exported_imports_into_an_empty_application_and_exports_the_same
     let formatted = serde_json::to_string_pretty(&document).unwrap();
     assert_eq!(server.call(Method::POST, import, &stranger, formatted).await.expect(200), same);
     assert_eq!(entries().await, before);
+    // Nor if it was written by a program that sorts keys, shortens numbers and escapes texts, as `jq -S -a` does.
+    let respelled = document.to_string();
+    for (written, respelling) in [
+        (r#"{"a":"grün","b":1}"#, r#"{"b":1.0,"a":"gr\u00fcn"}"#),
+        (r#"{"type":"object"}"#, r#"{ "type" : "\u006fbject" }"#),
+        (r#"{"n":1.0}"#, r#"{"n":1}"#),
+        (r#"{"data.n":{"gte":1}}"#, r#"{"data.n":{"gte":1.0}}"#),
+    ] {
+        assert!(respelled.contains(written), "{written} in {respelled}");
+        let respelled = respelled.replace(written, respelling);
+        assert_eq!(server.call(Method::POST, import, &stranger, respelled).await.expect(200), same, "{respelling}");
+        assert_eq!(entries().await, before, "{respelling}");
+    }
     let mut other = document.clone();
     other["endpoints"][1]["max_concurrency"] = json!(9);
     other["retry_schedules"][0]["max_attempts"] = json!(2);
@@ -123,5 +136,17 @@ async fn all_faults_are_told_and_nothing_is_written() {
         let document = json!({ "version": 1, "dry_run": true, "endpoints": [hook(fields)] });
         assert_eq!(server.post("/v1/applications/app/import", document).await.faults(422), [place]);
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_no_import_would_take_is_not_exported() {
+    let server = Server::start().await;
+    let types: Vec<Value> = (0..1_000).map(|n| json!({ "name": format!("t{n}") })).collect();
+    server.post("/v1/applications/default/import", json!({ "version": 1, "event_types": types })).await.expect(200);
+    export(&server, "/v1/applications/default/export").await;
+    server.post("/v1/event-types", json!({ "name": "one.too.many" })).await.expect(201);
+    let problem = server.get("/v1/applications/default/export").await.problem(422);
+    assert_eq!(problem["type"], "/docs/problems/configuration-too-large");
     server.stop().await;
 }

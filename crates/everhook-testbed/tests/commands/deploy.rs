@@ -126,6 +126,40 @@ fn files_packages_and_profiles_that_the_image_is_built_from_exist() {
     assert!(missing.is_empty(), "{missing:?} do not exist");
 }
 
+/// What the metrics of Everhook begin with, and the names of labels that begin the same.
+const METRICS: [&str; 6] = ["webhook_", "everhook_", "process_", "endpoint_", "retry_", "notification_"];
+const LABELS: [&str; 3] = ["webhook_id", "endpoint_id", "retry_schedule"];
+
+/// The metrics that expressions of Prometheus name.
+fn metrics_in(expressions: &str) -> BTreeSet<&str> {
+    let names = expressions.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let names = names.filter(|name| METRICS.iter().any(|prefix| name.starts_with(prefix)) && !LABELS.contains(name));
+    names.map(|name| ["_bucket", "_sum"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_metric_that_the_alert_rules_and_the_dashboard_use_is_exported() {
+    let node = super::started().await;
+    let mut connection = everhook::cli::client::Connection::new(node.server());
+    let answer = connection.send(http::Method::GET, "/metrics", "").await.unwrap_or_else(|error| panic!("/metrics: {error:#}"));
+    let text = String::from_utf8_lossy(&answer.body);
+    let exported: BTreeSet<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    let rules = read("prometheus/alerts.yaml");
+    // The name of a rule is no metric.
+    let rules: String =
+        rules.lines().filter(|line| !line.contains("alert:") && !line.contains("- name:")).map(|line| format!("{line}\n")).collect();
+    let dashboard: Value = serde_json::from_str(&read("grafana/everhook.json")).expect("the dashboard is JSON");
+    let targets =
+        dashboard["panels"].as_array().expect("panels").iter().flat_map(|panel| panel["targets"].as_array().cloned().unwrap_or_default());
+    let panels: String = targets.map(|target| format!("{}\n", target["expr"].as_str().expect("an expression"))).collect();
+    for (file, expressions) in [("prometheus/alerts.yaml", &rules), ("grafana/everhook.json", &panels)] {
+        let used = metrics_in(expressions);
+        assert!(used.len() > 10, "deploy/{file} names {used:?}");
+        let unknown: Vec<_> = used.difference(&exported).collect();
+        assert!(unknown.is_empty(), "deploy/{file} uses {unknown:?}, which this server does not export");
+    }
+}
+
 #[test]
 fn every_variable_that_compose_wants_is_in_the_example() {
     let (compose, example) = (read("compose.yaml"), read("example.env"));
@@ -149,5 +183,24 @@ async fn the_container_is_killed_only_after_the_server_had_its_grace_and_is_aske
     for path in ["/healthz", "/readyz"] {
         assert!(dockerfile.contains(path), "the Dockerfile does not say where health is asked for");
         connection.ask(http::Method::GET, path, None).await.unwrap_or_else(|error| panic!("{path}: {error:#}"));
+    }
+}
+
+#[test]
+fn what_the_build_includes_is_not_left_out_of_the_image() {
+    let ignored = read("Dockerfile.dockerignore");
+    let rules: Vec<&str> = ignored.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    // As the builder reads them: the last rule that fits a path decides.
+    let is_left_out = |path: &str| {
+        let fits = |rule: &str| path == rule || path.starts_with(&format!("{rule}/"));
+        let decides = |rule: &&&str| fits(rule.trim_start_matches('!').trim_start_matches('/'));
+        rules.iter().rev().find(decides).is_some_and(|rule| !rule.starts_with('!'))
+    };
+    // `include_str!` in the API reads the pages of problem types; the rest is what cargo reads.
+    for needed in ["docs/problems/uid-taken.md", "crates/everhook/src/main.rs", "Cargo.toml", "Cargo.lock"] {
+        assert!(!is_left_out(needed), "{needed} is left out");
+    }
+    for needless in ["docs/guide.md", "target/debug", "everhook-data", ".git/HEAD"] {
+        assert!(is_left_out(needless), "{needless} is sent to the builder");
     }
 }

@@ -12,7 +12,7 @@ use axum::{Router, http::StatusCode, routing::post};
 use everhook::cli::client::Connection;
 use everhook_testbed::{
     mail_server::{MailAction, MailServer, MailStep},
-    node::Node,
+    node::{ADMIN_KEY, Node},
 };
 use http::Method;
 use serde_json::json;
@@ -74,6 +74,28 @@ async fn administrators_are_told_that_an_endpoint_was_disabled() {
     let attempt = connection.ask(Method::GET, &path, None).await.expect("an attempt");
     assert!(attempt["email"]["text"].as_str().expect("a text").contains("410 Gone") && attempt["request"].is_null(), "{attempt}");
     assert_eq!(attempt["response"]["status"], 250);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_channel_is_tested_by_its_address_and_the_command_fails_with_what_the_other_side_said() {
+    let mail_server = MailServer::start().await.expect("a mail server");
+    let mut node = node(&mail_server);
+    node.add_flags(&["--brand", "Acme & Sons"]);
+    node.start();
+    node.wait_until_ready().await;
+    let test = ["channels", "test", "ops@example.com", "--url", &node.url(), "--key", ADMIN_KEY];
+    let tested = run(&test).await;
+    assert!(tested.status.success(), "{}", stderr(&tested));
+    assert!(stdout(&tested).contains("`ops@example.com` works"), "{}", stdout(&tested));
+    let mail = &mail_server.taken()[0];
+    assert_eq!(mail.header("subject").as_deref(), Some("[Acme & Sons - Test] Test Notification"));
+    assert_eq!(mail.header("list-id").as_deref(), Some("Everhook notifications <notifications.everhook.example.com>"));
+    mail_server.script([(MailStep::Body, MailAction::Reply("550 no such user"))]);
+    let failed = run(&[&test[..], &["--json"]].concat()).await;
+    assert_eq!(failed.status.code(), Some(1), "{}", stdout(&failed));
+    assert!(stderr(&failed).contains("the test notification was not delivered") && stdout(&failed).contains("\"delivered\":false"));
+    let missing = run(&["channels", "test", "nobody", "--url", &node.url(), "--key", ADMIN_KEY]).await;
+    assert!(stderr(&missing).contains("no channel has this name"), "{}", stderr(&missing));
 }
 
 #[tokio::test(flavor = "multi_thread")]

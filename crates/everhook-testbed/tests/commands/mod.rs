@@ -1,7 +1,9 @@
 //! The commands of the real binary, used as a person or a script would use them.
 
+mod archive;
 mod capture;
 mod deploy;
+mod doctor;
 mod documents;
 mod email;
 mod full_disk;

@@ -67,6 +67,11 @@ impl Arena {
         Self { node, attacker, neighbor, _turn: turn }
     }
 
+    /// One more organization on the same server.
+    pub async fn tenant(&self, uid: &str) -> Tenant {
+        Tenant::create(&self.node, uid).await
+    }
+
     /// Watches how the neighbor fares until [`Watch::end`]: an endpoint that answers at once gets an event now and then.
     pub async fn watch(&self) -> Watch {
         Watch::begin(self).await

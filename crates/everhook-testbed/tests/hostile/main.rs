@@ -7,6 +7,7 @@
 mod answers;
 mod arena;
 mod bodies;
+mod calls;
 mod connections;
 mod descriptors;
 mod filters;

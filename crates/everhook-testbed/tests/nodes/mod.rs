@@ -4,6 +4,7 @@
 //! `KILLS` (10, or 6 among duties) says how often, `SEED` repeats the dice. The sum of each test is written to standard error, also when it passes.
 
 mod alone;
+mod breakers;
 mod duties;
 mod health;
 mod hints;
@@ -12,6 +13,7 @@ mod other_database;
 mod outage;
 mod outage_log;
 mod pools;
+mod traces;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

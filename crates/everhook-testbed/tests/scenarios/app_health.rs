@@ -41,7 +41,7 @@ async fn ask(world: &World) -> AnswerSource {
         panic!("there is no such capability")
     };
     let (payload, arrived_at) = (Bytes::from_static(b"1"), world.clock.now());
-    let request = CallRequest { payload, cache_key: None, timeout: None, trace: None, callback_url: None, arrived_at };
+    let request = CallRequest { payload, charge: None, cache_key: None, timeout: None, trace: None, callback_url: None, arrived_at };
     call::call(&world.line().calls, &capability, request).await.result.expect("it fails open").source
 }
 

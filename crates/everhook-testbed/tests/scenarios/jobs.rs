@@ -4,16 +4,20 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use everhook_core::{
-    calls::{Found, OpenCapability, call::CallRequest},
-    ids::{EventId, Ref},
+    calls::{
+        Found, OpenCapability,
+        call::{self, CallRequest},
+    },
+    ids::{EventId, OrganizationId, Ref},
+    limits::evaluations::EvaluationThreads,
     line::recall,
     manage::{
         deliveries,
-        jobs::{self, CallbackFor, CallbackRefusal, Called, Job},
+        jobs::{self, CallbackFor, CallbackRefusal, Called, Job, QueuedCall},
         manifests,
     },
-    model::{FailureCategory, JobStatus, LaneKind, SignatureStyle, Stage},
-    policy::{address::AddressRules, target::TargetRules},
+    model::{BreakerState, FailureCategory, JobStatus, LaneKind, SignatureStyle, Stage},
+    policy::{address::AddressRules, calls::answer::FailureKind, target::TargetRules},
     ports::Clock as _,
     signing::{Keys, Signable, sign},
     time::Timestamp,
@@ -47,14 +51,15 @@ async fn call(world: &World, name: &str) -> Called {
 
 async fn call_telling(world: &World, name: &str, callback_url: Option<&str>) -> Called {
     let (payload, callback_url) = (Bytes::from_static(br#"{"room": 1}"#), callback_url.map(str::to_owned));
-    let request = CallRequest { payload, cache_key: None, timeout: None, trace: None, callback_url, arrived_at: world.clock.now() };
+    let request =
+        CallRequest { payload, charge: None, cache_key: None, timeout: None, trace: None, callback_url, arrived_at: world.clock.now() };
     jobs::call(world.line(), &capability(world, name).await, request, "https://hooks.example").await.expect("it is accepted")
 }
 
 async fn queue(world: &World) -> EventId {
     match call(world, "report").await {
         Called::Queued(queued) => queued.job,
-        Called::Answered(answer) => panic!("{answer:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -320,7 +325,7 @@ const TOLD: &str = "https://platform.example/done";
 async fn queue_telling(world: &World) -> EventId {
     match call_telling(world, "report", Some(TOLD)).await {
         Called::Queued(queued) => queued.job,
-        Called::Answered(answer) => panic!("{answer:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -378,10 +383,7 @@ async fn the_caller_is_told_of_jobs_that_fail_die_or_are_cancelled() {
         .map(|told| (told["jobId"].clone(), told["status"].clone(), told["details"]["status"].clone(), told["error"].clone()))
         .collect();
     let expected = |id: EventId, status: &str, error: &str| (json!(id.to_string()), json!("failed"), json!(status), json!(error));
-    assert_eq!(
-        short[..2],
-        [expected(failed, "failed", "the app reported: BAD"), expected(dead, "dead", "what it waited for did not come in time")]
-    );
+    assert_eq!(short[..2], [expected(failed, "failed", "the app reported: BAD"), expected(dead, "dead", "timed out while parked")]);
     assert_eq!((short.len(), &short[2].0, &short[2].2), (3, &json!(cancelled.to_string()), &json!("cancelled")));
 }
 
@@ -464,4 +466,91 @@ async fn the_caller_is_told_wherever_the_node_crashes_and_whichever_call_of_the_
         }
         assert!(struck > 5, "only {struck} calls were made");
     }
+}
+
+/// An answer of an app that is too large to be checked at once.
+fn large() -> &'static str {
+    Box::leak(format!(r#"{{"success": true, "data": "{}"}}"#, "x".repeat(100_000)).into_boxed_str())
+}
+
+/// The only thread for evaluations is taken by another organization, until what is returned is dropped.
+async fn keep_evaluations_busy(world: &World) -> std::sync::mpsc::Sender<()> {
+    let (release, released) = std::sync::mpsc::channel();
+    let (begun, begins) = tokio::sync::oneshot::channel();
+    let line = world.line().clone();
+    tokio::spawn(async move {
+        let other = OrganizationId::from_uuid(uuid::Uuid::from_u128(1));
+        let hold = move || {
+            let _ = begun.send(());
+            let _ = released.recv();
+        };
+        line.evaluations.run(other, hours(100), hold).await
+    });
+    begins.await.expect("it begins");
+    release
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_checked_for_want_of_a_thread_is_held_against_no_app() {
+    let mut world = World::new().await;
+    world.evaluation_threads = EvaluationThreads::Beside(1);
+    world.crash().await;
+    let schema = json!({ "type": "string" });
+    let manifest = json!({ "base_url": "https://app.example", "capabilities": {
+        "ask": { "path": "/ask", "timeout": "10s", "response_schema": schema },
+        "sum": { "path": "/sum", "timeout": "10s", "response_schema": schema, "fallback": [{ "type": "queue" }] },
+        "report": { "path": "/work", "async": true, "timeout": "10m", "response_schema": schema },
+    } });
+    let rules = TargetRules { allow_http: false, allow_amqp: false, addresses: AddressRules::public_only() };
+    manifests::put(world.line(), &world.author(), &Ref::Id(world.application), manifest.to_string(), &rules).await.expect("it is good");
+    let asked = capability(&world, "ask").await;
+    world.network.script("https://app.example/ask", [], Answer::Body(200, large()));
+    world.network.script("https://app.example/sum", [Answer::Status(500)], Answer::Body(200, large()));
+    let release = keep_evaluations_busy(&world).await;
+
+    // Calls: none of the app's failures, so that its breaker stays closed.
+    for _ in 0..6 {
+        let request = CallRequest {
+            payload: Bytes::from_static(b"1"),
+            charge: None,
+            cache_key: None,
+            timeout: None,
+            trace: None,
+            callback_url: None,
+            arrived_at: world.clock.now(),
+        };
+        let (line, asked) = (world.line().clone(), asked.clone());
+        let calling = tokio::spawn(async move { call::call(&line.calls, &asked, request).await });
+        world.pass(secs(6)).await;
+        let answer = calling.await.unwrap();
+        assert_eq!(answer.result.err().map(|failure| failure.kind), Some(FailureKind::OutOfResources));
+        assert_eq!(answer.circuit, BreakerState::Closed);
+    }
+    // Jobs: no attempt.
+    let Called::Queued(QueuedCall { job: sum, .. }) = call(&world, "sum").await else { panic!("the app fails at first") };
+    world.pass(secs(30)).await;
+    let waiting = job(&world, sum).await;
+    assert_eq!((waiting.status, waiting.attempts), (JobStatus::Queued, 0));
+    // Callbacks: to be repeated.
+    let report = queue(&world).await;
+    world.pass(secs(1)).await;
+    let line = world.line().clone();
+    let record = line.ports.jobs.job(report).await.unwrap().expect("there is a job");
+    let result = Bytes::from(format!(r#"{{"success": true, "result": "{}"}}"#, "x".repeat(100_000)));
+    let told = result.clone();
+    let calling_back = tokio::spawn(async move { jobs::call_back(&line, &record, &told).await });
+    world.pass(secs(6)).await;
+    assert!(matches!(calling_back.await.unwrap(), Err(CallbackRefusal::Busy)));
+
+    drop(release);
+    world.evaluation_threads = EvaluationThreads::Inline;
+    world.crash().await;
+    let record = world.line().ports.jobs.job(report).await.unwrap().expect("there is a job");
+    jobs::call_back(world.line(), &record, &result).await.expect("it is taken now");
+    world.pass(mins(1)).await;
+    for (id, attempts) in [(sum, 1), (report, 2)] {
+        let done = job(&world, id).await;
+        assert_eq!((done.status, done.attempts), (JobStatus::Completed, attempts));
+    }
+    world.end().await;
 }

@@ -1,6 +1,9 @@
 //! Scenarios on a simulated clock and network, with the real core and the real embedded store.
 
+mod alert_rules;
 mod app_health;
+mod approvals;
+mod archiving;
 mod attempt_now;
 mod backfills;
 mod by_hand;
@@ -19,6 +22,7 @@ mod health_providers;
 mod jobs;
 mod lanes;
 mod leftovers;
+mod limits;
 mod nodes;
 mod operations;
 mod order;
@@ -32,6 +36,7 @@ mod retention;
 mod retries;
 mod schedules;
 mod sent;
+mod services;
 mod shared_limits;
 mod shared_operations;
 mod sources;

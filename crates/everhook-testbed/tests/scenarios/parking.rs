@@ -59,7 +59,7 @@ async fn a_parking_that_is_over_fails_by_the_schedule_or_gives_up() {
     world.assert_promises(&[event]).await;
     let dead = world.dead_letters().await;
     assert_eq!(dead.len(), 2);
-    assert!(dead.iter().all(|letter| letter.last_error == "what it waited for did not come in time"), "{dead:?}");
+    assert!(dead.iter().all(|letter| letter.last_error == "timed out while parked"), "{dead:?}");
 }
 
 #[tokio::test]

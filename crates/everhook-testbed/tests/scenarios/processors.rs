@@ -106,6 +106,31 @@ async fn an_unknown_user_waits_for_the_connection_without_spending_the_schedule_
 }
 
 #[tokio::test]
+async fn events_of_a_user_whom_nobody_connects_end_together_and_can_be_brought_back() {
+    let mut world = World::new().await;
+    let source = garmin(&world).await;
+    push(&world, &source, (1..=3).map(|day| dailies("nobody", day, day)).collect()).await;
+    world.pass(mins(1)).await;
+    world.clock.move_to(world.clock.now() + hours(29 * 24));
+    world.pass(mins(2)).await;
+    assert!(world.dead_letters().await.is_empty());
+    assert_eq!(statuses(&world, &source).await, [ReceivedStatus::Pending, ReceivedStatus::Pending, ReceivedStatus::Failed]);
+    world.clock.move_to(world.clock.now() + hours(25));
+    world.pass(mins(5)).await;
+    // Those that were held behind the first end with it, and not one after another.
+    let dead = world.dead_letters().await;
+    assert_eq!(dead.len(), 3);
+    connect(&world, "nobody", "p").await;
+    for letter in dead {
+        everhook_core::line::recall::recall(world.line(), world.organization, letter.id).await.expect("it is retried");
+    }
+    world.pass(mins(1)).await;
+    let mut measured = steps(&world, "p").await;
+    measured.sort_by(f64::total_cmp);
+    assert_eq!(measured, [1.0, 2.0, 3.0]);
+}
+
+#[tokio::test]
 async fn what_cannot_be_read_is_a_dead_letter_that_can_be_retried() {
     let mut world = World::new().await;
     let source = garmin(&world).await;
@@ -156,7 +181,7 @@ async fn what_waits_for_a_processor_that_is_removed_is_cancelled_also_if_it_is_p
 }
 
 #[tokio::test]
-async fn a_profile_is_erased_from_the_files_with_everything_that_was_received_about_it() {
+async fn a_profile_is_erased_from_files_and_tables_with_everything_that_was_received_about_it() {
     let mut world = World::new().await;
     let source = garmin(&world).await;
     let marked = |user: &str| {
@@ -170,16 +195,13 @@ async fn a_profile_is_erased_from_the_files_with_everything_that_was_received_ab
     connect(&world, "user-who-stays", "profile-who-stays").await;
     push(&world, &source, vec![marked("user-to-erase"), marked("user-who-stays")]).await;
     world.pass(mins(1)).await;
-    if !world.is_shared() {
-        assert!(world.files_hold("user-to-erase") && world.files_hold("profile-to-erase"));
-    }
+    assert!(world.store_holds("user-to-erase").await && world.store_holds("profile-to-erase").await);
     let erased = health::erase_profile(world.line(), &world.author(), &ProfileId::parse("profile-to-erase").unwrap()).await.unwrap();
     assert_eq!((erased.connections, erased.events), (1, 1));
     assert!(erased.metrics >= 2, "{erased:?}");
     world.pass(mins(5)).await;
-    if !world.is_shared() {
-        assert!(!world.files_hold("user-to-erase") && !world.files_hold("profile-to-erase"));
-    }
+    assert!(!world.store_holds("user-to-erase").await && !world.store_holds("profile-to-erase").await);
+    assert!(world.store_holds("user-who-stays").await && world.store_holds("profile-who-stays").await);
     assert!(steps(&world, "profile-to-erase").await.is_empty());
     assert_eq!(steps(&world, "profile-who-stays").await.len(), 2);
     // What comes afterwards waits, and can be erased again.

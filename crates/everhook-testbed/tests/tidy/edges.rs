@@ -23,7 +23,9 @@ const CORE: Layers = Layers {
         ("ids", &[]),
         ("time", &[]),
         ("pruned", &[]),
+        ("counted", &["pruned", "time"]),
         ("model", &["ids", "time"]),
+        ("metrics", &["ids", "model", "time"]),
         ("ports", &["ids", "model", "time"]),
         ("policy", &["ids", "model", "time"]),
         ("lifecycle", &["ids", "model", "policy", "time"]),
@@ -40,17 +42,19 @@ const CORE: Layers = Layers {
         ("sources", &["ids", "inbound", "model", "ports", "reading", "time"]),
         ("limits", &["ids", "model", "policy", "ports", "pruned", "time", "repeated_failure"]),
         ("gates", &["ids", "model", "policy", "ports", "time"]),
-        ("calls", &["gates", "ids", "limits", "model", "policy", "ports", "reading", "signing", "time"]),
+        ("calls", &["gates", "ids", "limits", "metrics", "model", "policy", "ports", "pruned", "reading", "signing", "time"]),
         (
             "line",
             &[
                 "calls",
                 "catalog",
+                "counted",
                 "envelope",
                 "ids",
                 "inbound",
                 "lifecycle",
                 "limits",
+                "metrics",
                 "model",
                 "policy",
                 "ports",
@@ -64,7 +68,7 @@ const CORE: Layers = Layers {
                 "repeated_failure",
             ],
         ),
-        ("spool", &["catalog", "ids", "limits", "line", "model", "policy", "ports", "pruned", "time", "repeated_failure"]),
+        ("spool", &["catalog", "ids", "limits", "line", "metrics", "model", "policy", "ports", "pruned", "time", "repeated_failure"]),
         (
             "manage",
             &[
@@ -89,7 +93,21 @@ const CORE: Layers = Layers {
         ("nodes", &["catalog", "ids", "limits", "line", "model", "policy", "ports", "pruned", "time", "repeated_failure"]),
         (
             "lanes",
-            &["catalog", "ids", "lifecycle", "limits", "line", "model", "nodes", "policy", "ports", "pruned", "time", "repeated_failure"],
+            &[
+                "catalog",
+                "ids",
+                "lifecycle",
+                "limits",
+                "line",
+                "metrics",
+                "model",
+                "nodes",
+                "policy",
+                "ports",
+                "pruned",
+                "time",
+                "repeated_failure",
+            ],
         ),
         (
             "jobs",
@@ -119,6 +137,7 @@ const CORE: Layers = Layers {
 const ADAPTERS: Layers = Layers {
     folder: "crates/everhook-adapters/src/",
     may_use: &[
+        ("archive", &[]),
         ("encoding", &["vault"]),
         ("commits", &[]),
         ("due", &[]),
@@ -131,6 +150,7 @@ const ADAPTERS: Layers = Layers {
         // The guard of addresses exists once.
         ("rabbitmq", &["http"]),
         ("smtp", &["http"]),
+        ("otlp", &["http"]),
         ("sqlite", &["commits", "due", "encoding", "system", "vault"]),
         ("postgres", &["commits", "due", "encoding", "system"]),
         // Writes through the embedded store's writer.

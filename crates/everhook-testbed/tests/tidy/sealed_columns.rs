@@ -15,13 +15,16 @@ const SCHEMAS: [(&str, &str, bool); 3] = [
 ];
 
 /// Columns with sealed values, and the statement that replaces or removes them.
-const SEALED: [(&str, &str); 23] = [
+const SEALED: [(&str, &str); 26] = [
     ("application_secrets.previous_secret", "reseal_application_secrets"),
     ("application_secrets.secret", "reseal_application_secrets"),
+    ("approvals.call", "reseal_approval"),
+    ("approvals.data", "reseal_approval"),
     ("cached_answers.data", "forget_answer_sealed_otherwise"),
     ("endpoint_revisions.headers", "reseal_revision"),
     ("endpoint_revisions.previous_secret", "reseal_revision"),
     ("endpoint_revisions.secret", "reseal_revision"),
+    ("channels.credentials", "reseal_channel"),
     ("endpoints.headers", "reseal_endpoint"),
     ("endpoints.previous_secret", "reseal_endpoint"),
     ("endpoints.secret", "reseal_endpoint"),
@@ -42,8 +45,9 @@ const SEALED: [(&str, &str); 23] = [
 ];
 
 /// Columns of bytes that nothing seals: hashes, ids that are not called so, and what is kept as it came.
-const NOT_SEALED: [&str; 30] = [
+const NOT_SEALED: [&str; 31] = [
     "api_keys.hash",
+    "approvals.unpublished",
     "attempts.response_body_sample",
     "attempts.response_headers",
     "binding.installation",

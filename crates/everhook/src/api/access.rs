@@ -20,7 +20,7 @@ use everhook_core::{
     spool::publishers::LookUpError,
     time::Timestamp,
 };
-use http::{HeaderMap, StatusCode, header, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, request::Parts};
 use rustc_hash::FxHashMap;
 use tokio::sync::Semaphore;
 
@@ -48,7 +48,7 @@ const USE_NOTICED_MICROS: i64 = 1_000_000;
 const USES_WRITTEN_MAX: usize = 500;
 
 /// Names the organization that an admin acts in.
-const ORGANIZATION_HEADER: &str = "x-organization";
+const ORGANIZATION_HEADER: HeaderName = HeaderName::from_static("x-organization");
 
 /// Somebody whose key is good.
 #[derive(Clone, Debug)]
@@ -159,9 +159,19 @@ async fn identify(api: &Api, headers: &HeaderMap, needed: Option<Scope>) -> Resu
     Ok(Caller { organization, application: key.application, scopes: key.scopes, key })
 }
 
+/// A header that may come once: which of two is meant, whoever stands before the server may see otherwise.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a HeaderValue>, ApiError> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next();
+    if values.next().is_some() {
+        return Err(ApiError::bad_request(format!("the header `{name}` is given more than once")));
+    }
+    Ok(first)
+}
+
 /// The key that a request shows. No key and one that cannot be ours are told apart.
 fn bearer(headers: &HeaderMap) -> Result<&str, ApiError> {
-    let Some(value) = headers.get(header::AUTHORIZATION) else {
+    let Some(value) = only(headers, &header::AUTHORIZATION)? else {
         return Err(ApiError::new(ProblemKind::ApiKeyMissing, "send an API key: `Authorization: Bearer eh_…`"));
     };
     let key = value.to_str().ok().and_then(|value| value.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
@@ -172,7 +182,7 @@ fn bearer(headers: &HeaderMap) -> Result<&str, ApiError> {
 /// An admin acts in the organization that is named, or in `default`; everybody else in their own, and may say so.
 async fn acts_in(api: &Api, headers: &HeaderMap, key: &ApiKey) -> Result<OrganizationId, ApiError> {
     let is_admin = key.scopes.allow(Scope::Admin);
-    let Some(named) = headers.get(ORGANIZATION_HEADER) else {
+    let Some(named) = only(headers, &ORGANIZATION_HEADER)? else {
         return Ok(if is_admin { api.default_organization } else { key.organization });
     };
     let missing = || ApiError::not_found("organization");

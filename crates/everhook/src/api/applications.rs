@@ -16,6 +16,7 @@ use super::{
     Api,
     access::{MayManage, MayRead},
     body::JsonBody,
+    creation::{Creates, New},
     error::{ApiError, ChangeProblems, ReadProblems},
     page::{List, PageQuery},
     run_to_completion,
@@ -76,6 +77,13 @@ pub struct ApplicationIn {
     strict_event_types: Field<bool>,
 }
 
+/// The same, where it creates one.
+pub type NewApplicationIn = New<ApplicationIn>;
+
+impl Creates for ApplicationIn {
+    const REQUIRED: &'static [&'static str] = &["name"];
+}
+
 impl From<ApplicationIn> for ApplicationChange {
     fn from(asked: ApplicationIn) -> Self {
         Self { name: asked.name.0, uid: asked.uid.0, strict_event_types: asked.strict_event_types.0 }
@@ -84,7 +92,7 @@ impl From<ApplicationIn> for ApplicationChange {
 
 /// Creates an application.
 #[utoipa::path(
-    post, path = "/v1/applications", tag = "applications", operation_id = "create_application", request_body = ApplicationIn,
+    post, path = "/v1/applications", tag = "applications", operation_id = "create_application", request_body = NewApplicationIn,
     security(("api_key" = ["manage"])),
     responses((status = 201, description = "Created", body = ApplicationOut), ChangeProblems),
 )]

@@ -20,7 +20,7 @@ use super::{
     page::{List, RequestedPage},
     wire::{Params, json, read, read_time},
 };
-use crate::api::words::ActorKind;
+use crate::api::words::{ActorKind, AuditActionWord, AuditResource};
 
 /// A change and its author.
 #[derive(Serialize, ToSchema)]
@@ -31,8 +31,10 @@ pub struct AuditEntryOut {
     at: String,
     actor: ActorOut,
     /// The action, such as `endpoint.update`.
+    #[schema(value_type = AuditActionWord)]
     action: &'static str,
     /// The kind of resource, such as `endpoint`.
+    #[schema(value_type = AuditResource)]
     resource: &'static str,
     #[schema(format = "uuid")]
     resource_id: String,

@@ -84,7 +84,7 @@ pub fn read(field: Field<Object<AutoReplayIn>>) -> Result<Change<AutoReplayChang
 }
 
 /// With the largest unit that says it exactly.
-fn write_duration(length: Duration) -> String {
+pub(super) fn write_duration(length: Duration) -> String {
     const UNITS: [(u128, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
     let millis = length.as_millis();
     let whole = UNITS.into_iter().find(|(unit, _)| millis.is_multiple_of(*unit));

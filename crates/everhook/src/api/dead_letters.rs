@@ -30,6 +30,11 @@ use super::{
 };
 use crate::api::words::{DeadLetterReason, DeadLetterStatusFilter, DeadLetterStatusWord, DestinationKindWord, FailureCategoryWord};
 
+/// Other names of the routes of operations, which clients of other platforms look for beside those that begin one.
+pub fn aliases() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::default().routes(routes!(batches::get, batches::cancel))
+}
+
 /// The routes, without what stands before them.
 pub fn routes() -> OpenApiRouter<Arc<Api>> {
     OpenApiRouter::default()
@@ -38,7 +43,6 @@ pub fn routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(retry))
         .routes(routes!(batches::retry))
         .routes(routes!(batches::discard))
-        .routes(routes!(batches::get, batches::cancel))
 }
 
 /// An event that could not be delivered to an endpoint.

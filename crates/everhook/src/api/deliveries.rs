@@ -43,10 +43,12 @@ pub struct DeliveryOut {
     /// The endpoint, if it goes to one.
     #[schema(format = "uuid", required = true)]
     endpoint_id: Option<String>,
+    #[schema(required = true)]
     endpoint_uid: Option<String>,
     destination: DestinationOut,
     #[schema(format = "uuid")]
     application_id: String,
+    #[schema(required = true)]
     application_uid: Option<String>,
     /// `waiting`, `held`, `parked`, `delivered`, `dead` or `cancelled`.
     #[schema(value_type = DeliveryStatusWord)]
@@ -89,7 +91,7 @@ pub struct DeliveryOut {
 /// Where a delivery goes.
 #[derive(Serialize, ToSchema)]
 pub struct DestinationOut {
-    /// `endpoint`, or `channel` for an e-mail to an administrator.
+    /// `endpoint`, or `channel` for a notification.
     #[schema(value_type = DestinationKindWord)]
     kind: &'static str,
     #[schema(format = "uuid")]
@@ -322,7 +324,7 @@ pub const STATUS_WORDS: [&str; 12] = [
 ];
 
 /// Our words for statuses, and those that users know from elsewhere.
-fn read_status(text: &str) -> Result<DeliveryStatus, String> {
+pub fn read_status(text: &str) -> Result<DeliveryStatus, String> {
     match text {
         "waiting" => Ok(DeliveryStatus::Waiting),
         "held" => Ok(DeliveryStatus::Held),
@@ -332,6 +334,12 @@ fn read_status(text: &str) -> Result<DeliveryStatus, String> {
         "delivered" | "success" | "completed" => Ok(DeliveryStatus::Delivered),
         "dead" | "exhausted" | "dead_letter" => Ok(DeliveryStatus::Dead),
         "cancelled" => Ok(DeliveryStatus::Cancelled),
+        // Known to the owner of the lane for the milliseconds of an attempt: decision 0078.
+        "processing" | "in_flight" => {
+            Err("cannot be searched: that an attempt is under way is not stored. Until it ends, the delivery is `waiting`; \
+                                           `in_flight` of `GET /v1/endpoints/{id}/health` counts the attempts under way"
+                .to_owned())
+        }
         _ => Err(format!("must be one of {}", STATUS_WORDS.join(", "))),
     }
 }
@@ -346,5 +354,9 @@ mod tests {
         let reason = read_status("bogus").unwrap_err();
         assert_eq!(reason, format!("must be one of {}", STATUS_WORDS.join(", ")));
         assert!(reason.contains("held"));
+        for word in ["processing", "in_flight"] {
+            let reason = read_status(word).unwrap_err();
+            assert!(reason.contains("`waiting`") && reason.contains("/health"), "{reason}");
+        }
     }
 }

@@ -20,6 +20,7 @@ use super::{
     Api,
     access::{MayManage, MayRead},
     body::{JsonBody, check_depth},
+    creation::{Creates, New},
     error::{ApiError, ChangeProblems, ReadProblems},
     page::{List, RequestedPage},
     run_to_completion,
@@ -92,7 +93,7 @@ pub struct EventTypeIn {
     #[serde(default)]
     #[schema(value_type = String, required = false, example = "order.paid")]
     name: Field<String>,
-    /// A name for people.
+    /// A description for people: at most 4,096 characters.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     description: Field<String>,
@@ -108,6 +109,13 @@ pub struct EventTypeIn {
     #[serde(default)]
     #[schema(value_type = Option<bool>)]
     archived: Field<bool>,
+}
+
+/// The same, where it creates one.
+pub type NewEventTypeIn = New<EventTypeIn>;
+
+impl Creates for EventTypeIn {
+    const REQUIRED: &'static [&'static str] = &["name"];
 }
 
 impl TryFrom<EventTypeIn> for EventTypeChange {
@@ -149,7 +157,7 @@ pub struct EventTypeQuery {
 
 /// Defines an event type for all applications of the organization.
 #[utoipa::path(
-    post, path = "/v1/event-types", tag = "event types", operation_id = "create_event_type", request_body = EventTypeIn,
+    post, path = "/v1/event-types", tag = "event types", operation_id = "create_event_type", request_body = NewEventTypeIn,
     security(("api_key" = ["manage"])),
     responses((status = 201, description = "Created", body = EventTypeOut), ChangeProblems),
 )]

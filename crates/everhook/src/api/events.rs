@@ -38,6 +38,7 @@ pub struct EventOut {
     id: String,
     #[schema(format = "uuid")]
     application_id: String,
+    #[schema(required = true)]
     application_uid: Option<String>,
     #[serde(rename = "type")]
     event_type: String,

@@ -18,6 +18,7 @@ use everhook_core::{
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -67,7 +68,7 @@ pub struct JobOut {
     #[schema(value_type = JobStatusWord)]
     status: &'static str,
     /// The number of attempts so far; a missing callback counts as an attempt.
-    attempts: u32,
+    attempt_count: u32,
     /// The result: any JSON value. Null in lists.
     #[schema(value_type = Option<serde_json::Value>, required = true)]
     result: Option<Box<RawValue>>,
@@ -101,7 +102,7 @@ impl JobOut {
             capability: job.capability,
             request_id: job.request_id,
             status: job.status.as_str(),
-            attempts: job.attempts,
+            attempt_count: job.attempts,
             result: raw(job.result),
             error: raw(job.error),
             last_error: job.last_error,
@@ -152,6 +153,9 @@ async fn list(
     Ok(json(StatusCode::OK, &List::from(page.map(|job| JobOut::new(job, &uids)))))
 }
 
+/// How many callbacks are looked up in the store at once: strangers may post there, and others need its connections.
+static LOOK_UPS: Semaphore = Semaphore::const_new(32);
+
 /// What the URL of a callback says beside its path.
 #[derive(Deserialize)]
 struct CallbackQuery {
@@ -178,7 +182,9 @@ async fn take(api: &Arc<Api>, capability: String, job: &str, token: String, requ
     let job: EventId = job.parse().map_err(|_| no_such_job())?;
     // Strangers may post here: nothing is read of who does not have the token.
     let of = CallbackFor { capability: &capability, job, token: &token };
+    let look_up = LOOK_UPS.acquire().await;
     let record = jobs::find_answerable(&api.line, of).await.map_err(problem)?;
+    drop(look_up);
     let charge = Charge::new(api.bodies.clone(), record.organization);
     let (body, charge) = read_json(request, CALLBACK_BYTES_MAX, charge).await?;
     let line = api.line.clone();
@@ -197,6 +203,7 @@ fn problem(refusal: CallbackRefusal) -> ApiError {
             ApiError::new(ProblemKind::JobEnded, "the job has ended, or another result was reported before: this one is not used")
         }
         CallbackRefusal::Invalid(reason) => ApiError::new(ProblemKind::InvalidFields, reason),
+        CallbackRefusal::Busy => ApiError::evaluation_busy(),
         CallbackRefusal::Store(error) => error.into(),
     }
 }

@@ -55,6 +55,7 @@ pub struct ManifestIn(Box<RawValue>);
 pub struct ManifestOut {
     #[schema(format = "uuid")]
     application_id: String,
+    #[schema(required = true)]
     application_uid: Option<String>,
     /// Rises by one with each change.
     version: i64,

@@ -3,15 +3,20 @@
 //! `access` says who asks, `body`, `wire` and `page` read requests, `error` writes problems. Routes and the OpenAPI document come from the same place.
 
 mod access;
+mod alert_rules;
+mod alerts;
 mod api_keys;
 mod app_health;
 mod applications;
+mod approvals;
 mod attempts;
 mod audit_log;
 mod auto_replay;
 mod batches;
 mod body;
 mod calls;
+mod channels;
+mod creation;
 mod dead_letters;
 mod deliveries;
 mod docs;
@@ -24,7 +29,9 @@ mod health;
 mod ingress;
 mod jobs;
 mod manifests;
+pub mod metrics;
 mod misread;
+mod operational;
 mod operations;
 mod organizations;
 mod page;
@@ -42,6 +49,7 @@ mod sent;
 mod sources;
 mod stats;
 mod status;
+mod storage;
 mod transfer;
 mod uids;
 mod why;
@@ -53,6 +61,7 @@ pub(crate) use self::publish::BESIDE_DATA_BYTES;
 pub use self::publish::queue::QueueIntake;
 use self::run_to_completion::run_to_completion;
 use std::{
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
@@ -112,6 +121,8 @@ pub struct Api {
     default_organization: OrganizationId,
     /// What the URLs of this server begin with, as others see them; what each client calls it by if absent.
     public_url: Option<String>,
+    /// What the URLs of callbacks begin with, as apps see them. Never what a caller says: whoever may call could have results sent to himself.
+    callbacks_url: String,
     payload_bytes_max: usize,
     batch_bytes_max: usize,
     /// The memory of request bodies.
@@ -135,6 +146,18 @@ pub struct Api {
     readiness: Mutex<Option<status::Looking>>,
 }
 
+/// What the URLs of callbacks begin with: the public URL, or else the address that the server listens at. One that listens at all addresses of its machine is
+/// reached from that machine.
+fn callbacks_url(public_url: Option<&str>, mut address: SocketAddr) -> String {
+    if let Some(url) = public_url {
+        return url.trim_end_matches('/').to_owned();
+    }
+    if address.ip().is_unspecified() {
+        address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+    }
+    format!("http://{address}")
+}
+
 /// What the API is made of.
 pub struct ApiSettings {
     /// Which URLs endpoints may have.
@@ -143,6 +166,8 @@ pub struct ApiSettings {
     pub default_organization: OrganizationId,
     /// What the URLs of this server begin with, as others see them.
     pub public_url: Option<String>,
+    /// Where this server listens.
+    pub address: SocketAddr,
     /// The largest `data` of an event, in bytes.
     pub payload_bytes_max: usize,
     /// The largest body of a batch, in bytes.
@@ -154,7 +179,8 @@ pub struct ApiSettings {
 impl Api {
     /// The API over a line.
     pub fn new(line: Arc<Line>, settings: ApiSettings) -> Self {
-        let ApiSettings { targets, default_organization, public_url, payload_bytes_max, batch_bytes_max, folder } = settings;
+        let ApiSettings { targets, default_organization, public_url, address, payload_bytes_max, batch_bytes_max, folder } = settings;
+        let callbacks_url = callbacks_url(public_url.as_deref(), address);
         let disk = folder.map(|folder| DiskSpace::of(folder, payload_bytes_max));
         let (keys, default_applications) = (KeyCache::default(), RwLock::default());
         let (broken, publishing_fails) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -163,6 +189,7 @@ impl Api {
             targets,
             default_organization,
             public_url,
+            callbacks_url,
             payload_bytes_max,
             batch_bytes_max,
             bodies: MemoryBudget::new(body_limits(batch_bytes_max)),
@@ -323,10 +350,12 @@ fn documented() -> OpenApiRouter<Arc<Api>> {
         .nest("/v1/endpoints", endpoints::routes())
         .merge(sources::routes())
         .merge(health::routes())
+        .merge(channels::routes())
         .routes(routes!(schedules::create, schedules::list))
         .routes(routes!(schedules::get, schedules::change, schedules::delete))
         .routes(routes!(schedules::assign))
         .routes(routes!(schedules::create_in_organization, schedules::list_of_organization))
+        .routes(routes!(operational::list))
         .routes(routes!(event_types::create, event_types::list))
         .routes(routes!(event_types::get, event_types::change, event_types::delete))
         .routes(routes!(applications::create, applications::list))
@@ -336,13 +365,17 @@ fn documented() -> OpenApiRouter<Arc<Api>> {
         .merge(calls::routes())
         .routes(routes!(stats::get))
         .merge(jobs::routes())
+        .merge(approvals::routes())
         .routes(routes!(transfer::export))
         .routes(routes!(transfer::import))
         .routes(routes!(api_keys::create, api_keys::list))
         .routes(routes!(api_keys::get, api_keys::revoke))
+        .merge(alert_rules::routes())
+        .merge(alerts::routes())
         .routes(routes!(audit_log::list))
         .routes(routes!(organizations::create, organizations::list))
         .routes(routes!(organizations::get, organizations::change, organizations::delete))
+        .routes(routes!(storage::get))
         .routes(routes!(sealing::get))
         .routes(routes!(sealing::cancel))
         .routes(routes!(sealing::resume))
@@ -356,7 +389,8 @@ fn aliases() -> Router<Arc<Api>> {
     let aliases = OpenApiRouter::<Arc<Api>>::new()
         .nest("/v1/webhooks", endpoints::routes())
         .nest("/v1/subscriptions", endpoints::routes())
-        .nest("/v1/dead-letters", dead_letters::routes())
+        .nest("/v1/dead-letters", dead_letters::routes().merge(dead_letters::aliases()))
+        .nest("/v1/dlq", dead_letters::aliases())
         .routes(routes!(retries::retry_message))
         .routes(routes!(dead_letters::requeue));
     aliases.split_for_parts().0

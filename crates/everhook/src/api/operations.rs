@@ -9,7 +9,7 @@ use everhook_core::{
         Fault,
         operations::{self, FILTER_VALUES_MAX, Pace},
     },
-    model::{EventTypePattern, Operation},
+    model::{EventTypePattern, Operation, OperationKind},
     time::Timestamp,
 };
 use http::StatusCode;
@@ -38,6 +38,11 @@ pub struct OperationOut {
     application_id: Option<String>,
     #[schema(required = true)]
     application_uid: Option<String>,
+    /// The only endpoint that it is about; null if it can be about several.
+    #[schema(format = "uuid", required = true)]
+    endpoint_id: Option<String>,
+    #[schema(required = true)]
+    endpoint_uid: Option<String>,
     /// `retry_batch`, `discard_batch`, `recover`, `replay`, `erase`, `attempt_now` or `backfill`.
     #[schema(value_type = OperationKindWord)]
     kind: &'static str,
@@ -63,8 +68,9 @@ pub struct OperationOut {
     /// The rate limit.
     #[schema(required = true)]
     rate_limit: Option<RateOut>,
-    #[schema(value_type = PriorityWord)]
-    priority: &'static str,
+    /// The priority of the deliveries that it creates; null if it creates none.
+    #[schema(value_type = Option<PriorityWord>, required = true)]
+    priority: Option<&'static str>,
     #[schema(format = DateTime, required = true)]
     start_at: Option<String>,
     #[schema(format = DateTime)]
@@ -90,6 +96,8 @@ impl OperationOut {
             id: operation.id.to_string(),
             application_id: operation.application.map(|id| id.to_string()),
             application_uid: operation.application.and_then(|id| uids.application(id)),
+            endpoint_id: operation.endpoint.map(|id| id.to_string()),
+            endpoint_uid: operation.endpoint.and_then(|id| uids.endpoint(id)),
             kind: operation.kind.as_str(),
             status: operation.status.as_str(),
             total: operation.total,
@@ -99,12 +107,19 @@ impl OperationOut {
             rate_per_second: operation.rate_per_second(now).map(rounded),
             eta_seconds: operation.eta(now).map(|eta| eta.as_secs() + u64::from(eta.subsec_nanos() > 0)),
             rate_limit: operation.rate.map(|rate| RateOut { requests_per_second: rate.get() }),
-            priority: operation.priority.as_str(),
+            priority: creates_deliveries(operation.kind).then_some(operation.priority.as_str()),
             start_at: text(operation.start_at),
             created_at: operation.created_at.to_string(),
             started_at: text(operation.started_at),
             finished_at: text(operation.finished_at),
         }
+    }
+}
+
+const fn creates_deliveries(kind: OperationKind) -> bool {
+    match kind {
+        OperationKind::RetryBatch | OperationKind::Recover | OperationKind::Replay => true,
+        OperationKind::DiscardBatch | OperationKind::Erase | OperationKind::AttemptNow | OperationKind::Backfill => false,
     }
 }
 
@@ -133,7 +148,7 @@ pub type OperationList = List<OperationOut>;
 pub async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, Params(query): Params<PageQuery>) -> Result<Response, ApiError> {
     let page = query.read()?.fetch(|page| api.line.ports.operations.operations(caller.organization, caller.application, page)).await?;
     let now = api.line.ports.clock.now();
-    let uids = Uids::of_applications(&api, caller.organization, page.rows.iter().filter_map(|operation| operation.application)).await?;
+    let uids = Uids::of_operations(&api, caller.organization, &page.rows).await?;
     Ok(json(StatusCode::OK, &List::from(page.map(|operation| OperationOut::new(&operation, &uids, now)))))
 }
 
@@ -151,7 +166,7 @@ pub async fn get(
 ) -> Result<Response, ApiError> {
     let found = api.line.ports.operations.operation(caller.organization, id).await?;
     let operation = found.ok_or_else(|| ApiError::not_found("operation"))?;
-    let uids = Uids::of_applications(&api, caller.organization, operation.application).await?;
+    let uids = Uids::of_operations(&api, caller.organization, std::slice::from_ref(&operation)).await?;
     Ok(json(StatusCode::OK, &OperationOut::new(&operation, &uids, api.line.ports.clock.now())))
 }
 

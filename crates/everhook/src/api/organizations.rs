@@ -23,6 +23,7 @@ use super::{
     access::{MayAdminister, MayAdministerNamed},
     auto_replay::{AutoReplayIn, AutoReplayOut},
     body::JsonBody,
+    creation::{Creates, New},
     error::{ApiError, ChangeProblems, ReadProblems},
     page::{List, PageQuery},
     run_to_completion,
@@ -126,6 +127,13 @@ pub struct OrganizationIn {
     dlq_auto_replay: Field<Object<AutoReplayIn>>,
 }
 
+/// The same, where it creates one.
+pub type NewOrganizationIn = New<OrganizationIn>;
+
+impl Creates for OrganizationIn {
+    const REQUIRED: &'static [&'static str] = &["name"];
+}
+
 /// The limits to change; null removes one.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -184,7 +192,7 @@ impl OrganizationIn {
 
 /// Creates an organization, with its applications `default` and `operational`.
 #[utoipa::path(
-    post, path = "/v1/organizations", tag = "organizations", operation_id = "create_organization", request_body = OrganizationIn,
+    post, path = "/v1/organizations", tag = "organizations", operation_id = "create_organization", request_body = NewOrganizationIn,
     security(("api_key" = ["admin"])),
     responses((status = 201, description = "Created", body = OrganizationOut), ChangeProblems),
 )]

@@ -100,9 +100,12 @@ impl<T: ToSchema> PartialSchema for List<T> {
             list.property("next_cursor", cursor("Send it as `cursor` to get older rows; null if there are none.")).required("next_cursor");
         let list =
             list.property("prev_cursor", cursor("Send it as `cursor` to get newer rows; null if there are none.")).required("prev_cursor");
-        with_search_fields(list).into()
+        if SEARCHED.contains(&&*T::name()) { with_search_fields(list).into() } else { list.into() }
     }
 }
+
+/// The rows that can be counted and searched for, as the document calls them.
+const SEARCHED: [&str; 2] = ["EventOut", "DeliveryOut"];
 
 /// The fields that only some requests get.
 fn with_search_fields(list: ObjectBuilder) -> ObjectBuilder {

@@ -16,7 +16,10 @@ use super::{
 
 /// The list of all pages, and each of them.
 pub fn routes() -> Router<Arc<Api>> {
-    Router::new().route(PAGES_PATH, get(index)).route(&format!("{PAGES_PATH}/{{code}}"), get(page))
+    Router::new()
+        .route(PAGES_PATH, get(index))
+        .route(&format!("{PAGES_PATH}/"), get(index))
+        .route(&format!("{PAGES_PATH}/{{code}}"), get(page))
 }
 
 async fn index() -> Html<String> {

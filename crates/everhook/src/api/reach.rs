@@ -40,6 +40,8 @@ enum Reach {
     DeadLetter,
     /// The operation that the path names.
     Operation,
+    /// The approval that the path names.
+    Approval,
     /// The whole organization.
     Organization,
 }
@@ -52,6 +54,8 @@ fn reach(method: &Method, route: &str) -> Reach {
     let (resource, rest) = (segments.next().unwrap_or_default(), segments.collect::<Vec<_>>());
     match (resource, &rest[..]) {
         ("events", [] | ["batch" | "erase"]) | ("deliveries" | "operations" | "stats", []) => Reach::Narrowed,
+        ("approvals", []) => Reach::Narrowed,
+        ("approvals", ["{id}"]) => Reach::Approval,
         ("endpoints" | "webhooks" | "subscriptions", []) => Reach::Narrowed,
         ("dlq" | "dead-letters", [] | ["retry-batch" | "discard-batch"]) => Reach::Narrowed,
         ("applications", []) if is_read => Reach::Narrowed,
@@ -129,6 +133,10 @@ async fn application_of(api: &Api, organization: OrganizationId, reach: Reach, n
             Ok(id) => ports.operations.operation(organization, id).await?.and_then(|operation| operation.application),
             Err(_) => None,
         },
+        Reach::Approval => match name.parse() {
+            Ok(id) => ports.approvals.approval(organization, id).await?.map(|approval| approval.application),
+            Err(_) => None,
+        },
         Reach::Narrowed | Reach::Shared | Reach::Organization => None,
     })
 }
@@ -144,6 +152,7 @@ impl Reach {
             Self::Delivery => "delivery",
             Self::DeadLetter => "dead letter",
             Self::Operation => "operation",
+            Self::Approval => "approval",
             Self::Narrowed | Self::Shared | Self::Organization => "resource",
         }
     }

@@ -79,6 +79,7 @@ pub struct ReplayIn {
     #[serde(default, alias = "webhook_ids", alias = "subscription_ids")]
     endpoint_ids: Vec<String>,
     /// `any` (default), or `failed`: only if the newest delivery is dead or cancelled.
+    #[schema(value_type = Option<super::words::ReplayStatus>)]
     status: Option<String>,
     /// Unlimited if absent.
     #[schema(value_type = Option<RateIn>)]

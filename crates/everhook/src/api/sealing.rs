@@ -52,6 +52,7 @@ pub struct RotationOut {
     pass: u32,
     /// The table that the current pass processes: `endpoints`, `endpoint_revisions`, `sources`, `application_secrets`, `health_connections`, `cached_answers`, `jobs`,
     /// `health_metrics`, `payloads`.
+    #[schema(value_type = super::words::RotationStep)]
     step: &'static str,
     /// How many of the steps of the current pass are done.
     steps_done: usize,

@@ -39,9 +39,12 @@ pub struct AttemptInFullOut {
     /// Why there is no request.
     #[schema(required = true)]
     request_absent: Option<&'static str>,
-    /// The e-mail, if the delivery goes to a channel.
+    /// The e-mail, if the delivery goes to an address.
     #[schema(required = true)]
     email: Option<EmailOut>,
+    /// What was said, if the delivery goes to a channel of a service. The request itself has credentials.
+    #[schema(required = true)]
+    notification: Option<EmailOut>,
     /// The response; null if there was none.
     #[schema(required = true)]
     response: Option<ResponseOut>,
@@ -108,7 +111,7 @@ pub async fn get(
     let found = api.line.ports.history.delivery(caller.organization, id).await?;
     let (delivery, attempts) = found.ok_or_else(|| ApiError::not_found("delivery"))?;
     let attempt = attempts.into_iter().find(|attempt| attempt.number == number).ok_or_else(|| ApiError::not_found("attempt"))?;
-    let (mut request, mut email) = (None, None);
+    let (mut request, mut email, mut notification) = (None, None, None);
     let request_absent = match sent::sent(&api.line, &delivery, &attempt).await? {
         Sent::Request(past) => {
             request = Some(RequestOut::new(past, caller.scopes));
@@ -118,13 +121,17 @@ pub async fn get(
             email = Some(EmailOut { subject: notice.subject, text: notice.text });
             Some("the delivery is an e-mail")
         }
+        Sent::Notification(notice) => {
+            notification = Some(EmailOut { subject: notice.subject, text: notice.text });
+            Some("the request to the service is not shown: it has credentials")
+        }
         Sent::Processed => Some("the event was handled by a processor"),
         Sent::Job => Some("the request to the app is not stored: it held a token"),
         Sent::Unknown => Some("Everhook failed before or during this request; whether it was sent is unknown"),
         Sent::EventGone => Some("the event of this request was removed"),
     };
     let response = attempt.response.as_ref().map(ResponseOut::from);
-    Ok(json(StatusCode::OK, &AttemptInFullOut { attempt: attempt.into(), request, request_absent, email, response }))
+    Ok(json(StatusCode::OK, &AttemptInFullOut { attempt: attempt.into(), request, request_absent, email, notification, response }))
 }
 
 impl RequestOut {

@@ -91,7 +91,8 @@ pub async fn healthz() -> Response {
     get, path = "/readyz", tag = "server",
     responses(
         (status = 200, description = "Ready", body = Status),
-        (status = 503, description = "Neither the store nor the spool accepts events", body = super::error::Problem, content_type = "application/problem+json"),
+        (status = 503, description = "Neither the store nor the spool accepts events", body = super::error::Problem, content_type = "application/problem+json",
+            headers(("Retry-After" = u64, description = "In how many seconds to try again."))),
     ),
 )]
 pub async fn readyz(State(api): State<Arc<Api>>) -> Result<Response, ApiError> {
@@ -100,10 +101,13 @@ pub async fn readyz(State(api): State<Arc<Api>>) -> Result<Response, ApiError> {
     let stalled_applications = Some(api.line.backlog.stalled_count()).filter(|count| *count > 0);
     let redis = api.line.ports.breaker_windows.are_away().then_some("away");
     let amqp = api.line.ports.remote_hints.is_away().then_some("away");
-    let skew = api.line.held_lease.clock_skew();
-    let status = if skew > SKEW_MAX { "degraded" } else { status };
-    let clock_skew_ms = (skew > SKEW_WARNED_FROM).then_some(millis(skew));
+    let (status, clock_skew_ms) = with_clock(status, api.line.held_lease.clock_skew());
     Ok(json(StatusCode::OK, &Status { status, stalled_applications, amqp, redis, clock_skew_ms }))
+}
+
+/// The status with what the clock's error makes of it, and the error where it is worth a look.
+fn with_clock(status: &'static str, skew: Duration) -> (&'static str, Option<u64>) {
+    (if skew > SKEW_MAX { "degraded" } else { status }, (skew > SKEW_WARNED_FROM).then_some(millis(skew)))
 }
 
 /// A look at the server's readiness that several may wait for.
@@ -172,4 +176,25 @@ async fn can_write(api: &Api) -> Result<bool, StoreError> {
         api.set_publishing(true);
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_clock_is_shown_from_a_second_on_and_degrades_the_node_from_five() {
+        #[rustfmt::skip]
+        let table = [
+            ("ok",       0,     "ok",       None),
+            ("ok",       1_000, "ok",       None),
+            ("ok",       1_001, "ok",       Some(1_001)),
+            ("ok",       5_000, "ok",       Some(5_000)),
+            ("ok",       5_001, "degraded", Some(5_001)),
+            ("degraded", 0,     "degraded", None),
+        ];
+        for (status, skew, expected, shown) in table {
+            assert_eq!(with_clock(status, Duration::from_millis(skew)), (expected, shown), "{skew} ms");
+        }
+    }
 }

@@ -26,9 +26,9 @@ use super::{
     Api,
     access::{Caller, MayManage, MayRead},
     body::{parse_large_object, read_json},
-    endpoints::{self, EndpointConfigOut, EndpointIn, EndpointOut},
+    endpoints::{self, EndpointConfigOut, EndpointIn, EndpointOut, NewEndpointIn},
     error::{ApiError, ChangeProblems, ExportProblems, LimitProblems, ProblemKind, ReadProblems},
-    event_types::{EventTypeConfigOut, EventTypeIn},
+    event_types::{EventTypeConfigOut, EventTypeIn, NewEventTypeIn},
     run_to_completion,
     schedules::{ScheduleConfigOut, ScheduleIn, ScheduleOut},
     sources::{self, SourceConfigOut, SourceIn},
@@ -95,7 +95,7 @@ pub struct ConfigurationIn {
     application: Option<Object<ApplicationConfigIn>>,
     /// Matched by `uid`, or else by `name` and `url`. Missing endpoints are created; none are deleted.
     #[serde(default, deserialize_with = "bounded_list")]
-    #[schema(value_type = Vec<EndpointIn>)]
+    #[schema(value_type = Vec<NewEndpointIn>)]
     endpoints: Vec<Object<EndpointIn>>,
     /// Matched by `name`. Missing sources are created, for which most kinds need `secrets`; none are deleted.
     #[serde(default, deserialize_with = "bounded_list")]
@@ -103,7 +103,7 @@ pub struct ConfigurationIn {
     sources: Vec<Object<SourceIn>>,
     /// Matched by `name`.
     #[serde(default, deserialize_with = "bounded_list")]
-    #[schema(value_type = Vec<EventTypeIn>)]
+    #[schema(value_type = Vec<NewEventTypeIn>)]
     event_types: Vec<Object<EventTypeIn>>,
     /// Matched by `name`.
     #[serde(default, deserialize_with = "bounded_list")]

@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{ApplicationId, EndpointId, OrganizationId, Uid},
-    model::{DeadLetter, Delivery},
+    model::{DeadLetter, Delivery, Operation},
     ports::{EventSummary, StoreError},
 };
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -31,6 +31,12 @@ impl Uids {
     pub async fn of_dead_letters(api: &Api, organization: OrganizationId, rows: &[DeadLetter]) -> Result<Self, StoreError> {
         let endpoints = rows.iter().map(|letter| letter.lane_id.endpoint()).collect();
         Self::read(api, organization, endpoints, rows.iter().map(|letter| letter.application).collect()).await
+    }
+
+    /// Those that these operations name.
+    pub async fn of_operations(api: &Api, organization: OrganizationId, rows: &[Operation]) -> Result<Self, StoreError> {
+        let endpoints = rows.iter().filter_map(|operation| operation.endpoint).collect();
+        Self::read(api, organization, endpoints, rows.iter().filter_map(|operation| operation.application).collect()).await
     }
 
     /// Those of these applications. Nothing is read if there is none.

@@ -21,7 +21,7 @@ use super::{
     page::{List, PageQuery},
     wire::{Identified, Params, json},
 };
-use crate::api::words::DeliveryStatusWord;
+use crate::api::words::{DeliveryStatusWord, WhyReason};
 
 /// The state of an event at one endpoint, and the reason.
 #[derive(Serialize, ToSchema)]
@@ -41,8 +41,9 @@ pub struct WhyOut {
     status: Option<&'static str>,
     /// The reason as a code: `delivered`; `retry`, `not_due`, `turn`, `paused`, `circuit_open`, `circuit_half_open`, `retry_after` or
     /// `waits_for_order` while it waits; `parked` while something outside must come first; `retries_exhausted`, `given_up`, `gone` or `tls_failed` if it is dead; `endpoint_disabled`,
-    /// `destination_deleted` or `erased` if it was cancelled or never created; `endpoint_is_newer`, `type_differs`, `labels_differ`,
+    /// `destination_deleted`, `erased` or `by_person` if it was cancelled or never created; `endpoint_is_newer`, `type_differs`, `labels_differ`,
     /// `filtered` or `changed_since` if it was never created.
+    #[schema(value_type = WhyReason)]
     reason: &'static str,
     /// The reason in one sentence.
     explanation: String,

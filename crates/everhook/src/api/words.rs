@@ -2,11 +2,16 @@
 //!
 //! The ending `Word`, which keeps them apart from the types of the core, is left out in the document. Fields stay texts: what a request says is checked by the core, which names every fault. A type here stands for such a field in the document alone.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeSet};
 
-use everhook_core::model::{
-    DeadLetterStatus, DedupeBy, FailureCategory, JobStatus, LaneKind, OperationKind, PauseMode, Priority, ProcessorKind, Scope,
-    health::{ChunkOutcome, MetricType, Provider},
+use everhook_core::{
+    calls::contract::CHECK_NAMES,
+    model::{
+        AlertComparison, AlertMetric, AlertScope, AlertSeverity, AlertUnit, ApprovalStatus, AuditAction, DeadLetterStatus, DedupeBy,
+        FailureCategory, JobStatus, LaneKind, NoticeSeverity, OperationKind, PauseMode, Priority, ProcessorKind, Scope, SealedKind,
+        health::{ChunkOutcome, MetricType, Provider},
+    },
+    policy::why::REASONS,
 };
 use utoipa::{
     PartialSchema, ToSchema,
@@ -35,8 +40,28 @@ macro_rules! words {
 }
 
 words! {
+    /// What an alert rule compares with its threshold.
+    AlertMetricWord = AlertMetric::ALL.map(AlertMetric::as_str);
+    /// What an alert rule watches.
+    AlertScopeWord = AlertScope::ALL.map(AlertScope::as_str);
+    /// How much an alert matters.
+    AlertSeverityWord = AlertSeverity::ALL.map(AlertSeverity::as_str);
+    /// On which side of the threshold an alert fires.
+    AlertComparisonWord = AlertComparison::ALL.map(AlertComparison::as_str);
+    /// What values and thresholds are measured in.
+    AlertUnitWord = AlertUnit::ALL.map(AlertUnit::as_str);
+    /// How an alert stands. `pending`: not for long enough yet. `too_few_samples`: it was firing, and there is too little traffic to tell.
+    AlertStateWord = super::alerts::STATE_WORDS;
+    /// What a channel leads to.
+    ChannelKindWord = ["email", "slack", "pagerduty", "teams", "webhook"];
+    /// How serious the cause of a notification is.
+    NoticeSeverityWord = NoticeSeverity::ALL.map(NoticeSeverity::as_str);
     /// Who answered a call.
     CallSourceWord = ["app", "cache", "default"];
+    /// The status of a call that a person decides about.
+    ApprovalStatusWord = ApprovalStatus::ALL.map(ApprovalStatus::as_str);
+    /// What a person decides about a call.
+    ApprovalActionWord = ["approve", "reject"];
     /// The status of a delivery.
     DeliveryStatusWord = ["waiting", "held", "parked", "delivered", "dead", "cancelled"];
     /// The status by which deliveries are filtered: `pending` is `waiting` or `held`, `failed` is `waiting` after a failed attempt.
@@ -75,6 +100,10 @@ words! {
     ApplicationKindWord = ["default", "operational", "custom"];
     /// Who made a change.
     ActorKind = ["api_key", "server"];
+    /// What was changed, and how.
+    AuditActionWord = AuditAction::ALL.iter().map(|action| action.as_str());
+    /// The kind of thing that was changed.
+    AuditResource = AuditAction::ALL.iter().map(|action| action.noun()).collect::<BTreeSet<_>>();
     /// Which deliveries of an endpoint go one after the other.
     OrderingWord = ["none", "per_event_type", "per_key", "strict"];
     /// How `X-Webhook-Signature` is written.
@@ -115,6 +144,24 @@ words! {
     StrategyWord = ["exponential", "linear", "custom"];
     /// A time until now.
     StatsWindow = ["1h", "24h", "7d"];
+    /// What a number of rows means.
+    RowCountWord = ["exact", "about", "more_than"];
     /// How a server is.
     ServerStatus = ["ok", "degraded"];
+    /// What answered a call that became a job.
+    QueuedSourceWord = ["queued"];
+    /// What answered a call that nothing could answer.
+    ErrorSourceWord = ["error"];
+    /// What was tried for a call.
+    CallStep = ["cache", "app", "static", "random_pick", "http", "queue", "manual", "error"];
+    /// How that went.
+    CallStepOutcome = ["hit", "stale", "miss", "answered", "queued", "pending", "failed", "skipped", "shadowed"];
+    /// A check of a contract test.
+    ContractCheckName = CHECK_NAMES;
+    /// The table that a rotation of the sealing key processes.
+    RotationStep = SealedKind::ALL.map(SealedKind::as_str);
+    /// Which deliveries are replayed.
+    ReplayStatus = ["any", "failed"];
+    /// Why an event reached an endpoint, did not yet, or never will.
+    WhyReason = REASONS;
 }

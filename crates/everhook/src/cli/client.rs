@@ -9,7 +9,7 @@ use anyhow::{Context as _, anyhow, bail};
 use bytes::Bytes;
 use http::{
     HeaderName, HeaderValue, Method, Request, StatusCode,
-    header::{AUTHORIZATION, CONTENT_TYPE, HOST},
+    header::{AUTHORIZATION, CONTENT_TYPE, DATE, HOST},
 };
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1::{self, SendRequest};
@@ -93,7 +93,7 @@ fn bearer(key: &str) -> anyhow::Result<HeaderValue> {
     Ok(value)
 }
 
-fn tls_connector() -> anyhow::Result<TlsConnector> {
+pub(super) fn tls_connector() -> anyhow::Result<TlsConnector> {
     let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     // The provider is named: a second one linked in by a dependency would otherwise make rustls panic at run time.
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
@@ -185,9 +185,10 @@ impl Connection {
     async fn exchange(&mut self, request: Request<Full<Bytes>>) -> anyhow::Result<Answer> {
         let response = self.open().await?.send_request(request).await.context("the connection was lost before a response arrived")?;
         let status = response.status();
+        let date = response.headers().get(DATE).and_then(|date| date.to_str().ok()).map(str::to_owned);
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
         let body = body.map_err(|cause| anyhow!("cannot read the response: {cause}"))?.to_bytes();
-        Ok(Answer { status, body })
+        Ok(Answer { status, date, body })
     }
 }
 
@@ -218,6 +219,8 @@ async fn shake_hands(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'stati
 pub struct Answer {
     /// Its status.
     pub status: StatusCode,
+    /// Its header `Date`.
+    pub date: Option<String>,
     /// Its body.
     pub body: Bytes,
 }

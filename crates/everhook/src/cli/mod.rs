@@ -1,10 +1,13 @@
 //! The command line: one file a command.
 
 pub mod app;
+pub mod archive;
 pub mod bench;
+pub mod channels;
 pub mod client;
 pub mod config;
 pub mod demo;
+pub mod doctor;
 pub mod migrate;
 pub mod publish;
 pub mod scratch;
@@ -34,6 +37,8 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Publish one event
     Publish(publish::PublishArgs),
+    /// Test a notification channel
+    Channels(channels::ChannelsArgs),
     /// Check the signature of a received request
     Verify(verify::VerifyArgs),
     /// Test an app that a platform calls
@@ -47,6 +52,10 @@ enum Command {
     Simulate(simulate::SimulateArgs),
     /// Copy a data folder into PostgreSQL
     Migrate(migrate::MigrateArgs),
+    /// Check a server and its surroundings, and say how much is stored
+    Doctor(doctor::DoctorArgs),
+    /// Read what expired
+    Archive(archive::ArchiveArgs),
     /// Print the effective configuration and the source of each value
     Config(config::ConfigArgs),
 }
@@ -60,12 +69,15 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Serve(args) => serve::run(&args).await,
         Command::Demo(args) => demo::run(args).await,
         Command::Publish(args) => publish::run(args).await,
+        Command::Channels(args) => channels::run(args).await,
         Command::Verify(args) => verify::run(args),
         Command::App(args) => app::run(args).await,
         Command::Bench(args) => bench::run(args).await,
         Command::BenchSink(args) => bench::sink::run(args).await,
         Command::Simulate(args) => simulate::run(args),
         Command::Migrate(args) => migrate::run(&args).await,
+        Command::Doctor(args) => doctor::run(args).await,
+        Command::Archive(args) => archive::run(&args),
         Command::Config(args) => config::run(&args),
     }
 }

@@ -15,7 +15,7 @@ use anyhow::Context as _;
 use everhook_core::{signing::VerifyingKey, time::Timestamp};
 use jiff::SignedDuration;
 
-use reserialized::is_reserialized;
+use reserialized::{is_json, is_reserialized};
 
 /// Check the signature of a received request. Exits with 0 if it is valid and with 1 if it is not.
 #[derive(Debug, clap::Args)]
@@ -165,7 +165,11 @@ fn wrong_signature(request: &Request<'_>, is_right: &dyn Fn(&[u8]) -> bool, cove
     if is_reserialized(body, is_right) {
         return "the body was parsed and serialized again: verify the raw bytes as received".to_owned();
     }
-    format!("the signature does not match: {covers} differs from what was signed")
+    let hint = match is_json(body) {
+        true => "; a JSON body must be verified as the raw bytes that were received, not parsed and serialized again",
+        false => "",
+    };
+    format!("the signature does not match: {covers} differs from what was signed{hint}")
 }
 
 /// Whole seconds below two minutes, whole minutes above.
@@ -224,6 +228,12 @@ mod tests {
             ),
             (
                 Request { id: Some("msg_other"), ..whole },
+                0,
+                "invalid: the signature does not match: secret, id, timestamp or body differs from what was signed; a JSON body must be verified as the \
+                 raw bytes that were received, not parsed and serialized again",
+            ),
+            (
+                Request { body: b"no JSON", ..whole },
                 0,
                 "invalid: the signature does not match: secret, id, timestamp or body differs from what was signed",
             ),

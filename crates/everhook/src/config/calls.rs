@@ -15,6 +15,8 @@ use super::{
 
 /// How long a call may take: somebody waits.
 const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60);
+/// How long a job may take: nobody waits for it.
+const ASYNC_TIMEOUT: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
 /// How long a breaker may stay open.
 const SLEEP: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(86_400);
 const FAILURES: RangeInclusive<u32> = 1..=100_000;
@@ -23,6 +25,14 @@ const SUCCESSES: RangeInclusive<u32> = 1..=100;
 /// How often an app may be checked, and how long one check may take.
 const CHECK_INTERVAL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
 const CHECK_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(10);
+
+/// How often alert rules may be evaluated.
+const ALERT_INTERVAL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3_600);
+
+/// Reads how often alert rules are evaluated; `None` if that could not be read.
+pub(super) fn read_alert_interval(reader: &mut Reader<'_>) -> Option<Duration> {
+    reader.needed("alert_interval", |text| in_range(units::parse_duration(text)?, ALERT_INTERVAL))
+}
 
 /// Reads when apps are checked; `None` if that could not be read.
 pub(super) fn read_health_checks(reader: &mut Reader<'_>) -> Option<HealthCheckSettings> {
@@ -39,6 +49,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Option<ManifestDefaults> {
     let participant_registration = timeout(reader, "call_timeout_participant_registration");
     let notification = timeout(reader, "call_timeout_notification");
     let other = timeout(reader, "call_timeout");
+    let async_job = reader.needed("call_timeout_async", |text| in_range(units::parse_duration(text)?, ASYNC_TIMEOUT));
     let failure_threshold = reader.needed("call_breaker_failures", |text| number(text, FAILURES));
     let sleep = reader.needed("call_breaker_sleep", |text| in_range(units::parse_duration(text)?, SLEEP));
     let success_threshold = reader.needed("call_breaker_successes", |text| number(text, SUCCESSES));
@@ -48,7 +59,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Option<ManifestDefaults> {
         participant_registration: participant_registration?,
         notification: notification?,
         other: other?,
-        async_job: TimeoutsByName::default().async_job,
+        async_job: async_job?,
     };
     let rule = TripRule::Consecutive { failure_threshold: failure_threshold?, success_threshold: success_threshold? };
     let sleep = sleep?;

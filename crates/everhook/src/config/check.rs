@@ -16,7 +16,10 @@ use everhook_core::{
 };
 use ipnet::IpNet;
 
-use super::{Config, LogFormat, NodeRoles, SealKey, amqp, calls, email, endpoint_health, health, raw::Setting, retention, spool, units};
+use super::{
+    Config, LogFormat, NodeRoles, SealKey, amqp, calls, email, endpoint_health, health, notifications, raw::Setting, retention, spool,
+    traces, units,
+};
 use crate::sealing::{KEY_FILE, OLD_KEY_FILE};
 
 /// How many requests may be under way at once: each holds a socket, and a process has some tens of thousands.
@@ -34,6 +37,7 @@ const IDEMPOTENCY: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration:
 pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Config> {
     let mut reader = Reader { settings, faults };
     let listen = reader.needed("listen", parse_listen);
+    let metrics_listen = reader.optional("metrics_listen", parse_listen);
     let data = reader.needed("data", parse_path);
     let database = reader.optional("database", parse_database);
     let (redis, redis_ca_file) = read_redis(&mut reader);
@@ -53,16 +57,21 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
     let catalog_bytes_max = reader.needed("catalog_max", |text| in_range(units::parse_size(text)?, CATALOG_BYTES));
     let idempotency_window = reader.needed("idempotency_window", |text| in_range(units::parse_duration(text)?, IDEMPOTENCY));
     let retention = retention::periods(&mut reader);
+    let archive = reader.optional("archive", parse_path);
     let endpoint_health = endpoint_health::read(&mut reader);
     let spool = spool::read(&mut reader, data.as_deref(), database.is_some(), roles.api, payload_bytes_max);
     let (email, admin_emails) = email::read(&mut reader);
+    let notifications = notifications::read(&mut reader, targets.as_ref());
     let health_providers = health::read(&mut reader, targets.as_ref());
     let seal_payloads = reader.needed("seal_payloads", parse_bool);
     let manifest_defaults = calls::read(&mut reader);
     let health_checks = calls::read_health_checks(&mut reader);
+    let alert_interval = calls::read_alert_interval(&mut reader);
+    let traces = traces::read(&mut reader);
     let log_format = reader.needed("log_format", parse_log_format);
     Some(Config {
         listen: listen?,
+        metrics_listen,
         data: data?,
         database,
         redis,
@@ -85,13 +94,17 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
         catalog_bytes_max: catalog_bytes_max?,
         idempotency_window: idempotency_window?,
         retention: retention?,
+        archive,
         endpoint_health: endpoint_health?,
         spool,
         email,
         admin_emails,
+        notifications: notifications?,
         manifest_defaults: manifest_defaults?,
         health_checks: health_checks?,
+        alert_interval: alert_interval?,
         health_providers: health_providers?,
+        traces,
         log_format: log_format?,
     })
 }

@@ -11,18 +11,20 @@ mod endpoint_health;
 mod file;
 mod health;
 mod in_force;
+mod notifications;
 mod raw;
 mod retention;
 mod spool;
 #[cfg(test)]
 mod tests;
+mod traces;
 pub(crate) mod units;
 
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Args;
 use everhook_core::{
-    line::HealthCheckSettings,
+    line::{HealthCheckSettings, NotificationSettings},
     model::{EmailAddress, PoolName, Profile, RetentionPeriods, Secret},
     policy::{calls::manifest::ManifestDefaults, endpoint_health::EndpointHealthSettings, target::TargetRules},
     providers::ProviderSettings,
@@ -31,6 +33,7 @@ use everhook_core::{
 pub use email::EmailConfig;
 use ipnet::IpNet;
 pub use raw::{Origin, Setting};
+pub use traces::TracesConfig;
 
 /// The flags that `serve` and `demo` take. Each is also an environment variable (`EVERHOOK_…`) and a key of the file.
 #[derive(Args, Clone, Debug, Default)]
@@ -41,6 +44,9 @@ pub struct ServeArgs {
     /// Listen on this address [default: 127.0.0.1:8080]
     #[arg(long, value_name = "HOST:PORT")]
     pub listen: Option<String>,
+    /// Serve metrics to everybody who reaches this address, beside /metrics of the API, which requires an admin key
+    #[arg(long, value_name = "HOST:PORT")]
+    pub metrics_listen: Option<String>,
     /// Store all data in this folder [default: ./everhook-data]
     #[arg(long, value_name = "FOLDER")]
     pub data: Option<String>,
@@ -143,6 +149,9 @@ pub struct ServeArgs {
     /// How often expired data is removed [default: 1h]
     #[arg(long, value_name = "DURATION")]
     pub retention_interval: Option<String>,
+    /// Write expired dead letters and received events to compressed files in this folder before they are removed
+    #[arg(long, value_name = "FOLDER")]
+    pub archive: Option<String>,
     /// What happens to endpoints that fail for days: `true` warns and disables, `warn` only warns, `observe` only logs, `false` does nothing [default: true]
     #[arg(long, value_name = "true|warn|observe|false")]
     pub disable_failing_endpoints: Option<String>,
@@ -179,6 +188,12 @@ pub struct ServeArgs {
     /// The administrators of the organization `default`, who are told by e-mail when an endpoint is disabled: addresses, with commas between
     #[arg(long, value_name = "ADDRESSES")]
     pub admin_emails: Option<String>,
+    /// What notifications call this server [default: Everhook]
+    #[arg(long, value_name = "NAME")]
+    pub brand: Option<String>,
+    /// Where PagerDuty takes events [default: https://events.pagerduty.com/v2/enqueue]
+    #[arg(long, value_name = "URL")]
+    pub pagerduty_url: Option<String>,
     /// How long a call to check a quiz answer may take if its manifest does not say [default: 2s]
     #[arg(long, value_name = "DURATION")]
     pub call_timeout_quiz_answer: Option<String>,
@@ -194,6 +209,9 @@ pub struct ServeArgs {
     /// The same for all other capabilities [default: 10s]
     #[arg(long, value_name = "DURATION")]
     pub call_timeout: Option<String>,
+    /// How long a job of an `async` capability may take if its manifest does not say [default: 30s]
+    #[arg(long, value_name = "DURATION")]
+    pub call_timeout_async: Option<String>,
     /// How many failures in a row open the circuit breaker of a capability [default: 5]
     #[arg(long, value_name = "N")]
     pub call_breaker_failures: Option<String>,
@@ -209,6 +227,9 @@ pub struct ServeArgs {
     /// How long the answer of a health page may take [default: 5s]
     #[arg(long, value_name = "DURATION")]
     pub app_health_check_timeout: Option<String>,
+    /// How often alert rules are evaluated [default: 30s]
+    #[arg(long, value_name = "DURATION")]
+    pub alert_interval: Option<String>,
     /// Where Strava's API is [default: https://www.strava.com/api/v3]
     #[arg(long, value_name = "URL")]
     pub strava_api_url: Option<String>,
@@ -227,6 +248,18 @@ pub struct ServeArgs {
     /// The longest period that a backfill requests from Garmin at once, 1 to 90 days [default: 30d]
     #[arg(long, value_name = "DURATION")]
     pub garmin_backfill_chunk: Option<String>,
+    /// Send spans of traces to this collector of OpenTelemetry, over HTTP: http://127.0.0.1:4318
+    #[arg(long, value_name = "URL")]
+    pub otlp_endpoint: Option<String>,
+    /// Headers that the collector asks for: name=value pairs with commas between
+    #[arg(long, value_name = "HEADERS")]
+    pub otlp_headers: Option<String>,
+    /// Which traces are recorded, by OpenTelemetry's names [default: parentbased_always_on]
+    #[arg(long, value_name = "NAME")]
+    pub traces_sampler: Option<String>,
+    /// The share of traces that a sampler with a ratio records, 0 to 1 [default: 1]
+    #[arg(long, value_name = "SHARE")]
+    pub traces_sampler_arg: Option<String>,
     /// Write the log as `text` or `json` [default: text]
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<String>,
@@ -237,6 +270,8 @@ pub struct ServeArgs {
 pub struct Config {
     /// Where requests are taken. Port 0 lets the system choose.
     pub listen: SocketAddr,
+    /// Where metrics are served to everybody, if anywhere.
+    pub metrics_listen: Option<SocketAddr>,
     /// The folder that holds the embedded store.
     pub data: PathBuf,
     /// The shared store, if it is used instead.
@@ -281,6 +316,8 @@ pub struct Config {
     pub idempotency_window: Duration,
     /// How long things are kept.
     pub retention: RetentionPeriods,
+    /// Where some of what expires is kept outside the store, if anywhere.
+    pub archive: Option<PathBuf>,
     /// How endpoints that fail for days are treated.
     pub endpoint_health: EndpointHealthSettings,
     /// Where events wait while the shared store is away, if this node takes any.
@@ -289,12 +326,18 @@ pub struct Config {
     pub email: Option<EmailConfig>,
     /// Who administers the organization `default`; `None` leaves that as it is.
     pub admin_emails: Option<Vec<EmailAddress>>,
+    /// How people are told.
+    pub notifications: NotificationSettings,
     /// What holds for calls where a manifest does not say.
     pub manifest_defaults: ManifestDefaults,
     /// How health providers are reached.
     pub health_providers: ProviderSettings,
     /// When apps are checked.
     pub health_checks: HealthCheckSettings,
+    /// How often alert rules are evaluated.
+    pub alert_interval: Duration,
+    /// Where spans of traces go, if anywhere.
+    pub traces: Option<TracesConfig>,
     /// How the log is written.
     pub log_format: LogFormat,
 }

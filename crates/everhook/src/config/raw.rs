@@ -12,7 +12,7 @@ const OTHER_VARIABLES: [&str; 4] = ["url", "key", "log", "config"];
 
 /// Names that other platforms have for some of our settings. Bare numbers are milliseconds where a length of time is meant, or days where the name says so.
 /// Ours win.
-const OTHER_NAMES: [(&str, &str); 14] = [
+const OTHER_NAMES: [(&str, &str); 18] = [
     ("WEBHOOK_TIMEOUT_QUIZ_ANSWER", "call_timeout_quiz_answer"),
     ("WEBHOOK_TIMEOUT_WINNER_SELECTION", "call_timeout_winner_selection"),
     ("WEBHOOK_TIMEOUT_PARTICIPANT_REGISTRATION", "call_timeout_participant_registration"),
@@ -25,6 +25,10 @@ const OTHER_NAMES: [(&str, &str); 14] = [
     ("ENDPOINT_DISABLE_DAYS", "endpoint_disable_after"),
     ("HEALTH_CHECK_CRON", "health_check_cron"),
     ("ADMIN_EMAIL_LIST", "admin_emails"),
+    ("OTEL_EXPORTER_OTLP_ENDPOINT", "otlp_endpoint"),
+    ("OTEL_EXPORTER_OTLP_HEADERS", "otlp_headers"),
+    ("OTEL_TRACES_SAMPLER", "traces_sampler"),
+    ("OTEL_TRACES_SAMPLER_ARG", "traces_sampler_arg"),
     ("APP_HEALTH_CHECK_INTERVAL", "app_health_check_interval"),
     ("APP_HEALTH_CHECK_TIMEOUT", "app_health_check_timeout"),
 ];
@@ -32,10 +36,21 @@ const OTHER_NAMES: [(&str, &str); 14] = [
 /// Variables that begin so say where the tests find their services; a server that a test starts inherits them.
 const TEST_PREFIX: &str = "test_";
 
-/// Kubernetes sets variables for every Service that a pod can see; for one called `everhook` they look like ours: `EVERHOOK_SERVICE_HOST`,
-/// `EVERHOOK_SERVICE_PORT_HTTP`, `EVERHOOK_PORT`, `EVERHOOK_PORT_8080_TCP_ADDR`. They say nothing to us.
+/// Kubernetes sets variables for every Service that a pod can see; for one called `everhook`, or `everhook-` and something, they look like ours:
+/// `EVERHOOK_SERVICE_HOST`, `EVERHOOK_SERVICE_PORT_HTTP`, `EVERHOOK_PORT`, `EVERHOOK_REDIS_PORT_6379_TCP_ADDR`. They say nothing to us.
 fn is_injected_by_kubernetes(name: &str) -> bool {
-    name == "port" || name.starts_with("port_") || name.starts_with("service_")
+    let name = format!("_{name}");
+    // `_PORT_<number>_<protocol>`, and `_PROTO`, `_PORT` and `_ADDR` of it.
+    let is_of_port = |(at, mark): (usize, &str)| {
+        let mut parts = name[at + mark.len()..].split('_');
+        let is_number = parts.next().is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()));
+        is_number && matches!(parts.next(), Some("tcp" | "udp" | "sctp"))
+    };
+    name.ends_with("_service_host")
+        || name.ends_with("_service_port")
+        || name.contains("_service_port_")
+        || name.ends_with("_port")
+        || name.match_indices("_port_").any(is_of_port)
 }
 
 /// A setting that exists.
@@ -59,6 +74,7 @@ const fn secret(name: &'static str) -> Known {
 /// Every setting, in the order in which `everhook config` prints them.
 pub(super) const KNOWN: &[Known] = &[
     setting("listen", Some("127.0.0.1:8080")),
+    setting("metrics_listen", None),
     setting("data", Some("./everhook-data")),
     secret("database"),
     secret("redis"),
@@ -93,6 +109,7 @@ pub(super) const KNOWN: &[Known] = &[
     setting("retention_dead_letters", Some("365d")),
     setting("retention_rollups", Some("90d")),
     setting("retention_interval", Some("1h")),
+    setting("archive", None),
     setting("disable_failing_endpoints", Some("true")),
     setting("endpoint_warning_after", Some("3d")),
     setting("endpoint_disable_after", Some("5d")),
@@ -105,22 +122,30 @@ pub(super) const KNOWN: &[Known] = &[
     secret("smtp"),
     setting("smtp_from", None),
     setting("admin_emails", None),
+    setting("brand", Some("Everhook")),
+    setting("pagerduty_url", Some("https://events.pagerduty.com/v2/enqueue")),
     setting("call_timeout_quiz_answer", Some("2s")),
     setting("call_timeout_winner_selection", Some("5s")),
     setting("call_timeout_participant_registration", Some("3s")),
     setting("call_timeout_notification", Some("2s")),
     setting("call_timeout", Some("10s")),
+    setting("call_timeout_async", Some("30s")),
     setting("call_breaker_failures", Some("5")),
     setting("call_breaker_sleep", Some("60s")),
     setting("call_breaker_successes", Some("3")),
     setting("app_health_check_interval", Some("5m")),
     setting("app_health_check_timeout", Some("5s")),
+    setting("alert_interval", Some("30s")),
     setting("strava_api_url", Some("https://www.strava.com/api/v3")),
     setting("strava_client_id", None),
     secret("strava_client_secret"),
     setting("garmin_api_url", Some("https://apis.garmin.com")),
     setting("garmin_confirm", Some("true")),
     setting("garmin_backfill_chunk", Some("30d")),
+    setting("otlp_endpoint", None),
+    secret("otlp_headers"),
+    setting("traces_sampler", Some("parentbased_always_on")),
+    setting("traces_sampler_arg", Some("1")),
     setting("log_format", Some("text")),
 ];
 
@@ -185,10 +210,10 @@ pub(super) fn environment(variables: impl IntoIterator<Item = (OsString, OsStrin
             continue;
         }
         let Some(name) = variable.strip_prefix(ENV_PREFIX).map(str::to_lowercase) else { continue };
-        if name.starts_with(TEST_PREFIX) || is_injected_by_kubernetes(&name) {
+        let known = KNOWN.iter().any(|known| known.name == name) || OTHER_VARIABLES.contains(&name.as_str());
+        if name.starts_with(TEST_PREFIX) || (!known && is_injected_by_kubernetes(&name)) {
             continue;
         }
-        let known = KNOWN.iter().any(|known| known.name == name) || OTHER_VARIABLES.contains(&name.as_str());
         match value.into_string() {
             _ if !known => faults.push(format!("{variable}: unknown setting")),
             Err(_) => faults.push(format!("{variable}: must be UTF-8")),
@@ -234,6 +259,7 @@ pub(super) fn gather(args: &ServeArgs, environment: &BTreeMap<String, String>, f
 fn flag<'a>(args: &'a ServeArgs, name: &str) -> Option<&'a str> {
     let flag = match name {
         "listen" => &args.listen,
+        "metrics_listen" => &args.metrics_listen,
         "data" => &args.data,
         "database" => &args.database,
         "redis" => &args.redis,
@@ -268,6 +294,7 @@ fn flag<'a>(args: &'a ServeArgs, name: &str) -> Option<&'a str> {
         "retention_dead_letters" => &args.retention_dead_letters,
         "retention_rollups" => &args.retention_rollups,
         "retention_interval" => &args.retention_interval,
+        "archive" => &args.archive,
         "disable_failing_endpoints" => &args.disable_failing_endpoints,
         "endpoint_warning_after" => &args.endpoint_warning_after,
         "endpoint_disable_after" => &args.endpoint_disable_after,
@@ -279,23 +306,31 @@ fn flag<'a>(args: &'a ServeArgs, name: &str) -> Option<&'a str> {
         "spool_max" => &args.spool_max,
         "smtp" => &args.smtp,
         "smtp_from" => &args.smtp_from,
+        "brand" => &args.brand,
+        "pagerduty_url" => &args.pagerduty_url,
         "admin_emails" => &args.admin_emails,
         "call_timeout_quiz_answer" => &args.call_timeout_quiz_answer,
         "call_timeout_winner_selection" => &args.call_timeout_winner_selection,
         "call_timeout_participant_registration" => &args.call_timeout_participant_registration,
         "call_timeout_notification" => &args.call_timeout_notification,
+        "call_timeout_async" => &args.call_timeout_async,
         "call_timeout" => &args.call_timeout,
         "call_breaker_failures" => &args.call_breaker_failures,
         "call_breaker_sleep" => &args.call_breaker_sleep,
         "call_breaker_successes" => &args.call_breaker_successes,
         "app_health_check_interval" => &args.app_health_check_interval,
         "app_health_check_timeout" => &args.app_health_check_timeout,
+        "alert_interval" => &args.alert_interval,
         "strava_api_url" => &args.strava_api_url,
         "strava_client_id" => &args.strava_client_id,
         "strava_client_secret" => &args.strava_client_secret,
         "garmin_api_url" => &args.garmin_api_url,
         "garmin_confirm" => &args.garmin_confirm,
         "garmin_backfill_chunk" => &args.garmin_backfill_chunk,
+        "otlp_endpoint" => &args.otlp_endpoint,
+        "otlp_headers" => &args.otlp_headers,
+        "traces_sampler" => &args.traces_sampler,
+        "traces_sampler_arg" => &args.traces_sampler_arg,
         "log_format" => &args.log_format,
         _ => &None,
     };

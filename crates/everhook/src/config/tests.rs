@@ -89,10 +89,20 @@ fn what_kubernetes_injects_for_a_service_of_our_name_is_ignored() {
         ("EVERHOOK_SERVICE_PORT_HTTP", "8080"),
         ("EVERHOOK_PORT", "tcp://10.0.0.1:8080"),
         ("EVERHOOK_PORT_8080_TCP_ADDR", "10.0.0.1"),
+        // Of Services called `everhook-postgres`, `everhook-redis`, `everhook-api` and `everhook-headless`.
+        ("EVERHOOK_POSTGRES_SERVICE_HOST", "10.0.0.2"),
+        ("EVERHOOK_REDIS_PORT", "tcp://10.0.0.3:6379"),
+        ("EVERHOOK_REDIS_PORT_6379_TCP", "tcp://10.0.0.3:6379"),
+        ("EVERHOOK_API_PORT_8080_TCP_PROTO", "tcp"),
+        ("EVERHOOK_API_PORT_8080_UDP_PORT", "8080"),
+        ("EVERHOOK_HEADLESS_SERVICE_PORT", "80"),
+        ("EVERHOOK_HEADLESS_SERVICE_PORT_HTTP", "80"),
     ];
     let (_folder, args) = file("");
     assert!(args.load_from(environment(&injected)).is_ok());
-    assert!(args.load_from(environment(&[("EVERHOOK_PORTS", "1")])).is_err(), "a misspelled setting is still a fault");
+    for misspelled in ["EVERHOOK_PORTS", "EVERHOOK_SERVICE", "EVERHOOK_PORT_NUMBER", "EVERHOOK_REDIS_PORT_TCP", "EVERHOOK_SERVICE_HOSTS"] {
+        assert!(args.load_from(environment(&[(misspelled, "1")])).is_err(), "{misspelled} is still a fault");
+    }
 }
 
 #[test]

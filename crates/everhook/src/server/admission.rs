@@ -129,6 +129,12 @@ impl Admission {
         Arc::new(Self { limits, began: Instant::now(), table: Mutex::default() })
     }
 
+    /// How many have a connection.
+    pub fn connection_count(&self) -> usize {
+        let table = self.lock();
+        table.ordinary.len() + table.reserve.len()
+    }
+
     /// Gives a new connection its seat; `None` if there is none, not even to say so in.
     pub fn admit(self: &Arc<Self>, address: IpAddr, now: Instant) -> Option<Admitted> {
         let now_millis = self.millis(now);

@@ -2,7 +2,7 @@
 
 use crate::moving::table::{Table, same};
 
-pub(super) const TABLES: [Table; 25] = [
+pub(super) const TABLES: [Table; 26] = [
     same(
         "organizations",
         &["id"],
@@ -43,7 +43,23 @@ pub(super) const TABLES: [Table; 25] = [
         counted: Some("lane"),
         ..same("lanes", &["lane"], &["lane", "id", "kind", "organization_id", "application_id", "order_barrier"])
     },
-    same("channels", &["id"], &["id", "organization_id", "kind", "address", "retry_schedule"]),
+    same(
+        "channels",
+        &["id"],
+        &[
+            "id",
+            "organization_id",
+            "kind",
+            "name",
+            "retry_schedule",
+            "credentials",
+            "event_types",
+            "min_severity",
+            "enabled",
+            "created_at",
+            "updated_at",
+        ],
+    ),
     same("endpoints", &["id"], &ENDPOINT),
     // Secrets stay sealed as they are, here and above: with the same key they open as before.
     same(
@@ -128,9 +144,33 @@ pub(super) const TABLES: [Table; 25] = [
         ],
     ),
     same(
+        "approvals",
+        &["id"],
+        &[
+            "id",
+            "organization_id",
+            "application_id",
+            "capability",
+            "lane_id",
+            "request_id",
+            "cause",
+            "call",
+            "requested_at",
+            "expires_at",
+            "status",
+            "decided_at",
+            "actor_id",
+            "actor_name",
+            "reason",
+            "data",
+            "job_id",
+            "unpublished",
+        ],
+    ),
+    same(
         "draws",
         &["request_id"],
-        &["request_id", "organization_id", "application_id", "capability", "drawn_at", "seed", "list_hash", "list_length", "picks"],
+        &["request_id", "organization_id", "application_id", "capability", "drawn_at", "seed", "list_hash", "list_length", "picked"],
     ),
     same(
         "provider_rates",

@@ -1,8 +1,8 @@
-//! How endpoints do: their breakers, and what happened at them in numbers.
+//! How endpoints do: their breakers, what happened at them in numbers, and what alert rules make of it.
 
 use crate::moving::table::{Table, same};
 
-pub(super) const TABLES: [Table; 5] = [
+pub(super) const TABLES: [Table; 7] = [
     same("circuit_breakers", &["endpoint_id"], &["endpoint_id", "revision", "stage", "until", "since", "failed_recoveries"]),
     same("open_periods", &["endpoint_id", "opened_at"], &["endpoint_id", "opened_at", "closed_at"]),
     same(
@@ -52,6 +52,27 @@ pub(super) const TABLES: [Table; 5] = [
             "owes_recovery",
             "recovered_at",
             "health_history",
+        ],
+    ),
+    same("alert_rules", &["id"], &["id", "organization_id", "name", "definition", "created_at", "updated_at"]),
+    same(
+        "alerts",
+        &["id"],
+        &[
+            "id",
+            "organization_id",
+            "rule",
+            "target_id",
+            "application_id",
+            "stage",
+            "since",
+            "value",
+            "updated_at",
+            "reported_at",
+            "silenced_until",
+            "definition",
+            "episodes",
+            "revision",
         ],
     ),
 ];

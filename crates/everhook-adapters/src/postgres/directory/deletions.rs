@@ -15,7 +15,7 @@ use super::{
         rows::{Columns, Key},
         transaction::{LOCK_ORGANIZATION, Tx},
     },
-    applications, channels, endpoints, manifests, sources, versions,
+    applications, approvals, channels, endpoints, manifests, sources, versions,
 };
 
 const DELETE_APPLICATION: &str = include_str!("../queries/delete_application.sql");
@@ -33,6 +33,8 @@ const DELETE_EVENT_TYPES: &str = include_str!("../queries/delete_event_types_of_
 const DELETE_SCHEDULES: &str = include_str!("../queries/delete_retry_schedules_of_organization.sql");
 const DELETE_HEALTH_METRICS: &str = include_str!("../queries/delete_health_metrics_of_organization.sql");
 const DELETE_HEALTH_CONNECTIONS: &str = include_str!("../queries/delete_health_connections_of_organization.sql");
+const DELETE_ALERTS: &str = include_str!("../queries/delete_alerts_of_organization.sql");
+const DELETE_ALERT_RULES: &str = include_str!("../queries/delete_alert_rules_of_organization.sql");
 const DELETE_AUTO_REPLAY: &str = include_str!("../queries/delete_auto_replay.sql");
 
 /// What is left of an organization or application that was deleted.
@@ -64,7 +66,7 @@ pub(super) async fn delete_organization(tx: &Tx<'_>, id: OrganizationId, at: Tim
     }
     // Every publisher matches again, and finds no application.
     versions::organization_changed(tx, id).await?;
-    channels::follow(tx, id, &[], None).await?;
+    channels::delete_of_organization(tx, id).await?;
     tx.execute(INSERT, &[&vec![id.key()], &"organization", &id.key()]).await?;
     sources::delete_of_organization(tx, id).await?;
     manifests::delete_of_organization(tx, id).await?;
@@ -106,7 +108,9 @@ async fn delete_endpoints(tx: &Tx<'_>, of: &DeletedOwner, at: Timestamp, limit: 
     let application = ApplicationId::from_uuid(of.id);
     let next = tx.query(ENDPOINTS, &[&of.id, &of.reached, &i64::from(limit)]).await?;
     let Some(last) = next.last() else {
-        tx.execute(END, &[&of.id]).await?;
+        if !approvals::delete_of_application(tx, of.id, limit).await? {
+            tx.execute(END, &[&of.id]).await?;
+        }
         return Ok(ContentsDeleted { awaited: Vec::new(), has_more: true });
     };
     let last: Uuid = last.value("id")?;
@@ -133,12 +137,12 @@ async fn delete_applications(tx: &Tx<'_>, of: &DeletedOwner, limit: u32) -> Outc
         tx.execute(INSERT, &[&gone, &"application", &of.organization.key()]).await?;
         return Ok(());
     }
-    for sql in [DELETE_HEALTH_CONNECTIONS, DELETE_HEALTH_METRICS] {
+    for sql in [DELETE_HEALTH_CONNECTIONS, DELETE_HEALTH_METRICS, DELETE_ALERTS] {
         if tx.execute(sql, &[&of.id, &i64::from(limit)]).await? > 0 {
             return Ok(());
         }
     }
-    for sql in [DELETE_EVENT_TYPES, DELETE_SCHEDULES, DELETE_AUTO_REPLAY, END] {
+    for sql in [DELETE_EVENT_TYPES, DELETE_SCHEDULES, DELETE_AUTO_REPLAY, DELETE_ALERT_RULES, END] {
         tx.execute(sql, &[&of.id]).await?;
     }
     Ok(())

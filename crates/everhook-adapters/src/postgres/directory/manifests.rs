@@ -5,7 +5,7 @@ use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId, ScheduleVersion},
     model::{AppCheckPlan, AuditEntry, CapabilityLane, KeptManifest, SealedSecret, SealedSecrets},
     policy::presets,
-    ports::{Change, ManifestStore, RetryScheduleStore as _, SecretsChange, StoreError},
+    ports::{Change, ManifestBounds, ManifestPut, ManifestStore, RetryScheduleStore as _, SecretsChange, StoreError},
     time::Timestamp,
 };
 use tokio_postgres::Row;
@@ -26,6 +26,8 @@ use super::{
 
 const OF_APPLICATION: &str = include_str!("../queries/manifest_of_application.sql");
 const PUT: &str = include_str!("../queries/put_manifest.sql");
+const OTHERS: &str = include_str!("../queries/other_manifests_of_organization.sql");
+const LANES_OF_ORGANIZATION: &str = include_str!("../queries/capability_lanes_of_organization.sql");
 const INSERT_LANES: &str = include_str!("../queries/insert_capability_lane.sql");
 const LANES: &str = include_str!("../queries/capabilities_of_organization.sql");
 const DELETE: &str = include_str!("../queries/delete_manifest.sql");
@@ -47,10 +49,11 @@ impl ManifestStore for PostgresStore {
         manifest: KeptManifest,
         lanes: Vec<LaneId>,
         check: Option<AppCheckPlan>,
+        bounds: ManifestBounds,
         entry: AuditEntry,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<ManifestPut, StoreError> {
         let job_schedule = self.schedule_version(&presets::job()).await?;
-        changed!(self, manifest.organization, entry, |tx| put(&tx, &manifest, &lanes, check.as_ref(), job_schedule))
+        changed!(self, manifest.organization, entry, |tx| put(&tx, &manifest, &lanes, check.as_ref(), bounds, job_schedule))
     }
 
     async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError> {
@@ -67,28 +70,57 @@ async fn put(
     manifest: &KeptManifest,
     lanes: &[LaneId],
     check: Option<&AppCheckPlan>,
+    bounds: ManifestBounds,
     job_schedule: ScheduleVersion,
-) -> Outcome<bool> {
+) -> Outcome<ManifestPut> {
     let (organization, application) = (manifest.organization, manifest.application);
     if !applications::exists(tx, organization, application).await? {
-        return Ok(false);
+        return Ok(ManifestPut::Outdated);
     }
-    let is_first = tx.query_opt(OF_APPLICATION, &[&application.key()]).await?.is_none();
-    if is_first != (manifest.version == 1) {
-        return Ok(false);
+    let old = tx.query_opt(OF_APPLICATION, &[&application.key()]).await?.as_ref().map(of_row).transpose()?;
+    if old.is_none() != (manifest.version == 1) {
+        return Ok(ManifestPut::Outdated);
+    }
+    let lanes: Vec<Uuid> = lanes.iter().map(Key::key).collect();
+    if let Some(refused) = refusal(tx, manifest, old.as_ref(), &lanes, bounds).await? {
+        return Ok(refused);
     }
     let (version, updated_at) = (manifest.version, manifest.updated_at.as_micros());
     let values: Params<'_> = &[&application.key(), &organization.key(), &version, &manifest.document, &updated_at, &job_schedule.0];
     if tx.execute(PUT, values).await? == 0 {
-        return Ok(false);
+        return Ok(ManifestPut::Outdated);
     }
-    let lanes: Vec<Uuid> = lanes.iter().map(Key::key).collect();
     tx.execute(INSERT_LANES, &[&lanes, &organization.key(), &application.key()]).await?;
     app_health::plan(tx, organization, application, check).await?;
     // The lanes and their schedule are part of what its applications share.
     versions::definitions_changed(tx, organization).await?;
     tx.note_change(Change::Application(application)).await?;
-    Ok(true)
+    Ok(ManifestPut::Kept)
+}
+
+/// Why a manifest that is the next version is not kept all the same, if a bound of its organization says so.
+async fn refusal(
+    tx: &Tx<'_>,
+    manifest: &KeptManifest,
+    old: Option<&KeptManifest>,
+    lanes: &[Uuid],
+    bounds: ManifestBounds,
+) -> Outcome<Option<ManifestPut>> {
+    let organization = manifest.organization.key();
+    let others = tx.query_one(OTHERS, &[&organization, &manifest.application.key()]).await?;
+    let (manifests, bytes): (i64, i64) = (others.value("manifests")?, others.value("bytes")?);
+    if old.is_none() && manifests >= i64::from(bounds.manifests) {
+        return Ok(Some(ManifestPut::TooMany));
+    }
+    let (length, old_length) = (manifest.document.len() as u64, old.map_or(0, |old| old.document.len() as u64));
+    if length > old_length && bytes.unsigned_abs() + length > bounds.bytes {
+        return Ok(Some(ManifestPut::TooLarge));
+    }
+    let before = tx.query_one(LANES_OF_ORGANIZATION, &[&organization, &lanes]).await?;
+    let (count, known): (i64, i64) = (before.value("lanes")?, before.value("known")?);
+    let new = i64::try_from(lanes.len()).unwrap_or(i64::MAX).saturating_sub(known);
+    let is_over = new > 0 && count.saturating_add(new) > i64::from(bounds.lanes);
+    Ok(is_over.then_some(ManifestPut::TooManyLanes))
 }
 
 /// The lanes of the capabilities of an organization's applications.

@@ -5,7 +5,7 @@
 
 mod api_keys;
 mod applications;
-mod channels;
+mod approvals;
 mod deletions;
 mod endpoint_row;
 mod endpoints;
@@ -52,6 +52,7 @@ macro_rules! changed {
 }
 
 // Behind the macro, which they use.
+mod channels;
 mod manifests;
 mod sources;
 
@@ -330,7 +331,7 @@ async fn revoke_api_key(tx: &Tx<'_>, organization: OrganizationId, id: ApiKeyId)
 }
 
 /// Begins a change of an organization's configuration. From here to its end nobody else changes anything of it, so that what it finds stays true.
-async fn changing(connection: &mut Connection, organization: OrganizationId) -> Outcome<Tx<'_>> {
+pub(super) async fn changing(connection: &mut Connection, organization: OrganizationId) -> Outcome<Tx<'_>> {
     let tx = Tx::begin(connection).await?;
     tx.lock_organization(organization).await?;
     Ok(tx)

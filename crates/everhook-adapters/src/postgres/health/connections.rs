@@ -25,6 +25,7 @@ use super::super::{
 };
 use crate::encoding::health::{permissions_json, read_permissions};
 
+const COUNT: &str = include_str!("../queries/count_health_connections.sql");
 const BY_ID: &str = include_str!("../queries/health_connection_by_id.sql");
 const OF_USER: &str = include_str!("../queries/health_connections_of_user.sql");
 const LIST: List = list!("../queries/health_connections_page.sql");
@@ -80,6 +81,12 @@ impl HealthConnections for PostgresStore {
         let of: UserKey<'_> = (&user).into();
         let rows = self.line_reader().await?.query(OF_USER, &[&of.organization, &of.provider, &of.user]).await?;
         Ok(rows.iter().map(of_row).collect::<Outcome<_>>()?)
+    }
+
+    async fn connections_count(&self, organization: OrganizationId, at_most: u32) -> Result<u32, StoreError> {
+        let row = self.reader().await?.query_one(COUNT, &[&organization.key(), &i64::from(at_most)]).await?;
+        let count: i64 = row.value("connections")?;
+        Ok(u32::try_from(count).unwrap_or(u32::MAX))
     }
 
     async fn delete_connection(&self, organization: OrganizationId, id: HealthConnectionId, entry: AuditEntry) -> Result<bool, StoreError> {

@@ -139,11 +139,23 @@ CREATE INDEX lanes_with_barrier ON lanes (lane) WHERE order_barrier IS NOT NULL;
 CREATE TABLE channels (
     id uuid PRIMARY KEY,
     organization_id uuid NOT NULL,
-    kind text NOT NULL CHECK (kind = 'email'),
-    address text COLLATE "C" NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('email', 'slack', 'pagerduty', 'teams', 'webhook')),
+    -- What it is addressed by: its name, or the e-mail address.
+    name text COLLATE "C" NOT NULL,
     -- The version that new deliveries keep.
     retry_schedule bigint NOT NULL,
-    CONSTRAINT channels_address UNIQUE (organization_id, kind, address)
+    -- Where it leads and what signs its requests, sealed. This and what follows is absent where an e-mail address is all there is to know.
+    credentials bytea,
+    -- A JSON array of patterns.
+    event_types text,
+    min_severity text CHECK (min_severity IN ('info', 'warning', 'critical')),
+    enabled boolean NOT NULL DEFAULT true,
+    created_at bigint,
+    updated_at bigint,
+    CONSTRAINT channels_name UNIQUE (organization_id, name),
+    CHECK ((kind = 'email') = (credentials IS NULL) AND (kind = 'email') = (event_types IS NULL)),
+    CHECK ((kind = 'email') = (created_at IS NULL) AND (kind = 'email') = (updated_at IS NULL)),
+    CHECK (kind <> 'email' OR (enabled AND min_severity IS NULL))
 );
 
 CREATE INDEX channels_by_version ON channels (retry_schedule);
@@ -207,6 +219,8 @@ CREATE TABLE endpoints (
 CREATE INDEX endpoints_by_version ON endpoints (retry_schedule);
 CREATE INDEX endpoints_by_organization ON endpoints (organization_id, id);
 CREATE INDEX endpoints_by_application ON endpoints (application_id, id);
+-- How many are disabled? They are few.
+CREATE INDEX disabled_endpoints ON endpoints (organization_id) WHERE state = 'disabled';
 -- Which endpoints of an application changed since a version? Read in this order, whole or in part.
 CREATE INDEX endpoints_by_change ON endpoints (application_id, changed_version, id);
 CREATE INDEX endpoints_by_schedule ON endpoints (retry_schedule_id, id) WHERE retry_schedule_id IS NOT NULL;
@@ -387,6 +401,8 @@ CREATE TABLE app_checks (
 
 CREATE INDEX app_checks_by_turn ON app_checks (next_at);
 CREATE INDEX app_checks_by_organization ON app_checks (organization_id);
+-- Those that alert rules are about.
+CREATE INDEX failing_apps ON app_checks (application_id) WHERE failures > 0;
 
 -- What signs the requests to an application. Sealed.
 CREATE TABLE application_secrets (
@@ -439,6 +455,48 @@ CREATE TABLE jobs (
 
 CREATE INDEX jobs_by_age ON jobs (begun_at);
 
+-- Calls that a person decides about. They go some time after they were decided, and with their application.
+CREATE TABLE approvals (
+    id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    application_id uuid NOT NULL,
+    capability text NOT NULL,
+    -- The capability's lane.
+    lane_id uuid NOT NULL,
+    request_id uuid NOT NULL,
+    -- Why the app's answer was not used.
+    cause text NOT NULL,
+    -- The call, sealed. NULL once nothing needs it.
+    call bytea,
+    requested_at bigint NOT NULL,
+    expires_at bigint NOT NULL,
+    status text NOT NULL CHECK (status IN ('pending', 'approved', 'rejected', 'expired')),
+    decided_at bigint,
+    -- The key that decided; NULL: Everhook itself.
+    actor_id uuid,
+    actor_name text,
+    reason text,
+    -- What a person gave as the answer, sealed.
+    data bytea,
+    -- The job that it became.
+    job_id uuid,
+    -- The event that follows from the decision and is not published yet: the job, or the message to the caller.
+    unpublished uuid,
+    CHECK ((status = 'pending') = (decided_at IS NULL)),
+    CHECK (status <> 'pending' OR (call IS NOT NULL AND unpublished IS NULL)),
+    CHECK ((actor_id IS NULL) = (actor_name IS NULL) AND (actor_id IS NULL OR decided_at IS NOT NULL)),
+    CHECK ((status = 'approved') = (data IS NOT NULL OR job_id IS NOT NULL) AND (data IS NULL OR job_id IS NULL)),
+    CHECK (unpublished IS NULL OR call IS NOT NULL)
+);
+
+CREATE INDEX approvals_by_organization ON approvals (organization_id, id);
+CREATE INDEX approvals_by_status ON approvals (organization_id, status, id);
+CREATE INDEX approvals_by_application ON approvals (application_id, id);
+CREATE INDEX approvals_by_application_and_status ON approvals (application_id, status, id);
+CREATE INDEX approvals_unpublished ON approvals (id) WHERE unpublished IS NOT NULL;
+CREATE INDEX approvals_expiring ON approvals (expires_at, id) WHERE decided_at IS NULL;
+CREATE INDEX approvals_decided ON approvals (decided_at) WHERE decided_at IS NOT NULL;
+
 -- Draws that were made instead of an app's answer, with everything that is needed to make them again.
 CREATE TABLE draws (
     request_id uuid PRIMARY KEY,
@@ -449,8 +507,8 @@ CREATE TABLE draws (
     seed bytea NOT NULL CHECK (length(seed) = 32),
     list_hash bytea NOT NULL CHECK (length(list_hash) = 32),
     list_length bigint NOT NULL,
-    -- The places that were picked, in order: a JSON array of numbers.
-    picks text NOT NULL
+    -- How many were picked; which ones follows from the seed, the length and this number.
+    picked bigint NOT NULL CHECK (picked >= 0)
 );
 
 CREATE INDEX draws_by_age ON draws (drawn_at);
@@ -746,6 +804,7 @@ CREATE TABLE dead_letters (
 
 CREATE INDEX dead_letters_by_organization ON dead_letters (organization_id, id);
 CREATE INDEX dead_letters_by_endpoint ON dead_letters (endpoint_id, id);
+CREATE INDEX dead_letters_of_applications ON dead_letters (application_id) WHERE status = 'dead' AND kind <> 'channel';
 CREATE INDEX dead_letters_by_age ON dead_letters (last_failure_at) WHERE status <> 'retrying';
 CREATE INDEX recoverable_dead_letters ON dead_letters (organization_id, failures, last_failure_at) WHERE status = 'dead' AND recoverable;
 
@@ -767,6 +826,9 @@ CREATE TABLE circuit_breakers (
     failed_recoveries bigint NOT NULL,
     CHECK (CASE stage WHEN 'open' THEN until IS NOT NULL WHEN 'forced_open' THEN true WHEN 'forced_closed' THEN true ELSE until IS NULL END)
 ) WITH (fillfactor = 50);
+
+-- Few are: those that alert rules are about.
+CREATE INDEX open_circuits ON circuit_breakers (endpoint_id) WHERE stage IN ('open', 'half_open');
 
 -- The times in which a breaker let nothing through but probes.
 CREATE TABLE open_periods (
@@ -803,6 +865,9 @@ CREATE TABLE rollups (
     PRIMARY KEY (lane, minute)
 ) WITH (fillfactor = 70);
 
+-- What happened everywhere in the last minutes?
+CREATE INDEX rollups_by_minute ON rollups (minute, lane);
+
 -- What happened at sources, in numbers: one row for each source and minute with requests or attempts. A source that was deleted keeps its rows until they are
 -- old: they name no person.
 CREATE TABLE source_rollups (
@@ -823,7 +888,7 @@ CREATE TABLE source_rollups (
     PRIMARY KEY (source_id, minute)
 ) WITH (fillfactor = 70);
 
-CREATE INDEX source_rollups_by_age ON source_rollups (minute);
+CREATE INDEX source_rollups_by_age ON source_rollups (minute, source_id);
 
 -- How each endpoint does since its last success.
 CREATE TABLE endpoint_activity (
@@ -849,6 +914,50 @@ CREATE TABLE endpoint_activity (
 -- Only those that fail for long, or work again after that, are in these.
 CREATE INDEX failing_endpoints ON endpoint_activity (failing_since, lane) WHERE failing_since IS NOT NULL;
 CREATE INDEX recovered_endpoints ON endpoint_activity (recovered_at) WHERE recovered_at IS NOT NULL;
+
+-- Alert rules that organizations wrote, and default ones that they changed. A default one that nobody changed has no row.
+CREATE TABLE alert_rules (
+    id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    name text COLLATE "C" NOT NULL CHECK (length(name) BETWEEN 1 AND 64),
+    -- What it says: a JSON object.
+    definition text NOT NULL CHECK (length(definition) <= 4096),
+    created_at bigint NOT NULL,
+    updated_at bigint NOT NULL
+);
+
+CREATE UNIQUE INDEX alert_rules_by_name ON alert_rules (organization_id, name);
+
+-- How alert rules stand at what they watch: a row while that is not `ok`, and for a month after it was.
+CREATE TABLE alerts (
+    id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    -- The rule, by name.
+    rule text COLLATE "C" NOT NULL,
+    target_id uuid NOT NULL,
+    application_id uuid,
+    stage text NOT NULL CHECK (stage IN ('ok', 'pending', 'firing', 'too_few_samples')),
+    since bigint NOT NULL,
+    -- What was measured last.
+    value double precision NOT NULL,
+    updated_at bigint NOT NULL,
+    -- When it was last reported while it fires.
+    reported_at bigint,
+    silenced_until bigint,
+    -- The rule as it was then: a JSON object.
+    definition text NOT NULL CHECK (length(definition) <= 4096),
+    -- The last times that it fired, the newest first: JSON.
+    episodes text NOT NULL CHECK (length(episodes) <= 4096),
+    -- Rises with each change: whoever knows an older one does not write.
+    revision bigint NOT NULL CHECK (revision > 0),
+    CHECK (reported_at IS NULL OR stage IN ('firing', 'too_few_samples'))
+);
+
+CREATE UNIQUE INDEX alerts_by_target ON alerts (organization_id, rule, target_id);
+CREATE INDEX alerts_by_organization ON alerts (organization_id, id);
+-- Only those that are not over are evaluated again, and only those that are over are forgotten.
+CREATE INDEX open_alerts ON alerts (id) WHERE stage <> 'ok';
+CREATE INDEX alerts_over ON alerts (since) WHERE stage = 'ok';
 
 -- Bulk actions that are selected first and then worked off, a little at a time.
 CREATE TABLE operations (
@@ -959,6 +1068,22 @@ CREATE TABLE shards (
     PRIMARY KEY (pool, number)
 ) WITH (fillfactor = 50);
 
+-- Which capabilities nodes have calls of, and whose circuit breakers have opened there by their own calls.
+CREATE TABLE breaker_votes (
+    lane_id uuid NOT NULL,
+    -- A node, as long as it lives.
+    node uuid NOT NULL,
+    called_at bigint NOT NULL,
+    -- Until when the vote counts; NULL: it has not opened.
+    opened_until bigint,
+    -- Whether the app's answers were no good; otherwise there were none in time.
+    has_answers boolean,
+    PRIMARY KEY (lane_id, node),
+    CHECK ((opened_until IS NULL) = (has_answers IS NULL))
+) WITH (fillfactor = 50);
+
+CREATE INDEX breaker_votes_by_age ON breaker_votes (called_at);
+
 -- Which boots of the pool that an organization left have not let go of it. Nobody else sends for it while one of them is alive.
 CREATE TABLE departures (
     organization_id uuid NOT NULL,
@@ -1066,8 +1191,8 @@ CREATE TABLE sealing (
     from_key_id text CHECK (from_key_id <> key_id),
     is_cancelled boolean NOT NULL DEFAULT false,
     pass bigint NOT NULL DEFAULT 0 CHECK (pass >= 0),
-    kind text NOT NULL DEFAULT 'endpoints' CHECK (kind IN ('endpoints', 'endpoint_revisions', 'sources', 'application_secrets', 'health_connections',
-        'cached_answers', 'jobs', 'health_metrics', 'payloads')),
+    kind text NOT NULL DEFAULT 'endpoints' CHECK (kind IN ('endpoints', 'endpoint_revisions', 'sources', 'channels', 'application_secrets', 'health_connections',
+        'cached_answers', 'jobs', 'approvals', 'health_metrics', 'payloads')),
     after_id uuid NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000',
     after_number bigint NOT NULL DEFAULT 0,
     resealed_in_pass bigint NOT NULL DEFAULT 0,
@@ -1157,7 +1282,7 @@ CREATE POLICY of_organization ON schedules FOR SELECT USING (
 
 -- Rights on tables are of no use to who may not use their schema, and show nothing to who is not in `report_roles`. So everybody has them: rights that a
 -- role has itself it could give up in a transaction that it leaves open, and hold up whoever writes to the table's entry in `pg_class`.
-GRANT SELECT ON organizations, applications, manifests, draws, lanes, channels, retry_schedules, schedules, event_types, open_deliveries, deliveries, all_deliveries, attempts, dead_letters,
+GRANT SELECT ON organizations, applications, manifests, draws, lanes, retry_schedules, schedules, event_types, open_deliveries, deliveries, all_deliveries, attempts, dead_letters,
     circuit_breakers, open_periods, rollups, endpoint_activity, operations, auto_replays, audit_log TO PUBLIC;
 -- All but the secrets, and the headers, whose values may be credentials. A new column is hidden until it is named here, and in the view.
 GRANT SELECT (id, organization_id, application_id, uid, name, description, url, event_types, labels, filter, verify_url, signature_style, payload_style, metadata,
@@ -1165,6 +1290,7 @@ GRANT SELECT (id, organization_id, application_id, uid, name, description, url, 
     circuit_breaker, paused_at, drain_per_second, state, disabled_at, disabled_reason, deleted_at, created_at, updated_at, lane, revision) ON endpoints TO PUBLIC;
 GRANT SELECT (id, organization_id, application_id, name, kind, recipe, settings, processor, processor_schedule, paused_at, paused_mode, awaiting_handshake_until, created_at, updated_at)
     ON sources TO PUBLIC;
+GRANT SELECT (id, organization_id, kind, name, retry_schedule, event_types, min_severity, enabled, created_at, updated_at) ON channels TO PUBLIC;
 GRANT SELECT (id, organization_id, application_id, event_type, timestamp, idempotency_key, source, priority, sequence_number, traceparent, deliveries,
     first_delivery_id, last_delivery_id, created_at, encoding, body, labels, ordering_key, erased_at, content_type, source_id, external_user_id, duplicate_of)
     ON events TO PUBLIC;
@@ -1180,7 +1306,8 @@ CREATE VIEW everhook_reports.draws WITH (security_invoker) AS SELECT t.* FROM dr
 CREATE VIEW everhook_reports.retry_schedules WITH (security_invoker) AS SELECT t.* FROM retry_schedules t CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.schedules WITH (security_invoker) AS SELECT t.* FROM schedules t CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.lanes WITH (security_invoker) AS SELECT t.* FROM lanes t CROSS JOIN (SELECT) AS nothing;
-CREATE VIEW everhook_reports.channels WITH (security_invoker) AS SELECT t.* FROM channels t CROSS JOIN (SELECT) AS nothing;
+CREATE VIEW everhook_reports.channels WITH (security_invoker) AS
+SELECT id, organization_id, kind, name, retry_schedule, event_types, min_severity, enabled, created_at, updated_at FROM channels CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.event_types WITH (security_invoker) AS SELECT t.* FROM event_types t CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.open_deliveries WITH (security_invoker) AS SELECT t.* FROM open_deliveries t CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.deliveries WITH (security_invoker) AS SELECT t.* FROM deliveries t CROSS JOIN (SELECT) AS nothing;

@@ -19,6 +19,7 @@ pub(super) fn of_row(row: &Row) -> Outcome<Operation> {
         id: row.id("id")?,
         organization: row.id("organization_id")?,
         application: row.id_opt("application_id")?,
+        endpoint: row.spelled("selection", selection_json::read)?.endpoint(),
         kind: row.spelled("kind", OperationKind::parse)?,
         status: row.spelled("status", OperationStatus::parse)?,
         total: row.number("total")?,

@@ -7,10 +7,13 @@
 //!                               other days too                                            what stayed
 //! ```
 //!
+//! Where there is an archive, `Archive` comes before `DropEvents`: all that is still in the partition then is about to go, and those that came through a
+//! source are read from it in the order of their ids.
+//!
 //! Each box is steps of one small transaction. Nothing is remembered between them but the place, so that a crash anywhere begins the day again, and
 //! what was moved stays moved. What can come to be needed meanwhile is looked at once more in the transaction that drops, under locks that hold it up.
 
-use everhook_core::ports::{Place, Purge, Purged, RetentionClass};
+use everhook_core::ports::{Expiring, Place, Purge, Purged, RetentionClass};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -23,6 +26,7 @@ use super::{
         rows::{Columns, Params},
         transaction::Tx,
     },
+    Archived, expiring_event,
     partition::{self, Day, Dropped},
 };
 
@@ -63,10 +67,12 @@ enum Stage {
     DropRest,
     /// Where a pass over attempts ends, and the next one begins.
     Through,
+    /// Between [`Stage::KeepElsewhere`] and [`Stage::DropEvents`].
+    Archive,
 }
 
 impl Stage {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::FindDay,
         Self::KeepNeeded,
         Self::KeepLate,
@@ -79,6 +85,7 @@ impl Stage {
         Self::KeepOpen,
         Self::DropRest,
         Self::Through,
+        Self::Archive,
     ];
 }
 
@@ -92,8 +99,19 @@ impl TryFrom<u8> for Stage {
     }
 }
 
+/// Which events of the next step came through a source: some only where the step is one of `Archive`.
+pub(super) async fn expiring(store: &PostgresStore, purge: Purge) -> Outcome<Vec<Expiring>> {
+    let step = Step { store, purge, day: Day::of(purge.from.id) };
+    if Stage::try_from(purge.from.stage)? != Stage::Archive {
+        return Ok(Vec::new());
+    }
+    let mut found = step.next_events().await?;
+    found.retain(is_received);
+    found.iter().map(expiring_event).collect()
+}
+
 /// One step.
-pub(super) async fn purge(store: &PostgresStore, purge: Purge) -> Outcome<Purged> {
+pub(super) async fn purge(store: &PostgresStore, purge: Purge, archived: Option<&Archived>) -> Outcome<Purged> {
     let step = Step { store, purge, day: Day::of(purge.from.id) };
     let next = match Stage::try_from(purge.from.stage)? {
         Stage::FindDay => step.find_day().await?.or(step.end()),
@@ -101,6 +119,7 @@ pub(super) async fn purge(store: &PostgresStore, purge: Purge) -> Outcome<Purged
         Stage::KeepNeeded => Some(step.keep_needed().await?),
         Stage::KeepLate => Some(step.keep_late().await?),
         Stage::KeepElsewhere => Some(step.keep_delivered_elsewhere().await?),
+        Stage::Archive => Some(step.pass_archived(archived).await?),
         Stage::DropEvents => Some(step.drop_events().await?),
         Stage::ForgetLater => Some(step.forget_later().await?),
         Stage::Mark => Some(step.mark().await?),
@@ -181,7 +200,31 @@ impl Step<'_> {
         let found = self.day.delivered_elsewhere(&self.reader().await?, self.limit()).await?;
         self.keep_events(&ids(&found, "id")?).await?;
         let is_full = found.len() as u64 >= u64::from(self.purge.limit);
-        Ok(self.at(if is_full { Stage::KeepElsewhere } else { Stage::DropEvents }))
+        Ok(self.at(if is_full { Stage::KeepElsewhere } else { Stage::Archive }))
+    }
+
+    /// Goes past the next events once those that came through a source are archived. One that is not is looked at again: it has come there meanwhile.
+    async fn pass_archived(&self, archived: Option<&Archived>) -> Outcome<Place> {
+        let Some(archived) = archived else { return Ok(self.at(Stage::DropEvents)) };
+        let found = self.next_events().await?;
+        for row in found.iter().filter(|row| is_received(row)) {
+            if !archived.contains(&row.value::<Uuid>("id")?) {
+                return Ok(self.purge.from);
+            }
+        }
+        match found.last() {
+            Some(last) => Ok(Place { id: last.value("id")?, ..self.purge.from }),
+            None => Ok(self.at(Stage::DropEvents)),
+        }
+    }
+
+    /// The next events that are in the day's partition; none if it is not there.
+    async fn next_events(&self) -> Outcome<Vec<Row>> {
+        let reader = self.reader().await?;
+        if !self.day.has(&reader, "events").await? {
+            return Ok(Vec::new());
+        }
+        self.day.next_events(&reader, self.purge.from.id, self.limit()).await
     }
 
     async fn drop_events(&self) -> Outcome<Place> {
@@ -325,6 +368,10 @@ impl Step<'_> {
     }
 }
 
+fn is_received(row: &Row) -> bool {
+    row.value("is_received").unwrap_or(true)
+}
+
 fn ids(rows: &[Row], column: &str) -> Outcome<Vec<Uuid>> {
     rows.iter().map(|row| row.value(column)).collect()
 }
@@ -336,7 +383,7 @@ mod tests {
     #[test]
     fn a_place_that_was_never_given_is_refused() {
         for number in 0..=u8::MAX {
-            let is_known = (FIRST..=Stage::Through as u8).contains(&number);
+            let is_known = (FIRST..=Stage::Archive as u8).contains(&number);
             assert_eq!(Stage::try_from(number).is_ok(), is_known, "{number}");
         }
         assert!([events::KEPT, events::REST].into_iter().all(|number| Stage::try_from(number).is_err()), "those are not of days");

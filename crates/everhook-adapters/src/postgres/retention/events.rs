@@ -3,7 +3,7 @@
 
 use everhook_core::{
     ids::{ApplicationId, EventId},
-    ports::{Place, Purge, Purged, RetentionClass},
+    ports::{Expiring, Place, Purge, Purged, RetentionClass},
 };
 use uuid::Uuid;
 
@@ -15,12 +15,13 @@ use super::{
         rows::{Columns, Key},
         transaction::Tx,
     },
-    days, oldest_id,
+    Archived, days, expiring_event, oldest_id,
 };
 
 const KEPT_OF_AGE: &str = include_str!("../queries/kept_events_of_age.sql");
 const REST_OF_AGE: &str = include_str!("../queries/rest_events_of_age.sql");
 const MAY_GO: &str = include_str!("../queries/events_that_may_go.sql");
+const OWNERS_OF_RECEIVED: &str = include_str!("../queries/owners_of_received_events.sql");
 const DELIVERIES: &str = include_str!("../queries/deliveries_of_events.sql");
 const FORGET_ATTEMPTS: &str = include_str!("../queries/forget_attempts.sql");
 const FORGET_DELIVERIES: &str = include_str!("../queries/forget_deliveries.sql");
@@ -37,12 +38,22 @@ pub(super) const REST: u8 = 1;
 /// What an event takes at the least: itself, a delivery, its attempt, its key. So many fewer events than rows are looked at in a step.
 const ROWS_AN_EVENT: u32 = 4;
 
-/// Looks at the next few events that are old enough, and removes those that may go, or their attempts.
-pub(super) async fn purge(store: &PostgresStore, purge: Purge) -> Outcome<Purged> {
+/// Looks at the next few events that are old enough, and removes those that may go, or their attempts. Where something is archived, what is not among it
+/// stays, if it should be.
+pub(super) async fn purge(store: &PostgresStore, purge: Purge, archived: Option<&Archived>) -> Outcome<Purged> {
     let ids = of_age(&store.reader().await?, purge).await?;
     let Some(last) = ids.last().copied() else { return Ok(Purged { removed: 0, next: Some(after(purge.from.stage)) }) };
-    let removed = remove(store, &ids, purge).await?;
+    let removed = remove(store, &ids, purge, archived).await?;
     Ok(Purged { removed, next: Some(Place { id: last, ..purge.from }) })
+}
+
+/// Which of the next few events may go and came through a source.
+pub(super) async fn expiring(store: &PostgresStore, purge: Purge) -> Outcome<Vec<Expiring>> {
+    let reader = store.reader().await?;
+    let ids = of_age(&reader, purge).await?;
+    let found = reader.query(MAY_GO, &[&ids, &purge.before.as_micros()]).await?;
+    let ids: Vec<Uuid> = found.iter().map(|row| row.value("id")).collect::<Outcome<_>>()?;
+    reader.query(OWNERS_OF_RECEIVED, &[&ids]).await?.iter().map(expiring_event).collect()
 }
 
 /// Where a pass goes on when a stage is through.
@@ -57,7 +68,7 @@ async fn of_age(reader: &Reader, purge: Purge) -> Outcome<Vec<Uuid>> {
     reader.query(sql, &[&purge.from.id, &oldest_id(purge), &wanted]).await?.iter().map(|row| row.value("id")).collect()
 }
 
-async fn remove(store: &PostgresStore, ids: &[Uuid], purge: Purge) -> Outcome<u32> {
+async fn remove(store: &PostgresStore, ids: &[Uuid], purge: Purge, archived: Option<&Archived>) -> Outcome<u32> {
     let before = purge.before.as_micros();
     let mut connection = store.connection().await?;
     let tx = Tx::begin(&mut connection).await?;
@@ -74,7 +85,13 @@ async fn remove(store: &PostgresStore, ids: &[Uuid], purge: Purge) -> Outcome<u3
     let ids: Vec<Uuid> = found.iter().map(|row| row.value("id")).collect::<Outcome<_>>()?;
     tx.lock_counters(&applications).await?;
     // Somebody may have brought one back meanwhile.
-    let events = tx.query(MAY_GO, &[&ids, &before]).await?.iter().map(|row| row.id("id")).collect::<Outcome<Vec<EventId>>>()?;
+    let mut events = tx.query(MAY_GO, &[&ids, &before]).await?.iter().map(|row| row.id("id")).collect::<Outcome<Vec<EventId>>>()?;
+    if let Some(archived) = archived {
+        let missing: Vec<Uuid> = events.iter().map(Key::key).filter(|id| !archived.contains(id)).collect();
+        let missing = tx.query(OWNERS_OF_RECEIVED, &[&missing]).await?;
+        let missing = missing.iter().map(|row| row.id("id")).collect::<Outcome<Vec<EventId>>>()?;
+        events.retain(|event| !missing.contains(event));
+    }
     let removed = match purge.what {
         RetentionClass::Attempts => forget_attempts(&tx, &events).await?,
         _ => forget_events(&tx, &events).await?,

@@ -9,10 +9,13 @@
 mod days;
 mod events;
 mod partition;
+mod stored;
+
+use std::collections::BTreeSet;
 
 use async_trait::async_trait;
-use everhook_core::ports::{Place, Purge, Purged, Retention, RetentionClass, StoreError};
-use tokio_postgres::types::ToSql;
+use everhook_core::ports::{Expiring, ExpiringId, Place, Purge, Purged, Retention, RetentionClass, StoreError, Stored};
+use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
 
 use super::{
@@ -26,6 +29,8 @@ use super::{
 use crate::encoding::page::first_id_at;
 
 const FORGET_DEAD_LETTERS: &str = include_str!("../queries/forget_dead_letters.sql");
+const EXPIRING_DEAD_LETTERS: &str = include_str!("../queries/expiring_dead_letters.sql");
+const FORGET_ARCHIVED_DEAD_LETTERS: &str = include_str!("../queries/forget_archived_dead_letters.sql");
 const ENDPOINTS: &str = include_str!("../queries/endpoints_until.sql");
 const ORGANIZATIONS: &str = include_str!("../queries/organizations_until.sql");
 const OPERATIONS: &str = include_str!("../queries/operations_until.sql");
@@ -49,7 +54,7 @@ const OWNERS_A_STEP: i64 = 100;
 impl Retention for PostgresStore {
     async fn purge(&self, purge: Purge) -> Result<Purged, StoreError> {
         Ok(match purge.what {
-            RetentionClass::Events | RetentionClass::Attempts => retry_on_conflict(|| self.purge_history(purge)).await?,
+            RetentionClass::Events | RetentionClass::Attempts => retry_on_conflict(|| self.purge_history(purge, None)).await?,
             RetentionClass::DeadLetters => self.purge_dead_letters(purge).await?,
             RetentionClass::Operations => self.purge_operations(purge).await?,
             RetentionClass::Rollups => self.purge_owned(purge, ENDPOINTS, FORGET_ROLLUPS, &minute_number(purge.before)).await?,
@@ -62,17 +67,62 @@ impl Retention for PostgresStore {
             RetentionClass::DeletedOrganizations => {
                 self.purge_owned(purge, ORGANIZATIONS, FORGET_DELETED_ORGANIZATIONS, &purge.before.as_micros()).await?
             }
+            // Days are dropped, which gives their files back; in other tables the server uses again what is free.
+            RetentionClass::FreeSpace => Purged::default(),
         })
+    }
+
+    async fn expiring(&self, purge: Purge) -> Result<Vec<Expiring>, StoreError> {
+        Ok(match purge.what {
+            RetentionClass::Events => match purge.from.stage {
+                events::KEPT | events::REST => events::expiring(self, purge).await?,
+                _ => days::expiring(self, purge).await?,
+            },
+            RetentionClass::DeadLetters => self.expiring_dead_letters(purge).await?,
+            _ => Vec::new(),
+        })
+    }
+
+    async fn purge_archived(&self, purge: Purge, archived: Vec<Expiring>) -> Result<Purged, StoreError> {
+        match purge.what {
+            RetentionClass::Events => {
+                let archived: Archived = archived.iter().map(|one| *one.id.as_uuid()).collect();
+                Ok(retry_on_conflict(|| self.purge_history(purge, Some(&archived))).await?)
+            }
+            RetentionClass::DeadLetters => Ok(self.purge_archived_dead_letters(purge, &archived).await?),
+            _ => self.purge(purge).await,
+        }
+    }
+
+    async fn stored(&self) -> Result<Stored, StoreError> {
+        Ok(stored::read(self).await?)
     }
 }
 
+/// Which events are in the archive.
+type Archived = BTreeSet<Uuid>;
+
 impl PostgresStore {
     /// Kept events, then those of the rest, then day by day.
-    async fn purge_history(&self, purge: Purge) -> Outcome<Purged> {
+    async fn purge_history(&self, purge: Purge, archived: Option<&Archived>) -> Outcome<Purged> {
         match purge.from.stage {
-            events::KEPT | events::REST => events::purge(self, purge).await,
-            _ => days::purge(self, purge).await,
+            events::KEPT | events::REST => events::purge(self, purge, archived).await,
+            _ => days::purge(self, purge, archived).await,
         }
+    }
+
+    async fn expiring_dead_letters(&self, purge: Purge) -> Outcome<Vec<Expiring>> {
+        let parameters: Params<'_> = &[&purge.before.as_micros(), &i64::from(purge.limit)];
+        let rows = self.reader().await?.query(EXPIRING_DEAD_LETTERS, parameters).await?;
+        let letter = |row: &Row| Ok(Expiring { organization: row.id("organization_id")?, id: ExpiringId::DeadLetter(row.id("id")?) });
+        rows.iter().map(letter).collect()
+    }
+
+    /// The next step sees others, whether these have gone or are being retried.
+    async fn purge_archived_dead_letters(&self, purge: Purge, archived: &[Expiring]) -> Outcome<Purged> {
+        let ids: Vec<Uuid> = archived.iter().map(|letter| *letter.id.as_uuid()).collect();
+        let removed = forget(&self.reader().await?, FORGET_ARCHIVED_DEAD_LETTERS, &[&ids, &purge.before.as_micros()]).await?;
+        Ok(Purged { removed, next: (archived.len() >= purge.limit as usize).then_some(purge.from) })
     }
 
     async fn purge_dead_letters(&self, purge: Purge) -> Outcome<Purged> {
@@ -125,6 +175,11 @@ impl PostgresStore {
         let id = if removed == purge.limit { after } else { until };
         Ok(Purged { removed, next: Some(Place { id, ..purge.from }) })
     }
+}
+
+/// An event of a source, from a row of its id and its owner's.
+fn expiring_event(row: &Row) -> Outcome<Expiring> {
+    Ok(Expiring { organization: row.id("organization_id")?, id: ExpiringId::Event(row.id("id")?) })
 }
 
 /// The smallest id that is not older than what may go.

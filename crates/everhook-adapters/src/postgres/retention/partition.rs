@@ -20,6 +20,7 @@ use super::super::{
 const EXISTS: &str = include_str!("../queries/partition_exists.sql");
 const PAGES: &str = include_str!("../queries/pages_of_partition.sql");
 const OPEN_MARK: &str = include_str!("../queries/open_mark.sql");
+const NEXT_EVENTS: &str = include_str!("../queries/next_events_of_day.sql");
 const ELSEWHERE: &str = include_str!("../queries/events_delivered_elsewhere.sql");
 const IS_NEEDED: &str = include_str!("../queries/day_is_needed.sql");
 
@@ -77,6 +78,11 @@ impl Day {
     /// Some of its events whose deliveries are of other days: they waited in a node's spool, or midnight came between.
     pub(super) async fn delivered_elsewhere(&self, reader: &Reader, limit: i64) -> Outcome<Vec<Row>> {
         reader.query_once(&self.elsewhere(), &[&limit]).await
+    }
+
+    /// The next of its events after an id.
+    pub(super) async fn next_events(&self, reader: &Reader, after: Uuid, limit: i64) -> Outcome<Vec<Row>> {
+        reader.query_once(&NEXT_EVENTS.replace("{events}", &self.partition("events")), &[&after, &limit]).await
     }
 
     fn elsewhere(&self) -> String {

@@ -14,7 +14,7 @@ use super::{
         rows::{Columns, Key},
         transaction::Tx,
     },
-    applications, channels, endpoints, manifests, sources,
+    applications, approvals, channels, endpoints, manifests, sources,
 };
 
 const DELETE_APPLICATION: &str = include_str!("../queries/delete_application.sql");
@@ -33,6 +33,8 @@ const DELETE_EVENT_TYPES: &str = include_str!("../queries/delete_event_types_of_
 const DELETE_SCHEDULES: &str = include_str!("../queries/delete_retry_schedules_of_organization.sql");
 const DELETE_HEALTH_METRICS: &str = include_str!("../queries/delete_health_metrics_of_organization.sql");
 const DELETE_HEALTH_CONNECTIONS: &str = include_str!("../queries/delete_health_connections_of_organization.sql");
+const DELETE_ALERTS: &str = include_str!("../queries/delete_alerts_of_organization.sql");
+const DELETE_ALERT_RULES: &str = include_str!("../queries/delete_alert_rules_of_organization.sql");
 const DELETE_AUTO_REPLAY: &str = include_str!("../queries/delete_auto_replay.sql");
 
 /// What is left of an organization or application that was deleted.
@@ -61,7 +63,7 @@ pub(super) fn delete_organization(tx: &mut Tx<'_>, id: OrganizationId, at: Times
     }
     // Every publisher matches again, and finds no application.
     tx.bump_organization(id)?;
-    channels::follow(tx, id, &[])?;
+    channels::delete_of_organization(tx, id)?;
     tx.prepare(INSERT)?.execute(params![id.key(), "organization", id.key()])?;
     sources::delete_of_organization(tx, id)?;
     manifests::delete_of_organization(tx, id)?;
@@ -103,7 +105,9 @@ fn delete_endpoints(tx: &Tx<'_>, of: &DeletedOwner, at: Timestamp, limit: u32) -
     let mut next = tx.prepare(ENDPOINTS)?;
     let next = next.query_map(params![of.id.key(), of.reached.key(), limit], |row| row.id("id"))?;
     let Some(last) = next.last().transpose()? else {
-        tx.prepare(END)?.execute([of.id.key()])?;
+        if !approvals::delete_of_application(tx, of.id, limit)? {
+            tx.prepare(END)?.execute([of.id.key()])?;
+        }
         return Ok(ContentsDeleted { awaited: Vec::new(), has_more: true });
     };
     let last: EndpointId = last;
@@ -129,12 +133,12 @@ fn delete_applications(tx: &mut Tx<'_>, of: &DeletedOwner, limit: u32) -> Outcom
         tx.prepare(INSERT)?.execute(params![application.key(), "application", of.organization.key()])?;
     }
     if gone.is_empty() {
-        for sql in [DELETE_HEALTH_CONNECTIONS, DELETE_HEALTH_METRICS] {
+        for sql in [DELETE_HEALTH_CONNECTIONS, DELETE_HEALTH_METRICS, DELETE_ALERTS] {
             if tx.prepare(sql)?.execute(params![of.id.key(), limit])? > 0 {
                 return Ok(());
             }
         }
-        for sql in [DELETE_EVENT_TYPES, DELETE_SCHEDULES, DELETE_AUTO_REPLAY, END] {
+        for sql in [DELETE_EVENT_TYPES, DELETE_SCHEDULES, DELETE_AUTO_REPLAY, DELETE_ALERT_RULES, END] {
             tx.prepare(sql)?.execute([of.id.key()])?;
         }
     }

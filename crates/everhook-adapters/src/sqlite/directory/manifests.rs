@@ -5,10 +5,11 @@ use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId, Ref, ScheduleVersion},
     model::{AppCheckPlan, AuditEntry, CapabilityLane, KeptManifest, SealedSecret, SealedSecrets},
     policy::presets,
-    ports::{ManifestStore, SecretsChange, StoreError},
+    ports::{ManifestBounds, ManifestPut, ManifestStore, SecretsChange, StoreError},
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use rustc_hash::FxHashSet;
 
 use super::{
     super::{
@@ -23,6 +24,8 @@ use super::{
 
 const OF_APPLICATION: &str = include_str!("../queries/manifest_of_application.sql");
 const PUT: &str = include_str!("../queries/put_manifest.sql");
+const OTHERS: &str = include_str!("../queries/other_manifests_of_organization.sql");
+const LANES_OF_ORGANIZATION: &str = include_str!("../queries/capability_lanes_of_organization.sql");
 const INSERT_LANE: &str = include_str!("../queries/insert_capability_lane.sql");
 const LANES: &str = include_str!("../queries/capabilities_of_organization.sql");
 const DELETE: &str = include_str!("../queries/delete_manifest.sql");
@@ -43,9 +46,10 @@ impl ManifestStore for SqliteStore {
         manifest: KeptManifest,
         lanes: Vec<LaneId>,
         check: Option<AppCheckPlan>,
+        bounds: ManifestBounds,
         entry: AuditEntry,
-    ) -> Result<bool, StoreError> {
-        self.change(2 + lanes.len(), entry, move |tx| put(tx, &manifest, &lanes, check.as_ref())).await
+    ) -> Result<ManifestPut, StoreError> {
+        self.change(2 + lanes.len(), entry, move |tx| put(tx, &manifest, &lanes, check.as_ref(), bounds)).await
     }
 
     async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError> {
@@ -57,14 +61,24 @@ impl ManifestStore for SqliteStore {
     }
 }
 
-fn put(tx: &mut Tx<'_>, manifest: &KeptManifest, lanes: &[LaneId], check: Option<&AppCheckPlan>) -> Outcome<bool> {
+fn put(
+    tx: &mut Tx<'_>,
+    manifest: &KeptManifest,
+    lanes: &[LaneId],
+    check: Option<&AppCheckPlan>,
+    bounds: ManifestBounds,
+) -> Outcome<ManifestPut> {
     let (organization, application) = (manifest.organization, manifest.application);
     if applications::find(tx.connection(), organization, &Ref::Id(application))?.is_none() {
-        return Ok(false);
+        return Ok(ManifestPut::Outdated);
     }
-    let is_first = tx.prepare(OF_APPLICATION)?.query_row([application.key()], of_row).optional()?.is_none();
-    if is_first != (manifest.version == 1) {
-        return Ok(false);
+    let old = tx.prepare(OF_APPLICATION)?.query_row([application.key()], of_row).optional()?;
+    if old.is_none() != (manifest.version == 1) {
+        return Ok(ManifestPut::Outdated);
+    }
+    let lanes_before = lanes_of_organization(tx, organization)?;
+    if let Some(refused) = refusal(tx, manifest, old.as_ref(), (lanes, &lanes_before), bounds)? {
+        return Ok(refused);
     }
     let job_schedule = schedules::ensure_version(tx, &schedule_json::write(&presets::job()))?;
     let written = tx.prepare(PUT)?.execute(params![
@@ -76,7 +90,7 @@ fn put(tx: &mut Tx<'_>, manifest: &KeptManifest, lanes: &[LaneId], check: Option
         job_schedule.0
     ])?;
     if written == 0 {
-        return Ok(false);
+        return Ok(ManifestPut::Outdated);
     }
     for lane in lanes {
         tx.prepare(INSERT_LANE)?.execute(params![lane.key(), organization.key(), application.key()])?;
@@ -84,7 +98,34 @@ fn put(tx: &mut Tx<'_>, manifest: &KeptManifest, lanes: &[LaneId], check: Option
     app_health::plan(tx, organization, application, check)?;
     // The lanes and their schedule are part of what its applications share.
     tx.bump_organization(organization)?;
-    Ok(true)
+    Ok(ManifestPut::Kept)
+}
+
+/// Why a manifest that is the next version is not kept all the same, if a bound of its organization says so.
+fn refusal(
+    tx: &Tx<'_>,
+    manifest: &KeptManifest,
+    old: Option<&KeptManifest>,
+    (lanes, lanes_before): (&[LaneId], &FxHashSet<LaneId>),
+    bounds: ManifestBounds,
+) -> Outcome<Option<ManifestPut>> {
+    let others = |row: &Row<'_>| Ok((row.get::<_, u32>("manifests")?, row.get::<_, i64>("bytes")?.unsigned_abs()));
+    let (manifests, bytes) = tx.prepare(OTHERS)?.query_row(params![manifest.organization.key(), manifest.application.key()], others)?;
+    if old.is_none() && manifests >= bounds.manifests {
+        return Ok(Some(ManifestPut::TooMany));
+    }
+    let (length, old_length) = (manifest.document.len() as u64, old.map_or(0, |old| old.document.len() as u64));
+    if length > old_length && bytes + length > bounds.bytes {
+        return Ok(Some(ManifestPut::TooLarge));
+    }
+    let new = lanes.iter().filter(|lane| !lanes_before.contains(lane)).count();
+    let is_over = new > 0 && lanes_before.len() + new > bounds.lanes as usize;
+    Ok(is_over.then_some(ManifestPut::TooManyLanes))
+}
+
+fn lanes_of_organization(tx: &Tx<'_>, organization: OrganizationId) -> Outcome<FxHashSet<LaneId>> {
+    let lanes = tx.prepare(LANES_OF_ORGANIZATION)?.query_map([organization.key()], |row| row.id("id"))?.collect::<Result<_, _>>()?;
+    Ok(lanes)
 }
 
 /// The lanes of the capabilities of an organization's applications.

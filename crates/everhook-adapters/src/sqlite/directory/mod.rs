@@ -2,6 +2,7 @@
 
 mod api_keys;
 mod applications;
+mod approvals;
 mod channels;
 mod deletions;
 mod endpoint_row;

@@ -23,6 +23,7 @@ use super::super::{
 };
 use crate::encoding::health::{permissions_json, read_permissions};
 
+const COUNT: &str = include_str!("../queries/count_health_connections.sql");
 const BY_ID: &str = include_str!("../queries/health_connection_by_id.sql");
 const OF_USER: &str = include_str!("../queries/health_connections_of_user.sql");
 const LIST: List = list!("../queries/health_connections_page.sql");
@@ -75,6 +76,13 @@ impl HealthConnections for SqliteStore {
 
     async fn connections_of(&self, user: HealthUser) -> Result<Vec<Connection>, StoreError> {
         self.read(move |database| of_user(database, &user)).await
+    }
+
+    async fn connections_count(&self, organization: OrganizationId, at_most: u32) -> Result<u32, StoreError> {
+        self.read_history(move |database| {
+            Ok(database.prepare_cached(COUNT)?.query_row(params![organization.key(), at_most], |row| row.get("connections"))?)
+        })
+        .await
     }
 
     async fn delete_connection(&self, organization: OrganizationId, id: HealthConnectionId, entry: AuditEntry) -> Result<bool, StoreError> {

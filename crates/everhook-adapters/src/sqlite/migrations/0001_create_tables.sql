@@ -128,11 +128,23 @@ CREATE INDEX lanes_with_barrier ON lanes (lane) WHERE order_barrier IS NOT NULL;
 CREATE TABLE channels (
     id BLOB PRIMARY KEY CHECK (length(id) = 16),
     organization_id BLOB NOT NULL,
-    kind TEXT NOT NULL CHECK (kind = 'email'),
-    address TEXT NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('email', 'slack', 'pagerduty', 'teams', 'webhook')),
+    -- What it is addressed by: its name, or the e-mail address.
+    name TEXT NOT NULL,
     -- The version that new deliveries keep.
     retry_schedule INTEGER NOT NULL,
-    UNIQUE (organization_id, kind, address)
+    -- Where it leads and what signs its requests, sealed. This and what follows is absent where an e-mail address is all there is to know.
+    credentials BLOB,
+    -- A JSON array of patterns.
+    event_types TEXT,
+    min_severity TEXT CHECK (min_severity IN ('info', 'warning', 'critical')),
+    enabled INTEGER NOT NULL DEFAULT 1 CHECK (enabled IN (0, 1)),
+    created_at INTEGER,
+    updated_at INTEGER,
+    UNIQUE (organization_id, name),
+    CHECK ((kind = 'email') = (credentials IS NULL) AND (kind = 'email') = (event_types IS NULL)),
+    CHECK ((kind = 'email') = (created_at IS NULL) AND (kind = 'email') = (updated_at IS NULL)),
+    CHECK (kind <> 'email' OR (enabled = 1 AND min_severity IS NULL))
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX channels_by_version ON channels (retry_schedule);
@@ -198,6 +210,8 @@ CREATE TABLE endpoints (
 CREATE INDEX endpoints_by_version ON endpoints (retry_schedule);
 CREATE INDEX endpoints_by_organization ON endpoints (organization_id, id);
 CREATE INDEX endpoints_by_application ON endpoints (application_id, id);
+-- How many are disabled? They are few.
+CREATE INDEX disabled_endpoints ON endpoints (organization_id) WHERE state = 'disabled';
 CREATE INDEX endpoints_by_schedule ON endpoints (retry_schedule_id, id) WHERE retry_schedule_id IS NOT NULL;
 -- Which endpoints of an application changed since a version? Read in this order, whole or in part.
 CREATE INDEX endpoints_by_change ON endpoints (application_id, changed_version, id);
@@ -378,6 +392,8 @@ CREATE TABLE app_checks (
 
 CREATE INDEX app_checks_by_turn ON app_checks (next_at);
 CREATE INDEX app_checks_by_organization ON app_checks (organization_id);
+-- Those that alert rules are about.
+CREATE INDEX failing_apps ON app_checks (application_id) WHERE failures > 0;
 
 -- What signs the requests to an application. Sealed.
 CREATE TABLE application_secrets (
@@ -430,6 +446,48 @@ CREATE TABLE jobs (
 
 CREATE INDEX jobs_by_age ON jobs (begun_at);
 
+-- Calls that a person decides about. They go some time after they were decided, and with their application.
+CREATE TABLE approvals (
+    id BLOB PRIMARY KEY CHECK (length(id) = 16),
+    organization_id BLOB NOT NULL,
+    application_id BLOB NOT NULL,
+    capability TEXT NOT NULL,
+    -- The capability's lane.
+    lane_id BLOB NOT NULL CHECK (length(lane_id) = 16),
+    request_id BLOB NOT NULL CHECK (length(request_id) = 16),
+    -- Why the app's answer was not used.
+    cause TEXT NOT NULL,
+    -- The call, sealed. NULL once nothing needs it.
+    call BLOB,
+    requested_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('pending', 'approved', 'rejected', 'expired')),
+    decided_at INTEGER,
+    -- The key that decided; NULL: Everhook itself.
+    actor_id BLOB CHECK (length(actor_id) = 16),
+    actor_name TEXT,
+    reason TEXT,
+    -- What a person gave as the answer, sealed.
+    data BLOB,
+    -- The job that it became.
+    job_id BLOB CHECK (length(job_id) = 16),
+    -- The event that follows from the decision and is not published yet: the job, or the message to the caller.
+    unpublished BLOB CHECK (length(unpublished) = 16),
+    CHECK ((status = 'pending') = (decided_at IS NULL)),
+    CHECK (status <> 'pending' OR (call IS NOT NULL AND unpublished IS NULL)),
+    CHECK ((actor_id IS NULL) = (actor_name IS NULL) AND (actor_id IS NULL OR decided_at IS NOT NULL)),
+    CHECK ((status = 'approved') = (data IS NOT NULL OR job_id IS NOT NULL) AND (data IS NULL OR job_id IS NULL)),
+    CHECK (unpublished IS NULL OR call IS NOT NULL)
+) STRICT;
+
+CREATE INDEX approvals_by_organization ON approvals (organization_id, id);
+CREATE INDEX approvals_by_status ON approvals (organization_id, status, id);
+CREATE INDEX approvals_by_application ON approvals (application_id, id);
+CREATE INDEX approvals_by_application_and_status ON approvals (application_id, status, id);
+CREATE INDEX approvals_unpublished ON approvals (id) WHERE unpublished IS NOT NULL;
+CREATE INDEX approvals_expiring ON approvals (expires_at, id) WHERE decided_at IS NULL;
+CREATE INDEX approvals_decided ON approvals (decided_at) WHERE decided_at IS NOT NULL;
+
 -- Draws that were made instead of an app's answer, with everything that is needed to make them again.
 CREATE TABLE draws (
     request_id BLOB PRIMARY KEY CHECK (length(request_id) = 16),
@@ -440,8 +498,8 @@ CREATE TABLE draws (
     seed BLOB NOT NULL CHECK (length(seed) = 32),
     list_hash BLOB NOT NULL CHECK (length(list_hash) = 32),
     list_length INTEGER NOT NULL,
-    -- The places that were picked, in order: a JSON array of numbers.
-    picks TEXT NOT NULL
+    -- How many were picked; which ones follows from the seed, the length and this number.
+    picked INTEGER NOT NULL CHECK (picked >= 0)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX draws_by_age ON draws (drawn_at);
@@ -719,6 +777,7 @@ CREATE TABLE dead_letters (
 
 CREATE INDEX dead_letters_by_organization ON dead_letters (organization_id, id);
 CREATE INDEX dead_letters_by_endpoint ON dead_letters (endpoint_id, id);
+CREATE INDEX dead_letters_of_applications ON dead_letters (application_id) WHERE status = 'dead' AND kind <> 'channel';
 CREATE INDEX dead_letters_by_age ON dead_letters (last_failure_at) WHERE status <> 'retrying';
 CREATE INDEX recoverable_dead_letters ON dead_letters (organization_id, failures, last_failure_at) WHERE status = 'dead' AND recoverable = 1;
 
@@ -740,6 +799,9 @@ CREATE TABLE circuit_breakers (
     failed_recoveries INTEGER NOT NULL,
     CHECK (CASE stage WHEN 'open' THEN until IS NOT NULL WHEN 'forced_open' THEN 1 WHEN 'forced_closed' THEN 1 ELSE until IS NULL END)
 ) STRICT, WITHOUT ROWID;
+
+-- Few are: those that alert rules are about.
+CREATE INDEX open_circuits ON circuit_breakers (endpoint_id) WHERE stage IN ('open', 'half_open');
 
 -- The times in which a breaker let nothing through but probes.
 CREATE TABLE open_periods (
@@ -777,6 +839,9 @@ CREATE TABLE rollups (
     PRIMARY KEY (lane, minute)
 ) STRICT, WITHOUT ROWID;
 
+-- What happened everywhere in the last minutes?
+CREATE INDEX rollups_by_minute ON rollups (minute, lane);
+
 -- What happened at sources, in numbers: one row for each source and minute with requests or attempts. A source that was deleted keeps its rows until they are
 -- old: they name no person.
 CREATE TABLE source_rollups (
@@ -797,7 +862,7 @@ CREATE TABLE source_rollups (
     PRIMARY KEY (source_id, minute)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX source_rollups_by_age ON source_rollups (minute);
+CREATE INDEX source_rollups_by_age ON source_rollups (minute, source_id);
 
 -- How each endpoint does since its last success.
 CREATE TABLE endpoint_activity (
@@ -823,6 +888,50 @@ CREATE TABLE endpoint_activity (
 -- Only those that fail for long, or work again after that, are in these.
 CREATE INDEX failing_endpoints ON endpoint_activity (failing_since, lane) WHERE failing_since IS NOT NULL;
 CREATE INDEX recovered_endpoints ON endpoint_activity (recovered_at) WHERE recovered_at IS NOT NULL;
+
+-- Alert rules that organizations wrote, and default ones that they changed. A default one that nobody changed has no row.
+CREATE TABLE alert_rules (
+    id BLOB PRIMARY KEY CHECK (length(id) = 16),
+    organization_id BLOB NOT NULL,
+    name TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 64),
+    -- What it says: a JSON object.
+    definition TEXT NOT NULL CHECK (length(definition) <= 4096),
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX alert_rules_by_name ON alert_rules (organization_id, name);
+
+-- How alert rules stand at what they watch: a row while that is not `ok`, and for a month after it was.
+CREATE TABLE alerts (
+    id BLOB PRIMARY KEY CHECK (length(id) = 16),
+    organization_id BLOB NOT NULL,
+    -- The rule, by name.
+    rule TEXT NOT NULL,
+    target_id BLOB NOT NULL,
+    application_id BLOB,
+    stage TEXT NOT NULL CHECK (stage IN ('ok', 'pending', 'firing', 'too_few_samples')),
+    since INTEGER NOT NULL,
+    -- What was measured last.
+    value REAL NOT NULL,
+    updated_at INTEGER NOT NULL,
+    -- When it was last reported while it fires.
+    reported_at INTEGER,
+    silenced_until INTEGER,
+    -- The rule as it was then: a JSON object.
+    definition TEXT NOT NULL CHECK (length(definition) <= 4096),
+    -- The last times that it fired, the newest first: JSON.
+    episodes TEXT NOT NULL CHECK (length(episodes) <= 4096),
+    -- Rises with each change: whoever knows an older one does not write.
+    revision INTEGER NOT NULL CHECK (revision > 0),
+    CHECK (reported_at IS NULL OR stage IN ('firing', 'too_few_samples'))
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX alerts_by_target ON alerts (organization_id, rule, target_id);
+CREATE INDEX alerts_by_organization ON alerts (organization_id, id);
+-- Only those that are not over are evaluated again, and only those that are over are forgotten.
+CREATE INDEX open_alerts ON alerts (id) WHERE stage <> 'ok';
+CREATE INDEX alerts_over ON alerts (since) WHERE stage = 'ok';
 
 -- Bulk actions that are selected first and then worked off, a little at a time.
 CREATE TABLE operations (
@@ -923,8 +1032,8 @@ CREATE TABLE sealing (
     from_key_id TEXT CHECK (from_key_id <> key_id),
     is_cancelled INTEGER NOT NULL DEFAULT 0 CHECK (is_cancelled IN (0, 1)),
     pass INTEGER NOT NULL DEFAULT 0 CHECK (pass >= 0),
-    kind TEXT NOT NULL DEFAULT 'endpoints' CHECK (kind IN ('endpoints', 'endpoint_revisions', 'sources', 'application_secrets', 'health_connections',
-        'cached_answers', 'jobs', 'health_metrics', 'payloads')),
+    kind TEXT NOT NULL DEFAULT 'endpoints' CHECK (kind IN ('endpoints', 'endpoint_revisions', 'sources', 'channels', 'application_secrets', 'health_connections',
+        'cached_answers', 'jobs', 'approvals', 'health_metrics', 'payloads')),
     after_id BLOB NOT NULL DEFAULT x'00000000000000000000000000000000' CHECK (length(after_id) = 16),
     after_number INTEGER NOT NULL DEFAULT 0,
     resealed_in_pass INTEGER NOT NULL DEFAULT 0,

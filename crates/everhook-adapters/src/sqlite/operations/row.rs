@@ -19,6 +19,7 @@ pub(super) fn of_row(row: &Row<'_>) -> rusqlite::Result<Operation> {
         id: row.id("id")?,
         organization: row.id("organization_id")?,
         application: row.id_opt("application_id")?,
+        endpoint: row.spelled("selection", |text: String| selection_json::read(&text))?.endpoint(),
         kind: row.spelled("kind", |name: String| OperationKind::parse(&name))?,
         status: row.spelled("status", |name: String| OperationStatus::parse(&name))?,
         total: row.spelled("total", count)?,

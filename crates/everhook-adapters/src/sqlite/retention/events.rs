@@ -3,9 +3,11 @@
 //! What belongs to an event goes before it: attempts, then deliveries, then data, key and other ids, then the event. So a crash leaves an event with fewer
 //! deliveries, never a delivery without its event; the next pass finds the event again.
 
+use std::collections::BTreeSet;
+
 use everhook_core::{
-    ids::{DeliveryId, EventId},
-    ports::{Place, Purge, Purged, StoreError},
+    ids::{DeliveryId, EventId, OrganizationId},
+    ports::{Expiring, ExpiringId, Place, Purge, Purged, StoreError},
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -21,6 +23,7 @@ use crate::encoding::page::first_id_at;
 
 const OF_AGE: &str = include_str!("../queries/events_of_age.sql");
 const MAY_GO: &str = include_str!("../queries/event_may_go.sql");
+const OWNER_OF_RECEIVED: &str = include_str!("../queries/owner_of_received_event.sql");
 const DELIVERIES: &str = include_str!("../queries/deliveries_of_event.sql");
 const FORGET_ATTEMPTS: &str = include_str!("../queries/forget_attempts.sql");
 const FORGET_DELIVERY: &str = include_str!("../queries/forget_delivery.sql");
@@ -43,24 +46,43 @@ struct Looked {
 }
 
 impl SqliteStore {
-    pub(super) async fn purge_events(&self, purge: Purge) -> Result<Purged, StoreError> {
+    /// Where something is archived, what is not among it stays, if it should be.
+    pub(super) async fn purge_events(&self, purge: Purge, archived: Option<Vec<Expiring>>) -> Result<Purged, StoreError> {
         let Looked { gone, last } = self.look(purge).await?;
         let Some(last) = last else { return Ok(Purged::default()) };
         let before = purge.before;
+        let archived: Option<BTreeSet<Uuid>> = archived.map(|archived| archived.iter().map(|one| *one.id.as_uuid()).collect());
         let removing = move |tx: &mut Tx<'_>| {
             let mut left = purge.limit.max(ROWS_AN_EVENT);
-            let mut done = 0;
+            let (mut done, mut stayed) = (0, 0);
             while let Some(event) = gone.get(done) {
-                if !remove(tx, *event, before, &mut left)? {
+                let is_missing = archived.as_ref().is_some_and(|archived| !archived.contains(event.as_uuid()));
+                if is_missing && owner_of_received(tx.connection(), *event)?.is_some() {
+                    stayed += 1;
+                } else if !remove(tx, *event, before, &mut left)? {
                     break;
                 }
                 done += 1;
             }
             // Where the rows ran out, the next step begins with the event that has some left.
             let place = if done == gone.len() { last } else { just_before(&gone[done]) };
-            Ok(Purged { removed: u32::try_from(done).unwrap_or(u32::MAX), next: Some(Place { id: place, ..purge.from }) })
+            Ok(Purged { removed: u32::try_from(done - stayed).unwrap_or(u32::MAX), next: Some(Place { id: place, ..purge.from }) })
         };
         self.write(purge.limit as usize, removing).await
+    }
+
+    /// Which of the next few events may go and came through a source.
+    pub(super) async fn expiring_events(&self, purge: Purge) -> Result<Vec<Expiring>, StoreError> {
+        let Looked { gone, .. } = self.look(purge).await?;
+        let owners = move |connection: &Connection| {
+            let mut expiring = Vec::new();
+            for event in gone {
+                let owner = owner_of_received(connection, event)?;
+                expiring.extend(owner.map(|organization| Expiring { organization, id: ExpiringId::Event(event) }));
+            }
+            Ok(expiring)
+        };
+        self.read_history(owners).await
     }
 
     pub(super) async fn purge_attempts(&self, purge: Purge) -> Result<Purged, StoreError> {
@@ -132,6 +154,11 @@ fn may_go(connection: &Connection, event: EventId, before: Timestamp) -> Outcome
         Ok(ExpiredEvent { payload: row.get("payload")?, application: row.id("application_id")?, key: row.get("idempotency_key")? })
     };
     Ok(connection.prepare_cached(MAY_GO)?.query_row(params![event.key(), before.as_micros()], of_row).optional()?)
+}
+
+/// Whose an event is that came through a source; `None` if it came otherwise, or is gone.
+fn owner_of_received(connection: &Connection, event: EventId) -> Outcome<Option<OrganizationId>> {
+    Ok(connection.prepare_cached(OWNER_OF_RECEIVED)?.query_row([event.key()], |row| row.id("organization_id")).optional()?)
 }
 
 /// Removes an event with what belongs to it. Says `false` if that would be more rows than are left, and then some of it stays.

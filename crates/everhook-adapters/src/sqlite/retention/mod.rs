@@ -1,15 +1,16 @@
-//! Removes what is past its time, in small writes: the port `Retention`. What it frees is used again; the file does not shrink.
+//! Removes what is past its time, in small writes: the port `Retention`. What it frees is used again, and given back to the file system where it is much.
 //!
 //! Each step looks through a reader, where deliveries do not wait behind it, and writes at most as many rows as it was told.
 
 mod events;
+pub(super) mod stored;
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::LaneId,
-    ports::{Place, Purge, Purged, Retention, RetentionClass, StoreError},
+    ids::{DeliveryId, LaneId, OrganizationId},
+    ports::{Expiring, ExpiringId, Place, Purge, Purged, Retention, RetentionClass, StoreError, Stored},
 };
-use rusqlite::{Row, ToSql, params};
+use rusqlite::{Connection, Row, ToSql, params};
 use uuid::Uuid;
 
 use super::{
@@ -22,6 +23,8 @@ use super::{
 use crate::encoding::page::first_id_at;
 
 const FORGET_DEAD_LETTERS: &str = include_str!("../queries/forget_dead_letters.sql");
+const EXPIRING_DEAD_LETTERS: &str = include_str!("../queries/expiring_dead_letters.sql");
+const FORGET_ARCHIVED_DEAD_LETTER: &str = include_str!("../queries/forget_archived_dead_letter.sql");
 const ENDPOINTS: &str = include_str!("../queries/endpoints_until.sql");
 const ORGANIZATIONS: &str = include_str!("../queries/organizations_until.sql");
 const OPERATIONS: &str = include_str!("../queries/operations_until.sql");
@@ -56,7 +59,7 @@ const OWNERS_A_STEP: u32 = 100;
 impl Retention for SqliteStore {
     async fn purge(&self, purge: Purge) -> Result<Purged, StoreError> {
         match purge.what {
-            RetentionClass::Events => self.purge_events(purge).await,
+            RetentionClass::Events => self.purge_events(purge, None).await,
             RetentionClass::Attempts => self.purge_attempts(purge).await,
             RetentionClass::DeadLetters => self.purge_dead_letters(purge).await,
             RetentionClass::Operations => self.purge_operations(purge).await,
@@ -70,7 +73,28 @@ impl Retention for SqliteStore {
             RetentionClass::DeletedOrganizations => {
                 self.purge_owned(purge, ORGANIZATIONS, FORGET_DELETED_ORGANIZATIONS, purge.before.as_micros()).await
             }
+            RetentionClass::FreeSpace => self.give_back(purge).await,
         }
+    }
+
+    async fn expiring(&self, purge: Purge) -> Result<Vec<Expiring>, StoreError> {
+        match purge.what {
+            RetentionClass::Events => self.expiring_events(purge).await,
+            RetentionClass::DeadLetters => self.expiring_dead_letters(purge).await,
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    async fn purge_archived(&self, purge: Purge, archived: Vec<Expiring>) -> Result<Purged, StoreError> {
+        match purge.what {
+            RetentionClass::Events => self.purge_events(purge, Some(archived)).await,
+            RetentionClass::DeadLetters => self.purge_archived_dead_letters(purge, archived).await,
+            _ => self.purge(purge).await,
+        }
+    }
+
+    async fn stored(&self) -> Result<Stored, StoreError> {
+        self.read_stored().await
     }
 }
 
@@ -79,6 +103,32 @@ impl SqliteStore {
         let forget = move |tx: &mut Tx<'_>| forget(tx, FORGET_DEAD_LETTERS, params![purge.before.as_micros(), purge.limit]);
         let removed = self.write(purge.limit as usize, forget).await?;
         Ok(Purged { removed, next: (removed == purge.limit).then_some(purge.from) })
+    }
+
+    async fn expiring_dead_letters(&self, purge: Purge) -> Result<Vec<Expiring>, StoreError> {
+        let of_row = |row: &Row<'_>| {
+            let (organization, id) = (row.id::<OrganizationId>("organization_id")?, row.id::<DeliveryId>("id")?);
+            Ok(Expiring { organization, id: ExpiringId::DeadLetter(id) })
+        };
+        let look = move |connection: &Connection| {
+            let limits = params![purge.before.as_micros(), purge.limit];
+            Ok(connection.prepare_cached(EXPIRING_DEAD_LETTERS)?.query_map(limits, of_row)?.collect::<Result<_, _>>()?)
+        };
+        self.read_history(look).await
+    }
+
+    /// The next step sees others, whether these have gone or are being retried.
+    async fn purge_archived_dead_letters(&self, purge: Purge, archived: Vec<Expiring>) -> Result<Purged, StoreError> {
+        let is_full = archived.len() >= purge.limit as usize;
+        let forget = move |tx: &mut Tx<'_>| {
+            let mut removed = 0;
+            for letter in &archived {
+                removed += forget(tx, FORGET_ARCHIVED_DEAD_LETTER, params![letter.id.as_uuid().key(), purge.before.as_micros()])?;
+            }
+            Ok(removed)
+        };
+        let removed = self.write(purge.limit as usize, forget).await?;
+        Ok(Purged { removed, next: is_full.then_some(purge.from) })
     }
 
     async fn purge_source_rollups(&self, purge: Purge) -> Result<Purged, StoreError> {

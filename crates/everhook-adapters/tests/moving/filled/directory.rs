@@ -6,22 +6,23 @@ use bytes::Bytes;
 use everhook_core::{
     ids::{ApiKeyId, ApplicationId, DeliveryId, EventTypeId, ScheduleId, Uid},
     model::{
-        ApiKey, ApiKeyHash, AppCheckPlan, AppHealth, AppStatus, AuditAction, BreakerConfig, CacheKey, CachedAnswer, CapabilityName,
-        DisabledReason, EmailAddress, Endpoint, EndpointState, EventTypeDefinition, EventTypePattern, FailingChecks, FairDraw, JobAttempt,
-        OrderingMode, OrganizationSchedule, PayloadStyle, RateLimit, RetrySchedule, ScheduleName, Scope, SealedSecret, SealedSecrets,
-        SignatureStyle, SourceActivity, SourceStatistics, SourceTally, Target,
+        Actor, ApiKey, ApiKeyHash, AppCheckPlan, AppHealth, AppStatus, ApprovalDecision, ApprovalEnd, AuditAction, BreakerConfig, CacheKey,
+        CachedAnswer, CapabilityName, DisabledReason, EmailAddress, Endpoint, EndpointState, EventTypeDefinition, EventTypePattern,
+        FailingChecks, FairDraw, JobAttempt, OrderingMode, OrganizationSchedule, PayloadStyle, RateLimit, RetrySchedule, ScheduleName,
+        Scope, SealedSecret, SealedSecrets, SignatureStyle, SourceActivity, SourceStatistics, SourceTally, Target,
         health::{KeptRate, MetricType, Provider, ProviderRate, RateWindow},
         minute_of,
     },
     policy::presets,
-    ports::{Created, EndpointUpdated, SecretsChange},
+    ports::{Created, Decided, EndpointUpdated, ManifestPut, SecretsChange},
 };
 
 use super::{CACHED_HASH, DRAWN, Filled, JOB, ODD};
 use crate::sqlite::conformance::{
+    approvals::{alert, approval, queued},
     given::{Given, NOW, after, application, endpoint, event_type, id, organization},
     health::draft,
-    manifests::{manifest, secrets},
+    manifests::{BOUNDS, manifest, secrets},
     sources::{full_source, source},
 };
 
@@ -114,9 +115,10 @@ impl Filled {
             manifest(organization, shop, 1),
             vec![lane_id],
             Some(check.clone()),
+            BOUNDS,
             self.entry(AuditAction::ApplicationPutManifest),
         );
-        assert!(put.await.unwrap());
+        assert_eq!(put.await.unwrap(), ManifestPut::Kept);
         let failing = Some(FailingChecks { count: 2, since: after(4) });
         let (status, checks) = (AppStatus::Unhealthy, Some(r#"{"db":"ü"}"#.to_owned()));
         let took = Duration::from_micros(7);
@@ -135,7 +137,7 @@ impl Filled {
             seed: [255; 32],
             list_hash: [1; 32],
             list_length: 7,
-            picks: vec![6, 0],
+            picked: 2,
         };
         store.keep_draw(draw).await.unwrap();
         let attempt = JobAttempt {
@@ -149,6 +151,17 @@ impl Filled {
             at: after(4),
         };
         store.begin_job_attempt(attempt).await.unwrap();
+        // One waits, one is a job, and one was answered by a person.
+        let answered = ApprovalEnd::Answered { data: Some(Bytes::from_static(&[0, 9])) };
+        let answered = ApprovalDecision { end: answered, by: Actor::Server, reason: None, at: after(6), unpublished: None };
+        for decision in [None, Some(queued(JOB)), Some(answered)] {
+            let made = approval(organization, shop, 60);
+            store.request_approval(made.clone(), 10, alert(organization)).await.unwrap();
+            if let Some(decision) = decision {
+                let decided = store.decide_approval(organization, made.id, decision, self.entry(AuditAction::ApprovalApprove));
+                assert_eq!(decided.await.unwrap(), Decided::Decided);
+            }
+        }
     }
 
     /// Endpoints of every state, with revisions, one of them behind a schedule of the organization.

@@ -314,6 +314,8 @@ impl Middle {
             statement!("pending_alerts", PAGE),
             statement!("rollups_of_endpoint", self.endpoint(), 28_333_333, 28_333_333 + PAGE),
             statement!("source_rollups", self.endpoint(), 28_333_333, 28_333_333 + PAGE),
+            statement!("lane_minutes", 28_333_340, -1, PAGE),
+            statement!("minutes_of_lane", self.endpoint(), 28_333_333, 28_333_333 + PAGE),
         ];
         lists.into_iter().flatten().chain(scans.map(|scan| Statement { is_list: true, ..scan })).collect()
     }

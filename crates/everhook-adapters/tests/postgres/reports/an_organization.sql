@@ -18,10 +18,10 @@ INSERT INTO sources (id, organization_id, application_id, name, kind, recipe, se
 SELECT id, organization, id, 'source-' || n, 'github', '{}', '[]', '{}', 1, 1 FROM numbered, of_all;
 INSERT INTO manifests (application_id, organization_id, version, document, updated_at, job_schedule)
 SELECT id, organization, 1, '{":o": 1}', 1, 1 FROM numbered, of_all;
-INSERT INTO draws (request_id, organization_id, application_id, capability, drawn_at, seed, list_hash, list_length, picks)
-SELECT id, organization, id, 'winnerSelection', 1, sha256(id::text::bytea), sha256(id::text::bytea), 3, '[1]' FROM numbered, of_all;
+INSERT INTO draws (request_id, organization_id, application_id, capability, drawn_at, seed, list_hash, list_length, picked)
+SELECT id, organization, id, 'winnerSelection', 1, sha256(id::text::bytea), sha256(id::text::bytea), 3, 1 FROM numbered, of_all;
 INSERT INTO lanes (id, kind, organization_id, application_id) SELECT id, 'endpoint', organization, id FROM numbered, of_all;
-INSERT INTO channels (id, organization_id, kind, address, retry_schedule) SELECT id, organization, 'email', n || '@:o.example', 1 FROM numbered, of_all;
+INSERT INTO channels (id, organization_id, kind, name, retry_schedule) SELECT id, organization, 'email', n || '@:o.example', 1 FROM numbered, of_all;
 INSERT INTO endpoints (
     id, organization_id, application_id, url, event_types, secret, signature_style, payload_style, headers, retry_schedule, timeout_growth_factor,
     max_concurrency, ordering, circuit_breaker, state, created_at, updated_at, revision, lane

@@ -46,14 +46,20 @@ const COVERED: [(&str, &str); 24] = [
 const OF_LANES: &str = "lane IN (SELECT lane FROM endpoints WHERE organization_id = ':id')";
 
 /// What no such role reads: secrets, and what nodes keep for themselves.
-const INTERNAL: [&str; 39] = [
+const INTERNAL: [&str; 43] = [
+    // Read through the API, which shows the default rules as well.
+    "alert_rules",
+    "alerts",
     "api_key_uses",
     "api_keys",
     // Read through the API, which adds how calls went.
     "app_checks",
     "application_counters",
     "application_secrets",
+    // Calls that wait for people, and what these answered: read through the API.
+    "approvals",
     "boots",
+    "breaker_votes",
     "budget_slots",
     "budgets",
     "cached_answers",
@@ -93,7 +99,8 @@ const INTERNAL: [&str; 39] = [
 ];
 
 /// The columns of [`COVERED`] that are not granted: secrets, and headers, whose values may be credentials; and where a row lies.
-const HIDDEN: [&str; 11] = [
+const HIDDEN: [&str; 12] = [
+    "channels.credentials",
     "endpoints.changed_version",
     "endpoints.config_bytes",
     "endpoints.headers",
@@ -172,7 +179,8 @@ async fn secrets_internals_partitions_and_writes_are_refused() {
         );
         let refused = format!(
             "SELECT c.relname || '.' || a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-            WHERE c.oid IN ('everhook.endpoints'::regclass, 'everhook.events'::regclass, 'everhook.sources'::regclass) AND a.attnum > 0
+            WHERE c.oid IN ('everhook.channels'::regclass, 'everhook.endpoints'::regclass, 'everhook.events'::regclass, 'everhook.sources'::regclass)
+            AND a.attnum > 0
             AND NOT has_column_privilege('{}', c.oid, a.attnum, 'SELECT')",
             reader.name
         );

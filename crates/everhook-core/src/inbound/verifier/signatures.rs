@@ -127,7 +127,7 @@ fn pair<'r>(key: &str, sig: &SignaturePlace, facts: &'r Facts<'r>) -> Result<Opt
         value.split(*separator).filter_map(|part| part.trim().split_once('=')).filter(|(name, _)| *name == key).map(|(_, value)| value);
     let Some(first) = values.next() else { return Ok(None) };
     if values.any(|other| other != first) {
-        return Err(Refusal::UnreadableTimestamp { reason: format!("`{key}=` is there twice, with different values") });
+        return Err(Refusal::UnreadableTimestamp { reason: format!("`{key}=` appears twice, with different values") });
     }
     Ok(Some(Cow::Owned(first.to_owned())))
 }

@@ -22,6 +22,7 @@ impl Board {
     pub(in crate::lanes) fn forget_closed(&mut self, lane_id: LaneId) {
         if self.lanes.get(&lane_id).is_some_and(|lane| lane.closed && lane.is_idle()) {
             self.lanes.remove(&lane_id);
+            self.metrics.lanes.forget(&lane_id);
         }
     }
 
@@ -50,6 +51,7 @@ impl Board {
         let is_clear = self.lanes.get(&lane_id).is_none_or(Lane::is_clear);
         if is_clear && let Some(lane) = self.lanes.remove(&lane_id) {
             self.breakers.leave(lane_id, lane.gate.breaker().window(now));
+            self.metrics.lanes.forget(&lane_id);
         }
         is_clear
     }

@@ -90,7 +90,7 @@ impl Board {
     /// The store shows something waiting in this queue. If the lane has no reason to know of it, it looks. One that came due a
     /// moment ago is not suspected to have been stranded: its hint may be on its way.
     pub(in crate::lanes) fn note_head(&mut self, head: &LaneHead, policy: &Arc<LanePolicy>, now: Timestamp) {
-        let lane = open(&mut self.lanes, &mut self.organizations, &mut self.breakers, &mut self.paces, policy, now);
+        let lane = open(&mut self.lanes, &mut self.organizations, &mut self.breakers, &mut self.paces, &self.metrics, policy, now);
         let knows = lane.knows(head.delivery);
         let queue = lane.queue(head.priority);
         let is_news = match queue.backlog {
@@ -113,7 +113,7 @@ impl Board {
 
     /// Another node made something durable in this queue: the lane looks, at once or in a moment.
     pub(in crate::lanes) fn expect(&mut self, policy: &Arc<LanePolicy>, waiting: WaitingQueue, now: Timestamp) {
-        let lane = open(&mut self.lanes, &mut self.organizations, &mut self.breakers, &mut self.paces, policy, now);
+        let lane = open(&mut self.lanes, &mut self.organizations, &mut self.breakers, &mut self.paces, &self.metrics, policy, now);
         let queue = lane.queue(waiting.priority);
         let look_at = queue.look_at(now).max(waiting.due_from);
         queue.backlog.add(UnreadRange { due_from: waiting.due_from, look_at });

@@ -14,7 +14,7 @@ impl Board {
     /// A delivery is due earlier than it was. The store is read for it: only there is it known how many attempts it has had.
     pub(in crate::lanes) fn bring_forward(&mut self, forwarded: &Forwarded, now: Timestamp) {
         let policy = &forwarded.lane;
-        let lane = open(&mut self.lanes, &mut self.organizations, &mut self.breakers, &mut self.paces, policy, now);
+        let lane = open(&mut self.lanes, &mut self.organizations, &mut self.breakers, &mut self.paces, &self.metrics, policy, now);
         lane.bring_forward(forwarded.priority, forwarded.delivery, forwarded.due_at);
         self.review((policy.lane_id, forwarded.priority), now);
     }

@@ -20,6 +20,9 @@ impl Owner<'_> {
         if self.tallies.is_empty() && !self.adding_tallies {
             self.add_tallies_at = now + ADD_INTERVAL;
         }
+        if let Some(category) = attempt.failure_category {
+            self.board.count_failure(flight.lane_id, category);
+        }
         match flight.due.replay_of {
             None => self.tallies.add(flight.lane_id, attempt, now),
             Some(_) => self.tallies.add_replay(flight.lane_id, attempt, now),

@@ -69,7 +69,7 @@ pub(in crate::manage) async fn checked(
     Ok(follows_it && candidate == *found)
 }
 
-/// JSON that was only formatted again is no change.
+/// JSON that was only written otherwise is no change.
 fn keep_format(candidate: &mut Endpoint, found: &Endpoint) {
     for (text, kept) in [(&mut candidate.metadata, &found.metadata), (&mut candidate.filter, &found.filter)] {
         if is_same_option(text.as_deref(), kept.as_deref()) {

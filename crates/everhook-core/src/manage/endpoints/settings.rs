@@ -16,6 +16,7 @@ use crate::{
         filter::Filter,
         headers::check_custom_headers,
         labels::{self, Labels},
+        naming,
         presets::{self, RetryConfig},
         target::{self, TargetRules},
     },
@@ -190,12 +191,13 @@ fn read_patterns(patterns: &[String]) -> Result<Vec<EventTypePattern>, String> {
     if patterns.is_empty() || patterns.len() > EVENT_TYPES_MAX {
         return Err(format!("must name 1 to {EVENT_TYPES_MAX} event types; `*` means all"));
     }
-    let read = |pattern: &String| {
-        EventTypePattern::parse(pattern).ok_or_else(|| {
-            format!("`{}` is not an event type (1 to 128 of A-Z a-z 0-9 _ . : -), a prefix (`order.*`) or `*`", pattern.escape_debug())
-        })
-    };
-    patterns.iter().map(read).collect()
+    let read: Vec<EventTypePattern> = patterns.iter().filter_map(|pattern| EventTypePattern::parse(pattern)).collect();
+    if read.len() == patterns.len() {
+        return Ok(read);
+    }
+    let wrong: Vec<&str> = patterns.iter().map(String::as_str).filter(|pattern| EventTypePattern::parse(pattern).is_none()).collect();
+    let rule = "is not an event type (1 to 128 of A-Z a-z 0-9 _ . : -), a prefix (`order.*`) or `*`";
+    Err(naming::refused(&wrong, rule).unwrap_or_default())
 }
 
 fn read_headers(headers: Vec<(String, String)>) -> Result<Vec<(String, String)>, String> {

@@ -5,11 +5,12 @@ use bytes::Bytes;
 use super::find;
 use crate::{
     ids::{EndpointId, OrganizationId, Ref},
+    limits::evaluations::{Busy, EVALUATION_TIMEOUT},
     line::{
         Line,
         publish::{Acceptance, Publication, PublishError, publish_own},
     },
-    manage::{Conflict, Refusal},
+    manage::{Conflict, Fault, Refusal, event_types::check_fit},
     model::{ContentType, EndpointState, EventType, Priority},
     policy::labels::Labels,
 };
@@ -29,7 +30,8 @@ pub enum TrialError {
 }
 
 /// Publishes a sample event to this endpoint alone, whatever event types it wants: one of the type `endpoint.test`, or one of the type given, with the
-/// example of its definition as data if there is one.
+/// example of its definition as data if there is one. It is sent also if that type is archived, or not defined in an application that requires it: whoever
+/// tries an endpoint out may do so before its events are published.
 ///
 /// # Errors
 /// [`TrialError`] says why nothing was published.
@@ -44,12 +46,11 @@ pub async fn test(
         return Err(Refusal::Conflict(Conflict::EndpointDisabled, "the endpoint is disabled: enable it first".to_owned()).into());
     }
     let _counted = line.on_demand_limit.begin(organization, line.ports.clock.now()).map_err(Refusal::from)?;
-    let example = match &event_type {
-        Some(named) => example_of(line, organization, named).await?,
-        None => None,
+    let message = serde_json::json!({ "message": "This is a test event from Everhook.", "endpoint_id": endpoint.id.to_string() });
+    let data = match &event_type {
+        Some(named) => data_of(line, organization, named, message.to_string()).await?,
+        None => message.to_string(),
     };
-    let message = || serde_json::json!({ "message": "This is a test event from Everhook.", "endpoint_id": endpoint.id.to_string() });
-    let data = example.unwrap_or_else(|| message().to_string());
     let sample = Publication {
         organization,
         application: endpoint.application,
@@ -74,8 +75,19 @@ pub async fn test(
     Ok(answers.pop().expect("one publication has one answer")?)
 }
 
-/// The example that the organization gave for a type, if it did.
-async fn example_of(line: &Line, organization: OrganizationId, event_type: &EventType) -> Result<Option<String>, Refusal> {
-    let Some(of) = Ref::parse(event_type.as_str()) else { return Ok(None) };
-    Ok(line.ports.event_types.event_type(organization, &of).await?.and_then(|definition| definition.example))
+/// The example that the organization gave for a type, or else the message, if the type's schema takes it.
+async fn data_of(line: &Line, organization: OrganizationId, event_type: &EventType, message: String) -> Result<String, Refusal> {
+    let Some(of) = Ref::parse(event_type.as_str()) else { return Ok(message) };
+    let Some(definition) = line.ports.event_types.event_type(organization, &of).await? else { return Ok(message) };
+    if let Some(example) = definition.example {
+        return Ok(example);
+    }
+    let Some(schema) = definition.schema else { return Ok(message) };
+    let (tried, example) = (message.clone(), "has a schema that the data of a test event does not match: give the event type an `example`");
+    let fits = move || check_fit(&schema, Some(&tried)).is_none();
+    match line.evaluations.run(organization, EVALUATION_TIMEOUT, fits).await {
+        Ok(true) => Ok(message),
+        Ok(false) => Err(Refusal::Invalid(vec![Fault::new("type", example)])),
+        Err(Busy) => Err(Refusal::Busy),
+    }
 }

@@ -3,7 +3,7 @@
 use super::super::{Conflict, Fault, Noun, Refusal, audit, refuse_faults};
 use crate::{
     ids::{HealthConnectionId, OrganizationId},
-    line::{Line, parking},
+    line::{CONNECTIONS_OF_ORGANIZATION_MAX, Line, parking},
     model::{
         AuditAction, Author, Secret,
         health::{
@@ -46,6 +46,8 @@ pub struct NewConnection {
 pub async fn connect(line: &Line, by: &Author, new: NewConnection) -> Result<Connection, Refusal> {
     let connection = check(line, by.organization, new)?;
     let awaited = awaited_connection(connection.provider, &connection.external_user);
+    make_room(line, &connection).await?;
+    let (id, now) = (connection.id, connection.created_at);
     let entry = audit::entry(line, by, AuditAction::HealthConnectionCreate, connection.id.as_uuid(), made(&facts(&connection)));
     let kept = match line.ports.health_connections.connect(connection, PROFILES_OF_A_USER_MAX, entry).await? {
         Connected::Kept(kept) => *kept,
@@ -54,9 +56,31 @@ pub async fn connect(line: &Line, by: &Author, new: NewConnection) -> Result<Con
             return Err(Refusal::Conflict(Conflict::LimitReached, words));
         }
     };
+    if kept.id == id {
+        line.connection_counts.take(by.organization, 1, now);
+    }
     // Behind the connection: whatever is released finds it. If this fails, the caller asks again, and the same connection is begun anew.
     parking::release(line, by.organization, &awaited).await?;
     Ok(kept)
+}
+
+/// Refuses one more connection of an organization that has as many as it may. One that is there already is always begun anew.
+async fn make_room(line: &Line, new: &Connection) -> Result<(), Refusal> {
+    let (counts, connections) = (&line.connection_counts, &line.ports.health_connections);
+    if counts.is_to_be_counted(new.organization, 1, new.created_at) {
+        let count = connections.connections_count(new.organization, CONNECTIONS_OF_ORGANIZATION_MAX + 1).await?;
+        counts.note_count(new.organization, count, new.created_at);
+    }
+    if counts.has_room(new.organization, 1) {
+        return Ok(());
+    }
+    let (organization, provider, external_user) = (new.organization, new.provider, new.external_user.clone());
+    let of_user = connections.connections_of(HealthUser { organization, provider, external_user }).await?;
+    if of_user.iter().any(|connection| connection.profile == new.profile) {
+        return Ok(());
+    }
+    let words = format!("the organization has reached the limit of {CONNECTIONS_OF_ORGANIZATION_MAX} connections");
+    Err(Refusal::Conflict(Conflict::LimitReached, words))
 }
 
 /// Finds a connection.

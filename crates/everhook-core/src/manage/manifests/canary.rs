@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{CHANGE_ROUNDS_MAX, check_plan, facts};
+use super::{BOUNDS, CHANGE_ROUNDS_MAX, check_plan, facts, is_kept, lanes_of};
 use crate::{
     calls::WithdrawnCanary,
     line::{Line, alert},
     manage::{Refusal, audit},
-    model::{AppCheckPlan, AuditAction, Author, KeptManifest},
+    model::{AuditAction, Author, KeptManifest, Manifest},
     policy::{audit::changed, calls::manifest},
     ports::StoreError,
 };
@@ -28,8 +28,10 @@ pub async fn withdraw_canary(line: &Line, withdrawn: &WithdrawnCanary) -> Result
         let by = Author::server(withdrawn.organization);
         let note = changed(&facts(&old), &facts(&new));
         let entry = audit::entry(line, &by, AuditAction::ApplicationPutManifest, withdrawn.application.as_uuid(), note);
-        let check = check_of(line, &new)?;
-        if line.ports.manifests.put_manifest(new, Vec::new(), check, entry).await? {
+        // What the app answers and how it is checked stay as they are.
+        let manifest = manifest_of(line, &new)?;
+        let (lanes, check) = (lanes_of(&manifest, new.application), check_plan(line, new.application, &manifest));
+        if is_kept(line.ports.manifests.put_manifest(new, lanes, check, BOUNDS, entry).await?)? {
             line.calls.forget(withdrawn.application);
             tell(line, withdrawn, &why).await;
             return Ok(true);
@@ -38,12 +40,10 @@ pub async fn withdraw_canary(line: &Line, withdrawn: &WithdrawnCanary) -> Result
     Err(Refusal::concurrent_change("manifest"))
 }
 
-/// How the app is checked, which stays as it is.
-fn check_of(line: &Line, kept: &KeptManifest) -> Result<Option<AppCheckPlan>, Refusal> {
+fn manifest_of(line: &Line, kept: &KeptManifest) -> Result<Manifest, Refusal> {
     let document = serde_json::from_str(&kept.document).map_err(StoreError::corrupt)?;
     let read = manifest::read(&document, &line.calls.defaults, &|_| Ok(()));
-    let read = read.map_err(|_| StoreError::corrupt(format!("the manifest of the application {} cannot be read", kept.application)))?;
-    Ok(check_plan(line, kept.application, &read))
+    Ok(read.map_err(|_| StoreError::corrupt(format!("the manifest of the application {} cannot be read", kept.application)))?)
 }
 
 fn reason(withdrawn: &WithdrawnCanary) -> String {

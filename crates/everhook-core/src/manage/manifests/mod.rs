@@ -9,11 +9,16 @@ pub use self::{
     canary::withdraw_canary,
     secret::{reveal, rotate_secret},
 };
-use super::{CHANGE_ROUNDS_MAX, Fault, Noun, Refusal, audit};
+use bytes::Bytes;
+
+use super::{CHANGE_ROUNDS_MAX, Conflict, Fault, Noun, Refusal, audit};
 use crate::{
-    calls::{OpenApp, compile_schemas},
+    calls::{
+        OpenApp, OpenCapability, compile_schemas,
+        contract::{ContractCheck, NotTested},
+    },
     ids::{ApplicationId, LaneId, OrganizationId, Ref},
-    limits::evaluations::EVALUATION_TIMEOUT,
+    limits::{evaluations::EVALUATION_TIMEOUT, on_demand_limit::OnDemandRefusal},
     line::Line,
     model::{
         AppCheckPlan, Application, ApplicationKind, AttemptStatistics, AuditAction, Author, CapabilityName, FairDraw, KeptManifest,
@@ -27,11 +32,16 @@ use crate::{
         },
         target::{self, TargetRules},
     },
+    ports::{ManifestBounds, ManifestPut},
     time::Timestamp,
 };
 
 /// The largest manifest, as its JSON text.
 const DOCUMENT_BYTES_MAX: usize = 256 * 1024;
+
+/// What the manifests of one organization may have together. Its lanes are read together whenever one of its applications is called or published to, and
+/// the health checks of its apps take their turns among everybody's.
+const BOUNDS: ManifestBounds = ManifestBounds { manifests: 2_000, bytes: 32 << 20, lanes: 10_000 };
 
 /// Keeps a manifest for an application: all of it, in place of the one before.
 ///
@@ -50,8 +60,7 @@ pub async fn put(
     }
     let manifest = check(line, by.organization, &document, targets).await?;
     secret::ensure(line, by, application.id).await?;
-    let of_capabilities = manifest.capabilities.keys().map(|name| name.lane(application.id));
-    let lanes: Vec<LaneId> = of_capabilities.chain([callback_lane(application.id)]).collect();
+    let lanes = lanes_of(&manifest, application.id);
     for _ in 0..CHANGE_ROUNDS_MAX {
         let old = line.ports.manifests.manifest(application.id).await?;
         let kept = KeptManifest {
@@ -67,7 +76,8 @@ pub async fn put(
         };
         let entry = audit::entry(line, by, AuditAction::ApplicationPutManifest, application.id.as_uuid(), note);
         let check = check_plan(line, application.id, &manifest);
-        if line.ports.manifests.put_manifest(kept.clone(), lanes.clone(), check, entry).await? {
+        let put = line.ports.manifests.put_manifest(kept.clone(), lanes.clone(), check, BOUNDS, entry).await?;
+        if is_kept(put)? {
             line.health_checks_bell.notify_one();
             line.calls.forget(application.id);
             // The lanes of its capabilities are part of what the organization's applications share.
@@ -78,6 +88,26 @@ pub async fn put(
         find_application(line, by.organization, &Ref::Id(application.id)).await?;
     }
     Err(Refusal::concurrent_change("manifest"))
+}
+
+/// The lanes that an application with this manifest has.
+fn lanes_of(manifest: &Manifest, application: ApplicationId) -> Vec<LaneId> {
+    manifest.capabilities.keys().map(|name| name.lane(application)).chain([callback_lane(application)]).collect()
+}
+
+/// Whether a manifest is kept; if not, and no bound of the organization is why, somebody else was faster.
+fn is_kept(put: ManifestPut) -> Result<bool, Refusal> {
+    let words = match put {
+        ManifestPut::Kept => return Ok(true),
+        ManifestPut::Outdated => return Ok(false),
+        ManifestPut::TooMany => format!("an organization may have at most {} manifests", BOUNDS.manifests),
+        ManifestPut::TooLarge => format!("the manifests of an organization may have at most {} bytes together", BOUNDS.bytes),
+        ManifestPut::TooManyLanes => format!(
+            "an organization may have at most {} capabilities, counting those that were removed from manifests for as long as their application is there",
+            BOUNDS.lanes
+        ),
+    };
+    Err(Refusal::Conflict(Conflict::LimitReached, words))
 }
 
 /// Where and when the health of the app is checked, if its manifest says so.
@@ -102,6 +132,26 @@ pub async fn get(line: &Line, organization: OrganizationId, of: &Ref<Application
 /// [`Refusal::NotFound`] if there is no such application.
 pub async fn opened(line: &Line, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<std::sync::Arc<OpenApp>, Refusal> {
     line.calls.app(organization, of).await?.ok_or(Refusal::NotFound(Noun::Application))
+}
+
+/// Tests whether the app of a capability keeps the contract. Few such tests run at once: their requests go out beside the breakers and limits of calls.
+///
+/// # Errors
+/// [`Refusal::OnDemand`] if too many run; [`Refusal::Conflict`] if there is nothing to call.
+pub async fn check_contract(
+    line: &Line,
+    capability: &OpenCapability,
+    health_path: &str,
+    payload: Bytes,
+) -> Result<Vec<ContractCheck>, Refusal> {
+    let _counted = line.on_demand_limit.begin(capability.organization, line.ports.clock.now())?;
+    line.calls.check_contract(capability, health_path, payload).await.map_err(|not_tested| match not_tested {
+        NotTested::NoUrl => {
+            Refusal::Conflict(Conflict::AppNotCallable, "the manifest has no `base_url`: there is nothing to test".to_owned())
+        }
+        NotTested::NoSlot => OnDemandRefusal::NoSlot.into(),
+        NotTested::Busy => Refusal::Busy,
+    })
 }
 
 /// What happened at a capability in a time.

@@ -13,7 +13,10 @@ use crate::{
         Dedupe, DedupeBy, KIND_CUSTOM, KIND_HMAC, ProcessorKind, RecipeTexts, SealedSecret, Secret, Source, SourceName, SourceRateLimit,
         SourceResponse,
     },
-    policy::headers::check_custom_headers,
+    policy::{
+        headers::{HeaderFault, HeaderFaults, check_custom_headers},
+        naming,
+    },
     ports::StoreError,
     sources::{self, RecipeError},
 };
@@ -279,9 +282,11 @@ fn try_out(line: &Line, source: &Source, faults: &mut Vec<Fault>) -> Result<(), 
 /// What carries the secret is neither kept with events nor sent on: everybody who sees an event would have it.
 fn credentials_named(source: &Source, credentials: &[String]) -> Vec<Fault> {
     let lists = [("keep_headers", &source.keep_headers), ("forward_headers", &source.forward_headers)];
-    let named = |names: &Vec<String>| names.iter().find(|name| credentials.contains(name)).cloned();
-    let fault = |(field, names)| {
-        named(names).map(|name| Fault::new(field, format!("must not name `{name}`, which carries the secret of the source")))
+    let fault = |(field, names): (&str, &Vec<String>)| {
+        let named: Vec<&str> = names.iter().filter(|name| credentials.contains(name)).map(String::as_str).collect();
+        let carry = if named.len() == 1 { "carries" } else { "carry" };
+        let reason = || format!("must not name {}, which {carry} the secret of the source", naming::shown(named.iter().copied()));
+        (!named.is_empty()).then(|| Fault::new(field, reason()))
     };
     lists.into_iter().filter_map(fault).collect()
 }
@@ -340,14 +345,14 @@ fn read_networks(texts: &[String]) -> Result<Vec<IpNet>, String> {
     if texts.len() > NETWORKS_MAX {
         return Err(format!("must have at most {NETWORKS_MAX} items, and has {}", texts.len()));
     }
-    let read = |text: &String| {
-        let network = text.parse::<IpNet>().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
-        network.map(|network| network.trunc()).ok_or_else(|| {
-            let shown: String = text.chars().take(64).collect();
-            format!("must be addresses (`192.0.2.7`) or CIDR blocks (`192.0.2.0/24`), and has `{}`", shown.escape_debug())
-        })
-    };
-    texts.iter().map(read).collect()
+    let read =
+        |text: &String| text.parse::<IpNet>().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from)).map(|network| network.trunc());
+    let networks: Vec<IpNet> = texts.iter().filter_map(read).collect();
+    if networks.len() == texts.len() {
+        return Ok(networks);
+    }
+    let wrong = naming::shown(texts.iter().filter(|text| read(text).is_none()).map(String::as_str));
+    Err(format!("must be addresses (`192.0.2.7`) or CIDR blocks (`192.0.2.0/24`), and has {wrong}"))
 }
 
 fn read_rate_limit(asked: Change<RateLimitInput>, faults: &mut Vec<Fault>) -> Change<SourceRateLimit> {
@@ -411,25 +416,30 @@ fn is_pointer(text: &str) -> bool {
 }
 
 /// Names of headers, in lower case and each once.
-fn read_headers(names: &[String], check: impl Fn(&str) -> Result<(), String>) -> Result<Vec<String>, String> {
+fn read_headers(names: &[String], check: impl Fn(&str) -> Result<(), HeaderFaults>) -> Result<Vec<String>, String> {
     if names.len() > HEADERS_MAX {
         return Err(format!("must have at most {HEADERS_MAX} items, and has {}", names.len()));
     }
     let mut read: Vec<String> = Vec::with_capacity(names.len());
+    let mut faults = HeaderFaults(Vec::new());
     for name in names {
-        check_header_name(name)?;
-        check(name)?;
+        match check_header_name(name) {
+            Err(_) => faults
+                .0
+                .push(HeaderFault { name: name.clone(), reason: "is not the name of a header: use 1 to 128 letters, digits and hyphens" }),
+            Ok(()) => faults.0.extend(check(name).err().into_iter().flat_map(|HeaderFaults(found)| found)),
+        }
         let name = name.to_ascii_lowercase();
         if !read.contains(&name) {
             read.push(name);
         }
     }
-    Ok(read)
+    if faults.0.is_empty() { Ok(read) } else { Err(faults.to_string()) }
 }
 
 /// What an endpoint's owner may not set, a provider may not, either.
-fn is_forwardable(name: &str) -> Result<(), String> {
-    check_custom_headers(&[(name.to_owned(), String::new())]).map_err(|faults| faults.to_string())
+fn is_forwardable(name: &str) -> Result<(), HeaderFaults> {
+    check_custom_headers(&[(name.to_owned(), String::new())])
 }
 
 fn check_header_name(name: &str) -> Result<(), String> {

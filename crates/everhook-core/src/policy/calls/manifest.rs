@@ -35,7 +35,7 @@ const ONLY_FOR_CALLERS_WHO_WAIT: [&str; 8] =
 /// How many requests an app is sent at once if the manifest does not say, and at most.
 const CONCURRENCY_DEFAULT: u32 = 100;
 const CONCURRENCY_MAX: u32 = 500;
-/// How many bytes the schemas of one manifest may have together: compiling them all takes some 100 ms then.
+/// How many bytes the schemas of one manifest may have together. What they may take compiled is bounded where that is done.
 const SCHEMAS_BYTES_MAX: usize = 64 * 1024;
 
 /// What holds where a manifest does not say: the operator's settings.

@@ -53,14 +53,23 @@ impl PatternCost {
     }
 }
 
-/// Explores the patterns of one schema.
+/// How much exploring all patterns of the schemas of one manifest may take: some 200 ms. Patterns beyond it count with all their states.
+const EXPLORATION_OF_MANIFEST_MAX: usize = 4 * EXPLORATION_MAX;
+
+/// Explores the patterns of the schemas that are compiled together.
 pub(super) struct Explorer {
     left: usize,
 }
 
 impl Explorer {
+    /// For one schema.
     pub(super) const fn new() -> Self {
         Self { left: EXPLORATION_MAX }
+    }
+
+    /// For all schemas of a manifest.
+    pub(super) const fn of_manifest() -> Self {
+        Self { left: EXPLORATION_OF_MANIFEST_MAX }
     }
 
     /// Finds out what matching a pattern costs.

@@ -115,6 +115,22 @@ fn what_is_no_bounded_schema_of_the_draft_is_refused() {
     assert!(Schema::compile(r#"{"properties": {"$ref": {"type": "string"}, "$id": {}}, "enum": [{"$ref": "x"}]}"#).is_ok());
 }
 
+#[test]
+fn the_schemas_of_a_manifest_have_one_budget() {
+    let costly = |n: usize| {
+        json!({ "allOf": (0..11).map(|m| json!({"pattern": format!("[ab]*a[ab]{{200}}c{n}x{m}")})).collect::<Vec<_>>() }).to_string()
+    };
+    let mut budget = CompileBudget::of_manifest();
+    let compiled: Vec<_> = (0..100).map(|n| Schema::compile_within(&costly(n), &mut budget)).take_while(Result::is_ok).collect();
+    assert!((1..10).contains(&compiled.len()), "{} were taken", compiled.len());
+    let bytes: u64 = compiled.iter().flatten().map(Schema::memory_bytes).sum();
+    assert!(bytes <= COMPILED_BYTES_MAX);
+    // By itself each may be used, and small ones are many.
+    assert!(Schema::compile(&costly(99)).is_ok());
+    let mut budget = CompileBudget::of_manifest();
+    assert!((0..100).all(|_| Schema::compile_within(ORDER, &mut budget).is_ok()));
+}
+
 /// So many subschemas with a pattern each.
 fn patterns(keyword: &str, count: usize) -> Vec<Value> {
     (0..count).map(|n| json!({ keyword: format!("^a{n}[bc]*$") })).collect()

@@ -36,7 +36,7 @@ async fn an_asynchronous_call_is_a_job_at_once_and_its_callback_ends_it() {
     assert_eq!((&queued["source"], queued["data"].is_null()), (&json!("queued"), true), "{queued}");
     let id = queued["job_id"].as_str().unwrap();
     let sent = wait_for(&given, id, "sent").await;
-    assert_eq!((&sent["capability"], &sent["request_id"], &sent["attempts"]), (&json!("ask"), &queued["request_id"], &json!(1)));
+    assert_eq!((&sent["capability"], &sent["request_id"], &sent["attempt_count"]), (&json!("ask"), &queued["request_id"], &json!(1)));
     let seen = given.app.seen().pop().unwrap();
     assert_eq!((seen.header("x-request-id"), seen.header("x-max-attempts")), (queued["request_id"].as_str(), Some("3")));
     assert!(seen.header("x-platform-signature").is_some());

@@ -40,7 +40,10 @@ async fn what_is_wrong_is_named_and_nothing_is_changed() {
         (json!({ "base_url": "https://user:pw@app.example", "capabilities": {} }), vec!["base_url"]),
         (of(json!({ "path": "/a", "async": true, "timeout": 1, "hedge": {} })), vec!["capabilities.one.timeout", "capabilities.one.hedge"]),
         (of(json!({ "path": "/a", "response_schema": { "type": 7 } })), vec!["capabilities.one.response_schema"]),
-        (of(json!({ "path": "/a", "fallback": [{ "type": "manual" }] })), vec!["capabilities.one.fallback[0].type"]),
+        (
+            of(json!({ "path": "/a", "fallback": [{ "type": "manual", "expires_after": 1 }] })),
+            vec!["capabilities.one.fallback[0].expires_after"],
+        ),
     ];
     for (document, expected) in cases {
         assert_eq!(server.put(PATH, document.clone()).await.faults(422), expected, "{document}");

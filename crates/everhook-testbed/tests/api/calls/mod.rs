@@ -1,6 +1,7 @@
 //! Calls over HTTP, to apps on real sockets: answers in time whatever the app does, from the right step.
 
-mod app;
+pub mod app;
+mod approvals;
 mod canary;
 mod contract;
 mod fallback;

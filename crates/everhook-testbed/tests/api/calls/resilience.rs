@@ -17,7 +17,7 @@ fn failing() -> Answer {
 
 #[tokio::test]
 async fn five_failures_open_the_breaker_one_call_tests_the_app_and_a_person_may_decide() {
-    let breaker = json!({ "sleep_window_ms": 400, "success_threshold": 1 });
+    let breaker = json!({ "sleep_window_ms": 1_000, "success_threshold": 1 });
     let given = Given::new(
         App::answering(failing()).await,
         json!({ "circuit_breaker": breaker, "fallback": [{ "type": "default", "static": 0 }] }),
@@ -32,7 +32,7 @@ async fn five_failures_open_the_breaker_one_call_tests_the_app_and_a_person_may_
     assert_eq!(list["data"][0]["circuit_breaker"]["state"], "open", "{list}");
 
     given.app.answer(ok());
-    tokio::time::sleep(Duration::from_millis(450)).await;
+    tokio::time::sleep(Duration::from_millis(1_050)).await;
     let probe = given.call(json!({ "payload": 1 })).await.expect(200);
     assert_eq!((&probe["source"], &probe["circuit"]), (&json!("app"), &json!("closed")));
 

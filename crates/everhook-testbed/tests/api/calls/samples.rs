@@ -1,6 +1,7 @@
 //! The sample apps of docs/apps.md, run as they stand there and called through a real server.
 
 use std::{
+    net::SocketAddr,
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -8,6 +9,10 @@ use std::{
 use serde_json::json;
 
 use crate::api::client::Server;
+
+#[allow(dead_code, reason = "its `main` is for whoever copies it; here its router is served")]
+#[path = "sample_app.rs"]
+mod sample_app;
 
 /// How long an interpreter may take to start on a busy machine.
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
@@ -35,11 +40,16 @@ async fn runs(interpreter: &str, language: &str, flag: &str) {
         return;
     }
     let server = Server::start().await;
-    let secret = server.get("/v1/applications/default/secret").await.expect(200)["secret"].as_str().unwrap().to_owned();
+    let secret = secret(&server).await;
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut command = Command::new(interpreter);
     command.arg(flag).arg(sample(language)).env("APP_SECRET", secret).env("PORT", address.port().to_string());
     let _running = Running(command.stdout(Stdio::null()).spawn().unwrap());
+    is_good(server, address).await;
+}
+
+/// Calls the app, has it checked, and then signs with another secret.
+async fn is_good(server: Server, address: SocketAddr) {
     let manifest = json!({ "base_url": format!("http://{address}"), "capabilities": { "winnerSelection": { "path": "/", "circuit_breaker": { "enabled": false } } } });
     server.put("/v1/applications/default/manifest", manifest).await.expect(200);
 
@@ -65,6 +75,22 @@ async fn runs(interpreter: &str, language: &str, flag: &str) {
     assert_eq!(problem["reason"], "app_error", "{problem}");
     assert!(problem["detail"].as_str().unwrap().contains("BAD_SIGNATURE"), "{problem}");
     server.stop().await;
+}
+
+async fn secret(server: &Server) -> String {
+    server.get("/v1/applications/default/secret").await.expect(200)["secret"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn the_sample_in_rust_answers_and_refuses_what_is_not_signed() {
+    assert_eq!(sample("rust"), include_str!("sample_app.rs").trim_end(), "the page shows what runs here");
+    let server = Server::start().await;
+    let router = sample_app::router(&secret(&server).await);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let app = tokio::spawn(async move { axum::serve(listener, router).await });
+    is_good(server, address).await;
+    app.abort();
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use axum::response::Response;
 use everhook_core::{
     calls::answered::{Answer, CallAnswer, Step},
-    manage::jobs::QueuedCall,
+    manage::jobs::{PendingCall, QueuedCall},
     policy::calls::answer::{AppFailure, FailureKind},
 };
 use http::{HeaderName, HeaderValue, StatusCode, header};
@@ -16,7 +16,7 @@ use utoipa::{IntoResponses, ToSchema, openapi::RefOr};
 use crate::api::{
     error::{ApiError, Problem, ProblemKind, PublishProblems},
     wire::json,
-    words::{BreakerStateWord, CallSourceWord},
+    words::{BreakerStateWord, CallSourceWord, CallStep, CallStepOutcome, ErrorSourceWord, QueuedSourceWord},
 };
 
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
@@ -56,6 +56,7 @@ pub struct CallOut {
 #[derive(Serialize, ToSchema)]
 pub struct QueuedOut {
     /// Always `queued`.
+    #[schema(value_type = QueuedSourceWord)]
     source: &'static str,
     /// The job: see `GET /v1/jobs/{id}`.
     #[schema(format = "uuid")]
@@ -93,15 +94,72 @@ impl QueuedOut {
     }
 }
 
+/// A call that waits for a person.
+#[derive(Serialize, ToSchema)]
+pub struct PendingOut {
+    /// Always `pending`.
+    source: &'static str,
+    /// What a person decides about it: see `GET /v1/approvals/{id}`.
+    #[schema(format = "uuid")]
+    approval_id: String,
+    /// Until when it waits.
+    #[schema(format = DateTime)]
+    expires_at: String,
+    /// Names the call; the app sees it as `X-Request-ID`, should it be asked again.
+    #[schema(format = "uuid")]
+    request_id: String,
+    /// How long the call took, in milliseconds.
+    duration_ms: f64,
+    /// The state of the capability's circuit breaker.
+    #[schema(value_type = BreakerStateWord)]
+    circuit: &'static str,
+    /// Why the app's answer was not used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    warning: Option<String>,
+    /// What was tried, in order, if `explain` was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    steps: Option<Vec<StepOut>>,
+}
+
+impl PendingOut {
+    /// As clients see it.
+    pub fn new(pending: &PendingCall, explains: bool) -> Self {
+        Self {
+            source: "pending",
+            approval_id: pending.approval.to_string(),
+            expires_at: pending.expires_at.to_string(),
+            request_id: pending.request_id.to_string(),
+            duration_ms: millis(pending.duration),
+            circuit: pending.circuit.as_str(),
+            warning: pending.warning.clone(),
+            steps: explains.then(|| pending.steps.iter().map(StepOut::from).collect()),
+        }
+    }
+}
+
+/// A call that is answered later: `source` says how.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum LaterOut {
+    /// It became a job.
+    Queued(QueuedOut),
+    /// It waits for a person.
+    Pending(PendingOut),
+}
+
 /// One thing that was tried for a call.
 #[derive(Serialize, ToSchema)]
 pub struct StepOut {
-    /// `cache`, `app`, `static`, `random_pick`, `http`, `queue` or `error`.
+    /// `cache`, `app`, `static`, `random_pick`, `http`, `queue`, `manual` or `error`.
+    #[schema(value_type = CallStep)]
     step: &'static str,
-    /// `hit`, `stale`, `miss`, `answered`, `queued`, `failed`, `skipped` or `shadowed`.
+    /// `hit`, `stale`, `miss`, `answered`, `queued`, `pending`, `failed`, `skipped` or `shadowed`.
+    #[schema(value_type = CallStepOutcome)]
     outcome: &'static str,
     /// How long it took, in milliseconds.
-    ms: f64,
+    duration_ms: f64,
     /// Why it failed or was skipped.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
@@ -114,6 +172,7 @@ pub struct CallProblem {
     #[serde(flatten)]
     problem: Problem,
     /// Always `error`.
+    #[schema(value_type = ErrorSourceWord)]
     source: &'static str,
     /// Why the app's answer was not used.
     #[schema(example = "timeout")]
@@ -220,6 +279,6 @@ fn millis(length: std::time::Duration) -> f64 {
 
 impl From<&Step> for StepOut {
     fn from(step: &Step) -> Self {
-        Self { step: step.step, outcome: step.outcome, ms: millis(step.took), reason: step.reason.clone() }
+        Self { step: step.step, outcome: step.outcome, duration_ms: millis(step.took), reason: step.reason.clone() }
     }
 }

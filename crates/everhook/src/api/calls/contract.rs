@@ -18,7 +18,7 @@ use crate::api::{
     Api,
     access::MayManage,
     body::JsonBody,
-    error::{ApiError, ChangeProblems, ProblemKind},
+    error::{ApiError, ChangeProblems},
     wire::{Named, NoParams, json},
 };
 
@@ -52,6 +52,7 @@ pub struct ContractReportOut {
 #[derive(Serialize, ToSchema)]
 pub struct ContractCheckOut {
     /// `health`, `answer`, `forged signature`, `missing signature`, `garbage`, `deadline of 200 ms` or `repeated request`.
+    #[schema(value_type = crate::api::words::ContractCheckName)]
     name: &'static str,
     /// Whether the app passed; null if it could not be checked.
     #[schema(required = true)]
@@ -97,8 +98,6 @@ pub async fn check_contract(
     let app = manifests::opened(&api.line, caller.organization, &of).await?;
     let capability = app.capabilities.get(&asked.capability).ok_or_else(|| ApiError::not_found("capability"))?;
     let payload = Bytes::from(asked.payload.get().to_owned());
-    let checks = api.line.calls.check_contract(capability, &health_path, payload).await;
-    let checks =
-        checks.ok_or_else(|| ApiError::new(ProblemKind::AppNotCallable, "the manifest has no `base_url`: there is nothing to test"))?;
+    let checks = manifests::check_contract(&api.line, capability, &health_path, payload).await?;
     Ok(json(StatusCode::OK, &ContractReportOut::from(&checks[..])))
 }

@@ -20,10 +20,10 @@ use everhook_core::{
     ids::{ApplicationId, Ref},
     manage::{
         Fault,
+        approvals::PENDING_MAX,
         jobs::{self, Called, NotQueued},
         manifests,
     },
-    model::FallbackStep,
     ports::StoreError,
 };
 use http::StatusCode;
@@ -32,7 +32,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use self::{
-    answer::{CallOut, CallProblems, QueuedOut, render},
+    answer::{CallOut, CallProblems, LaterOut, PendingOut, QueuedOut, render},
     request::{CallIn, caller_timeout, trace_of},
 };
 use super::{
@@ -43,7 +43,6 @@ use super::{
     manifests::OfApplication,
     publish::BESIDE_DATA_BYTES,
     run_to_completion,
-    sources::UrlBase,
     uids::Uids,
     wire::{NoParams, Params, json},
 };
@@ -90,7 +89,7 @@ impl CallQuery {
     security(("api_key" = ["publish"])),
     responses(
         (status = 200, description = "The answer", body = CallOut),
-        (status = 202, description = "The call is a job: see GET /v1/jobs/{id}", body = QueuedOut),
+        (status = 202, description = "The call is a job (see GET /v1/jobs/{id}), or a person decides about it (see GET /v1/approvals/{id})", body = LaterOut),
         CallProblems,
     ),
 )]
@@ -99,39 +98,43 @@ async fn call_capability(
     MayPublish(caller): MayPublish,
     Params(query): Params<CallQuery>,
     OfApplication(of, name): OfApplication,
-    url: UrlBase,
     request: Request,
 ) -> Result<Response, ApiError> {
     let arrived_at = api.line.ports.clock.now();
     let capability = find(&api, &caller, &of, &name).await?;
     let (header_timeout, trace) = (caller_timeout(request.headers())?, trace_of(request.headers()));
     let charge = Charge::new(api.bodies.clone(), caller.organization);
-    let (body, charge) = read_json(request, api.payload_bytes_max + BESIDE_DATA_BYTES, charge).await?;
+    let (body, mut charge) = read_json(request, api.payload_bytes_max + BESIDE_DATA_BYTES, charge).await?;
     let asked: CallIn<'_> = parse_object(&body)?;
-    let request = asked.into_request(&body, api.payload_bytes_max, header_timeout, trace, arrived_at, &api.targets)?;
-    let called = call(&api, &capability, request, &url).await?;
-    drop(charge);
+    let request = asked.into_request(&mut charge, api.payload_bytes_max, header_timeout, trace, arrived_at, &api.targets)?;
+    drop((body, charge));
+    let called = call(&api, &capability, request).await?;
     Ok(match &called {
         Called::Answered(answer) => render(answer, query.explains()),
-        Called::Queued(queued) => json(StatusCode::ACCEPTED, &QueuedOut::new(queued, query.explains())),
+        Called::Queued(queued) => json(StatusCode::ACCEPTED, &LaterOut::Queued(QueuedOut::new(queued, query.explains()))),
+        Called::Pending(pending) => json(StatusCode::ACCEPTED, &LaterOut::Pending(PendingOut::new(pending, query.explains()))),
     })
 }
 
-/// Makes a call. One that may become a job runs to its end, whatever becomes of the request.
-async fn call(api: &Arc<Api>, capability: &Arc<OpenCapability>, request: CallRequest, url: &UrlBase) -> Result<Called, ApiError> {
-    let is_answered_at_once = !capability.spec.is_async && !capability.spec.fallback.contains(&FallbackStep::Queue);
+/// Makes a call. One that may become a job, or wait for a person, runs to its end, whatever becomes of the request.
+async fn call(api: &Arc<Api>, capability: &Arc<OpenCapability>, request: CallRequest) -> Result<Called, ApiError> {
+    let is_answered_at_once = !capability.spec.may_answer_later();
     if is_answered_at_once && request.callback_url.is_some() {
-        let reason = "cannot be used: a call of this capability is never a job, because it is neither `async` nor has the fallback `queue`";
+        let reason = "cannot be used: a call of this capability always ends at once, because it is neither `async` nor has the fallback `queue` or `manual`";
         return Err(ApiError::invalid(vec![Fault::new("callback_url", reason)]));
     }
     if is_answered_at_once {
         return Ok(Called::Answered(call::call(&api.line.calls, capability, request).await));
     }
-    let (line, capability, url) = (api.line.clone(), capability.clone(), url.clone());
-    let calling = async move { jobs::call(&line, &capability, request, url.as_str()).await };
+    let (api, capability) = (api.clone(), capability.clone());
+    let calling = async move { jobs::call(&api.line, &capability, request, &api.callbacks_url).await };
     run_to_completion(calling).await?.map_err(|error| match error {
         NotQueued::Payload(reason) => ApiError::invalid(vec![Fault::new("payload", reason)]),
         NotQueued::Publish(error) => error.into(),
+        NotQueued::TooManyPending => {
+            let words = format!("{PENDING_MAX} calls of the application wait for a person: approve or reject some");
+            ApiError::new(ProblemKind::TooManyApprovals, words)
+        }
     })
 }
 
@@ -156,6 +159,7 @@ pub struct DrawOut {
     request_id: String,
     #[schema(format = "uuid")]
     application_id: String,
+    #[schema(required = true)]
     application_uid: Option<String>,
     capability: String,
     #[schema(format = DateTime)]
@@ -189,6 +193,7 @@ async fn draw(
     OfApplication(of, request_id): OfApplication,
 ) -> Result<Response, ApiError> {
     use base64::{Engine as _, prelude::BASE64_STANDARD};
+    use everhook_core::policy::calls::draw;
     let found = manifests::draw(&api.line, caller.organization, &of, &request_id).await?;
     let uids = Uids::of_applications(&api, caller.organization, [found.application]).await?;
     let out = DrawOut {
@@ -197,11 +202,11 @@ async fn draw(
         application_uid: uids.application(found.application),
         capability: found.capability.to_string(),
         drawn_at: found.drawn_at.to_string(),
-        algorithm: everhook_core::policy::calls::draw::ALGORITHM,
+        algorithm: draw::ALGORITHM,
         seed: BASE64_STANDARD.encode(found.seed),
         list_sha256: BASE64_STANDARD.encode(found.list_hash),
         list_length: found.list_length,
-        picks: found.picks,
+        picks: draw::draw(&found.seed, found.list_length, found.picked),
     };
     Ok(json(StatusCode::OK, &out))
 }

@@ -1,12 +1,12 @@
 //! A call as clients write it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use everhook_core::{
-    calls::call::{CACHE_KEY_BYTES_MAX, CallRequest},
-    line::request::trace_and_flags,
+    calls::call::{CACHE_KEY_BYTES_MAX, CallRequest, PayloadCharge},
     manage::Fault,
+    model::TraceParent,
     policy::target::{self, TargetRules},
     time::Timestamp,
 };
@@ -15,7 +15,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::api::{body::check_depth, error::ApiError, publish::present};
+use crate::{
+    api::{body::check_depth, error::ApiError, publish::present},
+    memory::Charge,
+};
 
 /// The longest timeout that a caller may ask for, in milliseconds. What is longer than the manifest's is cut to that.
 const TIMEOUT_MS_MAX: u64 = 600_000;
@@ -43,13 +46,14 @@ pub struct CallIn<'a> {
 }
 
 impl CallIn<'_> {
-    /// As a request. `body` is what it was read from.
+    /// As a request. Its payload is a copy, which takes its part of the body's charge along: the body need not be kept for it, although the payload may be
+    /// needed for longer than the caller waits.
     pub fn into_request(
         self,
-        body: &Bytes,
+        charge: &mut Charge,
         payload_bytes_max: usize,
         header_timeout: Option<Duration>,
-        trace: Option<(String, String)>,
+        trace: Option<TraceParent>,
         arrived_at: Timestamp,
         targets: &TargetRules,
     ) -> Result<CallRequest, ApiError> {
@@ -80,8 +84,9 @@ impl CallIn<'_> {
             return Err(ApiError::too_large(format!("`payload` may have at most {payload_bytes_max} bytes, and has {}", text.len())));
         }
         check_depth(text)?;
-        let payload = body.slice_ref(text.as_bytes());
-        Ok(CallRequest { payload, cache_key: self.cache_key, timeout, trace, callback_url: self.callback_url, arrived_at })
+        let payload = Bytes::copy_from_slice(text.as_bytes());
+        let charge: Option<PayloadCharge> = Some(Arc::new(charge.split(payload.len())));
+        Ok(CallRequest { payload, charge, cache_key: self.cache_key, timeout, trace, callback_url: self.callback_url, arrived_at })
     }
 }
 
@@ -96,7 +101,31 @@ pub fn caller_timeout(headers: &HeaderMap) -> Result<Option<Duration>, ApiError>
 }
 
 /// The trace of a caller. What is not one is left out, as the W3C asks.
-pub fn trace_of(headers: &HeaderMap) -> Option<(String, String)> {
-    let text = headers.get("traceparent")?.to_str().ok()?;
-    trace_and_flags(text).map(|(trace, flags)| (trace.to_owned(), flags.to_owned()))
+pub fn trace_of(headers: &HeaderMap) -> Option<TraceParent> {
+    TraceParent::parse(headers.get("traceparent")?.to_str().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use everhook_core::{ids::OrganizationId, policy::address::AddressRules};
+
+    use super::*;
+    use crate::memory::{MemoryBudget, MemoryLimits};
+
+    #[test]
+    fn a_payload_counts_by_itself_and_does_not_keep_its_body_in_memory() {
+        let body = format!("{{\"payload\": [1]{}}}", " ".repeat(1_000));
+        let budget = MemoryBudget::new(MemoryLimits { total: body.len(), organization: body.len(), kept_for_small: 0 });
+        let new_charge = || Charge::new(budget.clone(), OrganizationId::from_uuid(uuid::Uuid::nil()));
+        let mut charge = new_charge();
+        charge.grow(body.len()).unwrap();
+        let asked: CallIn<'_> = serde_json::from_str(&body).unwrap();
+        let rules = TargetRules { allow_http: false, allow_amqp: false, addresses: AddressRules::public_only() };
+        let request = asked.into_request(&mut charge, 100, None, None, Timestamp::EPOCH, &rules).unwrap();
+        assert!(&*request.payload == b"[1]" && !body.as_bytes().as_ptr_range().contains(&request.payload.as_ptr()));
+        drop(charge);
+        assert_eq!((new_charge().would_fit(body.len() - 3), new_charge().would_fit(body.len() - 2).is_err()), (Ok(()), true));
+        drop(request);
+        assert_eq!(new_charge().would_fit(body.len()), Ok(()));
+    }
 }

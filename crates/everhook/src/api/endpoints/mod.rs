@@ -26,7 +26,7 @@ pub use self::{
     answer::{EndpointConfigOut, EndpointOut, SecretOut},
     control::BreakerOrderIn,
     health::{BacklogOut, BreakerStateOut, StatsOut, StatsQuery, millis, rounded},
-    request::EndpointIn,
+    request::{EndpointIn, NewEndpointIn},
 };
 use super::{
     Api,
@@ -99,7 +99,7 @@ pub struct EndpointQuery {
 
 /// Creates an endpoint. The response includes its secret.
 #[utoipa::path(
-    post, path = "", tag = "endpoints", operation_id = "create_endpoint", request_body = EndpointIn, security(("api_key" = ["manage"])),
+    post, path = "", tag = "endpoints", operation_id = "create_endpoint", request_body = NewEndpointIn, security(("api_key" = ["manage"])),
     responses((status = 201, description = "Created", body = EndpointOut), ChangeProblems, LimitProblems),
 )]
 async fn create(
@@ -302,7 +302,7 @@ async fn rotate(
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"type": "order.paid"}))]
 struct TestIn {
-    /// The event type; its definition's `example` is the data if it has one. `endpoint.test` if absent.
+    /// The event type; its definition's `example` is the data if it has one. Archived and undefined types are sent, too. `endpoint.test` if absent.
     #[serde(rename = "type", alias = "event_type")]
     event_type: Option<String>,
 }

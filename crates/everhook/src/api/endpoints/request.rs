@@ -17,6 +17,7 @@ use utoipa::ToSchema;
 use super::{
     super::{
         body::check_depth,
+        creation::{Creates, New},
         error::ApiError,
         schedules::{EndpointScheduleIn, EndpointScheduleOut},
         wire::{Field, Object, Texts},
@@ -67,7 +68,7 @@ pub struct EndpointIn {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     uid: Field<String>,
-    /// A name for people.
+    /// A description for people: at most 4,096 characters.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     description: Field<String>,
@@ -141,6 +142,13 @@ pub struct EndpointIn {
     #[serde(default, alias = "active", alias = "is_enabled")]
     #[schema(value_type = bool, required = false)]
     enabled: Field<bool>,
+}
+
+/// The same, where it creates one.
+pub type NewEndpointIn = New<EndpointIn>;
+
+impl Creates for EndpointIn {
+    const REQUIRED: &'static [&'static str] = &["url", "event_types"];
 }
 
 /// The preset `backoff` with your own values.

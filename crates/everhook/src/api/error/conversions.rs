@@ -42,7 +42,7 @@ impl ApiError {
     }
 
     /// 503: schemas and filters that take long are evaluated a few at a time, and this one would have waited for too long.
-    fn evaluation_busy() -> Self {
+    pub fn evaluation_busy() -> Self {
         let words = "expensive schemas or filters of this organization, or of others, are being evaluated: try again";
         Self::new(ProblemKind::EvaluationBusy, words)
     }
@@ -172,6 +172,9 @@ impl From<PublishError> for ApiError {
                 ),
             ),
             PublishError::EvaluationBusy => Self::evaluation_busy(),
+            PublishError::SourceBacklogFull => {
+                Self::new(ProblemKind::SourceBacklogFull, format!("{error}: connect their users, or cancel them"))
+            }
             PublishError::Store(error) => error.into(),
             PublishError::SpoolFull => {
                 tracing::warn!("refused a publish: the spool is full");
@@ -244,6 +247,44 @@ impl From<Conflict> for ProblemKind {
             Conflict::TooManyOperations => Self::TooManyOperations,
             Conflict::DeliveryEnded => Self::DeliveryEnded,
             Conflict::AttemptUnderWay => Self::AttemptUnderWay,
+            Conflict::ApprovalDecided => Self::ApprovalDecided,
+            Conflict::AppNotCallable => Self::AppNotCallable,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_conflict_has_a_type_of_its_own() {
+        #[rustfmt::skip]
+        let table = [
+            (ProblemKind::from(Conflict::UidTaken), "uid-taken"),
+            (Conflict::NameTaken.into(), "name-taken"),
+            (Conflict::ConcurrentChange.into(), "concurrent-change"),
+            (Conflict::LimitReached.into(), "limit-reached"),
+            (Conflict::ApplicationTooLarge.into(), "application-too-large"),
+            (Conflict::BuiltIn.into(), "built-in"),
+            (Conflict::RetryScheduleInUse.into(), "retry-schedule-in-use"),
+            (Conflict::OrderingChangeInProgress.into(), "ordering-change-in-progress"),
+            (Conflict::EndpointDisabled.into(), "endpoint-disabled"),
+            (Conflict::DeadLetterNotDead.into(), "dead-letter-not-dead"),
+            (Conflict::OperationEnded.into(), "operation-ended"),
+            (Conflict::DeliveryEnded.into(), "delivery-ended"),
+            (Conflict::AttemptUnderWay.into(), "attempt-under-way"),
+            (NotResendable::Open.into(), "delivery-open"),
+            (NotResendable::EndpointClosed.into(), "endpoint-disabled"),
+            (NotResendable::EventGone.into(), "event-removed"),
+            (NotResendable::Erased.into(), "event-erased"),
+            (NotResendable::Held.into(), "delivery-held"),
+            (NotResendable::Parked.into(), "delivery-parked"),
+            (NotResendable::JustEnded.into(), "delivery-ended"),
+            (ApiError::from(RecallError::TooMany(1_001)).kind, "too-many-deliveries"),
+        ];
+        for (kind, code) in table {
+            assert_eq!((kind.code(), kind.status()), (code, http::StatusCode::CONFLICT));
         }
     }
 }

@@ -76,6 +76,8 @@ problem_kinds! {
     DeliveryOpen = CONFLICT "delivery-open", "A delivery of this event is still open";
     DeliveryEnded = CONFLICT "delivery-ended", "The delivery has ended";
     JobEnded = CONFLICT "job-ended", "The job has ended";
+    ApprovalDecided = CONFLICT "approval-decided", "Something else was decided about the call";
+    TooManyApprovals = CONFLICT "too-many-approvals", "Too many calls wait for a person";
     DeliveryHeld = CONFLICT "delivery-held", "The delivery is held behind another";
     DeliveryParked = CONFLICT "delivery-parked", "The delivery is parked until something else has come";
     AttemptUnderWay = CONFLICT "attempt-under-way", "An attempt of the delivery is under way";
@@ -98,7 +100,7 @@ problem_kinds! {
     EventRateLimit = TOO_MANY_REQUESTS "event-rate-limit", "Too many events were published";
     RetryRateLimit = TOO_MANY_REQUESTS "retry-rate-limit", "Too many deliveries were retried by hand";
     ChangeRateLimit = TOO_MANY_REQUESTS "change-rate-limit", "Too many configuration changes";
-    TestRateLimit = TOO_MANY_REQUESTS "test-rate-limit", "Too many test events and URL verifications";
+    TestRateLimit = TOO_MANY_REQUESTS "test-rate-limit", "Too many test events, URL verifications or contract tests";
     SourceRateLimit = TOO_MANY_REQUESTS "source-rate-limit", "Too many requests came to the source";
     InternalError = INTERNAL_SERVER_ERROR "internal-error", "Everhook failed";
     CallFailed = BAD_GATEWAY "call-failed", "The app did not answer as it should";
@@ -106,6 +108,7 @@ problem_kinds! {
     CircuitOpen = SERVICE_UNAVAILABLE "circuit-open", "The circuit breaker of the capability is open";
     AppAtCapacity = SERVICE_UNAVAILABLE "app-at-capacity", "As many requests are in progress as the app takes";
     SourcePaused = SERVICE_UNAVAILABLE "source-paused", "The source is paused";
+    SourceBacklogFull = SERVICE_UNAVAILABLE "source-backlog-full", "Too many events of the source wait for its processor";
     DiskFull = SERVICE_UNAVAILABLE "disk-full", "No space is left on a disk";
     RequestTooCostly = SERVICE_UNAVAILABLE "request-too-costly", "The request has used up its work";
     EvaluationBusy = SERVICE_UNAVAILABLE "evaluation-busy", "Too many schemas and filters are being evaluated";

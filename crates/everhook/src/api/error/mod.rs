@@ -108,7 +108,7 @@ impl ApiError {
         let named_by = match noun {
             "organization" | "application" | "endpoint" => "id or uid",
             "source" | "retry schedule" | "event type" => "id or name",
-            "kind of source" => "name",
+            "kind of source" | "channel" | "alert rule" => "name",
             "attempt" => "number",
             _ => "id",
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use utoipa::{
     IntoResponses,
-    openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder},
+    openapi::{ContentBuilder, HeaderBuilder, ObjectBuilder, Ref, RefOr, ResponseBuilder, Type},
 };
 
 use super::ProblemKind;
@@ -67,10 +67,23 @@ impl IntoResponses for PublishProblems {
 pub fn problem_responses(statuses: &[u16]) -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
     let response = |status: &u16| {
         let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
-        let response = ResponseBuilder::new().description(describe(*status)).content("application/problem+json", content).build();
-        (status.to_string(), RefOr::T(response))
+        let mut response = ResponseBuilder::new().description(describe(*status)).content("application/problem+json", content);
+        if let Some((name, kind, words)) = header(*status) {
+            let schema = ObjectBuilder::new().schema_type(kind).build();
+            response = response.header(name, HeaderBuilder::new().schema(Some(schema)).description(Some(words)).build());
+        }
+        (status.to_string(), RefOr::T(response.build()))
     };
     statuses.iter().map(response).collect()
+}
+
+/// The header that comes with a status.
+const fn header(status: u16) -> Option<(&'static str, Type, &'static str)> {
+    match status {
+        401 => Some(("WWW-Authenticate", Type::String, "`Bearer`.")),
+        429 | 503 => Some(("Retry-After", Type::Integer, "In how many seconds to try again.")),
+        _ => None,
+    }
 }
 
 /// What a status means, and which problem types come with it.

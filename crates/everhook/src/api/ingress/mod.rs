@@ -18,6 +18,7 @@ use everhook_core::{
     inbound::{Accepted, Handshake, HandshakeEffect, Item, KeyRequest, Reading, Refusal, Reply, dedupe_key},
     line::receive::{Push, PushedItem, receive},
     manage::sources::{Captured, capture_key},
+    metrics::SourceCounts,
     model::EventType,
     sources::{NotFetched, OpenSource},
     time::Timestamp,
@@ -94,9 +95,15 @@ async fn take_request(api: &Arc<Api>, segment: &str, path_type: Option<&str>, re
         Err(NotTaken { reason, error }) => {
             api.line.sources.activity.refused(source.source.id, now, &reason);
             api.line.sources.tallies.rejected(source.source.id, &reason, now);
+            counts(api, &source).reject(&reason);
             error.into_response()
         }
     }
+}
+
+/// What whoever watches the server sees of a source.
+fn counts(api: &Api, source: &OpenSource) -> Arc<SourceCounts> {
+    api.line.metrics.sources.get(&source.source.id, SourceCounts::default)
 }
 
 async fn read_and_store(
@@ -164,6 +171,7 @@ async fn answer_handshake(api: &Arc<Api>, source: &Arc<OpenSource>, handshake: H
     }
     api.line.sources.activity.handshake_answered(source.source.id, now);
     api.line.sources.tallies.handshake_answered(source.source.id, now);
+    counts(api, source).handshakes.add(1);
     Ok(response(handshake.reply))
 }
 
@@ -192,6 +200,7 @@ async fn store(
     }
     api.line.sources.activity.accepted(source.source.id, now);
     api.line.sources.tallies.accepted(source.source.id, event_types.iter().map(EventType::as_str), now);
+    counts(api, source).accepted.add(1);
     Ok(response(reply))
 }
 

@@ -18,7 +18,7 @@ use http::{StatusCode, request::Parts};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-pub use self::wire::{EndpointScheduleIn, EndpointScheduleOut, ScheduleConfigOut, ScheduleIn, ScheduleOut};
+pub use self::wire::{EndpointScheduleIn, EndpointScheduleOut, NewScheduleIn, ScheduleConfigOut, ScheduleIn, ScheduleOut};
 use super::{
     Api,
     access::{MayManage, MayRead},
@@ -70,7 +70,7 @@ pub struct AssignmentOut {
 
 /// Creates a retry schedule in your organization.
 #[utoipa::path(
-    post, path = "/v1/retry-schedules", tag = "retry schedules", operation_id = "create_retry_schedule", request_body = ScheduleIn,
+    post, path = "/v1/retry-schedules", tag = "retry schedules", operation_id = "create_retry_schedule", request_body = NewScheduleIn,
     security(("api_key" = ["manage"])),
     responses((status = 201, description = "Created", body = ScheduleOut), ChangeProblems),
 )]
@@ -86,7 +86,7 @@ pub async fn create(
 /// Creates a retry schedule in an organization.
 #[utoipa::path(
     post, path = "/v1/organizations/{id}/retry-schedules", tag = "retry schedules", operation_id = "create_retry_schedule_of_organization",
-    request_body = ScheduleIn, params(("id" = String, Path, description = "The organization's id or uid")),
+    request_body = NewScheduleIn, params(("id" = String, Path, description = "The organization's id or uid")),
     security(("api_key" = ["manage"])),
     responses((status = 201, description = "Created", body = ScheduleOut), ChangeProblems),
 )]

@@ -13,7 +13,10 @@ use serde::{
 };
 use utoipa::ToSchema;
 
-use super::super::wire::Field;
+use super::super::{
+    creation::{Creates, New},
+    wire::Field,
+};
 use crate::api::words::StrategyWord;
 
 /// A retry schedule: when failed deliveries are retried, how often, and which statuses end them at once.
@@ -133,11 +136,14 @@ impl From<&RetrySchedule> for Spelled {
 #[derive(Serialize, ToSchema)]
 pub struct InlineScheduleOut {
     /// `exponential`, `linear` or `custom`.
+    #[schema(value_type = StrategyWord)]
     strategy: &'static str,
     intervals: IntervalsOut,
     max_attempts: u32,
+    #[schema(required = true)]
     jitter: Option<f64>,
     give_up_on: Vec<u16>,
+    #[schema(required = true)]
     timeout_ms: Option<u64>,
 }
 
@@ -248,6 +254,13 @@ pub struct ScheduleIn {
     #[serde(default)]
     #[schema(value_type = Option<u32>, minimum = 100, maximum = 60_000)]
     timeout_ms: Field<i64>,
+}
+
+/// The same, where it creates one.
+pub type NewScheduleIn = New<ScheduleIn>;
+
+impl Creates for ScheduleIn {
+    const REQUIRED: &'static [&'static str] = &["name", "intervals"];
 }
 
 impl From<ScheduleIn> for ScheduleChange {

@@ -6,6 +6,7 @@ use axum::extract::FromRequestParts;
 use everhook_core::{
     manage::sources::{self, RevealedSource},
     model::{Dedupe, DedupeBy, KIND_CUSTOM, KIND_HMAC, ProcessorKind, Secret, Source, SourceActivity, SourceResponse},
+    sources::tolerance,
     time::Timestamp,
 };
 use http::{header, request::Parts};
@@ -14,7 +15,7 @@ use utoipa::ToSchema;
 
 use super::super::{Api, error::ApiError, uids::Uids};
 use crate::{
-    api::words::{DedupeByWord, HandshakeStatus, ProcessorWord, SourcePauseMode},
+    api::words::{DedupeByWord, HandshakeStatus, HmacAlgorithm, HmacEncoding, ProcessorWord, SourcePauseMode},
     config::units::show_duration,
 };
 
@@ -42,10 +43,10 @@ pub struct SourceOut {
     #[schema(required = true)]
     header: Option<String>,
     /// Null unless the kind is `hmac`.
-    #[schema(required = true)]
+    #[schema(required = true, value_type = Option<HmacAlgorithm>)]
     algorithm: Option<String>,
     /// Null unless the kind is `hmac`.
-    #[schema(required = true)]
+    #[schema(required = true, value_type = Option<HmacEncoding>)]
     encoding: Option<String>,
     /// Null unless the kind is `hmac`.
     #[schema(required = true)]
@@ -64,6 +65,9 @@ pub struct SourceOut {
     public_url: Option<String>,
     #[schema(required = true)]
     tolerance: Option<String>,
+    /// The tolerance that applies: the one above, else that of the kind or recipe; null where the age of a request is not judged.
+    #[schema(required = true)]
+    effective_tolerance: Option<String>,
     ip_allowlist: Vec<String>,
     rate_limit: SourceRateLimitOut,
     #[schema(required = true)]
@@ -160,6 +164,7 @@ impl SourceOut {
     pub fn new(api: &Api, base: &UrlBase, source: Source, activity: SourceActivity, now: Timestamp) -> Self {
         let is_named = source.organization == api.default_organization;
         let handshake = HandshakeOut::new(&source, &activity, now);
+        let effective_tolerance = tolerance(&source);
         let (mut fields, is_hmac) = (source.recipe, source.kind == KIND_HMAC);
         let mut hmac = |name: &str| if is_hmac { fields.remove(name) } else { None };
         let (header, algorithm, encoding, prefix) = (hmac("header"), hmac("algorithm"), hmac("encoding"), hmac("prefix"));
@@ -183,6 +188,7 @@ impl SourceOut {
             audience: source.audience,
             public_url: source.public_url,
             tolerance: source.tolerance.map(show_duration),
+            effective_tolerance: effective_tolerance.map(show_duration),
             ip_allowlist: source.ip_allowlist.iter().map(ToString::to_string).collect(),
             rate_limit: SourceRateLimitOut {
                 per_ip_per_minute: source.rate_limit.per_ip_per_minute,
@@ -216,9 +222,9 @@ pub struct SourceConfigOut {
     recipe: Option<BTreeMap<String, String>>,
     #[schema(required = true)]
     header: Option<String>,
-    #[schema(required = true)]
+    #[schema(required = true, value_type = Option<HmacAlgorithm>)]
     algorithm: Option<String>,
-    #[schema(required = true)]
+    #[schema(required = true, value_type = Option<HmacEncoding>)]
     encoding: Option<String>,
     #[schema(required = true)]
     prefix: Option<String>,
@@ -313,15 +319,7 @@ impl From<Dedupe> for DedupeOut {
 }
 
 /// What the URLs of sources begin with: the server's public URL, or else what the client itself called it by.
-#[derive(Clone)]
 pub struct UrlBase(String);
-
-impl UrlBase {
-    /// The text, without a slash at its end.
-    pub fn as_str(&self) -> &str {
-        self.0.trim_end_matches('/')
-    }
-}
 
 impl FromRequestParts<Arc<Api>> for UrlBase {
     type Rejection = ApiError;

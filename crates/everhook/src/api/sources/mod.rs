@@ -19,7 +19,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use self::{answer::SourceOut, request::into_new};
 pub use self::{
     answer::{SourceConfigOut, UrlBase},
-    request::SourceIn,
+    request::{NewSourceIn, SourceIn},
 };
 use super::{
     Api,
@@ -76,7 +76,7 @@ pub struct SourceSecretsOut {
 
 /// Creates a source. The response includes the URL to enter at the provider.
 #[utoipa::path(
-    post, path = "/v1/sources", tag = "sources", operation_id = "create_source", request_body = SourceIn,
+    post, path = "/v1/sources", tag = "sources", operation_id = "create_source", request_body = NewSourceIn,
     security(("api_key" = ["manage"])),
     responses((status = 201, description = "Created", body = SourceOut), ChangeProblems),
 )]

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::super::{
+    creation::{Creates, New},
     error::ApiError,
     wire::{Field, Object, Texts},
 };
@@ -119,6 +120,13 @@ pub struct SourceIn {
     response: Field<Object<SourceResponseIn>>,
 }
 
+/// The same, where it creates one.
+pub type NewSourceIn = New<SourceIn>;
+
+impl Creates for SourceIn {
+    const REQUIRED: &'static [&'static str] = &["name", "kind"];
+}
+
 /// How many requests a source accepts in a minute.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -140,7 +148,7 @@ pub struct SourceRateLimitIn {
 pub struct DedupeIn {
     /// What two events have in common: the `id` that the kind finds, a `header`, a value of the body (`pointer`), or the whole `body`.
     #[serde(default)]
-    #[schema(value_type = DedupeByWord)]
+    #[schema(value_type = DedupeByWord, required = true)]
     by: Option<String>,
     /// With `header`: its name.
     #[serde(default)]

@@ -5,7 +5,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::fields::{Faults, Fields};
-use crate::model::{CacheAges, FallbackStep, PickCount};
+use crate::{
+    model::{CacheAges, FallbackStep, PickCount},
+    policy::calls::pick::PICKS_MAX,
+};
 
 /// How many steps a fallback may have: one of each kind, and a second URL.
 const STEPS_MAX: usize = 8;
@@ -17,8 +20,9 @@ const CACHE_TTL_RANGE: (Duration, Duration) = (Duration::from_secs(1), Duration:
 /// How long another URL may take if the step does not say.
 const HTTP_TIMEOUT: Duration = Duration::from_secs(1);
 const HTTP_TIMEOUT_RANGE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(30));
-/// How many may be picked.
-const PICKS_MAX: u32 = 10_000;
+/// How long a call waits for a person if the step does not say: over a weekend and a holiday.
+const APPROVAL_EXPIRY: Duration = Duration::from_secs(7 * 86_400);
+const APPROVAL_EXPIRY_RANGE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(90 * 86_400));
 /// The longest pointer into a payload.
 const POINTER_BYTES_MAX: usize = 256;
 
@@ -46,17 +50,14 @@ pub(super) fn read_fallback(
             Some("default") => read_default(&mut step, check_url, faults),
             Some("error") => Some(FallbackStep::Error),
             Some("queue") => Some(FallbackStep::Queue),
-            Some("manual") => {
-                faults.add(step.path_of("type"), "`manual` is not available yet: must be `cache`, `default`, `queue` or `error`");
-                continue;
-            }
+            Some("manual") => Some(read_manual(&mut step, faults)),
             _ => {
-                faults.add(step.path_of("type"), "must be `cache`, `default`, `queue` or `error`");
+                faults.add(step.path_of("type"), "must be `cache`, `default`, `queue`, `manual` or `error`");
                 continue;
             }
         };
         step.end(faults);
-        if let Some(last @ (FallbackStep::Error | FallbackStep::Queue)) = steps.last() {
+        if let Some(last @ (FallbackStep::Error | FallbackStep::Queue | FallbackStep::Manual { .. })) = steps.last() {
             faults.add(path, format!("cannot follow the step `{}`, which always answers", last.name()));
         }
         if matches!(read, Some(FallbackStep::Cache)) && steps.contains(&FallbackStep::Cache) {
@@ -82,6 +83,12 @@ fn read_ages(step: &mut Fields<'_>, faults: &mut Faults) -> CacheAges {
             CacheAges::default()
         }
     }
+}
+
+fn read_manual(step: &mut Fields<'_>, faults: &mut Faults) -> FallbackStep {
+    let expires_after = step.duration("expires_after", faults).unwrap_or(APPROVAL_EXPIRY);
+    step.in_range("expires_after", expires_after, APPROVAL_EXPIRY_RANGE, faults);
+    FallbackStep::Manual { expires_after }
 }
 
 fn read_default(step: &mut Fields<'_>, check_url: &dyn Fn(&str) -> Result<(), String>, faults: &mut Faults) -> Option<FallbackStep> {

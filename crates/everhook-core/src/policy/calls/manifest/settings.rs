@@ -20,6 +20,8 @@ const HEDGE_AFTER: (Duration, Duration) = (Duration::from_millis(1), Duration::f
 const AGE: (Duration, Duration) = (Duration::ZERO, Duration::from_secs(7 * 86_400));
 /// How many in a hundred calls may go to a canary: with more, there is nothing to compare it with.
 const CANARY_PERCENT: RangeInclusive<u32> = 1..=50;
+/// How long a breaker stays open at the least, and at the most: each time that one opens is written, and somebody is told.
+const SLEEP: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(86_400));
 /// An answer is slow from this share of the timeout on, unless the manifest says.
 const SLOW_SHARE: f64 = 0.8;
 
@@ -67,6 +69,7 @@ pub(super) fn read_breaker(
     };
     read_rule(&mut asked, &mut config.rule, faults);
     if let Some(sleep) = asked.duration("sleep_window_ms", faults) {
+        asked.in_range("sleep_window_ms", sleep, SLEEP, faults);
         config.sleep = sleep;
         config.sleep_max = config.sleep_max.max(sleep);
     }

@@ -121,9 +121,8 @@ impl Plan {
     ///
     /// # Errors
     /// What to change, in words for its author.
-    pub(in crate::policy::schema) fn new(root: &Value) -> Result<Self, String> {
-        let mut planning =
-            Planning { root, nodes: Vec::new(), known: FxHashMap::default(), patterns: FxHashMap::default(), explorer: Explorer::new() };
+    pub(in crate::policy::schema) fn new<'a>(root: &'a Value, explorer: &'a mut Explorer) -> Result<Self, String> {
+        let mut planning = Planning { root, nodes: Vec::new(), known: FxHashMap::default(), patterns: FxHashMap::default(), explorer };
         let index = planning.add(root)?;
         let patterns_bytes = planning.patterns.values().map(|pattern| pattern.memory_bytes).sum();
         Ok(Self { nodes: planning.nodes, root: index, patterns_bytes })
@@ -140,7 +139,7 @@ struct Planning<'a> {
     /// By the address of the subschema, which stays where it is.
     known: FxHashMap<*const Value, NodeIndex>,
     patterns: FxHashMap<&'a str, PatternCost>,
-    explorer: Explorer,
+    explorer: &'a mut Explorer,
 }
 
 impl<'a> Planning<'a> {

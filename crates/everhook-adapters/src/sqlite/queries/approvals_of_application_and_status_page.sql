@@ -1,0 +1,8 @@
+-- Which approvals of an application stand so, between two ids, newest first (a page backward: oldest first)?
+-- Index: approvals_by_application_and_status. Lock: none, a snapshot.
+SELECT id, organization_id, application_id, capability, lane_id, request_id, cause, NULL AS call, requested_at, expires_at, status, decided_at, actor_id,
+    actor_name, reason, NULL AS data, job_id, unpublished
+FROM approvals INDEXED BY approvals_by_application_and_status
+WHERE application_id = ?5 AND organization_id = ?1 AND status = ?6 AND id > ?2 AND id < ?3
+ORDER BY id DESC
+LIMIT ?4;

@@ -1,0 +1,3 @@
+-- Forgets an alert of which there is nothing to tell, if it stands as it was seen.
+-- Index: the primary key. Lock: the write lock.
+DELETE FROM alerts WHERE id = ?1 AND revision = ?2;

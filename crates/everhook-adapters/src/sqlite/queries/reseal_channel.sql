@@ -1,0 +1,3 @@
+-- Replaces what is sealed of a channel by the same, sealed otherwise, unless somebody changed it.
+-- Index: the primary key. Lock: the write lock.
+UPDATE channels SET credentials = ?2 WHERE id = ?1 AND credentials = ?3;

@@ -1,0 +1,60 @@
+//! Step 5 for alert rules: what an organization is told when a rule fires, still fires, or is fulfilled again.
+
+use bytes::Bytes;
+use serde_json::json;
+
+use crate::{
+    line::Line,
+    model::{AlertStatus, EventType},
+    policy::alerts::{AlertReport, words::summary},
+    ports::Alert,
+    time::Timestamp,
+};
+
+/// What an organization is told about an alert: an event `alert.fired`, also when it is repeated, or `alert.resolved`.
+///
+/// The fields are what channels render, and what `docs/alerts.md` describes.
+pub fn of_rule(line: &Line, status: &AlertStatus, name: Option<&str>, report: AlertReport, now: Timestamp) -> Alert {
+    let rule = &status.rule;
+    let fired_at = status.episodes.first().map_or(status.since, |episode| episode.fired_at);
+    let mut data = json!({
+        "alert_id": status.id.to_string(),
+        "dedupe_key": format!("everhook/{}/{}/{}", status.organization, rule.name, status.target),
+        "organization_id": status.organization.to_string(),
+        "rule": rule.name,
+        "severity": rule.severity.as_str(),
+        "metric": rule.metric.as_str(),
+        "scope": rule.scope.as_str(),
+        "target_id": status.target.to_string(),
+        "target_name": name,
+        "value": status.value,
+        "threshold": rule.threshold,
+        "comparison": rule.metric.comparison().as_str(),
+        "unit": rule.metric.unit().as_str(),
+        "window_seconds": rule.window.as_secs(),
+        "fired_at": fired_at.to_string(),
+        "repeat": report == AlertReport::Repeated,
+        "summary": summary(rule, name, status.value, report),
+        "recipients": {
+            "owner": rule.recipients.owner,
+            "admins": rule.recipients.admins,
+            "channels": rule.recipients.channels,
+        },
+    });
+    if let Some(application) = status.application {
+        data["application_id"] = json!(application.to_string());
+    }
+    let event_type = match report {
+        AlertReport::Fired | AlertReport::Repeated => "alert.fired",
+        AlertReport::Resolved => {
+            data["resolved_at"] = json!(now.to_string());
+            "alert.resolved"
+        }
+    };
+    Alert {
+        id: line.ports.entropy.uuid(now),
+        organization: status.organization,
+        event_type: EventType::parse(event_type).expect("our own event types are well-formed"),
+        data: Bytes::from(data.to_string()),
+    }
+}

@@ -1,0 +1,93 @@
+//! Which channels of an organization get an operational event.
+//!
+//! An administrator's e-mail gets only what somebody should read: a channel of a service gets what its owner asked for. An alert says itself whom it is for.
+
+use serde_json::Value;
+
+use super::{Notice, has_words_for, of_event};
+use crate::{
+    model::{Channel, ChannelTarget, EventType, EventTypePattern, NoticeSeverity, ServiceChannel, ServiceKind},
+    policy::matching,
+};
+
+/// The events that are told by e-mail.
+pub const EMAILED_TYPES: [&str; 7] =
+    ["alert.fired", "alert.resolved", "endpoint.warning", "endpoint.disabled", "endpoint.recovered", "app.unhealthy", "app.healthy"];
+
+/// What a channel gets whose owner does not say: what somebody should act on.
+const DEFAULT_PATTERNS: [&str; 9] = [
+    "alert.*",
+    "endpoint.warning",
+    "endpoint.disabled",
+    "endpoint.recovered",
+    "app.*",
+    "amqp.*",
+    "job.dead",
+    "dlq.replay_failed",
+    "approval.requested",
+];
+
+/// The same for PagerDuty: what has an end, so that its incidents are resolved.
+const DEFAULT_PATTERNS_OF_INCIDENTS: [&str; 6] =
+    ["alert.*", "endpoint.warning", "endpoint.disabled", "endpoint.recovered", "app.*", "amqp.*"];
+
+/// What a channel of this kind gets whose owner does not say.
+pub fn default_patterns(kind: ServiceKind) -> Vec<EventTypePattern> {
+    let texts: &[&str] = if kind == ServiceKind::PagerDuty { &DEFAULT_PATTERNS_OF_INCIDENTS } else { &DEFAULT_PATTERNS };
+    texts.iter().map(|text| EventTypePattern::parse(text).expect("our own patterns are well-formed")).collect()
+}
+
+/// Whether a channel may get events of this type, whatever their data says. Asked once for each type.
+pub fn may_get(channel: &Channel, event_type: &EventType) -> bool {
+    match &channel.to {
+        ChannelTarget::Email(_) => EMAILED_TYPES.contains(&event_type.as_str()),
+        ChannelTarget::Service(service) => {
+            service.enabled && has_words_for(event_type) && (is_alert(event_type) || matching::wants(&service.event_types, event_type))
+        }
+    }
+}
+
+/// Which of the channels that may get an event's type get the event.
+pub fn choose<'a>(channels: &[&'a Channel], event_type: &EventType, data: &Value) -> Vec<&'a Channel> {
+    let Some(notice) = of_event(event_type, data) else { return Vec::new() };
+    let recipients = Recipients::of(event_type, data, channels);
+    channels.iter().copied().filter(|channel| recipients.include(channel, event_type, &notice)).collect()
+}
+
+/// Whom an event is for.
+struct Recipients<'a> {
+    /// Whoever asked for such events.
+    everyone: bool,
+    /// These in any case.
+    named: Vec<&'a str>,
+}
+
+impl<'a> Recipients<'a> {
+    /// An alert names its recipients. If it names only channels that are not there, or are turned off, everyone gets it: somebody must.
+    fn of(event_type: &EventType, data: &'a Value, channels: &[&Channel]) -> Self {
+        let recipients = &data["recipients"];
+        if !is_alert(event_type) || !recipients.is_object() {
+            return Self { everyone: true, named: Vec::new() };
+        }
+        let named: Vec<&str> = recipients["channels"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        // An application has no owner's address of its own: its owner is whoever administers the organization.
+        let is_for_people = recipients["admins"] == true || recipients["owner"] == true;
+        let finds_one = channels.iter().any(|channel| named.contains(&channel.name()));
+        Self { everyone: is_for_people || !finds_one, named }
+    }
+
+    fn include(&self, channel: &Channel, event_type: &EventType, notice: &Notice) -> bool {
+        if self.named.contains(&channel.name()) {
+            return true;
+        }
+        self.everyone && channel.service().is_none_or(|service| asks_for(service, event_type, notice.severity))
+    }
+}
+
+fn asks_for(service: &ServiceChannel, event_type: &EventType, severity: NoticeSeverity) -> bool {
+    matching::wants(&service.event_types, event_type) && service.min_severity.is_none_or(|min| severity >= min)
+}
+
+fn is_alert(event_type: &EventType) -> bool {
+    event_type.as_str().starts_with("alert.")
+}

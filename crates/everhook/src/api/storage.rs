@@ -1,0 +1,145 @@
+//! How much the server keeps: for admins, and for `everhook doctor`.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use everhook_core::{
+    line::Line,
+    model::RetentionPeriods,
+    ports::{ArchiveStatus, Stored, StoredTable},
+    time::Timestamp,
+};
+use http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{
+    Api,
+    access::MayAdminister,
+    error::{ApiError, ReadProblems},
+    wire::{NoParams, json},
+};
+
+/// How much the store keeps, and for how long.
+#[derive(Serialize, ToSchema)]
+pub struct StorageOut {
+    /// The number of bytes that the store takes on its disk.
+    #[schema(example = 268_435_456)]
+    bytes: u64,
+    /// How many of them are free and used again. 0 where the store does not know: with PostgreSQL.
+    free_bytes: u64,
+    /// The tables that grow, the largest first.
+    tables: Vec<StoredTableOut>,
+    /// When the oldest event was accepted.
+    #[schema(required = true, format = DateTime)]
+    oldest_event_at: Option<String>,
+    /// When the oldest dead letter last failed.
+    #[schema(required = true, format = DateTime)]
+    oldest_dead_letter_at: Option<String>,
+    retention: RetentionOut,
+    /// The archive of this node; null if none is configured.
+    #[schema(required = true)]
+    archive: Option<ArchiveOut>,
+    /// The clock of this node.
+    #[schema(format = DateTime)]
+    now: String,
+}
+
+/// How much one table keeps.
+#[derive(Serialize, ToSchema)]
+pub struct StoredTableOut {
+    #[schema(example = "events")]
+    name: String,
+    /// The number of rows, as far as it is known without counting all of them.
+    rows: u64,
+    /// What `rows` means: `exact`, `about` (when the store last looked) or `more_than`.
+    #[schema(value_type = super::words::RowCountWord, example = "about")]
+    rows_are: &'static str,
+    /// The number of bytes with indexes; null where the store does not know: with SQLite.
+    #[schema(required = true)]
+    bytes: Option<u64>,
+}
+
+/// How long things are kept, in seconds; null is for ever.
+#[derive(Serialize, ToSchema)]
+pub struct RetentionOut {
+    #[schema(required = true, example = 7_776_000)]
+    events_seconds: Option<u64>,
+    #[schema(required = true, example = 7_776_000)]
+    attempts_seconds: Option<u64>,
+    #[schema(required = true, example = 31_536_000)]
+    dead_letters_seconds: Option<u64>,
+    #[schema(required = true, example = 7_776_000)]
+    rollups_seconds: Option<u64>,
+}
+
+/// Where expired data is written before it is removed. Only the node that removes it writes.
+#[derive(Serialize, ToSchema)]
+pub struct ArchiveOut {
+    #[schema(example = "/var/lib/everhook/archive")]
+    folder: String,
+    /// When this node last wrote to it, since its start.
+    #[schema(required = true, format = DateTime)]
+    written_at: Option<String>,
+    /// Since when this node cannot write to it; nothing that is archived is removed meanwhile.
+    #[schema(required = true, format = DateTime)]
+    failing_since: Option<String>,
+    /// Why not.
+    #[schema(required = true, example = "No space left on device (os error 28)")]
+    error: Option<String>,
+}
+
+impl StorageOut {
+    fn of(line: &Line, stored: Stored) -> Self {
+        let shown = |at: Option<Timestamp>| at.map(|at| at.to_string());
+        Self {
+            bytes: stored.bytes,
+            free_bytes: stored.free_bytes,
+            tables: stored.tables.into_iter().map(StoredTableOut::from).collect(),
+            oldest_event_at: shown(stored.oldest_event_at),
+            oldest_dead_letter_at: shown(stored.oldest_dead_letter_at),
+            retention: RetentionOut::from(&line.retention),
+            archive: line.ports.archive.as_ref().map(|archive| ArchiveOut::from(archive.status())),
+            now: line.ports.clock.now().to_string(),
+        }
+    }
+}
+
+impl From<StoredTable> for StoredTableOut {
+    fn from(table: StoredTable) -> Self {
+        Self { name: table.name, rows: table.rows.number(), rows_are: table.rows.as_str(), bytes: table.bytes }
+    }
+}
+
+impl From<&RetentionPeriods> for RetentionOut {
+    fn from(periods: &RetentionPeriods) -> Self {
+        Self {
+            events_seconds: periods.events.map(|period| period.as_secs()),
+            attempts_seconds: periods.attempts.map(|period| period.as_secs()),
+            dead_letters_seconds: periods.dead_letters.map(|period| period.as_secs()),
+            rollups_seconds: periods.rollups.map(|period| period.as_secs()),
+        }
+    }
+}
+
+impl From<ArchiveStatus> for ArchiveOut {
+    fn from(status: ArchiveStatus) -> Self {
+        let (failing_since, error) = status.failing.unzip();
+        Self {
+            folder: status.place,
+            written_at: status.written_at.map(|at| at.to_string()),
+            failing_since: failing_since.map(|at| at.to_string()),
+            error,
+        }
+    }
+}
+
+/// Returns how much is stored, without counting it: sizes as the store knows them.
+#[utoipa::path(
+    get, path = "/v1/storage", tag = "server", operation_id = "get_storage", security(("api_key" = ["admin"])),
+    responses((status = 200, description = "What is stored", body = StorageOut), ReadProblems),
+)]
+pub async fn get(State(api): State<Arc<Api>>, MayAdminister(_caller): MayAdminister, _query: NoParams) -> Result<Response, ApiError> {
+    let stored = api.line.ports.retention.stored().await?;
+    Ok(json(StatusCode::OK, &StorageOut::of(&api.line, stored)))
+}
