@@ -14,9 +14,9 @@ use crate::{
         alert::{self, HealthStory},
         settle::disabling,
     },
-    model::{Cursor, DisabledReason, Duty, Endpoint, HealthRecord, HealthReportKind, PageRequest, Stage},
+    model::{Cursor, Delivery, DisabledReason, Duty, Endpoint, HealthRecord, HealthReportKind, PageRequest, Stage},
     policy::endpoint_health::HealthPhase,
-    ports::{DeliveryFilter, FailingEndpoint, FailingRequest, HealthReport, StoreError},
+    ports::{DeliveryFilter, DeliveryStatus, FailingEndpoint, FailingRequest, HealthReport, StoreError},
     time::Timestamp,
 };
 
@@ -196,15 +196,24 @@ async fn report(line: &Line, found: FailingEndpoint, kind: HealthReportKind, now
     Ok(is_reported)
 }
 
-/// Why an endpoint's last attempt failed, and when the next is, as far as its newest deliveries show it.
+/// Why an endpoint's last attempt failed, and when the next is, as far as its newest deliveries show it. Where none of them was attempted yet, because a
+/// breaker is open or many wait, those that wait for another attempt are looked at.
 async fn last_deliveries(line: &Line, endpoint: &Endpoint) -> Result<(Option<String>, Option<Timestamp>), StoreError> {
-    let filter = DeliveryFilter { endpoint: Some(endpoint.id), ..DeliveryFilter::default() };
-    let page = PageRequest { limit: DELIVERIES_READ, cursor: Cursor::Newest };
-    let newest = line.ports.history.deliveries(endpoint.organization, filter, page).await?.rows;
+    let newest = newest_deliveries(line, endpoint, None).await?;
+    let attempted = match newest.iter().any(|delivery| delivery.last_error.is_some()) {
+        true => Vec::new(),
+        false => newest_deliveries(line, endpoint, Some(DeliveryStatus::WaitingAfterFailure)).await?,
+    };
     let due_at = |stage: &Stage| match stage {
         Stage::Waiting { due_at } => Some(*due_at),
         _ => None,
     };
-    let next_attempt_at = newest.iter().filter_map(|delivery| due_at(&delivery.stage)).min();
-    Ok((newest.into_iter().find_map(|delivery| delivery.last_error), next_attempt_at))
+    let next_attempt_at = newest.iter().chain(&attempted).filter_map(|delivery| due_at(&delivery.stage)).min();
+    Ok((newest.into_iter().chain(attempted).find_map(|delivery| delivery.last_error), next_attempt_at))
+}
+
+async fn newest_deliveries(line: &Line, endpoint: &Endpoint, status: Option<DeliveryStatus>) -> Result<Vec<Delivery>, StoreError> {
+    let filter = DeliveryFilter { endpoint: Some(endpoint.id), status, ..DeliveryFilter::default() };
+    let page = PageRequest { limit: DELIVERIES_READ, cursor: Cursor::Newest };
+    Ok(line.ports.history.deliveries(endpoint.organization, filter, page).await?.rows)
 }

@@ -10,7 +10,7 @@ use everhook_core::{
         endpoints::{self, EndpointChange, Health, HealthStatus},
         organizations::{self, OrganizationChange},
     },
-    model::{CountedFailures, DisabledReason, Duty, EndpointState, FailingRule, HealthReportKind, Tally, minute_of},
+    model::{CountedFailures, DisabledReason, Duty, EndpointState, FailingRule, HealthReportKind, OrderingMode, Tally, minute_of},
     policy::{
         address::AddressRules,
         cron::CronSchedule,
@@ -323,4 +323,22 @@ async fn an_organization_whose_endpoints_all_fail_is_told_of_each_once_in_one_ch
         assert_eq!(history.len(), 2, "one warning, one disabling");
     }
     world.leaves_work_over();
+}
+
+#[tokio::test]
+async fn the_last_error_is_named_also_if_many_newer_deliveries_wait_without_an_attempt() {
+    let mut world = world_with(in_seconds()).await;
+    set_admins(&world).await;
+    // In order: the others are held behind the first.
+    world.endpoint().answering(500).in_order(OrderingMode::Strict).create().await;
+    for _ in 0..15 {
+        world.event("order.paid").publish().await;
+    }
+    world.pass(secs(8)).await;
+    let mails = world.mail_server.taken();
+    let warning = mails.iter().find(|mail| mail.message.subject.contains("Failing Endpoint")).expect("they were warned");
+    assert!(warning.message.text.contains("Last error:    the endpoint answered 500"), "{}", warning.message.text);
+    assert!(warning.message.text.contains("Next attempt:"), "{}", warning.message.text);
+    world.leaves_work_over();
+    world.end().await;
 }

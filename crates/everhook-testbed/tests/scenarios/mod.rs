@@ -23,6 +23,7 @@ mod jobs;
 mod lanes;
 mod leftovers;
 mod limits;
+mod mail_pages;
 mod nodes;
 mod operations;
 mod order;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     Notice, NoticeState, NoticeStep,
-    values::{either, named, number, text},
+    values::{either, instant, named, number, text},
 };
 use crate::{model::NoticeSeverity, policy::endpoint_health::in_words};
 
@@ -56,8 +56,8 @@ fn facts(data: &Value) -> Vec<(&'static str, String)> {
         ("Value", with_unit(data, "value")),
         ("Threshold", threshold(data)),
         ("Window", data["window_seconds"].as_u64().map(|secs| in_words(Duration::from_secs(secs))).unwrap_or_default()),
-        ("Fired at", text(data, "fired_at")),
-        ("Resolved at", text(data, "resolved_at")),
+        ("Fired at", instant(data, "fired_at")),
+        ("Resolved at", instant(data, "resolved_at")),
     ]
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{
     Notice, NoticeState, NoticeStep,
-    values::{either, named, number, text},
+    values::{either, instant, named, number, text},
 };
 use crate::model::NoticeSeverity;
 
@@ -18,7 +18,7 @@ pub(super) fn unhealthy(data: &Value) -> Notice {
         facts: facts_of_health(data),
         steps: vec![
             NoticeStep::plain("Check that the app is running, and what its health page answers."),
-            NoticeStep::request("See how it does:", format!("GET /v1/applications/{}/health", text(data, "application_id"))),
+            NoticeStep::request("See its health:", format!("GET /v1/applications/{}/health", text(data, "application_id"))),
         ],
         dedupe_key: Some(health_key(data)),
     }
@@ -44,8 +44,8 @@ fn facts_of_health(data: &Value) -> Vec<(&'static str, String)> {
         ("Status", text(data, "status")),
         ("Detail", text(data, "detail")),
         ("Failures", number(data, "failure_count")),
-        ("Failing since", text(data, "failing_since")),
-        ("Checked at", text(data, "checked_at")),
+        ("Failing since", instant(data, "failing_since")),
+        ("Checked at", instant(data, "checked_at")),
     ]
 }
 
@@ -65,7 +65,7 @@ pub(super) fn fallback(data: &Value) -> Notice {
             ("Capability", text(data, "capability")),
             ("Calls", number(data, "count")),
             ("Last request", text(data, "last_request_id")),
-            ("Reported at", text(data, "reported_at")),
+            ("Reported at", instant(data, "reported_at")),
         ],
         steps: vec![NoticeStep::plain("Check that the app can be reached and answers in time.")],
         dedupe_key: None,
@@ -99,8 +99,8 @@ pub(super) fn approval_requested(data: &Value) -> Notice {
             ("Approval", text(data, "approval_id")),
             ("Request", text(data, "request_id")),
             ("Reason", text(data, "reason")),
-            ("Requested at", text(data, "requested_at")),
-            ("Expires at", text(data, "expires_at")),
+            ("Requested at", instant(data, "requested_at")),
+            ("Expires at", instant(data, "expires_at")),
         ],
         steps: vec![NoticeStep::plain("Decide the answer before it expires.")],
         dedupe_key: None,
@@ -141,7 +141,7 @@ fn facts_of_job(data: &Value) -> Vec<(&'static str, String)> {
         ("Delivery", text(data, "delivery_id")),
         ("Attempts", number(data, "attempts")),
         ("Reason", text(data, "reason")),
-        ("Failed at", text(data, "died_at")),
+        ("Failed at", instant(data, "died_at")),
     ]
 }
 
@@ -164,7 +164,7 @@ pub(super) fn connection_deregistered(data: &Value) -> Notice {
             application(data),
             ("Provider", text(data, "provider")),
             ("Connections", data["connection_ids"].as_array().map(|ids| ids.len().to_string()).unwrap_or_default()),
-            ("Deregistered at", text(data, "deregistered_at")),
+            ("Deregistered at", instant(data, "deregistered_at")),
         ],
         steps: Vec::new(),
         dedupe_key: None,

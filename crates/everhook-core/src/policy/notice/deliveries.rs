@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{
     Notice, NoticeState, NoticeStep,
     endpoints::{facts_of_endpoint, shown},
-    values::{number, text},
+    values::{instant, number, text},
 };
 use crate::model::NoticeSeverity;
 
@@ -66,7 +66,7 @@ pub(super) fn operation_finished(data: &Value) -> Notice {
             ("Done", number(data, "done")),
             ("Failed", number(data, "failed")),
             ("Skipped", number(data, "skipped")),
-            ("Finished at", text(data, "finished_at")),
+            ("Finished at", instant(data, "finished_at")),
         ],
         steps: Vec::new(),
         dedupe_key: None,

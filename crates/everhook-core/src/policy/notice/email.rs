@@ -49,7 +49,8 @@ fn as_text(notice: &Notice) -> String {
 const STYLES: &str = ":root{color-scheme:light dark;supported-color-schemes:light dark}\
     @media (prefers-color-scheme:dark){.page{background:#0f1419!important}.card{background:#1b222b!important;border-left-color:#37424f!important;border-right-color:#37424f!important;border-bottom-color:#37424f!important}\
     .strong{color:#f2f5f8!important}.text{color:#d5dce4!important}.quiet{color:#98a4b3!important}.line{border-color:#2c3641!important}\
-    .code{background:#0f1419!important;color:#d5dce4!important}}\
+    .code{background:#0f1419!important;color:#d5dce4!important}\
+    .ended{color:#5fd08f!important}.info{color:#8ab4f8!important}.warning{color:#f0b24a!important}.critical{color:#ff8a80!important}}\
     @media (max-width:480px){.name,.value{display:block!important;width:auto!important;padding-right:0!important}\
     .name{padding-bottom:0!important;border-bottom:0!important}.value{padding-top:0!important}.inner{padding:20px 16px!important}}";
 
@@ -57,7 +58,7 @@ const FONT: &str = "font-family:-apple-system,'Segoe UI',Roboto,Helvetica,Arial,
 
 fn as_html(notice: &Notice, brand: &str) -> String {
     let (title, label) = (escape(&notice.title), escape(notice.label));
-    let (brand, color) = (escape(brand), color(notice));
+    let (brand, Tone { class, color }) = (escape(brand), tone(notice));
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
          <meta name=\"color-scheme\" content=\"light dark\"><meta name=\"supported-color-schemes\" content=\"light dark\">\
@@ -68,7 +69,7 @@ fn as_html(notice: &Notice, brand: &str) -> String {
          <table role=\"presentation\" class=\"card\" width=\"100%\" cellpadding=\"0\" cellspacing=\"0\" \
          style=\"max-width:600px;background:#ffffff;border:1px solid #d9dfe6;border-top:4px solid {color};border-radius:6px;text-align:left\">\
          <tr><td class=\"inner\" style=\"padding:28px 32px\">\n\
-         <p style=\"margin:0 0 6px;font-size:13px;line-height:1.4;font-weight:600;color:{color}\">{label}</p>\n\
+         <p class=\"{class}\" style=\"margin:0 0 6px;font-size:13px;line-height:1.4;font-weight:600;color:{color}\">{label}</p>\n\
          <h1 class=\"strong\" style=\"margin:0 0 12px;font-size:20px;line-height:1.3;color:#14202e;overflow-wrap:anywhere\">{title}</h1>\n\
          <p class=\"text\" style=\"margin:0 0 20px;font-size:15px;line-height:1.5;color:#33404f;overflow-wrap:anywhere\">{}</p>\n",
         escape(&notice.summary)
@@ -77,7 +78,7 @@ fn as_html(notice: &Notice, brand: &str) -> String {
     write_steps(&mut html, notice);
     let _ = write!(
         html,
-        "</td></tr></table>\n<p class=\"quiet\" style=\"max-width:600px;margin:16px auto 0;font-size:12px;line-height:1.5;color:#6a7684\">\
+        "</td></tr></table>\n<p class=\"quiet\" style=\"max-width:600px;margin:16px auto 0;font-size:12px;line-height:1.5;color:#5b6672\">\
          Sent by {brand}. {}</p>\n</td></tr></table></body></html>\n",
         escape(&REASON.replace('`', ""))
     );
@@ -95,7 +96,7 @@ fn write_facts(html: &mut String, notice: &Notice) {
         let _ = writeln!(
             html,
             "<tr><th scope=\"row\" class=\"name quiet line\" style=\"width:118px;padding:7px 16px 7px 0;text-align:left;vertical-align:top;\
-             font-weight:400;color:#6a7684;border-bottom:1px solid #e8ecf0\">{}</th>\
+             font-weight:400;color:#5b6672;border-bottom:1px solid #e8ecf0\">{}</th>\
              <td class=\"value text line\" style=\"padding:7px 0;color:#14202e;vertical-align:top;overflow-wrap:anywhere;word-break:break-word;\
              border-bottom:1px solid #e8ecf0\">{}</td></tr>",
             escape(name),
@@ -128,13 +129,19 @@ fn write_steps(html: &mut String, notice: &Notice) {
     html.push_str("</ol>\n");
 }
 
-/// What can be read on white and on black.
-const fn color(notice: &Notice) -> &'static str {
+/// The color of a notice's label and edge. The class has the one that can be read on the dark page.
+struct Tone {
+    class: &'static str,
+    color: &'static str,
+}
+
+/// Each color has a contrast of at least 4.5 to its page.
+const fn tone(notice: &Notice) -> Tone {
     match (notice.state, notice.severity) {
-        (NoticeState::Resolved, _) => "#1d8a4e",
-        (NoticeState::Info, _) | (NoticeState::Problem, NoticeSeverity::Info) => "#3a7bd5",
-        (NoticeState::Problem, NoticeSeverity::Warning) => "#c27803",
-        (NoticeState::Problem, NoticeSeverity::Critical) => "#dc4538",
+        (NoticeState::Resolved, _) => Tone { class: "ended", color: "#17733f" },
+        (NoticeState::Info, _) | (NoticeState::Problem, NoticeSeverity::Info) => Tone { class: "info", color: "#2b62b5" },
+        (NoticeState::Problem, NoticeSeverity::Warning) => Tone { class: "warning", color: "#8f5600" },
+        (NoticeState::Problem, NoticeSeverity::Critical) => Tone { class: "critical", color: "#c0352a" },
     }
 }
 

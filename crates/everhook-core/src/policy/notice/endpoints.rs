@@ -4,14 +4,14 @@ use serde_json::Value;
 
 use super::{
     Notice, NoticeState, NoticeStep,
-    values::{either, named, number, text},
+    values::{either, instant, named, number, text},
 };
 use crate::model::NoticeSeverity;
 
 pub(super) fn disabled(data: &Value) -> Notice {
     let id = text(data, "endpoint_id");
     let mut facts = facts_of_endpoint(data);
-    facts.extend([("Disabled at", text(data, "disabled_at")), ("Last error", text(data, "last_error"))]);
+    facts.extend([("Disabled at", instant(data, "disabled_at")), ("Last error", text(data, "last_error"))]);
     Notice {
         severity: NoticeSeverity::Critical,
         state: NoticeState::Problem,
@@ -39,12 +39,12 @@ pub(super) fn warned(data: &Value) -> Notice {
     };
     let mut facts = facts_of_endpoint(data);
     facts.extend([
-        ("First failure", text(data, "first_failure_at")),
+        ("First failure", instant(data, "first_failure_at")),
         ("Failures", number(data, "failure_count")),
-        ("Last attempt", text(data, "last_attempt_at")),
-        ("Next attempt", text(data, "next_attempt_at")),
+        ("Last attempt", instant(data, "last_attempt_at")),
+        ("Next attempt", instant(data, "next_attempt_at")),
         ("Last error", text(data, "last_error")),
-        ("Deadline", text(data, "disable_at")),
+        ("Deadline", instant(data, "disable_at")),
     ]);
     Notice {
         severity: NoticeSeverity::Warning,
@@ -66,9 +66,9 @@ pub(super) fn failed(data: &Value) -> Notice {
     let id = text(data, "endpoint_id");
     let mut facts = facts_of_endpoint(data);
     facts.extend([
-        ("Disabled at", text(data, "disabled_at")),
+        ("Disabled at", instant(data, "disabled_at")),
         ("Failed for", text(data, "failing_for")),
-        ("First failure", text(data, "first_failure_at")),
+        ("First failure", instant(data, "first_failure_at")),
         ("Attempts", number(data, "failure_count")),
         ("Last error", text(data, "last_error")),
     ]);
@@ -92,7 +92,7 @@ pub(super) fn failed(data: &Value) -> Notice {
 
 pub(super) fn recovered(data: &Value) -> Notice {
     let mut facts = facts_of_endpoint(data);
-    facts.push(("Works since", text(data, "recovered_at")));
+    facts.push(("Works since", instant(data, "recovered_at")));
     let missed = "Nothing has to be done. What it missed can be sent, from the time of your choice on:";
     Notice {
         severity: NoticeSeverity::Critical,
@@ -108,10 +108,10 @@ pub(super) fn recovered(data: &Value) -> Notice {
 
 pub(super) fn breaker_opened(data: &Value) -> Notice {
     let mut facts = facts_of_lane(data);
-    facts.extend([("Opened at", text(data, "opened_at")), ("Reason", text(data, "reason"))]);
+    facts.extend([("Opened at", instant(data, "opened_at")), ("Reason", text(data, "reason"))]);
     let look = match text(data, "endpoint_id") {
         id if id.is_empty() => NoticeStep::plain("Check that the app can be reached and answers as it should."),
-        id => NoticeStep::request("See how it does:", format!("GET /v1/endpoints/{id}/health")),
+        id => NoticeStep::request("See its health:", format!("GET /v1/endpoints/{id}/health")),
     };
     Notice {
         severity: NoticeSeverity::Warning,
@@ -129,7 +129,7 @@ pub(super) fn breaker_opened(data: &Value) -> Notice {
 
 pub(super) fn breaker_closed(data: &Value) -> Notice {
     let mut facts = facts_of_lane(data);
-    facts.extend([("Closed at", text(data, "closed_at")), ("Reason", text(data, "reason"))]);
+    facts.extend([("Closed at", instant(data, "closed_at")), ("Reason", text(data, "reason"))]);
     Notice {
         severity: NoticeSeverity::Warning,
         state: NoticeState::Resolved,

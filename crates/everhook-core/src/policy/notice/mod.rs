@@ -177,7 +177,7 @@ fn test(data: &Value) -> Notice {
         label: "Test",
         title: "Test Notification".to_owned(),
         summary: "This is a test of a notification channel. Nothing has happened.".to_owned(),
-        facts: vec![("Channel", values::text(data, "channel")), ("Sent at", values::text(data, "sent_at"))],
+        facts: vec![("Channel", values::text(data, "channel")), ("Sent at", values::instant(data, "sent_at"))],
         steps: Vec::new(),
         dedupe_key: Some(format!("everhook:channel:{}:test", values::text(data, "channel_id"))),
     }

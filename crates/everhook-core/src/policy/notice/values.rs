@@ -10,6 +10,15 @@ pub(super) fn text(data: &Value, name: &str) -> String {
     one_line(data[name].as_str().unwrap_or_default())
 }
 
+/// An instant to the second, as people write it. Anything else stays as it is.
+pub(super) fn instant(data: &Value, name: &str) -> String {
+    let text = text(data, name);
+    match (text.get(..10), text.get(11..19), text.ends_with('Z')) {
+        (Some(date), Some(time), true) if text[10..].starts_with('T') => format!("{date} {time} UTC"),
+        _ => text,
+    }
+}
+
 /// A number, with two digits behind the point at most; empty if there is none.
 pub(super) fn number(data: &Value, name: &str) -> String {
     match (&data[name], data[name].as_f64()) {
@@ -58,5 +67,20 @@ mod tests {
         assert_eq!((text(&data, "c").as_str(), number(&data, "c").as_str()), ("", "5"));
         assert_eq!((number(&data, "d").as_str(), number(&data, "e").as_str()), ("93.22", "95"));
         assert_eq!((number(&data, "f").as_str(), text(&data, "f").as_str()), ("", ""));
+    }
+
+    #[test]
+    fn an_instant_is_shown_to_the_second_and_what_is_none_stays_as_it_is() {
+        let table = [
+            ("2026-11-19T01:57:29.332029Z", "2026-11-19 01:57:29 UTC"),
+            ("2026-11-19T01:57:29Z", "2026-11-19 01:57:29 UTC"),
+            ("2026-11-19", "2026-11-19"),
+            ("ends with Z", "ends with Z"),
+            ("äöüäöüäöüäöüäöüZ", "äöüäöüäöüäöüäöüZ"),
+            ("", ""),
+        ];
+        for (given, expected) in table {
+            assert_eq!(instant(&json!({ "at": given }), "at"), expected);
+        }
     }
 }
