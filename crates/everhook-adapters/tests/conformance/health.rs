@@ -15,7 +15,7 @@ use everhook_core::{
     policy::presets,
     ports::{
         Alert, CancelWaiting, Connected, ConnectionFilter, EndedRefresh, HealthUser, MetricFilter, MetricWrite, MetricsWritten,
-        OrphanedLane, RecordOf, RefreshOutcome, TimeRange, Updated,
+        OrphanedLane, RecordOf, RefreshOutcome, RetentionClass, TimeRange, Updated,
     },
     time::Timestamp,
 };
@@ -313,6 +313,23 @@ async fn a_profile_is_erased_in_steps_and_alone() {
     assert_eq!((given.metrics_of("p1").await.len(), given.metrics_of("p2").await.len()), (0, 5));
     assert_eq!(given.store.connections_of(given.health_user("u1")).await.unwrap(), [two]);
     assert_eq!(given.write_metrics(&[&one], vec![draft(MetricType::Steps, 1, 1.0)], after(2)).await, None, "it is gone");
+}
+
+#[tokio::test]
+async fn metrics_go_by_when_they_were_received_and_not_by_what_time_they_are_about() {
+    let given = Given::new().await;
+    let one = given.connect(&given.new_connection("u1", "p1")).await;
+    // About days of the past and of the future; the ids say when they were received.
+    let drafts = [-3_000, -1, 0, 1, 3_000].map(|day| draft(MetricType::Steps, day, 1.0)).to_vec();
+    given.write_metrics(&[&one], drafts.clone(), after(1)).await;
+    given.write_metrics(&[&one], vec![draft(MetricType::Steps, 1, 2.0)], after(900)).await;
+    assert_eq!(given.purge(RetentionClass::HealthMetrics, NOW - Duration::from_secs(1)).await, 0);
+    assert_eq!(given.metrics_of("p1").await.len(), 5);
+    let (removed, steps) = given.purge_in_steps(RetentionClass::HealthMetrics, after(1_000), 2).await;
+    assert_eq!((removed, given.metrics_of("p1").await.len()), (5, 0));
+    assert!(steps > 2, "two in each step: {steps}");
+    assert_eq!(given.store.connections_of(given.health_user("u1")).await.unwrap().len(), 1, "the connection stays");
+    assert_eq!(given.write_metrics(&[&one], drafts, after(2_000)).await, written(5, 0, 0), "what is pushed again is new");
 }
 
 #[tokio::test]

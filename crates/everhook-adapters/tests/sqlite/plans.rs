@@ -344,6 +344,7 @@ impl Middle {
             statement!("forget_revisions", first(), last(), i64::MAX, PAGE_ROWS),
             statement!("unused_deleted_endpoints", first(), last(), i64::MAX, PAGE_ROWS),
             statement!("forget_audit_entries", first(), last(), self.audit_entry.clone(), PAGE_ROWS),
+            statement!("forget_health_metrics", first(), last(), self.audit_entry.clone(), PAGE_ROWS),
             statement!("forget_operations", self.operation.clone(), self.operation.clone(), i64::MAX),
         ]
     }

@@ -15,14 +15,28 @@ pub struct RetentionPeriods {
     pub dead_letters: Option<Duration>,
     /// Statistics, and the times in which breakers were open.
     pub rollups: Option<Duration>,
+    /// Health metrics, from when they were received.
+    pub health: Option<Duration>,
+    /// Operations that have ended, from their end.
+    pub operations: Option<Duration>,
+    /// Entries of the audit log.
+    pub audit_log: Option<Duration>,
     /// How often is looked for what is past its time.
     pub interval: Duration,
 }
 
 impl RetentionPeriods {
     /// Nothing ever goes.
-    pub const FOR_EVER: Self =
-        Self { events: None, attempts: None, dead_letters: None, rollups: None, interval: Duration::from_secs(3_600) };
+    pub const FOR_EVER: Self = Self {
+        events: None,
+        attempts: None,
+        dead_letters: None,
+        rollups: None,
+        health: None,
+        operations: None,
+        audit_log: None,
+        interval: Duration::from_secs(3_600),
+    };
 
     /// When a dead letter goes, as it stands now; `None` if never, or not while it is being retried.
     pub fn dead_letter_expires_at(&self, status: DeadLetterStatus, last_failure_at: Timestamp) -> Option<Timestamp> {
@@ -47,6 +61,8 @@ pub enum RetentionClass {
     Rollups,
     /// Statistics of sources, by their minute.
     SourceRollups,
+    /// Health metrics, by when they were received; a correction does not make one younger.
+    HealthMetrics,
     /// Times in which breakers were open, by their end.
     OpenPeriods,
     /// Entries of the audit log, by when they were made.

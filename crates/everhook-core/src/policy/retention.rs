@@ -7,14 +7,6 @@ use crate::{
     time::Timestamp,
 };
 
-const DAY: Duration = Duration::from_secs(86_400);
-
-/// How long operations that have ended are kept: as long as what they did, by default.
-pub const OPERATIONS_KEPT_FOR: Duration = Duration::from_secs(90 * DAY.as_secs());
-
-/// How long entries of the audit log are kept: who changed what is asked for about a year back.
-pub const AUDIT_LOG_KEPT_FOR: Duration = Duration::from_secs(365 * DAY.as_secs());
-
 /// How long replaced revisions and deleted endpoints are kept if nothing in history names them: until whatever was under way has ended. Nobody sees
 /// them any more, and a tenant makes as many as it likes.
 pub const UNUSED_KEPT_FOR: Duration = Duration::from_secs(3_600);
@@ -28,14 +20,15 @@ pub fn horizons(periods: &RetentionPeriods, idempotency_window: Duration, now: T
     // Those of an event go with it, at the latest.
     let attempts = periods.attempts.filter(|attempts| events.is_none_or(|events| *attempts < events));
     let kept_for = [
-        (RetentionClass::Operations, Some(OPERATIONS_KEPT_FOR)),
+        (RetentionClass::Operations, periods.operations),
         (RetentionClass::DeadLetters, periods.dead_letters),
         (RetentionClass::Attempts, attempts),
         (RetentionClass::Events, events),
         (RetentionClass::Rollups, periods.rollups),
         (RetentionClass::SourceRollups, periods.rollups),
+        (RetentionClass::HealthMetrics, periods.health),
         (RetentionClass::OpenPeriods, periods.rollups),
-        (RetentionClass::AuditLog, Some(AUDIT_LOG_KEPT_FOR)),
+        (RetentionClass::AuditLog, periods.audit_log),
         (RetentionClass::Revisions, Some(UNUSED_KEPT_FOR)),
         (RetentionClass::DeletedEndpoints, Some(UNUSED_KEPT_FOR)),
         (RetentionClass::ScheduleVersions, Some(Duration::ZERO)),
@@ -49,6 +42,7 @@ pub fn horizons(periods: &RetentionPeriods, idempotency_window: Duration, now: T
 mod tests {
     use super::*;
 
+    const DAY: Duration = Duration::from_secs(86_400);
     const NOW: Timestamp = Timestamp::from_secs(1_700_000_000);
 
     fn days(count: u64) -> Option<Duration> {
@@ -63,15 +57,7 @@ mod tests {
     fn what_may_go_follows_from_the_periods() {
         use RetentionClass::*;
         let day = days(1);
-        let always = [
-            (Operations, 90 * 24),
-            (AuditLog, 365 * 24),
-            (Revisions, 1),
-            (DeletedEndpoints, 1),
-            (ScheduleVersions, 0),
-            (DeletedOrganizations, 1),
-            (FreeSpace, 0),
-        ];
+        let always = [(Revisions, 1), (DeletedEndpoints, 1), (ScheduleVersions, 0), (DeletedOrganizations, 1), (FreeSpace, 0)];
         // Events, attempts, dead letters, idempotency window; what goes, and after how many days.
         let table: [(_, _, _, _, &[(RetentionClass, u64)]); 6] = [
             (None, None, None, day, &[]),
@@ -87,6 +73,17 @@ mod tests {
             let mut expected: Vec<_> = expected.map(|(aging, hours)| (aging, NOW - Duration::from_secs(hours * 3_600))).collect();
             expected.sort_by_key(|(aging, _)| found.iter().position(|(found, _)| found == aging));
             assert_eq!(found, expected, "{events:?} {attempts:?} {dead_letters:?}");
+        }
+    }
+
+    #[test]
+    fn health_metrics_operations_and_the_audit_log_have_periods_of_their_own() {
+        let periods = RetentionPeriods { health: days(730), operations: days(30), audit_log: days(365), ..RetentionPeriods::FOR_EVER };
+        let found = horizons(&periods, DAY, NOW);
+        for (class, count) in [(RetentionClass::HealthMetrics, 730), (RetentionClass::Operations, 30), (RetentionClass::AuditLog, 365)] {
+            assert!(found.contains(&(class, NOW - days(count).unwrap())), "{class:?}");
+            let never = horizons(&RetentionPeriods::FOR_EVER, DAY, NOW);
+            assert!(never.iter().all(|(found, _)| *found != class), "{class:?}");
         }
     }
 

@@ -170,6 +170,9 @@ pub fn line_settings(node: &str) -> LineSettings {
         attempts: Some(days(90)),
         dead_letters: Some(days(365)),
         rollups: Some(days(90)),
+        health: None,
+        operations: Some(days(90)),
+        audit_log: Some(days(365)),
         interval: Duration::from_secs(3_600),
     };
     LineSettings {

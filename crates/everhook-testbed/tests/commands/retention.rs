@@ -43,6 +43,11 @@ async fn the_configuration_shows_how_long_things_are_kept_and_refuses_what_canno
     for expected in ["retention_events", "30d", "retention_rollups", "never", "retention_dead_letters", "365d"] {
         assert!(text.contains(expected), "`{expected}` is missing in:\n{text}");
     }
+    let own = run(&["config", "--retention-health", "104w", "--retention-operations", "7d", "--retention-audit-log", "never"]).await;
+    let text = stdout(&own);
+    for expected in ["retention_health", "104w", "retention_operations", "7d", "retention_audit_log", "never"] {
+        assert!(text.contains(expected), "`{expected}` is missing in:\n{text}");
+    }
     let refused = run(&["config", "--retention-events", "30d", "--retention-attempts", "31d"]).await;
     assert_eq!(refused.status.code(), Some(1));
     assert!(super::stderr(&refused).contains("must not be longer than retention_events"), "{}", super::stderr(&refused));

@@ -1,6 +1,6 @@
 //! How much the server keeps: for admins, and for `everhook doctor`.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{extract::State, response::Response};
 use everhook_core::{
@@ -71,6 +71,12 @@ pub struct RetentionOut {
     dead_letters_seconds: Option<u64>,
     #[schema(required = true, example = 7_776_000)]
     rollups_seconds: Option<u64>,
+    #[schema(required = true, example = 63_072_000)]
+    health_seconds: Option<u64>,
+    #[schema(required = true, example = 7_776_000)]
+    operations_seconds: Option<u64>,
+    #[schema(required = true, example = 31_536_000)]
+    audit_log_seconds: Option<u64>,
 }
 
 /// Where expired data is written before it is removed. Only the node that removes it writes.
@@ -113,11 +119,15 @@ impl From<StoredTable> for StoredTableOut {
 
 impl From<&RetentionPeriods> for RetentionOut {
     fn from(periods: &RetentionPeriods) -> Self {
+        let seconds = |period: Option<Duration>| period.map(|period| period.as_secs());
         Self {
-            events_seconds: periods.events.map(|period| period.as_secs()),
-            attempts_seconds: periods.attempts.map(|period| period.as_secs()),
-            dead_letters_seconds: periods.dead_letters.map(|period| period.as_secs()),
-            rollups_seconds: periods.rollups.map(|period| period.as_secs()),
+            events_seconds: seconds(periods.events),
+            attempts_seconds: seconds(periods.attempts),
+            dead_letters_seconds: seconds(periods.dead_letters),
+            rollups_seconds: seconds(periods.rollups),
+            health_seconds: seconds(periods.health),
+            operations_seconds: seconds(periods.operations),
+            audit_log_seconds: seconds(periods.audit_log),
         }
     }
 }

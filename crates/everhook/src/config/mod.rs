@@ -146,6 +146,15 @@ pub struct ServeArgs {
     /// How long statistics of endpoints and sources are kept; `never` removes none [default: 90d]
     #[arg(long, value_name = "DURATION")]
     pub retention_rollups: Option<String>,
+    /// How long health metrics are kept after they were received; `never` removes none [default: never]
+    #[arg(long, value_name = "DURATION")]
+    pub retention_health: Option<String>,
+    /// How long operations are kept after they have ended; `never` removes none [default: 90d]
+    #[arg(long, value_name = "DURATION")]
+    pub retention_operations: Option<String>,
+    /// How long entries of the audit log are kept; `never` removes none [default: 365d]
+    #[arg(long, value_name = "DURATION")]
+    pub retention_audit_log: Option<String>,
     /// How often expired data is removed [default: 1h]
     #[arg(long, value_name = "DURATION")]
     pub retention_interval: Option<String>,

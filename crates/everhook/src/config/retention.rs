@@ -25,13 +25,25 @@ pub(super) fn periods(reader: &mut Reader<'_>) -> Option<RetentionPeriods> {
     let is_attempts_set = reader.is_set("retention_attempts");
     let dead_letters = reader.needed("retention_dead_letters", parse);
     let rollups = reader.needed("retention_rollups", parse);
+    let health = reader.needed("retention_health", parse);
+    let operations = reader.needed("retention_operations", parse);
+    let audit_log = reader.needed("retention_audit_log", parse);
     let interval = reader.needed("retention_interval", |text| in_range(units::parse_duration(text)?, INTERVAL));
     let events = events?;
     let attempts = if is_attempts_set { attempts? } else { events };
     if is_longer(attempts, events) {
         reader.faults.push("retention_attempts: must not be longer than retention_events".to_owned());
     }
-    Some(RetentionPeriods { events, attempts, dead_letters: dead_letters?, rollups: rollups?, interval: interval? })
+    Some(RetentionPeriods {
+        events,
+        attempts,
+        dead_letters: dead_letters?,
+        rollups: rollups?,
+        health: health?,
+        operations: operations?,
+        audit_log: audit_log?,
+        interval: interval?,
+    })
 }
 
 fn parse(text: &str) -> Result<Option<Duration>, String> {

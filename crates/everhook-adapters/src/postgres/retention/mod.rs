@@ -43,6 +43,7 @@ const FORGET_DELETED_ENDPOINTS: &str = include_str!("../queries/forget_deleted_e
 const SCHEDULES: &str = include_str!("../queries/schedules_until.sql");
 const NOTE_UNUSED_SCHEDULES: &str = include_str!("../queries/note_unused_schedules.sql");
 const FORGET_SCHEDULES: &str = include_str!("../queries/forget_schedules.sql");
+const FORGET_HEALTH_METRICS: &str = include_str!("../queries/forget_health_metrics.sql");
 const FORGET_AUDIT_ENTRIES: &str = include_str!("../queries/forget_audit_entries.sql");
 const FORGET_DELETED_ORGANIZATIONS: &str = include_str!("../queries/forget_deleted_organizations.sql");
 const FORGET_OPERATIONS: &str = include_str!("../queries/forget_operations.sql");
@@ -59,6 +60,7 @@ impl Retention for PostgresStore {
             RetentionClass::Operations => self.purge_operations(purge).await?,
             RetentionClass::Rollups => self.purge_owned(purge, ENDPOINTS, FORGET_ROLLUPS, &minute_number(purge.before)).await?,
             RetentionClass::SourceRollups => self.purge_source_rollups(purge).await?,
+            RetentionClass::HealthMetrics => self.purge_owned(purge, ORGANIZATIONS, FORGET_HEALTH_METRICS, &oldest_id(purge)).await?,
             RetentionClass::OpenPeriods => self.purge_owned(purge, ENDPOINTS, FORGET_OPEN_PERIODS, &purge.before.as_micros()).await?,
             RetentionClass::Revisions => self.purge_owned(purge, ENDPOINTS, FORGET_REVISIONS, &purge.before.as_micros()).await?,
             RetentionClass::DeletedEndpoints => self.purge_deleted_endpoints(purge).await?,
