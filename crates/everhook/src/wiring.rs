@@ -42,6 +42,7 @@ use crate::{
     metrics::Exposition,
     sealing,
     server::{ConnectionLimits, Server},
+    span_log::SpanLog,
     store::Store,
     waiting,
 };
@@ -133,7 +134,7 @@ pub async fn start_at(server: &Server, config: &Config, shares: Shares, listens:
     let store = waiting::open_store(config, &node, spool.as_ref(), server, &transport, listens).await?;
     announce::warn_of_unused_folder(config, &store).await;
     let exporter = exporter(config, &node)?;
-    let spans = exporter.clone().map(|exporter| exporter as Arc<dyn Spans>);
+    let spans = exporter.clone().map(|exporter| Arc::new(SpanLog(exporter)) as Arc<dyn Spans>);
     let ports = Ports { notifier: notifier(config)?, spans, ..open_ports(config, &store, spool.clone(), transport).await? };
     let ports = Ports { archive: archive(config, &ports.vault), ..ports };
     #[cfg(feature = "amqp")]

@@ -12,14 +12,14 @@ const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 impl Server {
     /// Makes a source of kind `standard` with these fields beside.
-    async fn source(&self, name: &str, fields: Value) -> Value {
+    pub async fn source(&self, name: &str, fields: Value) -> Value {
         let mut body = json!({ "name": name, "kind": "standard", "secrets": [SECRET] });
         body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         self.post("/v1/sources", body).await.expect(201)
     }
 
     /// What a provider posts, with these headers.
-    async fn push_with(&self, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    pub async fn push_with(&self, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         let mut request = Request::post(path)
             .header("host", "hooks.example.com")
             .header("content-type", "application/json")
@@ -37,10 +37,8 @@ impl Server {
 
     /// The same with a signature of another body.
     async fn push_signed_for(&self, path: &str, id: &str, signed: &str, body: &str) -> Answer {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-        let signature = Webhook::new(SECRET).unwrap().sign(id, i64::try_from(now).unwrap(), signed.as_bytes()).unwrap();
-        let headers = [("webhook-id", id), ("webhook-timestamp", &now.to_string()), ("webhook-signature", &signature)];
-        self.push_with(path, &headers, body).await
+        let headers = signed_headers(id, signed);
+        self.push_with(path, &headers.each_ref().map(|(name, value)| (*name, value.as_str())), body).await
     }
 
     /// The events of a source, newest first.
@@ -48,6 +46,13 @@ impl Server {
         let page = self.get(&format!("/v1/sources/{source}/events{query}")).await.expect(200);
         page["data"].as_array().unwrap().clone()
     }
+}
+
+/// The headers of a provider that signs this body as Standard Webhooks says.
+pub fn signed_headers(id: &str, body: &str) -> [(&'static str, String); 3] {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let signature = Webhook::new(SECRET).unwrap().sign(id, i64::try_from(now).unwrap(), body.as_bytes()).unwrap();
+    [("webhook-id", id.to_owned()), ("webhook-timestamp", now.to_string()), ("webhook-signature", signature)]
 }
 
 fn field<'a>(rows: &'a [Value], name: &str) -> Vec<&'a str> {

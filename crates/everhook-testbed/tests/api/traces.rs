@@ -14,7 +14,7 @@ use http_body_util::Full;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::api::client::Server;
+use crate::api::{client::Server, receiving::signed_headers};
 
 /// Spans gather for a second; this machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -225,6 +225,26 @@ async fn a_trace_that_its_publisher_does_not_record_has_no_spans() {
     collector.wait_for(&event["id"].as_str().unwrap().replace('-', ""), 2).await;
     assert!(collector.0.lock().unwrap().iter().all(|span| span.trace != TRACE));
     assert!(seen.lock().unwrap().iter().any(|header| header.starts_with(&format!("00-{TRACE}-")) && header.ends_with("-00")));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attempts_at_what_was_received_follow_from_the_receipt_and_that_from_the_providers_span() {
+    let (collector, address) = Collector::start().await;
+    let (server, _folder) = traced_server(&format!("http://{address}"), "parentbased_always_on").await;
+    let (good, seen) = receiver(StatusCode::OK).await;
+    server.source("partner", json!({})).await;
+    server.endpoint(json!({ "url": good })).await;
+    let (body, traceparent) = (r#"{"type":"user.created","data":{}}"#, format!("00-{TRACE}-{CALLER}-01"));
+    let signed = signed_headers("msg-1", body);
+    let mut headers = Vec::from(signed.each_ref().map(|(name, value)| (*name, value.as_str())));
+    headers.push(("traceparent", &traceparent));
+    server.push_with("/in/partner", &headers, body).await.expect(200);
+    let found = collector.wait_for(TRACE, 2).await;
+    let [receive, attempt] = ["receive", "attempt"].map(|name| found.iter().find(|span| span.name == name).expect(name));
+    assert_eq!((receive.parent.as_str(), &attempt.parent, receive.is_error), (CALLER, &receive.id, false));
+    assert_eq!(receive.attributes["everhook.deliveries"], "1");
+    assert_eq!(*seen.lock().unwrap(), [format!("00-{TRACE}-{}-01", attempt.id)]);
     server.stop().await;
 }
 
