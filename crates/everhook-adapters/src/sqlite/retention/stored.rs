@@ -15,19 +15,23 @@ const OLDEST_EVENT: &str = include_str!("../queries/oldest_event.sql");
 const OLDEST_DEAD_LETTER: &str = include_str!("../queries/oldest_dead_letter.sql");
 
 /// Tables that grow with what is done.
-const TABLES: [&str; 14] = [
+const TABLES: [&str; 18] = [
     "events",
+    "payloads",
     "received_events",
     "deliveries",
     "attempts",
     "dead_letters",
     "idempotency_keys",
     "jobs",
+    "approvals",
+    "draws",
     "cached_answers",
     "health_metrics",
     "operation_items",
     "rollups",
     "source_rollups",
+    "alerts",
     "endpoint_revisions",
     "audit_log",
 ];
