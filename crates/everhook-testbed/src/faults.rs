@@ -63,6 +63,8 @@ pub struct Faults {
     damaged: Mutex<BTreeSet<EventId>>,
     locked: Mutex<BTreeSet<ApplicationId>>,
     is_away: AtomicBool,
+    /// Whether nothing comes after the fault that is planned.
+    is_last: AtomicBool,
     keeps_spooled: AtomicBool,
 }
 
@@ -87,8 +89,15 @@ impl Faults {
 
     /// Lets `passing` calls pass, and the next one fail.
     pub fn plan(&self, passing: u32, kind: Kind) {
+        self.is_last.store(false, Ordering::Relaxed);
         self.kind.store(kind as i64, Ordering::Relaxed);
         self.passing.store(i64::from(passing), Ordering::Relaxed);
+    }
+
+    /// The same, and every call after that one fails too, as in a process that dies there. [`Faults::set_away`] ends it, once the process is gone.
+    pub fn plan_last(&self, passing: u32, kind: Kind) {
+        self.plan(passing, kind);
+        self.is_last.store(true, Ordering::Relaxed);
     }
 
     /// Nothing is planned any more.
@@ -143,6 +152,9 @@ impl Faults {
             return None;
         }
         self.passing.store(passing - 1, Ordering::Relaxed);
+        if passing == 0 && self.is_last.load(Ordering::Relaxed) {
+            self.is_away.store(true, Ordering::Relaxed);
+        }
         let planned = self.kind.load(Ordering::Relaxed);
         let kind = [Kind::Before, Kind::Midway, Kind::After].into_iter().find(|kind| *kind as i64 == planned);
         kind.filter(|_| passing == 0)

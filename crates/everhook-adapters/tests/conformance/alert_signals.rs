@@ -40,7 +40,8 @@ impl Given {
         self.store.add(vec![tally], FailingRule::default()).await.unwrap();
     }
 
-    async fn break_circuit(&self, lane_id: impl Into<LaneId>, stage: KeptStage) {
+    /// Keeps a breaker that stands so.
+    pub async fn break_circuit(&self, lane_id: impl Into<LaneId>, stage: KeptStage) {
         let change = BreakerChange {
             application: self.application,
             lane_id: lane_id.into(),

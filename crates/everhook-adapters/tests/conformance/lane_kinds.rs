@@ -7,7 +7,7 @@ use everhook_core::{
     ids::{DeliveryId, EndpointId, EventId},
     model::{
         BreakerConfig, CancelCause, ClockReset, Cursor, DeadLetterStatus, FailingRule, LaneKind, OrderingMode, PageRequest, Placement,
-        ShardSet, Stage, Tally, minute_of,
+        ShardSet, Stage, Tally, callback_lane, minute_of,
     },
     policy::breaker::Breaker,
     ports::{
@@ -22,8 +22,14 @@ use super::{
     store::{Backing as _, NewLane},
 };
 
-pub const KINDS: [&str; 4] = ["endpoint", "processor", "capability", "channel"];
+/// The kinds of destination. The lane of callbacks is one of an application whose row is that of a capability.
+pub const KINDS: [&str; 5] = ["endpoint", "processor", "capability", "channel", "callback"];
 const ALL: PageRequest = PageRequest { limit: 100, cursor: Cursor::Newest };
+
+/// What a lane's row says of its kind.
+pub fn stored_kind(kind: &str) -> &str {
+    if kind == "callback" { "capability" } else { kind }
+}
 
 impl Given {
     /// A store whose one destination is of this kind, under the name that the helpers have for it.
@@ -32,7 +38,11 @@ impl Given {
         if kind == "endpoint" {
             return given;
         }
-        let destination = EndpointId::from_uuid(id());
+        let destination = match kind {
+            "callback" => EndpointId::from_uuid(*callback_lane(given.application).as_uuid()),
+            _ => EndpointId::from_uuid(id()),
+        };
+        let kind = stored_kind(kind);
         let lane = NewLane { id: destination.into(), kind, organization: given.organization, application: given.application };
         given.backing.create_lane(&lane).await;
         Self { endpoint: destination, ..given }
@@ -76,12 +86,12 @@ async fn a_delivery_that_dies_leaves_a_dead_letter_that_comes_back() {
         let filter = DeadLetterFilter { endpoint: Some(given.endpoint), ..DeadLetterFilter::default() };
         let listed = given.store.dead_letters(given.organization, filter, ALL).await.unwrap().rows;
         assert_eq!(listed.iter().map(|found| (found.id, found.lane_id)).collect::<Vec<_>>(), [(letter, given.endpoint.into())], "{kind}");
-        assert_eq!((listed[0].kind.as_str(), listed[0].target.as_str()), (kind, "https://shop.example/hooks"));
+        assert_eq!((listed[0].kind.as_str(), listed[0].target.as_str()), (stored_kind(kind), "https://shop.example/hooks"));
         for wanted in LaneKind::ALL {
             let filter = DeadLetterFilter { kind: Some(wanted), ..DeadLetterFilter::default() };
             for filter in [filter.clone(), DeadLetterFilter { endpoint: Some(given.endpoint), ..filter }] {
                 let found = given.store.dead_letters(given.organization, filter, ALL).await.unwrap().rows;
-                assert_eq!(found.len(), usize::from(wanted.as_str() == kind), "{kind}, asked for {wanted:?}");
+                assert_eq!(found.len(), usize::from(wanted.as_str() == stored_kind(kind)), "{kind}, asked for {wanted:?}");
             }
         }
         let again = match given.recall(letter).await {

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use everhook_core::{
+    ids::{LaneId, SourceId},
     model::{
-        AuditAction, AuditEntry, BreakerConfig, CancelCause, DeadLetterStatus, NewestDelivery, OperationKind, OperationStatus, Priority,
-        Selection, Stage,
+        AuditAction, AuditEntry, BreakerConfig, CancelCause, DeadLetterStatus, FailingRule, KeptStage, NewestDelivery, OperationKind,
+        OperationStatus, Priority, Selection, Stage, Tally, minute_of,
     },
     policy::breaker::Breaker,
     ports::{
         Alert, AlertCondition, Begun, BreakerChange, BringForward, BroughtForward, CancelDelivery, Cleared, DeliveryCancelled, Discarded,
-        DueDeadLetters, ErasureBatch, Phase, Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed, RetentionClass, Scan, SelectionStep,
-        SettlementAlert, TimeRange,
+        DueDeadLetters, ErasureBatch, Expiring, ExpiringId, Phase, Replay, ReplayAnswer, ReplayBy, ReplayItem, Replayed, RetentionClass,
+        Scan, SelectionStep, SettlementAlert, TimeRange, WatchedLane,
     },
 };
 use uuid::Uuid;
@@ -20,7 +21,7 @@ use uuid::Uuid;
 use super::{
     delivery_queue::{DELIVERED, dead, waiting},
     given::{Given, NOW, after, entry, event_type, failure, id, settlement, success},
-    lane_kinds::KINDS,
+    lane_kinds::{KINDS, stored_kind},
     operations::operation,
 };
 
@@ -157,5 +158,61 @@ async fn what_is_past_its_time_goes() {
         assert_eq!(given.purge(RetentionClass::Attempts, after(600)).await, 1, "{kind}: that of the dead letter stays");
         assert_eq!(given.purge(RetentionClass::DeadLetters, after(600)).await, 1, "{kind}");
         assert_eq!(given.store.dead_letter(given.organization, letter).await.unwrap(), None, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn what_expires_is_named_and_goes_once_it_is_archived() {
+    for kind in KINDS {
+        let given = Given::of_kind(kind).await;
+        let received = given.received_event(SourceId::from_uuid(id()), "user-7").await;
+        let (event, delivery) = (received.event.id, received.deliveries[0].id);
+        given.record(received).await;
+        given.ended(delivery, DELIVERED).await;
+        let (_, letter) = given.published_dead().await;
+        for (what, expiring) in
+            [(RetentionClass::DeadLetters, ExpiringId::DeadLetter(letter)), (RetentionClass::Events, ExpiringId::Event(event))]
+        {
+            let expected = [Expiring { organization: given.organization, id: expiring }];
+            assert_eq!(given.purge_archiving(what, after(1_000), 500, |_| Vec::new()).await, expected, "{kind}: {what:?}");
+            assert_eq!(given.purge_archiving(what, after(1_000), 500, <[Expiring]>::to_vec).await, expected, "{kind}: {what:?}");
+            assert_eq!(given.purge_archiving(what, after(1_000), 500, <[Expiring]>::to_vec).await, [], "{kind}: {what:?} are gone");
+        }
+        assert_eq!(given.store.delivery(given.organization, delivery).await.unwrap().map(|(found, _)| found.id), None, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn alert_rules_are_measured_from_the_kinds_that_they_are_about() {
+    for kind in KINDS {
+        let given = Given::of_kind(kind).await;
+        let (lane_id, minute) = (LaneId::from(given.endpoint), minute_of(NOW));
+        let mut tally = Tally::new(lane_id, minute);
+        tally.add(&failure(1), NOW);
+        given.store.add(vec![tally], FailingRule::default()).await.unwrap();
+        given.published_dead().await;
+        given.break_circuit(lane_id, KeptStage::Open { until: after(60) }).await;
+        // Rules are about endpoints and capabilities. Channels are counted, because their failures are metrics, and are never an alert.
+        let minutes = given.store.lane_minutes(minute, None, 100).await.unwrap().rows;
+        let of_lane = minutes.iter().filter(|row| row.lane_id == lane_id).map(|row| row.lane).collect::<Vec<_>>();
+        assert_eq!(of_lane, WatchedLane::parse(stored_kind(kind)).into_iter().collect::<Vec<_>>(), "{kind}");
+        let of_application =
+            minutes.iter().filter(|row| row.lane == WatchedLane::Application).map(|row| row.statistics.total()).sum::<u64>();
+        assert_eq!(of_application, 1, "{kind}");
+        let one_lane = given.store.minutes_of_lane(lane_id, minute, after(60)).await.unwrap();
+        assert_eq!(one_lane.iter().map(|(at, found)| (*at, found.total())).collect::<Vec<_>>(), [(minute, 1)], "{kind}");
+        let open = given.store.open_circuits(None, 100).await.unwrap().rows;
+        let has_alerts = ["endpoint", "capability"].contains(&stored_kind(kind));
+        assert_eq!(
+            open.iter().map(|signal| signal.target).collect::<Vec<_>>(),
+            Vec::from_iter(has_alerts.then_some(*lane_id.as_uuid())),
+            "{kind}"
+        );
+        let dead = given.store.dead_letter_counts(10, None, 100).await.unwrap().rows;
+        let expected = Vec::from_iter((kind != "channel").then_some((*given.application.as_uuid(), 1)));
+        assert_eq!(dead.iter().map(|signal| (signal.target, signal.value)).collect::<Vec<_>>(), expected, "{kind}");
+        // No source has this lane, and no app was checked.
+        assert!(given.store.source_depths(10, None, 100).await.unwrap().rows.is_empty(), "{kind}");
+        assert!(given.store.failing_apps(None, 100).await.unwrap().rows.is_empty(), "{kind}");
     }
 }
