@@ -1,12 +1,12 @@
 //! What a scenario must not leave over: work that should have been done by now. [`World`] looks when it is dropped.
 //!
-//! The embedded store is looked at, through a connection of its own: scenarios that run on the shared one run there as well. What is merely to come is
-//! no leftover, and neither is what waits behind something that stands still on purpose: a pause, an open breaker, a predecessor.
+//! Either store is looked at, through a connection of its own. What is merely to come is no leftover, and neither is what waits behind something that stands
+//! still on purpose: a pause, an open breaker, a predecessor.
 
 use std::time::Duration;
 
 use everhook_adapters::sqlite::DATABASE_FILE;
-use everhook_core::ports::Clock as _;
+use everhook_core::{ports::Clock as _, time::Timestamp};
 use rusqlite::{Connection, OpenFlags, named_params};
 
 use super::World;
@@ -82,17 +82,22 @@ impl World {
         if let Some(registry) = &self.registry {
             found.extend(registry.leases_of_dead_boots(OVERDUE_FOR));
         }
-        if self.shared.is_none() {
-            found.extend(self.overdue_in_store());
+        match &self.shared {
+            Some(shared) => found.extend(shared.leftovers(self.clock.now(), self.overdue_before())),
+            None => found.extend(self.overdue_in_store()),
         }
         found
+    }
+
+    /// What should have been done before this instant is overdue.
+    fn overdue_before(&self) -> Timestamp {
+        self.clock.now() - OVERDUE_FOR
     }
 
     fn overdue_in_store(&self) -> Vec<String> {
         let file = self.folder.path().join(DATABASE_FILE);
         let store = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY).expect("the store can be read");
-        let now = self.clock.now();
-        let overdue = now.as_micros() - i64::try_from(OVERDUE_FOR.as_micros()).expect("a short time");
+        let (now, overdue) = (self.clock.now(), self.overdue_before().as_micros());
         let mut statement = store.prepare(OVERDUE).expect("the statement fits the tables");
         let rows = statement.query_map(named_params! { ":now": now.as_micros(), ":overdue": overdue }, |row| row.get(0));
         rows.expect("the store answers").map(|row| row.expect("a sentence")).collect()
