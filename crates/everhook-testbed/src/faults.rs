@@ -50,7 +50,7 @@ mod health;
 mod manifests;
 mod sources;
 mod spool;
-mod store_figures;
+mod store_measurements;
 
 pub use self::spool::FaultySpool;
 

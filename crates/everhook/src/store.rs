@@ -293,7 +293,7 @@ where
         audit_log: store.clone(),
         history: store.clone(),
         statistics: store.clone(),
-        store_figures: store.clone(),
+        store_measurements: store.clone(),
         endpoint_health: store.clone(),
         alert_rules: store.clone(),
         alerts: store.clone(),

@@ -64,7 +64,7 @@ mod settlement_columns;
 mod settling;
 mod source_rollups;
 mod statistics;
-mod store_figures;
+mod store_measurements;
 mod tls;
 mod transaction;
 

@@ -53,7 +53,7 @@ mod sealing;
 mod settling;
 mod source_rollups;
 mod statistics;
-mod store_figures;
+mod store_measurements;
 pub(crate) mod transaction;
 mod turn;
 pub(crate) mod writer;

@@ -49,4 +49,4 @@ mod sealed_headers;
 mod settling;
 pub mod sources;
 mod statistics;
-mod store_figures;
+mod store_measurements;

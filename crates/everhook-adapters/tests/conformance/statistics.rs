@@ -75,7 +75,7 @@ async fn statistics_are_of_one_endpoint_and_of_the_minutes_that_are_touched() {
 }
 
 #[tokio::test]
-async fn standings_are_kept_in_the_order_of_what_happened() {
+async fn activities_are_kept_in_the_order_of_what_happened() {
     let given = Given::new().await;
     let other = given.another_endpoint().await;
     let tallies = vec![tally(given.endpoint, NOW, "+--"), tally(other, NOW, "+"), tally(given.endpoint, after(60), "-")];

@@ -231,7 +231,7 @@ impl Race {
         let pass = self
             .gate
             .begin(call, self.capability.organization, &self.calls.gates.slots, now)
-            .map_err(|standstill| standing(standstill, now))?;
+            .map_err(|standstill| app_failure(standstill, now))?;
         *requests += 1;
         let attempt = *requests;
         let left = self.ask.until.since(now);
@@ -417,7 +417,7 @@ fn in_words(misfit: SchemaMismatch) -> String {
 pub(super) const NO_SLOT: &str = "the organization has as many requests to apps under way as it may have on this server now";
 
 /// Why no request could be made.
-pub(super) fn standing(standstill: Standstill, now: Timestamp) -> AppFailure {
+pub(super) fn app_failure(standstill: Standstill, now: Timestamp) -> AppFailure {
     match standstill {
         Standstill::CircuitOpen { until: Some(until) } if until > now => {
             failed(FailureKind::CircuitOpen, format!("the circuit breaker is open until {until}"))

@@ -1,6 +1,6 @@
-//! The one task that owns the lanes: it takes hints, starts flights, hands outcomes to the settler, and sends errands.
+//! The one task that owns the lanes: it takes hints, starts flights, hands outcomes to the settler, and starts background tasks.
 //!
-//! Everything it knows is in its memory and may be lost at any moment; the store has it all. What errands bring home is heeded in [`returns`],
+//! Everything it knows is in its memory and may be lost at any moment; the store has it all. What background tasks return is handled in [`returns`],
 //! attempts are counted in [`statistics`], and what a stop does is in [`stopping`].
 
 mod alarm;

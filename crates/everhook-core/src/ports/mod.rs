@@ -52,7 +52,7 @@ mod spans;
 mod spool;
 mod statistics;
 mod store_error;
-mod store_figures;
+mod store_measurements;
 mod throttle_store;
 mod transport;
 mod vault;
@@ -126,7 +126,7 @@ pub use spans::{SpanCounts, Spans};
 pub use spool::{IncomingEvent, KnownPublisher, PublisherCache, Spool, SpoolStatus, SpooledEvent, Taken};
 pub use statistics::Statistics;
 pub use store_error::{FullDisk, StoreError};
-pub use store_figures::{QueueFigures, StoreFigures};
+pub use store_measurements::{QueueMeasurements, StoreMeasurements};
 pub use throttle_store::{ASKS_MAX, Ask, Grant, ThrottleStore, Wanted};
 pub use transport::{FETCH_BYTES_MAX, OutgoingHeader, OutgoingMethod, OutgoingRequest, Transport, host_first};
 pub use vault::{Vault, VaultError, VaultKeys};
@@ -186,7 +186,7 @@ pub struct Ports {
     /// What happened, in numbers.
     pub statistics: Arc<dyn Statistics>,
     /// How much is in the store.
-    pub store_figures: Arc<dyn StoreFigures>,
+    pub store_measurements: Arc<dyn StoreMeasurements>,
     /// Which endpoints fail for long.
     pub endpoint_health: Arc<dyn EndpointHealthStore>,
     /// What organizations say about alert rules.
@@ -266,7 +266,7 @@ pub trait StorePorts:
     + AuditLog
     + History
     + Statistics
-    + StoreFigures
+    + StoreMeasurements
     + EndpointHealthStore
     + AlertRuleStore
     + AlertStore
@@ -307,7 +307,7 @@ impl<T> StorePorts for T where
         + AuditLog
         + History
         + Statistics
-        + StoreFigures
+        + StoreMeasurements
         + EndpointHealthStore
         + AlertRuleStore
         + AlertStore

@@ -117,7 +117,7 @@ impl World {
             archive: self.archive.clone(),
             sealing: store,
             statistics: faulty.clone(),
-            store_figures: faulty.clone(),
+            store_measurements: faulty.clone(),
             endpoint_health: faulty.clone(),
             alert_rules: faulty.clone(),
             alerts: faulty.clone(),

@@ -78,7 +78,7 @@ async fn values(world: &World) -> Vec<Option<f64>> {
 }
 
 /// Whether the user is connected, and has a token.
-async fn standing(world: &World) -> (bool, bool) {
+async fn connection_state(world: &World) -> (bool, bool) {
     let page = PageRequest { limit: 100, cursor: Cursor::Newest };
     let found = world.line().ports.health_connections.connections(world.organization, ConnectionFilter::default(), page).await;
     let connection = &found.expect("the store answers").rows[0];
@@ -165,12 +165,12 @@ async fn a_forged_deauthorization_changes_nothing_and_a_true_one_ends_the_connec
     world.network.script(ATHLETE_URL, [Answer::Body(200, r#"{"id":1}"#)], Answer::Status(401));
     push(&world, &source, "athlete.update", DEAUTHORIZED).await;
     world.pass(secs(5)).await;
-    assert_eq!(standing(&world).await, (true, true));
+    assert_eq!(connection_state(&world).await, (true, true));
     // The token does not hold, and neither does the one that gets the next.
     world.network.script(TOKEN_URL, [], Answer::Body(400, r#"{"errors":[{"resource":"RefreshToken","code":"invalid"}]}"#));
     push(&world, &source, "athlete.update", DEAUTHORIZED).await;
     world.pass(secs(5)).await;
-    assert_eq!(standing(&world).await, (false, false));
+    assert_eq!(connection_state(&world).await, (false, false));
     assert_eq!(world.operational_types().await, ["connection.deregistered"]);
 }
 
@@ -181,7 +181,7 @@ async fn what_garmin_pushes_about_a_user_is_confirmed() {
     world.network.script(PERMISSIONS_URL, [Answer::Body(200, r#"["HEALTH_EXPORT"]"#), Answer::Body(200, "[]")], Answer::Status(401));
     push(&world, &source, "deregistrations", r#"{"userId":"1"}"#).await;
     world.pass(secs(5)).await;
-    assert_eq!(standing(&world).await, (true, true));
+    assert_eq!(connection_state(&world).await, (true, true));
     // A change of permissions is what Garmin says, not what the push says.
     push(&world, &source, "userPermissionsChange", r#"{"userId":"1","permissions":["ACTIVITY_EXPORT"],"changeTimeInSeconds":1}"#).await;
     world.pass(secs(5)).await;
@@ -190,7 +190,7 @@ async fn what_garmin_pushes_about_a_user_is_confirmed() {
     assert!(found.expect("the store answers").rows[0].permissions.as_ref().is_some_and(|permissions| permissions.is_empty()));
     push(&world, &source, "deregistrations", r#"{"userId":"1"}"#).await;
     world.pass(secs(5)).await;
-    assert_eq!(standing(&world).await, (false, false));
+    assert_eq!(connection_state(&world).await, (false, false));
 }
 
 #[tokio::test]

@@ -18,8 +18,6 @@ const REPLACED: &[(&str, &str)] = &[
     ("core/flow", "`core/line`"),
     ("Acquaintance", "`KnownPublisher`"),
     ("Acquaintances", "`PublisherCache`"),
-    ("Errand", "`BackgroundTask`"),
-    ("errand", "background task"),
     ("Tenure", "`HeldLease`"),
     ("tenure", "`held_lease`"),
     ("EndpointStanding", "`EndpointActivity`"),
@@ -32,12 +30,8 @@ const REPLACED: &[(&str, &str)] = &[
     ("postman", "`mail_server`"),
     ("is_greeted", "`has_moved_breakers`"),
     ("post: PoolAssignment", "`pool: PoolAssignment`"),
-    ("figures", "statistics (of attempts), results (of a run) or measurements"),
-    ("tenancy", "`organization` (the model) or `shards` (of a lane's owner)"),
-    ("Tenancy", "`OwnedShards`"),
     ("heed_tenure", "`apply_lease_changes`"),
     ("Standing", "the name of the state: `HeldState`, `EndpointActivity`, `ReceivedProgress`"),
-    ("standings", "`activities` (of endpoints) or `newest` (deliveries)"),
     ("event_standing", "`newest_deliveries`"),
     ("Wish", "`LeaseRequest`, or the name of what is requested"),
     ("wish", "request, input or setting"),
@@ -60,15 +54,27 @@ const REPLACED: &[(&str, &str)] = &[
     ("core/engine", "`core/lanes`, `core/nodes` or `core/jobs`"),
 ];
 
+/// The same for words that are also not parts of names, however they are written: `keep_figures`, `QueueFigures`, `FIGURES_AGE`.
+const REPLACED_PARTS: &[(&str, &str)] = &[
+    ("figures", "statistics (of attempts), results (of a run) or measurements"),
+    ("tenancy", "`organization` (the model), `shards` or `OwnedShards` (of a lane's owner)"),
+    ("errand", "background task, `BackgroundTask`"),
+    ("errands", "background tasks"),
+    ("standing", "the name of the state: `HeldState`, `EndpointActivity`, `ReceivedProgress`"),
+    ("standings", "`activities` (of endpoints) or `newest` (deliveries)"),
+];
+
 /// Files that show what not to write.
 const EXAMPLES: [&str; 2] = ["STYLE.md", "crates/everhook-testbed/tests/tidy/"];
 
 /// Every replaced word that is still there.
 pub fn violations(tree: &Tree) -> Vec<String> {
-    found_in(tree, REPLACED)
+    let mut found = found_in(tree, REPLACED, says);
+    found.extend(found_in(tree, REPLACED_PARTS, says_part));
+    found
 }
 
-fn found_in(tree: &Tree, replaced: &[(&str, &str)]) -> Vec<String> {
+fn found_in(tree: &Tree, replaced: &[(&str, &str)], says: fn(&str, &str) -> bool) -> Vec<String> {
     let files = tree.all().filter(|(path, _)| !EXAMPLES.iter().any(|example| path.starts_with(example)));
     let lines = files.flat_map(|(path, text)| text.lines().enumerate().map(move |(number, line)| (path, number + 1, line)));
     let mut found = Vec::new();
@@ -88,6 +94,29 @@ fn says(line: &str, word: &str) -> bool {
     })
 }
 
+/// Whether the line has the word in any case, also as a part of a name.
+fn says_part(line: &str, word: &str) -> bool {
+    let lower = line.to_ascii_lowercase();
+    lower.match_indices(word).any(|(at, _)| {
+        let (before, after) = (line[..at].chars().next_back(), line[at + word.len()..].chars().next());
+        // A part of a name begins with a capital letter, or behind what is no letter; it ends before either.
+        let begins =
+            before.is_none_or(|before| !before.is_alphabetic() || (before.is_lowercase() && line[at..].starts_with(char::is_uppercase)));
+        begins
+            && after.is_none_or(|after| {
+                !after.is_alphabetic() || (after.is_uppercase() && line[..at + word.len()].ends_with(char::is_lowercase))
+            })
+    })
+}
+
+#[test]
+fn a_replaced_part_is_found_in_names_of_any_case() {
+    let said = ["figures", "Figures", "keep_figures", "QueueFigures", "FIGURES_AGE", "struct FiguresOfQueue", "`figures`"];
+    assert!(said.iter().all(|line| says_part(line, "figures")));
+    let not_said = ["configures", "prefigures", "figure", "ReconFiguresx", "figuresque", "understanding"];
+    assert!(!not_said.iter().any(|line| says_part(line, "figures") || says_part(line, "standing")));
+}
+
 #[test]
 fn a_replaced_word_is_found_whole_and_with_its_replacement() {
     let replaced = [("Acquaintances", "`PublisherCache`"), ("Goes on.", "\"Resumes delivery.\"")];
@@ -98,5 +127,5 @@ fn a_replaced_word_is_found_whole_and_with_its_replacement() {
     ]);
     let expected =
         ["crates/a.rs:2 says `Acquaintances`: write `PublisherCache`", "docs/b.md:1 says `Goes on.`: write \"Resumes delivery.\""];
-    assert_eq!(found_in(&tree, &replaced), expected);
+    assert_eq!(found_in(&tree, &replaced, says), expected);
 }

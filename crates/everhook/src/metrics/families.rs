@@ -38,7 +38,7 @@ families! {
     OLDEST_DUE: Gauge "everhook_oldest_due_seconds" "For how long the oldest delivery in the store is due.";
     COMMIT: Histogram "everhook_commit_seconds" "How long the store took to write, by what was written: publish or settle.";
     STORE_AVAILABLE: Gauge "everhook_store_available" "1 if the store could be read when it was last asked, at most a few seconds ago.";
-    FIGURES_AGE: Gauge "everhook_store_figures_age_seconds" "How old the measurements are that come from the store.";
+    MEASUREMENTS_AGE: Gauge "everhook_store_measurements_age_seconds" "How old the measurements are that come from the store.";
     SPOOL_EVENTS: Gauge "everhook_spool_events" "Events that wait on this node for the database.";
     SPOOL_BYTES: Gauge "everhook_spool_bytes" "The size of the spool.";
     SPOOL_BYTES_MAX: Gauge "everhook_spool_bytes_max" "The size that the spool may have.";

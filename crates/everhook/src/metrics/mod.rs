@@ -19,11 +19,11 @@ use everhook_core::{
     ids::OrganizationId,
     line::Line,
     metrics::{DURATION_BOUNDS, LABEL_SETS_MAX, Spreading},
-    ports::{QueueFigures, StoreError},
+    ports::{QueueMeasurements, StoreError},
 };
 use tokio::sync::watch;
 
-use self::process::ProcessFigures;
+use self::process::ProcessMeasurements;
 pub use self::text::CONTENT_TYPE;
 use crate::{descriptors::Shares, server::Admission};
 
@@ -56,9 +56,9 @@ pub struct Exposition {
 /// What was asked for.
 #[derive(Default)]
 struct Kept {
-    measurements: Option<(Instant, Figures)>,
+    measurements: Option<(Instant, Measurements)>,
     store_available: bool,
-    process: ProcessFigures,
+    process: ProcessMeasurements,
     moments: VecDeque<Lengths>,
 }
 
@@ -66,8 +66,8 @@ struct Kept {
 type Lengths = Spreading<{ DURATION_BOUNDS.len() }>;
 
 /// What the store says.
-struct Figures {
-    queues: QueueFigures,
+struct Measurements {
+    queues: QueueMeasurements,
     dead_letters: Vec<(OrganizationId, u64)>,
     disabled_endpoints: u64,
 }
@@ -89,15 +89,15 @@ impl Exposition {
             let began = Instant::now();
             let answer = tokio::time::timeout(PATIENCE, self.measurements()).await;
             let took = began.elapsed();
-            self.keep_figures(answer.ok().and_then(Result::ok));
+            self.keep_measurements(answer.ok().and_then(Result::ok));
             tokio::time::sleep(ASKED_EVERY.max(took * REST)).await;
         }
     }
 
-    async fn measurements(&self) -> Result<Figures, StoreError> {
-        let (store, now) = (&self.line.ports.store_figures, self.line.ports.clock.now());
-        Ok(Figures {
-            queues: store.queue_figures(now, WAITING_MAX).await?,
+    async fn measurements(&self) -> Result<Measurements, StoreError> {
+        let (store, now) = (&self.line.ports.store_measurements, self.line.ports.clock.now());
+        Ok(Measurements {
+            queues: store.queue_measurements(now, WAITING_MAX).await?,
             dead_letters: store.dead_letters_by_organization(LABEL_SETS_MAX as u32).await?,
             disabled_endpoints: store.disabled_endpoint_count().await?,
         })
@@ -105,14 +105,14 @@ impl Exposition {
 
     async fn ask_system(&self) {
         loop {
-            let process = tokio::task::spawn_blocking(ProcessFigures::read).await.unwrap_or_default();
+            let process = tokio::task::spawn_blocking(ProcessMeasurements::read).await.unwrap_or_default();
             self.keep_moment(process);
             tokio::time::sleep(ASKED_EVERY).await;
         }
     }
 
     /// `None` if the store did not answer: what it said before stays, and grows old.
-    fn keep_figures(&self, measurements: Option<Figures>) {
+    fn keep_measurements(&self, measurements: Option<Measurements>) {
         let mut kept = self.kept();
         kept.store_available = measurements.is_some();
         if let Some(measurements) = measurements {
@@ -120,7 +120,7 @@ impl Exposition {
         }
     }
 
-    fn keep_moment(&self, process: ProcessFigures) {
+    fn keep_moment(&self, process: ProcessMeasurements) {
         let moment = self.lengths();
         let mut kept = self.kept();
         kept.process = process;

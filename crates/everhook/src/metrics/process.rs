@@ -2,7 +2,7 @@
 
 /// What is known of this process; `None` where the system does not say.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ProcessFigures {
+pub struct ProcessMeasurements {
     /// Processor time, in seconds.
     pub cpu_secs: Option<f64>,
     /// Memory, in bytes.
@@ -21,7 +21,7 @@ const TICKS_A_SECOND: f64 = 100.0;
 #[cfg(target_os = "linux")]
 const USER_TIME: usize = 11;
 
-impl ProcessFigures {
+impl ProcessMeasurements {
     /// Asks the system. It takes the longer the more files are open: not for an answer.
     #[cfg(target_os = "linux")]
     pub fn read() -> Self {
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn the_system_says_what_this_process_has() {
-        let measurements = ProcessFigures::read();
+        let measurements = ProcessMeasurements::read();
         assert!(measurements.open_files.is_some_and(|files| files >= 3), "{measurements:?}");
         assert!(measurements.resident_bytes.is_some_and(|bytes| bytes > 1 << 20), "{measurements:?}");
         assert!(measurements.resident_bytes <= measurements.virtual_bytes && measurements.cpu_secs.is_some(), "{measurements:?}");

@@ -248,7 +248,7 @@ fn store(text: &mut Text, metrics: &Metrics, kept: &Kept, now: Timestamp) {
     samples.spread(&[("write", "publish")], &metrics.publish_commits.read());
     samples.spread(&[("write", "settle")], &metrics.settle_commits.read());
     text.begin(&all::STORE_AVAILABLE).flag(&[], kept.store_available);
-    let mut samples = text.begin(&all::FIGURES_AGE);
+    let mut samples = text.begin(&all::MEASUREMENTS_AGE);
     if let Some((at, _)) = measurements {
         samples.value(&[], Instant::now().duration_since(*at).as_secs_f64());
     }

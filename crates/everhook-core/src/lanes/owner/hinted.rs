@@ -22,7 +22,7 @@ use crate::{
 const UNKNOWN_MAX: usize = 1_024;
 /// How many of them one background task looks up.
 const LOOKUP_BATCH: usize = 32;
-/// How many such errands are under way: each holds one connection of those that publishing needs, too.
+/// How many such tasks are under way: each holds one connection of those that publishing needs, too.
 const LOOKUPS_MAX: usize = 2;
 /// How many hints may lead to no open endpoint in one [`INTERVAL`]. Past it, unknown lanes wait for the next survey.
 const MISSES_MAX: usize = 50;

@@ -1,4 +1,4 @@
-//! What the owner does with what its errands bring home.
+//! What the owner does with the results of its background tasks.
 
 use std::sync::Arc;
 

@@ -45,7 +45,7 @@ impl Owner<'_> {
         }
     }
 
-    /// Before a stop: waits for what is being added, and adds the rest. Other errands end with the owner.
+    /// Before a stop: waits for what is being added, and adds the rest. Other background tasks end with the owner.
     pub(super) async fn add_last_tallies(&mut self) {
         while self.adding_tallies
             && let Some(done) = self.background_tasks.join_next().await

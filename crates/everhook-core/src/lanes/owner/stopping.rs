@@ -54,7 +54,7 @@ impl Owner<'_> {
         }
     }
 
-    /// Writes what the last requests did to breakers. Other errands end with the owner.
+    /// Writes what the last requests did to breakers. Other background tasks end with the owner.
     async fn keep_last_breakers(&mut self) {
         while self.keeping_breakers
             && let Some(done) = self.background_tasks.join_next().await

@@ -3,7 +3,7 @@
 use everhook_core::{
     ids::Ref,
     model::{DisabledReason, Endpoint, EndpointState, Priority, Stage},
-    ports::{EndpointUpdated, QueueFigures},
+    ports::{EndpointUpdated, QueueMeasurements},
 };
 
 use super::given::{Given, NOW, after, entry, failure, settlement, success};
@@ -14,7 +14,7 @@ const ENOUGH: u32 = 1_000;
 #[tokio::test]
 async fn what_waits_is_counted_by_priority_and_what_is_due_of_it() {
     let given = Given::new().await;
-    assert_eq!(given.store.queue_figures(NOW, ENOUGH).await.unwrap(), QueueFigures::default());
+    assert_eq!(given.store.queue_measurements(NOW, ENOUGH).await.unwrap(), QueueMeasurements::default());
     let mut high = given.event(&[given.endpoint]).await;
     high.event.priority = Priority::High;
     given.record(high).await;
@@ -23,11 +23,11 @@ async fn what_waits_is_counted_by_priority_and_what_is_due_of_it() {
     let failed = settlement(later, given.endpoint, failure(1), Stage::Waiting { due_at: after(60) });
     given.settle_one(failed).await;
     given.settle_one(settlement(delivered, given.endpoint, success(1), Stage::Delivered { at: NOW })).await;
-    let found = given.store.queue_figures(after(1), ENOUGH).await.unwrap();
-    assert_eq!(found, QueueFigures { waiting: [1, 1, 0], due: [1, 0, 0], oldest_due_at: Some(NOW) });
-    let all_due = given.store.queue_figures(after(60), ENOUGH).await.unwrap();
+    let found = given.store.queue_measurements(after(1), ENOUGH).await.unwrap();
+    assert_eq!(found, QueueMeasurements { waiting: [1, 1, 0], due: [1, 0, 0], oldest_due_at: Some(NOW) });
+    let all_due = given.store.queue_measurements(after(60), ENOUGH).await.unwrap();
     assert_eq!(all_due.due, [1, 1, 0]);
-    let bounded = given.store.queue_figures(after(60), 1).await.unwrap();
+    let bounded = given.store.queue_measurements(after(60), 1).await.unwrap();
     assert_eq!(bounded.waiting.iter().sum::<u64>(), 1, "no more than asked for are counted");
 }
 

@@ -1,22 +1,22 @@
-//! How much is in the store: the port `StoreFigures`.
+//! How much is in the store: the port `StoreMeasurements`.
 
 use async_trait::async_trait;
 use everhook_core::{
     ids::OrganizationId,
-    ports::{QueueFigures, StoreError, StoreFigures},
+    ports::{QueueMeasurements, StoreError, StoreMeasurements},
     time::Timestamp,
 };
 use tokio_postgres::Row;
 
 use super::{PostgresStore, fault::Outcome, rows::Columns};
 
-const QUEUES: &str = include_str!("queries/queue_figures.sql");
+const QUEUES: &str = include_str!("queries/queue_measurements.sql");
 const DEAD_LETTERS: &str = include_str!("queries/dead_letters_by_organization.sql");
 const DISABLED: &str = include_str!("queries/count_disabled_endpoints.sql");
 
 #[async_trait]
-impl StoreFigures for PostgresStore {
-    async fn queue_figures(&self, now: Timestamp, rows_max: u32) -> Result<QueueFigures, StoreError> {
+impl StoreMeasurements for PostgresStore {
+    async fn queue_measurements(&self, now: Timestamp, rows_max: u32) -> Result<QueueMeasurements, StoreError> {
         let row = self.reader().await?.query_one(QUEUES, &[&now.as_micros(), &i64::from(rows_max)]).await?;
         Ok(queues_of_row(&row, now)?)
     }
@@ -33,9 +33,9 @@ impl StoreFigures for PostgresStore {
     }
 }
 
-fn queues_of_row(row: &Row, now: Timestamp) -> Outcome<QueueFigures> {
+fn queues_of_row(row: &Row, now: Timestamp) -> Outcome<QueueMeasurements> {
     let count = |column: &str| row.value::<i64>(column).map(i64::cast_unsigned);
-    Ok(QueueFigures {
+    Ok(QueueMeasurements {
         waiting: [count("waiting_high")?, count("waiting_normal")?, count("waiting_low")?],
         due: [count("due_high")?, count("due_normal")?, count("due_low")?],
         oldest_due_at: row.instant_opt("oldest_due_at")?.filter(|due_at| *due_at <= now),

@@ -6,12 +6,12 @@ use crate::{ids::OrganizationId, model::Priority, ports::StoreError, time::Times
 
 /// Counts what is in the store.
 #[async_trait]
-pub trait StoreFigures: Send + Sync {
+pub trait StoreMeasurements: Send + Sync {
     /// How much waits, of all organizations. It takes the longer the more there is, up to `rows_max` deliveries: asked now and then, never for an answer.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the store cannot be read.
-    async fn queue_figures(&self, now: Timestamp, rows_max: u32) -> Result<QueueFigures, StoreError>;
+    async fn queue_measurements(&self, now: Timestamp, rows_max: u32) -> Result<QueueMeasurements, StoreError>;
 
     /// How many dead letters wait for a person, of the organizations that have the most; at most so many organizations. It takes the longer the more dead
     /// letters there are.
@@ -29,7 +29,7 @@ pub trait StoreFigures: Send + Sync {
 
 /// How much waits for an attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QueueFigures {
+pub struct QueueMeasurements {
     /// Deliveries that wait, by priority in the order of [`Priority::ALL`].
     pub waiting: [u64; Priority::ALL.len()],
     /// Those of them that are due.
