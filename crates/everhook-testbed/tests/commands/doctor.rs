@@ -48,6 +48,16 @@ async fn a_server_that_is_well_is_looked_at_from_all_sides_and_delivers_an_event
     // Nothing is left of the test but what history keeps.
     let applications = Connection::new(node.server()).ask(Method::GET, "/v1/applications", None).await.expect("a list");
     assert!(!applications.to_string().contains("doctor"), "{applications}");
+    // A later report says what was added since this one: the test event.
+    let file = node.data().join("before.json");
+    std::fs::write(&file, report.to_string()).expect("the report is kept");
+    let since = ["--url", &url, "--key", ADMIN_KEY, "--data", &data, "--skip-delivery", "--since", &file.display().to_string()];
+    let (later, _) = self::report(&since).await;
+    let grown = later["stored"]["growth"]["tables"].as_array().expect("tables");
+    assert!(grown.iter().any(|table| table["name"] == "events" && table["rows"].as_i64().is_some_and(|rows| rows > 0)), "{later}");
+    std::fs::write(&file, "{}").expect("the file is replaced");
+    let (unusable, _) = self::report(&since).await;
+    assert!(finding(&unusable, "growth").contains("is not a report"), "{unusable}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,12 +4,15 @@
 //! node needs on its own, `services` at what it is connected to, `server` at one that runs, and `loop_back` has that one send an event to this command.
 //! Nothing that it finds is changed.
 
+mod growth;
 mod loop_back;
 mod machine;
 mod report;
 mod server;
 mod services;
 mod stored;
+
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use everhook_core::model::EmailAddress;
@@ -33,6 +36,9 @@ pub struct DoctorArgs {
     /// Do not have the server send a test event. It needs an application and an endpoint, which are deleted again
     #[arg(long)]
     skip_delivery: bool,
+    /// Say how much each table has grown since the report in this file, which an earlier run printed with `--json`
+    #[arg(long, value_name = "FILE")]
+    since: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -72,7 +78,7 @@ async fn examine(args: &DoctorArgs, mail_to: Option<EmailAddress>) -> Report {
     let found = server::examine(args, &config, &mut report).await;
     machine::examine(&config, found.as_ref(), &mut report).await;
     services::examine(&config, mail_to, &mut report).await;
-    stored::examine(&config, found.as_ref(), &mut report).await;
+    stored::examine(&config, found.as_ref(), args.since.as_deref(), &mut report).await;
     match &found {
         Some(found) if !args.skip_delivery => report.add(loop_back::check(found).await),
         Some(_) => report.add(Check::skipped("delivery", "not asked for")),

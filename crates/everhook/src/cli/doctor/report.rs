@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
 
+use super::{growth::Growth, server::now};
+
 const BOLD: Style = Style::new().bold();
 const OK: Style = AnsiColor::Green.on_default();
 const WARNING: Style = AnsiColor::Yellow.on_default();
@@ -86,6 +88,8 @@ pub(super) struct StoredReport {
     pub(super) storage: Value,
     /// How old the oldest event is, in seconds.
     pub(super) oldest_event_seconds: Option<u64>,
+    /// What was added since an earlier report, if one was named.
+    pub(super) growth: Option<Growth>,
 }
 
 impl StoredReport {
@@ -125,10 +129,12 @@ impl Report {
             let mut out = stored.storage.clone();
             out["place"] = json!(stored.place);
             out["bytes_a_day"] = json!(stored.bytes_a_day());
+            out["growth"] = json!(stored.growth.as_ref().map(Growth::as_json));
             out
         });
         let report = json!({
             "version": env!("CARGO_PKG_VERSION"),
+            "at": now().to_string(),
             "problems": self.count(Verdict::Problem),
             "warnings": self.count(Verdict::Warning),
             "checks": self.checks.iter().map(check).collect::<Vec<_>>(),
@@ -210,6 +216,9 @@ fn stored_text(stored: &StoredReport) -> String {
         let names: Vec<&str> = empty.iter().filter_map(|table| table["name"].as_str()).collect();
         _ = writeln!(text, "  {SKIPPED}empty: {}{SKIPPED:#}", names.join(", "));
     }
+    if let Some(growth) = &stored.growth {
+        text.push_str(&growth.as_text());
+    }
     text
 }
 
@@ -264,7 +273,12 @@ mod tests {
                 { "name": "jobs", "rows": 0, "rows_are": "exact", "bytes": null },
             ],
         });
-        report.set_stored(StoredReport { place: "data folder ./d".to_owned(), storage, oldest_event_seconds: Some(2 * 86_400) });
+        report.set_stored(StoredReport {
+            place: "data folder ./d".to_owned(),
+            storage,
+            oldest_event_seconds: Some(2 * 86_400),
+            growth: None,
+        });
         report
     }
 

@@ -1,5 +1,7 @@
 //! How much is kept: as the server says it, or as the store itself does where no server runs.
 
+use std::path::Path;
+
 use everhook_adapters::sqlite::{DATABASE_FILE, stored_at_rest};
 use everhook_core::{
     ports::{Retention as _, Stored},
@@ -8,13 +10,14 @@ use everhook_core::{
 use serde_json::{Value, json};
 
 use super::{
+    growth,
     report::{Check, Report, StoredReport},
     server::{Found, now},
     services, store_name,
 };
 use crate::config::Config;
 
-pub(super) async fn examine(config: &Config, found: Option<&Found>, report: &mut Report) {
+pub(super) async fn examine(config: &Config, found: Option<&Found>, since: Option<&Path>, report: &mut Report) {
     let storage = match found {
         Some(found) => found.storage.clone(),
         None => match at_rest(config).await {
@@ -32,7 +35,15 @@ pub(super) async fn examine(config: &Config, found: Option<&Found>, report: &mut
     let place = if found.is_some() { "the store of the server".to_owned() } else { store_name(config) };
     let oldest = storage["oldest_event_at"].as_str().and_then(Timestamp::parse_rfc3339);
     let oldest_event_seconds = oldest.map(|oldest| now().since(oldest).as_secs());
-    report.set_stored(StoredReport { place, storage, oldest_event_seconds });
+    let growth = since.and_then(|file| match growth::since(file, &storage, now()) {
+        Ok(growth) => Some(growth),
+        Err(why) => {
+            let advice = "name a file that `everhook doctor --json` printed";
+            report.add(Check::warning("growth", format!("cannot use {}: {why}", file.display()), advice));
+            None
+        }
+    });
+    report.set_stored(StoredReport { place, storage, oldest_event_seconds, growth });
 }
 
 /// What the store keeps while no server answers; `None` if there is none yet.
